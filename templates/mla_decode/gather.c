@@ -43,35 +43,33 @@ static struct tir_type copied(struct mla *s, unsigned rows, const struct tir_lay
     return tir_tile(s->d.b.f, s->number.kq, rows, (1u << map->reg_bits) / rows, &l);
 }
 
-/* True if c is transposed in registers. A lane then copies 4 bytes at once, and rows have no
- * rotated keys. */
-static bool is_transposed(const struct mla *s) { return mla_transpose_takes(s->d.m); }
-
-/* Returns the cache rows of a block that this wave copies, for copies of rotated keys or of cache
- * lines: a few lanes copy each row. */
-static struct att_paged_tile own_tile(struct mla *s)
+/* Describes `rows` rows, one lane per row. */
+static struct att_paged_tile one_lane_tile(struct mla *s, unsigned rows)
 {
-    if (is_transposed(s)) {
-        const struct tir_layout l = tir_spread_column(s->d.m, s->d.waves, own_rows(s));
-        return rows_like(s, tir_tile(s->d.b.f, TIR_I32, own_rows(s), 1, &l));
-    }
+    const struct tir_layout l = tir_spread_column(s->d.m, s->d.waves, rows);
+    return rows_like(s, tir_tile(s->d.b.f, TIR_I32, rows, 1, &l));
+}
+
+/* Describes the cache rows of a block that this wave copies, a few lanes per row: these lanes copy
+ * its rotated key or its cache lines. */
+static struct att_paged_tile few_lanes_tile(struct mla *s)
+{
     const struct tir_layout map = mla_one_wave_map(s, own_rows(s), PANEL);
     return rows_like(s, copied(s, own_rows(s), &map));
 }
 
+/* Describes the cache rows of a block that this wave copies, one lane per row. */
+static struct att_paged_tile own_rows_tile(struct mla *s) { return one_lane_tile(s, own_rows(s)); }
+
 struct tir_type mla_gather_rows(struct mla *s)
 {
-    const struct tir_type t = own_tile(s).gathered;
+    const struct tir_type t = s->form->copies->own_tile(s).gathered;
     const struct tir_layout l = tir_layout_slice(tir_layout_of(s->d.b.f, t), 1);
     return tir_tile(s->d.b.f, TIR_I32, t.rows, 1, &l);
 }
 
 /* Describes all rows of a block, one lane per row. */
-static struct att_paged_tile block_tile(struct mla *s)
-{
-    const struct tir_layout l = tir_spread_column(s->d.m, s->d.waves, s->d.keys);
-    return rows_like(s, tir_tile(s->d.b.f, TIR_I32, s->d.keys, 1, &l));
-}
+static struct att_paged_tile block_tile(struct mla *s) { return one_lane_tile(s, s->d.keys); }
 
 struct tir_value mla_gather_pages(struct mla *s, struct tir_value block)
 {
@@ -150,12 +148,19 @@ static struct tir_value read_keys(struct mla *s, const struct att_paged_tile *t,
                       tir_int_like(b, slots, -1));
 }
 
-/* Returns the lane that has the wave's row `row`. */
+/* Returns the number of the lanes that have a row of few_lanes_tile(). */
+static unsigned few_lanes(const struct mla *s) { return (1u << s->d.m->lane_bits) / own_rows(s); }
+
+static unsigned one_lane(const struct mla *s)
+{
+    (void)s;
+    return 1;
+}
+
+/* Returns the number of the first lane that has the wave's row `row`, i32. */
 static struct tir_value lane_of(struct mla *s, unsigned row)
 {
-    if (is_transposed(s))
-        return tir_i32(&s->d.b, (int)row);
-    return tir_i32(&s->d.b, (int)(row * ((1u << s->d.m->lane_bits) / own_rows(s))));
+    return tir_i32(&s->d.b, (int)(row * s->form->copies->lanes(s)));
 }
 
 /* Returns address i of `rows`, i64, as a scalar. */
@@ -175,9 +180,16 @@ static struct tir_value own_place(struct mla *s, const struct part *p, struct ti
 {
     struct tir_builder *const b = &s->d.b;
     const unsigned of_wave = mla_one_wave_before(s, p, own_rows(s));
-    const struct tir_value place =
-        is_transposed(s) ? s->now.flight.place : mla_one_wave_place(s, p, block);
+    const struct tir_value place = s->form->copies->place(s, p, block);
     return tir_add(b, place, att_times(b, s->d.wave, (int)of_wave));
+}
+
+/* Returns the LDS address of the block in flight, which find_columns() has set. */
+static struct tir_value flight_place(struct mla *s, const struct part *p, struct tir_value block)
+{
+    (void)p;
+    (void)block;
+    return s->now.flight.place;
 }
 
 static struct mla_found find_rows(struct mla *s, struct tir_value rows)
@@ -206,23 +218,26 @@ static void copy_lines(struct mla *s, int group, struct tir_value block,
     mla_row_pairs_copy(s, group, own_place(s, s->source.part, block), own_rows(s), lines, half);
 }
 
-static void copy_latent(struct mla *s, int group, struct tir_value block,
-                        const struct tir_value *row)
+/* Issues the copies of columns `first` to `first` + `width` - 1 of the wave's latents. `row`:
+ * addresses of the rows. `map`: layout in LDS of these columns of one row. */
+static void copy_columns(struct mla *s, int group, struct tir_value block,
+                         const struct tir_value *row, unsigned first, const struct tir_layout *map)
 {
     struct tir_builder *const b = &s->d.b;
-    const struct tir_layout map = mla_one_wave_map(s, 1, s->source.part->width);
-    const struct tir_type t = copied(s, 1, &map);
+    const unsigned bytes = first * mla_kq_bytes(s);
+    const struct tir_type t = copied(s, 1, map);
     const struct tir_layout l = tir_layout_slice(tir_layout_of(b->f, t), 1);
     const struct tir_value at = tir_splat(b, tir_i32(b, 0), tir_tile(b->f, TIR_I32, 1, 1, &l));
     const struct tir_value place = own_place(s, s->source.part, block);
     for (unsigned i = 0; i < own_rows(s); i++)
-        tir_gather_to_lds(b, group, row[i], at, tir_i32(b, 0), place,
-                          mla_one_wave_before(s, s->source.part, i), t, &map);
+        tir_gather_to_lds(b, group, row[i], at, tir_i32(b, (int)bytes), place,
+                          mla_one_wave_before(s, s->source.part, i) + bytes, t, map);
 }
 
 static void copy_rows(struct mla *s, int group, struct tir_value block, const struct mla_found *f)
 {
-    copy_latent(s, group, block, f->row);
+    const struct tir_layout map = mla_one_wave_map(s, 1, s->source.part->width);
+    copy_columns(s, group, block, f->row, 0, &map);
     if (mla_count_parts(s) > 1)
         copy_part(s, group, s->source.part + 1, block, f->rows);
 }
@@ -240,40 +255,50 @@ void mla_gather_lines(struct mla *s, int group, struct tir_value block,
         copy_lines(s, group, block, lines, half);
 }
 
-/* Returns the columns in piece n of the wave's row `row`, which one store clears; 0: no such piece.
- * Sets *before to the bytes from the wave's first row to the piece. */
-static unsigned cleared_columns(struct mla *s, unsigned row, unsigned n, unsigned *before)
+/* Returns the columns of the latent, which one store clears. Sets *before to the bytes from the
+ * wave's first row to row `row`. `n`: number of the piece, 0. */
+static unsigned whole_row(const struct mla *s, unsigned row, unsigned n, unsigned *before)
 {
-    unsigned width = s->source.part->width;
-    if (mla_has_row_pairs(s))
-        *before = mla_row_pairs_piece(s, row, n, &width);
-    else
-        *before = mla_one_wave_before(s, s->source.part, row);
+    (void)n;
+    *before = mla_one_wave_before(s, s->source.part, row);
+    return s->source.part->width;
+}
+
+/* Returns the columns in piece n of row `row`; 0: no such piece. Sets *before to the bytes from the
+ * wave's first row to the piece. */
+static unsigned line_piece(const struct mla *s, unsigned row, unsigned n, unsigned *before)
+{
+    unsigned width;
+    *before = mla_row_pairs_piece(s, row, n, &width);
     return width;
 }
 
-/* Returns the LDS layout of `width` columns of a row. */
-static struct tir_layout row_map(struct mla *s, unsigned width)
+static struct tir_layout one_row_map(const struct mla *s, unsigned width)
 {
-    if (mla_has_row_pairs(s) || is_transposed(s))
-        return tir_row_major(1, width);
     return mla_one_wave_map(s, 1, width);
 }
 
-/* Clears piece n of the latent in the wave's rows without a key: cleared_columns(). The stores of
+static struct tir_layout plain_row_map(const struct mla *s, unsigned width)
+{
+    (void)s;
+    return tir_row_major(1, width);
+}
+
+/* Clears piece n of the latent in the wave's rows without a key: mla_row_copies.piece. Stores of
  * other rows go to a place that nobody reads. */
 static void clear_rows(struct mla *s, struct tir_value block, unsigned n)
 {
     struct tir_builder *const b = &s->d.b;
     const struct part *const p = s->source.part;
-    const struct att_paged_tile own = own_tile(s);
+    const struct mla_row_copies *const copies = s->form->copies;
+    const struct att_paged_tile own = copies->own_tile(s);
     const struct tir_value entries = read_keys(s, &own, block, own_first(s));
     for (unsigned i = 0; i < own_rows(s); i++) {
         unsigned before;
-        const unsigned width = cleared_columns(s, i, n, &before);
+        const unsigned width = copies->piece(s, i, n, &before);
         if (!width)
             continue;
-        const struct tir_layout map = row_map(s, width);
+        const struct tir_layout map = copies->row_map(s, width);
         const struct tir_type t = copied(s, 1, &map);
         const struct tir_type wide = tir_tile(b->f, TIR_F32, 1, t.cols, tir_layout_of(b->f, t));
         const struct tir_value zero =
@@ -289,17 +314,16 @@ static void clear_rows(struct mla *s, struct tir_value block, unsigned n)
 static void await_copies(struct mla *s)
 {
     tir_wait(&s->d.b, GROUP, 0);
-    if (mla_has_row_pairs(s) || is_transposed(s))
+    if (s->form->copies->in_halves)
         tir_wait(&s->d.b, LATER, 0);
 }
 
 static void clear_gaps(struct mla *s, struct tir_value block, struct tir_value gaps)
 {
     struct tir_builder *const b = &s->d.b;
-    const unsigned pieces = mla_has_row_pairs(s) ? MLA_ROW_PAIR_PIECES : 1;
     struct tir_if some = tir_begin_if(b, tir_cmp_ne(b, gaps, tir_i32(b, 0)), true, NULL, 0);
     await_copies(s);
-    for (unsigned i = 0; i < pieces; i++)
+    for (unsigned i = 0; i < s->form->copies->pieces; i++)
         clear_rows(s, block, i);
     tir_wait(b, TIR_LDS_WRITES, 0);
     tir_end_if(b, &some, NULL);
@@ -321,7 +345,7 @@ static struct tir_value count_gaps(struct mla *s, struct tir_value block,
 static struct tir_value own_addresses(struct mla *s, struct tir_value block, struct tir_value slots)
 {
     struct tir_builder *const b = &s->d.b;
-    const struct att_paged_tile own = own_tile(s);
+    const struct att_paged_tile own = s->form->copies->own_tile(s);
     const struct tir_value key = tir_add(b, mla_first_key(s, block), own_first(s));
     const struct tir_value offsets = att_paged_rows(b, &s->source.pages, &own, key, slots);
     return tir_add(b, offsets, tir_splat(b, s->d.k.c.base, tir_typeof(b->f, offsets)));
@@ -329,7 +353,7 @@ static struct tir_value own_addresses(struct mla *s, struct tir_value block, str
 
 static struct mla_slots read_block(struct mla *s, struct tir_value block)
 {
-    const struct att_paged_tile own = own_tile(s), all = block_tile(s);
+    const struct att_paged_tile own = s->form->copies->own_tile(s), all = block_tile(s);
     struct mla_slots slots;
     slots.all = read_slots(s, &all, block, tir_i32(&s->d.b, 0));
     slots.own = read_slots(s, &own, block, own_first(s));
@@ -346,6 +370,61 @@ struct tir_value mla_gather_entries(void *family, const struct att_block *block)
         tir_sub(&s->d.b, mla_one_wave_first_key(s, block->index), mla_first_key(s, block->index));
     return read_slots(s, &keys, block->index, first);
 }
+
+/* ---- Ways of copying ---- */
+
+/* Keeps the addresses of the wave's rows of block `block` for copies of whole rows. */
+static void find_whole_rows(struct mla *s, struct tir_value block, struct tir_value rows)
+{
+    (void)block;
+    s->now.found = find_rows(s, rows);
+}
+
+/* Keeps the addresses of the wave's rows, and of the block in LDS, for copies of columns. */
+static void find_columns(struct mla *s, struct tir_value block, struct tir_value rows)
+{
+    s->now.flight = (struct mla_flight){.place = mla_buffer_of(s, s->source.part, block)};
+    s->now.found = find_rows(s, rows);
+}
+
+/* Keeps the addresses of the cache lines of the wave's rows for copies of row pairs. */
+static void find_lines(struct mla *s, struct tir_value block, struct tir_value rows)
+{
+    (void)block;
+    s->now.lines = mla_row_pairs_find(s, rows);
+}
+
+const struct mla_row_copies mla_whole_rows = {
+    .own_tile = few_lanes_tile,
+    .lanes = few_lanes,
+    .place = mla_one_wave_place,
+    .find = find_whole_rows,
+    .row_map = one_row_map,
+    .piece = whole_row,
+    .pieces = 1,
+};
+
+const struct mla_row_copies mla_columns_of_rows = {
+    .own_tile = own_rows_tile,
+    .lanes = one_lane,
+    .place = flight_place,
+    .find = find_columns,
+    .row_map = plain_row_map,
+    .piece = whole_row,
+    .pieces = 1,
+    .in_halves = true,
+};
+
+const struct mla_row_copies mla_lines_of_row_pairs = {
+    .own_tile = few_lanes_tile,
+    .lanes = few_lanes,
+    .place = mla_one_wave_place,
+    .find = find_lines,
+    .row_map = plain_row_map,
+    .piece = line_piece,
+    .pieces = MLA_ROW_PAIR_PIECES,
+    .in_halves = true,
+};
 
 /* ---- Steps of pipelines over lists ---- */
 
@@ -373,7 +452,7 @@ static void build_find(void *context)
     struct mla *const s = mla_of(context);
     const struct tir_value block = mla_block_of(s);
     note_gaps(s, count_gaps(s, block, &s->now.slots));
-    s->now.found = find_rows(s, own_addresses(s, block, s->now.slots.own));
+    s->form->copies->find(s, block, own_addresses(s, block, s->now.slots.own));
 }
 
 static void build_copy(void *context)
@@ -389,29 +468,13 @@ static void build_clear(void *context)
     clear_gaps(s, mla_block_of(s), s->now.gaps);
 }
 
-/* ---- Steps of c that is transposed in registers ---- */
-
-static void build_find_transposed(void *context)
-{
-    struct mla *const s = mla_of(context);
-    s->now.flight = (struct mla_flight){.place = mla_buffer_of(s, s->source.part, mla_block_of(s))};
-    build_find(context);
-}
-
 /* Copies half `part`, 0 or 1, of the columns of the wave's rows to LDS. */
 static void build_copy_columns(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
-    struct tir_builder *const b = &s->d.b;
-    const unsigned width = s->source.part->width / 2, bytes = part * width * mla_kq_bytes(s);
+    const unsigned width = s->source.part->width / 2;
     const struct tir_layout map = tir_row_major(1, width);
-    const struct tir_type t = copied(s, 1, &map);
-    const struct tir_layout l = tir_layout_slice(tir_layout_of(b->f, t), 1);
-    const struct tir_value at = tir_splat(b, tir_i32(b, 0), tir_tile(b->f, TIR_I32, 1, 1, &l));
-    const struct tir_value place = own_place(s, s->source.part, mla_block_of(s));
-    for (unsigned i = 0; i < own_rows(s); i++)
-        tir_gather_to_lds(b, part ? LATER : GROUP, s->now.found.row[i], at, tir_i32(b, (int)bytes),
-                          place, mla_one_wave_before(s, s->source.part, i) + bytes, t, &map);
+    copy_columns(s, part ? LATER : GROUP, mla_block_of(s), s->now.found.row, part * width, &map);
 }
 
 /* ---- Steps of row pairs ---- */
@@ -420,14 +483,6 @@ static void build_copy_next_entries(void *context)
 {
     struct mla *const s = mla_of(context);
     copy_entries(s, att_plus(&s->d.b, mla_block_of(s), 1));
-}
-
-static void build_find_lines(void *context)
-{
-    struct mla *const s = mla_of(context);
-    const struct tir_value block = mla_block_of(s);
-    note_gaps(s, count_gaps(s, block, &s->now.slots));
-    s->now.lines = mla_row_pairs_find(s, own_addresses(s, block, s->now.slots.own));
 }
 
 static void build_copy_lines(void *context, unsigned part)
@@ -447,8 +502,6 @@ const struct pipe_op mla_list_find = {"find rows", build_find, ATT_SLOT(K_PAGES)
 const struct pipe_op mla_list_copy = {
     "block to LDS",     build_copy, ATT_SLOT(K_DATA), 0, .lds_writes = 1u << MLA_LDS_BLOCK,
     .flags = PIPE_ASYNC};
-const struct pipe_op mla_list_find_transposed = {"find rows", build_find_transposed,
-                                                 ATT_SLOT(K_PAGES), ATT_SLOT(K_DATA), .flags = 0};
 const struct pipe_op mla_list_copy_first = {"columns to LDS",
                                             NULL,
                                             ATT_SLOT(K_DATA),
@@ -465,8 +518,6 @@ const struct pipe_op mla_list_copy_last = {"columns to LDS",
                                            .build_part = build_copy_columns};
 const struct pipe_op mla_lines_copy_entries = {"entries to LDS", build_copy_next_entries,
                                                .lds_writes = ENTRIES_LDS, .flags = PIPE_ASYNC};
-const struct pipe_op mla_lines_find = {"find rows", build_find_lines, ATT_SLOT(K_PAGES),
-                                       ATT_SLOT(K_DATA), .flags = 0};
 const struct pipe_op mla_lines_copy_first = {"lines to LDS",
                                              NULL,
                                              ATT_SLOT(K_DATA),

@@ -195,8 +195,9 @@ struct mla_form {
     void (*join)(struct mla *s, struct split_kv_state *state);
     void (*pass)(struct mla *s); /* appends the loop and the store of its results */
     void (*adjust_schedule)(const struct mla *s, struct tir_schedule *schedule);
-    uint8_t first_panels;       /* panels of K that are read in the phase before K Q^T */
-    uint8_t hbm_bound;          /* 1: HBM limits the loop, whatever the dtypes */
+    const struct mla_row_copies *copies; /* of rows that are found one by one; NULL: no such rows */
+    uint8_t first_panels;                /* panels of K that are read in the phase before K Q^T */
+    uint8_t hbm_bound;                   /* 1: HBM limits the loop, whatever the dtypes */
     uint8_t ends_beside_output; /* 1: walk() returns m and l for the columns of O^T. l and O are 0
                                    while m is the lowest */
 };

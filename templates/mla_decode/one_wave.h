@@ -125,6 +125,29 @@ unsigned mla_row_pairs_piece(const struct mla *s, unsigned row, unsigned n, unsi
 
 /* gather.c */
 
+/** A way in which a wave copies its rows of a block to LDS, where rows are found one by one. */
+struct mla_row_copies {
+    /** Describes the wave's rows of a block, with one lane or a few lanes per row. */
+    struct att_paged_tile (*own_tile)(struct mla *s);
+    unsigned (*lanes)(const struct mla *s); /* returns the number of lanes per row in own_tile() */
+    /** Returns the LDS address (i32) of part `p` of block number `block`. */
+    struct tir_value (*place)(struct mla *s, const struct part *p, struct tir_value block);
+    /** Sets s->now for the copies of block number `block` from rows at addresses `rows` (i64). */
+    void (*find)(struct mla *s, struct tir_value block, struct tir_value rows);
+    /** Returns the LDS layout of `width` columns of a row. */
+    struct tir_layout (*row_map)(const struct mla *s, unsigned width);
+    /** Returns the columns in piece n of the wave's row `row`, contiguous in LDS; 0: the row has no
+     * such piece. Sets *before to the bytes from the wave's first row to the piece. */
+    unsigned (*piece)(const struct mla *s, unsigned row, unsigned n, unsigned *before);
+    uint8_t pieces; /* number of pieces of a row, at most */
+    bool in_halves; /* true: halves of a block are copied in queues GROUP and LATER; false: all of
+                       it in GROUP */
+};
+
+/** Ways: whole rows; halves of the columns of c that is transposed in registers, whose rows have no
+ * rotated keys; cache lines of pairs of rows. */
+extern const struct mla_row_copies mla_whole_rows, mla_columns_of_rows, mla_lines_of_row_pairs;
+
 /** Returns the type of one i32 for each row that a wave copies: rows x 1. */
 struct tir_type mla_gather_rows(struct mla *s);
 /** Issues the copies to LDS of rows at addresses `rows` (i64), as the wave's rows of a block. */

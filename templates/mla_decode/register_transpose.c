@@ -295,12 +295,11 @@ const struct pipe_op mla_transpose_product_pv = {"PV",
 
 static void choose_pipeline(struct mla *s)
 {
-    struct pipe_variant v = {.has = mla_reads_once(s) ? 1u << MLA_HAS_STREAMS : 0};
+    const bool lists = s->d.v->sparse != ATT_SPARSE_NONE;
+    struct pipe_variant v = {.has = lists || mla_reads_once(s) ? 1u << MLA_HAS_STREAMS : 0};
     if (mla_count_parts(s) > 1)
         v.has |= 1u << MLA_HAS_ROTATED;
-    pipe_choose(s->d.v->sparse != ATT_SPARSE_NONE ? &mla_register_transpose_lists
-                                                  : &mla_register_transpose,
-                &v, &s->plan);
+    pipe_choose(lists ? &mla_register_transpose_lists : &mla_register_transpose, &v, &s->plan);
     assert(s->plan.depth[MLA_LDS_FIRST] <= BLOCKS && s->plan.depth[MLA_LDS_LAST] == BLOCKS);
 }
 
@@ -336,6 +335,7 @@ const struct mla_form mla_transpose_form = {
     .begin_pass = mla_transpose_begin_pass,
     .load_q = mla_transpose_load_q,
     .read_panel = mla_transpose_read_panel,
+    .copies = &mla_columns_of_rows,
     .first_panels = 1,
     .walk = mla_walk,
     .join = join,

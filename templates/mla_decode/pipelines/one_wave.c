@@ -19,7 +19,7 @@
 #include "templates/mla_decode/one_wave.h"
 #include "templates/mla_decode/pipelines/pipelines.h"
 
-enum { PAGE, COPY, WAIT, QK, PV };
+enum { PAGE, COPY, WAIT };
 
 #define SCALED (1u << MLA_HAS_SCALED)
 
@@ -33,31 +33,38 @@ const struct pipe_phase mla_one_wave_phases[] = {[M1] = {"M1", PIPE_MEMORY, .ope
 
 static const struct pipe_buffer buffers[] = {{"block", GROUP, .scope = PIPE_WORKGROUP}, {0}};
 
+/* Stages of the shared rows: the block arrives, its scores, its product. */
+enum { ARRIVES, SCORES, VALUES };
+
+const struct pipe_row mla_rows_one_wave[] = {
+    {&pipe_await, ARRIVES, M2, .part = MLA_LDS_BLOCK},
+    {&pipe_barrier, ARRIVES, M2, .part = 0},
+    {&mla_read_k, ARRIVES, C2, .part = 0},
+    {&mla_read_k, SCORES, C1, .part = 1},
+    {&mla_product_qk, SCORES, C1, .part = 0},
+    {&att_mask, SCORES, M2, .part = 0},
+    {&att_check_scores, SCORES, M2, .unless = SCALED},
+    {&att_exponent, SCORES, C2, .unless = SCALED},
+    {&att_exp2, SCORES, C2, .unless = SCALED},
+    {&mla_make_scaled, SCORES, C2, .needs = SCALED},
+    {&mla_rescale_some, VALUES, M1, .unless = SCALED},
+    {&mla_rescale_scaled, VALUES, M1, .needs = SCALED},
+    {&pipe_barrier, VALUES, M1, .part = 0},
+    {&att_exp2, SCORES, C2, .part = 1, .unless = SCALED},
+    {&att_sum, VALUES, C1, .unless = SCALED},
+    {&att_round, VALUES, C1, .unless = SCALED},
+    {&mla_round_scaled, VALUES, C1, .needs = SCALED},
+    {&mla_read_c, VALUES, C1, .part = 0},
+    {&mla_read_c, VALUES, C2, .part = 1},
+    {&att_product, VALUES, C2, .unless = SCALED},
+    {&mla_product_scaled, VALUES, C2, .needs = SCALED},
+    {&mla_read_c, VALUES, C2, .part = 2, .unless = SCALED},
+    {&att_product, VALUES, C2, .part = 1, .unless = SCALED},
+    {0}};
+
 static const struct pipe_row rows[] = {{&mla_find_pages, PAGE, M2, .part = 0},
                                        {&mla_copy_block, COPY, BEGIN, .part = 0},
-                                       {&pipe_await, WAIT, M2, .part = MLA_LDS_BLOCK},
-                                       {&pipe_barrier, WAIT, M2, .part = 0},
-                                       {&mla_read_k, WAIT, C2, .part = 0},
-                                       {&mla_read_k, QK, C1, .part = 1},
-                                       {&mla_product_qk, QK, C1, .part = 0},
-                                       {&att_mask, QK, M2, .part = 0},
-                                       {&att_check_scores, QK, M2, .unless = SCALED},
-                                       {&att_exponent, QK, C2, .unless = SCALED},
-                                       {&att_exp2, QK, C2, .unless = SCALED},
-                                       {&mla_make_scaled, QK, C2, .needs = SCALED},
-                                       {&mla_rescale_some, PV, M1, .unless = SCALED},
-                                       {&mla_rescale_scaled, PV, M1, .needs = SCALED},
-                                       {&pipe_barrier, PV, M1, .part = 0},
-                                       {&att_exp2, QK, C2, .part = 1, .unless = SCALED},
-                                       {&att_sum, PV, C1, .unless = SCALED},
-                                       {&att_round, PV, C1, .unless = SCALED},
-                                       {&mla_round_scaled, PV, C1, .needs = SCALED},
-                                       {&mla_read_c, PV, C1, .part = 0},
-                                       {&mla_read_c, PV, C2, .part = 1},
-                                       {&att_product, PV, C2, .unless = SCALED},
-                                       {&mla_product_scaled, PV, C2, .needs = SCALED},
-                                       {&mla_read_c, PV, C2, .part = 2, .unless = SCALED},
-                                       {&att_product, PV, C2, .part = 1, .unless = SCALED},
+                                       {&pipe_part, WAIT, M1, .rows = mla_rows_one_wave},
                                        {0}};
 
 const char *const mla_features[] = {"checks scores",

@@ -5,20 +5,22 @@
  *
  *     one_wave_lists: mla_decode: more than 64 rows of 16 bits and lists, where LDS transposes c
  *     as one_wave: a row of a list is copied to LDS once for 128 columns
- *     M1      memory    rescale[5], entries to LDS[0], barrier[5], entries here[1]
+ *     M1      memory    (rescale[5]), entries to LDS[0], barrier[5], entries here[1]
  *     BEGIN   matrix +  block to LDS[2]
- *     C1      matrix    sum P[5], round P[5], read c.0[5], read K.1[4], QK[4], read entries[1]
- *     M2      memory    mask[4], max[4], clear gaps[3], LDS free[3], block here[3], barrier[3]
+ *     C1      matrix    (sum P[5]), (round P[5]), read c.0[5], read K.1[4], QK[4],
+ *                       read entries[1]
+ *     M2      memory    mask[4], (max[4]), clear gaps[3], LDS free[3], block here[3], barrier[3]
  *     M3      memory    nothing
- *     C2      matrix    read c.1[5], PV.0[5], read c.2[5], PV.1[5], exponents[4], exp2.0[4],
- *                       exp2.1[4], read K.0[3], find rows[1]
+ *     C2      matrix    read c.1[5], (PV.0[5]), (PV[5]), (read c.2[5]), (PV.1[5]),
+ *                       (exponents[4]), (exp2.0[4]), (P by blocks[4]), (exp2.1[4]), read K.0[3],
+ *                       find rows[1]
  *     LDS               block of a workgroup, entries of a wave
  *     waves             all run the same phase
  */
 #include "templates/mla_decode/one_wave.h"
 #include "templates/mla_decode/pipelines/pipelines.h"
 
-enum { PAGE = A_PAGES, FIND = A_FIND, COPY = A_COPY, WAIT = A_WAIT, QK = A_SCORES, PV = A_VALUES };
+enum { PAGE = A_PAGES, FIND = A_FIND, COPY = A_COPY, WAIT = A_WAIT };
 
 static const struct pipe_buffer buffers[] = {
     [MLA_LDS_BLOCK] = {"block", GROUP, .scope = PIPE_WORKGROUP},
@@ -33,25 +35,7 @@ static const struct pipe_row rows[] = {{&mla_list_copy_entries, PAGE, M1, .part 
                                        {&mla_list_copy, COPY, BEGIN, .part = 0},
                                        {&mla_list_clear, WAIT, M2, .part = 0},
                                        {&pipe_release, WAIT, M2, .part = 0},
-                                       {&pipe_await, WAIT, M2, .part = MLA_LDS_BLOCK},
-                                       {&pipe_barrier, WAIT, M2, .part = 0},
-                                       {&mla_read_k, WAIT, C2, .part = 0},
-                                       {&mla_read_k, QK, C1, .part = 1},
-                                       {&mla_product_qk, QK, C1, .part = 0},
-                                       {&att_mask, QK, M2, .part = 0},
-                                       {&att_check_scores, QK, M2, .part = 0},
-                                       {&att_exponent, QK, C2, .part = 0},
-                                       {&att_exp2, QK, C2, .part = 0},
-                                       {&mla_rescale_some, PV, M1, .part = 0},
-                                       {&pipe_barrier, PV, M1, .part = 0},
-                                       {&att_exp2, QK, C2, .part = 1},
-                                       {&att_sum, PV, C1, .part = 0},
-                                       {&att_round, PV, C1, .part = 0},
-                                       {&mla_read_c, PV, C1, .part = 0},
-                                       {&mla_read_c, PV, C2, .part = 1},
-                                       {&att_product, PV, C2, .part = 0},
-                                       {&mla_read_c, PV, C2, .part = 2},
-                                       {&att_product, PV, C2, .part = 1},
+                                       {&pipe_part, WAIT, M1, .rows = mla_rows_one_wave},
                                        {0}};
 
 /* Reads have one_wave's prefetch distances. */

@@ -39,7 +39,7 @@ enum { MLA_COPIES_FIRST, MLA_COPIES_LAST };
 /** Features of a kernel, beside attention's own: bits of pipe_row.needs. */
 enum mla_feature {
     MLA_HAS_SCALED = ATT_HAS_FAMILY, /* weights of fp8 with a scale for each block */
-    MLA_HAS_STREAMS,                 /* each block is read once: HBM limits the loop */
+    MLA_HAS_STREAMS,                 /* HBM limits the loop: each block is read once, or lists */
     MLA_HAS_ROTATED,                 /* rows have a rotated key */
     MLA_HAS_LISTS,                   /* rows are slots of a sparse list */
     MLA_HAS_ONE_P,                   /* LDS has one place for the weights of a pair */
@@ -75,6 +75,10 @@ extern const struct pipe_row mla_rows_first_piece[], mla_rows_other_pieces[]; /*
 extern const struct pipe_row mla_rows_scores[];  /* QK in phase 0, mask and sums in phase 1 */
 extern const struct pipe_row mla_rows_weights[]; /* from scores to P in LDS */
 extern const struct pipe_row mla_rows_product[]; /* from P in LDS to O */
+
+/* Rows from a block's arrival in LDS to its product, of tables with lists and without: one_wave.c,
+ * and register_transpose.c. Stages count from the block's arrival. */
+extern const struct pipe_row mla_rows_one_wave[], mla_rows_transpose[];
 
 /* Steps of waves with columns of their own: block.c. Parts of K: the first panels, the others. */
 extern const struct pipe_op mla_read_k, mla_read_k_in_halves, mla_product_qk;
@@ -112,13 +116,13 @@ extern const struct pipe_op mla_list_copy_entries, mla_list_read_entries, mla_li
 extern const struct pipe_op mla_list_copy, mla_list_clear;
 /* Steps of lists where c is transposed in registers: gather.c. copy_first has part 0, the first
  * half of the columns, and copy_last part 1. */
-extern const struct pipe_op mla_list_find_transposed, mla_list_copy_first, mla_list_copy_last;
+extern const struct pipe_op mla_list_copy_first, mla_list_copy_last;
 extern const struct pipe_op mla_pair_exponent, mla_pair_make_p, mla_pair_read_p;
 extern const struct pipe_op mla_pair_rescale, mla_pair_sum;
 extern const struct pipe_op mla_pair_product; /* part: of the keys */
 
 /* Steps of wave pairs with row pairs in LDS: gather.c, one_wave.c, wave_pair_exchange.c. */
-extern const struct pipe_op mla_lines_copy_entries, mla_lines_find; /* entries: of the next block */
+extern const struct pipe_op mla_lines_copy_entries;                    /* of the next block */
 extern const struct pipe_op mla_lines_copy_first, mla_lines_copy_last; /* parts 0 and 1 */
 extern const struct pipe_op mla_lines_read_c;
 extern const struct pipe_op mla_lines_store_p, mla_lines_read_p, mla_lines_sum;

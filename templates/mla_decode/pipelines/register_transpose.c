@@ -25,7 +25,7 @@
 #include "templates/mla_decode/register_transpose.h"
 
 enum { M1, C1, M2, C2, M3, C3, M4, C4 };
-enum { T_PAGES, T_COPY, T_ARRIVE, T_SCORES, T_VALUES };
+enum { T_PAGES, T_COPY, T_ARRIVE };
 
 #define STREAMS (1u << MLA_HAS_STREAMS)
 #define ROTATED (1u << MLA_HAS_ROTATED)
@@ -45,6 +45,41 @@ static const struct pipe_buffer buffers[] = {
     {"last columns", MLA_COPIES_LAST, PIPE_WORKGROUP, .with = 0},
     {0}};
 
+/* Stages of the shared rows: the block arrives, its scores, its product. */
+enum { ARRIVES, SCORES, VALUES };
+
+const struct pipe_row mla_rows_transpose[] = {{&pipe_await, ARRIVES, M4, .part = MLA_LDS_LAST},
+                                              {&pipe_barrier, ARRIVES, M4, .part = 0},
+                                              {&mla_read_k_in_halves, ARRIVES, C4, .part = 0},
+                                              {&mla_read_k_in_halves, SCORES, C1, .part = 1},
+                                              {&mla_product_qk, SCORES, C1, .part = 0},
+                                              {&att_mask, SCORES, M2, .part = 0},
+                                              {&att_check_previous, SCORES, C2, .part = 0},
+                                              {&mla_transpose_follow, SCORES, M3, .part = 0},
+                                              {&att_exponent, SCORES, C3, .part = 0},
+                                              {&att_exp2, SCORES, C3, .part = 0},
+                                              {&att_exp2, SCORES, C3, .part = 1},
+                                              {&mla_rescale_some, VALUES, M1, .part = 0},
+                                              {&att_sum, VALUES, C1, .part = 0},
+                                              {&att_round, VALUES, C1, .part = 0},
+                                              {&mla_transpose_order_p, VALUES, C1, .part = 0},
+                                              {&mla_transpose_read_first, VALUES, C1, .part = 0},
+                                              {&mla_transpose_quarter, VALUES, C2, .part = 0},
+                                              {&mla_transpose_read_first, VALUES, C2, .part = 1},
+                                              {&mla_transpose_quarter, VALUES, C3, .part = 1},
+                                              {&mla_transpose_read_last, VALUES, C3, .part = 2},
+                                              {&mla_transpose_quarter, VALUES, C3, .part = 2},
+                                              {&mla_transpose_read_last, VALUES, C3, .part = 3},
+                                              {&mla_transpose_quarter, VALUES, C4, .part = 3},
+                                              {&pipe_release, VALUES, M3, .needs = STREAMS},
+                                              {&pipe_barrier, VALUES, M3, .needs = STREAMS},
+                                              {&pipe_release, VALUES, M4, .part = 0},
+                                              {&mla_transpose_product_pv, VALUES, C2, .part = 0},
+                                              {&mla_transpose_product_pv, VALUES, C3, .part = 1},
+                                              {&mla_transpose_product_pv, VALUES, C3, .part = 2},
+                                              {&mla_transpose_product_pv, VALUES, C4, .part = 3},
+                                              {0}};
+
 static const struct pipe_row rows[] = {
     {&mla_transpose_find_page, T_PAGES, C4, .part = 0},
     {&mla_transpose_find_block, T_COPY, C1, .part = 0},
@@ -53,36 +88,7 @@ static const struct pipe_row rows[] = {
     {&mla_transpose_copy_rows, T_COPY, C4, .part = 0, .unless = STREAMS},
     {&mla_transpose_copy_rows, T_ARRIVE, C1, .part = 1, .unless = STREAMS},
     {&mla_transpose_copy_rotated, T_ARRIVE, C1, .needs = ROTATED},
-    {&pipe_await, T_ARRIVE, M4, .part = MLA_LDS_LAST},
-    {&pipe_barrier, T_ARRIVE, M4, .part = 0},
-    {&mla_read_k_in_halves, T_ARRIVE, C4, .part = 0},
-    {&mla_read_k_in_halves, T_SCORES, C1, .part = 1},
-    {&mla_product_qk, T_SCORES, C1, .part = 0},
-    {&att_mask, T_SCORES, M2, .part = 0},
-    {&att_check_previous, T_SCORES, C2, .part = 0},
-    {&mla_transpose_follow, T_SCORES, M3, .part = 0},
-    {&att_exponent, T_SCORES, C3, .part = 0},
-    {&att_exp2, T_SCORES, C3, .part = 0},
-    {&att_exp2, T_SCORES, C3, .part = 1},
-    {&mla_rescale_some, T_VALUES, M1, .part = 0},
-    {&att_sum, T_VALUES, C1, .part = 0},
-    {&att_round, T_VALUES, C1, .part = 0},
-    {&mla_transpose_order_p, T_VALUES, C1, .part = 0},
-    {&mla_transpose_read_first, T_VALUES, C1, .part = 0},
-    {&mla_transpose_quarter, T_VALUES, C2, .part = 0},
-    {&mla_transpose_read_first, T_VALUES, C2, .part = 1},
-    {&mla_transpose_quarter, T_VALUES, C3, .part = 1},
-    {&mla_transpose_read_last, T_VALUES, C3, .part = 2},
-    {&mla_transpose_quarter, T_VALUES, C3, .part = 2},
-    {&mla_transpose_read_last, T_VALUES, C3, .part = 3},
-    {&mla_transpose_quarter, T_VALUES, C4, .part = 3},
-    {&pipe_release, T_VALUES, M3, .needs = STREAMS},
-    {&pipe_barrier, T_VALUES, M3, .needs = STREAMS},
-    {&pipe_release, T_VALUES, M4, .part = 0},
-    {&mla_transpose_product_pv, T_VALUES, C2, .part = 0},
-    {&mla_transpose_product_pv, T_VALUES, C3, .part = 1},
-    {&mla_transpose_product_pv, T_VALUES, C3, .part = 2},
-    {&mla_transpose_product_pv, T_VALUES, C4, .part = 3},
+    {&pipe_part, T_ARRIVE, M1, .rows = mla_rows_transpose},
     {0}};
 
 /* Reads are 8 MFMAs of 16 clocks ahead: 128 clocks. Permutes of c are 3 ahead of their product, and

@@ -11,7 +11,7 @@
  *     M2      memory    mask[3], entries here[1]
  *     C2      matrix    transpose c.0[4], read c.1[4], PV.0[4], check max[3], read entries[1],
  *                       find rows[1]
- *     M3      memory    max[3], LDS free[4], barrier[4]
+ *     M3      memory    max[3], (LDS free[4]), (barrier[4])
  *     C3      matrix    transpose c.1[4], read c.2[4], transpose c.2[4], read c.3[4], PV.1[4],
  *                       PV.2[4], exponents[3], exp2.0[3], exp2.1[3], columns to LDS[1]
  *     M4      memory    clear gaps[2], LDS free[4], last columns here[2], barrier[2]
@@ -25,7 +25,7 @@
 #include "templates/mla_decode/register_transpose.h"
 
 enum { T_M1, T_C1, T_M2, T_C2, T_M3, T_C3, T_M4, T_C4 };
-enum { T_PAGES, T_COPY, T_ARRIVE, T_SCORES, T_VALUES };
+enum { T_PAGES, T_COPY, T_ARRIVE };
 
 static const struct pipe_buffer buffers[] = {
     [MLA_LDS_FIRST] = {"first columns", GROUP, PIPE_WORKGROUP, .with = 1 + MLA_LDS_LAST},
@@ -36,40 +36,11 @@ static const struct pipe_buffer buffers[] = {
 static const struct pipe_row rows[] = {{&mla_list_copy_entries, T_PAGES, T_C1, .part = 0},
                                        {&pipe_await, T_COPY, T_M2, .part = MLA_LDS_ENTRIES},
                                        {&mla_list_read_entries, T_COPY, T_C2, .part = 0},
-                                       {&mla_list_find_transposed, T_COPY, T_C2, .part = 0},
+                                       {&mla_list_find, T_COPY, T_C2, .part = 0},
                                        {&mla_list_copy_first, T_COPY, T_C3, .part = 0},
                                        {&mla_list_copy_last, T_COPY, T_C4, .part = 1},
                                        {&mla_list_clear, T_ARRIVE, T_M4, .part = 0},
-                                       {&pipe_await, T_ARRIVE, T_M4, .part = MLA_LDS_LAST},
-                                       {&pipe_barrier, T_ARRIVE, T_M4, .part = 0},
-                                       {&mla_read_k_in_halves, T_ARRIVE, T_C4, .part = 0},
-                                       {&mla_read_k_in_halves, T_SCORES, T_C1, .part = 1},
-                                       {&mla_product_qk, T_SCORES, T_C1, .part = 0},
-                                       {&att_mask, T_SCORES, T_M2, .part = 0},
-                                       {&att_check_previous, T_SCORES, T_C2, .part = 0},
-                                       {&mla_transpose_follow, T_SCORES, T_M3, .part = 0},
-                                       {&att_exponent, T_SCORES, T_C3, .part = 0},
-                                       {&att_exp2, T_SCORES, T_C3, .part = 0},
-                                       {&att_exp2, T_SCORES, T_C3, .part = 1},
-                                       {&mla_rescale_some, T_VALUES, T_M1, .part = 0},
-                                       {&att_sum, T_VALUES, T_C1, .part = 0},
-                                       {&att_round, T_VALUES, T_C1, .part = 0},
-                                       {&mla_transpose_order_p, T_VALUES, T_C1, .part = 0},
-                                       {&mla_transpose_read_first, T_VALUES, T_C1, .part = 0},
-                                       {&mla_transpose_quarter, T_VALUES, T_C2, .part = 0},
-                                       {&mla_transpose_read_first, T_VALUES, T_C2, .part = 1},
-                                       {&mla_transpose_quarter, T_VALUES, T_C3, .part = 1},
-                                       {&mla_transpose_read_last, T_VALUES, T_C3, .part = 2},
-                                       {&mla_transpose_quarter, T_VALUES, T_C3, .part = 2},
-                                       {&mla_transpose_read_last, T_VALUES, T_C3, .part = 3},
-                                       {&mla_transpose_quarter, T_VALUES, T_C4, .part = 3},
-                                       {&pipe_release, T_VALUES, T_M3, .part = 0},
-                                       {&pipe_barrier, T_VALUES, T_M3, .part = 0},
-                                       {&pipe_release, T_VALUES, T_M4, .part = 0},
-                                       {&mla_transpose_product_pv, T_VALUES, T_C2, .part = 0},
-                                       {&mla_transpose_product_pv, T_VALUES, T_C3, .part = 1},
-                                       {&mla_transpose_product_pv, T_VALUES, T_C3, .part = 2},
-                                       {&mla_transpose_product_pv, T_VALUES, T_C4, .part = 3},
+                                       {&pipe_part, T_ARRIVE, T_M1, .rows = mla_rows_transpose},
                                        {0}};
 
 /* Reads have register_transpose's prefetch distances. */

@@ -36,7 +36,7 @@ static const struct pipe_buffer buffers[] = {
 static const struct pipe_row rows[] = {{&mla_lines_copy_entries, PAGE, M1, .part = 0},
                                        {&pipe_await, FIND, M1, .part = MLA_LDS_ENTRIES},
                                        {&mla_list_read_entries, FIND, C2, .part = 0},
-                                       {&mla_lines_find, COPY, BEGIN, .part = 0},
+                                       {&mla_list_find, COPY, BEGIN, .part = 0},
                                        {&mla_lines_copy_first, COPY, BEGIN, .part = 0},
                                        {&mla_lines_copy_last, COPY, C2, .part = 1},
                                        {&mla_list_clear, QK, M1, .part = 0},
