@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulator, put together from its rooms. */
+/* Fills in the functions and tables that the core calls in other folders (core/parts.h). */
 #include "parts.h"
 
 #include "check_diverge.h"

@@ -2,9 +2,9 @@
 /*
  * hipsim: runs a program on the simulated GPU, or compiles HIP sources for it.
  *
- * The options are the rows of core/options.def. They are checked here, before the program starts,
- * and passed in the environment variable HIPSIM, which the simulator's library reads at the first
- * HIP call.
+ * The options are the rows of core/options.def. This program checks them before it starts the
+ * user's, and passes them in the environment variable HIPSIM. The simulator's library reads that at
+ * the first HIP call.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 
 enum { USAGE = 2, PATH_BYTES = 4096, SETTINGS_BYTES = 4096, COLUMNS = 96 };
 
-/* Rows of options.def: a switch takes no value on the command line. */
+/* Rows of options.def. A switch has no value on the command line. */
 static const struct row {
     const char *key;
     bool is_switch;
@@ -31,7 +31,7 @@ static const struct row {
 #include "options.def"
 };
 
-/* Prints `text` from column `indent` on, broken at blanks. */
+/* Prints `text` from column `indent` on, in lines that end at blanks. */
 static void print_wrapped(const char *text, int indent)
 {
     int column = indent;
@@ -84,8 +84,8 @@ static const struct row *find_row(const char *key, size_t length)
     return NULL;
 }
 
-/* Appends the option at argv[*at] to `settings`, and moves *at to its last word. Returns 0 or
- * USAGE. */
+/* Appends the option at argv[*at] to `settings`, and moves *at to the option's last word. Returns 0
+ * or USAGE. */
 static int add_option(char **argv, int *at, char *settings)
 {
     const char *key = argv[*at] + 2, *equals = strchr(key, '=');
@@ -106,8 +106,8 @@ static int add_option(char **argv, int *at, char *settings)
     return n > 0 && (size_t)n < SETTINGS_BYTES - used ? 0 : fail("too long: --", row->key);
 }
 
-/* Finds the folder of libamdhip64: in the build tree, where `meson install` puts it, or in the
- * wheel. False: there is none. */
+/* Sets `folder` to the folder of libamdhip64: in the build tree, where `meson install` puts it, or
+ * in the wheel. False if none has it. */
 static bool find_library(char folder[PATH_BYTES])
 {
     static const char *const places[] = {"../hip", "../" HIPSIM_LIBDIR "/attnc/hipsim", "../lib"};
@@ -137,7 +137,7 @@ static int execute(char **argv)
     return errno == ENOENT ? 127 : 126;
 }
 
-/* Finds the tool `name` beside the library, or at `built` in the build tree. */
+/* Returns the path of tool `name`: in the library's folder, or `built` in the build tree. */
 static char *find_tool(const char *folder, const char *name, const char *built)
 {
     static char path[PATH_BYTES + 16];
@@ -147,7 +147,7 @@ static char *find_tool(const char *folder, const char *name, const char *built)
     return path;
 }
 
-/* Replaces this process by the compiler's wrapper; `argv` are the words after "cc". */
+/* Replaces this process by the compiler's wrapper. `argv` are the `argc` words after "cc". */
 static int compile(char **argv, int argc, char *folder)
 {
     char **words = calloc((size_t)argc + 3, sizeof(*words));
@@ -159,7 +159,7 @@ static int compile(char **argv, int argc, char *folder)
     return execute(words);
 }
 
-/* Replaces this process by the program; the simulator's library hides the machine's. */
+/* Replaces this process by the program. The simulator's library is found before the machine's. */
 static int start(char **argv, const char *settings, const char *folder)
 {
     char path[2 * PATH_BYTES];

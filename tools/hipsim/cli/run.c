@@ -2,9 +2,9 @@
 /*
  * hipsim run: launches one kernel of a code object, without a host program.
  *
- * The metadata of the code object gives the place and the size of each argument. The command line
- * gives values and buffers, which run_args.h describes. `hipsim` starts this program with its
- * options in HIPSIM.
+ * The metadata of the code object says where each argument is and its size. The command line has
+ * values and buffers, which run_args.h describes. `hipsim` starts this program with its options in
+ * HIPSIM.
  */
 #define __HIP_PLATFORM_AMD__
 #include <errno.h>
@@ -25,8 +25,8 @@ enum { ARGS_MAX = 64, SHOWS_MAX = 64, ELEMENTS_SHOWN = 8, FAILED = 1, USAGE = 2 
 /* A buffer to show after the launch. */
 struct show {
     unsigned arg;
-    uint64_t count;   /* elements to print; unused with `path` */
-    const char *path; /* file to write the whole buffer to; NULL: print */
+    uint64_t count;   /* number of elements to print; unused with `path` */
+    const char *path; /* path of the file to write the whole buffer to; NULL: print it */
 };
 
 struct run {
@@ -34,7 +34,7 @@ struct run {
     unsigned grid[3], block[3], lds;
     const char *forms[ARGS_MAX];
     struct run_arg args[ARGS_MAX];
-    void *buffers[ARGS_MAX]; /* in device memory */
+    void *buffers[ARGS_MAX]; /* addresses of the buffers in device memory */
     size_t bytes[ARGS_MAX];
     unsigned nargs;
     struct show shows[SHOWS_MAX];
@@ -73,7 +73,7 @@ static void print_help(void)
 
 /* -- the command line -------------------------------------------------------------------------- */
 
-/* Reads "X", "X,Y" or "X,Y,Z", each at least 1. */
+/* Parses "X", "X,Y" or "X,Y,Z", each at least 1, to size[]. False if the text is none of these. */
 static bool read_size(const char *text, unsigned size[3])
 {
     char *end = (char *)(uintptr_t)text;
@@ -127,7 +127,7 @@ static bool take_option(struct run *r, int option, const char *text, char *why, 
     return run_arg_read(text, &r->args[r->nargs++], why, size);
 }
 
-/* Reads the command line. Returns 0, or the exit status; -1: the help has been printed. */
+/* Parses the command line. Returns 0, or the exit status; -1: the help has been printed. */
 static int read_words(struct run *r, int argc, char **argv)
 {
     static const struct option options[] = {
@@ -166,7 +166,8 @@ static int read_words(struct run *r, int argc, char **argv)
 
 /* -- the code object --------------------------------------------------------------------------- */
 
-/* Reads the metadata of the code object for `target`. */
+/* Reads the metadata of the code object for `target`. On failure false, with a sentence in
+ * `why`. */
 static bool read_metadata(struct run *r, enum gfx_target target, char *why, size_t size)
 {
     struct image image = {0};
@@ -193,8 +194,9 @@ static bool read_metadata(struct run *r, enum gfx_target target, char *why, size
     return ok;
 }
 
-/* Reads the metadata for the target of --target, or for the one that the object has code for,
- * which is then selected. */
+/* Reads the metadata for the target of --target, or without it for the target that the object has
+ * code for. Selects the latter target as an option of the simulator. On failure false, with a
+ * sentence in `why`. */
 static bool choose_target(struct run *r, char *why, size_t size)
 {
     const char *settings = getenv("HIPSIM");
@@ -210,7 +212,8 @@ static bool choose_target(struct run *r, char *why, size_t size)
            hipsim_configure("target=gfx950", why, size);
 }
 
-/* Returns the kernel of --kernel or the object's only one. NULL: prints their names. */
+/* Returns the kernel of --kernel, or the object's only one. Otherwise prints the names of its
+ * kernels and returns NULL. */
 static const struct kernel_metadata *choose_kernel(const struct run *r)
 {
     for (size_t i = 0; i < r->metadata.nkernels; i++)
@@ -229,7 +232,7 @@ static size_t arg_bytes(const struct run_arg *arg)
     return arg->is_buffer || arg->is_null ? sizeof(void *) : arg->value_bytes;
 }
 
-/* Checks the number and the sizes of the arguments. */
+/* True if the number and the sizes of the arguments are right; prints what is wrong otherwise. */
 static bool check_args(const struct run *r, const struct kernel_metadata *kernel)
 {
     unsigned n = 0;
@@ -285,7 +288,8 @@ static bool make_buffers(struct run *r)
     return true;
 }
 
-/* Places the arguments where the metadata has them. Returns their bytes, allocated with malloc. */
+/* Returns the block of arguments, each at the offset that the metadata has, allocated with
+ * malloc(). Sets *bytes to its size. NULL without memory. */
 static unsigned char *place_args(const struct run *r, const struct kernel_metadata *kernel,
                                  size_t *bytes)
 {

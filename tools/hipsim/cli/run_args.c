@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the forms of arguments, makes the contents of buffers, and prints elements. */
+/* Parses the forms of arguments, makes the contents of buffers, and prints elements. */
 #include "run_args.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 __extension__ typedef _Float16 half;
 
-/* Columns: name, bytes, is a float, is signed. */
+/* Types of elements: name, bytes, whether it is a float, whether it is signed. */
 static const struct {
     const char *name;
     size_t bytes;
@@ -27,7 +27,7 @@ static const struct {
 
 size_t run_type_bytes(enum run_type type) { return types[type].bytes; }
 
-/* Rounds to bf16, to nearest even; a NaN stays one. */
+/* Returns the bits of f rounded to bf16, to nearest even. A NaN is still a NaN. */
 static uint16_t to_bf16(float f)
 {
     uint32_t bits;
@@ -50,7 +50,8 @@ static void store_float(unsigned char *to, enum run_type type, double d)
     }
 }
 
-/* Reads a number of `type` into `to`. False if it is none, or outside the type's range. */
+/* Parses a number and stores it to `to` as a `type`. False if it is none, or outside the type's
+ * range. */
 static bool read_number(const char *text, enum run_type type, unsigned char *to)
 {
     char *end;
@@ -98,7 +99,8 @@ static bool read_type(const char *form, size_t length, enum run_type *type)
     return false;
 }
 
-/* Reads the bytes of a struct, two digits each. */
+/* Parses the bytes of a struct, two hexadecimal digits each. False if the text is something
+ * else. */
 static bool read_hex(const char *digits, struct run_arg *arg)
 {
     const size_t n = strlen(digits);
@@ -153,7 +155,8 @@ bool run_arg_read(const char *form, struct run_arg *arg, char *why, size_t why_s
                   why_size);
 }
 
-/* Reads a whole file, or its first `most` bytes if that is not 0. */
+/* Returns the contents of a file, or its first `most` bytes if `most` is not 0, allocated with
+ * malloc(). Sets *bytes to their number. On failure NULL, with a sentence in `why`. */
 static void *read_file(const char *path, size_t most, size_t *bytes, char *why, size_t why_size)
 {
     FILE *file = fopen(path, "rb");
@@ -180,7 +183,7 @@ static void *read_file(const char *path, size_t most, size_t *bytes, char *why, 
 
 static uint32_t next_random(uint32_t *state)
 {
-    *state = *state * 1664525u + 1013904223u; /* Numerical Recipes */
+    *state = *state * 1664525u + 1013904223u; /* constants of Numerical Recipes */
     return *state >> 8;
 }
 

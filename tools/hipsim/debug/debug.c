@@ -16,15 +16,15 @@ enum {
     WATCHES_MAX = 16,
     LINE_BYTES = 256,
     TRAIL_SHOWN = 10,
-    POLL_PERIOD = 4096 /* instructions between two polls of the client's connection */
+    POLL_PERIOD = 4096 /* instructions between two checks whether the client has sent something */
 };
 
-/* A place to stop at, as given, and its addresses in the present launch. */
+/* A place to stop at, as the user has written it, and its addresses in the current launch. */
 struct place {
-    char kernel[128]; /* part of the kernel's name; empty: any */
-    unsigned line;    /* source line; 0: `offset` is meant */
+    char kernel[128]; /* part of the kernel's name; empty: any kernel */
+    unsigned line;    /* source line; 0: the place is at `offset` */
     int64_t offset;   /* bytes from the kernel's entry */
-    bool fixed;       /* a client has given the address, which is the same in every launch */
+    bool fixed;       /* true: a client has set an address, which is the same in every launch */
     uint64_t addresses[ADDRESSES_MAX];
     unsigned naddresses;
 };
@@ -37,18 +37,19 @@ struct watched {
 struct debugger {
     FILE *in, *out;
     struct gdb *gdb;      /* server of a client that replaces `in` and `out`; NULL: none */
-    uint64_t observed;    /* instructions executed since the start, for POLL_PERIOD */
-    pthread_mutex_t lock; /* held during a launch */
+    uint64_t observed;    /* number of executed instructions, for POLL_PERIOD */
+    pthread_mutex_t lock; /* locked during a launch */
     struct observer observer;
     const struct launch *launch;
-    struct debug_lines lines; /* of the launch; all NULL between launches */
+    struct debug_lines lines; /* source lines of the launch; all members are NULL between
+                                 launches */
     struct place places[BREAKS_MAX];
     unsigned nplaces;
     struct watched watches[WATCHES_MAX];
     unsigned nwatches;
-    /* Only this workgroup and wave stop, if the number is not negative. */
+    /* Numbers of the workgroup and of the wave that may stop; negative: any. */
     int64_t only_workgroup, only_wave;
-    uint64_t steps; /* instructions of the stepped wave before the next stop; 0: none is stepped */
+    uint64_t steps; /* instructions until the stepped wave stops; 0: no wave is stepped */
     uint64_t stepped_workgroup;
     uint32_t stepped_wave;
 };
@@ -70,7 +71,7 @@ static const char help[] =
 
 /* -- places ------------------------------------------------------------------------------------ */
 
-/* Reads "KERNEL", "KERNEL:LINE" or "KERNEL+BYTES". False if it is none of these. */
+/* Parses "KERNEL", "KERNEL:LINE" or "KERNEL+BYTES" to *p. False if the text is none of these. */
 static bool read_place(const char *text, struct place *p)
 {
     const char *mark = strpbrk(text, ":+");
@@ -88,7 +89,7 @@ static bool read_place(const char *text, struct place *p)
     return end != mark + 1 && !*end && (*mark == '+' || p->line > 0);
 }
 
-/* Finds the place's addresses in the present launch. */
+/* Sets the place's addresses in the current launch. */
 static void resolve(const struct debugger *d, struct place *p)
 {
     if (p->fixed)
@@ -122,7 +123,7 @@ static bool is_place(const struct debugger *d, uint64_t pc)
     return false;
 }
 
-/* Returns the watched bytes that the access stores to, or NULL. */
+/* Returns the watched bytes that the access stores to; NULL if there are none. */
 static const struct watched *touched(const struct debugger *d, const struct mem_access *access)
 {
     for (unsigned i = 0; access->is_store && i < d->nwatches; i++) {
@@ -156,7 +157,7 @@ static bool add_watch(struct debugger *d, const char *text)
     return true;
 }
 
-/* Reads "A" or "A B"; numbers that are missing keep their values. False if there is other text. */
+/* Parses "A" or "A B"; a number that is missing keeps its value. False if there is other text. */
 static bool read_numbers(const char *text, uint64_t *a, uint64_t *b)
 {
     char *end = (char *)(uintptr_t)text;
@@ -205,7 +206,7 @@ static bool print_dwords(struct debugger *d, const struct wave *w, bool lds, con
     return true;
 }
 
-/* Executes one command. Sets *resumes if the wave goes on. False: the command is not understood. */
+/* Executes one command. Sets *resumes if the wave continues. False if the command is unknown. */
 static bool execute(struct debugger *d, const struct wave *w, char command, const char *text,
                     bool *resumes)
 {
@@ -231,7 +232,8 @@ static bool execute(struct debugger *d, const struct wave *w, char command, cons
     }
 }
 
-/* Reads commands until one resumes the wave, or the input ends; the debugger then lets go. */
+/* Reads and executes commands until one resumes the wave. At the end of the input, removes all
+ * places and watched bytes. */
 static void converse(struct debugger *d, const struct wave *w)
 {
     char line[LINE_BYTES];
@@ -254,7 +256,7 @@ static void converse(struct debugger *d, const struct wave *w)
 
 /* -- a client of GDB's protocol ---------------------------------------------------------------- */
 
-/* Adds or removes a place, see gdb_ops. */
+/* Adds or removes a place: gdb_ops.place(). */
 static bool change_place(void *ctx, uint64_t address, bool add)
 {
     struct debugger *d = ctx;
@@ -272,7 +274,7 @@ static bool change_place(void *ctx, uint64_t address, bool add)
     return true;
 }
 
-/* Adds or removes watched bytes, see gdb_ops. */
+/* Adds or removes watched bytes: gdb_ops.watch(). */
 static bool change_watch(void *ctx, uint64_t address, uint64_t bytes, bool lds, bool add)
 {
     struct debugger *d = ctx;
@@ -290,8 +292,8 @@ static bool change_watch(void *ctx, uint64_t address, uint64_t bytes, bool lds, 
     return true;
 }
 
-/* Executes a command of the prompt for the client, except `c`, `s` and `q`: the client has commands
- * of its own for these. */
+/* Executes a command of the prompt for the client: gdb_ops.command(). Refuses `c`, `s` and `q`, for
+ * which the client has commands of its own. */
 static void execute_for_client(void *ctx, const struct wave *w, const char *text, FILE *out)
 {
     struct debugger *d = ctx;
@@ -306,7 +308,7 @@ static void execute_for_client(void *ctx, const struct wave *w, const char *text
     d->out = usual;
 }
 
-/* Serves the client's requests until one resumes the wave, and sets the step that it requests. */
+/* Answers the client's requests until one resumes the wave, and sets the step that it requests. */
 static void converse_remotely(struct debugger *d, const struct wave *w,
                               const struct watched *watched, bool interrupted)
 {
@@ -333,7 +335,7 @@ static bool is_focus(const struct debugger *d, const struct wave *w)
            (d->only_wave < 0 || (uint64_t)d->only_wave == w->id);
 }
 
-/* Stops a wave: after its store to `watched`, or before its next instruction if that is NULL. */
+/* Stops a wave after its store to `watched`, or if that is NULL before its next instruction. */
 static void stop(struct debugger *d, const struct wave *w, const struct watched *watched)
 {
     if (d->gdb) {

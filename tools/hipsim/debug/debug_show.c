@@ -40,7 +40,7 @@ void debug_show_trail(FILE *out, const struct wave *w, unsigned n)
     }
 }
 
-/* Prints one lane's value, as a float where it is a single dword. */
+/* Prints the operand's value in one lane. `as_float` prints a single dword as a float. */
 static void show_value(FILE *out, const struct wave *w, const struct opnd *o, unsigned lane,
                        bool as_float)
 {

@@ -17,29 +17,29 @@
 #include "gdb_show.h"
 
 enum {
-    PACKET_BYTES = 4096, /* longer packets are refused */
-    MEMORY_MAX = 8192,   /* bytes of memory in a reply */
-    INTERRUPT = 3        /* the byte that a client sends outside of packets */
+    PACKET_BYTES = 4096, /* bytes of the longest packet; longer ones are refused */
+    MEMORY_MAX = 8192,   /* most bytes of memory in a reply */
+    INTERRUPT = 3        /* byte that a client sends outside of packets to interrupt */
 };
 
 struct gdb {
-    int listener, client;      /* sockets; -1: none */
-    char path[108];            /* of the listener's socket; empty: it has a port */
-    bool quiet;                /* neither side acknowledges packets */
-    bool waits;                /* the client expects a stop reply */
-    char packet[PACKET_BYTES]; /* the present request */
-    pid_t owner; /* the process that listens; a forked child has copies of the sockets */
+    int listener, client;      /* sockets; -1: closed */
+    char path[108];            /* path of the listener's socket; empty: it has a port */
+    bool quiet;                /* true: neither side acknowledges packets */
+    bool waits;                /* true: the client expects a reply that a wave has stopped */
+    char packet[PACKET_BYTES]; /* current request */
+    pid_t owner;               /* process that listens; a forked child has copies of its sockets */
     const struct gdb_ops *ops;
-    const struct wave *stopped; /* the wave that has stopped */
-    const struct wave *shown;   /* the wave whose registers are read */
-    const struct wave *stepped; /* the wave that "s" steps */
+    const struct wave *stopped; /* wave that has stopped */
+    const struct wave *shown;   /* wave whose registers are read */
+    const struct wave *stepped; /* wave that request "s" steps */
     struct gdb_stop stop;
 };
 
 /* -- connection -------------------------------------------------------------------------------- */
 
-/* Removes the socket of a server that was killed: nobody listens at it, so a connection is refused.
- * The probe is a datagram socket, which a live server rejects with another error unnoticed. */
+/* Removes the socket file of a server that was killed: a connection to it is refused. The test uses
+ * a datagram socket, which a live server does not notice, since the error is another. */
 static void remove_dead(const struct sockaddr_un *at)
 {
     struct stat file;
@@ -119,7 +119,7 @@ static void hang_up(struct gdb *g)
     g->client = -1;
 }
 
-/* Returns the next byte from the client; -1: it is gone. */
+/* Returns the next byte from the client; -1 if the connection is lost. */
 static int get(struct gdb *g)
 {
     unsigned char byte;
@@ -144,7 +144,8 @@ static bool put(struct gdb *g, const char *text, size_t n)
     return true;
 }
 
-/* Sends a packet, repeatedly until the client acknowledges it. False: the client is gone. */
+/* Sends `text` as a packet, again until the client acknowledges it. False if the connection is
+ * lost. */
 static bool send_packet(struct gdb *g, const char *text)
 {
     char end[4];
@@ -162,7 +163,7 @@ static bool send_packet(struct gdb *g, const char *text)
 }
 
 /* Reads a packet after its '$' to g->packet. Returns its bytes, PACKET_BYTES if it is too long, or
- * -1 if its sum is wrong or the client is gone. */
+ * -1 if its checksum is wrong or the connection is lost. */
 static int read_packet(struct gdb *g)
 {
     uint8_t sum = 0;
@@ -182,7 +183,7 @@ static int read_packet(struct gdb *g)
     return strtoul(digits, NULL, 16) == sum ? n : -1;
 }
 
-/* Waits for a request, which is in g->packet then. False: the client is gone. */
+/* Waits for a request and reads it to g->packet. False if the connection is lost. */
 static bool next_packet(struct gdb *g)
 {
     int byte, n;
@@ -204,7 +205,8 @@ static bool next_packet(struct gdb *g)
 
 /* -- requests ---------------------------------------------------------------------------------- */
 
-/* Writes the error reply "E.", `why` and `what`. Replaces the protocol's characters by spaces. */
+/* Writes the error reply "E." with the texts `why` and `what`. Replaces the protocol's characters
+ * by spaces. */
 static void refuse(FILE *reply, const char *why, const char *what)
 {
     fputs("E.", reply);
@@ -219,7 +221,8 @@ static void show_hex(FILE *reply, const char *text, size_t n)
         fprintf(reply, "%02x", (unsigned)(uint8_t)text[i]);
 }
 
-/* Reads a hexadecimal number up to `end`, and moves *text past that. */
+/* Parses the hexadecimal number before character `end`, and moves *text past that character. False
+ * if there is none. */
 static bool read_hex(const char **text, char end, uint64_t *value)
 {
     char *rest;
@@ -231,7 +234,7 @@ static bool read_hex(const char **text, char end, uint64_t *value)
     return true;
 }
 
-/* Reads bytes of two hexadecimal digits each. Returns the number of bytes, or -1 if `text` has
+/* Decodes bytes of two hexadecimal digits each to `to`. Returns their number, or -1 if `text` has
  * other characters or more than `size` bytes. */
 static int read_bytes(const char *text, char *to, int size)
 {
@@ -247,7 +250,7 @@ static int read_bytes(const char *text, char *to, int size)
 
 static uint64_t thread_of(const struct wave *w) { return w->wg->index * WAVES_MAX + w->id + 1; }
 
-/* Returns the wave of a thread number in hexadecimal, the stopped wave for 0 and -1. NULL: the
+/* Returns the wave of a thread number in hexadecimal; 0 and -1 mean the stopped wave. NULL if the
  * workgroup has no such wave, or it has ended. */
 static const struct wave *find_wave(const struct gdb *g, const char *text)
 {
@@ -285,7 +288,7 @@ static void on_quiet(struct gdb *g, const char *text, FILE *reply)
     g->quiet = true;
 }
 
-/* Replies with a part of the target description: `text` is "OFFSET,LENGTH". */
+/* Replies with a part of the target description; `text` is "OFFSET,LENGTH". */
 static void on_description(struct gdb *g, const char *text, FILE *reply)
 {
     uint64_t offset, length;
@@ -387,7 +390,7 @@ static void on_register(struct gdb *g, const char *text, FILE *reply)
         refuse(reply, "no such register: ", text);
 }
 
-/* Replies with memory: `text` is "ADDRESS,LENGTH". */
+/* Replies with bytes of memory; `text` is "ADDRESS,LENGTH". */
 static void on_memory(struct gdb *g, const char *text, FILE *reply)
 {
     uint64_t address, length;
@@ -404,8 +407,9 @@ static void on_write(struct gdb *g, const char *text, FILE *reply)
     refuse(reply, "registers and memory can only be read", "");
 }
 
-/* True if an instruction begins at `address`. Instructions follow each other from the stopped
- * kernel's entry on, and for addresses before it from the beginning of the code. */
+/* True if an instruction begins at `address`. Instructions are decoded one after the other from the
+ * stopped kernel's entry on. For addresses before it they are decoded from the beginning of the
+ * code. */
 static bool begins_instruction(const struct gdb *g, uint64_t address)
 {
     const struct launch *const l = g->stopped->launch;
@@ -413,13 +417,13 @@ static bool begins_instruction(const struct gdb *g, uint64_t address)
     uint64_t at = address < entry ? base : entry;
     while (at < address) {
         const struct inst *const in = code_inst(l->code, at - base);
-        at += in ? in->size : 4; /* 4 for padding and data, too */
+        at += in ? in->size : 4; /* 4 bytes for padding and data too */
     }
     return at == address;
 }
 
-/* Adds ("Z") or removes ("z") what "TYPE,ADDRESS,KIND" names: types 0 and 1 are places to stop at,
- * type 2 is stores to KIND bytes. Other types get the empty reply: they are not supported. */
+/* Adds ("Z") or removes ("z") the place in "TYPE,ADDRESS,KIND". Types 0 and 1 are places to stop
+ * at, type 2 is stores to KIND bytes. Other types are not supported and have an empty reply. */
 static void on_place(struct gdb *g, const char *text, FILE *reply)
 {
     const bool add = g->packet[0] == 'Z';
@@ -447,7 +451,7 @@ static void on_place(struct gdb *g, const char *text, FILE *reply)
         refuse(reply, add ? "no room for another place or range: " : "was not set: ", g->packet);
 }
 
-/* Executes a command of the debugger's prompt: `text` has two digits for each byte. */
+/* Executes a command of the debugger's prompt; `text` has two digits for each byte of it. */
 static void on_command(struct gdb *g, const char *text, FILE *reply)
 {
     char command[PACKET_BYTES / 2], *printed = NULL;
@@ -479,7 +483,7 @@ static void on_resume_forms(struct gdb *g, const char *text, FILE *reply)
 }
 
 static const struct request {
-    const char *name; /* how its packets begin; a longer name comes first */
+    const char *name; /* beginning of its packets; longer names are before shorter ones */
     void (*handle)(struct gdb *g, const char *text, FILE *reply);
 } requests[] = {
     {"?", on_stop},
@@ -506,8 +510,8 @@ static const struct request {
     {"z", on_place},
 };
 
-/* Replies to a request that resumes nothing, with an empty text if `requests` does not have it.
- * False: the client is gone. */
+/* Replies to a request that resumes nothing. The reply is empty if `requests` lacks it. False if
+ * the connection is lost. */
 static bool answer(struct gdb *g)
 {
     char *text = NULL;
@@ -525,7 +529,7 @@ static bool answer(struct gdb *g)
     }
     fclose(reply);
     bool sent = send_packet(g, text);
-    if (g->quiet && !was_quiet) /* the reply to the request itself is still acknowledged */
+    if (g->quiet && !was_quiet) /* the reply to this request is still acknowledged */
         sent = sent && get(g) >= 0;
     free(text);
     return sent;
@@ -533,8 +537,8 @@ static bool answer(struct gdb *g)
 
 /* -- resuming ---------------------------------------------------------------------------------- */
 
-/* Reads "ACTION[:THREAD];..." of vCont: sets the first action that is a step, else continues.
- * False: a thread or an action is not known. */
+/* Parses vCont's "ACTION[:THREAD];..." and sets *wish to the first step among the actions,
+ * otherwise to continue. False if a thread or an action is unknown. */
 static bool read_actions(struct gdb *g, char *text, struct gdb_wish *wish)
 {
     char *rest = NULL;
@@ -550,8 +554,8 @@ static bool read_actions(struct gdb *g, char *text, struct gdb_wish *wish)
     return true;
 }
 
-/* True if g->packet resumes or ends the program. Sets `refusal` to the error reply if that fails,
- * else to NULL. */
+/* True if g->packet is a request that resumes or ends the program, which sets *wish. Sets *refusal
+ * to the error reply if the request cannot be met, otherwise to NULL. */
 static bool read_wish(struct gdb *g, struct gdb_wish *wish, const char **refusal)
 {
     char *p = g->packet;
@@ -590,8 +594,8 @@ static bool accept_client(struct gdb *g)
     return g->client >= 0;
 }
 
-/* Closes the connection and the socket, so that no client can connect again. `asked`: the client
- * gets a reply to its request. */
+/* Closes the connection and the socket, so that no client can connect again. `asked`: sends the
+ * client the reply to its request first. */
 static struct gdb_wish detach(struct gdb *g, bool asked)
 {
     if (asked)
@@ -627,7 +631,7 @@ struct gdb_wish gdb_converse(struct gdb *g, const struct wave *w, const struct g
             return detach(g, true);
         } else {
             g->waits = wish.action != GDB_KILL;
-            if (*g->packet == 'v' && wish.action == GDB_KILL) /* unlike "k", it has a reply */
+            if (*g->packet == 'v' && wish.action == GDB_KILL) /* unlike "k", vKill has a reply */
                 send_packet(g, "OK");
             return wish;
         }
@@ -647,7 +651,7 @@ bool gdb_interrupted(const struct gdb *g)
 void gdb_close(struct gdb *g, int status)
 {
     char reply[8];
-    if (g->owner != getpid()) /* the client and the path are the parent's */
+    if (g->owner != getpid()) /* connection and path are the parent process's */
         return;
     if (g->client >= 0 && g->waits && status >= 0) {
         snprintf(reply, sizeof(reply), "W%02x", status & 0xff);

@@ -7,14 +7,14 @@
 #include "decode.h"
 #include "memory.h"
 
-enum { SGPRS = 106 }; /* s0 to s105; CDNA3 ISA, 3.6.1 */
+enum { SGPRS = 106 }; /* number of SGPRs, s0 to s105 (CDNA3 ISA, 3.6.1) */
 
-/* The first registers of the description; s0 to s105, v0 ... and a0 ... follow. */
+/* First registers of the description, by number; s0 to s105, the VGPRs and the AGPRs follow. */
 enum special { PC, EXEC, VCC, M0, SCC, MODE, SPECIALS };
 
 static const struct {
     const char *name;
-    unsigned bits; /* 0: as many as a wave has lanes */
+    unsigned bits; /* number of bits; 0: a bit for each lane */
 } specials[SPECIALS] = {
     [PC] = {"pc", 64}, [EXEC] = {"exec", 0}, [VCC] = {"vcc", 0},
     [M0] = {"m0", 32}, [SCC] = {"scc", 32},  [MODE] = {"mode", 32},
@@ -22,7 +22,8 @@ static const struct {
 
 static unsigned lanes_of(const struct wave *w) { return code_isa(w->launch->code)->lanes; }
 
-/* Returns the AGPRs of the wave's target, which only targets with waves of 64 lanes have. */
+/* Returns the number of AGPRs of the wave's target, which only targets with waves of 64 lanes
+ * have. */
 static unsigned agprs_of(const struct wave *w) { return lanes_of(w) == WAVE_LANES ? AGPR_FILE : 0; }
 
 static unsigned vgprs_of(const struct wave *w)
@@ -59,14 +60,14 @@ void gdb_show_description(FILE *out, const struct wave *w)
 
 /* -- values ------------------------------------------------------------------------------------ */
 
-/* Writes `n` bytes of a value, lowest first. */
+/* Writes `n` bytes of a value, the lowest first. */
 static void show_bytes(FILE *out, uint64_t value, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
         fprintf(out, "%02x", (unsigned)(value >> 8 * i & 0xff));
 }
 
-/* Writes an unavailable register of `n` bytes, which has an 'x' for each digit. */
+/* Writes an unavailable register of `n` bytes: an 'x' for each digit. */
 static void show_unavailable(FILE *out, unsigned n)
 {
     for (unsigned i = 0; i < 2 * n; i++)
@@ -96,7 +97,8 @@ static void show_special(FILE *out, const struct wave *w, enum special which)
     }
 }
 
-/* Writes a register of vectors; unavailable if `defined`, a bit per lane, is 0. */
+/* Writes a vector register of `lanes` lanes. It is unavailable if `defined`, the mask of defined
+ * lanes, is 0. */
 static void show_row(FILE *out, const uint32_t *row, uint64_t defined, unsigned lanes)
 {
     if (!defined)
@@ -131,7 +133,7 @@ void gdb_show_scalars(FILE *out, const struct wave *w)
 
 /* -- memory ------------------------------------------------------------------------------------ */
 
-/* Returns the byte at a flat address, or NULL. */
+/* Returns the host address of the byte at a flat address; NULL if it is in no memory. */
 static const uint8_t *byte_at(const struct wave *w, struct hipsim_mem_cursor *cursor,
                               uint64_t address)
 {
