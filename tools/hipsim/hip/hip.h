@@ -2,15 +2,15 @@
 /*
  * Inside of the HIP library: objects behind HIP's handles, and the frame of every API call.
  *
- * Execution model. Work runs in the thread that submits it, at the time of submission; an
- * asynchronous call has finished its work when it returns. That is one of the orders that HIP
- * allows, and it is the same at every run. Only the *modelled* time is asynchronous. Every stream
- * has a time at which its last work ends. Events, waits and synchronisation carry these times from
- * stream to stream as the hardware would.
+ * Execution model. Unless option `streams` postpones it, work runs in the thread that submits it,
+ * at the time of submission. An asynchronous call has finished its work when it returns. That is
+ * one of the orders that HIP allows, and it is the same at every run. Only the *modelled* time is
+ * asynchronous. Every stream has a time at which its last work ends. Events, waits and
+ * synchronisation pass these times from stream to stream as the hardware would.
  *
- * Locks. A handle is looked up under the registry's lock and then referenced, so that destroying
- * it in another thread is safe. Work of a stream runs under the stream's lock; work of the legacy
- * null stream also excludes work of the device's blocking streams.
+ * Locks. A handle is looked up under the registry's lock and then referenced, so another thread may
+ * destroy it at any time. Work of a stream runs under the stream's lock. Work of the legacy null
+ * stream also excludes work of the device's blocking streams.
  */
 #ifndef HIPSIM_HIP_H
 #define HIPSIM_HIP_H
@@ -32,10 +32,10 @@
 
 /* -- the frame of an API call ------------------------------------------------------------------ */
 
-/** Begins the API call `name`: counts it, and initialises the library at the first one. If the
- * result is not hipSuccess, the call must return it at once. */
+/** Begins the API call `name`: counts it, and at the first one initialises the library. The call
+ * must at once return a result other than hipSuccess. */
 hipError_t hip_enter(const char *name);
-/** Records a failure for hipGetLastError() and returns it. */
+/** Records a failure for hipGetLastError(). Returns `error`. */
 hipError_t hip_leave(hipError_t error);
 
 #define HIP_CALL(name, expression) \
@@ -43,16 +43,16 @@ hipError_t hip_leave(hipError_t error);
 /** Returns the error of the thread's last hip_enter(). */
 hipError_t hip_entry_error(void);
 
-/** Reports a sentence about the current API call (kind "api") and returns `error`. */
+/** Reports a sentence about the current API call (kind "api"). Returns `error`. */
 hipError_t hip_fail(hipError_t error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/** Passes a report to the user's callback, or prints it to standard error. */
+/** Passes a report to the user's callback, or without one prints it to standard error. */
 void hip_report(const struct hipsim_report *report);
 /** True if the user has set a callback, so that reports are not printed. */
 bool hip_reports_go_elsewhere(void);
 
-/** Adds to the count that hipsim_findings() returns. */
+/** Adds `findings` to the count that hipsim_findings() returns. */
 void hip_note_findings(uint64_t findings);
 
 /** Returns a copy of the current options. */
@@ -73,7 +73,7 @@ struct hip_thread {
         dim3 grid, block;
         size_t lds;
         hipStream_t stream;
-    } calls[16]; /* __hipPushCallConfiguration */
+    } calls[16]; /* launch configurations of __hipPushCallConfiguration */
     unsigned ncalls;
 };
 
@@ -102,28 +102,30 @@ struct hip_object {
     enum hip_kind kind;
     _Atomic unsigned references;
     void (*destroy)(struct hip_object *object);
-    struct hip_object *next; /* in its bucket of the registry */
+    struct hip_object *next; /* next object in its bucket of the registry */
 };
 
-/** Registers a new object with one reference, which belongs to the registry. */
+/** Registers a new object with one reference, which the registry has. `destroy` is called when none
+ * is left. */
 void hip_object_add(struct hip_object *object, enum hip_kind kind,
                     void (*destroy)(struct hip_object *object));
-/** Returns a new reference to a live object of this kind, or NULL. */
+/** Returns a new reference to a live object of this kind; NULL if the handle is none. */
 void *hip_object_get(const void *handle, enum hip_kind kind);
 void hip_object_ref(void *object);
 void hip_object_put(void *object);
-/** Removes a handle from the registry. False if it is no live handle of this kind. */
+/** Removes a handle from the registry, and drops the registry's reference. False if it is no live
+ * handle of this kind. */
 bool hip_object_remove(const void *handle, enum hip_kind kind);
 
 /* -- devices ----------------------------------------------------------------------------------- */
 
-/* Facts about a simulated GPU, from gfx_parts.def and targets/facts/. */
+/* Facts of a simulated GPU, from gfx_parts.def and targets/facts/. */
 struct device_facts {
     const struct gfx_part *part;
     enum gfx_target target;
     const struct isa *isa;
     const char *name;
-    const char *arch; /* gcnArchName */
+    const char *arch; /* value of gcnArchName */
     int compute_units;
     int clock_khz;
     int memory_clock_khz;
@@ -132,40 +134,41 @@ struct device_facts {
     uint32_t lds_bytes; /* bytes of LDS that a workgroup may use */
     uint32_t lds_granule;
     int l2_bytes;
-    uint64_t memory_bytes_per_us; /* peak bandwidth */
+    uint64_t memory_bytes_per_us; /* peak bandwidth in bytes per microsecond */
 };
 
 struct hip_device {
     const struct device_facts *facts;
-    int ordinal;  /* number in this process */
-    unsigned gpu; /* its number among all simulated GPUs, visible or not */
+    int ordinal;  /* index among the devices of this process */
+    unsigned gpu; /* index among all simulated GPUs, visible or not */
     uint64_t memory_bytes;
-    struct ihipStream_t *null_stream;         /* heads the list of the device's streams */
-    struct ihipMemPoolHandle_t *default_pool; /* guarded by lock */
-    struct ihipMemPoolHandle_t *pool;         /* the current pool; guarded by lock */
+    struct ihipStream_t *null_stream;         /* first in the list of the device's streams */
+    struct ihipMemPoolHandle_t *default_pool; /* its own pool; needs `lock` */
+    struct ihipMemPoolHandle_t *pool;         /* current pool; needs `lock` */
     struct ihipCtx_t *primary;
     pthread_mutex_t lock;
-    pthread_rwlock_t legacy; /* held for writing by the null stream's work, for reading by blocking
-                                streams' work */
+    pthread_rwlock_t legacy; /* the null stream's work locks it for writing, blocking streams' work
+                                for reading */
     unsigned flags;
-    size_t limits[8];       /* by enum hipLimit_t */
-    _Atomic uint64_t peers; /* bit for each device that may be accessed */
-    double synchronized_at; /* modelled time up to which the host has waited; guarded by lock */
+    size_t limits[8];       /* limits, by enum hipLimit_t */
+    _Atomic uint64_t peers; /* a bit for each device that it may access */
+    double synchronized_at; /* modelled time in microseconds up to which the host has waited; needs
+                               `lock` */
 };
 
 int hip_device_count(void);
-/** Returns a device; NULL if there is none of this number. */
+/** Returns device number `ordinal`; NULL if there is none. */
 struct hip_device *hip_device(int ordinal);
 struct hip_device *hip_current_device(void);
 bool hip_devices_create(const struct options *options);
 
 /* -- streams, events and the work that they carry ---------------------------------------------- */
 
-struct hip_copy { /* a box of bytes; one-dimensional: height and depth 1 */
+struct hip_copy { /* a box of bytes; height and depth are 1 in one dimension */
     void *dst;
     const void *src;
-    size_t dst_pitch, src_pitch; /* bytes between rows */
-    size_t dst_slice, src_slice; /* bytes between planes */
+    size_t dst_pitch, src_pitch; /* bytes from a row to the next */
+    size_t dst_slice, src_slice; /* bytes from a plane to the next */
     size_t width, height, depth;
     hipMemcpyKind kind;
 };
@@ -173,33 +176,34 @@ struct hip_copy { /* a box of bytes; one-dimensional: height and depth 1 */
 struct hip_fill {
     void *dst;
     size_t pitch, slice;
-    size_t width; /* in elements */
+    size_t width; /* elements of a row */
     size_t height, depth;
-    unsigned element; /* 1, 2, 4 bytes */
+    unsigned element; /* bytes of an element: 1, 2 or 4 */
     uint32_t value;
 };
 
 struct hip_kernel_work {
-    struct ihipModuleSymbol_t *function; /* referenced by the work */
-    const void *host_function;           /* the function that the program named, for
+    struct ihipModuleSymbol_t *function; /* kernel, which the work references */
+    const void *host_function;           /* host function that the program named, for
                                             hipGraphKernelNodeGetParams */
-    uint32_t grid[3];                    /* work-items */
+    uint32_t grid[3];                    /* work-items by dimension */
     uint32_t block[3];
     uint32_t dynamic_lds;
     bool cooperative;
     uint32_t cluster[3]; /* workgroups of a cluster by dimension; 0: no clusters */
-    bool follows;        /* true if the graph being launched has another kernel before this one */
-    int priority;        /* stored for queries only, as is hipAccessPolicyWindow */
+    bool follows;        /* true: another kernel of the launched graph runs before it */
+    int priority;        /* only for queries, as is hipAccessPolicyWindow */
     uint64_t cache_window[4];
-    void *args; /* owned: the explicit part of the argument segment */
+    void *args; /* arguments that the program passes, as in the argument segment; the work owns
+                   them */
     size_t args_bytes;
 };
 
-struct hip_value { /* a condition on which a stream waits */
+struct hip_value { /* a condition for which a stream waits */
     const void *at;
     uint64_t value, mask;
     unsigned flags; /* hipStreamWaitValueGte and others */
-    unsigned size;  /* 4 or 8 bytes */
+    unsigned size;  /* bytes of the value: 4 or 8 */
 };
 
 enum hip_work_kind {
@@ -228,10 +232,10 @@ struct hip_work {
             void *data;
         } host;
         struct hip_value value;
-        struct ihipEvent_t *event;       /* referenced */
-        struct ihipGraph *graph;         /* owned child */
-        struct hip_graph_memory *memory; /* counts this work */
-        struct hip_batch *batch;         /* owned */
+        struct ihipEvent_t *event;       /* event, which the work references */
+        struct ihipGraph *graph;         /* child graph, which the work owns */
+        struct hip_graph_memory *memory; /* memory, which counts this work */
+        struct hip_batch *batch;         /* batch, which the work owns */
     };
 };
 
@@ -240,30 +244,30 @@ struct hip_nodes { /* a set of graph nodes */
     size_t count, capacity;
 };
 
-/* Streams with a slot of their own. Further streams share the last slot, whose operations never
-   race. */
+/* Number of slots for streams. Further streams share the last slot, whose operations never race. */
 #define ORDER_SLOTS 128
 
-struct hip_order {            /* hip_order.h */
-    uint64_t at[ORDER_SLOTS]; /* for each stream: operations up to this number precede */
+struct hip_order {            /* the operations that precede something, see hip_order.h */
+    uint64_t at[ORDER_SLOTS]; /* for each slot, the number of the last operation that precedes */
 };
 
 struct ihipStream_t {
     struct hip_object object;
     struct hip_device *device;
-    uint64_t id; /* unique in the process */
+    uint64_t id; /* number that is unique in the process */
     unsigned flags;
     int priority;
     bool is_null;
     pthread_mutex_t lock;
-    double time;               /* modelled end of its last work; guarded by lock */
-    hipError_t fault;          /* failure of a kernel that the next synchronisation returns; guarded
-                                  by lock */
+    double time;               /* modelled time in microseconds at which its last work ends; needs
+                                  `lock` */
+    hipError_t fault;          /* failure of a kernel, which the next synchronisation returns; needs
+                                  `lock` */
     struct ihipStream_t *next; /* next stream of the device */
-    unsigned slot;             /* in struct hip_order */
-    struct hip_order order;    /* order of its work so far; set by hip_order.c */
+    unsigned slot;             /* index in struct hip_order */
+    struct hip_order order;    /* operations that precede its next one; hip_order.c sets it */
 
-    /* Guarded by hip_capture.c's lock. */
+    /* Members that need hip_capture.c's lock. */
     struct hip_capture *capture;
     struct hip_nodes frontier; /* nodes on which the next captured node will depend */
     struct ihipStream_t *next_captured;
@@ -276,61 +280,63 @@ struct ihipEvent_t {
     bool recorded;
     double time;
     int device;
-    struct hip_order order;      /* order of its last record; set by hip_order.c */
-    struct hip_capture *capture; /* recorded in a capture; guarded by hip_capture.c's lock */
+    struct hip_order order;      /* operations that precede its last record; hip_order.c sets it */
+    struct hip_capture *capture; /* capture in which it was recorded; NULL: none; needs
+                                    hip_capture.c's lock */
     struct hip_nodes frontier;   /* nodes that precede it in the capture */
 };
 
-/** Makes the device's legacy null stream, which exists as long as the device. */
+/** Makes the device's legacy null stream, which exists as long as the device. False without
+ * memory. */
 bool hip_stream_create_null(struct hip_device *device);
 
-/** True if a handle names the legacy null stream: NULL, or HIP 6.3's hipStreamLegacy, 1. */
+/** True if a handle is the legacy null stream's: NULL, or HIP 6.3's hipStreamLegacy, 1. */
 static inline bool hip_stream_is_legacy(hipStream_t handle) { return (uintptr_t)handle <= 1; }
 
-/** Returns the stream of a handle (null, per-thread or created), or NULL if the handle is invalid.
- * The caller drops the reference with hip_object_put(). */
+/** Returns a reference to the stream of a handle (null, per-thread or created); drop it with
+ * hip_object_put(). NULL if the handle is invalid. */
 struct ihipStream_t *hip_stream_get(hipStream_t handle);
-/** Returns the device of a stream. It is the current device for streams that exist on each device,
- * and for an invalid handle. */
+/** Returns the device of a stream. For streams that exist on each device, and for an invalid
+ * handle, it is the current device. */
 struct hip_device *hip_stream_device(hipStream_t handle);
 
-/** Runs work on a stream, or adds it to the graph that the stream captures. Takes ownership of what
- * the work owns. */
+/** Runs work on a stream, or adds it to the graph that the stream captures. In any case the
+ * function owns what the work owns. */
 hipError_t hip_submit(hipStream_t stream, struct hip_work work);
 
-/** Runs work like hip_submit(), but the caller keeps what the work owns. The stream must not be
- * capturing. */
+/** Runs work as hip_submit() does, but the caller still owns what the work owns. The stream must
+ * not be capturing. */
 hipError_t hip_submit_borrowed(hipStream_t stream, const struct hip_work *work);
 
 hipError_t hip_event_create(hipEvent_t *event, unsigned flags);
 hipError_t hip_event_record(hipEvent_t event, hipStream_t stream);
 
-/** Submits work, then synchronises: for the blocking calls. */
+/** Submits work and waits for it, for blocking calls. */
 hipError_t hip_submit_and_wait(hipStream_t stream, struct hip_work work);
 
-/** Runs work on the stream now, under its locks. */
+/** Runs work on the stream now, with the stream locked. */
 hipError_t hip_stream_run(struct ihipStream_t *stream, const struct hip_work *work);
-/** Makes the stream's next synchronisation return the error. */
+/** Makes the stream's next synchronisation return `error`. */
 void hip_stream_fail(struct ihipStream_t *stream, hipError_t error);
 
-/** Runs work that begins at modelled time *time. *time becomes the time of its end. */
+/** Runs work that begins at modelled time *time, in microseconds. Sets *time to its end. */
 hipError_t hip_work_run(const struct hip_work *work, struct hip_device *device, double *time);
 hipError_t hip_work_copy(const struct hip_work *from, struct hip_work *to);
 void hip_work_release(struct hip_work *work);
 
-/** True if the stream is capturing, or a capture forbids the null stream. *error is then what a
- * call that cannot be captured returns. */
+/** True if the stream is capturing, or a capture forbids the null stream. *error is then the result
+ * of a call that cannot be captured. */
 bool hip_is_capturing(hipStream_t stream, hipError_t *error);
-/** Adds work to the capture of a stream. Takes ownership of what the work owns. */
+/** Adds work to the capture of a stream. In any case the function owns what the work owns. */
 hipError_t hip_capture_add(struct ihipStream_t *stream, struct hip_work work);
 hipError_t hip_capture_record(struct ihipStream_t *stream, struct ihipEvent_t *event);
 /** Makes a capturing stream wait for an event; *error is the call's result. False if neither
  * belongs to a capture. */
 bool hip_capture_wait(struct ihipStream_t *stream, struct ihipEvent_t *event, hipError_t *error);
 bool hip_event_is_captured(const struct ihipEvent_t *event);
-/** Removes an event from its capture, since it is recorded again or destroyed. */
+/** Removes an event from its capture, since it is about to be recorded again or destroyed. */
 void hip_capture_forget_event(struct ihipEvent_t *event);
-/** Handles the end of a capturing stream: the capture can no longer be ended. */
+/** Handles the destruction of a capturing stream: the capture can no longer be ended. */
 void hip_capture_abandon(struct ihipStream_t *stream);
 
 hipError_t hip_stream_wait_done(hipStream_t stream);
@@ -338,43 +344,44 @@ hipError_t hip_device_wait_done(struct hip_device *device);
 
 /* -- memory ------------------------------------------------------------------------------------ */
 
-/** Convert a number of the program's HIP version to a memory type of these headers, and back. HIP 6
- * changed the numbers; see option `hip`. */
+/** Convert a memory type's number in the program's HIP version to the type in these headers, and
+ * back. HIP 6 changed the numbers; see option `hip`. */
 hipMemoryType hip_memory_type(unsigned given);
 unsigned hip_memory_type_number(hipMemoryType type);
 
-/** True if `kind` is a direction of copies. HIP 6 added device to device without compute units. */
+/** True if `kind` is a direction of copies. HIP 6 added one: device to device without compute
+ * units. */
 bool hip_is_copy_kind(hipMemcpyKind kind);
 
 /** True if hipsim allocated the memory. */
 bool hip_in_arena(const void *pointer);
 
-/** Checks a copy, or a fill, before it runs: its sizes, and that the memory exists. */
+/** Checks a copy, or a fill, before it runs: that its sizes are valid and its memory exists. */
 hipError_t hip_copy_check(const struct hip_copy *copy);
 hipError_t hip_fill_check(const struct hip_fill *fill);
 
 hipError_t hip_copy_run(const struct hip_copy *copy, struct hip_device *device, double *time);
-/** Initialises *copy from a hipMemcpy3DParms. Arrays are refused. */
+/** Sets *copy from a hipMemcpy3DParms. Arrays are refused. */
 hipError_t hip_copy_from_3d(const struct hipMemcpy3DParms *p, struct hip_copy *copy);
-/** Convert between *copy and the HIP_MEMCPY3D at `p`, whose layout follows option `hip`. */
+/** Convert between *copy and the HIP_MEMCPY3D at `p`, whose layout depends on option `hip`. */
 hipError_t hip_copy_from_driver(const void *p, struct hip_copy *copy);
 void hip_copy_to_driver(const struct hip_copy *copy, void *p);
-/** Initialises *copy: `size` bytes between `other` and byte `offset` of a registered variable of
- * the current device. */
+/** Sets *copy to a copy of `size` bytes between `other` and byte `offset` of a registered variable
+ * of the current device; `to_symbol`: to the variable. */
 hipError_t hip_copy_symbol(const void *symbol, const void *other, size_t size, size_t offset,
                            hipMemcpyKind kind, bool to_symbol, struct hip_copy *copy);
 hipError_t hip_fill_run(const struct hip_fill *fill, struct hip_device *device, double *time);
 hipError_t hip_value_run(const struct hip_value *value);
-/** Runs a batch: writes of values and waits for values, in order. */
+/** Runs a batch: writes of values and waits for values, in their order. */
 hipError_t hip_batch_run(const struct hip_batch *batch, struct hip_device *device, double *time);
-/** Returns a copy of a batch; NULL if memory is exhausted. */
+/** Returns a copy of a batch; NULL without memory. */
 struct hip_batch *hip_batch_copy(const struct hip_batch *batch);
 /** Allocates device memory on the current device, as hipMalloc() does. */
 hipError_t hip_allocate(void **pointer, size_t size);
 hipError_t hip_allocate_on(void **pointer, size_t size, const struct hip_device *device);
 hipError_t hip_release(void *pointer);
-/** Subtracts freed memory from its pool's count, if a pool allocated it. Every call that frees
- * memory calls it. */
+/** Subtracts freed memory from the count of the pool that allocated it, if one did. All calls that
+ * free memory call it. */
 void hip_pool_forget(const void *pointer);
 
 /* -- modules and kernels ----------------------------------------------------------------------- */
@@ -382,77 +389,85 @@ void hip_pool_forget(const void *pointer);
 struct ihipModule_t {
     struct hip_object object;
     struct code_object *code;
-    struct source_lines *lines;           /* NULL: no debug information */
-    struct ihipModuleSymbol_t *functions; /* extended when a kernel is looked up; guarded by lock */
-    struct managed_variable *managed;     /* of hip_module_manage() */
+    struct source_lines *lines;           /* source lines; NULL: no debug information */
+    struct ihipModuleSymbol_t *functions; /* list of functions, to which lookups of kernels add;
+                                             needs `lock` */
+    struct managed_variable *managed;     /* variables of hip_module_manage() */
     size_t nmanaged;
     pthread_mutex_t lock;
 };
 
 struct ihipModuleSymbol_t {
     struct hip_object object;
-    struct ihipModule_t *module; /* referenced */
+    struct ihipModule_t *module; /* module, which the function references */
     const struct kernel *kernel;
     struct ihipModuleSymbol_t *next;
 };
 
 struct image;
-/** Finds the device's code object in an image and loads it. */
+/** Loads the device's code object in an image, and sets *module. */
 hipError_t hip_module_create(struct image *image, struct hip_device *device,
                              struct ihipModule_t **module);
 void hip_module_unload(struct ihipModule_t *module);
 hipError_t hip_module_from_status(enum code_object_status status, const char *why);
-/** Reads an image from a file, or from memory if `path` is NULL. The caller releases it in any
- * case. */
+/** Reads an image from the file `path`, or if that is NULL from memory. The caller must release it
+ * in any case. */
 hipError_t hip_module_read(const char *path, const void *memory, struct image *image);
-/** Allocates the module's __managed__ variables in memory that the host can access. In a program's
- * own code the compiler registers them instead. */
+/** Allocates the module's __managed__ variables in memory that the host can access. The compiler
+ * registers the variables of a program's own code instead. */
 hipError_t hip_module_manage(struct ihipModule_t *module);
-/** Finds a variable; with `managed`, a __managed__ one. `address` and `size` may be NULL. */
+/** Sets *address and *size, which may be NULL, to the variable `name`; with `managed` it must be a
+ * __managed__ one. False if there is none. */
 bool hip_module_variable(const struct ihipModule_t *module, const char *name, bool managed,
                          void **address, size_t *size);
-/** Returns a reference to the function of a name. */
+/** Returns a reference to the module's function `name`; NULL if there is none. */
 struct ihipModuleSymbol_t *hip_module_function(struct ihipModule_t *module, const char *name);
 
-/** Finds the device function of a registered kernel by its host function. Adds a reference. */
+/** Sets *function to a reference to the device's function of a registered kernel. `host` is the
+ * kernel's host function. */
 hipError_t hip_registered_function(const void *host, struct hip_device *device,
                                    struct ihipModuleSymbol_t **function);
-/** Finds the device's copy of a registered variable. */
+/** Sets *address and *size to the device's copy of the registered variable with host address
+ * `host`. */
 hipError_t hip_registered_variable(const void *host, struct hip_device *device, void **address,
                                    size_t *size);
-/** Finds the device's function of a library kernel's handle. Adds a reference. */
+/** Sets *function to a reference to the device's function of a library kernel's handle. */
 hipError_t hip_kernel_function(const void *handle, struct hip_device *device,
                                struct ihipModuleSymbol_t **function);
 hipError_t hip_function_attribute(int *value, hipFunction_attribute attribute,
                                   const struct ihipModuleSymbol_t *function);
-/** Finds the function of any handle: a function, a library's kernel or a host function. The latter
- * two are looked up on the current device. Adds a reference. */
+/** Sets *function to a reference to the function of any handle: a function, a library's kernel or a
+ * host function. The latter two are looked up on the current device. */
 hipError_t hip_any_function(const void *handle, struct ihipModuleSymbol_t **function);
-/** Like hip_any_function(), but on this device instead of the current one. NULL: there is none. */
+/** Sets *function as hip_any_function() does, but on `device` instead of the current one. With
+ * `device` NULL only a function's own handle is valid. */
 hipError_t hip_function_on(const void *handle, struct hip_device *device,
                            struct ihipModuleSymbol_t **function);
 
-/** Builds kernel work from kernelParams or `extra`. `grid` counts work-items. */
+/** Sets *work from kernelParams (`params`) or `extra`. `grid` counts work-items, `dynamic_lds`
+ * bytes. */
 hipError_t hip_kernel_work(struct ihipModuleSymbol_t *function, const uint32_t grid[3],
                            const uint32_t block[3], size_t dynamic_lds, void **params, void **extra,
                            struct hip_work *work);
-/** Like hip_kernel_work(), with a grid in blocks. */
+/** Sets *work as hip_kernel_work() does, from a `grid` that counts blocks. */
 hipError_t hip_kernel_work_blocks(struct ihipModuleSymbol_t *function, dim3 grid, dim3 block,
                                   size_t dynamic_lds, void **params, void **extra,
                                   struct hip_work *work);
 hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device *device,
                           double *time);
-/** Launches the kernel of a host function or handle. Arguments are in the form of `extra`. */
+/** Launches the kernel of the host function or handle `host`. Arguments are in the form of `extra`,
+ * `lds` is bytes. */
 hipError_t hip_launch_packed(const void *host, dim3 grid, dim3 block, size_t lds,
                              hipStream_t stream, void **extra);
-/** Returns how many workgroups fit on a compute unit; 0 if none does. */
+/** Returns the number of workgroups of `threads` work-items that a compute unit can hold; 0 if it
+ * can hold none. */
 int hip_occupancy(const struct kernel *kernel, uint32_t threads, uint64_t dynamic_lds,
                   const struct device_facts *facts);
 
-/** Returns the buffer by which the kernel calls the host; it is made at first use. 0 if the kernel
- * needs none. */
+/** Returns the address of the buffer through which kernels call the host; the first call makes it.
+ * 0 if the kernel needs none. */
 uint64_t hip_hostcall_buffer(struct hip_device *device, const struct kernel *kernel);
-/** Serves the kernels' requests in the buffer. Called after a launch, and when a wave sends a
+/** Answers the kernels' requests in the buffer. Called after a launch, and when a wave sends a
  * message. */
 void hip_hostcall_serve(struct hip_device *device);
 void hip_hostcall_message(struct wave *wave, const struct inst *in);
@@ -463,84 +478,86 @@ struct hipGraphNode {
     struct hip_object object;
     struct ihipGraph *graph;
     struct hip_work work;
-    struct hip_nodes needs; /* nodes of the same graph that run before */
-    size_t position;        /* in graph->nodes */
-    const void *origin;     /* node that it was cloned from; compared, never dereferenced */
-    bool left_out;          /* in an executable: the node is disabled */
+    struct hip_nodes needs; /* nodes of the same graph that run before it */
+    size_t position;        /* index in graph->nodes */
+    const void *origin;     /* original of this clone; compared, never dereferenced; NULL: none */
+    bool left_out;          /* true: the node is disabled; in an executable only */
     void **params;          /* array that hipGraphKernelNodeGetParams() returns */
 };
 
-/* Graphs are changed under hip_graph_lock(), and run under their owner's lock. */
+/* A graph. Changes need hip_graph_lock(); its owner locks it while it runs. */
 struct ihipGraph {
     struct hip_object object;
-    struct hip_nodes nodes;             /* in the order of creation */
-    const void *origin;                 /* the graph that it was cloned from */
-    bool captured;                      /* a capture still adds to it */
-    bool is_child;                      /* a node owns it; it ends with the node */
-    struct hip_user_reference *objects; /* user objects that must live as long as the graph */
+    struct hip_nodes nodes;             /* nodes in the order of their creation */
+    const void *origin;                 /* original of this clone; NULL: none */
+    bool captured;                      /* true: a capture still adds nodes */
+    bool is_child;                      /* true: a node owns it, and destroys it */
+    struct hip_user_reference *objects; /* user objects that must exist as long as the graph */
 };
 
-/** Copies a graph's list of references to user objects, for a copy of the graph. False: out of
- * memory. Call it and hip_user_references_release() under hip_graph_lock(). */
+/** Copies a graph's list of references to user objects, for a copy of the graph. False without
+ * memory. This function and hip_user_references_release() need hip_graph_lock(). */
 bool hip_user_references_copy(const struct hip_user_reference *from,
                               struct hip_user_reference **to);
-/** Drops the references of a list, and frees it. Calls the program's destructor of each object that
- * has no reference left. */
+/** Drops the references of a list, and frees the list. Calls the program's destructor of each
+ * object that has no reference left. */
 void hip_user_references_release(struct hip_user_reference *list);
 
 void hip_graph_lock(void);
 void hip_graph_unlock(void);
 
-bool hip_nodes_add(struct hip_nodes *nodes, struct hipGraphNode *node); /* once; false: no memory */
+bool hip_nodes_add(struct hip_nodes *nodes, struct hipGraphNode *node); /* at most once; false
+                                                                           without memory */
 bool hip_nodes_remove(struct hip_nodes *nodes, const struct hipGraphNode *node);
 bool hip_nodes_have(const struct hip_nodes *nodes, const struct hipGraphNode *node);
 void hip_nodes_clear(struct hip_nodes *nodes);
 
 struct ihipGraph *hip_graph_create(void);
 void hip_graph_put(struct ihipGraph *graph);
-/** Adds a node and takes over what the work owns, whatever the result. `node` may be among
- *  `needs`: it is written last. */
+/** Adds a node that depends on `needs`. In any case the function owns what the work owns. `node`
+ * may point into `needs`, since it is written last. */
 hipError_t hip_graph_add(struct ihipGraph *graph, const struct hip_nodes *needs,
                          struct hip_work work, struct hipGraphNode **node);
-/** Returns a deep copy, whose nodes know their originals. NULL if memory is exhausted. */
+/** Returns a deep copy, whose nodes have their originals in `origin`. NULL without memory. */
 struct ihipGraph *hip_graph_clone(const struct ihipGraph *graph);
-/** Returns the nodes' positions in an order that respects dependencies, in memory for free(). NULL
- * if there is a cycle or memory is exhausted. */
+/** Returns indices in graph->nodes in an order in which no node is before its dependencies; free
+ * them with free(). NULL if there is a cycle, or without memory. */
 size_t *hip_graph_order(const struct ihipGraph *graph);
-/** Like hip_graph_add(), but checks the graph and the needed nodes. With an `error` it does nothing
- * and returns the error. */
+/** Adds a node as hip_graph_add() does, after checks of the graph and of the `count` needed nodes.
+ * With an `error` it only returns the error. */
 hipError_t hip_graph_add_checked(hipGraphNode_t *out, hipGraph_t handle,
                                  const hipGraphNode_t *needs, size_t count, hipError_t error,
                                  struct hip_work work);
-/** Replaces a node's work by other work of the same kind, in its graph or, with `in_exec`, in an
- * executable. Takes ownership of what the work owns. With an `error` it does nothing and returns
- * the error. */
+/** Replaces a node's work by work of the same kind, in its graph, or with `in_exec` in executable
+ * `exec`. In any case the function owns what the work owns. With an `error` it only returns the
+ * error. */
 hipError_t hip_graph_replace(hipGraphExec_t exec, bool in_exec, hipGraphNode_t node,
                              hipError_t error, struct hip_work work);
-/** Returns a reference to the node if its work is of this kind. */
+/** Returns a reference to the node if its work is of this kind; otherwise NULL. */
 struct hipGraphNode *hip_graph_node_get(hipGraphNode_t handle, enum hip_work_kind kind);
-/** Initialises *work as work that runs a copy of the graph, which the work owns. */
+/** Sets *work to work that runs a copy of the graph; the work owns the copy. */
 hipError_t hip_graph_child_work(hipGraph_t handle, struct hip_work *work);
-/** Runs all nodes. *time becomes the end of the last one. Independent nodes overlap. */
+/** Runs all nodes from modelled time *time on, and sets *time to the end of the last one.
+ * Independent nodes overlap. */
 hipError_t hip_graph_run(const struct ihipGraph *graph, struct hip_device *device, double *time);
 
-/** Add, and drop, a reference of work that allocates or frees this memory of a graph. Without
- * references the memory is released. */
+/** Add, and drop, a reference of a node that allocates or frees this memory. The memory is released
+ * when no reference is left. */
 void hip_graph_memory_ref(struct hip_graph_memory *memory);
 void hip_graph_memory_put(struct hip_graph_memory *memory);
 /** Runs a node that allocates (`in_use`) or frees memory. */
 hipError_t hip_graph_memory_run(struct hip_graph_memory *memory, bool in_use);
-/** Frees memory that a graph has allocated, for hipFree(); *error is its result. False if `pointer`
- * is no such memory. */
+/** Frees memory that a graph has allocated, for hipFree(), and sets *error to the call's result.
+ * False if `pointer` is no such memory. */
 bool hip_graph_memory_free(const void *pointer, hipError_t *error);
-/** Initialise *work for a captured hipMallocAsync(), and for a hipFreeAsync() of such memory. */
+/** Set *work for a captured hipMallocAsync(), and for a captured hipFreeAsync() of its memory. */
 hipError_t hip_graph_memory_capture(void **pointer, size_t size, const struct hip_device *device,
                                     struct hip_work *work);
 hipError_t hip_graph_memory_capture_free(const void *pointer, struct hip_work *work);
 
 /** Returns an executable's copy of `node`; NULL if it has none. */
 struct hipGraphNode *hip_exec_node(hipGraphExec_t exec, const struct hipGraphNode *node);
-/** Locks an executable, so that it does not run while its nodes change. False if the handle is
+/** Locks an executable so that it does not run while its nodes change. False if the handle is
  * invalid. */
 bool hip_exec_lock(hipGraphExec_t exec);
 void hip_exec_unlock(hipGraphExec_t exec);

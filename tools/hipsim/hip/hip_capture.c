@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file implements stream capture: work becomes graph nodes. Streams and events carry the nodes
-   on which later work depends. */
+/* Stream capture: work becomes graph nodes. Streams and events record the nodes on which later work
+ * depends. */
 #include "hip.h"
 
 #include <stdlib.h>
@@ -8,18 +8,18 @@
 struct hip_capture {
     struct ihipGraph *graph;
     struct ihipStream_t *origin;
-    struct ihipStream_t *streams; /* the streams of the capture, linked by next_captured */
+    struct ihipStream_t *streams; /* streams that capture, linked by next_captured */
     hipStreamCaptureMode mode;
     unsigned long long id;
     pthread_t thread;
-    bool invalid; /* a forbidden call was made: the capture can only be ended */
+    bool invalid; /* true: a forbidden call was made, so the capture can only be ended */
 };
 
 static struct {
     pthread_mutex_t lock;
     unsigned active; /* number of captures that forbid the legacy null stream */
     unsigned long long last_id;
-    /* Events recorded in captures. They are few, so a list suffices. */
+    /* Events that were recorded in captures. They are few, so a list suffices. */
     struct ihipEvent_t *events[4096];
     unsigned nevents;
 } captures = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -63,7 +63,8 @@ static void join(struct hip_capture *capture, struct ihipStream_t *stream)
     hip_object_ref(stream);
 }
 
-/* Removes all streams and events from the capture and frees it. The caller owns the graph. */
+/* Removes all streams and events from the capture and frees it. Returns the graph, which the caller
+ * then owns. */
 static struct ihipGraph *dissolve(struct hip_capture *capture)
 {
     struct ihipGraph *graph = capture->graph;
@@ -245,8 +246,8 @@ HIP_EXPORT hipError_t hipStreamBeginCapture(hipStream_t stream, hipStreamCapture
     return HIP_CALL(hipStreamBeginCapture, begin(stream, mode));
 }
 
-/* True if every node without dependents is in the frontier of the stream that began the capture.
- * The work of any other node would be lost. */
+/* True if the frontier of the stream that began the capture has every node without dependents. The
+ * work of any other node would be lost. */
 static bool is_joined(const struct hip_capture *capture)
 {
     const struct hip_nodes *nodes = &capture->graph->nodes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The formulas are documented in hip_clock.h. */
+/* hip_clock.h explains the formulas. */
 #include "hip_clock.h"
 
 #define LAUNCH_MICROSECONDS 5.0

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file declares the time of copies, and of launches that the timing model (time/) does not
- * time, in microseconds.
- * A launch costs 5 us. Then each SIMD issues one vector instruction in 4 cycles (CDNA: 16 lanes
- * wide) and one instruction of any other kind in 1, at the highest clock. As many compute units
- * work as there are workgroups. Copies run at 80 % of the memory's peak within a device, and at 50
- * GB/s (PCIe 5.0 x16) to the host.
+ * Modelled time of copies, and of launches that the timing model (time/) does not time, in
+ * microseconds.
+ *
+ * A launch costs 5 us. After that each SIMD issues a vector instruction in 4 cycles (CDNA: 16 lanes
+ * wide) and any other instruction in 1, at the highest clock. As many compute units work as there
+ * are workgroups. Copies within a device have 80 % of the memory's peak bandwidth; copies from and
+ * to the host have 50 GB/s (PCIe 5.0 x16).
  */
 #ifndef HIPSIM_HIP_CLOCK_H
 #define HIPSIM_HIP_CLOCK_H

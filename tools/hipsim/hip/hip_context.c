@@ -26,7 +26,7 @@ static struct ihipCtx_t *make(int device, unsigned flags)
     return context;
 }
 
-/* Returns the ordinal of a context's device; negative if the handle is invalid. */
+/* Returns the ordinal of a context's device, and sets *flags. Negative if the handle is invalid. */
 static int device_of(hipCtx_t handle, unsigned *flags)
 {
     struct ihipCtx_t *context = hip_object_get(handle, HIP_CONTEXT);
@@ -272,7 +272,7 @@ HIP_EXPORT hipError_t hipDevicePrimaryCtxGetState(hipDevice_t device, unsigned i
     return HIP_CALL(hipDevicePrimaryCtxGetState, primary_state(device, flags, active));
 }
 
-/* As in HIP, the flags of an existing context cannot change. */
+/* As in HIP, the flags of a context that exists cannot change. */
 HIP_EXPORT hipError_t hipDevicePrimaryCtxSetFlags(hipDevice_t device, unsigned int flags)
 {
     (void)flags;

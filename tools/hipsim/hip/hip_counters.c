@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the CSV table of option `counters`. A column that rocprof has too has rocprof's name. */
+/* Writes the CSV table of option `counters`. Columns that rocprof has too have rocprof's names. */
 #include "hip_counters.h"
 
 #include <errno.h>
@@ -43,7 +43,7 @@ bool hip_counters_configure(const struct options *options, char *why, size_t why
     return ok;
 }
 
-/* Writes a name in quotes, each quote in it twice. */
+/* Writes a name in quotes; a quote in it is written twice. */
 static void put_name(FILE *file, const char *name)
 {
     fputc('"', file);
@@ -76,7 +76,7 @@ void hip_counters_write(const struct hipsim_launch_stats *s, const struct hipsim
                     100 * t->valu_busy, 100 * t->matrix_fraction, 100 * t->lds_conflict,
                     100 * t->l2_hit, t->hbm_bytes, t->load_bytes, t->store_bytes);
         else
-            fputs(",,,,,,,,\n", file); /* the model knows these, and it did not run */
+            fputs(",,,,,,,,\n", file); /* columns of the timing model, which did not run */
         fflush(file);
     }
     pthread_mutex_unlock(&table.lock);

@@ -9,7 +9,7 @@
 #include "debug.h"
 #include "source_line.h"
 
-/* Created before the first launch, and kept until the process ends. */
+/* The process's debugger, created before the first launch; NULL: none. */
 static struct debugger *debugger;
 
 static void at_exit(int status, void *unused)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file implements the simulated devices: facts, selection, limits, peers. */
+/* The simulated devices: facts, selection, limits, peers. */
 #include "hip.h"
 
 #include <stdio.h>
@@ -8,11 +8,11 @@
 
 #include "hip_visible.h"
 
-/* HIP's own default for hipLimitPrintfFifoSize and hipLimitMallocHeapSize. */
+/* HIP's own defaults for hipLimitPrintfFifoSize and hipLimitMallocHeapSize, in bytes. */
 #define DEFAULT_PRINTF_FIFO (1u << 20)
 #define DEFAULT_MALLOC_HEAP (8u << 20)
 #define DEFAULT_STACK 1024u
-#define LIMIT_STACK 0 /* hipLimitStackSize, absent from HIP 5.2's enum */
+#define LIMIT_STACK 0 /* number of hipLimitStackSize, which HIP 5.2's enum lacks */
 
 static bool make_facts(struct device_facts *facts, const struct gfx_part *part)
 {
@@ -40,7 +40,7 @@ static bool make_facts(struct device_facts *facts, const struct gfx_part *part)
     return facts->name && facts->arch;
 }
 
-/* Facts of the devices; they live as long as the process. */
+/* Facts of the devices; they exist as long as the process. */
 static struct device_facts facts[HIP_MAX_DEVICES];
 
 static struct {
@@ -92,8 +92,8 @@ HIP_EXPORT hipError_t hipInit(unsigned int flags)
     return HIP_CALL(hipInit, flags ? hipErrorInvalidValue : hipSuccess);
 }
 
-/* Returns HIP's version. A program may require a later HIP than our headers have, and then gets its
- * own, since Triton refuses to start on HIP 5. */
+/* Sets *version to HIP's version. If option `hip` is later than our headers, the program gets that
+ * version: Triton refuses to start on HIP 5. */
 static hipError_t get_version(int *version)
 {
     int major = (int)hip_options().hip;
@@ -182,14 +182,14 @@ HIP_EXPORT hipError_t hipDeviceSynchronize(void)
     return HIP_CALL(hipDeviceSynchronize, synchronize());
 }
 
-/* Drops pending faults only. The program's objects stay valid. */
+/* Drops pending faults only. The program's objects are still valid. */
 HIP_EXPORT hipError_t hipDeviceReset(void)
 {
     return HIP_CALL(hipDeviceReset, (synchronize(), hipSuccess));
 }
 
-/* Chooses the device that fits the properties in `wish` best. All simulated devices are alike, so
- * it is the first. */
+/* Sets *ordinal to the device that fits the properties `wish` best. All simulated devices are
+ * alike, so it is the first. */
 static hipError_t choose_device(int *ordinal, const hipDeviceProp_t *wish)
 {
     if (!ordinal || !wish)
@@ -248,8 +248,8 @@ HIP_EXPORT hipError_t hipDeviceGetUuid(hipUUID *uuid, hipDevice_t ordinal)
     return HIP_CALL(hipDeviceGetUuid, get_uuid(uuid, ordinal));
 }
 
-/* Writes the bus id. GPU n is on bus n + 1, device 0, function 0, even if earlier GPUs are not
-   visible. */
+/* Writes the PCI bus id. GPU n is on bus n + 1, device 0, function 0, also if earlier GPUs are not
+ * visible. */
 static hipError_t get_bus_id(char *text, int size, int ordinal)
 {
     char id[16];
@@ -346,7 +346,8 @@ HIP_EXPORT hipError_t hipDeviceSetLimit(enum hipLimit_t limit, size_t value)
     return HIP_CALL(hipDeviceSetLimit, access_limit(limit, NULL, value));
 }
 
-/* Reads or sets the flags for how the host waits. The other flags are always in force. */
+/* Sets the flags for how the host waits to `set`, or reads them to *get. The other flags are always
+ * set. */
 static hipError_t access_flags(unsigned *get, unsigned set)
 {
     struct hip_device *device = hip_current_device();
@@ -374,7 +375,7 @@ HIP_EXPORT hipError_t hipSetDeviceFlags(unsigned flags)
     return HIP_CALL(hipSetDeviceFlags, access_flags(NULL, flags));
 }
 
-/* Accepts cache and bank settings, which have no meaning on these GPUs, as HIP does. */
+/* Accepts settings of caches and banks as HIP does; they have no effect on these GPUs. */
 HIP_EXPORT hipError_t hipDeviceSetCacheConfig(hipFuncCache_t config)
 {
     return HIP_CALL(hipDeviceSetCacheConfig, (unsigned)config <= hipFuncCachePreferEqual
@@ -460,8 +461,8 @@ HIP_EXPORT hipError_t hipDeviceGetP2PAttribute(int *value, hipDeviceP2PAttr attr
     return HIP_CALL(hipDeviceGetP2PAttribute, p2p_attribute(value, attribute, from, to));
 }
 
-/* Returns the type of a link. HSA_AMD_LINK_INFO_TYPE_XGMI is 4; all devices of a node are linked
-   directly. */
+/* Sets *type to the type of a link and *hops to its length. HSA_AMD_LINK_INFO_TYPE_XGMI is 4; all
+ * devices of a node are linked directly. */
 static hipError_t link_type(int from, int to, uint32_t *type, uint32_t *hops)
 {
     if (!type || !hops || from == to || from < 0 || to < 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file finds entry points by name for hipGetProcAddress(). It has no prototypes of HIP: each
+ * Finds entry points by name, for hipGetProcAddress(). This file has no prototypes of HIP: each
  * function is only an address here.
  */
 #include "hip_entry.h"
@@ -26,8 +26,8 @@ static const struct entry entries[] = {
 #undef HIP_API
 };
 
-/* Returns the new name of a function that HIP's headers have renamed since 6.0, because a struct of
-   its arguments changed. */
+/* Returns the name in this library of a function that HIP's headers have renamed since 6.0, because
+ * a struct among its arguments changed. */
 static const char *renamed(const char *name, int version)
 {
     if (version >= 600 && strcmp(name, "hipGetDeviceProperties") == 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file implements the frame of API calls: initialisation, failure injection, last errors,
-   reports, error names. */
+/* The frame of API calls: initialisation, failure injection, last errors, reports, names of
+ * errors. */
 #include "hip.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ static struct {
     pthread_once_t once;
     hipError_t startup; /* result of the initialisation */
     struct options options;
-    bool frozen; /* devices exist */
+    bool frozen; /* true: devices exist */
     bool environment_read;
     char startup_why[400];
     void (*report)(void *ctx, const struct hipsim_report *report);
@@ -29,7 +29,7 @@ static struct {
     pthread_mutex_t print_lock;
     _Atomic uint64_t calls;
     _Atomic uint64_t findings;
-    _Atomic uint64_t calls_to_failure; /* 0: no call is to fail */
+    _Atomic uint64_t calls_to_failure; /* HIP calls until one fails; 0: none will fail */
     _Atomic int failure;
 } runtime = {
     .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -47,7 +47,8 @@ static void arm(const struct options *options)
     atomic_store(&runtime.calls_to_failure, options->fail_call);
 }
 
-/* Reads the environment variable HIPSIM once; the caller holds the lock. */
+/* Reads the environment variable HIPSIM, once. The caller has locked the state. On failure false,
+ * with a sentence in `why`. */
 static bool read_environment(char *why, size_t why_size)
 {
     if (runtime.environment_read)
@@ -88,7 +89,7 @@ static void start(void)
     }
 }
 
-/* True if the current call is the one that is to fail. */
+/* True if the current call is the one that must fail. */
 static bool is_to_fail(void)
 {
     uint64_t left = atomic_load(&runtime.calls_to_failure);
@@ -99,7 +100,8 @@ static bool is_to_fail(void)
     return false;
 }
 
-/* Makes every call fail for the same reason, which is reported at the first one. */
+/* Makes every call fail for the reason of the failed initialisation, which the first one
+ * reports. */
 static hipError_t fail_startup(void)
 {
     static _Atomic bool said;
@@ -127,7 +129,7 @@ hipError_t hip_entry_error(void) { return hip_thread()->entry_error; }
 
 hipError_t hip_leave(hipError_t error)
 {
-    /* "Not ready" is an answer, not a failure. */
+    /* "not ready" is an answer, not a failure */
     if (error != hipSuccess && error != hipErrorNotReady)
         hip_thread()->last_error = error;
     return error;
@@ -196,8 +198,8 @@ int hip_refuse(const char *name, bool say)
 
 HIPSIM_API bool hipsim_configure(const char *text, char *why, size_t why_size)
 {
-    const uint64_t not_named = UINT64_MAX; /* naming a call makes it fail, even if it is the same
-                                              call again */
+    const uint64_t not_named = UINT64_MAX; /* for texts without `fail`; with it calls are counted
+                                              anew, also to the same number */
     char unused[400];
 
     if (!why) {
@@ -285,7 +287,7 @@ HIP_EXPORT const char *hipGetErrorString(hipError_t error)
     return "unknown error";
 }
 
-/* The driver API's functions, whose error may be out of range. */
+/* These functions of the driver API accept errors that are out of range. */
 HIP_EXPORT hipError_t hipDrvGetErrorName(hipError_t error, const char **text)
 {
     if (!text)

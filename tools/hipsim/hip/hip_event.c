@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file implements events: a modelled time, and the position in a capture where they were
-   recorded. */
+/* Events: a modelled time, and the position in a capture at which they were recorded. */
 #include "hip_order.h"
 
 #include <stdlib.h>
@@ -19,11 +18,11 @@ static hipError_t invalid(hipEvent_t handle)
     return hip_fail(hipErrorInvalidHandle, "the event handle %p is invalid", (void *)handle);
 }
 
-/* True if these are valid flags of an event. One for other processes "also must" have
+/* True if `flags` are valid flags of an event. An event for other processes "also must" have
  * hipEventDisableTiming (hip_runtime_api.h). */
 static bool are_flags(unsigned flags)
 {
-    enum { DISABLE_SYSTEM_FENCE = 0x20000000 }; /* HIP 5.6 added it */
+    enum { DISABLE_SYSTEM_FENCE = 0x20000000 }; /* flag that HIP 5.6 added */
     const unsigned known = hipEventBlockingSync | hipEventDisableTiming | hipEventInterprocess |
                            DISABLE_SYSTEM_FENCE | hipEventReleaseToDevice | hipEventReleaseToSystem;
 
@@ -128,7 +127,8 @@ HIP_EXPORT hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, u
     return HIP_CALL(hipStreamWaitEvent, wait(stream, event, flags));
 }
 
-/* Returns the time of an event, or an error if it is not known yet. */
+/* Sets *time to the modelled time of an event. Returns an error if it is not known yet, or if the
+ * event has no time and `must_be_timed` is set. */
 static hipError_t query(hipEvent_t handle, double *time, bool must_be_timed)
 {
     struct ihipEvent_t *event = hip_object_get(handle, HIP_EVENT);

@@ -18,28 +18,30 @@ static const char *const check_names[FAULT_KINDS] = {
     [FAULT_DEADLOCK] = "deadlock", [FAULT_BUDGET] = "budget",   [FAULT_TRAP] = "trap",
 };
 
-/* The findings of one kernel in all of its launches. */
+/* Findings of one kernel in all of its launches. */
 struct tally {
     char *kernel;
-    uint64_t findings[FAULT_KINDS]; /* repetitions included, and findings that ended a launch */
+    uint64_t findings[FAULT_KINDS]; /* number of findings by kind, with repetitions and those that
+                                       ended a launch */
     uint64_t places[FAULT_KINDS];
-    uint64_t suppressed; /* repetitions included */
+    uint64_t suppressed; /* number of suppressed findings, with repetitions */
     struct tally *next;
 };
 
 static struct {
     pthread_mutex_t lock;
-    struct rules *rules, *retired; /* retired: rules that were replaced; running launches may still
-                                      use them */
+    struct rules *rules, *retired; /* rules in use; rules that were replaced, which running launches
+                                      may still use */
     FILE *json, *learned;
     char json_path[OPTION_TEXT], learned_path[OPTION_TEXT], rules_path[OPTION_TEXT];
     struct tally *first;
-    _Atomic int status; /* exit status of the program */
+    _Atomic int status; /* exit status of the program if it has findings */
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* -- options ----------------------------------------------------------------------------------- */
 
-/* Opens `path` for writing, unless it equals `current`. */
+/* Creates the file `path`, unless `path` equals `current`. On failure false, with a sentence in
+ * `why`. */
 static bool open_file(const char *path, const char *current, FILE **file, char *why, size_t size)
 {
     *file = NULL;
@@ -200,7 +202,7 @@ void hip_findings_watch(struct launch *launch, const struct ihipModule_t *module
     launch->suppress_ctx = module;
 }
 
-/* Writes the text of a finding with its source lines. */
+/* Writes the text of a finding with its source lines to `text`, of `size` bytes. */
 static void write_text(char *text, size_t size, const struct fault *fault,
                        const struct finding_place *place)
 {
@@ -342,7 +344,7 @@ static void json_tally(FILE *file, const struct tally *t)
     fprintf(file, "},\"suppressed\":%" PRIu64 "}}\n", t->suppressed);
 }
 
-/* Returns the findings that no rule has suppressed; with `print`, prints the summary. */
+/* Returns the number of findings that no rule has suppressed. With `print`, prints the summary. */
 static uint64_t sum_up(bool print)
 {
     uint64_t findings = 0, places = 0, suppressed = 0, hints = 0;
@@ -374,8 +376,8 @@ static void note_status(int status, void *unused)
 
 void hip_findings_start(void) { on_exit(note_status, NULL); }
 
-/* Prints the summary at the end of the process. A destructor runs after the program's own ones,
-   which may still launch kernels. */
+/* Prints the summary at the end of the process. A library's destructor runs after the program's own
+ * ones, which may still launch kernels. */
 __attribute__((destructor)) static void finish(void)
 {
     const struct options options = hip_options();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file implements graphs: nodes and edges, copies, order, execution. */
+/* Graphs: nodes and edges, copies, order, execution. */
 #include "hip.h"
 
 #include <stdlib.h>
@@ -167,7 +167,8 @@ struct ihipGraph *hip_graph_clone(const struct ihipGraph *graph)
     return copy;
 }
 
-/* Visits depth first with an explicit stack, so that a long chain cannot exhaust the real one. */
+/* Visits nodes depth first with a stack of its own, since a long chain would exhaust the
+ * thread's. */
 size_t *hip_graph_order(const struct ihipGraph *graph)
 {
     enum { NEW, OPEN, DONE };
@@ -212,8 +213,8 @@ size_t *hip_graph_order(const struct ihipGraph *graph)
     return order;
 }
 
-/* True if the node is a kernel that depends on a kernel. The command processor then has it
- * ready. */
+/* True if the node is a kernel that depends on a kernel. The command processor has then prepared
+ * it. */
 static bool follows_kernel(const struct hipGraphNode *node)
 {
     if (node->work.kind != WORK_KERNEL)
@@ -224,10 +225,10 @@ static bool follows_kernel(const struct hipGraphNode *node)
     return false;
 }
 
-/* Runs a node's work at time *end, which becomes the time of its end. */
+/* Runs a node's work at modelled time *end, and sets *end to its end. */
 static hipError_t run_node(const struct hipGraphNode *node, struct hip_device *device, double *end)
 {
-    struct hip_work work = node->work; /* a copy; the node owns its contents */
+    struct hip_work work = node->work; /* a copy; the node owns what the work owns */
     if (follows_kernel(node))
         work.kernel.follows = true;
     return hip_work_run(&work, device, end);
@@ -336,7 +337,8 @@ HIP_EXPORT hipError_t hipGraphNodeFindInClone(hipGraphNode_t *node, hipGraphNode
     return HIP_CALL(hipGraphNodeFindInClone, find_in_clone(node, original, graph));
 }
 
-/* Lists up to *count nodes, or counts them if `to` is NULL. *count becomes their number. */
+/* Copies the first *count nodes to `to`, with NULL after the last one; none if `to` is NULL. Sets
+ * *count to the number copied or, without `to`, to the number of nodes. */
 static hipError_t list(const struct hip_nodes *nodes, hipGraphNode_t *to, size_t *count)
 {
     for (size_t i = 0; to && i < *count; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file implements graph executables: copies of a graph that can be launched and updated. */
+/* Graph executables: copies of a graph that can be launched and updated. */
 #include "hip.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 struct hipGraphExec {
     struct hip_object object;
-    pthread_mutex_t lock; /* held while it runs and while its nodes change */
+    pthread_mutex_t lock; /* locked while it runs and while its nodes change */
     struct ihipGraph *graph;
     unsigned long long flags;
 };
@@ -44,7 +44,8 @@ struct hipGraphNode *hip_exec_node(hipGraphExec_t exec, const struct hipGraphNod
     return NULL;
 }
 
-/* True if the graph has no cycle. Otherwise the message goes to the caller's buffer. */
+/* True if the graph has no cycle. Otherwise writes a message to the caller's buffer `log`, of
+ * `size` bytes. */
 static bool is_runnable(const struct ihipGraph *graph, char *log, size_t size)
 {
     size_t *order = hip_graph_order(graph);
@@ -95,8 +96,8 @@ HIP_EXPORT hipError_t hipGraphInstantiate(hipGraphExec_t *exec, hipGraph_t graph
     return HIP_CALL(hipGraphInstantiate, instantiate(exec, graph, error_node, log, size));
 }
 
-/* Instantiates a graph. Flags are only stored for queries, since the device launches nothing, and
-   launches free no memory. */
+/* Instantiates a graph. Flags are only for queries, since the device launches nothing, and launches
+ * free no memory. */
 static hipError_t instantiate_with(hipGraphExec_t *exec, hipGraph_t graph, unsigned long long flags)
 {
     const hipError_t error = instantiate(exec, graph, NULL, NULL, 0);
@@ -112,7 +113,7 @@ HIP_EXPORT hipError_t hipGraphInstantiateWithFlags(hipGraphExec_t *exec, hipGrap
     return HIP_CALL(hipGraphInstantiateWithFlags, instantiate_with(exec, graph, flags));
 }
 
-/* hipGraphInstantiateParams, since HIP 6. */
+/* The layout of hipGraphInstantiateParams, which HIP 6 added. */
 struct instantiate_parameters {
     hipGraphNode_t culprit;
     unsigned long long flags;
@@ -162,7 +163,7 @@ HIP_EXPORT hipError_t hipGraphExecDestroy(hipGraphExec_t exec)
                     hip_object_remove(exec, HIP_GRAPH_EXEC) ? hipSuccess : hipErrorInvalidValue);
 }
 
-/* Launches an executable, which keeps its graph. In a capture it becomes a child graph. */
+/* Launches an executable, whose graph is unchanged. In a capture it becomes a child graph. */
 static hipError_t launch(hipGraphExec_t handle, hipStream_t stream)
 {
     struct hip_work work = {.kind = WORK_GRAPH};
@@ -195,13 +196,13 @@ HIP_EXPORT hipError_t hipGraphUpload(hipGraphExec_t exec, hipStream_t stream)
                                                         : hipErrorInvalidValue);
 }
 
-/* -- nodes that are left out ------------------------------------------------------------------- */
+/* -- nodes that are disabled ------------------------------------------------------------------- */
 
 hipError_t hipGraphNodeSetEnabled(hipGraphExec_t exec, hipGraphNode_t node, unsigned int enabled);
 hipError_t hipGraphNodeGetEnabled(hipGraphExec_t exec, hipGraphNode_t node, unsigned int *enabled);
 
-/* Returns whether a node runs, and with `set` changes it. Only kernels, copies and fills may be
-   disabled. */
+/* Sets *enabled to whether a node runs, or with `set` makes it so. Only kernels, copies and fills
+ * may be disabled. */
 static hipError_t enabled(hipGraphExec_t exec, hipGraphNode_t handle, bool set,
                           unsigned int *enabled)
 {
@@ -236,7 +237,7 @@ HIP_EXPORT hipError_t hipGraphNodeGetEnabled(hipGraphExec_t exec, hipGraphNode_t
 
 /* -- whole-graph update ------------------------------------------------------------------------ */
 
-/* Compares the shapes of two graphs. *culprit is the first node that differs. */
+/* Compares the shapes of two graphs. Sets *culprit to the first node that differs. */
 static hipGraphExecUpdateResult compare(const struct ihipGraph *have, const struct ihipGraph *want,
                                         hipGraphNode_t *culprit)
 {
@@ -274,7 +275,7 @@ static hipError_t update(hipGraphExec_t handle, hipGraph_t graph_handle, hipGrap
     outcome = compare(handle->graph, graph, &node);
     if (outcome == hipGraphExecUpdateSuccess && !(copy = hip_graph_clone(graph)))
         outcome = hipGraphExecUpdateError;
-    /* Later changes of single nodes still use the nodes of the first instantiated graph. */
+    /* Later changes of single nodes still name nodes of the first instantiated graph. */
     for (size_t i = 0; copy && i < copy->nodes.count; i++) {
         copy->nodes.items[i]->origin = handle->graph->nodes.items[i]->origin;
         copy->nodes.items[i]->left_out = handle->graph->nodes.items[i]->left_out;

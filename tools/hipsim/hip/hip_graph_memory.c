@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file implements memory that graphs allocate and free as they run. Its address is fixed when
- * the node is made, so the bytes are allocated then. A launch only changes whether they are in use.
- * If a graph does not free the memory, the program frees it with hipFree() or another graph.
+ * Memory that graphs allocate and free as they run. Its address is constant from the creation of
+ * the node on, so the bytes are allocated then. A launch only changes whether they are in use. If a
+ * graph does not free the memory, the program frees it with hipFree() or another graph.
  */
 #include "hip_order.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The layout is from ROCm 6's hip_runtime_api.h. */
+/* The layout of hipMemAllocNodeParams in ROCm 6's hip_runtime_api.h. */
 struct alloc_parameters {
     hipMemPoolProps pool;
     const hipMemAccessDesc *access;
@@ -20,7 +20,7 @@ struct alloc_parameters {
 enum graph_memory_attribute { USED, USED_HIGH, RESERVED, RESERVED_HIGH, ATTRIBUTES };
 
 struct hip_graph_memory {
-    unsigned nodes; /* nodes that allocate or free it, in graphs and executables */
+    unsigned nodes; /* number of nodes that allocate or free it, in graphs and executables */
     bool in_use;
     size_t size;
     void *pointer;
@@ -58,7 +58,8 @@ static void account(const struct hip_graph_memory *m, bool more)
         a[RESERVED_HIGH] = a[RESERVED];
 }
 
-/* Removes the memory from the table if nothing can use it any more. The caller frees it. */
+/* Removes the memory from the table if nothing can use it any more, and returns it for the caller
+ * to free; otherwise NULL. */
 static struct hip_graph_memory *take_dead(struct hip_graph_memory *m)
 {
     if (m->nodes || m->in_use)
@@ -97,7 +98,7 @@ void hip_graph_memory_put(struct hip_graph_memory *memory)
     release_dead(dead);
 }
 
-/* Makes the bytes undefined, both when they are allocated and when they are freed. */
+/* Makes the bytes undefined, when they are allocated and when they are freed. */
 static hipError_t change(struct hip_graph_memory *memory, bool in_use)
 {
     hipError_t error = hipSuccess;
@@ -265,7 +266,7 @@ HIP_EXPORT hipError_t hipGraphMemAllocNodeGetParams(hipGraphNode_t node,
     return HIP_CALL(hipGraphMemAllocNodeGetParams, get_memory(node, WORK_ALLOC, parameters));
 }
 
-/* Stores the pointer of a node that frees memory in *to. */
+/* Stores the pointer that a node frees at `to`. */
 static hipError_t get_freed(hipGraphNode_t node, void *to)
 {
     struct alloc_parameters parameters;
@@ -338,7 +339,7 @@ HIP_EXPORT hipError_t hipDeviceGetGraphMemAttribute(int device,
     return HIP_CALL(hipDeviceGetGraphMemAttribute, get_attribute(device, attribute, value));
 }
 
-/* Resets a high watermark to 0; it then restarts from the current value. */
+/* Sets a high watermark to 0, so that it restarts from the current value. */
 static hipError_t set_attribute(int device, enum graph_memory_attribute attribute,
                                 const void *value)
 {

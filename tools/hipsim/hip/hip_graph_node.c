@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file implements the kinds of graph nodes: creating them, reading and changing their
-   parameters. */
+/* The kinds of graph nodes: creates them, and reads and changes their parameters. */
 #include "hip.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* -- shared by all kinds ----------------------------------------------------------------------- */
+/* -- common to all kinds ----------------------------------------------------------------------- */
 
-/* Adds a node. Takes ownership of what the work owns, also if it fails. An `error` found in the
- * node's parameters is returned, and `work` owns nothing then. */
+/* Adds a node. In any case the function owns what the work owns. An `error` in the node's
+ * parameters is returned; `work` owns nothing then. */
 hipError_t hip_graph_add_checked(hipGraphNode_t *out, hipGraph_t handle,
                                  const hipGraphNode_t *needs, size_t count, hipError_t error,
                                  struct hip_work work)
@@ -139,8 +138,8 @@ static hipError_t kernel_work(const hipKernelNodeParams *params, struct hip_work
 
 NODE_KIND(Kernel, hipKernelNodeParams, const hipKernelNodeParams, kernel_work)
 
-/* Makes pointers to the node's own copies of its arguments. They are valid until the node
-   changes. */
+/* Makes pointers to the node's own copies of its arguments, which are valid until the node
+ * changes. */
 static hipError_t point_at_arguments(struct hipGraphNode *node)
 {
     const struct hip_kernel_work *kernel = &node->work.kernel;
@@ -281,7 +280,7 @@ static hipError_t symbol_work(const void *symbol, const void *other, size_t size
     return error == hipSuccess ? check_copy(work) : error;
 }
 
-/* The three calls for one direction. The order of their parameters differs. */
+/* The three calls for one direction, whose parameters have different orders. */
 #define SYMBOL_NODE(Way, PARAMS, symbol, other, to_symbol)                                         \
     HIP_EXPORT hipError_t hipGraphAddMemcpyNode##Way(                                              \
         hipGraphNode_t *node, hipGraph_t graph, const hipGraphNode_t *needs, size_t count, PARAMS, \
@@ -454,8 +453,8 @@ EVENT_NODE(EventWait, WORK_WAIT)
 
 /* -- child graphs and empty nodes -------------------------------------------------------------- */
 
-/* A child is copied with its own children. Without a limit, graphs nested in each other would grow
-   exponentially. */
+/* Most nodes of a child with its own children. A child is copied with them, so graphs nested in
+ * each other would grow exponentially without a limit. */
 #define MAX_CHILD_NODES (1u << 18)
 
 static size_t count_nodes(const struct ihipGraph *graph)
@@ -537,10 +536,11 @@ HIP_EXPORT hipError_t hipGraphAddEmptyNode(hipGraphNode_t *node, hipGraph_t grap
                                           (struct hip_work){.kind = WORK_EMPTY}));
 }
 
-/* HIP 6 counts node types from 0, HIP 5 from 1. These two, 10 and 11, exist since 5.4. */
+/* HIP 6 counts node types from 0, HIP 5 from 1. The two types are 10 and 11 in HIP 6, which exist
+ * since 5.4. */
 #define NODE_TYPE_ALLOC ((hipGraphNodeType)11)
 #define NODE_TYPE_FREE ((hipGraphNodeType)12)
-#define NODE_TYPE_BATCH ((hipGraphNodeType)15) /* 14, since 6.4 */
+#define NODE_TYPE_BATCH ((hipGraphNodeType)15) /* 14 in HIP 6.4 */
 
 static hipError_t get_type(hipGraphNode_t handle, hipGraphNodeType *type)
 {

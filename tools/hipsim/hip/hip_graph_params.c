@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file implements calls on graph nodes that HIP 6 added: one call for all types, with a union
- * of their parameters; the driver's forms of copies and fills; and attributes of kernel nodes.
+ * Calls on graph nodes that HIP 6 added: one call for all types with a union of their parameters,
+ * the driver's forms of copies and fills, and attributes of kernel nodes.
  */
 #include "hip.h"
 
@@ -10,7 +10,7 @@
 
 /* -- nodes of any type ------------------------------------------------------------------------- */
 
-/* The values of hipGraphNodeType in HIP 6. */
+/* Values of hipGraphNodeType in HIP 6. */
 enum node_type {
     TYPE_KERNEL,
     TYPE_MEMCPY,
@@ -255,7 +255,7 @@ HIP_EXPORT hipError_t hipDrvGraphExecMemsetNodeSetParams(hipGraphExec_t exec, hi
 
 enum { ATTRIBUTE_CACHE_WINDOW = 1, ATTRIBUTE_COOPERATIVE = 2, ATTRIBUTE_PRIORITY = 8 };
 
-/* Reads or sets an attribute. hipAccessPolicyWindow has 32 bytes. */
+/* Reads an attribute to `value`, or with `set` sets it. hipAccessPolicyWindow has 32 bytes. */
 static hipError_t attribute_of(struct hip_kernel_work *kernel, int attribute, void *value, bool set)
 {
     int cooperative = kernel->cooperative;
@@ -286,7 +286,7 @@ static hipError_t node_attribute(hipGraphNode_t handle, int attribute, void *val
     return error;
 }
 
-/* HIP 6's hipLaunchAttributeValue is larger than HIP 5's type in the declaration. */
+/* Declared here since HIP 6's hipLaunchAttributeValue is larger than HIP 5's type. */
 hipError_t hipGraphKernelNodeCopyAttributes(hipGraphNode_t from, hipGraphNode_t to);
 
 HIP_EXPORT hipError_t hipGraphKernelNodeSetAttribute(hipGraphNode_t node,

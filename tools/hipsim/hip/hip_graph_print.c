@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file prints graphs as text for Graphviz. */
+/* Prints graphs as text for Graphviz. */
 #include "hip.h"
 
 #include <errno.h>
@@ -70,7 +70,8 @@ static hipError_t print_to(hipGraph_t handle, const char *path)
     return hip_fail(hipErrorOperatingSystem, "%s cannot be written: %s", path, strerror(errno));
 }
 
-/* Prints a graph. The flags request more details; all that exist are always printed. */
+/* Prints a graph to the file `path`. The flags, which request details, have no effect: all details
+ * are printed. */
 HIP_EXPORT hipError_t hipGraphDebugDotPrint(hipGraph_t graph, const char *path, unsigned int flags)
 {
     (void)flags;

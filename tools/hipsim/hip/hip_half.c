@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file has half-precision helpers that Debian's library exports, since host code may link
-   against them. */
+/* Half-precision helpers that Debian's library exports, since host code may be linked with them. */
 #include <stdint.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file implements memory and events of other processes. Work runs when it is submitted, so an
- * event opened by another process has nothing to wait for. With option `streams`, the work before a
- * record of such an event runs at the record.
+ * Memory and events of other processes. Work runs when it is submitted, so an event that another
+ * process opens is complete already. With option `streams`, the work before a record of such an
+ * event runs at the record.
  */
 #include "hip_order.h"
 
@@ -14,15 +14,16 @@
 
 #include "memory_share.h"
 
-enum { LAZY_PEER_ACCESS = 1 }; /* HIP 5 has 0 */
+enum { LAZY_PEER_ACCESS = 1 }; /* value of hipIpcMemLazyEnablePeerAccess; HIP 5 has 0 */
 enum { MEMORY_MAGIC = 0x6d706968, EVENT_MAGIC = 0x65706968 };
 
-/* The contents of a handle's 64 bytes. */
+/* Contents of a handle's 64 bytes. */
 struct ipc_handle {
     uint32_t magic;
     int32_t device;
     struct hipsim_mem_place place;
-    uint64_t serial; /* distinguishes allocations at the same address */
+    uint64_t serial; /* number of the allocation, which differs for allocations at the same
+                        address */
 };
 
 static_assert(sizeof(struct ipc_handle) <= HIP_IPC_HANDLE_SIZE, "a handle has room");
@@ -63,7 +64,8 @@ HIP_EXPORT hipError_t hipIpcGetMemHandle(hipIpcMemHandle_t *handle, void *pointe
     return HIP_CALL(hipIpcGetMemHandle, get_memory(handle, pointer));
 }
 
-/* Opens memory of another process, or counts another opening. The caller holds the lock. */
+/* Opens memory of another process, or counts another opening of it. The caller has locked the
+ * list. */
 static hipError_t open_locked(void **pointer, const struct ipc_handle *handle, unsigned device)
 {
     struct opened *o = opened.all;

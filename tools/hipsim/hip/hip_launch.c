@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file implements launches: from the forms of the API to kernel work, and from kernel work to
-   the engine. */
+/* Launches: from the forms of the API to kernel work, and from kernel work to the engine. */
 #include "hip.h"
 
 #include <assert.h>
@@ -21,7 +20,8 @@
 
 /* -- arguments --------------------------------------------------------------------------------- */
 
-/* Packs the arguments that `params` points to. The block is zeroed, so padding is zero. */
+/* Copies the arguments that `params` points to into a block in *work. The block's padding is
+ * zero. */
 static hipError_t pack_params(const struct kernel *kernel, void **params, struct hip_work *work)
 {
     const struct kernel_metadata *m = &kernel->metadata;
@@ -46,17 +46,17 @@ static hipError_t pack_params(const struct kernel *kernel, void **params, struct
         char *to = (char *)work->kernel.args + arg->offset;
         if (arg->kind == ARG_VALUE)
             memcpy(to, value, arg->size);
-        else /* dynamic LDS begins after the static LDS */
+        else /* dynamic LDS is after the static LDS */
             memcpy(to, &kernel->descriptor.group_segment_bytes, arg->size < 4 ? arg->size : 4);
     }
     return hipSuccess;
 }
 
 /*
- * Packs the arguments from `extra`, a list of keys and values: a pointer to the packed block, and
- * its size. HIP copies the bytes that the kernel declares and does not check the size. So programs
- * launch kernels with blocks that end before arguments they do not use. Missing bytes are undefined
- * here.
+ * Copies the arguments from `extra`, a list of keys and values with a pointer to the packed block
+ * and its size. HIP copies the bytes that the kernel declares and does not check the size. Programs
+ * therefore launch kernels with blocks that end before arguments that are not used. Missing bytes
+ * are undefined here.
  */
 static hipError_t pack_extra(const struct kernel *kernel, void **extra, struct hip_work *work)
 {
@@ -236,8 +236,8 @@ static void print_time(void)
     fputs(text, stderr);
 }
 
-/* Reports an incomplete check, if the user has requested the check by `checks` or `halt`. It does
- * so once, since later launches are likely to be as large. */
+/* Reports that a check was incomplete, if the user has requested that check by `checks` or `halt`.
+ * Only the first such launch is reported, since later ones are likely to be as large. */
 static void say_incomplete(const struct launch *launch, const struct options *options)
 {
     const bool asked = options->checks != CHECK_DEFAULT || options->halt & CHECK_RACE;
@@ -255,7 +255,7 @@ static void say_incomplete(const struct launch *launch, const struct options *op
     hip_report(&report);
 }
 
-/* Reports that a sample of the workgroups ran, once: later launches are sampled, too. */
+/* Reports that only a sample of the workgroups ran. Only the first such launch is reported. */
 static void say_sampled(const struct launch *launch)
 {
     uint64_t groups = 1;
@@ -276,7 +276,7 @@ static void say_sampled(const struct launch *launch)
 }
 
 /* Records a finished launch in the thread's statistics, and adds its time to *time. `modelled` is
- * the time in us by the timing model, negative if that is off. */
+ * the timing model's microseconds, negative if the launch was not timed. `print`: prints a line. */
 static void note_launch(const struct launch *launch, struct hip_device *device, bool print,
                         double modelled, double *time)
 {
@@ -299,9 +299,9 @@ static void note_launch(const struct launch *launch, struct hip_device *device, 
     }
 }
 
-/* True if the kernel was compiled with -mprintf-kind=buffered. Its printf would use a buffer of the
- * runtime, with formats in the metadata. Assembly may name the argument without formats and not use
- * it. */
+/* True if the kernel was compiled with -mprintf-kind=buffered, so that its printf would use a
+ * buffer of the runtime and formats in the metadata. Assembly may name the argument without formats
+ * and not use it. */
 static bool prints_into_buffer(const struct kernel *kernel)
 {
     for (uint32_t i = 0; i < kernel->metadata.nargs; i++)
@@ -366,7 +366,7 @@ static hipError_t check_residency(const struct hip_kernel_work *work,
                     blocks, fit, device->facts->compute_units);
 }
 
-/* Sets the members of `launch` that follow from the options and from `work`. */
+/* Sets the members of *launch that the options and `work` determine. */
 static void configure(struct launch *launch, const struct hip_kernel_work *work,
                       const struct hip_device *device, const struct options *options)
 {
@@ -414,8 +414,9 @@ hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device 
     const int ended = time_run(launch, options.time && !debugged, &modelled);
     if (debugged)
         hip_debug_end();
-    const bool postponed = launch->polls; /* it waits for values that the host may still store */
-    if (postponed)                        /* findings made so far are reported */
+    const bool postponed = launch->polls; /* the kernel waits for values that the host may still
+                                             store */
+    if (postponed)                        /* the findings so far are reported */
         launch->fault.kind = FAULT_NONE;
     for (const struct finding *f = launch->first_finding; f; f = f->next)
         hip_findings_report(launch, work->function->module, &f->fault);
@@ -444,7 +445,7 @@ hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device 
 
 /* Optional parts of a launch. */
 struct launch_extras {
-    hipEvent_t start, stop; /* NULL: none */
+    hipEvent_t start, stop; /* events before and after the kernel; NULL: none */
     uint32_t cluster[3];    /* workgroups of a cluster by dimension; 0: no clusters */
 };
 
@@ -470,7 +471,7 @@ static hipError_t submit_kernel(struct ihipModuleSymbol_t *function, hipError_t 
 }
 
 /*
- * Refuses grids that clr's hipModuleLaunchKernel refuses before it looks at the kernel: more than
+ * Refuses grids that clr's hipModuleLaunchKernel refuses before it examines the kernel: more than
  * INT32_MAX blocks in x, or UINT16_MAX + 1 in y or z. Source: ROCm/clr f9f995c6d, lines 501 to 505
  * of hipamd/src/hip_module.cpp. Its launches of host functions, and launches with a grid in
  * work-items, have no such limit before gfx12 (hip_platform.cpp, ihipLaunchKernel).
@@ -513,8 +514,8 @@ static hipError_t launch_module(hipFunction_t handle, const uint32_t grid[3], di
     return submit_kernel(function, error, work, stream, extras);
 }
 
-/* Launches a kernel of the program on the stream's device, even if another is current. clr's
- * ihipLaunchKernel() uses that device's function too. */
+/* Launches the kernel with host function `host` on the stream's device, also if another device is
+ * current, as clr's ihipLaunchKernel() does. */
 static hipError_t launch_host(const void *host, dim3 grid, dim3 block, void **params, size_t lds,
                               hipStream_t stream, bool cooperative, struct launch_extras extras)
 {
@@ -562,7 +563,7 @@ HIP_EXPORT hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned int
                                   extra, NO_EXTRAS));
 }
 
-/* These two extensions count the grid in work-items. They are C++ functions in HIP's headers. */
+/* Two extensions whose grid counts work-items. HIP's headers declare them as C++ functions. */
 hipError_t ext_module_launch(
     hipFunction_t function, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z, uint32_t block_x,
     uint32_t block_y, uint32_t block_z, size_t lds, hipStream_t stream, void **params, void **extra,
@@ -639,7 +640,7 @@ HIP_EXPORT hipError_t hipModuleLaunchCooperativeKernel(hipFunction_t function, u
 }
 
 /*
- * Launches described by a struct with a list of attributes. The layouts are hipLaunchConfig_t and
+ * A launch that a struct with a list of attributes describes. The layouts are hipLaunchConfig_t and
  * HIP_LAUNCH_CONFIG of ROCm 7's hip_runtime_api.h.
  */
 struct launch_attribute {
@@ -676,8 +677,8 @@ hipError_t hipLaunchKernelExC(const struct launch_config *config, const void *fu
 hipError_t hipDrvLaunchKernelEx(const struct module_launch_config *config, hipFunction_t function,
                                 void **params, void **extra);
 
-/* Copies the attribute `size` of a launch to cluster[3]. A cluster of one workgroup is none (CDNA5
- * ISA, 2.3) and leaves cluster[3] unchanged. */
+/* Copies the attribute `size`, a cluster's workgroups by dimension, to cluster[3]. One workgroup is
+ * no cluster (CDNA5 ISA, 2.3): cluster[3] is unchanged then. */
 static hipError_t read_cluster(const unsigned *size, hipStream_t stream, uint32_t *cluster)
 {
     const struct hip_device *device = hip_stream_device(stream);
@@ -691,7 +692,8 @@ static hipError_t read_cluster(const unsigned *size, hipStream_t stream, uint32_
     return hipSuccess;
 }
 
-/* Reads the attributes of a launch. Those that affect only caches and priorities are ignored. */
+/* Reads the attributes of a launch. Attributes that affect only caches and priorities have no
+ * effect. */
 static hipError_t read_attributes(const struct launch_attribute *attributes, unsigned count,
                                   hipStream_t stream, bool *cooperative,
                                   struct launch_extras *extras)
@@ -783,8 +785,8 @@ HIP_EXPORT hipError_t hipLaunchCooperativeKernelMultiDevice(hipLaunchParams *lis
     return HIP_CALL(hipLaunchCooperativeKernelMultiDevice, launch_many(list, count, true));
 }
 
-/* A C++ function of HIP's headers, by which programs launch that were built without Clang's own
-   launches. */
+/* A C++ function of HIP's headers, through which programs launch that do not use Clang's own
+ * launches. */
 void launch_ggl(
     uintptr_t function, const dim3 *grid, const dim3 *block, uint32_t lds, hipStream_t stream,
     void **params) __asm__("_ZN8hip_impl22hipLaunchKernelGGLImplEmRK4dim3S2_jP12ihipStream_tPPv");

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file implements launches in three steps, as compilers before HIP-Clang emitted them: the
- * shape, each argument, the kernel. Launches may nest, since expressions of arguments may launch
- * kernels.
+ * Launches in three steps, as compilers before HIP-Clang emitted them: the shape, each argument,
+ * the kernel. Launches may nest, since an argument's expression may launch kernels.
  */
 #include "hip.h"
 
@@ -15,7 +14,7 @@ struct step {
     dim3 grid, block;
     size_t lds;
     hipStream_t stream;
-    char *arguments; /* owned */
+    char *arguments; /* packed arguments, which the step owns */
     size_t bytes;
 };
 
@@ -71,7 +70,7 @@ static hipError_t launch(const void *host)
     size_t bytes = step.bytes;
     void *extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, step.arguments, HIP_LAUNCH_PARAM_BUFFER_SIZE,
                      &bytes, HIP_LAUNCH_PARAM_END};
-    if (!step.arguments) /* a kernel without arguments */
+    if (!step.arguments) /* the kernel has no arguments */
         extra[0] = HIP_LAUNCH_PARAM_END;
     const hipError_t error =
         hip_launch_packed(host, step.grid, step.block, step.lds, step.stream, extra);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file implements libraries of HIP 7: code that belongs to no device. It is loaded for a
- * device at the first use there. A kernel's handle means the function of the current device.
+ * Libraries of HIP 7: code that belongs to no device. It is loaded for a device at the first use
+ * there. A kernel's handle means the function of the current device.
  */
 #include "hip.h"
 
@@ -15,7 +15,7 @@ typedef struct ihipKernel_t *hipKernel_t;
 
 struct ihipKernel_t {
     struct hip_object object;
-    struct ihipLibrary_t *library; /* referenced until the library is unloaded */
+    struct ihipLibrary_t *library; /* library, referenced until it is unloaded */
     char *name;
     struct ihipKernel_t *next;
 };
@@ -24,8 +24,9 @@ struct ihipLibrary_t {
     struct hip_object object;
     struct image image;
     pthread_mutex_t lock;
-    struct ihipModule_t *modules[HIP_MAX_DEVICES]; /* guarded by lock */
-    struct ihipKernel_t *kernels;                  /* kernels requested so far; guarded by lock */
+    struct ihipModule_t *modules[HIP_MAX_DEVICES]; /* modules by device; need `lock` */
+    struct ihipKernel_t *kernels;                  /* kernels that were requested so far; needs
+                                                      `lock` */
 };
 
 hipError_t hipLibraryLoadData(hipLibrary_t *library, const void *code, hipJitOption *jit,
@@ -79,7 +80,8 @@ static hipError_t invalid(const char *what, const void *handle)
 
 /* -- libraries --------------------------------------------------------------------------------- */
 
-/* Finds the library's module on a device, which is made at first use. The library owns it. */
+/* Sets *module to the library's module on a device, which the first use makes. The library owns
+ * it. */
 static hipError_t module_on(struct ihipLibrary_t *library, struct hip_device *device,
                             struct ihipModule_t **module)
 {
@@ -102,7 +104,8 @@ static hipError_t module_on(struct ihipLibrary_t *library, struct hip_device *de
     return error;
 }
 
-/* Creates a library. Code for no visible device is an error at once, as with modules. */
+/* Creates a library. If it has code for no visible device, that is an error at once, as for
+ * modules. */
 static hipError_t create(hipLibrary_t *handle, struct image *image)
 {
     struct ihipModule_t *module;
@@ -136,8 +139,8 @@ static hipError_t load(hipLibrary_t *handle, const char *path, const void *memor
     return error;
 }
 
-/* Loads a library. The options concern a just-in-time compiler, and whether the code must be kept:
-   it is always kept. */
+/* Loads a library. The options have no effect: they are for a just-in-time compiler, or about
+ * whether the code is kept, which it always is. */
 HIP_EXPORT hipError_t hipLibraryLoadData(hipLibrary_t *library, const void *code, hipJitOption *jit,
                                          void **jit_values, unsigned jit_count, void *options,
                                          void **values, unsigned count)
@@ -183,8 +186,8 @@ HIP_EXPORT hipError_t hipLibraryUnload(hipLibrary_t library)
 
 /* -- kernels ----------------------------------------------------------------------------------- */
 
-/* Returns the handle of a kernel's name, always the same one. The caller holds the library's
-   lock. */
+/* Returns the handle of the kernel `name`, always the same one. The caller has locked the
+ * library. */
 static struct ihipKernel_t *kernel_named(struct ihipLibrary_t *library, const char *name)
 {
     struct ihipKernel_t *kernel = library->kernels;
@@ -333,7 +336,7 @@ static hipError_t get_function(hipFunction_t *out, hipKernel_t handle)
     if (error != hipSuccess)
         return error;
     *out = function;
-    hip_object_put(function); /* the module owns it */
+    hip_object_put(function); /* the module owns the function */
     return hipSuccess;
 }
 
@@ -367,7 +370,7 @@ HIP_EXPORT hipError_t hipKernelGetName(const char **name, hipKernel_t kernel)
     return HIP_CALL(hipKernelGetName, describe(kernel, NULL, name));
 }
 
-/* Returns the position of a parameter. Hidden arguments do not count. */
+/* Sets *offset and *size to parameter number `index`. Hidden arguments do not count. */
 static hipError_t parameter(hipKernel_t handle, size_t index, size_t *offset, size_t *size)
 {
     struct ihipModuleSymbol_t *function;
@@ -418,8 +421,8 @@ HIP_EXPORT hipError_t hipKernelGetAttribute(int *value, hipFunction_attribute at
     return HIP_CALL(hipKernelGetAttribute, get_attribute(value, attribute, kernel, device));
 }
 
-/* Sets an attribute. All of LDS may be dynamic without a request, so a limit on it is only
-   checked. */
+/* Sets an attribute. It has no effect: all of LDS may be dynamic without a request, so a limit on
+ * it is only checked. */
 static hipError_t set_attribute(hipFunction_attribute attribute, int value, hipKernel_t kernel,
                                 int device)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file implements the many forms of copy and fill. Each builds one struct hip_copy or
-   hip_fill. */
+/* The many forms of copy and fill. Each builds one struct hip_copy or hip_fill. */
 #include "hip.h"
 
 #include <string.h>
@@ -13,7 +12,7 @@ static struct hip_work copy_1d(void *dst, const void *src, size_t size, hipMemcp
     };
 }
 
-#define COPY_WITHOUT_COMPUTE_UNITS 1024 /* hipMemcpyDeviceToDeviceNoCU */
+#define COPY_WITHOUT_COMPUTE_UNITS 1024 /* value of hipMemcpyDeviceToDeviceNoCU */
 
 bool hip_is_copy_kind(hipMemcpyKind kind)
 {
@@ -151,8 +150,8 @@ static hipError_t refuse_arrays(void)
     return hip_fail(hipErrorNotSupported, "arrays and textures are not simulated");
 }
 
-/* Returns the bytes between planes. On overflow the result exceeds any memory, which checks
-   notice. */
+/* Returns the bytes from a plane to the next. On overflow the result exceeds any memory, so that
+ * later checks fail. */
 static size_t slice_bytes(size_t pitch, size_t rows)
 {
     size_t bytes;
@@ -165,8 +164,8 @@ static bool is_in_arena(uintptr_t address)
     return address - hipsim_arena.base < hipsim_arena.size;
 }
 
-/* Finds the byte at (x bytes, y rows, z planes) of a box. False if there is no such address, or if
- * the box begins in device memory and that byte is far from it. */
+/* Sets *at to the byte at (x bytes, y rows, z planes) of a box. False if there is no such address,
+ * or if the box begins in the arena and that byte is outside of the arena. */
 static bool place(const void *base, size_t pitch, size_t rows, size_t x, size_t y, size_t z,
                   void **at)
 {
@@ -250,7 +249,7 @@ struct box {
     size_t width, height, depth;
 };
 
-/* Finds the address of an end. */
+/* Sets *at to the address of an end. */
 static hipError_t find_end(const struct end *e, void **at)
 {
     const void *const base = e->type == hipMemoryTypeHost ? e->host : e->device;
@@ -295,7 +294,7 @@ static hipError_t copy_box(const struct box *b, hipStream_t stream, bool wait)
     return error == hipSuccess ? submit(work, stream, wait) : error;
 }
 
-/* HIP_MEMCPY3D in HIP 6, where former unsigned members are size_t. */
+/* The layout of HIP_MEMCPY3D in HIP 6, in which former unsigned members are size_t. */
 struct memcpy_3d {
     size_t src_x, src_y, src_z, src_lod;
     unsigned src_type;
@@ -409,7 +408,7 @@ HIP_EXPORT hipError_t hipDrvMemcpy3DAsync(const HIP_MEMCPY3D *p, hipStream_t str
     return HIP_CALL(hipDrvMemcpy3DAsync, driver_copy_3d(p, stream, false));
 }
 
-/* Copies a box of one plane. */
+/* Copies a box of one plane; `wait`: blocks until it is copied. */
 static hipError_t copy_param_2d(const hip_Memcpy2D *p, hipStream_t stream, bool wait)
 {
     if (!p)

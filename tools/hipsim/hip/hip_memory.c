@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file implements allocation, registration, and queries about pointers. */
+/* Allocation, registration, and queries about pointers. */
 #include "hip_order.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static const struct hipsim_mem_slot *live_slot(const void *pointer)
                                                                                         : NULL;
     if (state != HIPSIM_MEM_LIVE)
         return NULL;
-    /* The null pointer and redzones belong to no allocation. */
+    /* the null pointer and redzones belong to no allocation */
     return (uintptr_t)pointer - slot->base < hipsim_mem_slot_size(slot) ? slot : NULL;
 }
 
@@ -117,8 +117,8 @@ HIP_EXPORT hipError_t hipHostMalloc(void **pointer, size_t size, unsigned int fl
     return HIP_CALL(hipHostMalloc, allocate(pointer, size, HIPSIM_MEM_HOST, flags));
 }
 
-/* Allocates host memory. Flags are bits 0 to 2 (portable, mapped, write-combined) and
-   hipHostMalloc's from 28 on. */
+/* Allocates host memory. `flags` has bits 0 to 2 (portable, mapped, write-combined) and
+ * hipHostMalloc's from 28 on. */
 static hipError_t allocate_host(void **pointer, size_t size, unsigned flags)
 {
     if (flags & ~0xf0000007u)
@@ -148,7 +148,8 @@ HIP_EXPORT hipError_t hipMemAllocHost(void **pointer, size_t size)
     return HIP_CALL(hipMemAllocHost, allocate(pointer, size, HIPSIM_MEM_HOST, 0));
 }
 
-/* Frees memory. Work may still use it, so the call waits for all work (HIP API, hipFree()). */
+/* Frees memory; `host`: it must be host memory. Work may still use it, so the call waits for all
+ * work (HIP API, hipFree()). */
 static hipError_t wait_and_release(void *pointer, bool host)
 {
     if (pointer)
@@ -171,7 +172,8 @@ HIP_EXPORT hipError_t hipFreeHost(void *pointer)
     return HIP_CALL(hipFreeHost, release(pointer, true));
 }
 
-/* Allocates rows, each at a multiple of 128 bytes, a cache line. */
+/* Allocates `rows` rows of `width` bytes, each at a multiple of 128 bytes, a cache line. Sets
+ * *pitch to the bytes from a row to the next. */
 static hipError_t allocate_rows(void **pointer, size_t *pitch, size_t width, size_t rows)
 {
     size_t size;
@@ -242,7 +244,7 @@ HIP_EXPORT hipError_t hipHostUnregister(void *pointer)
                                            : hipErrorHostMemoryNotRegistered);
 }
 
-/* Returns the device pointer of host memory. Host and device have the same addresses. */
+/* Sets *device to the device pointer of host memory, which has the same address. */
 static hipError_t device_pointer(void **device, void *host)
 {
     if (!device)
@@ -277,7 +279,7 @@ HIP_EXPORT hipError_t hipHostGetFlags(unsigned int *flags, void *host)
 
 /* -- questions about pointers ------------------------------------------------------------------ */
 
-/* Returns the number of a memory type. HIP 5 reports managed memory as device memory. */
+/* Returns the number of the slot's memory type. HIP 5 reports managed memory as device memory. */
 static unsigned type_number(const struct hipsim_mem_slot *slot)
 {
     if (slot->kind == HIPSIM_MEM_MANAGED && hip_options().hip >= 6)
@@ -291,7 +293,7 @@ static hipError_t pointer_attributes(hipPointerAttribute_t *attributes, const vo
         return hipErrorInvalidValue;
     const struct hipsim_mem_slot *slot = live_slot(pointer);
     if (!slot && hip_options().hip >= 6) {
-        *attributes = (hipPointerAttribute_t){.device = -2}; /* unregistered, no device */
+        *attributes = (hipPointerAttribute_t){.device = -2}; /* not registered, no device */
         return hipSuccess;
     }
     if (!slot)
@@ -350,7 +352,8 @@ HIP_EXPORT hipError_t hipPointerGetAttribute(void *data, hipPointer_attribute at
     return HIP_CALL(hipPointerGetAttribute, pointer_attribute(data, attribute, pointer));
 }
 
-/* Reads several attributes. One that the pointer lacks is set to null, without an error. */
+/* Reads several attributes. An attribute that the pointer lacks is set to null, without an
+ * error. */
 static hipError_t many_attributes(unsigned count, hipPointer_attribute *attributes, void **data,
                                   void *pointer)
 {
@@ -421,7 +424,7 @@ HIP_EXPORT hipError_t hipMemPtrGetInfo(void *pointer, size_t *size)
                     size ? address_range(NULL, size, pointer) : hipErrorInvalidValue);
 }
 
-/* -- hints for managed memory, which is plain here --------------------------------------------- */
+/* -- hints for managed memory, which have no effect here --------------------------------------- */
 
 static hipError_t hint(const void *pointer, size_t size)
 {
@@ -475,8 +478,8 @@ HIP_EXPORT hipError_t hipMemPrefetchAsync_v2(const void *pointer, size_t size, h
                                                 : hint(pointer, size));
 }
 
-/* Attaches managed memory to a stream. Size 0 means the whole allocation; a part may not be
-   attached. */
+/* Attaches managed memory to a stream. Size 0 means the whole allocation; a part of it is
+ * refused. */
 static hipError_t attach(void *pointer, size_t size, unsigned flags)
 {
     const struct hipsim_mem_slot *slot = live_slot(pointer);
@@ -495,7 +498,7 @@ HIP_EXPORT hipError_t hipStreamAttachMemAsync(hipStream_t stream, void *pointer,
     return HIP_CALL(hipStreamAttachMemAsync, attach(pointer, size, flags));
 }
 
-/* Creates a channel descriptor, which is plain data. Programs without arrays call it too. */
+/* Returns a channel descriptor, which is plain data. Programs without arrays call it too. */
 HIP_EXPORT hipChannelFormatDesc hipCreateChannelDesc(int x, int y, int z, int w,
                                                      enum hipChannelFormatKind kind)
 {

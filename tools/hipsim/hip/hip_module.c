@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file implements modules and functions, and queries about functions. */
+/* Modules and functions, and queries about functions. */
 #include "hip_order.h"
 
 #include <stdlib.h>
@@ -90,8 +90,8 @@ hipError_t hip_module_create(struct image *image, struct hip_device *device,
 
 /* -- variables --------------------------------------------------------------------------------- */
 
-/* Allocates a __managed__ variable x. Clang emits its initial value, x.managed, and a pointer,
-   x. */
+/* Allocates a __managed__ variable x. Clang emits its initial value as x.managed (`initial`), and a
+ * pointer x. */
 static hipError_t manage(struct ihipModule_t *module, const struct global_variable *initial,
                          size_t name_length)
 {
@@ -165,8 +165,8 @@ static void destroy_function(struct hip_object *object)
     free(function);
 }
 
-/* True if the kernel is in the metadata. HIP's runtime knows kernels only by it (clr,
-   createKernelMetadataMap). */
+/* True if the metadata has the kernel. HIP's runtime finds kernels only there (clr,
+ * createKernelMetadataMap). */
 static bool is_in_metadata(const struct kernel *kernel)
 {
     return kernel->metadata.name && strcmp(kernel->metadata.name, kernel->name) == 0;
@@ -198,7 +198,7 @@ struct ihipModuleSymbol_t *hip_module_function(struct ihipModule_t *module, cons
 }
 
 /* Unloads a module. A function refers to its module, so the functions' handles are removed first.
- * Work that still uses a function (a graph) keeps the code alive. */
+ * Work that still uses a function, such as a graph, keeps the code in memory. */
 void hip_module_unload(struct ihipModule_t *module)
 {
     hip_order_drain();
@@ -265,7 +265,8 @@ HIP_EXPORT hipError_t hipModuleLoadFatBinary(hipModule_t *module, const void *im
     return HIP_CALL(hipModuleLoadFatBinary, load(module, NULL, image));
 }
 
-/* Loads a module. The options concern a just-in-time compiler, which machine code does not need. */
+/* Loads a module. The options have no effect: they are for a just-in-time compiler, which machine
+ * code does not need. */
 HIP_EXPORT hipError_t hipModuleLoadDataEx(hipModule_t *module, const void *image,
                                           unsigned int count, hipJitOption *options, void **values)
 {
@@ -292,7 +293,7 @@ static hipError_t get_function(hipFunction_t *function, hipModule_t handle, cons
                                 : "the module has no kernel named %.200s",
                         name);
     *function = found;
-    hip_object_put(found); /* the module's registry entry keeps it */
+    hip_object_put(found); /* the module's entry in the registry references it */
     return hipSuccess;
 }
 
@@ -451,7 +452,8 @@ HIP_EXPORT hipError_t hipFuncGetAttributes(struct hipFuncAttributes *attributes,
     return HIP_CALL(hipFuncGetAttributes, function_attributes(attributes, function));
 }
 
-/* Sets an attribute. All of LDS may be dynamic without a request, so the value is only checked. */
+/* Sets an attribute. It has no effect: all of LDS may be dynamic without a request, so the value is
+ * only checked. */
 static hipError_t set_attribute(const void *handle, hipFuncAttribute attribute, int value)
 {
     struct ihipModuleSymbol_t *function;
@@ -527,8 +529,8 @@ static hipError_t get_entry(const char *name, void **function, int version, enum
     return *function ? hipSuccess : hipErrorNotFound;
 }
 
-/* Finds an entry point. The flags select the null stream or the thread's own stream, as the names
-   do. */
+/* Finds an entry point. The flags select forms for the null stream or the thread's own stream, as
+ * their names do. */
 HIP_EXPORT hipError_t hipGetProcAddress(const char *name, void **function, int version,
                                         uint64_t flags, enum entry_found *found)
 {

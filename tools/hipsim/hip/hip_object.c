@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file implements the registry of live handles, in which every handle from a program is looked
-   up. */
+/* The registry of live handles, in which every handle from a program is looked up. */
 #include "hip.h"
 
 #include <stdlib.h>
@@ -11,7 +10,7 @@ static struct hip_object *first_buckets[1u << FIRST_BITS];
 
 static struct {
     pthread_mutex_t lock;
-    struct hip_object **buckets; /* 1 << bits */
+    struct hip_object **buckets; /* array of 1 << bits lists */
     unsigned bits;
     size_t count;
 } registry = {.lock = PTHREAD_MUTEX_INITIALIZER, .buckets = first_buckets, .bits = FIRST_BITS};
@@ -23,8 +22,8 @@ static struct hip_object **bucket_of(const void *handle)
     return &registry.buckets[hash >> (64 - registry.bits)];
 }
 
-/* Doubles the buckets, since graphs have many nodes. If memory is exhausted the chains stay
-   long. */
+/* Doubles the number of buckets, since graphs have many nodes. Without memory the chains become
+ * longer. */
 static void grow(void)
 {
     const size_t size = (size_t)1 << registry.bits;
@@ -62,8 +61,8 @@ void hip_object_add(struct hip_object *object, enum hip_kind kind,
     pthread_mutex_unlock(&registry.lock);
 }
 
-/* Returns the link that points to the object, so that it can be removed. The caller holds the
-   lock. */
+/* Returns the link that points to the object, so that it can be removed. The caller has locked the
+ * registry. */
 static struct hip_object **find(const void *handle, enum hip_kind kind)
 {
     struct hip_object **link = bucket_of(handle);

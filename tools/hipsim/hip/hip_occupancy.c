@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file computes the occupancy of a compute unit: 4 SIMDs, each with wave slots and vector
- * registers, which are allocated in units (on gfx9 8 slots and 512 registers in each lane, units of
- * eight; see struct isa). LDS is allocated in granules. The number of workgroups of more than one
- * wave that share a unit is limited. Sources: the ISA manuals' and LLVM's (GCNSubtarget) occupancy
- * rules for gfx90a and later.
+ * The occupancy of a compute unit: 4 SIMDs, each with wave slots and vector registers. Registers
+ * are allocated in units (on gfx9 8 slots and 512 registers in each lane, units of eight; see
+ * struct isa), and LDS in granules. The number of workgroups of more than one wave on a compute
+ * unit is limited. Sources: occupancy rules of the ISA manuals and of LLVM (GCNSubtarget) for
+ * gfx90a and later.
  */
 #include "hip.h"
 
@@ -25,8 +25,8 @@ int hip_occupancy(const struct kernel *kernel, uint32_t threads, uint64_t dynami
     uint32_t slots = registers ? isa->vgprs / registers : isa->wave_slots;
     if (slots > isa->wave_slots)
         slots = isa->wave_slots;
-    /* The waves of a group go to the SIMDs in rotation, and a group starts where there is room. So
-     * whole groups are limited by the wave slots of all SIMDs together. */
+    /* The waves of a workgroup go to the SIMDs in rotation, and a workgroup starts where there is
+     * room. The wave slots of all SIMDs together therefore limit whole workgroups. */
     uint32_t groups = slots * SIMDS / waves;
     if ((waves + SIMDS - 1) / SIMDS > slots)
         groups = 0;
@@ -56,7 +56,8 @@ static hipError_t active_blocks(int *blocks, const void *handle, int threads, si
     return hipSuccess;
 }
 
-/* Returns the largest block size with which a unit holds the most work-items. */
+/* Sets *block to the largest workgroup, of at most `limit` work-items, with which a compute unit
+ * has the most work-items. Sets *grid to the workgroups that then fill the device. */
 static hipError_t potential(int *grid, int *block, const void *handle, size_t lds, int limit)
 {
     struct hip_device *device = hip_current_device();

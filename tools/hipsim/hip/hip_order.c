@@ -10,21 +10,21 @@
 #include "hip_findings.h"
 
 #define BUCKETS 65536u
-#define TOUCHES_MAX 65536u /* 100 MiB: accesses beyond it are not compared */
+#define TOUCHES_MAX 65536u /* most recorded accesses, in 100 MiB; further ones are not compared */
 #define RACES_MAX 64u      /* most pairs of operations that are reported */
 #define SHARED_SLOT (ORDER_SLOTS - 1)
 
 /* An operation that waits or runs. */
 struct operation {
-    struct ihipStream_t *stream; /* referenced */
-    struct hip_work work;        /* owned while the operation waits */
+    struct ihipStream_t *stream; /* stream, which the operation references */
+    struct hip_work work;        /* work, which the operation owns while it waits */
     struct hip_order before;     /* operations that precede it, and itself */
     unsigned slot;
     uint64_t number;
     char name[128];
     bool running;
     uint64_t tried;         /* value of state.round when it was postponed */
-    struct operation *next; /* in the order of submission */
+    struct operation *next; /* next operation in the order of submission */
 };
 
 /* The accesses of one operation to one page. */
@@ -39,15 +39,16 @@ struct touch {
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t ended;
-    uint64_t numbers[ORDER_SLOTS]; /* operations submitted so far */
+    uint64_t numbers[ORDER_SLOTS]; /* number of operations submitted so far, by slot */
     bool taken[ORDER_SLOTS];
-    unsigned streams; /* number of streams that have had work, */
-    bool made;        /* true if the program has created one */
+    unsigned streams; /* number of streams that have had work */
+    bool made;        /* true: the program has created a stream */
     struct hip_order host;
     struct operation *waiting;
     uint64_t seed, random;
-    uint64_t round;                 /* operations that have ended, plus waits of the host */
-    struct touch *touches[BUCKETS]; /* by page */
+    uint64_t round;                 /* number of operations that have ended, plus waits of the
+                                       host */
+    struct touch *touches[BUCKETS]; /* recorded accesses, by hash of the page */
     unsigned ntouches;
     uint64_t races[RACES_MAX]; /* hashes of the reported pairs */
     unsigned nraces;
@@ -97,8 +98,8 @@ static bool is_blocking(const struct ihipStream_t *stream)
     return !(stream->flags & hipStreamNonBlocking);
 }
 
-/* Returns the operations that precede work which is submitted to the stream now. The caller holds
- * the lock. */
+/* Returns the operations that precede work submitted to the stream now. The caller has locked the
+ * state. */
 static struct hip_order submitted_after(struct ihipStream_t *stream)
 {
     struct hip_order order = stream->order;
@@ -125,8 +126,8 @@ static struct touch **bucket_of(uint64_t address)
     return &state.touches[page * UINT64_C(0x9e3779b97f4a7c15) >> 48];
 }
 
-/* Removes from a bucket's list the accesses with which no later operation can race. The caller
- * holds the lock. */
+/* Removes from a bucket's list the accesses with which no later operation can race. The caller has
+ * locked the state. */
 static void prune(struct touch **link)
 {
     while (*link) {
@@ -148,8 +149,8 @@ static void host_waited(const struct hip_order *order)
         prune(&state.touches[i]);
 }
 
-/* Finds the first byte that one side changes and the other uses, other than by atomics on both
-   sides. False if there is none. */
+/* Sets *address to the first byte that one side changes and the other uses, unless both do so by
+ * atomics. False if there is none. */
 static bool find_conflict(const struct race_page *a, const struct race_page *b, uint64_t *address,
                           bool *wrote)
 {
@@ -189,8 +190,8 @@ struct race {
     char text[900], kernel[128];
 };
 
-/* Compares an operation's accesses to a page with earlier ones. The caller holds the lock, and
-   reports the text after releasing it. */
+/* Compares an operation's accesses to a page with earlier ones. True if they race; *race has the
+ * report, which the caller makes after it has unlocked the state. */
 static bool compare(const struct operation *op, const struct race_page *page, struct race *race)
 {
     for (const struct touch *t = *bucket_of(page->address); t; t = t->next) {
@@ -323,7 +324,7 @@ static void name_operation(struct operation *op)
     snprintf(op->name, sizeof(op->name), "%s", kernel ? kernel : call ? call : "HIP");
 }
 
-/* Numbers the operation and computes what precedes it. */
+/* Numbers the operation and sets the operations that precede it. */
 static void place(struct operation *op)
 {
     struct ihipStream_t *stream = op->stream;
@@ -342,15 +343,15 @@ static void place(struct operation *op)
     pthread_mutex_unlock(&state.lock);
 }
 
-/* True if work can be run again. A graph cannot, since it would repeat what it did before it
-   waited. */
+/* True if work can run again. A graph cannot, since it would repeat what it did before it
+ * waited. */
 static bool can_run_again(const struct hip_work *work)
 {
     return work->kind == WORK_KERNEL || work->kind == WORK_VALUE;
 }
 
-/* Runs an operation. With `postpone` the result is hipErrorNotReady if it waits for a value that
- * the host has not stored yet. */
+/* Runs an operation. With `postpone` the result is hipErrorNotReady if the operation waits for a
+ * value that the host has not stored yet. */
 static hipError_t run(struct operation *op, bool postpone)
 {
     struct operation *outer = current;
@@ -380,7 +381,7 @@ static uint64_t next_random(void)
     return z ^ z >> 31;
 }
 
-/* True if no waiting or running operation precedes it. */
+/* True if no waiting or running operation precedes `op`, and it does not run. */
 static bool is_ready(const struct operation *op)
 {
     if (op->running)
@@ -391,13 +392,15 @@ static bool is_ready(const struct operation *op)
     return true;
 }
 
-/* The choice among the operations that are ready to run. */
+/* Which of the operations that are ready may run next. Each later value is tried if none
+ * qualifies. */
 enum choice {
-    CHOOSE_QUERIED,  /* the host queries: an operation that the query needs, or any if the seed
-                        selects that */
-    CHOOSE_WANTED,   /* the host waits: an operation that it needs */
-    CHOOSE_ANY,      /* if none: any, since it may store values that others wait for */
-    CHOOSE_DEADLOCK, /* if none: an operation that cannot proceed */
+    CHOOSE_QUERIED,  /* at a query by the host: operations that it needs, or any if the seed selects
+                        that */
+    CHOOSE_WANTED,   /* at a wait by the host: operations that it needs, or any if the seed selects
+                        that */
+    CHOOSE_ANY,      /* any operation, since it may store values that others wait for */
+    CHOOSE_DEADLOCK, /* operations that the host needs although they cannot proceed */
 };
 
 static bool is_candidate(const struct operation *op, const struct hip_order *order,
@@ -439,8 +442,8 @@ static bool is_needed(const struct hip_order *order)
     return false;
 }
 
-/* Runs an operation that is ready, or waits until another thread has run one. The caller holds the
-   lock. */
+/* Runs an operation that is ready, or waits until another thread has run one. The caller has locked
+ * the state. */
 static void advance(const struct hip_order *order, bool host_waits)
 {
     enum choice choice = host_waits ? CHOOSE_WANTED : CHOOSE_QUERIED;
@@ -475,8 +478,8 @@ static void advance(const struct hip_order *order, bool host_waits)
     pthread_mutex_lock(&state.lock);
 }
 
-/* Runs operations until all that precede `order` have run. Called from an operation (a host
- * function) it returns at once, since it would wait for itself. */
+/* Runs operations until all that precede `order` have run. Does nothing in an operation (a host
+ * function), which would wait for itself. */
 static void drain(const struct hip_order *order)
 {
     state.round++;
@@ -484,8 +487,8 @@ static void drain(const struct hip_order *order)
         advance(order, true);
 }
 
-/* True if work must run at submission. Copies from and to memory unknown to HIP are staged at once,
-   as the runtime does. */
+/* True if work must run at submission. Copies from and to memory that HIP does not know are made at
+ * once, as the runtime does. */
 static bool must_run_now(const struct hip_work *work)
 {
     return work->kind == WORK_COPY &&
@@ -530,7 +533,7 @@ hipError_t hip_order_submit(struct ihipStream_t *stream, const struct hip_work *
         return keep(&op);
     }
     pthread_mutex_lock(&state.lock);
-    /* True if an operation that must run before this one is postponed. */
+    /* true if an operation that must run before this one is postponed */
     const bool postponed = !current && is_needed(&op.before);
     if (!postponed || must_run_now(work))
         drain(&op.before);

@@ -10,7 +10,7 @@ struct patch {
     uint32_t word;
 };
 
-/* Reads "KERNEL+BYTES:WORD". False if the text is something else. */
+/* Parses "KERNEL+BYTES:WORD" to *p. False if the text is something else. */
 static bool read_patch(const char *text, struct patch *p)
 {
     const char *plus = strrchr(text, '+');

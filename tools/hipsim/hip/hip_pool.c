@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file implements stream-ordered allocation. Work runs when it is submitted, so an
- * asynchronous allocation or free happens at once. A pool is an account of its allocations.
+ * Stream-ordered allocation. Work runs when it is submitted, so an asynchronous allocation or free
+ * happens at once. A pool only counts its allocations.
  */
 #include "hip.h"
 
@@ -13,13 +13,13 @@
 struct ihipMemPoolHandle_t {
     struct hip_object object;
     struct hip_device *device;
-    uint64_t attributes[ATTRIBUTES]; /* by enum hipMemPoolAttr; guarded by pools.lock */
+    uint64_t attributes[ATTRIBUTES]; /* by enum hipMemPoolAttr; need pools.lock */
 };
 
 struct taken { /* an allocation and its pool */
     const void *pointer;
     size_t size;
-    struct ihipMemPoolHandle_t *pool; /* referenced */
+    struct ihipMemPoolHandle_t *pool; /* pool, which the entry references */
     struct taken *next;
 };
 
@@ -51,7 +51,7 @@ static struct ihipMemPoolHandle_t *create_pool(struct hip_device *device)
     return pool;
 }
 
-/* Returns a reference to the device's default or current pool. */
+/* Returns a reference to the device's default pool (`want_default`) or current pool. */
 static struct ihipMemPoolHandle_t *device_pool(struct hip_device *device, bool want_default)
 {
     pthread_mutex_lock(&device->lock);
@@ -107,7 +107,7 @@ static hipError_t capture_take(void **pointer, size_t size, const struct hip_dev
     return error == hipSuccess ? hip_submit(stream, work) : error;
 }
 
-/* Allocates from a pool. Takes ownership of the reference to the pool. */
+/* Allocates from a pool, and drops the reference `pool` or records it with the allocation. */
 static hipError_t take(void **pointer, size_t size, struct ihipMemPoolHandle_t *pool,
                        hipStream_t stream)
 {
@@ -196,7 +196,7 @@ static hipError_t get_pool(hipMemPool_t *pool, int ordinal, bool want_default)
     *pool = device_pool(device, want_default);
     if (!*pool)
         return hipErrorOutOfMemory;
-    hip_object_put(*pool); /* the registry owns it */
+    hip_object_put(*pool); /* the registry references the pool */
     return hipSuccess;
 }
 
@@ -222,7 +222,7 @@ static hipError_t set_pool(int ordinal, hipMemPool_t handle)
         hip_object_put(pool);
         return hipErrorInvalidValue;
     }
-    /* The device keeps a reference to the program's pool. */
+    /* The device references the program's pool. */
     pthread_mutex_lock(&device->lock);
     struct ihipMemPoolHandle_t *before = device->pool;
     device->pool = pool;
@@ -309,7 +309,7 @@ static hipError_t access_attribute(hipMemPool_t handle, hipMemPoolAttr attribute
     else if ((attribute == hipMemPoolAttrReservedMemHigh ||
               attribute == hipMemPoolAttrUsedMemHigh) &&
              *(uint64_t *)value == 0)
-        *slot = slot[-1]; /* the high watermark starts again from the current value */
+        *slot = slot[-1]; /* the high watermark restarts from the current value */
     else
         error = hipErrorInvalidValue;
     pthread_mutex_unlock(&pools.lock);
@@ -329,7 +329,7 @@ HIP_EXPORT hipError_t hipMemPoolSetAttribute(hipMemPool_t pool, hipMemPoolAttr a
     return HIP_CALL(hipMemPoolSetAttribute, access_attribute(pool, attribute, value, true));
 }
 
-/* Checks the pool only: no memory is cached, so there is none to trim. */
+/* Checks the pool. Nothing else is to do: no memory is cached, so there is none to trim. */
 static hipError_t check_pool(hipMemPool_t handle)
 {
     void *pool = hip_object_get(handle, HIP_POOL);
@@ -344,7 +344,7 @@ HIP_EXPORT hipError_t hipMemPoolTrimTo(hipMemPool_t pool, size_t keep)
     return HIP_CALL(hipMemPoolTrimTo, check_pool(pool));
 }
 
-/* Checks a location only, since all devices share one address space. */
+/* Checks a location. Its value does not matter, since all devices share one address space. */
 static hipError_t check_location(const hipMemLocation *location)
 {
     if (!location || location->type != hipMemLocationTypeDevice)

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file implements hostcalls, by which a kernel's printf reaches the host.
- * A wave takes a packet from a free list in the buffer and writes a service number and eight words
- * for each lane. It pushes the packet on the ready list, rings a doorbell (a signal, with a
+ * Hostcalls, by which a kernel's printf reaches the host.
+ *
+ * A wave removes a packet from a free list in the buffer and writes a service number and eight
+ * words for each lane. It pushes the packet on the ready list, rings a doorbell (a signal, with a
  * message), and spins until the packet's ready bit is clear. The message arrives here in the wave's
  * host thread, so the packet is served at once. Layout and protocol: ROCm's device library
  * (ockl/src/hostcall_impl.cl).
+ *
  * printf sends a message in pieces. Word 0 of a lane describes the piece: begin, end, number of
- * words, which message. A message begins with the output stream and the format, whose zero byte is
- * included, in whole words. Then follows a word for each argument, or the whole words of a string
- * for %s.
+ * words, and which message. A message begins with the output stream and the format, with its zero
+ * byte, in whole words. A word for each argument follows, or for %s the whole words of a string.
  */
 #include "hip.h"
 
@@ -26,9 +27,9 @@ enum descriptor { BEGIN = 1 << 0, END = 1 << 1, LENGTH_SHIFT = 5, LENGTH_MASK = 
 
 struct packet_header {
     uint64_t next;
-    uint64_t active; /* lanes */
+    uint64_t active; /* mask of the active lanes */
     uint32_t service;
-    _Atomic uint32_t control; /* bit 0: ready, the wave waits */
+    _Atomic uint32_t control; /* bit 0: the packet is ready, and the wave waits */
 };
 
 struct payload {
@@ -44,7 +45,7 @@ struct hostcall_buffer {
     uint64_t index_mask;
 };
 
-/* The part of amd_signal_t that a device uses. */
+/* Members of amd_signal_t that a device uses. */
 struct signal {
     int64_t kind;
     _Atomic int64_t value;
@@ -53,7 +54,7 @@ struct signal {
     uint32_t unused[9];
 };
 
-struct region { /* everything in one allocation */
+struct region { /* one allocation with everything */
     struct hostcall_buffer buffer;
     struct signal signal;
     uint64_t mailbox;
@@ -93,7 +94,7 @@ static struct region *create_region(unsigned device)
         .doorbell = (uintptr_t)&r->signal,
         .index_mask = PACKETS - 1,
     };
-    /* A list entry is an index with bits above the mask set, since zero ends the list. */
+    /* An entry of a list is an index with bits above the mask set, since zero ends the list. */
     uint64_t next = PACKETS;
     for (uint64_t i = 1; i < PACKETS; i++) {
         r->headers[i].next = next;
@@ -125,7 +126,7 @@ uint64_t hip_hostcall_buffer(struct hip_device *device, const struct kernel *ker
 struct reader {
     const uint64_t *words;
     size_t count;
-    bool failed; /* the message ended early */
+    bool failed; /* true: the message ended early */
 };
 
 static uint64_t take_word(struct reader *r)
@@ -139,7 +140,7 @@ static uint64_t take_word(struct reader *r)
 }
 
 /* Returns the string at the reader's position, and moves the reader past its words. The string must
- * end within the message. */
+ * end within the message; otherwise the reader fails. */
 static const char *take_string(struct reader *r)
 {
     const char *text = (const char *)r->words;
@@ -155,7 +156,7 @@ static const char *take_string(struct reader *r)
 }
 
 struct conversion {
-    char spec[64]; /* flags, width and precision, with a leading % */
+    char spec[64]; /* flags, width and precision, after a % */
     size_t used;
     char length[3];
     char type;
@@ -167,7 +168,7 @@ static void put(struct conversion *c, char ch)
         c->spec[c->used++] = ch;
 }
 
-/* Reads a conversion after its %, with `*` replaced by the argument. Returns the text after it. */
+/* Parses a conversion after its %, with `*` replaced by the argument. Returns the text after it. */
 static const char *parse_conversion(const char *p, struct reader *r, struct conversion *c)
 {
     *c = (struct conversion){.spec = "%", .used = 1};
@@ -188,7 +189,8 @@ static const char *parse_conversion(const char *p, struct reader *r, struct conv
     return *p ? p + 1 : p;
 }
 
-/* Prints one conversion. The spec is rebuilt for the host's types: integers as long long. */
+/* Prints one conversion. The specification is made anew for the host's types: integers are long
+ * long. */
 static int print_conversion(FILE *to, struct conversion *c, struct reader *r)
 {
     uint64_t word;
@@ -236,7 +238,7 @@ static int print_conversion(FILE *to, struct conversion *c, struct reader *r)
     return fprintf(to, c->spec, word);
 }
 
-/* Prints a message. Returns what printf returns to the kernel. */
+/* Prints a message. Returns the value that printf returns to the kernel. */
 static int print_message(const struct message *message)
 {
     struct reader r = {.words = message->words, .count = message->count};
@@ -291,8 +293,8 @@ static bool append_words(struct message *message, const uint64_t *words, size_t 
     return true;
 }
 
-/* Serves a lane's piece. Word 0 becomes the message's descriptor, or for the last piece printf's
-   result. */
+/* Serves a lane's piece. Word 0 becomes the message's descriptor, or with the last piece printf's
+ * result. */
 static void serve_printf(uint64_t words[WORDS])
 {
     uint64_t descriptor = words[0];
@@ -338,7 +340,7 @@ static void serve_packet(struct packet_header *header, struct payload *payload)
     atomic_fetch_and(&header->control, ~UINT32_C(1));
 }
 
-/* Serves all packets. The list is last in, first out, and the first pushed is served first. */
+/* Serves all packets in the order in which they were pushed. The list has the last one first. */
 static void serve_region(struct region *r)
 {
     uint64_t entry = atomic_exchange(&r->buffer.ready_list, 0);

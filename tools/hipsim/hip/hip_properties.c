@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file implements device properties in the layouts of HIP 5 and HIP 6, and device
-   attributes. */
+/* Device properties in the layouts of HIP 5 and HIP 6, and device attributes. */
 #include "hip.h"
 
 #include <stdio.h>
@@ -11,14 +10,16 @@
 #include "hip_visible.h"
 
 #define MAX_THREADS 1024
-#define THREADS_PER_UNIT 2048             /* 4 SIMDs of 8 waves of 64 lanes, or of 16 of 32 */
-#define REGISTERS_PER_UNIT (4 * 512 * 64) /* or 4 * 1024 * 32 */
+/* Work-items that a compute unit holds: 4 SIMDs of 8 waves of 64 lanes, or of 16 of 32. */
+#define THREADS_PER_UNIT 2048
+/* 32-bit registers of a compute unit; the same as 4 * 1024 * 32. */
+#define REGISTERS_PER_UNIT (4 * 512 * 64)
 #define MAX_PITCH INT32_MAX
-#define CLOCK_COUNTER_KHZ 100000 /* s_memrealtime counts at 100 MHz */
+#define CLOCK_COUNTER_KHZ 100000 /* rate of s_memrealtime */
 
 static int limit_int(uint64_t value) { return value > INT32_MAX ? INT32_MAX : (int)value; }
 
-/* Since HIP 6. */
+/* Numbers of attributes that HIP 6 added. */
 enum {
     VIRTUAL_MEMORY_SUPPORTED = 89,
     HOST_REGISTER_SUPPORTED = 90,
@@ -31,7 +32,7 @@ struct attribute_row {
     int value;
 };
 
-/* Properties that all these GPUs share. */
+/* Attributes that are the same for all these GPUs. */
 static const struct attribute_row common[] = {
     {hipDeviceAttributeEccEnabled, 1},
     {hipDeviceAttributeAsyncEngineCount, 2},
@@ -83,7 +84,8 @@ static bool find_row(const struct attribute_row *rows, size_t count, int which, 
     return false;
 }
 
-/* Returns an attribute by its number. A missing row means that these GPUs lack it: 0. */
+/* Sets *value to attribute number `which`. If there is no row, these GPUs lack the feature: 0.
+ * False if the number is invalid. */
 static bool attribute(const struct hip_device *device, int which, int *value)
 {
     const struct device_facts *facts = device->facts;
@@ -137,7 +139,7 @@ HIP_EXPORT hipError_t hipDeviceGetAttribute(int *value, hipDeviceAttribute_t whi
     return HIP_CALL(hipDeviceGetAttribute, get_attribute(value, (int)which, ordinal));
 }
 
-/* Returns the features of the architecture: all except those that only newer or older families
+/* Returns the features of the architecture: all but those that only newer or older families
  * have. */
 static hipDeviceArch_t arch_features(void)
 {
@@ -200,7 +202,7 @@ static hipDeviceArch_t arch_features(void)
         (p)->concurrentManagedAccess = 1;                                                    \
     } while (0)
 
-/* Finds the device of a call, and clears the result. */
+/* Sets *device to the device of a call, and clears the result `p` of `size` bytes. */
 static hipError_t begin_properties(void *p, size_t size, int ordinal,
                                    const struct hip_device **device)
 {

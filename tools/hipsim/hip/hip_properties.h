@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file declares hipDeviceProp_tR0600, the layout of device properties since ROCm 6.0, which
- * Debian's headers (5.2) lack. Names and order are the ABI's.
+ * hipDeviceProp_tR0600, the layout of device properties since ROCm 6.0, which Debian's headers
+ * (5.2) lack. Names and order are the ABI's.
  */
 #ifndef HIPSIM_HIP_PROPERTIES_H
 #define HIPSIM_HIP_PROPERTIES_H
@@ -59,7 +59,7 @@ struct hip_properties_r0600 {
         isLargeBar, asicRevision;
 };
 
-/* The size that programs built against ROCm 6 reserve. */
+/* Bytes that programs built against ROCm 6 reserve. */
 _Static_assert(sizeof(struct hip_properties_r0600) == 1472, "hipDeviceProp_tR0600");
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file has the functions of HIP that are not simulated. Each one exists, reports its first
- * call, and returns hipErrorNotSupported. They are defined without parameters: on x86-64 and
- * AArch64 the caller passes and removes them.
+ * The functions of HIP that are not simulated. Each one exists, reports its first call, and returns
+ * hipErrorNotSupported. They are defined without parameters: on x86-64 and AArch64 the caller
+ * passes and removes arguments.
  */
 #include <stdatomic.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
         static _Atomic int said;                              \
         return hip_refuse(#name, !atomic_exchange(&said, 1)); \
     }
-/* For functions that return a pointer. */
+/* Defines a refused function that returns a pointer. */
 #define HIP_API_REFUSED_NULL(name)                           \
     __attribute__((visibility("default"))) void *name(void); \
     __attribute__((visibility("default"))) void *name(void)  \

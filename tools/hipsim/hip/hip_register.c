@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file has the entry points of the code that Clang emits for a .hip file. Constructors
- * register the fat binary, its kernels and variables. Stubs push a launch configuration and pop it
- * again. A fat binary is loaded for a device at the first use there.
+ * Entry points for the code that Clang emits for a .hip file. Constructors register the fat binary,
+ * its kernels and variables. Stubs push a launch configuration and pop it again. A fat binary is
+ * loaded for a device at the first use there.
  */
 #include "hip.h"
 
@@ -24,7 +24,7 @@ struct symbol { /* a host address that names a kernel or a variable */
     const void *host;
     char *name;
     bool is_variable;
-    void *managed; /* __managed__: the memory that the device's variable points to */
+    void *managed; /* memory that the device's variable points to; __managed__ variables only */
     struct fat_binary *binary;
     struct symbol *next;
 };
@@ -57,7 +57,7 @@ static struct symbol *find(const void *host)
     return symbol;
 }
 
-/* -- entry points that the compiler calls; they must not need a device ------------------------- */
+/* -- entry points that the compiler calls; they need no device --------------------------------- */
 
 void **__hipRegisterFatBinary(const void *data);
 void __hipUnregisterFatBinary(void **handle);
@@ -159,8 +159,8 @@ HIP_EXPORT void __hipRegisterVar(void **handle, void *host, char *host_name, cha
     enter_symbol(handle, host, name, true, NULL);
 }
 
-/* Registers a __managed__ variable. The host's variable is a pointer too, and both get the same
-   memory. */
+/* Registers a __managed__ variable. The host's variable is also a pointer, and both point to the
+ * same memory. */
 HIP_EXPORT void __hipRegisterManagedVar(void **handle, void **host, const void *initial,
                                         const char *name, size_t size, unsigned align)
 {
@@ -206,7 +206,7 @@ HIP_EXPORT hipError_t __hipPopCallConfiguration(dim3 *grid, dim3 *block, size_t 
 
 /* -- resolving --------------------------------------------------------------------------------- */
 
-/* Stores the addresses of managed variables in a module that was just loaded. */
+/* Stores the addresses of managed variables in a module that has just been loaded. */
 static void point_at_managed(const struct fat_binary *binary, const struct ihipModule_t *module)
 {
     for (unsigned i = 0; i < BUCKETS; i++) {
@@ -220,7 +220,7 @@ static void point_at_managed(const struct fat_binary *binary, const struct ihipM
     }
 }
 
-/* Loads the binary's module on the device. The caller holds the lock. */
+/* Loads the binary's module on the device. The caller has locked the binary. */
 static hipError_t load_for(struct fat_binary *binary, struct hip_device *device)
 {
     struct image image;
@@ -240,7 +240,7 @@ static hipError_t load_for(struct fat_binary *binary, struct hip_device *device)
     return error;
 }
 
-/* Finds the module and the name of a host address. The name is copied. */
+/* Sets *module to the module of a host address, and *name to a copy of its name. */
 static hipError_t resolve(const void *host, bool is_variable, struct hip_device *device,
                           struct ihipModule_t **module, char **name)
 {
@@ -339,7 +339,7 @@ static hipError_t function_by_symbol(hipFunction_t *function, const void *symbol
         return hipErrorNoDevice;
     hipError_t error = hip_registered_function(symbol, device, function);
     if (error == hipSuccess)
-        hip_object_put(*function); /* the module's registry entry keeps it */
+        hip_object_put(*function); /* the module's entry in the registry references it */
     return error;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file implements hiprtc: programs, their name expressions and their results. */
+/* hiprtc: programs, their name expressions and their results. */
 #include "hip_rtc.h"
 
 #include <stdlib.h>
@@ -7,14 +7,14 @@
 
 #include "hip.h"
 
-#include <hip/hiprtc.h> /* after hip.h, which names the platform */
+#include <hip/hiprtc.h> /* after hip.h, which defines the platform */
 
 struct _hiprtcProgram {
     struct hip_object object;
     pthread_mutex_t lock;
     struct rtc_source source;
     struct rtc_result result;
-    bool tried; /* true after the only attempt to compile */
+    bool tried; /* true: the program was compiled, which happens once */
 };
 
 static void destroy_program(struct hip_object *object)
@@ -40,7 +40,7 @@ static void destroy_program(struct hip_object *object)
     free(program);
 }
 
-/* Returns a reference to the program, locked. NULL if there is none. */
+/* Returns a reference to the program and locks it. NULL if there is no such program. */
 static struct _hiprtcProgram *get(hiprtcProgram handle)
 {
     struct _hiprtcProgram *program = hip_object_get(handle, HIP_RTC_PROGRAM);
@@ -56,8 +56,8 @@ static void put(struct _hiprtcProgram *program)
     hip_object_put(program);
 }
 
-/* Converts errors: hiprtc has its own. HIP errors of the current call (a wrong HIPSIM) become
-   internal errors. */
+/* Returns the result of `expression`, a hiprtc error. If the call cannot begin, because HIPSIM is
+ * wrong, returns an internal error. */
 #define RTC_CALL(name, expression) \
     (hip_enter(#name) == hipSuccess ? (expression) : HIPRTC_ERROR_INTERNAL_ERROR)
 
@@ -159,7 +159,7 @@ HIP_EXPORT hiprtcResult hiprtcAddNameExpression(hiprtcProgram program, const cha
 
 /* -- compilation ------------------------------------------------------------------------------- */
 
-/* Returns the architecture that an option names, or NULL. */
+/* Returns the architecture in an option; NULL if the option has none. */
 static const char *arch_of(const char *option)
 {
     static const char *const keys[] = {"--offload-arch=", "--gpu-architecture="};
@@ -289,7 +289,7 @@ HIP_EXPORT hiprtcResult hiprtcVersion(int *major, int *minor)
 {
     if (!major || !minor)
         return HIPRTC_ERROR_INVALID_INPUT;
-    *major = 9; /* the version of HIP's hiprtc */
+    *major = 9; /* version of HIP's hiprtc */
     *minor = 0;
     return HIPRTC_SUCCESS;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares the compilation of programs at run time: hiprtc. */
+/* The compilation of programs at run time: hiprtc. */
 #ifndef HIPSIM_HIP_RTC_H
 #define HIPSIM_HIP_RTC_H
 
@@ -14,7 +14,7 @@ struct rtc_file {
 
 struct rtc_name {
     char *expression;
-    char *lowered; /* NULL before compilation */
+    char *lowered; /* symbol; NULL before the compilation */
 };
 
 struct rtc_source {
@@ -26,23 +26,23 @@ struct rtc_source {
 };
 
 struct rtc_result {
-    char *log; /* at least an empty string; NULL only if memory is exhausted */
+    char *log; /* at least an empty string; NULL without memory */
     char *code;
     size_t code_size;
 };
 
 /** Compiles with Clang in another process. `arch` has the form of --offload-arch. False if that
- * failed; the log says why. The caller frees log and code. */
+ * fails; the log then has the reason. The caller frees log and code. */
 bool rtc_compile(const struct rtc_source *source, const char *arch, const char *const *options,
                  size_t noptions, struct rtc_result *result);
 
-/** Finds the symbols of the source's name expressions in the code object for `target`. False if one
- * is missing. */
+/** Sets the symbols of the source's name expressions, from the code object for `target` in the
+ * `size` bytes at `code`. False if one is missing. */
 bool rtc_lower_names(struct rtc_source *source, enum gfx_target target, const char *code,
                      size_t size);
 
-/** Prefix of the names of variables with the addresses of name expressions; the expression's index
- * follows it. */
+/** Prefix of the names of variables that have the addresses of name expressions; the expression's
+ * index is after it. */
 #define RTC_NAME_PREFIX "__hipsim_rtc_name_"
 
 #endif

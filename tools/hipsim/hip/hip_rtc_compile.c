@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file runs the compiler of hiprtc: Clang, on files in a temporary directory. Debian's headers
- * and device libraries do not know gfx942 and gfx950. So the script makes the file with the number
- * of the instruction set, and the prelude has a function that Clang 22 does not link.
+ * Runs the compiler of hiprtc: Clang, on files in a temporary directory. Debian's headers and
+ * device libraries lack gfx942 and gfx950. The script therefore makes the file with the number of
+ * the instruction set, and the prelude has a function that Clang 22 does not link.
  */
 #include "hip_rtc.h"
 
@@ -58,7 +58,7 @@ static const char prelude[] =
 
 enum { PATH_BYTES = 1024 };
 
-/* True if `path`, a header's name from a program, stays in its directory. */
+/* True if `path`, the name of a header in a program, does not leave its directory. */
 static bool stays_inside(const char *path)
 {
     return path[0] && path[0] != '/' && !strstr(path, "..");
@@ -93,7 +93,7 @@ static bool write_text(const char *dir, const char *name, const char *text)
     return fclose(f) == 0 && written;
 }
 
-/* Writes the program. The variables follow it, since it declares what they refer to. */
+/* Writes the program. The variables are after it, since it declares what they refer to. */
 static bool write_program(const char *dir, const struct rtc_source *source)
 {
     FILE *f = create(dir, "program.hip");
@@ -199,7 +199,7 @@ static bool compile_in(const char *dir, const char *arch, const char *const *opt
     return compiled;
 }
 
-/* Makes a directory in $TMPDIR, else in /tmp. */
+/* Makes a directory in $TMPDIR, or without that in /tmp. False if that fails. */
 static bool make_directory(char dir[PATH_BYTES])
 {
     const char *root = getenv("TMPDIR");

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file finds a name expression's symbol: the one at the address that the expression's variable
-   holds. */
+/* Finds a name expression's symbol: the one at the address that the expression's variable has. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +8,7 @@
 #include "hip_rtc.h"
 
 struct search {
-    const char *name; /* NULL: any symbol at `value` except the variables */
+    const char *name; /* name of the symbol; NULL: any symbol at `value` except the variables */
     uint64_t value;
     char *found;
     bool seen;

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A rule. A key that the line does not have is NULL and matches everything. */
+/* A rule. A key that the line lacks is NULL and matches everything. */
 struct rule {
-    char *text; /* the others point into it */
+    char *text; /* text of the line; the other members point into it */
     const char *check, *kernel, *pc, *source;
     struct rule *next;
 };
@@ -33,7 +33,7 @@ void rules_destroy(struct rules *rules)
 
 static bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
-/* Returns the next word "key=value" of *rest, and moves *rest past it. */
+/* Returns the next word "key=value" of *rest, and moves *rest past it. NULL if there is none. */
 static char *next_word(char **rest)
 {
     char *word = *rest;
@@ -48,7 +48,7 @@ static char *next_word(char **rest)
 }
 
 /* Sets the keys of a rule from its text. Returns the first word that is no valid key; NULL if all
- * are. */
+ * are valid. */
 static const char *parse_rule(struct rule *rule)
 {
     char *rest = rule->text, *word;

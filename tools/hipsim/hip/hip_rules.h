@@ -19,18 +19,18 @@
 
 #include "source_line.h"
 
-/* The place of a finding, to which rules are compared. */
+/* The place of a finding, which is compared with rules. */
 struct finding_place {
     const char *check;
     const char *kernel;
-    int64_t offset; /* of the instruction from the kernel's entry */
+    int64_t offset; /* bytes from the kernel's entry to the instruction */
     const struct source_place *source;
     unsigned nsource;
 };
 
 struct rules;
 
-/** Reads a file of rules. NULL with a sentence in `why` if the file cannot be read or has a wrong
+/** Reads a file of rules. NULL, with a sentence in `why`, if the file cannot be read or has a wrong
  * line. */
 struct rules *rules_read(const char *path, char *why, size_t why_size);
 void rules_destroy(struct rules *rules);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file has the forms of calls that use the thread's own stream where the plain ones use the
- * null stream. Programs compiled with -fgpu-default-stream=per-thread call them. */
+/* Forms of calls that use the thread's own stream instead of the null stream. Programs that are
+ * compiled with -fgpu-default-stream=per-thread call them. */
 #include "hip.h"
 
 static hipStream_t own(hipStream_t stream) { return stream ? stream : hipStreamPerThread; }
 
-/* Ends a blocking call, which is its asynchronous form and a wait. */
+/* Waits for the thread's stream after an asynchronous form of a blocking call. `error` is that
+ * form's result. */
 static hipError_t wait(hipError_t error)
 {
     return error == hipSuccess ? hipStreamSynchronize(hipStreamPerThread) : error;

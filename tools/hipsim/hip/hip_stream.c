@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file implements streams: submission, modelled time, synchronisation. */
+/* Streams: submission, modelled time, synchronisation. */
 #include "hip_order.h"
 
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static struct ihipStream_t *create_stream(struct hip_device *device, unsigned fl
     stream->slot = hip_order_slot(is_null);
     pthread_mutex_init(&stream->lock, NULL);
     hip_object_add(&stream->object, HIP_STREAM, destroy_stream);
-    /* The device's null stream heads the list of its streams. */
+    /* The device's null stream is the first in the list of its streams. */
     pthread_mutex_lock(&device->lock);
     if (is_null) {
         device->null_stream = stream;
@@ -139,9 +139,9 @@ static void unlock_stream(struct ihipStream_t *stream)
         pthread_rwlock_unlock(&stream->device->legacy);
 }
 
-/* Returns when work submitted now may start: after the stream's earlier work, after work that the
- * host has waited for, and by the rules of the legacy null stream. The caller holds the stream's
- * locks. */
+/* Returns the modelled time, in microseconds, at which work submitted now may start. It is after
+ * the stream's earlier work, after work that the host has waited for, and by the rules of the
+ * legacy null stream. The caller has locked the stream. */
 static double start_time(struct ihipStream_t *stream)
 {
     struct hip_device *device = stream->device;
@@ -161,7 +161,7 @@ static double start_time(struct ihipStream_t *stream)
     return time;
 }
 
-/* True if a kernel ran and failed. A refused launch has reported itself, and nothing ran. */
+/* True if a kernel ran and failed. A refused launch was reported already, and nothing ran. */
 static bool is_fault(hipError_t error)
 {
     return error == hipErrorIllegalAddress || error == hipErrorLaunchFailure ||
@@ -170,7 +170,8 @@ static bool is_fault(hipError_t error)
 
 hipError_t hip_stream_run(struct ihipStream_t *stream, const struct hip_work *work)
 {
-    /* A host function runs outside of the locks, so that a stray HIP call in it cannot hang. */
+    /* A host function runs without locks, so that a HIP call in it, which is not allowed, cannot
+     * hang. */
     if (work->kind == WORK_HOST) {
         work->host.fn(work->host.data);
         return hipSuccess;
@@ -277,7 +278,7 @@ hipError_t hip_submit_and_wait(hipStream_t stream, struct hip_work work)
     return hip_stream_wait_done(stream);
 }
 
-/* Returns the next stream in the device's list, referenced. Drops the reference to `stream`. */
+/* Returns a reference to the next stream in the device's list. Drops the reference to `stream`. */
 static struct ihipStream_t *next_stream(struct hip_device *device, struct ihipStream_t *stream)
 {
     pthread_mutex_lock(&device->lock);
@@ -382,7 +383,8 @@ HIP_EXPORT hipError_t hipExtStreamCreateWithCUMask(hipStream_t *stream, uint32_t
                                                       : hipErrorInvalidValue);
 }
 
-/* Returns a mask of all compute units. Masks are accepted and have no effect on the model. */
+/* Returns a mask of all compute units. Programs may set masks, which have no effect on the
+ * model. */
 static hipError_t get_mask(uint32_t words, uint32_t *mask)
 {
     struct hip_device *device = hip_current_device();

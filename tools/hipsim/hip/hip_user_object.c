@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file implements user objects: resources of the program that live as long as graphs refer to
-   them. */
+/* User objects: resources of the program that exist as long as graphs refer to them. */
 #include "hip.h"
 
 #include <limits.h>
 #include <stdlib.h>
 
-#define NO_DESTRUCTOR_SYNC 1u /* hipUserObjectNoDestructorSync, the only flag and obligatory */
-#define MOVE 1u               /* hipGraphUserObjectMove: the caller's references go to the graph */
+#define NO_DESTRUCTOR_SYNC 1u /* hipUserObjectNoDestructorSync, the only flag, which must be set */
+#define MOVE 1u               /* hipGraphUserObjectMove: the graph gets the caller's references */
 
 typedef struct hipUserObject *hipUserObject_t;
 
@@ -15,11 +14,11 @@ struct hipUserObject {
     struct hip_object object;
     void *resource;
     hipHostFn_t end;
-    uint64_t count; /* references of the program and of graphs; guarded by counts */
+    uint64_t count; /* references of the program and of graphs; needs the lock `counts` */
 };
 
 struct hip_user_reference {
-    struct hipUserObject *object; /* counted, and referenced */
+    struct hipUserObject *object; /* object, which is counted and referenced */
     uint64_t count;
     struct hip_user_reference *next;
 };
@@ -44,8 +43,8 @@ static bool add(struct hipUserObject *user, uint64_t count)
     return alive;
 }
 
-/* Drops references; the last one ends the object. As in AMD's library, more may be dropped than
-   exist. */
+/* Drops `count` references; the last one ends the object. As in AMD's library, more may be dropped
+ * than exist. */
 static bool drop(struct hipUserObject *user, uint64_t count)
 {
     pthread_mutex_lock(&counts);
@@ -58,7 +57,7 @@ static bool drop(struct hipUserObject *user, uint64_t count)
     return alive;
 }
 
-/* -- what graphs hold -------------------------------------------------------------------------- */
+/* -- references of graphs ---------------------------------------------------------------------- */
 
 static struct hip_user_reference *find(struct hip_user_reference *list,
                                        const struct hipUserObject *user)
@@ -147,7 +146,7 @@ static hipError_t graph_release(hipGraph_t handle, hipUserObject_t user_handle, 
     return ok ? hipSuccess : hipErrorInvalidValue;
 }
 
-/* -- the API, absent from HIP 5.2's header ----------------------------------------------------- */
+/* -- the API, which HIP 5.2's header lacks ----------------------------------------------------- */
 
 hipError_t hipUserObjectCreate(hipUserObject_t *object, void *resource, hipHostFn_t end,
                                unsigned int count, unsigned int flags);
@@ -179,7 +178,7 @@ HIP_EXPORT hipError_t hipUserObjectCreate(hipUserObject_t *object, void *resourc
     return HIP_CALL(hipUserObjectCreate, create(object, resource, end, count, flags));
 }
 
-/* Retains or releases references. An object that has ended is no error. */
+/* Retains or releases references, by `how`. An object that has ended is no error. */
 static hipError_t change(hipUserObject_t handle, unsigned count,
                          bool (*how)(struct hipUserObject *user, uint64_t count))
 {

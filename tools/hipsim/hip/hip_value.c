@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file implements values that streams write and wait for, singly and in batches, also in
-   graphs. */
+/* Values that streams write and wait for, singly and in batches, also in graphs. */
 #include "hip_order.h"
 
 #include <assert.h>
@@ -62,8 +61,8 @@ static bool is_there(const struct hip_value *v)
     }
 }
 
-/* The limit of a wait. The fuzzer of HIP calls, in which no other thread stores values, sets a
-   shorter one. */
+/* Milliseconds after which a wait for a value fails. The fuzzer of HIP calls, in which no other
+ * thread stores values, sets fewer. */
 #ifndef HIPSIM_WAIT_MS
 #    define HIPSIM_WAIT_MS 60000u
 #endif
@@ -126,7 +125,7 @@ HIP_EXPORT hipError_t hipStreamWaitValue64(hipStream_t stream, void *src, uint64
 
 /* -- batches ----------------------------------------------------------------------------------- */
 
-/* The values of hipStreamBatchMemOpType. */
+/* Values of hipStreamBatchMemOpType. */
 enum { WAIT_32 = 1, WRITE_32 = 2, WAIT_64 = 4, WRITE_64 = 5 };
 
 /* The layout of hipStreamBatchMemOpParams. */
@@ -152,7 +151,7 @@ struct batch_params {
 };
 
 struct hip_batch {
-    struct batch_params params; /* its operations follow */
+    struct batch_params params; /* parameters, whose operations are after them */
     struct batch_operation operations[];
 };
 
@@ -297,7 +296,7 @@ HIP_EXPORT hipError_t hipGraphAddBatchMemOpNode(hipGraphNode_t *node, hipGraph_t
     return HIP_CALL(hipGraphAddBatchMemOpNode, add_node(node, graph, needs, count, params));
 }
 
-/* Returns a node's parameters. The node keeps the operations. */
+/* Returns a node's parameters. The node still owns the operations. */
 static hipError_t get_node(hipGraphNode_t handle, struct batch_params *params)
 {
     struct hipGraphNode *node = params ? hip_graph_node_get(handle, WORK_BATCH) : NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file implements virtual memory management: address ranges are reserved, physical memory is
- * created, and one is mapped into the other.
+ * Virtual memory management: address ranges are reserved, physical memory is created, and one is
+ * mapped into the other.
+ *
  * Physical memory is a part of one growing file in memory. Mapping shows that part in the arena, so
  * its bytes are the same at every address and survive unmapping.
  */
@@ -20,31 +21,31 @@ struct ihipMemGenericAllocationHandle {
     struct hip_object object;
     struct hip_device *device;
     uint64_t size;
-    uint64_t offset;  /* in the file */
-    unsigned handles; /* handles that were created and not released; guarded by all.lock, as are the
-                         next members */
+    uint64_t offset;  /* byte offset in the file */
+    unsigned handles; /* handles that were created and not released; this and the next members need
+                         all.lock */
     bool mapped_before;
-    bool is_old; /* created with HIP 5's layout of properties */
+    bool is_old; /* true: created with HIP 5's layout of properties */
 };
 
 typedef struct ihipMemGenericAllocationHandle memory;
 
 struct mapping {
     uint64_t address, size;
-    memory *memory; /* referenced */
+    memory *memory; /* memory, which the mapping references */
     struct mapping *next;
 };
 
 static struct {
     pthread_mutex_t lock;
     int file;
-    uint64_t end; /* end of the file; parts are never reused */
+    uint64_t end; /* end of the file in bytes; parts are never reused */
     struct mapping *mappings;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER, .file = -1};
 
-#define RECOMMENDED (UINT64_C(2) << 20) /* the size that the hardware's large pages cover */
+#define RECOMMENDED (UINT64_C(2) << 20) /* bytes of the hardware's large pages */
 
-/* The properties in HIP 6's layout. HIP 5 has other fields first, with other widths. */
+/* Properties in HIP 6's layout. In HIP 5 other members are first, and widths differ. */
 struct properties {
     int type, handle_type;
     hipMemLocation location;
@@ -62,8 +63,8 @@ static hipError_t not_whole(hipError_t error, const char *what, uint64_t size)
                     what, (unsigned long long)size, (unsigned long long)HIPSIM_MEM_GRANULE);
 }
 
-/* Returns the device of the properties, which name pinned device memory, the only kind. NULL
-   otherwise. */
+/* Returns the device of the properties, which must describe pinned device memory, the only kind;
+ * otherwise NULL. Sets *is_old if they have HIP 5's layout. */
 static struct hip_device *device_of(const void *given, bool *is_old)
 {
     const struct properties *recent = given;
@@ -122,8 +123,8 @@ static const struct hipsim_mem_slot *reservation(uint64_t address, uint64_t size
     return offset <= have && size <= have - offset ? slot : NULL;
 }
 
-/* Counts the mapped bytes of [address, address + size). False if a mapping is only partly
-   inside. */
+/* Sets *bytes to the mapped bytes of [address, address + size). False if a mapping is only partly
+ * inside. */
 static bool mapped_bytes(uint64_t address, uint64_t size, uint64_t *bytes)
 {
     bool whole = true;
@@ -177,8 +178,8 @@ static void destroy_memory(struct hip_object *object)
     free(m);
 }
 
-/* Extends the file by `size` bytes, and sets *offset to their beginning. False if that fails. The
- * caller holds the lock. */
+/* Extends the file by `size` bytes, and sets *offset to where they begin. False if that fails. The
+ * caller has locked `all`. */
 static bool extend(uint64_t size, uint64_t *offset)
 {
     if (all.file < 0)
@@ -231,7 +232,7 @@ HIP_EXPORT hipError_t hipMemCreate(hipMemGenericAllocationHandle_t *handle, size
     return HIP_CALL(hipMemCreate, create(handle, size, properties, flags));
 }
 
-/* Releases a handle. A mapping continues to exist without it. */
+/* Releases a handle. A mapping exists without it. */
 static hipError_t release(hipMemGenericAllocationHandle_t handle)
 {
     memory *m = hip_object_get(handle, HIP_MEMORY);
@@ -295,8 +296,8 @@ HIP_EXPORT hipError_t hipMemGetAllocationPropertiesFromHandle(
 
 /* -- mappings ---------------------------------------------------------------------------------- */
 
-/* Marks bytes as initialised that are mapped at two addresses, since a write to one is seen at the
-   other. */
+/* Marks bytes that are mapped at two addresses as initialised, since a write at one address changes
+ * the other. */
 static void mark_everywhere(memory *m)
 {
     for (const struct mapping *other = all.mappings; other; other = other->next)
@@ -304,7 +305,7 @@ static void mark_everywhere(memory *m)
             hipsim_mem_mark(other->address, other->size);
 }
 
-/* Maps memory. The caller holds the lock. */
+/* Maps memory at `address`. The caller has locked `all`. */
 static hipError_t map_locked(uint64_t address, uint64_t size, memory *m)
 {
     uint64_t bytes;
@@ -360,7 +361,7 @@ HIP_EXPORT hipError_t hipMemMap(void *pointer, size_t size, size_t offset,
 }
 
 /* True if every granule of [pointer, pointer + size) is mapped. With `whole`, no mapping may extend
- * beyond. The caller holds the lock. */
+ * beyond it. The caller has locked `all`. */
 static bool is_mapped(const void *pointer, uint64_t size, bool whole)
 {
     const uint64_t address = (uintptr_t)pointer;
@@ -377,7 +378,7 @@ static hipError_t not_mapped(const void *pointer, uint64_t size)
                     (unsigned long long)size, pointer);
 }
 
-/* Removes the mappings in a range from the list and returns them. The caller holds the lock. */
+/* Removes the mappings in a range from the list and returns them. The caller has locked `all`. */
 static struct mapping *take_mappings(uint64_t address, uint64_t size)
 {
     struct mapping *taken = NULL, **link = &all.mappings;
@@ -423,7 +424,7 @@ HIP_EXPORT hipError_t hipMemUnmap(void *pointer, size_t size)
 
 /* -- access ------------------------------------------------------------------------------------ */
 
-/* Sets access. What one device may do, all may do. */
+/* Sets the access to a range. Every device may do what one may. */
 static hipError_t set_access(void *pointer, size_t size, const hipMemAccessDesc *list, size_t count)
 {
     unsigned flags = 0;
@@ -451,7 +452,8 @@ HIP_EXPORT hipError_t hipMemSetAccess(void *pointer, size_t size, const hipMemAc
     return HIP_CALL(hipMemSetAccess, set_access(pointer, size, list, count));
 }
 
-/* Returns the mapping that contains an address. The caller holds the lock. */
+/* Returns the mapping that contains an address; NULL if there is none. The caller has locked
+ * `all`. */
 static const struct mapping *find(const void *pointer)
 {
     const struct mapping *m = all.mappings;
@@ -495,7 +497,7 @@ static hipError_t retain(hipMemGenericAllocationHandle_t *handle, const void *po
         return error;
     pthread_mutex_lock(&all.lock);
     const struct mapping *m = find(pointer);
-    /* A released handle cannot be returned again, since it is in no registry. */
+    /* A released handle cannot be returned, since it is in no registry. */
     if (m && m->memory->handles) {
         m->memory->handles++;
         *handle = m->memory;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file chooses the simulated GPUs that a process sees, by ROCm's variables. The lists are read
- * as ROCm reads them: first ROCR_VISIBLE_DEVICES (ROCR-Runtime, RvdFilter). HIP_VISIBLE_DEVICES, or
+ * Chooses the simulated GPUs that a process sees, by ROCm's variables. The lists are read as ROCm
+ * reads them. ROCR_VISIBLE_DEVICES is the first (ROCR-Runtime, RvdFilter). HIP_VISIBLE_DEVICES, or
  * CUDA_VISIBLE_DEVICES if that is empty, then chooses among the remaining GPUs (ROCm/clr f9f995c6d,
  * rocclr/device/rocm/rocdevice.cpp, Device::init). Both lists end at the first entry that names no
  * GPU.
@@ -17,7 +17,7 @@ enum { TOKEN = 64, UUID_SHORTEST = 5, UUID_LONGEST = 20 };
 
 /* The GPUs that a list has chosen so far, in its order. */
 struct choice {
-    const unsigned *from; /* numbers of the GPUs to choose among */
+    const unsigned *from; /* indices of the GPUs to choose among */
     unsigned from_count;
     unsigned *chosen;
     unsigned count;
@@ -31,8 +31,8 @@ static bool is_chosen(const struct choice *c, unsigned gpu)
     return false;
 }
 
-/* Copies the next entry of a comma-separated list. Returns the rest of the list; NULL after the
-   last entry. */
+/* Copies the next entry of a comma-separated list to `token`. Returns the rest of the list; NULL
+ * after the last entry. */
 static const char *next_token(const char *list, char token[TOKEN])
 {
     const size_t length = strcspn(list, ",");
@@ -46,7 +46,7 @@ void hip_device_uuid(unsigned gpu, char text[HIP_UUID_TEXT])
     snprintf(text, HIP_UUID_TEXT, "hipsim-%08x", gpu);
 }
 
-/* Returns the index of the GPU whose UUID "GPU-..." contains the token, or begins with it; -1 if
+/* Returns the index of the GPU whose UUID "GPU-..." is the token (`whole`) or begins with it; -1 if
  * there is none. ROCr accepts no token that fits two GPUs. */
 static long find_uuid(const struct choice *c, const char *token, bool whole)
 {
@@ -88,7 +88,7 @@ static long hip_index(const struct choice *c, const char *token)
     return strcmp(text, token) ? -1 : index;
 }
 
-/* Chooses by a list. At a GPU that is named twice ROCr stops, and HIP continues. */
+/* Chooses GPUs by a list. At a GPU that is named twice ROCr (`rocr`) stops, and HIP continues. */
 static void choose(struct choice *c, const char *list, bool rocr)
 {
     char token[TOKEN];

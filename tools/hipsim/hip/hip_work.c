@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file has the work that a stream runs and a graph keeps: copies, fills, and the dispatch over
-   all kinds. */
+/* The work that a stream runs and a graph has: copies, fills, and the choice among all kinds. */
 #include "hip.h"
 
 #include <inttypes.h>
@@ -15,8 +14,8 @@ bool hip_in_arena(const void *pointer)
     return (uintptr_t)pointer - hipsim_arena.base < hipsim_arena.size;
 }
 
-/* Computes the bytes from the first to the end of a box. False if that overflows, or if rows or
- * planes overlap. A box that fits in memory is thereby also bounded in time. */
+/* Sets *extent to the bytes from the first to the last of a box. False if that overflows, or if
+ * rows or planes overlap. A box that fits in memory therefore also has a limited time. */
 static bool box_extent(size_t pitch, size_t slice, size_t width, size_t height, size_t depth,
                        size_t *extent)
 {
@@ -28,8 +27,8 @@ static bool box_extent(size_t pitch, size_t slice, size_t width, size_t height, 
            !__builtin_add_overflow(planes, plane, extent);
 }
 
-/* Checks that the runtime may access [pointer, pointer + size). Host memory unknown to HIP is
- * accepted, unless the call requires device memory. */
+/* Checks that the runtime may access [pointer, pointer + size); `role` names it in the report. Host
+ * memory that HIP does not know is accepted unless `must_be_device`. */
 static hipError_t check_range(const void *pointer, size_t size, bool must_be_device,
                               const char *role)
 {
@@ -49,7 +48,7 @@ static hipError_t check_range(const void *pointer, size_t size, bool must_be_dev
                     where);
 }
 
-/* Copies a row with memmove(). Overlap between rows is not handled, as on the hardware. */
+/* Copies a row with memmove(). Rows that overlap each other are not treated, as on the hardware. */
 static void copy_row(char *dst, const char *src, size_t width)
 {
     hip_order_touch(src, width, false);

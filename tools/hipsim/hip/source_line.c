@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file reads DWARF line tables with elfutils' libdw, at the first report that needs a line. */
+/* Reads DWARF line tables with elfutils' libdw, at the first report that needs a line. */
 #include "source_line.h"
 
 #include <dwarf.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 
 struct source_lines {
-    pthread_mutex_t lock; /* libdw reads units lazily */
+    pthread_mutex_t lock; /* locked, since libdw reads units when it needs them */
     char *image;
     Elf *elf;
     Dwarf *dwarf; /* NULL before its first use, and if the tables are broken */
@@ -64,8 +64,8 @@ void source_lines_destroy(struct source_lines *lines)
     free(lines);
 }
 
-/* Finds the compilation unit of an address by the units' ranges. With -gline-tables-only the index
- * that dwarf_addrdie() reads may be missing. */
+/* Sets *unit to the compilation unit of an address, by the units' ranges. The index that
+ * dwarf_addrdie() reads may be missing with -gline-tables-only. */
 static bool find_unit(Dwarf *dwarf, uint64_t address, Dwarf_Die *unit)
 {
     Dwarf_CU *cu = NULL;
@@ -76,7 +76,7 @@ static bool find_unit(Dwarf *dwarf, uint64_t address, Dwarf_Die *unit)
     return false;
 }
 
-/* Sets the function's name as written in the source; mangled names are long and less clear. */
+/* Sets the function's name as in the source; mangled names are long and less clear. */
 static void name_function(Dwarf_Die *scope, struct source_place *place)
 {
     Dwarf_Attribute attribute;
@@ -85,7 +85,7 @@ static void name_function(Dwarf_Die *scope, struct source_place *place)
     snprintf(place->function, sizeof(place->function), "%s", name ? name : "");
 }
 
-/* Finds the line of the call of an inlined function. */
+/* Sets *place to the line of the call of an inlined function. */
 static bool find_call(Dwarf_Die *unit, Dwarf_Die *inlined, struct source_place *place)
 {
     Dwarf_Attribute attribute;
@@ -104,7 +104,8 @@ static bool find_call(Dwarf_Die *unit, Dwarf_Die *inlined, struct source_place *
     return true;
 }
 
-/* Follows the scopes of the address outwards. `places[0]` already has its line. */
+/* Follows the scopes of the address outwards. places[0] already has its line. Returns the number of
+ * places. */
 static unsigned find_chain(Dwarf_Die *unit, uint64_t address,
                            struct source_place places[SOURCE_PLACES])
 {
@@ -131,8 +132,8 @@ static unsigned find_chain(Dwarf_Die *unit, uint64_t address,
     return found;
 }
 
-/* Finds the row of an address. Line 0 marks code of no line, such as a trap that many checks share.
- * Then it returns the last row before it that has a line, and `address` becomes that row's. */
+/* Returns the row of an address. Line 0 is for code of no line, such as a trap of many checks. Then
+ * it returns the last row before it that has a line, and sets *address to that row's. */
 static Dwarf_Line *find_row(Dwarf_Die *unit, uint64_t *address)
 {
     Dwarf_Line *line = dwarf_getsrc_die(unit, *address);
@@ -147,7 +148,7 @@ static Dwarf_Line *find_row(Dwarf_Die *unit, uint64_t *address)
     return number > 0 ? line : NULL;
 }
 
-/* Reads the tables at the first use. False if they are broken. The caller holds the lock. */
+/* Reads the tables at the first use. False if they are broken. The caller has locked `lines`. */
 static bool read_dwarf(struct source_lines *lines)
 {
     if (!lines->dwarf)
@@ -155,7 +156,8 @@ static bool read_dwarf(struct source_lines *lines)
     return lines->dwarf != NULL;
 }
 
-/* Stores the first address of each run of rows that belong to `line`. Returns their number. */
+/* Stores the first address of each run of rows that belong to `line`, at most `most`. Returns their
+ * number. */
 static unsigned runs_of(Dwarf_Lines *rows, size_t nrows, unsigned line, uint64_t *addresses,
                         unsigned most)
 {
