@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Times forward attention of ROCm/aiter, head dim 128. The published rows are about its bf16
- * kernels. Kernels for fp8, or for keys of 192 elements, run on request. Code objects come from the
+ * Times forward attention of ROCm/aiter, head dim 128. The published rows are for its bf16 kernels.
+ * Kernels for fp8, or for keys of 192 elements, run on request. Code objects come from the
  * directory that the user names. The arguments are fmha_fwd_v3_args of csrc/include/mha_fwd.h, 16
- * bytes each; the launches follow csrc/cpp_itfs/mha_fwd.cu.
+ * bytes each. Launches are as in csrc/cpp_itfs/mha_fwd.cu.
  */
 #include <math.h>
 #include <stdio.h>
@@ -14,16 +14,17 @@
 #include "tools/hipsim/calibration/calibrate.h"
 
 #define HEAD_DIM 128
-#define OUT_BYTES (HEAD_DIM * 2) /* per row and head */
-#define WIDE_DIM 192             /* elements of q and k per row, if values have 128 */
+#define OUT_BYTES (HEAD_DIM * 2) /* bytes of an output row of a head */
+/* Elements of a row of q and of k in kernels for keys of 192 elements. */
+#define WIDE_DIM 192
 #define PATTERN_BYTES (1u << 20)
 
 static const struct published {
     uint32_t batch, heads, kv_heads, length;
     bool causal, fp8;
     double gfx942, gfx950;
-    double growth; /* binary exponent by which scores grow over 64 keys; 0: random data */
-    bool wide;     /* q and k have 192 elements, bf16 */
+    double growth; /* exponent to base 2 by which scores grow over 64 keys; 0: random data */
+    bool wide;     /* true: q and k have 192 elements, bf16 */
 } published[] = {
 #define R(b, h, hk, s, causal, mi300x, mi355x) \
     {b, h, hk, s, causal, false, mi300x, mi355x, 0, false},
@@ -71,14 +72,14 @@ enum argument_index {
     ARG_Q_DESCALE,
     ARG_K_DESCALE,
     ARG_V_DESCALE,
-    ARG_COUNT = 41, /* last argument; the strides of the three scales are 0 */
+    ARG_COUNT = 41, /* the last of the arguments; the strides of the three scales are 0 */
 };
 
-/* Returns the rows of Q per workgroup. */
+/* Returns the number of Q's rows in a workgroup. */
 static uint32_t tile_of(const struct published *p) { return p->wide ? 128 : 256; }
 
-/* Fills in values like those in attention, 1/8 to 2 with either sign, so that no shortcut for zeros
- * applies. */
+/* Sets values like those in attention, 1/8 to 2 with either sign: with zeros, shortcuts would
+ * apply. */
 static void make_pattern(uint16_t pattern[PATTERN_BYTES / 2], bool fp8)
 {
     uint32_t x = 12345;
@@ -115,8 +116,8 @@ static uint16_t to_bf16(double value)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* Creates data like `attnc trace` with `growth`: queries are 1, and all elements of a key are
- * equal. */
+/* Returns a device buffer with data as `attnc trace` has them with `growth`: queries are 1, and all
+ * elements of a key are equal. `keys`: of keys. */
 static void *growing(const struct published *p, uint32_t rows_per_token, size_t tokens, bool keys)
 {
     const double step = p->growth / (64 * sqrt(HEAD_DIM) * 1.44269504);
@@ -135,7 +136,7 @@ static void *growing(const struct published *p, uint32_t rows_per_token, size_t 
     return device;
 }
 
-/* Sets one scale per tensor: its strides are 0. */
+/* Sets one scale for each tensor, with strides of 0. */
 static void fill_scales(struct argument a[ARG_COUNT])
 {
     const float one = 1;
@@ -145,8 +146,8 @@ static void fill_scales(struct argument a[ARG_COUNT])
     a[ARG_Q_DESCALE].value = a[ARG_K_DESCALE].value = a[ARG_V_DESCALE].value = (uintptr_t)p;
 }
 
-/* Fills in the arguments. All batches share Q and O; concurrent workgroups do not notice. by_heads:
- * the grid's first dimension is the head. */
+/* Sets the arguments. All batches have the same Q and O, which concurrent workgroups do not notice.
+ * `by_heads`: the grid's first dimension is the head. */
 static void fill_arguments(const struct published *p, bool by_heads, struct argument a[ARG_COUNT])
 {
     const uint32_t dim = p->wide ? WIDE_DIM : HEAD_DIM;
@@ -198,8 +199,8 @@ static void free_arguments(const struct argument a[ARG_COUNT])
         check(hipFree((void *)(uintptr_t)a[buffers[i]].value), "hipFree");
 }
 
-/* Finds a code object's path and kernel. The kernel has the file's name, mangled as in C++. The fp8
- * one of gfx950 also has the target as suffix, with a length that is 1 too small. */
+/* Sets a code object's path and its kernel's name. The name is the file's, mangled as in C++. The
+ * fp8 object of gfx950 also has the target as suffix, with a length that is 1 too small. */
 static bool code_object(const struct target *t, const struct published *p, const char *rounding,
                         char *path, size_t size, char *kernel, size_t kernel_size)
 {
@@ -217,7 +218,7 @@ static bool code_object(const struct target *t, const struct published *p, const
     return access(path, R_OK) == 0;
 }
 
-/* Times one row. False if the code object does not exist. */
+/* Times one row and sets *report. False if the code object does not exist. */
 static bool time_attention(const struct target *t, const struct published *p, const char *rounding,
                            struct hipsim_time_report *report)
 {
@@ -229,7 +230,7 @@ static bool time_attention(const struct target *t, const struct published *p, co
     struct argument arguments[ARG_COUNT];
     const uint32_t tiles = (p->length + tile_of(p) - 1) / tile_of(p);
     const bool by_heads = p->wide && !t->gfx950;
-    /* Causal: a workgroup processes a tile from the head and one from the tail. */
+    /* causal: a workgroup processes a tile from the beginning and one from the end */
     const uint32_t pairs = p->causal ? (tiles + 1) / 2 : tiles;
     const uint32_t grid[3] = {by_heads ? p->heads : pairs, by_heads ? tiles : p->heads, p->batch};
     check(hipModuleLoad(&module, path), path);
@@ -247,7 +248,7 @@ static void attention_row(struct target *t, const struct published *p)
     struct hipsim_time_report r;
     snprintf(what, sizeof(what), "attention b%u h%u/%u S%u%s", p->batch, p->heads, p->kv_heads,
              p->length, p->causal ? " causal" : "");
-    /* The published rows do not state the rounding; nearest-even is the API's default. */
+    /* The published rows do not name the rounding; nearest-even is the API's default. */
     if (!t->hsa || !time_attention(t, p, t->gfx950 ? "" : "_rtne", &r)) {
         print_not_run(t, "B", what,
                       t->hsa ? "no code object in the directory of --hsa"
@@ -268,7 +269,8 @@ static void roundings(struct target *t)
 {
     static const struct published p = {.batch = 4, .heads = 64, .kv_heads = 8, .length = 4096};
     static const char *const names[] = {"_rtz", "_rtna", "_rtne"};
-    static const double speedups[] = {1.08, 1.15, 1.18}; /* of another kernel over these */
+    static const double speedups[] = {1.08, 1.15, 1.18}; /* speed-ups of another kernel over these
+                                                            rows */
     double times[3];
     for (unsigned i = 0; i < 3; i++) {
         struct hipsim_time_report r;
@@ -294,7 +296,7 @@ void calibrate_attention(struct target *t)
 }
 
 /* Times a shape: "batch,heads,kv_heads,length,causal[,growth]". The prefixes "fp8:" and "d192:"
- * select fp8 or keys of 192 elements; these accept no growth. */
+ * select fp8 and keys of 192 elements; these have no growth. */
 void time_attention_shape(struct target *t)
 {
     struct published p = {0};
@@ -327,7 +329,7 @@ void time_attention_shape(struct target *t)
         _exit(2);
     }
     p.causal = causal;
-    if (p.wide) /* gfx942's workgroups do not pair tiles of the head with tiles of the tail */
+    if (p.wide) /* gfx942's workgroups do not pair tiles from both ends */
         execute_samples(6);
     if (!t->hsa || !time_attention(t, &p, t->gfx950 ? "" : "_rtne", &r)) {
         fprintf(stderr, "calibrate: --shape wants --hsa, a directory with the attention kernels\n");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Times backward attention of ROCm/aiter, head dim 128, bf16, without a mask: the products of O and
- * dO, the kernel of dQ, dK and dV, and the conversion of dQ. Sums of dQ are f32 (a32) or bf16 (a16)
- * atomics. Arguments and launches follow csrc/cpp_itfs/mha_bwd.cu of aiter: 16 bytes for each
- * argument. Published times are aiter's op_tests/cpp/mha/README.md.
+ * Times backward attention of ROCm/aiter, head dim 128, bf16, without a mask. It has three
+ * launches: the products of O and dO, the kernel of dQ, dK and dV, and the conversion of dQ. Sums
+ * of dQ are f32 (a32) or bf16 (a16) atomics. Arguments, 16 bytes each, and launches are as in
+ * csrc/cpp_itfs/mha_bwd.cu of aiter. Published times are from aiter's op_tests/cpp/mha/README.md.
  */
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +14,8 @@
 
 enum { HEAD_DIM = 128, HEADS = 32, ARGUMENTS_MAX = 44 };
 
-/* Columns: length of the sequence, a32, TFLOP/s on MI300X and MI355X, 0: not published here. */
+/* Columns: length of the sequence, whether it is a32, TFLOP/s on MI300X and on MI355X; 0: not
+ * published. */
 static const struct row {
     uint32_t length;
     bool a32;
@@ -25,7 +26,7 @@ static const struct row {
     {2048, true, 0, 701},
 };
 
-/* Times of a32 in place of a16: the published ratio of TFLOP/s at 4,096 keys on MI355X. */
+/* Time of a32 divided by time of a16: the published ratio of TFLOP/s at 4,096 keys on MI355X. */
 #define RATIO_LENGTH 4096
 #define RATIO 0.71
 
@@ -78,7 +79,7 @@ static uint64_t float_bits(float f)
     return bits;
 }
 
-/* The arguments of one launch. */
+/* Arguments of one launch. */
 struct list {
     struct slot slots[ARGUMENTS_MAX];
     size_t n;
@@ -92,7 +93,7 @@ static void add_all(struct list *l, const uint64_t *values, size_t n)
         add(l, values[i]);
 }
 
-/* Strides in bytes of a tensor of bf16, [head, row, HEAD_DIM]. */
+/* Byte strides of a bf16 tensor [head, row, HEAD_DIM]. */
 struct strides {
     uint64_t head, batch, row;
 };
@@ -109,8 +110,8 @@ static void add_strides(struct list *l, const struct row *r)
     add_all(l, (const uint64_t[]){s.head, s.batch, s.row}, 3);
 }
 
-/* Launches a kernel of the folder fmha_v3_bwd with one workgroup for each `tile` rows of a head.
- * Returns its modelled us without the launch; -1: there is no such object. */
+/* Launches a kernel of the folder fmha_v3_bwd, with one workgroup for each `tile` rows of a head.
+ * Returns its modelled microseconds without the launch; -1: the object is missing. */
 static double launch_part(const struct target *t, const struct row *r, const char *name,
                           uint32_t tile, struct list *l)
 {
@@ -131,7 +132,7 @@ static double launch_part(const struct target *t, const struct row *r, const cha
     return report.us_at_power - report.launch_us;
 }
 
-/* Times the row sums of O dO, an f32 per row. */
+/* Times the row sums of O dO, one f32 per row. Returns microseconds; -1: the object is missing. */
 static double time_delta(const struct target *t, const struct row *r, const struct tensors *x)
 {
     const uint64_t per_head = 4 * (uint64_t)r->length;
@@ -143,10 +144,11 @@ static double time_delta(const struct target *t, const struct row *r, const stru
     return launch_part(t, r, "hd128_odo_bf16", 128, &l);
 }
 
-/* Times dQ, dK and dV; dQ is summed in place if no conversion follows. */
+/* Times dQ, dK and dV; dQ is summed in place unless a conversion follows. Returns microseconds; -1:
+ * the object is missing. */
 static double time_gradients(const struct target *t, const struct row *r, const struct tensors *x)
 {
-    /* The published rows do not state the rounding of gfx942; nearest-even is the default. */
+    /* The published rows do not name the rounding on gfx942; nearest-even is the default. */
     const char *name = !t->gfx950 ? "hd128_bf16_a16_rtne"
                        : r->a32   ? "hd128_bf16_a32_psskddv"
                                   : "hd128_bf16_a16_psskddv";
@@ -160,7 +162,7 @@ static double time_gradients(const struct target *t, const struct row *r, const 
     add_all(&l, (const uint64_t[]){float_bits(1 / sqrtf(HEAD_DIM)), float_bits(1.44269504f)}, 2);
     add_all(&l, (const uint64_t[]){s, tile * stride.row}, 2);
     add_strides(&l, r); /* Q */
-    add(&l, 1);         /* query heads per key head */
+    add(&l, 1);         /* query heads per KV head */
     add_strides(&l, r); /* K */
     add_all(&l, (const uint64_t[]){stride.row, s, HEAD_DIM, HEAD_DIM, HEADS}, 5);
     add_strides(&l, r);                                            /* V */
@@ -171,7 +173,7 @@ static double time_gradients(const struct target *t, const struct row *r, const 
     return launch_part(t, r, name, (uint32_t)tile, &l);
 }
 
-/* Times the conversion of the sums to dQ. */
+/* Times the conversion of the sums to dQ. Returns microseconds; -1: the object is missing. */
 static double time_conversion(const struct target *t, const struct row *r, const struct tensors *x)
 {
     const uint64_t row = HEAD_DIM * (r->a32 ? 4 : 2);
@@ -182,14 +184,14 @@ static double time_conversion(const struct target *t, const struct row *r, const
     return launch_part(t, r, r->a32 ? "hd128_dq_convert_bf16" : "hd128_dq_shuffle", 64, &l);
 }
 
-/* Times the launches. Returns us; -1: an object is missing. */
+/* Times the three launches. Returns microseconds; -1: an object is missing. */
 static double time_backward(const struct target *t, const struct row *r)
 {
     const struct tensors x = make_tensors(r);
     const double us[] = {
         time_delta(t, r, &x),
         time_gradients(t, r, &x),
-        t->gfx950 ? time_conversion(t, r, &x) : 0, /* a16 of gfx942 sums in dQ itself */
+        t->gfx950 ? time_conversion(t, r, &x) : 0, /* gfx942's a16 sums in dQ itself */
     };
     free_tensors(&x);
     return us[0] < 0 || us[1] < 0 || us[2] < 0 ? -1 : us[0] + us[1] + us[2];

@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define BOUND 0.06 /* maximum mean error of the attention rows */
+#define BOUND 0.06 /* most mean error of the attention rows */
 
 void print_row(const char *id, const char *what, double published, double modelled,
                const char *unit, bool fitted, const char *source)
@@ -47,7 +47,8 @@ void print_order(struct target *t, const char *id, const char *what, bool right)
     printf("%-4s %-46s order %s\n", id, what, right ? "right" : "WRONG");
 }
 
-static const char *all_parameters = ""; /* parameter changes for all rows */
+static const char *all_parameters = ""; /* parameter changes for all rows, as
+                                           hipsim_time_options.parameters */
 
 static bool all_workgroups;
 static uint32_t samples = 1;
@@ -123,7 +124,8 @@ static const struct {
     {"decode", calibrate_decode},   {"backward", calibrate_backward},
 };
 
-/* Runs a target's rows in a process of its own, since a process simulates one target. */
+/* Runs a target's rows in a process of its own, since a process simulates one target. Returns its
+ * results. */
 static struct tally run_target(struct target t)
 {
     const char *name = t.name;
@@ -211,7 +213,7 @@ static int usage(void)
     return 2;
 }
 
-/* Parses the command line. False if the program must end with *status. */
+/* Parses the command line to *r. False if the program must end, with exit status *status. */
 static bool read_request(int argc, char **argv, struct request *r, int *status)
 {
     for (int i = 1; i < argc; i++) {

@@ -15,24 +15,25 @@
 
 #define ORDERS_MAX 32
 
-/* Results of one target's rows. */
+/* Results of one target's rows. An ordering is a published statement that one launch is faster than
+ * another. */
 struct tally {
-    const char *names[ORDERS_MAX];    /* names of orderings, string literals */
-    bool wrong[ORDERS_MAX];           /* by ordering: it is wrong */
-    double error;                     /* sum of absolute errors of the attention rows */
-    unsigned rows;                    /* attention rows that ran */
-    double decode_error, short_error; /* the same for decode rows and for short launches */
+    const char *names[ORDERS_MAX];    /* names of the orderings, string literals */
+    bool wrong[ORDERS_MAX];           /* true: the ordering is wrong */
+    double error;                     /* sum of absolute relative errors of the attention rows */
+    unsigned rows;                    /* number of attention rows that ran */
+    double decode_error, short_error; /* the same sums for decode rows and for short launches */
     unsigned decode_rows, short_rows;
     unsigned not_run;
     unsigned orders, orders_wrong;
 };
 
 struct target {
-    const char *name;                            /* "gfx942" */
-    const char *loops, *streams, *gemm, *reduce; /* code objects of this program */
-    const char *family;                          /* family of rows to run; NULL: all */
-    const char *hsa;   /* directory of third-party code objects; NULL: none */
-    const char *shape; /* --shape: an attention launch to time instead of the rows */
+    const char *name;                            /* name of the target, such as "gfx942" */
+    const char *loops, *streams, *gemm, *reduce; /* paths of this program's code objects */
+    const char *family;                          /* name of the family of rows to run; NULL: all */
+    const char *hsa;   /* path of the directory with third-party code objects; NULL: none */
+    const char *shape; /* attention launch of --shape to time instead of the rows; NULL: none */
     bool gfx950;
     struct tally *tally;
 };
@@ -47,46 +48,54 @@ void print_order(struct target *t, const char *id, const char *what, bool right)
 /* Ends the program with a sentence if a HIP call fails. */
 void check(hipError_t error, const char *what);
 
-/* Changes the model's parameters for later launches; NULL resets them to the tables. */
+/* Changes the model's parameters for later launches; NULL resets them to the tables' values. */
 void set_parameters(const char *parameters);
 
-/* Selects how later launches are timed: all: execute all workgroups and time several; otherwise
- * execute and time one, and assume that all are equal. Resets the parameters to the tables. */
+/* Selects how later launches are timed. `all`: all workgroups are executed and several timed.
+ * Otherwise one is executed and timed, and the others are assumed to be equal. Resets the
+ * parameters to the tables' values. */
 void execute_all(bool all);
-/* Executes and times only `n` workgroups of later launches; others are interpolated by position. */
+/* Executes and times only `n` workgroups of later launches. The figures of others are interpolated
+ * by position. */
 void execute_samples(uint32_t n);
 
-/* Launches and times a kernel with `bytes` of arguments, and returns its report. */
+/* Launches and times a kernel with workgroups of `block` work-items and `bytes` bytes of arguments.
+ * Returns its report. */
 struct hipsim_time_report launch(hipFunction_t function, const uint32_t grid[3], uint32_t block,
                                  void *args, size_t bytes);
-/* Launches with `lds` bytes of dynamic LDS. */
+/* Launches and times a kernel as launch() does, with `lds` bytes of dynamic LDS. */
 struct hipsim_time_report launch_with_lds(hipFunction_t function, const uint32_t grid[3],
                                           uint32_t block, uint32_t lds, void *args, size_t bytes);
 
 /* Creates a device buffer of bf16 numbers like those in attention: 1/8 to 2, either sign. */
 void *bf16_buffer(size_t bytes); /* attention.c */
 
-void calibrate_loops(struct target *t);     /* loops.c: rows A and C with programs of this
-                                             * directory */
-void calibrate_products(struct target *t);  /* gemm.c: matrix products by public descriptions */
+void calibrate_loops(struct target *t);     /* loops.c: rows A and C, with this directory's
+                                               programs */
+void calibrate_products(struct target *t);  /* gemm.c: matrix products made from public
+                                               descriptions */
 void calibrate_streams(struct target *t);   /* streams.c: measured memory-bound programs */
-void calibrate_attention(struct target *t); /* attention.c: rows B and C3 with public kernels */
+void calibrate_attention(struct target *t); /* attention.c: rows B and C3, with public kernels */
 /* Times the public attention kernel on t->shape and prints a line of JSON. */
 void time_attention_shape(struct target *t);                     /* attention.c */
-void time_decode_shape(struct target *t, const char *shape);     /* decode.c: latent attention */
-void time_paged_shape(const struct target *t, const char *text); /* paged.c: decode */
-void time_topk_shape(struct target *t, const char *shape);       /* topk.c: selection */
-void time_object(const struct target *t, const char *path);      /* object.c: any code object */
-void calibrate_backward(struct target *t); /* backward.c: with public kernels */
+void time_decode_shape(struct target *t, const char *shape);     /* decode.c: a launch of latent
+                                                                    attention */
+void time_paged_shape(const struct target *t, const char *text); /* paged.c: a launch of paged
+                                                                    decode */
+void time_topk_shape(struct target *t, const char *shape);       /* topk.c: a launch of a
+                                                                    selection */
+void time_object(const struct target *t, const char *path);      /* object.c: a launch of any code
+                                                                    object */
+void calibrate_backward(struct target *t); /* backward.c: backward attention with public kernels */
 void calibrate_decode(struct target *t);   /* decode.c: latent attention with public kernels */
 
-/* Runs a target's rows with changed parameters, without output. */
+/* Runs a target's rows with changed parameters and prints nothing. Returns its results. */
 struct tally run_quietly(struct target t, const char *parameters);
 
 /* sensitivity.c: parameters that sources leave open, and what changes at the ends of their ranges.
- * list_parameters() prints name, value, minimum, maximum, tag. */
+ * list_parameters() prints name, value, minimum, maximum and tag of each. */
 void list_parameters(bool gfx950);
-double parameter_value(bool gfx950, const char *name); /* value in the table */
+double parameter_value(bool gfx950, const char *name); /* value in the target's table */
 void calibrate_sensitivity(struct target t, const struct tally *base);
 
 #endif

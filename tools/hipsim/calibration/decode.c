@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Times decode of multi-head latent attention with ROCm/aiter's persistent kernels, plus this
- * directory's reduction of split results. The arguments are struct KernelArgs of
+ * directory's reduction of split-KV partials. The arguments are struct KernelArgs of
  * csrc/py_itfs_cu/asm_mla.cu, 16 bytes each; the work list is struct MlaWorkInfo of
  * csrc/include/mla.h.
  *
  * The work is split as evenly as aiter's planner splits sequences of equal length. A sequence gets
- * an equal share of the compute units, and each of these an equal part of its keys, in units of 16.
+ * an equal number of compute units, and each of these an equal part of its keys, in units of 16.
  * Rows of a few keys are assumed not to be split; the planner of the measurement is unknown.
  */
 #include <math.h>
@@ -25,15 +25,15 @@ enum { MOST_CUS = 304, MOST_SPLITS = 16, REDUCE_OCCUPANCY = 8, COPIES = 101 };
 
 static const struct decode_row {
     const char *object, *kernel;
-    unsigned element; /* bytes per element of Q */
+    unsigned element; /* bytes of an element of Q */
     uint32_t heads, queries, batch, keys;
     double us;
     bool short_launch;
     const char *source;
-    uint32_t rows;       /* rows per sequence that the host passes; 0: heads */
-    uint32_t kv_element; /* bytes per KV element; 0: as many as `element` */
-    uint32_t tile;       /* rows per workgroup for kernels without a work list; 0: with a work
-                          * list */
+    uint32_t rows;       /* rows of a sequence that the host passes; 0: the number of heads */
+    uint32_t kv_element; /* bytes of an element of KV; 0: as `element` */
+    uint32_t tile;       /* rows of a workgroup in kernels without a work list; 0: the kernel has a
+                            work list */
 } rows[] = {
 #define R(...) ROW(__VA_ARGS__)
 #define ROW(object, kernel, element, heads, queries, batch, keys, us, short_launch, source) \
@@ -54,7 +54,7 @@ enum argument_index {
     ARG_PAGES,
     ARG_LAST_PAGE,
     ARG_SCALE,
-    ARG_ROWS, /* of Q, per sequence */
+    ARG_ROWS, /* rows of Q in a sequence */
     ARG_SPLITS,
     ARG_Q_STRIDE,
     ARG_PAGE_STRIDE,
@@ -73,7 +73,8 @@ enum argument_index {
 };
 
 struct work_info {
-    int32_t sequence, partial; /* partial: row of the partial result; -1: writes the final result */
+    int32_t sequence, partial; /* partial: row of the partial result; -1: the work item writes the
+                                  final result */
     int32_t q_begin, q_end, kv_begin, kv_end, kv_behind, unused;
 };
 
@@ -106,8 +107,8 @@ static void release(struct buffers *b)
 
 static uint32_t units_of(const struct target *t) { return t->gfx950 ? 256 : MOST_CUS; }
 
-/* Returns the number of splits without a work list, chosen like get_meta_param() of
- * aiter/mla.py. */
+/* Returns the number of splits of a kernel without a work list, as get_meta_param() of aiter/mla.py
+ * chooses it. */
 static uint32_t splits_of(const struct target *t, const struct decode_row *r)
 {
     double best = 0;
@@ -121,7 +122,7 @@ static uint32_t splits_of(const struct target *t, const struct decode_row *r)
     return splits;
 }
 
-/* Returns the number of compute units per sequence. */
+/* Returns the number of compute units of a sequence. */
 static uint32_t parts_of(const struct target *t, const struct decode_row *r)
 {
     if (r->tile)
@@ -131,7 +132,8 @@ static uint32_t parts_of(const struct target *t, const struct decode_row *r)
     return units < parts ? units : parts;
 }
 
-/* Uploads the work list of every compute unit; idle ones have an empty list. */
+/* Uploads the work list of every compute unit; idle ones have an empty list. Returns its device
+ * address. */
 static uint64_t upload_work(struct buffers *b, const struct decode_row *r, uint32_t parts)
 {
     static struct work_info info[MOST_CUS];
@@ -191,7 +193,7 @@ static void fill_arguments(struct buffers *b, const struct decode_row *r, uint32
     a[ARG_PAGES].value = upload_steps(b, r->batch * r->keys, 1);
     a[ARG_LAST_PAGE].value = upload(b, ones, sizeof(ones));
     memcpy(&a[ARG_SCALE].value, &scale, sizeof(scale));
-    /* Kernels for more queries than given are passed the number of heads. */
+    /* kernels for more queries than there are get the number of heads */
     a[ARG_ROWS].value = r->rows ? r->rows : r->heads;
     a[ARG_SPLITS].value = r->tile ? parts : 1;
     a[ARG_OUT_SPLITS].value = a[ARG_SPLITS].value == 1;
@@ -230,9 +232,10 @@ static double time_reduction(const struct target *t, const struct decode_row *r,
     return time_kernel(t->reduce, "reduce", grid, 128, &args, sizeof(args)).us_at_power;
 }
 
-/* Times the reduction kernel when no row was split: it runs nevertheless. The launch is excluded.
- * Workgroups follow get_num_work_group_per_bh() of aiter's reduce.cu: a row has at most as many as
- * it has queries. The grid is limited to two full devices. */
+/* Times the reduction kernel when no row was split, since it is launched nevertheless. Returns
+ * microseconds without the launch. The number of workgroups is as in get_num_work_group_per_bh() of
+ * aiter's reduce.cu: a row has at most as many as it has queries. The grid has at most the
+ * workgroups of two full devices. */
 static double time_no_reduction(const struct target *t, struct buffers *b,
                                 const struct decode_row *r)
 {
@@ -251,8 +254,8 @@ static double time_no_reduction(const struct target *t, struct buffers *b,
     return report.us_at_power - report.launch_us;
 }
 
-/* Models run_perftest(), which alternates between 101 copies of all tensors. If all copies fit,
- * they are in the MALL, and first loads have its latency. */
+/* Models run_perftest(), which alternates between 101 copies of all tensors. If all copies fit in
+ * the MALL, first loads have its latency. */
 static void place_copies(const struct target *t, const struct decode_row *r)
 {
     const double sequence = (double)r->keys * QK_DIM * r->element +
@@ -263,7 +266,7 @@ static void place_copies(const struct target *t, const struct decode_row *r)
         set_parameters(text);
 }
 
-/* Times a row. False if the code object does not exist. */
+/* Times a row: *decode and *reduction are microseconds. False if the code object does not exist. */
 static bool time_row(const struct target *t, const struct decode_row *r, double *decode,
                      double *reduction)
 {
@@ -277,7 +280,7 @@ static bool time_row(const struct target *t, const struct decode_row *r, double 
     const uint32_t listed[3] = {units_of(t), 1, 1};
     const uint32_t split[3] = {r->tile ? (all + r->tile - 1) / r->tile : 1, r->batch, parts};
     fill_arguments(&buffers, r, parts, arguments);
-    execute_all(r->short_launch); /* most workgroups have no work */
+    execute_all(r->short_launch); /* most workgroups have no work, so one of them is no sample */
     if (r->short_launch)
         place_copies(t, r);
     const struct hipsim_time_report report =
@@ -319,7 +322,8 @@ void calibrate_decode(struct target *t)
         decode_row(t, &rows[i]);
 }
 
-/* Times a shape: "OBJECT,KERNEL,element,KV element,heads,queries,batch,keys,rows,tile". */
+/* Times a shape: "OBJECT,KERNEL,element bytes,KV element
+ * bytes,heads,queries,batch,keys,rows,tile". */
 void time_decode_shape(struct target *t, const char *shape)
 {
     char object[128], kernel[192];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times rows A7, A9 and the swizzles of C6: matrix products with loops as GLUON describes them
- * (gemm.s). */
+/* Times rows A7, A9 and the swizzles of C6 in timing.md: matrix products with loops as GLUON
+ * describes them (gemm.s). */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,10 +10,11 @@
 #define SOURCE_950 "GLUON tcp_bound_tile_model, 256 CUs; loads spread, all of LDS for buffers"
 
 struct product {
-    uint32_t rows, columns; /* of workgroups */
-    uint32_t bm, bn;        /* tile of a workgroup */
-    uint32_t k;             /* elements of 2 bytes */
-    uint32_t group;         /* rows of workgroups per column group, in the order of dispatch */
+    uint32_t rows, columns; /* workgroups along rows and columns */
+    uint32_t bm, bn;        /* rows and columns of a workgroup's tile */
+    uint32_t k;             /* length of the contraction, in elements of 2 bytes */
+    uint32_t
+        group; /* rows of workgroups that are dispatched together, column by column, before the next rows */
 };
 
 static void *buffer(size_t bytes)
@@ -23,8 +24,8 @@ static void *buffer(size_t bytes)
     return p;
 }
 
-/* Creates the table with each workgroup's rows. Workgroups of an XCD (every eighth) are neighbours,
- * as in the numbering of the published products. */
+/* Returns a device table with each workgroup's rows. Workgroups of an XCD (every eighth) are
+ * neighbours, as in the numbering of the published products. */
 static void *table_of(const struct product *p)
 {
     const uint32_t n = p->rows * p->columns, stride = p->k * 2;
@@ -66,15 +67,15 @@ static struct hipsim_time_report run(hipModule_t module, const char *name, const
     return r;
 }
 
-/* Returns the cycles of a K step of 64. */
+/* Returns the cycles of a K step of 64 elements. */
 static double step_cycles(hipModule_t module, const char *name, const struct product *p,
                           uint32_t block)
 {
     return run(module, name, p, block).loop_cycles;
 }
 
-/* Returns the LDS clocks per instruction: four waves keep the LDS busy with 4 * `count`
- * instructions per step. */
+/* Returns the LDS clocks of an instruction: four waves occupy the LDS with 4 * `count` instructions
+ * per step. */
 static double lds_clocks(hipModule_t module, const char *name, const struct product *p,
                          unsigned count)
 {
@@ -122,7 +123,7 @@ static void gfx950_tiles(struct target *t, hipModule_t module)
     static const struct {
         const char *kernel, *what;
         uint32_t bm, bn;
-        double published; /* percent; mean of a tile and its transpose */
+        double published; /* percent; the mean of a tile and its transpose */
     } rows[] = {
         {"tile_256_256", "MFMA efficiency, tile 256 x 256", 256, 256, 96},
         {"tile_256_128", "MFMA efficiency, tile 256 x 128", 256, 128, 83.5},
@@ -135,8 +136,8 @@ static void gfx950_tiles(struct target *t, hipModule_t module)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const struct product p = {16, 16, rows[i].bm, rows[i].bn, 4096, 4};
         const double matrix = 16.0 * rows[i].bm * rows[i].bn / 512;
-        char clock[32]; /* latencies are in nanoseconds, but cycles were counted at the law's
-                         * clock */
+        char clock[32]; /* setting of the clock: latencies are in nanoseconds, but cycles were
+                           counted at the law's clock */
         snprintf(clock, sizeof(clock), "max_mhz=%.0f", 2714 - 12.42 * rows[i].published);
         set_parameters(clock);
         const double got = 100 * matrix / step_cycles(module, rows[i].kernel, &p, 256);

@@ -1,8 +1,9 @@
 ; SPDX-License-Identifier: Apache-2.0
-; Loops of matrix products from their published descriptions (GLUON): what they load, read from LDS,
-; write to it and multiply per K step, and in what order. They contain no code of the described kernels,
-; and their results are meaningless. Arguments: A, B, a table with the byte offsets of every
-; workgroup's rows of A and B, the number of K steps, the bytes of a row.
+; Loops of matrix products, written from published descriptions (GLUON). The descriptions say which
+; loads, LDS reads, LDS writes and matrix instructions a K step has, and their order. The loops contain
+; no code of the described kernels, and their results are meaningless. Arguments: the addresses of A
+; and B; the address of a table with the byte offsets of every workgroup's rows of A and B; the number
+; of K steps; the bytes of a row.
 
 .macro kernel name, vgprs, items ; items: work-items of a workgroup
   .text
@@ -27,8 +28,9 @@
 \name:
 .endm
 
-; s[32 + 2j] points to the rows of the j-th load of A, from there on to those of B. v1, v2: the
-; lane's bytes from there in A and B, eight lanes a row of 128 bytes. v3: LDS address, conflict-free.
+; Sets the addresses of `na` loads of A and `nb` loads of B. s[32 + 2j : 33 + 2j] is the address of the
+; rows of load j, first the loads of A, then those for B. v1 and v2 are the lane's byte offset from it
+; in A and B; eight lanes have a row of 128 bytes. v3 is an LDS address without bank conflicts.
 .macro setup na, nb
   s_load_dwordx8 s[4:11], s[0:1], 0x0
   s_lshl_b32 s3, s2, 3
@@ -83,9 +85,9 @@
 .endm
 
 .ifdef TARGET_GFX950
-; --- Tiles of BM x BN x 64 on gfx950 (A9): four waves, MFMAs of 16x16x32, loads direct to LDS, as
-; many LDS buffers as fit; loads and LDS reads spread evenly over the MFMAs; every quarter of a step
-; waits for what its quarter loaded as many steps before as there are further buffers.
+; --- Tiles of BM x BN x 64 on gfx950 (row A9): four waves, MFMAs of 16x16x32, direct-to-LDS loads, as
+; many LDS buffers as fit. Loads and LDS reads are spread evenly over the MFMAs. With n buffers, every
+; quarter of a step waits for the loads that the same quarter issued n - 1 steps before.
 .macro tile_loop name, bm, bn, buffers
   kernel \name, 512, 256
   .set na, \bm / 32
@@ -126,8 +128,9 @@ tile_loop tile_256_64, 256, 64, 4
 tile_loop tile_128_64, 128, 64, 6
 
 .else
-; LDS address of an operand of 16x16x16 in rows of 128 bytes: lane l reads row l % 16, 16 bytes at
-; l / 16, moved by (row / per_phase) % 8. Swizzles (8, per_phase, 8) of GLUON, C6.
+; Sets the LDS address of an operand of 16x16x16 in rows of 128 bytes: lane l reads the 16 bytes number
+; l / 16 of row l % 16. That number is swizzled by (row / per_phase) % 8: swizzles (8, per_phase, 8) of
+; GLUON, row C6.
 .macro swizzled_address per_phase
   v_and_b32 v4, 15, v0
   v_lshrrev_b32 v5, \per_phase - 1, v4
@@ -139,7 +142,7 @@ tile_loop tile_128_64, 128, 64, 6
   v_add_u32 v3, v4, v5
 .endm
 
-; LDS only, four waves: \reads reads of operands and \writes writes of whole rows per iteration.
+; LDS only, four waves: an iteration has \reads reads of operands and \writes writes of whole rows.
 .macro swizzle_loop name, per_phase, reads, writes
   kernel \name, 256, 256
   setup 1, 1
@@ -162,8 +165,8 @@ swizzle_loop swizzle_1, 1, 24, 8
 swizzle_loop swizzle_2, 2, 24, 8
 swizzle_loop swizzle_2_intra, 2, 32, 16
 
-; --- Four waves on gfx942 (A7, intra_wave): per K step four regions of 64 MFMAs of 16x16x16, 8 LDS
-; reads, 4 LDS writes and 4 loads; two barriers a step. The reads come first, the writes last.
+; --- Four waves on gfx942 (row A7, intra_wave). A K step has two barriers and four regions, each of 64
+; MFMAs of 16x16x16, 8 LDS reads, 4 LDS writes and 4 loads. The reads are first, the writes last.
 .macro mfmas count
   .rept \count
     v_mfma_f32_16x16x16_f16 a[i % 16 * 4:3 + i % 16 * 4], v[200:201], v[204:205], a[i % 16 * 4:3 + i % 16 * 4]
@@ -218,8 +221,8 @@ swizzle_loop swizzle_2_intra, 2, 32, 16
 intra intra_wave, 1
 intra intra_wave_no_writes, 0
 
-; --- Eight waves on gfx942 (inter_wave): eight regions that alternate between memory and matrix; the
-; upper half of the workgroup runs one region later than the lower half.
+; --- Eight waves on gfx942 (inter_wave). A step has eight regions, alternately of memory and of matrix
+; instructions. The upper half of the workgroup is one region later than the lower half.
 .macro inter_dot
   .set i, 0
   .rept 32

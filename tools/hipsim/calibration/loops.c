@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times published loops, represented by small programs (loops.s). */
+/* Times published loops, which small programs represent (loops.s). */
 #include <stdio.h>
 
 #include "tools/hipsim/calibration/calibrate.h"
@@ -13,7 +13,8 @@ static struct hipsim_time_report run(hipModule_t module, const char *name, uint3
     return launch(function, grid, block, NULL, 0);
 }
 
-/* Returns the average clocks of a wave from start to end; one workgroup of four waves. */
+/* Returns the average clocks of a wave from start to end, for a launch of one workgroup of four
+ * waves. */
 static double wave_clocks(const struct hipsim_time_report *r)
 {
     uint64_t sum = r->issue_cycles;
@@ -48,7 +49,8 @@ static void lds_blocks(struct target *t, hipModule_t module)
     }
 }
 
-/* Returns the matrix rate of a single-instruction loop, in multiply-adds per wave and clock. */
+/* Returns the matrix rate of a loop of one instruction, in multiply-adds per wave and clock.
+ * `macs`: multiply-adds of the instruction. */
 static double rate(hipModule_t module, const char *name, double macs)
 {
     struct hipsim_time_report r = run(module, name, 1, 256);
@@ -62,8 +64,8 @@ static void peaks(struct target *t, hipModule_t module)
 {
     static const struct {
         const char *kernel, *what;
-        double operations, gfx942, gfx950; /* operations per wave instruction; 0: not on this
-                                            * target */
+        double operations, gfx942, gfx950; /* operations of a wave's instruction; TFLOP/s of the
+                                              data sheets, 0: not on this target */
     } rows[] = {
         {"peak_fma_f64", "vector f64", 2 * 64, 81.7, 78.6},
         {"peak_pk_fma_f32", "vector f32, packed", 4 * 64, 163.4, 157.3},
@@ -81,7 +83,7 @@ static void peaks(struct target *t, hipModule_t module)
         if (published == 0)
             continue;
         const struct hipsim_time_report r = run(module, rows[i].kernel, 1, 256);
-        /* gfx950 has twice the rate, in low precision by four times the depth per instruction. */
+        /* gfx950 has twice the rate; in low precision by four times the depth of an instruction */
         const bool narrow = rows[i].operations == 2 * 32 * 32 * 16 && rows[i].kernel[5] == 'f';
         const double deeper = !t->gfx950 || i < 5 ? 1 : narrow ? 4 : 2;
         print_row("D", rows[i].what, published,

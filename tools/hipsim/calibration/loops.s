@@ -1,7 +1,7 @@
 ; SPDX-License-Identifier: Apache-2.0
-; Loops written from published descriptions: numbers of instructions and their order. They contain no
-; code of the described kernels. Assembled once per target. Every kernel runs at most 512 work-items,
-; has no arguments, and its results are meaningless.
+; Loops written from published descriptions: the numbers of instructions and their order. They contain
+; no code of the described kernels, and their results are meaningless. The file is assembled once per
+; target. Every kernel has at most 512 work-items and no arguments.
 
 .set gfx950, 0
 .ifdef TARGET_GFX950
@@ -29,14 +29,14 @@
 \name:
 .endm
 
-; v0: lane of the wave times \stride
+; Sets v0 to the lane's number in its wave times \stride.
 .macro lane_offset stride
   v_and_b32 v0, 0x3f, v0
   v_mul_u32_u24 v0, \stride, v0
   s_nop 4
 .endm
 
-; Registers that loops read are set first, to ones of bf16: zeros would be no typical operands.
+; Sets the registers that loops read to ones of bf16; zeros would not be typical operands.
 .macro clear
   .set i, 1
   .rept 250
@@ -45,7 +45,7 @@
   .endr
 .endm
 
-; --- 64 LDS reads by four waves (A8). The kernel without reads is what the others subtract.
+; --- 64 LDS reads by four waves (row A8). The clocks of the kernel without reads are subtracted.
 .macro lds_block name, stride, count, read:vararg
   kernel \name, 65536
   lane_offset \stride
@@ -82,12 +82,14 @@ lds_block lds_b64_256, 256, 64, ds_read_b64 v[100:101], v0
   s_barrier
 .endm
 
-; A barrier at each end: while one half of the workgroup has the matrix units, the other reads LDS.
+; The matrix instructions between two barriers. One half of the workgroup uses the matrix units while
+; the other reads LDS.
 .macro end_matrix_run
   s_barrier
 .endm
 
-; Every matrix instruction has 5 slots of 4 clocks under it, of 6 that are open; eager 7.
+; Under every matrix instruction are vector instructions for 5 issue slots of 4 clocks, of 6 that are
+; open; with eager rescaling for 7.
 .macro lazy_tile
   .rept 8
     matrix 16
@@ -158,7 +160,7 @@ lds_block lds_b64_256, 256, 64, ds_read_b64 v[100:101], v0
   memory_phase 24
 .endm
 
-; The same work without interleaving: first the matrix runs, then the softmax.
+; The same work without interleaving: the matrix instructions first, the softmax after them.
 .macro apart_tile
   .rept 16
     matrix 16
@@ -217,7 +219,7 @@ lds_block lds_b64_256, 256, 64, ds_read_b64 v[100:101], v0
   .endr
 .endm
 
-; --- Only the matrix instructions (A6), with the same barriers and LDS reads.
+; --- The matrix instructions (row A6) without the softmax, with the same barriers and LDS reads.
 .macro bare_tile
   .rept 16
     matrix 16
@@ -303,7 +305,7 @@ attention_loop fa_apart, apart_tile
 
 .endif
 
-; --- Rates (C4, and peaks of the data sheets): one instruction, repeated.
+; --- Rates (row C4, and peaks of the data sheets): loops of one instruction.
 .macro rate name, text:vararg
   kernel \name, 0
   clear

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""metadata.py TARGET OBJECT OUTPUT: the metadata of an assembled object's kernels, as assembly.
+"""metadata.py TARGET OBJECT OUTPUT: writes the metadata of an assembled object's kernels, as assembly.
 
-HIP finds kernels by the metadata note. One note has to name all kernels of a code object, so the
-assembler's macros, which see one kernel at a time, cannot write it. A macro leaves a line in section
-.kernels instead, which the linker drops: the kernel's name, the work-items of its largest workgroup,
+HIP finds kernels by the metadata note. One note must name all kernels of a code object. The
+assembler's macros see one kernel at a time and cannot write it. A macro therefore writes a line to
+section .kernels, which the linker drops: the kernel's name, the work-items of its largest workgroup,
 and its arguments as KIND:BYTES in order. The other numbers come from the kernel descriptors
 (AMDGPUUsage, "Kernel Descriptor" and "Code Object V5 Metadata").
 """
@@ -16,7 +16,7 @@ LINK = 6
 
 
 class Object:
-    """The sections and symbols of an ELF64 object."""
+    """An ELF64 object: its sections and symbols."""
 
     def __init__(self, path):
         with open(path, 'rb') as file:
@@ -37,7 +37,7 @@ class Object:
         return contents[at:contents.index(b'\0', at)].decode()
 
     def symbols(self):
-        """Yields names, sections and offsets there."""
+        """Yields (name, index of the section, byte offset in the section) of each symbol."""
         table = next(i for i, header in enumerate(self.headers) if header[1] == SHT_SYMTAB)
         for name, _, _, section, value, _ in struct.iter_unpack('<I2BH2Q', self.contents(table)):
             yield self.text(self.headers[table][LINK], name), section, value
@@ -48,13 +48,13 @@ class Object:
                 for name, section, value in self.symbols() if name.endswith('.kd')}
 
     def lines(self):
-        """Returns the words of each kernel's line, by the kernel's name."""
+        """Returns the words after the name in each kernel's line of .kernels, by the kernel's name."""
         lines = self.contents(self.names.index('.kernels')).decode().splitlines()
         return {words[0]: words[1:] for words in map(str.split, lines)}
 
 
 def arguments(name, words, kernarg_bytes):
-    """Writes a kernel's arguments, which fill the segment that its descriptor states."""
+    """Returns the lines of a kernel's arguments, which must have `kernarg_bytes` bytes in total."""
     out, offset = [], 0
     for word in words:
         kind, size = word.split(':')
@@ -68,7 +68,7 @@ def arguments(name, words, kernarg_bytes):
 
 
 def kernel(name, words, descriptor):
-    """Writes a kernel. Its registers are those it allocates, in blocks of 8 and 16."""
+    """Returns the lines of a kernel. Allocated registers are multiples of 8 VGPRs and of 16 SGPRs."""
     group, private, kernarg = struct.unpack_from('<3I', descriptor, 0)
     rsrc3, rsrc1 = struct.unpack_from('<2I', descriptor, 44)
     vgprs = (rsrc1 % 64 + 1) * 8

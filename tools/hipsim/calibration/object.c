@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Times one launch of any code object, described by a file. It serves kernels that are compiled
+ * Times one launch of any code object, which a file describes. It serves kernels that are compiled
  * during a comparison, such as Triton's. The first line of the file is
  *
  *     OBJECT KERNEL GRID_X GRID_Y GRID_Z THREADS DYNAMIC_LDS_BYTES SAMPLES
  *
- * where 0 samples means all workgroups. Every other line is an argument, in order and naturally
- * aligned:
+ * where the grid counts workgroups and 0 SAMPLES means all of them. Every other line is an
+ * argument, in order and naturally aligned:
  *
  *     b BYTES   buffer of bf16 numbers of 1/8 to 2, either sign
  *     f FILE    buffer with the contents of a file
@@ -14,6 +14,7 @@
  *     i NUMBER  int32
  *     l NUMBER  int64
  *     s NUMBER  float
+ * /
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -55,7 +56,8 @@ static void *device_file(const char *path)
     return p;
 }
 
-/* Adds an argument. False if there is no room or the form is unknown. */
+/* Adds an argument of the file's form `form` with text `text`. False if there is no room or the
+ * form is unknown. */
 static bool add_argument(struct object_launch *o, char form, const char *text)
 {
     union {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Times paged decode of ROCm/aiter, head dim 128, from the directory that the user names. There is
- * a workgroup per sequence and KV head. Caches are in SHUFFLE layout, fp8 ones with a scale per
+ * a workgroup per sequence and KV head. Caches have SHUFFLE layout, fp8 ones with a scale per
  * token. The arguments are struct KernelArgs of csrc/py_itfs_cu/asm_pa.cu, 16 bytes each.
  */
 #include <math.h>
@@ -12,11 +12,11 @@
 #include "tools/hipsim/calibration/calibrate.h"
 
 #define HEAD_DIM 128
-#define ALL_WORKGROUPS 256 /* up to this number all workgroups are executed, above it one */
+#define ALL_WORKGROUPS 256 /* most workgroups of which all are executed; of more, one is */
 
 struct shape {
     char object[128], kernel[192];
-    uint32_t element; /* bytes per element of K and V */
+    uint32_t element; /* bytes of an element of K and V */
     uint32_t heads, kv_heads, batch, keys, page;
 };
 
@@ -38,7 +38,7 @@ enum argument_index {
     ARG_KV_LENS,
     ARG_K_SCALE,
     ARG_V_SCALE,
-    ARG_SCALE, /* of the scores, times log2(e) */
+    ARG_SCALE, /* factor of the scores, times log2(e) */
     ARG_TABLE_ROW,
     ARG_KV_HEADS,
     ARG_Q_STRIDE,
@@ -58,7 +58,7 @@ static void *upload(const void *data, size_t bytes)
     return p;
 }
 
-/* Creates a cache of values from 1/8 to 2, either sign. */
+/* Returns a device buffer of `bytes` bytes with values from 1/8 to 2, either sign. */
 static void *cache(size_t bytes, uint32_t element)
 {
     uint16_t *const values = malloc(bytes);
@@ -87,7 +87,7 @@ static void *ones(size_t n)
     return p;
 }
 
-/* Creates a block table that scatters a sequence's pages over the cache. */
+/* Returns a block table that scatters the `pages` pages of a sequence over the cache. */
 static void *block_table(uint32_t pages)
 {
     uint32_t *const table = malloc(pages * sizeof(*table));
@@ -156,7 +156,7 @@ static bool read_shape(const char *text, struct shape *s)
            s->kv_heads && s->page && s->keys && s->batch;
 }
 
-/* Times a shape: "OBJECT,KERNEL,element,heads,KV heads,batch,keys,page". */
+/* Times a shape: "OBJECT,KERNEL,element bytes,heads,KV heads,batch,keys,page". */
 void time_paged_shape(const struct target *t, const char *text)
 {
     struct shape s;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The second step of split decode, for rows whose published times include it: the sum of partial
- * results, weighted by their log-sum-exp. A workgroup of 128 work-items reduces a row of 512
- * values, one head of one query. The measured library has its own kernel for this; this one does
+ * The second step of split decode, for rows whose published times include it: the sum of split-KV
+ * partials, weighted by their log-sum-exp. A workgroup of 128 work-items reduces a row of 512
+ * values, one head of one query. The measured library has its own kernel for this; this one makes
  * the same loads and stores.
  */
 #define GLOBAL __attribute__((address_space(1)))
@@ -19,8 +19,8 @@ static unsigned short to_bf16(float x)
     return (unsigned short)((bits.u + 0x7fff + (bits.u >> 16 & 1)) >> 16);
 }
 
-/* `partial` is [queries * parts, heads, 512], `lse` [queries * parts, heads], out [queries, heads,
- * 512]. */
+/* Writes the sum of `parts` partial rows. `partial` is [queries * parts, heads, 512], `lse`
+ * [queries * parts, heads], `out` [queries, heads, 512]. */
 __attribute__((amdgpu_kernel, amdgpu_flat_work_group_size(128, 128), visibility("protected"))) void
 reduce(GLOBAL const float *partial, GLOBAL const float *lse, GLOBAL unsigned short *out,
        unsigned parts, unsigned heads)
@@ -48,8 +48,8 @@ reduce(GLOBAL const float *partial, GLOBAL const float *lse, GLOBAL unsigned sho
     ((GLOBAL u16x4 *)(out + ((unsigned long)query * heads + head) * 512))[lane] = packed;
 }
 
-/* Models a workgroup of the measured library's kernel if no row was split. It compares the position
- * of its partial results with the end of the list, and ends. */
+/* Represents a workgroup of the measured library's kernel if no row was split: it compares the
+ * position of its partial results with the end of the list, and ends. */
 __attribute__((amdgpu_kernel, amdgpu_flat_work_group_size(128, 128), visibility("protected"))) void
 reduce_nothing(GLOBAL const unsigned *places, GLOBAL unsigned *out, unsigned rows, unsigned heads)
 {

@@ -41,7 +41,7 @@ double parameter_value(bool gfx950, const char *name)
 
 static double percent(double sum, unsigned rows) { return rows ? 100 * sum / rows : 0; }
 
-/* Prints what changes with the parameter at this value. */
+/* Prints which results change from `base` to `t` with the parameter at `value`. */
 static void print_changes(const struct parameter *p, double value, const struct tally *base,
                           const struct tally *t)
 {

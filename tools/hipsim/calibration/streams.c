@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams on an MI300A, which has six of MI300X's XCDs and the same memory. The times are from
- * MGPUSim's gpu_perf_scripts/mi300a.csv, minimum of 51 launches. Launches repeat the same data, so
- * most of it is in the MALL if it fits. Loads plus stores reach 4.0 to 4.4 TB/s nevertheless, as
- * from HBM.
+ * Streams on an MI300A, which has six of MI300X's eight XCDs and the same memory. The times are
+ * from MGPUSim's gpu_perf_scripts/mi300a.csv, the minimum of 51 launches. Launches repeat the same
+ * data, so most of it is in the MALL if it fits. Loads plus stores reach 4.0 to 4.4 TB/s
+ * nevertheless, as from HBM.
  */
 #include "tools/hipsim/calibration/calibrate.h"
 
@@ -41,7 +41,7 @@ static void stream(hipModule_t module, size_t row)
     print_row("M", what, rows[row].us, r.us_at_max, "us", false, "MGPUSim mi300a.csv");
 }
 
-/* Runs one wave for `rounds` rounds. Returns the cycles per round. */
+/* Runs one wave for `rounds` rounds. Returns the cycles of a round. */
 static double round_cycles(hipModule_t module, const char *name, void *data, uint64_t rounds)
 {
     hipFunction_t function;
@@ -54,8 +54,8 @@ static double round_cycles(hipModule_t module, const char *name, void *data, uin
     return launch(function, grid, 64, &args, sizeof(args)).loop_cycles;
 }
 
-/* Row A10: MI210, 1.7 GHz. Its L1, L2 and HBM are compared with the model's. It has no MALL, and
- * first accesses go to HBM in the model too. */
+/* Compares row A10, measured on an MI210 at 1.7 GHz, with the model: the latencies of L1, L2 and
+ * HBM. An MI210 has no MALL, and first accesses are to HBM in the model too. */
 static void chases(hipModule_t module)
 {
     static const struct {

@@ -1,6 +1,6 @@
 ; SPDX-License-Identifier: Apache-2.0
-; Streams of floats, an element a work-item, 256 of them a workgroup: c = a + b, and c = max(a, 0).
-; Arguments: the pointers a, b and c; for loops the third one is the number of iterations.
+; Streams of floats: c = a + b, and c = max(a, 0). A work-item has one element, a workgroup 256
+; work-items. Arguments: the addresses a, b and c; in loops the third one is the number of iterations.
 
 .macro kernel name, third=global_buffer
   .text
@@ -45,8 +45,8 @@ kernel relu
   global_store_dword v0, v1, s[8:9]
   s_endpgm
 
-; A chain of dependent loads (A10): every dword that it visits holds the offset of the next. The
-; third argument is how often to go through 16 of them.
+; A chain of dependent loads (row A10): every dword that it reads has the byte offset of the next. The
+; third argument is the number of iterations, of 16 loads each.
 kernel chase, by_value
   v_mov_b32 v1, 0
 1:
@@ -59,8 +59,8 @@ kernel chase, by_value
   s_cbranch_scc1 1b
   s_endpgm
 
-; Loads of 16 bytes a lane from the same places of the L1 again and again (C5), `lanes` of them side
-; by side in a line of 128 bytes.
+; Loads of 16 bytes per lane from the same addresses, repeated, so that the L1 serves them (row C5).
+; Groups of `lanes` lanes are neighbours in a line of 128 bytes.
 .macro rows name, lanes, shift
 kernel \name, by_value
   v_and_b32 v0, 0xff, v0

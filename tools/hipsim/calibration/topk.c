@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Times the selection of 2,048 scores per row with ROCm/aiter's assembled kernels. The arguments
- * are those in csrc/py_itfs_cu/asm_topk_per_row_prefill.cu and asm_topk_per_row_decode.cu. The
- * result of every executed row is compared with a selection on the host.
+ * are as in csrc/py_itfs_cu/asm_topk_per_row_prefill.cu and asm_topk_per_row_decode.cu. The result
+ * of every executed row is compared with a selection on the host.
  */
 #include <math.h>
 #include <stdio.h>
@@ -58,9 +58,9 @@ static uint64_t upload_equal(int32_t value, size_t n)
     return p;
 }
 
-/* Creates bell-shaped scores, like `attnc trace` for topk. AITER's prefill kernel sorts at most 512
- * scores that share the leading 11 bits (as a half) of the smallest selected one. Uniform scores
- * exceed that, and the kernel then selects wrong ones. */
+/* Fills scores[] with n bell-shaped values, as `attnc trace` does for topk. AITER's prefill kernel
+ * sorts at most 512 scores that have the same 11 leading bits (as a half) as the least selected
+ * one. Uniform scores exceed that, and the kernel then selects wrong ones. */
 static void make_scores(float *scores, size_t n)
 {
     uint64_t x = 88172645463325252u;
@@ -102,7 +102,7 @@ static int falling(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* True if these are the largest scores of the row, each once. */
+/* True if found[] has the largest scores of the row, each once. */
 static bool is_right(const struct selection *s, uint32_t row, const int32_t *found)
 {
     const float *scores = s->host + (size_t)row * s->columns;
@@ -126,7 +126,7 @@ static bool is_right(const struct selection *s, uint32_t row, const int32_t *fou
     return right;
 }
 
-/* Returns the number of executed rows, or -1 if one of them is wrong. */
+/* Returns the number of executed rows; -1 if one of them is wrong. */
 static int count_right(const struct selection *s)
 {
     const size_t bytes = (size_t)s->rows * SELECTED * sizeof(int32_t);
