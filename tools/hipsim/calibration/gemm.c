@@ -13,8 +13,9 @@ struct product {
     uint32_t rows, columns; /* workgroups along rows and columns */
     uint32_t bm, bn;        /* rows and columns of a workgroup's tile */
     uint32_t k;             /* length of the contraction, in elements of 2 bytes */
-    uint32_t
-        group; /* rows of workgroups that are dispatched together, column by column, before the next rows */
+    /* Number of rows of workgroups that are dispatched together, column by column, before the next
+     * rows. */
+    uint32_t group;
 };
 
 static void *buffer(size_t bytes)

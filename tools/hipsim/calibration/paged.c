@@ -12,7 +12,7 @@
 #include "tools/hipsim/calibration/calibrate.h"
 
 #define HEAD_DIM 128
-#define ALL_WORKGROUPS 256 /* most workgroups of which all are executed; of more, one is */
+#define ALL_WORKGROUPS 256 /* largest grid that is executed whole; else 1 workgroup is executed */
 
 struct shape {
     char object[128], kernel[192];

@@ -73,7 +73,7 @@ enum hazard_trait {
                                  hazard_reach */
 };
 
-/* Which rules may apply to an instruction. */
+/* Rules that may apply to an instruction. */
 enum hazard_part {
     PART_WAITS = 1 << 0,  /* rules may require wait states before it */
     PART_STARTS = 1 << 1, /* rules may require wait states after it */

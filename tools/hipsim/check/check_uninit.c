@@ -103,11 +103,9 @@ static uint64_t *copied_rows(struct wave *w, const struct opnd *o)
 /* A register that the operation reads. */
 struct piece {
     uint32_t *row;
-    unsigned n; /* number of lanes: 64, or 1 for a scalar */
-    unsigned
-        source; /* index of the source; SOURCE_DST: the destination, whose bits the result partly keeps */
-    int slot; /* number of the bit of `combination` that replaces its undefined bits; -1: it
-                        has none */
+    unsigned n;      /* number of lanes: 64, or 1 for a scalar */
+    unsigned source; /* index of the source; SOURCE_DST: the destination that keeps bits */
+    int slot; /* number of the bit of `combination` that replaces the undefined bits; -1: none */
     uint32_t keep[WAVE_LANES], known[WAVE_LANES];
     uint64_t data; /* mask of the lanes with data, not only the zeros of a mask */
 };

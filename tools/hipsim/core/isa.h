@@ -5,7 +5,7 @@
 
 #include "wave.h"
 
-/* Which dependences of WMMA and transcendentals the hardware does not detect (check_coexec.h). */
+/* Dependences of WMMA and transcendentals that the hardware does not detect (check_coexec.h). */
 enum wmma_hazards {
     HAZARDS_COEXECUTION = 1, /* all of them, since other vector instructions execute beside WMMA */
     HAZARDS_FACTORS,         /* only a WMMA's A, B or index that is the previous WMMA's result */

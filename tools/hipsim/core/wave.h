@@ -355,7 +355,7 @@ enum wave_order {
 typedef uint64_t arrival_margin;
 enum { MARGIN_OFFSET_BITS = 40 };
 
-/* Which data a margin is for: from LDS, or from vector memory to registers or to LDS. */
+/* Kind of loads that a margin is for: from LDS, or from vector memory, to registers or to LDS. */
 enum margin_of { MARGIN_LDS, MARGIN_VECTOR, MARGINS };
 
 struct arrival_margins {

@@ -70,7 +70,7 @@ struct mfma_job {
 /* Exponent that this model uses for a zero operand; the hardware's is not published. */
 #define EXPONENT_OF_ZERO (-126)
 
-/* Which codes of a small format are infinities or NaNs. */
+/* Codes of a small format that are infinities or NaNs. */
 enum mfma_special {
     SPECIAL_NONE,
     SPECIAL_TOP_FIELD,  /* codes with the largest exponent, as in IEEE 754 */

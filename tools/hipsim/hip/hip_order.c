@@ -392,8 +392,7 @@ static bool is_ready(const struct operation *op)
     return true;
 }
 
-/* Which of the operations that are ready may run next. Each later value is tried if none
- * qualifies. */
+/* Decides which ready operations may run next. Each later value is tried if none qualifies. */
 enum choice {
     CHOOSE_QUERIED,  /* at a query by the host: operations that it needs, or any if the seed selects
                         that */

@@ -61,14 +61,12 @@ struct timed {
     unsigned nrun;
     struct time_figures latest; /* figures of a workgroup of the latest sample */
     struct time_whole whole;    /* samples by position in the grid */
-    double bandwidth;           /* part of a workgroup's time that is proportional to 1 / bandwidth,
-                                   0 to 1 */
+    double bandwidth;           /* part of a workgroup's time that depends on bandwidth */
     unsigned samples;
     struct time_cu_result sum;
     double groups_timed, work_timed, moved_timed; /* workgroups, instructions and bytes (loaded and
                                                      stored) of the samples */
-    struct time_work *work;                       /* instruction counts; NULL: durations are
-                                                     interpolated by position */
+    struct time_work *work;                       /* instruction counts; NULL: not counted */
     struct time_busy busy;
     struct time_trace *trace; /* trace file; NULL: not requested, or not open yet */
     struct counters counters;
@@ -189,9 +187,8 @@ static bool probe_xcd(struct timed *t, uint64_t one, double *average)
     return ok;
 }
 
-/* Sets t->share.first to the part of the lines that other L2s do not load. It is measured on
- * neighbours of workgroup `one`, which are on other XCDs. XCDs that have one L2 add to its
- * sharers. */
+/* Sets t->share.first to the part of the lines that other L2s do not load, measured on neighbours
+ * of workgroup `one` on other XCDs. XCDs that have one L2 add to its sharers. */
 static bool probe_device(struct timed *t, uint64_t one)
 {
     const struct time_params *const p = &t->config->params;
@@ -267,8 +264,7 @@ static double candidate_work(const struct timed *t, const struct candidate *c)
     return most;
 }
 
-/* Creates the trace file if one is requested, and sets *sink to it. False if it cannot be
- * created. */
+/* Creates the trace file if one is requested, and sets *sink to it. False if that fails. */
 static bool open_trace(struct timed *t, struct time_sink *sink)
 {
     if (!t->config->trace_path)
@@ -406,8 +402,7 @@ static unsigned keep_candidates(struct timed *t, struct candidate kept[MAX_CANDI
     return n;
 }
 
-/* Returns the candidate whose work differs most from every sample; NULL if each is like a
- * sample. */
+/* Returns the candidate whose work differs most from all samples; NULL if each is like one. */
 static struct candidate *next_candidate(struct timed *t, struct candidate *kept, unsigned n)
 {
     struct candidate *best = NULL;
@@ -509,8 +504,7 @@ static bool take_samples(struct timed *t)
            (t->config->samples_only || run_rest(t));
 }
 
-/* Returns the clocks of a workgroup beyond its instructions, a fitted cost. `idle`: it stores
- * nothing. */
+/* Returns the fitted clocks of a workgroup beyond its instructions. `idle`: it stores nothing. */
 static double start_cost(const struct timed *t, bool idle)
 {
     const struct time_params *p = &t->config->params;
@@ -561,8 +555,8 @@ static double duration(const void *ctx, uint64_t index)
     return sampled_clocks(t, index) * round_part(t, index) + start_cost(t, idle);
 }
 
-/* Runs the workgroups that are in no sample, in order. An observer counts their bytes. False after
- * a fault. */
+/* Runs the workgroups that are in no sample. An observer counts their bytes. False after a
+ * fault. */
 static bool run_rest(struct timed *t)
 {
     static const struct observer nothing = {0};
@@ -607,8 +601,7 @@ static double activity(const struct timed *t, double duty)
            p->power_memory * memory;
 }
 
-/* Returns the part of the hottest loop's time in which the matrix units are busy, 0 to 1; without a
- * loop, of the whole time. */
+/* Returns the busy part of the matrix units' time: of all time, or the hottest loop's if larger. */
 static double matrix_duty(struct timed *t)
 {
     struct time_loop loop;
@@ -632,8 +625,7 @@ static struct time_figures grid_figures(const struct timed *t)
     /* Work of all workgroups divided by the work of the timed ones. */
     const double per_group =
         t->work ? time_work_total(t->work) / t->work_timed : (double)t->total / t->groups_timed;
-    /* Scales with bytes, not instructions: a workgroup with many instructions need not load
-     * much. */
+    /* Bytes, not instructions, since a workgroup with many instructions may load few. */
     const double far = (double)(t->sum.bytes[LEVEL_MALL] + t->sum.bytes[LEVEL_HBM]);
     const double all = t->report->load_bytes + t->report->store_bytes;
     return (struct time_figures){

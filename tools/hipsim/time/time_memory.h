@@ -14,8 +14,8 @@
 
 enum time_level { LEVEL_L1, LEVEL_L2, LEVEL_MALL, LEVEL_HBM, LEVEL_COUNT };
 
-/* How compute units share memory. If it is not known, sharers and first are 1 and footprint is
- * 0. */
+/* Shares of memory of a compute unit. If they are not known, sharers and first are 1 and footprint
+ * is 0. */
 struct time_share {
     double cus_active; /* number of compute units that run the kernel at the same time */
     double sharers;    /* workgroups of an XCD that read the same lines, at least 1 */
