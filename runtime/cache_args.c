@@ -148,6 +148,27 @@ static int check_strides(const struct attn_cache_desc *d, int32_t kv_heads,
     return ATTN_OK;
 }
 
+/* True if a page ends after the next one begins. `row` is the elements of a head of a token.
+ * Tokens and heads that are further apart than pages are outside of a page's run of elements. */
+static bool pages_overlap(const struct attn_cache_desc *d, int32_t kv_heads, int64_t row,
+                          const int64_t strides[3])
+{
+    const bool shuffle = attn_is_shuffled(d);
+    const struct {
+        int64_t count, stride;
+    } axes[] = {{shuffle ? 1 : d->page_size, strides[1]}, {kv_heads, strides[2]}};
+    int64_t run = shuffle ? row * d->page_size : row;
+    if (d->layout == ATTN_KV_SCALES_LAST)
+        return strides[0] < attn_mixed_page(d->page_size);
+    for (size_t i = 0; i < sizeof(axes) / sizeof(axes[0]); i++) {
+        if (axes[i].count > 1 && axes[i].stride == strides[0])
+            return true;
+        if (axes[i].stride < strides[0])
+            run += (axes[i].count - 1) * axes[i].stride;
+    }
+    return strides[0] < run;
+}
+
 static int check_scale_args(const struct attn_cache_desc *d, int32_t kv_heads,
                             const struct attn_cache *c)
 {
@@ -217,8 +238,10 @@ static int fill_sides(const struct attn_cache_desc *d, const struct attn_cache_h
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache: page_count is negative");
     int64_t k[3] = {c->k_page_stride, c->k_token_stride, c->k_head_stride};
     int64_t v[3] = {c->v_page_stride, c->v_token_stride, c->v_head_stride};
-    set_defaults(d, heads->kv_heads, attn_row_length(d->layout, false, heads->head_dim), k);
-    set_defaults(d, heads->kv_heads, attn_row_length(d->layout, true, heads->head_dim_v), v);
+    const int64_t k_row = attn_row_length(d->layout, false, heads->head_dim);
+    const int64_t v_row = attn_row_length(d->layout, true, heads->head_dim_v);
+    set_defaults(d, heads->kv_heads, k_row, k);
+    set_defaults(d, heads->kv_heads, v_row, v);
     int r = check_strides(d, heads->kv_heads, k);
     if (!r)
         r = check_strides(d, heads->kv_heads, v);
@@ -226,6 +249,10 @@ static int fill_sides(const struct attn_cache_desc *d, const struct attn_cache_h
         r = check_scale_args(d, heads->kv_heads, c);
     if (r)
         return r;
+    if (c->page_count != 1 && (pages_overlap(d, heads->kv_heads, k_row, k) ||
+                               pages_overlap(d, heads->kv_heads, v_row, v)))
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache: with k_page_stride or v_page_stride a "
+                                                  "page ends after the next one begins");
     values[ATTN_ARG_K].ptr = c->k;
     values[ATTN_ARG_V].ptr = c->v;
     values[ATTN_ARG_K_SCALE].ptr = c->k_scale;

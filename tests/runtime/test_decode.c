@@ -417,6 +417,9 @@ static void refuse_strides(const struct attn_op *op, struct attn_decode_args goo
             "with k_head_stride or v_head_stride a page has more than 2 GiB");
     REFUSED((a.cache.v_head_stride = -16, a.cache.v_token_stride = 16, a.cache.v_page_stride = 16),
             "more than 2 GiB, or less than nothing");
+    REFUSED(a.cache.k_page_stride = 16, "a page ends after the next one begins");
+    REFUSED((a.cache.v_token_stride = 4096, a.cache.v_page_stride = 4096),
+            "a page ends after the next one begins");
     REFUSED(a.cache.scale_head_stride = (1 << 28) + 1,
             "with scale_head_stride the scales of a page have more than 2 GiB");
     REFUSED(a.cache.scale_page_stride = INT64_C(1) << 30, "scale_page_stride is 4 GiB or more");
