@@ -54,7 +54,7 @@ class Case(unittest.TestCase):
         self.addCleanup(self.clean)
 
     def clean(self):
-        for name in [n for n in sys.modules if n.split(".")[0] == "aiter"]:
+        for name in [n for n in sys.modules if n.split(".")[0] in ("aiter", "atom")]:
             del sys.modules[name]
 
 
@@ -76,7 +76,7 @@ class Engines(Case):
     def test_each_import_of_an_engine(self):
         calls.install()
         for engine, kind, dotted in rows():
-            if dotted.startswith("torch."):
+            if dotted.startswith(("torch.", "atom.")):
                 continue
             with self.subTest(engine=engine, name=dotted):
                 getattr(self, "check_" + kind.replace(" ", "_"))(dotted, dotted.rpartition(".")[2])
@@ -122,6 +122,11 @@ class Made(Case):
     def setUp(self):
         super().setUp()
         calls.install()
+
+    def test_atom_is_not_made(self):
+        calls.install(placeholders=True)
+        with self.assertRaisesRegex(ModuleNotFoundError, "No module named 'atom'"):
+            importlib.import_module("atom.model_ops.v4_kernels")
 
     def test_find_spec_answers_without_an_import(self):
         for name in ("aiter", "aiter.mla", "aiter.ops.triton.pa_mqa_logits", "aiter.ops.triton.attention.pa_mqa_logits"):
@@ -254,6 +259,15 @@ REAL = {
     "ops/triton/attention/__init__.py": "",
     "ops/triton/attention/mha.py": "def flash_attn_varlen_func(): return 'theirs'\n",
 }
+OWN = {
+    "__init__.py": "", "model_ops/__init__.py": "",
+    "model_ops/v4_kernels/__init__.py": """
+        from atom.model_ops.v4_kernels.csa_translate_pack import csa_translate_pack
+        from atom.model_ops.v4_kernels.paged_decode import sparse_attn_v4_paged_decode
+        """,
+    "model_ops/v4_kernels/csa_translate_pack.py": "def csa_translate_pack(): return 'theirs'\n",
+    "model_ops/v4_kernels/paged_decode.py": "def sparse_attn_v4_paged_decode(): return 'theirs'\n",
+}
 
 
 class Installed(Case):
@@ -263,8 +277,8 @@ class Installed(Case):
         super().setUp()
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        for name, text in REAL.items():
-            file = pathlib.Path(folder.name, "aiter", name)
+        for name, text in [*(("aiter/" + n, x) for n, x in REAL.items()), *(("atom/" + n, x) for n, x in OWN.items())]:
+            file = pathlib.Path(folder.name, name)
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(textwrap.dedent(text))
         self.addCleanup(setattr, sys, "meta_path", list(sys.meta_path))
@@ -281,6 +295,19 @@ class Installed(Case):
         self.assertEqual(theirs.rms_norm(), "theirs")
         self.assertEqual(theirs.mla.mla_decode_fwd_v4_nm_ps(), "theirs")
         self.assertIn("def rms_norm", inspect.getsource(sys.modules["aiter.ops.norm"]))
+
+    def test_kernels_of_atoms_own(self):
+        calls.install()
+        for path in ("atom.model_ops.v4_kernels.paged_decode", "atom.model_ops.v4_kernels"):
+            self.assertIs(imported(path + ".sparse_attn_v4_paged_decode"), calls.sparse_attn_v4_paged_decode)
+        self.assertEqual(imported("atom.model_ops.v4_kernels.csa_translate_pack")(), "theirs")  # what is not served stays
+        self.assertFalse(hasattr(importlib.import_module("atom"), "inverse_rope_inplace"))
+        calls.uninstall()
+        self.assertEqual(imported("atom.model_ops.v4_kernels.sparse_attn_v4_paged_decode")(), "theirs")
+        theirs = imported("atom.model_ops.v4_kernels.paged_decode.sparse_attn_v4_paged_decode")
+        calls.install()  # with ATOM there already
+        self.assertEqual(theirs(), "theirs")
+        self.assertIs(imported("atom.model_ops.v4_kernels.sparse_attn_v4_paged_decode"), calls.sparse_attn_v4_paged_decode)
 
     def test_older_paths(self):
         calls.install()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists what an engine takes from AITER: imports, attributes of imported modules, operators. It parses
-the sources and imports nothing, so an engine need not run here. Names that are computed at run time
-are not found."""
+"""Lists what an engine takes from AITER, and from ATOM's own kernels: imports, attributes of imported modules,
+operators. It parses the sources and imports nothing, so an engine need not run here. Names that are computed at run
+time are not found."""
 import argparse
 import ast
 import inspect
@@ -35,8 +35,9 @@ def _dotted(node):
 
 
 def _of_aiter(path):
-    """True if a dotted path is of the package or of its operators."""
-    return path.split(".")[0] == "aiter" or path.startswith("torch.ops.aiter.")
+    """True if a dotted path is of the package, of its operators, or of ATOM's own kernels that the table has."""
+    module, _, name = path.rpartition(".")
+    return _modules.of_aiter(path) or path.startswith("torch.ops.aiter.") or name in _modules.CALLS.get(module, {})
 
 
 class _File(ast.NodeVisitor):
@@ -52,7 +53,7 @@ class _File(ast.NodeVisitor):
             self.uses.setdefault(path, line)
 
     def module(self, path):
-        if path.split(".")[0] == "aiter":
+        if _modules.of_aiter(path):
             self.modules.add(path)
 
     def visit_Import(self, node):
@@ -64,7 +65,7 @@ class _File(ast.NodeVisitor):
                 self.local[name.asname or root] = name.name if name.asname else root
 
     def visit_ImportFrom(self, node):
-        if node.level or not node.module or node.module.split(".")[0] != "aiter":
+        if node.level or not node.module or not (_modules.of_aiter(node.module) or node.module in _modules.CALLS):
             return
         self.module(node.module)
         for name in node.names:
@@ -99,7 +100,7 @@ def scan(path):
     node of a call)])."""
     uses, modules, calls = {}, set(), []
     for name, text in sources(path):
-        if "aiter" not in text:
+        if "aiter" not in text and "atom.model_ops" not in text:
             continue
         try:
             tree = ast.parse(text)

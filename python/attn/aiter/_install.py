@@ -6,7 +6,8 @@
 
 A finder at the head of sys.meta_path answers for `aiter` and its modules. An installed AITER is loaded as it is, and the
 calls that attn.aiter serves replace its own. Without one, the finder makes modules that hold the calls and a few helpers
-(_modules.py). Any other import of `aiter` is then a NotInstalled that says what to do.
+(_modules.py). Any other import of `aiter` is then a NotInstalled that says what to do. Modules of ATOM's own kernels, where
+ATOM is installed, get the calls that are served in place of theirs.
 
 An engine that has done `from aiter import x` holds x: install() is called before engines are imported, in each process."""
 import importlib.abc
@@ -169,7 +170,9 @@ class Finder(importlib.abc.MetaPathFinder):
             return None
         if name == "torch":
             return after(self.others(name, path, target), lambda module: _operators.register())
-        if name.split(".")[0] != "aiter":
+        if name in _modules.CALLS and not _modules.of_aiter(name):
+            return after(self.others(name, path, target), self.take_over)
+        if not _modules.of_aiter(name):
             return None
         if self.real:
             spec = self.others(name, path, target)
@@ -239,7 +242,8 @@ def install(real=True, placeholders=False):
     _finder.real, _finder.placeholders = real, placeholders
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
-    loaded = [m for n, m in list(sys.modules.items()) if n.split(".")[0] == "aiter" and isinstance(m, types.ModuleType)]
+    loaded = [m for n, m in list(sys.modules.items())
+              if (_modules.of_aiter(n) or n in _modules.CALLS) and isinstance(m, types.ModuleType)]
     for module in loaded:
         if not isinstance(module, Made):
             _finder.take_over(module)

@@ -115,6 +115,29 @@ MODULES = {
     "aiter.rotary_embedding": ((), "MRotaryEmbedding get_rope", False),
 }
 
+# Modules of ATOM's own, as above; the package `v4_kernels` has the names of its modules too. They are there with ATOM only: what
+# is served replaces ATOM's, and what is not served stays ATOM's.
+V4 = ("atom.model_ops.v4_kernels",)
+ATOM = {
+    "atom.model_ops.minimax_m3.index_topk": ((), "minimax_m3_index_topk minimax_m3_index_topk_decode", False),
+    "atom.model_ops.minimax_m3.sparse_attn": ((), """minimax_m3_build_sparse_block_table
+        minimax_m3_build_sparse_block_table_prefill minimax_m3_fused_qknorm_rope_kv_insert_shuffle minimax_m3_sparse_attn
+        minimax_m3_sparse_attn_decode minimax_m3_sparse_attn_decode_asm minimax_m3_sparse_attn_prefill_asm""", False),
+    "atom.model_ops.sparse_attn_v4": ((), "sparse_attn sparse_attn_ragged", False),
+    "atom.model_ops.v4_kernels.csa_translate_pack": (V4, "csa_translate_pack", False),
+    "atom.model_ops.v4_kernels.fused_compress": (V4, "fused_compress_attn", False),
+    "atom.model_ops.v4_kernels.indexer_weights": (V4, "scale_indexer_weights", False),
+    "atom.model_ops.v4_kernels.inverse_rope": (V4, "inverse_rope_inplace", False),
+    "atom.model_ops.v4_kernels.paged_decode": (V4, "sparse_attn_v4_paged_decode", False),
+    "atom.model_ops.v4_kernels.paged_decode_indices": (V4, "write_v4_paged_decode_indices", False),
+    "atom.model_ops.v4_kernels.paged_prefill": (V4, "sparse_attn_v4_paged_prefill", False),
+    "atom.model_ops.v4_kernels.paged_prefill_indices": (V4, "write_v4_paged_prefill_indices", False),
+    "atom.model_ops.v4_kernels.qk_norm_rope_maybe_quant": (
+        V4, "qk_norm_rope_maybe_quant qk_norm_rope_maybe_quant_fp8_2buff", False),
+    "atom.model_ops.v4_kernels.state_writes": (V4, """dspark_paged_window_gather dspark_paged_window_gather_2buff
+        swa_scatter_rows swa_write swa_write_2buff_prepacked update_compressor_states""", False),
+}
+
 # {(path, name): the function in attn.aiter._forms} of calls that share a name with another one
 FORMS = {
     ("aiter.ops.causal_conv1d_update", "causal_conv1d_update"): "causal_conv1d_update",
@@ -153,10 +176,15 @@ HELPERS = {
 OPERATORS = ("pa_decode_gluon", "paged_attention_ragged", "paged_attention_v1")
 
 
+def of_aiter(path):
+    """True if a module's path is AITER's."""
+    return path.split(".")[0] == "aiter"
+
+
 def _layout():
-    """Returns {path: {name: path of the row it is from}} with older paths and what `aiter` has of its modules."""
+    """Returns {path: {name: path of the row it is from}} with other paths and what `aiter` has of its modules."""
     out = {"aiter": {}}
-    for path, (older, names, at_root) in MODULES.items():
+    for path, (older, names, at_root) in (MODULES | ATOM).items():
         row = dict.fromkeys(names.split(), path)
         for at in (path, *older):
             out.setdefault(at, {}).update(row)

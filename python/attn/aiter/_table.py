@@ -123,6 +123,27 @@ ROWS = (
      "lists of rows of DeepSeek-V4 in two tensors, 512 bytes with scales and 64 elements, on both targets, by kernels with "
      "`kv_layout: planes`; any number of heads; queries in two tensors are joined by `cache_gather`. Scores are multiplied by "
      "`sm_scale`, which AITER ignores", "several queries of a list, `logits`, `attn_lse`"),
+    (("sparse_attn_v4_paged_decode", "sparse_attn_v4_paged_prefill"), "ATOM",
+     "ATOM's own, of `atom.model_ops.v4_kernels`: the same rows of 16 bits or in two tensors, for decode from a pool, and for prompts "
+     "from a pool and this pass's rows", "`kv_scales`"),
+    (("sparse_attn", "sparse_attn_ragged"), "ATOM",
+     "ATOM's own, of `atom.model_ops.sparse_attn_v4`: a list of rows for each query, of its sequence or of all rows", "fp8 rows"),
+    (("qk_norm_rope_maybe_quant", "inverse_rope_inplace"), "ATOM",
+     "ATOM's own, of `v4_kernels`: norms and rotation of DeepSeek-V4's queries and rows by `rope_heads`, rows to the window's too, and "
+     "the output rotated back", "`quant_q`, `quant_k`, `fp8_2buff`"),
+    (("swa_write", "swa_scatter_rows"), "ATOM", "ATOM's own, of `v4_kernels`: rows of 16 bits to windows of a pool, by `cache_write`",
+     "rows in two tensors"),
+    (("minimax_m3_index_topk", "minimax_m3_index_topk_decode"), "ATOM",
+     "ATOM's own, of `atom.model_ops.minimax_m3`: index keys of 16 bits, several KV heads and queries, lists of pages with "
+     "`emit_sparse_block_table`. Blocks ascend, of equal scores the first one is chosen", "index keys of fp8, `local_blocks` of 0"),
+    (("minimax_m3_build_sparse_block_table", "minimax_m3_build_sparse_block_table_prefill"), "ATOM",
+     "ATOM's own: ascending `topk_idx`, as the calls above write it, for any number of KV heads", ""),
+    (("minimax_m3_sparse_attn", "minimax_m3_sparse_attn_decode"), "ATOM",
+     "ATOM's own: caches `[blocks, 2, 128, heads, D]` of 16 bits, or of fp8 without scales; ascending `topk_idx`", ""),
+    (("minimax_m3_sparse_attn_decode_asm", "minimax_m3_sparse_attn_prefill_asm"), "ATOM",
+     "ATOM's own: SHUFFLE caches of pages of 16, fp8 with scales of tokens; lists from the choice, or made of ascending `topk_idx`", ""),
+    (("minimax_m3_fused_qknorm_rope_kv_insert_shuffle",), "ATOM", "ATOM's own: as `fused_qknorm_idxrqknorm` with `asm_layout`",
+     "indexers of another head size"),
     (("unified_attention_sparse_mla",), "",
      "slots in any order, -1 for none, by kernels with `sparse: slots`; pages of any size. A row of -1 alone gives 0",
      "caches of fp8"),
@@ -189,6 +210,11 @@ _PLANES = "its workspace and its plan of parts are AITER's own; mla_decode_fwd_v
 _FP4 = ("AITER's order of keys of 4 bits and their scales is not read; deepgemm_fp8_paged_mqa_logits reads DeepGEMM's, with queries "
         "of fp8")
 
+_PLAIN = "it is ATOM's own Triton kernel, without {}, and runs beside these calls as it is"
+_LISTS = _PLAIN.format("arithmetic of attention") + "; chosen_lists makes such lists for pools with block tables"
+_STATES = ("ATOM's own: its rings have scores to which the terms of positions are added already, and its plan has a row for each group; "
+           "compress takes sequences, and writes the ring itself")
+
 _ANGLES = "angles, other orders of rows and new outputs have no kernel; rope_cached_positions_*_inplace rotate rows in place"
 _WAYS = "norm and rotation without a cache are no launch of attnc; fused_qk_norm_rope_cache_* write one"
 _BLOCKS = "it chooses among AITER's kernels; top_k_per_row_* need no such choice"
@@ -218,6 +244,18 @@ MISSING = (
     ("fused_gemm_afp4wfp4_preshuffle_split_cat", "ATOM", "weights of 4 bits are not read"),
     ("flydsl_fused_compress_attn", "ATOM", _RINGS),
     ("flydsl_hca_compress_attn", "ATOM", _RINGS),
+    ("fused_compress_attn", "ATOM", _STATES),
+    ("update_compressor_states", "ATOM", _STATES),
+    ("csa_translate_pack", "ATOM", _LISTS),
+    ("write_v4_paged_decode_indices", "ATOM", _LISTS),
+    ("write_v4_paged_prefill_indices", "ATOM", _LISTS),
+    ("scale_indexer_weights", "ATOM", _PLAIN.format("a product of matrices") + "; indexer_rope_cache multiplies weights by scales of queries"),
+    ("qk_norm_rope_maybe_quant_fp8_2buff", "ATOM", "ATOM's own: queries are rounded to fp8 with scales of 64 elements by no op; compress writes "
+     "rows in two tensors"),
+    ("swa_write_2buff_prepacked", "ATOM", _PLAIN.format("arithmetic") + "; compress writes rows in two tensors"),
+    ("dspark_paged_window_gather", "ATOM", _PLAIN.format("arithmetic") + "; cache_gather gathers rows by a block table"),
+    ("dspark_paged_window_gather_2buff", "ATOM", "ATOM's own: it reads windows by ATOM's numbers of rows; cache_gather converts rows in two "
+     "tensors by a block table"),
     ("flydsl_qk_norm_rope_quant", "ATOM", _V4),
     ("fused_qk_norm_rope_group_quant", "ATOM", _V4),
     ("inverse_rope_group_quant", "ATOM", _V4),

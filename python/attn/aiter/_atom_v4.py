@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ATOM's own kernels for DeepSeek-V4 (atom.model_ops.v4_kernels and sparse_attn_v4): norm and rotation of queries and rows, the
+window's rows, attention to lists of rows, and the rotation back of its output."""
+import sys
+import types
+
+from attn.aiter import _common as c
+from attn.aiter._cache import heads_of, write
+from attn.aiter._sparse import PLANE_ROW, ROTATED, attend, joined_queries, merged, two_lists
+from attn.attention import new_like
+
+
+def planes(narrow, wide):
+    """Returns rows in two tensors as [rows, 512] bytes and [rows, 64]."""
+    return c.view(narrow, -1, PLANE_ROW), c.view(wide, -1, ROTATED)
+
+
+def sparse_attn_v4_paged_decode(q, unified_kv, kv_indices, kv_indptr, attn_sink, softmax_scale, kv_scales=None, unified_kv_rope=None,
+                                q_packed_in=None, q_rope_in=None, qo_indptr=None, kv_last_page_lens=None, prefix=""):
+    """Decode over lists of rows of a pool in 16 bits or, with unified_kv_rope, in two tensors; q_packed_in and q_rope_in are
+    then the queries. Returns a new output."""
+    call = "sparse_attn_v4_paged_decode"
+    c.refuse(call, kv_scales=(kv_scales is not None, "rows of fp8 with float32 scales in another tensor are not read"))
+    pool = unified_kv
+    if unified_kv_rope is not None:
+        q, pool = joined_queries(call, q_packed_in, q_rope_in), planes(unified_kv, unified_kv_rope)
+    return attend(call, q, pool, kv_indices, kv_indptr[:q.shape[0] + 1], attn_sink, softmax_scale)
+
+
+def sparse_attn_v4_paged_prefill(q, unified_kv, kv_indices_prefix, kv_indptr_prefix, kv, kv_indices_extend, kv_indptr_extend,
+                                 attn_sink, softmax_scale, out=None, *, unified_kv_rope=None, q_packed=None, q_rope=None,
+                                 k_packed=None, k_rope=None, prefix=""):
+    """Prefill over lists of rows of a pool and of this pass, in 16 bits or, with unified_kv_rope, in two tensors: q_packed and
+    q_rope are then the queries, k_packed and k_rope the rows of the pass. Returns out, which is allocated if it is None."""
+    call = "sparse_attn_v4_paged_prefill"
+    first, then = (kv_indices_prefix, kv_indptr_prefix), (kv_indices_extend, kv_indptr_extend)
+    if unified_kv_rope is None:
+        return two_lists(call, q, unified_kv, *first, kv, *then, attn_sink, softmax_scale, out)
+    q, pool = joined_queries(call, q_packed, q_rope), planes(unified_kv, unified_kv_rope)
+    if k_packed is None or k_packed.shape[0] == 0:
+        return attend(call, q, pool, *first, attn_sink, softmax_scale, out)
+    indices, starts = merged(*first, *then, pool[0].shape[0])
+    return attend(call, q, pool, indices, starts, attn_sink, softmax_scale, out, planes(k_packed, k_rope))
+
+
+def sparse_attn_ragged(q, kv, attn_sink, topk_idxs, softmax_scale):
+    """Attention of q [tokens, heads, D] to the rows topk_idxs [tokens, k] of kv [rows, D]; an entry below 0 names none."""
+    tokens, k = topk_idxs.shape
+    starts = c.arange(topk_idxs, tokens + 1) * k
+    return attend("sparse_attn_ragged", q, kv, c.cast(c.view(topk_idxs, tokens * k), "int32"), starts, attn_sink, softmax_scale)
+
+
+def sparse_attn(q, kv, attn_sink, topk_idxs, softmax_scale):
+    """Attention of q [batch, queries, heads, D] to the rows topk_idxs [batch, queries, k] of each sequence's kv [batch, rows,
+    D]."""
+    batch, queries, heads, dim = q.shape
+    rows, k = kv.shape[1], topk_idxs.shape[2]
+    first = c.arange(topk_idxs, batch)[:, None, None] * rows
+    entries = c.where(topk_idxs < 0, topk_idxs, topk_idxs + first)
+    out = sparse_attn_ragged(c.view(q, batch * queries, heads, dim), c.view(kv, batch * rows, dim), attn_sink,
+                             c.view(entries, batch * queries, k), softmax_scale)
+    return c.view(out, batch, queries, heads, dim)
+
+
+def table_of(s, cos, sin):
+    """Returns one float32 table [positions, 2 n] of cosines and sines of any dimensions. It is made once."""
+    return s.made.of("cos_sin_f32", (cos, sin), lambda a, b: c.cast(c.join(
+        c.view(a, a.shape[0], -1), c.view(b, b.shape[0], -1)), "float32"))
+
+
+def rotate(x, out, cos, sin, positions, width, norm="none", weight=None, eps=0.0, backwards=False):
+    """Writes x [tokens, heads, D] with its last `width` elements rotated, after a norm if there is one."""
+    tokens, heads, dim = x.shape
+    s = c.session(x)
+    s.op("rope_heads", dtype=c.dtype(x), head_dim=dim, heads=heads, norm=norm, rope="gptj", rotary_dim=width)(
+        x=x, out=out, weight=weight, positions=c.cast(positions[:tokens], "int64"), cos_sin=table_of(s, cos, sin),
+        rotary_first=dim - width, eps=float(eps), backwards=backwards, stream=c.stream(x))
+
+
+def inverse_rope_inplace(x, cos, sin, positions, rope_dim, prefix=""):
+    """Rotates the last rope_dim elements of each head of x [tokens, heads, D] back, in place."""
+    rotate(x, x, cos, sin, positions, rope_dim, backwards=True)
+
+
+def answer(**fields):
+    """Returns ATOM's QKNormRopeOut with these fields, or without ATOM an object with its fields."""
+    module = sys.modules.get("atom.model_ops.v4_kernels.qk_norm_rope_maybe_quant")
+    if module is not None:
+        return module.QKNormRopeOut(**fields)
+    names = ("q_sa", "kv", "q_scale", "kv_scale", "q_packed", "q_rope", "k_packed", "k_rope")
+    return types.SimpleNamespace(**{**dict.fromkeys(names), **fields})
+
+
+def qk_norm_rope_maybe_quant(q, kv, kv_weight, cos_cache, sin_cache, positions, n_local_heads, head_dim, rope_head_dim, eps,
+                             quant_q=False, quant_k=False, swa_kv=None, swa_dest_rows=None, batch_id_per_token=None, prefix="", *,
+                             fp8_2buff=False, swa_nope_scale_buff=None, swa_rope_buff=None):
+    """Norm and rotation of q [tokens, heads * D], whose norm has no weight, and of kv [tokens, D]. Returns ATOM's carrier with
+    both in new tensors. With swa_kv rows of kv also go to its rows swa_dest_rows, except where
+    batch_id_per_token gives no sequence."""
+    call = "qk_norm_rope_maybe_quant"
+    two = "fused_qk_norm_rope_group_quant of AITER writes them"
+    c.refuse(call, quant_q=(quant_q or quant_k, "one scale for a row of fp8 is not written"),
+             fp8_2buff=(fp8_2buff, f"queries and rows in two tensors: {two}"))
+    tokens = kv.shape[0]
+    heads, rows = heads_of(q, n_local_heads, head_dim), heads_of(kv, 1, head_dim)
+    q_out, kv_out = new_like(q, (tokens, n_local_heads, head_dim)), new_like(kv, (tokens, head_dim))
+    rotate(heads, q_out, cos_cache, sin_cache, positions, rope_head_dim, "rms", eps=eps)
+    rotate(rows, c.view(kv_out, tokens, 1, head_dim), cos_cache, sin_cache, positions, rope_head_dim, "rms", kv_weight, eps)
+    if swa_kv is not None:
+        swa_scatter_rows(kv_out, swa_dest_rows, batch_id_per_token, swa_kv)
+    return answer(q_sa=q_out, kv=kv_out)
+
+
+def scatter(call, kv, slots, pool, *packed):
+    """Writes rows of kv [tokens, D] to the rows `slots` of a pool [rows, D]; a slot below 0 has none. The halves of a row are
+    written as a key and a value."""
+    c.refuse(call, k_packed=(any(x is not None for x in packed), "rows in two tensors are copied by ATOM's own kernel"),
+             pool=(c.dtype(pool) != c.dtype(kv), f"rows are {c.dtype(kv)}, the pool {c.dtype(pool)}"))
+    half, pages = kv.shape[1] // 2, pool[:, None, None]
+    write(call, kv[:, None, :half], kv[:, None, half:], pages[..., :half], pages[..., half:], slots, shuffled=False)
+
+
+def swa_scatter_rows(kv, dest_rows, batch_id_per_token, pool, *, k_packed=None, k_rope=None, pool_rope=None, prefix=""):
+    """Writes rows of kv [tokens, D] to the rows dest_rows of a pool in 16 bits. Tokens of no sequence are left out."""
+    tokens = kv.shape[0]
+    there = batch_id_per_token[:tokens] >= 0
+    scatter("swa_scatter_rows", kv, c.where(there, dest_rows[:tokens], dest_rows[:tokens] * 0 - 1), pool, k_packed, k_rope, pool_rope)
+
+
+def swa_write(kv, positions, cu_seqlens_q, state_slot_per_seq, pool, window, write_per_batch, *, k_packed=None, k_rope=None,
+              pool_rope=None, prefix=""):
+    """Writes the last write_per_batch rows of each sequence's kv to its window in a pool of 16 bits. `window` is ATOM's
+    WindowParams: ring_start, ring_slots, slot_rows, ring_stride, run_rows."""
+    tokens, batch = kv.shape[0], state_slot_per_seq.shape[0]
+    at = c.arange(cu_seqlens_q, tokens)
+    sequence = c.least(c.place(cu_seqlens_q[1:batch + 1], at), batch - 1)
+    end = cu_seqlens_q[sequence + 1]
+    there = (at < end) & (at >= end - write_per_batch)
+    ring = c.cast(positions[:tokens], "int64") % window.ring_slots
+    slot = c.cast(state_slot_per_seq[sequence], "int64")
+    row = slot * window.slot_rows + window.ring_start + ring // window.ring_stride * window.run_rows + ring % window.ring_stride
+    scatter("swa_write", kv, c.where(there, row, row * 0 - 1), pool, k_packed, k_rope, pool_rope)
