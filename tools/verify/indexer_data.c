@@ -472,15 +472,27 @@ static double pair_bound(const struct index_data *d, int row, double scale,
     return product + weight + 3 * (d->heads / 4 + 17) * f * (sums + product + weight);
 }
 
+/* Returns a bound of the error of a score whose key has this scale. */
+static double error_bound(const struct index_data *d, int row, double scale,
+                          const struct ref_index_score *r)
+{
+    return (d->pairs ? pair_bound(d, row, scale, r) : sum_bound(d, r)) +
+           0x1p-126 * (1 + fabs(scale)) * d->heads * DIM;
+}
+
 struct ref_index_score index_data_score(const struct index_data *d, int row, int n, double *bound)
 {
     const int s = d->row_sequences[row];
     const double scale = d->scales[s][n];
-    const struct ref_index_score r =
-        ref_index_score(d->q + (size_t)row * (size_t)d->heads * DIM, d->weights + row * d->heads,
-                        d->heads, d->all_signs, d->k[s] + (size_t)n * DIM, scale);
-    *bound = (d->pairs ? pair_bound(d, row, scale, &r) : sum_bound(d, &r)) +
-             0x1p-126 * (1 + fabs(scale)) * d->heads * DIM;
+    const double *const q = d->q + (size_t)row * (size_t)d->heads * DIM;
+    const double *const k = d->k[s] + (size_t)n * DIM;
+    const float *const weights = d->weights + row * d->heads;
+    const struct ref_index_score r = ref_index_score(q, weights, d->heads, d->all_signs, k, scale);
+    *bound = error_bound(d, row, scale, &r);
+    if (!isinf(scale))
+        return r;
+    const struct ref_index_score sum = ref_index_score(q, weights, d->heads, d->all_signs, k, 1);
+    *bound = fabs(sum.score) <= error_bound(d, row, 1, &sum) ? INFINITY : 0;
     return r;
 }
 

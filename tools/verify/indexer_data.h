@@ -81,7 +81,8 @@ void index_data_fill(const struct index_data *d, struct operand *q);
 double index_data_bytes(const struct index_data *d);
 
 /** Returns the score of key n for a row. *bound receives the largest error that a kernel's score
- * may have. */
+ * may have. It is infinite if the key has an infinite scale and the error of the sum before the
+ * scale reaches 0: the kernel's score is then an infinity of either sign or a NaN. */
 struct ref_index_score index_data_score(const struct index_data *d, int row, int n, double *bound);
 
 /** Returns the cache slot of key n for a row. */

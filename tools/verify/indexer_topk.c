@@ -322,7 +322,8 @@ static int32_t read_index(struct call *c, int of, int64_t list, int i)
     return (int32_t)operand_result_int(o, at);
 }
 
-/* The keys or blocks of a row: their scores, which may be selected, and which were selected. */
+/* The keys or blocks of a row: their scores, which may be selected, and which were selected. An
+ * infinite bound means that the rank of a key or block is not known: index_data_score(). */
 struct scored {
     int n, there;
     double *score, *bound;
@@ -376,14 +377,21 @@ static struct scored score_blocks(struct call *c, const struct scored *keys)
     s.there = s.n;
     for (int i = 0; i < s.n; i++) {
         double low = NAN, high = NAN;
+        bool unsure = false;
         for (int k = i * size; k < (i + 1) * size && k < keys->n; k++) {
             const double bound = isinf(keys->score[k]) ? 0 : keys->bound[k];
+            unsure |= isinf(keys->bound[k]);
+            if (isinf(keys->bound[k]))
+                continue;
             low = fmax(low, keys->score[k] - bound);
             high = fmax(high, keys->score[k] + bound);
         }
+        unsure &= low < INFINITY || isnan(low);
         high = is_pinned(c, i, s.n) ? INFINITY : high;
         s.score[i] = isinf(high) ? high : (low + high) / 2;
-        s.bound[i] = isinf(high) ? 0 : (high - low) / 2;
+        s.bound[i] = unsure && !is_pinned(c, i, s.n) ? INFINITY
+                     : isinf(high)                   ? 0
+                                                     : (high - low) / 2;
         s.allowed[i] = 1;
     }
     return s;
@@ -406,7 +414,11 @@ static void compare_value(struct call *c, int of, const int64_t at[], double exp
 {
     struct operand *values = call_operand(c, lists[of].values);
     operand_allow(values, at);
-    if (isnan(expected) && !isnan(operand_result(values, at)))
+    if (isinf(bound)) {
+        if (of == OF_KEYS && isfinite(operand_result(values, at)))
+            verify_fail(c->row, "a value is %g, expected an infinity or a NaN",
+                        operand_result(values, at));
+    } else if (isnan(expected) && !isnan(operand_result(values, at)))
         verify_fail(c->row, "a value is %g, expected a NaN", operand_result(values, at));
     else if (isinf(expected))
         call_check(c, values, at, expected, 0);
@@ -441,12 +453,15 @@ static void read_list(struct call *c, int of, int row, struct scored *s)
     }
 }
 
-/* Compares scores: no selected key may score less than an unselected one, within the bounds. */
+/* Compares scores: no selected key may score less than an unselected one, within the bounds. Keys
+ * whose rank is not known are left out. */
 static void compare_ranks(struct call *c, int row, const struct scored *s)
 {
     int least = -1, most = -1;
     bool nan = false;
     for (int i = 0; i < s->n; i++) {
+        if (s->allowed[i] && isinf(s->bound[i]))
+            continue;
         if (!s->allowed[i] || isnan(s->score[i])) {
             nan |= s->selected[i];
             continue;
