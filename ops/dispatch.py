@@ -541,6 +541,8 @@ def skip_tensor(t, op):
         if not dims or dims[0].removesuffix(" + 1") != op.split.count:
             continue
         row = skip_row(t, dims, op)
+        if t.scale_strides and len(dims) > 1:
+            row = f"({expression(t.scale_strides, op)} ? v[ATTN_ARG_SCALE_PAGE_STRIDE].i64 : {row})"
         rows = f"(count * {row})" if row else "count"
         lead = f"    if ({expression(when, op)})\n    " if when else ""
         text += f"{lead}    attn_advance(&v[{upper(t.arg)}].ptr, {rows} << {size_bits(t, op)});\n"
@@ -576,6 +578,36 @@ def split_of(op):
 
 # ATTN_CHECK_DATA.
 
+def check_finite(t, op):
+    """Returns the checks of a tensor's scales of heads: its forms of two dimensions whose strides the schema says."""
+    text, guard = "", condition(t, op)
+    forms = [(None, t.dims), *t.dims_when.items()] if t.finite else []
+    for when, dims in forms:
+        if len(dims) != 2 or (when is None and t.strides):
+            continue
+        here = both(["!r", *guard, *([expression(when, op)] if when else [])])
+        rows, columns = (expression(x, op) for x in dims)
+        strides = [columns, "1"]
+        if t.scale_strides:
+            like = expression(t.scale_strides, op)
+            strides = [f"({like}) ? a->cache.scale_{x}_stride : {y}" for x, y in zip(("page", "head"), strides)]
+        text += (f"    if ({here})\n        r = attn_check_finite(op->device, &(const struct attn_floats){{"
+                 f".name = \"{t.name}\", .data = a->{t.path}, .rows = {rows}, .columns = {columns}, "
+                 f".row_stride = {strides[0]}, .column_stride = {strides[1]}}}, a->stream);\n")
+    return text
+
+
+def check_scales(op):
+    """Returns the check of the scales of a cache's KV heads. Without pages row 0 is all that the op reads."""
+    c = op.cache
+    if not c or not c["fill"] or c["latent"]:
+        return ""
+    guard = c["needed"] or c["when"]
+    here = both(["!r"] + ([expression(guard, op)] if guard else []))
+    return (f"    if ({here})\n        r = attn_cache_check_scales(op->device, &d->cache, "
+            f"{expression(c['kv_heads'], op)}, &a->cache, {'a->batch' if op.pages else '1'}, a->stream);\n")
+
+
 def check_tensor(t, op):
     guard = both(condition(t, op))
     lead = f"    if (!r && {guard if simple(guard) else '(' + guard + ')'})\n" if guard \
@@ -607,7 +639,8 @@ def check_data(op):
             f"    const struct attn_{op.name}_desc *const d = &op->desc.{op.name};\n"
             f"    const struct attn_{op.name}_args *const a = args;\n    int r = ATTN_OK;\n")
     for t in op.tensors():
-        text += check_tensor(t, op)
+        text += check_tensor(t, op) + check_finite(t, op)
+    text += check_scales(op)
     if op.pages:
         parts = [expression(op.pages["when"], op)] if op.pages["when"] else []
         if op.pages["kv_lens_optional"]:

@@ -62,7 +62,7 @@ class Tensor:
     def __init__(self, name, direction, dtype, dims, doc, strides=(), vector=1, when=None,
                  optional=False, arg=None, indptr=None, limits=None, dense=None, host=False,
                  dlpack=True, fallback=None, least=None, most=None, dims_when=None, slots=False,
-                 group=None, element=None, row_strides=(), bits=None):
+                 group=None, element=None, row_strides=(), bits=None, scale_strides=None, finite=False):
         self.name, self.direction, self.dtype, self.dims = name, direction, dtype, list(dims)
         self.doc, self.strides, self.vector, self.when = doc, list(strides), vector, when
         self.optional, self.arg, self.indptr = optional, arg or name, indptr
@@ -71,6 +71,8 @@ class Tensor:
         self.element, self.row_strides = element, list(row_strides)
         self.bits = bits  # C: log2 of the bytes of an element whose type the schema does not name; None: dtype has the size
         self.group, self.path = group, f"{group}.{name}" if group else name
+        self.scale_strides = scale_strides  # C, true: the tensor has the strides of cache.k_scale; None: never
+        self.finite = finite  # True: ATTN_CHECK_DATA refuses float32 elements that are infinite or no number
         self.least, self.most, self.dims_when = least, most, dims_when or {}
 
     def stride(self, axis):

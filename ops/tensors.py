@@ -52,6 +52,9 @@ def row(t, op):
             free = f"        t[n - 1].free = {0 if dims == ['1'] else len(dims)};\n"
         text += (f"    if ({expression(condition, op)}) {{\n        t[n - 1].ndim = {len(dims)};\n"
                  f"{rows}{free}    }}\n")
+    if t.scale_strides:
+        text += (f"    if ({expression(t.scale_strides, op)})\n"
+                 "        attn_take_scale_strides(&a->cache, &t[n - 1]);\n")
     if t.row_strides and t.dims_when:
         text = text.replace(f".free = {len(strides)}", ".free = 0", 1)
     return text

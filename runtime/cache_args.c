@@ -426,6 +426,23 @@ void attn_pages_skip(int64_t count, union attn_value *values)
 
 /* ATTN_CHECK_DATA. */
 
+int attn_cache_check_scales(const struct attn_device *device, const struct attn_cache_desc *d,
+                            int32_t kv_heads, const struct attn_cache *c, int32_t rows,
+                            void *stream)
+{
+    int r = ATTN_OK;
+    for (int value = 0; value < 2 && !r && d->scale == ATTN_KV_SCALE_HEAD; value++)
+        r = attn_check_finite(device,
+                              &(struct attn_floats){.name = value ? "v_scale" : "k_scale",
+                                                    .data = value ? c->v_scale : c->k_scale,
+                                                    .rows = rows,
+                                                    .columns = kv_heads,
+                                                    .row_stride = c->scale_page_stride,
+                                                    .column_stride = c->scale_head_stride},
+                              stream);
+    return r;
+}
+
 static int64_t count_pages(const struct attn_cache_desc *d, int32_t tokens)
 {
     return ((int64_t)tokens + d->page_size - 1) / d->page_size;

@@ -101,6 +101,12 @@ void attn_pages_skip(int64_t count, union attn_value *values);
 int attn_slots_fill(enum attn_page_table table, const struct attn_pages *pages,
                     union attn_value *values);
 
+/* ATTN_CHECK_DATA: checks that the scales of `rows` sequences are finite with ATTN_KV_SCALE_HEAD.
+ * Scales of other kinds are not checked. */
+int attn_cache_check_scales(const struct attn_device *device, const struct attn_cache_desc *desc,
+                            int32_t kv_heads, const struct attn_cache *cache, int32_t rows,
+                            void *stream);
+
 /* ATTN_CHECK_DATA: checks lengths, numbers of entries, and page numbers against
  * cache->page_count. */
 int attn_pages_check(const struct attn_device *device, const struct attn_cache_desc *desc,

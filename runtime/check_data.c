@@ -2,6 +2,7 @@
 /* Reads index arrays from the device; messages name the faulty element. */
 #include "runtime/check_data.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "runtime/error.h"
@@ -81,6 +82,25 @@ int attn_check_elements(const struct attn_device *device, const struct attn_elem
         if (value < e->least || value > e->most)
             r = attn_fail(ATTN_BAD_DATA, "%s[%lld] is %lld, not %lld to %lld", e->name,
                           (long long)i, (long long)value, (long long)e->least, (long long)e->most);
+    }
+    free(copy);
+    return r;
+}
+
+int attn_check_finite(const struct attn_device *device, const struct attn_floats *f, void *stream)
+{
+    if (f->rows < 1 || f->columns < 1)
+        return ATTN_OK;
+    void *copy;
+    const int64_t last = (f->rows - 1) * f->row_stride + (f->columns - 1) * f->column_stride;
+    int r = attn_read_back(device, f->data, ((size_t)last + 1) * sizeof(float), stream, &copy);
+    const float *values = copy;
+    for (int64_t i = 0; !r && copy && i < f->rows * f->columns; i++) {
+        const int64_t row = i / f->columns, column = i % f->columns;
+        const float value = values[row * f->row_stride + column * f->column_stride];
+        if (!isfinite(value))
+            r = attn_fail(ATTN_BAD_DATA, "%s[%lld][%lld] is %g, not finite", f->name,
+                          (long long)row, (long long)column, (double)value);
     }
     free(copy);
     return r;

@@ -38,6 +38,18 @@ struct attn_elements {
 int attn_check_elements(const struct attn_device *device, const struct attn_elements *elements,
                         void *stream);
 
+/* float32 [rows, columns] on the device. Strides count floats; a row stride of 0 shares a row. */
+struct attn_floats {
+    const char *name;
+    const float *data;
+    int64_t rows, columns, row_stride, column_stride;
+};
+
+/* Checks that floats are finite; waits for the stream. ATTN_BAD_DATA names the element. A stream in
+ * capture is not checked. */
+int attn_check_finite(const struct attn_device *device, const struct attn_floats *floats,
+                      void *stream);
+
 /* Host copies of the lists of attn_pages. All are NULL while a graph is captured; `lens` is also
  * NULL if the call has no kv_lens. */
 struct attn_page_lists {

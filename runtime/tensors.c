@@ -40,6 +40,14 @@ static void set_cache_dims(const struct attn_cache_desc *d, int32_t kv_heads, in
         t->dims[i + 1].more = dims[i];
 }
 
+void attn_take_scale_strides(struct attn_cache *c, struct attn_tensor *t)
+{
+    t->free = 2;
+    t->strides[0] = &c->scale_page_stride;
+    t->strides[1] = &c->scale_head_stride;
+    t->shared = true;
+}
+
 /* Returns the scale tensor: [1], [page, head, token], [page, head] or [sequence, head]. */
 static struct attn_tensor scale_tensor(const struct attn_cache_desc *d, int32_t kv_heads,
                                        struct attn_cache *c, int32_t *batch)
@@ -48,16 +56,13 @@ static struct attn_tensor scale_tensor(const struct attn_cache_desc *d, int32_t 
     if (d->scale == ATTN_KV_SCALE_TENSOR || !attn_has_scale_tensors(d))
         return t;
     t.ndim = d->scale == ATTN_KV_SCALE_TOKEN ? 3 : 2;
-    t.free = 2;
-    t.strides[0] = &c->scale_page_stride;
-    t.strides[1] = &c->scale_head_stride;
+    attn_take_scale_strides(c, &t);
+    t.shared = d->scale == ATTN_KV_SCALE_HEAD;
     t.dims[0] = (struct attn_dimension){&c->page_count, 0, 0};
     t.dims[1].more = kv_heads;
     t.dims[2].more = d->page_size;
-    if (d->scale == ATTN_KV_SCALE_HEAD) {
-        t.shared = true;
+    if (t.shared)
         t.dims[0] = (struct attn_dimension){batch, batch ? 0 : 1, 0};
-    }
     return t;
 }
 

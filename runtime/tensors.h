@@ -46,6 +46,9 @@ struct attn_tensor {
 unsigned attn_cache_tensors(const struct attn_cache_desc *desc,
                             const struct attn_cache_heads *heads, struct attn_cache *cache,
                             int32_t *batch, bool needed, bool optional, struct attn_tensor *t);
+/* Gives a tensor [sequence, KV head] the strides of the cache's scales, whose first dimension may
+ * also be 1. */
+void attn_take_scale_strides(struct attn_cache *cache, struct attn_tensor *t);
 unsigned attn_latent_tensors(const struct attn_cache_desc *desc,
                              const struct attn_cache_heads *heads, struct attn_cache *cache,
                              bool needed, bool optional, struct attn_tensor *t);

@@ -170,6 +170,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_Q_DTYPE, "q_dtype fp8 is for a cache of kv_dtype fp8");
     if (v->q_dtype != ATT_Q_DTYPE_FP8 && v->q_scale != ATT_Q_SCALE_TENSOR)
         return att_reject(why, ATT_Q_SCALE, "q_scale is for q_dtype fp8");
+    if (v->q_scale == ATT_Q_SCALE_KV_HEAD && v->kv_scale != ATT_KV_SCALE_HEAD)
+        return att_reject(why, ATT_Q_SCALE, "q_scale kv_head is for a cache of kv_scale head");
     struct att_tile tile;
     return att_cache_check(v, why) && att_find_tile(v, m, &tile, why);
 }
@@ -496,16 +498,25 @@ static struct split_kv_state walk_keys(struct decode *d)
     return state;
 }
 
+/* Loads the scale that all queries of the item share. Returns no value if they have none. */
+static struct tir_value load_item_scale(struct decode *d)
+{
+    if (d->kv.v->q_dtype != ATT_Q_DTYPE_FP8 || d->kv.v->q_scale == ATT_Q_SCALE_TOKEN)
+        return (struct tir_value){0};
+    if (d->kv.v->q_scale == ATT_Q_SCALE_KV_HEAD)
+        return att_cache_head_scale(&d->kv.k.c, ARG_Q_SCALE, d->kv.item.sequence,
+                                    d->kv.item.kv_head);
+    return att_scale(&d->kv.b, ARG_Q_SCALE);
+}
+
 static void begin_attention(struct decode *d)
 {
     struct tir_value k_scale = {0};
     if (att_shares_scale(d->kv.v))
         k_scale = att_cache_tensor_scale(&d->kv.k.c);
-    if (d->kv.v->q_dtype == ATT_Q_DTYPE_FP8 && d->kv.v->q_scale == ATT_Q_SCALE_TENSOR) {
-        struct tir_builder *b = &d->kv.b;
-        const struct tir_value q_scale = att_scale(b, ARG_Q_SCALE);
-        k_scale = k_scale.id ? tir_mul(b, k_scale, q_scale) : q_scale;
-    }
+    const struct tir_value q_scale = load_item_scale(d);
+    if (q_scale.id)
+        k_scale = k_scale.id ? tir_mul(&d->kv.b, k_scale, q_scale) : q_scale;
     d->kv.attention = (struct att_attention){.b = &d->kv.b,
                                              .v = d->kv.v,
                                              .product = d->kv.pv,

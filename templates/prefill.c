@@ -76,28 +76,32 @@ static struct tir_value load_descale(struct prefill *p, const char *name, struct
 {
     struct tir_builder *b = &p->b;
     struct tir_value at = tir_i32(b, 0);
-    if (p->v->qkv_scale == ATT_QKV_SCALE_HEAD)
+    if (p->v->qkv_scale != ATT_QKV_SCALE_TENSOR)
         at = tir_shl(b, tir_add(b, tir_mul(b, p->work.sequence, heads), head), tir_i32(b, 2));
     return tir_scalar_load(b, tir_arg(b, name, TIR_I64), at, TIR_F32);
 }
 
-/* Loads the scales of fp8 tensors. */
+/* Loads the scales of fp8 tensors, except those that find_cache() loads. */
 static void find_scales(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
+    const bool by_kv_head = p->v->qkv_scale == ATT_QKV_SCALE_KV_HEAD;
     if (p->v->q_dtype != ATT_Q_DTYPE_FP8)
         return;
     const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
-    p->source.q_scale = load_descale(p, ARG_Q_DESCALE, heads, p->work.head);
+    if (!by_kv_head)
+        p->source.q_scale = load_descale(p, ARG_Q_DESCALE, heads, p->work.head);
     if (p->v->paged)
         return;
     const struct tir_value gqa = p->v->gqa ? tir_i32(b, p->v->gqa) : tir_arg(b, ARG_GQA, TIR_I32);
     const struct tir_value kv_heads = tir_div(b, heads, gqa);
+    if (by_kv_head)
+        p->source.q_scale = load_descale(p, ARG_Q_DESCALE, kv_heads, p->work.kv_head);
     p->source.k.scale = load_descale(p, ARG_K_DESCALE, kv_heads, p->work.kv_head);
     p->source.v.scale = load_descale(p, ARG_V_DESCALE, kv_heads, p->work.kv_head);
 }
 
-/* Finds the caches of K and V and their scales. */
+/* Finds the caches of K and V and their scales, and a scale of Q that lies like those. */
 static void find_cache(struct prefill *p)
 {
     if (!p->v->paged)
@@ -110,6 +114,9 @@ static void find_cache(struct prefill *p)
         p->source.k.scale = att_cache_tensor_scale(&p->source.k.cache);
         p->source.v.scale = att_cache_tensor_scale(&p->source.v.cache);
     }
+    if (p->v->qkv_scale == ATT_QKV_SCALE_KV_HEAD)
+        p->source.q_scale = att_cache_head_scale(&p->source.k.cache, ARG_Q_DESCALE,
+                                                 p->work.sequence, p->work.kv_head);
 }
 
 /* Finds the rows of a custom mask. Queries past the last one have its row. A sequence without keys

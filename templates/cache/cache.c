@@ -719,22 +719,6 @@ struct tir_value att_packed_quantise(const struct att_cache *c, struct tir_value
     return tir_join_blocks(b, att_cache_quantise(c, runs, att_cache_inverse(c, scale)), t.rows);
 }
 
-struct tir_value att_cache_load_scales(const struct att_cache *c, struct tir_value row)
-{
-    const struct tir_type t = tir_with_dtype(tir_typeof(c->b->f, row), TIR_F32);
-    return tir_tile_gather(c->b, c->scales, row, tir_i32(c->b, 0), t);
-}
-
-void att_cache_store_scales(const struct att_cache *c, struct tir_value row, struct tir_value scale)
-{
-    tir_tile_scatter(c->b, c->scales, row, tir_i32(c->b, 0), scale);
-}
-
-struct tir_value att_cache_tensor_scale(const struct att_cache *c)
-{
-    return tir_scalar_load(c->b, c->scales, tir_i32(c->b, 0), TIR_F32);
-}
-
 struct tir_value att_absmax(struct tir_builder *b, struct tir_value x)
 {
     return tir_row_max(b, tir_abs(b, x));

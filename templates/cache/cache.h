@@ -255,6 +255,12 @@ void att_cache_store_scales(const struct att_cache *c, struct tir_value row,
 /** Returns the scale that all rows share, a scalar f32: att_shares_scale(). */
 struct tir_value att_cache_tensor_scale(const struct att_cache *c);
 
+/* Loads the scale (f32) of a sequence and KV head from the tensor whose address is the argument
+ * `name`. The tensor has the strides of the cache's scales, which are of kind head. `sequence` and
+ * `head` are indices (i32). */
+struct tir_value att_cache_head_scale(const struct att_cache *c, const char *name,
+                                      struct tir_value sequence, struct tir_value head);
+
 /** Returns the largest |x| of each row, Mx1 f32, for an f32 tile. */
 struct tir_value att_absmax(struct tir_builder *b, struct tir_value x);
 

@@ -590,6 +590,8 @@ static bool check_fp8(const struct att_variant *v, struct att_why *why)
         return att_reject(why, ATT_MASK, "with q_dtype fp8 there is no custom mask");
     if (!v->paged)
         return true;
+    if (v->qkv_scale == ATT_QKV_SCALE_KV_HEAD && v->kv_scale != ATT_KV_SCALE_HEAD)
+        return att_reject(why, ATT_QKV_SCALE, "qkv_scale kv_head is for a cache of kv_scale head");
     if (v->kv_dtype != ATT_KV_DTYPE_FP8)
         return att_reject(why, ATT_Q_DTYPE, "q_dtype fp8 is for a cache of kv_dtype fp8");
     if (v->kv_scale != ATT_KV_SCALE_NONE && !att_shares_scale(v))
@@ -607,8 +609,9 @@ static bool check_planned(const struct att_variant *v, struct att_why *why)
                                             "one_launch is for work lists: it wants planned: true");
     if (!v->paged)
         return att_reject(why, ATT_PLANNED, "planned is for a cache: it wants paged: true");
-    return v->qkv_scale == ATT_QKV_SCALE_TENSOR ||
-           att_reject(why, ATT_QKV_SCALE, "planned is for one scale of all queries");
+    return v->qkv_scale != ATT_QKV_SCALE_HEAD ||
+           att_reject(why, ATT_QKV_SCALE,
+                      "planned is for a scale of all queries, or one of each KV head");
 }
 
 bool prefill_check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)

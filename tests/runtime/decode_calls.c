@@ -31,9 +31,9 @@ static void add(struct attnc_pack_writer *w, const struct decode_kernel *k)
         {"one_launch", or(k->one_launch, "false")},
         {"page_size", or(k->page_size, "any")},
         {"page_table", or(k->page_table, "blocks")},
-        {"q_dtype", "same"},
+        {"q_dtype", or(k->q_dtype, "same")},
         {"q_len", or(k->q_len, "1")},
-        {"q_scale", "tensor"},
+        {"q_scale", or(k->q_scale, "tensor")},
         {"sinks", "false"},
         {"soft_cap", "false"},
     };

@@ -17,6 +17,8 @@ struct decode_kernel {
     const char *kv_dtype;   /* ["same"] */
     const char *kv_scale;   /* ["none"] */
     const char *kv_layout;  /* ["nhd"] */
+    const char *q_dtype;    /* ["same"] */
+    const char *q_scale;    /* ["tensor"] */
     const char *page_table; /* ["blocks"] */
     const char *one_launch; /* ["false"] */
 };

@@ -313,6 +313,48 @@ static void scales_of_heads_may_serve_all_sequences(void **state)
     close_bench(&b);
 }
 
+/* Scales of queries for each sequence and KV head lie as the cache's scales do. */
+static void scales_of_queries_have_the_strides_of_the_cache(void **state)
+{
+    (void)state;
+    fake_reset();
+    static const struct decode_kernel kernels[] = {
+        {.name = "head",
+         .kv_dtype = "fp8",
+         .kv_scale = "head",
+         .q_dtype = "fp8",
+         .q_scale = "kv_head"},
+    };
+    struct bench b = decode_open(kernels, COUNT(kernels), 0);
+    struct attn_decode_desc d = decode_desc();
+    d.q_dtype = ATTN_FP8;
+    d.q_scale = ATTN_Q_SCALE_KV_HEAD;
+    d.cache = (struct attn_cache_desc){ATTN_FP8, ATTN_KV_NHD, ATTN_KV_SCALE_HEAD, 16};
+    struct attn_op *op;
+    assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_OK);
+    struct dlpack p;
+    make_dlpack(&p, false);
+    int64_t shape[] = {3, 2}, strides[] = {0, 5}, others[] = {2, 1};
+    p.t[D_Q].dtype = p.t[D_K].dtype = p.t[D_V].dtype = (DLDataType){kDLUInt, 8, 1};
+    for (int s = D_K_SCALE; s <= D_V_SCALE; s++) {
+        p.t[s].ndim = 2;
+        p.t[s].shape = shape;
+        p.t[s].strides = strides;
+    }
+    DLTensor q_scale = p.t[D_K_SCALE];
+    p.tensors.q_scale = &q_scale;
+    struct attn_decode_args a = {.size = sizeof(a)};
+    assert_int_equal(attn_decode_set_tensors(op, &p.tensors, &a), ATTN_OK);
+    assert_int_equal(a.cache.scale_page_stride, 0);
+    assert_int_equal(a.cache.scale_head_stride, 5);
+    assert_int_equal(a.q_scale_token_stride, 0);
+    q_scale.strides = others;
+    assert_int_equal(attn_decode_set_tensors(op, &p.tensors, &a), ATTN_BAD_ARGUMENT);
+    says("k_scale and q_scale have different strides");
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
 static void tensors_that_are_no_cache_are_named(void **state)
 {
     (void)state;
@@ -392,6 +434,8 @@ static void bad_descriptors_are_refused(void **state)
     REFUSED(d.head_dim_v = 100, "head_dim 128 or head_dim_v 100");
     REFUSED(d.q_dtype = ATTN_FP8, "q_dtype is ATTN_FP8, cache.dtype is not");
     REFUSED(d.q_scale = ATTN_Q_SCALE_TOKEN, "q_scale is set, q_dtype is not ATTN_FP8");
+    REFUSED((d.q_scale = ATTN_Q_SCALE_KV_HEAD, d.q_dtype = d.cache.dtype = ATTN_FP8),
+            "q_scale is ATTN_Q_SCALE_KV_HEAD, cache.scale is not ATTN_KV_SCALE_HEAD");
 #undef REFUSED
     close_bench(&b);
 }
@@ -536,6 +580,7 @@ int main(void)
         cmocka_unit_test(contiguous_caches_need_no_strides),
         cmocka_unit_test(tensors_become_a_cache_and_its_pages),
         cmocka_unit_test(scales_of_heads_may_serve_all_sequences),
+        cmocka_unit_test(scales_of_queries_have_the_strides_of_the_cache),
         cmocka_unit_test(tensors_that_are_no_cache_are_named),
         cmocka_unit_test(bad_descriptors_are_refused),
         cmocka_unit_test(bad_arguments_are_refused),

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests what ATTN_CHECK_DATA finds in the index arrays of decode: lengths, page lists, work lists
- * and tickets.
+ * Tests what ATTN_CHECK_DATA finds in the arrays of decode: lengths, page lists, work lists,
+ * tickets and scales of heads.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -188,6 +189,46 @@ static void tickets_are_checked_on_request(void **state)
     close_bench(&b);
 }
 
+/* A stride of 0 shares a row, so that memory after the row is not checked. */
+static void scales_of_heads_are_finite(void **state)
+{
+    (void)state;
+    fake_reset();
+    static const struct decode_kernel kernels[] = {
+        {.name = "head",
+         .kv_dtype = "fp8",
+         .kv_scale = "head",
+         .q_dtype = "fp8",
+         .q_scale = "kv_head"},
+    };
+    struct bench b = decode_open(kernels, COUNT(kernels), ATTN_CHECK_DATA);
+    struct attn_decode_desc d = decode_desc();
+    d.q_dtype = ATTN_FP8;
+    d.q_scale = ATTN_Q_SCALE_KV_HEAD;
+    d.cache = (struct attn_cache_desc){ATTN_FP8, ATTN_KV_NHD, ATTN_KV_SCALE_HEAD, 16};
+    struct attn_op *op;
+    assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_OK);
+    float q[6] = {1, 1, 1, 1, 1, 1}, k[6] = {1, 1, 1, 1, 1, 1}, v[6] = {1, 1, 1, 1, 1, 1};
+    struct attn_decode_args a = decode_args();
+    a.q_scale = q;
+    a.cache.k_scale = k;
+    a.cache.v_scale = v;
+    a.cache.scale_page_stride = 2;
+    a.cache.scale_head_stride = 1;
+    assert_int_equal(attn_decode_launch(op, &a), ATTN_OK);
+    q[3] = NAN; /* of the sequence without keys */
+    refuse(op, &a, "q_scale[1][1] is nan, not finite");
+    q[3] = 1;
+    v[5] = INFINITY;
+    refuse(op, &a, "v_scale[2][1] is inf, not finite");
+    a.cache.scale_page_stride = 0;
+    assert_int_equal(attn_decode_launch(op, &a), ATTN_OK);
+    k[1] = -INFINITY;
+    refuse(op, &a, "k_scale[0][1] is -inf, not finite");
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +236,7 @@ int main(void)
         cmocka_unit_test(page_lists_are_checked_on_request),
         cmocka_unit_test(work_lists_are_checked_on_request),
         cmocka_unit_test(tickets_are_checked_on_request),
+        cmocka_unit_test(scales_of_heads_are_finite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

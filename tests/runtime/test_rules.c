@@ -444,7 +444,18 @@ static void prefill_has_windows_and_chunks(void **state)
     }
     a.chunk = 64;
     call(&attn_family_prefill, &d, &a, NULL);
-    d.qkv_scale = ATTN_QKV_SCALE_HEAD;
+}
+
+static void prefill_has_scales_of_heads(void **state)
+{
+    (void)state;
+    struct attn_prefill_desc d = {.size = sizeof(d),
+                                  .dtype = ATTN_BF16,
+                                  .q_dtype = ATTN_BF16,
+                                  .head_dim = 128,
+                                  .heads = 8,
+                                  .kv_heads = 2,
+                                  .qkv_scale = ATTN_QKV_SCALE_HEAD};
     lookup(&attn_family_prefill, &d, "qkv_scale is set, q_dtype is not ATTN_FP8");
     d.qkv_scale = ATTN_QKV_SCALE_TENSOR;
     d.one_launch = true;
@@ -453,6 +464,18 @@ static void prefill_has_windows_and_chunks(void **state)
     d.qkv_scale = ATTN_QKV_SCALE_HEAD;
     d.q_dtype = ATTN_FP8;
     lookup(&attn_family_prefill, &d, NULL);
+    d.qkv_scale = ATTN_QKV_SCALE_KV_HEAD;
+    lookup(&attn_family_prefill, &d, NULL);
+    d.paged = true;
+    d.cache = (struct attn_cache_desc){ATTN_FP8, ATTN_KV_NHD, ATTN_KV_SCALE_TENSOR, 16};
+    lookup(&attn_family_prefill, &d,
+           "qkv_scale is ATTN_QKV_SCALE_KV_HEAD, cache.scale is not ATTN_KV_SCALE_HEAD");
+    d.cache.scale = ATTN_KV_SCALE_HEAD;
+    d.planned = true;
+    lookup(&attn_family_prefill, &d, NULL);
+    d.qkv_scale = ATTN_QKV_SCALE_HEAD;
+    lookup(&attn_family_prefill, &d, "planned is set, and ATTN_QKV_SCALE_HEAD");
+    d.planned = d.paged = false;
     d.mask = ATTN_MASK_CUSTOM;
     lookup(&attn_family_prefill, &d, "q_dtype is ATTN_FP8, mask is ATTN_MASK_CUSTOM");
 }
@@ -511,6 +534,7 @@ int main(void)
         cmocka_unit_test(latent_decode_has_work_lists),
         cmocka_unit_test(rotated_queries_of_fp8_go_elsewhere),
         cmocka_unit_test(prefill_has_windows_and_chunks),
+        cmocka_unit_test(prefill_has_scales_of_heads),
         cmocka_unit_test(shared_lists_have_room_for_masks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

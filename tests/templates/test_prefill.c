@@ -401,7 +401,12 @@ static void plans_of_no_cache_say_why(void **state)
     att_set(&v, ATT_KV_DTYPE, ATT_KV_DTYPE_FP8);
     att_set(&v, ATT_QKV_SCALE, ATT_QKV_SCALE_HEAD);
     assert_false(v.op->check(&v, &tgt_find("gfx950")->machine, &why));
-    assert_non_null(strstr(why.text, "one scale"));
+    assert_non_null(strstr(why.text, "a scale of all queries"));
+    att_set(&v, ATT_QKV_SCALE, ATT_QKV_SCALE_KV_HEAD);
+    assert_false(v.op->check(&v, &tgt_find("gfx950")->machine, &why));
+    assert_string_equal(why.text, "qkv_scale kv_head is for a cache of kv_scale head");
+    att_set(&v, ATT_KV_SCALE, ATT_KV_SCALE_HEAD);
+    assert_true(v.op->check(&v, &tgt_find("gfx950")->machine, &why));
 }
 
 static void unsupported_head_dims_say_why(void **state)

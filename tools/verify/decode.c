@@ -530,7 +530,16 @@ static void fill_work(struct call *c)
 
 double decode_q_scale(struct call *c, int64_t token, int64_t head)
 {
-    return has_q_scales(c) ? operand_value(SEPARATE_OPERAND(c, Q_SCALE), AT(token, head)) : 1;
+    const struct own *own = c->own;
+    if (!has_q_scales(c))
+        return 1;
+    const struct operand *scales = SEPARATE_OPERAND(c, Q_SCALE);
+    if (c->desc.decode.q_scale == ATTN_Q_SCALE_TOKEN)
+        return operand_value(scales, AT(token, head));
+    int64_t s = 0;
+    while (token >= own->qo[s + 1])
+        s++;
+    return operand_value(scales, AT(s, head * kv_heads(c) / DESC(c, heads)));
 }
 
 static void fill_q_scales(struct call *c)
@@ -692,9 +701,10 @@ static double least_bytes(const struct call *c)
                     : cache->layout == ATTN_KV_SCALES_LAST || cache->layout == ATTN_KV_PLANES
                         ? REF_MIXED_ROW + REF_MIXED_SCALES
                         : (is_latent(c) ? dim : dim + dim_v) * attn_dtype_size(cache->dtype);
-    const int q_scale_size = has_q_scales(c) ? 4 : 0;
+    const bool by_token = has_q_scales(c) && c->desc.decode.q_scale == ATTN_Q_SCALE_TOKEN;
+    const double q_scales = by_token ? rows : has_q_scales(c) ? (double)batch * kv_heads(c) : 0;
     double bytes = (double)batch * seen * kv_heads(c) * (key + scales) +
-                   rows * (dim * q_size + q_scale_size + dim_v * 2 + (DESC(c, lse) ? 4 : 0)) +
+                   rows * (dim * q_size + dim_v * 2 + (DESC(c, lse) ? 4 : 0)) + 4.0 * q_scales +
                    4.0 * (decode_lists(c)->first[batch] + batch);
     bytes += value_product_bytes(c);
     if (is_split(c))

@@ -71,11 +71,11 @@ static inline bool is_sharded(const struct call *c)
 /** True if a plan splits the keys of the call. */
 static inline bool is_split(const struct call *c) { return ARG(c, work_lists) > 0; }
 
-/** True if each query and head has a scale of its own. Otherwise decode_attention() includes the
- * scale. */
+/** True if the scales of queries differ by token or by sequence, and by head. Otherwise
+ * decode_attention() includes the scale. */
 static inline bool has_q_scales(const struct call *c)
 {
-    return !is_latent(c) && !is_step(c) && c->desc.decode.q_scale == ATTN_Q_SCALE_TOKEN;
+    return !is_latent(c) && !is_step(c) && c->desc.decode.q_scale != ATTN_Q_SCALE_TENSOR;
 }
 
 /** Returns the lists by which the kernel finds its keys: pages or slots. */

@@ -123,10 +123,11 @@ static void read_inputs(struct call *c)
     const int64_t row = q->dims[1] * q->dims[2], count = own->qo[ARG(c, batch)] * row;
     own->q =
         is_step(c) ? rope_decode_queries(c) : call_allocate(c, (size_t)count + 1, sizeof(*own->q));
+    double scale = 1;
     for (int64_t i = 0; i < count && !is_step(c); i++) {
-        const int64_t token = i / row, head = i % row / q->dims[2];
-        own->q[i] =
-            operand_value(q, AT(token, head, i % q->dims[2])) * decode_q_scale(c, token, head);
+        const int64_t token = i / row, head = i % row / q->dims[2], d = i % q->dims[2];
+        scale = d ? scale : decode_q_scale(c, token, head);
+        own->q[i] = scale * operand_value(q, AT(token, head, d));
     }
     if (!sinks->given)
         return;

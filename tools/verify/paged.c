@@ -86,8 +86,12 @@ void paged_spread(struct call *c, unsigned first, int64_t bytes)
 
 void paged_share_scales(struct call *c, unsigned first, const struct attn_cache_desc *desc)
 {
-    for (int part = 0; desc->scale == ATTN_KV_SCALE_HEAD && part < CACHE_PARTS; part++)
-        operand_set_stride(operand_of(c, first, (enum cache_part)part, true), 0, 0);
+    if (desc->scale != ATTN_KV_SCALE_HEAD)
+        return;
+    int64_t *const stride = operand_of(c, first, CACHE_K, true)->schema.strides[0];
+    for (unsigned i = 0; i < c->count; i++)
+        if (c->operands[i].schema.free && c->operands[i].schema.strides[0] == stride)
+            operand_set_stride(&c->operands[i], 0, 0);
 }
 
 void paged_leave_out(struct call *c, unsigned first)

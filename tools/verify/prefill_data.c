@@ -41,6 +41,9 @@ double prefill_descale(struct call *c, unsigned number, int64_t s, int64_t head)
     const struct operand *o = call_operand(c, number);
     if (!o->given)
         return 1;
+    const struct attn_prefill_desc *desc = &c->desc.prefill;
+    if (number == PREFILL_Q_DESCALE && desc->qkv_scale == ATTN_QKV_SCALE_KV_HEAD)
+        head = head * desc->kv_heads / desc->heads;
     return o->schema.ndim > 1 ? operand_value(o, AT(s, head)) : operand_value(o, AT(0));
 }
 
