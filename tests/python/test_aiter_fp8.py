@@ -15,6 +15,11 @@ KERNELS = [
      "lse": [False, True]},
     {"op": "prefill", "head_dim": D, "q_dtype": "fp8", "paged": True, "page_size": "any",
      "kv_dtype": "fp8", "kv_scale": ["tensor", "head"]},
+    {"op": "prefill", "head_dim": D, "q_dtype": "fp8", "dtype": "bf16", "qkv_scale": "kv_head"},
+    {"op": "prefill", "head_dim": D, "q_dtype": "fp8", "paged": True, "page_size": "any",
+     "kv_dtype": "fp8", "kv_scale": "head", "qkv_scale": "kv_head"},
+    {"op": "decode", "head_dim": D, "page_size": P, "gqa": H // HK, "q_dtype": "fp8", "kv_dtype": "fp8",
+     "kv_scale": "head", "q_scale": "kv_head"},
     {"op": "decode", "head_dim": D, "page_size": P, "gqa": H // HK, "q_dtype": "fp8", "kv_dtype": "fp8",
      "kv_scale": "tensor", "kv_layout": ["nhd", "shuffle"], "q_scale": ["tensor", "token"]},
     {"op": "combine", "head_dim": D, "partials": "csr"}, {"op": "plan"},
@@ -85,6 +90,24 @@ class Fp8:
         with self.assertRaisesRegex(aiter.NotServed, "not fp8"):
             aiter.flash_attn_varlen_fp8_pertensor_func(
                 self.t(x.astype(np.float16)), *given[1:], 35, 70)
+        self.scales_of_sequences_and_heads((q, k, v), cu_q, cu_k, scales)
+
+    def scales_of_sequences_and_heads(self, tensors, cu_q, cu_k, scales):
+        """Packed tensors with scales [sequences, kv heads]. Those of q are the same for all sequences, by a stride of 0."""
+        heads = [np.random.default_rng(i).uniform(0.5, 1.5, (2, HK)).astype(np.float32) * s for i, s in enumerate(scales)]
+        heads[0][1] = heads[0][0]
+        row = self.t(heads[0][:1])
+        given = [row.expand(2, HK) if self.torch else np.broadcast_to(row, (2, HK)), *map(self.t, heads[1:])]
+        call, lists = aiter.flash_attn_varlen_fp8_pertensor_func, [self.t(cu_q), self.t(cu_k), 35, 70]
+        got = self.back_bf16(call(*map(self.t, tensors), *given, *lists, causal=True, softmax_scale=0.1))
+        for s in range(2):
+            rows, keys = slice(cu_q[s], cu_q[s + 1]), slice(cu_k[s], cu_k[s + 1])
+            q, k, v = (FP8[b[at]] * np.repeat(x[s], b.shape[1] // HK)[:, None]
+                       for b, at, x in zip(tensors, (rows, keys, keys), heads))
+            want, _ = support.attention(q, k, v, scale=0.1)
+            self.close_to_weights_of_fp8(got[rows], want, v)
+        with self.assertRaisesRegex(aiter.NotServed, r"k_descale: it is \[1\]: .* \[2, 2\] for sequences and KV heads"):
+            call(*map(self.t, tensors), given[0], self.t(scales[1]), given[2], *lists)
 
     def test_flash_attn_fp8_pertensor_func(self):
         q, k, v = (support.fp8_bytes((2, n, h, D), n + h) for n, h in ((7, H), (60, HK), (60, HK)))
@@ -211,8 +234,11 @@ class Fp8:
         more = {"causal": True, "block_table": self.t(table), "seqlen_k": self.t(np.array(lengths, np.int32))}
         other = aiter.mha_batch_prefill_func(*call, softmax_scale=0.1, out=self.t(np.zeros((30, H, D), np.float16)), **more,
                                              **of_heads)
-        with self.assertRaisesRegex(aiter.NotServed, "q_descale has 4 scales; one for the whole tensor is served"):
-            aiter.mha_batch_prefill_func(*call, **more, **dict(of_heads, q_descale=of_heads["k_descale"]))
+        with self.assertRaisesRegex(aiter.NotServed, "k_descale and v_descale with its strides are needed"):
+            aiter.mha_batch_prefill_func(*call, **more, **dict(descales, q_descale=of_heads["k_descale"]))
+        with self.assertRaisesRegex(aiter.NotServed, r"q_descale is \[30, 4\]: one number, or \[2, 2\] for sequences"):
+            aiter.mha_batch_prefill_func(*call, **more, **dict(of_heads, q_descale=self.t(np.ones((30, H), np.float32))))
+        self.queries_with_scales_of_heads(q, k, v, cu, table, lengths, scales)
         for x in (out, again, other):
             for s in range(2):
                 rows, factors = slice(cu[s], cu[s + 1]), [1, 1]
@@ -225,6 +251,33 @@ class Fp8:
         with self.assertRaisesRegex(aiter.NotServed, "queries are fp8, the cache is fp16"):
             aiter.unified_attention(self.t(q), cache, cache, out, self.t(cu), 25, self.t(np.array(lengths, np.int32)), 50, 0.1,
                                     True, (-1, -1), self.t(table), 0, descales["q_descale"], None, None)
+
+    def queries_with_scales_of_heads(self, q, k, v, cu, table, lengths, scales):
+        """Scales of queries, keys and values that are different for each sequence and KV head, or for each KV head. The
+        second call of unified_attention() is decode."""
+        stored, lens, pages = [self.t(b) for b in (k, v)], self.t(np.array(lengths, np.int32)), self.t(table)
+        for shape in ((2, HK), (HK,)):
+            heads = [np.random.default_rng(i).uniform(0.5, 1.5, shape).astype(np.float32) * s for i, s in enumerate(scales)]
+            given = dict(zip(("q_descale", "k_descale", "v_descale"), map(self.t, heads)))
+            wide = [np.broadcast_to(x, (2, HK)) for x in heads]
+            out, one = self.t(np.zeros((30, H, D), np.float16)), self.t(np.zeros((2, H, D), np.float16))
+            aiter.unified_attention(self.t(q), *stored, out, self.t(cu), 25, lens, 50, 0.1, True, (-1, -1), pages, 0, **given)
+            again = aiter.mha_batch_prefill_func(
+                self.t(q), *stored, self.t(cu), None, None, 25, 50, softmax_scale=0.1, causal=True, block_table=pages,
+                seqlen_k=lens, out=self.t(np.zeros((30, H, D), np.float16)), **given)
+            aiter.unified_attention(self.t(q[:2]), *stored, one, self.t(np.arange(3, dtype=np.int32)), 1, lens, 50, 0.1, True,
+                                    (-1, -1), pages, 0, **given)
+            for s, n in enumerate(lengths):
+                keys, values = (FP8[b[table[s, :-(-n // P)]]].reshape(-1, HK, D)[:n] * x[s][:, None]
+                                for b, x in ((k, wide[1]), (v, wide[2])))
+                scale = np.repeat(wide[0][s], H // HK)[:, None]
+                for got, rows in ((out, slice(cu[s], cu[s + 1])), (again, slice(cu[s], cu[s + 1])), (one, slice(s, s + 1))):
+                    want, _ = support.attention(FP8[q[rows]] * scale, keys, values, scale=0.1)
+                    got = self.back(got)[rows].astype(np.float64)
+                    if got.shape[0] == 1:
+                        support.close(got, want, support.bound(values) * 5)
+                    else:
+                        self.close_to_weights_of_fp8(got, want, values)
 
     def test_decode(self):
         lengths = [300, 9]

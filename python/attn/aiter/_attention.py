@@ -56,16 +56,39 @@ def slopes_at(op, slopes):
     return c.pointer(op, slopes[0] if slopes.ndim == 2 else slopes)
 
 
-def made_of(call, q, q_descale, out, keys):
+def made_of(call, q, q_descale, out, keys, by_head=False):
     """Returns the dtype of the output, and prefill's argument q_descale for fp8 queries; no argument for others.
-    `keys` is a cache of keys."""
+    `keys` is a cache of keys. With by_head several scales are returned as they are, for head_scales()."""
     if c.dtype(q) != "fp8":
         c.refuse(call, q_descale=(q_descale is not None, f"queries are {c.dtype(q)}"))
         check_q(call, q)
         return c.dtype(q), {}
     c.refuse(call, q=(c.dtype(keys) != "fp8", f"queries are fp8, the cache is {c.dtype(keys)}"))
-    scale = c.one(c.session(q), q) if q_descale is None else c.scalar(call, "q_descale", q_descale)
+    if q_descale is None:
+        scale = c.one(c.session(q), q)
+    else:
+        scale = q_descale if by_head and c.differ(q_descale) else c.scalar(call, "q_descale", q_descale)
     return "bf16" if out is None else c.dtype(out), {"q_descale": scale}
+
+
+def head_scales(call, scales, cache, sequences):
+    """Returns which fp8 queries share a scale, tensor or kv_head, and `scales` with q_descale as the kernels take it: one
+    number, or [sequences or 1, kv heads] with the strides of the cache's scales."""
+    given = scales.get("q_descale")
+    if given is None or not c.differ(given):
+        return "tensor", scales
+    of_heads = given[None] if given.ndim == 1 else given
+    if tuple(of_heads.shape) not in ((1, cache.kv_heads), (sequences, cache.kv_heads)):
+        raise NotServed(call, f"q_descale is {list(given.shape)}: one number, or [{sequences}, {cache.kv_heads}] for "
+                        "sequences and KV heads, is served")
+    if cache.desc.scale != "head" or steps(of_heads) != steps(cache.k_scale):
+        raise NotServed(call, "q_descale differs between KV heads: k_descale and v_descale with its strides are needed")
+    return "kv_head", {"q_descale": of_heads}
+
+
+def steps(x):
+    """Returns the strides of a tensor; 0 for a dimension of one element."""
+    return [st if n > 1 else 0 for n, st in zip(x.shape, c.strides(x))]
 
 
 def q_scales_of(call, q, q_scale, out, keys):
@@ -130,34 +153,42 @@ def flash_attn_varlen_fp8_pertensor_func(q, k, v, q_descale, k_descale, v_descal
                                          cu_seqlens_k, max_seqlen_q, max_seqlen_k, min_seqlen_q=0,
                                          logits_soft_cap=0.0, causal=False, window_size=(-1, -1, 0),
                                          softmax_scale=None, sink_ptr=None):
-    """Packed sequences of fp8, one scale for each of q, k and v. The output is bf16."""
+    """Packed sequences of fp8. Each of q, k and v has one scale, or all have [sequences, kv heads]. The output is bf16."""
     return of_fp8("flash_attn_varlen_fp8_pertensor_func", q, k, v, (q_descale, k_descale, v_descale), cu_seqlens_q,
-                  cu_seqlens_k, max_seqlen_q, max_seqlen_k, logits_soft_cap, causal, window_size, softmax_scale, sink_ptr)
+                  cu_seqlens_k, max_seqlen_q, max_seqlen_k, logits_soft_cap, causal, window_size, softmax_scale, sink_ptr,
+                  by_head=True)
 
 
 def flash_attn_fp8_pertensor_func(q, k, v, q_descale, k_descale, v_descale, causal=False, window_size=(-1, -1, 0),
                                   softmax_scale=None, sink_ptr=None):
-    """[batch, length, heads, D] of fp8: sequences of equal length, one scale for each of q, k and v. The output is bf16."""
+    """[batch, length, heads, D] of fp8: sequences of equal length, with scales as in flash_attn_varlen_fp8_pertensor_func(). The
+    output is bf16."""
     (batch, n), m, made = q.shape[:2], k.shape[1], c.session(q).made
     starts = [made.of(("starts", type(q), batch, length), (), lambda length=length: c.arange(q, batch + 1) * length)
               for length in (n, m)]
     packed = [c.view(x, x.shape[0] * x.shape[1], *x.shape[2:]) for x in (q, k, v)]
     out = of_fp8("flash_attn_fp8_pertensor_func", *packed, (q_descale, k_descale, v_descale), *starts, n, m, 0.0, causal,
-                 window_size, softmax_scale, sink_ptr)
+                 window_size, softmax_scale, sink_ptr, by_head=True)
     return c.view(out, batch, n, *out.shape[1:])
 
 
 def of_fp8(call, q, k, v, descales, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, cap=0.0, causal=False,
-           window=(-1, -1), scale=None, sink_ptr=None, out=None, lse=None):
+           window=(-1, -1), scale=None, sink_ptr=None, out=None, lse=None, by_head=False):
     """Launches prefill of packed sequences of fp8. Returns the output of bf16, or with `lse`, memory for an LSE
-    [heads, queries], a pair of both."""
+    [heads, queries], a pair of both. `by_head`: the three scales may be [sequences, kv heads]."""
     if any(c.dtype(x) != "fp8" for x in (q, k, v)):
         raise NotServed(call, f"q, k and v are {c.dtype(q)}, {c.dtype(k)} and {c.dtype(v)}, not fp8")
     mask, left, right = mask_of(call, causal, window)
     s, cap = c.session(q), cap or 0.0
     sinks = c.sinks_of(s, sink_ptr)
     desc = attention_desc(q, v.shape[2], k.shape[1], mask, sinks, cap, lse is not None, "bf16")
-    keys = {name: c.scalar(call, name, x) for name, x in zip(("q_descale", "k_descale", "v_descale"), descales)}
+    names, shape = ("q_descale", "k_descale", "v_descale"), (cu_seqlens_q.shape[0] - 1, k.shape[1])
+    several = by_head and any(c.differ(x) for x in descales)
+    if several:
+        c.refuse(call, **{name: (tuple(x.shape) != shape, f"it is {list(x.shape)}: one number for each of q, k and v, or "
+                                 f"{list(shape)} for sequences and KV heads, is served") for name, x in zip(names, descales)})
+    keys = {name: c.dense(x) if several else c.scalar(call, name, x) for name, x in zip(names, descales)}
+    desc["qkv_scale"] = "kv_head" if several else "tensor"
     return prefill(s, dict(desc, q_dtype="fp8"), q, v.shape[2], cu_seqlens_q, max_seqlen_q, max_seqlen_k,
                    out, lse is not None, sinks, dict(keys, k=k, v=v, cu_seqlens_k=cu_seqlens_k),
                    numbers(scale, cap, mask, left, right), lse=lse)
@@ -240,9 +271,9 @@ def mha_batch_prefill_func(q, k, v, cu_seqlens_q, kv_indptr, kv_page_indices, ma
                            sink_size=0):
     """Prefill over keys and values of a paged cache: [slots, kv heads, D], NHD or SHUFFLE pages. k_descale and v_descale
     have one element, which may be expanded, or are [sequences, kv heads] or [kv heads], where a stride of 0 shares scales.
-    q_descale has one element."""
-    call = "mha_batch_prefill_func"
-    made, scales = made_of(call, q, q_descale, out, k)
+    So has q_descale if these two have."""
+    call, sequences = "mha_batch_prefill_func", cu_seqlens_q.shape[0] - 1
+    made, scales = made_of(call, q, q_descale, out, k, by_head=True)
     c.refuse(call, dropout_p=(dropout_p != 0, DROPOUT),
              return_attn_probs=(return_attn_probs, "the probabilities are never in memory"),
              sink_size=(sink_size != 0, "no kernel keeps the first tokens visible"),
@@ -252,11 +283,13 @@ def mha_batch_prefill_func(q, k, v, cu_seqlens_q, kv_indptr, kv_page_indices, ma
     if kv_block_descale is not None:
         k_descale, v_descale, kinds = kv_block_descale[..., 0], kv_block_descale[..., 1], ("block", "tensor")
     s = c.session(q)
-    cache = c.Cache(call, k, v, made, k_descale, v_descale, kinds=kinds, sequences=cu_seqlens_q.shape[0] - 1)
+    cache = c.Cache(call, k, v, made, k_descale, v_descale, kinds=kinds, sequences=sequences)
+    shared, scales = head_scales(call, scales, cache, sequences)
     mask, left, right = mask_of(call, causal, window_size)
     sinks, cap = c.sinks_of(s, sink_ptr), logits_soft_cap or 0.0
     desc = attention_desc(q, cache.head_dim_v, cache.kv_heads, mask, sinks, cap, return_lse, made)
-    desc.update(logits=alibi_of(call, alibi_slopes, mask, return_lse, sinks), q_dtype="fp8" if scales else None)
+    desc.update(logits=alibi_of(call, alibi_slopes, mask, return_lse, sinks), q_dtype="fp8" if scales else None,
+                qkv_scale=shared)
     keys = dict(cache.tensors(), **scales)
     if block_table is not None:
         if seqlen_k is None:
@@ -354,10 +387,11 @@ def unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_s
                       v_descale, q_scales=None, alibi_slopes=None, output_scale=None, qq_bias=None,
                       sinks=None, shuffled_kv_cache=False, skip_reduce=False):
     """Prompts, decode, or both in one batch, over NHD or SHUFFLE pages. k_descale and v_descale have one element, which may be
-    expanded, or are [sequences, kv heads], where a stride of 0 shares scales. Returns out."""
+    expanded, or are [sequences, kv heads] or [kv heads], where a stride of 0 shares scales. So has q_descale if these two
+    have. Returns out."""
     call = "unified_attention"
     c.refuse_bytes(call, k, "fp4")
-    made, scales = made_of(call, q, q_descale, out, k)
+    made, scales = made_of(call, q, q_descale, out, k, by_head=True)
     c.refuse(call, qq_bias=(qq_bias is not None, BIAS),
              sinks=(alibi_slopes is not None and sinks is not None, "with alibi_slopes: AITER's bias "
                     "is of the prefix's end, which changes a sink's share"),
@@ -370,6 +404,9 @@ def unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_s
     k_descale, v_descale = (x if x is None or x.ndim < 2 else c.first(x, batch) for x in (k_descale, v_descale))
     cache = c.Cache(call, k, v, made, k_descale, v_descale, shuffled=bool(shuffled_kv_cache), kinds=("tensor", "head"),
                     sequences=batch)
+    if "q_descale" in scales and scales["q_descale"].ndim > 1:
+        scales = {"q_descale": c.first(scales["q_descale"], batch)}
+    shared, scales = head_scales(call, scales, cache, batch)
     left = window_size[0]
     mask = "window" if left >= 0 else "causal"
     sinks, cap = c.sinks_of(s, sinks), softcap or 0.0
@@ -380,7 +417,7 @@ def unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_s
     logits = alibi_of(call, alibi_slopes)
     if max_seqlen_q <= DECODE_QUERIES:
         desc = decode_desc(q, cache, mask, sinks, cap, int(max_seqlen_q), "blocks", made=made)
-        desc["logits"] = logits
+        desc.update(logits=logits, q_scale=shared)
         if s.has("decode", **desc):
             if alibi_slopes is not None:
                 more["hook_arg"] = slopes_at(s.op("decode", **desc), alibi_slopes)
@@ -389,7 +426,7 @@ def unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_s
                 q_scale=scales.get("q_descale"), **more), batch, longest=int(max_seqlen_k))
             return out
     desc = attention_desc(q, cache.head_dim_v, cache.kv_heads, mask, sinks, cap, False, made)
-    desc.update(paged=True, cache=cache.desc, logits=logits, q_dtype="fp8" if scales else None)
+    desc.update(paged=True, cache=cache.desc, logits=logits, q_dtype="fp8" if scales else None, qkv_scale=shared)
     return prefill(s, desc, q, cache.head_dim_v, cu_seqlens_q, max_seqlen_q, max_seqlen_k, out, False,
                    sinks, dict(keys, **scales), more, alibi_slopes)
 

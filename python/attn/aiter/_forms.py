@@ -46,7 +46,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, qv=None, cache_
                             page_table=None, cache_batch_idx=None, cache_leftpad=None, rotary_cos=None, rotary_sin=None,
                             rotary_seqlens=None, cu_seqlens_q=None, cu_seqlens_k_new=None):
     """Queries [batch, queries, heads, D], the last of sequences of cache_seqlens keys, over pages [pages, P, kv heads, D] of
-    page_table, causal or not. k_descale and v_descale are one number or [batch, kv heads]. Returns the output and, with
+    page_table, causal or not. Each descale is one number or [batch, kv heads]. Returns the output and, with
     return_softmax_lse, the LSE [batch, heads, queries]. Splits, packing and margins are not looked at."""
     call = "flash_attn_with_kvcache"
     absent = {"k": k, "v": v, "cu_seqlens_k_new": cu_seqlens_k_new}

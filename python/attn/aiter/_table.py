@@ -12,20 +12,21 @@ ROWS = (
      "fp8 queries"),
     (("flash_attn_func",), "", "the same of [batch, length, heads, D]", "`cu_seqlens`, `num_splits`"),
     (("flash_attn_varlen_fp8_pertensor_func",), "SGLang, vLLM",
-     "causal or not, windows, sinks, soft cap; the output is bf16", "other numbers than fp8"),
+     "causal or not, windows, sinks, soft cap; one scale for each of q, k and v, or scales [sequences, kv heads] for all "
+     "three; the output is bf16", "other numbers than fp8"),
     (("flash_attn_fp8_pertensor_func",), "SGLang",
      "the same of [batch, length, heads, D], without a soft cap", "other numbers than fp8"),
     (("flash_attn_with_kvcache",), "vLLM",
-     "of `aiter.ops.triton.attention.mha_v3`: NHD pages by `page_table`, causal or not, windows, soft cap, fp8 caches with a "
-     "scale per tensor, or per sequence and KV head, several queries a sequence, LSE [batch, heads, queries]",
+     "of `aiter.ops.triton.attention.mha_v3`: NHD pages by `page_table`, causal or not, windows, soft cap, fp8 caches and fp8 "
+     "queries with a scale per tensor, or per sequence and KV head, several queries a sequence, LSE [batch, heads, queries]",
      "new keys and values, caches without a table, rotation, `qv`, `attention_chunk`, left padding"),
     (("flydsl_flash_attn_fp8_func", "flydsl_flash_attn_fp8_supported"), "vLLM",
      "packed sequences or [batch, length, heads, D], causal or not, LSE, on both targets; what is said of tiles and schedules "
      "is not looked at", "`stream`"),
     (("mha_batch_prefill_func",), "ATOM, SGLang",
      "`[slots, H, D]`, NHD and SHUFFLE caches, both page tables, fp8 caches with `k_descale` of one number, or of "
-     "each sequence and KV head, or `kv_block_descale`, fp8 queries with one `q_descale` beside `k_descale`, LSE, "
-     "`alibi_slopes` as above", "`sink_size`"),
+     "each sequence and KV head, or `kv_block_descale`, fp8 queries with one `q_descale` beside `k_descale`, or one of each "
+     "sequence and KV head beside such a `k_descale`, LSE, `alibi_slopes` as above", "`sink_size`"),
     (("extend_attention_fwd",), "",
      "causal or not, soft cap, a custom mask of the new tokens or of the prefix too, any `kv_indices`; two launches and "
      "their sum, one where there is no prefix. A custom mask stands in place of `is_causal`",
@@ -54,7 +55,7 @@ ROWS = (
     (("unified_attention",), "ATOM, SGLang, vLLM",
      "prompts, decode and both in one batch; NHD and SHUFFLE; window, sinks, soft cap, `alibi_slopes`, "
      "descales of one number, expanded or not, or of each sequence and KV head, which a cache of 16 bits does not "
-     "have; fp8 queries",
+     "have; fp8 queries, with a descale of one number or of each sequence and KV head",
      "`q_scales`, `output_scale`, `qq_bias`, sinks with `alibi_slopes`, `skip_reduce`"),
     (("get_pa_metadata_info_v1", "get_pa_metadata_v1"), "ATOM", "on the device, capturable",
      "`topk`; `work_metadata_ptrs` is not written"),
