@@ -89,8 +89,8 @@ static bool analyze_code(const uint8_t *bytes, size_t size, const struct tgt *t,
     struct tgt_range loop;
     if (!tgt_disassemble(bytes, size, t, &code, why))
         return false;
-    bool ok = true;
-    if (tgt_find_hot_loop(&code, &loop)) {
+    bool ok = tgt_check_gaps(&code, t, why);
+    if (ok && tgt_find_hot_loop(&code, &loop)) {
         ok = tgt_count(&code, loop, t, &facts->loop, why);
         facts->mfma_duty = duty_permille(&facts->loop, t);
     }

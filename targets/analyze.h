@@ -13,7 +13,7 @@ struct tgt_inst {
     int64_t target;        /* branch target in bytes from the start; -1: no direct branch */
     bool ends_block;       /* last of its basic block: a branch or s_endpgm */
     bool falls_through;    /* the next instruction can execute after it */
-    char text[116];        /* LLVM's assembly text with runs of blanks reduced to one */
+    char text[160];        /* LLVM's assembly text with runs of blanks reduced to one */
 };
 
 /** The instructions of a function, in order. */
@@ -43,6 +43,20 @@ struct tgt_range {
  * loop".
  */
 bool tgt_find_hot_loop(const struct tgt_code *code, struct tgt_range *loop);
+
+/** Returns the index of the instruction at a byte offset from the function's start; -1: there is
+ * none. */
+ptrdiff_t tgt_inst_at(const struct tgt_code *code, int64_t offset);
+
+/** Returns the row of the matrix instruction of a text; NULL: there is none, a sentence in why. */
+const struct tir_mma *tgt_find_product(const char *text, const struct tgt *t, char why[TGT_WHY]);
+
+/** True if the text is of a transcendental, such as v_exp_f32. */
+bool tgt_is_transcendental(const char *text);
+
+/** Checks that a vector instruction which uses registers of a WMMA follows it after as many vector
+ * instructions as the target needs. False: a sentence in why. */
+bool tgt_check_gaps(const struct tgt_code *code, const struct tgt *t, char why[TGT_WHY]);
 
 /** Counts the instructions of a range by kind. False: a sentence in why. */
 bool tgt_count(const struct tgt_code *code, struct tgt_range range, const struct tgt *t,

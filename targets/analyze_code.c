@@ -102,8 +102,7 @@ struct graph {
     int *stack;
 };
 
-/* Returns the index of the instruction at a byte offset, or -1. */
-static ptrdiff_t inst_at(const struct tgt_code *code, int64_t offset)
+ptrdiff_t tgt_inst_at(const struct tgt_code *code, int64_t offset)
 {
     size_t low = 0, high = code->count;
     while (low < high) {
@@ -133,7 +132,7 @@ static bool split_blocks(const struct tgt_code *code, struct graph *g)
     int count = 0;
     starts[0] = true;
     for (size_t i = 0; i < code->count; i++) {
-        ptrdiff_t target = inst_at(code, code->insts[i].target);
+        ptrdiff_t target = tgt_inst_at(code, code->insts[i].target);
         if (target >= 0)
             starts[target] = true;
         if (code->insts[i].ends_block)
@@ -159,7 +158,7 @@ static void link_blocks(const struct tgt_code *code, struct graph *g)
     for (int i = 0; i < g->count; i++) {
         struct block *b = &g->blocks[i];
         const struct tgt_inst *last = &code->insts[b->end - 1];
-        ptrdiff_t target = inst_at(code, last->target);
+        ptrdiff_t target = tgt_inst_at(code, last->target);
         b->next[0] = last->falls_through && i + 1 < g->count ? i + 1 : -1;
         b->next[1] = target >= 0 ? block_of(g, (size_t)target) : -1;
         b->dominator = -1;

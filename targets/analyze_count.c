@@ -103,15 +103,23 @@ static bool moves_vector_register(const char *text)
 
 static bool goes_to_lds(const char *load) { return strstr(load, " lds") || strstr(load, "_lds_"); }
 
+const struct tir_mma *tgt_find_product(const char *text, const struct tgt *t, char why[TGT_WHY])
+{
+    const struct tir_mma *const row = row_of(text, t);
+    if (!row)
+        snprintf(why, TGT_WHY, "%s has no row for %.*s", t->machine.name, (int)strcspn(text, " "),
+                 text);
+    return row;
+}
+
+bool tgt_is_transcendental(const char *text) { return kind_of(text) == TRANS; }
+
 static bool count_matrix(const char *text, const struct tgt *t, struct tgt_loop_facts *f,
                          char why[TGT_WHY])
 {
-    const struct tir_mma *row = row_of(text, t);
-    if (!row) {
-        snprintf(why, TGT_WHY, "%s has no row for %.*s", t->machine.name, (int)strcspn(text, " "),
-                 text);
+    const struct tir_mma *const row = tgt_find_product(text, t, why);
+    if (!row)
         return false;
-    }
     f->mfma++;
     f->mfma_cycles += row->cycles;
     f->shadow_slots += row->shadow_slots;

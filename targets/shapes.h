@@ -20,7 +20,8 @@ enum {
     SIDE_wmma_16x16x128_fp8 = 16,
     SIDE_wmma_16x16x4_f32 = 16,
     SIDE_wmma_16x16x16_fp8 = 16,
-    SIDE_wmma_16x16x16_iu8 = 16
+    SIDE_wmma_16x16x16_iu8 = 16,
+    SIDE_wmma_16x16x64_iu8 = 16
 };
 #define OPERANDS_32x32x(bits) MMA32_OPERANDS(bits)
 #define OPERANDS_32x32x64_f8f6f4(bits) MMA32_OPERANDS(bits)
@@ -32,6 +33,7 @@ enum {
 #define OPERANDS_wmma_16x16x4_f32(bits) WMMA16_PAIRS
 #define OPERANDS_wmma_16x16x16_fp8(bits) WMMA16_OPERANDS(bits)
 #define OPERANDS_wmma_16x16x16_iu8(bits) WMMA16_OPERANDS(bits)
+#define OPERANDS_wmma_16x16x64_iu8(bits) WMMA16_OPERANDS(bits)
 
 #define SCALED_32x32x64_f8f6f4(right) MMA32_SCALED(right)
 #define SCALED_16x16x128_f8f6f4(right) MMA16_SCALED(right)

@@ -46,6 +46,10 @@ struct tgt {
     /* Matrix pipe. */
     unsigned bf16_flop_per_clk; /* dense, per SIMD; a multiply-add counts 2 */
     bool pk_f32_stalls_mfma;    /* v_pk_*_f32 cannot issue under a running MFMA */
+    unsigned gap_clocks; /* clocks of a WMMA for each vector instruction that code must have between
+                            it and a use of its registers; 0: the hardware waits */
+    unsigned factor_gap; /* vector instructions beyond these before a WMMA that multiplies the
+                            result */
 
     const struct tgt_parameter *parameters; /* ends with a row without a name */
 };
