@@ -61,8 +61,8 @@ static void check_kernel(amd_comgr_metadata_node_t node, const struct code_objec
     assert_int_equal(metadata_explicit_bytes(&kernel->metadata), d->kernarg_bytes);
 }
 
-/* Compares register counts. The compiler's metadata counts used registers, an assembled kernel's
- * allocated ones. */
+/* Compares register counts of descriptor and metadata. A compiler's metadata has the number of used
+ * registers, an assembled kernel's the number of allocated registers. */
 static void check_registers(amd_comgr_metadata_node_t node, const struct code_object *object)
 {
     char name[TEXT];
@@ -80,8 +80,8 @@ struct functions {
     size_t count;
 };
 
-/* Counts function symbols: HIP looks a function up in them before it looks the kernel up in the
- * metadata. */
+/* Counts function symbols. HIP looks a function up in the symbols before it looks the kernel up in
+ * the metadata. */
 static amd_comgr_status_t count_function(amd_comgr_symbol_t symbol, void *ctx)
 {
     struct functions *functions = ctx;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests barriers that not all waves reach: each kernel that fails the check, and a similar one that
- * passes. */
+/* Tests barriers that some waves do not reach. Each kernel that fails the check has a similar
+ * kernel that passes. */
 #include "tools/hipsim/tests/device.h"
 
-/* Four waves. s100 is the wave number, v10 an LDS address per lane. */
+/* Runs `text` with four waves. s100 is the wave number, v10 an LDS address per lane. */
 static struct fault run(const char *text)
 {
     struct program p = program_new(GFX942);
@@ -34,14 +34,14 @@ static void waves_pass_equally_many_barriers(void **state)
            "s_cmp_lg_u32 s0, 0\ns_cbranch_scc1 l",
            "s_mov_b32 s0, 4\nl: s_barrier\ns_sub_u32 s0, s0, 1\ns_cmp_lg_u32 s0, 0\n"
            "s_cbranch_scc1 l");
-    /* The hardware does not distinguish barriers; only their number counts. */
+    /* The hardware does not distinguish barriers: each wave only has to execute the same number. */
     expect(FAULT_BARRIER,
            FIRST_WAVE "s_cbranch_scc1 other\ns_barrier\ns_barrier\ns_endpgm\n"
                       "other: s_barrier",
            FIRST_WAVE "s_cbranch_scc1 other\ns_barrier\ns_endpgm\nother: s_barrier");
 }
 
-/* A barrier does not wait for work-items that return before they have done anything. */
+/* Work-items that return before any other operation do not have to reach a barrier. */
 static void waves_return_early(void **state)
 {
     (void)state;
@@ -60,7 +60,7 @@ static void lanes_do_not_skip_a_barrier(void **state)
            "s_mov_b32 exec_hi, 0\ns_barrier\ns_barrier");
 }
 
-/* Lanes that skipped the barrier may use memory without the others, but not together with lanes
+/* Lanes that skipped the barrier may access memory alone, but not in one instruction with lanes
  * that passed it. */
 static void lanes_do_not_overtake(void **state)
 {
@@ -72,7 +72,8 @@ static void lanes_do_not_overtake(void **state)
            HALF "ds_read_b32 v4, v10");
 }
 
-/* A barrier has one report with its position, even if lanes act together several times after it. */
+/* A barrier has one report with its position, even if lanes of both kinds execute several
+ * instructions together after it. */
 static void a_report_names_the_barrier(void **state)
 {
     (void)state;

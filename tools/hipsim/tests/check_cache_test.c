@@ -2,7 +2,7 @@
 /*
  * Tests the checks of caches: stale scalar loads (CDNA3 ISA, chapter 8: S_DCACHE_INV), and fences
  * between workgroups (LLVM, memory model gfx942: buffer_wbl2 and buffer_inv of agent scope). Each
- * kernel with a finding is next to some that differ only in the fix.
+ * kernel with a finding has similar kernels without, which only contain the fix.
  */
 #include <stdio.h>
 
@@ -10,7 +10,8 @@
 
 #define CHECKS (CHECK_ALL & ~(uint32_t)(CHECK_HAZARD | CHECK_STRICT))
 
-/* s[2:3] has data, s[8:9] locations for atomics, all 0. s4 is the wave, s5 the workgroup. */
+/* Runs `text`. s[2:3] is the address of data, s[8:9] of zeros for atomics. s4 is the wave's number,
+ * s5 the workgroup's. */
 static struct fault run(const char *text, uint32_t waves, uint32_t groups, uint32_t checks)
 {
     static const uint32_t zeros[4096];
@@ -49,12 +50,12 @@ static void scalar_loads_after_vector_stores(void **state)
     expect_stale(true, BEGIN SCALAR("0x0", "") VECTOR("0") SCALAR("0x0", ""));
     expect_stale(false, BEGIN SCALAR("0x0", "") VECTOR("0") EMPTY SCALAR("0x0", ""));
     expect_stale(false, BEGIN SCALAR("0x0", "") VECTOR("0") SCALAR("0x0", " glc"));
-    /* The first load of a line finds what the store has left in L2. */
+    /* The line's first load finds the stored value in L2. */
     expect_stale(false, BEGIN VECTOR("0") SCALAR("0x0", ""));
     expect_stale(false, BEGIN SCALAR("0x40", "") VECTOR("0") SCALAR("0x0", ""));
     /* Emptying the cache before the first load does not help. */
     expect_stale(true, BEGIN EMPTY SCALAR("0x0", "") VECTOR("0") SCALAR("0x0", ""));
-    /* The second of two stores changes nothing. */
+    /* The second of the two stores stores the same values. */
     expect_stale(false, BEGIN VECTOR("0") SCALAR("0x0", "") VECTOR("0") SCALAR("0x0", ""));
     expect_stale(false, BEGIN SCALAR("0x0", "") VECTOR("4") SCALAR("0x0", ""));
 }
@@ -63,12 +64,12 @@ static void wide_scalar_loads(void **state)
 {
     (void)state;
 #define WIDE(at) "s_load_dwordx4 s[12:15], s[2:3], " at "\ns_waitcnt lgkmcnt(0)\n"
-    /* The load crosses a line of 64 bytes; one dword of each side is checked. */
+    /* The load crosses the end of a 64-byte line. One dword of each line is checked. */
     expect_stale(true, BEGIN WIDE("0x38") VECTOR("56") SCALAR("0x38", ""));
     expect_stale(true, BEGIN WIDE("0x38") VECTOR("68") SCALAR("0x44", ""));
     expect_stale(true, BEGIN SCALAR("0x40", "") VECTOR("64") WIDE("0x38"));
     expect_stale(false, BEGIN WIDE("0x38") VECTOR("72") WIDE("0x38"));
-    /* A report renews the copy: the same value is no second finding. */
+    /* A report updates the copy, so the same value has no second finding. */
     struct program p = program_new(GFX942);
     void *data = device_alloc(256, NULL);
     p.checks = CHECK_STALE;
@@ -80,7 +81,7 @@ static void wide_scalar_loads(void **state)
     hipsim_mem_free(data);
 }
 
-/* The second wave to run the code finds the line that the first has loaded. */
+/* A wave that runs the code second finds the line that the first wave loaded. */
 static void waves_share_the_scalar_cache(void **state)
 {
     (void)state;
@@ -92,12 +93,12 @@ static void waves_share_the_scalar_cache(void **state)
     assert_int_equal(f.kind, FAULT_STALE);
     f = run(BEGIN FIRST SCALAR("0x0", "") VECTOR("0") SECOND LAST(EMPTY), 2, 1, CHECK_STALE);
     assert_int_equal(f.kind, FAULT_NONE);
-    /* Another workgroup has an own cache. */
+    /* Another workgroup has its own cache. */
     f = run(BEGIN SCALAR("0x0", "") VECTOR("0"), 1, 4, CHECK_STALE);
     assert_int_equal(f.kind, FAULT_NONE);
 }
 
-/* Workgroup 0 stores and raises a flag; workgroup 1 polls it and loads. */
+/* Workgroup 0 stores and raises a flag. Workgroup 1 polls the flag and loads. */
 #define RAISE "global_store_dword v2, v3, s[8:9] sc1\ns_waitcnt vmcnt(0)\n"
 #define AWAIT "global_load_dword v5, v2, s[8:9] sc1\ns_waitcnt vmcnt(0)\n"
 #define LOAD(mods) "global_load_dword v4, v0, s[2:3]" mods "\ns_waitcnt vmcnt(0)\n"
@@ -119,20 +120,22 @@ static void stores_are_written_back(void **state)
     (void)state;
     expect_fence("buffer_wbl2", BEGIN PRODUCER VECTOR("0") RAISE CONSUMER AWAIT LOAD(""));
     expect_fence(NULL, BEGIN PRODUCER VECTOR("0") WRITE_BACK(" sc1") RAISE CONSUMER AWAIT LOAD(""));
-    /* Workgroup scope does not reach another XCD; neither does a write back before the store. */
+    /* Neither a write-back of workgroup scope nor a write-back before the store reaches another
+     * XCD. */
     expect_fence("buffer_wbl2",
                  BEGIN PRODUCER VECTOR("0") WRITE_BACK(" sc0") RAISE CONSUMER AWAIT LOAD(""));
     expect_fence("buffer_wbl2", BEGIN PRODUCER VECTOR("4") WRITE_BACK(" sc1") VECTOR("0")
                                     RAISE CONSUMER AWAIT LOAD(""));
-    /* A store with sc1 writes through. */
+    /* A store with sc1 writes through to memory. */
     expect_fence(NULL, BEGIN PRODUCER
                  "global_store_dword v0, v1, s[2:3] sc1\ns_waitcnt vmcnt(0)\n" RAISE CONSUMER AWAIT
                      LOAD(""));
-    /* Within a workgroup L2 is shared. */
+    /* The waves of a workgroup share L2. */
     expect_fence(NULL, BEGIN PRODUCER VECTOR("0") LOAD("") CONSUMER);
 }
 
-/* Workgroup 1 runs first, loads the dword and raises another flag, so it has an old line. */
+/* Workgroup 1 runs first. It loads the dword and raises another flag, so its cache has an old
+ * line. */
 static void loaded_lines_are_discarded(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests the hazard check: kernels with one wait state less than LLVM inserts, and the same kernels
- * with it. */
+/* Tests the hazard check on kernels with one wait state less than LLVM inserts, and on the same
+ * kernels with that wait state. */
 #include <stdio.h>
 
 #include "tools/hipsim/tests/device.h"
@@ -59,8 +59,8 @@ static void matrix_results(void **state)
     expect(GFX950, small, 6, "v_mfma_f32_16x16x16_f16 v[40:43], v[32:33], v[34:35], v[2:5]");
 }
 
-/* A matrix instruction waits for a vector result that it reads, not for another or for one that it
- * overwrites: CDNA3 ISA, 7.6. */
+/* A matrix instruction has to wait for a vector result that it reads, but not for other results or
+ * for one that it overwrites: CDNA3 ISA, 7.6. */
 static void operands_of_matrix_instructions(void **state)
 {
     (void)state;
@@ -96,13 +96,13 @@ static void scalar_results(void **state)
                 "v_addc_co_u32 v3, vcc, v4, v5, vcc");
     expect(GFX942, "v_mov_b32 v9, s3\ns_nop 4\nv_readfirstlane_b32 s3, v9", 5,
            "global_store_dword v40, v4, s[2:3]");
-    /* A carry is a second result. No lanes are active, so the mask is not used as an address. */
+    /* A carry is the second result. No lanes are active, so the mask is not used as an address. */
     expect(GFX942, "s_mov_b64 exec, 0\nv_add_co_u32 v8, s[4:5], v8, v8", 5,
            "global_store_dword v40, v4, s[4:5]");
 }
 
-/* Implicit reads, and reads through special names, also need wait states: CDNA4 ISA, 4.5, table
- * 11. */
+/* Implicit reads, and reads of registers by special names, also need wait states: CDNA4 ISA, 4.5,
+ * table 11. */
 static void implicit_reads(void **state)
 {
     (void)state;
@@ -117,7 +117,7 @@ static void implicit_reads(void **state)
     expect(GFX942, "v_cmpx_eq_u32 s[8:9], v1, v1", 0, "v_mov_b32 v3, v4");
 }
 
-/* Results v[0:7]; 4x4x4: v[2:3]. */
+/* Results: v[0:7]; of the 4x4x4 instruction v[2:3]. */
 #define F64 "v_mfma_f64_16x16x4_f64 v[0:7], v[32:33], v[34:35], v[16:23]"
 #define F64_SMALL "v_mfma_f64_4x4x4_4b_f64 v[2:3], v[32:33], v[34:35], v[16:17]"
 
@@ -183,9 +183,9 @@ static void masks_of_lanes(void **state)
     expect(GFX942, compare, 4, "v_readlane_b32 s9, v2, 3");
     expect(GFX942, compare, 4, "v_readfirstlane_b32 s9, v2");
     expect(GFX942, compare, 4, "v_writelane_b32 v2, s9, 3");
-    /* CDNA4 ISA, 4.5, table 11: no row has EXEC before VMEM. Composable Kernel's
-     * amd_buffer_addressing.hpp has s_nop 4 before both instructions, for the resource, and none
-     * between. */
+    /* CDNA4 ISA, 4.5, table 11 has no row with EXEC before VMEM. Composable Kernel's
+     * amd_buffer_addressing.hpp has s_nop 4 before both instructions, for the resource, and no
+     * s_nop between them. */
     expect_kind(FAULT_STRICT, GFX942, compare, 5, "buffer_load_dword v40, v1, s[4:7], 0 offen");
     expect_kind(FAULT_STRICT, GFX950, compare, 5, "global_store_dword v40, v1, s[2:3]");
     expect(GFX942, compare, 0, "v_mov_b32 v2, v3");
@@ -255,9 +255,9 @@ static void wide_stores(void **state)
     expect(GFX950, text, 2, "v_pk_mul_f32 v[4:5], v[4:5], v[4:5]");
 }
 
-/* The matrix core accepts an instruction of P passes every P wait states (CDNA3 ISA, 7.6;
- * v_mfma_f32_16x16x16_f16 has 4). The second one therefore counts as 4 of the 7 states that the
- * first needs. */
+/* A matrix instruction of P passes keeps the matrix core busy for P wait states (CDNA3 ISA, 7.6);
+ * v_mfma_f32_16x16x16_f16 has 4 passes. The second one therefore counts as 4 of the 7 wait states
+ * after the first one. */
 static void a_busy_matrix_core_takes_time(void **state)
 {
     (void)state;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests the race check of global memory: kernels with a race, and kernels that differ only in the
- * fix. */
+/* Tests the race check of global memory. Each kernel with a race has a similar kernel without,
+ * which only contains the fix. */
 #include <stdio.h>
 
 #include "tools/hipsim/tests/device.h"
 
 /*
- * v1 is the byte offset of a lane's own dword in s[2:3]. v2 is the offset for the same lane of the
- * next wave, v3 for the next workgroup. s4 is the wave, s5 the workgroup. s[8:9] has locations for
- * atomics, all 0.
+ * v1 is the byte offset in s[2:3] of a lane's own dword. v2 is the offset of the same lane in the
+ * next wave, v3 in the next workgroup. s4 is the wave's number, s5 the workgroup's. s[8:9] is the
+ * address of zeros for atomics.
  */
 #define BEGIN                                      \
     "v_mbcnt_lo_u32_b32 v0, -1, 0\n"               \
@@ -24,7 +24,7 @@
 #define STORE(v) "global_store_dword " v ", v12, s[2:3]\ns_waitcnt vmcnt(0)\n"
 #define LOAD(v) "global_load_dword v4, " v ", s[2:3]\ns_waitcnt vmcnt(0)\n"
 #define BARRIER "s_barrier\n"
-/* One lane of each wave adds 1 and gets the old value in v5. */
+/* One lane of each wave adds 1 and receives the old value in v5. */
 #define COUNT                                       \
     "s_mov_b64 s[12:13], exec\ns_mov_b64 exec, 1\n" \
     "global_atomic_add v5, v10, v11, s[8:9] sc0\ns_waitcnt vmcnt(0)\ns_mov_b64 exec, s[12:13]\n"
@@ -71,8 +71,8 @@ static void waves_of_a_workgroup(void **state)
            BEGIN STORE("v1") BARRIER STORE("v2") BARRIER LOAD("v1"));
 }
 
-/* Both waves load a dword to which only the first one adds. The load is harmless as long as the
- * other wave stores nothing that depends on it. */
+/* Both waves load a dword that only the first wave changes. The loads are harmless while the second
+ * wave stores nothing that depends on its load. */
 static void redundant_waves_may_load(void **state)
 {
     (void)state;
@@ -104,7 +104,7 @@ static void redundant_waves_may_store(void **state)
            BEGIN FIRST_ADDS "v_mov_b32 v4, 1\n" TO_LDS("v4"));
     expect(2, 1, BEGIN FIRST_ADDS "v_mov_b32_sdwa v4, v0 dst_sel:BYTE_0\n" TO_LDS("v4"),
            BEGIN FIRST_ADDS "v_mov_b32 v4, 1\n" TO_LDS("v4"));
-    /* The value is a selector, an address, or passes through a scalar register. */
+    /* The value is used as a selector or an address, or passes through a scalar register. */
     expect(2, 1,
            BEGIN FIRST_ADDS
            "v_cmp_gt_u32 vcc, v4, v0\nv_cndmask_b32 v6, v0, v1, vcc\n" TO_LDS("v6"),
@@ -112,7 +112,7 @@ static void redundant_waves_may_store(void **state)
     expect(2, 1, BEGIN FIRST_ADDS "v_and_b32 v6, 0, v4\nds_write_b32 v6, v0\n", BEGIN FIRST_ADDS);
     expect(2, 1, BEGIN FIRST_ADDS "v_readfirstlane_b32 s14, v4\nv_mov_b32 v6, s14\n" TO_LDS("v6"),
            BEGIN FIRST_ADDS "v_readfirstlane_b32 s14, v0\nv_mov_b32 v6, s14\n" TO_LDS("v6"));
-    /* The value decides whether anything is stored, and by which lanes. */
+    /* The value decides whether there is a store, or which lanes store. */
     expect(2, 1,
            BEGIN FIRST_ADDS "v_cmp_gt_u32 vcc, 1, v4\ns_cbranch_vccz off\n" TO_LDS("v1") "off:\n",
            BEGIN FIRST_ADDS "v_cmp_gt_u32 vcc, 1, v0\ns_cbranch_vccz off\n" TO_LDS("v1") "off:\n");
@@ -121,8 +121,8 @@ static void redundant_waves_may_store(void **state)
            "v_cmp_le_u32 vcc, 0, v4\ns_and_saveexec_b64 s[12:13], vcc\n" TO_LDS("v1"),
            BEGIN FIRST_ADDS
            "v_cmp_le_u32 vcc, 0, v0\ns_and_saveexec_b64 s[12:13], vcc\n" TO_LDS("v1"));
-    /* Inactive lanes keep the value while it is overwritten, and so do waves that branch over
-     * that. */
+    /* Inactive lanes keep the value while other lanes overwrite it. So do waves that branch over
+     * the instruction. */
 #define OVERWRITE "v_mov_b32 v4, 1\n"
     expect(2, 1,
            BEGIN FIRST_ADDS "v_cmp_gt_u32 vcc, 8, v0\ns_and_saveexec_b64 s[12:13], vcc\n" OVERWRITE
@@ -161,14 +161,14 @@ static void workgroups(void **state)
     expect(2, 2, BEGIN STORE("v1") BARRIER LOAD("v3"), BEGIN STORE("v1") BARRIER LOAD("v2"));
     /* Stores of equal values are harmless. */
     expect(2, 3, BEGIN "v_mov_b32 v12, s5\n" STORE("v0"), BEGIN "v_mov_b32 v12, v0\n" STORE("v0"));
-    /* Stores of the value that was read are harmless, and so are loads of it. */
+    /* Stores of the value that was loaded are harmless, and so are loads of it. */
     expect(1, 2, BEGIN LOAD("v0") "v_add_u32 v12, 1, v4\n" STORE("v0"),
            BEGIN LOAD("v0") "v_mov_b32 v12, v4\n" STORE("v0"));
     expect(1, 2,
            BEGIN LOAD("v0") "v_mov_b32 v12, v4\n" STORE("v0") "v_mov_b32 v12, 1\n" STORE("v3"),
            BEGIN LOAD("v0") "v_mov_b32 v12, v4\n" STORE("v0") STORE("v0"));
-    /* The check remembers that a workgroup has read the data of another, even if the storing wave
-     * reads them later. */
+    /* The check remembers that a workgroup has read data of another workgroup, even if the storing
+     * wave itself reads the data later. */
     expect(1, 3, BEGIN LOAD("v0") "s_cmp_lg_u32 s5, 2\ns_cbranch_scc1 out\n" STORE("v0") "out:\n",
            BEGIN LOAD("v0") "s_cmp_lg_u32 s5, 2\ns_cbranch_scc1 out\n" STORE("v1") "out:\n");
 }
@@ -180,21 +180,22 @@ static void atomics_race_with_plain_accesses(void **state)
     expect(1, 2, BEGIN IF_FIRST_GROUP ADD ELSE STORE("v0"), BEGIN IF_FIRST_GROUP ADD ELSE ADD);
     expect(1, 2, BEGIN IF_FIRST_GROUP ADD ELSE LOAD("v0"), BEGIN IF_FIRST_GROUP ADD ELSE ADD);
     expect(2, 1, BEGIN ADD LOAD("v0"), BEGIN ADD BARRIER LOAD("v0"));
-    /* Clang's code for an atomic that the machine lacks. */
+    /* Code of Clang for an atomic that the hardware lacks. */
 #define SWAP(compare) \
     BEGIN LOAD("v0") "v_mov_b32 v7, v4\nv_add_u32 v6, 1, v4\n" compare "s_waitcnt vmcnt(0)"
     expect(1, 2, SWAP("global_atomic_add v0, v6, s[2:3]\n"),
            SWAP("global_atomic_cmpswap v5, v0, v[6:7], s[2:3] sc0\n"));
 }
 
-/* The workgroup that counts last reads what the others stored before counting. */
+/* The workgroup that counts last reads the data that the others stored before they counted. */
 static void the_last_workgroup_is_ordered(void **state)
 {
     (void)state;
 #define LAST "v_readfirstlane_b32 s6, v5\ns_cmp_lg_u32 s6, 2\ns_cbranch_scc1 out\n"
     expect(1, 3, BEGIN COUNT STORE("v1") LAST LOAD("v0") "out:\n",
            BEGIN STORE("v1") COUNT LAST LOAD("v0") "out:\n");
-    /* All waves must store before one of them counts, and must wait for it before they load. */
+    /* All waves must store before one of them counts, and all must wait for the count before they
+     * load. */
 #define FIRST_WAVE "s_cmp_lg_u32 s4, 0\ns_cbranch_scc1 over\n"
 #define FIRST_COUNTS FIRST_WAVE COUNT "over:\n"
 #define LOAD_OTHER "v_xor_b32 v3, 0x600, v1\n" LOAD("v3")
@@ -205,7 +206,7 @@ static void the_last_workgroup_is_ordered(void **state)
            BEGIN STORE("v1") BARRIER FIRST_COUNTS BARRIER LAST_GROUP(LOAD_OTHER));
 }
 
-/* A flag that is stored and polled with agent scope; a plain flag is a race itself. */
+/* Tests a flag that is stored and polled with agent scope. A plain flag is itself a race. */
 static void flags(void **state)
 {
     (void)state;
@@ -214,7 +215,7 @@ static void flags(void **state)
 #define AWAIT(scope) "global_load_dword v5, v10, s[8:9]" scope "\ns_waitcnt vmcnt(0)\n" LOAD("v3")
     expect(1, 2, BEGIN IF_FIRST_GROUP RAISE("") ELSE AWAIT(""),
            BEGIN IF_FIRST_GROUP RAISE(" sc1") ELSE AWAIT(" sc1"));
-    /* The flag orders only earlier accesses of its wave. */
+    /* The flag only orders accesses of its wave that come before it. */
     expect(1, 2, BEGIN IF_FIRST_GROUP RAISE(" sc1") STORE("v0") ELSE AWAIT(" sc1") STORE("v0"),
            BEGIN IF_FIRST_GROUP STORE("v0") RAISE(" sc1") ELSE AWAIT(" sc1") STORE("v0"));
 }
@@ -231,7 +232,7 @@ static void lds_atomics_and_flags_order_waves(void **state)
 #define BEGIN_LDS BEGIN "ds_write_b32 v10, v10\ns_waitcnt lgkmcnt(0)\n" BARRIER IF_FIRST_WAVE
     expect(2, 1, BEGIN_LDS COUNT_LDS STORE("v1") ELSE AWAIT_LDS LOAD("v2"),
            BEGIN_LDS STORE("v1") COUNT_LDS ELSE AWAIT_LDS LOAD("v2"));
-    /* A flag does not order later loads. */
+    /* A flag does not order loads after it. */
     expect(2, 1, BEGIN_LDS COUNT_LDS LOAD("v1") ELSE AWAIT_LDS STORE("v2"),
            BEGIN_LDS LOAD("v1") COUNT_LDS ELSE AWAIT_LDS STORE("v2"));
 #define AWAIT_FLAG(scope)                            \
@@ -255,7 +256,8 @@ static void bytes_of_a_dword_are_checked_separately(void **state)
            BEGIN "s_lshr_b32 s6, s5, 1\nv_add_u32 v6, s6, v0\nv_add_u32 v7, s5, v11\n"
                  "global_store_byte v6, v7, s[2:3]\ns_waitcnt vmcnt(0)\n",
            BYTE("0"));
-    /* Two workgroups that share a granule do not race; a third that accesses both parts does. */
+    /* Two workgroups that access parts of a granule have no race. A third workgroup that accesses
+     * both parts has one. */
     expect(1, 3,
            BEGIN "s_cmp_eq_u32 s5, 2\ns_cbranch_scc1 all\ns_lshl_b32 s6, s5, 1\n"
                  "v_add_u32 v6, s6, v0\nglobal_store_short v6, v11, s[2:3]\ns_endpgm\n"
@@ -265,8 +267,8 @@ static void bytes_of_a_dword_are_checked_separately(void **state)
                  "all:\n" LOAD("v1"));
 }
 
-/* Two waves load the first dword of 16 bytes. One of them also loads the second dword, and is the
- * only wave that stores to it. The other wave stores elsewhere, so that its loads count. */
+/* Two waves load the first dword of 16 bytes. One wave also loads the second dword, and no other
+ * wave stores to that dword. The other wave stores elsewhere, so that its loads count. */
 static void a_wave_may_store_to_a_dword_that_only_it_loads(void **state)
 {
     (void)state;
@@ -298,8 +300,8 @@ static void a_report_names_both_accesses(void **state)
     assert_non_null(strstr(p.fault.text, "kernel program, workgroup (1, 0, 0), wave 0"));
 }
 
-/* Reports for two loads of a wave that later stores their sum: each is about the load and names the
- * wave that stored. */
+/* A wave loads twice and later stores the sum. The report of each load is about that load and names
+ * the storing wave. */
 static void reports_of_redundant_loads_name_both_accesses(void **state)
 {
     (void)state;
@@ -329,7 +331,7 @@ static void reports_of_redundant_loads_name_both_accesses(void **state)
     assert_string_not_equal(p.found[0].text, p.found[1].text);
 }
 
-/* Three workgroups share 16 bytes; the report names the first byte of another workgroup. */
+/* Three workgroups share 16 bytes. The report names the first byte that another workgroup wrote. */
 static void a_report_names_who_wrote_the_byte(void **state)
 {
     (void)state;
@@ -346,7 +348,8 @@ static void a_report_names_who_wrote_the_byte(void **state)
 
 static void *pages_alloc(int pages) { return device_alloc(((size_t)pages + 64) * 4096, NULL); }
 
-/* Stores one dword to each of `pages` pages, a multiple of 64. True if some were not tracked. */
+/* Stores one dword to each of `pages` pages, a multiple of 64. True if some of the pages were not
+ * tracked. */
 static bool store_pages(void *data, int pages)
 {
     char text[1000];
@@ -365,7 +368,7 @@ static bool store_pages(void *data, int pages)
     return p.race_incomplete;
 }
 
-/* 70,000 pages exceed the limit, which is reported. A later launch is checked as usual. */
+/* 70,000 pages exceed the limit, and a report states that. A later launch is checked normally. */
 static void pages_beyond_the_limit_are_not_checked(void **state)
 {
     (void)state;
@@ -378,7 +381,8 @@ static void pages_beyond_the_limit_are_not_checked(void **state)
     assert_false(p.race_incomplete);
 }
 
-/* A launch that accesses 192 MiB is tracked, whatever pages the launch before has used. */
+/* A launch that accesses 192 MiB is tracked completely, regardless of the pages of the launch
+ * before. */
 static void earlier_launches_take_no_room(void **state)
 {
     (void)state;

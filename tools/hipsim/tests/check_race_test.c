@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests the race check for LDS: each kernel with a race is next to one that differs only in the
- * fix. */
+/* Tests the race check of LDS. Each kernel with a race has a similar kernel without, which only
+ * contains the fix. */
 #include <stdio.h>
 
 #include "tools/hipsim/tests/device.h"
 
-/* v1 is the byte offset of a lane's own dword, v2 the offset for the same lane of the other
- * wave. */
+/* v1 is the byte offset of a lane's own dword, v2 the offset of the same lane in the other wave. */
 #define OFFSETS                       \
     "v_mbcnt_lo_u32_b32 v0, -1, 0\n"  \
     "v_mbcnt_hi_u32_b32 v0, -1, v0\n" \
@@ -30,8 +29,8 @@ static struct fault run(const char *text, uint32_t checks, uint64_t seed)
     return p.fault;
 }
 
-/* Expects that `bad` has a race in every order of the waves and passes with the check off, and that
- * `good` has none. */
+/* Expects that `bad` has a race in every order of the waves, that `bad` passes with the check off,
+ * and that `good` has no race. */
 static void expect(const char *bad, const char *good)
 {
     for (uint64_t seed = 0; seed < 4; seed++) {
@@ -51,7 +50,7 @@ static void a_load_needs_a_barrier(void **state)
                    "ds_write_b32 v1, v0\n" WAIT BARRIER "ds_read_b32 v3, v2\n" WAIT);
 }
 
-/* A wave that reads its own store leaves it recorded for the others. */
+/* If a wave reads the data that it stored, the store is still recorded for other waves. */
 static void a_load_of_the_own_store_does_not_hide_it(void **state)
 {
     (void)state;
@@ -96,7 +95,8 @@ static void a_load_of_half_a_dword_counts(void **state)
                    "ds_read_u16 v3, v2\n" WAIT "ds_write_b16 v1, v4 offset:2\n" WAIT);
 }
 
-/* A load to LDS is a store of the loading wave: other waves must have read the old data before. */
+/* A load to LDS is a store of the loading wave. Other waves must have read the old data before
+ * it. */
 static void copies_to_lds_must_not_overtake_loads(void **state)
 {
     (void)state;
@@ -121,7 +121,7 @@ static void copies_to_lds_must_not_overtake_loads(void **state)
     hipsim_mem_free(rows);
 }
 
-/* Both waves store to one dword: every workgroup starts without the history of the previous one. */
+/* Both waves store to one dword. Every workgroup starts without recorded accesses. */
 static void workgroups_start_without_history(void **state)
 {
     (void)state;
@@ -136,8 +136,8 @@ static void workgroups_start_without_history(void **state)
     assert_int_equal(p.fault.kind, FAULT_NONE);
 }
 
-/* Even workgroups store before the barrier, odd ones after it. No workgroup conflicts with the
- * other phase of an earlier one. */
+/* Even workgroups store before the barrier, odd ones after it. The phases of different workgroups
+ * do not conflict. */
 static void phases_of_workgroups_are_separate(void **state)
 {
     (void)state;
@@ -166,7 +166,8 @@ static void atomics_do_not_race_with_each_other(void **state)
            OFFSETS "ds_write_b32 v0, v0\n" WAIT BARRIER "ds_add_u32 v0, v1\n" WAIT);
 }
 
-/* Clang's code for an atomic that the machine lacks: a load, and swaps until one succeeds. */
+/* Tests Clang's code for an atomic that the hardware lacks: a load, and swaps until one
+ * succeeds. */
 static void the_load_of_a_compare_and_swap_is_no_race(void **state)
 {
     (void)state;
@@ -182,20 +183,20 @@ static void stores_are_waited_for_before_the_barrier(void **state)
     (void)state;
     expect(OFFSETS "ds_write_b32 v1, v0\n" BARRIER "ds_read_b32 v3, v2\n" WAIT BARRIER,
            OFFSETS "ds_write_b32 v1, v0\n" WAIT BARRIER "ds_read_b32 v3, v2\n" WAIT BARRIER);
-    /* The second store may be outstanding, since nobody reads it. */
+    /* The second store may be outstanding if no wave reads its data. */
     expect(OFFSETS
            "ds_write_b32 v1, v0\nds_write_b32 v1, v0 offset:512\ns_waitcnt lgkmcnt(1)\n" BARRIER
            "ds_read_b32 v3, v2 offset:512\n" WAIT BARRIER,
            OFFSETS
            "ds_write_b32 v1, v0\nds_write_b32 v1, v0 offset:512\ns_waitcnt lgkmcnt(1)\n" BARRIER
            "ds_read_b32 v3, v2\n" WAIT BARRIER);
-    /* A later store to other bytes hides neither the outstanding one nor the wait for it. */
+    /* A later store to other bytes does not hide the outstanding store, nor the wait for it. */
 #define OTHER BARRIER "ds_write_b32 v1, v0 offset:512\nds_read_b32 v3, v2\n" WAIT BARRIER
     expect(OFFSETS "ds_read_b32 v3, v1\n" WAIT "ds_write_b32 v1, v0\n" OTHER,
            OFFSETS "ds_read_b32 v3, v1\n" WAIT "ds_write_b32 v1, v0\n" WAIT OTHER);
 }
 
-/* The same code writes one buffer while the other one is read. */
+/* The same code writes one buffer while the other buffer is read. */
 static void double_buffers(void **state)
 {
     (void)state;
@@ -208,8 +209,8 @@ static void double_buffers(void **state)
                      FAULT_NONE);
 }
 
-/* The first wave publishes what it has stored, the second one acquires it. LDS offsets 512 and 516
- * (v5) hold 0 and 1. */
+/* The first wave releases the data that it has stored, the second wave acquires them. LDS offsets
+ * 512 and 516 (v5) hold 0 and 1. */
 #define HANDOVER(give, take)                                                         \
     OFFSETS "v_mov_b32 v5, 0x200\nv_mov_b32 v6, 0\nv_mov_b32 v7, 1\n"                \
             "ds_write_b32 v1, v1\nds_write2_b32 v5, v6, v7 offset1:1\n" WAIT BARRIER \
@@ -225,17 +226,17 @@ static void an_atomic_orders_waves(void **state)
 #define COUNT "ds_add_u32 v5, v7\n" WAIT
     expect(HANDOVER(STORE COUNT, POLL(" offset:4") LOAD), HANDOVER(STORE COUNT, POLL("") LOAD));
     expect(HANDOVER(COUNT STORE, POLL("") LOAD), HANDOVER(STORE COUNT, POLL("") LOAD));
-    /* A load after the release is not ordered before the stores of the wave that acquires it. */
+    /* The release does not order a load after it before the stores of the acquiring wave. */
 #define READ_OWN "ds_read_b32 v3, v1\n" WAIT
     expect(HANDOVER(COUNT READ_OWN, POLL("") "ds_write_b32 v2, v7\n" WAIT),
            HANDOVER(READ_OWN COUNT, POLL("") "ds_write_b32 v2, v7\n" WAIT));
-    /* The first iteration is peeled off the loop, which computes the address again. */
+    /* The first iteration is peeled off the polling loop, which computes the address again. */
 #define PEELED(offset)                                                                       \
     "ds_read_b32 v4, v5" offset "\n" WAIT                                                    \
     "v_cmp_ne_u32 vcc, 0, v4\ns_cbranch_vccnz done\npoll:\ns_sleep 1\nv_or_b32 v8, v5, v6\n" \
     "ds_read_b32 v4, v8" offset "\n" WAIT "v_cmp_eq_u32 vcc, 0, v4\ns_cbranch_vccnz poll\ndone:\n"
     expect(HANDOVER(STORE COUNT, PEELED(" offset:4") LOAD), HANDOVER(STORE COUNT, PEELED("") LOAD));
-    /* An atomic without a result does not acquire. */
+    /* An atomic that returns nothing does not acquire. */
     expect(HANDOVER(STORE COUNT, POLL(" offset:4") "ds_add_u32 v5, v6\n" WAIT LOAD),
            HANDOVER(STORE COUNT, "poll:\nds_add_rtn_u32 v4, v5, v6\n" WAIT
                                  "v_cmp_eq_u32 vcc, 0, v4\ns_cbranch_vccnz poll\n" LOAD));
@@ -260,8 +261,8 @@ static void a_flag_orders_waves(void **state)
                                  "v_accvgpr_write_b32 a4, v9\nv_cmp_ne_u32 vcc, 0, v9\n"
                                  "s_cbranch_vccnz loop\n"),
            HANDOVER(STORE RAISE, POLL("") LOAD));
-    /* A loop with a scalar that counts two iterations is no polling loop; one with masks of waiting
-     * lanes is. */
+    /* A loop whose scalar counts two iterations is no polling loop. A loop whose scalars are masks
+     * of waiting lanes is one. */
     expect(HANDOVER(STORE RAISE, "s_mov_b32 s4, 0\nloop:\nds_read_b32 v4, v5\n" WAIT
                                  "s_xor_b32 s4, s4, 1\ns_cmp_lg_u32 s4, 0\n"
                                  "s_cbranch_scc1 loop\n"),
@@ -269,7 +270,7 @@ static void a_flag_orders_waves(void **state)
                                  "v_cmp_ne_u32 vcc, 0, v4\ns_or_b64 s[4:5], vcc, s[4:5]\n"
                                  "s_andn2_b64 exec, exec, s[4:5]\ns_cbranch_execnz poll\n"
                                  "s_mov_b64 exec, -1\n" LOAD));
-    /* A load 64 bytes of code after a polling load is evaluated separately. */
+    /* The check treats a load 64 bytes of code after a polling load separately. */
     const struct fault f = run(HANDOVER("s_sleep 20\n" RAISE "s_sleep 20\n" STORE,
                                         ".p2align 6\n" POLL("") ".p2align 6\n" LOAD),
                                CHECK_ALL, 0);

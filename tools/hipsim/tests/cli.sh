@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # cli.sh HIPSIM CLANG EXAMPLES WEAKEN: compiles HIP programs with `hipsim cc`, and runs them with the options of the command. Weakens
-# the waits of one.
+# the waits of one program.
 set -eu
 hipsim=$(readlink -f "$1") clang=$2 examples=$(readlink -f "$3") weaken=$(readlink -f "$4")
 root=$(mktemp -d)
@@ -71,7 +71,7 @@ copy=$examples/copy_to_lds.hip
     fail 'a copy to LDS that nobody waits for is not found'
 "$hipsim" ./late >log 2>&1 && [ "$(cat log)" = '0 of 128 wrong' ] || fail 'a finding where each wave waits for its copy'
 
-# Runs a command that has to end with a status and a sentence: refuse STATUS TEXT WORD...
+# Runs a command that has to end with a status and print a text: refuse STATUS TEXT WORD...
 refuse() {
     wanted=$1 text=$2
     shift 2

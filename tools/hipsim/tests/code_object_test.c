@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests the loader: the contents of a code object, and a status for every kind of damage. */
+/* Tests the loader: the contents of a code object, and the status for each kind of damage. */
 #include "tools/hipsim/core/bundle.h"
 #include "tools/hipsim/core/launch.h"
 #include "tools/hipsim/core/memory.h"
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-static struct image kernels; /* the code object named on the command line, for gfx942 */
+static struct image kernels; /* code object for gfx942 from the command line */
 static char why[600];
 
 static enum code_object_status load(const void *data, size_t size, enum gfx_target target)
@@ -47,14 +47,14 @@ static void contents_are_read(void **state)
     assert_int_equal(object->version, 5);
     const struct kernel *mix = code_object_kernel(object, "mix");
     assert_non_null(mix);
-    /* char, double, short, two pointers, int: offsets by C's own rules. */
+    /* Arguments: char, double, short, two pointers, int. Their offsets follow from C's rules. */
     const uint32_t offsets[] = {0, 8, 16, 24, 32, 40};
     for (unsigned i = 0; i < 6; i++)
         assert_int_equal(mix->metadata.args[i].offset, offsets[i]);
     assert_int_equal(metadata_explicit_bytes(&mix->metadata), 44);
     assert_true(mix->vgprs > 0 && mix->vgprs <= 256);
     assert_null(code_object_kernel(object, "mi"));
-    /* `chain` holds the address of `offset`: a dynamic relocation. */
+    /* `chain` holds the address of `offset`, which needs a dynamic relocation. */
     const struct global_variable *chain = code_object_variable(object, "chain");
     const struct global_variable *offset = code_object_variable(object, "offset");
     assert_non_null(chain);
@@ -68,8 +68,8 @@ static void contents_are_read(void **state)
     code_object_destroy(object);
 }
 
-/* struct mg_info of the ROCm device libraries (ockl/src/cg.cl): the counters are at 32, the number
- * of workgroups at 40, and 0 in all fields for other devices. */
+/* Tests struct mg_info of the ROCm device libraries (ockl/src/cg.cl). The counters are at byte 32,
+ * the number of workgroups at byte 40. The fields for several devices are 0. */
 static void a_cooperative_launch_has_a_synchronisation_record(void **state)
 {
     (void)state;
@@ -158,7 +158,7 @@ static void launch_state_is_as_described(void **state)
     code_object_destroy(object);
 }
 
-/* Runtimes place arguments by their offsets and never compare those with .kernarg_segment_size. */
+/* Runtimes place arguments by their offsets and do not compare these with .kernarg_segment_size. */
 static void arguments_beyond_the_named_segment_widen_it(void **state)
 {
     (void)state;
@@ -168,7 +168,8 @@ static void arguments_beyond_the_named_segment_widen_it(void **state)
 
     while ((at = memmem(at, (size_t)(bytes + kernels.size - at), key, sizeof(key) - 1))) {
         at += sizeof(key) - 1;
-        if (*at != 0xcd) /* MessagePack: 16 bits, big-endian; smaller numbers are bytes */
+        if (*at != 0xcd) /* 0xcd: a big-endian number of 16 bits in MessagePack; smaller numbers are
+                            bytes */
             continue;
         at[1] = 0;
         at[2] = 40;
@@ -230,11 +231,14 @@ static void damage_at_any_byte_gives_a_status(void **state)
     }
 }
 
-/* The relocation of `chain` is changed to one against a symbol, which does not exist. */
+/* Changes the relocation of `chain` to one with a symbol that does not exist. */
 static void symbols_outside_of_the_file_are_no_symbols(void **state)
 {
     (void)state;
-    enum { ABSOLUTE_64 = 3 }; /* R_AMDGPU_ABS64: LLVM's AMDGPUUsage, "Relocation Records" */
+    enum {
+        ABSOLUTE_64 = 3
+    }; /* value of R_AMDGPU_ABS64: LLVM's AMDGPUUsage, "Relocation
+                                 Records" */
     const Elf64_Ehdr *header = (const void *)kernels.data;
     unsigned relocated = 0;
 
@@ -257,7 +261,7 @@ static void symbols_outside_of_the_file_are_no_symbols(void **state)
     assert_int_equal(relocated, header->e_shnum);
 }
 
-/* Kernels and relocations are found by them. */
+/* The loader needs section headers to find kernels and relocations. */
 static void an_image_without_section_headers_is_refused(void **state)
 {
     (void)state;

@@ -18,13 +18,13 @@ static void loops_and_branches(void **state)
     assert_int_equal(p.s[0], 55);
 }
 
-/* VCCZ and EXECZ test all 64 bits; the debugger's conditions are never set. */
+/* VCCZ and EXECZ test all 64 bits. The debugger's conditions are never set. */
 static void branches_test_whole_masks(void **state)
 {
     (void)state;
     static const struct {
         const char *branch;
-        uint64_t mask; /* of VCC, or of EXEC */
+        uint64_t mask; /* mask in VCC, or in EXEC */
         bool taken;
     } cases[] = {
         {"s_cbranch_vccz", 0, true},
@@ -54,7 +54,8 @@ static void branches_test_whole_masks(void **state)
     }
 }
 
-/* SIMM16 of S_WAITCNT: vmcnt 15:14 and 3:0, expcnt 6:4, lgkmcnt 11:8 (CDNA3 ISA, "S_WAITCNT"). */
+/* Fields of S_WAITCNT's SIMM16: vmcnt 15:14 and 3:0, expcnt 6:4, lgkmcnt 11:8 (CDNA3 ISA,
+ * "S_WAITCNT"). */
 static void every_bit_of_a_wait_counts(void **state)
 {
     (void)state;
@@ -79,7 +80,7 @@ static void every_bit_of_a_wait_counts(void **state)
         p.lds_bytes = 256;
         program_s64_set(&p, 2, (uint64_t)(uintptr_t)data);
         program_run(&p, text);
-        /* More operations may have returned by the time the counter is read. */
+        /* More operations may have returned when the counter is read. */
         const unsigned count = i % 2 ? p.s[0] >> 8 & 15 : (p.s[0] & 15) | (p.s[0] >> 22 & 3) << 4;
         assert_in_range(count, left - (left + 3) / 4, left);
     }
@@ -104,11 +105,12 @@ static void mode_is_a_register(void **state)
                     "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 9\ns_mov_b32 s2, 0x43\n"
                     "s_setreg_b32 hwreg(HW_REG_MODE, 4, 2), s2");
     assert_int_equal(p.s[0], 15);
-    assert_int_equal(p.mode_after, (MODE_DEFAULT & ~(uint32_t)15) | 9); /* two bits of s2 */
+    assert_int_equal(p.mode_after, (MODE_DEFAULT & ~(uint32_t)15) | 9); /* the lower two bits of
+                                                                           s2 */
 }
 
-/* Both sides run, the one with fewer lanes first, and leave EXEC to the program: CDNA4 ISA,
- * S_CBRANCH_G_FORK and _JOIN. */
+/* The wave executes both sides, the side with fewer lanes first, and leaves EXEC to the program:
+ * CDNA4 ISA, S_CBRANCH_G_FORK and _JOIN. */
 static void forks_run_both_sides(void **state)
 {
     (void)state;
@@ -145,8 +147,8 @@ static void forks_run_both_sides(void **state)
     }
 }
 
-/* Fields according to the CDNA4 ISA's table of hardware registers and the Linux driver's trap
- * handler (cwsr_trap_handler_gfx9.asm). */
+/* Tests fields by the CDNA4 ISA's table of hardware registers and the Linux driver's trap handler
+ * (cwsr_trap_handler_gfx9.asm). */
 static void allocations_are_readable(void **state)
 {
     (void)state;
@@ -162,7 +164,7 @@ static void allocations_are_readable(void **state)
     assert_int_equal(p.s[3], 2);
 }
 
-/* Fields according to the tables above. STATUS: SCC 0, EXECZ 9, VCCZ 10, IN_TG 11, VALID 16.
+/* Tests fields by the sources above. Bits of STATUS: SCC 0, EXECZ 9, VCCZ 10, IN_TG 11, VALID 16.
  * SH_MEM_BASES: private base 15:0, shared base 31:16. */
 static void status_and_places_are_readable(void **state)
 {
@@ -189,11 +191,11 @@ static void status_and_places_are_readable(void **state)
     p.groups = 12;
     program_run(&p, "s_getreg_b32 s3, hwreg(HW_REG_STATUS, 11, 1)\n"
                     "s_getreg_b32 s6, hwreg(HW_REG_XCC_ID)\n");
-    assert_int_equal(p.s[3], 1);            /* several waves */
+    assert_int_equal(p.s[3], 1);            /* IN_TG: the workgroup has several waves */
     assert_int_equal(p.s[6], p.s[101] % 8); /* workgroups are assigned to XCDs round-robin */
 }
 
-/* Scalars that decide where a program continues must be defined. */
+/* Scalars that decide where a program continues have to be defined. */
 static void scalars_of_forks_and_jumps_are_defined(void **state)
 {
     (void)state;
@@ -219,7 +221,7 @@ static void scalars_of_forks_and_jumps_are_defined(void **state)
     assert_int_equal(p.s_valid[4] | p.s_valid[5] | p.s_valid[6], 0);
     assert_int_equal(p.scc_valid, 0);
     p = program_new(GFX942);
-    p.s[SGPR_M0] = 200; /* after the last register */
+    p.s[SGPR_M0] = 200; /* beyond the last register */
     program_try(&p, "s_movrels_b32 s0, s4");
     assert_int_equal(p.fault.kind, FAULT_REGISTER);
 }
@@ -255,7 +257,7 @@ static void indexed_registers(void **state)
     assert_int_equal(p.v[3][0], 0);
 }
 
-/* AccVGPRs are vector registers, too (CDNA3 ISA, "VGPR Indexing"; V_ACCVGPR_READ). */
+/* Accumulation registers are vector registers, too (CDNA3 ISA, "VGPR Indexing"; V_ACCVGPR_READ). */
 static void indexed_accumulators(void **state)
 {
     (void)state;
@@ -296,7 +298,7 @@ static void relative_scalars_wrap(void **state)
     assert_int_equal(p.s[10], 44);
 }
 
-/* S_SETVSKIP: while it is on, no VOP, buffer, flat or LDS instruction is issued. */
+/* Tests S_SETVSKIP: while it is on, no VOP, buffer, flat or LDS instruction executes. */
 static void vector_instructions_are_skipped(void **state)
 {
     (void)state;
@@ -321,7 +323,7 @@ static void barriers_hold_all_waves(void **state)
     (void)state;
     struct program p = program_new(GFX942);
     p.block = 256;
-    /* s100 is the wave number: the waves arrive at different times, three times. */
+    /* s100 is the wave number. The waves arrive at three barriers at different times. */
     program_run(&p, "s_mov_b32 s1, 0\nagain:\ns_mul_i32 s2, s100, 50\nwork:\n"
                     "s_sub_u32 s2, s2, 1\ns_cmp_gt_i32 s2, 0\ns_cbranch_scc1 work\ns_barrier\n"
                     "s_add_u32 s1, s1, 1\ns_cmp_lt_u32 s1, 3\ns_cbranch_scc1 again");
@@ -344,7 +346,7 @@ static void a_wave_that_ends_early_leaves_an_unequal_barrier(void **state)
     program_run(&p, text);
 }
 
-/* Compiled code with a barrier in both branches of an if, and one after it. */
+/* Tests compiled code with a barrier in both branches of an if, and one after it. */
 static void lanes_that_skip_a_barrier_are_found(void **state)
 {
     (void)state;
@@ -373,8 +375,8 @@ static void lanes_that_skip_a_barrier_are_found(void **state)
     program_run(&p, divergent);
 }
 
-/* There is no second barrier: lanes 32 to 63 store together with lanes that have passed the first
- * one. */
+/* A second barrier is missing: lanes 32 to 63 store together with lanes that have passed the first
+ * barrier. */
 static void lanes_that_join_after_a_skipped_barrier_are_found(void **state)
 {
     (void)state;
@@ -426,7 +428,7 @@ static void unknown_words_fault_only_when_reached(void **state)
     assert_non_null(strstr(p.fault.text, "kernel program, workgroup (0, 0, 0), wave 0"));
 }
 
-/* LLVM's disassembler crashes on these. */
+/* LLVM's disassembler crashes on these words. */
 static void impossible_operands_do_not_decode(void **state)
 {
     (void)state;
@@ -434,7 +436,7 @@ static void impossible_operands_do_not_decode(void **state)
         ".long 0x786564f9, 0x31665f70", /* v_pk_fmac_f16_sdwa with the reserved selects 7 */
         ".long 0xe0501000, 0xffc10203", /* buffer_load_dword with a literal soffset */
         ".long 0xd1ff0000, 0x040204ff", /* v_add3_u32 with a literal */
-        ".long 0xd07ac9ff, 0x00880000", /* a compare whose result is a literal */
+        ".long 0xd07ac9ff, 0x00880000", /* a compare with a literal as the result */
         ".long 0xd3ad020f, 0x70c0e437", /* *_f8f6f4 with a scalar A */
     };
     for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
@@ -500,7 +502,7 @@ static void seeded_orders_give_the_same_answer(void **state)
     }
 }
 
-/* Wave ids of workgroup 2, in the order of its instructions. */
+/* Wave numbers of workgroup 2, in the order in which its instructions executed. */
 struct order {
     char waves[8 * 9 + 1];
     unsigned count;
@@ -540,7 +542,7 @@ static struct order seeded_order(struct code *code, uint64_t seed, uint64_t firs
     return o;
 }
 
-/* The thread that runs a workgroup, and the workgroups before it, vary from run to run. */
+/* The host thread of a workgroup, and the workgroups that it ran before, vary from run to run. */
 static void a_seed_orders_a_workgroup_whatever_ran_before(void **state)
 {
     (void)state;
@@ -559,7 +561,7 @@ static void a_seed_orders_a_workgroup_whatever_ran_before(void **state)
     free(machine);
 }
 
-/* Waves with preloaded arguments begin after the symbol, and reports count from the symbol as
+/* Waves with preloaded arguments begin after the symbol. Reports count offsets from the symbol, as
  * disassemblers do. */
 static void reports_count_from_the_symbol(void **state)
 {
@@ -582,7 +584,7 @@ static void reports_count_from_the_symbol(void **state)
     assert_int_not_equal(engine_run(&launch), 0);
     assert_int_equal(launch.fault.kind, FAULT_TRAP);
     assert_non_null(strstr(launch.fault.text, "(entry+0)"));
-    assert_int_equal(launch.counters.instructions, 3); /* s_nop, s_setpc, s_trap */
+    assert_int_equal(launch.counters.instructions, 3); /* instructions: s_nop, s_setpc, s_trap */
     code_destroy(code);
     free(machine);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every mnemonic of gfx942 and gfx950 has a row with a handler, and every row is a mnemonic: a
- * misspelt row would never be found by the decoder.
+ * Tests that each mnemonic of gfx942 and gfx950 has a row with a handler, and that each row is a
+ * mnemonic. The decoder would never find a misspelt row.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,7 +81,8 @@ static void every_row_is_a_mnemonic(void **state)
     assert_int_equal(unknown, 0);
 }
 
-/* A list has all mnemonics of its target, and marks the ones without a row. */
+/* Checks that the list at `path` has all mnemonics of the target, and marks the ones without a
+ * row. */
 static void check_list(enum gfx_target target, const char *path)
 {
     FILE *f = fopen(path, "r");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DPP, SDWA, lane access, compares: CDNA3 ISA, "Data Parallel Processing", "Sub-dword addressing",
- * VOPC and the lane instructions of VOP1 and VOP3.
+ * Tests DPP, SDWA, lane access and compares: CDNA3 ISA, "Data Parallel Processing", "Sub-dword
+ * addressing", VOPC, and the lane instructions of VOP1 and VOP3.
  */
 #include <stdio.h>
 
@@ -9,7 +9,8 @@
 
 #define NONE 0xff
 
-/* Source lane of every lane, from the definition of each DPP_CTRL value. */
+/* Each function returns the source lane of lane i, by the definition of a DPP_CTRL value. NONE: no
+ * lane. */
 static unsigned shl1(unsigned i) { return i % 16 < 15 ? i + 1 : NONE; }
 static unsigned shr3(unsigned i) { return i % 16 >= 3 ? i - 3 : NONE; }
 static unsigned ror2(unsigned i) { return (i & 48) | ((i - 2) & 15); }
@@ -93,7 +94,7 @@ static int write_control(char *text, size_t room, unsigned reg, unsigned control
                     name, reg % 2 ? "" : " bound_ctrl:0");
 }
 
-/* All controls that contain a number. */
+/* Tests all controls that contain a number. */
 static void every_dpp_control(void **state)
 {
     (void)state;
@@ -132,7 +133,7 @@ static void dpp_masks_rows_and_banks(void **state)
                     "v_add_f32_dpp v3, -v1, |v2| row_newbcast:0 row_mask:0xf bank_mask:0xf");
     for (unsigned i = 0; i < 64; i++)
         assert_int_equal(p.v[0][i], (i / 16) % 2 == 0 && i / 4 % 4 < 2 ? 15 : 0);
-    assert_int_equal(p.v[3][9], 5); /* -5 + 10 in subnormals */
+    assert_int_equal(p.v[3][9], 5); /* -5 + 10, as subnormals */
 }
 
 static void sdwa_selects_and_merges(void **state)
@@ -176,7 +177,7 @@ static void lanes_are_read_and_written(void **state)
     struct program p = program_new(GFX942);
     for (unsigned i = 0; i < 64; i++)
         p.v[1][i] = i * 3;
-    p.s[2] = 70; /* modulo 64 */
+    p.s[2] = 70; /* lane 70 modulo 64 */
     p.s[3] = 1000;
     p.exec = UINT64_C(0xff00);
     p.v_valid[1] = ~UINT64_C(1);
@@ -193,7 +194,7 @@ static void lanes_are_read_and_written(void **state)
     program_run(&p, "v_writelane_b32 v2, s6, 0\nv_writelane_b32 v2, s7, 1");
     assert_int_equal(p.v_valid[2], ~UINT64_C(2));
     p.exec = 0;
-    program_run(&p, "v_readfirstlane_b32 s1, v1"); /* lane 0 if all are inactive */
+    program_run(&p, "v_readfirstlane_b32 s1, v1"); /* reads lane 0 if no lane is active */
     assert_int_equal(p.s[1], 0);
 }
 
@@ -210,7 +211,7 @@ static void swaps(void **state)
     for (unsigned i = 0; i < 64; i++) {
         assert_int_equal(p.v[1][i], 100 + i);
         assert_int_equal(p.v[2][i], i);
-        /* odd rows of vdst against even rows of src0 */
+        /* swaps odd rows of vdst with even rows of src0 */
         assert_int_equal(p.v[3][i], i & 16 ? 100 + (i - 16) : i);
         assert_int_equal(p.v[4][i], i & 16 ? 100 + i : i + 16);
         assert_int_equal(p.v[5][i], i & 32 ? 100 + (i - 32) : i);
@@ -229,7 +230,7 @@ static void accumulation_registers(void **state)
     assert_int_equal(p.a[3][0], 0x3f800000);
 }
 
-/* One lane per pair of values; the mask of every relation. */
+/* Each lane has a pair of values. Tests the mask of every relation. */
 static void compares_of_every_relation(void **state)
 {
     (void)state;
@@ -242,7 +243,7 @@ static void compares_of_every_relation(void **state)
         p.v[2][i] = b[i];
     }
     p.exec = 15;
-    /* lanes: less, equal, greater, unordered */
+    /* lane 0: less, 1: equal, 2: greater, 3: unordered */
     static const struct {
         const char *op;
         uint32_t mask;
@@ -282,7 +283,7 @@ static void compares_of_every_type(void **state)
         {"v_cmp_lt_f64 vcc, v[2:3], v[4:5]", UINT64_C(0xbff0000000000000), 0, true},
         {"v_cmp_t_i32 vcc, v2, v4", 0, 0, true},
         {"v_cmp_f_u32 vcc, v2, v4", 0, 0, false},
-        /* bits: sNaN qNaN -inf -normal -subnormal -0 +0 +subnormal +normal +inf */
+        /* class bits from bit 0: sNaN qNaN -inf -normal -subnormal -0 +0 +subnormal +normal +inf */
         {"v_cmp_class_f32 vcc, v2, v4", 0x7f800001, 0x001, true},
         {"v_cmp_class_f32 vcc, v2, v4", 0x7fc00001, 0x001, false},
         {"v_cmp_class_f32 vcc, v2, v4", 0xff800000, 0x004, true},
@@ -312,7 +313,7 @@ static void a_register_in_flight_must_not_be_used(void **state)
     program_try(&p, "v_mov_b32 v1, 0\nds_write_b32 v1, v1\nds_read_b32 v2, v1\n"
                     "v_add_u32 v3, v2, v2\nds_read_b32 v4, v3");
     assert_int_equal(p.fault.kind, FAULT_WAIT);
-    /* An unused value is harmless: AITER's paged decode discards some. */
+    /* A discarded undefined value is no finding: AITER's paged decode discards some. */
     p = program_new(GFX942);
     p.lds_bytes = 1024;
     program_run(&p, "v_mov_b32 v1, 0\nds_write_b32 v1, v1\nds_read_b32 v2, v1\n"

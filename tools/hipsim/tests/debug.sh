@@ -22,7 +22,7 @@ __kernel void axpy(const __global float *x, __global float *y, float a, int n)
 END
 "$clang" -O1 -g -target amdgcn-amd-amdhsa -mcpu=gfx942 -nogpulib -mcode-object-version=5 axpy.cl -o axpy.co -w
 
-# Runs the kernel with commands: debug PLACE COMMANDS; `log` has what it prints.
+# Runs the kernel with commands and writes the output to `log`: debug PLACE COMMANDS
 debug() {
     printf "$2" | "$hipsim" --break "$1" run axpy.co --grid 3 --block 64 --arg f32:192=ramp --arg f32:${3-192}=1 --arg f32=0.5 \
         --arg i32=192 --print 1:3 >log 2>&1
@@ -74,7 +74,7 @@ debug axpy+0 'q\n' && ! grep -q argument log || fail 'q does not end the program
 ! debug axpy:x '' && grep -q 'option break does not take "axpy:x"' log || fail 'a place that is none'
 debug axpy:99 '' && grep -q '^line 99 has no code in kernel axpy$' log || fail 'a line without code'
 
-# A report has the registers that the instruction reads, and who wrote them.
+# A report has the registers that the instruction reads, and the instructions that wrote them.
 ! debug other '' 191 || fail 'no finding'
 has '^  v\[[0-9]*:[0-9]*\] = 0x00002000 [0-9a-f]* in lane 63, written at entry+[0-9]*: v_'
 echo 'a kernel stops, steps and shows its state'

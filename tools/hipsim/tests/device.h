@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Helpers for device memory in the small programs of program.h. */
+/* Declares functions that set up device memory for the small programs of program.h. */
 #ifndef TESTS_HIPSIM_DEVICE_H
 #define TESTS_HIPSIM_DEVICE_H
 
@@ -8,7 +8,8 @@
 #include "tools/hipsim/tests/program.h"
 #include "tools/hipsim/core/memory.h"
 
-/* Allocates `bytes` of simulated device memory with the contents `init`. NULL: never written. */
+/* Allocates `bytes` of simulated device memory with the contents `init`. NULL: the memory counts as
+ * never written. */
 static inline void *device_alloc(size_t bytes, const void *init)
 {
     struct hipsim_mem_request request = {.size = bytes, .kind = HIPSIM_MEM_DEVICE};
@@ -29,7 +30,7 @@ static inline void program_s64_set(struct program *p, unsigned reg, uint64_t val
     p->s[reg + 1] = (uint32_t)(value >> 32);
 }
 
-/* Sets a pointer per lane: base + lane * stride. */
+/* Sets an address per lane in v[reg:reg + 1]: base + lane * stride. */
 static inline void program_addresses(struct program *p, unsigned reg, const void *base,
                                      uint64_t stride)
 {
@@ -49,7 +50,7 @@ static inline void program_resource(struct program *p, unsigned reg, const void 
     p->s[reg + 3] = 0x00020000;
 }
 
-/* Sets v[reg] = lane * stride. */
+/* Sets each lane of v[reg] to lane * stride. */
 static inline void program_lanes(struct program *p, unsigned reg, uint32_t stride)
 {
     for (unsigned l = 0; l < 64; l++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LDS: expectations from the pseudo-code of the CDNA3 and CDNA4 ISA manuals, DS_* sections. */
+/* Tests LDS. Expectations come from the pseudo-code of the CDNA3 and CDNA4 ISA manuals, DS_*
+ * sections. */
 #include <stdio.h>
 
 #include "tools/hipsim/tests/device.h"
@@ -21,7 +22,8 @@ static void narrow_writes_and_reads_extend_or_merge(void **state)
     program_fill(&p, 10, 0xaaaabbbb);
     program_fill(&p, 11, 0xaaaabbbb);
     program_fill(&p, 12, 0xaaaabbbb);
-    /* b8 stores 7:0, b8_d16_hi 23:16, b16_d16_hi 31:16; d16 loads keep the other half. */
+    /* b8 stores bits 7:0, b8_d16_hi bits 23:16, b16_d16_hi bits 31:16. d16 loads keep the other
+     * half. */
     program_run(&p, "ds_write_b8 v0, v1\nds_write_b8_d16_hi v0, v1 offset:1\n"
                     "ds_write_b16_d16_hi v0, v1 offset:2\n"
                     "ds_read_u8 v2, v0\nds_read_i8 v3, v0 offset:1\nds_read_u16 v4, v0 offset:2\n"
@@ -54,15 +56,15 @@ static void wide_and_two_address_forms_agree(void **state)
         assert_int_equal(p.v[8][l], 2 * l);
         assert_int_equal(p.v[9][l], 4 * l);
         assert_int_equal(p.v[12][l], 3 * l);
-        assert_int_equal(p.v[14][l], 3 * l); /* offset0 * 8 */
+        assert_int_equal(p.v[14][l], 3 * l); /* offset0 counts 8 bytes */
         assert_int_equal(p.v[17][l], 2 * l);
         assert_int_equal(p.v[21][l], 4 * l);
-        assert_int_equal(p.v[23][l], l + 16); /* offset1 * 64 * 4 = 16 lanes on */
+        assert_int_equal(p.v[23][l], l + 16); /* offset1 counts 64 * 4 bytes, 16 lanes */
     }
 }
 
-/* DS_WRITE2 stores DATA0 to the first address, then DATA1 to the second (CDNA3 ISA), even if both
- * are equal. DATA1 then decides what is defined. */
+/* DS_WRITE2 stores DATA0 to the first address, then DATA1 to the second (CDNA3 ISA). If both
+ * addresses are equal, DATA1 remains and decides which bits are defined. */
 static void pairs_of_writes_go_in_order(void **state)
 {
     (void)state;
@@ -97,8 +99,8 @@ static void atomics_of_colliding_lanes_all_count(void **state)
                     "ds_read_b32 v7, v0 offset:4\ns_waitcnt lgkmcnt(0)");
     assert_int_equal(p.v[6][0], 2 * 63 * 32);
     assert_int_equal(p.v[4][0], 63 * 32);
-    assert_int_equal(p.v[4][63], 63 * 32 + 62 * 63 / 2); /* lanes in ascending order */
-    for (unsigned l = 0; l < 64; l++)                    /* tmp >= src ? 0 : tmp + 1 */
+    assert_int_equal(p.v[4][63], 63 * 32 + 62 * 63 / 2); /* lanes act in ascending order */
+    for (unsigned l = 0; l < 64; l++)                    /* result: tmp >= src ? 0 : tmp + 1 */
         assert_int_equal(p.v[5][l], l % 4);
     assert_int_equal(p.v[7][0], 0);
 }
@@ -124,7 +126,7 @@ static void each_atomic_computes_its_operation(void **state)
         {"ds_mskor_rtn_b32 v4, v0, v2, v3", 0xff, 0x0f, 0x100, 0x1f0},
         {"ds_cmpst_rtn_b32 v4, v0, v2, v3", 5, 5, 9, 9},
         {"ds_cmpst_rtn_b32 v4, v0, v2, v3", 5, 6, 9, 5},
-        {"ds_cmpst_rtn_f32 v4, v0, v2, v3", 0x80000000, 0, 9, 9}, /* -0 == +0 */
+        {"ds_cmpst_rtn_f32 v4, v0, v2, v3", 0x80000000, 0, 9, 9}, /* -0 equals +0 */
         {"ds_wrxchg_rtn_b32 v4, v0, v2", 5, 6, 0, 6},
         {"ds_wrap_rtn_b32 v4, v0, v2, v3", 9, 7, 100, 2},
         {"ds_wrap_rtn_b32 v4, v0, v2, v3", 5, 7, 100, 105},
@@ -154,7 +156,7 @@ static void each_atomic_computes_its_operation(void **state)
     }
 }
 
-/* offset0 and offset1 count elements, or units of 64 elements in the st64 forms. */
+/* Tests offset0 and offset1, which count elements, or 64 elements in the st64 forms. */
 static void pairs_of_every_form(void **state)
 {
     (void)state;
@@ -181,7 +183,8 @@ static void pairs_of_every_form(void **state)
             fail_msg("v%u is %u, not %u", 20 + i, p.v[20 + i][0], want[i]);
 }
 
-/* DS_CONDXCHG32_RTN_B64 exchanges a dword if bit 31 of its operand is set; 30:0 are stored. */
+/* Tests DS_CONDXCHG32_RTN_B64. It exchanges a dword if bit 31 of the operand is set, and stores
+ * bits 30:0. */
 static void dwords_are_exchanged_on_condition(void **state)
 {
     (void)state;
@@ -206,24 +209,24 @@ static void permutes_move_lanes(void **state)
     program_lanes(&p, 1, 1);
     for (unsigned l = 0; l < 64; l++) {
         p.v[2][l] = (63 - l) * 4;
-        p.v[3][l] = l / 2 * 4; /* several lanes push: the highest one wins */
+        p.v[3][l] = l / 2 * 4; /* several lanes push to a lane: the highest one remains */
     }
     p.exec = 0x7fffffffffffffff;
     program_run(&p, "ds_bpermute_b32 v4, v2, v1\nds_permute_b32 v5, v3, v1\ns_waitcnt lgkmcnt(0)");
-    assert_int_equal(p.v[4][0], 0); /* lane 63 is inactive: zero */
+    assert_int_equal(p.v[4][0], 0); /* lane 63 is inactive, so the result is 0 */
     assert_int_equal(p.v[4][5], 58);
     assert_int_equal(p.v[5][3], 7);
     assert_int_equal(p.v[5][31], 62);
-    assert_int_equal(p.v[5][40], 0); /* no lane pushed to it */
+    assert_int_equal(p.v[5][40], 0); /* no lane pushes to lane 40 */
     p.exec = ~UINT64_C(4);
     p.v_valid[1] = ~UINT64_C(0x84);
     program_run(&p, "ds_bpermute_b32 v4, v2, v1 offset:8\nds_permute_b32 v5, v2, v1 offset:8\n"
                     "s_waitcnt lgkmcnt(0)");
-    assert_int_equal(p.v[4][20], 45); /* the offset adds two lanes */
+    assert_int_equal(p.v[4][20], 45); /* the offset is two lanes */
     assert_int_equal(p.v[5][45], 20);
-    assert_int_equal(p.v[4][1], 0); /* from lane 64, which is lane 0 */
+    assert_int_equal(p.v[4][1], 0); /* lane 64 is lane 0 */
     assert_int_equal(p.v[4][0], 1);
-    /* Lane 7 has undefined data; lane 2 is inactive, so it provides zero. */
+    /* Lane 7 has undefined data. Lane 2 is inactive, so its data are zero. */
     assert_int_equal(p.v_valid[4] | 4, ~(UINT64_C(1) << 58) | 4);
     assert_int_equal(p.v_valid[5] | 4, ~(UINT64_C(1) << 58) | 4);
 }
@@ -236,8 +239,8 @@ static void swizzle_modes(void **state)
     program_run(&p, "ds_swizzle_b32 v2, v1 offset:swizzle(QUAD_PERM, 3, 2, 1, 0)\n"
                     "ds_swizzle_b32 v3, v1 offset:swizzle(SWAP, 16)\n"
                     "ds_swizzle_b32 v4, v1 offset:swizzle(BROADCAST, 8, 3)\n"
-                    "ds_swizzle_b32 v5, v1 offset:0xc020\n" /* rotation by one */
-                    "ds_swizzle_b32 v6, v1 offset:0xe000\n" /* FFT: bit reversal */
+                    "ds_swizzle_b32 v5, v1 offset:0xc020\n" /* rotates by one lane */
+                    "ds_swizzle_b32 v6, v1 offset:0xe000\n" /* FFT mode: reverses the lane's bits */
                     "ds_swizzle_b32 v7, v1 offset:0xe01f\ns_waitcnt lgkmcnt(0)");
     for (unsigned l = 0; l < 64; l++) {
         assert_int_equal(p.v[2][l], l ^ 3);
@@ -246,12 +249,13 @@ static void swizzle_modes(void **state)
         assert_int_equal(p.v[5][l], (l & 32) | ((l + 1) & 31));
         assert_int_equal(p.v[7][l], l); /* no swizzle */
     }
-    assert_int_equal(p.v[6][1], 16); /* table in the manual: 1, 11, 9, 19, ... from 1 */
+    assert_int_equal(p.v[6][1], 16); /* the manual counts lanes from 1, in hexadecimal: 1, 11, 9,
+                                        19, ... */
     assert_int_equal(p.v[6][2], 8);
     assert_int_equal(p.v[6][35], 32 + 24);
     p.exec = ~UINT64_C(0x20);
-    program_run(&p, "ds_swizzle_b32 v2, v1 offset:0xc440\n" /* back by two */
-                    "ds_swizzle_b32 v3, v1 offset:0xc038\n" /* in groups of eight */
+    program_run(&p, "ds_swizzle_b32 v2, v1 offset:0xc440\n" /* rotates back by two lanes */
+                    "ds_swizzle_b32 v3, v1 offset:0xc038\n" /* in groups of eight lanes */
                     "ds_swizzle_b32 v4, v1 offset:swizzle(SWAP, 1)\ns_waitcnt lgkmcnt(0)");
     for (unsigned l = 0; l < 64; l++) {
         const unsigned back = (l & 32) | ((l - 2) & 31), group = (l & ~7u) | ((l + 1) & 7);
@@ -281,7 +285,7 @@ static void append_and_addtid_use_m0(void **state)
     assert_int_equal(p.v[6][3], 100);
     assert_int_equal(p.v[7][5], 35);
     assert_int_equal(p.v[8][5], 35);
-    p.s[SGPR_M0] = 0xf0400; /* M0[15:0] counts */
+    p.s[SGPR_M0] = 0xf0400; /* bits 15:0 of M0 count */
     program_run(&p,
                 "ds_write_b32 v2, v3 offset:16\nds_append v4 offset:16\nds_append v5 offset:16\n"
                 "ds_write_addtid_b32 v1 offset:64\nds_read_b32 v7, v0 offset:1088\n"
@@ -292,7 +296,7 @@ static void append_and_addtid_use_m0(void **state)
     assert_int_equal(p.v[8][5], 35);
 }
 
-/* Sixteen lanes read an n x 16 matrix row by row, and each receives a column. */
+/* Sixteen lanes read the rows of an n x 16 matrix, and each lane receives a column. */
 static void transposing_reads_give_columns(void **state)
 {
     static const struct {
@@ -327,7 +331,8 @@ static void transposing_reads_give_columns(void **state)
     }
 }
 
-/* EXEC must be all ones and the address a multiple of 8, or of 16 for b6 (CDNA4 ISA, 11.4). */
+/* Tests two rules: EXEC is all ones, and addresses are multiples of 8, of 16 for b6 (CDNA4 ISA,
+ * 11.4). */
 static void transposing_reads_have_rules(void **state)
 {
     (void)state;
@@ -363,7 +368,7 @@ static void out_of_range_is_reported_or_reads_zero(void **state)
     program_fill(&p, 1, 4096 - 60 * 4);
     program_fill(&p, 2, 77);
     for (unsigned l = 0; l < 64; l++)
-        p.v[1][l] = 4096 - 240 + 4 * l; /* lanes 60 .. 63 are beyond the end */
+        p.v[1][l] = 4096 - 240 + 4 * l; /* lanes 60 to 63 are beyond the end */
     program_try(&p, "ds_write_b32 v1, v2\ns_waitcnt lgkmcnt(0)");
     assert_int_equal(p.fault.kind, FAULT_MEMORY);
     assert_int_equal(p.fault.lanes, 0xf000000000000000);
@@ -378,7 +383,7 @@ static void nothing_is_beyond_all_the_lds_of_a_compute_unit(void **state)
     (void)state;
     struct program p = lds_program(GFX942);
     program_fill(&p, 2, 77);
-    program_lanes(&p, 1, 128); /* lanes 32 .. 63 are beyond the end */
+    program_lanes(&p, 1, 128); /* lanes 32 to 63 are beyond the end */
     p.lds_limit = 2 * p.lds_bytes;
     program_try(&p, "ds_write_b32 v1, v2\ns_waitcnt lgkmcnt(0)");
     assert_int_equal(p.fault.kind, FAULT_MEMORY);
@@ -390,7 +395,7 @@ static void nothing_is_beyond_all_the_lds_of_a_compute_unit(void **state)
     assert_int_equal(p.v[3][32], 0);
 }
 
-/* CDNA4 ISA, 9.2 "Float memory atomics". A compare-and-swap stores v8. */
+/* A float atomic (CDNA4 ISA, 9.2 "Float memory atomics"). A compare-and-swap stores v8. */
 struct float_case {
     const char *op;
     uint64_t memory, data, want;
@@ -419,8 +424,9 @@ static void check_float_cases(uint32_t mode, const struct float_case *cases, uns
 
 #define CHECK_FLOATS(mode, cases) check_float_cases(mode, cases, sizeof(cases) / sizeof((cases)[0]))
 
-/* Sums: the first NaN source, made quiet, else the default NaN. Minimum and maximum: a signalling
- * NaN wins and becomes quiet, a quiet one loses, -0 is less than +0. A NaN never compares equal. */
+/* A sum is the first NaN source, made quiet, or the default NaN. For minimum and maximum a
+ * signalling NaN wins and becomes quiet, a quiet NaN loses, and -0 is less than +0. A NaN never
+ * compares equal. */
 static void nans_in_float_atomics(void **state)
 {
     (void)state;
@@ -445,8 +451,8 @@ static void nans_in_float_atomics(void **state)
     CHECK_FLOATS(MODE_DEFAULT, cases);
 }
 
-/* MODE flushes compared values, sums in LDS and the result of compare-and-swap, but nothing in F64
- * sums. */
+/* MODE flushes compared values, sums in LDS and the result of a compare-and-swap. It does not flush
+ * F64 sums. */
 static void denormals_in_float_atomics(void **state)
 {
     (void)state;
@@ -463,7 +469,7 @@ static void denormals_in_float_atomics(void **state)
         {"ds_pk_add_f16 v0, v4", 0x04018001, 0x84008002, 0x00008000},
         {"ds_max_f32 v0, v4", 3, 0x80000007, 3},
         {"ds_max_f32 v0, v4", 0x80000003, 5, 5},
-        {"ds_max_f32 v0, v4", 3, 5, 3}, /* equal, once flushed */
+        {"ds_max_f32 v0, v4", 3, 5, 3}, /* equal when both are flushed */
         {"ds_min_f64 v0, v[4:5]", 5, 3, 5},
         {"ds_cmpst_f32 v0, v4, v8", 3, 5, 0},
     };
@@ -520,14 +526,15 @@ static void undefined_addresses_are_found(void **state)
         if (p.fault.kind != FAULT_UNINIT)
             fail_msg("%s passes", texts[i]);
     }
-    /* An append to an undefined dword; without active lanes it accesses nothing. */
+    /* Appends to an undefined dword. Without active lanes it accesses nothing. */
     struct program p = lds_program(GFX942);
     program_try(&p, "ds_append v8\ns_waitcnt lgkmcnt(0)");
     assert_int_equal(p.fault.kind, FAULT_UNINIT);
     program_run(&p, "s_mov_b64 exec, 0\nds_append v8\ns_waitcnt lgkmcnt(0)");
 }
 
-/* An undefined dword of one lane makes reads of it undefined, at every width, and nothing else. */
+/* An undefined dword of one lane makes all reads of it undefined, at every width, and no other
+ * reads. */
 static void reads_of_undefined_bytes_are_undefined(void **state)
 {
     (void)state;
@@ -577,8 +584,8 @@ static void reads_must_be_waited_for(void **state)
                     "s_waitcnt lgkmcnt(1)\nv_mov_b32 v4, v3\ns_waitcnt lgkmcnt(0)");
 }
 
-/* LGKM_CNT has four bits (CDNA3 ISA, S_WAITCNT): the sixteenth read issues when the first has
- * returned. AITER's paged attention relies on it. */
+/* LGKM_CNT has four bits (CDNA3 ISA, S_WAITCNT), so the sixteenth read issues when the first one
+ * has returned. AITER's paged attention relies on that. */
 static void a_full_counter_stalls_the_wave(void **state)
 {
     (void)state;
@@ -595,8 +602,8 @@ static void a_full_counter_stalls_the_wave(void **state)
     assert_int_equal(p.fault.kind, FAULT_WAIT);
 }
 
-/* LDS operations return in order (CDNA3 ISA, "Manually Inserted Wait States"), so the later read's
- * data remain. Scalar loads share the counter and are unordered. */
+/* LDS operations return in order (CDNA3 ISA, "Manually Inserted Wait States"), so the data of the
+ * later read remain. Scalar loads share the counter but return in any order. */
 static void a_read_may_overwrite_what_an_earlier_one_will_write(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests calls that are made to fail: the selected call fails, with the selected error, and has no
+/* Tests options that let calls fail: the selected call fails with the selected error and has no
  * effect. */
 #ifndef __HIP_PLATFORM_AMD__
 #    define __HIP_PLATFORM_AMD__
@@ -89,7 +89,7 @@ static void naming_the_same_call_again_arms_it_again(void **state)
         assert_true(hipsim_configure("fail=1,error=2", NULL, 0));
         assert_int_equal(hipGetDeviceCount(&count), hipErrorOutOfMemory);
     }
-    /* A text about another option does not arm a failure. */
+    /* A text that sets other options does not let a call fail. */
     assert_true(hipsim_configure("seed=4", NULL, 0));
     SUCCEEDS(hipGetDeviceCount(&count));
     (void)hipGetLastError();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file tests findings that do not stop hardware: they are counted and recorded once per place,
- * and the kernel continues. */
+/* Tests findings that do not stop the hardware. They are counted and recorded once per place, and
+ * the kernel continues. */
 #include "tools/hipsim/tests/device.h"
 
-/* Each kernel has one mistake, and sets s0 to 5 after it. */
+/* Runs a kernel with one mistake, which sets s0 to 5 after it. */
 static void expect(const char *text, enum fault_kind kind)
 {
     uint32_t *buffer = device_alloc(4096, NULL);
@@ -66,7 +66,7 @@ static void kernels_continue_with_the_present_values(void **state)
     assert_non_null(strstr(p.found[0].text, "before the s_waitcnt for the load at"));
 }
 
-/* A place is recorded once, however often it is executed. */
+/* A place is recorded once, regardless of how often it executes. */
 static void places_are_recorded_once(void **state)
 {
     (void)state;
@@ -87,7 +87,7 @@ static void places_are_recorded_once(void **state)
     assert_int_equal(p.places, 1);
 }
 
-/* Lanes outside of memory read zero and store nothing; the others work normally. */
+/* Lanes outside of memory read zero and store nothing. The other lanes are not affected. */
 static void accesses_outside_of_memory_read_zero(void **state)
 {
     (void)state;
@@ -104,7 +104,7 @@ static void accesses_outside_of_memory_read_zero(void **state)
                     "ds_write_b32 v10, v11\ns_waitcnt lgkmcnt(0)\nds_read_b32 v4, v10\n"
                     "s_load_dword s6, s[2:3], 0x1000\ns_waitcnt vmcnt(0) lgkmcnt(0)");
     assert_int_equal(p.fault.kind, FAULT_NONE);
-    assert_int_equal(p.places, 4); /* as many as program.h keeps */
+    assert_int_equal(p.places, 4); /* program.h keeps 4 places */
     assert_int_equal(p.findings, 5);
     for (unsigned i = 0; i < p.places; i++)
         assert_int_equal(p.found[i].kind, FAULT_MEMORY);

@@ -48,7 +48,7 @@ static double clock_of(clockid_t id)
 
 static double seconds(void) { return clock_of(CLOCK_PROCESS_CPUTIME_ID); }
 
-/* Allocates device memory with `rows` of D bf16 numbers of about -1 .. 1. */
+/* Allocates device memory with `rows` rows of D bf16 numbers of about -1 to 1. */
 static void *tensor(size_t rows)
 {
     static uint32_t state = 1;

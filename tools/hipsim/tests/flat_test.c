@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FLAT, GLOBAL, SCRATCH: expectations from chapter 10 and section 12.15 of the CDNA3 ISA manual. */
+/* Tests FLAT, GLOBAL and SCRATCH. Expectations come from chapter 10 and section 12.15 of the CDNA3
+ * ISA manual. */
 #include <stdio.h>
 
 #include "tools/hipsim/tests/device.h"
@@ -37,7 +38,8 @@ static void loads_extend_and_address(void **state)
         assert_int_equal(p.v[5][l], data[66 + l]);
         assert_int_equal(p.v[6][l], here & 0xff);
         assert_int_equal(p.v[7][l], (uint32_t)(int8_t)here);
-        assert_int_equal(p.v[8][l], (uint32_t)(int16_t)(here >> 8)); /* unaligned is fine */
+        assert_int_equal(p.v[8][l], (uint32_t)(int16_t)(here >> 8)); /* unaligned addresses are
+                                                                        allowed */
         assert_int_equal(p.v[9][l], here);
         assert_int_equal(p.v[15][l], data[68 + l]);
         assert_int_equal(p.v[20][l], 0xaaaa0000 | (here & 0xffff));
@@ -141,7 +143,7 @@ static void scratch_is_private_to_the_lane(void **state)
     program_fill(&p, 2, 8);
     program_run(&p, "scratch_store_dword off, v1, s3 offset:-4\n" /* ST: saddr + offset = 12 */
                     "scratch_load_dword v4, v2, off offset:4\n"   /* SV: vaddr + offset */
-                    "scratch_load_dword v5, v2, s3 offset:-12\n"  /* SVS: all three */
+                    "scratch_load_dword v5, v2, s3 offset:-12\n"  /* SVS: vaddr + saddr + offset */
                     "s_waitcnt vmcnt(0)");
     for (unsigned l = 0; l < 64; l++) {
         assert_int_equal(p.v[4][l], 3 * l);
@@ -160,8 +162,8 @@ static void atomics_collide_and_return(void **state)
     program_addresses(&p, 0, word, 0);
     program_fill(&p, 2, 3);
     program_fill64(&p, 4, UINT64_C(0x100000001));
-    program_fill(&p, 6, 9); /* the new value ... */
-    program_fill(&p, 7, 5); /* ... if memory has this */
+    program_fill(&p, 6, 9); /* new value */
+    program_fill(&p, 7, 5); /* value that is compared with memory */
     program_fill(&p, 8, 0x3f800000);
     program_fill64(&p, 12, bits_of64(1.0));
     program_run(&p, "global_atomic_add v[0:1], v2, off\n"
@@ -186,7 +188,7 @@ static void atomics_collide_and_return(void **state)
     assert_int_equal(wide[2], bits_of64(1.0));
 }
 
-/* L2 flushes the inputs of ADD_F32 only, regardless of MODE: CDNA4 ISA, table 53. */
+/* Atomics in L2 ignore MODE. Only ADD_F32 flushes its inputs: CDNA4 ISA, table 53. */
 static void atomics_in_l2_ignore_mode(void **state)
 {
     (void)state;
@@ -212,7 +214,7 @@ static void atomics_in_l2_ignore_mode(void **state)
     }
 }
 
-/* Clang implements an f16 atomic as a compare-and-swap of the dword around it. */
+/* Clang implements an f16 atomic as a compare-and-swap of the dword that contains the f16. */
 static void last_dword_of_an_odd_allocation(void **state)
 {
     (void)state;
@@ -241,22 +243,22 @@ static void errors_are_found(void **state)
     uint32_t *data = numbers(60);
     program_addresses(&p, 0, data, 4);
     program_fill(&p, 2, 1);
-    /* Out of bounds: the last four lanes. */
+    /* The last four lanes are out of bounds. */
     program_try(&p, "global_load_dword v4, v[0:1], off\ns_waitcnt vmcnt(0)");
     assert_int_equal(p.fault.kind, FAULT_MEMORY);
     assert_int_equal(p.fault.lanes, 0xf000000000000000);
     p.exec = 0x0fffffffffffffff;
     program_run(&p, "global_load_dword v4, v[0:1], off\ns_waitcnt vmcnt(0)");
-    /* Misaligned atomic. */
+    /* The atomic's address is misaligned. */
     p.exec = 1;
     program_try(&p, "global_atomic_add v[0:1], v2, off offset:2\ns_waitcnt vmcnt(0)");
     assert_int_equal(p.fault.kind, FAULT_ALIGN);
-    /* An address that was never written. */
+    /* The memory was never written. */
     p.exec = 1;
     p.v_valid[1] = ~UINT64_C(1);
     program_try(&p, "global_load_dword v4, v[0:1], off\ns_waitcnt vmcnt(0)");
     assert_int_equal(p.fault.kind, FAULT_UNINIT);
-    /* Use after free. */
+    /* The memory was freed. */
     p.exec = 1;
     p.v_valid[1] = UINT64_MAX;
     hipsim_mem_free(data);
@@ -264,7 +266,7 @@ static void errors_are_found(void **state)
     assert_int_equal(p.fault.kind, FAULT_MEMORY);
 }
 
-/* Atomics read memory, which must have been written. A swap does not, since it only returns the old
+/* Atomics read memory, so it must have been written. A swap need not, since it only returns the old
  * value. */
 static void atomics_need_defined_memory_and_operands(void **state)
 {
@@ -272,7 +274,7 @@ static void atomics_need_defined_memory_and_operands(void **state)
     struct program p = program_new(GFX942);
     uint32_t *const memory = device_alloc(256, NULL);
     program_addresses(&p, 0, memory, 4);
-    program_lanes(&p, 4, 4); /* an address in LDS */
+    program_lanes(&p, 4, 4); /* LDS addresses */
     p.lds_bytes = 4096;
     program_fill(&p, 2, 1);
     program_fill(&p, 3, 1);
@@ -342,8 +344,8 @@ static void loads_to_lds_take_their_place_from_m0(void **state)
         char text[256];
         p.lds_bytes = 2048;
         p.s[SGPR_M0] = 512;
-        for (unsigned l = 0; l < 64; l++) { /* the source is any address, the destination is in
-                                             * order of lanes */
+        for (unsigned l = 0; l < 64; l++) { /* lanes have any source address; the destinations are
+                                               in order of lanes */
             uint64_t a = (uint64_t)(uintptr_t)data + (63 - l) * dwords * 4;
             p.v[0][l] = (uint32_t)a;
             p.v[1][l] = (uint32_t)(a >> 32);
@@ -378,7 +380,7 @@ static void narrow_loads_to_lds_extend(void **state)
         char text[300];
         p.lds_bytes = 256;
         p.private_bytes = 8;
-        p.s[SGPR_M0] = 0x50000; /* only 16 bits count */
+        p.s[SGPR_M0] = 0x50000; /* only bits 15:0 count */
         program_addresses(&p, 0, data, 4);
         program_lanes(&p, 2, 4);
         memcpy(p.v[5], data, sizeof(p.v[5]));

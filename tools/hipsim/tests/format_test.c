@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Format accesses of buffers (CDNA3 ISA, 9.1, TBUFFER_LOAD_FORMAT_X and following: "VDATA =
- * ConvertFromFormat(MEM[addr + ChannelOffset])"). Every data format with every number format, in
- * all forms; components, ranges and values are written down here once more.
+ * Tests format accesses of buffers (CDNA3 ISA, 9.1, TBUFFER_LOAD_FORMAT_X and following: "VDATA =
+ * ConvertFromFormat(MEM[addr + ChannelOffset])"). It tests each data format with each number
+ * format, in all forms. The tables of components, ranges and values are independent of the
+ * simulator's.
  */
 #include <math.h>
 #include <stdio.h>
@@ -49,7 +50,7 @@ static unsigned bytes_of(unsigned data)
     return (b[0] + b[1] + b[2] + b[3]) / 8;
 }
 
-/* Returns the bits of component `c` of an element, assembled bit by bit. */
+/* Returns component `c` of an element, assembled bit by bit. */
 static uint32_t code_at(const uint8_t *element, unsigned data, unsigned c)
 {
     unsigned at = 0;
@@ -112,7 +113,7 @@ static void check_value(uint32_t got, uint32_t code, unsigned data, unsigned c, 
 
 static const char *const names[4] = {"x", "xy", "xyz", "xyzw"};
 
-/* Returns the first register for loads of n components, for 32 and for 16 bits. */
+/* Returns the first register of loads of n components, of 32 or 16 bits. */
 static unsigned first_register(unsigned n, bool d16)
 {
     static const uint8_t registers[2][5] = {{0, 8, 10, 12, 16}, {0, 20, 21, 22, 24}};
@@ -120,8 +121,8 @@ static unsigned first_register(unsigned n, bool d16)
     return registers[d16][n];
 }
 
-/* Loads every number of components from s[4:7]. The loads of four are stored again, through s[8:11]
- * and in 16 bits through s[12:15]. */
+/* Returns instructions that load each number of components from s[4:7]. The loads of four
+ * components are stored again, through s[8:11], and with 16 bits through s[12:15]. */
 static const char *access_text(unsigned data, unsigned number)
 {
     static char text[2000];
@@ -152,7 +153,7 @@ static uint8_t *random_elements(void)
         state = state * 1664525 + 1013904223;
         init[i] = (uint8_t)(state >> 24);
     }
-    memset(init, 0, 16); /* the ends of the ranges too */
+    memset(init, 0, 16); /* includes the ends of the ranges */
     memset(init + 16, 0xff, 16);
     return device_alloc(sizeof(init), init);
 }
@@ -179,7 +180,8 @@ static void check_load(const struct program *p, const uint8_t *elements, unsigne
         assert_int_equal(v[n / 2][5] >> 16, 0xabcd); /* bits 31:16 are preserved */
 }
 
-/* Checks that storing the loaded values gives the same bytes, except for values with two codes. */
+/* Checks that stores of the loaded values give the same bytes, except for values that have two
+ * codes. */
 static void check_store(const uint8_t *copy, const uint8_t *elements, unsigned data,
                         unsigned number, bool d16)
 {
@@ -254,14 +256,14 @@ static void formats_that_do_not_exist_are_refused(void **state)
     }
 }
 
-/* Register i of MUBUF forms is given by select i of the resource: 0, 1, or a component. */
+/* Select i of the resource gives register i of MUBUF forms: 0, 1, or a component. */
 static void resources_select_components(void **state)
 {
     (void)state;
     struct program p = program_new(GFX942);
     uint8_t *elements = random_elements();
     program_resource(&p, 4, elements, 4, 64);
-    p.s[7] = 6 | 1 << 3 | 0 << 6 | 4 << 9 | UNORM << 12 | 10 << 15; /* z 1 0 x of 8_8_8_8 */
+    p.s[7] = 6 | 1 << 3 | 0 << 6 | 4 << 9 | UNORM << 12 | 10 << 15; /* selects z 1 0 x of 8_8_8_8 */
     program_lanes(&p, 0, 1);
     p.s[12] = p.s[4], p.s[13] = p.s[5], p.s[14] = 10, p.s[15] = p.s[7];
     program_fill(&p, 20, 0xabcdabcd);
@@ -288,18 +290,19 @@ static void stores_write_the_components_they_have(void **state)
     static const uint8_t init[16] = {1, 2, 3, 4, 5, 6, 7, 8};
     uint8_t *e = device_alloc(sizeof(init), init);
     program_resource(&p, 4, e, 4, 1);
-    p.s[7] = 6 | 5 << 3 | 4 << 6 | 7 << 9 | UNORM << 12 | 10 << 15; /* z y x w of 8_8_8_8 */
-    program_fill(&p, 8, bits_of(2.0f));                             /* above the range */
-    program_fill(&p, 9, bits_of(0.5f));                             /* 127.5: to even */
+    p.s[7] = 6 | 5 << 3 | 4 << 6 | 7 << 9 | UNORM << 12 | 10 << 15; /* selects z y x w of 8_8_8_8 */
+    program_fill(&p, 8, bits_of(2.0f));                             /* above the range of the
+                                                                       format */
+    program_fill(&p, 9, bits_of(0.5f));                             /* 127.5 rounds to even */
     program_lanes(&p, 0, 1);
     program_run(&p, "buffer_store_format_xy v[8:9], v0, s[4:7], 0 idxen\ns_waitcnt vmcnt(0)");
     const uint8_t want[] = {1, 128, 255, 4, 5};
     assert_memory_equal(e, want, sizeof(want));
-    program_fill(&p, 8, 0xffc00000); /* NaN: zero */
+    program_fill(&p, 8, 0xffc00000); /* NaN becomes zero */
     program_run(&p, "buffer_store_format_x v8, v0, s[4:7], 0 idxen\ns_waitcnt vmcnt(0)");
     assert_int_equal(e[2], 0);
-    p.s[7] = 4 | 5 << 3 | 6 << 6 | 7 << 9 | FLOAT << 12 | 6 << 15; /* 10_11_11 float */
-    program_fill(&p, 8, bits_of(1.0f + 127.0f / 128));             /* cut to 1.984375 */
+    p.s[7] = 4 | 5 << 3 | 6 << 6 | 7 << 9 | FLOAT << 12 | 6 << 15; /* format 10_11_11 float */
+    program_fill(&p, 8, bits_of(1.0f + 127.0f / 128));             /* truncated to 1.984375 */
     program_fill(&p, 9, bits_of(-3.0f));
     program_fill(&p, 10, bits_of(1e9f));
     program_run(&p, "buffer_store_format_xyz v[8:10], v0, s[4:7], 0 idxen\ns_waitcnt vmcnt(0)");

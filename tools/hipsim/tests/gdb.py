@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""gdb.py HIPSIM CLANG: a client of GDB's remote protocol stops a kernel, reads it, steps it, and lets it end."""
+"""gdb.py HIPSIM CLANG: a client of GDB's remote protocol stops a kernel, reads its state, steps it, and lets it end."""
 import os
 import re
 import socket
@@ -171,7 +171,7 @@ class Server(unittest.TestCase):
         self.assertEqual(read("a0"), "x" * 512)
         self.assertEqual(client.ask("Hg2"), "OK")
         self.assertEqual(struct.unpack("<64I", bytes.fromhex(read("v0"))), tuple(range(64, 128)))
-        # A step that another wave's place interrupts is over.
+        # A step ends when another wave stops at a breakpoint.
         self.assertEqual(client.ask("vCont;s:1"), "T05thread:2;")
         self.assertEqual(client.monitor("d"), "")
         self.assertEqual(client.ask("vCont;s:2"), "T05thread:2;")
@@ -246,7 +246,7 @@ class Server(unittest.TestCase):
             self.assertIn("not understood", client.monitor(command))
         self.assertEqual(client.monitor("w 0x10 4"), "")
         self.assertNotIn("not understood", client.monitor("d"))
-        # The first instruction of 8 bytes from the stopped wave on: its second half is no place.
+        # Sets breakpoints at 24 dwords. One in the second half of an instruction of 8 bytes is refused.
         at = self.pc(client)
         sizes = [client.ask("Z0,%x,4" % (at + 4 * i)) for i in range(24)]
         self.assertTrue(any(re.match(r"^E\..*inside of an instruction", reply) for reply in sizes), sizes)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests what gfx1201 has unlike gfx1250: matrix instructions, buffer resources, the distance of
- * products, and instructions that it lacks. gfx1250_test.c tests GFX12's formats and counters.
+ * Tests the differences between gfx1201 and gfx1250: matrix instructions, buffer resources, the
+ * distance of products, and missing instructions. gfx1250_test.c tests GFX12's formats and
+ * counters.
  */
 #include <math.h>
 #include <stdio.h>
@@ -44,7 +45,7 @@ struct product {
     unsigned bits, k, registers;
     bool integers;
     uint32_t (*encode)(int value);
-    int least, most; /* elements */
+    int least, most; /* range of the elements */
 };
 
 static uint32_t bf16_of(int value) { return bits_of((float)value) >> 16; }
@@ -80,7 +81,7 @@ static uint32_t integer_of(int value) { return (uint32_t)value; }
 
 static unsigned bit(unsigned value, unsigned n) { return value >> n & 1; }
 
-/* Puts element (k, n) into registers from `first` on. */
+/* Stores element (k, n) in the registers from `first` on. */
 static void put(struct program *p, const struct product *t, unsigned first, unsigned k, unsigned n,
                 uint32_t code)
 {
@@ -161,7 +162,8 @@ static void products_follow_the_layouts(void **state)
         check_product(&products[i]);
 }
 
-/* NEG negates the elements in low halves, NEG_HI the others (RDNA4 ISA, 7.12). */
+/* Tests NEG, which negates the elements in low halves, and NEG_HI, which negates the others (RDNA4
+ * ISA, 7.12). */
 static void products_negate_halves(void **state)
 {
     (void)state;
@@ -178,7 +180,7 @@ static void products_negate_halves(void **state)
     assert_true((double)float_of(p.v[40][7]) == 8 * 5 - 8 * 3);
 }
 
-/* A result of 16 bits has rows 2 v and 2 v + 1 in register v (RDNA4 ISA, 7.12.2). */
+/* Register v of a 16-bit result has rows 2 v and 2 v + 1 (RDNA4 ISA, 7.12.2). */
 static void results_of_16_bits_are_packed(void **state)
 {
     (void)state;
@@ -195,8 +197,8 @@ static void results_of_16_bits_are_packed(void **state)
                              f16_of((int)(m * (1 + n))));
 }
 
-/* A product whose A or B is the result of the one before needs a vector instruction in between. The
- * hardware waits for all other dependences (RDNA4 ISA, 7.12.1). */
+/* If the A or B of a product is the previous product's result, a vector instruction has to be in
+ * between. The hardware waits for all other dependences (RDNA4 ISA, 7.12.1). */
 static void factors_need_distance(void **state)
 {
     (void)state;
@@ -215,7 +217,8 @@ static void factors_need_distance(void **state)
     }
 }
 
-/* A store of one half of a register does not wait for the load of the other (RDNA4 ISA, 11.4). */
+/* A store of one half of a register does not wait for a load of the other half (RDNA4 ISA,
+ * 11.4). */
 static void halves_are_loaded_apart(void **state)
 {
     (void)state;
@@ -253,7 +256,7 @@ static void halves_are_loaded_apart(void **state)
 
 /* -- pairs ------------------------------------------------------------------------------------- */
 
-/* The opcode of V_DUAL_AND_B32 is V_DUAL_BITOP2_B32 on gfx1250 (RDNA4 ISA, 7.8). */
+/* V_DUAL_AND_B32 has the opcode that V_DUAL_BITOP2_B32 has on gfx1250 (RDNA4 ISA, 7.8). */
 static void pairs_have_and(void **state)
 {
     (void)state;
@@ -287,10 +290,11 @@ static void buffers_end_as_the_select_says(void **state)
     program_run(&p, "buffer_load_b32 v8, v1, s[4:7], null offen\n"
                     "buffer_load_b64 v[10:11], v1, s[4:7], null offen\ns_wait_loadcnt 0\n");
     assert_int_equal(p.v[8][14], 1014);
-    assert_int_equal(p.v[8][15], 0); /* bytes 60 to 63 of 62 */
+    assert_int_equal(p.v[8][15], 0); /* bytes 60 to 63, of 62 */
     assert_int_equal(p.v[10][14], 1014);
     assert_int_equal(p.v[11][14], 0);
-    set_resource(&p, data, 8, 5, 0); /* select 0: indices, and offsets below the stride */
+    set_resource(&p, data, 8, 5, 0); /* select 0: checks the index, and the offset against the
+                                        stride */
     program_run(&p, "buffer_load_b32 v8, v2, s[4:7], null idxen offset:4\n"
                     "buffer_load_b32 v9, v2, s[4:7], null idxen offset:8\ns_wait_loadcnt 0\n");
     assert_int_equal(p.v[8][4], 1009);
@@ -319,8 +323,8 @@ static void no_wave_is_first_without_a_barrier(void **state)
     }
 }
 
-/* gfx1201 does not decode gfx1250's asynchronous loads, tensor data mover, upper VGPRs, packed f32
- * and longer products. */
+/* gfx1201 does not decode these instructions of gfx1250: asynchronous loads, tensor data mover,
+ * upper VGPRs, packed f32, longer products. */
 static void other_encodings_are_refused(void **state)
 {
     (void)state;
@@ -350,7 +354,8 @@ static void other_encodings_are_refused(void **state)
     }
 }
 
-/* MODE has no upper bits of register numbers (RDNA4 ISA, table 7). On gfx1250 bits 19:12 are. */
+/* MODE has no upper bits of register numbers (RDNA4 ISA, table 7). On gfx1250 they are in bits
+ * 19:12. */
 static void mode_moves_no_registers(void **state)
 {
     (void)state;
@@ -360,8 +365,8 @@ static void mode_moves_no_registers(void **state)
     assert_int_equal(p.v[3][31], 7);
 }
 
-/* Hardware registers of gfx1250 whose numbers RDNA4 has for other registers, or not at all (RDNA4
- * ISA, 3.4). */
+/* Tests hardware registers of gfx1250 whose numbers RDNA4 uses for other registers, or not at all
+ * (RDNA4 ISA, 3.4). */
 static void hardware_registers_of_gfx1250_are_refused(void **state)
 {
     (void)state;
@@ -376,7 +381,8 @@ static void hardware_registers_of_gfx1250_are_refused(void **state)
     }
 }
 
-/* Flat addresses of private memory do not include the lane, unlike gfx1250's (CDNA5 ISA, 10.2). */
+/* A flat address of private memory does not include the lane, unlike on gfx1250 (CDNA5 ISA,
+ * 10.2). */
 static void flat_addresses_name_no_lane(void **state)
 {
     (void)state;

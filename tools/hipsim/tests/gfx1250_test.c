@@ -41,7 +41,7 @@ static void masks_have_32_lanes(void **state)
     assert_int_equal(p.s[3], 0x77777777);
     assert_int_equal(p.s[4], UINT32_MAX);
     assert_int_equal(p.s[6], UINT32_MAX);
-    assert_int_equal(p.s[7], 0); /* there are no upper lanes */
+    assert_int_equal(p.s[7], 0); /* no upper lanes */
     assert_int_equal(p.v[2][3], 1);
     assert_int_equal(p.v[2][4], 2);
     assert_int_equal(p.v[3][7], 9);
@@ -136,7 +136,7 @@ static void msb_state_selects_registers(void **state)
     struct program p = wave32();
     p.vgprs = 1024;
     program_fill(&p, 1, 41);
-    /* dst, src2, src1, src0 of two bits each */
+    /* two bits each for dst, src2, src1, src0 */
     program_run(&p, "s_set_vgpr_msb 0xc0\n"
                     "v_add_nc_u32 v0 /*v768*/, 1, v1\n"
                     "s_set_vgpr_msb 0x43\n"
@@ -202,7 +202,7 @@ static void each_counter_is_waited_for_alone(void **state)
     hipsim_mem_free(memory);
 }
 
-/* Every wave stores its number and reads its neighbour's. */
+/* Every wave stores its number and reads its neighbour's number. */
 #define EXCHANGE(barrier)                                \
     "v_lshlrev_b32 v2, 2, v1\n"                          \
     "s_lshl_b32 s4, s100, 7\n"                           \
@@ -233,8 +233,8 @@ static void a_barrier_has_two_halves(void **state)
     assert_int_equal(q.fault.kind, FAULT_BARRIER);
 }
 
-/* Prepares two waves a workgroup with a buffer in s[2:3]. v1 is the offset of the lane's dword, v2
- * of the dword of that lane in the other wave. s[6:7] is the address of a flag. */
+/* Starts two waves per workgroup with a buffer in s[2:3]. v1 is the offset of the lane's dword, v2
+ * of the same lane's dword in the other wave. s[6:7] is the address of a flag. */
 #define GLOBAL                                                  \
     "v_mbcnt_lo_u32_b32 v1, -1, 0\nv_lshlrev_b32 v1, 2, v1\n"   \
     "s_lshl_b32 s4, s100, 7\nv_add_nc_u32 v1, s4, v1\n"         \
@@ -268,7 +268,7 @@ static void stores_are_waited_for_before_a_barrier(void **state)
 {
     (void)state;
     expect_race(GLOBAL PUT MEET GET("v2"), GLOBAL PUT STORED MEET GET("v2"), 1);
-    /* The outstanding store is to other bytes, or the wave reads its own. */
+    /* The outstanding store is to other bytes, or the wave reads its own store. */
 #define PUT_AWAY "global_store_b32 v1, v4, s[2:3] offset:256\n"
     expect_race(GLOBAL PUT PUT_AWAY "s_wait_storecnt 1\n" MEET "global_load_b32 v5, v2, s[2:3] "
                                     "offset:256\ns_wait_loadcnt 0\n",
@@ -276,7 +276,7 @@ static void stores_are_waited_for_before_a_barrier(void **state)
     expect_race(GLOBAL PUT MEET GET("v2"), GLOBAL PUT MEET GET("v1"), 1);
 }
 
-/* Waves have 60 stores outstanding each, to their own bytes. The check records 256 of a group. */
+/* Each wave has 60 outstanding stores, to its own bytes. The check records 256 of a workgroup. */
 static void the_check_says_that_stores_are_not_recorded(void **state)
 {
     (void)state;
@@ -292,8 +292,8 @@ static void the_check_says_that_stores_are_not_recorded(void **state)
     hipsim_mem_free(memory);
 }
 
-/* Wave 0 counts its workgroup after the barrier; the second workgroup reads what wave 1 of the
- * first one has stored. */
+/* Wave 0 counts its workgroup after the barrier. The second workgroup reads the data that wave 1 of
+ * the first workgroup stored. */
 static void a_release_covers_stores_that_were_waited_for(void **state)
 {
     (void)state;
@@ -310,8 +310,8 @@ static void a_release_covers_stores_that_were_waited_for(void **state)
                 GLOBAL IF_FIRST_GROUP PUT STORED MEET FIRST_WAVE_COUNTS POLL_AND_GET, 2);
 }
 
-/* The wave that signals last opens the barrier and then loads, like the other one, long before
- * either stores. */
+/* The wave that signals last opens the barrier. Both waves then load, long before one of them
+ * stores. */
 static void waves_leave_a_barrier_together(void **state)
 {
     (void)state;
@@ -365,22 +365,22 @@ static void named_barriers_join_some_waves(void **state)
                                                                   "s_cbranch_scc1 end\n"
                                                                   "s_trap 2\n"
                                                                   "end:\n");
-    assert_int_equal(p.s[7] & 0xfffff0, 2 << 4); /* members, no signals yet */
+    assert_int_equal(p.s[7] & 0xfffff0, 2 << 4); /* two members, no signals */
     assert_int_equal(p.s[7] >> 24, 1);
     struct program stuck = p;
     program_try(&stuck, "s_barrier_join 1\ns_barrier_wait 1\n");
     assert_int_equal(stuck.fault.kind, FAULT_DEADLOCK);
-    program_run(&p, "s_barrier_join 1\ns_barrier_leave\n" /* four waves, none a member */
+    program_run(&p, "s_barrier_join 1\ns_barrier_leave\n" /* four waves, no members */
                     "s_barrier_signal -1\ns_barrier_wait -1\n"
                     "s_get_barrier_state s7, 1\ns_wait_kmcnt 0\n");
     assert_int_equal(p.s[7] & 0xfffff0, (128 - 4) << 4); /* counts have 7 bits */
-    struct program none = p; /* without such a barrier its instructions do nothing */
+    struct program none = p; /* without the barrier its instructions do nothing */
     none.named_barriers = 0;
     program_run(&none, "s_barrier_join 1\ns_barrier_signal 1\ns_barrier_wait 1\n");
 }
 
-/* The second wave signals later by 100 clocks. No order of execution takes the first one past the
- * barrier sooner. */
+/* The second wave signals 100 clocks later. In no order of execution does the first wave pass the
+ * barrier earlier. */
 static void a_named_barrier_advances_the_clock(void **state)
 {
     (void)state;
@@ -400,7 +400,8 @@ static void a_named_barrier_advances_the_clock(void **state)
     }
 }
 
-/* Each workgroup stores its number plus 5, and loads the number of the other one of its cluster. */
+/* Each workgroup stores its number plus 5, and loads the number of the cluster's other
+ * workgroup. */
 #define IN_CLUSTER(barrier)                                                                    \
     "s_bfe_u32 s8, ttmp6, 0x40000\ns_lshl_b32 s9, ttmp9, 1\ns_add_co_u32 s8, s8, s9\n"         \
     "s_mov_b32 exec_lo, 1\ns_lshl_b32 s9, s8, 2\nv_mov_b32 v1, s9\n"                           \
@@ -426,8 +427,8 @@ static void workgroups_of_a_cluster_wait_for_each_other(void **state)
     program_try(&p, with);
     check_pair(FAULT_TRAP, &q.fault, without, &p.fault, with);
     program_run(&p, "s_getreg_b32 s7, hwreg(HW_REG_IB_STS2)\ns_mov_b32 s8, ttmp6\n");
-    assert_int_equal(p.s[7], 2 << 6 | 1 << 21);      /* second cluster, second workgroup */
-    assert_int_equal(p.s[8], 1 | 1 << 12 | 1 << 24); /* x of 2 x 1 x 1, 2 in all */
+    assert_int_equal(p.s[7], 2 << 6 | 1 << 21);      /* second cluster, its second workgroup */
+    assert_int_equal(p.s[8], 1 | 1 << 12 | 1 << 24); /* x 1, of 2 x 1 x 1; 2 workgroups */
     p.groups = 3;
     program_try(&p, "s_nop 0\n");
     assert_int_equal(p.fault.kind, FAULT_TRAP); /* clusters do not divide the grid */
@@ -444,7 +445,7 @@ static uint32_t next_random(uint32_t *state)
 
 static uint16_t bf16_of(float f) { return (uint16_t)(bits_of(f) >> 16); }
 
-/* The layouts of the CDNA5 ISA manual, 7.12.2: K of element `e` of a lane, 16 and 8 bits. */
+/* Returns k of a lane's element `e` of 16 or 8 bits (layouts of the CDNA5 ISA manual, 7.12.2). */
 static unsigned k_of(unsigned lane, unsigned e) { return e / 8 * 16 + lane / 16 * 8 + e % 8; }
 
 static void bf16_products_follow_the_layout(void **state)
@@ -485,7 +486,7 @@ static void bf16_products_follow_the_layout(void **state)
     }
 }
 
-/* fp8 codes of small integers: e4m3 with bias 7. */
+/* Returns the fp8 code (e4m3, bias 7) of a small integer. */
 static uint8_t fp8_of(int i)
 {
     if (!i)
@@ -526,7 +527,8 @@ static void fp8_products_follow_the_layout(void **state)
     }
 }
 
-/* Independent vector instructions after WMMA and transcendentals (CDNA5 ISA, 7.12.1 and 5.7.2). */
+/* Tests distances in independent vector instructions after WMMA and transcendentals (CDNA5 ISA,
+ * 7.12.1 and 5.7.2). */
 static void products_need_distance(void **state)
 {
     (void)state;
@@ -572,7 +574,7 @@ static void products_need_distance(void **state)
     }
 }
 
-/* Scales of blocks of 32: lane r has the bytes of row r; f8f6f4 has a layout of its own. */
+/* A scale is for a block of 32. Lane r has the bytes of row r; f8f6f4 has its own layout. */
 static void scales_multiply_blocks(void **state)
 {
     (void)state;
@@ -615,7 +617,7 @@ static void scales_multiply_blocks(void **state)
 /* Returns the fp8 code of 2^power, down to the smallest denormal. */
 static uint8_t fp8_of_power(int power)
 {
-    if (power < -9) /* -10 is a tie between 0 and the smallest one */
+    if (power < -9) /* 2^-10 is a tie between 0 and 2^-9 */
         return 0;
     return power < -6 ? (uint8_t)(1 << (power + 9)) : (uint8_t)((power + 7) << 3);
 }
@@ -672,7 +674,7 @@ static void loads_transpose(void **state)
                              (l / 16 * 8 + e) << 8 | l % 16);
 }
 
-/* A buffer of two records of four bytes (CDNA5 ISA, 8.1.2). */
+/* Tests a buffer of two records of four bytes (CDNA5 ISA, 8.1.2). */
 static void scalar_loads_count_records(void **state)
 {
     (void)state;
@@ -692,7 +694,8 @@ static void scalar_loads_count_records(void **state)
 
 enum { ROWS = 6, COLUMNS = 24, TILE_ROWS = 5, TILE_COLUMNS = 16, PADDED = 20 };
 
-/* A tile of dwords. Two rows lie outside of the tensor, and 4 dwords follow each row in LDS. */
+/* Copies a tile of dwords. Two of its rows are outside of the tensor, and LDS has 4 dwords of
+ * padding after each row. */
 static void the_tensor_mover_copies_a_tile(void **state)
 {
     (void)state;
@@ -728,7 +731,7 @@ static void the_tensor_mover_copies_a_tile(void **state)
         assert_int_equal(p.v[2][l], column < 12 ? data[3 + row][12 + column] : 0);
         assert_int_equal(p.v[3][l], row == 0 && column < 12 ? data[5][12 + column] : 0);
     }
-    /* AMD's assembler leaves DIM, DMASK and VADDR4 0. A tensor without rows gives zeros; a
+    /* AMD's assembler leaves DIM, DMASK and VADDR4 0. A tensor without rows gives zeros. A
      * descriptor without a type copies nothing. */
     struct program empty = p, untyped = p;
     empty.s[6] = 0;
@@ -753,7 +756,8 @@ static void the_tensor_mover_copies_a_tile(void **state)
     hipsim_mem_free(copy);
 }
 
-/* Names of LLVM that have a row execute; a few that have none are refused when they are reached. */
+/* LLVM's names that have a row execute. A few without a row are refused when a wave reaches
+ * them. */
 static void other_instructions_are_refused(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests that all variants of the lane kernels give the same bits. Every VALU row that plain
- * assembler syntax can express runs on random and special operands. It uses the kernels for plain
- * C, for AVX2, and the best ones for this CPU. One row with DPP runs in several forms.
+ * Tests that all variants of the lane kernels give the same bits: for plain C, for AVX2, and the
+ * best ones for this CPU. Every VALU row that plain assembler syntax can express runs on random and
+ * special operands. One row with DPP runs in several forms.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 #include "tools/hipsim/tests/program.h"
 #include "tools/hipsim/exec/tables.h"
 
-/* Writes operand registers by width; sources may be any vector register, results go to v0 and
- * up. */
+/* Writes the name of an operand of `dwords` registers from `first` on. Sources may be any vector
+ * registers, results are v0 and up. */
 static void operand(char *text, size_t room, unsigned first, unsigned dwords)
 {
     if (dwords == 1)
@@ -23,7 +23,8 @@ static void operand(char *text, size_t room, unsigned first, unsigned dwords)
         snprintf(text, room, "v[%u:%u]", first, first + dwords - 1);
 }
 
-/* Writes "v_name dst, src0, src1, src2" from the row's types. False for rows of another shape. */
+/* Writes "v_name dst, src0, src1, src2" with the row's types. False if the row has another
+ * shape. */
 static bool write_instruction(const struct op_row *row, char *text, size_t room)
 {
     bool simple = row->flags & ROW_VALU && row->kernel && row->dst && row->dst != T_MASK &&
@@ -87,7 +88,7 @@ static uint64_t hash(uint64_t h, const void *data, size_t bytes)
 
 static const char *row_names[MAX_ROWS];
 
-/* Computes a hash per row of the results under several modes, in the order of the tables. */
+/* Stores a hash per row of its results under several modes, in the order of the tables. */
 static unsigned run_all(uint64_t *hashes)
 {
     char *text = malloc(MAX_ROWS * 160), *at = text, line[160];
@@ -134,8 +135,8 @@ static unsigned run_all(uint64_t *hashes)
     return n;
 }
 
-/* Computes the hashes with the kernels of `isa` in a child, since a process can select them only
- * once. */
+/* Computes the hashes with the kernels of `isa`. Runs in a child, since a process can only select
+ * kernels once. */
 static size_t run_in_child(enum host_isa isa, uint64_t *hashes)
 {
     int ends[2];

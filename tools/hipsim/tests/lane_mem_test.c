@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares the loops over all lanes with one lane after the other, for each instruction set of the
+/* Compares the loops over all lanes with a loop over single lanes, for each instruction set of the
  * host. */
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@ static void fill(void *to, size_t bytes)
         ((uint8_t *)to)[i] = (uint8_t)random32();
 }
 
-/* Makes addresses of any alignment. Some collide and some overlap. */
+/* Makes random addresses of any alignment. Some are equal and some accesses overlap. */
 static void make_access(struct lane_mem *m, uint8_t *base)
 {
     for (unsigned l = 0; l < WAVE_LANES; l++) {
@@ -106,7 +106,7 @@ static void compare_states(unsigned bytes)
     uint8_t all = 0xff, any = 0, all_of = 0xff, any_of = 0;
 
     make_access(&m, states);
-    for (unsigned i = 0; i < BYTES; i++) /* mostly equal, so that one byte decides */
+    for (unsigned i = 0; i < BYTES; i++) /* mostly 1, so that one byte decides */
         states[i] = random32() % 256 ? 1 : (uint8_t)(random32() % 8);
     const struct lane_states s = lane_loops()->states(states, m.addr, bytes);
     for (unsigned l = 0; l < WAVE_LANES; l++)

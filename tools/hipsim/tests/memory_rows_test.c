@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests every load, store and atomic of every memory: what it moves, merges, extends and returns,
- * by the pseudo-code of the CDNA3 ISA manual (DS, BUFFER, FLAT, GLOBAL, SCRATCH, S_ATOMIC,
+ * Tests each load, store and atomic of each memory: which bytes it moves, merges, extends and
+ * returns by the pseudo-code of the CDNA3 ISA manual (DS, BUFFER, FLAT, GLOBAL, SCRATCH, S_ATOMIC,
  * S_BUFFER).
  */
 #include <stdio.h>
@@ -11,16 +11,16 @@
 #include "tools/hipsim/tests/device.h"
 
 #define CASE_BYTES 128
-#define STRIDE 32            /* bytes per lane; accesses go to their upper half */
+#define STRIDE 32            /* bytes per lane; accesses are in the upper half */
 #define OFF UINT64_C(0x0200) /* an inactive lane */
-#define KEPT 0xaaaabbbbu     /* in result registers before the instruction */
+#define KEPT 0xaaaabbbbu     /* contents of result registers before the instruction */
 
 enum { DATA = 4, RESULT = 8, FILL = 48, DUMP = 56 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Instructions of a memory. Loads and stores take a name and registers. `all` fills the bytes of
- * each lane and, after the bar, reads them back. */
+/* Instructions of a memory. Loads and stores get a name and registers. `all` stores the bytes of
+ * each lane and, after the bar, loads them again. */
 static const struct memory {
     const char *load, *store, *all, *wait;
     bool lds;
@@ -54,7 +54,7 @@ static const struct memory {
 
 enum part { ALL, LOW, HIGH };
 
-/* Forms: names in memory and in LDS, bytes, sign extension, part of the register. */
+/* A form of access: its names in memory and LDS, bytes, sign extension, part of the register. */
 struct form {
     const char *name, *lds;
     unsigned bytes;
@@ -88,7 +88,8 @@ static const char *registers(char *text, unsigned first, unsigned bytes)
     return text;
 }
 
-/* Writes a case: the text that fills a memory, `body`, and the text that reads all of it. */
+/* Writes a case: instructions that store to all of a memory, `body`, and instructions that load all
+ * of it. */
 static char *write_case(char *at, const struct memory *m, const char *body)
 {
     const size_t fill = (size_t)(strchr(m->all, '|') - m->all);
@@ -105,7 +106,7 @@ static struct code *assemble_cases(const char *text, void **machine)
     return code;
 }
 
-/* Creates a program in which every lane has STRIDE bytes of its own in each memory. */
+/* Creates a program in which each lane has its own STRIDE bytes in each memory. */
 static struct program memory_program(void)
 {
     static uint8_t *data;
@@ -212,7 +213,7 @@ static void every_store(void **state)
 
 enum op { SWAP, ADD, SUB, SMIN, UMIN, SMAX, UMAX, AND, OR, XOR, INC, DEC, CMPSWAP, RSUB, MSKOR };
 
-/* Names in memory and in LDS, for 32 and 64 bits. Only LDS has the last two. */
+/* Names in memory, and in LDS for 32 and 64 bits. The last two operations only exist in LDS. */
 static const struct {
     const char *name, *lds[2];
 } ops[] = {
@@ -233,8 +234,8 @@ static const struct {
     [MSKOR] = {NULL, {"mskor_b32", "mskor_b64"}},
 };
 
-/* Computes an atomic: tmp is MEM, src DATA; `extra` is the second operand in LDS, the new value of
- * a compare-and-swap. */
+/* Returns the result of an atomic. tmp is the memory, src the operand, `extra` the second operand
+ * in LDS: the new value of a compare-and-swap. */
 static uint64_t computed(enum op op, bool wide, uint64_t tmp, uint64_t src, uint64_t extra)
 {
     const int64_t a = wide ? (int64_t)tmp : (int32_t)tmp, b = wide ? (int64_t)src : (int32_t)src;
@@ -312,8 +313,8 @@ static bool write_atomic(char *body, unsigned memory, enum op op, bool wide, boo
     return true;
 }
 
-/* Sets the data of an atomic. LDS has the comparand first and the new value in a separate register;
- * memory has the new value first, followed by the comparand. */
+/* Sets the operands of an atomic. LDS takes the compared value first and the new value in another
+ * register. Memory takes the new value first, then the compared value. */
 static void put_data(struct program *p, unsigned lane, unsigned memory, enum op op, bool wide,
                      uint64_t data)
 {
@@ -372,7 +373,7 @@ static void every_atomic(void **state)
     }
 }
 
-/* Exact sums and comparisons of floats, in every memory that has them. */
+/* Tests exact sums and comparisons of floats, in each memory that has them. */
 static void every_atomic_of_floats(void **state)
 {
     static const struct {
@@ -397,7 +398,7 @@ static void every_atomic_of_floats(void **state)
             const bool wide = cases[i].want >> 32;
             char text[500], data[16], result[16];
             struct program p = memory_program();
-            if (memory == BUFFER && i == 5) /* only gfx950 has it */
+            if (memory == BUFFER && i == 5) /* only gfx950 has this one */
                 continue;
             registers(data, DATA, wide ? 8 : 4), registers(result, RESULT, wide ? 8 : 4);
             const size_t fill = (size_t)(strchr(m->all, '|') - m->all);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulated device memory: slots, quarantine, checks, the shadow. */
+/* Tests the simulated device memory: slots, quarantine, checks, the shadow. */
 #include "tools/hipsim/core/memory.h"
 
 #include <setjmp.h>
@@ -96,7 +96,7 @@ static uint64_t resident_bytes(void)
     return pages * UINT64_C(4096);
 }
 
-/* Sizes of many classes: 3 GiB in total, with a shadow of 400 MiB. */
+/* Allocates sizes of many classes: 3 GiB in total, with a shadow of 400 MiB. */
 static void quarantined_slots_keep_no_pages(void **state)
 {
     (void)state;

@@ -48,7 +48,7 @@ int main(void)
         const char *name;
         struct mfma_shape shape;
         enum mfma_format format;
-        bool every_8th; /* every 8th lane of A and B has only `other` */
+        bool every_8th; /* only every 8th lane of A and B has `other` */
         uint32_t other;
     } cases[] = {
         {"v_mfma_f32_32x32x8_bf16", {32, 32, 8, 1, false}, FORMAT_BF16, false, 0},
@@ -65,7 +65,7 @@ int main(void)
 
     printf("%-28s %9s %9s %9s %8s\n", "M/s of one core", "AVX-512", "AVX2", "plain C", "ratio");
     for (unsigned c = 0; c < sizeof(cases) / sizeof(*cases); c++) {
-        /* Magnitudes 2^-8 .. 2^1 in the 16-bit formats, any finite number in the others. */
+        /* 16-bit formats have magnitudes 2^-8 to 2^1, other formats any finite numbers. */
         uint32_t keep = cases[c].format == FORMAT_FP8   ? 0xb7b7b7b7
                         : cases[c].format == FORMAT_F16 ? 0x9fff9fff
                                                         : 0x83ff83ff;

@@ -15,12 +15,12 @@ enum { D = 0, A = 32, B = 40, INDEX = 50, SCALE_A = 52, SCALE_B = 53 };
 #define MAX_BITS 0x7f7fffffu
 #define INF_BITS 0x7f800000u
 
-/* Constants for all lanes of the operands. */
+/* Operands of a case; each has the same bits in all lanes. */
 struct overflow_case {
     const char *text;
     enum gfx_target target;
     uint32_t a, b, c;
-    uint32_t clamped, plain; /* v0 with FP16_OVFL and without */
+    uint32_t clamped, plain; /* v0 with FP16_OVFL, v0 without */
 };
 
 static void run_case(const struct overflow_case *c, bool set)
@@ -34,7 +34,7 @@ static void run_case(const struct overflow_case *c, bool set)
     for (unsigned i = 0; i < 32; i++)
         program_fill(&p, D + i, c->c);
     program_fill(&p, INDEX, 0x44444444);   /* selects the first two of every four */
-    program_fill(&p, SCALE_A, 0xfefefefe); /* 2^127 */
+    program_fill(&p, SCALE_A, 0xfefefefe); /* scale 2^127 */
     program_fill(&p, SCALE_B, 0xfefefefe);
     program_run(&p, c->text);
     for (unsigned l = 0; l < 64; l++)
@@ -44,11 +44,11 @@ static void run_case(const struct overflow_case *c, bool set)
 }
 
 #define F16_MAX 0x7bff7bffu
-#define BF16_BIG 0x7f007f00u /* 2^127 */
+#define BF16_BIG 0x7f007f00u /* 2^127, twice */
 
 static const struct overflow_case cases[] = {
     {"v_mfma_f32_16x16x16_f16 v[0:3], v[32:33], v[40:41], v[0:3]", GFX942, F16_MAX, F16_MAX,
-     MAX_BITS, MAX_BITS, MAX_BITS}, /* below the last bit, so there is no overflow */
+     MAX_BITS, MAX_BITS, MAX_BITS}, /* no overflow: the term is below the last bit */
     {"v_mfma_f32_16x16x16_bf16 v[0:3], v[32:33], v[40:41], v[0:3]", GFX942, BF16_BIG, 0x3f803f80, 0,
      MAX_BITS, INF_BITS},
     {"v_mfma_f32_32x32x8_bf16 v[0:15], v[32:33], v[40:41], v[0:15]", GFX942, BF16_BIG, 0xbf80bf80,
@@ -59,7 +59,7 @@ static const struct overflow_case cases[] = {
      INF_BITS},
     {"v_mfma_f32_16x16x8_xf32 v[0:3], v[32:33], v[40:41], v[0:3]", GFX942, 0x7f000000, 0x3f800000,
      0, MAX_BITS, INF_BITS},
-    /* An infinite input is no overflow. */
+    /* An infinite input is not an overflow. */
     {"v_mfma_f32_16x16x16_bf16 v[0:3], v[32:33], v[40:41], v[0:3]", GFX942, 0x7f807f80, 0x3f803f80,
      0, INF_BITS, INF_BITS},
     {"v_mfma_f32_16x16x4_f32 v[0:3], v32, v40, v[0:3]", GFX942, 0, 0, INF_BITS, INF_BITS, INF_BITS},
@@ -69,7 +69,7 @@ static const struct overflow_case cases[] = {
      MAX_BITS, INF_BITS},
     {"v_mfma_f32_16x16x32_bf16 v[0:3], v[32:35], v[40:43], v[0:3]", GFX950, BF16_BIG, 0x3f803f80, 0,
      MAX_BITS, INF_BITS},
-    /* Products of 2^8, scales of 2^127. */
+    /* Products are 2^8, scales 2^127. */
     {"v_mfma_scale_f32_16x16x128_f8f6f4 v[0:3], v[32:39], v[40:47], v[0:3], v52, v53", GFX950,
      0x58585858, 0x58585858, 0, MAX_BITS, INF_BITS},
     {"v_mfma_i32_16x16x32_i8 v[0:3], v[32:33], v[40:41], v[0:3]", GFX942, 0x7f7f7f7f, 0x7f7f7f7f,
@@ -81,7 +81,7 @@ static const struct overflow_case cases[] = {
     {"v_smfmac_i32_16x16x64_i8 v[0:3], v[32:33], v[40:43], v50", GFX942, 0x7f7f7f7f, 0x7f7f7f7f,
      0x7ffffff0, 0x7fffffff, 0x8007e010},
     {"v_mfma_i32_16x16x32_i8 v[0:3], v[32:33], v[40:41], v[0:3]", GFX942, 0x01010101, 0x7f7f7f7f,
-     0x7ff00000, 0x7ff00fe0, 0x7ff00fe0}, /* near the end, but within */
+     0x7ff00000, 0x7ff00fe0, 0x7ff00fe0}, /* near the end of the range, but inside */
 };
 
 static void overflows_are_clamped(void **state)
@@ -93,15 +93,15 @@ static void overflows_are_clamped(void **state)
     }
 }
 
-/* Two steps of eight: the sum is clamped to the largest number below 2^128 before the second step
- * subtracts 2^127. */
+/* There are two steps of eight. The sum is clamped to the largest number below 2^128 before the
+ * second step subtracts 2^127. */
 static void every_step_is_clamped(void **state)
 {
     (void)state;
     struct program p = program_new(GFX942);
     p.mode = OVFL;
     for (unsigned l = 0; l < 64; l++) {
-        const bool first = l < 32, lone = l / 16 % 2 == 0; /* k: 4 for 16 lanes */
+        const bool first = l < 32, lone = l / 16 % 2 == 0; /* k: groups of 16 lanes have 4 each */
         p.v[A][l] = first ? BF16_BIG : lone ? 0x0000ff00 : 0;
         p.v[A + 1][l] = first ? BF16_BIG : 0;
         p.v[B][l] = p.v[B + 1][l] = 0x3f803f80;
@@ -110,7 +110,7 @@ static void every_step_is_clamped(void **state)
     assert_int_equal(p.v[0][5], bits_of(FLT_MAX - 0x1p127f));
 }
 
-/* Elements are clamped one by one, D may overlap A, and f64 overflows to infinity. */
+/* Elements are clamped separately. D may overlap A. f64 overflows to infinity. */
 static void other_elements_stay(void **state)
 {
     (void)state;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests every matrix instruction of both targets against a plain matrix product in double
- * precision, by iteration over the op rows. The lane layouts are written independently of the
- * simulator. Their formulas come from AMD's matrix instruction calculator and the ROCm blog "Matrix
- * core programming on AMD CDNA3 and CDNA4".
+ * Compares each matrix instruction of both targets with a plain matrix product in double precision.
+ * The op rows list the instructions. The lane layouts are independent of the simulator. Their
+ * formulas come from AMD's matrix instruction calculator and the ROCm blog "Matrix core programming
+ * on AMD CDNA3 and CDNA4".
  */
 #include <math.h>
 #include <stdio.h>
@@ -82,8 +82,8 @@ static unsigned bits_of_format(const char *f)
     return !strcmp(f, "fp6") || !strcmp(f, "bf6") ? 6 : !strcmp(f, "fp4") ? 4 : 8;
 }
 
-/* Returns a random code of the format. Its value is a small multiple of 1/2 if the format can
- * represent these. */
+/* Returns a random code of the format. Its value is a small multiple of 1/2 if the format has
+ * these. */
 static uint64_t random_code(const char *f)
 {
     float v = (float)((int)(random32() % 9) - 4);
@@ -100,7 +100,7 @@ static uint64_t random_code(const char *f)
         return bits_from_float(v) >> 16;
     if (!strcmp(f, "f16"))
         return f16_from_f32(v);
-    if (!strcmp(f, "fp8")) /* 0.5 .. 3.75 and negative ones, for both biases */
+    if (!strcmp(f, "fp8")) /* 0.5 to 3.75, either sign, with both biases */
         return 0x30 + random32() % 24 + (random32() & 0x80);
     if (!strcmp(f, "bf8"))
         return 0x38 + random32() % 14 + (random32() & 0x80);
@@ -137,14 +137,14 @@ static double value(const char *f, uint64_t code, enum gfx_target target)
 
 /* -- layouts ----------------------------------------------------------------------------------- */
 
-/* Finds element and lane of A[i][k] (B[k][j]) of a block; for a sparse A, k counts stored
+/* Finds element and lane of A[i][k] or B[k][j] of a block. For a sparse A, k counts stored
  * elements. */
 static void input_place(unsigned width, unsigned k_all, unsigned blocks, unsigned bits, unsigned i,
                         unsigned k, unsigned block, unsigned *element, unsigned *lane)
 {
     unsigned per_lane = k_all * width * blocks / 64;
 
-    if (bits >= 8 && per_lane * bits == 256) { /* two stripes of four registers */
+    if (bits >= 8 && per_lane * bits == 256) { /* two stripes of four registers each */
         unsigned half = k_all / 2, stripe = 128 / bits;
         *element = k / half * stripe + k % stripe;
         *lane = i + width * (k % half / stripe);
@@ -269,7 +269,7 @@ static double scale(const struct program *p, unsigned reg, unsigned byte, unsign
     return power((int)(p->v[reg][i + width * (k / 32)] >> (8 * byte) & 255) - 127);
 }
 
-/* Returns C + A * B of one element; `size` is the sum of magnitudes. */
+/* Returns an element of C + A * B; *size is the sum of its terms' magnitudes. */
 static double plain_product(const struct spec *s, const struct program *p, unsigned i, unsigned j,
                             unsigned block, unsigned byte, double *size)
 {
@@ -281,7 +281,7 @@ static double plain_product(const struct spec *s, const struct program *p, unsig
         unsigned k = ka;
         input_place(s->m, s->sparse ? s->k / 2 : s->k, s->blocks, bits_a, i, ka, block, &e, &l);
         double a = value(s->a, get(p, A, bits_a, e, l), p->target);
-        if (s->sparse) /* the stored pair ka / 2 represents four k; two index bits select one */
+        if (s->sparse) /* stored pair ka / 2 has four k; two index bits select one of them */
             k = ka / 2 * 4 + (p->v[INDEX][l] >> (2 * e) & 3);
         input_place(s->n, s->k, s->blocks, bits_b, j, k, block, &e, &l);
         double b = value(s->b, get(p, B, bits_b, e, l), p->target);
@@ -309,8 +309,8 @@ static void check(const struct spec *s, enum gfx_target target, const char *modi
             for (unsigned j = 0; j < s->n; j++) {
                 double size, want = plain_product(s, before, i, j, block, byte, &size);
                 double have = output(s, p, i, j, block);
-                /* Error bound: alignment to 24 fractional bits of the largest term, k terms, one
-                 * rounding. */
+                /* Error bound: alignment to 24 fractional bits of the largest term, for k terms,
+                 * and one rounding. */
                 if (fabs(have - want) > size * s->k * 0x1p-24)
                     fail_msg("%s: D[%u][%u] of block %u is %.9g, not %.9g", text, i, j, block, have,
                              want);
@@ -364,17 +364,17 @@ static uint32_t wild(enum mfma_format format, unsigned round)
 {
     uint32_t r = random32();
 
-    if (round % 6 == 0) /* any bits: subnormals, infinities, NaN */
+    if (round % 6 == 0) /* any bits: includes subnormals, infinities, NaN */
         return r;
-    if (round % 6 == 1 && format == FORMAT_BF16) /* near one */
+    if (round % 6 == 1 && format == FORMAT_BF16) /* numbers near 1 */
         return (r & 0x81ff81ff) | 0x3f003f00;
     if (round % 6 == 1 && format == FORMAT_F16)
         return (r & 0x87ff87ff) | 0x38003800;
-    if (round % 6 == 2) /* many zeros */
+    if (round % 6 == 2) /* most are zero */
         return r & random32() & random32() & 0xffff0000;
-    if (round % 6 == 3 && format == FORMAT_BF16) /* 2^-64 .. 2^-33 */
+    if (round % 6 == 3 && format == FORMAT_BF16) /* 2^-64 to 2^-33 */
         return (r & 0x8fff8fff) | 0x10001000;
-    return r & 0xbf3fbf3f; /* finite in every format */
+    return r & 0xbf3fbf3f; /* finite in each format */
 }
 
 static uint32_t wild_c(unsigned round)
@@ -394,7 +394,7 @@ static struct mfma_job wild_job(struct rows *r, enum mfma_format format, unsigne
     unsigned bits = mfma_element_bits(format), k = bits == 32 ? 4 : bits == 16 ? 8 : 16;
 
     for (unsigned l = 0; l < 64; l++) {
-        /* From the fourth of six rounds on some rows of A are zero, as with masked keys. */
+        /* In rounds 4 and 5 of six some rows of A are zero, as with masked keys. */
         bool masked = round % 6 > 3 && (l & 1 || l % 32 < 16);
         for (unsigned i = 0; i < 8; i++) {
             r->a[i][l] = masked ? random32() & 0x80008000 : wild(format, round);
@@ -416,7 +416,7 @@ static struct mfma_job wild_job(struct rows *r, enum mfma_format format, unsigne
     };
 }
 
-/* V_MFMA_SCALE_F32_32X32X64_F8F6F4. */
+/* Creates a random job of V_MFMA_SCALE_F32_32X32X64_F8F6F4. */
 static struct mfma_job wild_scaled_job(struct rows *r, enum mfma_format format, unsigned round)
 {
     struct mfma_job job = wild_job(r, format, round);
@@ -467,7 +467,7 @@ static double decoded(const struct mfma_job *job, bool is_b, unsigned line, unsi
     return decoded_byte(format, code & 255, exponent);
 }
 
-/* Computes one element by exact steps. */
+/* Returns one element of the result, computed in exact steps. */
 static uint32_t exact(const struct rows *r, const struct mfma_job *job, unsigned i, unsigned j)
 {
     unsigned bits = mfma_element_bits((enum mfma_format)job->a_format), reg, lane;
@@ -533,7 +533,8 @@ static void vectors_and_exact_steps_agree(void **state)
     }
 }
 
-/* NaNs of binary32 products are the host's. */
+/* Compares results. A NaN of a binary32 product may be any NaN, since the host's operation gives
+ * it. */
 static bool same_bits(enum mfma_format format, uint32_t a, uint32_t b)
 {
     return a == b ||
@@ -580,8 +581,8 @@ static void a_step_truncates_products_and_floors_c(void **state)
     double p[8] = {1, 0x1p-25, 0x1p-25, 0x1p-25, 0x1p-25, 0x1p-25, 0x1p-25, 0x1p-25};
 
     (void)state;
-    /* Seven halves of the last bit vanish, since each is truncated. Added exactly, they would not
-     * vanish in any order. */
+    /* Seven terms of half the last bit vanish, since each is truncated. An exact sum would have
+     * them. */
     assert_true(mfma_fused_step(p, e, 8, 0, 0, false) == 1);
     /* With 2^-24 they count, and the sum is rounded once, to even. */
     for (unsigned i = 1; i < 8; i++) {
@@ -597,12 +598,12 @@ static void a_step_truncates_products_and_floors_c(void **state)
     assert_true(mfma_fused_step(p, e, 2, 0, 0, false) == 1);
     assert_true(mfma_fused_step(p, e, 1, 0, -0x1p-40f, false) == 1 - 0x1p-24f);
     assert_true(mfma_fused_step(p, e, 1, 0, 0x1p-40f, false) == 1);
-    /* 8-bit formats sum even and odd k separately, round the two sums down ... */
+    /* 8-bit formats sum even and odd k separately, round both sums down ... */
     assert_true(mfma_fused_step(p, e, 2, 0, 0, true) == 1 - 0x1p-24f);
     /* ... and drop a C below 2^(e - 25). */
     p[1] = 0;
     assert_true(mfma_fused_step(p, e, 2, 0, -0x1p-40f, true) == 1);
-    /* A sum of zero is +0, infinities and NaN pass. */
+    /* A sum of zero is +0. Infinities and NaN are kept. */
     p[0] = 0;
     assert_int_equal(bits_from_float(mfma_fused_step(p, e, 1, 0, -0.0f, false)), 0);
     assert_true(isinf(mfma_fused_step(p, e, 1, 0, INFINITY, false)));
@@ -626,7 +627,7 @@ static void undefined_operands_affect_their_row_and_column(void **state)
     p.v_valid[A] &= ~(UINT64_C(1) << 37); /* row 5 of A */
     p.v_valid[B + 1] &= ~UINT64_C(2);     /* column 1 of B */
     program_run(&p, "v_mfma_f32_32x32x8_bf16 v[0:15], v[32:33], v[40:41], 0");
-    /* Row 5 is register 1 of the upper 32 lanes; column 1 is lanes 1 and 33 everywhere. */
+    /* Row 5 is register 1 of the upper 32 lanes. Column 1 is lanes 1 and 33 of each register. */
     assert_int_equal(p.v_valid[0], 0xfffffffdfffffffd);
     assert_int_equal(p.v_valid[1], 0x00000000fffffffd);
     assert_int_equal(p.v_valid[15], 0xfffffffdfffffffd);
@@ -640,7 +641,7 @@ static void broadcast_controls_move_blocks_and_lanes(void **state)
         p.v[A][l] = bits_from_float((float)(l + 1)); /* A[l % 16], block l / 16 */
         p.v[B][l] = bits_from_float(1);
     }
-    /* cbsz 1, abid 1: pairs of blocks use the second A of the pair. */
+    /* cbsz 1, abid 1: each pair of blocks uses the A of its second block. */
     program_run(&p, "v_mfma_f32_16x16x1_4b_f32 v[0:15], v32, v40, 0 cbsz:1 abid:1");
     assert_true(float_from_bits(p.v[0][0]) == 17); /* block 0, row 0 */
     assert_true(float_from_bits(p.v[4][0]) == 17); /* block 1 */
@@ -649,7 +650,7 @@ static void broadcast_controls_move_blocks_and_lanes(void **state)
         p.v[A][l] = bits_from_float(1);
         p.v[B][l] = bits_from_float((float)l);
     }
-    /* blgp 2: the second 32 lanes for all; 3: rotated by 16. */
+    /* blgp 2 uses the upper 32 lanes for all; blgp 3 rotates by 16. */
     program_run(&p, "v_mfma_f32_16x16x1_4b_f32 v[0:15], v32, v40, 0 blgp:2\n"
                     "v_mfma_f32_16x16x1_4b_f32 v[16:31], v32, v40, 0 blgp:3");
     assert_true(float_from_bits(p.v[0][3]) == 35);
@@ -674,15 +675,15 @@ static void f32_inputs_follow_mode(void **state)
     }
 }
 
-/* 255 is NaN (OCP Microscaling Formats 1.0, 5.4.1), here for one block of a row of A. Both scale
- * exponents are added before anything can overflow: 240 and 5 give 2^-9. */
+/* A scale of 255 is NaN (OCP Microscaling Formats 1.0, 5.4.1), here for one block of a row of A.
+ * The scale exponents are added before an overflow is possible: 240 and 5 give 2^-9. */
 static void scales_have_a_nan_and_the_whole_range(void **state)
 {
     (void)state;
     struct program p = program_new(GFX950);
     for (unsigned r = 0; r < 8; r++) {
-        program_fill(&p, A + r, 0x38383838); /* e4m3: 1 */
-        program_fill(&p, B + r, 0x44444444); /* e2m1: 2 */
+        program_fill(&p, A + r, 0x38383838); /* 1 in e4m3 */
+        program_fill(&p, B + r, 0x44444444); /* 2 in e2m1 */
     }
     program_fill(&p, SCALE_A, 240);
     program_fill(&p, SCALE_B, 5);
@@ -694,7 +695,7 @@ static void scales_have_a_nan_and_the_whole_range(void **state)
             assert_int_equal(p.v[r][l], l < 32 && r == 1 ? 0x7fc00000 : bits_of(128 * 0x1p-9f));
 }
 
-/* Places the instruction's `dwords` result registers at `d` and up. */
+/* Runs the instruction with its `dwords` result registers from v`d` on. */
 static void run_to(struct program *p, const char *text, unsigned d, unsigned dwords)
 {
     char full[160], to[16];
@@ -703,7 +704,7 @@ static void run_to(struct program *p, const char *text, unsigned d, unsigned dwo
     snprintf(full, sizeof(full), "%.*s%s%s\ns_nop 15\ns_nop 15", (int)(at - text), text, to,
              at + 1);
     for (unsigned r = 32; r < 52; r++)
-        for (unsigned l = 0; l < 64; l++) /* halves, bytes and doubles that are finite */
+        for (unsigned l = 0; l < 64; l++) /* bits that are finite as halves, bytes and doubles */
             p->v[r][l] = (r * 64 + l) * 2654435761u & 0x3f3f3f3f;
     for (unsigned r = SCALE_A; r <= SCALE_B; r++)
         for (unsigned l = 0; l < 64; l++)
@@ -717,7 +718,7 @@ static void run_to(struct program *p, const char *text, unsigned d, unsigned dwo
 static void results_may_replace_operands(void **state)
 {
     static const struct {
-        const char *text; /* D is @ */
+        const char *text; /* "@" is D */
         unsigned dwords, to[5];
     } cases[] = {
         {"v_mfma_f64_4x4x4_4b_f64 @, v[32:33], v[40:41], 1.0", 2, {32, 40}},

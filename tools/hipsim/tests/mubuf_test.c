@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffer instructions: expectations from section 9.1 of the CDNA3 ISA manual. */
+/* Tests buffer instructions. Expectations come from section 9.1 of the CDNA3 ISA manual. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static void addresses_add_up(void **state)
     struct program p = program_new(GFX942);
     uint32_t *data = numbers(1024);
     program_resource(&p, 4, data, 0, 4096);
-    program_resource(&p, 8, data, 16, 256); /* 256 records of 16 bytes */
+    program_resource(&p, 8, data, 16, 256); /* resource of 256 records of 16 bytes */
     program_lanes(&p, 0, 4);
     program_lanes(&p, 2, 1);
     program_fill(&p, 3, 8);
@@ -44,9 +44,9 @@ static void out_of_range_reads_zero_dword_by_dword(void **state)
     (void)state;
     struct program p = program_new(GFX942);
     uint32_t *data = numbers(64);
-    program_resource(&p, 4, data, 0, 64 * 4 - 6); /* ends inside the last but one dword */
+    program_resource(&p, 4, data, 0, 64 * 4 - 6); /* ends inside of the last but one dword */
     program_lanes(&p, 0, 4);
-    p.v[0][63] = 0xfffffffc; /* -4 is unsigned: out of range as a whole */
+    p.v[0][63] = 0xfffffffc; /* -4 is a large unsigned offset: out of range completely */
     p.s[20] = 240;
     for (unsigned r = 8; r < 12; r++)
         program_fill(&p, r, 0x55);
@@ -82,14 +82,14 @@ static void out_of_range_writes_are_dropped(void **state)
                     "buffer_atomic_add v2, v0, s[4:7], 0 offen offset:64\ns_waitcnt vmcnt(0)");
     assert_int_equal(data[1], 8);
     assert_int_equal(data[14], 7);
-    assert_int_equal(data[16], 14); /* the atomic of lane 0 */
-    assert_int_equal(data[32], 14); /* the low half of lane 16, and the atomic of lane 8 */
+    assert_int_equal(data[16], 14); /* result of lane 0's atomic */
+    assert_int_equal(data[32], 14); /* low half: stored by lane 16; then lane 8's atomic */
     assert_int_equal(data[33], 1033);
     data[16] = 1;
     program_run(&p, "buffer_store_dword v3, v1, s[8:11], 0 idxen\n"
                     "buffer_load_dword v12, v1, s[8:11], 0 idxen\ns_waitcnt vmcnt(0)");
     assert_int_equal(data[12], 8);
-    assert_int_equal(data[16], 1); /* index 4 of 4 */
+    assert_int_equal(data[16], 1); /* index 4 is out of range */
     assert_int_equal(p.v[12][3], 8);
     assert_int_equal(p.v[12][4], 0);
 }
@@ -106,8 +106,8 @@ static void range_of_the_resource_is_not_range_of_memory(void **state)
     assert_int_equal(p.fault.lanes, 0xffffffff00000000);
 }
 
-/* CDNA3 ISA, 9.1.8: "A resource set to all zeros acts as an unbound texture or buffer". The other
- * fields and the address are then ignored. */
+/* CDNA3 ISA, 9.1.8: "A resource set to all zeros acts as an unbound texture or buffer". The
+ * hardware then ignores the other fields and the address. */
 static void unbound_resources_load_zero_and_drop_stores(void **state)
 {
     (void)state;
@@ -131,7 +131,7 @@ static void unbound_resources_load_zero_and_drop_stores(void **state)
 }
 
 /* CDNA3 ISA, 9.1.5: buffer_offset = (index / n * stride + offset / 4 * 4) * n + index % n * 4 +
- * offset % 4, with n = 8 << index_stride. This needs add_tid: see the next test. */
+ * offset % 4, with n = 8 << index_stride. It requires add_tid, see the next test. */
 static void swizzled_buffers_interleave_records(void **state)
 {
     (void)state;
@@ -139,7 +139,8 @@ static void swizzled_buffers_interleave_records(void **state)
         struct program p = program_new(GFX942);
         uint32_t *data = numbers(1024);
         unsigned n = 8u << field;
-        program_resource(&p, 4, data, 12, 62); /* records of three dwords, two out of range */
+        program_resource(&p, 4, data, 12, 62); /* records of three dwords; lanes 62 and 63 are out
+                                                  of range */
         p.s[5] |= 0x80000000;
         p.s[7] = 1 << 23 | field << 21;
         program_fill(&p, 0, 0);
@@ -155,7 +156,8 @@ static void swizzled_buffers_interleave_records(void **state)
                 assert_int_equal(p.v[8 + i][l], first + i * n);
             assert_int_equal(p.v[11][l], (first + n) >> 8);
             assert_int_equal(p.v[12][l], first + 2 * n);
-            assert_int_equal(p.v[13][l], first + 3 * n); /* only the record number is checked */
+            assert_int_equal(p.v[13][l], first + 3 * n); /* only the record's number is checked
+                                                            against the range */
         }
         for (unsigned l = 62; l < 64; l++)
             assert_int_equal(p.v[8][l] | p.v[11][l], 0);
@@ -168,7 +170,7 @@ static void swizzled_buffers_interleave_records(void **state)
 }
 
 /* rocjitsu, addr_calc_buffer.h: the swizzle bit "selects the swizzled scratch layout only together
- * with ADD_TID_ENABLE". HipKittens' make_srsrc() sets it for rows in linear order. */
+ * with ADD_TID_ENABLE". HipKittens' make_srsrc() sets the bit for rows in linear order. */
 static void swizzling_needs_add_tid(void **state)
 {
     (void)state;
@@ -176,7 +178,7 @@ static void swizzling_needs_add_tid(void **state)
         struct program p = program_new(target);
         uint32_t *data = numbers(256);
         program_resource(&p, 4, data, 16, 1024);
-        p.s[5] |= 0xc0000000; /* and the cache swizzle */
+        p.s[5] |= 0xc0000000; /* sets the cache swizzle bit, too */
         p.s[7] = 0x110000;
         program_lanes(&p, 0, 16);
         program_lanes(&p, 1, 1);
@@ -192,8 +194,8 @@ static void swizzling_needs_add_tid(void **state)
     }
 }
 
-/* A private segment buffer has no stride, the lane as index, and 64 lanes per row of dwords. Its
- * range is not checked: CDNA4 ISA, 9.1.5.1. */
+/* A private segment buffer has no stride. Its index is the lane, and a row of dwords has 64 lanes.
+ * The range is not checked: CDNA4 ISA, 9.1.5.1. */
 static void private_buffers_are_not_checked(void **state)
 {
     (void)state;
@@ -216,7 +218,7 @@ static void add_tid_indexes_by_lane(void **state)
     struct program p = program_new(GFX942);
     uint32_t *data = numbers(256);
     program_resource(&p, 4, data, 8, 64);
-    p.s[7] = 1 << 23; /* add_tid: the data format bits are stride bits */
+    p.s[7] = 1 << 23; /* add_tid: the data format bits are bits of the stride */
     program_lanes(&p, 0, 1);
     program_run(&p, "buffer_load_dword v10, off, s[4:7], 0 offset:4\n"
                     "buffer_load_dword v11, v0, s[4:7], 0 idxen\ns_waitcnt vmcnt(0)");
@@ -226,7 +228,7 @@ static void add_tid_indexes_by_lane(void **state)
     }
 }
 
-/* A buffer without a stride is raw: its range counts bytes, and the index adds nothing. */
+/* A buffer without a stride is raw: its range is in bytes, and the index is not used. */
 static void an_index_without_a_stride_adds_nothing(void **state)
 {
     (void)state;
@@ -279,7 +281,7 @@ static void undefined_operands_are_found(void **state)
         program_try(&p, "buffer_load_dword v10, off, s[4:7], s3\ns_waitcnt vmcnt(0)");
         assert_int_equal(p.fault.kind, FAULT_UNINIT);
     }
-    /* An undefined last dword leaves open whether the resource is unbound. */
+    /* If the last dword is undefined, the check does not know whether the resource is unbound. */
     struct program p = program_new(GFX942);
     program_resource(&p, 4, data, 0, 256);
     p.s[7] = 0;
@@ -300,8 +302,8 @@ static void a_write_back_is_waited_for(void **state)
     assert_int_equal(p.s[1], 0);
 }
 
-/* rocjitsu, measured: VGPR and instruction offset wrap at 32 bits, the addition of the SGPR offset
- * does not. */
+/* Measured by rocjitsu: the sum of VGPR offset and instruction offset wraps at 32 bits. The sum
+ * with the SGPR offset does not. */
 static void offsets_wrap(void **state)
 {
     (void)state;
@@ -316,7 +318,7 @@ static void offsets_wrap(void **state)
     assert_int_equal(p.v[11][0], 0);
 }
 
-/* The check `strict` reports offsets of registers that the instruction's brings into range. */
+/* The check `strict` reports a register offset that the instruction's offset wraps into range. */
 static void offsets_that_wrap_into_range_are_found(void **state)
 {
     (void)state;
@@ -358,7 +360,7 @@ static void loads_to_lds(void **state)
     uint32_t *data = numbers(256);
     p.lds_bytes = 4096;
     p.s[SGPR_M0] = 1024;
-    program_resource(&p, 4, data, 0, 60 * 16 + 8); /* half of lane 60 */
+    program_resource(&p, 4, data, 0, 60 * 16 + 8); /* ends in the middle of lane 60 */
     program_lanes(&p, 0, 16);
     program_lanes(&p, 2, 16);
     p.exec = ~UINT64_C(0x100);
@@ -367,11 +369,11 @@ static void loads_to_lds(void **state)
     assert_int_equal(p.v[11][7], 1000 + 31);
     assert_int_equal(p.v[9][59], 1000 + 59 * 4 + 1);
     assert_int_equal(p.v[9][60], 1000 + 60 * 4 + 1);
-    assert_int_equal(p.v[10][60], 0); /* out of range: zero arrives */
+    assert_int_equal(p.v[10][60], 0); /* out of range: the load gives zero */
     assert_int_equal(p.v[8][61], 0);
 }
 
-/* M0 has the LDS address in 16 bits, 18 on CDNA4; its two lowest bits are ignored. */
+/* M0 has an LDS address of 16 bits, 18 bits on CDNA4. The two lowest bits are ignored. */
 static void m0_has_as_many_bits_as_lds_needs(void **state)
 {
     (void)state;
@@ -392,7 +394,7 @@ static void m0_has_as_many_bits_as_lds_needs(void **state)
     }
 }
 
-/* M0 = 0x7fffffff disables the loads of a wave, from any address; other waves' data remain. */
+/* M0 = 0x7fffffff disables a wave's loads to LDS, from any address. Data of other waves stay. */
 static void m0_disables_loads_to_lds(void **state)
 {
     (void)state;
@@ -410,11 +412,11 @@ static void m0_disables_loads_to_lds(void **state)
                     "ds_read_b32 v8, v0\ns_waitcnt lgkmcnt(0)");
     assert_int_equal(p.v[8][0], 1000);
     assert_int_equal(p.v[8][63], 1063);
-    /* An address that is out of range by mistake. */
+    /* The LDS address is out of range by mistake. */
     p.s[SGPR_M0] = 0x28000;
     program_try(&p, "buffer_load_dword v0, s[4:7], 0 offen lds\ns_waitcnt vmcnt(0)");
     assert_int_equal(p.fault.kind, FAULT_MEMORY);
-    /* Global loads are not dropped. */
+    /* Global loads to LDS are not dropped. */
     program_fill64(&p, 2, (uintptr_t)data);
     p.s[SGPR_M0] = 0;
     program_run(&p, "global_load_lds_dword v[2:3], off\ns_waitcnt vmcnt(0)");

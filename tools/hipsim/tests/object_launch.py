@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`calibrate --shape object:FILE` on a kernel of its own: the launch that the file describes runs.
+"""Tests `calibrate --shape object:FILE` with its own kernel: the launch that the file describes runs.
 
 Usage: object_launch.py CALIBRATE OBJECT TARGET
 """

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file tests the options of HIPSIM and hipsim_configure(). An invalid text changes nothing. */
+/* Tests the options of HIPSIM and hipsim_configure(). An invalid text changes no option. */
 #include "tools/hipsim/core/options.h"
 
 #include <setjmp.h>
@@ -104,7 +104,7 @@ static void checks_are_named_one_by_one(void **state)
     assert_int_equal(parsed("checks=off,checks=on").checks, CHECK_ALL);
 }
 
-/* Each text is refused because of the part that `says` quotes, whatever precedes it. */
+/* Each text is refused because of the part that `says` quotes, even after valid options. */
 static void invalid_texts_change_nothing(void **state)
 {
     (void)state;
@@ -157,7 +157,7 @@ static void options_of_a_device_are_fixed(void **state)
     assert_int_equal(o.seed, 9);
 }
 
-/* A long key and a small buffer for the reason: sanitizers would report an overflow. */
+/* The key is longer than the buffer for the reason. Sanitizers would report an overflow. */
 static void the_reason_is_truncated_to_its_buffer(void **state)
 {
     (void)state;

@@ -19,7 +19,7 @@ struct program program_new(enum gfx_target target)
     memset(p.s_valid, 0xff, sizeof(p.s_valid));
     p.scc_valid = 1;
     p.budget = 1000000;
-    p.checks = CHECK_ALL & ~(uint32_t)(CHECK_HAZARD | CHECK_STRICT); /* texts have no s_nop */
+    p.checks = CHECK_ALL & ~(uint32_t)(CHECK_HAZARD | CHECK_STRICT); /* the texts have no s_nop */
     return p;
 }
 
@@ -73,7 +73,8 @@ static void *read_file(const char *path, size_t *bytes)
     return data;
 }
 
-/* Moves the .text section of a relocatable ELF64 object to the front of the buffer. */
+/* Moves the .text section of a relocatable ELF64 object to the front of the buffer. False if there
+ * is none. */
 static bool extract_text(uint8_t *elf, size_t *bytes)
 {
     uint64_t shoff, off, size;
@@ -139,7 +140,7 @@ static uint32_t agprs_of(const struct program *p)
     return isa_of(p->target)->gfx12 ? 0 : PROGRAM_AGPRS;
 }
 
-/* Sets the registers when the first workgroup begins; they are read back after its last
+/* Sets the registers when the first workgroup begins. Their values are read after its last
  * instruction. */
 static void preset(void *ctx, struct workgroup *wg)
 {
@@ -151,7 +152,7 @@ static void preset(void *ctx, struct workgroup *wg)
             memcpy(w->a, p->a, sizeof(p->a));
         memcpy(w->v_valid, p->v_valid, sizeof(p->v_valid));
         memset(w->a_valid, 0xff, sizeof(w->a_valid));
-        uint32_t place[4]; /* TTMP6 to TTMP9: workgroup and cluster */
+        uint32_t place[4]; /* TTMP6 to TTMP9: workgroup, cluster */
         memcpy(place, w->sgpr + SGPR_TTMP0 + 6, sizeof(place));
         memcpy(w->sgpr, p->s, sizeof(p->s));
         if (p->cluster)
@@ -160,8 +161,8 @@ static void preset(void *ctx, struct workgroup *wg)
         sgpr_write64(w, SGPR_EXEC, p->exec & w->lanes, true);
         w->scc = p->scc;
         w->scc_valid = p->scc_valid;
-        w->sgpr[100] = w->id;               /* s100 identifies the wave */
-        w->sgpr[101] = (uint32_t)wg->index; /* s101 identifies the workgroup */
+        w->sgpr[100] = w->id;               /* s100: the wave's number */
+        w->sgpr[101] = (uint32_t)wg->index; /* s101: the workgroup's number */
     }
 }
 
@@ -181,7 +182,7 @@ static void collect(void *ctx, struct workgroup *wg)
     p->mode_after = w->mode;
 }
 
-/* An empty observer: with an observer of instructions, they are executed one by one. */
+/* Empty observer of instructions. With it, instructions execute one by one. */
 static void look_on(void *ctx, const struct wave *w, const struct inst *in,
                     const struct mem_access *access)
 {
@@ -262,7 +263,8 @@ void check_pair(enum fault_kind kind, const struct fault *bad, const char *bad_t
         fail_msg("%s\n%s", good->text, good_text);
 }
 
-/* Distance of the cases in one assembled text, so that one run of the assembler serves all. */
+/* Distance in bytes between cases in the text. All cases are assembled by one run of the
+ * assembler. */
 #define CASE_BYTES 64
 
 static char *join_cases(const struct op_case *cases, size_t n)

@@ -32,7 +32,7 @@ for target in gfx942 gfx950; do
 done
 "$clang" -O2 -DSECOND -target amdgcn-amd-amdhsa -mcpu=gfx942 -nogpulib -mcode-object-version=5 axpy.c -o two.co
 
-# Runs a command that has to end with a status and a sentence: expect STATUS TEXT WORD...
+# Runs a command that has to end with a status and print a text: expect STATUS TEXT WORD...
 expect() {
     wanted=$1 text=$2
     shift 2
@@ -75,7 +75,7 @@ expect 0 'modelled' --time --counters counters.csv run gfx942.co --grid 2 --bloc
 expect 1 'no/where.csv: No such file' --counters no/where.csv run gfx942.co --grid 1 --block 64 --arg null --arg null \
     --arg f32=1 --arg i32=0
 
-# A patched dword: s_endpgm at the entry leaves the buffer as it is. A longer latency changes no result.
+# Patches a dword to s_endpgm at the entry, so the buffer does not change. A longer latency changes no result.
 expect 0 '^argument 1: 1 1$' --patch axpy+0:bf810000 run gfx942.co --grid 1 --block 64 --arg f32:64=2 --arg f32:64=1 \
     --arg f32=1 --arg i32=64 --print 1:2
 expect 1 'option patch does not take "axpy+2:0"' --patch axpy+2:0 run gfx942.co --grid 1 --block 64 --arg null --arg null \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file tests which workgroups a sample has. */
+/* Tests which workgroups are in a sample. */
 #include "tools/hipsim/core/sample.h"
 
 #include <setjmp.h>
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-/* Columns: grid in workgroups, size of the sample, chosen indices in order. */
+/* Columns: grid in workgroups, size of the sample, indices of the chosen workgroups in order. */
 static const struct {
     uint32_t groups[3];
     uint64_t n, chosen, index[12];

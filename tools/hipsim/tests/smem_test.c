@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scalar memory: expectations from chapter 8 of the CDNA3 ISA manual. */
+/* Tests scalar memory. Expectations come from chapter 8 of the CDNA3 ISA manual. */
 #include <stdio.h>
 
 #include "tools/hipsim/tests/device.h"
@@ -56,7 +56,8 @@ static void errors_are_found(void **state)
     program_try(&p, "s_load_dword s8, s[2:3], 0x0\ns_add_u32 s9, s8, 1\ns_waitcnt lgkmcnt(0)\n"
                     "s_cmp_eq_u32 s9, 0\ns_cbranch_scc1 0");
     assert_int_equal(p.fault.kind, FAULT_WAIT);
-    /* Scalar loads return out of order: a count above zero waits for no particular one. */
+    /* Scalar loads return in any order. A wait for a count above zero therefore guarantees none of
+     * them. */
     program_try(&p, "s_load_dword s8, s[2:3], 0x0\ns_load_dword s9, s[2:3], 0x4\n"
                     "s_waitcnt lgkmcnt(1)\ns_add_u32 s10, s8, 1\ns_waitcnt lgkmcnt(0)\n"
                     "s_cmp_eq_u32 s10, 0\ns_cbranch_scc1 0");
@@ -74,7 +75,7 @@ static void stores_and_atomics(void **state)
     program_s64_set(&p, 2, (uint64_t)(uintptr_t)data);
     p.s[8] = 5;
     p.s[9] = 6;
-    p.s[12] = 77; /* the new value, if memory has the next */
+    p.s[12] = 77; /* new value, stored if memory equals s13 */
     p.s[13] = 1003;
     program_run(&p, "s_store_dwordx2 s[8:9], s[2:3], 0x0\ns_atomic_add s8, s[2:3], 0x8 glc\n"
                     "s_atomic_cmpswap s[12:13], s[2:3], 0xc\ns_waitcnt lgkmcnt(0)\ns_dcache_wb");
@@ -83,11 +84,11 @@ static void stores_and_atomics(void **state)
     assert_int_equal(data[2], 1007);
     assert_int_equal(p.s[8], 1002);
     assert_int_equal(data[3], 77);
-    assert_int_equal(p.s[12], 77); /* no glc: nothing is returned */
+    assert_int_equal(p.s[12], 77); /* no glc: the atomic returns nothing */
 }
 
-/* The range of a buffer is num_records, times the stride if there is one. Dwords out of range read
- * zero and are not stored (CDNA3 ISA, 8.2.1.1). The base has 48 bits. */
+/* A buffer's range is num_records, times the stride unless it is 0. Dwords out of range give zero
+ * and are not stored (CDNA3 ISA, 8.2.1.1). The base has 48 bits. */
 static void buffers_of_every_width(void **state)
 {
     (void)state;
@@ -110,7 +111,7 @@ static void buffers_of_every_width(void **state)
     assert_int_equal(p.s[19], 1011);
     assert_int_equal(p.s[35], 1031);
     assert_int_equal(p.s[38], 1006);
-    assert_int_equal(p.s[39], 0); /* two bytes of it are in range */
+    assert_int_equal(p.s[39], 0); /* only two of its bytes are in range */
     assert_int_equal(p.s[40] | p.s[41], 0);
     assert_int_equal(p.s[43], 1059);
     assert_int_equal(p.s[44], 1015);
@@ -126,11 +127,11 @@ static void stores_of_every_width(void **state)
     program_resource(&p, 4, data, 0, 120);
     for (unsigned i = 0; i < 4; i++)
         p.s[8 + i] = 50 + i;
-    p.s[12] = 1; /* S_SCRATCH multiplies it by 64 */
+    p.s[12] = 1; /* offset; S_SCRATCH multiplies it by 64 */
     program_run(&p, "s_store_dword s8, s[2:3], 0x0\ns_store_dwordx4 s[8:11], s[2:3], 0x10\n"
                     "s_buffer_store_dword s8, s[4:7], 0x24\n"
                     "s_buffer_store_dwordx2 s[8:9], s[4:7], 0x28\n"
-                    "s_buffer_store_dwordx4 s[8:11], s[4:7], 0x70\n" /* two are in range */
+                    "s_buffer_store_dwordx4 s[8:11], s[4:7], 0x70\n" /* two dwords are in range */
                     "s_scratch_store_dword s9, s[2:3], s12 offset:0x40\n"
                     "s_scratch_store_dwordx2 s[10:11], s[2:3], s12 offset:0x48\n"
                     "s_scratch_store_dwordx4 s[8:11], s[2:3], s12 offset:0x50\n"
@@ -152,12 +153,13 @@ static void stores_of_every_width(void **state)
     assert_int_equal(p.s[27], 1027);
 }
 
-/* tmp is memory, src the operand (CDNA3 ISA, S_ATOMIC_* and S_BUFFER_ATOMIC_*). */
+/* Tests all operations. tmp is the memory, src the operand (CDNA3 ISA, S_ATOMIC_* and
+ * S_BUFFER_ATOMIC_*). */
 static void atomics_of_every_operation(void **state)
 {
     static const struct {
         const char *name;
-        uint64_t memory, data, want[2]; /* of 32 bits, of 64 */
+        uint64_t memory, data, want[2]; /* want: results of the 32-bit and 64-bit form */
     } cases[] = {
         {"swap", 5, 7, {7, 7}},
         {"add", 0xffffffff, 2, {1, UINT64_C(0x100000001)}},
@@ -192,7 +194,7 @@ static void atomics_of_every_operation(void **state)
         assert_int_equal((uint32_t)data[0], (uint32_t)cases[i].want[0]);
         assert_int_equal(data[1], cases[i].want[1]);
         assert_int_equal((uint32_t)data[2], (uint32_t)cases[i].want[0]);
-        assert_int_equal(data[3], cases[i].memory); /* one byte of it is out of range */
+        assert_int_equal(data[3], cases[i].memory); /* unchanged: out of range by 1 byte */
         assert_int_equal(p.s[8], (uint32_t)cases[i].memory);
         assert_int_equal(program_s64(&p, 10), cases[i].memory);
         assert_int_equal(p.s[12], (uint32_t)cases[i].memory);
@@ -202,7 +204,7 @@ static void atomics_of_every_operation(void **state)
     uint64_t memory[2] = {UINT64_C(0x500000003), UINT64_C(0x500000003)};
     uint64_t *data = device_alloc(sizeof(memory), memory);
     program_s64_set(&p, 2, (uint64_t)(uintptr_t)data);
-    program_s64_set(&p, 8, UINT64_C(0x700000006)); /* the new value, then the expected one */
+    program_s64_set(&p, 8, UINT64_C(0x700000006)); /* new value; the expected one is in s[10:11] */
     program_s64_set(&p, 10, memory[0]);
     program_s64_set(&p, 12, UINT64_C(0x700000006));
     program_s64_set(&p, 14, UINT64_C(0x500000007));
@@ -211,7 +213,7 @@ static void atomics_of_every_operation(void **state)
     assert_int_equal(data[0], UINT64_C(0x700000006));
     assert_int_equal(data[1], memory[1]);
     assert_int_equal(program_s64(&p, 8), memory[0]);
-    p.s_valid[11] = 0; /* half of the comparand */
+    p.s_valid[11] = 0; /* half of the expected value */
     program_try(&p, "s_atomic_cmpswap_x2 s[8:11], s[2:3], 0x0\ns_waitcnt lgkmcnt(0)");
     assert_int_equal(p.fault.kind, FAULT_UNINIT);
 }
@@ -229,14 +231,13 @@ static void undefined_scalars_are_followed(void **state)
     p.s_valid[9] = 0;
     program_try(&p, "s_store_dwordx2 s[8:9], s[2:3], 0x0\ns_waitcnt lgkmcnt(0)");
     assert_int_equal(p.fault.kind, FAULT_UNINIT);
-    p.s_valid[4] = 0; /* an offset */
+    p.s_valid[4] = 0; /* offset */
     program_try(&p, "s_load_dword s8, s[2:3], s4\ns_waitcnt lgkmcnt(0)");
     assert_int_equal(p.fault.kind, FAULT_UNINIT);
 }
 
-/* LDS operations are ordered among themselves (CDNA3 ISA, "Manually Inserted Wait States"). Of
- * three reads, two have returned when one operation is left, even with scalar loads in the
- * counter. */
+/* LDS operations return in order (CDNA3 ISA, "Manually Inserted Wait States"). When one operation
+ * is outstanding, two of three reads have returned, even with scalar loads in the counter. */
 static void lds_is_in_order_beside_scalar_loads(void **state)
 {
     (void)state;
@@ -282,7 +283,7 @@ static void clocks_advance(void **state)
                     "s_waitcnt lgkmcnt(0)\ns_sub_u32 s6, s2, s0\ns_subb_u32 s7, s3, s1");
     assert_int_equal(p.s[6], 4 + 128);
     assert_int_equal(p.s[7], 0);
-    /* S_MEMREALTIME counts at 100 MHz, the cores at 2100 MHz and 2400 MHz (targets/facts). */
+    /* S_MEMREALTIME counts at 100 MHz. The cores run at 2100 MHz and 2400 MHz (targets/facts). */
     for (enum gfx_target t = GFX942; t <= GFX950; t++) {
         p = program_new(t);
         program_run(&p,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests the defined bits of every scalar ALU result against the definition. Each operation runs
- * with all values of the undefined bits, and a bit that is always the same is defined.
+ * Compares the defined bits of each scalar ALU result with the definition. Each operation runs with
+ * all values of the undefined bits. A result bit that is always the same is defined.
  *
- * No operation may report an undefined bit as defined. Most operations must not miss a defined bit
- * either: that would cause a false report for a correct program.
+ * No operation may report an undefined bit as defined. Most operations may not miss a defined bit
+ * either, since that would cause a false report for a correct program.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,14 +40,14 @@ static uint64_t random64(uint64_t *seed)
     return *seed >> 32 << 32 | (*seed * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
 }
 
-/* Sources of an operation: two of 64 bits and SCC, and their undefined bits. */
+/* Sources of an operation, two of 64 bits and SCC, with masks of their undefined bits. */
 struct sources {
     uint64_t value[2], undefined[2];
     bool scc, scc_undefined;
 };
 
-/* Draws random values, often small or all ones at the top, and few undefined bits of a source's
- * `bits[i]`. */
+/* Returns random sources. Values are often small or all ones at the top. Few of the `bits[i]` bits
+ * of source i are undefined. */
 static struct sources draw(uint64_t *seed, const unsigned bits[2], bool reads_scc)
 {
     struct sources s = {{0}, {0}, random64(seed) & 1, false};
@@ -62,7 +62,7 @@ static struct sources draw(uint64_t *seed, const unsigned bits[2], bool reads_sc
     return s;
 }
 
-/* An operation on s[2:3] and s[4:5] with the result in s[0:1]. */
+/* An operation with the sources s[2:3] and s[4:5] and the result s[0:1]. */
 struct operation {
     const struct inst *in;
     struct wave *w;
@@ -93,7 +93,8 @@ static struct result run(const struct operation *o, const struct sources *s,
                            w->s_valid[0] | (uint64_t)w->s_valid[1] << 32, w->scc, w->scc_valid};
 }
 
-/* Finds the bits of the result, and SCC, that are the same for all values of the undefined bits. */
+/* Sets *same to the result bits that are the same for all values of the undefined bits, and
+ * *same_scc for SCC. */
 static void enumerate(const struct operation *o, const struct sources *s, uint64_t *same,
                       bool *same_scc)
 {
@@ -123,7 +124,8 @@ static void enumerate(const struct operation *o, const struct sources *s, uint64
     }
 }
 
-/* Compares one trial. True if the operation is sound and, where required, exact. */
+/* Compares one trial. True if no undefined bit is reported as defined and, where required, no
+ * defined bit is missed. */
 static bool try_once(const struct operation *o, const struct sources *s)
 {
     const uint64_t valid[2] = {~s->undefined[0], ~s->undefined[1]};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests every scalar ALU operation: results, SCC and EXEC by the pseudo-code of the CDNA3 ISA
- * manual, SOP sections. A row of the tables without a case fails.
+ * Tests each scalar ALU operation: result, SCC and EXEC by the pseudo-code of the CDNA3 ISA manual,
+ * SOP sections. It fails if a row of the tables has no case.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #define CASE_BYTES 64
 #define UNTOUCHED UINT64_C(0xdeadbeefdeadbeef) /* initial contents of the destination */
 
-/* Operands in s[2:3] and s[4:5], the result in s0, or in s[0:1] if the text names it. */
+/* A case with the operands s[2:3] and s[4:5]. The result is s0, or s[0:1] if the text names it. */
 struct scalar_case {
     const char *text;
     uint64_t a, b;
@@ -87,7 +87,7 @@ static const struct scalar_case logic[] = {
     {"s_and_b32 s0, s2, s4", 12, 10, 0, 8, 1},
     {"s_and_b32 s0, s2, s4", 12, 3, 1, 0, 0},
     {"s_and_b64 s[0:1], s[2:3], s[4:5]", WIDE_A, WIDE_B, 0, WIDE_A & WIDE_B, 1},
-    {"s_and_b64 s[0:1], s[2:3], s[4:5]", TOP, TOP, 0, TOP, 1}, /* SCC tests both halves */
+    {"s_and_b64 s[0:1], s[2:3], s[4:5]", TOP, TOP, 0, TOP, 1}, /* SCC is set for either half */
     {"s_or_b32 s0, s2, s4", 12, 10, 0, 14, 1},
     {"s_or_b32 s0, s2, s4", 0, 0, 1, 0, 0},
     {"s_or_b64 s[0:1], s[2:3], s[4:5]", WIDE_A, WIDE_B, 0, WIDE_A | WIDE_B, 1},
@@ -151,7 +151,7 @@ static const struct scalar_case bits[] = {
     {"s_sext_i32_i16 s0, s2", 0x12348000, 0, 1, 0xffff8000, 1},
     {"s_sext_i32_i16 s0, s2", 0xffff7fff, 0, 0, 0x7fff, 0},
     {"s_bitreplicate_b64_b32 s[0:1], s2", 0x80000005, 0, 1, UINT64_C(0xc000000000000033), 1},
-    {"s_bfm_b32 s0, s2, s4", 4 + 32, 8 + 32, 1, 0xf00, 1}, /* five bits of each */
+    {"s_bfm_b32 s0, s2, s4", 4 + 32, 8 + 32, 1, 0xf00, 1}, /* five bits of each operand count */
     {"s_bfm_b64 s[0:1], s2, s4", 40 + 64, 8 + 64, 0, UINT64_C(0x0000ffffffffff00), 0},
     {"s_bfe_u32 s0, s2, s4", 0x12345f80, 4 | 12 << 16, 0, 0x5f8, 1},
     {"s_bfe_u32 s0, s2, s4", 0x12345f80, 0 | 7 << 16, 1, 0, 0},
@@ -190,7 +190,8 @@ static const struct scalar_case sums[] = {
     {"s_addc_u32 s0, s2, s4", 0xfffffffe, 1, 0, 0xffffffff, 0},
     {"s_addc_u32 s0, s2, s4", 3, 4, 1, 8, 0},
     {"s_subb_u32 s0, s2, s4", 1, 1, 1, 0xffffffff, 1},
-    {"s_subb_u32 s0, s2, s4", 0, 0xffffffff, 1, 0, 1}, /* subtracts 2^32 */
+    {"s_subb_u32 s0, s2, s4", 0, 0xffffffff, 1, 0, 1}, /* the operand and borrow are 2^32
+                                                          together */
     {"s_subb_u32 s0, s2, s4", 9, 4, 0, 5, 0},
     {"s_subb_u32 s0, s2, s4", 9, 4, 1, 4, 0},
     {"s_abs_i32 s0, s2", 0xfffffffb, 0, 0, 5, 1},
@@ -200,7 +201,8 @@ static const struct scalar_case sums[] = {
     {"s_absdiff_i32 s0, s2, s4", 5, 0xffffffff, 0, 6, 1},
     {"s_absdiff_i32 s0, s2, s4", 3, 10, 0, 7, 1},
     {"s_absdiff_i32 s0, s2, s4", 10, 10, 1, 0, 0},
-    {"s_min_i32 s0, s2, s4", 0xffffffff, 1, 0, 0xffffffff, 1}, /* SCC: the first is chosen */
+    {"s_min_i32 s0, s2, s4", 0xffffffff, 1, 0, 0xffffffff, 1}, /* SCC: the first operand is the
+                                                                  result */
     {"s_min_i32 s0, s2, s4", 1, 0xffffffff, 1, 0xffffffff, 0},
     {"s_min_i32 s0, s2, s4", 4, 4, 1, 4, 0},
     {"s_min_u32 s0, s2, s4", 0xffffffff, 1, 1, 1, 0},
@@ -216,7 +218,7 @@ static const struct scalar_case sums[] = {
     {"s_mul_hi_u32 s0, s2, s4", 0x80000000, 0xffffffff, 1, 0x7fffffff, 1},
     {"s_mul_hi_i32 s0, s2, s4", 0x80000000, 0xffffffff, 0, 0, 0},
     {"s_mul_hi_i32 s0, s2, s4", 0x80000000, 2, 0, 0xffffffff, 0},
-    {"s_lshl1_add_u32 s0, s2, s4", 0x80000001, 5, 0, 7, 1}, /* SCC: the sum has 33 bits */
+    {"s_lshl1_add_u32 s0, s2, s4", 0x80000001, 5, 0, 7, 1}, /* SCC: the sum exceeds 32 bits */
     {"s_lshl1_add_u32 s0, s2, s4", 0x40000001, 5, 1, 0x80000007, 0},
     {"s_lshl2_add_u32 s0, s2, s4", 0x40000001, 5, 0, 9, 1},
     {"s_lshl2_add_u32 s0, s2, s4", 0x20000001, 5, 1, 0x80000009, 0},
@@ -262,7 +264,7 @@ static void sums_and_shifts_of_scalars(void **state)
     check_scalars(sums, N(sums));
 }
 
-/* The relations, in the order of `holds`. */
+/* Relations, in the order of the results of `holds`. */
 static const char *const relations[] = {"eq", "lg", "gt", "ge", "lt", "le"};
 
 static bool holds(unsigned relation, int64_t a, int64_t b)
@@ -280,7 +282,7 @@ static bool holds(unsigned relation, int64_t a, int64_t b)
 #define RELATIONS 6
 #define PAIRS 4
 
-/* S_CMP and S_CMPK: the constant of the latter is sign-extended, for _u32 zero-extended. */
+/* Tests S_CMP and S_CMPK. The constant of S_CMPK is sign-extended, in _u32 forms zero-extended. */
 static void compares_of_scalars(void **state)
 {
     (void)state;
@@ -314,7 +316,7 @@ static void compares_of_scalars(void **state)
     check_scalars(wide, N(wide));
 }
 
-/* D = EXEC, EXEC = S0 op EXEC, SCC = EXEC != 0; the _wrexec forms write the new EXEC to D. */
+/* Tests D = EXEC, EXEC = S0 op EXEC, SCC = EXEC != 0. The _wrexec forms write the new EXEC to D. */
 static void exec_is_combined(void **state)
 {
     (void)state;

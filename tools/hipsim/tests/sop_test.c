@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scalar ALU: expectations from the pseudo-code of the CDNA3 ISA manual, SOP sections. */
+/* Tests scalar ALU instructions. Expectations come from the pseudo-code of the CDNA3 ISA manual,
+ * SOP sections. */
 #include "tools/hipsim/tests/program.h"
 
 static void add_u32_carries_out_in_scc(void **state)
@@ -46,7 +47,7 @@ static void bit_fields_extend_and_clamp_their_width(void **state)
     p.s[1] = 0x12345f80;
     p.s[2] = 4 | 12 << 16; /* offset 4, width 12 */
     p.s[3] = 7 | 0 << 16;  /* width 0 */
-    p.s[4] = 8 | 40 << 16; /* wider than the register */
+    p.s[4] = 8 | 40 << 16; /* offset 8, width 40: wider than the register */
     p.s[6] = 0;
     p.s[7] = 0x80000000;
     p.s[8] = 60 | 4 << 16;
@@ -231,12 +232,12 @@ static void lane_masks_are_defined_bit_by_bit(void **state)
     p.s[0] = 0xffff0000;
     p.s_valid[2] = 0x0000ffff;
     p.s[2] = 0x00001234;
-    /* A defined zero decides an AND, a defined one decides an OR. */
+    /* A defined 0 determines an AND, a defined 1 determines an OR. */
     program_run(&p, "s_and_b32 s4, s0, s2\ns_or_b32 s5, s0, s2\ns_add_u32 s6, s0, s2\n"
                     "s_lshl_b32 s7, s2, 4");
     assert_int_equal(p.s_valid[4], 0x0000ffff);
     assert_int_equal(p.s_valid[5], 0xffffffff);
-    assert_int_equal(p.s_valid[6], 0x0000ffff); /* carries only propagate upwards */
+    assert_int_equal(p.s_valid[6], 0x0000ffff); /* carries only affect higher bits */
     assert_int_equal(p.s_valid[7], 0x000fffff);
 }
 

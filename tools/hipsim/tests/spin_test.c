@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests kernels that wait for each other: endless waiting ends as a deadlock, other kernels
+/* Tests kernels that wait for each other. Endless waiting ends with a deadlock fault, other kernels
  * complete. */
 #include <pthread.h>
 #include <time.h>
 
 #include "tools/hipsim/tests/device.h"
 
-/* Instructions per wave: more than a time slice (1 million), and more than any kernel here that
- * ends. */
+/* Budget of instructions per wave. It exceeds a time slice (1 million), and all kernels here that
+ * end. */
 #define BUDGET 4000000
 
-/* s100 is the wave and s101 the workgroup; s[2:3] point to a flag that is 0, s[4:5] to another
- * one. */
+/* Runs `text`. s100 is the wave's number, s101 the workgroup's. s[2:3] and s[4:5] are the addresses
+ * of two flags that are 0. */
 static struct program run(const char *text, uint32_t waves, uint32_t groups, uint32_t *flags)
 {
     struct program p = program_new(GFX942);
@@ -37,7 +37,7 @@ static void expect(enum fault_kind kind, const char *text, uint32_t waves, uint3
                  text);
 }
 
-/* 1.2 million instructions of a wave that change only a counter. */
+/* A loop of 1.2 million instructions that only change a counter. */
 #define WORK                                                                  \
     "s_mov_b32 s20, 0x60000\nw: s_sub_u32 s20, s20, 1\ns_cmp_lg_u32 s20, 0\n" \
     "s_cbranch_scc1 w\n"
@@ -65,7 +65,7 @@ static void the_report_names_the_loop(void **state)
     assert_non_null(strstr(p.fault.text, "wave 0 goes round a loop of 6 instructions at entry+12"));
 }
 
-/* Writing without a change is waiting; counting is not. */
+/* A loop that stores the same value is waiting, a loop that counts in memory is not. */
 static void polling_by_writes(void **state)
 {
     (void)state;
@@ -85,8 +85,8 @@ static void polling_by_writes(void **state)
            1, 1);
 }
 
-/* Four waves of the second workgroup together work for longer than a time slice before the flag is
- * set. The first wave of the other workgroup waits, and its waiting does not use up its budget. */
+/* Four waves of the second workgroup work for longer than a time slice in total before the flag is
+ * set. The first workgroup's wave waits without using up its budget. */
 static void a_flag_that_is_set_late(void **state)
 {
     (void)state;
@@ -110,7 +110,7 @@ static void waves_that_wait_for_each_other(void **state)
            ZERO "s_cmp_eq_u32 s100, 0\ns_cbranch_scc1 b\n" POLL("s[2:3]") "b: s_barrier", 2, 1);
 }
 
-/* A clock changes even if memory does not. */
+/* A clock changes even if memory does not, so a loop on a clock is no endless wait. */
 static void waiting_for_a_time(void **state)
 {
     (void)state;
@@ -127,7 +127,7 @@ static void *set_later(void *flag)
     return NULL;
 }
 
-/* The simulator waits for other threads of its process. */
+/* The simulator waits for stores of other threads of the process. */
 static void a_flag_that_the_host_sets(void **state)
 {
     (void)state;

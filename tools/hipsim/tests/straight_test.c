@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests that straight-line code executed at once gives the same registers, defined bits, findings
- * and counts as its instructions one by one. Random programs have undefined registers, loads that
- * are not waited for, missing wait states and disabled lanes.
+ * Compares straight-line code executed at once with its instructions executed one by one:
+ * registers, defined bits, findings and counts are the same. Random programs have undefined
+ * registers, loads without waits, missing wait states and disabled lanes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static void what_may_be_straight(void **state)
                      cases[i].text);
 }
 
-/* Nothing is collected for waves of 32 lanes, whose EXEC never has 64. */
+/* Waves of 32 lanes have no straight-line code, since EXEC never has 64 lanes. */
 static void waves_of_32_lanes_have_none(void **state)
 {
     (void)state;
@@ -81,9 +81,9 @@ static uint32_t random_below(uint32_t n)
     return (state >> 8) % n;
 }
 
-/* Lines of random programs. %v is one of v0 to v19, %s one of s2 to s15, %a one of a0 to a3; %p is
- * an aligned pair of s2 to s15, as "2:3". v30 has addresses of LDS. The first 30 lines may be part
- * of straight-line code. */
+/* Lines of random programs. %v is one of v0 to v19, %s one of s2 to s15, %a one of a0 to a3. %p is
+ * an aligned pair of s2 to s15, as "2:3". v30 has LDS addresses. The first 30 lines may be part of
+ * straight-line code. */
 static const char *const lines[] = {
     "v_add_f32 %v, %v, %v",
     "v_fma_f32 %v, %v, %s, -|%v|",
@@ -145,7 +145,7 @@ static char *append(char *at, const char *line)
 
 enum { PROGRAMS = 60, LINES = 120 };
 
-/* Writes a loop of three iterations with random lines. `number` chooses how often a line ends
+/* Writes a loop of three iterations with random lines. `number` determines how often a line ends
  * straight-line code. */
 static void write_program(char *text, unsigned number)
 {
@@ -154,13 +154,14 @@ static void write_program(char *text, unsigned number)
                                     "s_mov_b32 s0, 3\nloop:\n");
     for (unsigned i = 0; i < LINES; i++)
         at = append(at, lines[random_below(random_below(2 + number % 8) ? straight : all)]);
-    if (number % 2) /* its result is late for the first instructions of the next iteration */
+    if (number % 2) /* late result: the next iteration's first instructions come before it */
         at = append(at, "v_mfma_f32_32x32x2_f32 v[4:19], %v, %v, v[4:19]");
     strcpy(at, "s_waitcnt lgkmcnt(0)\ns_sub_u32 s0, s0, 1\ns_cmp_lg_u32 s0, 0\n"
                "s_cbranch_scc1 loop\ns_endpgm\n");
 }
 
-/* Returns random initial registers, and checks, a budget and undefined registers by `number`. */
+/* Returns a program with random initial registers. `number` determines checks, budget and undefined
+ * registers. */
 static struct program prepare(unsigned number)
 {
     struct program p = program_new(GFX942);
@@ -203,8 +204,8 @@ static void compare(const struct program *a, const struct program *b, const char
     assert_int_equal(a->counters.salu, b->counters.salu);
 }
 
-/* Decodes the machine code and runs it. Decoded instructions of an earlier run would remember its
- * findings. */
+/* Decodes the machine code and runs it. It is decoded again because decoded instructions remember
+ * their findings. */
 static void run(struct program *p, void *machine, size_t bytes)
 {
     struct code *code = code_create(p->target, machine, bytes, (uint64_t)(uintptr_t)machine);
@@ -232,7 +233,7 @@ static void same_as_one_by_one(void **state)
 
 static uint32_t random_word(void) { return random_below(1 << 16) << 16 | random_below(1 << 16); }
 
-/* Returns the code of a vector source with its number below 64 if it is a register. */
+/* Returns the code of a vector source. The number of a register is reduced to less than 64. */
 static uint32_t below_64(uint32_t code) { return code >= 256 ? code & ~0xc0u : code; }
 
 /* Writes two random dwords of the forms VOP1, VOP2, VOPC, VOP3, VOP3P or SOP2 to SOPC. */
@@ -248,14 +249,14 @@ static void write_encoding(uint32_t *words)
     case 3: words[0] = 0x80000000 | (w & 0x3fffffff); break;
     default:
         words[0] = (w & 1 << 26 ? 0xd3800000 | (w & 0x007f7f3f) : 0xd0000000 | (w & 0x03ff7f3f));
-        words[0] &= random_below(2) ? ~0x7800u : ~0u; /* often without op_sel */
+        words[0] &= random_below(2) ? ~0x7800u : ~0u; /* op_sel is often 0 */
         words[1] = below_64(sources & 0x1ff) | below_64(sources >> 9 & 0x1ff) << 9 |
                    below_64(sources >> 18 & 0x1ff) << 18 | (sources & 0xe0000000) |
                    (random_below(2) ? 0x18000000 & sources : 0x18000000);
     }
 }
 
-/* Returns a number of 16 or 32 bits, or a value at which operations differ. */
+/* Returns a random number of 32 bits, or a value at which operations differ. */
 static uint32_t random_value(void)
 {
     static const uint32_t edges[] = {
@@ -266,8 +267,8 @@ static uint32_t random_value(void)
     return w & 3 ? edges[(w >> 2) % (sizeof(edges) / sizeof(edges[0]))] : w;
 }
 
-/* Compares an instruction that may be straight-line code, with s_nop after it, in random modes of
- * denormals. False if it may not. */
+/* Compares a random instruction, followed by s_nop, in random modes of denormals. False if the
+ * instruction may not be part of straight-line code. */
 static bool compare_encoding(enum gfx_target target)
 {
     static const uint32_t nop = 0xbf800000, end = 0xbf810000;
@@ -275,7 +276,8 @@ static bool compare_encoding(enum gfx_target target)
     uint32_t machine[5] = {0, 0, nop, nop, end};
     char text[256];
     write_encoding(machine);
-    for (unsigned shorter = 0; shorter < 2; shorter++) { /* 4 bytes: s_nop follows at once */
+    for (unsigned shorter = 0; shorter < 2; shorter++) { /* shorter: 4 bytes, so s_nop follows at
+                                                            once */
         struct code *code =
             code_create(target, machine, sizeof(machine), (uint64_t)(uintptr_t)machine);
         const struct inst *in = code_inst(code, 0);
@@ -310,7 +312,7 @@ static void same_for_random_encodings(void **state)
         n += compare_encoding(n % 2 ? GFX950 : GFX942);
 }
 
-/* Runs the tests with each instruction set of the host, in a process of its own. */
+/* Runs the tests with each instruction set of the host, each in its own process. */
 int main(void)
 {
     const struct CMUnitTest tests[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests the timing model's compute unit on small programs whose time is published or computed by
+/* Tests the timing model's compute unit on small programs whose time is published or calculated by
  * hand. */
 #include "tools/hipsim/tests/device.h"
 
@@ -14,7 +14,7 @@
 
 #define MAX_WAVES 16
 
-/* Clocks at which each wave began and reached its s_endpgm. */
+/* Clocks at which each wave began and at which it reached s_endpgm. */
 struct marks {
     uint64_t first[MAX_WAVES], last[MAX_WAVES];
     uint64_t events;
@@ -30,16 +30,16 @@ static void mark(void *ctx, const struct time_event *e)
     m->events++;
 }
 
-/* Models the cost of fetch windows, which depends on code positions. Off in most tests. */
+/* True: models the cost of fetch windows, which depends on code positions. Off in most tests. */
 static bool fetch_windows;
 
-/* A parameter, and its value in place of the target's. NULL: none is changed. */
+/* A parameter and the value that replaces the target's value. NULL: no parameter is changed. */
 static struct {
     const char *name;
     double value;
 } changed;
 
-/* Runs `text`. Programs compute their addresses from v0, the lane; exec is full. */
+/* Runs `text` with all lanes active. v0 is the lane, from which programs compute addresses. */
 static struct time_cu_result run(enum gfx_target target, const char *text, unsigned waves,
                                  struct marks *marks)
 {
@@ -111,7 +111,7 @@ static double repeated(enum gfx_target target, const char *text, unsigned times,
     return (double)last;
 }
 
-/* Returns the cost of one more repetition of `text`. */
+/* Returns the clocks of one more repetition of `text`. */
 static double each(enum gfx_target target, const char *text, unsigned waves)
 {
     return (repeated(target, text, 48, waves) - repeated(target, text, 16, waves)) / 32;
@@ -135,8 +135,8 @@ static void vector_instructions_take_one_slot(void **state)
     assert_true(each(GFX942, "s_sleep 2", 1) == 132);
 }
 
-/* Data sheets: f64 has 81.7 and 78.6 TFLOP/s, which is 128 operations per clock of a compute unit.
- * f32 has 163.4 and 157.3, which is 256. v_fma_f64 and v_pk_fma_f32 therefore take 4 clocks. */
+/* Data sheets: f64 has 81.7 and 78.6 TFLOP/s, 128 operations per clock of a compute unit. f32 has
+ * 163.4 and 157.3 TFLOP/s, 256 operations. v_fma_f64 and v_pk_fma_f32 therefore take 4 clocks. */
 static void rates_are_those_of_the_data_sheet(void **state)
 {
     (void)state;
@@ -148,8 +148,8 @@ static void rates_are_those_of_the_data_sheet(void **state)
     }
 }
 
-/* A chain into the same registers issues back to back, also for SMFMAC, whose SrcC is its
- * destination. A result may be overwritten at once, since the unit works in order. */
+/* A chain of matrix instructions on the same registers issues back to back, also of SMFMAC, whose
+ * SrcC is the destination. A result may be overwritten at once, since the unit works in order. */
 static void chains_of_matrix_instructions_issue_back_to_back(void **state)
 {
     (void)state;
@@ -158,13 +158,14 @@ static void chains_of_matrix_instructions_issue_back_to_back(void **state)
         assert_true(each(g, "v_mfma_f32_16x16x16_f16 v[0:3], v[20:21], v[22:23], v[0:3]", 1) == 16);
         assert_true(each(g, "v_mfma_f32_16x16x16_f16 v[0:3], v[20:21], v[22:23], v[4:7]", 1) == 16);
         assert_true(each(g, "v_smfmac_f32_16x16x32_f16 v[0:3], v[20:21], v[22:25], v30", 1) == 16);
-        /* SrcA is the result: 4 passes, then 7 or 8 wait states (Clang 22). */
+        /* SrcA is the previous result: 4 passes, then 7 or 8 wait states (Clang 22). */
         assert_true(each(g, "v_mfma_f32_16x16x16_f16 v[0:3], v[0:1], v[22:23], v[4:7]", 1) ==
                     (t ? 36 : 32));
     }
 }
 
-/* hardware.md 0.2: the open clocks hold 7 vector instructions on gfx942, 6 on gfx950. */
+/* The clocks of a matrix instruction in which the SIMD can issue others hold 7 vector instructions
+ * on gfx942, 6 on gfx950. */
 static void vector_instructions_fit_into_the_shadow(void **state)
 {
     (void)state;
@@ -191,8 +192,8 @@ static void packed_f32_does_not_overlap(void **state)
     assert_true(each(GFX950, packed, 1) == 32 + 12 + 2 * 4);
 }
 
-/* Clang 22 inserts 12 wait states between 8 passes and a reader on gfx950, 11 on gfx942, and 5
- * after 2 passes. */
+/* Clang 22 inserts 12 wait states between a matrix instruction of 8 passes and a reader on gfx950,
+ * 11 on gfx942. After 2 passes it inserts 5. */
 static void readers_wait_for_matrix_results(void **state)
 {
     (void)state;
@@ -214,7 +215,8 @@ static double lds_block(enum gfx_target target, const char *read, unsigned strid
     return clocks(target, text, 4) - 2 * 4 - 5 * 4;
 }
 
-/* A8: SHARK's 64 reads by 4 waves. The bound of each row is the model's known error. */
+/* Tests row A8 of tools/hipsim/docs/timing.md: SHARK's 64 reads by 4 waves. The bound of each row
+ * is the model's known error. */
 static void blocks_of_lds_reads(void **state)
 {
     (void)state;
@@ -242,7 +244,8 @@ static void blocks_of_lds_reads(void **state)
     }
 }
 
-/* In steady state gfx950 reads b128 every 16 clocks per SIMD, every 8 if only one SIMD reads. */
+/* In the steady state gfx950 reads b128 every 16 clocks per SIMD, or every 8 clocks if only one
+ * SIMD reads. */
 static void lds_reads_in_steady_state(void **state)
 {
     (void)state;
@@ -254,7 +257,8 @@ static void lds_reads_in_steady_state(void **state)
     assert_true(all > 11 && all < 16.5);
 }
 
-/* Two accesses move twice as much: read2_b32 is as slow as read_b64, and read2_b64 as b128. */
+/* A pair of accesses moves twice the data: read2_b32 takes the time of read_b64, read2_b64 of
+ * b128. */
 static void pairs_of_accesses_cost_both(void **state)
 {
     (void)state;
@@ -280,7 +284,7 @@ static void pairs_of_accesses_cost_both(void **state)
     assert_true(took[3] > 0.95 * took[2] && took[3] < 1.05 * took[2]);
 }
 
-/* Two addresses have two accesses, each with its phases; an atomic has a read and a write. */
+/* Two addresses are two accesses, each with its phases. An atomic is a read and a write. */
 static void conflicts_are_clocks_beyond_the_phases(void **state)
 {
     (void)state;
@@ -301,8 +305,8 @@ static void conflicts_are_clocks_beyond_the_phases(void **state)
 #define LOAD "global_load_b32 v100, v10, s[4:5]"
 #define OWN_WMMA "v_wmma_f32_16x16x32_bf16 v[16:23], v[40:47], v[48:55], v[16:23]\n"
 
-/* Changes a parameter of each rule of the model to `value`. A repetition of the instructions then
- * takes `later` more clocks. Without the rule it would take none. */
+/* Sets one parameter of each rule of the model to `value`. A repetition of the instructions then
+ * takes `later` more clocks, and would take none more without the rule. */
 static void every_rule_delays_its_instructions(void **state)
 {
     (void)state;
@@ -354,7 +358,8 @@ static void every_rule_delays_its_instructions(void **state)
         changed.name = rows[i].parameter, changed.value = rows[i].value;
         const double after = each(rows[i].target, rows[i].text, rows[i].waves);
         changed.name = NULL;
-        if (fabs(after - before - rows[i].later) > 0.4) /* a few of the 32 repetitions differ */
+        if (fabs(after - before - rows[i].later) > 0.4) /* tolerance: a few of the 32 repetitions
+                                                           differ */
             fail_msg("%s %g: %g -> %g clocks for %s", rows[i].parameter, rows[i].value, before,
                      after, rows[i].text);
     }
@@ -375,8 +380,8 @@ static void exchanges_of_lanes_meet_no_bank(void **state)
     }
 }
 
-/* A wave that stores 16 bytes per lane to LDS sends them for 20 clocks (hardware.md 4) and issues
- * nothing meanwhile. A store of 4 bytes takes one issue slot. */
+/* A wave that stores 16 bytes per lane to LDS sends the data for 20 clocks and issues nothing
+ * meanwhile. A store of 4 bytes takes one issue slot. */
 static void wide_stores_hold_their_wave(void **state)
 {
     (void)state;
@@ -386,13 +391,14 @@ static void wide_stores_hold_their_wave(void **state)
     assert_true(each(GFX942, narrow, 1) == 4 + 20 * 4);
 }
 
-/* vmcnt counts down in order: a fast load after a slow one completes after it. */
+/* vmcnt counts down in order. A fast load after a slow load completes after it. */
 static void counters_go_down_in_order(void **state)
 {
     (void)state;
     const char *slow = "s_mov_b64 s[0:1], 0\ns_mov_b64 s[2:3], 0\nv_mov_b32 v2, 0\n"
                        "s_mov_b32 s4, 0x10000\nscratch_load_dword v1, off, off\n";
-    const char *fast = "buffer_load_dword v3, off, s[0:3], 0\n"; /* out of range: 0 records */
+    const char *fast = "buffer_load_dword v3, off, s[0:3], 0\n"; /* out of range, since the buffer
+                                                                    has 0 records */
     char text[3][400];
     snprintf(text[0], sizeof(text[0]), "%ss_nop 0\ns_waitcnt vmcnt(0)", slow);
     snprintf(text[1], sizeof(text[1]), "%s%ss_waitcnt vmcnt(0)", slow, fast);
@@ -403,9 +409,8 @@ static void counters_go_down_in_order(void **state)
     assert_true(clocks(GFX942, text[2], 1) == one);
 }
 
-/* Each SIMD's matrix unit is busy for the passes of what its waves multiply. */
-/* A release of the device's scope walks the L2; an acquire holds later loads and no counter has
- * it. */
+/* A release of device scope walks the tags of the L2. An acquire delays later loads, but no counter
+ * counts it. */
 static void fences_wait_for_their_caches(void **state)
 {
     (void)state;
@@ -437,7 +442,7 @@ static void a_launch_counts_its_matrix_clocks(void **state)
 static void barriers_hold_the_workgroup(void **state)
 {
     (void)state;
-    /* Wave 0 takes 40 issue slots longer than the others; all leave together. */
+    /* Wave 0 takes 40 more issue slots than the others. All waves leave the barrier together. */
     const char *text = "v_readfirstlane_b32 s0, v0\ns_cmp_lg_u32 s0, 0\ns_cbranch_scc1 1f\n"
                        ".rept 40\nv_mov_b32 v1, v2\n.endr\n1:\ns_barrier\nv_mov_b32 v1, v2";
     struct marks m;
@@ -477,7 +482,7 @@ static void code_of_earlier_launches_is_cached(void **state)
 #define WMMA(d) "v_wmma_f32_16x16x32_bf16 v[" d "], v[0:7], v[8:15], v[" d "]\n"
 #define WMMAS WMMA("16:23") WMMA("24:31") WMMA("32:39") WMMA("40:47")
 
-/* Returns the clocks of a tensor copy of `rows` rows of 128 bytes, and of the wait for it. */
+/* Returns the clocks of a tensor copy of `rows` rows of 128 bytes, including the wait for it. */
 static double tensor_clocks(unsigned rows)
 {
     enum { BYTES = 256 * 128 };
@@ -496,7 +501,7 @@ static double tensor_clocks(unsigned rows)
     return took;
 }
 
-/* A copy of the tensor data mover requests all of its lines, which the L1 takes one a clock. */
+/* A copy by the tensor data mover requests all its lines. The L1 takes one line per clock. */
 static void tensor_copies_take_the_time_of_their_lines(void **state)
 {
     (void)state;
@@ -504,8 +509,8 @@ static void tensor_copies_take_the_time_of_their_lines(void **state)
     assert_true(many - few >= 248 && many - few < 2 * 248);
 }
 
-/* Measured: a product takes 8.0 to 8.25 clocks. One that adds to the one before takes 16.0 with a
- * wave on the SIMD, 9.0 with two and 8.0 with four. */
+/* Measured: a product takes 8.0 to 8.25 clocks. A product that adds to the previous one takes 16.0
+ * with one wave on the SIMD. It takes 9.0 with two waves and 8.0 with four. */
 static void products_of_gfx1250_take_8_clocks(void **state)
 {
     (void)state;
@@ -516,8 +521,8 @@ static void products_of_gfx1250_take_8_clocks(void **state)
     assert_true(clocks(GFX1250, WMMA("16:23") "v_add_f32 v100, v16, v16", 1) == 16 + 1);
 }
 
-/* Measured: 4 vector instructions or 2 v_exp_f32 are free in a product's 8 clocks. Further ones
- * take 0.8 to 1 and 1.6 clocks. Packed ones take about twice as long there. */
+/* Measured: 4 vector instructions or 2 v_exp_f32 are free in a product's 8 clocks. Each further one
+ * takes 0.8 to 1 clocks, or 1.6. Packed instructions take about twice as long there. */
 static void the_shadow_of_gfx1250_has_4_slots(void **state)
 {
     (void)state;
@@ -548,7 +553,8 @@ static void products_and_lds_of_gfx1250_keep_apart(void **state)
     assert_true(clocks(GFX1250, text, 5) / 20 < 1.1 * one); /* two waves on a SIMD */
 }
 
-/* Returns the bytes per clock of 8 waves. They read segment 0, or each pair of SIMDs its own. */
+/* Returns the bytes per clock that 8 waves read. One segment: all read segment 0. Two: each pair of
+ * SIMDs reads its own. */
 static double lds_rate(unsigned segments)
 {
     char text[512];
@@ -565,8 +571,8 @@ static double lds_rate(unsigned segments)
     return 200.0 * 8 * 512 / (double)end;
 }
 
-/* Measured: 255.9 bytes a clock out of one segment of 64 KB, 511 when two pairs of SIMDs read
- * two. */
+/* Measured: 255.9 bytes per clock from one segment of 64 KB, 511 if two pairs of SIMDs read two
+ * segments. */
 static void lds_of_gfx1250_has_segments(void **state)
 {
     (void)state;
@@ -574,7 +580,8 @@ static void lds_of_gfx1250_has_segments(void **state)
     assert_true(lds_rate(2) > 470 && lds_rate(2) < 512);
 }
 
-/* A vector result is there after 5 clocks, a scalar one after 2, or 10 for a vector instruction. */
+/* The result of a vector instruction is available after 5 clocks. The result of a scalar
+ * instruction is available after 2 clocks, to a vector instruction after 10. */
 static void results_of_gfx1250_have_a_latency(void **state)
 {
     (void)state;
@@ -587,7 +594,7 @@ static void results_of_gfx1250_have_a_latency(void **state)
     assert_true(clocks(GFX1250, "s_add_co_u32 s0, s1, s2\ns_set_vgpr_msb 0", 1) == 11);
 }
 
-/* Waves pass 11 clocks after the last signal, however long they have waited. */
+/* Waves pass 11 clocks after the last signal, regardless of how long they have waited. */
 static void split_barriers_hold_the_workgroup(void **state)
 {
     (void)state;
@@ -602,7 +609,7 @@ static void split_barriers_hold_the_workgroup(void **state)
     assert_true(m.last[0] > 200 + 11 && m.last[0] < 200 + 11 + 40);
 }
 
-/* Most of the stalled time of each program has one cause. */
+/* Most stalled clocks of each program have one cause. */
 static void delays_have_their_cause(void **state)
 {
     (void)state;
@@ -658,9 +665,9 @@ static void runs_are_repeatable(void **state)
     assert_int_equal(sum, waves); /* every clock of every wave has a cause */
 }
 
-/* Instructions of 8 bytes are either all in one window, or start at 4 mod 8. Then every fourth one
- * straddles two windows and costs one more slot (llvm-project PR 203934). The target of a branch
- * costs more. */
+/* Instructions of 8 bytes are either inside one window, or start at 4 mod 8. In the second case
+ * every fourth one crosses two windows and takes one more slot (llvm-project PR 203934). The target
+ * of a branch takes more. */
 static void instructions_in_two_windows_come_later(void **state)
 {
     (void)state;

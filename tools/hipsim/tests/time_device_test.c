@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tests timed launches whose workgroups wait for each other or claim work, and grids in which few
- * workgroups do all the work. The modelled time of the latter must equal the time with every
+ * workgroups do all the work. In these grids the modelled time has to equal the time with every
  * workgroup timed.
  */
 #include "tools/hipsim/tests/program.h"
@@ -26,19 +26,21 @@ struct run {
     int error;
 };
 
-/* clocks that a workgroup with all registers costs beyond its instructions; 0: from the table */
+/* Clocks that a workgroup with all registers takes beyond its instructions. 0: the table's
+ * value. */
 static double start_clocks;
 
-/* HBM bandwidth in GB/s; 0: from the table */
+/* HBM bandwidth in GB/s. 0: the table's value. */
 static double hbm_gb_per_s;
 
-/* clocks between two workgroup starts of an XCD; 0: from the table */
+/* Clocks between two starts of workgroups on an XCD. 0: the table's value. */
 static double dispatch_clocks;
 
-/* Device with one compute unit in each of 8 XCDs and room for four workgroups per unit. */
+/* True: the device has one compute unit in each of 8 XCDs, with slots for four workgroups. */
 static bool small;
 
-/* Runs workgroups of one wave. s[0:1] points to WORDS zeroed words, s2 is the workgroup. */
+/* Runs workgroups of one wave. s[0:1] is the address of WORDS words of zeros, s2 the workgroup's
+ * number. */
 static struct run run(const char *text, uint32_t groups, bool cooperative, uint32_t samples)
 {
     struct run r = {.words = calloc(WORDS, sizeof(uint32_t))};
@@ -85,8 +87,8 @@ static struct run run(const char *text, uint32_t groups, bool cooperative, uint3
     return r;
 }
 
-/* Runs workgroups of one wave in clusters of `cluster` workgroups on gfx1250, in modelled time. A
- * cluster's barrier costs `barrier` clocks. */
+/* Runs workgroups of one wave on gfx1250 in modelled time. A cluster has `cluster` workgroups, and
+ * its barrier takes `barrier` clocks. */
 static struct run run_clusters(const char *text, uint32_t groups, uint32_t cluster, double barrier)
 {
     struct run r = {.words = calloc(WORDS, sizeof(uint32_t))};
@@ -131,7 +133,7 @@ static void fine(const struct run *r)
 
 #define ZERO "v_mov_b32 v1, 0\nv_mov_b32 v2, 1\n"
 
-/* All but the last workgroup poll a flag, which the last one sets after counting to 500. */
+/* All workgroups but the last poll a flag. The last one counts to 500 and sets it. */
 static const char *const flag = ZERO "s_cmp_eq_u32 s2, 29\n"
                                      "s_cbranch_scc1 2f\n"
                                      "1: s_sleep 1\n"
@@ -156,7 +158,7 @@ static void waiting_for_a_flag_takes_time(void **state)
     assert_true(a.communicates && a.report.together && a.report.complete);
     assert_int_equal(a.words[0], 1);
     assert_int_equal(a.counters.workgroups, 30);
-    /* 500 rounds of 4 + 4 + 16 clocks, plus a few polls after the store. */
+    /* 500 rounds of 4 + 4 + 16 clocks, then a few polls after the store. */
     assert_true(a.report.cycles > 500 * 24 && a.report.cycles < 500 * 24 + 4000);
     assert_true(a.report.stall_cycles[HIPSIM_STALL_SLEEP] > 0 &&
                 a.report.stall_cycles[HIPSIM_STALL_WAIT_VMEM] > 0);
@@ -165,7 +167,7 @@ static void waiting_for_a_flag_takes_time(void **state)
     free(b.words);
 }
 
-/* The same flag, polled by scalar loads that bypass the scalar cache, as split-K products do. */
+/* Tests the same flag with scalar loads that bypass the scalar cache, as in split-K products. */
 static void scalar_loads_may_wait_for_a_flag(void **state)
 {
     (void)state;
@@ -187,7 +189,7 @@ static void scalar_loads_may_wait_for_a_flag(void **state)
     free(a.words);
 }
 
-/* Workgroups wait for others in loops: a load before a loop just reads. */
+/* Only loops count as waits for other workgroups. A load before a loop is an ordinary load. */
 static void communication_is_in_loops(void **state)
 {
 #define BEGIN                                     \
@@ -213,7 +215,7 @@ static void communication_is_in_loops(void **state)
 #undef END
 }
 
-/* The write-back of the stored data comes after the start-up costs. */
+/* The write-back of stored data comes after the start-up time. */
 static void stores_drain_after_the_start(void **state)
 {
     static const char *const store = "v_lshlrev_b32 v1, 2, v0\n"
@@ -225,7 +227,7 @@ static void stores_drain_after_the_start(void **state)
     (void)state;
     hbm_gb_per_s = 1; /* more than 4,000 clocks for the 2 KB of 8 workgroups */
     for (unsigned i = 0; i < 2; i++) {
-        start_clocks = i ? 128001 : 1; /* of all registers; a wave of 16 has 1 / 128 of them */
+        start_clocks = i ? 128001 : 1; /* for all registers; a wave of 16 registers takes 1 / 128 */
         struct run r = run(store, 8, false, 0);
         fine(&r);
         assert_true(r.report.together);
@@ -237,7 +239,7 @@ static void stores_drain_after_the_start(void **state)
     assert_float_equal(cycles[1] - cycles[0], 1000, 1);
 }
 
-/* Workgroup n counts to 10 n, all synchronise, and then each counts to 100. */
+/* Workgroup n counts to 10 n, all workgroups synchronise, then each counts to 100. */
 static const char *const meeting = "v_mov_b32 v2, 39\n"
                                    "s_mov_b32 m0, 0\n"
                                    "s_mul_i32 s4, s2, 10\n"
@@ -262,7 +264,7 @@ static void barriers_of_the_grid_take_time(void **state)
     assert_true(r.report.together);
     const double least = (390 + 100) * 24 + p.grid_barrier_cycles;
     assert_true(r.report.cycles > least && r.report.cycles < least + 1500);
-    /* On average, the others wait for half of the last one's time. */
+    /* On average, the others wait for half of the last workgroup's time. */
     assert_true(r.report.stall_cycles[HIPSIM_STALL_BARRIER] > 39 * 195 * 24);
     free(r.words);
 }
@@ -279,7 +281,8 @@ static void barriers_that_cannot_open_are_reported(void **state)
     free(r.words);
 }
 
-/* Workgroups take tickets until 2,000 are gone. Ticket n counts to 50 and records its workgroup. */
+/* Workgroups take tickets until 2,000 are taken. For ticket n, a workgroup counts to 50 and records
+ * its number. */
 static const char *const tickets = ZERO "s_movk_i32 s5, 2000\n"
                                         "s_mov_b64 s[6:7], exec\n"
                                         "1: s_mov_b64 exec, 1\n"
@@ -314,12 +317,12 @@ static void claimed_work_is_shared_evenly(void **state)
     }
     for (uint32_t i = 0; i < 100; i++)
         most = done[i] > most ? done[i] : most;
-    assert_true(most <= 22); /* 20 each if perfectly even */
+    assert_true(most <= 22); /* 20 for each if evenly distributed */
     assert_true(r.report.cycles > 20 * 50 * 24);
     free(r.words);
 }
 
-/* A workgroup counts s4 down and stores its number. */
+/* Counts s4 down to 0, then stores the workgroup's number. */
 #define COUNT_AND_STORE                   \
     "2: s_sub_u32 s4, s4, 1\n"            \
     "s_cmp_lg_u32 s4, 0\n"                \
@@ -329,13 +332,13 @@ static void claimed_work_is_shared_evenly(void **state)
     "global_store_dword v4, v2, s[0:1]\n" \
     "3: s_endpgm\n"
 
-/* Workgroups below s5 count to 300 and store; the others end at once. */
+/* Workgroups with numbers below s5 count to 300 and store. The others end at once. */
 static const char *const few = ZERO "s_movk_i32 s5, 100\n"
                                     "s_cmp_ge_u32 s2, s5\n"
                                     "s_cbranch_scc1 3f\n"
                                     "s_movk_i32 s4, 300\n" COUNT_AND_STORE;
 
-/* The longest workgroups are the last, and the first 900 do nothing. */
+/* The last workgroups take longest, and the first 900 do nothing. */
 static const char *const tail = ZERO "s_movk_i32 s5, 900\n"
                                      "s_cmp_lt_u32 s2, s5\n"
                                      "s_cbranch_scc1 3f\n"
@@ -364,11 +367,11 @@ static void grids_of_mostly_idle_workgroups_are_timed_right(void **state)
     }
 }
 
-/* A workgroup that stores nothing costs a small part of another's start-up. */
+/* The start-up of a workgroup that stores nothing takes a small part of another's. */
 static void idle_workgroups_start_for_less(void **state)
 {
     (void)state;
-    start_clocks = 1e6; /* 16 of 512 registers in one of 4 SIMDs: 7,812 */
+    start_clocks = 1e6; /* 16 of 512 registers on one of 4 SIMDs take 7,812 */
     for (unsigned together = 0; together < 2; together++) {
         const uint32_t groups = together ? 4 : 64, samples = together ? 8 : 2;
         struct run idle = run("v_mov_b32 v1, 0\ns_endpgm\n", groups, false, samples);
@@ -386,7 +389,8 @@ static void idle_workgroups_start_for_less(void **state)
     start_clocks = 0;
 }
 
-/* 64 workgroups on 8 XCDs: the last of each begins when seven others have been dispatched. */
+/* 64 workgroups on 8 XCDs: an XCD's last workgroup begins after its seven others were
+ * dispatched. */
 static void workgroups_of_an_xcd_are_dispatched_one_by_one(void **state)
 {
     (void)state;
@@ -406,15 +410,15 @@ static void workgroups_of_an_xcd_are_dispatched_one_by_one(void **state)
     }
 }
 
-/* A workgroup starts when the one in its slot has ended, with all costs: 500 rounds of 24 clocks
- * and 1,000 more. */
+/* A workgroup starts when its slot's previous workgroup has ended, including all costs: 500 rounds
+ * of 24 clocks and 1,000 more. */
 static void a_slot_is_free_when_its_workgroup_has_ended(void **state)
 {
     static const char *const count = ZERO "s_movk_i32 s4, 500\n" COUNT_AND_STORE;
     double cycles[3], tail[3];
     (void)state;
     small = true;
-    start_clocks = 128000; /* of all registers; a wave of 16 has 1 / 128 of them */
+    start_clocks = 128000; /* for all registers; a wave of 16 registers takes 1 / 128 */
     for (uint32_t i = 0; i < 3; i++) {
         struct run r = run(count, 32 * (i + 1), false, 32 * (i + 1));
         fine(&r);
@@ -433,7 +437,7 @@ static void a_slot_is_free_when_its_workgroup_has_ended(void **state)
                     cycles[i] - cycles[i - 1] < 500 * 24 + 3000);
 }
 
-/* Workgroup n of a cluster, from 0, runs 500 n iterations of a loop. */
+/* Workgroup n of a cluster executes 500 n iterations of a loop. n counts from 0. */
 #define COUNT                     \
     "s_and_b32 s4, ttmp6, 15\n"   \
     "s_mul_i32 s5, s4, 500\n"     \
@@ -453,7 +457,7 @@ static void clusters_wait_for_their_last_workgroup(void **state)
     }
     fine(&alone);
     assert_true(alone.report.together);
-    assert_true(alone.report.workgroup_cycles < 200); /* of the first workgroup */
+    assert_true(alone.report.workgroup_cycles < 200); /* cycles of the first workgroup */
     assert_true(with[0].report.workgroup_cycles > 3 * 500 * 10);
     assert_true(with[0].report.cycles > alone.report.cycles);
     assert_true(with[1].report.cycles - with[0].report.cycles == 500);
@@ -462,7 +466,7 @@ static void clusters_wait_for_their_last_workgroup(void **state)
     free(alone.words);
 }
 
-/* A wave that waits at a barrier opened long before passes it at once: the cost counts from the
+/* A wave passes a cluster barrier at once if it opened long before. The cost counts from its
  * opening. */
 static void an_open_cluster_barrier_is_passed(void **state)
 {
@@ -478,8 +482,8 @@ static void an_open_cluster_barrier_is_passed(void **state)
     free(r[1].words);
 }
 
-/* Copies 4 KB to LDS for the workgroups of a mask. `flags` is a dword of the descriptor: mask,
- * early timeout, size of elements. */
+/* Copies 4 KB to LDS for the workgroups of a mask. `flags` is the descriptor's dword with the mask,
+ * the early timeout and the size of elements. */
 #define COPY(flags)                                                                       \
     "s_mov_b32 s8, 1\ns_mov_b32 s9, 0\ns_mov_b32 s10, s0\ns_or_b32 s11, s1, 0x80000000\n" \
     "s_mov_b32 s12, " flags "\ns_mov_b32 s13, 0x200000\ns_mov_b32 s14, 0x200000\n"        \
@@ -487,8 +491,8 @@ static void an_open_cluster_barrier_is_passed(void **state)
     "s_mov_b32 s19, 0\ntensor_load_to_lds s[8:11], s[12:19]\ns_wait_tensorcnt 0\ns_endpgm\n"
 
 /* A load for four workgroups is fetched once, and arrives when all have requested it. With the
- * early timeout it arrives for the workgroups that have requested it by then. Later ones fetch it
- * again (CDNA5 ISA, 10.7). */
+ * early timeout it arrives for the workgroups that have requested it by then. The others fetch it
+ * again later (CDNA5 ISA, 10.7). */
 static void multicast_loads_are_fetched_once(void **state)
 {
     (void)state;
@@ -500,12 +504,12 @@ static void multicast_loads_are_fetched_once(void **state)
     fine(&all);
     fine(&early);
     fine(&even);
-    const double late = 3 * 500 * 10; /* the last workgroup counts for as long at least */
+    const double late = 3 * 500 * 10; /* minimum time that the last workgroup counts */
     assert_true(fabs(own.report.l2_hit - 0.75) < 0.01);
     assert_true(fabs(even.report.l2_hit) < 0.01);
     assert_true(own.report.workgroup_cycles < late);
     assert_true(early.report.workgroup_cycles < late);
-    /* The standard timeout is over before the last workgroup requests. */
+    /* The standard timeout ends before the last workgroup's request. */
     const double wait = time_params_default(GFX1250).multicast_wait_cycles;
     assert_true(all.report.workgroup_cycles > wait && all.report.workgroup_cycles < late);
     assert_true(even.report.workgroup_cycles < own.report.workgroup_cycles * 1.2);
@@ -515,7 +519,7 @@ static void multicast_loads_are_fetched_once(void **state)
     free(even.words);
 }
 
-/* The first workgroup waits for the last one's request, which comes before the timeout. */
+/* The first workgroup waits for the last workgroup's request, which comes before the timeout. */
 static void multicast_loads_wait_for_all(void **state)
 {
     (void)state;
@@ -530,7 +534,7 @@ static void multicast_loads_wait_for_all(void **state)
     fine(&r);
     fine(&own);
     const struct time_params p = time_params_default(GFX1250);
-    const double last = 3 * 20 * 10 + p.l2_latency; /* its request, and the way to the L2 */
+    const double last = 3 * 20 * 10 + p.l2_latency; /* its request, with the latency of the L2 */
     assert_true(r.report.workgroup_cycles > last);
     assert_true(r.report.workgroup_cycles < p.multicast_wait_cycles);
     assert_true(own.report.workgroup_cycles < r.report.workgroup_cycles);
@@ -538,8 +542,9 @@ static void multicast_loads_wait_for_all(void **state)
     free(own.words);
 }
 
-/* Clusters take the compute units with the fewest workgroups. Five clusters of 12 workgroups have
- * 60 of the 64 slots of an XCD, two on each unit. So all run at once, as four do. */
+/* Clusters are placed on the compute units with the fewest workgroups. Five clusters of 12
+ * workgroups take 60 of the 64 slots of an XCD, two on each unit. All therefore run at once, as
+ * four clusters do. */
 static void clusters_spread_over_compute_units(void **state)
 {
     (void)state;
@@ -558,8 +563,8 @@ static void clusters_spread_over_compute_units(void **state)
     free(five.words);
 }
 
-/* All workgroups of more clusters than fit at once run. The workgroups of a cluster run at the same
- * time, since they meet at barriers. */
+/* More clusters than fit at once all run. The workgroups of a cluster run at the same time, since
+ * they meet at barriers. */
 static void clusters_start_together(void **state)
 {
     (void)state;

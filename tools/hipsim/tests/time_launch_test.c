@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests timed launches: the same memory as untimed ones, every workgroup executed once, dispatch,
- * occupancy. */
+/* Tests timed launches: memory is the same as of untimed launches, every workgroup executes once,
+ * dispatch, occupancy. */
 #include "tools/hipsim/tests/program.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@
 #define GROUPS 100
 #define WORDS (GROUPS * 64)
 
-/* Workgroup n runs n + 1 iterations and adds n to its lanes' words. */
+/* Workgroup n executes n + 1 iterations and adds n to its lanes' words. */
 static const char *const kernel = "v_lshlrev_b32 v1, 2, v0\n"
                                   "s_lshl_b32 s3, s2, 8\n"
                                   "v_add_u32 v1, s3, v1\n"
@@ -96,7 +96,7 @@ static struct hipsim_time_report timed(struct fixture *f, const struct time_conf
     return report;
 }
 
-/* Each word has its workgroup's number added exactly once. */
+/* Checks that each word has its workgroup's number added exactly once. */
 static void memory_is_that_of_untimed_launches(void **state)
 {
     struct fixture *f = *state;
@@ -109,7 +109,7 @@ static void memory_is_that_of_untimed_launches(void **state)
     assert_int_equal(counters.workgroups, GROUPS);
     assert_true(r.complete && r.sampled > 1 && r.sampled < GROUPS);
     clear_words(f);
-    static const struct observer nothing = {0}; /* bytes are only counted with an observer */
+    static const struct observer nothing = {0}; /* bytes are counted only with an observer */
     f->launch.observer = &nothing;
     assert_int_equal(engine_run(&f->launch), 0);
     f->launch.observer = NULL;
@@ -121,7 +121,7 @@ static void memory_is_that_of_untimed_launches(void **state)
     free(copy);
 }
 
-/* Each workgroup loads the same amount, however many iterations it runs. */
+/* Each workgroup loads the same number of bytes, regardless of its iterations. */
 static void bytes_beyond_the_l2_follow_from_bytes(void **state)
 {
     struct fixture *f = *state;
@@ -129,7 +129,7 @@ static void bytes_beyond_the_l2_follow_from_bytes(void **state)
     const struct hipsim_time_report r = timed(f, &config);
     assert_true(r.complete && r.sampled < GROUPS);
     assert_true(r.load_bytes == WORDS * 4.0);
-    /* Stored lines are in the L2, since they were loaded before. */
+    /* Stored lines are in the L2, because they were loaded before. */
     assert_true(fabs(r.memory_bytes / r.load_bytes - 1) < 0.01);
 }
 
@@ -142,7 +142,8 @@ static void reports_are_repeatable(void **state)
     assert_true(a.cycles > a.workgroup_cycles && a.us_at_power >= a.us_at_max);
 }
 
-/* Workgroup n loads 64 KB. Pairs of workgroups on an XCD load the same, and so do n and n + 256. */
+/* Workgroup n loads 64 KB. Pairs of workgroups on an XCD load the same data, and so do n and n +
+ * 256. */
 static const char *const pairs = "s_bfe_u32 s3, s2, 0x40004\n"
                                  "s_lshl_b32 s3, s3, 3\n"
                                  "s_and_b32 s4, s2, 7\n"
@@ -159,7 +160,7 @@ static const char *const pairs = "s_bfe_u32 s3, s2, 0x40004\n"
                                  "s_waitcnt vmcnt(0)\n"
                                  "s_endpgm\n";
 
-/* Times `groups` workgroups of one wave, whose s[0:1] are the address of `bytes`. Returns the
+/* Times `groups` workgroups of one wave. s[0:1] is the address of `bytes` bytes. Returns the
  * report. */
 static struct hipsim_time_report timed_text(const char *text, const char *name, unsigned groups,
                                             size_t bytes, const struct time_config *config)
@@ -188,15 +189,16 @@ static struct hipsim_time_report timed_text(const char *text, const char *name, 
     return report;
 }
 
-/* Returns the number of workgroups that share a line in a launch of `groups`. */
+/* Returns the modelled number of workgroups that share a line, in a launch of `groups`
+ * workgroups. */
 static double sharers_of_pairs(unsigned groups)
 {
     const struct time_config config = configuration();
     return timed_text(pairs, "pairs", groups, 128 << 16, &config).l2_sharers;
 }
 
-/* Two workgroups that read the same data at the same time are found as two sharers. If others read
- * them later, eight neighbours do not suffice, and their growth is extrapolated as a power. */
+/* Two workgroups that load the same data at the same time are found as two sharers. If others load
+ * them later, eight neighbours are not enough, and the growth is extrapolated as a power. */
 static void pairs_of_sharers_are_found(void **state)
 {
     (void)state;
@@ -204,7 +206,7 @@ static void pairs_of_sharers_are_found(void **state)
     assert_true(sharers_of_pairs(16384) > 4);
 }
 
-/* Workgroup n loads 64 KB. Eight neighbours, which run on different XCDs, load the same. */
+/* Workgroup n loads 64 KB. Eight neighbours, on different XCDs, load the same data. */
 static const char *const eights = "s_lshr_b32 s2, s2, 3\n"
                                   "s_lshl_b32 s2, s2, 16\n"
                                   "v_lshlrev_b32 v1, 7, v0\n"
@@ -228,8 +230,8 @@ static double cycles_of_eights(unsigned groups, const struct time_params *params
     return report.cycles;
 }
 
-/* Lines that several XCDs load come from HBM once, and then from the MALL if it holds all of
- * them. */
+/* Lines that several XCDs load come from HBM once. Later loads come from the MALL if it holds all
+ * lines. */
 static void lines_that_exceed_the_mall_come_from_hbm(void **state)
 {
     (void)state;
@@ -237,23 +239,23 @@ static void lines_that_exceed_the_mall_come_from_hbm(void **state)
     p.hbm_gb_per_s = 200;
     p.mall_bytes = 1 << 30;
     const double fits = cycles_of_eights(512, &p);
-    p.mall_bytes = 1 << 20; /* of 4 MiB */
+    p.mall_bytes = 1 << 20; /* 1 MiB, a quarter of the data */
     const double does_not = cycles_of_eights(512, &p);
     assert_true(does_not > 2 * fits);
 }
 
-/* Compute units without a workgroup use no part of HBM's bandwidth. */
+/* Compute units without a workgroup take no part of the HBM bandwidth. */
 static void few_workgroups_get_all_of_hbm(void **state)
 {
     (void)state;
     struct time_params p = time_params_default(GFX942);
-    p.hbm_gb_per_s = 100; /* with 304 compute units, 0.16 B per clock for each */
+    p.hbm_gb_per_s = 100; /* 0.16 B per clock for each of 304 compute units */
     const double few = cycles_of_eights(8, &p);
     const double share = p.hbm_gb_per_s * 1e3 / p.max_mhz / p.cus;
     assert_true(few < 0.2 * 65536 / share);
 }
 
-/* Workgroup n loads 64 KB of its own, 8 KB at a time. */
+/* Workgroup n loads its own 64 KB, 8 KB at a time. */
 static const char *const streams = "s_lshl_b32 s3, s2, 16\n"
                                    "v_lshlrev_b32 v1, 7, v0\n"
                                    "v_add_u32 v1, s3, v1\n"
@@ -266,8 +268,8 @@ static const char *const streams = "s_lshl_b32 s3, s2, 16\n"
                                    "s_cbranch_scc1 1b\n"
                                    "s_endpgm\n";
 
-/* Computes the cycles of 16 compute units with one workgroup each, from samples and with all
- * workgroups timed. */
+/* Stores the cycles of 16 compute units with one workgroup each: *sampled from samples, *together
+ * with all workgroups timed. */
 static void cycles_of_rounds(const char *text, unsigned groups, double *sampled, double *together)
 {
     struct time_config config = configuration();
@@ -284,8 +286,8 @@ static void cycles_of_rounds(const char *text, unsigned groups, double *sampled,
     }
 }
 
-/* Workgroups of later rounds get more bandwidth if others wait or are missing. Sampling accounts
- * for that. */
+/* Workgroups of later rounds get more bandwidth if others wait or have ended. The sampled time
+ * includes that. */
 static void later_rounds_share_the_idle_bandwidth(void **state)
 {
     (void)state;
@@ -298,7 +300,7 @@ static void later_rounds_share_the_idle_bandwidth(void **state)
     }
 }
 
-/* Rounds that are not memory bound take equal time. */
+/* Rounds that are not memory bound take the same time. */
 static void compute_bound_rounds_are_equal(void **state)
 {
     (void)state;
@@ -315,8 +317,8 @@ static void compute_bound_rounds_are_equal(void **state)
     assert_true(fabs(three / two - 1.5) < 0.02);
 }
 
-/* Later workgroups take longer. Samples at the ends and in the middle show it, and so do the
- * instruction counts of the untimed workgroups. */
+/* Later workgroups take longer. Both the samples at the ends and the middle and the instruction
+ * counts of the untimed workgroups show that. */
 static void positions_in_the_grid_matter(void **state)
 {
     struct fixture *f = *state;
@@ -330,7 +332,7 @@ static void positions_in_the_grid_matter(void **state)
     assert_true(all.cycles < 1.05 * ends.cycles && ends.cycles < 1.05 * all.cycles);
 }
 
-/* Returns figures that are linear on either side of the middle of each dimension. */
+/* Returns figures that are linear on both sides of the middle of each dimension. */
 static struct time_figures bent_figures(const uint64_t at[3], const uint64_t groups[3])
 {
     double x = 100;
@@ -341,8 +343,7 @@ static struct time_figures bent_figures(const uint64_t at[3], const uint64_t gro
     return (struct time_figures){x, 2 * x, 3 * x, 5 * x, 1};
 }
 
-/* Samples at the ends and middles of dimensions differ, and their mean is not the mean of the
- * grid. */
+/* The samples at the ends and middles differ, and their mean is not the mean of the grid. */
 static void figures_of_a_grid_follow_the_position(void **state)
 {
     (void)state;
@@ -373,8 +374,8 @@ static void figures_of_a_grid_follow_the_position(void **state)
     assert_true(time_whole_sum(&w, groups).clocks == 0);
 }
 
-/* Returns by how much the power law lowers a clock of 1,000 MHz, at 1 MHz per percent. Each compute
- * unit has four waves with 32 iterations of 64 times `text`. */
+/* Returns the reduction of a clock of 1,000 MHz by the power law, at 1 MHz per percent. Each
+ * compute unit has four waves with 32 iterations of 64 times `text`. */
 static double lowered_by(const struct time_params *p, const char *text)
 {
     size_t bytes;
@@ -404,8 +405,8 @@ static double lowered_by(const struct time_params *p, const char *text)
     return (1000 - r.power_mhz) / (1 - r.tail);
 }
 
-/* tools/hipsim/docs/timing.md, the power law: matrix units count for their busy time, weighted by
- * operand width, and the VALU for its part. */
+/* Tests the power law of tools/hipsim/docs/timing.md. Matrix units count with their busy time,
+ * weighted by operand width, and the VALU with its part. */
 static void the_clock_falls_with_activity(void **state)
 {
     (void)state;
@@ -445,8 +446,8 @@ static void samples_alone_say_that_results_are_missing(void **state)
     assert_null(strstr(text, "L2 lines"));
 }
 
-/* Fractions are printed in percent, bytes in MB, and stalls as parts of the waves' time. A stall of
- * less than 0.1 % is left out. */
+/* Fractions are printed in percent, bytes in MB, stalls as parts of the waves' time. Stalls of less
+ * than 0.1 % are left out. */
 static void a_report_is_printed_with_its_units(void **state)
 {
     (void)state;
@@ -550,7 +551,8 @@ static void workgroups_are_dispatched_round_robin(void **state)
     assert_true(many.clocks > 0x1p40 / 304 * 999 && many.clocks < 0x1p40 / 304 * 1001);
 }
 
-/* 40 workgroups of 1,000 clocks on 38 compute units of an XCD: all in use, then two. */
+/* 40 workgroups of 1,000 clocks on the 38 compute units of an XCD: all units are in use, then
+ * two. */
 static void occupancy_over_time_is_reported(void **state)
 {
     (void)state;
@@ -565,10 +567,10 @@ static void occupancy_over_time_is_reported(void **state)
         time_busy_parts(&busy, x, 38, all.clocks, parts);
         for (unsigned i = 0; i < HIPSIM_TIME_PARTS; i++) {
             const float want = i < HIPSIM_TIME_PARTS / 2 ? 1 : 2.0f / 38;
-            assert_true(fabsf(parts[i] - want) < 0.1f); /* a window may straddle two parts */
+            assert_true(fabsf(parts[i] - want) < 0.1f); /* a window may be in two parts */
         }
     }
-    /* Doubling the windows often keeps the sum. */
+    /* The sum stays the same when the windows are doubled often. */
     busy = (struct time_busy){0};
     time_busy_add(&busy, 1, 100, 1e6 + 100);
     time_busy_parts(&busy, 1, 2, 2e6, parts);
@@ -580,7 +582,7 @@ static void occupancy_over_time_is_reported(void **state)
     assert_true(parts[0] == 0);
 }
 
-/* Nothing beside the windows and the parts changes, at the first and the last XCD. */
+/* Only the windows and the parts change, for the first and the last XCD. */
 static void occupancy_stays_within_its_arrays(void **state)
 {
     (void)state;
@@ -592,7 +594,7 @@ static void occupancy_stays_within_its_arrays(void **state)
     for (unsigned i = 0; i < 2 * TIME_BUSY_WINDOWS; i++)
         guarded.after[i] = 1 + i;
     time_busy_add(&guarded.busy, HIPSIM_TIME_XCDS - 1, 0, TIME_BUSY_WINDOWS);
-    assert_int_equal(guarded.busy.window, 1); /* the last window ends there */
+    assert_int_equal(guarded.busy.window, 1); /* the last window ends at this clock */
     time_busy_add(&guarded.busy, HIPSIM_TIME_XCDS - 1, 0, 8 * TIME_BUSY_WINDOWS);
     assert_int_equal(guarded.busy.window, 8);
     time_busy_add(&guarded.busy, HIPSIM_TIME_XCDS, 0, 100);
@@ -621,7 +623,7 @@ static void registers_and_lds_limit_occupancy(void **state)
     l.block[0] = 512;
     assert_int_equal(time_occupancy(&p950, isa_of(GFX950), &l).waves_per_simd, 2);
     const struct time_params p1250 = time_params_default(GFX1250);
-    l = (struct launch){.block = {128, 1, 1}, .nvgpr = 257}; /* 4 waves */
+    l = (struct launch){.block = {128, 1, 1}, .nvgpr = 257}; /* a workgroup of 4 waves */
     assert_int_equal(time_occupancy(&p1250, isa_of(GFX1250), &l).workgroups_per_cu, 3);
     assert_int_equal(time_occupancy(&p1250, isa_of(GFX1250), &l).waves_per_simd, 3);
     l.lds_bytes = 163841;

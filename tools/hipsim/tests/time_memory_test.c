@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests the timing model's memory without the rest: the cost of a request as given by the
- * parameters. */
+/* Tests the timing model's memory alone: the time of a request by the parameters. */
 #include "tools/hipsim/tests/program.h"
 #include "tools/hipsim/time/time_memory.h"
 
-/* A single compute unit on the device; the MALL is empty. */
+/* Sets up one compute unit that has the device alone. The MALL is empty. */
 static void alone(struct time_params *p, struct time_memory *m)
 {
     const struct time_share share = {1, 1, 0, 1};
     assert_true(time_memory_init(m, p, &share, p->max_mhz, NULL));
 }
 
-/* A dwordx4 takes 16 clocks of the L1; rows of 64 B double it (C5). */
+/* A dwordx4 takes 16 clocks of the L1, and twice that for rows of 64 B (row C5 of
+ * tools/hipsim/docs/timing.md). */
 static void rows_of_half_a_line_take_twice_the_time(void **state)
 {
     (void)state;
@@ -34,8 +34,8 @@ static void rows_of_half_a_line_take_twice_the_time(void **state)
     time_memory_free(&m);
 }
 
-/* The L1 returns 64 B per clock to the lanes, however few lines they read. A dwordx2 is as slow as
- * a dwordx4 (GLUON memory_bandwidth_model), and a byte as a dword. */
+/* The L1 returns 64 B per clock to the lanes, regardless of the number of lines. A dwordx2 takes
+ * the time of a dwordx4 (GLUON memory_bandwidth_model), a byte the time of a dword. */
 static void lanes_that_share_a_line_take_their_bytes(void **state)
 {
     (void)state;
@@ -59,7 +59,8 @@ static void lanes_that_share_a_line_take_their_bytes(void **state)
     }
 }
 
-/* A10: a chain of dependent loads by working set, at 1.7 GHz as measured on MI210. */
+/* Tests row A10 of tools/hipsim/docs/timing.md: a chain of dependent loads by working set, at 1.7
+ * GHz as measured on MI210. */
 static void latency_grows_with_the_working_set(void **state)
 {
     (void)state;
@@ -85,8 +86,8 @@ static void latency_grows_with_the_working_set(void **state)
     time_memory_free(&m);
 }
 
-/* A copy takes the time of all its lines: at the L1's rate for hits, at the share of the bandwidth
- * for lines from HBM. Later requests come after it. */
+/* A copy takes the time of all its lines: at the L1's rate for hits, at its share of the bandwidth
+ * for lines from HBM. Later requests start after it. */
 static void a_copy_takes_the_time_of_all_lines(void **state)
 {
     (void)state;
@@ -112,7 +113,7 @@ static void a_copy_takes_the_time_of_all_lines(void **state)
     time_memory_free(&m);
 }
 
-/* Stores of a copy are acknowledged by the L2, and take bandwidth. */
+/* The L2 acknowledges the stores of a copy. They take bandwidth. */
 static void stores_of_a_copy_drain(void **state)
 {
     (void)state;
@@ -129,10 +130,10 @@ static void stores_of_a_copy_drain(void **state)
     time_memory_free(&m);
 }
 
-/* Streams get their share of the bandwidth, and data loaded by others cost less. */
+/* Streams get their share of the bandwidth. Data that others load cost less. */
 static void streams_are_bound_by_their_share(void **state)
 {
-    enum { REQUESTS = 4096 }; /* requests in flight at the end are one in a hundred */
+    enum { REQUESTS = 4096 }; /* requests in flight at the end are 1 % */
     (void)state;
     struct time_params p = time_params_default(GFX950);
     double clocks[4];
@@ -185,8 +186,8 @@ static void stores_drain_at_the_speed_of_memory(void **state)
     time_memory_free(&m);
 }
 
-/* Two compute units share a memory. A request for a later time leaves the bandwidth before that
- * time to the other unit. In total they get what HBM can transfer, and no more. */
+/* Two compute units share a memory. A request for a later time leaves the bandwidth until then to
+ * the other unit. Together they get the bandwidth of HBM, and no more. */
 static void future_requests_delay_no_others(void **state)
 {
     (void)state;
@@ -216,7 +217,8 @@ static void future_requests_delay_no_others(void **state)
     time_shared_free(&common, false);
 }
 
-/* Returns parameters whose sums identify each level, at 2 clocks per ns. */
+/* Returns parameters with a different latency for each level, so that a sum identifies the levels.
+ * The clock is 2 per ns. */
 static struct time_params telling(void)
 {
     struct time_params p = time_params_default(GFX942);
@@ -224,11 +226,11 @@ static struct time_params telling(void)
     p.l1_latency = 100, p.l2_latency = 300, p.mall_ns = 500, p.hbm_ns = 1500;
     p.scalar_latency = 70, p.atomic_cycles = 11;
     p.l1_bytes_per_clk = 64, p.l2_bytes_per_clk = 2048, p.l1_line_cycles = 2;
-    p.mall_gb_per_s = p.hbm_gb_per_s = 2 * 64; /* 64 bytes per clock, two clocks for a line */
+    p.mall_gb_per_s = p.hbm_gb_per_s = 2 * 64; /* 64 bytes per clock: two clocks for a line */
     return p;
 }
 
-/* Compute units in different XCDs that share MALL and HBM. */
+/* Compute units on different XCDs, which share MALL and HBM. */
 struct apart {
     struct time_shared common, xcd[3];
     struct time_memory m[3];
@@ -254,7 +256,7 @@ static void close_apart(struct apart *a)
     time_shared_free(&a->common, false);
 }
 
-/* Each level adds its latency to the two clocks in which a line is sent. */
+/* A request takes the latency of its level, and two clocks for the line. */
 static void a_line_takes_the_latency_of_its_level(void **state)
 {
     (void)state;
@@ -286,7 +288,7 @@ static void a_stored_line_is_in_the_mall(void **state)
     close_apart(&cu);
 }
 
-/* Loads wait until their data fit into the L1's data in flight. Stores have no such data. */
+/* A load waits until its data fit into the L1's limit of data in flight. Stores do not. */
 static void loads_in_flight_delay_loads_alone(void **state)
 {
     (void)state;
@@ -317,10 +319,10 @@ static void full_spans_defer_bytes(void **state)
     struct time_params p = telling();
     struct apart cu;
     uint64_t addr[WAVE_LANES];
-    p.hbm_gb_per_s = 2 * 15;               /* 960 bytes in a span: seven lines and a half */
-    open_apart(&cu, &p);                   /* they share HBM only */
-    const unsigned lanes[3] = {40, 40, 1}; /* five lines, five, and one */
-    /* 640, 1,280 and 1,408 bytes at 15 a clock. */
+    p.hbm_gb_per_s = 2 * 15;               /* 960 bytes in a span: 7.5 lines */
+    open_apart(&cu, &p);                   /* the units share HBM only */
+    const unsigned lanes[3] = {40, 40, 1}; /* lines: five, five, one */
+    /* 640, 1,280 and 1,408 bytes at 15 bytes per clock. */
     const uint64_t sent[3] = {43, 85, 94};
     for (unsigned i = 0; i < 3; i++) {
         for (unsigned l = 0; l < WAVE_LANES; l++)
@@ -332,8 +334,8 @@ static void full_spans_defer_bytes(void **state)
     close_apart(&cu);
 }
 
-/* Lanes that change one dword are serialised. Over several dwords, the longest queue counts. A
- * second wave's operation begins when the first one's is done. */
+/* Lanes that change the same dword are serialised. With several dwords, the longest queue counts. A
+ * second wave's operation begins when the first wave's has ended. */
 static void atomics_are_serialised(void **state)
 {
     (void)state;
@@ -344,7 +346,7 @@ static void atomics_are_serialised(void **state)
     for (unsigned l = 0; l < WAVE_LANES; l++)
         addr[l] = 4096 + (l < 6 ? 0 : l < 8 ? 4 : 8 + l / 32 * 4);
     assert_int_equal(time_memory_request(&m, 0, REQUEST_ATOMIC, 4, 0xff, addr), 2 + 3000 + 6 * 11);
-    /* The same line, now of the L2: request and answer are 302 clocks. */
+    /* The line is in the L2 now. Request and answer take 302 clocks. */
     assert_int_equal(time_memory_request(&m, 8000, REQUEST_ATOMIC, 4, UINT64_MAX, addr),
                      8000 + 302 + 32 * 11);
     const uint64_t begin = 9000 + 302 / 2;
@@ -355,8 +357,8 @@ static void atomics_are_serialised(void **state)
     time_memory_free(&m);
 }
 
-/* Changes `bytes` from `base` on by atomics on dwords, a wave's 64 at a time, all at clock 0.
- * Returns the clock at which the last one is done. */
+/* Changes `bytes` bytes from `base` on by atomics on dwords, 64 per wave, all at clock 0. Returns
+ * the clock at which the last one ends. */
 static uint64_t add_to_all(struct time_memory *m, uint64_t base, uint64_t bytes)
 {
     uint64_t addr[WAVE_LANES], done = 0;
@@ -368,8 +370,8 @@ static uint64_t add_to_all(struct time_memory *m, uint64_t base, uint64_t bytes)
     return done;
 }
 
-/* All compute units of an XCD send operands to the channels of its L2, at a fixed rate, and each
- * has its share. Addresses differ, so that nothing is serialised. */
+/* The compute units of an XCD send operands to the channels of its L2 at a fixed rate, and each
+ * gets its share. All addresses differ, so nothing is serialised. */
 static void atomics_are_bound_by_the_channels(void **state)
 {
     (void)state;
@@ -378,7 +380,7 @@ static void atomics_are_bound_by_the_channels(void **state)
     const uint64_t bytes = 1 << 18;
     struct time_memory m;
     double clocks[2];
-    p.hbm_gb_per_s = p.mall_gb_per_s = 1e6; /* no bound */
+    p.hbm_gb_per_s = p.mall_gb_per_s = 1e6; /* so high that they are no bound */
     for (unsigned i = 0; i < 2; i++) {
         p.l2_atomic_bytes_per_clk = i ? 32 : 64;
         assert_true(time_memory_init(&m, &p, &full, p.max_mhz, NULL));
@@ -391,8 +393,8 @@ static void atomics_are_bound_by_the_channels(void **state)
     assert_true(clocks[1] > 1.8 * clocks[0]);
 }
 
-/* Two compute units of one XCD share its channels, two of different XCDs do not. The few lines
- * differ in the table of lines that atomics occupy. */
+/* Two compute units share channels only if they are on one XCD. The few lines do not collide in the
+ * table of lines that atomics occupy. */
 static void channels_belong_to_an_xcd(void **state)
 {
     (void)state;
@@ -418,7 +420,7 @@ static void no_cache_may_be_destroyed(void **state)
     time_cache_destroy(NULL);
 }
 
-/* A scalar load waits for the slowest of its 64-byte lines; two of these are one line of the L2. */
+/* A scalar load waits for the slowest of its 64-byte lines. A line of the L2 has two of these. */
 static void scalar_loads_wait_for_their_lines(void **state)
 {
     (void)state;
@@ -435,7 +437,7 @@ static void scalar_loads_wait_for_their_lines(void **state)
     time_memory_free(&m);
 }
 
-/* A walk of the tags serves every request that reaches the L2 before it begins, and walks do not
+/* A walk of the tags serves every request that reaches the L2 before it begins. Walks do not
  * overlap. */
 static void write_backs_share_walks(void **state)
 {
@@ -446,14 +448,14 @@ static void write_backs_share_walks(void **state)
     alone(&p, &m);
     const uint64_t half = (uint64_t)p.l2_latency / 2;
     assert_int_equal(time_memory_write_back(&m, 0), half + 1000 + half);
-    /* The first walk has begun: the second one serves both of these. */
+    /* The first walk has begun, so the second walk serves both requests. */
     assert_int_equal(time_memory_write_back(&m, 10), half + 2000 + half);
     assert_int_equal(time_memory_write_back(&m, 900), half + 2000 + half);
     assert_int_equal(time_memory_write_back(&m, 5000), 5000 + half + 1000 + half);
     time_memory_free(&m);
 }
 
-/* Loads miss the L1 after an invalidation, and wait until it is over. */
+/* Loads after an invalidation wait for its end and miss the L1. */
 static void an_invalidation_empties_the_l1(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests the timing model's units against the numbers of targets/facts/. */
+/* Compares the timing model's units with the numbers of targets/facts/. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static void parameters_are_numbers_from_0_on(void **state)
     assert_true(p.trans_cycles == 0);
 }
 
-/* hardware.md 1.5 */
+/* Tests clocks of matrix instructions by target and by the formats in cbsz and blgp. */
 static void matrix_instructions_take_their_passes(void **state)
 {
     (void)state;
@@ -130,12 +130,12 @@ static struct time_op op_of(enum gfx_target target, const char *text)
     return op_with(&p, target, text);
 }
 
-/* Each instruction has a port and an issue cost, which is a parameter of the model. */
+/* Each instruction has a port and an issue cost. The cost is a parameter of the model. */
 static void instructions_have_a_port_and_a_cost(void **state)
 {
     (void)state;
     struct time_params p = time_params_default(GFX950);
-    p.valu_cycles = 5, p.trans_cycles = 7, p.lane_swap_cycles = 11; /* all different */
+    p.valu_cycles = 5, p.trans_cycles = 7, p.lane_swap_cycles = 11; /* all costs differ */
     p.valu_f64_cycles = 13, p.valu_mul32_cycles = 17, p.issue_period = 19;
     p.lds_write_b128_issue = 23, p.scalar_cycles = 29, p.nop_cycles = 31, p.sleep_cycles = 37,
     p.wait_cycles = 41;
@@ -218,7 +218,8 @@ static void waits_and_pairs_have_their_numbers(void **state)
     }
 }
 
-/* f32 and f64 matrix instructions admit no vector instruction. The width is the wider operand's. */
+/* f32 and f64 matrix instructions leave no slots for vector instructions. The width is the wider
+ * operand's. */
 static void matrix_instructions_have_a_shadow_and_a_width(void **state)
 {
     (void)state;
@@ -252,7 +253,7 @@ static void matrix_instructions_have_a_shadow_and_a_width(void **state)
         assert_int_equal(op.closed, closed < op.matrix ? closed : op.matrix);
         assert_int_equal(op.result, op.matrix + 4 * (states + 1));
         assert_int_equal(op.nreads, 2);
-        assert_int_equal(op.acc.first, 256); /* a0 */
+        assert_int_equal(op.acc.first, 256); /* register a0 */
         assert_int_equal(op.acc.count, op.writes.count);
     }
 }
@@ -268,7 +269,7 @@ static struct time_lds_cost lds(enum gfx_target target, bool is_store, unsigned 
     return time_lds_cost(&p, target, is_store, bytes, UINT64_MAX, addr);
 }
 
-/* hardware.md 1.6: clocks of one instruction without conflicts, and the bank period. */
+/* Tests clocks of one LDS instruction without conflicts, and the bank period. */
 static void lds_widths_take_their_phases(void **state)
 {
     (void)state;
@@ -284,12 +285,12 @@ static void lds_widths_take_their_phases(void **state)
     assert_int_equal(lds(GFX942, false, 4, 128).clocks, 64);
     assert_int_equal(lds(GFX942, false, 16, 128).clocks, 64);
     assert_int_equal(lds(GFX950, false, 8, 256).clocks, 64);
-    assert_int_equal(lds(GFX942, false, 4, 0).clocks, 2); /* broadcast */
+    assert_int_equal(lds(GFX942, false, 4, 0).clocks, 2); /* all lanes read one address */
 }
 
 /*
- * Lanes 0 to 7, and every further eight, access different banks; lanes 0 to 3 and 20 to 23 access
- * the same ones. A store has eight neighbours per phase. A phase of a wide load has four lanes of
+ * Lanes 0 to 7, and every further eight, access different banks. Lanes 0 to 3 and 20 to 23 access
+ * the same banks. A store has eight neighbouring lanes per phase. A wide load has four lanes of
  * each of two rows (SHARK, empirical-lds; HipKittens, phase solver), on CDNA4 for 12 bytes.
  */
 static void wide_loads_and_stores_have_phases_of_their_own(void **state)
@@ -308,7 +309,7 @@ static void wide_loads_and_stores_have_phases_of_their_own(void **state)
     assert_int_equal(time_lds_cost(&p950, GFX950, false, 12, UINT64_MAX, addr).clocks, 16);
 }
 
-/* Every lane is in exactly one phase. */
+/* Checks that each lane is in exactly one phase. */
 static void lds_phases_cover_the_wave(void **state)
 {
     (void)state;
@@ -327,9 +328,10 @@ static void lds_phases_cover_the_wave(void **state)
 }
 
 /*
- * C6, on 32 banks: rows of 128 B of bf16 (64 elements), MFMA 32x32 reading 8 elements per lane.
- * Lane l reads row l % 32, column block l / 32. A swizzle (vector, per phase, phases) moves the
- * 16-byte block of a row by (row / per phase) % phases.
+ * Row C6 of tools/hipsim/docs/timing.md, with 32 banks: rows are 128 B of bf16 (64 elements), and
+ * an MFMA 32x32 reads 8 elements per lane. Lane l reads row l % 32, column block l / 32. A swizzle
+ * (vector, per phase, phases) XORs a 16-byte block's number with (row / per phase) % phases.
+ * Returns the clocks of conflicts.
  */
 static unsigned swizzled(unsigned per_phase)
 {
@@ -351,9 +353,9 @@ static void swizzles_have_different_conflicts(void **state)
 }
 
 /*
- * GLUON gemm/gfx942 measured 14.00 and 13.33 LDS clocks per instruction with the swizzle (8,2,8), 8
- * with (8,1,8). Reads take twice as long: 24 of them with 8 writes, 32 with 16. Lane l reads 16
- * bytes of row l % 16 at l / 16, with rows of 128 bytes.
+ * GLUON gemm/gfx942 measured 14.00 and 13.33 LDS clocks per instruction with the swizzle (8,2,8),
+ * and 8 with (8,1,8). Reads take twice as long: 24 reads with 8 writes, 32 reads with 16 writes.
+ * Lane l reads 16 bytes of row l % 16 at l / 16. Rows have 128 bytes.
  */
 static void two_way_conflicts_take_twice(void **state)
 {
@@ -368,18 +370,18 @@ static void two_way_conflicts_take_twice(void **state)
     }
 }
 
-/* n workgroups load n^b times the lines of one: all the same, rows and columns, nothing in
- * common. */
+/* n workgroups load n^b times the lines of one. Cases: all lines in common, rows and columns, none
+ * in common. */
 static void sharing_grows_as_a_power(void **state)
 {
     (void)state;
     assert_true(time_lines_growth(100, 800, 8) == 0);
     assert_true(time_lines_growth(800, 800, 8) == 1);
-    const double b = time_lines_growth(6, 16, 8); /* 4 x 2 tiles of a product: 6 of 16 panels */
+    const double b = time_lines_growth(6, 16, 8); /* 4 x 2 tiles of a product load 6 of 16 panels */
     assert_true(b > 0.5 && b < 0.55);
 }
 
-/* Returns the lines of a workgroup that loads `rows` rows of 64 lines, from `first` on. */
+/* Returns the lines of a workgroup that loads `rows` rows of 64 lines. `first` is its first row. */
 static struct time_lines *lines_of(unsigned first, unsigned rows)
 {
     enum { ROW = 64 * WAVE_LANES };
@@ -395,7 +397,7 @@ static struct time_lines *lines_of(unsigned first, unsigned rows)
     return lines;
 }
 
-/* A set that grows during a tensor copy adds all lines of the copy. */
+/* A set that has to grow during a tensor copy has all lines of the copy. */
 static void a_large_tensor_copy_is_counted_whole(void **state)
 {
     (void)state;
@@ -410,15 +412,15 @@ static void a_large_tensor_copy_is_counted_whole(void **state)
     for (copy->n = 0; copy->n < LINES; copy->n++)
         copy->line[copy->n] = copy->n;
     see.inst(see.ctx, NULL, NULL, &last);
-    assert_true(fabs(time_lines_bytes(set) / (LINES * 128) - 1) < 0.1); /* of a sample */
+    assert_true(fabs(time_lines_bytes(set) / (LINES * 128) - 1) < 0.1); /* estimate from a sample */
     assert_int_equal(copy->n, 0);
-    assert_int_equal(copy->room, LINES); /* the next copy uses the same memory */
+    assert_int_equal(copy->room, LINES); /* the next copy reuses the memory */
     time_lines_destroy(set);
 }
 
-/* Models nine neighbours that share `rows` rows in groups of `size` and have `own` rows each. The
- * first group has begun `before` workgroups earlier. Returns the number that share a line; 0 if
- * there are no groups. */
+/* Models nine neighbours. They share `rows` rows in groups of `size`, and have `own` rows each. The
+ * first group began `before` workgroups earlier. Returns the number that share a line; 0 if there
+ * are no groups. */
 static double group_of(unsigned size, unsigned before, unsigned rows, unsigned own)
 {
     enum { EIGHT = 8, OWN = 10000 };
@@ -436,24 +438,25 @@ static double group_of(unsigned size, unsigned before, unsigned rows, unsigned o
     return groups ? n : 0;
 }
 
-/* Two or four workgroups read the same keys, at any position of the first one, and may have data of
- * their own. Eight that all read the same are no group, since its end is unknown. */
+/* Two or four workgroups read the same keys, from any position of the first one, and may also have
+ * their own data. Eight workgroups that all read the same are no group, since its end is
+ * unknown. */
 static void neighbours_share_in_groups(void **state)
 {
     (void)state;
-    const double near = 0.1; /* a quarter of the lines is sampled */
+    const double near = 0.1; /* tolerance: a quarter of the lines is sampled */
     for (unsigned before = 0; before < 4; before++) {
         assert_true(fabs(group_of(2, before, 32, 0) - 2) < near);
         assert_true(fabs(group_of(4, before, 32, 0) - 4) < near);
     }
     assert_true(group_of(8, 0, 32, 0) == 0);
     assert_true(group_of(1, 0, 32, 0) == 0);
-    const double some = 4.0 / 3; /* a group loads 96 rows by 128 row loads */
+    const double some = 4.0 / 3; /* a group loads 96 rows with 128 loads of rows */
     assert_true(fabs(group_of(2, 0, 32, 32) - some) < near);
 }
 
-/* hardware.md 0.3: the instruction mixes of fav4 (32 matrix instructions, 24 of 6 slots) and of the
- * eager kernel. */
+/* Tests instruction mixes of fav4 (32 matrix instructions, 24 of 6 slots) and of the eager
+ * kernel. */
 static void the_bound_adds_slots_that_do_not_fit(void **state)
 {
     (void)state;
@@ -464,7 +467,7 @@ static void the_bound_adds_slots_that_do_not_fit(void **state)
     assert_true(time_loop_bound(&p, &mix, 2) == 4096 + 2 * 4 * 48);
     mix.packed_f32 = 24;
     assert_true(time_loop_bound(&p, &mix, 2) == 4096 + 2 * 4 * 48 + 2 * 4 * 24);
-    p = time_params_default(GFX1250); /* packed ones take two of the four open clocks of 8 */
+    p = time_params_default(GFX1250); /* packed instructions take two of a product's four slots */
     mix = (struct time_mix){.matrix = 16, .closed = 8, .packed_f32 = 4};
     assert_true(time_loop_bound(&p, &mix, 1) == 16);
     mix.packed_f32 = 6;
@@ -473,8 +476,8 @@ static void the_bound_adds_slots_that_do_not_fit(void **state)
     assert_true(time_loop_bound(&p, &mix, 1) == 20);
 }
 
-/* The tables of parameters and of parts agree on each target's first part. Other parts differ by
- * the entries of the table of parts. */
+/* The tables of parameters and of parts agree on the first part of each target. Other parts differ
+ * by the entries of the table of parts. */
 static void parts_have_parameters_of_their_own(void **state)
 {
     (void)state;

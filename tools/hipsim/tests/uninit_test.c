@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests undefined values: which of them a store to global memory may contain. */
+/* Tests which undefined values a program may use, copy and store to global memory. */
 #include <stdio.h>
 
 #include "tools/hipsim/tests/device.h"
 
-/* s[2:3] is memory of zeros, whose second half was never written; v10 is 8 times the lane. LDS and
- * scratch were never written, and v1 is undefined. */
+/* Runs `text`. s[2:3] is the address of zeros, whose second half was never written. v10 is 8 times
+ * the lane. LDS and scratch were never written, and v1 is undefined. */
 static struct fault run_on(enum gfx_target target, const char *text)
 {
     static const uint32_t zeros[512];
@@ -38,7 +38,7 @@ static void expect(const char *bad, const char *good) { expect_on(GFX942, bad, g
 #define WAIT "s_waitcnt vmcnt(0) lgkmcnt(0)\n"
 #define STORE2 "global_store_dwordx2 v10, v[4:5], s[2:3]\n" WAIT
 #define STORE1(v) "global_store_dword v10, " v ", s[2:3]\n" WAIT
-/* A pair whose second dword is padding. */
+/* v[4:5]: a pair from memory whose second dword is padding. */
 #define PAIR                                                   \
     "v_mov_b32 v8, 7\nscratch_store_dword off, v8, off\n" WAIT \
     "scratch_load_dwordx2 v[4:5], off, off\n" WAIT
@@ -57,11 +57,12 @@ static void a_defined_zero_decides_a_product(void **state)
            "v_mov_b32 v11, 0\nv_mad_u64_u32 v[4:5], vcc, v1, 0, v[10:11]\n" STORE2);
     expect("v_readfirstlane_b32 s4, v1\ns_mul_i32 s4, s4, 1\nv_mov_b32 v4, s4\n" STORE1("v4"),
            "v_readfirstlane_b32 s4, v1\ns_mul_i32 s4, s4, 0\nv_mov_b32 v4, s4\n" STORE1("v4"));
-    /* Not for floats: 0 * NaN is NaN. */
+    /* For floats a zero does not suffice: 0 * NaN is NaN. */
     expect("v_mul_f32 v4, 0, v1\n" STORE1("v4"), "v_mul_f32 v4, 0, v10\n" STORE1("v4"));
 }
 
-/* Compilers keep a value in the low half of a register or pair and leave the rest undefined. */
+/* Compilers keep a value in the low half of a register or pair, and leave the high half
+ * undefined. */
 static void the_low_half_of_a_scalar_suffices(void **state)
 {
     (void)state;
@@ -76,17 +77,17 @@ static void the_low_half_of_a_scalar_suffices(void **state)
            "out\nout:");
 }
 
-/* s4 is undefined, s5 has the given value. */
+/* s4 is undefined, s5 is `high`. */
 #define S45(high) "v_readfirstlane_b32 s4, v1\ns_mov_b32 s5, " #high "\n"
 #define EXEC_S45 "s_mov_b64 exec, s[4:5]\n"
 #define ALL "s_mov_b64 exec, -1\n"
 
-/* These instructions read EXEC, VCC or M0 implicitly; tools/hipsim/docs/hipsim-checks.md lists
- * all. */
+/* Tests instructions that read EXEC, VCC or M0 implicitly. tools/hipsim/docs/hipsim-checks.md lists
+ * them all. */
 static void implicit_operands_are_read(void **state)
 {
     (void)state;
-    /* EXEC decides what is stored, and what remains in a register. */
+    /* EXEC determines what is stored, and which lanes of a register keep their values. */
     expect(S45(0) EXEC_S45 STORE1("v10"), S45(0) "s_mov_b32 s4, 1\n" EXEC_S45 STORE1("v10"));
     expect(S45(0) EXEC_S45 "v_mov_b32 v4, v10\n" ALL STORE1("v4"),
            S45(0) "s_mov_b64 vcc, s[4:5]\nv_mov_b32 v4, v10\n" STORE1("v4"));
@@ -101,7 +102,7 @@ static void implicit_operands_are_read(void **state)
            S45(1) EXEC_S45 "s_cbranch_execz out\nout:");
     expect(S45(0) EXEC_S45 "s_mov_b32 s6, src_execz\n" ALL "v_mov_b32 v4, s6\n" STORE1("v4"),
            S45(1) EXEC_S45 "s_mov_b32 s6, src_execz\n" ALL "v_mov_b32 v4, s6\n" STORE1("v4"));
-    /* VCC */
+    /* Instructions that read VCC. */
     expect(S45(0) "s_mov_b64 vcc, s[4:5]\ns_cbranch_vccnz out\nout:",
            S45(1) "s_mov_b64 vcc, s[4:5]\ns_cbranch_vccnz out\nout:");
     expect(S45(0) "s_mov_b64 vcc, s[4:5]\nv_mov_b32 v4, src_vccz\n" STORE1("v4"),
@@ -112,7 +113,7 @@ static void implicit_operands_are_read(void **state)
            S45(0) "s_mov_b64 vcc, 1\nv_addc_co_u32 v4, vcc, v10, v10, vcc\n" STORE1("v4"));
     expect(S45(0) "s_mov_b64 vcc, s[4:5]\nv_cndmask_b32 v4, v10, 7, vcc\n" STORE1("v4"),
            S45(0) "s_mov_b64 vcc, 3\nv_cndmask_b32 v4, v10, 7, vcc\n" STORE1("v4"));
-    /* M0 */
+    /* Instructions that read M0. */
     expect(S45(0) "s_mov_b32 m0, s4\ns_nop 0\ns_movrels_b32 s6, s5",
            S45(0) "s_mov_b32 m0, 0\ns_nop 0\ns_movrels_b32 s6, s5");
     expect(S45(0) "s_mov_b32 m0, s4\ns_nop 0\ns_movreld_b32 s6, s5",
@@ -130,7 +131,7 @@ static void implicit_operands_are_read(void **state)
            S45(0) "s_mov_b32 m0, s4\nds_write_b32 v10, v10\n" WAIT);
 }
 
-/* Vectorized code that needs only one half: the halves are independent. */
+/* Vectorized code that only needs one half: the halves are independent. */
 static void halves_of_packed_floats_are_tracked_separately(void **state)
 {
     (void)state;
@@ -166,7 +167,7 @@ static void registers_and_memory(void **state)
            "s_load_dword s4, s[2:3], 0x10\n" WAIT "s_cmp_eq_u32 s4, 0\ns_cbranch_scc1 out\nout:");
 }
 
-/* Padding is copied together with its structure, as long as it is only moved. */
+/* Padding may be copied with its structure, if no other instruction uses it. */
 static void padding_is_copied(void **state)
 {
     (void)state;
@@ -175,16 +176,17 @@ static void padding_is_copied(void **state)
            PAIR "v_mov_b32 v6, v5\nv_accvgpr_write_b32 a1, v6\ns_nop 1\n"
                 "v_accvgpr_read_b32 v5, a1\n" STORE2);
     expect(PAIR STORE1("v5"), PAIR STORE1("v4"));
-    /* A register that once held padding and now holds another undefined value. */
+    /* The register first held padding, and now holds another undefined value. */
     expect(PAIR "v_mul_lo_u32 v5, v1, v4\n" STORE2, PAIR "v_mul_lo_u32 v5, v4, v4\n" STORE2);
-    /* Through scalar registers: 0x7fc is the last dword that was written. */
+    /* The copy goes through scalar registers. 0x7fc is the offset of the last dword that was
+     * written. */
     expect("s_load_dwordx2 s[4:5], s[2:3], 0x7fc\n" WAIT
            "s_add_u32 s5, s5, 1\nv_mov_b32 v4, s4\nv_mov_b32 v5, s5\n" STORE2,
            "s_load_dwordx2 s[4:5], s[2:3], 0x7fc\n" WAIT
            "s_mov_b32 s6, s5\nv_mov_b32 v4, s4\nv_mov_b32 v5, s6\n" STORE2);
 }
 
-/* The copy is undefined as well, even if the destination was defined before. */
+/* A copy of padding is undefined, even if the destination was defined before. */
 static void copies_of_padding_stay_undefined(void **state)
 {
     (void)state;
@@ -198,7 +200,8 @@ static void copies_of_padding_stay_undefined(void **state)
            PAIR STORE2 "global_store_dword v10, v10, s[2:3] offset:4\n" WAIT USE("4"));
 }
 
-/* s4 is 0xffff; the second line completes the register that the first one leaves half defined. */
+/* s4 is 0xffff. The first line leaves half of a register undefined, the second line completes
+ * it. */
 static void halves_combine_to_a_defined_register(void **state)
 {
     static const char *const pairs[][2] = {
@@ -230,7 +233,7 @@ static void halves_combine_to_a_defined_register(void **state)
 
 #define BRANCH_ON(v) "v_cmp_eq_u32 vcc, 0, " v "\ns_cbranch_vccz out\nout:"
 
-/* Undefined bits that are not used; the zeros of a mask are no data. */
+/* Undefined bits that no instruction uses are no finding. The zeros of a mask are no data. */
 static void only_used_bits_count(void **state)
 {
     (void)state;
@@ -250,13 +253,14 @@ static void only_used_bits_count(void **state)
            "s_mov_b64 vcc, -1\nv_cndmask_b32 v4, v1, v10, vcc\n" STORE1("v4"));
 }
 
-/* The lower half of v3 is defined, of v9 the lowest byte. */
+/* PARTS sets the lower half of v3 and the lowest byte of v9 to defined bits. */
 #define PARTS                                                               \
     "s_mov_b32 s4, 0xffff\ns_movk_i32 s5, 0xff\ns_mov_b32 s6, 0x03020100\n" \
     "s_mov_b32 s7, -1\nv_mov_b32 v2, v10\n"                                 \
     "v_bfi_b32 v3, s4, v10, v1\nv_bfi_b32 v9, s5, v10, v1\n"
 
-/* Each operation has a result bit from a defined bit and one from an undefined bit. */
+/* Each operation has a result bit that depends on a defined bit and one that depends on an
+ * undefined bit. */
 static void every_operation_tracks_bits(void **state)
 {
     static const struct {
@@ -306,7 +310,7 @@ static void every_operation_tracks_bits(void **state)
         snprintf(good, sizeof(good), text, cases[i].text, cases[i].result, cases[i].defined);
         expect(bad, good);
     }
-    /* A register that was half defined becomes defined, but its neighbour does not. */
+    /* A half-defined register becomes defined. Its neighbour does not. */
 #define WHOLE_V5                                                      \
     PARTS "v_mov_b32 v5, v3\nv_mov_b32 v12, v3\nv_mov_b32 v13, v10\n" \
           "v_mov_b64 v[4:5], v[12:13]\n"
@@ -314,7 +318,7 @@ static void every_operation_tracks_bits(void **state)
            WHOLE_V5 "v_bfe_u32 v6, v5, 16, 1\n" BRANCH_ON("v6"));
 }
 
-/* gfx950: v4 is an undefined byte above a defined one. */
+/* Tests gfx950. v4 is an undefined byte above a defined byte. */
 static void logic_of_three_sources_tracks_bits(void **state)
 {
     (void)state;
@@ -328,11 +332,11 @@ static void logic_of_three_sources_tracks_bits(void **state)
               DWORDS "v_bfe_u32 v6, v4, 15, 1\n" BRANCH_ON("v6"));
 }
 
-/* gfx1250: the lowest byte of v9 is defined, and the lowest byte of each result. */
+/* Tests gfx1250. The lowest byte of v9 is defined, and so is the lowest byte of each result. */
 static void operations_of_halves_track_bits(void **state)
 {
     static const char *const cases[] = {
-        ".long 0x7e083909", /* v_mov_b16 v4.l, v9.l: LLVM 22 needs real-true16 for it */
+        ".long 0x7e083909", /* v_mov_b16 v4.l, v9.l, which LLVM 22 only accepts with real-true16 */
         "v_not_b16 v4, v9",
         "v_and_b16 v4, v9, v8",
         "v_or_b16 v4, v9, v10",
@@ -353,7 +357,8 @@ static void operations_of_halves_track_bits(void **state)
     }
 }
 
-/* Arithmetic treats a register with a defined bit as defined, except for the zeros of a mask. */
+/* For arithmetic a register with one defined bit is defined, unless that bit is only a zero of a
+ * mask. */
 static void a_defined_bit_suffices_for_arithmetic(void **state)
 {
     (void)state;
@@ -362,12 +367,12 @@ static void a_defined_bit_suffices_for_arithmetic(void **state)
     expect(USED("v_or_b32 v4, v11, v11\n"), USED("v_or_b32 v4, v11, v10\n"));
     expect(USED("v_or3_b32 v4, v11, 0, v11\n"), USED("v_or3_b32 v4, v11, 0, v10\n"));
     expect(USED("v_mov_b32 v4, v1\n"), USED("v_mov_b32 v4, v3\n"));
-    /* Only the first lane has defined bits. */
+    /* Only lane 0 has defined bits. */
     expect(USED("s_mov_b64 exec, 1\nv_or_b32 v4, v1, v11\n"),
            USED("s_mov_b64 exec, 1\nv_mov_b32 v1, v10\nv_or_b32 v4, v1, v11\n"));
 }
 
-/* One byte of a dword is defined; compilers load the dword and use that byte. */
+/* One byte of a dword is defined. Compilers load the dword and use only that byte. */
 static void bytes_of_a_dword(void **state)
 {
     (void)state;
@@ -382,7 +387,7 @@ static void bytes_of_a_dword(void **state)
            LOAD_BYTES "v_lshrrev_b32 v4, 8, v4\nglobal_store_byte v10, v4, s[2:3]\n" WAIT);
     expect(LOAD_BYTES "v_mov_b32_sdwa v4, v4 src0_sel:BYTE_3\n" STORE1("v4"),
            LOAD_BYTES "v_mov_b32_sdwa v4, v4 src0_sel:BYTE_1\n" STORE1("v4"));
-    /* The bits above a byte that a load extends are zeros, which are no data. */
+    /* The bits above a byte that a load extends are zeros, which are not data. */
 #define EXTENDED "global_load_ubyte v4, v10, s[2:3] offset:2048\n" WAIT
     expect(EXTENDED "v_bfe_u32 v4, v4, 7, 1\n" BRANCH_ON("v4"),
            EXTENDED "v_bfe_u32 v4, v4, 8, 1\n" BRANCH_ON("v4"));
@@ -394,7 +399,7 @@ static void bytes_of_a_dword(void **state)
            "v_bfe_u32 v4, v4, 31, 1\n" BRANCH_ON("v4"),
            "global_load_ushort v4, v10, s[2:3] offset:2048\n" WAIT
            "v_bfe_u32 v4, v4, 31, 1\n" BRANCH_ON("v4"));
-    /* Through LDS, and as a copy of memory. */
+    /* The bytes are copied through LDS and through memory. */
 #define TO_LDS LOAD_BYTES "ds_write_b32 v10, v4\n" WAIT
     expect(TO_LDS "ds_read_u8 v5, v10 offset:2\n" WAIT STORE1("v5"),
            TO_LDS "ds_read_u8 v5, v10 offset:1\n" WAIT STORE1("v5"));
@@ -403,7 +408,7 @@ static void bytes_of_a_dword(void **state)
            COPY "global_load_ubyte v5, v10, s[2:3] offset:1\n" WAIT STORE1("v5"));
 }
 
-/* A selection by a defined scalar keeps the state of bits from memory. */
+/* A selection by a defined scalar keeps the state of bits that come from memory. */
 static void scalars_select_bits(void **state)
 {
     (void)state;
@@ -411,7 +416,7 @@ static void scalars_select_bits(void **state)
            LOAD_BYTES S45(-1) "v_and_b32 v4, s5, v4\n" STORE1("v4"));
 }
 
-/* A 16-byte store without defined bytes is padding if it is next to others of the same
+/* A 16-byte store without defined bytes may be padding if it is next to other stores of the same
  * structure. */
 static void a_store_may_be_padding_only(void **state)
 {
@@ -428,7 +433,8 @@ static void a_store_may_be_padding_only(void **state)
            BLOCK STORE4("v[4:7]", "0") "v_mov_b32 v12, v13\n" STORE4("v[12:15]", "16"));
 }
 
-/* The report names the load, even after moves, arithmetic and a comparison. */
+/* The report names the load of the undefined value, even after moves, arithmetic and a
+ * comparison. */
 static void the_load_of_an_undefined_value_is_named(void **state)
 {
     (void)state;

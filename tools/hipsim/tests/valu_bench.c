@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This program measures how many wave64 instructions per second one core simulates with checks on.
- * It lists them by kind of instruction and instruction set of the host, with the ratio of the best
- * to the plain C kernels. `mixed` is the blend of a softmax, which the goal of 15 M/s is for.
+ * Measures how many wave64 instructions per second one core simulates with checks on, by kind of
+ * instruction and instruction set of the host. Prints the ratio of the best rate to the plain C
+ * kernels. The goal of 15 M/s is for `mixed`, the blend of a softmax.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static const struct {
 
 #define BLENDS (sizeof(blends) / sizeof(blends[0]))
 
-/* Processor time: a busy machine does not count, nor does the assembler. */
+/* Returns the processor time. It includes neither other processes nor the assembler. */
 static double seconds(void)
 {
     struct timespec t;
@@ -54,7 +54,7 @@ static double seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Millions of instructions per second. */
+/* Returns the rate of a blend in millions of instructions per second. */
 static double rate(size_t blend, uint32_t mode)
 {
     size_t room = UNROLL * strlen(blends[blend].text) + 128;
@@ -87,8 +87,8 @@ static double rate(size_t blend, uint32_t mode)
     return best;
 }
 
-/* Measures the rates of all blends with an instruction set of the host. Kernels are chosen once per
- * process, so this runs in a child. */
+/* Measures the rates of all blends with an instruction set of the host. Runs in a child, since a
+ * process can only select kernels once. */
 static void measure(enum host_isa isa, double *rates)
 {
     int ends[2];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Conversions: CDNA3 and CDNA4 ISA, VOP1 and VOP3 sections; OCP FP8 and MX format tables. */
+/* Tests conversions: CDNA3 and CDNA4 ISA, VOP1 and VOP3 sections; OCP FP8 and MX format tables. */
 #include <math.h>
 
 #include "tools/hipsim/tests/program.h"
@@ -8,7 +8,7 @@ static void integers_and_floats(void **state)
 {
     (void)state;
     static const struct op_case cases[] = {
-        {"v_cvt_i32_f32 v0, v2", 0xc0200000, 0, 0, 0xfffffffe}, /* -2.5 */
+        {"v_cvt_i32_f32 v0, v2", 0xc0200000, 0, 0, 0xfffffffe}, /* source -2.5 */
         {"v_cvt_i32_f32 v0, v2", 0x4f000000, 0, 0, 0x7fffffff},
         {"v_cvt_i32_f32 v0, v2", 0xff800000, 0, 0, 0x80000000},
         {"v_cvt_i32_f32 v0, v2", 0x7fc00000, 0, 0, 0},
@@ -17,7 +17,7 @@ static void integers_and_floats(void **state)
         {"v_cvt_u32_f32 v0, v2", 0x4f800000, 0, 0, 0xffffffff},
         {"v_cvt_f32_i32 v0, v2", 0xffffffff, 0, 0, 0xbf800000},
         {"v_cvt_f32_u32 v0, v2", 0xffffffff, 0, 0, 0x4f800000},
-        {"v_cvt_f32_u32 v0, v2", 0x01000001, 0, 0, 0x4b800000}, /* tie to even */
+        {"v_cvt_f32_u32 v0, v2", 0x01000001, 0, 0, 0x4b800000}, /* a tie, rounded to even */
         {"v_cvt_f64_i32 v[0:1], v2", 0xfffffffe, 0, 0, UINT64_C(0xc000000000000000)},
         {"v_cvt_f64_u32 v[0:1], v2", 0xfffffffe, 0, 0, UINT64_C(0x41efffffffc00000)},
         {"v_cvt_i32_f64 v0, v[2:3]", UINT64_C(0xc1e0000000200000), 0, 0, 0x80000000},
@@ -41,7 +41,7 @@ static void halves_and_normalised(void **state)
 {
     (void)state;
     static const struct op_case cases[] = {
-        {"v_cvt_f16_f32 v0, v2", 0x3f801000, 0, 0, 0x3c00}, /* tie to even */
+        {"v_cvt_f16_f32 v0, v2", 0x3f801000, 0, 0, 0x3c00}, /* a tie, rounded to even */
         {"v_cvt_f16_f32 v0, v2", 0x3f803000, 0, 0, 0x3c02},
         {"v_cvt_f16_f32 v0, v2", 0x33000000, 0, 0, 0}, /* half of the least subnormal */
         {"v_cvt_f16_f32 v0, v2", 0x33000001, 0, 0, 1},
@@ -67,8 +67,8 @@ static void halves_and_normalised(void **state)
         {"v_cvt_pk_bf16_f32 v0, v2, v4", 0x3f808000, 0x3f818000, 0, 0x3f823f80},
         {"v_cvt_pk_bf16_f32 v0, v2, v4", 0x7f800001, 0x7f7fffff, 0, 0x7f807fc0},
         {"v_cvt_pk_f16_f32 v0, v2, v4", 0x3f801000, 0x477ff000, 0, 0x7c003c00},
-        /* clamp of both halves; with DX10_CLAMP a NaN becomes 0 (CDNA4 ISA, "Output modifiers",
-         * "Mode register") */
+        /* clamp affects both halves. With DX10_CLAMP a NaN becomes 0 (CDNA4 ISA, "Output
+         * modifiers", "Mode register"). */
         {"v_cvt_pk_f16_f32 v0, v2, v4 clamp", 0xbf800000, 0x40000000, 0, 0x3c000000},
         {"v_cvt_pk_f16_f32 v0, v2, v4 clamp", 0x3f001000, 0x33800000, 0, 0x00013800},
         {"v_cvt_pk_f16_f32 v0, v2, v4 clamp", 0x7fc00000, 0x80000000, 0, 0},
@@ -84,14 +84,14 @@ static void halves_and_normalised(void **state)
         {"v_cvt_pk_f16_f32 v0, v2, v4 clamp", 0x7fc00000, 0x40000000, 0, 0x3c007e00},
     };
     CHECK_CASES(GFX950, MODE_DEFAULT & ~MODE_DX10_CLAMP, kept);
-    /* f32 sources are flushed by MODE, as in other conversions. */
+    /* MODE flushes f32 sources, as in other conversions. */
     static const struct op_case flushed[] = {
         {"v_cvt_pk_bf16_f32 v0, v2, v4", 0x807fffff, 0x00800000, 0, 0x00808000},
         {"v_cvt_sr_bf16_f32 v0, v2, v4", 0x807fffff, 0xffffffff, 0, 0xdead8000},
         {"v_cvt_sr_f16_f32 v0, v2, v4", 0xb8000000, 0, 0, 0xdead8000},
     };
     CHECK_CASES(GFX950, MODE_IEEE | MODE_DX10_CLAMP, flushed);
-    /* FP16_OVFL: overflow gives the largest f16, infinity stays (CDNA4 ISA, "Mode register"). */
+    /* FP16_OVFL: overflow gives the largest f16, infinity is kept (CDNA4 ISA, "Mode register"). */
     static const struct op_case saturated[] = {
         {"v_cvt_pk_f16_f32 v0, v2, v4", 0x7f800000, 0xc77ff000, 0, 0xfbff7c00},
         {"v_cvt_sr_f16_f32 v0, v2, v4", 0x477fffff, 0xffffffff, 0, 0xdead7bff},
@@ -104,15 +104,15 @@ static void eight_bits_fnuz_on_gfx942(void **state)
 {
     (void)state;
     static const struct op_case cases[] = {
-        {"v_cvt_f32_fp8 v0, v2", 0x40, 0, 0, 0x3f800000}, /* bias 8 */
+        {"v_cvt_f32_fp8 v0, v2", 0x40, 0, 0, 0x3f800000}, /* 1: the bias is 8 */
         {"v_cvt_f32_fp8 v0, v2", 0x80, 0, 0, 0xffc00000},
         {"v_cvt_f32_fp8 v0, v2", 0x7f, 0, 0, 0x43700000}, /* 240 */
         {"v_cvt_f32_fp8 v0, v2", 0x01, 0, 0, 0x3a800000}, /* 2^-10 */
-        {"v_cvt_f32_bf8 v0, v2", 0x40, 0, 0, 0x3f800000}, /* bias 16 */
+        {"v_cvt_f32_bf8 v0, v2", 0x40, 0, 0, 0x3f800000}, /* 1: the bias is 16 */
         {"v_cvt_f32_bf8 v0, v2", 0xff, 0, 0, 0xc7600000}, /* -57344 */
         {"v_cvt_f32_fp8_sdwa v0, v2 src0_sel:BYTE_2", 0x00400000, 0, 0, 0x3f800000},
-        /* Word selects are invalid for one value, byte selects for two (CDNA3 ISA, V_CVT_F32_FP8,
-         * V_CVT_PK_F32_FP8): they mean the lowest byte and the lower word. */
+        /* A word select is invalid for one value, a byte select for two values (CDNA3 ISA,
+         * V_CVT_F32_FP8, V_CVT_PK_F32_FP8). They mean the lowest byte and the lower word. */
         {"v_cvt_f32_fp8_sdwa v0, v2 src0_sel:WORD_1", 0x48480040, 0, 0, 0x3f800000},
         {"v_cvt_f32_bf8_sdwa v0, v2 src0_sel:WORD_0", 0x44444440, 0, 0, 0x3f800000},
         {"v_cvt_pk_f32_fp8_sdwa v[0:1], v2 src0_sel:BYTE_1", 0x7f7f4840, 0, 0,
@@ -124,9 +124,9 @@ static void eight_bits_fnuz_on_gfx942(void **state)
          UINT64_C(0x400000003f800000)},
         {"v_cvt_pk_fp8_f32 v0, v2, v4", 0x3f800000, 0x40000000, 0, 0xdead4840},
         {"v_cvt_pk_fp8_f32 v0, v2, v4 op_sel:[0,0,1]", 0x3f800000, 0xc0000000, 0, 0xc840beef},
-        {"v_cvt_pk_fp8_f32 v0, v2, v4", 0x43800000, 0x80000000, 0, 0xdead0080}, /* NaN, no -0 */
+        {"v_cvt_pk_fp8_f32 v0, v2, v4", 0x43800000, 0x80000000, 0, 0xdead0080}, /* 0x80: NaN */
         {"v_cvt_pk_fp8_f32 v0, v2, v4", 0x7f800000, 0x7fc00000, 0, 0xdead8080},
-        {"v_cvt_pk_bf8_f32 v0, v2, v4", 0x3f800000, 0x3f900000, 0, 0xdead4040}, /* tie */
+        {"v_cvt_pk_bf8_f32 v0, v2, v4", 0x3f800000, 0x3f900000, 0, 0xdead4040}, /* a tie */
         {"v_cvt_sr_fp8_f32 v0, v2, v4 op_sel:[0,0,1,0]", 0x3f880000, 0x7fffffff, 0, 0xdead40ef},
         {"v_cvt_sr_fp8_f32 v0, v2, v4 op_sel:[0,0,1,1]", 0x3f880000, 0x80000000, 0, 0x41adbeef},
     };
@@ -138,7 +138,7 @@ static void eight_bits_fnuz_on_gfx942(void **state)
         {"v_cvt_sr_fp8_f32 v0, v2, v4", 0xff800000, 0, 0, 0xdeadbeff},
     };
     CHECK_CASES(GFX942, MODE_DEFAULT | MODE_FP16_OVFL, saturated);
-    /* NaN, infinities and overflows, with and without FP16_OVFL (CDNA4 ISA, 7.3). */
+    /* Tests NaN, infinities and overflows, with and without FP16_OVFL (CDNA4 ISA, 7.3). */
     static const struct op_case ocp[] = {
         {"v_cvt_pk_fp8_f32 v0, v2, v4", 0x7f800000, 0xff800000, 0, 0xdeadfe7e},
         {"v_cvt_pk_fp8_f32 v0, v2, v4", 0x7fc00000, 0x44000000, 0, 0xdead7e7f},
@@ -157,7 +157,8 @@ static void eight_bits_fnuz_on_gfx942(void **state)
     CHECK_CASES(GFX950, MODE_DEFAULT, ocp_plain);
 }
 
-/* MODE.FP_ROUND has one field for f32 results, one for f64 and f16 (CDNA3 ISA, "Mode register"). */
+/* MODE.FP_ROUND has one field for f32 results and one for f64 and f16 results (CDNA3 ISA, "Mode
+ * register"). */
 static void results_choose_the_rounding(void **state)
 {
     (void)state;
@@ -165,7 +166,7 @@ static void results_choose_the_rounding(void **state)
         {"v_cvt_f32_f64 v0, v[2:3]", UINT64_C(0x3ff0000010000000), 0, 0, 0x3f800001},
         {"v_cvt_f32_f64 v0, v[2:3]", UINT64_C(0xbff0000010000000), 0, 0, 0xbf800000},
         {"v_cvt_f16_f32 v0, v2", 0x3f801000, 0, 0, 0x3c00},
-        {"v_cvt_rpi_i32_f32 v0, v2", 0x4b000001, 0, 0, 0x00800001}, /* the exact floor(S0 + 0.5) */
+        {"v_cvt_rpi_i32_f32 v0, v2", 0x4b000001, 0, 0, 0x00800001}, /* exact floor(S0 + 0.5) */
     };
     CHECK_CASES(GFX942, MODE_DEFAULT | 1, single_up);
     static const struct op_case wide_up[] = {
@@ -175,7 +176,8 @@ static void results_choose_the_rounding(void **state)
     CHECK_CASES(GFX942, MODE_DEFAULT | 1 << 2, wide_up);
 }
 
-/* MODE's rounding, as ROCm's rocjitsu measured it on hardware (conversion.h, V_CVT_PK_U8_F32). */
+/* Tests rounding by MODE, as ROCm's rocjitsu measured it on hardware (conversion.h,
+ * V_CVT_PK_U8_F32). */
 static void bytes_round_by_mode(void **state)
 {
     (void)state;
@@ -216,13 +218,13 @@ static void eight_bits_ocp_on_gfx950(void **state)
     CHECK_CASES(GFX950, MODE_DEFAULT, cases);
 }
 
-#define SCALE_4 0x40800000 /* E8M0 of 4 */
+#define SCALE_4 0x40800000 /* 4, also as a scale: E8M0 is the exponent */
 
 static void block_scaled(void **state)
 {
     (void)state;
     static const struct op_case cases[] = {
-        /* narrowing divides by the scale, widening multiplies */
+        /* Narrowing divides by the scale, widening multiplies. */
         {"v_cvt_scalef32_pk_fp8_f32 v0, v2, v4, v6", 0x40800000, 0x41000000, SCALE_4, 0xdead4038},
         {"v_cvt_scalef32_pk_fp8_f32 v0, v2, v4, v6 op_sel:[0,0,0,1]", 0x40800000, 0x41000000,
          SCALE_4, 0x4038beef},
@@ -230,7 +232,7 @@ static void block_scaled(void **state)
          UINT64_C(0x4100000040800000)},
         {"v_cvt_scalef32_f32_bf8 v0, v2, v4 op_sel:[0,1]", 0x003c0000, SCALE_4, 0, 0x40800000},
         {"v_cvt_scalef32_f16_fp8 v0, v2, v4 op_sel:[1,0,1]", 0x3800, SCALE_4, 0, 0x4400beef},
-        /* fp4: 0, 0.5, 1, 1.5, 2, 3, 4, 6 */
+        /* fp4 has the values 0, 0.5, 1, 1.5, 2, 3, 4, 6. */
         {"v_cvt_scalef32_pk_fp4_f32 v0, v2, v4, v6", 0x3f800000, 0xc1800000, 0x3f800000,
          0xdeadbef2},
         {"v_cvt_scalef32_pk_fp4_f32 v0, v2, v4, v6 op_sel:[0,0,1,1]", 0x40400000, 0x3e800000,
@@ -244,21 +246,21 @@ static void block_scaled(void **state)
          0x40003c00},
         {"v_cvt_scalef32_sr_fp8_f32 v0, v2, v4, v6 op_sel:[0,0,0,1]", 0x3f880000, 0x80000000,
          0x3f800000, 0xde39beef},
-        {"v_cvt_scalef32_f32_fp8 v0, v2, v4", 0x38, 0x7f800000, 0, 0x7fc00000}, /* scale NaN */
+        {"v_cvt_scalef32_f32_fp8 v0, v2, v4", 0x38, 0x7f800000, 0, 0x7fc00000}, /* NaN scale */
     };
     CHECK_CASES(GFX950, MODE_DEFAULT, cases);
 }
 
 /*
- * Stochastic rounding like ROCm's from_float_sr() (amd_hip_ocp_host.hpp). The mantissa of a
- * subnormal result is shifted and truncated, then as many random bits as the two formats differ by
- * are added.
+ * Tests stochastic rounding, as in ROCm's from_float_sr() (amd_hip_ocp_host.hpp). The mantissa of a
+ * subnormal result is shifted and truncated. Then the difference of the formats' mantissa widths
+ * determines how many random bits are added.
  */
 static void stochastic_subnormals(void **state)
 {
     (void)state;
     static const struct op_case cases[] = {
-        /* 2^-9 - 2^-33: the bit that is cut would carry with a random number of all ones */
+        /* 2^-9 - 2^-33: the truncated bit would give a carry if all random bits were 1. */
         {"v_cvt_scalef32_sr_fp8_f32 v0, v2, v4, v6", 0x3affffff, 0x00000fff, 0x3f800000,
          0xdeadbe00},
         {"v_cvt_scalef32_sr_fp8_f32 v0, v2, v4, v6", 0x3affffff, 0x00001000, 0x3f800000,
@@ -276,7 +278,7 @@ static void stochastic_subnormals(void **state)
     CHECK_CASES(GFX942, MODE_DEFAULT, fnuz);
 }
 
-/* A NaN scale keeps the sign; a quotient that exceeds f32 is an overflow and not an infinity. */
+/* A NaN scale keeps the sign. A quotient that exceeds f32 is an overflow, not an infinity. */
 static void scales_at_the_ends(void **state)
 {
     (void)state;
@@ -297,7 +299,7 @@ static void scales_at_the_ends(void **state)
     CHECK_CASES(GFX950, MODE_DEFAULT | MODE_FP16_OVFL, saturated);
 }
 
-/* Thirty-two 6-bit numbers are converted both ways: every code is preserved. */
+/* Converts thirty-two 6-bit numbers in both directions. Each code is preserved. */
 static void six_bits_round_trip(void **state)
 {
     (void)state;
@@ -332,7 +334,8 @@ static void six_bits_round_trip(void **state)
                 uint64_t out = p.v[8 + w][i] | (uint64_t)(w < 5 ? p.v[9 + w][i] : 0) << 32;
                 assert_int_equal(out >> s & 63, in >> s & 63);
             }
-            /* the 2xpk16 form interleaves its sources: element 2n of S0, 2n + 1 of S1 */
+            /* The 2xpk16 form interleaves its sources: element 2n is of S0, element 2n + 1 of
+             * S1. */
             for (unsigned e = 0; e < 32 && k == 0; e++) {
                 unsigned from = e & 1 ? 16 + e / 2 : e / 2, at = 6 * e, in_at = 6 * from;
                 uint64_t in = p.v[in_at / 32][i] |
@@ -345,7 +348,7 @@ static void six_bits_round_trip(void **state)
     }
 }
 
-/* fp6 e2m3 has bias 1: 1.0 is code 8, the largest, 7.5, is 31; one step is 1/8. */
+/* fp6 e2m3 has bias 1. 1.0 is code 8, the largest number 7.5 is code 31, and a step is 1/8. */
 static void six_bit_values(void **state)
 {
     (void)state;

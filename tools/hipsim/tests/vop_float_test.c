@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * f32, f64 and transcendental operations: expectations from the pseudo-code of the CDNA3 ISA,
- * VOP1 to VOP3, and its sections on NaNs, IEEE mode, denormals, clamp and omod.
+ * Tests f32, f64 and transcendental operations. Expectations come from the pseudo-code of the CDNA3
+ * ISA, VOP1 to VOP3, and its sections on NaNs, IEEE mode, denormals, clamp and omod.
  */
 #include <math.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static void arithmetic(void **state)
         {"v_rndne_f32 v0, v2", 0x40200000, 0, 0, 0x40000000},
         {"v_rndne_f32 v0, v2", 0xbe800000, 0, 0, NEG},
         {"v_fract_f32 v0, v2", 0xbe800000, 0, 0, 0x3f400000},
-        {"v_fract_f32 v0, v2", 0xb1000000, 0, 0, 0x3f7fffff}, /* stays below one */
+        {"v_fract_f32 v0, v2", 0xb1000000, 0, 0, 0x3f7fffff}, /* the result stays below 1 */
         {"v_ldexp_f32 v0, v2, v4", 0x3fc00000, 3, 0, 0x41400000},
         {"v_ldexp_f32 v0, v2, v4", 0x3fc00000, -149, 0, 2},
         {"v_ldexp_f32 v0, v2, v4", 0x3fc00000, 200, 0, INF},
@@ -51,9 +51,9 @@ static void arithmetic(void **state)
 }
 
 /*
- * The first NaN source is the result, and IEEE mode makes it quiet (CDNA4 ISA, 3.5). Without a NaN
- * source, the result is the NaN of the manual's V_LOG_F32(0xbf800000) => 0xffc00000. A product of
- * infinity and zero has priority over a NaN addend.
+ * The result is the first NaN source, which IEEE mode makes quiet (CDNA4 ISA, 3.5). Without a NaN
+ * source it is the NaN of the manual's V_LOG_F32(0xbf800000) => 0xffc00000. A product of infinity
+ * and zero has priority over a NaN addend.
  */
 static void not_a_number(void **state)
 {
@@ -90,11 +90,11 @@ static void minimum_and_maximum(void **state)
         {"v_max_f32 v0, v2, v4", NEG, 0, 0, 0},
         {"v_max_f32 v0, v2, v4", NANQ, ONE, 0, ONE},
         {"v_min_f32 v0, v2, v4", ONE, NANQ, 0, ONE},
-        {"v_max_f32 v0, v2, v4", NANS, ONE, 0, NANS | 0x400000}, /* IEEE mode */
+        {"v_max_f32 v0, v2, v4", NANS, ONE, 0, NANS | 0x400000}, /* IEEE mode makes the NaN quiet */
         {"v_max3_f32 v0, v2, v4, v6", ONE, 0xc0000000, 0x40400000, 0x40400000},
         {"v_min3_f32 v0, v2, v4, v6", ONE, 0xc0000000, NANQ, 0xc0000000},
         {"v_med3_f32 v0, v2, v4, v6", ONE, 0xc0000000, 0x40400000, ONE},
-        {"v_med3_f32 v0, v2, v4, v6", ONE, NANQ, 0xc0000000, 0xc0000000}, /* v_min3 */
+        {"v_med3_f32 v0, v2, v4, v6", ONE, NANQ, 0xc0000000, 0xc0000000}, /* result of v_min3 */
     };
     CHECK_CASES(GFX942, MODE_DEFAULT, cases);
     static const struct op_case quiet[] = {
@@ -124,7 +124,7 @@ static void denormals_follow_mode(void **state)
         {"v_max_f32 v0, v2, v2", TINY | NEG, 0, 0, NEG},
         {"v_mov_b32 v0, v2", TINY, 0, 0, TINY},
         {"v_cndmask_b32_e64 v0, v2, v4, s[0:1]", TINY, 0, 0, TINY},
-        {"v_add_f64 v[0:1], v[2:3], v[4:5]", 1, 1, 0, 2}, /* governed by the f16, f64 field */
+        {"v_add_f64 v[0:1], v[2:3], v[4:5]", 1, 1, 0, 2}, /* MODE's field for f16 and f64 applies */
         {"v_pk_add_f32 v[0:1], v[2:3], v[4:5]", UINT64_C(0x0000000180000001), 0, 0, 0},
     };
     CHECK_CASES(GFX942, MODE_DEFAULT & ~(uint32_t)MODE_DENORM_F32, flushed);
@@ -144,8 +144,8 @@ static void clamp_and_omod(void **state)
     static const struct op_case clamps[] = {
         {"v_add_f32_e64 v0, v2, v4 clamp", ONE, ONE, 0, ONE},
         {"v_add_f32_e64 v0, v2, v4 clamp", 0xc0000000, ONE, 0, 0},
-        {"v_add_f32_e64 v0, v2, v4 clamp", INF, INF | NEG, 0, 0}, /* DX10_CLAMP: NaN to 0 */
-        /* ignored in IEEE mode */
+        {"v_add_f32_e64 v0, v2, v4 clamp", INF, INF | NEG, 0, 0}, /* DX10_CLAMP: a NaN becomes 0 */
+        /* IEEE mode ignores omod. */
         {"v_add_f32_e64 v0, v2, v4 mul:2", ONE, ONE, 0, 0x40000000},
     };
     CHECK_CASES(GFX942, MODE_DEFAULT, clamps);
@@ -157,7 +157,7 @@ static void clamp_and_omod(void **state)
         {"v_add_f32_e64 v0, v2, v4 clamp div:2", 0x40400000, 0x40400000, 0, ONE},
     };
     CHECK_CASES(GFX942, MODE_DENORM_F16_F64 | MODE_DX10_CLAMP, omods);
-    /* A flushed source is zero before it is scaled; a result that omod makes subnormal keeps its
+    /* A flushed source is zero before it is scaled. A result that omod makes subnormal keeps its
      * sign. */
     static const struct op_case flushed[] = {
         {"v_mul_f32_e64 v0, v2, v4 mul:4", 0x80800000, 0x3f000000, 0, 0},
@@ -166,7 +166,7 @@ static void clamp_and_omod(void **state)
     };
     CHECK_CASES(GFX942, MODE_DX10_CLAMP, flushed);
     static const struct op_case overflows[] = {
-        /* rounding to zero stops at the largest number */
+        /* Rounding to zero gives the largest number instead of an infinity. */
         {"v_max_f32_e64 v0, v2, v4 mul:2", 0x7f000000, 0, 0, 0x7f7fffff},
         {"v_max_f32_e64 v0, v2, v4 mul:2", 0x7f800000, 0, 0, 0x7f800000},
         {"v_max_f16_e64 v0, v2, v4 mul:4", 0x7800, 0, 0, 0x7bff},
@@ -196,14 +196,15 @@ static void doubles(void **state)
         {"v_rcp_f64 v[0:1], v[2:3]", bits_of64(4.0), 0, 0, bits_of64(0.25)},
         {"v_rsq_f64 v[0:1], v[2:3]", bits_of64(4.0), 0, 0, half},
         {"v_sqrt_f64 v[0:1], v[2:3]", bits_of64(2.25), 0, 0, bits_of64(1.5)},
-        /* 53 bits of 2/pi from the first on */
+        /* The result has the first 53 bits of 2/pi. */
         {"v_trig_preop_f64 v[0:1], v[2:3], 0", one, 0, 0, UINT64_C(0x3fe45f306dc9c882)},
-        {"v_rcp_f64 v[0:1], 0x3ff80000", half, 0, 0, bits_of64(1 / 1.5)}, /* the high half */
+        {"v_rcp_f64 v[0:1], 0x3ff80000", half, 0, 0, bits_of64(1 / 1.5)}, /* the constant is the
+                                                                             high half */
     };
     CHECK_CASES(GFX942, MODE_DEFAULT, cases);
 }
 
-/* Sources with exact results, and the special values; the next test checks for 1 ulp. */
+/* Tests sources with exact results, and special values. The next test allows 1 ulp. */
 static void transcendentals_of_exact_cases(void **state)
 {
     (void)state;
@@ -211,7 +212,7 @@ static void transcendentals_of_exact_cases(void **state)
         {"v_exp_f32 v0, v2", 0x40400000, 0, 0, 0x41000000},
         {"v_exp_f32 v0, v2", 0xff800000, 0, 0, 0},
         {"v_exp_f32 v0, v2", 0x43800000, 0, 0, INF},
-        {"v_exp_f32 v0, v2", 0xc3010000, 0, 0, 0}, /* 2^-129 is flushed */
+        {"v_exp_f32 v0, v2", 0xc3010000, 0, 0, 0}, /* 2^-129 is subnormal and flushed */
         {"v_exp_f32 v0, v2", NANS, 0, 0, NANS | 0x400000},
         {"v_log_f32 v0, v2", 0x41000000, 0, 0, 0x40400000},
         {"v_log_f32 v0, v2", 0, 0, 0, 0xff800000},
@@ -224,12 +225,12 @@ static void transcendentals_of_exact_cases(void **state)
         {"v_rsq_f32 v0, v2", 0x40800000, 0, 0, 0x3f000000},
         {"v_rsq_f32 v0, v2", 0xbf800000, 0, 0, NANQ | NEG},
         {"v_sqrt_f32 v0, v2", 0x40100000, 0, 0, 0x3fc00000},
-        {"v_sin_f32 v0, v2", 0x3e800000, 0, 0, ONE}, /* a quarter turn */
+        {"v_sin_f32 v0, v2", 0x3e800000, 0, 0, ONE}, /* a quarter of a turn */
         {"v_sin_f32 v0, v2", 0x43c00000, 0, 0, 0},
         {"v_sin_f32 v0, v2", 0x43c02000, 0, 0, ONE}, /* 384.25 turns */
-        {"v_sin_f32 v0, v2", 0xff7fffff, 0, 0, 0},   /* the manual's examples */
+        {"v_sin_f32 v0, v2", 0xff7fffff, 0, 0, 0},   /* examples of the manual */
         {"v_cos_f32 v0, v2", 0xff7fffff, 0, 0, ONE},
-        {"v_sin_f32 v0, v2", 0x74800000, 0, 0, 0}, /* 2^106, the limit of an addition */
+        {"v_sin_f32 v0, v2", 0x74800000, 0, 0, 0}, /* 2^106, limit of an addition */
         {"v_cos_f32 v0, v2", 0xf4800000, 0, 0, ONE},
         {"v_cos_f32 v0, v2", 0x3f000000, 0, 0, 0xbf800000},
         {"v_cos_f32 v0, v2", 0x43c00000, 0, 0, ONE},
@@ -274,7 +275,7 @@ static void transcendentals_are_within_one_ulp(void **state)
     }
 }
 
-/* The sequence that LLVM emits for f32 division gives the correctly rounded quotient. */
+/* LLVM's sequence for f32 division gives the correctly rounded quotient. */
 static void division_steps_divide(void **state)
 {
     (void)state;
@@ -289,7 +290,7 @@ static void division_steps_divide(void **state)
         {0x1p-149f, 0x1p-149f},
         {5, 0x1p-140f},
         {0x1.8385e8p-127f, -0x1.a3p0f},
-        {0x1.2345p-130f, 3}, /* off by one if rounded twice */
+        {0x1.2345p-130f, 3}, /* wrong by one if it is rounded twice */
     };
     for (size_t k = 0; k < sizeof(pairs) / sizeof(pairs[0]); k++) {
         struct program p = program_new(GFX942);
@@ -307,7 +308,8 @@ static void division_steps_divide(void **state)
     }
 }
 
-/* The same for f64; the quotient of the first pair is a subnormal near a tie of its last place. */
+/* LLVM's sequence for f64 division gives the correctly rounded quotient. The quotient of the first
+ * pair is subnormal and near a tie of its last place. */
 static void division_steps_divide_doubles(void **state)
 {
     (void)state;
@@ -345,12 +347,12 @@ static void division_steps_divide_doubles(void **state)
     }
 }
 
-/* Limits and special values as measured by rocjitsu (division.h). */
+/* Tests limits and special values as rocjitsu measured them (division.h). */
 static void division_scales(void **state)
 {
     (void)state;
     static const struct op_case cases[] = {
-        /* b is 1, c 2^96: the quotient is large, b is scaled */
+        /* b is 1, c is 2^96: the quotient is large, so b is scaled. */
         {"v_div_scale_f32 v0, vcc, v4, v4, v6", 0, ONE, 0x6f800000, 0x5f800000},
         {"v_div_scale_f32 v0, vcc, v4, v4, v6", 0, ONE, 0x6f000000, ONE},
         {"v_div_scale_f32 v0, vcc, v6, v4, v6", 0, ONE, 0x6f800000, 0x6f800000},
@@ -358,11 +360,11 @@ static void division_scales(void **state)
          1},
         {"v_div_scale_f32 v7, vcc, v4, v4, v6\nv_cndmask_b32_e64 v0, 0, 1, vcc", 0, ONE, 0x6f000000,
          0},
-        /* b is 2^96, c 1: small, c is scaled */
+        /* b is 2^96, c is 1: the quotient is small, so c is scaled. */
         {"v_div_scale_f32 v0, vcc, v6, v4, v6", 0, 0x6f800000, ONE, 0x5f800000},
         {"v_div_scale_f32 v0, vcc, v4, v4, v6", 0, 0x6f800000, ONE, 0x6f800000},
         {"v_div_scale_f32 v0, vcc, v6, v4, v6", 0, 0x6f000000, ONE, ONE},
-        /* c has exponent 24, which makes its residual subnormal: both are scaled */
+        /* c has exponent 24, so its residual is subnormal and both are scaled. */
         {"v_div_scale_f32 v0, vcc, v6, v4, v6", 0, 0x0c000000, 0x0c400000, 0x2c400000},
         {"v_div_scale_f32 v0, vcc, v4, v4, v6", 0, 0x0c800000, 0x0c800000, 0x0c800000},
         {"v_div_scale_f32 v0, vcc, v4, v4, v6", 0, 0, ONE, NANQ | NEG},

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* f16 arithmetic, scalar and packed, and VOP3P: CDNA3 and CDNA4 ISA, VOP2, VOP3, VOP3P sections. */
+/* Tests scalar and packed f16 arithmetic, and VOP3P: CDNA3 and CDNA4 ISA, VOP2, VOP3, VOP3P
+ * sections. */
 #include "tools/hipsim/tests/program.h"
 
 static void halves(void **state)
 {
     (void)state;
     static const struct op_case cases[] = {
-        /* VOP2 forms clear the high half; those with op_sel keep it. */
+        /* VOP2 forms clear the high half. Forms with op_sel keep it. */
         {"v_add_f16 v0, 1.0, v2", 0xabcd4000, 0, 0, 0x4200},
         {"v_sub_f16 v0, v2, v4", 0x4000, 0x3c00, 0, 0x3c00},
         {"v_mul_f16 v0, v2, v4", 0x4200, 0x4200, 0, 0x4880},
@@ -15,10 +16,11 @@ static void halves(void **state)
         {"v_add_f16_e64 v0, -v2, |v4|", 0x3c00, 0xc000, 0, 0x3c00},
         {"v_fma_f16 v0, v2, v4, v6", 0x3c01, 0x3c01, 0xbc02, 0xdead0010},
         {"v_fma_f16 v0, v2, v4, v6 op_sel:[1,0,0,1]", 0x40000000, 0x3c00, 0x3c00, 0x4200beef},
-        /* rounded once: 0x3c01^2 + 2^-24 is just above a tie that plain f32 would lose */
+        /* The sum is rounded once: 0x3c01^2 + 2^-24 is just above a tie, which a plain f32 would
+         * lose. */
         {"v_fma_f16 v0, v2, v4, v6", 0x3c00, 0x6800, 0x0001, 0xdead6800},
         {"v_mad_f16 v0, v2, v4, v6", 0x3c01, 0x3c01, 0xbc02, 0xdead0000},
-        /* flushes regardless of MODE: sources, product and sum */
+        /* Sources, product and sum are flushed regardless of MODE. */
         {"v_mad_f16 v0, v2, v4, v6", 0x03ff, 0x4400, 0x83ff, 0xdead0000},
         {"v_mad_legacy_f16 v0, v2, v4, v6", 0x0400, 0x3800, 0x0400, 0x0400},
         {"v_madak_f16 v0, v2, v4, 0x8400", 0x0500, 0x3c00, 0, 0},
@@ -49,11 +51,11 @@ static void rounded_halves(void **state)
 {
     (void)state;
     static const struct op_case up[] = {
-        {"v_add_f16 v0, v2, v4", 0x7800, 0x0001, 0, 0x7801}, /* needs the sticky bit 2^-24 */
+        {"v_add_f16 v0, v2, v4", 0x7800, 0x0001, 0, 0x7801}, /* 2^-24 determines the rounding */
         {"v_mul_f16 v0, v2, v4", 0xfbff, 0x4000, 0, 0xfbff},
     };
     CHECK_CASES(GFX942, MODE_DEFAULT | 1 << 2, up);
-    /* IEEE 754, 6.3: x - x is -0 when rounding down. */
+    /* IEEE 754, 6.3: x - x is -0 if the mode rounds down. */
     static const struct op_case down[] = {
         {"v_add_f16 v0, v2, v4", 0x3c00, 0xbc00, 0, 0x8000},
         {"v_add_f16 v0, v2, v4", 0, 0, 0, 0},
@@ -63,7 +65,7 @@ static void rounded_halves(void **state)
         {"v_pk_add_f16 v0, v2, v4", 0x3c000000, 0xbc000000, 0, 0x80000000},
     };
     CHECK_CASES(GFX942, MODE_DEFAULT | 2 << 2, down);
-    /* Transcendentals round to nearest in every mode, as rocjitsu measured (transcendental.h). */
+    /* Transcendentals round to nearest in each mode, as rocjitsu measured (transcendental.h). */
     static const struct op_case nearest[] = {
         {"v_cos_f16 v0, v2", 0, 0, 0, 0x3c00},
         {"v_cos_f16 v0, v2", 0x6153, 0, 0, 0xbc00}, /* 681.5 turns */
@@ -76,7 +78,7 @@ static void rounded_halves(void **state)
     static const struct op_case saturated[] = {
         {"v_mul_f16 v0, v2, v4", 0x7bff, 0x4000, 0, 0x7bff},
         {"v_mul_f16 v0, v2, v4", 0x7c00, 0x4000, 0, 0x7c00},
-        {"v_rcp_f16 v0, v2", 0x8000, 0, 0, 0xfbff}, /* rocjitsu, measured */
+        {"v_rcp_f16 v0, v2", 0x8000, 0, 0, 0xfbff}, /* measured by rocjitsu */
         {"v_rcp_f16 v0, v2", 0x7c00, 0, 0, 0},
     };
     CHECK_CASES(GFX942, MODE_DEFAULT | MODE_FP16_OVFL, saturated);
@@ -87,13 +89,15 @@ static void packed_halves(void **state)
     (void)state;
     static const struct op_case cases[] = {
         {"v_pk_add_f16 v0, v2, v4", 0x40003c00, 0x3c003c00, 0, 0x42004000},
-        /* op_sel selects the source of the low result, op_sel_hi the source of the high one */
+        /* op_sel selects the source halves of the low result, op_sel_hi the halves of the high
+         * result. */
         {"v_pk_add_f16 v0, v2, v4 op_sel:[1,0] op_sel_hi:[0,1]", 0x40003c00, 0x3c003c00, 0,
          0x40004200},
         {"v_pk_mul_f16 v0, v2, v4 neg_lo:[1,0] neg_hi:[0,1]", 0x40003c00, 0x40004000, 0,
          0xc400c000},
         {"v_pk_fma_f16 v0, v2, v4, v6", 0x40003c00, 0x40004000, 0x3c003c00, 0x45004200},
-        {"v_pk_add_f16 v0, v2, 1.0", 0x40003c00, 0, 0, 0x40004000}, /* the constant is low */
+        {"v_pk_add_f16 v0, v2, 1.0", 0x40003c00, 0, 0, 0x40004000}, /* the constant is in the low
+                                                                       half */
         {"v_pk_add_f16 v0, v2, 1.0 op_sel_hi:[1,0]", 0x40003c00, 0, 0, 0x42004000},
         {"v_pk_max_f16 v0, v2, v4", 0xc0003c00, 0x3c007e00, 0, 0x3c003c00},
         {"v_pk_min_f16 v0, v2, v4 clamp", 0xc0004000, 0x3c004400, 0, 0x00003c00},
@@ -148,13 +152,13 @@ static void mixed_precision(void **state)
     CHECK_CASES(GFX942, MODE_DEFAULT, cases);
 }
 
-/* The fma rounds by MODE.FP_ROUND of f32, its conversion by MODE.FP_ROUND of f16; both flush by
- * MODE. */
+/* MODE.FP_ROUND of f32 applies to the fma, MODE.FP_ROUND of f16 to its conversion. MODE also
+ * determines what both flush. */
 static void mixed_precision_modes(void **state)
 {
     (void)state;
     static const struct op_case up[] = {
-        /* 1 + 2^-24, then to f16 by nearest */
+        /* 1 + 2^-24, then rounded to f16 by nearest. */
         {"v_fma_mix_f32 v0, v2, v4, v6", 0x3f800000, 0x3f800000, 0x33800000, 0x3f800001},
         {"v_fma_mixlo_f16 v0, v2, v4, v6", 0x3f801000, 0x3f800000, 0x2f800000, 0xdead3c01},
         {"v_fma_mixhi_f16 v0, v2, v4, v6", 0x7f7fffff, 0x40000000, 0xff7fffff, 0x7c00beef},
@@ -196,8 +200,8 @@ static void dot2_ignores_mode(void **state)
     CHECK_CASES(GFX950, MODE_DEFAULT, bf16);
 }
 
-/* ABS and NEG apply to an input operand (CDNA4 ISA, 6.2.1, and DPP's fields, 13.3), hence to both
- * numbers that it holds; ABS comes first. */
+/* ABS and NEG apply to an input operand (CDNA4 ISA, 6.2.1, and DPP's fields, 13.3), so to both of
+ * its numbers. ABS comes first. */
 static void packed_operands_of_vop2_have_two_signs(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Vector integer operations: expectations from the pseudo-code of the CDNA3 ISA, VOP1 to VOP3. */
+/* Tests vector integer operations. Expectations come from the pseudo-code of the CDNA3 ISA, VOP1 to
+ * VOP3. */
 #include "tools/hipsim/tests/program.h"
 
 static void one_and_two_operands(void **state)
@@ -61,7 +62,7 @@ static void three_operands(void **state)
         {"v_bfe_i32 v0, v2, v4, v6", 0x0000f000, 12, 0, 0},
         {"v_alignbit_b32 v0, v2, v4, v6", 0x12345678, 0x9abcdef0, 8, 0x789abcde},
         {"v_alignbyte_b32 v0, v2, v4, v6", 0x12345678, 0x9abcdef0, 3, 0x3456789a},
-        /* { S0, S1 } is the data: selectors 0 .. 3 are S1, 4 .. 7 S0 */
+        /* The data are { S0, S1 }: selectors 0 to 3 select bytes of S1, 4 to 7 bytes of S0. */
         {"v_perm_b32 v0, v2, v4, v6", 0x11223344, 0x55667788, 0x07030c00, 0x11550088},
         {"v_perm_b32 v0, v2, v4, v6", 0x80000000, 0x80007f00, 0x0b0a090d, 0xff00ffff},
         {"v_min3_i32 v0, v2, v4, v6", 5, 0xfffffffe, 3, 0xfffffffe},
@@ -87,7 +88,7 @@ static void sixteen_bits(void **state)
 {
     (void)state;
     static const struct op_case cases[] = {
-        /* VOP2: the high half becomes zero. */
+        /* VOP2 clears the high half. */
         {"v_add_u16 v0, v2, v4", 0xabcdffff, 2, 0, 1},
         {"v_add_u16_e64 v0, v2, v4 clamp", 0xffff, 2, 0, 0xffff},
         {"v_sub_u16 v0, v2, v4", 1, 2, 0, 0xffff},
@@ -97,7 +98,7 @@ static void sixteen_bits(void **state)
         {"v_ashrrev_i16 v0, v2, v4", 4, 0x8000, 0, 0xf800},
         {"v_max_i16 v0, v2, v4", 0xffff, 1, 0, 1},
         {"v_min_u16 v0, v2, v4", 0xffff, 1, 0, 1},
-        /* VOP3 with op_sel: the other half stays. */
+        /* VOP3 with op_sel keeps the other half. */
         {"v_mad_u16 v0, v2, v4, v6", 3, 4, 5, 0xdead0011},
         {"v_mad_u16 v0, v2, v4, v6 op_sel:[0,0,0,1]", 3, 4, 5, 0x0011beef},
         {"v_add_i16 v0, v2, v4 clamp", 0x7fff, 1, 0, 0xdead7fff},
@@ -131,8 +132,8 @@ static void float_constants_of_halves(void **state)
     CHECK_CASES(GFX950, MODE_DEFAULT, table);
 }
 
-/* op_sel[3] selects the half of a 16-bit result; these instructions write all of D0 by their
- * pseudo-code. */
+/* op_sel[3] selects the half of a 16-bit result. These instructions write all of D0 by their
+ * pseudo-code, and ignore it. */
 static void whole_results_ignore_the_high_select(void **state)
 {
     (void)state;
@@ -157,14 +158,14 @@ static void sixty_four_bits(void **state)
          UINT64_C(0xfffffffffffffff8)},
         {"v_lshl_add_u64 v[0:1], v[2:3], v4, v[6:7]", UINT64_C(0x1ffffffff), 4, 1,
          UINT64_C(0x1ffffffff1)},
-        /* "The design treats unsupported shift counts as a shift of zero" */
+        /* Manual: "The design treats unsupported shift counts as a shift of zero". */
         {"v_lshl_add_u64 v[0:1], v[2:3], v4, v[6:7]", 0x100, 5, 1, 0x101},
         {"v_mad_u64_u32 v[0:1], s[0:1], v2, v4, v[6:7]", 0xffffffff, 0xffffffff, 2,
          UINT64_C(0xfffffffe00000003)},
         {"v_mad_i64_i32 v[0:1], s[0:1], v2, v4, v[6:7]", 0xffffffff, 3, 1, UINT64_C(-2)},
         {"v_qsad_pk_u16_u8 v[0:1], v[2:3], v4, v[6:7]", 0x0000000001010101, 0, 0,
          UINT64_C(0x0001000200030004)},
-        /* In place: the result overlaps a source. */
+        /* The result overlaps a source. */
         {"v_mov_b32 v0, v2\nv_mov_b32 v1, v3\nv_lshlrev_b64 v[0:1], 4, v[0:1]",
          UINT64_C(0xf00000000), 0, 0, UINT64_C(0xf000000000)},
     };
@@ -194,7 +195,7 @@ static void carries_go_through_lane_masks(void **state)
     for (unsigned i = 0; i < 64; i += 2)
         p.v[2][i] = 5;
     program_fill(&p, 3, 1);
-    /* D = S0 + S1; VCC is the carry, and the carry in of the second */
+    /* D = S0 + S1. VCC is the carry out of the first instruction and the carry in of the second. */
     program_run(&p, "v_add_co_u32 v0, vcc, v2, v3\nv_addc_co_u32 v1, vcc, v3, v3, vcc\n"
                     "v_sub_co_u32 v4, s[4:5], v3, v2\nv_cndmask_b32 v5, v2, v3, s[4:5]\n"
                     "v_subb_co_u32 v6, vcc, v3, v3, s[4:5]");
@@ -245,7 +246,8 @@ static void validity_follows_the_data(void **state)
     assert_int_equal(p.v_valid[6], UINT64_MAX);
 }
 
-/* V_CNDMASK_B32 reads one source per lane; x & 0 = 0 and x | ~0 = ~0 (CDNA3 ISA, VOP2). */
+/* A result is defined if the deciding source is. V_CNDMASK_B32 only reads one source per lane; x &
+ * 0 = 0 and x | ~0 = ~0 (CDNA3 ISA, VOP2). */
 static void a_deciding_source_defines_the_result(void **state)
 {
     (void)state;
@@ -270,8 +272,8 @@ static void a_deciding_source_defines_the_result(void **state)
     assert_int_equal(p.v_valid[9], 0);
 }
 
-/* V_MOV_B64 moves two dwords; LLVM combines two moves and may use any register for an unused
- * half. */
+/* V_MOV_B64 moves two dwords. LLVM combines two moves into it, and an unused half may be any
+ * register. */
 static void halves_of_a_wide_move_are_defined_separately(void **state)
 {
     (void)state;
@@ -285,7 +287,7 @@ static void halves_of_a_wide_move_are_defined_separately(void **state)
         assert_int_equal(p.v_valid[6 + i], expected[i]);
 }
 
-/* The disassembler may decode an inline constant as the mask of v_cndmask_b32_e64. */
+/* The disassembler may decode the mask of v_cndmask_b32_e64 as an inline constant. */
 static void a_constant_mask_is_a_number(void **state)
 {
     (void)state;
@@ -297,7 +299,8 @@ static void a_constant_mask_is_a_number(void **state)
         assert_int_equal(p.v[0][i], i == 0 || i == 2 ? 22 : 11);
 }
 
-/* VOP3P, packed f32: op_sel and op_sel_hi select the dwords that are read (CDNA3 ISA, 6.7). */
+/* VOP3P, packed f32: op_sel and op_sel_hi select the dwords that the instruction reads (CDNA3 ISA,
+ * 6.7). */
 static void packed_f32_needs_selected_dwords_only(void **state)
 {
     (void)state;
@@ -329,7 +332,7 @@ static void low_half_of_a_sum_needs_low_halves_only(void **state)
     assert_int_equal(p.v_valid[5], 0);
 }
 
-/* Setting an element of an empty vector: a register of two halves is defined if the element is. */
+/* Sets an element of an empty vector. A register of two halves is defined if the element is. */
 static void packed_pieces_define_a_register(void **state)
 {
     (void)state;

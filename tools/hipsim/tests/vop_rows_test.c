@@ -29,7 +29,7 @@ static void integers(void **state)
         {"v_max_u32 v0, v2, v4", 0xffffffff, 1, 0, 0xffffffff},
         {"v_max3_i32 v0, v2, v4, v6", 5, 0xfffffffe, 3, 5},
         {"v_min3_u32 v0, v2, v4, v6", 5, 0xfffffffe, 3, 3},
-        /* Shifts and widths use five bits, byte selects two. */
+        /* Shifts and widths have five bits, byte selects two. */
         {"v_bfe_u32 v0, v2, v4, v6", 0x12345678, 8 + 32, 24 + 32, 0x123456},
         {"v_bfe_u32 v0, v2, v4, v6", 0x12345678, 8, 32, 0},
         {"v_bfe_i32 v0, v2, v4, v6", 0x92345678, 8 + 32, 24 + 32, 0xff923456},
@@ -68,7 +68,7 @@ static void short_integers(void **state)
         {"v_mad_u16 v0, v2, v4, v6 clamp", 0x1000, 0x1000, 1, 0xdeadffff},
         {"v_mad_i16 v0, v2, v4, v6", 0xfffe, 3, 1, 0xdeadfffb},
         {"v_mad_i16 v0, v2, v4, v6 clamp", 0x7fff, 0x7fff, 0, 0xdead7fff},
-        {"v_mad_legacy_u16 v0, v2, v4, v6", 3, 4, 5, 0x11}, /* the high half becomes zero */
+        {"v_mad_legacy_u16 v0, v2, v4, v6", 3, 4, 5, 0x11}, /* the high half is cleared */
         {"v_mad_legacy_u16 v0, v2, v4, v6 clamp", 0x1000, 0x1000, 1, 0xffff},
         {"v_mad_legacy_i16 v0, v2, v4, v6", 0xfffe, 3, 1, 0xfffb},
         {"v_mad_legacy_i16 v0, v2, v4, v6 clamp", 0x8000, 0x7fff, 0, 0x8000},
@@ -97,7 +97,7 @@ static void short_integers(void **state)
 
 #define CARRY_OUT "\nv_cndmask_b32_e64 v0, 0, 1, vcc"
 
-/* VCC is the carry or borrow of a lane, in and out; for V_MAD_I64_I32 it is the 65th bit. */
+/* VCC has the carry or borrow of each lane, in and out. For V_MAD_I64_I32 it is bit 64. */
 static void carries(void **state)
 {
     (void)state;
@@ -123,7 +123,7 @@ static void carries(void **state)
         {"v_mad_i64_i32 v[8:9], vcc, v2, v4, v[6:7]" CARRY_OUT, 0xffffffff, 1, TOP64, 1},
         {"v_mad_i64_i32 v[0:1], vcc, v2, v4, v[6:7] clamp", 1, 1, INT64_MAX, INT64_MAX},
         {"v_mad_i64_i32 v[0:1], vcc, v2, v4, v[6:7] clamp", 0xffffffff, 1, TOP64, TOP64},
-        /* bytes 1 1 1 1 0 0 0 0 from byte k on, compared with 0 0 2 0; zeros are ignored */
+        /* Compares bytes 1 1 1 1 0 0 0 0, from byte k on, with 0 0 2 0. Zeros are ignored. */
         {"v_mqsad_pk_u16_u8 v[0:1], v[2:3], v4, v[6:7]", 0x01010101, 0x00020000,
          UINT64_C(0x0001000100010001), UINT64_C(0x0003000300020002)},
         {"v_mqsad_pk_u16_u8 v[0:1], v[2:3], v4, v[6:7] clamp", 0x01010101, 0x00020000,
@@ -152,7 +152,7 @@ static void halves(void **state)
         {"v_madmk_f16 v0, v2, 0x4200, v4", 0x4000, 0x3c00, 0, 0x4700},
         {"v_max3_f16 v0, v2, v4, v6", 0x3c00, 0xc000, 0x4200, 0xdead4200},
         {"v_min3_f16 v0, v2, v4, v6", 0x3c00, 0xc000, 0x4200, 0xdeadc000},
-        {"v_max_f16 v0, v2, v4", 0x7c01, 0x3c00, 0, 0x7e01}, /* signalling, in IEEE mode */
+        {"v_max_f16 v0, v2, v4", 0x7c01, 0x3c00, 0, 0x7e01}, /* IEEE mode makes the NaN quiet */
         {"v_min_f16 v0, v2, v4", 0x3c00, 0x7e00, 0, 0x3c00},
         {"v_div_fixup_legacy_f16 v0, v2, v4, v6", 0x3c00, 0, 0, 0xfe00},
         {"v_div_fixup_f16 v0, v2, v4, v6", 0x3c00, 0x8000, 0x3c00, 0xdeadfc00},
@@ -187,7 +187,7 @@ static void floats(void **state)
         {"v_exp_legacy_f32 v0, v2", 0x40400000, 0, 0, 0x41000000},
         {"v_log_legacy_f32 v0, v2", 0x41000000, 0, 0, 0x40400000},
         {"v_cvt_pkaccum_u8_f32 v0, v2, v4", 0x43160000, 2, 0, 0xde96beef},
-        /* x, y, z: the largest magnitude selects the face */
+        /* Operands are x, y, z. The largest magnitude selects the face. */
         {"v_cubesc_f32 v0, v2, v4, v6", ONE, 0x40000000, 0x40400000, ONE},
         {"v_cubesc_f32 v0, v2, v4, v6", ONE, 0x40000000, 0xc0400000, 0xbf800000},
         {"v_cubesc_f32 v0, v2, v4, v6", ONE, 0xc0000000, 0x3f000000, ONE},
@@ -214,7 +214,7 @@ static void floats(void **state)
         {"v_div_fixup_f64 v[0:1], v[2:3], v[4:5], v[6:7]", ONE64, INF64, ONE64 | TOP64, TOP64},
     };
     CHECK_CASES(GFX942, MODE_DEFAULT, cases);
-    /* In place: the result is the source's NaN, not the host's. */
+    /* The result overlaps the source. It is the source's NaN, not the host's. */
     static const struct op_case signaling[] = {
         {"v_mov_b32 v0, v2\nv_add_f32 v0, v0, v4", NANS, ONE, 0, NANS},
         {"v_mov_b32 v0, v2\nv_add_f32_e64 v0, v0, v4 mul:2", NANS, ONE, 0, NANS},
@@ -223,7 +223,8 @@ static void floats(void **state)
     CHECK_CASES(GFX942, 0, signaling);
 }
 
-/* MODE.FP_DENORM: bit 0 of a field keeps subnormal sources, bit 1 results; signs stay. */
+/* MODE.FP_DENORM: bit 0 of a field keeps subnormal sources, bit 1 subnormal results. Signs are
+ * kept. */
 static void flushed_halves_and_doubles(void **state)
 {
     (void)state;
@@ -236,7 +237,7 @@ static void flushed_halves_and_doubles(void **state)
         {"v_mul_f64 v[0:1], v[2:3], 0.5", UINT64_C(0x8010000000000000), 0, 0, TOP64},
         {"v_pk_max_f16 v0, v2, v4", 0x80018001, 0x80018001, 0, 0x80008000},
         {"v_pk_mul_f16 v0, v2, v4", 0x84000400, 0x38003800, 0, 0x80000000},
-        {"v_add_f32 v0, v2, v4", 1, 1, 0, 2}, /* has the other field */
+        {"v_add_f32 v0, v2, v4", 1, 1, 0, 2}, /* the other field applies */
     };
     CHECK_CASES(GFX942, MODE_DENORM_F32, cases);
     static const struct op_case singles[] = {
@@ -266,7 +267,7 @@ static void clamped(void **state)
         {"v_pk_add_f16 v0, v2, v4 clamp", 0x7c00c000, 0xfc003c00, 0, 0},
     };
     CHECK_CASES(GFX942, MODE_DEFAULT, cases);
-    /* DX10_CLAMP off: a NaN stays one. */
+    /* Without DX10_CLAMP a NaN is kept. */
     static const struct op_case kept[] = {
         {"v_add_f32_e64 v0, v2, v4 clamp", INF, MINUS_INF, 0, 0xffc00000},
         {"v_add_f16_e64 v0, v2, v4 clamp", 0x7c00, 0xfc00, 0, 0xfe00},
@@ -276,7 +277,7 @@ static void clamped(void **state)
     CHECK_CASES(GFX942, MODE_DEFAULT & ~(uint32_t)MODE_DX10_CLAMP, kept);
 }
 
-/* "Output modifiers": omod has no effect in IEEE mode, nor if output denormals are kept. */
+/* Manual, "Output modifiers": omod has no effect in IEEE mode, nor if output denormals are kept. */
 static void multiplied(void **state)
 {
     (void)state;
@@ -318,7 +319,7 @@ static void scaled_conversions(void **state)
         {"v_cvt_scalef32_pk_bf8_f16 v0, v2, v4", 0x48004400, SCALE_4, 0, 0xdead403c},
         {"v_cvt_scalef32_pk_fp8_f16 v0, v2, v4", 0x48004400, SCALE_4, 0, 0xdead4038},
         {"v_cvt_scalef32_pk_fp4_bf16 v0, v2, v4", 0x41804080, SCALE_4, 0, 0xdeadbe62},
-        /* Half a step: the highest random bit decides. */
+        /* Half a step: the highest random bit determines the rounding. */
         {"v_cvt_scalef32_sr_bf8_f16 v0, v2, v4, v6", 0x3c80, 0x80000000, ONE, 0xdeadbe3d},
         {"v_cvt_scalef32_sr_bf8_f16 v0, v2, v4, v6", 0x3c80, 0x7fffffff, ONE, 0xdeadbe3c},
         {"v_cvt_scalef32_sr_bf8_f32 v0, v2, v4, v6", 0x3f900000, 0x80000000, ONE, 0xdeadbe3d},
@@ -351,8 +352,8 @@ static uint32_t get_code(const struct program *p, unsigned reg, unsigned lane, u
     return code;
 }
 
-/* Converts thirty-two 6-bit numbers through each wide type. Every code is preserved, also with
- * stochastic rounding, since nothing has to be rounded. The scale is 4 both ways. */
+/* Converts thirty-two 6-bit numbers through each wide type. Each code is preserved, also with
+ * stochastic rounding, since no number needs rounding. The scale is 4 in both directions. */
 static void six_bits_by_every_type(void **state)
 {
     (void)state;
@@ -383,7 +384,7 @@ static void six_bits_by_every_type(void **state)
         program_run(&p, text);
         for (unsigned l = 0; l < 64; l++)
             for (unsigned e = 0; e < 32; e++) {
-                /* 2xpk16 interleaves its sources. */
+                /* 2xpk16 interleaves its two sources. */
                 const unsigned from = single && !random ? e % 2 * 16 + e / 2 : e;
                 if (get_code(&p, 8, l, e) != ((7 * from + l) & 63))
                     fail_msg("%s: element %u of lane %u", text, e, l);
@@ -407,7 +408,7 @@ static const struct relation {
 
 #define PAIRS 8
 
-/* Runs V_CMP and V_CMPX of all relations on lanes with the values that `order` gives. */
+/* Runs V_CMP and V_CMPX with each relation. `order` gives the pair of each lane. */
 static void check_compares(const char *type, unsigned dwords, const struct relation *relations,
                            unsigned count, const uint64_t (*pairs)[2], const unsigned *order)
 {
@@ -459,7 +460,7 @@ static void compares_of_integers(void **state)
         unsigned order[PAIRS];
         for (unsigned l = 0; l < PAIRS; l++) {
             const uint64_t a = pairs[l][0] & all, b = pairs[l][1] & all;
-            const uint64_t flip = types[t].is_signed ? top : 0; /* then ordered like unsigned */
+            const uint64_t flip = types[t].is_signed ? top : 0; /* signed order as unsigned order */
             order[l] = (a ^ flip) < (b ^ flip) ? LESS : a == b ? EQUAL : GREATER;
         }
         check_compares(types[t].type, bits == 64 ? 2 : 1, integer_relations, 8, pairs, order);
@@ -471,7 +472,7 @@ static void compares_of_floats(void **state)
     (void)state;
     static const unsigned order[PAIRS] = {LESS,      EQUAL,     GREATER, UNORDERED,
                                           UNORDERED, EQUAL,     LESS,    EQUAL};
-    /* 1 2, 2 2, 2 1, NaN 1, 1 NaN, -0 0, -2 1, inf inf */
+    /* Pairs: 1 2, 2 2, 2 1, NaN 1, 1 NaN, -0 0, -2 1, inf inf. */
     static const uint64_t half[PAIRS][2] = {
         {0x3c00, 0x4000}, {0x4000, 0x4000}, {0x4000, 0x3c00}, {0x7e00, 0x3c00},
         {0x3c00, 0xfe00}, {0x8000, 0},      {0xc000, 0x3c00}, {0x7c00, 0x7c00}};
@@ -488,8 +489,8 @@ static void compares_of_floats(void **state)
 
 #define CLASSES 10
 
-/* Each bit of the mask is a class: signalling NaN, quiet NaN, -inf, -normal, -subnormal, -0, and so
- * on up to +inf. */
+/* Each bit of the mask is a class: signalling NaN, quiet NaN, -inf, -normal, -subnormal, -0, +0,
+ * +subnormal, +normal, +inf. */
 static void classes_of_floats(void **state)
 {
     (void)state;

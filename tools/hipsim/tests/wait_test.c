@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests when data arrive. A load's registers keep their old values until then; s_waitcnt waits for
- * it (CDNA3 ISA, 4.4 "Manually inserted wait states" and S_WAITCNT). Texts that read without a wait
- * leave at least 64 clocks of margin: LDS takes 64, `EARLY` reads at once and `LATE` 128 clocks
- * later.
+ * Tests when data arrive. The registers of a load keep their old values until then. s_waitcnt waits
+ * for the arrival (CDNA3 ISA, 4.4 "Manually inserted wait states" and S_WAITCNT). Texts that read
+ * without a wait have a margin of at least 64 clocks: LDS takes 64 clocks. `EARLY` reads at once,
+ * `LATE` 128 clocks later.
  */
 #include <stdio.h>
 
@@ -13,10 +13,11 @@
 #define LATE "\ns_nop 15\ns_nop 15\n"
 #define MEMORY_LATE "\ns_sleep 16\n"
 #define WAIT "\ns_waitcnt lgkmcnt(0) vmcnt(0)\n"
-/* Uses v2 in a branch, which reports an early read. */
+/* Uses v2 in a branch. An early read of v2 is therefore reported. */
 #define USE "\nv_cmp_eq_u32 vcc, 7, v2\ns_cbranch_vccz over\ns_nop 0\nover:\n"
 
-/* LDS dword n holds 100 + n, global dword n 1000 + n; v0 is 4 * lane; v1, v2 hold 7. */
+/* Returns a program whose LDS dword n is 100 + n and whose global dword n is 1000 + n. v0 is 4 *
+ * lane, v1 and v2 are 7. */
 static struct program loads(uint32_t checks, const void *buffer)
 {
     struct program p = program_new(GFX942);
@@ -48,7 +49,7 @@ static const uint32_t *memory(void)
     "v_add_u32 v5, 0x64, v8\nds_write_b32 v0, v5\nv_add_u32 v6, 0x40, v5\n" \
     "ds_write_b32 v0, v6 offset:256\ns_waitcnt lgkmcnt(0)\n"
 
-/* Runs `text` after filling LDS, with and without the checks: the results must be equal. */
+/* Sets LDS and runs `text`, with and without checks. Both results must be equal. */
 static struct program run(const char *text)
 {
     char whole[1024];
@@ -96,8 +97,8 @@ static void late_readers_see_the_data_without_a_wait(void **state)
 static void a_wait_takes_until_the_data_are_there(void **state)
 {
     (void)state;
-    /* The wait for global data takes so long that the LDS data have arrived as well. The wait for
-     * LDS data leaves the global load outstanding. */
+    /* The wait for global data takes so long that the LDS data have arrived, too. The wait for LDS
+     * data leaves the global load outstanding. */
     struct program p = run("global_load_dword v1, v0, s[2:3]\nds_read_b32 v2, v0\n"
                            "s_waitcnt vmcnt(0)\nv_mov_b32 v3, v2" WAIT);
     assert_int_equal(p.v[1][9], 1009);
@@ -109,9 +110,9 @@ static void a_wait_takes_until_the_data_are_there(void **state)
     assert_int_equal(p.places, 0);
 }
 
-/* Margins between a use and the arrival of LDS data, on both sides, and the using instruction. A
- * kernel with a margin of few clocks depends on the assumed latency. One-dword data arrive 50
- * clocks and 2 phases after the read on gfx942, and an instruction takes 4. */
+/* Tests margins between a use and the arrival of LDS data, before and after it, and the instruction
+ * that uses them. A kernel with a margin of few clocks depends on the assumed latency. Data of one
+ * dword arrive 50 clocks and 2 phases after the read on gfx942. An instruction takes 4 clocks. */
 static void margins_of_unwaited_uses(void **state)
 {
     (void)state;
@@ -126,12 +127,12 @@ static void margins_of_unwaited_uses(void **state)
     program_run(&p, "ds_read_b32 v2, v0\ns_nop 15\ns_nop 15\nv_mov_b32 v3, v2\n");
     assert_int_equal(p.margins[MARGIN_LDS].before, UINT64_MAX);
     assert_int_equal(p.margins[MARGIN_LDS].after >> MARGIN_OFFSET_BITS, 4 + 2 * 64 - 52);
-    /* Vector memory has separate margins: one dword arrives after 500 clocks and 4. */
+    /* Vector memory has its own margins. One dword arrives after 500 clocks and 4. */
     program_run(&p, "global_load_dword v2, v0, s[2:3]\nv_mov_b32 v3, v2\ns_waitcnt vmcnt(0)");
     assert_int_equal(p.margins[MARGIN_VECTOR].before >> MARGIN_OFFSET_BITS, 504 - 4);
     assert_int_equal(p.margins[MARGIN_VECTOR].after, UINT64_MAX);
     assert_int_equal(p.margins[MARGIN_LDS].before, UINT64_MAX);
-    /* A later read of LDS overwrites an earlier one in order, whatever the latency. */
+    /* A later read of LDS overwrites an earlier one in order, regardless of the latency. */
     program_run(&p, "ds_read_b32 v2, v0\nds_read_b32 v2, v0\ns_waitcnt lgkmcnt(0)");
     assert_int_equal(p.margins[MARGIN_LDS].before, UINT64_MAX);
 }
@@ -144,7 +145,7 @@ static void matrix_registers_arrive_like_others(void **state)
     assert_int_equal(p.v[2][9], 9);
     assert_int_equal(p.v[3][9], 109);
     expect_finding(&p, "a1 was touched");
-    /* v[nvgpr + 1] is a1. The harness allocates 64 VGPRs. */
+    /* v65 is a1, since the harness allocates 64 VGPRs. */
     p = run("v_accvgpr_write_b32 a1, v9\nds_read_b32 a1, v0\n"
             "v_mov_b32 v2, v65" WAIT "v_accvgpr_read_b32 v3, a1");
     assert_int_equal(p.v[2][9], 9);
@@ -184,7 +185,7 @@ static void half_loads_keep_intermediate_writes(void **state)
     assert_int_equal(p.v[3][9], 0x12340000 + 109);
     p = run("ds_read_u16_d16_hi v1, v0\nv_mov_b32 v1, 0x12345678" WAIT "v_mov_b32 v3, v1");
     assert_int_equal(p.v[3][9], 0x5678 + (109 << 16));
-    /* Two loads that fill one register return in order. */
+    /* Two loads to the halves of a register return in order. */
     p = run("ds_read_u16_d16 v1, v0\nds_read_u16_d16_hi v1, v0 offset:4" WAIT "v_mov_b32 v3, v1");
     assert_int_equal(p.v[3][9], 109 + (110 << 16));
     assert_int_equal(p.places, 0);
@@ -200,7 +201,7 @@ static void loads_to_one_register_arrive_one_after_the_other(void **state)
     assert_int_equal(p.v[3][9], 109);
     assert_int_equal(p.v[4][9], 173);
     assert_int_equal(p.v[5][9], 173);
-    /* The later one arrives first, since LDS is faster. */
+    /* The later load arrives first, because LDS is faster. */
     p = run("global_load_dword v1, v0, s[2:3]\nds_read_b32 v1, v0" LATE "v_mov_b32 v2, v1"
             "\ns_waitcnt lgkmcnt(0)\nv_mov_b32 v3, v1" WAIT "v_mov_b32 v4, v1");
     assert_int_equal(p.v[2][9], 109);
@@ -266,7 +267,7 @@ static void vector_instructions_wait_for_vcc(void **state)
     expect_finding(&p, "s106 is overwritten while a load is outstanding");
 }
 
-/* Memory changes when an atomic is issued; only its result arrives late. */
+/* An atomic changes memory when it is issued. Only its result arrives late. */
 static void atomics_return_late(void **state)
 {
     (void)state;
@@ -277,7 +278,7 @@ static void atomics_return_late(void **state)
     assert_int_equal(p.v[4][9], 109);
 }
 
-/* Loads sample memory when they are issued. */
+/* A load reads memory when it is issued. */
 static void later_stores_do_not_reach_a_load(void **state)
 {
     (void)state;
@@ -288,14 +289,16 @@ static void later_stores_do_not_reach_a_load(void **state)
 }
 
 /*
- * Clocks per LDS read, by target and dwords (tools/hipsim/docs/hipsim.md, "When data arrive"): the
- * phases measured by SHARK's empirical-lds. 14 reads outlast the latency. The last one's data then
- * arrive 13 times the phases after the first one's. s_nop N takes N + 1 wait states.
+ * Clocks per LDS read, by target and number of dwords: the phases that SHARK's empirical-lds
+ * measured (tools/hipsim/docs/hipsim.md, "When data arrive"). 14 reads outlast the latency, so the
+ * last read's data arrive 13 times the phases after the first read's. s_nop N takes N + 1 wait
+ * states.
  */
 static const struct {
     enum gfx_target target;
     const char *read;
-    unsigned before, after; /* number of s_nop 0 for which a use sees the old value, the new one */
+    unsigned before, after; /* number of s_nop 0 with which a use reads the old value, the new
+                               value */
 } lds_rates[] = {
     {GFX942, "ds_read_b32 v20", 11, 12},       {GFX950, "ds_read_b32 v20", 11, 12},
     {GFX942, "ds_read_b64 v[20:21]", 12, 13},  {GFX950, "ds_read_b64 v[20:21]", 11, 12},
@@ -327,10 +330,9 @@ static void lds_reads_take_the_phases_of_their_target(void **state)
 }
 
 /*
- * A full counter stalls the next operation of its kind until one has returned (CDNA3 ISA,
- * S_WAITCNT: vmcnt has 6 bits, lgkmcnt 4). The returned data are delivered before the next
- * operation starts. The 64th load writes one half of a register; the first load writes the other
- * half.
+ * A full counter stalls the next operation of its kind until an operation has returned (CDNA3 ISA,
+ * S_WAITCNT: vmcnt has 6 bits, lgkmcnt 4). Its data are delivered before the next operation starts.
+ * The 64th load writes one half of a register, the first load the other half.
  */
 static void a_full_counter_delivers_before_the_next_load_starts(void **state)
 {
@@ -347,7 +349,8 @@ static void a_full_counter_delivers_before_the_next_load_starts(void **state)
     assert_int_equal(p.v[3][9], 109 + (110 << 16));
 }
 
-/* The low halves of 32 registers are loaded again just when the loads of the high halves return. */
+/* The low halves of 32 registers are loaded again just when the loads of their high halves
+ * return. */
 static void loads_of_halves_keep_the_other_half(void **state)
 {
     (void)state;
@@ -365,7 +368,7 @@ static void loads_of_halves_keep_the_other_half(void **state)
     assert_int_equal(p.places, 0);
 }
 
-/* FLAT counts in both counters, and stalls for either. */
+/* A FLAT load counts in both counters, and stalls if either is full. */
 static void flat_loads_stall_for_both_counters(void **state)
 {
     (void)state;
@@ -379,7 +382,7 @@ static void flat_loads_stall_for_both_counters(void **state)
     assert_int_equal(p.places, 0);
 }
 
-/* hwreg 7: vmcnt in 3:0, lgkmcnt in 11:8. */
+/* Reads the counters in hwreg 7: vmcnt in bits 3:0, lgkmcnt in 11:8. */
 static void counters_count_what_has_not_returned(void **state)
 {
     (void)state;
@@ -391,8 +394,8 @@ static void counters_count_what_has_not_returned(void **state)
     assert_int_equal(p.s[10], 0);
 }
 
-/* Until a load arrives, its destination is as defined as its old value: an early read of an
- * undefined register is a finding, a later one is not. */
+/* Until a load arrives, its destination is as defined as the old value. An early read of an
+ * undefined register is a finding, a read after the arrival is not. */
 static void definedness_arrives_with_the_data(void **state)
 {
     (void)state;
@@ -451,7 +454,7 @@ static void loads_to_the_same_lds_arrive_one_after_the_other(void **state)
     assert_int_equal(p.v[4][9], 1009 + 128);
 }
 
-/* The first of 64 loads has returned when the last one starts and overwrites its data. */
+/* The first of 64 loads has returned when the last load starts, which overwrites its data. */
 static void a_full_counter_delivers_to_lds_before_the_next_load_starts(void **state)
 {
     (void)state;
@@ -479,7 +482,8 @@ static void undefined_lds_stays_so_until_a_load_arrives(void **state)
     }
 }
 
-/* Wave 1 loads, wave 0 reads; neither the order nor the loading wave's wait matters. */
+/* Wave 1 loads to LDS, wave 0 reads LDS. Neither the order of the waves nor the wait of the loading
+ * wave matters. */
 static struct program run_pair(const char *load, const char *look, uint64_t seed)
 {
     char whole[1024];
@@ -507,7 +511,7 @@ static void other_waves_find_a_load_to_lds_when_it_has_arrived(void **state)
                                     seed);
         assert_int_equal(p.v[2][9], 109);
         assert_int_equal(p.v[4][9], 1009);
-        if (seed) /* before wave 1 has loaded, maybe */
+        if (seed) /* wave 0 may read before wave 1 has loaded */
             continue;
         assert_int_equal(p.v[3][9], 1009);
         assert_in_range(p.margins[MARGIN_VECTOR].before >> MARGIN_OFFSET_BITS, 1, 504);
@@ -530,7 +534,7 @@ static void a_barrier_does_not_wait_for_loads(void **state)
     }
 }
 
-/* Wave 1 stores v3 to LDS, wave 0 branches on it. */
+/* Wave 1 stores v3 to LDS, and wave 0 branches on the value. */
 static struct program hand_over(const char *make)
 {
     char whole[1024];
@@ -547,7 +551,8 @@ static struct program hand_over(const char *make)
     return p;
 }
 
-/* If others use the result of an early register read, the report blames the early read. */
+/* If other waves use the result of an early register read, the report still names the early
+ * read. */
 static void blame_passes_through_lds(void **state)
 {
     (void)state;
@@ -557,7 +562,7 @@ static void blame_passes_through_lds(void **state)
     assert_int_equal(p.found[0].wave, 0);
     assert_int_equal(p.v[2][9], 8);
 
-    /* v20 was never set, or the result of the early read was stored elsewhere. */
+    /* v20 was never set. An early read whose result is stored elsewhere is not blamed. */
     p = hand_over("v_mov_b32 v3, v20");
     assert_int_equal(p.fault.kind, FAULT_UNINIT);
     p = hand_over("ds_write_b32 v0, v20 offset:1024" WAIT "ds_read_b32 v1, v0\n"
@@ -565,7 +570,7 @@ static void blame_passes_through_lds(void **state)
     assert_int_equal(p.fault.kind, FAULT_UNINIT);
 }
 
-/* Ordinary double buffering, many times over, has no findings. */
+/* Ordinary double buffering has no findings in many iterations. */
 static void double_buffers_have_no_findings(void **state)
 {
     (void)state;
@@ -587,7 +592,7 @@ static void double_buffers_have_no_findings(void **state)
     }
 }
 
-/* KMcnt counts a barrier operation that sets SCC until SCC can be read (CDNA5 ISA, S_BARRIER_LEAVE
+/* KMcnt counts a barrier operation that sets SCC, until SCC can be read (CDNA5 ISA, S_BARRIER_LEAVE
  * and table 22). */
 static void scc_of_a_barrier_arrives_with_kmcnt(void **state)
 {
@@ -622,7 +627,7 @@ static void scc_of_a_barrier_arrives_with_kmcnt(void **state)
     }
 }
 
-/* KMcnt has 5 bits. The next operation stalls while it is full. */
+/* KMcnt has 5 bits. The next operation stalls while the counter is full. */
 static void many_barrier_operations_fit_in_kmcnt(void **state)
 {
     struct program p = program_new(GFX1250);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# weaken.sh WEAKEN HIPSIM CLANG: each weakened wait and barrier of a small kernel is caught, and none is where nothing depends
-# on them. `alarms`, beside WEAKEN, tells clean programs from others.
+# weaken.sh WEAKEN HIPSIM CLANG: each weakened wait and barrier of a small kernel is caught, except where no result depends
+# on it. `alarms`, beside WEAKEN, tells clean programs from others.
 set -eu
 weaken=$1 hipsim=$(readlink -f "$2") clang=$3
 root=$(mktemp -d)
@@ -34,10 +34,10 @@ grep -q 'barrier: 1 caught' log || fail 'the barrier is not caught'
 grep -q '^score: 100.0 % of [1-9]' log || fail 'no score'
 ! grep -q missed log || fail 'a missed variant'
 
-# A wrong result that no check sees counts as missed: the checks are off.
+# With the checks off, a wrong result without a finding counts as missed.
 HIPSIM=checks=off python3 -B "$weaken" --object turn.co -- ./try >log 2>&1 && fail 'nothing is missed without checks'
 grep -q '^score: 0.0 %' log || fail 'a score without checks'
-# A kernel that has findings as it is has no score.
+# A command that fails before any change has no score.
 python3 -B "$weaken" --object turn.co -- false >log 2>&1 && fail 'a command that fails as it is'
 grep -q 'not clean as it is' log || fail 'it does not say that the command fails'
 
@@ -62,8 +62,8 @@ for text in 'clean     gfx950 clean 1' 'findings  gfx950 loud 1 uninit: 1 (turn)
     grep -qx "$text" log || fail "no line $text"
 done
 
-# Functions of a Python file: one raises an exception, one aborts, two do not end. None affects another, since each has a process
-# of its own.
+# Functions of a Python file: one raises an exception, one aborts, two do not end. None affects the others, since each has its own
+# process.
 cat >functions.py <<'END'
 import ctypes
 import os

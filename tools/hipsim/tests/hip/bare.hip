@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// No device library at all: what code object version 6 and generic targets need here, because
-// Debian's libraries have neither.
+// Runs without a device library. Code object version 6 and generic targets need that here, because
+// Debian's libraries lack both.
 #include "check.h"
 
 __global__ void fill(unsigned *p)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks on several host threads: the one that counts last may read what the others have stored
-// before they counted, and may not read what they store without that.
+// Runs blocks on several host threads. The block that counts last may read what the other blocks
+// stored before they counted. Without the count the reads are a race.
 #include "check.h"
 
 #define BLOCKS 300

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accesses beyond what there is, of every kind of memory, and the last one that is allowed.
+// Tests accesses beyond the end of each kind of memory, and the last access that is allowed.
 #include "check.h"
 
 #include <dlfcn.h>
@@ -40,7 +40,8 @@ __global__ void in_global(int *out)
     *out = 1;
 }
 
-// The launch is allowed for `good`; for `bad` it fails with a report that says `where`.
+// Expects that a launch with `good` succeeds, and that a launch with `bad` fails with a report that
+// contains `where`.
 static void expect(void (*kernel)(int *, int), int lds, int *out, int good, int bad,
                    const char *where)
 {
@@ -72,7 +73,7 @@ static void freed(void)
     CHECK(strstr(report, "use after free") && strstr(report, "into the freed 256 B allocation"));
 }
 
-// A graph runs long after its kernels were captured.
+// Frees memory that a captured kernel stores to, before the graph is launched.
 static void freed_before_a_graph_runs(void)
 {
     hipStream_t stream;

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds a HIP program with stock Clang 22 and Debian's headers and device libraries:
 #   build.sh CLANG++ SOURCE OUTPUT [more arguments]
-# The device libraries of Debian 12 (5.2.3) know none of the simulated targets: all that is missing is the
-# file that holds the number of the instruction set, which is made here. It also gets the switch for
-# denormals, which these libraries read and Clang 22 does not set any more. Debian 13 keeps LLVM 17's.
+# The device libraries of Debian 12 (5.2.3) support none of the simulated targets. They only lack the file
+# with the number of the instruction set, so this script makes one. The file also sets the switch for
+# denormals. These libraries read it, but Clang 22 does not set it any more. Debian 13 has LLVM 17's libraries.
 set -eu
 clang=$1
 source=$2

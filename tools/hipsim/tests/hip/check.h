@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares the check that the HIP test programs share; it prints where it failed. */
+/* Declares the macros that check conditions and HIP calls in the HIP test programs. A failure
+ * prints its file and line. */
 #ifndef TESTS_HIPSIM_HIP_CHECK_H
 #define TESTS_HIPSIM_HIP_CHECK_H
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Workgroups that wait for each other: barriers of the grid, and flags.
+// Tests workgroups that wait for each other, at barriers of the grid and for flags.
 #include "check.h"
 
 #include <hip/hip_cooperative_groups.h>
 
 using namespace cooperative_groups;
 
-// Every round adds one to what the left neighbour, often in another block, had in the last.
+// Sets each element, in each round, to 1 plus its left neighbour's value of the previous round. The
+// neighbour is often in another block.
 __global__ void rounds(int *data, int n, int count)
 {
     grid_group grid = this_grid();
@@ -24,7 +25,7 @@ __global__ void absent(void)
         this_grid().sync();
 }
 
-// The first block waits for the last.
+// The first block waits for a flag of the last block.
 __global__ void flag(int *flag, int *out)
 {
     if (threadIdx.x)
@@ -58,7 +59,8 @@ int main()
     HIP(hipMemcpy(host, p + 1, 4, hipMemcpyDeviceToHost));
     CHECK(host[0] == 42);
 
-    // A block that never comes, and a launch that promises nothing.
+    // In the cooperative launch one block never reaches the barrier. The second launch is not
+    // cooperative.
     EXPECT(hipErrorLaunchTimeOut,
            hipLaunchCooperativeKernel((void *)absent, dim3(8), dim3(128), arguments, 0, NULL));
     absent<<<8, 128>>>();

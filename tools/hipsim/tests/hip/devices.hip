@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several GPUs: which of them a process sees, and on which of them a launch runs. Without arguments
-// the program runs itself with each set of variables and compares the buses that it prints then.
+// Tests which of several GPUs a process sees, and on which GPU a launch runs. Without arguments the
+// program runs itself with each set of variables, and compares the bus numbers that it prints.
 #include "check.h"
 #include <dlfcn.h>
 #include <string.h>
@@ -14,35 +14,35 @@ __global__ void count(int *out)
 }
 
 static const struct {
-    const char *rocr, *hip, *cuda, *buses; // NULL: not set
+    const char *rocr, *hip, *cuda, *buses; // NULL: the variable is not set
 } cases[] = {
     {NULL, NULL, NULL, "1 2 3 4"},
     {NULL, "2", NULL, "3"},
     {NULL, "3,0", NULL, "4 1"},
-    {NULL, "1,1,0", NULL, "2 1"}, // HIP goes on after one that is named again
+    {NULL, "1,1,0", NULL, "2 1"}, // HIP skips a repeated number
     {NULL, "1,9,0", NULL, "2"},
     {NULL, "0,x,1", NULL, "1"},
     {NULL, "-1", NULL, ""},
     {NULL, " 1", NULL, ""},
     {NULL, "01", NULL, ""},
     {NULL, "0,", NULL, "1"},
-    {NULL, "", "2,3", "3 4"}, // empty: as if it were not set
+    {NULL, "", "2,3", "3 4"}, // HIP ignores an empty value
     {NULL, NULL, "1", "2"},
     {NULL, "0", "1", "1"},
     {NULL, NULL, "", "1 2 3 4"},
     {NULL, "GPU-hipsim-00000002,0", NULL, "3 1"},
     {NULL, "GPU-hipsim-00000009,0", NULL, ""},
-    {"", NULL, NULL, ""}, // ROCr: set and empty is none
+    {"", NULL, NULL, ""}, // ROCr sees no GPU if the value is empty
     {"3,1", NULL, NULL, "4 2"},
-    {"3,1", "1", NULL, "2"}, // of those that ROCr left
+    {"3,1", "1", NULL, "2"}, // index in the list that ROCr left
     {"3,1", "2", NULL, ""},
     {"3,1", NULL, "0", "4"},
-    {"1,1,0", NULL, NULL, "2"}, // ROCr ends there
+    {"1,1,0", NULL, NULL, "2"}, // ROCr's list ends at a repetition
     {"0x2", NULL, NULL, "3"},
     {"2,7,0", NULL, NULL, "3"},
     {"1x,0", NULL, NULL, ""},
     {"GPU-hipsim-00000003,0", "0", NULL, "4"},
-    {"GPU-hipsim-0000000", NULL, NULL, ""}, // fits all
+    {"GPU-hipsim-0000000", NULL, NULL, ""}, // prefix of all names: ambiguous
     {"GPU-", NULL, NULL, ""},
 };
 
@@ -117,7 +117,8 @@ static int counted(int device)
     return value;
 }
 
-// A launch runs on the device of its stream; the null stream is that of the current one.
+// Tests that a launch runs on the device of its stream. The null stream belongs to the current
+// device.
 static void streams()
 {
     hipStream_t second;
@@ -143,7 +144,7 @@ static void streams()
     HIP(hipDeviceSynchronize());
     CHECK(counted(0) == 0 && counted(1) == 5);
 
-    HIP(hipSetDevice(0)); // and so does a captured one
+    HIP(hipSetDevice(0)); // a captured launch keeps its stream's device, too
     hipGraph_t graph;
     hipGraphExec_t executable;
     HIP(hipStreamBeginCapture(second, hipStreamCaptureModeRelaxed));
@@ -158,7 +159,8 @@ static void streams()
     HIP(hipStreamDestroy(second));
 }
 
-// Grids that clr's hipModuleLaunchKernel refuses. Launches of host functions have no such limit.
+// Tests grids that clr's hipModuleLaunchKernel refuses. Launches of host functions have no such
+// limit.
 static void grids()
 {
     hipFunction_t function;
@@ -168,7 +170,7 @@ static void grids()
 
     HIP(hipSetDevice(0));
     HIP(hipMalloc(&out, sizeof(*out)));
-    // Debian 12's HIP does not have it.
+    // Debian 12's HIP lacks the function.
     using by_symbol = hipError_t (*)(hipFunction_t *, const void *);
     auto find = (by_symbol)dlsym(RTLD_DEFAULT, "hipGetFuncBySymbol");
     HIP(find(&function, (const void *)count));

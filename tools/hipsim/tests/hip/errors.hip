@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes wrong is an error with a name, never a crash, and the program can go on.
+// Tests that faulty calls give a named error, never crash, and leave the program able to continue.
 #include "check.h"
 #include <string.h>
 
@@ -24,7 +24,7 @@ static void launches(void)
     HIP(hipGetLastError());
     HIP(hipDeviceSynchronize());
 
-    // One element past the end: the launch fails, and so does the next synchronisation.
+    // A store one element past the end fails the launch, and the next synchronisation.
     store_at<<<1, 1>>>(p, 64);
     EXPECT(hipErrorIllegalAddress, hipGetLastError());
     EXPECT(hipErrorIllegalAddress, hipDeviceSynchronize());
@@ -87,20 +87,21 @@ static void names(void)
     EXPECT(hipErrorInvalidValue, hipPeekAtLastError());
     EXPECT(hipErrorInvalidValue, hipGetLastError());
     EXPECT(hipSuccess, hipGetLastError());
-    // Not simulated: said so, and nothing else happens.
+    // Arrays are not simulated. The call gives an error and has no effect.
     hipArray_t array;
     hipChannelFormatDesc format = hipCreateChannelDesc<float>();
     EXPECT(hipErrorNotSupported, hipMallocArray(&array, &format, 16, 16, 0));
 }
 
-// Flags and settings that HIP's runtime does not take, and what it keeps of those that it does.
+// Tests flags and settings that HIP's runtime refuses, and what it keeps of those that it accepts.
 static void settings(void)
 {
     hipEvent_t event;
     hipMemPool_t pool;
     unsigned flags;
     uint32_t type, hops;
-    HIP(hipSetDeviceFlags(hipDeviceScheduleYield | hipDeviceMapHost | 0x10)); // LmemResizeToMax
+    HIP(hipSetDeviceFlags(hipDeviceScheduleYield | hipDeviceMapHost | 0x10)); // 0x10:
+                                                                              // LmemResizeToMax
     HIP(hipGetDeviceFlags(&flags));
     CHECK(flags == hipDeviceScheduleYield);
     EXPECT(hipErrorInvalidValue, hipSetDeviceFlags(0x100));

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that graphs allocate and free: ROCm 6's nodes, found by name, and captured allocations.
+// Tests memory that graphs allocate and free, by nodes of ROCm 6 (found by name) and by captured
+// calls.
 #include "check.h"
 
 #include <dlfcn.h>
 #include <stdint.h>
 
-struct Parameters { // hipMemAllocNodeParams
+struct Parameters { // layout of hipMemAllocNodeParams
     hipMemPoolProps pool;
     const hipMemAccessDesc *access;
     size_t accesses, size;
     void *pointer;
 };
 
-enum { BYTES = 64 * sizeof(int), TYPE_ALLOC = 11, TYPE_FREE = 12 }; // as HIP 5 counts
+enum { BYTES = 64 * sizeof(int), TYPE_ALLOC = 11, TYPE_FREE = 12 }; // types as in HIP 5
 enum { USED, USED_HIGH, RESERVED, RESERVED_HIGH };
 
 template <typename Function> static Function *find(const char *name)
@@ -72,7 +73,7 @@ static Parameters device_memory(size_t size)
     return parameters;
 }
 
-// alloc -> set -> add -> free, launched twice.
+// Launches a graph twice: allocate, set, add, free.
 static void nodes(int *sum)
 {
     hipGraph_t graph;
@@ -117,7 +118,7 @@ static void nodes(int *sum)
     HIP(hipGraphExecDestroy(exec));
 }
 
-// What a graph allocates and does not free is the program's.
+// Tests memory that a graph allocates and does not free: the program owns it.
 static void kept(int *sum)
 {
     hipGraph_t graph;
@@ -133,9 +134,9 @@ static void kept(int *sum)
     void *arguments[] = { &parameters.pointer, &value };
     kernel(graph, &alloc, (void (*)())set, arguments);
     HIP(hipGraphInstantiate(&exec, graph, NULL, NULL, 0));
-    EXPECT(hipErrorInvalidValue, hipFree(parameters.pointer)); // nothing has allocated it yet
+    EXPECT(hipErrorInvalidValue, hipFree(parameters.pointer)); // not allocated before a launch
     HIP(hipGraphLaunch(exec, 0));
-    EXPECT(hipErrorInvalidValue, hipGraphLaunch(exec, 0)); // it would allocate again
+    EXPECT(hipErrorInvalidValue, hipGraphLaunch(exec, 0)); // would allocate again without a free
     HIP(hipFree(parameters.pointer));
     HIP(hipGraphLaunch(exec, 0));
     HIP(hipGraphExecDestroy(exec));
@@ -163,7 +164,7 @@ static void captured(int *sum)
     set<<<1, 64, 0, stream>>>(p, 7);
     add<<<1, 64, 0, stream>>>(sum, p);
     HIP(hipFreeAsync(p, stream));
-    EXPECT(hipErrorInvalidValue, hipFreeAsync(sum, stream)); // no graph allocates it
+    EXPECT(hipErrorInvalidValue, hipFreeAsync(sum, stream)); // not allocated by the graph
     HIP(hipStreamEndCapture(stream, &graph));
     HIP(hipGraphInstantiate(&exec, graph, NULL, NULL, 0));
     for (int i = 0; i < 3; i++)
@@ -175,7 +176,7 @@ static void captured(int *sum)
     HIP(hipStreamDestroy(stream));
 }
 
-// Each launch begins with undefined bytes, whatever the one before has left there.
+// Tests that allocated bytes are undefined in each launch, even if an earlier launch wrote them.
 static void undefined(int *sum)
 {
     hipGraph_t graph;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graph nodes as HIP 6 added them: of any type, the driver's copies and fills, batches of values,
-// attributes of kernels.
+// Tests the graph functions of HIP 6: nodes of any type, the driver's copies and fills, batches of
+// values, attributes of kernels.
 #include "check.h"
 
 #include <dlfcn.h>
 #include <string.h>
 #include <string>
 
-// hipGraphNodeParams, of types counted from 0.
+// Layout of hipGraphNodeParams; types are counted from 0.
 struct NodeParams {
     int type, reserved[3];
     union {
@@ -32,7 +32,7 @@ struct NodeParams {
     long long end;
 };
 
-// HIP_MEMSET_NODE_PARAMS.
+// Layout of HIP_MEMSET_NODE_PARAMS.
 struct Fill {
     void *dst;
     size_t pitch;
@@ -40,7 +40,7 @@ struct Fill {
     size_t width, height;
 };
 
-// HIP_MEMCPY3D of HIP 6.
+// Layout of HIP_MEMCPY3D in HIP 6.
 struct Copy {
     size_t src_x, src_y, src_z, src_lod;
     int src_type;
@@ -51,7 +51,7 @@ struct Copy {
     size_t dst_pitch, dst_height, width, height, depth;
 };
 
-// hipStreamBatchMemOpParams, hipBatchMemOpNodeParams.
+// Layout of the entries of hipStreamBatchMemOpParams and hipBatchMemOpNodeParams.
 struct Operation {
     int type;
     void *address;
@@ -120,8 +120,8 @@ static void count_up(void *data)
     ++*(int *)data;
 }
 
-// A host function, events and an empty node, in a chain. A call may give the new node in
-// the place of the one that it needs.
+// Adds a chain of a host function, events and an empty node. Each call overwrites `*node`, which
+// also names the node that the new one depends on.
 static void add_calls(hipGraph_t graph, hipGraphNode_t *node, hipEvent_t event, int *calls)
 {
     NodeParams more = {};
@@ -137,7 +137,7 @@ static void add_calls(hipGraph_t graph, hipGraphNode_t *node, hipEvent_t event, 
     HIP(add_node(node, graph, node, 1, &more));
 }
 
-// Copies p to p + 4 through memory that is allocated and freed.
+// Adds nodes that copy *p to p + 4 through memory that the graph allocates and frees.
 static void add_copies(hipGraph_t graph, hipGraphNode_t node, int *p)
 {
     NodeParams more = {};
@@ -211,10 +211,10 @@ static void any_type(int *p)
     params = kernel_params(arguments);
     HIP(set_exec(exec, n.kernel, &params));
     CHECK(run(exec, p) == 26);
-    EXPECT(hipErrorInvalidValue, set_exec(exec, n.fill, &params)); // of another type
+    EXPECT(hipErrorInvalidValue, set_exec(exec, n.fill, &params)); // the node has another type
     HIP(hipGraphExecDestroy(exec));
 
-    HIP(set_node(n.kernel, &params)); // the graph's own: 3 + 1 + what the child adds
+    HIP(set_node(n.kernel, &params)); // changes the graph: 3 + 1 + the child's sum
     HIP(set_node(n.inner, &params));
     NodeParams more = {};
     more.type = 4;
@@ -278,7 +278,7 @@ static void driver(int *p)
     HIP(set_copy(copy, &c));
     HIP(hipGraphInstantiate(&exec, graph, NULL, NULL, 0));
     CHECK(run(exec, p) == 9 && host[2] == 9 && host[3] == 9);
-    c.dst_pitch = 4, c.width = 8, c.height = 2; // rows upon each other
+    c.dst_pitch = 4, c.width = 8, c.height = 2; // rows overlap
     EXPECT(hipErrorInvalidValue, set_copy(copy, &c));
     EXPECT(hipErrorInvalidValue, add_fill(&fill, graph, NULL, 0, NULL, NULL));
     f.height = 0;
@@ -291,7 +291,7 @@ static void driver(int *p)
 static auto *submit =
     find<hipError_t(hipStream_t, unsigned, Operation *, unsigned)>("hipStreamBatchMemOp");
 
-// Of 32 and 64 bits: written, then waited for.
+// Tests 32-bit and 64-bit values: a batch writes them, then waits for them.
 static void batches(int *p)
 {
     Operation operations[] = {{2, p, 77, 0, {}},
@@ -311,7 +311,7 @@ static void batches(int *p)
     EXPECT(hipErrorInvalidValue, submit(stream, 0, operations, 0));
     EXPECT(hipErrorInvalidValue, submit(stream, 4, NULL, 0));
     EXPECT(hipErrorInvalidValue, submit(stream, 4, operations, 1));
-    operations[1].address = p + 1; // not aligned
+    operations[1].address = p + 1; // address is not aligned to 8
     EXPECT(hipErrorInvalidValue, submit(stream, 4, operations, 0));
     operations[1].address = p + 2;
     operations[3].type = 6;
@@ -323,7 +323,7 @@ static void batches(int *p)
     HIP(submit(stream, 4, operations, 0));
     HIP(hipStreamEndCapture(stream, &graph));
     HIP(hipGraphInstantiate(&exec, graph, NULL, NULL, 0));
-    operations[0].value = 1; // the graph has its own
+    operations[0].value = 1; // no effect: the graph has copies
     HIP(hipGraphLaunch(exec, stream));
     HIP(hipMemcpy(back, p, 16, hipMemcpyDeviceToHost));
     CHECK(back[0] == 77 && back[3] == 3);
@@ -368,7 +368,7 @@ static void batch_nodes(int *p)
     HIP(hipGraphDestroy(graph));
 }
 
-// They stay when the node's parameters change.
+// Tests that attributes stay when the node's parameters change.
 static void attributes(int *p)
 {
     auto *copy = find<hipError_t(hipGraphNode_t, hipGraphNode_t)>(

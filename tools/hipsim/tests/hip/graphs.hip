@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs: captured and built by hand, launched, updated, cloned.
+// Tests graphs: captured ones and ones built by calls, launched, updated and cloned.
 #include "check.h"
 
 __global__ void add(int *p, int value)
@@ -16,7 +16,7 @@ static int first_of(const int *device)
     return host[0];
 }
 
-// Fork to a second stream and join, all of it captured.
+// Captures a fork to a second stream and a join.
 static hipGraph_t capture(hipStream_t a, hipStream_t b, int *p, int *q, int value)
 {
     hipGraph_t graph;
@@ -59,7 +59,7 @@ static void captured(void)
     HIP(hipStreamCreate(&a));
     HIP(hipStreamCreate(&b));
     hipGraph_t graph = capture(a, b, p, q, 5);
-    CHECK(first_of(p) == -1); // capturing ran nothing
+    CHECK(first_of(p) == -1); // capturing executes nothing
     HIP(hipGraphGetNodes(graph, nodes, &count));
     CHECK(count == 5);
     HIP(hipGraphGetRootNodes(graph, NULL, &count));
@@ -76,7 +76,7 @@ static void captured(void)
     HIP(hipGraphLaunch(exec, a));
     CHECK(first_of(p) == 9 && first_of(p + 64) == 9);
 
-    // A graph of another shape is refused and changes nothing.
+    // An update with a graph of another shape is refused and changes nothing.
     hipGraph_t empty;
     HIP(hipGraphCreate(&empty, 0));
     EXPECT(hipErrorGraphExecUpdateFailure, hipGraphExecUpdate(exec, empty, &culprit, &result));
@@ -118,7 +118,7 @@ static void by_hand(void)
     HIP(hipDeviceSynchronize());
     CHECK(host[0] == 107 && host[63] == 107);
 
-    // Arguments were copied when the node was made; new ones go into the executable only.
+    // Arguments are copied when the node is created. New arguments only go into the executable.
     value = 20;
     HIP(hipGraphExecKernelNodeSetParams(exec, work, &kernel_params));
     memset_params.value = 1000;
@@ -133,7 +133,7 @@ static void by_hand(void)
     HIP(hipGraphNodeFindInClone(&found, work, copy));
     CHECK(found && found != work);
     HIP(hipGraphAddDependencies(copy, &found, &found, 0));
-    // A cycle is found before anything runs.
+    // A cycle is detected before a node runs.
     hipGraphNode_t fill_copy;
     HIP(hipGraphNodeFindInClone(&fill_copy, fill, copy));
     HIP(hipGraphAddDependencies(copy, &found, &fill_copy, 1));
@@ -141,12 +141,12 @@ static void by_hand(void)
     EXPECT(hipErrorInvalidValue, hipGraphInstantiate(&none, copy, NULL, NULL, 0));
     HIP(hipGraphDestroy(copy));
     HIP(hipGraphDestroy(graph));
-    HIP(hipGraphLaunch(exec, 0)); // the executable needs its graph no more
+    HIP(hipGraphLaunch(exec, 0)); // the executable does not need its graph
     HIP(hipGraphExecDestroy(exec));
     EXPECT(hipErrorInvalidValue, hipGraphLaunch(exec, 0));
 }
 
-// What a node would copy or fill is checked when it is made, not when it first runs.
+// Tests that sizes of copies and fills are checked when a node is created, not when it runs.
 static void sizes_are_checked(void)
 {
     hipGraph_t graph;
@@ -170,7 +170,7 @@ static void sizes_are_checked(void)
     HIP(hipFree(p));
 }
 
-// What a capture or a node still uses cannot be destroyed by the handle that they give out.
+// Tests that handles of graphs that a capture or a node uses cannot be destroyed.
 static void owned_by_others(void)
 {
     hipStream_t stream;
@@ -205,7 +205,7 @@ static void owned_by_others(void)
     HIP(hipFree(p));
 }
 
-// Each time the graph has twice as many nodes, and some time that is too many.
+// Adds the graph to itself. The number of nodes doubles each time, until there are too many.
 static void children_of_themselves(void)
 {
     hipGraph_t graph;
@@ -243,10 +243,10 @@ static void absurd_nodes(void)
     copy.srcPos.z = 0;
     HIP(hipGraphAddMemcpyNode(&node, graph, NULL, 0, &copy));
     copy.srcPtr.ysize = 1;
-    copy.srcPos.x = (size_t)1 << 46; // in nobody's memory
+    copy.srcPos.x = (size_t)1 << 46; // an address outside of all memory
     copy.kind = hipMemcpyDefault;
     EXPECT(hipErrorInvalidValue, hipMemcpy3D(&copy));
-    // Planes upon each other: forever many would still be in bounds.
+    // All planes are at one address, so any number of them is in bounds.
     EXPECT(hipErrorInvalidValue, hipMemset3D(make_hipPitchedPtr(p, 16, 16, 0), 0,
                                              make_hipExtent(16, 1, SIZE_MAX)));
     HIP(hipMemset3D(make_hipPitchedPtr(p, 16, 16, 2), 0, make_hipExtent(16, 2, 8)));

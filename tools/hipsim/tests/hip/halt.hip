@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A race is reported once, counted, and does not stop the kernel unless halt=race; a fault does.
+// Tests that a race is reported once, counted, and stops the kernel only with halt=race, while a
+// memory fault stops it by default.
 #include "check.h"
 
 #include <dlfcn.h>
@@ -50,7 +51,7 @@ int main()
     CHECK(reports == 1 && strstr(report, "data race") && findings() == 0);
     (void)hipGetLastError();
 
-    CHECK(configure("halt=memory+align+uninit", NULL, 0)); // the default
+    CHECK(configure("halt=memory+align+uninit", NULL, 0)); // the default value
     for (int i = 0; i < 2; i++) {
         hipsim_launch_stats stats = {sizeof(stats)};
         shift<<<1, 128>>>(p);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels and streams that wait for what the host stores after it has submitted them.
+// Tests kernels and streams that wait for values that the host stores after their submission.
 #include "check.h"
 
 #include <string>
@@ -39,7 +39,7 @@ static void lower(void)
     host[5] = -1;
 }
 
-// What is behind such a kernel in its stream waits with it; other streams do not.
+// Tests that later operations of a waiting kernel's stream wait, and other streams do not.
 static void kernel_waits(void)
 {
     hipEvent_t event, elsewhere;
@@ -71,11 +71,11 @@ static void queried(void)
     wait_and_add<<<1, 64, 0, stream>>>(flag, device, 3);
     EXPECT(hipErrorNotReady, hipStreamQuery(stream));
     *(volatile int *)flag = 1;
-    HIP(hipStreamQuery(stream)); // runs it
+    HIP(hipStreamQuery(stream)); // runs the work of the stream
     HIP(hipStreamSynchronize(stream));
 }
 
-// The kernel that raises the flag was launched after the one that waits for it.
+// Tests a kernel that waits for a flag of a kernel launched after it.
 static void streams_meet(void)
 {
     lower();
@@ -86,7 +86,8 @@ static void streams_meet(void)
     CHECK(host[5] == 4);
 }
 
-// The host waits for one stream, which waits for what another one can do since the host's store.
+// The host waits for `stream`. Its kernel waits for a flag that `other` raises once it sees the
+// host's store.
 static void chain(void)
 {
     lower();
@@ -120,7 +121,7 @@ static void stream_waits(void)
     HIP(hipStreamSynchronize(stream));
 }
 
-// Nobody stores what the host itself waits for, and a launch that has stored cannot begin anew.
+// Tests waits that never end: nobody stores the value, or the launch has stored and cannot restart.
 static void deadlocks(void)
 {
     lower();
@@ -137,7 +138,7 @@ static void deadlocks(void)
 
 int main(void)
 {
-    // A wave polls about a million times before it is found to wait.
+    // No budget: a wave polls about a million times before it is found to wait.
     const char *options = getenv("HIPSIM");
     setenv("HIPSIM", (std::string(options ? options : "") + ",budget=0").c_str(), 1);
     HIP(hipHostMalloc((void **)&flag, 2 * sizeof(int), 0));

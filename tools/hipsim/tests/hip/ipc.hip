@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory and events of another process: one allocates, the other opens, both write, and a kernel of
-// the one waits for what the other stores.
+// Tests memory and events of another process. One process allocates, the other opens, both write,
+// and a kernel of the first waits for a value that the second stores.
 #include "check.h"
 
 #include <sys/wait.h>
@@ -58,7 +58,7 @@ static void opener(int from, int to)
     HIP(hipIpcOpenMemHandle((void **)&again, m.memory, hipIpcMemLazyEnablePeerAccess));
     HIP(hipIpcOpenMemHandle((void **)&flag, m.flag, hipIpcMemLazyEnablePeerAccess));
     HIP(hipMemGetInfo(&after, &total));
-    CHECK(p == again && before == after); // it is the other's memory
+    CHECK(p == again && before == after); // no memory is allocated: it is shared
     HIP(hipIpcOpenEventHandle(&event, m.event));
     HIP(hipStreamWaitEvent(NULL, event, 0));
     HIP(hipEventSynchronize(event));
@@ -70,7 +70,8 @@ static void opener(int from, int to)
     EXPECT(hipErrorInvalidValue, hipFree(p));
     fill<<<(COUNT + 255) / 256, 256>>>(p, 20);
     HIP(hipDeviceSynchronize());
-    HIP(hipMemcpy(flag, &one, sizeof(one), hipMemcpyHostToDevice)); // what the other waits for
+    HIP(hipMemcpy(flag, &one, sizeof(one), hipMemcpyHostToDevice)); // the value that the other
+                                                                    // process waits for
     take(from, &one, sizeof(one));
     CHECK(at(p + 1) == 21);
     HIP(hipIpcCloseMemHandle(p));
@@ -106,7 +107,7 @@ static void owner(int from, int to)
 {
     Message m;
     int *p, *small, *flags, value = 1, back;
-    HIP(hipMalloc(&small, 64)); // in a page that is shared with what follows
+    HIP(hipMalloc(&small, 64)); // on the same page as later allocations
     HIP(hipMalloc(&flags, 2 * OFFSET));
     HIP(hipMalloc(&p, COUNT * sizeof(*p)));
     HIP(hipMemcpy(small, &value, sizeof(value), hipMemcpyHostToDevice));
@@ -132,7 +133,7 @@ int main()
 {
     int there[2], back[2], status;
     CHECK(pipe(there) == 0 && pipe(back) == 0);
-    const pid_t child = fork(); // before either uses HIP
+    const pid_t child = fork(); // before either process uses HIP
     if (child == 0) {
         opener(there[0], back[1]);
         return 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Libraries of HIP 7, whose kernels are launched on any device, and managed variables of modules.
+// Tests libraries of HIP 7, whose kernels can be launched on any device, and managed variables of
+// modules.
 #include "check.h"
 
 #include <dlfcn.h>
@@ -28,7 +29,7 @@ hipError_t hipKernelGetAttribute(int *, hipFunction_attribute, Kernel, hipDevice
 hipError_t hipKernelSetAttribute(hipFunction_attribute, int, Kernel, hipDevice_t);
 }
 
-// Debian's library, which the program is linked with, does not have them.
+// The program is linked with Debian's library, which lacks these functions.
 #define FOUND(name) ((decltype(&name))dlsym(RTLD_DEFAULT, #name))
 #define hipLibraryLoadData FOUND(hipLibraryLoadData)
 #define hipLibraryLoadFromFile FOUND(hipLibraryLoadFromFile)
@@ -98,7 +99,7 @@ static void names(const char *path)
     }
     CHECK(seen == 1 && !all[count]);
     size_t offset, size;
-    HIP(hipLibraryGetKernel(&again, library, "mix")); // char, double, short, const int *
+    HIP(hipLibraryGetKernel(&again, library, "mix")); // arguments: char, double, short, const int *
     HIP(hipKernelGetParamInfo(again, 1, &offset, &size));
     CHECK(offset == 8 && size == 8);
     HIP(hipKernelGetParamInfo(again, 2, &offset, &size));
@@ -133,7 +134,7 @@ static int numbered(Kernel kernel, bool by_host_call)
     return back[63];
 }
 
-// A kernel's handle stands for a function on each device.
+// Tests that a kernel's handle stands for a function on each device.
 static void launches(const char *path)
 {
     Library library = load(path);
@@ -153,7 +154,7 @@ static void launches(const char *path)
            hipModuleLaunchKernel(functions[0], 1, 1, 1, 64, 1, 1, 0, 0, NULL, NULL));
 }
 
-// kept[1] += kept[0] * value, where the host sees it.
+// Launches kept[1] += kept[0] * value, on a variable that the host reads.
 static void managed(const char *path)
 {
     Library library = load(path);
@@ -173,7 +174,7 @@ static void managed(const char *path)
     CHECK(size == 4 && value == 11);
     HIP(hipLibraryUnload(library));
 
-    hipModule_t module; // which has its own
+    hipModule_t module; // the module has its own variable
     hipFunction_t function;
     HIP(hipModuleLoad(&module, path));
     HIP(hipModuleGetGlobal((hipDeviceptr_t *)&kept, &size, module, "kept"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled with -g: a report names the source line.
+// Compiled with -g. The report names this file and the line of the store.
 #include "check.h"
 
 #include <dlfcn.h>
@@ -16,7 +16,7 @@ static void keep(void *, const hipsim_report *r)
 
 __device__ __attribute__((noinline)) void store(int *p, int at)
 {
-    p[at] = 1; // the line
+    p[at] = 1; // the reported line
 }
 
 __global__ void kernel(int *p, int at)

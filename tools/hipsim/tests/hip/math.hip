@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device library's functions, in f32, f64 and f16, against the host's.
+// Compares the device library's functions in f32, f64 and f16 with the host's.
 #include "check.h"
 #include <cmath>
 
@@ -44,7 +44,7 @@ int main()
     HIP(hipMemcpy(h, dh, sizeof(h), hipMemcpyDeviceToHost));
     for (int i = 0; i < n; i++) {
         float f = (float)x[i];
-        // Bounds: a few units in the last place of each format, as the library promises.
+        // Bounds: a few units in the last place of the format, as the library documents.
         near(y[3 * i], exp(x[i]), 4e-16);
         near(y[3 * i + 1], sin(x[i]) / sqrt(x[i]), 8e-16);
         near(y[3 * i + 2], pow(x[i], 1.5), 8e-16);

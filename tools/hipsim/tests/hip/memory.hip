@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of every kind, copies and fills in one to three dimensions, pools, pointer attributes.
+// Tests each kind of memory, copies and fills in one to three dimensions, pools, pointer
+// attributes.
 #include "check.h"
 #include <string.h>
 
@@ -134,7 +135,7 @@ static void limits(void)
 
     HIP(hipMemGetInfo(&unused, &total));
     EXPECT(hipErrorOutOfMemory, hipMalloc(&p, total + 1));
-    // More than the host has, and touched only at its end.
+    // The allocation is larger than the host's memory, and only its end is accessed.
     HIP(hipMalloc(&p, (size_t)100 << 30));
     HIP(hipMemcpy(p + ((size_t)100 << 30) - 1, &value, 1, hipMemcpyHostToDevice));
     HIP(hipMemGetAddressRange((hipDeviceptr_t *)&base, &size, p + 12345));

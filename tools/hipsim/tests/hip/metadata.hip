@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that HIP's runtime does not find on hardware, for the metadata does not name them.
+// Tests kernels that HIP's runtime does not find, because the metadata does not name them.
 #include "check.h"
 
 int main(int argc, char **argv)
 {
-    CHECK(argc == 3); // an object whose note names some of its kernels, and the same without a note
+    CHECK(argc == 3); // objects: with a note that names some of the kernels, and without a note
     hipModule_t module;
     hipFunction_t function;
     HIP(hipModuleLoad(&module, argv[1]));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules: from a file and from memory, kernelParams and extra, global variables.
+// Tests modules: loading from a file and from memory, kernelParams and extra, global variables.
 #include "check.h"
 
 static void run(hipModule_t module, bool packed)
@@ -50,7 +50,7 @@ static void run(hipModule_t module, bool packed)
     HIP(hipMemcpy(result, out, sizeof(result), hipMemcpyDeviceToHost));
     for (int i = 0; i < n; i++)
         CHECK(result[i] == (float)(3 + 0.5 - 7 + i + offset) * (float)(1 << (i & 3)));
-    if (packed) { /* a block without the arguments that the kernel does not use */
+    if (packed) { /* without the arguments that the kernel does not use */
         size = sizeof(out);
         void *extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, &out, HIP_LAUNCH_PARAM_BUFFER_SIZE,
                          &size, HIP_LAUNCH_PARAM_END};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Occupancy and function attributes from registers and LDS.
+// Tests occupancy and function attributes, which follow from registers and LDS.
 #include "check.h"
 
 __global__ void light(int *p)
@@ -27,12 +27,12 @@ int main()
     CHECK(attributes.maxThreadsPerBlock == 256);
     CHECK(attributes.numRegs > 0 && attributes.numRegs <= 512);
 
-    // 8 wave slots on each of 4 SIMDs.
+    // A compute unit has 8 wave slots on each of 4 SIMDs.
     HIP(hipOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, (const void *)light, 256, 0));
     CHECK(blocks == 8);
     HIP(hipOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, (const void *)light, 1024, 0));
     CHECK(blocks == 2);
-    // 32 KiB of LDS: two blocks in 64 KiB, four in 160 KiB (26 granules of 1280 B).
+    // A block has 32 KiB of LDS. 64 KiB hold two blocks, 160 KiB four (26 granules of 1280 B).
     HIP(hipOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, (const void *)lds_heavy, 256, 0));
     CHECK(blocks == (properties.sharedMemPerBlock == 65536 ? 2 : 4));
     HIP(hipOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, (const void *)lds_heavy, 512, 0));
@@ -44,11 +44,11 @@ int main()
 
     HIP(hipMalloc(&p, 1024 * sizeof(*p)));
     void *args[] = {&p};
-    // Too many blocks to be resident together.
+    // These blocks cannot be resident together.
     EXPECT(hipErrorCooperativeLaunchTooLarge,
            hipLaunchCooperativeKernel((const void *)light, dim3(100000), dim3(256), args, 0, 0));
     HIP(hipLaunchCooperativeKernel((const void *)light, dim3(1), dim3(256), args, 0, 0));
-    // More LDS than there is.
+    // The requested LDS exceeds the device's.
     EXPECT(hipErrorLaunchOutOfResources,
            hipLaunchKernel((const void *)light, dim3(1), dim3(64), args, 1 << 20, 0));
     EXPECT(hipErrorInvalidConfiguration,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Races between streams are reported, and work in another order shows them; what events, waits and
-// the null stream order is left alone, and comes to the same in any order.
+// Tests races between streams: they are reported, and another order of the work gives wrong
+// results. Work that events, waits or the null stream order has no report, and the same results in
+// any order.
 #include "check.h"
 
 #include <dlfcn.h>
@@ -33,8 +34,8 @@ static int *device, *pinned;
 static hipStream_t one, two, legacy;
 static hipEvent_t event;
 
-// Each starts with zeros, with everything waited for, and says whether it ended with the right
-// ones.
+// Each case starts when all work has ended and memory is zero. It returns true if its results are
+// right.
 static bool no_event()
 {
     add<<<1, ITEMS, 0, one>>>(device, 1);
@@ -45,7 +46,7 @@ static bool no_event()
 
 static bool late_event()
 {
-    HIP(hipEventRecord(event, one)); // before the work that it was meant for
+    HIP(hipEventRecord(event, one)); // too early: the work comes after the record
     HIP(hipMemsetAsync(device, 1, BYTES, one));
     HIP(hipStreamWaitEvent(two, event, 0));
     HIP(hipMemcpyAsync(pinned, device, BYTES, hipMemcpyDeviceToHost, two));
@@ -56,7 +57,7 @@ static bool late_event()
 static bool early_read()
 {
     add<<<1, ITEMS, 0, one>>>(device, 7);
-    HIP(hipMemcpy(pinned, device, BYTES, hipMemcpyDeviceToHost)); // does not wait for `one`
+    HIP(hipMemcpy(pinned, device, BYTES, hipMemcpyDeviceToHost)); // does not wait for stream `one`
     return pinned[3] == 7;
 }
 
@@ -64,7 +65,7 @@ static bool wrong_wait()
 {
     add<<<1, ITEMS, 0, one>>>(device, 7);
     HIP(hipMemcpyAsync(pinned, device, BYTES, hipMemcpyDeviceToHost, one));
-    HIP(hipStreamSynchronize(two)); // of the other one
+    HIP(hipStreamSynchronize(two)); // the wrong stream
     const bool right = pinned[3] == 7;
     HIP(hipMemsetAsync(device, 0, BYTES, two));
     return right;
@@ -136,7 +137,7 @@ static bool freed_and_given_again()
 static const struct {
     const char *name;
     bool (*run)();
-    bool is_race, shows; // its result depends on the order
+    bool is_race, shows; // shows: the result depends on the order
 } cases[] = {
     {"no_event", no_event, true, false},
     {"late_event", late_event, true, true},
@@ -180,7 +181,7 @@ int main()
             if (races && !strstr(report, "data race between streams: "))
                 printf("%s: %s\n", c.name, report);
         }
-        // A pair of operations is named once.
+        // Each pair of operations has one report.
         if (found > 0 != c.is_race || shown != c.shows) {
             printf("%s: %d races, %s results\n%s\n", c.name, found, shown ? "wrong" : "right",
                    report);

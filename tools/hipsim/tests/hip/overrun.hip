@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An array on the stack that is left into its neighbour. Only the compiler knows where it ends:
-// built with its bounds check, the kernel traps, and the report has the lanes and the line.
+// Writes past an array on the stack into its neighbour. Only the compiler knows the array's end:
+// with its bounds check the kernel traps, and the report has the lanes and the line.
 #include "check.h"
 
 #include <dlfcn.h>

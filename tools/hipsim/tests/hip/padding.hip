@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled with -O0: structures are copied with their padding, whole dwords that nobody wrote. To
-// copy them is no error; to use a member that nobody wrote is.
+// Compiled with -O0, which copies structures with their padding: whole dwords that were never
+// written. The copy is no error, but the use of a member that was never written is.
 #include "check.h"
 
 struct padded {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// printf from kernels arrives on the host's standard output, with C's conversions.
+// Tests printf in kernels, with C's conversions: it writes to the host's standard output.
 #include "check.h"
 #include <string.h>
 #include <unistd.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel that prints into the runtime's buffer is refused before it runs; its silent neighbour in
-// the same module is not.
+// Tests that a kernel that prints into the runtime's buffer is refused before it runs. A kernel of
+// the same module that does not print runs.
 #include "check.h"
 
 // Clang calls this function of opencl.bc, which it does not link for HIP. The buffer's address is a
-// hidden argument, in code objects v5 at byte 72 behind the explicit ones.
+// hidden argument: in code object V5 at byte 72 after the explicit arguments.
 extern "C" __device__ char *__printf_alloc(unsigned)
 {
     return ((char **)__builtin_amdgcn_implicitarg_ptr())[9];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices: count, both layouts of properties, attributes, names, limits.
+// Tests devices: their count, properties in both layouts, attributes, names and limits.
 #include "check.h"
 #include <dlfcn.h>
 #include <string.h>
@@ -41,7 +41,8 @@ int main()
     CHECK(p.multiProcessorCount == (cdna4 ? 256 : 304));
     CHECK(p.totalGlobalMem >= (size_t)192 << 30);
 
-    // The layout of HIP 6, which these headers lack: name, 16 + 8 + 4 bytes of ids, then memory.
+    // Layout of HIP 6, which these headers lack: a name, 16 + 8 + 4 bytes of identifiers, then
+    // memory sizes.
     typedef hipError_t (*get_r0600)(void *, int);
     get_r0600 get = (get_r0600)dlsym(RTLD_DEFAULT, "hipGetDevicePropertiesR0600");
     CHECK(get);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that ROCm 6 and 7 added, found by name as programs do that run on older versions too.
+// Tests functions of ROCm 6 and 7. They are found by name, as in programs that also run on older
+// versions.
 #include "check.h"
 
 #include <dlfcn.h>
@@ -54,7 +55,7 @@ static void names(void)
     int device = -1;
     HIP(find<hipError_t(int *)>("hipGetDevice")(&device));
     CHECK(device == 0);
-    // A name whose struct changed in 6.0 means another function since.
+    // The struct changed in 6.0, so the name means different functions before and after.
     HIP(get_proc_address("hipGetDeviceProperties", &address, 502, 0, NULL));
     HIP(get_proc_address("hipGetDeviceProperties", &r0600, 600, 0, NULL));
     CHECK(address != r0600);
@@ -100,13 +101,13 @@ static void launches(void)
     HIP(hipMalloc(&p, 128 * sizeof(*p)));
     HIP(hipMemset(p, 0, 128 * sizeof(*p)));
     void *params[] = { &p, &value };
-    Attribute attributes[] = { { 2, {}, { 1 } }, { 8, {}, { 3 } } }; // cooperative, priority
+    Attribute attributes[] = { { 2, {}, { 1 } }, { 8, {}, { 3 } } }; // 2: cooperative, 8: priority
     Config config = { 2, 64, 0, 0, attributes, 2 };
     auto launch = find<hipError_t(const Config *, const void *, void **)>("hipLaunchKernelExC");
     HIP(launch(&config, (const void *)add, params));
     CHECK(first(p) == 5 && first(p + 127) == 5);
     EXPECT(hipErrorInvalidValue, launch(NULL, (const void *)add, params));
-    attributes[0].id = 4; // clusters, which these GPUs have not
+    attributes[0].id = 4; // 4: clusters, not on these GPUs
     EXPECT(hipErrorNotSupported, launch(&config, (const void *)add, params));
     hipFunction_t function;
     HIP(find<hipError_t(hipFunction_t *, const void *)>("hipGetFuncBySymbol")(
@@ -183,7 +184,7 @@ static void graphs(void)
     CHECK(first(p) == 1);
     hipGraphNode_t culprit;
     hipGraphExecUpdateResult result;
-    HIP(hipGraphExecUpdate(exec, graph, &culprit, &result)); // which leaves it as it was
+    HIP(hipGraphExecUpdate(exec, graph, &culprit, &result)); // an update leaves the node disabled
     HIP(hipGraphLaunch(exec, stream));
     HIP(hipStreamSynchronize(stream));
     CHECK(first(p) == 2);
@@ -204,7 +205,7 @@ static void end_of_object(void *data)
     ended += *(int *)data;
 }
 
-// A user object ends with the last of the graphs, copies and executables that hold it.
+// Tests that a user object ends with the last graph, copy and executable that holds it.
 static void user_objects(void)
 {
     typedef struct hipUserObject *Object;
@@ -235,7 +236,7 @@ static void user_objects(void)
     HIP(hipGraphCreate(&graph, 0));
     HIP(retain(object, 2));
     HIP(release(object, 1));
-    HIP(give(graph, object, 1, 1));                   // of which one goes to the graph
+    HIP(give(graph, object, 1, 1));                   // moves one reference to the graph
     HIP(release(object, 1));
     EXPECT(hipErrorInvalidValue, take(graph, object, 0));
     HIP(hipGraphClone(&copy, graph));
@@ -243,7 +244,7 @@ static void user_objects(void)
     CHECK(parameters.result == 0);
     HIP(flags_of(exec, &flags));
     CHECK(flags == 8);
-    HIP(take(graph, object, 2)); // it holds one
+    HIP(take(graph, object, 2)); // the graph holds one reference
     HIP(hipGraphDestroy(graph));
     HIP(hipGraphDestroy(copy));
     CHECK(ended == 0);
@@ -252,7 +253,7 @@ static void user_objects(void)
     HIP(release(object, 1));
     EXPECT(hipErrorInvalidValue, release(NULL, 1));
     HIP(make(&object, &one, end_of_object, 2, 1));
-    HIP(release(object, 3)); // there are two
+    HIP(release(object, 3)); // only two references are left
     CHECK(ended == 2);
 }
 
@@ -274,17 +275,19 @@ static void memory(void)
                                       "hipModuleGetFunctionCount")(&count, NULL));
     EXPECT(hipErrorInvalidImage, find<hipError_t(hipModule_t *, const void *)>(
                                      "hipModuleLoadFatBinary")(&module, "no code"));
-    HIP(hipMemcpy(p + 2, p, 8, (hipMemcpyKind)1024)); // without compute units
+    HIP(hipMemcpy(p + 2, p, 8, (hipMemcpyKind)1024)); // 1024: a copy without compute units
     HIP(hipMemcpy(&back, p + 3, 4, hipMemcpyDeviceToHost));
     CHECK(back == 6);
     int khz = 0;
-    HIP(hipDeviceGetAttribute(&khz, (hipDeviceAttribute_t)10017, 0)); // of wall_clock64()
+    HIP(hipDeviceGetAttribute(&khz, (hipDeviceAttribute_t)10017, 0)); // 10017: rate of
+                                                                      // wall_clock64()
     CHECK(khz == 100000);
     HIP(hipFree(p));
     HIP(hipHostFree(host));
 }
 
-// Memory types and the version as in HIP 6, where the program says that it was compiled with that.
+// Tests memory types and the version as in HIP 6, if the program states that it was compiled with
+// HIP 6.
 static void memory_types(void)
 {
     auto configure =
@@ -300,7 +303,7 @@ static void memory_types(void)
     CHECK(attributes.memoryType == hipMemoryTypeDevice);
     EXPECT(hipErrorInvalidValue, hipPointerGetAttributes(&attributes, &back));
     CHECK(configure("hip=6", NULL, 0));
-    HIP(hipDriverGetVersion(&version)); // Triton starts on 6 and later only
+    HIP(hipDriverGetVersion(&version)); // Triton requires version 6 or later
     CHECK(version == 60000000);
     HIP(hipPointerGetAttributes(&attributes, p));
     CHECK((int)attributes.memoryType == 2);
@@ -320,7 +323,7 @@ static void memory_types(void)
     HIP(hipFree(p));
 }
 
-// HIP_MEMCPY3D of HIP 6's driver_types.h.
+// Layout of HIP_MEMCPY3D in HIP 6's driver_types.h.
 struct Memcpy3D {
     size_t src_x, src_y, src_z, src_lod;
     int src_type;
@@ -331,7 +334,7 @@ struct Memcpy3D {
     size_t dst_pitch, dst_height, width, height, depth;
 };
 
-// Two layers of two of three rows of four of eight bytes.
+// Copies boxes of two layers, each with two of three rows, each with four of eight bytes.
 static void boxes()
 {
     auto configure =
@@ -357,7 +360,7 @@ static void boxes()
     HIP(hipFree(p));
 }
 
-// driver_types.h: HIP 6 counts them from 0.
+// Tests node types: HIP 6 counts them from 0 (driver_types.h).
 static void node_types()
 {
     auto configure =
@@ -376,7 +379,8 @@ static void node_types()
     HIP(hipGraphDestroy(graph));
 }
 
-// hipEventDisableSystemFence; hipEventInterprocess "also must" have hipEventDisableTiming.
+// Tests hipEventDisableSystemFence, and hipEventInterprocess, which "also must" have
+// hipEventDisableTiming.
 static void event_flags()
 {
     hipEvent_t event;
@@ -388,8 +392,8 @@ static void event_flags()
     HIP(hipEventDestroy(event));
 }
 
-// hipStreamLegacy of HIP 6.3 is the null stream; asked for its state while another is captured, it
-// gives hipErrorStreamCaptureImplicit (hip_runtime_api.h), as the null stream does.
+// Tests hipStreamLegacy of HIP 6.3, which is the null stream. A query of its capture state while
+// another stream is captured gives hipErrorStreamCaptureImplicit (hip_runtime_api.h).
 static void legacy_stream()
 {
     hipStream_t legacy = (hipStream_t)1, stream;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LDS, static and dynamic, barriers, shuffles, atomics, private memory, calls through the stack.
+// Tests static and dynamic LDS, barriers, shuffles, atomics, private memory, calls through the
+// stack.
 #include "check.h"
 
 __global__ void sum_dynamic(const int *in, int *out, int n)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of findings: suppression by rules that the simulator wrote, counts, JSON, the
-// summary at the end and the exit status. Runs itself as a child, since these end with a process.
+// Tests suppression of findings by rules that the simulator wrote, counts, JSON, the summary at the
+// end and the exit status. Runs itself as a child, since the end of a process prints them.
 #include "check.h"
 
 #include <string>
@@ -17,12 +17,12 @@ __global__ void shift(int *out)
 
 __device__ inline __attribute__((always_inline)) int load(const int *p, int at)
 {
-    return p[at]; // inlined: the chain has this line
+    return p[at]; // inlined: first line of the chain
 }
 
 __global__ void read_at(int *p, int at)
 {
-    p[threadIdx.x] = load(p, at + threadIdx.x); // and this one
+    p[threadIdx.x] = load(p, at + threadIdx.x); // second line of the chain
 }
 
 static int child()
@@ -33,7 +33,7 @@ static int child()
     HIP(hipDeviceSynchronize());
     shift<<<1, 128>>>(p);
     HIP(hipDeviceSynchronize());
-    read_at<<<1, 64>>>(p, 1 << 20); // goes on with zeros: halt=off
+    read_at<<<1, 64>>>(p, 1 << 20); // halt=off: reads zeros and continues
     HIP(hipDeviceSynchronize());
     HIP(hipMemcpy(out, p, sizeof(out), hipMemcpyDeviceToHost));
     CHECK(out[0] == 0 && out[63] == 0);
@@ -103,7 +103,7 @@ int main(int argc, char **argv)
     const std::string rules = std::string(directory) + "/rules";
     const std::string json = std::string(directory) + "/json", mine = rules + "2";
 
-    // Everything is reported, summed up, and by default the status stays.
+    // All findings are reported and summed up. The default exit status does not change.
     outcome all = run(",write_suppress=" + rules + ",json=" + json);
     CHECK(all.status == 0 && has(all.text, "data race") && has(all.text, "invalid memory access"));
     CHECK(has(all.text, "in load\n  inlined at ") && has(all.text, "reports.hip:25 in read_at"));
@@ -115,27 +115,27 @@ int main(int argc, char **argv)
     CHECK(has(contents(json), "{\"summary\":{\"kernel\":\"_Z5shiftPi\",\"checks\":{\"race\":"));
     CHECK(run(",exitcode=7").status == 7);
 
-    // The rules that were written suppress all of it.
+    // The written rules suppress all findings.
     outcome none = run(",exitcode=7,suppress=" + rules);
     CHECK(none.status == 0 && none.text.find("data race") == std::string::npos);
     CHECK(has(none.text, "hipsim: 0 findings at 0 places, "));
 
-    // Hints are no mistakes.
+    // Hints are not counted as mistakes.
     outcome hints = run(",exitcode=7,hints=on,suppress=" + rules);
     CHECK(hints.status == 0 && hints.text.find("hint") == std::string::npos);
 
-    // By source line of the caller, and of one check only.
+    // A rule for one check and the caller's source line.
     write_file(mine, "# a comment\n\n  check=memory kernel=*read* source=*/reports.hip:25\n");
     outcome some = run(",exitcode=7,summary=off,suppress=" + mine);
     CHECK(some.status == 7 && has(some.text, "data race"));
     CHECK(some.text.find("invalid memory access") == std::string::npos);
     CHECK(some.text.find("findings at") == std::string::npos);
 
-    // What is suppressed does not end a launch either.
+    // A suppressed finding does not stop a launch.
     CHECK(run(",halt=memory,suppress=" + mine).status == 0);
     CHECK(run(",halt=memory").status == 1);
 
-    // A wrong rule, and a file that is not there, are said.
+    // An invalid rule and a missing file are reported.
     write_file(mine, "check=race line=7\n");
     outcome wrong = run(",suppress=" + mine);
     CHECK(wrong.status == 1 && has(wrong.text, "rules2:1: \"line=7\" is none of"));

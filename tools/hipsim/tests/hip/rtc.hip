@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hiprtc: programs that are compiled as they run.
+// Tests hiprtc, which compiles programs at run time.
 #include "check.h"
 
 #include <hip/hiprtc.h>
@@ -126,7 +126,7 @@ static void errors(void)
     EXPECT_RTC(HIPRTC_ERROR_INVALID_INPUT, hiprtcDestroyProgram(&program));
     EXPECT_RTC(HIPRTC_ERROR_INVALID_PROGRAM,
                hiprtcCreateProgram(&program, NULL, NULL, 0, NULL, NULL));
-    // A header's name may not lead out of the program's directory.
+    // The path of a header may not leave the program's directory.
     const char *outside[] = { "../outside.h" }, *empty[] = { "" };
     RTC(hiprtcCreateProgram(&program, "", NULL, 1, empty, outside));
     EXPECT_RTC(HIPRTC_ERROR_COMPILATION, hiprtcCompileProgram(program, 0, NULL));
@@ -134,7 +134,7 @@ static void errors(void)
     RTC(hiprtcDestroyProgram(&program));
 }
 
-// The compiler's files are made below $TMPDIR.
+// Tests that the compiler's files are created in $TMPDIR.
 static void temporary_files(void)
 {
     hiprtcProgram program;
@@ -145,7 +145,7 @@ static void temporary_files(void)
     EXPECT_RTC(HIPRTC_ERROR_COMPILATION, hiprtcCompileProgram(program, 0, NULL));
     CHECK(log_of(program).find("$TMPDIR") != std::string::npos);
     RTC(hiprtcDestroyProgram(&program));
-    setenv("TMPDIR", kept.c_str(), 1); // an empty one is none
+    setenv("TMPDIR", kept.c_str(), 1); // `kept` may be empty: as if it were not set
     RTC(hiprtcCreateProgram(&program, "__global__ void k() {}", NULL, 0, NULL, NULL));
     RTC(hiprtcCompileProgram(program, 0, NULL));
     RTC(hiprtcDestroyProgram(&program));
@@ -153,7 +153,7 @@ static void temporary_files(void)
         unsetenv("TMPDIR");
 }
 
-// Code for another GPU than the program's compiles, and does not load.
+// Tests that code for another GPU compiles and is refused when it is loaded.
 static void other_target(void)
 {
     hiprtcProgram program;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launch state: block and grid sizes as a kernel sees them, in whole and in partial workgroups.
+// Tests launch state: block and grid sizes as a kernel sees them, in whole and partial workgroups.
 #include "check.h"
 #include <dlfcn.h>
 #include <hip/hip_ext.h>
@@ -54,13 +54,13 @@ int main()
         }
     }
 
-    // 300 work-items in blocks of 128: the last block has 44.
+    // 300 work-items in blocks of 128: the last block has 44 work-items.
     int *counts, got[3];
     hipFunction_t function;
     HIP(hipMalloc(&counts, sizeof(got)));
     HIP(hipMemset(counts, 0, sizeof(got)));
     void *args[] = {&counts};
-    // Newer than these headers.
+    // These headers lack the function.
     typedef hipError_t (*by_symbol)(hipFunction_t *, const void *);
     by_symbol get = (by_symbol)dlsym(RTLD_DEFAULT, "hipGetFuncBySymbol");
     CHECK(get);

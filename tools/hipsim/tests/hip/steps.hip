@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches in steps: hipConfigureCall(), hipSetupArgument(), hipLaunchByPtr().
+// Tests launches in steps: hipConfigureCall(), hipSetupArgument(), hipLaunchByPtr().
 #include "check.h"
 
 #include <thread>
@@ -53,7 +53,7 @@ int main(void)
     HIP(hipStreamSynchronize(stream));
     CHECK(at(p, 0) == 7 && at(p, 127) == 7 + 3 * 63 && at(p, 128) == 0);
 
-    // The call that was configured last is launched first; each thread has its own.
+    // The last configuration is launched first. Each thread has its own stack of configurations.
     HIP(hipConfigureCall(1, 64, 0, stream));
     arguments(p, 0, 1);
     HIP(hipConfigureCall(1, 64, 0, NULL));
@@ -75,7 +75,7 @@ int main(void)
     HIP(hipConfigureCall(1, 1, 0, NULL));
     HIP(hipLaunchByPtr((const void *)nothing));
     HIP(hipConfigureCall(1, 64, 0, NULL));
-    EXPECT(hipErrorInvalidValue, hipLaunchByPtr((const void *)fill)); // no arguments
+    EXPECT(hipErrorInvalidValue, hipLaunchByPtr((const void *)fill)); // the arguments are missing
     EXPECT(hipErrorMissingConfiguration, hipLaunchByPtr((const void *)nothing));
     HIP(hipConfigureCall(1, 64, 0, NULL));
     EXPECT(hipErrorInvalidDeviceFunction, hipLaunchByPtr(&stream));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams, events and modelled time.
+// Tests streams, events and modelled time.
 #include "check.h"
 
 __global__ void spin(int *out, int rounds)
@@ -47,15 +47,15 @@ int main()
     HIP(hipEventQuery(stop));
     HIP(hipEventElapsedTime(&first, start, middle));
     HIP(hipEventElapsedTime(&second, middle, stop));
-    CHECK(first > 0 && second > first); // more instructions take more modelled time
+    CHECK(first > 0 && second > first); // more instructions have a longer modelled time
 
-    // A stream that waits for another's event cannot be earlier than it.
+    // A wait for another stream's event cannot end before the event.
     HIP(hipStreamWaitEvent(b, stop, 0));
     HIP(hipEventRecord(middle, b));
     HIP(hipEventElapsedTime(&first, stop, middle));
     CHECK(first >= 0);
 
-    // Work of two streams overlaps in modelled time: each starts where its own stream stands.
+    // Modelled times of two streams overlap: work starts when its own stream is idle.
     HIP(hipDeviceSynchronize());
     HIP(hipEventRecord(start, a));
     HIP(hipEventRecord(middle, b));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many host threads, each with a stream of its own, at the same time.
+// Runs many host threads at the same time, each with its own stream.
 #include "check.h"
 #include <pthread.h>
 
@@ -27,7 +27,7 @@ static void *work(void *argument)
         for (int i = 0; i < 256; i++)
             CHECK(host[i] == seed + round + i / 64);
         HIP(hipFreeAsync(p, stream));
-        fill<<<1, 64>>>(NULL, 0); // fails in this thread only
+        fill<<<1, 64>>>(NULL, 0); // the error belongs to this thread
         EXPECT(hipErrorIllegalAddress, hipGetLastError());
         HIP(hipGetLastError());
     }

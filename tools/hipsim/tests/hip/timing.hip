@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modelled time of kernels that know nothing of it: report, trace and listing from the program, and
-// what events, clocks in the kernel and the report say of the same launch.
+// Tests modelled time of ordinary kernels: report, trace and listing, and that events, clocks in
+// the kernel and the report agree on a launch.
 #include "check.h"
 
 #include <hip/hip_cooperative_groups.h>
@@ -50,7 +50,7 @@ static std::string slurp(const char *path)
     return text;
 }
 
-// Events of a track do not overlap, time does not go back on it, and braces pair up.
+// Checks that events of a track are in order and do not overlap, and that braces match.
 static void check_trace(const std::string &json)
 {
     long long last[64] = {0}, events = 0;
@@ -75,7 +75,8 @@ static void check_trace(const std::string &json)
     CHECK(json.find("thread_name") != std::string::npos);
 }
 
-// Tests the launch cost in a graph: the second kernel of a graph costs less than a single launch.
+// Tests the launch cost in a graph: the second kernel of a graph has a lower cost than a single
+// launch.
 static void check_graph(double by_itself, int n, float *a, float *b, float *c, long long *clocks)
 {
     struct hipsim_time_options options = {sizeof(options)};
@@ -102,7 +103,8 @@ static void check_graph(double by_itself, int n, float *a, float *b, float *c, l
     HIP(hipStreamDestroy(stream));
 }
 
-// A program whose struct ends earlier, or later, than the library's gets what both have.
+// Tests a program whose struct is smaller or larger than the library's. It gets the members that
+// both have.
 static void check_sizes(const struct hipsim_time_report *whole)
 {
     struct {
@@ -129,7 +131,8 @@ static void check_sizes(const struct hipsim_time_report *whole)
     CHECK(!hipsim_time_enable(&options, why, sizeof(why)) && strstr(why, "no size"));
 }
 
-// Blocks that meet are modelled together, and twice as many rounds take about twice as long.
+// Tests blocks that meet at barriers: they are modelled together, and twice the rounds take about
+// twice the time.
 static void check_meeting(int *data)
 {
     struct hipsim_time_options options = {sizeof(options)};
@@ -184,7 +187,7 @@ int main()
     CHECK(strstr(r.kernel, "triad") && r.workgroups == n / 256 && r.complete && !r.together);
     CHECK(fabs(elapsed * 1000 - r.us_at_power) < 0.01 * r.us_at_power);
     CHECK(r.us_at_max <= r.us_at_power && r.us_at_max > r.launch_us);
-    // Block 0 is the first sample: what it read off the clock lies within what it took.
+    // Block 0 is the first sample. The clocks that it read are part of its modelled time.
     CHECK(first > 50 * 4 && first < r.workgroup_cycles && first > 0.3 * r.workgroup_cycles);
     unsigned long long waited = 0;
     for (int i = 0; i < HIPSIM_STALL_COUNT; i++)

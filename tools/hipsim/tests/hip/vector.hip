@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first program that anybody writes, with symbols and a tail.
+// Tests a usual first program: axpy and a transpose, with device symbols and a partial last block.
 #include "check.h"
 
 __constant__ float scale;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reserved addresses, created memory, and one mapped into the other, as allocators that grow in
-// place and engines that put their weights to sleep do it.
+// Tests reserved addresses and created memory that is mapped to them. Allocators that grow in place
+// and engines that release their weights use these.
 #include "check.h"
 #include <string.h>
 
@@ -47,19 +47,19 @@ static void grows_in_place(void)
     char *base;
     HIP(hipMemAddressReserve((void **)&base, 4 * granule, 0, NULL, 0));
     int *at_end = (int *)(base + granule) - 32;
-    fill_fails((int *)base); // nothing is there
+    fill_fails((int *)base); // no memory is mapped
     hipMemGenericAllocationHandle_t a = create(granule), b = create(granule);
     HIP(hipMemMap(base, granule, 0, a, 0));
-    fill_fails((int *)base); // access was not given
+    fill_fails((int *)base); // no access was granted
     HIP(hipMemSetAccess(base, granule, &full, 1));
     fill<<<1, 64>>>(at_end, 32, 5);
     HIP(hipDeviceSynchronize());
-    fill<<<1, 64>>>(at_end, 33, 5); // one too far
+    fill<<<1, 64>>>(at_end, 33, 5); // one element too many
     EXPECT(hipErrorIllegalAddress, hipDeviceSynchronize());
     (void)hipGetLastError();
     HIP(hipMemMap(base + granule, granule, 0, b, 0));
     HIP(hipMemSetAccess(base, 2 * granule, &full, 1));
-    fill<<<1, 64>>>(at_end, 64, 5); // across both
+    fill<<<1, 64>>>(at_end, 64, 5); // crosses both mappings
     HIP(hipDeviceSynchronize());
     CHECK(read(at_end) == 5 && read(at_end + 63) == 68);
     EXPECT(hipErrorInvalidValue, hipMemUnmap(base, 3 * granule));
@@ -74,7 +74,8 @@ static void grows_in_place(void)
     fill_fails((int *)base);
 }
 
-// Bytes belong to the memory and not to the address, and live until neither needs them.
+// Tests that contents belong to the memory, not to the address, and exist as long as the handle or
+// a mapping does.
 static void bytes_follow_the_memory(void)
 {
     char *base;
@@ -91,7 +92,7 @@ static void bytes_follow_the_memory(void)
     HIP(hipMemMap(base + granule, granule, 0, memory, 0));
     HIP(hipMemSetAccess(base + granule, granule, &full, 1));
     CHECK(read(base + granule + 12) == 103);
-    HIP(hipMemMap(base, granule, 0, memory, 0)); // in two places at once
+    HIP(hipMemMap(base, granule, 0, memory, 0)); // two mappings of one memory
     HIP(hipMemSetAccess(base, granule, &full, 1));
     fill<<<1, 64>>>((int *)base, 64, 200);
     sum<<<1, 1>>>((int *)(base + granule), (int *)(base + 1024));
@@ -101,7 +102,7 @@ static void bytes_follow_the_memory(void)
     CHECK(again == memory);
     HIP(hipMemRelease(again));
     HIP(hipMemRelease(memory));
-    CHECK(read(base + 12) == 203); // mappings keep it
+    CHECK(read(base + 12) == 203); // a mapping keeps the memory
     HIP(hipMemUnmap(base, 2 * granule));
     HIP(hipMemGetInfo(&after, &total));
     CHECK(after == before);
@@ -149,7 +150,7 @@ static void bad_arguments(void)
     HIP(hipMemGetAllocationPropertiesFromHandle(&got, memory));
     CHECK(got.type == properties.type && got.location.id == 0);
     HIP(hipMemRelease(memory));
-    // As HIP 6 lays the properties out: type, kind of handle, place.
+    // Layout of the properties in HIP 6: type, kind of handle, location.
     const int recent[8] = {hipMemAllocationTypePinned, 0, hipMemLocationTypeDevice, 0};
     int recent_got[8] = {};
     HIP(hipMemCreate(&memory, granule, (const hipMemAllocationProp *)recent, 0));

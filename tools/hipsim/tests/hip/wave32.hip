@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// gfx1250: waves of 32 lanes, a softmax over rows, a matrix product with WMMA, and the properties
-// of the device.
+// Tests gfx1250: waves of 32 lanes, a softmax over rows, a matrix product with WMMA, and the
+// properties of the device.
 #include "check.h"
 #include <math.h>
 #include <string.h>
@@ -44,7 +44,7 @@ typedef float f32x8 __attribute__((ext_vector_type(8)));
 
 #define K 96
 
-// A wave computes 16 x 16 elements of a * b; a is 16 x K, b is K x N, both of small integers.
+// A wave computes 16 x 16 elements of a * b. a is 16 x K, b is K x N, both have small integers.
 __global__ void product(const float *a, const float *b, float *d, int n)
 {
 #ifdef __gfx1250__

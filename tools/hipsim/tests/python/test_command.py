@@ -24,7 +24,7 @@ class Storage:
 
 
 class Tensor:
-    """A tensor as Held sees it: a view of `size` bytes at `address`."""
+    """A stand-in for a tensor, with the members that Held reads: `size` bytes at `address`."""
 
     def __init__(self, address, size):
         self.whole = Storage(address, size)

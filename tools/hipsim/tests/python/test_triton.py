@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triton kernels on torch's CPU tensors through `python -m hipsim`; `triton.sh` runs it for each target."""
+"""Tests Triton kernels on torch's CPU tensors through `python -m hipsim`; `triton.sh` runs it for each target."""
 import math
 import subprocess
 import sys
@@ -95,7 +95,7 @@ class Kernels(unittest.TestCase):
         s = (q.double() @ k.double().transpose(1, 2)) * scale
         s = s.masked_fill(torch.triu(torch.ones(n, n, dtype=torch.bool), 1), -math.inf)
         want = torch.softmax(s, -1) @ v.double()
-        # Rounding of P and of the result to fp16, each half a unit: 2^-11 of at most max |v|.
+        # P and the result are rounded to fp16, each by half a unit: 2^-11 of at most max |v|.
         self.assertLess((out.double() - want).abs().max().item(), 2 * 2**-11 * v.double().abs().max().item())
         self.assertEqual(len(attend.configs_timings), 2)
         self.assertTrue(all(t[0] > 0.004 if isinstance(t, list) else t > 0.004
