@@ -62,6 +62,8 @@ int attn_decode_plan(const struct attn_decode_plan_shape *, const struct attn_de
                      const struct attn_decode_plan *);
 int attn_indexer_topk_workspace_size(const struct attn_indexer_topk_desc *, const struct attn_indexer_topk_shape *,
                                      struct attn_indexer_topk_workspace *);
+int attn_mla_decode_gather_plan(const struct attn_mla_decode_desc *, const struct attn_mla_decode_gather_shape *,
+                                struct attn_mla_decode_gather *);
 int attn_ssd_prefill_plan(const struct attn_ssd_prefill_desc *, const struct attn_ssd_prefill_shape *,
                           struct attn_ssd_prefill_segments *);
 int attn_gated_delta_prefill_plan(const struct attn_gated_delta_prefill_desc *,

@@ -77,6 +77,20 @@ def choose_parts(op, rows, keys):
     return room.splits
 
 
+def choose_gather(op, queries, entries, rows, launches=1, bytes_most=0):
+    """Returns the rows of a workspace of 16 bits for a call of an mla_decode op over rows of 584 bytes. 0: the op itself is
+    faster. `entries`: of a query's list. `rows`: how many rows `launches` calls of cache_gather would convert. bytes_most:
+    bytes that they may take, 0: any. attn_mla_decode_gather_plan() chooses."""
+    shape = ffi.new("struct attn_mla_decode_gather_shape *", {
+        "size": ffi.sizeof("struct attn_mla_decode_gather_shape"), "queries": queries, "entries": entries, "rows": rows,
+        "launches": launches, "compute_units": op.device.compute_units, "bytes_most": bytes_most})
+    target = ffi.new("char[]", op.device.target.encode())
+    shape.target = target
+    room = ffi.new("struct attn_mla_decode_gather *")
+    check(_native.lib.attn_mla_decode_gather_plan(op._descriptor(op.desc), shape, room))
+    return room.rows
+
+
 class Lists:
     """The tensors of a plan on the device, for at most `batch` sequences, and the memory of partial results [rows,
     heads, head_dim_v]. With q_tile sequences are planned as tiles of q_tile query tokens; a batch then has at most

@@ -194,10 +194,12 @@ static void describe_names_the_layout_of_pooled_rows(void **state)
     expect("describe rows.json --tp 8 --kv-dtype fp8 --kv-layout scales_last -o r.yaml", 0, "", "");
     expect("build r.yaml --emit=variants", 0, "kv_dtype=fp8 kv_layout=scales_last", "");
     expect("build r.yaml --emit=variants", 0, "two_sources=true", "");
+    expect("build r.yaml --emit=variants", 0, "cache_gather", "");
     expect("describe rows.json --kv-layout scales_last", 1, "", "describe: the cache: ");
     expect("describe rows.json --tp 8 --kv-dtype fp8 --kv-layout planes -o p.yaml", 0, "", "");
     expect("build p.yaml --emit=variants", 0, "kv_dtype=fp8 kv_layout=planes", "");
     expect("build p.yaml --emit=variants", 0, "two_sources=true", "");
+    expect("build p.yaml --emit=variants", 0, "cache_gather", "");
 }
 
 /* One setting is missing, or does not fit the others: the sentence names it. */

@@ -132,6 +132,32 @@ static void begin_lists(struct entry_writer *w, const struct model_group *g, con
     entry_field(w, "sparse: slots");
 }
 
+/* Writes the conversion of rows of fp8 to 16 bits, and the attention over converted rows. `ratios`:
+ * the numbers of heads of a rank. */
+static void write_converted(struct entry_writer *w, const struct model_group *g, const char *ratios)
+{
+    if (!deployment_has_mixed_rows(w->d))
+        return;
+    entry_begin(w, "cache_gather");
+    entry_field(w, "head_dim: %ld", g->head_dim - g->rotary_dim);
+    entry_field(w, "head_dim_v: %ld", g->rotary_dim);
+    entry_field(w, "page_size: %s", w->d->page_size);
+    entry_cache(w);
+    entry_end(
+        w, "rows of 16 bits for prompts",
+        "Rows of 16 bits for a prompt: attn_mla_decode_gather_plan() says when to make them.");
+    entry_begin(w, "mla_decode");
+    entry_field(w, "head_dim: %ld", g->head_dim);
+    entry_field(w, "head_dim_v: %ld", g->head_dim);
+    if (g->sinks)
+        entry_field(w, "sinks: true");
+    entry_field(w, "gqa: %s", ratios);
+    entry_field(w, "page_size: 1");
+    entry_field(w, "page_table: [blocks, indices]");
+    entry_field(w, "sparse: slots");
+    entry_end(w, "attention over rows of 16 bits", "Attention over lists of these rows.");
+}
+
 static void write_attention(struct entry_writer *w, const struct model_group *g)
 {
     char ratios[ENTRY_LIST], comment[120];
@@ -148,6 +174,7 @@ static void write_attention(struct entry_writer *w, const struct model_group *g)
     entry_field(w, "two_sources: true");
     entry_end(w, "attention over two sources",
               "The same over lists that name rows of a prompt's chunk too (second).");
+    write_converted(w, g, ratios);
 }
 
 /* Returns a group whose layers choose rows, or NULL. */

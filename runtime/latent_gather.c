@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Chooses whether a call of mla_decode is to read rows that cache_gather has converted to 16 bits. */
+#include "runtime/abi.h"
+#include "runtime/error.h"
+#include "runtime/host.h"
+#include "runtime/op.h"
+#include "runtime/pace.h"
+
+#include <string.h>
+
+enum { ROW_BYTES = 2 * 512, UNITS_MOST = 4096, HEADS_MOST = 128, ROWS_MOST = 1 << 24 };
+
+/* Times in hundredths of a microsecond, as runtime/latent_costs.def has them. */
+static const struct costs {
+    const char *target;
+    int heads;            /* most heads of a call */
+    int64_t mixed, plain; /* 1,000 entries of a query, of rows of 584 bytes and of 16 bits */
+    int64_t gather;       /* 1,000 rows of cache_gather */
+    int64_t launch;       /* start of any launch */
+} all_costs[] = {
+#define COSTS(...) {__VA_ARGS__},
+#include "runtime/latent_costs.def"
+#undef COSTS
+};
+
+/* Returns the costs of a call with `heads` on a target: the first row with as many heads or more.
+   A target without rows, or NULL, has the costs of gfx942. */
+static const struct costs *find_costs(const char *target, int heads)
+{
+    const struct costs *found = NULL;
+    for (size_t i = 0; i < sizeof(all_costs) / sizeof(all_costs[0]); i++) {
+        const struct costs *const c = &all_costs[i];
+        const bool own = target && !strcmp(target, c->target);
+        if (heads <= c->heads && (!found || (own && strcmp(found->target, target))))
+            found = c;
+    }
+    return found;
+}
+
+/* Returns the time that rows of 16 bits save in the call, without the gather. */
+static int64_t time_saved(const struct costs *c, const struct attn_mla_decode_gather_shape *s)
+{
+    const int64_t queries = attn_ceiling(s->queries, s->compute_units);
+    return queries * s->entries * (c->mixed - c->plain) / 1000;
+}
+
+static int check(const struct attn_mla_decode_desc *d, const struct attn_mla_decode_gather_shape *s)
+{
+    if (d->heads < 1 || d->heads > HEADS_MOST)
+        return attn_fail(ATTN_BAD_ARGUMENT, "mla_decode: heads %d is not in 1 to %d", d->heads,
+                         HEADS_MOST);
+    if (s->queries < 0 || s->entries < 0 || s->rows < 0 || s->rows > ROWS_MOST)
+        return attn_fail(ATTN_BAD_ARGUMENT,
+                         "mla_decode: queries %d or entries %d is negative, or rows %d is not in 0 "
+                         "to %d",
+                         s->queries, s->entries, s->rows, ROWS_MOST);
+    if (s->compute_units < 1 || s->compute_units > UNITS_MOST)
+        return attn_fail(ATTN_BAD_ARGUMENT, "mla_decode: compute_units %d is not in 1 to %d",
+                         s->compute_units, UNITS_MOST);
+    return ATTN_OK;
+}
+
+/* True if cache_gather converts the rows of the descriptor's cache. */
+static bool has_mixed_rows(const struct attn_mla_decode_desc *d)
+{
+    return d->cache.layout == ATTN_KV_SCALES_LAST || d->cache.layout == ATTN_KV_PLANES;
+}
+
+/* Chooses; both structs have the library's size. */
+static int find_gather(const struct attn_mla_decode_desc *d,
+                       const struct attn_mla_decode_gather_shape *s,
+                       struct attn_mla_decode_gather *gather)
+{
+    const int r = check(d, s);
+    if (r)
+        return r;
+    if (!gather)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "mla_decode: gather is NULL");
+    *gather = (struct attn_mla_decode_gather){0};
+    const struct costs *const c = find_costs(s->target, d->heads);
+    const int64_t launches = s->launches ? s->launches : 1;
+    const int64_t gathers = launches * c->launch + s->rows * c->gather / 1000;
+    const size_t bytes = (size_t)s->rows * ROW_BYTES;
+    if (!has_mixed_rows(d) || time_saved(c, s) <= gathers ||
+        (s->bytes_most && bytes > s->bytes_most))
+        return ATTN_OK;
+    gather->rows = s->rows;
+    gather->bytes = bytes;
+    return ATTN_OK;
+}
+
+ATTN_PUBLIC int attn_mla_decode_gather_plan(const struct attn_mla_decode_desc *given_desc,
+                                            const struct attn_mla_decode_gather_shape *given_shape,
+                                            struct attn_mla_decode_gather *gather)
+{
+    struct attn_mla_decode_desc desc;
+    struct attn_mla_decode_gather_shape shape;
+    if (!given_desc || !given_shape)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "mla_decode: desc or shape is NULL");
+    int r = attn_adopt_named("mla_decode: desc", &desc, sizeof(desc), given_desc);
+    if (!r)
+        r = attn_adopt_named("mla_decode: shape", &shape, sizeof(shape), given_shape);
+    return r ? r : find_gather(&desc, &shape, gather);
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests when libattn has rows of 584 bytes converted to 16 bits, and the memory for them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "runtime/attn.h"
+
+enum { ROW_BYTES = 1024, UNITS = 256 };
+
+static struct attn_mla_decode_desc layer(enum attn_kv_layout layout, int32_t heads)
+{
+    return (struct attn_mla_decode_desc){
+        .size = sizeof(struct attn_mla_decode_desc),
+        .head_dim = 512,
+        .head_dim_v = 512,
+        .heads = heads,
+        .q_len = 1,
+        .sparse = ATTN_SPARSE_SLOTS,
+        .cache = {.dtype = ATTN_FP8, .layout = layout, .page_size = 64},
+    };
+}
+
+static struct attn_mla_decode_gather_shape prompt(int32_t queries, int32_t entries, int32_t rows)
+{
+    return (struct attn_mla_decode_gather_shape){.size =
+                                                     sizeof(struct attn_mla_decode_gather_shape),
+                                                 .queries = queries,
+                                                 .entries = entries,
+                                                 .rows = rows,
+                                                 .compute_units = UNITS,
+                                                 .target = "gfx950"};
+}
+
+static struct attn_mla_decode_gather choose(struct attn_mla_decode_desc d,
+                                            struct attn_mla_decode_gather_shape s)
+{
+    struct attn_mla_decode_gather found = {-1, 1};
+    assert_int_equal(attn_mla_decode_gather_plan(&d, &s, &found), ATTN_OK);
+    return found;
+}
+
+static void prompts_convert_their_rows(void **state)
+{
+    (void)state;
+    for (int heads = 8; heads <= 128; heads *= 2) {
+        const enum attn_kv_layout layouts[] = {ATTN_KV_SCALES_LAST, ATTN_KV_PLANES};
+        for (int i = 0; i < 2; i++) {
+            const struct attn_mla_decode_gather g =
+                choose(layer(layouts[i], heads), prompt(2048, 1279, 10240));
+            assert_int_equal(g.rows, 10240);
+            assert_int_equal(g.bytes, 10240 * ROW_BYTES);
+        }
+    }
+}
+
+static void a_few_queries_over_many_rows_do_not(void **state)
+{
+    (void)state;
+    const struct attn_mla_decode_desc d = layer(ATTN_KV_SCALES_LAST, 128);
+    assert_int_equal(choose(d, prompt(64, 1152, 1 << 20)).rows, 0);
+    assert_int_equal(choose(d, prompt(64, 1152, 1 << 20)).bytes, 0);
+    assert_int_equal(choose(d, prompt(2048, 1, 256)).rows, 0); /* a launch takes longer */
+    assert_int_equal(choose(d, prompt(0, 1279, 10240)).rows, 0);
+    struct attn_mla_decode_gather_shape many = prompt(256, 640, 10240);
+    assert_int_equal(choose(d, many).rows, 10240);
+    many.launches = 8;
+    assert_int_equal(choose(d, many).rows, 0);
+}
+
+static void other_rows_do_not(void **state)
+{
+    (void)state;
+    assert_int_equal(choose(layer(ATTN_KV_NHD, 128), prompt(2048, 1279, 10240)).rows, 0);
+    assert_int_equal(choose(layer(ATTN_KV_PACKED_FP4, 128), prompt(2048, 1279, 10240)).rows, 0);
+}
+
+static void room_is_a_limit(void **state)
+{
+    (void)state;
+    struct attn_mla_decode_gather_shape s = prompt(2048, 1279, 10240);
+    s.bytes_most = 10240 * ROW_BYTES;
+    assert_int_equal(choose(layer(ATTN_KV_SCALES_LAST, 128), s).rows, 10240);
+    s.bytes_most--;
+    assert_int_equal(choose(layer(ATTN_KV_SCALES_LAST, 128), s).rows, 0);
+}
+
+static void unknown_targets_have_the_costs_of_gfx942(void **state)
+{
+    (void)state;
+    const struct attn_mla_decode_desc d = layer(ATTN_KV_SCALES_LAST, 128);
+    const char *const names[] = {NULL, "gfx90a", "gfx942"};
+    for (int entries = 1; entries < 100; entries++) {
+        int32_t rows[3];
+        for (int i = 0; i < 3; i++) {
+            struct attn_mla_decode_gather_shape s = prompt(512, entries, 1000);
+            s.target = names[i];
+            rows[i] = choose(d, s).rows;
+        }
+        assert_int_equal(rows[0], rows[2]);
+        assert_int_equal(rows[1], rows[2]);
+    }
+}
+
+static void wrong_numbers_are_errors(void **state)
+{
+    (void)state;
+    const struct attn_mla_decode_desc d = layer(ATTN_KV_SCALES_LAST, 128);
+    const struct attn_mla_decode_gather_shape good = prompt(1, 1, 1);
+    struct attn_mla_decode_gather g;
+    struct attn_mla_decode_gather_shape s = good;
+    assert_int_equal(attn_mla_decode_gather_plan(NULL, &s, &g), ATTN_BAD_ARGUMENT);
+    assert_int_equal(attn_mla_decode_gather_plan(&d, NULL, &g), ATTN_BAD_ARGUMENT);
+    assert_int_equal(attn_mla_decode_gather_plan(&d, &s, NULL), ATTN_BAD_ARGUMENT);
+    s.queries = -1;
+    assert_int_equal(attn_mla_decode_gather_plan(&d, &s, &g), ATTN_BAD_ARGUMENT);
+    s = good;
+    s.rows = (1 << 24) + 1;
+    assert_int_equal(attn_mla_decode_gather_plan(&d, &s, &g), ATTN_BAD_ARGUMENT);
+    s = good;
+    s.compute_units = 0;
+    assert_int_equal(attn_mla_decode_gather_plan(&d, &s, &g), ATTN_BAD_ARGUMENT);
+    const struct attn_mla_decode_desc none = layer(ATTN_KV_SCALES_LAST, 0);
+    assert_int_equal(attn_mla_decode_gather_plan(&none, &good, &g), ATTN_BAD_ARGUMENT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(prompts_convert_their_rows),
+        cmocka_unit_test(a_few_queries_over_many_rows_do_not),
+        cmocka_unit_test(other_rows_do_not),
+        cmocka_unit_test(room_is_a_limit),
+        cmocka_unit_test(unknown_targets_have_the_costs_of_gfx942),
+        cmocka_unit_test(wrong_numbers_are_errors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
