@@ -6,6 +6,9 @@
  * Each lane has 16 bytes of a row and loops over all parts, with several loads in flight. pair: a
  * workgroup has some tokens of one head. All data are read once, no wave waits for another, and the
  * grid does not depend on data in memory.
+ *
+ * A second kernel is for lists of few tokens, which would leave most compute units without a
+ * workgroup: a workgroup has as many heads as a wave, and its waves share the parts of these.
  */
 #include "ir/bits.h"
 #include "ir/builder.h"
@@ -21,8 +24,9 @@ enum {
     OTHERS = 8,     /* registers of addresses and sums beside the elements of a lane */
 };
 
-/* Members of att_tile.own: parts that a wave has in flight; 0: a pair, which has two parts. */
-enum { AT_ONCE };
+/* Members of att_tile.own: parts that a wave has in flight, 0: a pair, which has two parts; 1: the
+ * waves share the parts of a row. */
+enum { AT_ONCE, SHARE_PARTS };
 
 /* `rows` is the number of rows of a lane; 0: one, or four tokens of a pair. */
 static const struct att_tile tiles[] = {
@@ -32,6 +36,10 @@ static const struct att_tile tiles[] = {
      .why = "a list is short, and its parts are latencies next to each other"},
     {.waves = 4, .waves_per_simd = 4, .own = {[AT_ONCE] = 4}, .why = "a lane has 8 or 12 elements"},
     {.waves = 4, .waves_per_simd = 4, .why = "a pair has two parts of a 16-bit type"},
+    {.waves = 4,
+     .waves_per_simd = 4,
+     .own = {[AT_ONCE] = 8, [SHARE_PARTS] = 1},
+     .why = "few tokens of many parts: waves share the parts, and heads have more workgroups"},
 };
 
 static const struct att_knob knobs[] = {
@@ -92,6 +100,9 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
         return att_reject(why, ATT_TILE, "a lane has %u rows already", t->rows);
     if (is_pair(v) != !at_once)
         return att_reject(why, ATT_TILE, "is for %s", at_once ? "lists of parts" : "pairs");
+    if (t->own[SHARE_PARTS] && (t->waves > ATT_PARTS_WAVES || att_parts_row_waves(&r) > 1))
+        return att_reject(why, ATT_TILE, "%d waves share parts of rows that a wave holds",
+                          t->waves);
     if (t->waves < att_parts_row_waves(&r))
         return att_reject(why, ATT_TILE, "%u waves share a row", att_parts_row_waves(&r));
     if (!att_fits_waves(v, t, m, why))
@@ -143,6 +154,18 @@ static struct tir_value find_dense(struct combine *c, struct att_part_list *l)
     return tir_cmp_gt(b, l->count, tir_i32(b, 0));
 }
 
+/* Writes the sum of a list's parts. */
+static void write_list(struct combine *c, const struct att_part_list *l)
+{
+    struct tir_builder *b = &c->b;
+    struct att_part_rows *const r = &c->part_rows;
+    if (!c->tile.own[SHARE_PARTS])
+        att_parts_finish(r, att_parts_add_list(r, l));
+    else
+        att_parts_write_shared(r, l, tir_wave_id(b),
+                               tir_lds_buffer(b, att_parts_shared_bytes(r), 16));
+}
+
 /* Combines lists. With a plan (csr) the kernel writes nothing for a token that has no parts. With
  * dense partials it writes O = 0 for such a token, and an LSE of its sinks. */
 static void build_lists(struct combine *c)
@@ -153,7 +176,7 @@ static void build_lists(struct combine *c)
     c->part_rows.head = att_times(b, tir_block_id(b, 1), (int)c->rows);
     c->part_rows.n_rows = tir_sub(b, tir_arg(b, ARG_HEADS, TIR_I32), c->part_rows.head);
     struct tir_if some = tir_begin_if(b, csr ? find_csr(c, &l) : find_dense(c, &l), false, NULL, 0);
-    att_parts_finish(&c->part_rows, att_parts_add_list(&c->part_rows, &l));
+    write_list(c, &l);
     tir_else(b, &some, NULL);
     if (!csr)
         att_parts_finish_empty(&c->part_rows);
@@ -221,6 +244,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     c.part_rows.waves = c.tile.waves;
     c.part_rows.row_bits = row_bits(&c);
     c.part_rows.at_once = c.tile.own[AT_ONCE];
+    c.part_rows.lone = c.tile.own[SHARE_PARTS];
     c.part_rows.out_dtype = v->out_dtype == ATT_OUT_DTYPE_FP8 ? TIR_FP8 : c.dtype;
     att_parts_choose_type(&c.part_rows);
     c.rows = c.part_rows.type.row.rows;
@@ -237,13 +261,36 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
              c.tile.own[AT_ONCE]);
 }
 
+/* Chooses the kernel whose waves share parts for few tokens. From 16 parts on it takes less time,
+ * and with up to four a little more. Plans divide one or two sequences into more parts than that.
+ * The host knows the splits of dense partials. */
+static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
+                   struct att_second *second)
+{
+    enum { FEW_TILES = 2, FEW_TOKENS = 8, LEAST_SPLITS = 16 };
+    const bool csr = v->partials == ATT_PARTIALS_CSR;
+    struct att_why why;
+    for (unsigned i = 0; !n && i < sizeof(tiles) / sizeof(tiles[0]); i++) {
+        if (!tiles[i].own[SHARE_PARTS] || !fits(v, &tiles[i], m, &why))
+            continue;
+        const struct att_when tokens = {csr ? ARG_REDUCE_TILES : ARG_TOKENS, 0,
+                                        csr ? FEW_TILES : FEW_TOKENS};
+        const struct att_when own = {csr ? ARG_MAX_SEQLEN_Q : ARG_SPLITS, csr ? 0 : LEAST_SPLITS,
+                                     csr ? 1 : INT32_MAX};
+        *second = (struct att_second){.tile = i + 1, .calls = {.rows = {tokens, own}, .count = 2}};
+        return true;
+    }
+    return false;
+}
+
 const struct att_template att_template_combine = {
     .name = "combine",
     .description = "partial attention outputs, weighted by their LSE, become one",
     .takes = OP_TAKES_COMBINE | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
-    .own = {"at_once"},
+    .own = {"at_once", "share_parts"},
     .fits = fits,
+    .second = second,
     .check = check,
     .build = build,
 };

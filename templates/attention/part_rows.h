@@ -17,6 +17,7 @@
 enum {
     ATT_PART_PANELS = 2, /* of a head dim: 192 is 128 + 64 */
     ATT_PARTS_MOST = 8,  /* parts in flight in a wave, at most */
+    ATT_PARTS_WAVES = 16 /* waves that share the parts of a row, at most */
 };
 
 /** D elements of some rows as panels of power-of-two width, f32; and a number for each row. */
@@ -87,6 +88,13 @@ struct att_part_state att_parts_add_states(struct att_part_rows *r, const struct
                                            unsigned n);
 /** Returns the sum of a list's parts, one at least, and of the sinks. */
 struct att_part_state att_parts_add_list(struct att_part_rows *r, const struct att_part_list *l);
+/** Returns the bytes of LDS that att_parts_write_shared() takes. */
+unsigned att_parts_shared_bytes(const struct att_part_rows *r);
+/** Adds a list's parts and the sinks, and writes the result. Each wave adds an equal share of the
+ * parts, so `r->lone` is set and all waves have the same rows. `wave`: i32, the wave's number in
+ * the workgroup. `lds`: i32, LDS address. All waves call it. */
+void att_parts_write_shared(struct att_part_rows *r, const struct att_part_list *l,
+                            struct tir_value wave, struct tir_value lds);
 
 /** Writes out = o / l and LSE = lse + log l; a sum of nothing gives 0 and -infinity. */
 void att_parts_finish(struct att_part_rows *r, struct att_part_state sum);

@@ -27,6 +27,36 @@ static void every_size_fits_its_registers(void **state)
             }
 }
 
+/* A plan cuts one or two sequences into many parts: their kernel has waves that share these. Rows
+ * of head_dim 512 take two waves, so that it has none. */
+static void few_tokens_have_a_kernel_whose_waves_share_parts(void **state)
+{
+    (void)state;
+    static const int schemes[] = {ATT_PARTIALS_CSR, ATT_PARTIALS_DENSE};
+    for (int t = 0; tgt_all[t]; t++)
+        for (unsigned i = 0; i < 2; i++) {
+            const struct tir_machine *const m = &tgt_all[t]->machine;
+            struct att_second second;
+            struct att_variant v;
+            att_variant_init(&v, &att_template_combine, m->name);
+            att_set(&v, ATT_HEAD_DIM, 128);
+            att_set(&v, ATT_PARTIALS, schemes[i]);
+            assert_true(att_template_combine.second(&v, m, 0, &second));
+            assert_int_equal(second.calls.count, 2);
+            assert_false(att_template_combine.second(&v, m, 1, &second));
+            att_set(&v, ATT_TILE, (int)second.tile);
+            compile_kernel(&v, 128);
+            att_set(&v, ATT_TILE, 0);
+            att_set(&v, ATT_PARTIALS, ATT_PARTIALS_PAIR);
+            assert_false(att_template_combine.second(&v, m, 0, &second));
+        }
+    struct att_second second;
+    struct att_variant v;
+    att_variant_init(&v, &att_template_combine, "gfx942");
+    att_set(&v, ATT_HEAD_DIM, 512);
+    assert_false(att_template_combine.second(&v, &tgt_all[0]->machine, 0, &second));
+}
+
 static void unsupported_head_dims_say_why(void **state)
 {
     (void)state;
@@ -48,6 +78,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_size_fits_its_registers),
+        cmocka_unit_test(few_tokens_have_a_kernel_whose_waves_share_parts),
         cmocka_unit_test(unsupported_head_dims_say_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
