@@ -83,7 +83,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_KV_DTYPE, "a latent cache of int8 is not known");
     if (att_scales_rows(v) || v->kv_scale == ATT_KV_SCALE_HEAD)
         return att_reject(why, ATT_KV_SCALE, "a latent cache has one scale, or those in its rows");
-    if (v->product_dim && !att_row_product_check(v, m, ATT_PRODUCT_COLUMNS, why))
+    const bool block = v->weights == ATT_WEIGHTS_FP8_BLOCK;
+    if (!att_row_product_check(v, m, block ? ATT_PRODUCT_BLOCK : ATT_PRODUCT_COLUMNS, why))
         return false;
     return (mixed || att_cache_check(v, why)) && att_find_tile(v, m, &tile, why);
 }
@@ -230,11 +231,13 @@ static void visit_products(struct mla_rope *k, struct tir_value block)
     struct tir_builder *b = &p->b;
     const struct att_row_product product = {.b = b,
                                             .dtype = p->dtype,
+                                            .weights = k->v->weights,
                                             .columns = (unsigned)k->v->product_dim,
                                             .rows = k->v->head_dim_v,
                                             .w = ARG_W_UK,
                                             .w_head_stride = ARG_W_UK_HEAD_STRIDE,
                                             .w_row_stride = ARG_W_UK_ROW_STRIDE,
+                                            .w_scale = ARG_W_UK_SCALE,
                                             .x = ATT_HEADS(Q_NOPE),
                                             .out = ATT_HEADS(Q_OUT),
                                             .out_size = p->narrow_q ? 1 : ROPE_ELEM,

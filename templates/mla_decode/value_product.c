@@ -20,9 +20,7 @@ enum { POLLS = 32, SLEEP = 1, IDLE_POLLS = 96, IDLE_SLEEP = 12 };
 bool mla_product_check(const struct att_variant *v, const struct tir_machine *m,
                        struct att_why *why)
 {
-    if (!v->product_dim)
-        return true;
-    if (!v->one_launch)
+    if (v->product_dim && !v->one_launch)
         return att_reject(why, ATT_PRODUCT_DIM, "a product in the launch is for one_launch");
     return att_row_product_check(v, m, ATT_PRODUCT_ROWS, why);
 }
@@ -53,11 +51,13 @@ void mla_multiply_output(struct mla *s, struct tir_value has_items)
     struct tir_builder *const b = &d->b;
     struct att_row_product product = {.b = b,
                                       .dtype = d->dtype,
+                                      .weights = d->v->weights,
                                       .columns = (unsigned)d->v->head_dim_v,
                                       .rows = d->v->product_dim,
                                       .w = ARG_W_UV,
                                       .w_head_stride = ARG_W_UV_HEAD_STRIDE,
                                       .w_row_stride = ARG_W_UV_ROW_STRIDE,
+                                      .w_scale = ARG_W_UV_SCALE,
                                       .x = ATT_HEADS(OUT),
                                       .out = ATT_HEADS(PRODUCT_OUT),
                                       .out_size = 2,

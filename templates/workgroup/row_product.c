@@ -4,6 +4,7 @@
  */
 #include "templates/workgroup/row_product.h"
 
+#include "ir/bits.h"
 #include "ir/matrix.h"
 
 enum {
@@ -11,7 +12,10 @@ enum {
     TOKENS = 16,                   /* tokens of one matrix instruction */
     COLUMNS = ATT_PRODUCT_COLUMNS, /* columns of w and x that a load takes */
     MAX_LOADS = ATT_PRODUCT_MOST / COLUMNS,
-    ELEM = 2 /* bytes of bf16 and fp16 */
+    BLOCK = ATT_PRODUCT_BLOCK,
+    MAX_SCALES = ATT_PRODUCT_MOST / BLOCK,
+    ELEM = 2,  /* bytes of bf16 and fp16 */
+    CHUNK = 16 /* bytes of a lane's load of w */
 };
 
 /* The matrix instruction of a product, and the types of its operands. */
@@ -20,12 +24,36 @@ struct types {
     struct tir_type w, x, sums; /* tiles of w and x that a load takes; the sums, rows x tokens */
 };
 
+/* A slice of a head's w. */
+struct slice {
+    struct tir_value head, row;    /* i32: number of the head; its row where the slice begins */
+    struct tir_value w[MAX_LOADS]; /* the rows, in the type in which they are multiplied */
+    struct tir_value scale[MAX_SCALES]; /* f32: of all columns, or of each BLOCK of them */
+};
+
+/* Returns the bytes of an element of w in memory. */
+static int weight_size(const struct att_row_product *p)
+{
+    return p->weights == ATT_WEIGHTS_SAME ? ELEM : 1;
+}
+
+/* Returns the number of scales that a row of w has; 0: w has none. */
+static unsigned row_scales(const struct att_row_product *p)
+{
+    return p->weights == ATT_WEIGHTS_SAME        ? 0
+           : p->weights == ATT_WEIGHTS_FP8_BLOCK ? p->columns / BLOCK
+                                                 : 1;
+}
+
 /* Returns the number of loads that a row of w or x takes. */
 static unsigned loads(const struct att_row_product *p) { return p->columns / COLUMNS; }
 
 bool att_row_product_check(const struct att_variant *v, const struct tir_machine *m, int multiple,
                            struct att_why *why)
 {
+    if (!v->product_dim)
+        return v->weights == ATT_WEIGHTS_SAME ||
+               att_reject(why, ATT_WEIGHTS, "weights of fp8 are for a product_dim");
     if (v->product_dim % multiple)
         return att_reject(why, ATT_PRODUCT_DIM, "product_dim %d is not a multiple of %d",
                           v->product_dim, multiple);
@@ -42,11 +70,12 @@ static struct types choose_types(const struct att_row_product *p)
     const struct tir_waves one_wave = {0};
     struct types t = {.instr = tir_find_mma(f->machine, ROWS, TOKENS, 0, p->dtype)};
     const struct tir_mma *const mma = &f->machine->mma[t.instr];
-    const struct tir_contraction k = tir_contract_rows(mma, COLUMNS, 16 / ELEM);
+    const unsigned adjacent = (unsigned)(CHUNK / weight_size(p));
+    const struct tir_contraction k = tir_contract_rows(mma, COLUMNS, adjacent);
     const struct tir_layout w = tir_mma_left(mma, ROWS, &k, one_wave);
     const struct tir_layout x = tir_mma_right(mma, TOKENS, &k, one_wave);
     const struct tir_layout sums = tir_mma_result(mma, ROWS, TOKENS, one_wave);
-    t.w = tir_tile(f, p->dtype, ROWS, COLUMNS, &w);
+    t.w = tir_tile(f, p->weights == ATT_WEIGHTS_SAME ? p->dtype : TIR_FP8, ROWS, COLUMNS, &w);
     t.x = tir_tile(f, p->dtype, TOKENS, COLUMNS, &x);
     t.sums = tir_tile(f, TIR_F32, ROWS, TOKENS, &sums);
     return t;
@@ -64,42 +93,102 @@ static struct tir_view rows_of(const struct att_row_product *p, struct att_tenso
     return att_view(b, base, left, att_stride32(b, t.token_stride, size), width * size, 0);
 }
 
-/* Loads the rows of `view`: COLUMNS columns to each of to[]. */
-static void load_rows(const struct att_row_product *p, struct tir_view view, struct tir_type t,
-                      struct tir_value *to)
+/* Loads the rows of `view`, whose elements have `size` bytes: COLUMNS columns to each of to[]. */
+static void load_rows(const struct att_row_product *p, struct tir_view view, int size,
+                      struct tir_type t, struct tir_value *to)
 {
     struct tir_builder *const b = p->b;
     for (unsigned i = 0; i < loads(p); i++) {
-        view.byte = tir_i32(b, (int)(i * COLUMNS * ELEM));
+        view.byte = tir_i32(b, (int)i * COLUMNS * size);
         to[i] = tir_tile_load(b, view, tir_i32(b, 0), t);
     }
 }
 
-/* Loads a slice: ROWS rows of the head's w, from `row` on. */
-static void load_weights(const struct att_row_product *p, const struct types *t,
-                         struct tir_value head, struct tir_value row, struct tir_value *w)
+/* Loads the scales of slice s. */
+static void load_scales(const struct att_row_product *p, struct slice *s)
 {
     struct tir_builder *const b = p->b;
-    const struct tir_value at = att_row(b, tir_arg(b, p->w, TIR_I64), head, p->w_head_stride, ELEM);
-    const struct tir_view view =
-        att_view(b, att_row(b, at, row, p->w_row_stride, ELEM), tir_i32(b, ROWS),
-                 att_stride32(b, p->w_row_stride, ELEM), (int)p->columns * ELEM, 0);
-    load_rows(p, view, t->w, w);
+    const int n = (int)row_scales(p);
+    struct tir_value first = s->head;
+    if (p->weights == ATT_WEIGHTS_FP8_BLOCK) {
+        const struct tir_value block = tir_shr(b, s->row, tir_i32(b, tir_bits(BLOCK)));
+        first = att_times(
+            b, tir_add(b, att_times(b, s->head, (p->rows + BLOCK - 1) / BLOCK), block), n);
+    }
+    for (int i = 0; i < n; i++)
+        s->scale[i] = att_entry(b, p->w_scale, att_plus(b, first, i), TIR_F32);
 }
 
-/* Multiplies slice w, which begins at row `row` of a head, with TOKENS tokens from `token` on.
- * Stores the sums in p->out. */
-static void multiply(const struct att_row_product *p, const struct types *t,
-                     const struct tir_value *w, struct tir_value head, struct tir_value row,
-                     struct tir_value token)
+/* Loads slice s, ROWS rows of w as they are stored. */
+static void load_weights(const struct att_row_product *p, const struct types *t, struct slice *s)
 {
     struct tir_builder *const b = p->b;
-    struct tir_value x[MAX_LOADS], sums = tir_splat(b, tir_f32(b, 0), t->sums);
-    load_rows(p, rows_of(p, p->x, head, token, (int)p->columns, ELEM), t->x, x);
+    const int size = weight_size(p);
+    const struct tir_value at =
+        att_row(b, tir_arg(b, p->w, TIR_I64), s->head, p->w_head_stride, size);
+    const struct tir_view view =
+        att_view(b, att_row(b, at, s->row, p->w_row_stride, size), tir_i32(b, ROWS),
+                 att_stride32(b, p->w_row_stride, size), (int)p->columns * size, 0);
+    load_rows(p, view, size, t->w, s->w);
+}
+
+/* Converts slice s, if it is fp8, to the type in which it is multiplied. */
+static void convert_weights(const struct att_row_product *p, struct slice *s)
+{
+    for (unsigned i = 0; weight_size(p) == 1 && i < loads(p); i++)
+        s->w[i] = tir_convert(p->b, s->w[i], p->dtype);
+}
+
+/* Loads the rows of x of TOKENS tokens from `token` on. Rows after the last token are 0. */
+static void load_tokens(const struct att_row_product *p, const struct types *t,
+                        const struct slice *s, struct tir_value token, struct tir_value *x)
+{
+    load_rows(p, rows_of(p, p->x, s->head, token, (int)p->columns, ELEM), ELEM, t->x, x);
+}
+
+/* Returns the product of slice s with the tokens x. Columns that share a scale are summed before
+ * it multiplies them. */
+static struct tir_value sum_products(const struct att_row_product *p, const struct types *t,
+                                     const struct slice *s, const struct tir_value *x)
+{
+    struct tir_builder *const b = p->b;
+    const unsigned scales = row_scales(p), each = scales ? loads(p) / scales : loads(p);
+    const struct tir_value zero = tir_splat(b, tir_f32(b, 0), t->sums);
+    struct tir_value sum = {0};
+    for (unsigned first = 0; first < loads(p); first += each) {
+        struct tir_value part = zero;
+        for (unsigned i = first; i < first + each; i++)
+            part = tir_mma(b, t->instr, s->w[i], tir_transpose(b, x[i]), part);
+        if (!scales)
+            return part;
+        const struct tir_value scale = tir_splat(b, s->scale[first / each], t->sums);
+        sum = first ? tir_fma(b, part, scale, sum) : tir_mul(b, part, scale);
+    }
+    return sum;
+}
+
+/* Replaces x by the rows of the tokens from `token` on, if there are any. */
+static void load_more_tokens(const struct att_row_product *p, const struct types *t,
+                             const struct slice *s, struct tir_value token, struct tir_value *x)
+{
+    struct tir_builder *const b = p->b;
+    struct tir_type types[MAX_LOADS];
     for (unsigned i = 0; i < loads(p); i++)
-        sums = tir_mma(b, t->instr, w[i], tir_transpose(b, x[i]), sums);
-    struct tir_view to = rows_of(p, p->out, head, token, p->rows, p->out_size);
-    to.byte = att_times(b, row, p->out_size);
+        types[i] = t->x;
+    struct tir_value more[MAX_LOADS];
+    struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, token, p->tokens), false, types, loads(p));
+    load_tokens(p, t, s, token, more);
+    tir_else(b, &some, more);
+    tir_end_if(b, &some, x);
+}
+
+/* Stores the sums of slice s and TOKENS tokens from `token` on in p->out. */
+static void store_sums(const struct att_row_product *p, const struct slice *s,
+                       struct tir_value token, struct tir_value sums)
+{
+    struct tir_builder *const b = p->b;
+    struct tir_view to = rows_of(p, p->out, s->head, token, p->rows, p->out_size);
+    to.byte = att_times(b, s->row, p->out_size);
     const struct tir_value out =
         p->convert ? p->convert(p->family, sums) : tir_convert(b, sums, p->dtype);
     tir_tile_store(b, to, tir_i32(b, 0), tir_transpose(b, out));
@@ -110,11 +199,17 @@ void att_row_product_slice(const struct att_row_product *p, struct tir_value num
     struct tir_builder *const b = p->b;
     const struct types t = choose_types(p);
     const struct tir_value each = tir_i32(b, p->rows / ROWS);
-    const struct tir_value head = tir_div(b, number, each);
-    const struct tir_value row = att_times(b, tir_sub(b, number, tir_mul(b, head, each)), ROWS);
-    struct tir_value w[MAX_LOADS];
-    load_weights(p, &t, head, row, w);
-    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), p->tokens, tir_i32(b, TOKENS), NULL, 0);
-    multiply(p, &t, w, head, row, loop.index);
-    tir_end_for(b, &loop, NULL, 0);
+    struct slice s = {.head = tir_div(b, number, each)};
+    s.row = att_times(b, tir_sub(b, number, tir_mul(b, s.head, each)), ROWS);
+    struct tir_value x[MAX_LOADS];
+    const struct tir_value first = tir_i32(b, 0), step = tir_i32(b, TOKENS);
+    load_weights(p, &t, &s);
+    load_tokens(p, &t, &s, first, x); /* these are on their way while weights are converted */
+    load_scales(p, &s); /* last: an address that is waited for would wait for them too */
+    convert_weights(p, &s);
+    struct tir_loop loop = tir_begin_for(b, first, p->tokens, step, x, loads(p));
+    const struct tir_value sums = sum_products(p, &t, &s, x);
+    load_more_tokens(p, &t, &s, tir_add(b, loop.index, step), x);
+    store_sums(p, &s, loop.index, sums);
+    tir_end_for(b, &loop, x, loads(p));
 }

@@ -56,6 +56,7 @@ static void add(struct attnc_pack_writer *w, const char *name, const char *spars
         {"sinks", "false"},
         {"sparse", sparse},
         {"two_sources", two ? "true" : "false"},
+        {"weights", "same"},
         {"q_dtype", fp8 ? "fp8" : "same"},
     };
     static const struct attnc_pack_kernarg kernargs[] = {

@@ -159,6 +159,49 @@ static void latents_rotate_where_they_have_more_columns(void **state)
            "product_dim is set");
 }
 
+static void weights_of_fp8_are_for_a_product(void **state)
+{
+    (void)state;
+    const struct attn_family *const family = &attn_family_mla_rope_cache;
+    struct attn_mla_rope_cache_desc d = {.size = sizeof(d),
+                                         .dtype = ATTN_BF16,
+                                         .head_dim = 512,
+                                         .head_dim_v = 512,
+                                         .heads = 16,
+                                         .weights = ATTN_WEIGHTS_FP8,
+                                         .cache = {.dtype = ATTN_BF16, .page_size = 64}};
+    lookup(family, &d, "weights is not ATTN_WEIGHTS_SAME, product_dim is 0");
+    d.product_dim = 192;
+    lookup(family, &d, NULL);
+    struct attn_mla_rope_cache_args a = {.size = sizeof(a),
+                                         .cache = {.k = m},
+                                         .q_nope = m,
+                                         .w_uk = m,
+                                         .w_uk_scale = m,
+                                         .q_out = m,
+                                         .kv_c = m,
+                                         .slot_mapping = m,
+                                         .tokens = 1};
+    call(family, &d, &a, NULL);
+    a.w_uk = (char *)m + 8;
+    call(family, &d, &a, "w_uk is not aligned to 16 bytes");
+    a.w_uk = m;
+    a.w_uk_row_stride = 200;
+    call(family, &d, &a,
+         "w_uk has elements of ATTN_FP8, and a stride that is not a multiple of 16");
+    d.weights = ATTN_WEIGHTS_FP8_BLOCK;
+    lookup(family, &d,
+           "weights is ATTN_WEIGHTS_FP8_BLOCK, product_dim 192 is not a multiple of 128");
+    struct attn_mla_decode_desc latent = {.size = sizeof(latent),
+                                          .dtype = ATTN_BF16,
+                                          .head_dim = 576,
+                                          .head_dim_v = 512,
+                                          .heads = 16,
+                                          .weights = ATTN_WEIGHTS_FP8_BLOCK,
+                                          .cache = {.dtype = ATTN_BF16, .page_size = 64}};
+    lookup(&attn_family_mla_decode, &latent, "weights is not ATTN_WEIGHTS_SAME, product_dim is 0");
+}
+
 static struct attn_indexer_topk_args indexer_args(void)
 {
     return (struct attn_indexer_topk_args){.size = sizeof(struct attn_indexer_topk_args),
@@ -527,6 +570,7 @@ int main(void)
         cmocka_unit_test(a_selection_merges_lists_of_plans),
         cmocka_unit_test(products_and_norms_have_whole_sets_of_tensors),
         cmocka_unit_test(latents_rotate_where_they_have_more_columns),
+        cmocka_unit_test(weights_of_fp8_are_for_a_product),
         cmocka_unit_test(indexers_read_pages_of_their_kind),
         cmocka_unit_test(logits_are_of_pages_of_their_kind),
         cmocka_unit_test(shuffled_pages_have_sixteens_of_tokens),

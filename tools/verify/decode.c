@@ -355,6 +355,7 @@ static void place(struct call *c)
         call_operand(c, ROPE_DECODE_COS_SIN)->align = 16;
     else
         operand_resize(SEPARATE_OPERAND(c, CUSTOM_MASK), 0, own->mask_indptr[ARG(c, batch)]);
+    value_product_place(c);
     place_work(c);
 }
 

@@ -109,6 +109,8 @@ void rope_decode_replace(struct call *c, int s, int kv_head, double *k, double *
 /* value_product.c: the product of mla_decode with W_UV. For calls without it these functions do
  * nothing, and return 0. */
 
+/** Sets the alignment and the strides of W_UV. */
+void value_product_place(struct call *c);
 /** Fills W_UV, and sets product_tickets to 0. */
 void value_product_fill(struct call *c);
 /** Compares product_out with W_UV times `out` as the launch wrote it. */

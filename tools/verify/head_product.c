@@ -7,10 +7,11 @@
 #include "tools/reference/head_product.h"
 #include "tools/verify/call.h"
 #include "tools/verify/stored.h"
+#include "tools/verify/weights.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-enum { DIM_MAX = 512, BLOCK = 128, TAIL = 64 };
+enum { DIM_MAX = WEIGHTS_COLUMNS, BLOCK = WEIGHTS_BLOCK, TAIL = 64 };
 
 enum {
     SHARED = 1 << 0, /* all heads multiply the same x */
@@ -73,50 +74,29 @@ static void place(struct call *c)
     }
 }
 
-static void fill_weights(struct call *c)
+static struct weights weights_of(struct call *c)
 {
-    const struct attn_head_product_desc *d = &c->desc.head_product;
-    struct operand *w = call_operand(c, HEAD_PRODUCT_W);
-    struct operand *scale = call_operand(c, HEAD_PRODUCT_W_SCALE);
-    for (int h = 0; h < d->heads; h++)
-        for (int n = 0; n < d->head_dim_v; n++)
-            for (int k = 0; k < d->head_dim; k++)
-                operand_set_bits(w, AT(h, n, k), random_element(w->precision, 4, &c->random));
-    for (int h = 0; h < d->heads && scale->given; h++) {
-        const bool block = d->weights == ATTN_WEIGHTS_FP8_BLOCK;
-        for (int n = 0; n < (block ? (d->head_dim_v + BLOCK - 1) / BLOCK : 1); n++)
-            for (int k = 0; k < (block ? d->head_dim / BLOCK : 1); k++)
-                operand_set(scale, AT(h, n, k), (float)exp2(4 * random_value(&c->random)));
-    }
+    return (struct weights){.w = call_operand(c, HEAD_PRODUCT_W),
+                            .scale = call_operand(c, HEAD_PRODUCT_W_SCALE),
+                            .blocks = c->desc.head_product.weights == ATTN_WEIGHTS_FP8_BLOCK};
 }
 
 static void fill(struct call *c)
 {
     operand_set_random(call_operand(c, HEAD_PRODUCT_X), &c->random);
     operand_set_random(call_operand(c, HEAD_PRODUCT_TAIL), &c->random);
-    fill_weights(c);
+    const struct weights weights = weights_of(c);
+    weights_fill(&weights, 4, &c->random);
 }
 
 /* ---- Comparison ---- */
 
 struct row {
-    double x[DIM_MAX], w[DIM_MAX], scale[DIM_MAX / BLOCK];
+    double x[DIM_MAX];
+    struct weights_row of;
     double off[DIM_MAX]; /* error of x in its position, where it may round to either of two
                          neighbours */
 };
-
-static void read_weights(struct call *c, int head, int n, struct row *r)
-{
-    const struct attn_head_product_desc *d = &c->desc.head_product;
-    const struct operand *scale = call_operand(c, HEAD_PRODUCT_W_SCALE);
-    const bool block = d->weights == ATTN_WEIGHTS_FP8_BLOCK;
-    for (int k = 0; k < d->head_dim; k++)
-        r->w[k] = operand_value(call_operand(c, HEAD_PRODUCT_W), AT(head, n, k));
-    for (int k = 0; k < (d->head_dim + BLOCK - 1) / BLOCK; k++)
-        r->scale[k] = !scale->given ? 1
-                      : block       ? operand_value(scale, AT(head, n / BLOCK, k))
-                                    : operand_value(scale, AT(head));
-}
 
 /* Returns x rounded to nearest even in type `p`, and sets *step to the distance of neighbours
  * there. No number here exceeds the type's largest. */
@@ -167,6 +147,7 @@ static void compare_head(struct call *c, int t, int h, struct row *r)
         r->x[k] = operand_value(x, AT(t, d->shared ? 0 : h, k));
     if (d->activations == ATTN_ACTIVATIONS_FP8)
         round_activations(c, r);
+    const struct weights weights = weights_of(c);
     /* With many tokens only some of them are compared. */
     const int step = d->heads > 100 ? 61 : c->args.head_product.tokens > 100 ? 7 : 1;
     for (int n = 0; n < d->head_dim_v; n++) {
@@ -175,11 +156,12 @@ static void compare_head(struct call *c, int t, int h, struct row *r)
             operand_allow(out, AT(t, h, n));
             continue;
         }
-        read_weights(c, h, n, r);
-        const double sum = ref_head_product(r->x, r->w, d->head_dim, r->scale, BLOCK, &magnitude);
+        weights_read(&weights, h, n, &r->of);
+        const double sum =
+            ref_head_product(r->x, r->of.w, d->head_dim, r->of.scale, BLOCK, &magnitude);
         double arithmetic = stored_product_error(d->head_dim, magnitude);
         for (int k = 0; k < d->head_dim; k++)
-            arithmetic += fabs(r->w[k]) * r->scale[k / BLOCK] * r->off[k];
+            arithmetic += fabs(r->of.w[k]) * r->of.scale[k / BLOCK] * r->off[k];
         const double expected = stored_value(out->precision, 1, sum, arithmetic, &bound);
         call_compare(c, out, AT(t, h, n), expected, bound);
     }

@@ -9,6 +9,7 @@
 #include "tools/verify/call.h"
 #include "tools/verify/paged.h"
 #include "tools/verify/stored.h"
+#include "tools/verify/weights.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -76,6 +77,13 @@ static void size(struct call *c)
     a->cache.page_count = is(c, FAR_CACHE) ? FAR_PAGES : s->tokens / s->page_size + 3;
 }
 
+static struct weights weights_of(struct call *c)
+{
+    return (struct weights){.w = call_operand(c, MLA_ROPE_CACHE_W_UK),
+                            .scale = call_operand(c, MLA_ROPE_CACHE_W_UK_SCALE),
+                            .blocks = c->desc.mla_rope_cache.weights == ATTN_WEIGHTS_FP8_BLOCK};
+}
+
 static void place(struct call *c)
 {
     const int latent = c->desc.mla_rope_cache.head_dim_v, row = latent + rotary(c);
@@ -87,6 +95,7 @@ static void place(struct call *c)
     const struct attn_cache_desc *d = &c->desc.mla_rope_cache.cache;
     call_operand(c, MLA_ROPE_CACHE_COS_SIN)->align = 16; /* its alignment does not depend on its
                                                             type */
+    weights_place(call_operand(c, MLA_ROPE_CACHE_W_UK));
     if (is(c, PACKED) && k_pe->given) {
         operand_set_stride(kv_c, 0, row);
         operand_set_stride(k_pe, 0, row);
@@ -192,7 +201,10 @@ static void fill(struct call *c)
     if (k_scale->given)
         operand_set(k_scale, AT(0),
                     stored_scale(call_operand(c, MLA_ROPE_CACHE_K_CACHE)->precision, &c->random));
-    operand_set_random(call_operand(c, MLA_ROPE_CACHE_W_UK), &c->random);
+    if (c->desc.mla_rope_cache.product_dim) {
+        const struct weights weights = weights_of(c);
+        weights_fill(&weights, 0.25, &c->random);
+    }
     fill_positions(c);
     fill_slots(c);
 }
@@ -218,16 +230,16 @@ static void absorb(struct call *c, int token, int head, double *out)
     struct own *own = c->own;
     const struct attn_mla_rope_cache_desc *desc = &c->desc.mla_rope_cache;
     const struct operand *q = call_operand(c, MLA_ROPE_CACHE_Q_NOPE);
-    const struct operand *weights = call_operand(c, MLA_ROPE_CACHE_W_UK);
+    const struct weights weights = weights_of(c);
     const int n = desc->product_dim;
-    const double scale[] = {1}, narrow = desc->q_out_dtype == ATTN_FP8 ? q->precision->unit : 0;
-    double x[REF_ROPE_DIM_MAX], w[REF_ROPE_DIM_MAX], magnitude;
+    const double narrow = desc->q_out_dtype == ATTN_FP8 ? q->precision->unit : 0;
+    struct weights_row row;
+    double x[WEIGHTS_COLUMNS], magnitude;
     for (int k = 0; k < n; k++)
         x[k] = operand_value(q, AT(token, head, k));
     for (int d = 0; d < desc->head_dim_v; d++) {
-        for (int k = 0; k < n; k++)
-            w[k] = operand_value(weights, AT(head, d, k));
-        out[d] = ref_head_product(x, w, n, scale, REF_ROPE_DIM_MAX, &magnitude);
+        weights_read(&weights, head, d, &row);
+        out[d] = ref_head_product(x, row.w, n, row.scale, WEIGHTS_BLOCK, &magnitude);
         own->off[d] = stored_product_error(n, magnitude);
         own->off[d] += narrow * (fabs(out[d]) + own->off[d]);
     }
@@ -391,7 +403,9 @@ static double least_bytes(const struct call *c)
     const double saved = d->product_dim ? 2.0 * d->heads * (d->head_dim_v - d->product_dim) : 0;
     const double row =
         d->head_dim * (d->heads * (2 + q) + 2 + (d->keep_kv ? 2 : 0)) + cached - saved;
-    const double weights = 2.0 * d->heads * d->head_dim_v * d->product_dim;
+    const double weights = d->product_dim ? weights_bytes(&c->operands[MLA_ROPE_CACHE_W_UK],
+                                                          &c->operands[MLA_ROPE_CACHE_W_UK_SCALE])
+                                          : 0;
     const double table =
         d->rope == ATTN_ROPE_NONE ? 0 : 8 + rotary(c) * (d->cos_sin_short ? 2.0 : 4.0);
     return c->args.mla_rope_cache.tokens * (row + table + 8) + 2.0 * d->head_dim_v + weights;

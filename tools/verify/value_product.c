@@ -5,8 +5,7 @@
 #include "tools/reference/head_product.h"
 #include "tools/verify/decode.h"
 #include "tools/verify/stored.h"
-
-enum { LATENT_MAX = 512 };
+#include "tools/verify/weights.h"
 
 /* True if the call is mla_decode with the product with W_UV. */
 static bool has_product(const struct call *c)
@@ -14,12 +13,26 @@ static bool has_product(const struct call *c)
     return is_latent(c) && c->desc.mla_decode.product_dim > 0;
 }
 
+static struct weights weights_of(struct call *c)
+{
+    return (struct weights){.w = call_operand(c, MLA_DECODE_W_UV),
+                            .scale = call_operand(c, MLA_DECODE_W_UV_SCALE),
+                            .blocks = c->desc.mla_decode.weights == ATTN_WEIGHTS_FP8_BLOCK};
+}
+
+void value_product_place(struct call *c)
+{
+    if (has_product(c))
+        weights_place(call_operand(c, MLA_DECODE_W_UV));
+}
+
 void value_product_fill(struct call *c)
 {
     if (!has_product(c))
         return;
     operand_clear(call_operand(c, MLA_DECODE_PRODUCT_TICKETS));
-    operand_set_random(call_operand(c, MLA_DECODE_W_UV), &c->random);
+    const struct weights weights = weights_of(c);
+    weights_fill(&weights, 1, &c->random);
 }
 
 /* Compares a row of product_out with the product of `out` as the launch wrote it, since `out` is
@@ -28,16 +41,16 @@ static void compare_row(struct call *c, int64_t token, int64_t head)
 {
     const struct attn_mla_decode_desc *d = &c->desc.mla_decode;
     const struct operand *out = call_operand(c, MLA_DECODE_OUT);
-    const struct operand *weights = call_operand(c, MLA_DECODE_W_UV);
+    const struct weights weights = weights_of(c);
     struct operand *product = call_operand(c, MLA_DECODE_PRODUCT_OUT);
-    const double scale[] = {1};
-    double x[LATENT_MAX], w[LATENT_MAX], magnitude, bound;
+    struct weights_row row;
+    double x[WEIGHTS_COLUMNS], magnitude, bound;
     for (int k = 0; k < d->head_dim_v; k++)
         x[k] = operand_result(out, AT(token, head, k));
     for (int n = 0; n < d->product_dim; n++) {
-        for (int k = 0; k < d->head_dim_v; k++)
-            w[k] = operand_value(weights, AT(head, n, k));
-        const double sum = ref_head_product(x, w, d->head_dim_v, scale, LATENT_MAX, &magnitude);
+        weights_read(&weights, head, n, &row);
+        const double sum =
+            ref_head_product(x, row.w, d->head_dim_v, row.scale, WEIGHTS_BLOCK, &magnitude);
         const double arithmetic = stored_product_error(d->head_dim_v, magnitude);
         const double expected = stored_value(product->precision, 1, sum, arithmetic, &bound);
         call_compare(c, product, AT(token, head, n), expected, bound);
@@ -59,5 +72,7 @@ double value_product_bytes(const struct call *c)
     const struct attn_mla_decode_desc *d = &c->desc.mla_decode;
     if (!has_product(c))
         return 0;
-    return 2.0 * d->heads * d->product_dim * (d->head_dim_v + c->args.mla_decode.tokens);
+    const double weights =
+        weights_bytes(&c->operands[MLA_DECODE_W_UV], &c->operands[MLA_DECODE_W_UV_SCALE]);
+    return weights + 2.0 * d->heads * d->product_dim * c->args.mla_decode.tokens;
 }

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file declares operands that hold weights of heads, [head, row, column], and the scales of
+ * weights of fp8.
+ */
+#ifndef TOOLS_VERIFY_WEIGHTS_H
+#define TOOLS_VERIFY_WEIGHTS_H
+
+#include "tools/verify/operand.h"
+
+enum {
+    WEIGHTS_BLOCK = 128,  /* rows and columns of a head that share a scale */
+    WEIGHTS_COLUMNS = 512 /* most columns of a row */
+};
+
+struct weights {
+    struct operand *w;     /* [head, row, column] */
+    struct operand *scale; /* float32; not given: w has none */
+    bool blocks;           /* a scale is for a block of a head; false: for a head */
+};
+
+/** A row of weights as the kernel multiplies it. */
+struct weights_row {
+    double w[WEIGHTS_COLUMNS];                     /* elements without their scale */
+    double scale[WEIGHTS_COLUMNS / WEIGHTS_BLOCK]; /* of each block of columns */
+};
+
+/** Places the elements: their alignment does not depend on their type, and strides of fp8 are
+ * multiples of 16. */
+void weights_place(struct operand *w);
+
+/** Sets all elements to numbers of magnitude `limit` at most, and scales to powers of 2 with any
+ * exponent from -4 to 4. */
+void weights_fill(const struct weights *w, double limit, uint64_t *random);
+
+/** Reads row `n` of a head, as it was uploaded. */
+void weights_read(const struct weights *w, int64_t head, int64_t n, struct weights_row *row);
+
+/** Returns the bytes of the elements of `w`, and of the scales if they are given. */
+double weights_bytes(const struct operand *w, const struct operand *scale);
+
+#endif
