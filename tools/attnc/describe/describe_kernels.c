@@ -323,6 +323,13 @@ static void begin_latent_decode(struct entry_writer *w, const struct model_laten
         entry_field(w, "sparse: slots");
 }
 
+/* Writes how W_UK and W_UV are stored, if that is not the model's own type. */
+static void write_weights(struct entry_writer *w, const struct model_latent *l)
+{
+    if (l->block_weights)
+        entry_field(w, "weights: fp8_block # same: for weights that the engine has converted");
+}
+
 /* Writes latent decode, and with `whole` the same with the product of W_UV in its launch. */
 static void write_latent_decode(struct entry_writer *w, const struct model_latent *l, long q_len,
                                 bool sparse)
@@ -348,6 +355,7 @@ static void write_latent_decode(struct entry_writer *w, const struct model_laten
     begin_latent_decode(w, l, ratios, q_len, sparse);
     entry_field(w, "one_launch: true");
     entry_field(w, "product_dim: %ld", l->value);
+    write_weights(w, l);
     end_if_everywhere(w, "Steps of up to 64 tokens: the same with the product out of the latent.");
 }
 
@@ -436,16 +444,19 @@ static void write_latent_rope(struct entry_writer *w, const struct model_latent 
         return;
     begin_latent_rope(w, l);
     entry_field(w, "product_dim: %ld", l->nope);
+    write_weights(w, l);
     end_if_everywhere(w, "Steps of up to 64 tokens: the same with the absorption into q.");
 }
 
-static void write_product(struct entry_writer *w, long from, long to, const char *what)
+static void write_product(struct entry_writer *w, const struct model_latent *l, long from, long to,
+                          const char *what)
 {
     char label[80];
     snprintf(label, sizeof(label), "the product from %ld to %ld elements", from, to);
     entry_begin(w, "head_product");
     entry_field(w, "head_dim: %ld", from);
     entry_field(w, "head_dim_v: %ld", to);
+    write_weights(w, l);
     entry_end(w, label, what);
 }
 
@@ -458,6 +469,7 @@ static void write_up_projection(struct entry_writer *w, const struct model_laten
     entry_field(w, "head_dim: %ld", l->kv_lora_rank);
     entry_field(w, "head_dim_v: %ld", to);
     entry_field(w, "shared: true");
+    write_weights(w, l);
     if (entry_is_accepted(w->entry, entry_dtype(w->m), tgt_all[0]->machine.name, why))
         entry_end(w, "the up-projection of latents", "The same for the many tokens of a chunk.");
 }
@@ -470,13 +482,13 @@ static void write_latent_products(struct entry_writer *w, const struct model_lat
         entry_field(w, "width_kv: %ld", l->kv_lora_rank);
         entry_end(w, "the norms of q_a and kv_a", "Norms of the compressed q and of the latent.");
     }
-    write_product(w, l->nope, l->kv_lora_rank, "Absorption into q.");
-    write_product(w, l->kv_lora_rank, l->value,
+    write_product(w, l, l->nope, l->kv_lora_rank, "Absorption into q.");
+    write_product(w, l, l->kv_lora_rank, l->value,
                   "Out of the latent: values of a chunk of the context, and each head's output.");
     write_up_projection(w, l, l->value);
     if (l->nope == l->value)
         return;
-    write_product(w, l->kv_lora_rank, l->nope, "Keys of a chunk of the context.");
+    write_product(w, l, l->kv_lora_rank, l->nope, "Keys of a chunk of the context.");
     write_up_projection(w, l, l->nope);
 }
 

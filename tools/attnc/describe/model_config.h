@@ -83,6 +83,7 @@ struct model_encoder {
 struct model_latent {
     long q_lora_rank; /* 0: q is not compressed */
     long kv_lora_rank, nope, rope, value;
+    bool block_weights; /* W_UK and W_UV are fp8 with a scale for each 128 x 128 of a head */
     long index_heads, index_dim, index_topk; /* of the sparse indexer; 0: none */
     long index_pool; /* tokens that share one of its keys; 1: each has its own */
     enum model_rope index_rope;

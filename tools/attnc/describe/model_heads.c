@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/attnc/describe/model_read.h"
@@ -187,6 +188,35 @@ static void need(const struct reader *r, long value, enum config_key key, const 
         config_fault(&r->c, "%s is not there, or 0%s", config_name(&r->c, key, name), because);
 }
 
+/* True if no module that keeps its type is kv_b_proj, of any layer. */
+static bool converts_kv_b(const struct config *c)
+{
+    const struct attnc_yaml_node *const kept = config_find(c, CONFIG_WEIGHTS_KEPT);
+    for (long i = 0; kept && i < config_length(c, kept); i++) {
+        const char *const name = config_element(c, kept, i);
+        if (name && (strstr(name, "kv_b_proj") || strstr(name, "self_attn")))
+            return false;
+    }
+    return true;
+}
+
+/* True if kv_b_proj's weights are fp8 with a scale for each 128 x 128, and each head's W_UK and
+ * W_UV are whole blocks. */
+static bool has_block_weights(const struct config *c, const struct model_latent *l)
+{
+    enum { BLOCK = 128 };
+    const char *const method = config_text(c, CONFIG_WEIGHTS_METHOD);
+    const struct attnc_yaml_node *const block = config_find(c, CONFIG_WEIGHTS_BLOCK);
+    if (!method || strcmp(method, "fp8") || !block || config_length(c, block) != 2)
+        return false;
+    for (long i = 0; i < 2; i++) {
+        const char *const size = config_element(c, block, i);
+        if (!size || strtol(size, NULL, 10) != BLOCK)
+            return false;
+    }
+    return (l->nope | l->value | l->kv_lora_rank) % BLOCK == 0 && converts_kv_b(c);
+}
+
 static void read_latent(struct reader *r)
 {
     const struct config *const c = &r->c;
@@ -207,6 +237,7 @@ static void read_latent(struct reader *r)
         config_flag(c, CONFIG_INDEX_INTERLEAVE, false) ? MODEL_ROPE_GPTJ : MODEL_ROPE_NEOX;
     need(r, l.nope, CONFIG_NOPE_DIM, ", which latent attention (kv_lora_rank) needs");
     need(r, l.value, CONFIG_VALUE_DIM, ", which latent attention (kv_lora_rank) needs");
+    l.block_weights = has_block_weights(c, &l);
     if (!config_text(c, CONFIG_ROPE_DIM))
         config_fault(c,
                      "qk_rope_head_dim is not there, which latent attention (kv_lora_rank) needs");
