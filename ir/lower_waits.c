@@ -94,6 +94,9 @@ static bool is_copy(void *context, struct tir_block *b, struct tir_ref ref)
     return copies(tir_op(s->f, ref), s->group);
 }
 
+/* Returns the highest count that the group's counter can wait for. */
+static unsigned most(const struct search *s) { return s->f->machine->counters[s->counter]; }
+
 static unsigned min_u(unsigned a, unsigned b) { return a < b ? a : b; }
 
 /* Returns how many counted ops every execution of a block issues at least. Loops add none, since
@@ -119,8 +122,8 @@ static unsigned newer_before(const struct search *s, const struct tir_block *b, 
 static unsigned newer_above(const struct search *s, const struct tir_block *b, unsigned skip,
                             unsigned seen, unsigned passes)
 {
-    if (!b->owner.id || seen >= s->f->machine->vm_max)
-        return min_u(seen, s->f->machine->vm_max);
+    if (!b->owner.id || seen >= most(s))
+        return min_u(seen, most(s));
     const struct tir_block *outer = b->parent;
     unsigned at = 0;
     while (outer->ops[at].id != b->owner.id)
@@ -141,7 +144,7 @@ static unsigned newer_in_branches(const struct search *s, const struct tir_op *o
 }
 
 /* Returns the least number of counted ops issued between the awaited copy and op `index` of b, at
- * most vm_max. `skip` copies of the group are newer than the awaited one. `seen` ops have been
+ * most most(). `skip` copies of the group are newer than the awaited one. `seen` ops have been
  * counted so far. `passes` limits the loops that a path may still go through. */
 static unsigned newer_before(const struct search *s, const struct tir_block *b, unsigned index,
                              unsigned skip, unsigned seen, unsigned passes)
@@ -150,7 +153,7 @@ static unsigned newer_before(const struct search *s, const struct tir_block *b, 
         const struct tir_op *op = tir_op(s->f, b->ops[i]);
         if (copies(op, s->group)) {
             if (!skip)
-                return min_u(seen, s->f->machine->vm_max);
+                return min_u(seen, most(s));
             skip--;
         }
         seen += counts(s, op);

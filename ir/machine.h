@@ -40,14 +40,16 @@ enum { TIR_MX_BLOCK = 32 }; /* elements of k that share a scale */
 /** The place that a copy atom reads or writes. */
 enum tir_space { TIR_IN_MEMORY, TIR_IN_LDS, TIR_IN_REGISTERS };
 
-/** A counter of copies in flight, which waits read: one of the ISA's, or the compiler's own. */
+/** A counter of memory ops in flight, which waits read: one of the ISA's, or the compiler's own. */
 enum tir_counter {
     TIR_COUNTER_VM,     /* vmcnt: with loads and stores */
     TIR_COUNTER_LGKM,   /* lgkmcnt: LDS and scalar loads */
     TIR_COUNTER_DS,     /* DScnt: LDS */
+    TIR_COUNTER_STORE,  /* STOREcnt: stores of registers */
     TIR_COUNTER_ASYNC,  /* ASYNCcnt: copies to LDS only */
     TIR_COUNTER_TENSOR, /* TENSORcnt: copies of the tensor data mover only */
-    TIR_COUNTER_HELD    /* copies whose data the compiler keeps in registers until a wait */
+    TIR_COUNTER_HELD,   /* copies whose data the compiler keeps in registers until a wait */
+    TIR_N_COUNTERS
 };
 
 /** A copy atom: one instruction, or a load with its store, that copies between memory, LDS and
@@ -81,13 +83,13 @@ struct tir_machine {
     const struct tir_copy *copies;
     unsigned n_copies; /* ordered: first match wins, more bytes first */
 
-    unsigned cus;               /* compute units, the size of a persistent grid */
-    uint8_t lane_bits;          /* log2 of a wave's lanes */
-    uint8_t vm_max, lgkm_max;   /* the highest counts for which a wait can wait: of the counter of
-                                 * copies to LDS, and of LDS and scalar ops */
-    unsigned lds_bytes;         /* bytes of LDS that a workgroup can have at most */
-    unsigned lds_granule;       /* bytes; LDS is allocated in multiples of this number */
-    unsigned lds_bank_bytes;    /* bytes of all banks together: 128 or 256 */
+    unsigned cus;                     /* compute units, the size of a persistent grid */
+    uint8_t lane_bits;                /* log2 of a wave's lanes */
+    uint8_t counters[TIR_N_COUNTERS]; /* the highest count for which a wait can wait, by enum
+                                       * tir_counter; 0: the machine has no such counter */
+    unsigned lds_bytes;               /* bytes of LDS that a workgroup can have at most */
+    unsigned lds_granule;             /* bytes; LDS is allocated in multiples of this number */
+    unsigned lds_bank_bytes;          /* bytes of all banks together: 128 or 256 */
     unsigned lds_segment_bytes; /* bytes of an LDS segment: two pairs of SIMDs read at the same time
                                    from two segments only. LDS that is one memory is one segment */
     unsigned vgprs_per_simd;    /* VGPRs and AGPRs per lane of a SIMD */
@@ -136,6 +138,12 @@ const struct tir_copy *tir_find_copy(const struct tir_machine *m, enum tir_space
 static inline const struct tir_copy *tir_lane_copy(const struct tir_machine *m, unsigned bytes)
 {
     return tir_find_copy(m, TIR_IN_MEMORY, TIR_IN_LDS, bytes, 0, false);
+}
+
+/** Returns the counter of LDS accesses. */
+static inline enum tir_counter tir_lds_counter(const struct tir_machine *m)
+{
+    return m->counters[TIR_COUNTER_DS] ? TIR_COUNTER_DS : TIR_COUNTER_LGKM;
 }
 
 /** Returns the tensor data mover's copy from memory to LDS, or NULL. */

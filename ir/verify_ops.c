@@ -445,17 +445,21 @@ static void check_sync(struct tir_verifier *v, const struct tir_op *op)
 {
     const int64_t *const imm = op->imm;
     const struct tir_machine *const m = v->f->machine;
+    unsigned vm, lgkm;
     switch (op->opcode) {
     case TIR_wait:
         tir_check(v, imm[0] >= -2 && imm[0] < TIR_COPY_GROUPS && imm[1] >= 0,
                   "no such group or count");
         break;
     case TIR_waitcnt:
-        tir_check(v, imm[0] >= -1 && imm[0] <= m->vm_max && imm[1] >= -1 && imm[1] <= m->lgkm_max,
-                  "vm is -1..%u, lgkm -1..%u", m->vm_max, m->lgkm_max);
+        vm = m->counters[tir_lane_copy(m, 0)->counter];
+        lgkm = m->counters[tir_lds_counter(m)];
+        tir_check(v, imm[0] >= -1 && imm[0] <= vm && imm[1] >= -1 && imm[1] <= lgkm,
+                  "vm is -1..%u, lgkm -1..%u", vm, lgkm);
         break;
     case TIR_wait_tensor:
-        tir_check(v, imm[0] >= 0 && imm[0] <= m->vm_max, "most is 0..%u", m->vm_max);
+        vm = m->counters[TIR_COUNTER_TENSOR];
+        tir_check(v, imm[0] >= 0 && imm[0] <= vm, "most is 0..%u", vm);
         break;
     case TIR_align_code:
         tir_check(v, imm[1] == TIR_FETCH_WORDS || imm[1] == TIR_PAIR_WORDS, "of is 2 or 8");

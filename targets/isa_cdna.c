@@ -25,10 +25,11 @@ enum { MAX_EXP = 7 };
 void cdna_wait(struct lower *l, int64_t vm, int64_t lgkm)
 {
     const struct tir_machine *const m = &l->t->machine;
-    if (vm < 0 || vm > m->vm_max)
-        vm = m->vm_max;
-    if (lgkm < 0 || lgkm > m->lgkm_max)
-        lgkm = m->lgkm_max;
+    const uint8_t most = m->counters[TIR_COUNTER_VM], lgkm_most = m->counters[TIR_COUNTER_LGKM];
+    if (vm < 0 || vm > most)
+        vm = most;
+    if (lgkm < 0 || lgkm > lgkm_most)
+        lgkm = lgkm_most;
     LLVMValueRef imm = lower_i32(l, (vm & 15) | MAX_EXP << 4 | lgkm << 8 | (vm >> 4) << 14);
     emit_intrinsic(l, "llvm.amdgcn.s.waitcnt", NULL, 0, &imm, 1);
 }

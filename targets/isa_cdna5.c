@@ -13,13 +13,10 @@
  * before a barrier, where LLVM adds no wait, and another wave releases the stores after it. */
 static void wait(struct lower *l, int64_t vm, int64_t lgkm)
 {
-    const struct tir_machine *const m = &l->t->machine;
-    if (vm >= 0 && vm < m->vm_max)
-        gfx12_wait_counter(l, "llvm.amdgcn.s.wait.asynccnt", vm);
+    gfx12_wait_counter(l, TIR_COUNTER_ASYNC, vm);
     if (vm == 0)
-        gfx12_wait_counter(l, "llvm.amdgcn.s.wait.storecnt", 0);
-    if (lgkm >= 0 && lgkm < m->lgkm_max)
-        gfx12_wait_counter(l, "llvm.amdgcn.s.wait.dscnt", lgkm);
+        gfx12_wait_counter(l, TIR_COUNTER_STORE, 0);
+    gfx12_wait_counter(l, TIR_COUNTER_DS, lgkm);
 }
 
 /* Emits a barrier that no instruction crosses. LLVM 22.1 may move an s_set_vgpr_msb from after a
@@ -161,8 +158,7 @@ static void tensor_to_lds(struct lower *l, const struct lower_tensor *t)
 
 static void wait_tensor(struct lower *l, int64_t most)
 {
-    if (most < l->t->machine.vm_max)
-        gfx12_wait_counter(l, "llvm.amdgcn.s.wait.tensorcnt", most);
+    gfx12_wait_counter(l, TIR_COUNTER_TENSOR, most);
 }
 
 static LLVMValueRef read_transposed(struct lower *l, LLVMValueRef address, unsigned bits)

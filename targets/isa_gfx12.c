@@ -12,10 +12,17 @@ void gfx12_set_registers(struct lower *l, unsigned waves)
     (void)waves;
 }
 
-void gfx12_wait_counter(struct lower *l, const char *name, int64_t most)
+void gfx12_wait_counter(struct lower *l, enum tir_counter counter, int64_t most)
 {
+    static const char *const names[TIR_N_COUNTERS] = {
+        [TIR_COUNTER_DS] = "llvm.amdgcn.s.wait.dscnt",
+        [TIR_COUNTER_STORE] = "llvm.amdgcn.s.wait.storecnt",
+        [TIR_COUNTER_ASYNC] = "llvm.amdgcn.s.wait.asynccnt",
+        [TIR_COUNTER_TENSOR] = "llvm.amdgcn.s.wait.tensorcnt",
+    };
     LLVMValueRef imm = LLVMConstInt(l->i16, (uint64_t)most, false);
-    emit_intrinsic(l, name, NULL, 0, &imm, 1);
+    if (most >= 0 && most < l->t->machine.counters[counter])
+        emit_intrinsic(l, names[counter], NULL, 0, &imm, 1);
 }
 
 /* ---- Lanes ---- */

@@ -11,8 +11,9 @@
 enum { GFX12_ROW_LANES = 16 };
 
 void gfx12_set_registers(struct lower *l, unsigned waves);
-/** Waits until a counter is at most `most`. `name` is the wait's intrinsic. */
-void gfx12_wait_counter(struct lower *l, const char *name, int64_t most);
+/** Waits until a counter is at most `most`. Below 0, or at the counter's largest value, there is no
+ * wait. */
+void gfx12_wait_counter(struct lower *l, enum tir_counter counter, int64_t most);
 LLVMValueRef gfx12_lane_xor(struct lower *l, LLVMValueRef dword, unsigned mask);
 LLVMValueRef gfx12_lane_sum(struct lower *l, LLVMValueRef sum);
 LLVMValueRef gfx12_lanes_below(struct lower *l, LLVMValueRef set);

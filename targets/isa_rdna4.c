@@ -82,15 +82,13 @@ static void gather_to_lds(struct lower *l, const struct lower_gather *g)
  * copies (vm 0) waits for stores to memory too, as on CDNA5. */
 static void wait(struct lower *l, int64_t vm, int64_t lgkm)
 {
-    const struct tir_machine *const m = &l->t->machine;
     if (vm >= 0) {
         store_copies(l, (unsigned)vm);
         lgkm = 0;
     }
     if (vm == 0)
-        gfx12_wait_counter(l, "llvm.amdgcn.s.wait.storecnt", 0);
-    if (lgkm >= 0 && lgkm < m->lgkm_max)
-        gfx12_wait_counter(l, "llvm.amdgcn.s.wait.dscnt", lgkm);
+        gfx12_wait_counter(l, TIR_COUNTER_STORE, 0);
+    gfx12_wait_counter(l, TIR_COUNTER_DS, lgkm);
 }
 
 /* ---- Matrices ---- */

@@ -164,7 +164,7 @@ static const struct {
      "span is no power of two from 8 to 1024"},
     {"tensor_to_lds %3, %3, %0, %0 {group=0, rows=4, bytes=8, span=8, pad=516}",
      "pad is no multiple of 4 up to 512"},
-    {"wait_tensor {most=64}", "most is 0..63"},
+    {"wait_tensor {most=32}", "most is 0..31"},
     {"tensor_to_lds %3, %3, %0, %0 {group=1, rows=4, bytes=8, span=8, pad=0}\n"
      "global_to_lds %3, %0, %6 {group=1, bytes=4, offset=0}",
      "group 1 has copies of the tensor data mover and others"},

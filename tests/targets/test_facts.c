@@ -229,6 +229,35 @@ static const struct copy_case copy_cases[] = {
     {"gfx1201", TIR_IN_LDS, TIR_IN_MEMORY, 0, 0, false, NULL, 0, 0},
 };
 
+/* Sources: CDNA3 and CDNA4 ISA, S_WAITCNT; CDNA5 and RDNA4 ISA, 5.7.1. */
+static void counters_have_the_bits_of_the_manuals(void **state)
+{
+    static const struct {
+        const char *target;
+        uint8_t most[TIR_N_COUNTERS];
+        enum tir_counter lds;
+    } cases[] = {
+        {"gfx942", {[TIR_COUNTER_VM] = 63, [TIR_COUNTER_LGKM] = 15}, TIR_COUNTER_LGKM},
+        {"gfx950", {[TIR_COUNTER_VM] = 63, [TIR_COUNTER_LGKM] = 15}, TIR_COUNTER_LGKM},
+        {"gfx1250",
+         {[TIR_COUNTER_DS] = 63,
+          [TIR_COUNTER_STORE] = 63,
+          [TIR_COUNTER_ASYNC] = 63,
+          [TIR_COUNTER_TENSOR] = 63},
+         TIR_COUNTER_DS},
+        {"gfx1201",
+         {[TIR_COUNTER_DS] = 63, [TIR_COUNTER_STORE] = 63, [TIR_COUNTER_HELD] = 63},
+         TIR_COUNTER_DS},
+    };
+    (void)state;
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct tir_machine *const m = &tgt_find(cases[i].target)->machine;
+        assert_memory_equal(m->counters, cases[i].most, sizeof(cases[i].most));
+        assert_int_equal(tir_lds_counter(m), cases[i].lds);
+        assert_true(m->counters[tir_lane_copy(m, 0)->counter]); /* copies can be awaited */
+    }
+}
+
 static void copy_atoms_are_those_of_the_manuals(void **state)
 {
     (void)state;
@@ -311,6 +340,7 @@ int main(void)
         cmocka_unit_test(matrix_layouts_cover_their_shapes),
         cmocka_unit_test(rows_of_one_shape_and_type_come_with_larger_k_first),
         cmocka_unit_test(peak_rate_of_bf16_follows_from_its_fastest_row),
+        cmocka_unit_test(counters_have_the_bits_of_the_manuals),
         cmocka_unit_test(copy_atoms_are_those_of_the_manuals),
         cmocka_unit_test(wider_copies_come_first),
         cmocka_unit_test(occupancy_follows_registers_and_lds),
