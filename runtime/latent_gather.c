@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses whether a call of mla_decode is to read rows that cache_gather has converted to 16 bits. */
+/* Chooses whether a call of mla_decode is to read rows that cache_gather has converted to 16
+   bits. */
 #include "runtime/abi.h"
 #include "runtime/error.h"
 #include "runtime/host.h"
