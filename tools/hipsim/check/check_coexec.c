@@ -58,6 +58,7 @@ static bool writes(const struct inst *in, const struct opnd *o)
            (swaps && share_vgpr(&in->src[0], o));
 }
 
+/* True if the instruction is a matrix instruction (WMMA). */
 static bool is_wmma(const struct inst *in) { return in->row->flags & ROW_MFMA; }
 
 /* True for a WMMA with sources narrower than f32. Products of f32 do not overlap other

@@ -23,6 +23,8 @@ static void *create(const struct launch *l, void *launch_state)
     return malloc(1);
 }
 
+/* Reports an access in which only some of the active lanes skipped the wave's last barrier. False
+ * after a fault. */
 static bool accessed(void *state, struct wave *w, const struct inst *in, const struct lane_mem *m,
                      unsigned bytes, enum mem_direction direction)
 {

@@ -80,8 +80,10 @@ enum hazard_part {
     PART_MATRIX = 1 << 2, /* it occupies the matrix core */
 };
 
+/* True if the operand is a vector register. */
 static bool vector(const struct opnd *o) { return o->kind == OPND_VGPR || o->kind == OPND_AGPR; }
 
+/* True if a source of the instruction overlaps the registers of `o`. */
 static bool reads(const struct inst *in, const struct opnd *o)
 {
     for (unsigned i = 0; i < in->nsrc; i++)
@@ -90,12 +92,14 @@ static bool reads(const struct inst *in, const struct opnd *o)
     return false;
 }
 
+/* True if `text` ends in `end`. */
 static bool ends_in(const char *text, const char *end)
 {
     size_t n = strlen(text), m = strlen(end);
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
+/* True if the instruction's name begins with `name`. */
 static bool named(const struct inst *in, const char *name)
 {
     return strncmp(in->row->name, name, strlen(name)) == 0;
@@ -112,19 +116,23 @@ static bool writes_part(const struct inst *in)
     return in->op_sel & (named(in, "v_cvt_sr_fp8") || named(in, "v_cvt_sr_bf8") ? 12 : 8);
 }
 
+/* True for a vector memory store of more than 2 dwords. */
 static bool stores_wide(const struct inst *in)
 {
     return in->row->flags & ROW_VMEM && in->row->flags & ROW_STORE && in->src[1].dwords > 2;
 }
 
+/* True if the instruction loads from memory to LDS. */
 static bool loads_to_lds(const struct inst *in) { return in->lds || in->row->flags & ROW_LDS_DMA; }
 
+/* True if the instruction reads M0 and needs wait states after a write of M0. */
 static bool reads_m0(const struct inst *in)
 {
     return loads_to_lds(in) || named(in, "s_sendmsg") || named(in, "s_movrel") ||
            strstr(in->row->name, "_addtid_");
 }
 
+/* True if the operand is VCCZ or EXECZ. */
 static bool zero_flag(const struct opnd *o)
 {
     return o->kind == OPND_SPECIAL && (o->reg == SPECIAL_VCCZ || o->reg == SPECIAL_EXECZ);
@@ -168,6 +176,7 @@ static uint8_t part_of(const struct inst *in)
            (flags & ROW_MFMA ? PART_MATRIX : 0);
 }
 
+/* Sets in->hazard_traits, the mask of the instruction's properties that the rules test. */
 static void classify(enum gfx_target target, struct inst *in)
 {
     (void)target;
@@ -201,18 +210,23 @@ static void classify(enum gfx_target target, struct inst *in)
     in->hazard_states = in->hazard_traits & TRAIT_NOP ? (in->simm16 & 0xfu) + 1 : 1;
 }
 
+/* True if the instruction has the property `trait`. */
 static bool is(const struct inst *in, enum hazard_trait trait) { return in->hazard_traits & trait; }
 
+/* Returns the operand C of a matrix instruction. It is the destination if the instruction adds to
+ * that. */
 static const struct opnd *addend(const struct inst *in)
 {
     return in->row->flags & ROW_DST_IS_SRC ? &in->dst : &in->src[2];
 }
 
+/* True if the instruction writes a register of `o`. */
 static bool writes(const struct inst *in, const struct opnd *o)
 {
     return opnd_overlap(&in->dst, o) || (is(in, TRAIT_SWAP) && opnd_overlap(&in->src[0], o));
 }
 
+/* True if two operands begin at the same register and have the same number of dwords. */
 static bool same(const struct opnd *a, const struct opnd *b)
 {
     return a->reg == b->reg && a->dwords == b->dwords;
@@ -291,11 +305,13 @@ static unsigned after_matrix(enum gfx_target target, const struct inst *from, co
     return !xdl && is(in, TRAIT_XDL) ? 0 : passes + xdl + late;
 }
 
+/* True if `o` is an SGPR that a result of `from` overlaps. */
 static bool writes_sgpr_of(const struct inst *from, const struct opnd *o)
 {
     return o->kind == OPND_SGPR && (opnd_overlap(&from->dst, o) || opnd_overlap(&from->dst2, o));
 }
 
+/* True if a result of `from` is an SGPR that `in` reads. */
 static bool any_sgpr(const struct inst *from, const struct inst *in)
 {
     for (unsigned i = 0; i < in->nsrc; i++)
@@ -304,6 +320,7 @@ static bool any_sgpr(const struct inst *from, const struct inst *in)
     return false;
 }
 
+/* True if the instruction writes EXEC. */
 static bool writes_exec(const struct inst *from)
 {
     static const struct opnd exec = {.kind = OPND_SGPR, .reg = SGPR_EXEC, .dwords = 2};
@@ -332,6 +349,7 @@ static unsigned after_exec(const struct inst *in)
                : 0;
 }
 
+/* Returns the larger number of wait states. */
 static unsigned most(unsigned a, unsigned b) { return a > b ? a : b; }
 
 /* Returns the wait states that the vector instruction `in` needs after the vector instruction
@@ -388,12 +406,15 @@ static unsigned after_valu(const struct inst *from, const struct inst *in)
     return most(need, after_result(from, &from->dst, in));
 }
 
+/* True if `from` writes M0 and `in` reads M0. */
 static bool hands_m0(const struct inst *from, const struct inst *in)
 {
     static const struct opnd m0 = {.kind = OPND_SGPR, .reg = SGPR_M0, .dwords = 1};
     return is(in, TRAIT_M0) && opnd_overlap(&from->dst, &m0);
 }
 
+/* Returns the number of wait states that `in` needs after the scalar ALU instruction `from`; 0:
+ * none. */
 static unsigned after_salu(const struct inst *from, const struct inst *in)
 {
     if (is(from, TRAIT_SETREG))
@@ -412,6 +433,7 @@ static unsigned after_store(const struct inst *from, const struct inst *in)
     return from->encoding == ENC_MUBUF && from->src[3].kind == OPND_SGPR ? 1 : 2;
 }
 
+/* Returns the number of wait states that `in` needs after `from`; 0: none. */
 static unsigned required(enum gfx_target target, const struct inst *from, const struct inst *in)
 {
     const uint32_t flags = from->row->flags;
@@ -614,6 +636,7 @@ static unsigned step_straight(void *state, struct wave *w, const struct straight
     return n;
 }
 
+/* Allocates the state of the check for one worker. NULL: no memory. */
 static void *create(const struct launch *l, void *launch_state)
 {
     (void)launch_state;
@@ -625,6 +648,7 @@ static void *create(const struct launch *l, void *launch_state)
     return s;
 }
 
+/* Frees the state of the check. */
 static void destroy(void *state)
 {
     struct hazard_state *s = state;
@@ -632,6 +656,7 @@ static void destroy(void *state)
     free(s);
 }
 
+/* Forgets the earlier instructions when a workgroup begins. */
 static void begin(void *state, const struct workgroup *wg)
 {
     struct hazard_state *s = state;

@@ -28,6 +28,8 @@ static unsigned origin_row(const struct opnd *o)
     }
 }
 
+/* True if dword number `dword` of the operand is undefined, for vector registers in at least one
+ * active lane. */
 static bool is_undefined(const struct wave *w, const struct opnd *o, unsigned dword)
 {
     const unsigned reg = o->reg + dword;
@@ -40,6 +42,7 @@ static bool is_undefined(const struct wave *w, const struct opnd *o, unsigned dw
     }
 }
 
+/* Returns the load that the first undefined dword of the operand comes from; 0: not from a load. */
 static uint32_t load_of(const struct origins *from, const struct wave *w, const struct opnd *o)
 {
     const unsigned row = origin_row(o);
@@ -52,6 +55,8 @@ static uint32_t load_of(const struct origins *from, const struct wave *w, const 
 static const struct opnd vcc = {.kind = OPND_SGPR, .reg = SGPR_VCC, .dwords = 2};
 static const struct opnd scc = {.kind = OPND_SPECIAL, .reg = SPECIAL_SCC, .dwords = 1};
 
+/* Returns the load that an undefined source of the instruction comes from; 0: none. The sources of
+ * a branch are VCC and SCC. */
 static uint32_t load_of_sources(const struct origins *from, const struct wave *w,
                                 const struct inst *in)
 {
@@ -63,6 +68,7 @@ static uint32_t load_of_sources(const struct origins *from, const struct wave *w
     return load_of(from, w, strstr(in->row->name, "vcc") ? &vcc : &scc);
 }
 
+/* Records `load` as the origin of the operand's undefined dwords. Defined dwords have no origin. */
 static void set_origin(struct origins *from, const struct wave *w, const struct opnd *o,
                        uint32_t load)
 {

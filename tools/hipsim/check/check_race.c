@@ -103,6 +103,7 @@ struct probe {
     bool pending; /* true: another wave has LGKM operations in flight */
 };
 
+/* Frees the state of the check. */
 static void destroy(void *state)
 {
     struct race *r = state;
@@ -112,6 +113,8 @@ static void destroy(void *state)
     free(r);
 }
 
+/* Allocates the state of the check for one worker. `shadow` is the launch's state for global
+ * memory. NULL: no memory. */
 static void *create(const struct launch *l, void *shadow)
 {
     const size_t dwords = l->lds_bytes / 4 + 2;
@@ -141,22 +144,26 @@ static void begin(void *state, const struct workgroup *wg)
     race_global_begin(r->global);
 }
 
+/* Records for global memory that the waves of the workgroup have passed a barrier. */
 static void barrier(void *state, struct workgroup *wg)
 {
     race_global_barrier(((struct race *)state)->global, wg);
 }
 
+/* Records a cache instruction for global memory. */
 static void cache(void *state, struct wave *w, const struct inst *in)
 {
     (void)w;
     race_global_cache(((struct race *)state)->global, in);
 }
 
+/* Records that the wave releases its accesses when it arrives at a barrier of the grid. */
 static void grid_arrive(void *state, struct wave *w)
 {
     race_global_release(((struct race *)state)->global, w);
 }
 
+/* Records that the wave acquires the accesses of others when it passes a barrier of the grid. */
 static void grid_pass(void *state, struct wave *w)
 {
     race_global_acquire(((struct race *)state)->global, w);
@@ -220,6 +227,8 @@ bool race_fence_report(struct wave *w, const struct inst *in, const struct race_
         missing, stores ? "after the store" : "since it loaded them before", near);
 }
 
+/* Returns the earlier access that conflicts with `a`. `writers` and `readers` are masks of the
+ * other waves that stored and loaded. */
 static struct race_other other_of(const struct probe *a, const struct cell *c, const struct site *s,
                                   uint16_t writers, uint16_t readers)
 {
@@ -251,16 +260,21 @@ static inline bool outstanding(const struct probe *a, const struct cell *c, cons
     return writer->state != WAVE_ENDED && wave_outstanding(writer, WAIT_LGKM, s->seq);
 }
 
+/* Returns the clock of the last store to the dword; if none is recorded, the clock at which the
+ * workgroup began. */
 static uint32_t write_time(const struct probe *a, const struct cell *c, const struct site *s)
 {
     return c->flags & SITE_WRITE_TIME ? s->write_time : a->race->clocks.base;
 }
 
+/* Returns the clock of the last load of the dword; if none is recorded, the clock at which the
+ * workgroup began. */
 static uint32_t read_time(const struct probe *a, const struct cell *c, const struct site *s)
 {
     return c->flags & SITE_READ_TIME ? s->read_time : a->race->clocks.base;
 }
 
+/* Records the load `a` in the dword's cell. */
 static void note_read(const struct probe *a, struct cell *c, struct site *s)
 {
     if (clocks_run(&a->race->clocks) && !(c->readers & (uint16_t)~a->self)) {
@@ -624,6 +638,7 @@ static bool swaps(const struct inst *in)
     return strstr(name, "cmpst") || strstr(name, "xchg") || strstr(name, "swap");
 }
 
+/* Checks an access to LDS by all lanes of `m`, `bytes` per lane. False after a fault. */
 static bool lds_access(struct race *r, struct wave *w, const struct inst *in,
                        const struct lane_mem *m, unsigned bytes, enum mem_direction direction,
                        bool atomic)
@@ -693,6 +708,7 @@ static void synchronize(struct race *r, const struct wave *w, const struct inst 
     clocks_leave(&r->clocks, w->id, m->addr[l]);
 }
 
+/* Checks an access to LDS or global memory, `bytes` per lane of `m`. False after a fault. */
 static bool accessed(void *state, struct wave *w, const struct inst *in, const struct lane_mem *m,
                      unsigned bytes, enum mem_direction direction)
 {
@@ -710,6 +726,8 @@ static bool accessed(void *state, struct wave *w, const struct inst *in, const s
     return ok;
 }
 
+/* Completes the checks of an instruction that has executed. A store that did not change a value is
+ * no race. */
 static void settle(void *state, struct wave *w, const struct inst *in)
 {
     struct race *r = state;
@@ -730,6 +748,7 @@ static void *launch_begin(const struct launch *l, uint64_t first, uint64_t last,
     return *watches ? race_shadow_begin() : NULL;
 }
 
+/* Completes the check of a launch, and sets race_incomplete if some accesses were not recorded. */
 static void launch_end(struct launch *l, void *shadow)
 {
     if (l->touched)

@@ -106,6 +106,7 @@ void race_global_begin(struct race_global *g)
     memset(g->acquired, 0, sizeof(g->acquired));
 }
 
+/* Locks a stripe of the shadow's granules. */
 static void lock(struct race_global *g, unsigned stripe)
 {
     _Atomic bool *taken = &g->shadow->stripe[stripe].taken;
@@ -115,6 +116,7 @@ static void lock(struct race_global *g, unsigned stripe)
     g->held |= UINT64_C(1) << stripe;
 }
 
+/* Unlocks all stripes that the worker holds. */
 static void unlock_all(struct race_global *g)
 {
     for (; g->held; g->held &= g->held - 1)
@@ -137,6 +139,7 @@ static uint32_t page_of(struct race_global *g, uint64_t address)
 
 /* -- order ------------------------------------------------------------------------------------- */
 
+/* Returns the number of a new interval for the workgroup; 0: all numbers are used. */
 static uint32_t new_interval(struct race_global *g, const struct workgroup *wg)
 {
     struct race_shadow *s = g->shadow;
@@ -240,12 +243,15 @@ void race_global_barrier(struct race_global *g, const struct workgroup *wg)
         g->acquired[i] = latest;
 }
 
+/* Returns the slot in which releases at the address are recorded. Several addresses may share
+ * it. */
 static _Atomic uint64_t *location(struct race_global *g, uint64_t address)
 {
     uint64_t hash = (address >> 2) * UINT64_C(0x9e3779b97f4a7c15) >> 52;
     return &g->shadow->location[hash % LOCATIONS];
 }
 
+/* Raises the slots of the addresses of the lanes in `m` to at least `stamp`. */
 static void release_at(struct race_global *g, const struct lane_mem *m, uint64_t stamp)
 {
     unsigned l;
@@ -314,6 +320,8 @@ static const char *missing_fence(const struct touch *t, const struct cell *c)
 
 /* -- cells ------------------------------------------------------------------------------------- */
 
+/* Records an earlier access, in the interval `id`, that conflicts with the current one. Only the
+ * first one is kept. */
 static void note_other(struct touch *t, uint32_t id, uint16_t waves, uint32_t at, uint16_t readers,
                        bool wrote)
 {
@@ -334,6 +342,7 @@ static void note_other(struct touch *t, uint32_t id, uint16_t waves, uint32_t at
     };
 }
 
+/* True if the interval `id` belongs to the workgroup of the current access. */
 static bool same_group(const struct touch *t, uint32_t id)
 {
     return t->g->shadow->intervals[id & NUMBER].group == (uint32_t)t->w->wg->index;
@@ -416,6 +425,8 @@ static bool note_read(const struct touch *t, struct cell *c, uint16_t mask)
     return true;
 }
 
+/* Records a store to the bytes of `mask` in the cell. False if the cell cannot hold both this store
+ * and an earlier one. */
 static bool note_write(const struct touch *t, struct cell *c, uint16_t mask)
 {
     const bool mine = c->writer == t->self && c->writers == t->bit;
@@ -548,6 +559,7 @@ static bool touch_granule(struct touch *t, uint64_t granule, uint16_t mask, unsi
     return race_spare_report(t->g->spare, t->w, t->in, &t->other, t->direction);
 }
 
+/* Returns the mask of the bytes of a granule that the range from `first` up to `end` covers. */
 static uint16_t byte_mask(uint64_t first, uint64_t end, uint64_t granule)
 {
     unsigned from = first > granule ? (unsigned)(first - granule) : 0;

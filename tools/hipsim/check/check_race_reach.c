@@ -50,6 +50,7 @@ static bool carry(struct flow *f, uint64_t target)
     return true;
 }
 
+/* Adds to the current set the sets of all branches to code offset `at`. */
 static void merge_joins(struct flow *f, uint64_t at)
 {
     for (unsigned i = 0; i < f->njoins; i++)

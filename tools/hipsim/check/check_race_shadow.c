@@ -11,6 +11,8 @@ static_assert(PAGE_SLOTS >= 2 * PAGES_MAX, "a search ends soon");
 /* The last launch's shadow, for the next launch. */
 static struct race_shadow *_Atomic spare;
 
+/* Reserves address space for zeros. The host allocates pages when they are first written. NULL: not
+ * possible. */
 static void *reserve(size_t bytes)
 {
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
@@ -18,12 +20,14 @@ static void *reserve(size_t bytes)
     return p == MAP_FAILED ? NULL : p;
 }
 
+/* Releases memory of reserve(). NULL is allowed. */
 static void release(void *p, size_t bytes)
 {
     if (p)
         munmap(p, bytes);
 }
 
+/* Frees the shadow and its tables. */
 static void destroy(struct race_shadow *s)
 {
     release(s->pages, PAGES_MAX * sizeof(*s->pages));
@@ -32,6 +36,7 @@ static void destroy(struct race_shadow *s)
     release(s, sizeof(*s));
 }
 
+/* Reserves the shadow and its tables. NULL: no memory. */
 static struct race_shadow *create(void)
 {
     struct race_shadow *s = reserve(sizeof(*s));

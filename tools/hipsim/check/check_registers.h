@@ -47,6 +47,7 @@ static inline bool registers_join(struct registers *to, const struct registers *
     return grown;
 }
 
+/* True if the set is empty. */
 static inline bool registers_none(const struct registers *r)
 {
     for (unsigned i = 0; i < sizeof(r->bits) / sizeof(*r->bits); i++)

@@ -33,6 +33,7 @@ struct stale {
     struct line lines[LINES];
 };
 
+/* Allocates the state of the check for one worker. NULL: no memory. */
 static void *create(const struct launch *l, void *launch_state)
 {
     (void)l;
@@ -49,12 +50,14 @@ static void empty(struct stale *s)
     s->epoch = 1;
 }
 
+/* Empties the modelled scalar cache when a workgroup begins. */
 static void begin(void *state, const struct workgroup *wg)
 {
     (void)wg;
     empty(state);
 }
 
+/* Empties the modelled scalar cache at s_dcache_inv. */
 static void cache(void *state, struct wave *w, const struct inst *in)
 {
     (void)w;
@@ -95,6 +98,7 @@ static bool is_cached(const struct inst *in, const struct lane_mem *m, enum mem_
     return in->row->flags & ROW_SMEM && direction == MEM_READ && m->space == MEM_GLOBAL && !in->sc0;
 }
 
+/* Reports a scalar load that gets old data from the scalar cache. False after a fault. */
 static bool accessed(void *state, struct wave *w, const struct inst *in, const struct lane_mem *m,
                      unsigned bytes, enum mem_direction direction)
 {

@@ -83,16 +83,22 @@ static uint64_t *lanes_of(const struct opnd *o, uint64_t *v, uint64_t *a)
     return o->kind == OPND_VGPR ? v + o->reg : o->kind == OPND_AGPR ? a + o->reg : NULL;
 }
 
+/* Returns the masks of lanes with partly defined values, one per register of the operand; NULL for
+ * scalars. */
 static uint64_t *part_rows(struct wave *w, const struct opnd *o)
 {
     return lanes_of(o, w->v_part, w->a_part);
 }
 
+/* Returns the masks of lanes with defined values, one per register of the operand; NULL for
+ * scalars. */
 static uint64_t *valid_rows(struct wave *w, const struct opnd *o)
 {
     return lanes_of(o, w->v_valid, w->a_valid);
 }
 
+/* Returns the masks of copied undefined values, one per register of the operand: lanes of vector
+ * registers, bits of scalars. */
 static uint64_t *copied_rows(struct wave *w, const struct opnd *o)
 {
     return o->kind == OPND_SGPR ? w->s_copied + o->reg : lanes_of(o, w->v_copied, w->a_copied);
@@ -122,6 +128,8 @@ struct trial {
     uint32_t old[2][WAVE_LANES];
 };
 
+/* Adds dword number `dword` of the operand to the registers that the trial changes. `source` is the
+ * operand's index. */
 static void add_piece(struct trial *t, const struct opnd *o, unsigned dword, unsigned source)
 {
     struct wave *w = t->w;
@@ -149,12 +157,14 @@ static void add_piece(struct trial *t, const struct opnd *o, unsigned dword, uns
     t->slots += p->slot == (int)t->slots;
 }
 
+/* True if the instruction keeps some bits of its destination. */
 static bool keeps_some(const struct inst *in)
 {
     return in->form & (FORM_DPP | FORM_SDWA | FORM_OP_SEL | FORM_HALF) ||
            in->row->flags & ROW_PARTIAL;
 }
 
+/* Collects the registers that the instruction reads. */
 static void gather(struct trial *t)
 {
     const struct inst *in = t->in;
@@ -168,6 +178,7 @@ static void gather(struct trial *t)
         add_piece(t, &in->dst, i, SOURCE_DST);
 }
 
+/* Restores the registers that the trial changed. */
 static void put_back(const struct trial *t)
 {
     memcpy(t->dst, t->old, t->dwords * sizeof(t->old[0]));
@@ -199,6 +210,8 @@ struct outcome {
     uint32_t defined[2][WAVE_LANES], data[2][WAVE_LANES];
 };
 
+/* Executes the operation with several values of the undefined bits. Sets *out to the bits of the
+ * result that stay the same. */
 static void try_all(const struct trial *t, uint8_t selectors, struct outcome *out)
 {
     uint32_t first[2][WAVE_LANES], base[2][WAVE_LANES], other[2][WAVE_LANES];
@@ -281,6 +294,7 @@ static uint64_t whole_or_copied(struct wave *w, const struct inst *in, const str
     return in->form & FORM_DPP && ~both ? 0 : both;
 }
 
+/* Returns the mask of lanes in which each operand is defined or a copied undefined value. */
 static uint64_t copied_lanes(struct wave *w, const struct inst *in)
 {
     uint64_t all = keeps_some(in) ? whole_or_copied(w, in, &in->dst) : UINT64_MAX;
@@ -334,6 +348,7 @@ static bool trace_operation(struct wave *w, const struct inst *in, struct traced
     return true;
 }
 
+/* Stores the traced state of the result in the destination's active lanes. */
 static void store_trace(struct wave *w, const struct inst *in, const struct traced *t)
 {
     const struct opnd *o = &in->dst;

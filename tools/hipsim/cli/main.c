@@ -47,6 +47,7 @@ static void print_wrapped(const char *text, int indent)
     putchar('\n');
 }
 
+/* Prints the help text of the command. */
 static void print_help(void)
 {
     puts("Usage: hipsim [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
@@ -70,12 +71,14 @@ static void print_help(void)
          "environment does the same for programs that are not started by this command.");
 }
 
+/* Prints an error. Returns the exit status for wrong usage. */
 static int fail(const char *what, const char *which)
 {
     fprintf(stderr, "hipsim: %s%s; hipsim --help lists the options\n", what, which);
     return USAGE;
 }
 
+/* Returns the option row with the key; NULL: no such option. */
 static const struct row *find_row(const char *key, size_t length)
 {
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -130,6 +133,7 @@ static bool find_library(char folder[PATH_BYTES])
     return false;
 }
 
+/* Replaces the process by the program. Returns the exit status if that fails. */
 static int execute(char **argv)
 {
     execvp(argv[0], argv);

@@ -42,12 +42,14 @@ struct run {
     struct metadata metadata;
 };
 
+/* Prints an error. Returns `status`. */
 static int fail(int status, const char *why, const char *which)
 {
     fprintf(stderr, "hipsim run: %s%s\n", why, which);
     return status;
 }
 
+/* Prints the help text of `hipsim run`. */
 static void print_help(void)
 {
     puts("Usage: hipsim [OPTION]... run KERNEL.CO --grid X[,Y[,Z]] --block X[,Y[,Z]] [--kernel "
@@ -91,6 +93,8 @@ static bool read_size(const char *text, unsigned size[3])
     return *end == 0;
 }
 
+/* Adds a buffer to print, "N[:COUNT]", or to write to a file, "N:FILE". False if the text is
+ * invalid. */
 static bool add_show(struct run *r, const char *text, bool to_file)
 {
     char *end;
@@ -107,6 +111,7 @@ static bool add_show(struct run *r, const char *text, bool to_file)
     return true;
 }
 
+/* Sets the value of a command-line option. False with a reason if the text is invalid. */
 static bool take_option(struct run *r, int option, const char *text, char *why, size_t size)
 {
     snprintf(why, size, "cannot read \"%.80s\"", text);
@@ -227,6 +232,7 @@ static const struct kernel_metadata *choose_kernel(const struct run *r)
     return NULL;
 }
 
+/* Returns the number of bytes of the argument in the kernel's argument block. */
 static size_t arg_bytes(const struct run_arg *arg)
 {
     return arg->is_buffer || arg->is_null ? sizeof(void *) : arg->value_bytes;
@@ -258,6 +264,7 @@ static bool check_args(const struct run *r, const struct kernel_metadata *kernel
 
 /* -- the launch -------------------------------------------------------------------------------- */
 
+/* Prints an error of a HIP call, which `what` describes. True if there is none. */
 static bool call(hipError_t error, const char *what)
 {
     if (error != hipSuccess)
@@ -265,6 +272,7 @@ static bool call(hipError_t error, const char *what)
     return error == hipSuccess;
 }
 
+/* Allocates and fills the buffer of argument i. False on failure. */
 static bool make_buffer(struct run *r, unsigned i)
 {
     char why[300];
@@ -280,6 +288,7 @@ static bool make_buffer(struct run *r, unsigned i)
     return ok;
 }
 
+/* Allocates the buffers of all arguments. False on failure. */
 static bool make_buffers(struct run *r)
 {
     for (unsigned i = 0; i < r->nargs; i++)
@@ -309,6 +318,7 @@ static unsigned char *place_args(const struct run *r, const struct kernel_metada
     return segment;
 }
 
+/* Launches the kernel and waits for it. False on failure. */
 static bool launch(const struct run *r, const struct kernel_metadata *kernel)
 {
     hipModule_t module;
@@ -330,6 +340,7 @@ static bool launch(const struct run *r, const struct kernel_metadata *kernel)
     return ok;
 }
 
+/* Prints a buffer, or writes it to its file. False on failure. */
 static bool show(const struct run *r, const struct show *s)
 {
     const struct run_arg *arg = &r->args[s->arg];

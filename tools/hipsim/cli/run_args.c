@@ -37,6 +37,7 @@ static uint16_t to_bf16(float f)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+/* Stores `d` as a number of the floating-point type. */
 static void store_float(unsigned char *to, enum run_type type, double d)
 {
     const float f = (float)d;
@@ -71,6 +72,7 @@ static bool read_number(const char *text, enum run_type type, unsigned char *to)
     return *text && !*end && !errno && fits;
 }
 
+/* Sets the argument's fill from `text`: a name, a number or "@FILE". False if it is invalid. */
 static bool read_fill(const char *text, struct run_arg *arg)
 {
     static const struct {
@@ -88,6 +90,7 @@ static bool read_fill(const char *text, struct run_arg *arg)
     return *text == '@' ? text[1] != 0 : read_number(text, arg->type, arg->value);
 }
 
+/* Sets *type from the first `length` characters of `form`. False if there is no such type. */
 static bool read_type(const char *form, size_t length, enum run_type *type)
 {
     for (unsigned i = 0; i < RUN_TYPES; i++) {
@@ -114,6 +117,7 @@ static bool read_hex(const char *digits, struct run_arg *arg)
     return true;
 }
 
+/* Sets the reason why the argument is invalid. Returns false. */
 static bool refuse(const char *form, const char *what, char *why, size_t why_size)
 {
     snprintf(why, why_size, "argument \"%.80s\": %s", form, what);
@@ -181,12 +185,14 @@ static void *read_file(const char *path, size_t most, size_t *bytes, char *why, 
     return data;
 }
 
+/* Returns the next pseudo-random number of 24 bits. */
 static uint32_t next_random(uint32_t *state)
 {
     *state = *state * 1664525u + 1013904223u; /* constants of Numerical Recipes */
     return *state >> 8;
 }
 
+/* Stores element number `index` of a buffer in `to`. */
 static void fill_element(const struct run_arg *arg, uint64_t index, uint32_t *random,
                          unsigned char *to)
 {

@@ -106,6 +106,7 @@ static void resolve(const struct debugger *d, struct place *p)
         fprintf(d->out, "line %u has no code in kernel %s\n", p->line, d->launch->kernel);
 }
 
+/* Adds a breakpoint at the place in `text`. False if the text is invalid or there are too many. */
 static bool add_place(struct debugger *d, const char *text)
 {
     if (d->nplaces == BREAKS_MAX || !read_place(text, &d->places[d->nplaces]))
@@ -114,6 +115,7 @@ static bool add_place(struct debugger *d, const char *text)
     return true;
 }
 
+/* True if there is a breakpoint at the address `pc`. */
 static bool is_place(const struct debugger *d, uint64_t pc)
 {
     for (unsigned i = 0; i < d->nplaces; i++)
@@ -141,6 +143,8 @@ static const struct watched *touched(const struct debugger *d, const struct mem_
 
 /* -- commands ---------------------------------------------------------------------------------- */
 
+/* Adds a watched range, "[lds:]ADDRESS [BYTES]". False if the text is invalid or there are too
+ * many. */
 static bool add_watch(struct debugger *d, const char *text)
 {
     struct watched w = {.lds = strncmp(text, "lds:", 4) == 0, .bytes = 4};
@@ -168,6 +172,7 @@ static bool read_numbers(const char *text, uint64_t *a, uint64_t *b)
     return !*end;
 }
 
+/* Restricts breakpoints to the workgroup and wave in `text`. False if the text is invalid. */
 static bool take_focus(struct debugger *d, const char *text)
 {
     uint64_t workgroup = UINT64_MAX, wave = UINT64_MAX;
@@ -178,6 +183,7 @@ static bool take_focus(struct debugger *d, const char *text)
     return true;
 }
 
+/* Sets the number of instructions after which the wave stops again. */
 static void step(struct debugger *d, const struct wave *w, uint64_t instructions)
 {
     d->steps = instructions;
@@ -185,6 +191,7 @@ static void step(struct debugger *d, const struct wave *w, uint64_t instructions
     d->stepped_wave = w->id;
 }
 
+/* Starts as many steps as `text` has, by default one. False if the text is invalid. */
 static bool read_step(struct debugger *d, const struct wave *w, const char *text)
 {
     uint64_t unused, n = 1;
@@ -194,6 +201,7 @@ static bool read_step(struct debugger *d, const struct wave *w, const char *text
     return true;
 }
 
+/* Prints dwords of memory or LDS by "ADDRESS [COUNT]". False if the text is invalid. */
 static bool print_dwords(struct debugger *d, const struct wave *w, bool lds, const char *text)
 {
     uint64_t at = 0, n = 8;
@@ -329,6 +337,7 @@ static void converse_remotely(struct debugger *d, const struct wave *w,
 
 /* -- observing --------------------------------------------------------------------------------- */
 
+/* True if breakpoints apply to the wave. */
 static bool is_focus(const struct debugger *d, const struct wave *w)
 {
     return (d->only_workgroup < 0 || (uint64_t)d->only_workgroup == w->wg->index) &&
@@ -351,6 +360,7 @@ static void stop(struct debugger *d, const struct wave *w, const struct watched 
     converse(d, w);
 }
 
+/* Stops after an instruction at a breakpoint, a watched store or the last step. */
 static void after(void *ctx, const struct wave *w, const struct inst *in,
                   const struct mem_access *access)
 {
@@ -372,6 +382,7 @@ static void after(void *ctx, const struct wave *w, const struct inst *in,
         converse_remotely(d, w, NULL, true);
 }
 
+/* Stops the waves of a workgroup that begin at a breakpoint. */
 static void begin(void *ctx, struct workgroup *wg)
 {
     struct debugger *d = ctx;

@@ -56,6 +56,7 @@ static void show_value(FILE *out, const struct wave *w, const struct opnd *o, un
     }
 }
 
+/* Prints the register that `word` names, in all lanes or in one. `as_float`: as f32 numbers. */
 static void show_register(FILE *out, const struct wave *w, const char *word, bool as_float)
 {
     char name[32];

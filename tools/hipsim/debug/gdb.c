@@ -52,6 +52,7 @@ static void remove_dead(const struct sockaddr_un *at)
     close(fd);
 }
 
+/* Listens at a Unix socket. Returns its descriptor; -1 on failure. */
 static int listen_at_path(const char *path)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -65,6 +66,8 @@ static int listen_at_path(const char *path)
     return -1;
 }
 
+/* Listens at a TCP port of this host and prints it to `log`. Returns the descriptor; -1 on
+ * failure. */
 static int listen_at_port(uint16_t port, FILE *log)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port)};
@@ -112,6 +115,7 @@ struct gdb *gdb_listen(const char *address, FILE *log, char *why, size_t why_siz
     return g;
 }
 
+/* Closes the connection to the client. */
 static void hang_up(struct gdb *g)
 {
     if (g->client >= 0)
@@ -130,6 +134,7 @@ static int get(struct gdb *g)
     return n == 1 ? byte : -1;
 }
 
+/* Sends n bytes to the client. False if the connection is closed. */
 static bool put(struct gdb *g, const char *text, size_t n)
 {
     while (n > 0) {
@@ -215,6 +220,7 @@ static void refuse(FILE *reply, const char *why, const char *what)
             fputc(strchr("#$}*", *part) ? ' ' : *part, reply);
 }
 
+/* Writes n bytes as hexadecimal digits. */
 static void show_hex(FILE *reply, const char *text, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -248,6 +254,7 @@ static int read_bytes(const char *text, char *to, int size)
     return n;
 }
 
+/* Returns the thread number of a wave, which is at least 1. */
 static uint64_t thread_of(const struct wave *w) { return w->wg->index * WAVES_MAX + w->id + 1; }
 
 /* Returns the wave of a thread number in hexadecimal; 0 and -1 mean the stopped wave. NULL if the
@@ -266,6 +273,7 @@ static const struct wave *find_wave(const struct gdb *g, const char *text)
     return number ? NULL : g->stopped;
 }
 
+/* Replies why the wave stopped. */
 static void on_stop(struct gdb *g, const char *text, FILE *reply)
 {
     (void)text;
@@ -274,6 +282,7 @@ static void on_stop(struct gdb *g, const char *text, FILE *reply)
         fprintf(reply, "watch:%" PRIx64 ";", g->stop.address);
 }
 
+/* Replies the features that the server supports. */
 static void on_supported(struct gdb *g, const char *text, FILE *reply)
 {
     (void)g, (void)text;
@@ -281,6 +290,7 @@ static void on_supported(struct gdb *g, const char *text, FILE *reply)
             PACKET_BYTES - 1);
 }
 
+/* Ends acknowledgements of packets. */
 static void on_quiet(struct gdb *g, const char *text, FILE *reply)
 {
     (void)text;
@@ -312,18 +322,21 @@ static void on_description(struct gdb *g, const char *text, FILE *reply)
     free(all);
 }
 
+/* Replies that the server attached to a running process. */
 static void on_attached(struct gdb *g, const char *text, FILE *reply)
 {
     (void)g, (void)text;
     fputc('1', reply);
 }
 
+/* Replies the thread number of the stopped wave. */
 static void on_current(struct gdb *g, const char *text, FILE *reply)
 {
     (void)text;
     fprintf(reply, "QC%" PRIx64, thread_of(g->stopped));
 }
 
+/* Replies the thread numbers of the workgroup's running waves. */
 static void on_threads(struct gdb *g, const char *text, FILE *reply)
 {
     const struct workgroup *wg = g->stopped->wg;
@@ -337,12 +350,14 @@ static void on_threads(struct gdb *g, const char *text, FILE *reply)
     }
 }
 
+/* Replies that the list of threads is complete. */
 static void on_no_more(struct gdb *g, const char *text, FILE *reply)
 {
     (void)g, (void)text;
     fputc('l', reply);
 }
 
+/* Replies the workgroup and number of a wave as text. */
 static void on_thread_text(struct gdb *g, const char *text, FILE *reply)
 {
     char line[256];
@@ -356,6 +371,7 @@ static void on_thread_text(struct gdb *g, const char *text, FILE *reply)
     show_hex(reply, line, (size_t)n);
 }
 
+/* Replies whether a thread is a running wave of the workgroup. */
 static void on_alive(struct gdb *g, const char *text, FILE *reply)
 {
     if (find_wave(g, text))
@@ -376,12 +392,14 @@ static void on_select(struct gdb *g, const char *text, FILE *reply)
     fputs("OK", reply);
 }
 
+/* Replies the values of all scalar registers. */
 static void on_registers(struct gdb *g, const char *text, FILE *reply)
 {
     (void)text;
     gdb_show_scalars(reply, g->shown);
 }
 
+/* Replies the value of the register whose number is in `text`. */
 static void on_register(struct gdb *g, const char *text, FILE *reply)
 {
     const char *number = text;
@@ -401,6 +419,7 @@ static void on_memory(struct gdb *g, const char *text, FILE *reply)
         refuse(reply, "no memory of the device at ", g->packet + 1);
 }
 
+/* Refuses writes of registers and memory. */
 static void on_write(struct gdb *g, const char *text, FILE *reply)
 {
     (void)g, (void)text;
@@ -476,6 +495,7 @@ static void on_command(struct gdb *g, const char *text, FILE *reply)
     free(printed);
 }
 
+/* Replies the forms of vCont that the server has. */
 static void on_resume_forms(struct gdb *g, const char *text, FILE *reply)
 {
     (void)g, (void)text;
@@ -582,6 +602,7 @@ static bool read_wish(struct gdb *g, struct gdb_wish *wish, const char **refusal
     return true;
 }
 
+/* Waits for a client unless one is connected. False if none can connect. */
 static bool accept_client(struct gdb *g)
 {
     if (g->client >= 0)

@@ -26,12 +26,14 @@ static unsigned lanes_of(const struct wave *w) { return code_isa(w->launch->code
  * have. */
 static unsigned agprs_of(const struct wave *w) { return lanes_of(w) == WAVE_LANES ? AGPR_FILE : 0; }
 
+/* Returns the number of vector registers that the target has beside accumulation registers. */
 static unsigned vgprs_of(const struct wave *w)
 {
     const unsigned vgprs = code_isa(w->launch->code)->vgprs - agprs_of(w);
     return vgprs < VGPR_FILE ? vgprs : VGPR_FILE;
 }
 
+/* Writes the description of n vector registers, named `file` and a number. */
 static void describe_vectors(FILE *out, char file, unsigned n, unsigned lanes)
 {
     for (unsigned i = 0; i < n; i++)
@@ -74,6 +76,7 @@ static void show_unavailable(FILE *out, unsigned n)
         fputc('x', out);
 }
 
+/* Writes the values of n scalar registers. If one is undefined, all are shown as unavailable. */
 static void show_sgprs(FILE *out, const struct wave *w, unsigned first, unsigned n)
 {
     for (unsigned i = first; i < first + n; i++)
@@ -85,6 +88,7 @@ static void show_sgprs(FILE *out, const struct wave *w, unsigned first, unsigned
         show_bytes(out, w->sgpr[i], 4);
 }
 
+/* Writes the value of a special register. */
 static void show_special(FILE *out, const struct wave *w, enum special which)
 {
     switch (which) {

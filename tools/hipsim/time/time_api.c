@@ -23,6 +23,7 @@ static struct {
     char *parameters, *trace_path, *annotate_path; /* copies of the texts of `options` */
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* Sets the reason why `text` is invalid. Returns false. */
 static bool refuse(char *why, size_t why_size, const char *text, const char *what)
 {
     if (why && why_size)
@@ -63,12 +64,14 @@ static bool set_parameters(struct time_params *params, const char *text, char *w
     return true;
 }
 
+/* Sets *to to a copy of the text, or to NULL. False without memory. */
 static bool copy(char **to, const char *text)
 {
     *to = text ? strdup(text) : NULL;
     return !text || *to;
 }
 
+/* Turns the timing model off and frees its settings. */
 static void forget(void)
 {
     free(state.parameters);
@@ -159,6 +162,7 @@ static void add(char *text, size_t size, int *used, const char *format, ...)
     va_end(args);
 }
 
+/* Appends the parts of the waves' time to the report, by cause. */
 static void add_stalls(const struct hipsim_time_report *r, char *text, size_t size, int *used)
 {
     uint64_t total = r->issue_cycles;

@@ -26,6 +26,7 @@ struct time_casts *time_casts_create(void) { return calloc(1, sizeof(struct time
 
 void time_casts_destroy(struct time_casts *casts) { free(casts); }
 
+/* Returns the later clock. */
 static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /* Returns the bit of the wave's workgroup in masks of its cluster. */
@@ -59,6 +60,7 @@ static struct cast *unused(struct time_casts *casts, uint64_t now)
     return NULL;
 }
 
+/* Adds a workgroup's request to the multicast. */
 static void add_member(struct cast *c, const struct time_cast_request *r)
 {
     c->requested |= own_bit(r->wave->w);

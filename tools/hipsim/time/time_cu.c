@@ -60,6 +60,7 @@ struct time_cu {
     struct time_cu_result result;
 };
 
+/* Returns the instruction's timing, which is computed at first use. NULL: no memory. */
 static struct time_op *op_of(struct time_cu *cu, const struct inst *in)
 {
     struct time_op **slot = &cu->code->ops[in->offset / 4];
@@ -73,6 +74,7 @@ static struct time_op *op_of(struct time_cu *cu, const struct inst *in)
 
 static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
+/* Raises *t to the clock `to` and sets its cause, unless *t is later. */
 static void raise_to(uint64_t *t, enum hipsim_stall *cause, uint64_t to, enum hipsim_stall why)
 {
     if (to > *t) {
@@ -81,6 +83,7 @@ static void raise_to(uint64_t *t, enum hipsim_stall *cause, uint64_t to, enum hi
     }
 }
 
+/* Returns the clock from which the LDS queue of the SIMD pair has room. */
 static uint64_t fifo_room(const struct time_cu *cu, const struct lds_pair *pair)
 {
     unsigned size = (unsigned)cu->p->lds_fifo;
@@ -320,6 +323,7 @@ static uint64_t tensor_request(struct time_cu *cu, struct time_wave *tw, uint64_
     return time_memory_copy(&cu->memory, now, is_store ? COPY_STORE : COPY_LOAD, t->line, t->n);
 }
 
+/* Requests a vector memory access. Returns the clock at which it is done. */
 static uint64_t vmem_request(struct time_cu *cu, struct time_wave *tw, uint64_t now,
                              const struct mem_access *access)
 {

@@ -36,12 +36,14 @@ struct device {
     struct time_busy *over_time;
 };
 
+/* True if unit a has its next step before unit b. */
 static bool sooner(const struct device *d, unsigned a, unsigned b)
 {
     const struct unit *x = &d->units[a], *y = &d->units[b];
     return x->next != y->next ? x->next < y->next : a < b;
 }
 
+/* Moves the unit at heap index i down to its place. */
 static void sift(struct device *d, unsigned i)
 {
     for (;;) {
@@ -58,6 +60,7 @@ static void sift(struct device *d, unsigned i)
     }
 }
 
+/* Orders the heap by the next step of each unit. */
 static void order_all(struct device *d)
 {
     for (unsigned i = 0; i < d->nunits; i++) {
@@ -151,6 +154,8 @@ static bool free_slot(struct device *d, struct unit *u, unsigned slot, uint64_t 
 
 /* -- a launch ---------------------------------------------------------------------------------- */
 
+/* Ends the workgroup in a slot at clock `at` and starts the slot's next one. False after a fault.
+ * `idle`: it stored nothing. */
 static bool end_group(struct device *d, struct unit *u, unsigned slot, bool idle, uint64_t at)
 {
     const double extra = idle ? d->setup->idle_extra : d->setup->extra;
@@ -164,6 +169,7 @@ static bool end_group(struct device *d, struct unit *u, unsigned slot, bool idle
     return d->gang > 1 ? free_slot(d, u, slot, free) : start_next(d, u, slot, free);
 }
 
+/* Executes steps of all units in the order of their clocks. False after a fault. */
 static bool run(struct device *d)
 {
     order_all(d);
@@ -198,6 +204,7 @@ static bool run(struct device *d)
     }
 }
 
+/* Adds a compute unit to the device. False without memory. */
 static bool add_unit(struct device *d, struct launch *launch, struct time_code *code)
 {
     struct unit *u = &d->units[d->nunits];
@@ -245,6 +252,7 @@ static bool start_all(struct device *d)
     return true;
 }
 
+/* Creates the compute units of the device. False without memory. */
 static bool build(struct device *d, struct launch *launch, struct time_code *code)
 {
     const uint32_t *const n = launch->cluster;
@@ -273,6 +281,7 @@ static bool build(struct device *d, struct launch *launch, struct time_code *cod
     return start_all(d);
 }
 
+/* Frees the compute units and their shared state. */
 static void release(struct device *d)
 {
     for (unsigned i = d->nunits; i-- > 0;) {

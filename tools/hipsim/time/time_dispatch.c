@@ -8,6 +8,7 @@
 
 #define MANY (UINT64_C(1) << 22)
 
+/* Returns n rounded up to a multiple of `granule`. */
 static uint32_t round_up(uint32_t n, uint32_t granule)
 {
     return (n + granule - 1) / granule * granule;
@@ -54,6 +55,8 @@ static void sift(double *heap, size_t n)
     }
 }
 
+/* Dispatches every xcds-th workgroup from `first` on. Returns the clock at which the last one
+ * ends. */
 static double run_xcd(const struct time_params *p, uint64_t first, uint64_t workgroups,
                       double *slots, size_t nslots, time_duration_fn *duration, const void *ctx,
                       double *sum, struct time_busy *busy)

@@ -39,6 +39,7 @@ static unsigned sequential(unsigned lanes, unsigned count, uint64_t phases[MAX_P
     return count;
 }
 
+/* Copies `count` masks of lanes, one per phase. Returns the count. */
 static unsigned table(const uint64_t *from, unsigned count, uint64_t phases[MAX_PHASES])
 {
     memcpy(phases, from, count * sizeof(*from));

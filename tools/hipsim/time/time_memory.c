@@ -102,6 +102,7 @@ static struct time_pipe *create_pipe(double bytes_per_clk)
     return NULL;
 }
 
+/* Frees a pipe. NULL is allowed. */
 static void destroy_pipe(struct time_pipe *pipe)
 {
     if (pipe)
@@ -276,6 +277,8 @@ static double reserve(struct time_pipe *pipe, double now, unsigned bytes)
     return sent;
 }
 
+/* Transfers bytes at a level from clock `now` on. Returns the clock at which they are
+ * transferred. */
 static double transfer(struct time_memory *m, enum time_level level, double now, unsigned bytes)
 {
     m->bytes[level] += bytes;
@@ -331,6 +334,7 @@ static double store_line(struct time_memory *m, double start, uint64_t line)
     return sent;
 }
 
+/* Loads a line from the level that has it. Returns the clock at which it arrives. */
 static double load_line(struct time_memory *m, double start, uint64_t line)
 {
     const enum time_level level = serving_level(m, line);

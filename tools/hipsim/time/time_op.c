@@ -21,8 +21,10 @@ const char *time_unit_name(enum time_unit unit)
     return unit < UNIT_COUNT ? names[unit] : "?";
 }
 
+/* True if `text` contains `word`. */
 static bool contains(const char *text, const char *word) { return strstr(text, word) != NULL; }
 
+/* True if `text` begins with `prefix`. */
 static bool starts(const char *text, const char *prefix)
 {
     return strncmp(text, prefix, strlen(prefix)) == 0;
@@ -109,6 +111,7 @@ static enum time_matrix matrix_class(const struct inst *in)
     return contains(name, "f16") || contains(name, "bf16") ? MATRIX_16 : MATRIX_32;
 }
 
+/* Sets the timing of a matrix instruction. */
 static void make_matrix(const struct time_params *p, enum gfx_target target, const struct inst *in,
                         struct time_op *op)
 {
@@ -141,11 +144,13 @@ static void make_matrix(const struct time_params *p, enum gfx_target target, con
     }
 }
 
+/* True for the name of a packed f32 instruction. */
 static bool is_packed_f32(const char *name)
 {
     return starts(name, "v_pk_") && contains(name, "_f32") && !contains(name, "f16");
 }
 
+/* Sets the timing of a vector ALU instruction. */
 static void make_valu(const struct time_params *p, const struct inst *in, struct time_op *op)
 {
     const char *name = in->row->name;
@@ -248,6 +253,7 @@ static void make_branch(const struct time_params *p, const struct inst *in, stru
         op->reads[op->nreads++] = (struct time_regs){TIME_SGPR + SGPR_VCC, 1};
 }
 
+/* Sets the timing of a control instruction, such as a branch, wait or barrier. */
 static void make_control(const struct time_params *p, const struct inst *in, struct time_op *op)
 {
     const char *name = in->row->name;

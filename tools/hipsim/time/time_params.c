@@ -33,6 +33,7 @@ static const struct {
 #include "time_tables.inc"
 };
 
+/* Returns the index of the target's column in the table. */
 static size_t index_of(enum gfx_target target) { return (size_t)(isa_of(target) - isas); }
 
 const struct time_param_row *time_param_rows(enum gfx_target target, size_t *count)
@@ -46,6 +47,7 @@ const struct matrix_clocks *time_matrix_rows(enum gfx_target target)
     return tables[index_of(target)].matrix;
 }
 
+/* Returns the address of the row's parameter in *params. */
 static double *field(struct time_params *params, const struct time_param_row *row)
 {
     return (double *)(void *)((char *)params + row->offset);

@@ -20,6 +20,7 @@ struct time_lines {
     struct tensor_lines tensor;
 };
 
+/* Returns a hash of a line number. */
 static uint64_t hash(uint64_t line)
 {
     uint64_t h = line * UINT64_C(0x9e3779b97f4a7c15);
@@ -50,6 +51,7 @@ void time_lines_destroy(struct time_lines *set)
 
 struct tensor_lines *time_lines_tensor(struct time_lines *set) { return &set->tensor; }
 
+/* True if the set has the line. Sets *at to its slot, or to the slot where it would be. */
 static bool find(const struct time_lines *set, uint64_t line, uint64_t *at)
 {
     for (*at = hash(line) / SAMPLED % set->size; set->slots[*at]; *at = (*at + 1) % set->size)
@@ -79,6 +81,7 @@ static bool grow(struct time_lines *set)
     return true;
 }
 
+/* Adds a line to the set if it belongs to the sample. Without memory the line is left out. */
 static void add(struct time_lines *set, uint64_t line)
 {
     uint64_t at;
@@ -93,6 +96,7 @@ static void add(struct time_lines *set, uint64_t line)
     set->used++;
 }
 
+/* Adds the lines that an instruction loads from global memory to the set in `ctx`. */
 static void observe(void *ctx, const struct wave *w, const struct inst *in,
                     const struct mem_access *access)
 {
@@ -134,6 +138,7 @@ double time_lines_growth(double together, double sum, unsigned n)
     return fmax(0, fmin(1, log(n * together / sum) / log(n)));
 }
 
+/* Returns an estimate of the bytes of lines that both sets have. */
 static double common_bytes(const struct time_lines *a, const struct time_lines *b)
 {
     uint64_t at, n = 0;

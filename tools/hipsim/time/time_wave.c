@@ -4,6 +4,7 @@
 #include "isa.h"
 #include "row.h"
 
+/* Returns the later clock. */
 static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 uint64_t time_counter_at(const struct time_counter *c, unsigned left)
@@ -13,6 +14,8 @@ uint64_t time_counter_at(const struct time_counter *c, unsigned left)
     return c->done[(c->issued - left - 1) % COUNTER_RING];
 }
 
+/* Adds an operation that is done at clock `done`. The counter counts it down after all earlier
+ * ones. */
 static void counter_push(struct time_counter *c, uint64_t done)
 {
     uint64_t before = c->issued ? c->done[(c->issued - 1) % COUNTER_RING] : 0;
@@ -39,6 +42,7 @@ static uint64_t lateness(const struct time_wave *tw, const struct time_op *op, u
     return tw->scalar[i - TIME_SGPR] ? op->late_scalar : 0;
 }
 
+/* Returns the clock at which the registers of `r` have their results. */
 static uint64_t regs_ready(const struct time_wave *tw, const struct time_op *op, struct time_regs r)
 {
     uint64_t t = 0;

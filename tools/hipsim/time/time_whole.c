@@ -31,6 +31,7 @@ double time_whole_added(const struct time_whole *w, unsigned dimension, uint64_t
            p.last * (w->last[dimension].figures.clocks - w->first.clocks);
 }
 
+/* Adds `times` times the figures of *f to *sum. */
 static void add(struct time_figures *sum, const struct time_figures *f, double times)
 {
     sum->clocks += times * f->clocks;
@@ -40,6 +41,7 @@ static void add(struct time_figures *sum, const struct time_figures *f, double t
     sum->store_bytes += times * f->store_bytes;
 }
 
+/* Returns x, or 0 if x is negative. */
 static double positive(double x) { return x > 0 ? x : 0; }
 
 struct time_figures time_whole_sum(const struct time_whole *w,

@@ -55,6 +55,7 @@ bool time_group_idle(const struct workgroup *wg)
     return true;
 }
 
+/* Records the instruction count of a workgroup that has ended. */
 static void ended(void *ctx, struct workgroup *wg)
 {
     uint64_t sum = 0;

@@ -81,6 +81,7 @@ struct time_trace *time_trace_open(const char *path, const char *kernel, struct 
     return t;
 }
 
+/* Writes the name of the event's track when it has its first event. */
 static void name_track(struct time_trace *t, const struct time_event *e)
 {
     uint64_t *word = &t->named[e->slot / 64 % 16], bit = UINT64_C(1) << e->slot % 64;
@@ -118,6 +119,7 @@ static void add_busy(struct time_trace *t, enum track_counter counter, uint64_t 
     }
 }
 
+/* Adds the event's clocks to the busy time of its unit. */
 static void count_busy(struct time_trace *t, const struct time_event *e)
 {
     switch ((enum time_unit)e->op->unit) {
@@ -133,6 +135,7 @@ static void count_busy(struct time_trace *t, const struct time_event *e)
     }
 }
 
+/* Writes the stall and the execution of an instruction as events. */
 static void on_event(void *ctx, const struct time_event *e)
 {
     struct time_trace *t = ctx;
@@ -163,6 +166,7 @@ struct time_sink time_trace_sink(struct time_trace *t)
     return (struct time_sink){.ctx = t, .event = on_event};
 }
 
+/* Writes the busy percentage of each unit by window, where it changes. */
 static void put_counters(struct time_trace *t)
 {
     static const char *const names[BUSY_COUNT] = {"MFMA %", "VALU %", "LDS %", "VMEM %"};
@@ -212,6 +216,7 @@ bool time_trace_close(struct time_trace *t, const struct hipsim_time_report *rep
     return ok;
 }
 
+/* Returns the cause with the most stalled clocks of a line. */
 static enum hipsim_stall worst(const struct time_line *line)
 {
     unsigned most = HIPSIM_STALL_NONE;
