@@ -121,6 +121,19 @@ def head_scales(device):
     return {"scales of heads beside 16 bits": float((out - want).abs().max() / want.abs().max())}
 
 
+def reloaded_sinks():
+    """Checks that sinks have new numbers at the same address after vLLM reloaded them, which writes by Tensor.data."""
+    from attn.vllm import _backend, _common
+    sinks = torch.nn.Parameter(torch.zeros(HEADS).bfloat16())
+    impl = _backend.Impl(HEADS, DIM, DIM ** -0.5, KV_HEADS, None, None, "auto", sinks=sinks)
+    impl.process_weights_after_loading(torch.bfloat16)
+    made = _common.kept(impl, "sinks", impl.sinks)
+    sinks.data.fill_(3)
+    impl.process_weights_after_loading(torch.bfloat16)
+    if made.tolist() != [3] * HEADS or _common.kept(impl, "sinks", impl.sinks) is not made:
+        raise AssertionError(f"the sinks are {made}")
+
+
 def sglang_trees():
     """Checks the parents of drafts that form trees. Each run of a step computes them anew: runs before the capture of a graph have
     no drafts, and the graph's replays have other ones."""
@@ -200,6 +213,7 @@ def main(case):
     from attn.vllm._backend import Impl
     impl = Impl(HEADS, DIM, DIM ** -0.5, KV_HEADS, None, None, "auto")
     impl.process_weights_after_loading(torch.bfloat16)
+    reloaded_sinks()
     print(json.dumps({**hooks(impl), **steps(impl, device), **head_scales(device)}), flush=True)
 
 

@@ -10,7 +10,14 @@ import numpy as np
 
 import attn
 from attn import _engine
+from attn.aiter import _common
+from attn.linear import _calls
 import support
+
+try:
+    import torch
+except ImportError:
+    torch = None
 
 PAGE, HEADS, KV_HEADS, DIM = 16, 4, 2, 64
 FULL = _engine.Kind(dtype="fp16", heads=HEADS, kv_heads=KV_HEADS, head_dim=DIM, head_dim_v=DIM, scale=0.11)
@@ -286,6 +293,69 @@ class Descriptions(unittest.TestCase):
                     self.assertEqual((entry["kv_dtype"], entry["kv_scale"]), ("fp8", "tensor"), entry)
         for entry in _engine.kernels([FULL._replace(kv_dtype="fp8", kv_scale="head")]):
             self.assertIn(entry.get("kv_scale"), ("head", None), entry)
+
+
+@unittest.skipUnless(torch, "torch is not installed")
+class Copies(unittest.TestCase):
+    """Copies of weights in another type, after an engine reloaded the weights."""
+
+    def setUp(self):
+        self.module, self.like = torch.nn.Conv1d(2, 2, 4, bias=False), torch.zeros(1, dtype=torch.bfloat16)
+        with torch.inference_mode():  # as engines run models
+            self.copy = self.typed()
+        self.address = self.copy.data_ptr()
+
+    def typed(self):
+        return _calls.typed(self.module, "weight", self.like)
+
+    def check(self, value):
+        """Checks that the copy has the numbers of the weight, `value`, at the address that it had at first."""
+        self.assertEqual(self.copy.unique().tolist(), [value])
+        self.assertIs(self.typed(), self.copy)
+        self.assertEqual(self.copy.data_ptr(), self.address)
+
+    def test_writes_that_torch_counts(self):
+        with torch.no_grad():
+            self.module.weight.fill_(2)
+        self.typed()
+        self.check(2)
+
+    def test_memory_that_is_replaced(self):
+        self.module.weight.data = torch.full((2, 2, 4), 3.0)
+        self.typed()
+        self.check(3)
+
+    def test_a_weight_that_is_replaced(self):
+        self.module.weight = torch.nn.Parameter(torch.full((2, 2, 4), 4.0))
+        self.assertEqual(self.typed().unique().tolist(), [4])
+
+    def test_writes_that_torch_does_not_count(self):
+        import attn.sglang
+
+        class Updater:
+            def update_weights_from_disk(updater, value):
+                self.module.weight.data.fill_(value)
+                return True, "done"
+
+            load_weights_from_distributed = update_weights_from_disk
+
+        for _ in range(2):  # SGLang may call the plugin again
+            attn.sglang.refresh_after(Updater)
+        self.assertEqual(Updater().update_weights_from_disk(5), (True, "done"))
+        self.check(5)
+        Updater().load_weights_from_distributed(6)
+        self.check(6)
+
+    def test_tables_of_several_tensors(self):
+        made, one, other = _common.Made(), torch.ones(2), torch.ones(2)
+        first = made.of("joined", (one, other), lambda a, b: torch.cat((a, b)))
+        other.data.fill_(7)
+        self.assertIs(made.of("joined", (one, other), None), first)
+        self.assertEqual(first.tolist(), [1, 1, 1, 1])
+        _common.refresh_copies()
+        self.assertEqual(first.tolist(), [1, 1, 7, 7])
+        del one
+        self.assertEqual(len(made.kept), 0)
 
 
 class Environment(unittest.TestCase):

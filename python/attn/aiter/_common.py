@@ -60,23 +60,77 @@ class Session:
         return True
 
 
+_copies = weakref.WeakSet()  # of Copy: all that are in use
+
+
+class Copy:
+    """A tensor that make(*sources) made of an engine's constants. After one of them was written it is made again at the same
+    address, which captured graphs read. torch counts writes, but not those through Tensor.data, by which engines reload
+    weights: refresh_copies() is for these. `dropped` is called when a source is freed."""
+
+    def __init__(self, sources, make, dropped=None):
+        self.sources, self.make = [weakref.ref(x, dropped) for x in sources], make
+        self.state, self.made = state_of(sources), make(*sources)
+        _copies.add(self)
+
+    def of(self, sources):
+        """True if the copy is of these objects."""
+        return all(known() is x for known, x in zip(self.sources, sources))
+
+    def current(self, sources):
+        """Returns the tensor, made again if torch counted a write, or if a source's memory is another."""
+        if self.state != state_of(sources):
+            self.refresh(sources)
+        return self.made
+
+    def refresh(self, sources):
+        """Makes the tensor again."""
+        self.state = state_of(sources)
+        if is_torch(self.made):
+            with sys.modules["torch"].inference_mode():  # it may have been made in this mode, as engines run models
+                new = self.make(*sources)
+                if new.shape == self.made.shape and new.dtype == self.made.dtype:
+                    self.made.copy_(new)
+                    return
+        self.made = self.make(*sources)
+
+
+def state_of(sources):
+    """Returns the addresses of tensors, and how often torch counted that they were written. It does not count for tensors that
+    are made in its inference mode."""
+    return [(address(x), 0 if not is_torch(x) or x.is_inference() else x._version) for x in sources]
+
+
+def refresh_copies():
+    """Makes all copies of an engine's constants again. Plugins call it after the engine reloaded weights."""
+    for copy in list(_copies):
+        sources = [known() for known in copy.sources]
+        if sources and all(x is not None for x in sources):
+            copy.refresh(sources)
+
+
+def copy_of(holder, name, source, make):
+    """Returns make(source), a copy that the object `holder` keeps by the name. Calls with the same source return the same
+    tensor, whose numbers are up to date."""
+    kept = holder.__dict__.get("attn_" + name)
+    if kept is None or not kept.of((source,)):
+        kept = holder.__dict__["attn_" + name] = Copy((source,), make)
+    return kept.current((source,))
+
+
 class Made:
-    """Tensors that were made of an engine's constants, once: sinks as float32, a joined table. A
-    constant that is written in place (torch counts that) is made anew."""
+    """Tensors that were made of an engine's constants, once: sinks as float32, a joined table."""
 
     def __init__(self):
         self.kept = {}
 
     def of(self, tag, sources, make):
+        """Returns make(*sources). Calls with the same tag and objects return the same tensor, as Copy makes it."""
         key = (tag, *(id(x) for x in sources))
-        versions = tuple(getattr(x, "_version", 0) for x in sources)
         kept = self.kept.get(key)
-        if kept and kept[1] == versions and all(r() is x for r, x in zip(kept[0], sources)):
-            return kept[2]
-        out = make(*sources)
-        self.kept[key] = ([weakref.ref(x, lambda _: self.kept.pop(key, None)) for x in sources],
-                          versions, out)
-        return out
+        if kept is None or not kept.of(sources):
+            kept = self.kept[key] = Copy(sources, make, lambda _: self.kept.pop(key, None))
+        return kept.current(sources)
 
 
 def session(x):

@@ -48,15 +48,12 @@ def given(**tensors):
 
 
 def typed(module, name, like):
-    """Returns a module's tensor in the type of `like`, made once; None stays None. Engines keep weights of some
+    """Returns a module's tensor in the type of `like`, by a copy_of(); None stays None. Engines keep weights of some
     convolutions in float32."""
-    given = getattr(module, name)
-    if given is None or given.dtype == like.dtype:
+    given, dtype = getattr(module, name), like.dtype
+    if given is None or given.dtype == dtype:
         return given
-    found = module.__dict__.get("attn_" + name)
-    if found is None or found[0] is not given:
-        found = module.__dict__["attn_" + name] = (given, given.detach().to(like.dtype))
-    return found[1]
+    return c.copy_of(module, name, given, lambda x: x.detach().to(dtype))
 
 
 def aligned(rows):

@@ -4,6 +4,7 @@
 register() adds the backend "attn", which `--attention-backend attn` chooses. Where the environment has ATTN_HIP=sim,
 platform() gives SGLang a platform whose device is the CPU and whose attention runs on the simulated GPU. docs/engines.md has
 versions, options and limits."""
+import functools
 import os
 
 from attn import _engine
@@ -12,6 +13,29 @@ from attn import _engine
 def platform():
     """Entry point of sglang.srt.platforms: the class of the simulated platform, or None where there may be a GPU."""
     return "attn.sglang._simulated.Platform" if os.environ.get("ATTN_HIP") == "sim" else None
+
+
+def refresh_after(updater):
+    """Makes the methods update_weights_from_*() and load_weights_from_*() of SGLang's class `updater` refresh copies of
+    weights when they end."""
+    for name in dir(updater):
+        plain = getattr(updater, name)
+        if name.startswith(("update_weights_from_", "load_weights_from_")) and not hasattr(plain, "refreshes"):
+            setattr(updater, name, refreshing(plain))
+
+
+def refreshing(plain):
+    """Returns a function that calls `plain`, then refreshes copies of weights."""
+    from attn.aiter import _common
+
+    @functools.wraps(plain)
+    def update(*args, **more):
+        result = plain(*args, **more)
+        _common.refresh_copies()
+        return result
+
+    update.refreshes = True
+    return update
 
 
 def register():
@@ -55,6 +79,8 @@ def register():
 
     from attn.sglang import _drafts
     _drafts.install(make)
+    from sglang.srt.model_executor.model_runner_components.weight_updater import WeightUpdater
+    refresh_after(WeightUpdater)
     if platform():
         from attn.sglang import _simulated
         _simulated.take_trees()

@@ -15,6 +15,7 @@ from vllm.v1.kv_cache_interface import KVCacheLayout
 import attn.aiter as aiter
 from attn import _engine
 from attn.aiter import NotServed
+from attn.aiter import _common as calls
 from attn.vllm import _common
 
 
@@ -69,7 +70,7 @@ class Impl(AttentionImpl):
         self.kv_cache_dtype, self.kv_sharing_target_layer_name = kv_cache_dtype, kv_sharing_target_layer_name
         self.fp8 = kv_cache_dtype.startswith("fp8")
         self.scale_shape = (1, num_kv_heads) if self.fp8 and num_kv_heads > 1 and scales_heads() else (1,)
-        self.given, self.sinks, self.views = sinks, None, {}
+        self.sinks, self.views = sinks, {}
         self.steps = self.pending = None  # the layer's Steps; what forward() rotates and writes in its launch
         self.kind = _engine.Kind(
             dtype=_common.dtype_name(torch.get_default_dtype()), heads=num_heads, kv_heads=num_kv_heads, head_dim=head_size,
@@ -78,10 +79,9 @@ class Impl(AttentionImpl):
             kv_scale="tensor" if len(self.scale_shape) == 1 else "head")
 
     def process_weights_after_loading(self, act_dtype):
-        """Makes the sinks float32, as the kernels read them."""
+        """Takes the model's type. vLLM calls this after it loaded or reloaded the weights, of attention last."""
         self.kind = self.kind._replace(dtype=_common.dtype_name(act_dtype))
-        if self.given is not None:
-            self.sinks = self.given.detach().float()
+        calls.refresh_copies()
 
     def pages(self, cache):
         """Keys and values [pages, P, heads, D] of a layer's cache [pages, heads, P, 2 D]; the same objects each time."""
@@ -103,7 +103,8 @@ class Impl(AttentionImpl):
         n = attn_metadata.num_actual_tokens
         k, v = self.pages(kv_cache)
         q, out = (x[:n].view(n, self.num_heads, self.head_size) for x in (query, output))
-        tensors = dict(self.scales(layer), sinks=self.sinks, stream=_common.stream(q))
+        sinks = None if self.sinks is None else _common.kept(self, "sinks", self.sinks)  # kernels read float32
+        tensors = dict(self.scales(layer), sinks=sinks, stream=_common.stream(q))
         if pending:
             rotation, rows, positions, more = pending
             attn_metadata.steps.run_rotated(self.kind, rotation, *(x[:n] for x in rows), k, v, out,

@@ -78,19 +78,12 @@ def stream(x):
 def scale(layer, name, shape=(1,)):
     """Returns the scales of a cache in a shape, [1] or [1, kv heads]; the same object each time. A layer that vLLM does not quantise has
     one scale, also in a model with scales of heads."""
-    found = layer.__dict__.get("attn" + name)
-    given = getattr(layer, name)
-    if found is None or found[0] is not given:
-        found = layer.__dict__["attn" + name] = (given, given.view(-1).expand(shape).contiguous())
-    return found[1]
+    return calls.copy_of(layer, name, getattr(layer, name), lambda x: x.view(-1).expand(shape).contiguous())
 
 
 def kept(module, name, tensor):
     """Returns a module's parameter `tensor` in float32. Calls with the same tensor return the same object."""
-    found = module.__dict__.get("attn_" + name)
-    if found is None or found[0] is not tensor:
-        found = module.__dict__["attn_" + name] = (tensor, tensor.detach().float())
-    return found[1]
+    return calls.copy_of(module, name, tensor, lambda x: x.detach().float())
 
 
 def in_piece():
@@ -103,7 +96,7 @@ def in_piece():
 def table(cosines):
     """Returns a table of cosines and sines in a type that the packs of ATTN_PACKS read: its own, or else float32. That copy
     is exact, and is made once."""
-    if not hasattr(cosines, "attn_table"):
+    if not hasattr(cosines, "attn_as_is"):
         short = {kernel["key"].get("cos_sin") for kernel in _engine.named_kernels() if "rope" in kernel["op"]}
-        cosines.attn_table = cosines if "same" in short or not short else cosines.float()
-    return cosines.attn_table
+        cosines.attn_as_is = "same" in short or not short
+    return cosines if cosines.attn_as_is else calls.copy_of(cosines, "table", cosines, torch.Tensor.float)

@@ -17,6 +17,7 @@ from vllm.v1.attention.backends.mla.prefill.base import MLAPrefillBackend
 import attn.aiter as aiter
 from attn import _engine
 from attn.aiter import NotServed
+from attn.aiter import _common as calls
 from attn.vllm import _common
 
 
@@ -72,6 +73,11 @@ class Impl(MLACommonImpl):
             rope=self.qk_rope_head_dim, head_dim=self.qk_head_dim, head_dim_v=self.v_head_dim, scale=self.scale,
             kv_dtype="fp8" if self.fp8 else "same")
         self.steps = self.pending = None  # with products: the layer's LatentSteps; rows that are not in the cache yet
+
+    def process_weights_after_loading(self, act_dtype):
+        """Updates copies of weights. vLLM calls this after it loaded or reloaded the weights, of attention last."""
+        super().process_weights_after_loading(act_dtype)
+        calls.refresh_copies()
 
     def kernels(self):
         """The entries of a description that the layer needs."""
