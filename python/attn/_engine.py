@@ -139,8 +139,8 @@ class Rotation(typing.NamedTuple):
 
 class Steps:
     """The attention of an engine's steps. plan() takes lengths and pages of a step, with one launch for each kind of layer.
-    run() computes a layer. Steps whose sequences have few queries are decode. All others are planned prefill, in which
-    prompts, chunks of them and decode steps may be mixed. Memory is allocated here, for max_batch sequences with max_tokens
+    run() computes a layer. Steps whose sequences have few queries are decode, with a kernel of one query a sequence if none
+    has more. All others are planned prefill, in which prompts, chunks of them and decode steps may be mixed. Memory is allocated here, for max_batch sequences with max_tokens
     queries. `trees`: plan() also takes masks of drafts that form trees, unless a layer has a window. `kv_len`: the
     approximate number of keys of a sequence, by which planned prefill chooses its tiles; 0: unknown."""
 
@@ -148,15 +148,15 @@ class Steps:
                  kv_len=0):
         self.decode_queries, self.kept, self.current, self.batch = decode_queries, {}, None, 0
         self.device, self.calls, self.shapes, self.rotated = device, {}, {}, {}
-        for kind in dict.fromkeys(kinds):
+        for kind in dict.fromkeys(kinds):  # calls: decode by the queries of its kernel, prefill, trees
             shape = self.shapes[kind] = dict(
                 kind.form(), heads=kind.heads, kv_heads=kind.kv_heads, scale=kind.scale, soft_cap=kind.soft_cap,
                 cache=kind.cache(page_size), window_left=kind.window, max_batch=max_batch)
-            self.calls[kind] = (BatchDecode(device, **shape, q_len=decode_queries),
-                                BatchPrefill(device, **shape, max_tokens=max_tokens, kv_len=kv_len),
-                                BatchPrefill(device, **dict(shape, mask="custom"), planned=True, max_tokens=max_tokens,
+            made = self.calls[kind] = {n: BatchDecode(device, **shape, q_len=n) for n in {1, decode_queries}}
+            made["prefill"] = BatchPrefill(device, **shape, max_tokens=max_tokens, kv_len=kv_len)
+            if trees and kind.window < 0:
+                made["trees"] = BatchPrefill(device, **dict(shape, mask="custom"), planned=True, max_tokens=max_tokens,
                                              kv_len=kv_len)
-                                if trees and kind.window < 0 else None)
 
     def same(self, name, tensor):
         """Returns the tensor of an earlier step of this name if it has the same memory, shape and strides, else
@@ -175,14 +175,15 @@ class Steps:
         None: no trees."""
         lengths, table, starts = (self.same(name, x) for name, x in (("lengths", lengths), ("table", table),
                                                                      ("starts", starts)))
-        self.current, self.batch = 2 if tree else 0 if longest <= self.decode_queries else 1, lengths.shape[0]
-        masks = dict(zip(("custom_mask", "mask_indptr"), tree or ()))
+        few = longest <= self.decode_queries
+        self.current = "trees" if tree else (1 if longest <= 1 else self.decode_queries) if few else "prefill"
+        self.batch, masks = lengths.shape[0], dict(zip(("custom_mask", "mask_indptr"), tree or ()))
         for calls in self.calls.values():
-            if calls[self.current] is None:
+            if self.current not in calls:
                 raise AttnError("ATTN_NO_KERNEL", "a tree of drafts in a layer with a window, or without trees=True")
-            if self.current == 0:
-                calls[0].plan(lengths, block_table=table, stream=stream,
-                              qo_indptr=starts if self.decode_queries > 1 else None)
+            if few and not tree:
+                calls[self.current].plan(lengths, block_table=table, stream=stream,
+                                         qo_indptr=starts if self.decode_queries > 1 else None)
             else:
                 calls[self.current].plan(starts, longest, kv_lens=lengths, block_table=table, stream=stream, **masks)
 
@@ -194,12 +195,14 @@ class Steps:
 
     def fused(self, kind, rotation):
         """Returns the BatchStep that rotates, writes the cache and attends in one launch, or None. There is one for steps of
-        decode with up to 64 sequences if the packs have a kernel. The first call for a kind and a rotation looks it up."""
-        if self.current != 0 or self.batch > ROTATED_SEQUENCES or self.decode_queries > ROTATED_QUERIES or not fuses():
+        decode with up to 64 sequences if the packs have a kernel. The first call for a kind, a rotation and a number of queries
+        looks it up."""
+        queries = self.current
+        if not isinstance(queries, int) or self.batch > ROTATED_SEQUENCES or queries > ROTATED_QUERIES or not fuses():
             return None
-        if (kind, rotation) not in self.rotated:
-            self.rotated[kind, rotation] = self._look_up(kind, rotation)
-        return self.rotated[kind, rotation]
+        if (kind, rotation, queries) not in self.rotated:
+            self.rotated[kind, rotation, queries] = self._look_up(kind, rotation, queries)
+        return self.rotated[kind, rotation, queries]
 
     def run_rotated(self, kind, rotation, q, k, v, k_cache, v_cache, out, *, k_scale=None, v_scale=None, **tensors):
         """A layer of the planned step, for which fused() has a BatchStep: q, k and v [tokens, heads, D] are the output of the
@@ -208,14 +211,14 @@ class Steps:
             k_scale = v_scale = None
         self.fused(kind, rotation).run(q, k, v, k_cache, v_cache, out=out, k_scale=k_scale, v_scale=v_scale, **tensors)
 
-    def _look_up(self, kind, rotation):
-        """Returns a new BatchStep that uses decode's plan, or None if the packs have no kernel with this
-        rotation."""
+    def _look_up(self, kind, rotation, queries):
+        """Returns a new BatchStep that uses the plan of decode with `queries` a sequence, or None if the packs have no kernel
+        with this rotation."""
         shape = {name: x for name, x in self.shapes[kind].items() if name != "head_dim_v"}
         if kind.head_dim_v != kind.head_dim:
             return None
         try:
-            return BatchStep(self.device, **shape, q_len=self.decode_queries, decode=self.calls[kind][0],
+            return BatchStep(self.device, **shape, q_len=queries, decode=self.calls[kind][queries],
                              **rotation._asdict())
         except AttnError as e:
             if e.status != "ATTN_NO_KERNEL":

@@ -81,9 +81,10 @@ class Steps(unittest.TestCase):
 
     def test_the_step_decides_how_it_is_launched(self):
         steps = self.steps(2)
-        for counts, way in (((1, 2), 0), ((3, 1), 1)):
+        for counts, way in (((1, 2), 2), ((3, 1), "prefill"), ((1, 1), 1), ((0, 1), 1)):
             self.check(steps, (40, 50), counts, 7)
             self.assertEqual(steps.current, way)
+        self.assertEqual({n: steps.calls[FULL][n].q_len for n in (1, 2)}, {1: 1, 2: 2})
 
     def test_the_keys_of_a_sequence_choose_the_tiles_of_prefill(self):
         with mock.patch("attn.attention.choose_split", wraps=attn.attention.choose_split) as choose:
