@@ -57,17 +57,33 @@ struct tir_value prefill_find_page(struct prefill *p, struct tir_value tile)
     return tir_scalar_load(b, p->source.pages.table, tir_shl(b, entry, tir_i32(b, 2)), TIR_I32);
 }
 
-/* Returns the rows that are copied, counted from key `first`. Rows without a visible key become the
- * nearest row with one. */
-static struct tir_value seen_rows(struct prefill *p, struct tir_value rows, struct tir_value first)
+/* Returns the byte offsets (i32) of the rows `index` of a page from the row of key `first`. Rows
+ * without a visible key get the offset of the nearest row with one. The bounds are multiplied as
+ * scalars, and the products of `index` do not change in the loop: no copy multiplies its rows. */
+static struct tir_value row_bytes(struct prefill *p, struct tir_value index, struct tir_value first,
+                                  struct tir_value stride)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_type t = tir_typeof(b->f, rows);
-    rows = tir_min(b, rows, tir_splat(b, tir_sub(b, p->source.pages.last_key, first), t));
+    const struct tir_type t = tir_typeof(b->f, index);
+    const struct tir_value most = tir_i32(b, (int)prefill_copied_rows(p) - 1);
+    const struct tir_value last = tir_min(b, tir_sub(b, p->source.pages.last_key, first), most);
+    const struct tir_value own = tir_mul(b, index, tir_splat(b, stride, t));
+    const struct tir_value at = tir_min(b, own, tir_splat(b, tir_mul(b, last, stride), t));
     if (!att_hides_early(p->v))
-        return rows;
+        return at;
     const struct tir_value seen = tir_min(b, p->source.first_seen, p->source.pages.last_key);
-    return tir_max(b, rows, tir_splat(b, tir_sub(b, seen, first), t));
+    const struct tir_value before = tir_max(b, tir_sub(b, seen, first), tir_i32(b, 0));
+    return tir_max(b, at, tir_splat(b, tir_mul(b, before, stride), t));
+}
+
+/* Returns the place of key `first` in its page, i64. A wave's rows begin at a multiple of their
+ * number, so pages with as many rows begin with them. */
+static struct tir_value place_in_page(struct prefill *p, struct tir_value first)
+{
+    struct tir_builder *b = &p->b;
+    if (p->v->page_size == (int)prefill_copied_rows(p))
+        return tir_i64(b, 0);
+    return att_wide(b, att_page_place(&p->source.pages.paging, first));
 }
 
 /* Copies the wave's rows to LDS by the tensor data mover. They begin at address `base`, with key
@@ -101,16 +117,15 @@ void prefill_copy_page(struct prefill *p, const struct prefill_page_copy *c, str
     const struct tir_value index = tir_row_index(b, tir_tile(b->f, TIR_I32, t.rows, 1, &slice));
 
     const struct tir_value first = first_row(p, tile);
-    const struct tir_value token = att_wide(b, att_page_place(&p->source.pages.paging, first));
+    const struct tir_value token = place_in_page(p, first);
     const struct tir_value page = tir_zext(b, tir_and(b, c->page, p->source.pages.used), TIR_I64);
     const struct tir_value base = tir_add(b, c->cache->base, att_cache_row(c->cache, page, token));
     if (prefill_moves_tensors(p)) {
         move_page(p, c, base, first);
         return;
     }
-    const struct tir_value rows = seen_rows(p, index, first);
     const struct tir_value stride = tir_convert(b, c->cache->token_stride, TIR_I32);
-    const struct tir_value at = tir_mul(b, rows, tir_splat(b, stride, tir_typeof(b->f, rows)));
+    const struct tir_value at = row_bytes(p, index, first, stride);
 
     const unsigned of_wave =
         tir_lds_address(c->lds, prefill_copied_rows(p) * c->width, prefill_bytes(p));
