@@ -20,7 +20,8 @@
 enum {
     POLLS = 16, /* of the ticket before the workgroup gives up, 400 to 600 clocks each */
     SLEEP = 2,  /* times 64 clocks between two polls */
-    WORD = 4
+    WORD = 4,
+    MOST_ENDS = 1 << 24 /* ends and numbers of partials are exact as f32 below this number */
 };
 
 /* The partials of a tile; all members are i32. */
@@ -58,15 +59,15 @@ static struct tir_type lanes_type(struct prefill *p, unsigned dtype)
     return tir_tile(p->b.f, dtype, 1u << p->m->lane_bits, 1, &l);
 }
 
-/* Loads an end of a range per lane, from `first` on, as f32: numbers are below 2^24. Lanes after
- * the last end repeat it. */
-static struct tir_value load_ends(struct prefill *p, struct tir_value first)
+/* Loads the ends of ranges `first` + `step` * lane (i32), as f32. Lanes
+ * after the last end repeat it. */
+static struct tir_value load_ends(struct prefill *p, struct tir_value first, struct tir_value step)
 {
     struct tir_builder *b = &p->b;
     const struct tir_type t = lanes_type(p, TIR_I32);
     const struct tir_value last = tir_splat(b, tir_arg(b, ARG_REDUCE_TILES, TIR_I32), t);
-    const struct tir_value at =
-        tir_min(b, tir_add(b, tir_row_index(b, t), tir_splat(b, first, t)), last);
+    const struct tir_value before = tir_mul(b, tir_row_index(b, t), tir_splat(b, step, t));
+    const struct tir_value at = tir_min(b, tir_add(b, before, tir_splat(b, first, t)), last);
     const struct tir_value bytes = tir_mul(
         b, tir_convert(b, at, TIR_I64), tir_splat(b, tir_i64(b, WORD), tir_with_dtype(t, TIR_I64)));
     const struct tir_value ends =
@@ -80,25 +81,54 @@ static struct tir_value as_number(struct tir_builder *b, struct tir_value lanes)
     return tir_convert(b, tir_first_lane(b, tir_col_max(b, lanes)), TIR_I32);
 }
 
+/* Returns i32 `a` divided by the lanes of a wave, rounded up. */
+static struct tir_value over_lanes(struct prefill *p, struct tir_value a)
+{
+    struct tir_builder *b = &p->b;
+    const int lanes = 1 << p->m->lane_bits;
+    return tir_shr(b, att_plus(b, a, lanes - 1), tir_i32(b, (int)p->m->lane_bits));
+}
+
+/* Returns the rounds of find_list() for `count` ends: a round divides them by the lanes of a
+ * wave. */
+static struct tir_value count_rounds(struct prefill *p, struct tir_value count)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value zero = tir_i32(b, 0), one = tir_i32(b, 1);
+    struct tir_value rounds = one;
+    for (int most = 1 << p->m->lane_bits; most < MOST_ENDS; most <<= p->m->lane_bits) {
+        const struct tir_value more = tir_cmp_gt(b, count, tir_i32(b, most));
+        rounds = tir_add(b, rounds, tir_select(b, more, one, zero));
+    }
+    return rounds;
+}
+
 /* Sets parts->first and parts->end to the range of partials' numbers with `own` (i32) in it. These
- * are the greatest end at or before `own`, and the least one after it. */
+ * are the greatest end at or before `own`, and the least one after it. Ends ascend. Each round
+ * loads an end per lane, evenly spaced, and the next round searches between two of them: two rounds
+ * for up to 4,096 tiles. */
 static void find_list(struct prefill *p, struct tir_value own, struct parts *parts)
 {
     struct tir_builder *b = &p->b;
     const struct tir_type t = lanes_type(p, TIR_F32);
     const struct tir_value number = tir_splat(b, tir_convert(b, own, TIR_F32), t);
     const struct tir_value none = tir_splat(b, tir_f32(b, -INFINITY), t);
-    const struct tir_value lanes = tir_i32(b, 1 << p->m->lane_bits);
+    const struct tir_value lane = tir_convert(b, tir_row_index(b, lanes_type(p, TIR_I32)), TIR_F32);
     const struct tir_value count = att_plus(b, tir_arg(b, ARG_REDUCE_TILES, TIR_I32), 1);
-    struct tir_value carried[] = {none, none}; /* the second is negated */
-    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), count, lanes, carried, 2);
-    const struct tir_value end = load_ends(p, loop.index);
+    enum { FIRST, STEP, BEFORE, AFTER, N_CARRIED };
+    struct tir_value carried[N_CARRIED] = {tir_i32(b, 0), over_lanes(p, count), none, none};
+    struct tir_loop loop =
+        tir_begin_for(b, tir_i32(b, 0), count_rounds(p, count), tir_i32(b, 1), carried, N_CARRIED);
+    const struct tir_value end = load_ends(p, carried[FIRST], carried[STEP]);
     const struct tir_value after = tir_cmp_gt(b, end, number);
-    carried[0] = tir_max(b, carried[0], tir_select(b, after, none, end));
-    carried[1] = tir_max(b, carried[1], tir_select(b, after, tir_neg(b, end), none));
-    tir_end_for(b, &loop, carried, 2);
-    parts->first = as_number(b, carried[0]);
-    parts->end = tir_sub(b, tir_i32(b, 0), as_number(b, carried[1]));
+    const struct tir_value at = as_number(b, tir_select(b, after, none, lane));
+    carried[FIRST] = tir_add(b, carried[FIRST], tir_mul(b, at, carried[STEP]));
+    carried[STEP] = over_lanes(p, carried[STEP]);
+    carried[BEFORE] = tir_max(b, carried[BEFORE], tir_select(b, after, none, end));
+    carried[AFTER] = tir_max(b, carried[AFTER], tir_select(b, after, tir_neg(b, end), none));
+    tir_end_for(b, &loop, carried, N_CARRIED);
+    parts->first = as_number(b, carried[BEFORE]);
+    parts->end = tir_sub(b, tir_i32(b, 0), as_number(b, carried[AFTER]));
 }
 
 static struct parts find_parts(struct prefill *p, const struct prefill_part *part)
