@@ -258,6 +258,10 @@ struct tir_value tir_make_rsrc(struct tir_builder *b, struct tir_value base,
  * the launch. */
 struct tir_value tir_scalar_load(struct tir_builder *b, struct tir_value base,
                                  struct tir_value offset, unsigned dtype);
+/** Like tir_scalar_load(), for a load that stays before the branches that follow it. The latency of
+ * other loads is hidden better if LLVM moves them to the branch that uses the value. */
+struct tir_value tir_scalar_load_here(struct tir_builder *b, struct tir_value base,
+                                      struct tir_value offset, unsigned dtype);
 /** Returns a scalar i1: true if `a` is set in some active lane of the wave. */
 struct tir_value tir_any(struct tir_builder *b, struct tir_value a);
 /** Returns as a scalar the value that all lanes of the wave hold. If they differ, it is the value

@@ -81,7 +81,7 @@ static struct tir_value load_scalar(struct tir_expander *x, const struct rows *r
     const struct tir_value at = tir_add(b, row_address(x, r, reg), r->lane);
     const struct tir_value operands[] = {tir_add(b, r->base, tir_first_lane(b, at)), tir_i32(b, 0)};
     const struct tir_value v = tir_build(b, TIR_scalar_load, tir_scalar(dtype), operands, 2,
-                                         &(int64_t){own_offset(r, reg)});
+                                         (int64_t[]){own_offset(r, reg), 0});
     return tir_splat(b, v, tir_vec(dtype, 1));
 }
 

@@ -242,8 +242,10 @@ LLVMValueRef lower_scalar_load(struct lower *l, const struct tir_op *op)
     LLVMValueRef r = load(l, op, p);
     if (!r)
         return NULL;
-    LLVMSetMetadata(r, l->md_invariant,
-                    LLVMMetadataAsValue(l->ctx, LLVMMDNodeInContext2(l->ctx, NULL, 0)));
+    /* LLVM's sinking pass moves an invariant load into the last branch before its use. */
+    if (!op->imm[1])
+        LLVMSetMetadata(r, l->md_invariant,
+                        LLVMMetadataAsValue(l->ctx, LLVMMDNodeInContext2(l->ctx, NULL, 0)));
     return lower_bitcast(l, r, lower_type(l, lower_result_type(l, op)));
 }
 

@@ -344,9 +344,14 @@ static void attend(struct prefill *p)
         prefill_fill_padding(p);
     begin_state(p);
     if (p->staging.item_q != PREFILL_NO_ROOM) {
-        if (p->source.kind == PREFILL_PAGE_COPIES)
+        struct tir_value requested = {0};
+        if (p->source.kind == PREFILL_PAGE_COPIES) {
+            requested = prefill_request_pages(p);
             prefill_copy_first_keys(p);
+        }
         prefill_store_q_rows(p);
+        if (requested.id)
+            tir_anchor(b, requested); /* arrives with Q */
         prefill_load_q(p, 0);
         prefill_await_q_reads(p);
     }

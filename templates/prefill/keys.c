@@ -195,7 +195,7 @@ void prefill_copy_first_keys(struct prefill *p)
 {
     const struct tir_value tile = tir_i32(&p->b, 0);
     if (p->source.kind == PREFILL_PAGE_COPIES)
-        p->now.k_page = prefill_find_page(p, tile);
+        p->now.k_page = prefill_load_page(p, prefill_find_entry(p, tile));
     const struct tir_value key = first_key(p, tile);
     for (unsigned i = 0; i < p->k.n_panels; i++)
         copy_panel(p, &p->k.panels[i], tile, key);
@@ -326,12 +326,26 @@ static unsigned end_panel(const struct prefill *p, unsigned part)
     return part ? p->k.n_panels : 1;
 }
 
+/* Finds the entry of the page table for the rows of K that the wave copies. */
+static void find_k_entry(void *context)
+{
+    struct prefill *const p = family_of(context);
+    p->now.k_entry = prefill_find_entry(p, tile_of(p));
+}
+
+/* Finds the entry of the page table for the rows of V that the wave copies. */
+static void find_v_entry(void *context)
+{
+    struct prefill *const p = family_of(context);
+    p->now.v_entry = prefill_find_entry(p, tile_of(p));
+}
+
 /* Loads page numbers of K. Tiles past the end have the pages of the last tile. */
 static void find_k(void *context)
 {
     struct prefill *const p = family_of(context);
     if (p->source.kind == PREFILL_PAGE_COPIES) {
-        p->now.k_page = prefill_find_page(p, tile_of(p));
+        p->now.k_page = prefill_load_page(p, p->now.k_entry);
         return;
     }
     for (unsigned i = 0; i < p->k.n_panels; i++)
@@ -366,7 +380,7 @@ static void find_v(void *context)
 {
     struct prefill *const p = family_of(context);
     if (p->source.kind == PREFILL_PAGE_COPIES)
-        p->now.v_pages = prefill_find_page(p, tile_of(p));
+        p->now.v_pages = prefill_load_page(p, p->now.v_entry);
     else
         p->now.v_pages = att_page_numbers(&p->b, &p->source.pages, &p->source.paged_v[0],
                                           first_key(p, tile_of(p)));
@@ -467,6 +481,8 @@ struct tir_value prefill_key_of_block(void *family, struct tir_value index)
 #define K_LDS (1u << PREFILL_LDS_K)
 #define V_LDS (1u << PREFILL_LDS_V)
 
+const struct pipe_op prefill_find_k_entry = {"entry of K", find_k_entry, 0, 0, .flags = 0};
+const struct pipe_op prefill_find_v_entry = {"entry of V", find_v_entry, 0, 0, .flags = 0};
 const struct pipe_op prefill_find_k = {"find K", find_k, 0, ATT_SLOT(K_PAGES), .flags = 0};
 const struct pipe_op prefill_issue_k = {
     "K to LDS", NULL, 0, 0, .lds_writes = K_LDS, .flags = PIPE_ASYNC, .build_part = issue_k};

@@ -10,6 +10,7 @@
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
+#include "ir/spread.h"
 #include "templates/prefill/prefill.h"
 #include "templates/workgroup/lds_map.h"
 #include "templates/workgroup/scalar.h"
@@ -50,11 +51,38 @@ static struct tir_value first_row(struct prefill *p, struct tir_value tile)
     return tir_max(b, row, tir_and(b, tir_max(b, seen, tir_i32(b, 0)), whole));
 }
 
-struct tir_value prefill_find_page(struct prefill *p, struct tir_value tile)
+struct tir_value prefill_find_entry(struct prefill *p, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value entry = att_page_of(&p->source.pages.entries, first_row(p, tile));
-    return tir_scalar_load(b, p->source.pages.table, tir_shl(b, entry, tir_i32(b, 2)), TIR_I32);
+    return tir_shl(b, entry, tir_i32(b, 2));
+}
+
+struct tir_value prefill_load_page(struct prefill *p, struct tir_value entry)
+{
+    return tir_scalar_load_here(&p->b, p->source.pages.table, entry, TIR_I32);
+}
+
+struct tir_value prefill_request_pages(struct prefill *p)
+{
+    enum { ENTRY = 4, LINE_ENTRIES = 128 / ENTRY };
+    struct tir_builder *b = &p->b;
+    struct tir_spread s = tir_spread(p->m, p->tile->waves);
+    tir_spread_rows(&s, TIR_LANES, p->m->lane_bits);
+    tir_spread_rows(&s, TIR_WAVES, tir_bits(p->tile->waves));
+    const struct tir_layout l = tir_spread_layout(&s);
+    const struct tir_type t = tir_tile(b->f, TIR_I32, p->tile->waves << p->m->lane_bits, 1, &l);
+    const struct att_paging *const entries = &p->source.pages.entries;
+    const struct tir_value end = tir_max(b, att_plus(b, p->attention.at.end, -1), tir_i32(b, 0));
+    const struct tir_value first = att_page_of(entries, tir_min(b, p->work.first_key, end));
+    const struct tir_value line =
+        tir_mul(b, tir_row_index(b, t), tir_splat(b, tir_i32(b, LINE_ENTRIES), t));
+    const struct tir_value entry = tir_min(b, tir_add(b, line, tir_splat(b, first, t)),
+                                           tir_splat(b, att_page_of(entries, end), t));
+    const struct tir_value bytes =
+        tir_mul(b, tir_convert(b, entry, TIR_I64),
+                tir_splat(b, tir_i64(b, ENTRY), tir_with_dtype(t, TIR_I64)));
+    return tir_tile_gather_constant(b, p->source.pages.table, bytes, t);
 }
 
 /* Returns the byte offsets (i32) of the rows `index` of a page from the row of key `first`. Rows

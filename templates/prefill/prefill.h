@@ -139,9 +139,11 @@ struct prefill_source {
 
 /** Values of the tile of keys that the pipeline's steps work on. */
 struct prefill_now {
-    struct tir_value copied_key; /* i32: first key of the tile of K that is copied */
-    struct tir_value k_page;     /* i32: page of the rows of K that the wave copies next */
-    struct tir_value v_pages;    /* of V: page of the wave's rows, or pages of all rows of a tile */
+    struct tir_value copied_key;       /* i32: first key of the tile of K that is copied */
+    struct tir_value k_entry, v_entry; /* i32: prefill_find_entry() of the rows that the wave copies
+                                          next */
+    struct tir_value k_page;           /* i32: page of the rows of K that the wave copies next */
+    struct tir_value v_pages; /* of V: page of the wave's rows, or pages of all rows of a tile */
     struct att_paged_data v_loaded[2];      /* V in registers: prefill_v_parts() of them */
     struct tir_value cleared_v;             /* V with rows of no key set to zero */
     struct tir_value k[PREFILL_MAX_PANELS]; /* panels of K in registers */
@@ -280,13 +282,21 @@ void prefill_check_seen(struct prefill *p);
  * and pages that hold a wave's rows of a tile. */
 bool prefill_copies_pages(const struct prefill *p);
 
-/** Loads the number of the page with the wave's rows of a tile, i32. */
-struct tir_value prefill_find_page(struct prefill *p, struct tir_value tile);
+/** Loads an entry of each cache line of the page table from the work's first key to its end. The
+ * loop's loads of page numbers then hit the L2. Returns the entries, which are not used. Lanes have
+ * a line each, so entries after the first 16,384 (waves of 64 lanes) are not loaded. */
+struct tir_value prefill_request_pages(struct prefill *p);
+
+/** Returns the byte offset (i32) of the page table's entry for the wave's rows of a tile. */
+struct tir_value prefill_find_entry(struct prefill *p, struct tir_value tile);
+
+/** Loads the number (i32) of a page, from the byte offset `entry` (i32) of the page table. */
+struct tir_value prefill_load_page(struct prefill *p, struct tir_value entry);
 
 /** A copy of columns of a tile of K or V to LDS. */
 struct prefill_page_copy {
     const struct att_cache *cache;
-    struct tir_value page;        /* prefill_find_page() of the same tile */
+    struct tir_value page;        /* prefill_load_page() for the same tile */
     unsigned first, width;        /* columns */
     struct tir_value to;          /* LDS address of the tile */
     const struct tir_layout *lds; /* of the tile */

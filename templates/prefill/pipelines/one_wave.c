@@ -6,11 +6,12 @@
  *
  *     one_wave: prefill, tiles of 4 waves, where LDS transposes V
  *     a wave reads half as much LDS for a product; its own work hides under its products
- *     M1      memory    (rescale[3]), V here[3], LDS free[3], barrier[3]
+ *     M1      memory    (rescale[3]), (entry of K[0]), V here[3], LDS free[3], barrier[3]
  *     C1      matrix    (sum P[3]), (round P[3]), (check P[3]), read V.0[3], (read K.1[2]),
  *                       QK[2], (check mask[2]), V to LDS[2], (find K[0])
  *     EDGE    memory +  (check P[3]), (rescale[3])
- *     M2      memory    (mask[2]), (max[2]), (find V[1]), (load mask[1]), K here[1], barrier[1]
+ *     M2      memory    (mask[2]), (max[2]), (entry of V[1]), (find V[1]), (load mask[1]),
+ *                       K here[1], barrier[1]
  *     C2      matrix    PV.0[3], (sum P[3]), (read V.1[3]), (PV.1[3]), (read V.2[3]), (PV.2[3]),
  *                       (read V.3[3]), (PV.3[3]), (check max[2]), exponents[2], exp2.0[2],
  *                       exp2.1[2], read K.0[1], K to LDS.0[0], (K to LDS.1[0])
@@ -29,10 +30,12 @@ static const struct pipe_phase phases[] = {
     {"C2", PIPE_MATRIX, .open = 0},   {0}};
 
 static const struct pipe_row rows[] = {
+    {&prefill_find_k_entry, COPY_K, M1, .needs = HAS(PAGE_COPIES)},
     {&prefill_find_k, COPY_K, C1, .needs = HAS(PAGE_COPIES)},
     {&prefill_issue_k, COPY_K, C2, .part = 0},
     {&prefill_issue_k, COPY_K, C2, .part = 1, .needs = HAS(PANELS)},
     {&pipe_await, WAIT_K, M2, .part = PREFILL_LDS_K},
+    {&prefill_find_v_entry, WAIT_K, M2, .needs = HAS(PAGE_COPIES)},
     {&prefill_find_v, WAIT_K, M2, .needs = HAS(PAGE_COPIES)},
     {&prefill_load_mask, WAIT_K, M2, .needs = ATT_HAS(MASK_BYTES)},
     {&pipe_barrier, WAIT_K, M2, .part = 0},

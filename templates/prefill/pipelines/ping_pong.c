@@ -8,16 +8,16 @@
  *     one half of the waves reads and stores while the other multiplies
  *     READ    memory +  nothing
  *     M1      memory    (clear V[4]), (store V[4]), (rescale[4]), read K.0[3], (V to LDS[3]),
- *                       (load V[3]), (load mask[2]), (V here[4]), (LDS free[4])
+ *                       (load V[3]), (entry of V[2]), (load mask[2]), (V here[4]), (LDS free[4])
  *     C1      matrix    (sum P[4]), (round P[4]), (check P[4]), (read K.1[3]), QK[3],
- *                       (check mask[3]), (find V[2]), (find K[0])
+ *                       (check mask[3]), (find V[2])
  *     EDGE    memory +  (check P[4]), (read V.0[4]), (rescale[4])
  *     M2      memory    (read V rest[4]), (read V.0[4]), (read V.1[4]), (read V.2[4]),
  *                       (read V.3[4]), (mask[3]), (max[3]), (store K[2]), (find V[2]),
  *                       (K to LDS.0[1]), (K to LDS.1[1]), (load K.0[1]), (load K.1[1]),
- *                       (find K[0]), (LDS free[4]), (K here[2])
+ *                       (find K[0]), (entry of K[0]), (LDS free[4]), (K here[2])
  *     C2      matrix    PV.0[4], (sum P[4]), (PV.1[4]), (PV.2[4]), (PV.3[4]), (PV rest[4]),
- *                       (check max[3]), exponents[3], exp2.0[3], exp2.1[3]
+ *                       (check max[3]), exponents[3], exp2.0[3], exp2.1[3], (find K[0])
  *     LDS               K of a workgroup, V of a workgroup
  *     waves             two halves, the second one group of phases later
  */
@@ -38,7 +38,8 @@ static const struct pipe_phase phases[] = {{"READ", PIPE_MEMORY, .open = 1},
 
 static const struct pipe_row rows[] = {
     {&prefill_find_k, PAGES, M2, .needs = HAS(PAGES)},
-    {&prefill_find_k, PAGES, C1, .needs = HAS(PAGE_COPIES)},
+    {&prefill_find_k_entry, PAGES, M2, .needs = HAS(PAGE_COPIES)},
+    {&prefill_find_k, PAGES, C2, .needs = HAS(PAGE_COPIES)},
     {&prefill_issue_k, COPY_K, M2, .unless = HAS(PAGES)},
     {&prefill_issue_k, COPY_K, M2, .part = 1, .needs = HAS(PANELS), .unless = HAS(PAGES)},
     {&prefill_load_k, COPY_K, M2, .needs = HAS(PAGES)},
@@ -47,6 +48,7 @@ static const struct pipe_row rows[] = {
     {&pipe_await, WAIT_K, M2, .part = PREFILL_LDS_K, .unless = HAS(PAGES)},
     {&pipe_await_stores, WAIT_K, M2, .part = PREFILL_LDS_K, .needs = HAS(PAGES)},
     {&prefill_find_v, WAIT_K, M2, .needs = HAS(PAGES)},
+    {&prefill_find_v_entry, WAIT_K, M1, .needs = HAS(PAGE_COPIES)},
     {&prefill_find_v, WAIT_K, C1, .needs = HAS(PAGE_COPIES)},
     {&prefill_load_mask, WAIT_K, M1, .needs = ATT_HAS(MASK_BYTES)},
     {&prefill_read_k, SCORES, M1, .part = 0},

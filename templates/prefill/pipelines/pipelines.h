@@ -31,11 +31,12 @@ extern const char *const prefill_features[];
 #define HAS(name) (1u << PREFILL_HAS_##name)
 
 /* Steps: keys.c. Steps on K have part 0 for the first panel and part 1 for the others. */
-extern const struct pipe_op prefill_find_k, prefill_find_v;        /* page numbers */
-extern const struct pipe_op prefill_issue_k, prefill_issue_v;      /* copies to LDS */
-extern const struct pipe_op prefill_load_k, prefill_store_k;       /* through registers */
-extern const struct pipe_op prefill_load_v, prefill_store_v;       /* of a tensor */
-extern const struct pipe_op prefill_load_v_pages, prefill_clear_v; /* of a cache */
+extern const struct pipe_op prefill_find_k_entry, prefill_find_v_entry; /* of the page table */
+extern const struct pipe_op prefill_find_k, prefill_find_v;             /* page numbers */
+extern const struct pipe_op prefill_issue_k, prefill_issue_v;           /* copies to LDS */
+extern const struct pipe_op prefill_load_k, prefill_store_k;            /* through registers */
+extern const struct pipe_op prefill_load_v, prefill_store_v;            /* of a tensor */
+extern const struct pipe_op prefill_load_v_pages, prefill_clear_v;      /* of a cache */
 extern const struct pipe_op prefill_store_v_ready;
 extern const struct pipe_op prefill_load_mask, prefill_check_mask;
 extern const struct pipe_op prefill_read_k, prefill_read_v, prefill_read_v_rest;
