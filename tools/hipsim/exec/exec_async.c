@@ -99,9 +99,12 @@ struct tensor {
                                      no padding */
     bool gather;
     uint32_t row[TENSOR_ROWS]; /* indices of the tensor's rows that `gather` collects */
-    uint32_t mask; /* workgroups of the cluster that a multicast load serves, a bit each; 0: no
+    uint32_t mask;     /* workgroups of the cluster that a multicast load serves, a bit each; 0: no
                       multicast */
-    bool early;    /* true: multicast uses the early timeout; false: the standard one */
+    bool early;        /* true: multicast uses the early timeout; false: the standard one */
+    uint32_t times;    /* tiles that are copied one after the other */
+    uint32_t lds_step; /* bytes in LDS from the start of a tile to the next one's */
+    uint64_t global_step; /* the same in global memory */
 };
 
 /* Returns the `n` bits that begin at bit `at` of a descriptor group. */
@@ -156,6 +159,31 @@ static bool mask_is_right(struct wave *w, const struct inst *in, uint32_t mask)
     return false;
 }
 
+/* False after a report if a valid descriptor has a field that is not simulated. `flags` is the
+ * first dword of group 1. The width of the count in an LDS barrier, which an arrival needs, is a
+ * setting of the device (CDNA5 ISA, 11.2.2). Rows to gather are in the place of the iteration. */
+static bool is_simulated(struct wave *w, const struct inst *in, const struct tensor *t,
+                         uint32_t flags)
+{
+    const bool arrives = flags >> 18 & 1, iterates = flags >> 19 & 1;
+    if (!t->valid || (!arrives && !(iterates && t->gather)))
+        return true;
+    wave_fault(w, in, FAULT_TRAP, 0, "the tensor descriptor asks for %s, which is not simulated",
+               arrives ? "the arrival at an LDS barrier" : "iteration with a gather of rows");
+    return false;
+}
+
+/* Reads the iteration from group 2, where it replaces the upper dimensions (CDNA5 ISA, 10.11.3.1,
+ * table 64). The field of the count has one less than the tiles, as LLVM's dialect amdgpu writes
+ * it. */
+static void read_iteration(struct tensor *t, const uint32_t *g2)
+{
+    t->lds_step = g2[1] * t->element;
+    t->global_step = field(g2, 64, 48) * t->element;
+    t->times = (uint32_t)field(g2, 112, 16) + 1;
+    t->tile[3] = t->tile[4] = 0;
+}
+
 /* Decodes the descriptor (CDNA5 ISA, tables 62 to 67) to *t. False after a report. */
 static bool read_tensor(struct wave *w, const struct inst *in, struct tensor *t)
 {
@@ -176,13 +204,12 @@ static bool read_tensor(struct wave *w, const struct inst *in, struct tensor *t)
         .gather = g[0][0] >> 31,
         .mask = in->row->flags & ROW_LOAD ? g[1][0] & 0xffff : 0, /* only loads have a mask */
         .early = g[1][0] >> 21 & 1,
+        .times = 1,
     };
-    if (t->valid && (g[1][0] >> 18 & 1 || g[1][0] >> 19 & 1)) {
-        wave_fault(w, in, FAULT_TRAP, 0,
-                   "the tensor descriptor asks for %s, which is not simulated",
-                   g[1][0] >> 18 & 1 ? "the arrival at an LDS barrier" : "iteration");
+    if (!is_simulated(w, in, t, g[1][0]))
         return false;
-    }
+    if (g[1][0] >> 19 & 1)
+        read_iteration(t, g[2]);
     if (t->valid && g[1][0] & 0xffff && !mask_is_right(w, in, g[1][0] & 0xffff))
         return false;
     if (g[1][0] >> 20 & 1 && in->row->flags & ROW_LOAD) {
@@ -206,6 +233,7 @@ static unsigned unit_of(const struct tensor *t)
 {
     const uint64_t valid = t->dim[0] < t->tile[0] ? t->dim[0] : t->tile[0];
     uint64_t all = 16 | t->lds | t->global | t->tile[0] * t->element | valid * t->element | t->pad;
+    all |= t->lds_step | t->global_step;
     for (unsigned d = 1; d < TENSOR_DIMS; d++)
         all |= t->tile[d] > 1 ? t->stride[d] * t->element : 0;
     const unsigned unit = (unsigned)(all & -all);
@@ -305,6 +333,21 @@ static void note_piece(struct wave *w, const struct lane_mem *global, unsigned u
     }
 }
 
+/* Copies a tile of `units` units of `unit` bytes. Loads add the written LDS bytes to *range. False
+ * after a report. */
+static bool copy_tile(struct wave *w, const struct inst *in, const struct tensor *t, uint64_t units,
+                      unsigned unit, struct lds_range *range)
+{
+    for (uint64_t first = 0; first < units;) {
+        struct lane_mem global = {.space = MEM_GLOBAL}, lds = {.space = MEM_LDS};
+        first += gather_lanes(t, first, units, unit, &global, &lds);
+        if (!copy_batch(w, in, &global, &lds, unit, range))
+            return false;
+        note_piece(w, &global, unit);
+    }
+    return true;
+}
+
 static void exec_tensor(struct wave *w, const struct inst *in)
 {
     struct tensor t;
@@ -321,12 +364,11 @@ static void exec_tensor(struct wave *w, const struct inst *in)
     uint64_t units = t.valid ? t.tile[0] * t.element / unit : 0;
     for (unsigned d = 1; d < TENSOR_DIMS; d++)
         units *= t.tile[d];
-    for (uint64_t first = 0; first < units;) {
-        struct lane_mem global = {.space = MEM_GLOBAL}, lds = {.space = MEM_LDS};
-        first += gather_lanes(&t, first, units, unit, &global, &lds);
-        if (!copy_batch(w, in, &global, &lds, unit, &range))
+    for (uint32_t i = 0; i < t.times; i++) {
+        if (!copy_tile(w, in, &t, units, unit, &range))
             return;
-        note_piece(w, &global, unit);
+        t.lds += t.lds_step;
+        t.global += t.global_step;
     }
     lds_issue_range(w, in, WAIT_TENSOR, &range);
 }

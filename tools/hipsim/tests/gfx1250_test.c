@@ -756,6 +756,70 @@ static void the_tensor_mover_copies_a_tile(void **state)
     hipsim_mem_free(copy);
 }
 
+/* Copies every second row of a tensor, each as a tile of its own, 80 bytes apart in LDS. */
+static void the_tensor_mover_iterates(void **state)
+{
+    enum { TILES = 3, WIDTH = 8, APART = 20 };
+    (void)state;
+    uint32_t data[ROWS][COLUMNS], out[ROWS][COLUMNS] = {0};
+    for (unsigned i = 0; i < ROWS * COLUMNS; i++)
+        data[i / COLUMNS][i % COLUMNS] = 1000 + i;
+    void *memory = device_alloc(sizeof(data), data), *copy = device_alloc(sizeof(out), out);
+    const uint64_t from = (uint64_t)(uintptr_t)memory + 4 * 4, to = (uint64_t)(uintptr_t)copy;
+    struct program p = wave32();
+    p.lds_bytes = 1024;
+    p.s[0] = 1;  /* valid */
+    p.s[1] = 64; /* LDS address */
+    p.s[2] = (uint32_t)from;
+    p.s[3] = (uint32_t)(from >> 32) | 2u << 30;
+    p.s[4] = 2u << 16 | 1u << 19; /* dwords; iteration */
+    p.s[5] = (COLUMNS - 4) << 16; /* tensor_dim0 */
+    p.s[6] = 1 << 16;             /* tensor_dim1 */
+    p.s[7] = (uint32_t)WIDTH << 16;
+    p.s[8] = 1; /* tile_dim1 */
+    p.s[9] = COLUMNS;
+    p.s[10] = p.s[11] = p.s[12] = 0;
+    program_s64_set(&p, 16, 0);
+    program_s64_set(&p, 18, 0);
+    p.s[13] = APART;             /* LDS increment, in elements */
+    p.s[14] = 2 * COLUMNS;       /* increment in memory */
+    p.s[15] = (TILES - 1) << 16; /* tiles - 1 */
+    program_lanes(&p, 1, 4);
+    program_run(&p, "ds_store_b32 v1, v1 offset:64\n"
+                    "ds_store_b32 v1, v1 offset:192\n"
+                    "s_wait_dscnt 0\n"
+                    "tensor_load_to_lds s[0:3], s[4:11], s[12:15], s[16:19]\n"
+                    "s_wait_tensorcnt 0\n"
+                    "ds_load_b32 v2, v1 offset:64\n"
+                    "ds_load_b32 v3, v1 offset:192\n"
+                    "s_wait_dscnt 0\n");
+    for (unsigned i = 0; i < 64; i++) {
+        const unsigned tile = i / APART, column = i % APART, got = p.v[2 + i / 32][i % 32];
+        const bool copied = tile < TILES && column < WIDTH;
+        assert_int_equal(got, copied ? data[2 * tile][4 + column] : 4 * (i % 32));
+    }
+    /* Stores put the tiles back, where the descriptor says. */
+    p.s[2] = (uint32_t)to;
+    p.s[3] = (uint32_t)(to >> 32) | 2u << 30;
+    program_run(&p, "ds_store_b32 v1, v1 offset:64\n"
+                    "ds_store_b32 v1, v1 offset:192\n"
+                    "s_wait_dscnt 0\n"
+                    "tensor_store_from_lds s[0:3], s[4:11], s[12:15], s[16:19]\n"
+                    "s_wait_tensorcnt 0\n");
+    memcpy(out, copy, sizeof(out));
+    for (unsigned i = 0; i < ROWS * COLUMNS; i++) {
+        const unsigned row = i / COLUMNS, column = i % COLUMNS;
+        const unsigned at = row / 2 * APART + column;
+        assert_int_equal(out[row][column], row % 2 || column >= WIDTH ? 0 : 4 * (at % 32));
+    }
+    /* A gather has its rows in the place of the iteration. */
+    p.s[0] |= 1u << 31;
+    program_try(&p, "tensor_load_to_lds s[0:3], s[4:11], s[12:15], s[16:19]\n");
+    assert_int_equal(p.fault.kind, FAULT_TRAP);
+    hipsim_mem_free(memory);
+    hipsim_mem_free(copy);
+}
+
 /* LLVM's names that have a row execute. A few without a row are refused when a wave reaches
  * them. */
 static void other_instructions_are_refused(void **state)
@@ -794,6 +858,7 @@ int main(void)
         cmocka_unit_test(loads_transpose),
         cmocka_unit_test(scalar_loads_count_records),
         cmocka_unit_test(the_tensor_mover_copies_a_tile),
+        cmocka_unit_test(the_tensor_mover_iterates),
         cmocka_unit_test(other_instructions_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
