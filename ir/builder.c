@@ -568,13 +568,6 @@ struct tir_value tir_scalar_load(struct tir_builder *b, struct tir_value base,
                      (int64_t[]){0, 0});
 }
 
-struct tir_value tir_scalar_load_here(struct tir_builder *b, struct tir_value base,
-                                      struct tir_value offset, unsigned dtype)
-{
-    return tir_build(b, TIR_scalar_load, tir_scalar(dtype), (struct tir_value[]){base, offset}, 2,
-                     (int64_t[]){0, 1});
-}
-
 struct tir_value tir_any(struct tir_builder *b, struct tir_value a)
 {
     return tir_build(b, TIR_any, tir_scalar(TIR_I1), &a, 1, NULL);

@@ -258,10 +258,15 @@ struct tir_value tir_make_rsrc(struct tir_builder *b, struct tir_value base,
  * the launch. */
 struct tir_value tir_scalar_load(struct tir_builder *b, struct tir_value base,
                                  struct tir_value offset, unsigned dtype);
-/** Like tir_scalar_load(), for a load that stays before the branches that follow it. The latency of
- * other loads is hidden better if LLVM moves them to the branch that uses the value. */
-struct tir_value tir_scalar_load_here(struct tir_builder *b, struct tir_value base,
-                                      struct tir_value offset, unsigned dtype);
+/** Like tir_scalar_load(), for a load that stays before the branches that follow it. LLVM may move
+ * other loads into the last branch before their use. */
+static inline struct tir_value tir_scalar_load_here(struct tir_builder *b, struct tir_value base,
+                                                    struct tir_value offset, unsigned dtype)
+{
+    const struct tir_value operands[] = {base, offset};
+    const int64_t imm[] = {0, 1};
+    return tir_build(b, TIR_scalar_load, tir_scalar(dtype), operands, 2, imm);
+}
 /** Returns a scalar i1: true if `a` is set in some active lane of the wave. */
 struct tir_value tir_any(struct tir_builder *b, struct tir_value a);
 /** Returns as a scalar the value that all lanes of the wave hold. If they differ, it is the value
