@@ -9,6 +9,7 @@ enum mem_space { MEM_GLOBAL, MEM_LDS, MEM_SCRATCH };
 
 enum mem_direction { MEM_READ = 1, MEM_WRITE = 2, MEM_MODIFY = 3 };
 
+/* Returns whether the instruction reads memory, writes it or does both. */
 static inline enum mem_direction mem_direction_of(const struct inst *in)
 {
     bool load = in->row->flags & ROW_LOAD, store = in->row->flags & ROW_STORE;
@@ -51,6 +52,7 @@ struct reg_rows {
     uint64_t *valid, *copied, *part;
 };
 
+/* Returns the values and the lane masks of a vector operand's registers. */
 static inline struct reg_rows reg_rows(struct wave *w, const struct opnd *o)
 {
     if (o->kind == OPND_AGPR)
@@ -64,6 +66,7 @@ static inline struct reg_rows reg_rows(struct wave *w, const struct opnd *o)
     for (uint64_t left_ = (mask); left_ && ((l) = (unsigned)__builtin_ctzll(left_), true); \
          left_ &= left_ - 1)
 
+/* Returns the dword at p, which may have any alignment. An aligned read is atomic. */
 static inline uint32_t mem_get32(const uint8_t *p)
 {
     uint32_t value;
@@ -74,6 +77,7 @@ static inline uint32_t mem_get32(const uint8_t *p)
     return value;
 }
 
+/* Stores a dword at p, which may have any alignment. An aligned store is atomic. */
 static inline void mem_put32(uint8_t *p, uint32_t value)
 {
     if (((uintptr_t)p & 3) == 0)
@@ -82,6 +86,7 @@ static inline void mem_put32(uint8_t *p, uint32_t value)
         __builtin_memcpy(p, &value, sizeof(value));
 }
 
+/* True if the launch has the check `bit` (enum check_bits). */
 static inline bool mem_checks(const struct wave *w, uint32_t bit)
 {
     return (w->launch->checks & bit) != 0;

@@ -5,6 +5,7 @@
 
 #include "row.h"
 
+/* Returns the row of the operand's first register. Accumulation registers follow the VGPRs. */
 static unsigned bits_row(const struct opnd *o)
 {
     return o->kind == OPND_AGPR ? VGPR_FILE + o->reg : o->reg;

@@ -21,18 +21,21 @@
 #define MAX_IMAGE_BYTES (UINT64_C(2) << 30)
 #define METHOD_ZSTD 1
 
+/* Sets the reason why the code object is invalid. Returns that status. */
 static enum code_object_status invalid(char *why, size_t why_size, const char *text)
 {
     snprintf(why, why_size, "%s", text);
     return CODE_OBJECT_INVALID;
 }
 
+/* Sets the reason "out of memory". Returns that status. */
 static enum code_object_status no_memory(char *why, size_t why_size)
 {
     snprintf(why, why_size, "out of memory while reading the code object");
     return CODE_OBJECT_OUT_OF_MEMORY;
 }
 
+/* Returns the 64-bit number at p, which may have any alignment. */
 static uint64_t read64(const uint8_t *p)
 {
     uint64_t value;
@@ -41,6 +44,7 @@ static uint64_t read64(const uint8_t *p)
     return value;
 }
 
+/* Returns the 32-bit number at p, which may have any alignment. */
 static uint32_t read32(const uint8_t *p)
 {
     uint32_t value;
@@ -49,6 +53,7 @@ static uint32_t read32(const uint8_t *p)
     return value;
 }
 
+/* Returns the 16-bit number at p, which may have any alignment. */
 static uint16_t read16(const uint8_t *p)
 {
     uint16_t value;
@@ -88,6 +93,8 @@ static size_t copy_mapped(void *to, const void *from, size_t size)
     return done;
 }
 
+/* Raises *extent to the end of a part with this offset and size. Parts beyond the limit are
+ * ignored. */
 static void widen(uint64_t *extent, uint64_t offset, uint64_t size)
 {
     if (size <= MAX_IMAGE_BYTES && offset <= MAX_IMAGE_BYTES && offset + size > *extent)
@@ -132,11 +139,13 @@ struct bundle_entry {
 
 #define ENTRY_BYTES 24
 
+/* Returns the offset, size and identifier length of a bundle's entry. */
 static struct bundle_entry read_entry(const uint8_t *p)
 {
     return (struct bundle_entry){read64(p), read64(p + 8), read64(p + 16)};
 }
 
+/* Returns the size of the bundle at `start`, in bytes. */
 static uint64_t bundle_extent(const uint8_t *start)
 {
     uint8_t header[BUNDLE_MAGIC_BYTES + 8];
@@ -168,6 +177,7 @@ struct compressed_header {
     unsigned header_bytes;
 };
 
+/* Reads the header of a compressed bundle. False if it is truncated or of an unknown version. */
 static bool read_compressed_header(const uint8_t *p, size_t size, struct compressed_header *header)
 {
     unsigned version = size >= 8 ? read16(p + 4) : 0;
@@ -186,6 +196,7 @@ static bool read_compressed_header(const uint8_t *p, size_t size, struct compres
     return true;
 }
 
+/* Returns the size of the compressed bundle at `start`, in bytes. */
 static uint64_t compressed_extent(const uint8_t *start)
 {
     uint8_t bytes[32];
@@ -271,6 +282,7 @@ void image_release(struct image *image)
 
 /* -- selecting --------------------------------------------------------------------------------- */
 
+/* Replaces the image by its decompressed contents. */
 static enum code_object_status decompress(struct image *image, char *why, size_t why_size)
 {
     struct compressed_header header;
@@ -328,6 +340,7 @@ static int rank(const char *id, size_t bytes, enum gfx_target target)
     return strcmp(processor, "gfx9-4-generic") == 0 ? 1 : 0;
 }
 
+/* Appends an entry's identifier of `bytes` characters to the list of identifiers. */
 static void append_id(char *list, size_t list_size, const char *id, size_t bytes)
 {
     size_t used = strlen(list);
@@ -338,6 +351,7 @@ static void append_id(char *list, size_t list_size, const char *id, size_t bytes
         snprintf(list + used, list_size - used, "%s%.*s", used ? ", " : "", (int)bytes, id);
 }
 
+/* Replaces the image by the bundle's entry for the target. */
 static enum code_object_status select_entry(struct image *image, enum gfx_target target, char *why,
                                             size_t why_size)
 {

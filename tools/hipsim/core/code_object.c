@@ -19,6 +19,7 @@ struct collect {
     bool out_of_memory;
 };
 
+/* Returns the 32-bit number at p, which may have any alignment. */
 static uint32_t read32(const uint8_t *p)
 {
     uint32_t value;
@@ -27,11 +28,13 @@ static uint32_t read32(const uint8_t *p)
     return value;
 }
 
+/* Returns the field of `bits` bits of a word, from bit `shift` on. */
 static uint32_t field(uint32_t word, unsigned shift, unsigned bits)
 {
     return word >> shift & ((UINT32_C(1) << bits) - 1);
 }
 
+/* Returns the fields of a kernel descriptor. */
 static struct kernel_descriptor read_descriptor(const uint8_t bytes[64])
 {
     struct kernel_descriptor d = {
@@ -145,6 +148,7 @@ static const char *descriptor_problem(const struct kernel *kernel, const struct 
 
 /* -- symbols ----------------------------------------------------------------------------------- */
 
+/* Returns the array with room for one more item, moved if necessary. NULL: no memory. */
 static void *grow(void *array, size_t *capacity, size_t count, size_t item)
 {
     if (count < *capacity)
@@ -156,6 +160,7 @@ static void *grow(void *array, size_t *capacity, size_t count, size_t item)
     return bigger;
 }
 
+/* True if the symbol is a kernel descriptor. */
 static bool is_descriptor(const char *name, const GElf_Sym *symbol)
 {
     size_t length = strlen(name);
@@ -164,6 +169,7 @@ static bool is_descriptor(const char *name, const GElf_Sym *symbol)
            GELF_ST_TYPE(symbol->st_info) != STT_FUNC && symbol->st_size == DESCRIPTOR_BYTES;
 }
 
+/* Adds the kernel of a descriptor symbol. False without memory. */
 static bool add_kernel(struct collect *collect, const char *name, const GElf_Sym *symbol)
 {
     struct code_object *object = collect->object;
@@ -193,6 +199,7 @@ static bool add_kernel(struct collect *collect, const char *name, const GElf_Sym
     return true;
 }
 
+/* Adds the global variable of a symbol. False without memory. */
 static bool add_variable(struct collect *collect, const char *name, const GElf_Sym *symbol)
 {
     struct code_object *object = collect->object;
@@ -214,6 +221,7 @@ static bool add_variable(struct collect *collect, const char *name, const GElf_S
     return true;
 }
 
+/* Adds the kernel or variable of a symbol to the code object. False without memory. */
 static bool collect_symbol(void *ctx, const char *name, const GElf_Sym *symbol)
 {
     struct collect *collect = ctx;
@@ -227,11 +235,13 @@ static bool collect_symbol(void *ctx, const char *name, const GElf_Sym *symbol)
     return ok;
 }
 
+/* Compares kernels by name, for qsort(). */
 static int by_kernel_name(const void *a, const void *b)
 {
     return strcmp(((const struct kernel *)a)->name, ((const struct kernel *)b)->name);
 }
 
+/* Compares variables by name, for qsort(). */
 static int by_variable_name(const void *a, const void *b)
 {
     return strcmp(((const struct global_variable *)a)->name,
@@ -240,6 +250,7 @@ static int by_variable_name(const void *a, const void *b)
 
 /* -- loading ----------------------------------------------------------------------------------- */
 
+/* Moves the metadata of each kernel to the kernel with the same symbol. */
 static void attach_metadata(struct code_object *object)
 {
     for (size_t i = 0; i < object->nkernels; i++)
@@ -259,6 +270,7 @@ static void attach_metadata(struct code_object *object)
     }
 }
 
+/* Checks the descriptors of all kernels. Sets the reason if one is not supported. */
 static enum code_object_status check_kernels(const struct code_object *object, char *why,
                                              size_t why_size)
 {
@@ -273,12 +285,14 @@ static enum code_object_status check_kernels(const struct code_object *object, c
     return CODE_OBJECT_OK;
 }
 
+/* Sets the reason "out of memory". Returns that status. */
 static enum code_object_status out_of_memory(const struct elf_image *image)
 {
     snprintf(image->why, image->why_size, "out of memory while loading the code object");
     return CODE_OBJECT_OUT_OF_MEMORY;
 }
 
+/* Allocates device memory for the loaded image. */
 static enum code_object_status place(struct code_object *object, const struct elf_image *image)
 {
     struct hipsim_mem_request request = {
@@ -306,6 +320,7 @@ static enum code_object_status place(struct code_object *object, const struct el
     return object->code ? CODE_OBJECT_OK : out_of_memory(image);
 }
 
+/* Reads the symbols and the metadata of the placed image. */
 static enum code_object_status fill(struct code_object *object, const struct elf_image *image)
 {
     struct collect collect = {.object = object, .base = object->base};

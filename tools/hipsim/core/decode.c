@@ -55,6 +55,7 @@ struct row_slot {
 static struct row_slot row_slots[ISAS][ROW_SLOTS];
 static pthread_once_t row_once = PTHREAD_ONCE_INIT;
 
+/* Returns a hash of the first `length` characters of a name. */
 static uint32_t name_hash(const char *name, size_t length)
 {
     uint32_t h = 2166136261u;
@@ -73,11 +74,13 @@ static struct row_slot *slot_of(struct row_slot *slots, const char *name, size_t
     return &slots[h];
 }
 
+/* Adds a row under the name to the hash table. */
 static void row_insert(struct row_slot *slots, const char *name, const struct op_row *row)
 {
     *slot_of(slots, name, strlen(name)) = (struct row_slot){name, row};
 }
 
+/* Returns the hash table of the target. */
 static struct row_slot *slots_of(enum gfx_target target)
 {
     return row_slots[isa_of(target) - isas];
@@ -107,6 +110,7 @@ static void collect_renamed(struct row_slot *slots)
     }
 }
 
+/* Fills the hash tables of all targets. */
 static void rows_collect(void)
 {
     for (unsigned i = 0; i < ISAS; i++)
@@ -202,6 +206,7 @@ void code_destroy(struct code *code)
 /* In found[], bit k records a finding of kind k, and bit SUPPRESSED + k that it is suppressed. */
 #define SUPPRESSED 32
 
+/* Returns the mask of findings at a code offset. Offsets outside of the code share one mask. */
 static _Atomic uint64_t *found_at(const struct code *code, uint64_t offset)
 {
     static_assert(FAULT_KINDS <= SUPPRESSED, "a bit per kind");
@@ -249,6 +254,7 @@ static bool reserved_sdwa(const uint32_t *w)
     return (!vopc && dst) || (w[1] >> 16 & 7) == 7 || (!vop1 && (w[1] >> 24 & 7) == 7);
 }
 
+/* True if the VOP3 instruction has operands that crash LLVM's disassembler. */
 static bool impossible_vop3(const uint32_t *w)
 {
     uint32_t opcode = w[0] >> 16 & 0x3ff, src0 = w[1] & 0x1ff, src1 = w[1] >> 9 & 0x1ff;
@@ -259,6 +265,7 @@ static bool impossible_vop3(const uint32_t *w)
     return (scalar_dst && (w[0] & 0xff) == CODE_LITERAL) || (f8f6f4 && !(src0 & src1 & CODE_VGPR));
 }
 
+/* True if LLVM's disassembler crashes on the dwords. */
 static bool crashes_llvm(const uint32_t *w)
 {
     if (!(w[0] >> 31))
@@ -294,11 +301,13 @@ static size_t disassemble(struct code *code, uint64_t offset, char *text, size_t
     return size <= left ? size : 0;
 }
 
+/* Reports dwords that are no instruction of the target. */
 static void fault_unknown(struct wave *w, const struct inst *in)
 {
     wave_fault(w, in, FAULT_DECODE, 0, "these dwords are no instruction of this target");
 }
 
+/* Reports an instruction that the simulator does not have. */
 static void fault_unsupported(struct wave *w, const struct inst *in)
 {
     wave_fault(w, in, FAULT_DECODE, 0, "the simulator has no row for this instruction");
@@ -347,6 +356,8 @@ static void find_plain(struct inst *in)
     }
 }
 
+/* Decodes the instruction at a code offset. `msb` has the upper bits of VGPR numbers on gfx1250.
+ * NULL: no memory. */
 static struct inst *decode(struct code *code, uint64_t offset, uint8_t msb)
 {
     struct inst *in = calloc(1, sizeof(*in));

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+/* Returns the encoding of the instruction from its first dword. */
 static enum encoding encoding_of(const struct inst *in)
 {
     uint32_t w = in->raw[0];
@@ -114,6 +115,7 @@ static bool set_source(struct inst *in, struct opnd *o, unsigned code, uint16_t 
     return true;
 }
 
+/* Sets the operands of a scalar ALU instruction. False if one is invalid. */
 static bool decode_salu(struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -139,6 +141,7 @@ static bool decode_salu(struct inst *in)
     return true;
 }
 
+/* Sets the operands of a scalar memory instruction. False if one is invalid. */
 static bool decode_smem(struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -175,6 +178,7 @@ void set_dpp(struct inst *in, uint32_t w)
     in->row_mask = (uint8_t)bits(w, 31, 28);
 }
 
+/* Sets the selects and modifiers of the SDWA dword. */
 static void set_sdwa(struct inst *in, uint32_t w)
 {
     in->form |= FORM_SDWA;
@@ -259,6 +263,7 @@ void set_bitop3(struct inst *in, uint32_t w, uint32_t w1)
         in->src[i].neg = in->src[i].abs = false;
 }
 
+/* Sets the operands of a VOP3 instruction. False if one is invalid. */
 static bool decode_vop3(struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -307,6 +312,7 @@ static void narrow_pair(struct inst *in, unsigned k)
     in->op_sel_hi &= (uint8_t)~bit;
 }
 
+/* Sets the operands and modifiers of a VOP3P instruction. False if one is invalid. */
 static bool decode_vop3p(struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -372,6 +378,7 @@ static bool decode_mai(struct inst *in)
     return true;
 }
 
+/* Sets the operands of an LDS instruction. False if one is invalid. */
 static bool decode_ds(struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -419,6 +426,7 @@ static bool decode_flat(struct inst *in)
     return true;
 }
 
+/* Sets the operands of a buffer instruction. False if one is invalid. */
 static bool decode_mubuf(struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -489,6 +497,8 @@ static void set_implicit(struct inst *in)
         in->dst.kind = in->src[0].kind = OPND_AGPR;
 }
 
+/* Raises the instruction's highest register numbers to the operand's. False if a number is not
+ * below `vgprs`, or for SGPRs `sgprs`. */
 static bool track_operand(struct inst *in, const struct opnd *o, int vgprs, int sgprs)
 {
     int last = o->reg + o->dwords - 1;

@@ -25,6 +25,7 @@ static inline uint32_t bits(uint32_t word, unsigned high, unsigned low)
     return word >> low & (uint32_t)((UINT64_C(1) << (high - low + 1)) - 1);
 }
 
+/* Returns the sign-extended value of the lower `width` bits. */
 static inline int32_t sign_extend(uint32_t value, unsigned width)
 {
     return (int32_t)(value << (32 - width)) >> (32 - width);

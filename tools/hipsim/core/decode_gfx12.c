@@ -26,6 +26,7 @@ enum {
 /* Index of an operand's two bits in wave->vgpr_msb; MSB_NONE: it has none. */
 enum msb_of { MSB_SRC0, MSB_SRC1, MSB_SRC2, MSB_DST, MSB_NONE };
 
+/* Returns the encoding of the instruction from its first dword. */
 static enum encoding encoding_of(const struct inst *in)
 {
     const uint32_t w = in->raw[0];
@@ -83,6 +84,8 @@ static void set_sgpr_dst(struct opnd *o, unsigned code, uint16_t type)
     }
 }
 
+/* Sets the operand to the literal at the end of the instruction. `wide`: it has 2 dwords. False if
+ * it is missing. */
 static bool set_literal(struct inst *in, struct opnd *o, bool wide)
 {
     const unsigned dwords = wide ? 2 : 1;
@@ -117,6 +120,7 @@ static bool set_source(struct inst *in, struct opnd *o, unsigned code, uint16_t 
     return true;
 }
 
+/* True if the type has 16 bits. */
 static bool is_half(uint16_t type)
 {
     const enum type_class class = TYPE_CLASS(type);
@@ -125,12 +129,14 @@ static bool is_half(uint16_t type)
 
 /* -- scalar ------------------------------------------------------------------------------------ */
 
+/* Sets source k from its code. False if the code is invalid. */
 static bool scalar_source(struct inst *in, unsigned k, unsigned code)
 {
     const uint16_t type = in->row->src[k];
     return !type || set_source(in, &in->src[k], code, type, MSB_NONE);
 }
 
+/* Sets the operands of a scalar ALU instruction. False if one is invalid. */
 static bool decode_salu(struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -165,6 +171,7 @@ static bool decode_salu(struct inst *in)
     }
 }
 
+/* Sets the operands of a scalar memory instruction. False if one is invalid. */
 static bool decode_smem(struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -183,6 +190,7 @@ static bool decode_smem(struct inst *in)
 
 /* -- vector ALU -------------------------------------------------------------------------------- */
 
+/* Sets the lane selects of a DPP8 dword. */
 static void set_dpp8(struct inst *in, uint32_t word, bool fetch_inactive)
 {
     in->form |= FORM_DPP;
@@ -251,6 +259,7 @@ static bool set_constant_k(struct inst *in)
     return set_literal(in, k, TYPE_CLASS(row->src[0]) == CLASS_F64);
 }
 
+/* Sets the operands of a VOP1, VOP2 or VOPC instruction. False if one is invalid. */
 static bool decode_vop_short(struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -285,6 +294,7 @@ static bool decode_vop_short(struct inst *in)
     return true;
 }
 
+/* Sets the operands of a VOP3 instruction. False if one is invalid. */
 static bool decode_vop3(struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -343,6 +353,7 @@ static void narrow_pair(struct inst *in, unsigned k)
     in->op_sel_hi = o->kind == OPND_IMM ? in->op_sel_hi | bit : in->op_sel_hi & (uint8_t)~bit;
 }
 
+/* Sets the operands and modifiers of a VOP3P instruction. False if one is invalid. */
 static bool decode_vop3p(struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -428,6 +439,8 @@ struct half_fields {
     unsigned op, src0, vsrc1, vsrc2, vdst, neg;
 };
 
+/* Returns the fields of one half of a pair. `three`: the pair has 3 dwords. `second`: the second
+ * half. */
 static struct half_fields half_of(const struct inst *in, bool three, bool second)
 {
     const uint32_t w = in->raw[0], w1 = in->raw[1];
@@ -465,6 +478,8 @@ static bool half_sources(struct inst *half, const struct half_fields *f, bool th
     return true;
 }
 
+/* Returns one half of a pair as an instruction, allocated with malloc. NULL: invalid, or no
+ * memory. */
 static struct inst *decode_half(const struct inst *in, bool three, bool second)
 {
     const struct half_fields f = half_of(in, three, second);
@@ -519,6 +534,7 @@ static bool decode_dual(struct inst *in)
 
 /* -- memory ------------------------------------------------------------------------------------ */
 
+/* Sets the operands of an LDS instruction. False if one is invalid. */
 static bool decode_ds(struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -591,6 +607,7 @@ static bool decode_flat(struct inst *in)
     return true;
 }
 
+/* Sets the operands of a buffer instruction. False if one is invalid. */
 static bool decode_buffer(struct inst *in)
 {
     const struct op_row *row = in->row;

@@ -74,6 +74,7 @@ static enum code_object_status refuse(const struct elf_image *image, enum code_o
     return status;
 }
 
+/* Checks that the code of the image is for the target. */
 static enum code_object_status check_target(const struct elf_image *image, enum gfx_target target)
 {
     uint32_t flags = image->header.e_flags;
@@ -111,6 +112,7 @@ static enum code_object_status check_target(const struct elf_image *image, enum 
     return CODE_OBJECT_OK;
 }
 
+/* Checks the ELF header: a code object for the target. */
 static enum code_object_status check_header(struct elf_image *image, enum gfx_target target)
 {
     const unsigned char *ident = image->bytes;
@@ -140,6 +142,7 @@ static enum code_object_status check_header(struct elf_image *image, enum gfx_ta
     return check_target(image, target);
 }
 
+/* Checks the program header number `index`. */
 static enum code_object_status check_segment(struct elf_image *image, size_t index)
 {
     GElf_Phdr segment;
@@ -170,6 +173,7 @@ static enum code_object_status check_segment(struct elf_image *image, size_t ind
     return CODE_OBJECT_OK;
 }
 
+/* Sets *found to the first section of a type. False if there is none. */
 static bool find_section(const struct elf_image *image, uint32_t type, GElf_Shdr *found)
 {
     Elf_Scn *section = NULL;
@@ -251,6 +255,7 @@ struct symbol_table {
     uint64_t strings_size;
 };
 
+/* Sets *table to the image's symbols. False if it has none. */
 static bool symbol_table(const struct elf_image *image, struct symbol_table *table)
 {
     GElf_Shdr symbols, strings;
@@ -269,6 +274,7 @@ static bool symbol_table(const struct elf_image *image, struct symbol_table *tab
     return true;
 }
 
+/* Reads the symbol number `index`. False if it is outside of the table. */
 static bool read_symbol(const struct symbol_table *table, uint64_t index, Elf64_Sym *symbol,
                         const char **name)
 {
@@ -303,6 +309,7 @@ void elf_image_symbols(const struct elf_image *image,
 
 /* -- relocations ------------------------------------------------------------------------------- */
 
+/* Applies a relocation to the image that is loaded at `base`. */
 static enum code_object_status relocate_one(const struct elf_image *image,
                                             const struct symbol_table *table, uint8_t *base,
                                             const Elf64_Rela *rela)
@@ -369,8 +376,10 @@ enum code_object_status elf_image_relocate(const struct elf_image *image, uint8_
 
 /* -- notes ------------------------------------------------------------------------------------- */
 
+/* Returns the size rounded up to a multiple of 4. */
 static uint64_t pad4(uint64_t size) { return (size + 3) & ~UINT64_C(3); }
 
+/* Returns the metadata in a note section, and sets *found to their size. NULL: none. */
 static const void *metadata_in(const uint8_t *notes, uint64_t size, size_t *found)
 {
     while (size >= sizeof(Elf64_Nhdr)) {

@@ -59,6 +59,7 @@ void counters_add(struct counters *sum, const struct counters *c)
     sum->store_bytes += c->store_bytes;
 }
 
+/* Adds a worker to the host thread. False without memory. */
 static bool add_worker(struct host *h)
 {
     struct worker **grown = realloc(h->workers, (h->n + 1) * sizeof(*grown));
@@ -73,6 +74,7 @@ static bool add_worker(struct host *h)
     return true;
 }
 
+/* Frees the workers of a host thread. */
 static void host_free(struct host *h)
 {
     for (uint32_t i = 0; i < h->n; i++) {
@@ -82,6 +84,7 @@ static void host_free(struct host *h)
     free(h->workers);
 }
 
+/* Begins the launch's next workgroup on the worker. False if none is left. */
 static bool begin_next(struct worker *k)
 {
     struct engine *e = k->engine;
@@ -110,6 +113,7 @@ static void report_grid_deadlock(struct host *h)
     }
 }
 
+/* Returns the host's monotonic time in seconds. */
 static double seconds(void)
 {
     struct timespec t;
@@ -130,6 +134,8 @@ static uint32_t residents_of_hardware(const struct launch *l)
     return part->compute_units * 4 * isa->wave_slots / waves;
 }
 
+/* True if each host thread only found waiting waves in a round that began at the change number
+ * `changes`, and none has come since. */
 static bool all_wait(const struct engine *e, uint64_t changes)
 {
     for (uint32_t i = 0; i < e->started; i++) {
@@ -219,6 +225,7 @@ static bool run_round(struct host *h)
     return busy;
 }
 
+/* Runs a host thread's workgroups until none is left or a fault stops the launch. */
 static void *host_main(void *arg)
 {
     struct host *h = arg;
@@ -235,6 +242,7 @@ static void *host_main(void *arg)
     return NULL;
 }
 
+/* Sets the fault that a launch is invalid. Returns -1. */
 static int refuse(struct launch *l, const char *why)
 {
     l->fault.kind = FAULT_TRAP;
@@ -371,6 +379,7 @@ static int prepare(struct engine *e, struct launch *l)
     return refuse(l, "out of memory for the checks");
 }
 
+/* Ends the checks and frees the state of a launch. */
 static void finish(struct engine *e)
 {
     checks_launch_end(&e->checks, e->launch);
@@ -380,6 +389,7 @@ static void finish(struct engine *e)
     pthread_mutex_destroy(&e->lock);
 }
 
+/* Returns the number of the host's cores. */
 static uint64_t cores(void)
 {
     static _Atomic uint64_t known; /* number of cores; a query takes longer than a short launch */

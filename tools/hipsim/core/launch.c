@@ -34,6 +34,7 @@ static uint64_t workgroups(const struct dispatch_request *r)
     return count;
 }
 
+/* Checks the grid and block sizes of a launch, and sets the reason if they are invalid. */
 static enum dispatch_status check_shape(const struct dispatch_request *r, char *why,
                                         size_t why_size)
 {
@@ -96,6 +97,7 @@ static enum dispatch_status check_resources(const struct dispatch_request *r, ch
     return DISPATCH_OK;
 }
 
+/* Allocates a block of device memory. NULL: no memory. */
 static void *device_block(const struct dispatch_request *r, size_t size, enum hipsim_mem_kind kind)
 {
     struct hipsim_mem_request request = {
@@ -144,6 +146,7 @@ static uint64_t hidden_value(const struct dispatch_request *r, const struct disp
     }
 }
 
+/* Writes the kernel's argument block. */
 static enum dispatch_status write_arguments(const struct dispatch_request *r, struct dispatch *d,
                                             char *why, size_t why_size)
 {
@@ -177,10 +180,13 @@ static enum dispatch_status write_arguments(const struct dispatch_request *r, st
 
 /* -- packet and queue -------------------------------------------------------------------------- */
 
+/* Stores the lower 16 bits of `value` at p. */
 static void put16(uint8_t *p, uint32_t value) { memcpy(p, &value, 2); }
 
+/* Stores 32 bits at p. */
 static void put32(uint8_t *p, uint32_t value) { memcpy(p, &value, 4); }
 
+/* Stores 64 bits at p. */
 static void put64(uint8_t *p, uint64_t value) { memcpy(p, &value, 8); }
 
 /* Writes the launch's hsa_kernel_dispatch_packet_t (HSA Runtime Programmer's Reference Manual 1.2,
@@ -219,6 +225,7 @@ static bool add_grid_sync(const struct dispatch_request *r, struct dispatch *d)
     return true;
 }
 
+/* Writes the fields of the queue that kernels read. */
 static void write_queue(struct dispatch *d)
 {
     put32(d->queue + 24 + 8, 1); /* hsa_queue_t.size: one packet */
@@ -230,11 +237,13 @@ static void write_queue(struct dispatch *d)
 
 /* -- registers --------------------------------------------------------------------------------- */
 
+/* Appends a value to the launch's user SGPRs. *at is the number of SGPRs so far. */
 static void push32(struct launch *launch, uint32_t *at, uint32_t value)
 {
     launch->user_sgpr[(*at)++] = value;
 }
 
+/* Appends a 64-bit value to the launch's user SGPRs. */
 static void push64(struct launch *launch, uint32_t *at, uint64_t value)
 {
     push32(launch, at, (uint32_t)value);
@@ -277,6 +286,7 @@ static void write_user_sgprs(const struct dispatch_request *r, struct dispatch *
     launch->nuser_sgpr = r->kernel->user_sgprs;
 }
 
+/* Sets the launch's sizes and registers from the kernel's descriptor. */
 static void describe_launch(const struct dispatch_request *r, struct launch *launch)
 {
     const struct kernel *kernel = r->kernel;

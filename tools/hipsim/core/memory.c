@@ -74,6 +74,7 @@ static struct {
     bool ready;
 } mem = {.lock = PTHREAD_MUTEX_INITIALIZER, .arena_size = ARENA_SIZE};
 
+/* Reserves address space, at `hint` if possible. NULL: not possible. */
 static void *reserve(uint64_t hint, uint64_t size, int protection)
 {
     void *p = mmap((void *)(uintptr_t)hint, size, protection,
@@ -84,6 +85,7 @@ static void *reserve(uint64_t hint, uint64_t size, int protection)
     return p;
 }
 
+/* Reserves the arena, the shadow and the tables. False on failure. */
 static bool reserve_all(void)
 {
     void *arena = reserve(ARENA_HINT, mem.arena_size, PROT_NONE);
@@ -130,6 +132,7 @@ bool hipsim_mem_init(void)
     return ready;
 }
 
+/* Returns the value rounded up to a multiple of the alignment, a power of 2. */
 static uint64_t align_up(uint64_t value, uint64_t alignment)
 {
     return (value + alignment - 1) & ~(alignment - 1);
@@ -168,6 +171,7 @@ static bool map_up_to(uint64_t end)
     return true;
 }
 
+/* Returns a new slot of `span` bytes at the end of the arena. NULL: no room. */
 static struct hipsim_mem_slot *append_slot(uint64_t span, uint64_t alignment)
 {
     uint32_t index = atomic_load_explicit(&mem.slot_count, memory_order_relaxed);
@@ -188,6 +192,8 @@ static struct hipsim_mem_slot *append_slot(uint64_t span, uint64_t alignment)
     return slot;
 }
 
+/* Returns the first freed slot of the class. NULL: only `rest` or fewer slots are free, or the
+ * first one lacks the alignment. */
 static struct hipsim_mem_slot *reuse_slot(unsigned class, uint64_t alignment, uint32_t rest)
 {
     struct queue *queue = &mem.freed[class];
@@ -203,6 +209,7 @@ static struct hipsim_mem_slot *reuse_slot(unsigned class, uint64_t alignment, ui
     return slot;
 }
 
+/* Returns a slot of `span` bytes: a freed one, otherwise a new one. NULL: no room. */
 static struct hipsim_mem_slot *take_slot(uint64_t span, unsigned class, uint64_t alignment)
 {
     struct hipsim_mem_slot *slot = reuse_slot(class, alignment, QUARANTINE);
@@ -342,6 +349,7 @@ void hipsim_mem_account(unsigned device, int64_t bytes)
 
 /* -- reservations ------------------------------------------------------------------------------ */
 
+/* Sets or clears the bit of a granule. */
 static void set_granule(_Atomic uint64_t *bits, uint64_t granule, bool on)
 {
     const uint64_t mask = UINT64_C(1) << (granule & 63);
@@ -352,6 +360,7 @@ static void set_granule(_Atomic uint64_t *bits, uint64_t granule, bool on)
         atomic_fetch_and_explicit(&bits[granule >> 6], ~mask, memory_order_release);
 }
 
+/* True if the bits of all granules of the range are set. */
 static bool granules_are_set(const _Atomic uint64_t *bits, uint64_t address, uint64_t size)
 {
     const uint64_t begin = address - hipsim_arena.base;
@@ -374,6 +383,7 @@ void hipsim_mem_permit(uint64_t address, uint64_t size, bool reads, bool writes)
 
 /* -- registered host memory -------------------------------------------------------------------- */
 
+/* Returns a slot for registered host memory. NULL: not possible. */
 static struct hipsim_mem_slot *new_registration(uint64_t base, uint64_t size)
 {
     uint32_t count = atomic_load_explicit(&mem.registered_count, memory_order_relaxed);
@@ -512,6 +522,7 @@ static const char *const kind_names[] = {
     [HIPSIM_MEM_OPENED] = "hipIpcOpenMemHandle",
 };
 
+/* Writes the position of an access of `size` bytes relative to the slot's allocation. */
 static void describe_slot(const struct hipsim_mem_slot *slot, uint64_t address, uint64_t size,
                           char *text, size_t length)
 {
@@ -582,6 +593,7 @@ static bool clip(uint64_t *address, uint64_t *size)
     return *size > 0;
 }
 
+/* Marks `count` bytes of a shadow word from byte `shift` on as written or never written. */
 static void set_bits(uint64_t line, unsigned shift, unsigned count, bool written)
 {
     uint64_t mask = (count == 64 ? ~UINT64_C(0) : (UINT64_C(1) << count) - 1) << shift;
@@ -595,6 +607,7 @@ static void set_bits(uint64_t line, unsigned shift, unsigned count, bool written
         atomic_fetch_and_explicit(word, ~mask, memory_order_relaxed);
 }
 
+/* Marks the bytes of a range as written or never written. */
 static void set_range(uint64_t address, uint64_t size, bool written)
 {
     if (!clip(&address, &size))

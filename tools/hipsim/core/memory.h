@@ -66,6 +66,7 @@ struct hipsim_mem_slot {
     uint32_t flags;       /* flags of the API call that allocated it */
 };
 
+/* Returns the size of the slot's allocation in bytes. */
 static inline uint64_t hipsim_mem_slot_size(const struct hipsim_mem_slot *slot)
 {
     return atomic_load_explicit(&slot->state, memory_order_acquire) >> 2;
@@ -141,6 +142,7 @@ struct hipsim_mem_cursor {
 /** Returns the slot whose allocation or redzone contains `address`; NULL if none does. */
 const struct hipsim_mem_slot *hipsim_mem_search(uint64_t address);
 
+/* Returns the slot that has the address, and remembers it in the cursor. NULL: none. */
 static inline const struct hipsim_mem_slot *hipsim_mem_find(struct hipsim_mem_cursor *cursor,
                                                             uint64_t address)
 {

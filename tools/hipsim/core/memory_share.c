@@ -30,6 +30,7 @@ static struct {
 
 bool hipsim_mem_is_shared(void) { return atomic_load(&shared.used); }
 
+/* Returns the shared range that has the arena offset. NULL: none. */
 static struct range *range_of(uint64_t offset)
 {
     struct range *r = shared.ranges;
@@ -39,6 +40,7 @@ static struct range *range_of(uint64_t offset)
     return r;
 }
 
+/* Creates the file of shared pages at first use. False on failure. */
 static bool make_file(void)
 {
     if (shared.file)
@@ -74,6 +76,7 @@ static bool save(uint64_t begin, uint64_t end)
     return ok;
 }
 
+/* Moves the pages of an arena range to the shared file. False on failure. */
 static bool share_pages(uint64_t begin, uint64_t end)
 {
     struct range *r = malloc(sizeof(*r));
@@ -106,6 +109,7 @@ static bool share_missing(uint64_t begin, uint64_t end)
     return ok;
 }
 
+/* Returns the slot of the live allocation that has the address. NULL: none. */
 static struct hipsim_mem_slot *live(uint64_t address)
 {
     const struct hipsim_mem_slot *slot = hipsim_mem_search(address);
@@ -200,6 +204,7 @@ void hipsim_mem_unshare(uint64_t address)
 
 /* -- another process's memory ------------------------------------------------------------------ */
 
+/* Opens the shared file of another process. -1: failure. */
 static int open_file(const struct hipsim_mem_place *place)
 {
     char path[64];

@@ -106,12 +106,14 @@ static bool is_plausible(const uint8_t *data, uint64_t size)
     return true;
 }
 
+/* True if the object is the string `text`. */
 static bool equals(const msgpack_object *object, const char *text)
 {
     return object->type == MSGPACK_OBJECT_STR && object->via.str.size == strlen(text) &&
            memcmp(object->via.str.ptr, text, object->via.str.size) == 0;
 }
 
+/* Returns the value of a map's key. NULL: no such key. */
 static const msgpack_object *lookup(const msgpack_object *map, const char *key)
 {
     if (!map || map->type != MSGPACK_OBJECT_MAP)
@@ -122,6 +124,7 @@ static const msgpack_object *lookup(const msgpack_object *map, const char *key)
     return NULL;
 }
 
+/* Returns the number of a map's key; `missing`: no such key. */
 static uint64_t lookup_number(const msgpack_object *map, const char *key, uint64_t missing)
 {
     const msgpack_object *value = lookup(map, key);
@@ -129,6 +132,7 @@ static uint64_t lookup_number(const msgpack_object *map, const char *key, uint64
     return value && value->type == MSGPACK_OBJECT_POSITIVE_INTEGER ? value->via.u64 : missing;
 }
 
+/* Returns a copy of a string, allocated with malloc. NULL: no string, or no memory. */
 static char *copy_text(const msgpack_object *value)
 {
     if (!value || value->type != MSGPACK_OBJECT_STR)
@@ -138,6 +142,7 @@ static char *copy_text(const msgpack_object *value)
 
 /* -- kernels ----------------------------------------------------------------------------------- */
 
+/* Returns the kind of an argument. */
 static enum argument_kind argument_kind(const msgpack_object *argument)
 {
     const msgpack_object *value = lookup(argument, ".value_kind");
@@ -156,6 +161,7 @@ static enum argument_kind argument_kind(const msgpack_object *argument)
     return ARG_VALUE;
 }
 
+/* Reads the list of a kernel's arguments. False with a reason if it is invalid. */
 static bool read_arguments(const msgpack_object *list, struct kernel_metadata *kernel,
                            const char **problem)
 {
@@ -186,6 +192,7 @@ static bool read_arguments(const msgpack_object *list, struct kernel_metadata *k
     return true;
 }
 
+/* Reads the workgroup size that a kernel requires, if it has one. */
 static void read_required_workgroup(const msgpack_object *entry, struct kernel_metadata *kernel)
 {
     const msgpack_object *list = lookup(entry, ".reqd_workgroup_size");
@@ -197,6 +204,7 @@ static void read_required_workgroup(const msgpack_object *entry, struct kernel_m
             kernel->required_workgroup[i] = (uint32_t)list->via.array.ptr[i].via.u64;
 }
 
+/* Reads the metadata of a kernel. False with a reason if they are invalid. */
 static bool read_kernel(const msgpack_object *entry, struct kernel_metadata *kernel,
                         const char **problem)
 {
@@ -224,6 +232,7 @@ static bool read_kernel(const msgpack_object *entry, struct kernel_metadata *ker
     return read_arguments(lookup(entry, ".args"), kernel, problem);
 }
 
+/* Reads the list of kernels. False with a reason if it is invalid. */
 static bool read_kernels(const msgpack_object *list, struct metadata *metadata,
                          const char **problem)
 {
@@ -242,6 +251,7 @@ static bool read_kernels(const msgpack_object *list, struct metadata *metadata,
     return true;
 }
 
+/* Reads the formats of printf, if there are any. */
 static void read_printf_formats(const msgpack_object *list, struct metadata *metadata)
 {
     if (!list || list->type != MSGPACK_OBJECT_ARRAY || list->via.array.size == 0)

@@ -55,6 +55,7 @@ void kernel_metadata_clear(struct kernel_metadata *kernel);
 /** Returns the bytes of the arguments that the caller passes, without the hidden ones. */
 uint32_t metadata_explicit_bytes(const struct kernel_metadata *kernel);
 
+/* True if the runtime sets the argument, not the program. */
 static inline bool argument_is_hidden(enum argument_kind kind) { return kind > ARG_DYNAMIC_LDS; }
 
 #endif

@@ -46,6 +46,7 @@ struct options options_default(void)
     };
 }
 
+/* Reads a number. False if the text is none. */
 static bool parse_number(const char *text, uint64_t *value)
 {
     char *end;
@@ -84,12 +85,14 @@ const struct gfx_part *options_part(const struct options *options, unsigned ordi
     return &gfx_parts[(targets & ((1u << TARGET_BITS) - 1)) - 1];
 }
 
+/* Reads "on" or "off". False if the text is neither. */
 static bool parse_switch(const char *text, uint64_t *value)
 {
     *value = strcmp(text, "on") == 0;
     return *value || strcmp(text, "off") == 0;
 }
 
+/* Reads a list of checks as a mask. False if a name is unknown. */
 static bool parse_checks(const char *text, uint64_t *value)
 {
     static const struct {
@@ -122,6 +125,7 @@ static bool parse_checks(const char *text, uint64_t *value)
     }
 }
 
+/* Reads the value of an option. False if it is invalid. */
 static bool parse_value(const struct option *option, const char *text, uint64_t *value)
 {
     switch (option->parser) {
@@ -135,6 +139,7 @@ static bool parse_value(const struct option *option, const char *text, uint64_t 
     return false;
 }
 
+/* Returns the option with the key. NULL: none. */
 static const struct option *find_option(const char *key)
 {
     for (size_t i = 0; i < OPTIONS; i++)
@@ -143,6 +148,7 @@ static const struct option *find_option(const char *key)
     return NULL;
 }
 
+/* Writes the keys of all options. */
 static void list_keys(char *text, size_t size)
 {
     size_t used = 0;
@@ -153,6 +159,7 @@ static void list_keys(char *text, size_t size)
     }
 }
 
+/* Sets the option of a text "KEY=VALUE". False with a reason if it is invalid. */
 static bool apply(struct options *options, char *setting, bool frozen, char *why, size_t why_size)
 {
     char *value = strchr(setting, '=');

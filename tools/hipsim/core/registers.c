@@ -113,6 +113,7 @@ const char *register_value(const struct wave *w, const struct opnd *o, unsigned 
     return text;
 }
 
+/* True if two operands have a register in common. */
 static bool overlaps(const struct opnd *a, const struct opnd *b)
 {
     return a->kind == b->kind && a->reg < b->reg + b->dwords && b->reg < a->reg + a->dwords;
@@ -132,6 +133,7 @@ const struct inst *register_writer(const struct wave *w, const struct inst *in,
     return NULL;
 }
 
+/* True if the operand is a vector register, an accumulation register or an SGPR. */
 static bool is_register(const struct opnd *o)
 {
     return o->dwords && (o->kind == OPND_VGPR || o->kind == OPND_AGPR || o->kind == OPND_SGPR);

@@ -6,6 +6,7 @@
 
 enum { CORNERS = 8 };
 
+/* Compares workgroup indices, for qsort(). */
 static int by_index(const void *a, const void *b)
 {
     const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;

@@ -37,6 +37,7 @@ struct spin {
     struct snapshot snapshot[WAVES_MAX];
 };
 
+/* Allocates the state that finds endless waiting. NULL: no memory. */
 static struct spin *spin_new(const struct worker *k)
 {
     const struct launch *l = k->wg.launch;
@@ -98,6 +99,8 @@ bool spin_waits(struct worker *k)
     return true;
 }
 
+/* True if the wave's registers are the same as at the snapshot, and memory has not changed
+ * since. */
 static bool is_as_seen(const struct spin *s, const struct snapshot *snapshot, const struct wave *w)
 {
     return snapshot->saved && snapshot->pc == w->pc && snapshot->changes == s->changes &&
@@ -176,6 +179,7 @@ bool spin_others_run(uint32_t own)
     return n > own;
 }
 
+/* Returns the host's monotonic time in seconds. */
 static double seconds(void)
 {
     struct timespec t;

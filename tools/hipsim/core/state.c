@@ -57,6 +57,7 @@ static enum fault_kind cause(const struct wave *w, enum fault_kind kind)
     return kind == FAULT_UNINIT && w->stale.any ? FAULT_WAIT : kind;
 }
 
+/* Writes the fault or finding of a wave to *f. */
 static void describe(struct wave *w, const struct inst *in, enum fault_kind found, uint64_t lanes,
                      const char *format, va_list args, struct fault *f)
 {
@@ -104,6 +105,7 @@ static void describe(struct wave *w, const struct inst *in, enum fault_kind foun
     }
 }
 
+/* Stops the wave with a fault. The first fault of a launch is its fault. */
 static void stop(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t lanes,
                  const char *format, va_list args)
 {
@@ -138,6 +140,7 @@ static void keep(struct launch *l, const struct fault *fault)
     pthread_mutex_unlock(&report_lock);
 }
 
+/* Counts a finding of the launch. */
 static void count_finding(struct launch *l, enum fault_kind kind, bool suppressed)
 {
     if (suppressed) {
@@ -210,6 +213,7 @@ void launch_forget_findings(struct launch *l)
     }
 }
 
+/* Marks the operand's registers as undefined, of vector registers the active lanes. */
 static void undefine(struct wave *w, const struct opnd *o)
 {
     uint64_t *valid = o->kind == OPND_VGPR ? w->v_valid : o->kind == OPND_AGPR ? w->a_valid : NULL;

@@ -12,6 +12,7 @@ struct collected {
     uint64_t written_s[SGPR_FILE / 64];
 };
 
+/* True for s_nop. */
 static bool is_nop(const struct inst *in)
 {
     return in->encoding == ENC_SOPP && strcmp(in->row->name, "s_nop") == 0;
@@ -92,6 +93,7 @@ static bool add_source(struct collected *c, const struct inst *in, unsigned k)
     }
 }
 
+/* Adds the operand to the registers that the code writes. */
 static void add_result(struct collected *c, const struct opnd *o)
 {
     struct straight *s = c->s;
@@ -102,6 +104,7 @@ static void add_result(struct collected *c, const struct opnd *o)
     set_bits(v ? s->touched_v : a ? s->touched_a : s->touched_s, o);
 }
 
+/* Returns the higher register number. */
 static int16_t higher(int16_t a, int16_t b) { return a > b ? a : b; }
 
 /* Appends the instruction. False if the code cannot contain it and therefore ends before it. */

@@ -25,6 +25,7 @@
 #define STRAIGHT_RETRY 6u
 #define SLICES_ALONE 64u /* 32 M instructions, more than workgroups of attention kernels execute */
 
+/* Returns the next pseudo-random number of 64 bits. */
 static uint64_t next_random(uint64_t *state)
 {
     uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
@@ -156,6 +157,7 @@ static void advance(struct wave *w, const struct inst *in)
     w->clock += in->clocks;
 }
 
+/* True if the wave skips vector instructions (S_SETVSKIP), and this is one. */
 static bool is_skipped(const struct wave *w, const struct inst *in)
 {
     return w->mode & MODE_VSKIP && in->row->flags & VECTOR_ROWS;
@@ -300,6 +302,7 @@ void slice_step(struct worker *k, struct wave *w, const struct inst *in)
         l->observer->inst(l->observer->ctx, w, in, &w->access);
 }
 
+/* Returns the decoded instruction at the wave's program counter. NULL after a fault. */
 static inline const struct inst *fetch(const struct code_slots *code, struct wave *w)
 {
     uint64_t offset = w->pc - code->address;
@@ -321,6 +324,7 @@ const struct inst *slice_fetch(const struct code_slots *code, struct wave *w)
     return fetch(code, w);
 }
 
+/* True if wave a executes its next instruction before wave b. */
 static bool before(const struct wave *a, const struct wave *b)
 {
     return a->clock < b->clock || (a->clock == b->clock && a->id < b->id);
@@ -338,6 +342,7 @@ static struct wave *earliest_wave(const struct workgroup *wg, const struct wave 
     return best;
 }
 
+/* Returns a random running wave. NULL: none is running. */
 static struct wave *random_wave(struct worker *k)
 {
     uint32_t running = 0;
@@ -412,6 +417,7 @@ static void run_wave(struct worker *k, struct wave *w, const struct wave *other)
  * return;`. A hardware barrier counts only waves that have not ended, so it allows this. */
 static bool left_early(const struct wave *w) { return w->went_round && !w->acted; }
 
+/* Reports that some waves ended while `waiting` waves wait at a barrier. */
 static void report_unequal(struct workgroup *wg, struct wave *first, const struct wave *ended,
                            uint32_t waiting)
 {
@@ -470,6 +476,7 @@ void slice_release(struct workgroup *wg)
         report_unequal(wg, first, missing, waiting);
 }
 
+/* Reports that no wave of the workgroup can run. */
 static void report_deadlock(struct workgroup *wg)
 {
     for (uint32_t i = 0; i < wg->nwaves; i++) {

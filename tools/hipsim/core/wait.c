@@ -34,8 +34,10 @@ static unsigned row_of(const struct wave *w, unsigned kind, unsigned reg)
     return kind == OPND_AGPR ? w->launch->nvgpr + reg : reg;
 }
 
+/* True if the operand kind is a vector register. */
 static bool is_vector(unsigned kind) { return kind == OPND_VGPR || kind == OPND_AGPR; }
 
+/* True if the operation in flight writes a register of the operand. */
 static bool overlaps(const struct wave *w, const struct pending *p, const struct opnd *o)
 {
     if (p->kind == OPND_NONE || (p->kind == OPND_SGPR) != (o->kind == OPND_SGPR))
@@ -44,6 +46,7 @@ static bool overlaps(const struct wave *w, const struct pending *p, const struct
     return first < other + o->dwords && other < first + p->count;
 }
 
+/* Marks the registers that the operation in flight writes. */
 static void mark_busy(struct wave *w, const struct pending *p)
 {
     uint64_t *bits = p->kind == OPND_SGPR ? w->busy_s : w->busy;
@@ -53,6 +56,7 @@ static void mark_busy(struct wave *w, const struct pending *p)
         bits[r / 64] |= UINT64_C(1) << r % 64;
 }
 
+/* True if an operation in flight writes a register of the operand. */
 static bool operand_busy(const struct wave *w, const struct opnd *o)
 {
     if (!o->dwords || (!is_vector(o->kind) && o->kind != OPND_SGPR))
@@ -67,6 +71,7 @@ static bool operand_busy(const struct wave *w, const struct opnd *o)
 
 /* -- delayed delivery ------------------------------------------------------------------------- */
 
+/* Returns a free slot for kept data. NO_SLOT: none. */
 static unsigned free_slot(const struct wave *w)
 {
     for (unsigned i = 0; i < KEPT_SLOTS / 64; i++)
@@ -104,6 +109,7 @@ static void put_word(uint32_t *to, uint32_t *from, uint32_t bits, bool swap)
         *from = (*from & ~bits) | (old & bits);
 }
 
+/* Copies the lanes of a mask. `swap`: exchanges them. */
 static void put_mask(uint64_t *to, uint64_t *from, uint64_t lanes, bool swap)
 {
     const uint64_t old = *to;
@@ -167,6 +173,7 @@ static struct pending *next_held(struct wave *w)
     return next;
 }
 
+/* Writes the data that have arrived until the wave's clock to their registers. */
 static void deliver(struct wave *w)
 {
     while (w->held) {
@@ -219,6 +226,7 @@ static unsigned transfer_clocks(const struct wave *w, const struct inst *in,
     return code_isa(w->launch->code)->lds_clocks[dwords];
 }
 
+/* Returns the assumed latency of the operation in clocks. */
 static unsigned latency_of(const struct inst *in, enum wait_counter counter)
 {
     if (in->row->flags & ROW_SMEM || counter == WAIT_KM)
@@ -257,6 +265,8 @@ void wave_make_room(struct wave *w, const struct inst *in)
         make_room(w, wave_counter(in, (enum wait_counter)(row->wait_also - 1)));
 }
 
+/* Adds an operation in flight to its counter, and returns it. `unordered`: it may return before
+ * earlier ones. */
 static struct pending *issue(struct wave *w, const struct inst *in, enum wait_counter count_in,
                              bool unordered, unsigned dwords)
 {
@@ -329,6 +339,7 @@ static uint64_t returned(const struct wave *w, enum wait_counter counter, unsign
     return gone;
 }
 
+/* Removes the operations of the mask `gone` from a counter's queue. */
 static void retire(struct wave *w, enum wait_counter counter, uint64_t gone)
 {
     struct pending *queue = w->pending[counter];
@@ -388,6 +399,7 @@ unsigned wave_count(const struct wave *w, enum wait_counter counter)
 
 /* -- the check --------------------------------------------------------------------------------- */
 
+/* Returns an operation in flight that writes a register of the operand. NULL: none. */
 static const struct pending *find_pending(const struct wave *w, const struct opnd *o)
 {
     for (unsigned c = 0; c < WAIT_COUNTERS; c++)
@@ -459,6 +471,7 @@ static bool other_half(const struct wave *w, const struct inst *in, const struct
     return true;
 }
 
+/* Lowers *least to the margin of these clocks and this code offset. */
 static void note_margin(arrival_margin *least, uint64_t clocks, uint64_t offset)
 {
     const arrival_margin margin = clocks << MARGIN_OFFSET_BITS | offset;
@@ -492,6 +505,7 @@ static void note_margins(struct wave *w, const struct inst *in, const struct opn
 
 static const char register_files[] = {[OPND_VGPR] = 'v', [OPND_AGPR] = 'a', [OPND_SGPR] = 's'};
 
+/* Records that the instruction read the operand before its data arrived. */
 static void note_stale(struct wave *w, const struct inst *in, const struct opnd *o)
 {
     const struct pending *p = find_pending(w, o);

@@ -14,6 +14,7 @@
 /* States that belong to the data and are exchanged with them. */
 enum { OF_THE_DATA = LDS_DEFINED | LDS_STALE };
 
+/* True if the entry's LDS bytes overlap the range from `first` up to `end`. */
 static bool meets(const struct late_lds *e, uint64_t first, uint64_t end)
 {
     return e->first < end && first < e->first + (uint64_t)WAVE_LANES * e->size;
@@ -53,6 +54,8 @@ static void put(struct workgroup *wg, struct late_lds *e, bool swap)
     }
 }
 
+/* Restores the LDS bytes that a load in flight overwrites, and saves the load's data in the
+ * entry. */
 static void hold(struct workgroup *wg, struct late_lds *e)
 {
     put(wg, e, true);

@@ -492,6 +492,7 @@ static inline uint64_t sgpr_read64(const struct wave *w, unsigned reg)
     return w->sgpr[reg] | (uint64_t)w->sgpr[reg + 1] << 32;
 }
 
+/* Writes a pair of SGPRs. `valid`: all bits are defined. */
 static inline void sgpr_write64(struct wave *w, unsigned reg, uint64_t value, bool valid)
 {
     w->sgpr[reg] = (uint32_t)value;
@@ -499,8 +500,10 @@ static inline void sgpr_write64(struct wave *w, unsigned reg, uint64_t value, bo
     w->s_valid[reg] = w->s_valid[reg + 1] = valid ? UINT32_MAX : 0;
 }
 
+/* Returns EXEC, the mask of active lanes. */
 static inline uint64_t wave_exec(const struct wave *w) { return sgpr_read64(w, SGPR_EXEC); }
 
+/* Returns the mask of the defined bits of a pair of SGPRs. */
 static inline uint64_t sgpr_valid64(const struct wave *w, unsigned reg)
 {
     return w->s_valid[reg] | (uint64_t)w->s_valid[reg + 1] << 32;

@@ -6,6 +6,7 @@
 
 #include "spin.h"
 
+/* Allocates memory aligned to 64 bytes. NULL: no memory. */
 static void *allocate(size_t bytes)
 {
     void *p = NULL;
@@ -182,6 +183,7 @@ static void clear_wave(struct wave *w, size_t rows)
     memset(w->a_part, 0, sizeof(w->a_part));
 }
 
+/* Sets the initial registers and state of a wave. */
 static void init_wave(struct worker *k, struct wave *w, uint32_t id)
 {
     const struct launch *l = k->engine->launch;
