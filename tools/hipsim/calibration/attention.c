@@ -108,6 +108,7 @@ static void *filled(size_t bytes, bool fp8)
 
 void *bf16_buffer(size_t bytes) { return filled(bytes, false); }
 
+/* Returns the bf16 bits of the nearest number. */
 static uint16_t to_bf16(double value)
 {
     const float f = (float)value;
@@ -192,6 +193,7 @@ static void fill_arguments(const struct published *p, bool by_heads, struct argu
         fill_scales(a);
 }
 
+/* Frees the buffers of the arguments. */
 static void free_arguments(const struct argument a[ARG_COUNT])
 {
     const enum argument_index buffers[] = {ARG_O, ARG_Q, ARG_K, ARG_V, ARG_Q_DESCALE};
@@ -242,6 +244,7 @@ static bool time_attention(const struct target *t, const struct published *p, co
     return true;
 }
 
+/* Measures a published row of forward attention and prints it. */
 static void attention_row(struct target *t, const struct published *p)
 {
     char what[64];
@@ -265,6 +268,7 @@ static void attention_row(struct target *t, const struct published *p)
     t->tally->rows++;
 }
 
+/* Compares the modelled times of kernels with three kinds of rounding, and prints them. */
 static void roundings(struct target *t)
 {
     static const struct published p = {.batch = 4, .heads = 64, .kv_heads = 8, .length = 4096};

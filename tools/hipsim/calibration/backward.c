@@ -38,6 +38,7 @@ struct tensors {
     uint64_t q, k, v, o, d_o, lse, delta, dq, dq_sums, dk, dv;
 };
 
+/* Allocates zeros in device memory. Returns the address. */
 static uint64_t device_bytes(size_t bytes)
 {
     void *p;
@@ -46,6 +47,7 @@ static uint64_t device_bytes(size_t bytes)
     return (uintptr_t)p;
 }
 
+/* Allocates the tensors of a row. */
 static struct tensors make_tensors(const struct row *r)
 {
     const size_t row = (size_t)HEADS * r->length, bytes = row * HEAD_DIM * 2;
@@ -64,6 +66,7 @@ static struct tensors make_tensors(const struct row *r)
     };
 }
 
+/* Frees the tensors of a row. */
 static void free_tensors(const struct tensors *x)
 {
     const uint64_t all[] = {x->q,     x->k,  x->v,       x->o,  x->d_o, x->lse,
@@ -72,6 +75,7 @@ static void free_tensors(const struct tensors *x)
         check(hipFree((void *)(uintptr_t)all[i]), "hipFree");
 }
 
+/* Returns the bits of a float. */
 static uint64_t float_bits(float f)
 {
     uint32_t bits;
@@ -87,6 +91,7 @@ struct list {
 
 static void add(struct list *l, uint64_t value) { l->slots[l->n++] = (struct slot){value, 0}; }
 
+/* Appends n values to the list. */
 static void add_all(struct list *l, const uint64_t *values, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -98,12 +103,14 @@ struct strides {
     uint64_t head, batch, row;
 };
 
+/* Returns the strides of the row's tensors in bytes. */
 static struct strides strides_of(const struct row *r)
 {
     const uint64_t row = 2 * HEAD_DIM, head = r->length * row;
     return (struct strides){head, HEADS * head, row};
 }
 
+/* Appends the strides of the row's tensors to the list: head, batch, row. */
 static void add_strides(struct list *l, const struct row *r)
 {
     const struct strides s = strides_of(r);
@@ -197,11 +204,13 @@ static double time_backward(const struct target *t, const struct row *r)
     return us[0] < 0 || us[1] < 0 || us[2] < 0 ? -1 : us[0] + us[1] + us[2];
 }
 
+/* Returns the TFLOP/s of a row that takes `us` microseconds. */
 static double tflops(const struct row *r, double us)
 {
     return 10.0 * HEADS * r->length * (double)r->length * HEAD_DIM / us / 1e6;
 }
 
+/* Measures a published row of backward attention and prints it. */
 static void backward_row(struct target *t, const struct row *r)
 {
     char what[64];

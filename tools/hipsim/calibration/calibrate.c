@@ -180,6 +180,8 @@ struct tally run_quietly(struct target t, const char *parameters)
     return tally;
 }
 
+/* Prints a target's mean errors. True if the bound holds for attention and all orderings are
+ * right. */
 static bool summarise(const char *name, const struct tally *t)
 {
     double mean = t->rows ? t->error / t->rows : 0;
@@ -205,6 +207,7 @@ struct request {
     bool sensitivity;
 };
 
+/* Prints how the program is called. Returns the exit status for wrong usage. */
 static int usage(void)
 {
     fprintf(stderr, "usage: calibrate [--hsa DIR] [--rows FAMILY] [--shape SHAPE] "
@@ -241,6 +244,7 @@ static bool read_request(int argc, char **argv, struct request *r, int *status)
     return true;
 }
 
+/* Prints the heading of the table. */
 static void print_head(void)
 {
     printf("%-4s %-46s %9s %9s %-7s %8s\n", "id", "what", "published", "modelled", "unit", "error");

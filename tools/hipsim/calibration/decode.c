@@ -84,6 +84,7 @@ struct buffers {
     unsigned n;
 };
 
+/* Allocates device memory, which release() frees. */
 static void *allocate(struct buffers *b, size_t bytes)
 {
     void *p;
@@ -92,6 +93,7 @@ static void *allocate(struct buffers *b, size_t bytes)
     return p;
 }
 
+/* Copies `bytes` bytes to new device memory. Returns its address. */
 static uint64_t upload(struct buffers *b, const void *data, size_t bytes)
 {
     void *p = allocate(b, bytes);
@@ -99,6 +101,7 @@ static uint64_t upload(struct buffers *b, const void *data, size_t bytes)
     return (uintptr_t)p;
 }
 
+/* Frees all buffers of the list. */
 static void release(struct buffers *b)
 {
     while (b->n)
@@ -164,6 +167,7 @@ static uint64_t upload_work(struct buffers *b, const struct decode_row *r, uint3
     return upload(b, lists, sizeof(lists));
 }
 
+/* Copies the numbers 0, step, 2 step, ... n step to device memory. Returns its address. */
 static uint64_t upload_steps(struct buffers *b, uint32_t n, uint32_t step)
 {
     int32_t *list = malloc((n + 1) * sizeof(*list));
@@ -176,6 +180,7 @@ static uint64_t upload_steps(struct buffers *b, uint32_t n, uint32_t step)
     return p;
 }
 
+/* Sets the arguments of the decode kernel. `parts` is the number of parts of each sequence. */
 static void fill_arguments(struct buffers *b, const struct decode_row *r, uint32_t parts,
                            struct argument a[ARG_COUNT])
 {
@@ -206,6 +211,7 @@ static void fill_arguments(struct buffers *b, const struct decode_row *r, uint32
     a[ARG_RANKS].value = 1;
 }
 
+/* Launches a kernel of the code object at `path`. Returns its modelled times. */
 static struct hipsim_time_report time_kernel(const char *path, const char *kernel,
                                              const uint32_t grid[3], uint32_t block, void *args,
                                              size_t bytes)
@@ -219,6 +225,7 @@ static struct hipsim_time_report time_kernel(const char *path, const char *kerne
     return report;
 }
 
+/* Returns the modelled time of the kernel that adds the partial results of `parts` parts. */
 static double time_reduction(const struct target *t, const struct decode_row *r, uint32_t parts,
                              const struct argument a[ARG_COUNT])
 {
@@ -293,6 +300,7 @@ static bool time_row(const struct target *t, const struct decode_row *r, double 
     return true;
 }
 
+/* Measures a published row of latent decode and prints it. */
 static void decode_row(struct target *t, const struct decode_row *r)
 {
     char what[64];

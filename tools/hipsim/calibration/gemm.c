@@ -18,6 +18,7 @@ struct product {
     uint32_t group;
 };
 
+/* Allocates device memory. */
 static void *buffer(size_t bytes)
 {
     void *p;
@@ -44,6 +45,8 @@ static void *table_of(const struct product *p)
     return table;
 }
 
+/* Launches the product's kernel `name` with `block` work-items per workgroup. Returns its modelled
+ * times. */
 static struct hipsim_time_report run(hipModule_t module, const char *name, const struct product *p,
                                      uint32_t block)
 {
@@ -84,6 +87,7 @@ static double lds_clocks(hipModule_t module, const char *name, const struct prod
     return r.workgroup_cycles / (p->k / 64 * 4.0 * 4 * count);
 }
 
+/* Measures the LDS clocks of two swizzles and prints them. */
 static void swizzles(struct target *t, hipModule_t module)
 {
     static const struct product one = {1, 1, 32, 32, 2048, 1};
@@ -100,6 +104,7 @@ static void swizzles(struct target *t, hipModule_t module)
     print_order(t, "C6", "swizzle (8,1,8) < (8,2,8)", clean < inter);
 }
 
+/* Measures products on gfx942 and prints them. */
 static void gfx942_products(struct target *t, hipModule_t module)
 {
     static const struct product p = {16, 19, 256, 256, 4160, 4};
@@ -119,6 +124,7 @@ static void gfx942_products(struct target *t, hipModule_t module)
     swizzles(t, module);
 }
 
+/* Measures five tiles of a product on gfx950 and prints them. */
 static void gfx950_tiles(struct target *t, hipModule_t module)
 {
     static const struct {

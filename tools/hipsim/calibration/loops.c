@@ -4,6 +4,8 @@
 
 #include "tools/hipsim/calibration/calibrate.h"
 
+/* Launches the kernel `name` with `groups` workgroups of `block` work-items. Returns its modelled
+ * times. */
 static struct hipsim_time_report run(hipModule_t module, const char *name, uint32_t groups,
                                      uint32_t block)
 {
@@ -23,6 +25,7 @@ static double wave_clocks(const struct hipsim_time_report *r)
     return (double)sum / 4;
 }
 
+/* Measures blocks of LDS reads and prints them. */
 static void lds_blocks(struct target *t, hipModule_t module)
 {
     static const struct {
@@ -93,6 +96,7 @@ static void peaks(struct target *t, hipModule_t module)
     }
 }
 
+/* Measures attention loops on gfx950 and prints them. */
 static void gfx950_loops(struct target *t, hipModule_t module)
 {
     double lazy = run(module, "fa_lazy", 256, 512).loop_cycles;

@@ -34,6 +34,7 @@ struct object_launch {
     size_t bytes;
 };
 
+/* Copies the contents of a file to new device memory. Returns its address. */
 static void *device_file(const char *path)
 {
     FILE *const f = fopen(path, "rb");
@@ -84,6 +85,7 @@ static bool add_argument(struct object_launch *o, char form, const char *text)
     return true;
 }
 
+/* Reads the description of a launch and its arguments. False if it is invalid. */
 static bool read_launch(FILE *f, struct object_launch *o)
 {
     char line[PATH_BYTES + 8];

@@ -50,6 +50,7 @@ enum argument_index {
     ARG_COUNT,
 };
 
+/* Copies `bytes` bytes to new device memory. Returns its address. */
 static void *upload(const void *data, size_t bytes)
 {
     void *p;
@@ -75,6 +76,7 @@ static void *cache(size_t bytes, uint32_t element)
     return p;
 }
 
+/* Returns the address of n floats of 1 in device memory. */
 static void *ones(size_t n)
 {
     float *const values = malloc(n * sizeof(*values));
@@ -107,6 +109,7 @@ static void *block_table(uint32_t pages)
     return p;
 }
 
+/* Returns the address of the sequences' lengths in device memory. */
 static void *lengths(const struct shape *s)
 {
     uint32_t *const values = malloc(s->batch * sizeof(*values));
@@ -119,6 +122,7 @@ static void *lengths(const struct shape *s)
     return p;
 }
 
+/* Sets the arguments of a shape's kernel. */
 static void fill_arguments(const struct shape *s, struct argument a[ARG_COUNT])
 {
     const uint32_t row = (s->keys + s->page - 1) / s->page, pages = row * s->batch;
@@ -143,12 +147,14 @@ static void fill_arguments(const struct shape *s, struct argument a[ARG_COUNT])
     a[ARG_GQA].value = s->heads / s->kv_heads;
 }
 
+/* Frees the buffers of the arguments. */
 static void free_arguments(const struct argument a[ARG_COUNT])
 {
     for (unsigned i = ARG_OUT; i <= ARG_V_SCALE; i++)
         check(hipFree(a[i].pointer), "hipFree");
 }
 
+/* Reads a shape from its text. False if it is invalid. */
 static bool read_shape(const char *text, struct shape *s)
 {
     return sscanf(text, "%127[^,],%191[^,],%u,%u,%u,%u,%u,%u", s->object, s->kernel, &s->element,

@@ -10,6 +10,7 @@
 typedef float f32x4 __attribute__((ext_vector_type(4)));
 typedef unsigned short u16x4 __attribute__((ext_vector_type(4)));
 
+/* Returns the bf16 bits of the nearest number. */
 static unsigned short to_bf16(float x)
 {
     union {

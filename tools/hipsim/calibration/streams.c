@@ -22,6 +22,7 @@ static const struct {
     {"relu", 1 << 23, 20.5},      {"relu", 1 << 24, 36.5},
 };
 
+/* Measures the published row number `row` of a stream and prints it. */
 static void stream(hipModule_t module, size_t row)
 {
     hipFunction_t function;
@@ -85,6 +86,7 @@ static void chases(hipModule_t module)
     set_parameters(NULL);
 }
 
+/* Compares loads of rows of 128 bytes and of 64 bytes, and prints them. */
 static void rows_of_lines(struct target *t, hipModule_t module)
 {
     void *data;

@@ -32,6 +32,7 @@ struct selection {
     uint64_t scores, starts, ends, indices, workspace;
 };
 
+/* Allocates device memory. Returns its address. */
 static uint64_t allocate(size_t bytes)
 {
     void *p;
@@ -39,6 +40,7 @@ static uint64_t allocate(size_t bytes)
     return (uintptr_t)p;
 }
 
+/* Copies `bytes` bytes to new device memory. Returns its address. */
 static uint64_t upload(const void *data, size_t bytes)
 {
     const uint64_t p = allocate(bytes);
@@ -46,6 +48,7 @@ static uint64_t upload(const void *data, size_t bytes)
     return p;
 }
 
+/* Copies n numbers of the same value to new device memory. Returns its address. */
 static uint64_t upload_equal(int32_t value, size_t n)
 {
     int32_t *list = malloc(n * sizeof(*list));
@@ -74,6 +77,7 @@ static void make_scores(float *scores, size_t n)
     }
 }
 
+/* Allocates the scores and buffers of a selection. */
 static void make_selection(struct selection *s)
 {
     const size_t n = (size_t)s->rows * s->columns;
@@ -88,6 +92,7 @@ static void make_selection(struct selection *s)
     s->workspace = allocate((size_t)s->rows * SELECTED * 8);
 }
 
+/* Frees the buffers of a selection. */
 static void free_selection(struct selection *s)
 {
     const uint64_t all[] = {s->scores, s->starts, s->ends, s->indices, s->workspace};
@@ -96,6 +101,7 @@ static void free_selection(struct selection *s)
     free(s->host);
 }
 
+/* Compares floats for qsort(), the largest first. */
 static int falling(const void *a, const void *b)
 {
     const float x = *(const float *)a, y = *(const float *)b;
@@ -145,6 +151,7 @@ static int count_right(const struct selection *s)
     return rows;
 }
 
+/* Launches the selection's kernel. Returns its modelled times. */
 static struct hipsim_time_report launch_selection(hipFunction_t function, const struct selection *s)
 {
     const uint32_t grid[3] = {s->rows, 1, 1};

@@ -24,6 +24,7 @@ static struct {
     unsigned nevents;
 } captures = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* Copies a list of nodes. False without memory. */
 static bool copy_nodes(struct hip_nodes *to, const struct hip_nodes *from)
 {
     bool ok = true;
@@ -55,6 +56,7 @@ bool hip_is_capturing(hipStream_t handle, hipError_t *error)
     return capturing;
 }
 
+/* Adds the stream to the capture. */
 static void join(struct hip_capture *capture, struct ihipStream_t *stream)
 {
     stream->capture = capture;
@@ -200,6 +202,7 @@ void hip_capture_abandon(struct ihipStream_t *stream)
 
 /* -- the API ----------------------------------------------------------------------------------- */
 
+/* Starts a capture on the stream. The caller holds the lock. */
 static hipError_t begin_locked(struct ihipStream_t *stream, hipStreamCaptureMode mode)
 {
     if (stream->capture)
@@ -224,6 +227,7 @@ static hipError_t begin_locked(struct ihipStream_t *stream, hipStreamCaptureMode
     return hipSuccess;
 }
 
+/* Starts a capture on the stream of the handle. */
 static hipError_t begin(hipStream_t handle, hipStreamCaptureMode mode)
 {
     if (hip_stream_is_legacy(handle))
@@ -262,6 +266,7 @@ static bool is_joined(const struct hip_capture *capture)
     return true;
 }
 
+/* Ends the stream's capture and sets *graph to its graph. The caller holds the lock. */
 static hipError_t end_locked(struct ihipStream_t *stream, struct ihipGraph **graph)
 {
     struct hip_capture *capture = stream->capture;
@@ -282,6 +287,7 @@ static hipError_t end_locked(struct ihipStream_t *stream, struct ihipGraph **gra
     return error;
 }
 
+/* Ends the capture of the handle's stream. */
 static hipError_t end(hipStream_t handle, hipGraph_t *out)
 {
     struct ihipGraph *graph = NULL;
@@ -314,6 +320,7 @@ struct capture_info {
     size_t count;
 };
 
+/* Sets *info to the state of the capture on the handle's stream. */
 static hipError_t info(hipStream_t handle, struct capture_info *info)
 {
     *info = (struct capture_info){.status = hipStreamCaptureStatusNone};
@@ -377,6 +384,7 @@ HIP_EXPORT hipError_t hipStreamGetCaptureInfo_v2(hipStream_t stream, hipStreamCa
     return HIP_CALL(hipStreamGetCaptureInfo_v2, get_info(stream, status, id, graph, nodes, count));
 }
 
+/* Changes the nodes that the next captured operation depends on. */
 static hipError_t update_needs(hipStream_t handle, hipGraphNode_t *nodes, size_t count,
                                unsigned flags)
 {
@@ -409,6 +417,7 @@ HIP_EXPORT hipError_t hipStreamUpdateCaptureDependencies(hipStream_t stream, hip
     return HIP_CALL(hipStreamUpdateCaptureDependencies, update_needs(stream, nodes, count, flags));
 }
 
+/* Exchanges the capture mode of the calling thread with *mode. */
 static hipError_t exchange_mode(hipStreamCaptureMode *mode)
 {
     struct hip_thread *thread = hip_thread();

@@ -14,6 +14,7 @@ struct ihipCtx_t {
 
 static void destroy_context(struct hip_object *object) { free(object); }
 
+/* Creates a context of the device. NULL: no memory. */
 static struct ihipCtx_t *make(int device, unsigned flags)
 {
     struct ihipCtx_t *context = calloc(1, sizeof(*context));
@@ -38,6 +39,7 @@ static int device_of(hipCtx_t handle, unsigned *flags)
     return device;
 }
 
+/* Returns the device's primary context, which is created at first use. NULL: no memory. */
 static struct ihipCtx_t *primary(struct hip_device *device)
 {
     pthread_mutex_lock(&device->lock);
@@ -48,6 +50,7 @@ static struct ihipCtx_t *primary(struct hip_device *device)
     return context;
 }
 
+/* Makes the context the top of the thread's stack. */
 static hipError_t push(hipCtx_t context)
 {
     struct hip_thread *thread = hip_thread();
@@ -62,6 +65,7 @@ static hipError_t push(hipCtx_t context)
     return hipSuccess;
 }
 
+/* Creates a context of the device `ordinal` and makes it current. */
 static hipError_t create(hipCtx_t *context, unsigned flags, int ordinal)
 {
     if (!context)
@@ -77,6 +81,7 @@ HIP_EXPORT hipError_t hipCtxCreate(hipCtx_t *context, unsigned int flags, hipDev
     return HIP_CALL(hipCtxCreate, create(context, flags, device));
 }
 
+/* Destroys a context. */
 static hipError_t destroy(hipCtx_t context)
 {
     struct hip_thread *thread = hip_thread();
@@ -93,6 +98,7 @@ HIP_EXPORT hipError_t hipCtxDestroy(hipCtx_t context)
     return HIP_CALL(hipCtxDestroy, destroy(context));
 }
 
+/* Sets *context to the current context. */
 static hipError_t current(hipCtx_t *context)
 {
     struct hip_thread *thread = hip_thread();
@@ -116,6 +122,7 @@ HIP_EXPORT hipError_t hipCtxPushCurrent(hipCtx_t context)
     return HIP_CALL(hipCtxPushCurrent, push(context));
 }
 
+/* Removes the top of the thread's stack of contexts, and sets *context to it. */
 static hipError_t pop(hipCtx_t *context)
 {
     struct hip_thread *thread = hip_thread();
@@ -138,6 +145,7 @@ HIP_EXPORT hipError_t hipCtxPopCurrent(hipCtx_t *context)
     return HIP_CALL(hipCtxPopCurrent, pop(context));
 }
 
+/* Replaces the top of the thread's stack by the context. */
 static hipError_t set_current(hipCtx_t context)
 {
     struct hip_thread *thread = hip_thread();
@@ -222,6 +230,7 @@ HIP_EXPORT hipError_t hipCtxDisablePeerAccess(hipCtx_t peer)
 
 /* -- primary contexts -------------------------------------------------------------------------- */
 
+/* Sets *context to the primary context of the device `ordinal`. */
 static hipError_t retain(hipCtx_t *context, int ordinal)
 {
     struct hip_device *device = hip_device(ordinal);
@@ -251,6 +260,7 @@ HIP_EXPORT hipError_t hipDevicePrimaryCtxReset(hipDevice_t device)
                     hip_device(device) ? hipSuccess : hipErrorInvalidDevice);
 }
 
+/* Sets the flags of the device's primary context, and whether it is active. */
 static hipError_t primary_state(int ordinal, unsigned *flags, int *active)
 {
     struct hip_device *device = hip_device(ordinal);

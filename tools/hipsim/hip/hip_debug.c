@@ -12,6 +12,7 @@
 /* The process's debugger, created before the first launch; NULL: none. */
 static struct debugger *debugger;
 
+/* Ends the connection to the debugger's client when the process exits. */
 static void at_exit(int status, void *unused)
 {
     (void)unused;
@@ -39,11 +40,13 @@ bool hip_debug_configure(const struct options *options, char *why, size_t why_si
     return false;
 }
 
+/* Returns the address of the module's code. */
 static uint64_t base_of(const struct ihipModule_t *module)
 {
     return (uint64_t)(uintptr_t)module->code->base;
 }
 
+/* Writes the source line of a code address. */
 static void describe(const void *ctx, uint64_t address, char *text, size_t size)
 {
     const struct ihipModule_t *module = ctx;
@@ -55,6 +58,7 @@ static void describe(const void *ctx, uint64_t address, char *text, size_t size)
              places[0].function);
 }
 
+/* Stores up to `most` addresses of the code of a source line. Returns their number. */
 static unsigned find(const void *ctx, unsigned line, uint64_t *addresses, unsigned most)
 {
     const struct ihipModule_t *module = ctx;

@@ -14,6 +14,7 @@
 #define DEFAULT_STACK 1024u
 #define LIMIT_STACK 0 /* number of hipLimitStackSize, which HIP 5.2's enum lacks */
 
+/* Sets the properties and attributes of a device from its part. False on failure. */
 static bool make_facts(struct device_facts *facts, const struct gfx_part *part)
 {
     const struct isa *isa = isa_of(part->target);
@@ -114,6 +115,7 @@ HIP_EXPORT hipError_t hipRuntimeGetVersion(int *version)
     return HIP_CALL(hipRuntimeGetVersion, get_version(version));
 }
 
+/* Sets *count to the number of devices. */
 static hipError_t get_count(int *count)
 {
     if (!count)
@@ -127,6 +129,7 @@ HIP_EXPORT hipError_t hipGetDeviceCount(int *count)
     return HIP_CALL(hipGetDeviceCount, get_count(count));
 }
 
+/* Makes the device `ordinal` current in the calling thread. */
 static hipError_t set_device(int ordinal)
 {
     if (!hip_device(ordinal))
@@ -140,6 +143,7 @@ HIP_EXPORT hipError_t hipSetDevice(int ordinal)
     return HIP_CALL(hipSetDevice, set_device(ordinal));
 }
 
+/* Sets *ordinal to the current device. */
 static hipError_t get_device(int *ordinal)
 {
     if (!ordinal)
@@ -155,6 +159,7 @@ HIP_EXPORT hipError_t hipGetDevice(int *ordinal)
     return HIP_CALL(hipGetDevice, get_device(ordinal));
 }
 
+/* Sets *device to the handle of the device `ordinal`. */
 static hipError_t device_get(hipDevice_t *device, int ordinal)
 {
     if (!device)
@@ -170,6 +175,7 @@ HIP_EXPORT hipError_t hipDeviceGet(hipDevice_t *device, int ordinal)
     return HIP_CALL(hipDeviceGet, device_get(device, ordinal));
 }
 
+/* Waits for all work of the current device. */
 static hipError_t synchronize(void)
 {
     struct hip_device *device = hip_current_device();
@@ -215,6 +221,7 @@ HIP_EXPORT hipError_t hipChooseDevice(int *ordinal, const hipDeviceProp_t *wish)
 
 /* -- names ------------------------------------------------------------------------------------- */
 
+/* Writes a text to a buffer of `size` bytes, truncated if necessary. */
 static hipError_t write_text(char *to, int size, const char *text)
 {
     if (!to || size <= 0)
@@ -232,6 +239,7 @@ HIP_EXPORT hipError_t hipDeviceGetName(char *name, int size, hipDevice_t ordinal
                                           : hipErrorInvalidDevice);
 }
 
+/* Sets *uuid to the identifier of the device `ordinal`. */
 static hipError_t get_uuid(hipUUID *uuid, int ordinal)
 {
     if (!uuid)
@@ -265,6 +273,7 @@ HIP_EXPORT hipError_t hipDeviceGetPCIBusId(char *text, int size, int ordinal)
     return HIP_CALL(hipDeviceGetPCIBusId, get_bus_id(text, size, ordinal));
 }
 
+/* Sets *ordinal to the device whose bus is in `text`. */
 static hipError_t device_by_bus_id(int *ordinal, const char *text)
 {
     unsigned domain, bus, slot, function;
@@ -285,6 +294,7 @@ HIP_EXPORT hipError_t hipDeviceGetByPCIBusId(int *ordinal, const char *text)
     return HIP_CALL(hipDeviceGetByPCIBusId, device_by_bus_id(ordinal, text));
 }
 
+/* Sets the version of the device's instruction set. */
 static hipError_t compute_capability(int *major, int *minor, int ordinal)
 {
     if (!major || !minor)
@@ -301,6 +311,7 @@ HIP_EXPORT hipError_t hipDeviceComputeCapability(int *major, int *minor, hipDevi
     return HIP_CALL(hipDeviceComputeCapability, compute_capability(major, minor, ordinal));
 }
 
+/* Sets *bytes to the memory size of the device. */
 static hipError_t total_memory(size_t *bytes, int ordinal)
 {
     if (!bytes)
@@ -318,6 +329,7 @@ HIP_EXPORT hipError_t hipDeviceTotalMem(size_t *bytes, hipDevice_t ordinal)
 
 /* -- limits and settings ----------------------------------------------------------------------- */
 
+/* Reads a limit of the current device, or sets it if `get` is NULL. */
 static hipError_t access_limit(enum hipLimit_t limit, size_t *get, size_t set)
 {
     struct hip_device *device = hip_current_device();
@@ -405,6 +417,8 @@ HIP_EXPORT hipError_t hipDeviceGetSharedMemConfig(hipSharedMemConfig *config)
 
 /* -- peers ------------------------------------------------------------------------------------- */
 
+/* Sets *can to 1 if the device `ordinal` can access the memory of the device `peer`, otherwise to
+ * 0. */
 static hipError_t can_access_peer(int *can, int ordinal, int peer)
 {
     if (!can)
@@ -420,6 +434,7 @@ HIP_EXPORT hipError_t hipDeviceCanAccessPeer(int *can, int ordinal, int peer)
     return HIP_CALL(hipDeviceCanAccessPeer, can_access_peer(can, ordinal, peer));
 }
 
+/* Enables or disables the current device's access to the memory of a peer. */
 static hipError_t set_peer(int peer, unsigned flags, bool enable)
 {
     struct hip_device *device = hip_current_device();
@@ -445,6 +460,7 @@ HIP_EXPORT hipError_t hipDeviceDisablePeerAccess(int peer)
     return HIP_CALL(hipDeviceDisablePeerAccess, set_peer(peer, 0, false));
 }
 
+/* Sets *value to an attribute of the link between two devices. */
 static hipError_t p2p_attribute(int *value, hipDeviceP2PAttr attribute, int from, int to)
 {
     if (!value)

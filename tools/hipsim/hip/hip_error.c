@@ -41,6 +41,7 @@ static _Thread_local struct hip_thread this_thread;
 
 struct hip_thread *hip_thread(void) { return &this_thread; }
 
+/* Sets the call that fails, and its error, from the options. */
 static void arm(const struct options *options)
 {
     atomic_store(&runtime.failure, (int)options->fail_error);
@@ -69,6 +70,7 @@ static bool read_environment(char *why, size_t why_size)
     return true;
 }
 
+/* Reads the environment at the first call of the process. */
 static void start(void)
 {
     pthread_mutex_lock(&runtime.lock);
@@ -184,6 +186,7 @@ hipError_t hip_fail(hipError_t error, const char *format, ...)
     return error;
 }
 
+/* Returns the error for calls that are not simulated. `say`: with a message. */
 static hipError_t not_supported(bool say)
 {
     return say ? hip_fail(hipErrorNotSupported, "not simulated") : hipErrorNotSupported;

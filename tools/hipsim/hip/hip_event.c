@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+/* Frees an event. */
 static void destroy_event(struct hip_object *object)
 {
     struct ihipEvent_t *event = (struct ihipEvent_t *)object;
@@ -13,6 +14,7 @@ static void destroy_event(struct hip_object *object)
     free(event);
 }
 
+/* Returns the error for an invalid event handle, with a message. */
 static hipError_t invalid(hipEvent_t handle)
 {
     return hip_fail(hipErrorInvalidHandle, "the event handle %p is invalid", (void *)handle);
@@ -102,6 +104,7 @@ HIP_EXPORT hipError_t hipEventRecordWithFlags(hipEvent_t event, hipStream_t stre
                     flags > 1 ? hipErrorInvalidValue : hip_event_record(event, stream));
 }
 
+/* Makes later work of the stream wait for the event. */
 static hipError_t wait(hipStream_t stream_handle, hipEvent_t handle, unsigned flags)
 {
     struct ihipEvent_t *event = hip_object_get(handle, HIP_EVENT);
@@ -157,6 +160,7 @@ HIP_EXPORT hipError_t hipEventQuery(hipEvent_t event)
     return HIP_CALL(hipEventQuery, query(event, &time, false));
 }
 
+/* Waits until the event is complete. */
 static hipError_t synchronize(hipEvent_t event)
 {
     struct hip_device *device;
@@ -182,6 +186,7 @@ HIP_EXPORT hipError_t hipEventSynchronize(hipEvent_t event)
     return HIP_CALL(hipEventSynchronize, synchronize(event));
 }
 
+/* Sets *milliseconds to the modelled time between two events. */
 static hipError_t elapsed(float *milliseconds, hipEvent_t start, hipEvent_t stop)
 {
     double from, to;

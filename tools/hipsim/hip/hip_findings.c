@@ -96,6 +96,7 @@ bool hip_findings_configure(const struct options *options, char *why, size_t why
 
 /* -- JSON: one object per line ----------------------------------------------------------------- */
 
+/* Writes the text as a JSON string. */
 static void put_string(FILE *file, const char *text)
 {
     fputc('"', file);
@@ -113,6 +114,7 @@ static void put_string(FILE *file, const char *text)
     fputc('"', file);
 }
 
+/* Writes the source lines of a finding as JSON. */
 static void put_source(FILE *file, const struct finding_place *place)
 {
     fputs(",\"source\":[", file);
@@ -216,6 +218,8 @@ static void write_text(char *text, size_t size, const struct fault *fault,
     }
 }
 
+/* Returns the kernel's counts of findings. They are created at the first finding. NULL: no
+ * memory. */
 static struct tally *tally_of(const char *kernel)
 {
     struct tally **end = &state.first;
@@ -310,6 +314,7 @@ void hip_findings_count(const struct launch *launch)
 
 /* -- the end of the process -------------------------------------------------------------------- */
 
+/* Prints the findings of a kernel as text. */
 static void print_tally(FILE *file, const struct tally *t)
 {
     const char *separator = "";
@@ -327,6 +332,7 @@ static void print_tally(FILE *file, const struct tally *t)
     fputc('\n', file);
 }
 
+/* Writes the findings of a kernel as JSON. */
 static void json_tally(FILE *file, const struct tally *t)
 {
     const char *separator = "";
@@ -368,6 +374,7 @@ static uint64_t sum_up(bool print)
     return findings - hints;
 }
 
+/* Records the exit status of the process. */
 static void note_status(int status, void *unused)
 {
     (void)unused;

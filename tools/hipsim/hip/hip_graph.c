@@ -21,6 +21,7 @@ bool hip_nodes_have(const struct hip_nodes *nodes, const struct hipGraphNode *no
     return false;
 }
 
+/* Appends a node to the list. False without memory. */
 static bool append(struct hip_nodes *nodes, struct hipGraphNode *node)
 {
     if (nodes->count == nodes->capacity) {
@@ -61,6 +62,7 @@ void hip_nodes_clear(struct hip_nodes *nodes)
 
 /* -- graphs ------------------------------------------------------------------------------------ */
 
+/* Frees a node. */
 static void destroy_node(struct hip_object *object)
 {
     struct hipGraphNode *node = (struct hipGraphNode *)object;
@@ -71,6 +73,7 @@ static void destroy_node(struct hip_object *object)
     free(node);
 }
 
+/* Frees a graph and its nodes. */
 static void destroy_graph(struct hip_object *object)
 {
     struct ihipGraph *graph = (struct ihipGraph *)object;
@@ -124,6 +127,7 @@ hipError_t hip_graph_add(struct ihipGraph *graph, const struct hip_nodes *needs,
     return hipSuccess;
 }
 
+/* Adds a copy of the node to the graph `copy`. False without memory. */
 static bool clone_node(struct ihipGraph *copy, const struct hipGraphNode *node)
 {
     struct hip_work work;
@@ -261,6 +265,7 @@ hipError_t hip_graph_run(const struct ihipGraph *graph, struct hip_device *devic
 
 /* -- the API: graphs --------------------------------------------------------------------------- */
 
+/* Creates an empty graph. */
 static hipError_t graph_create(hipGraph_t *graph, unsigned flags)
 {
     if (!graph || flags)
@@ -274,6 +279,7 @@ HIP_EXPORT hipError_t hipGraphCreate(hipGraph_t *graph, unsigned int flags)
     return HIP_CALL(hipGraphCreate, graph_create(graph, flags));
 }
 
+/* Destroys the graph of a handle. */
 static hipError_t graph_destroy(hipGraph_t handle)
 {
     struct ihipGraph *graph = hip_object_get(handle, HIP_GRAPH);
@@ -297,6 +303,7 @@ HIP_EXPORT hipError_t hipGraphDestroy(hipGraph_t graph)
     return HIP_CALL(hipGraphDestroy, graph_destroy(graph));
 }
 
+/* Sets *copy to a copy of a graph. */
 static hipError_t graph_clone(hipGraph_t *copy, hipGraph_t handle)
 {
     struct ihipGraph *graph = copy ? hip_object_get(handle, HIP_GRAPH) : NULL;
@@ -315,6 +322,7 @@ HIP_EXPORT hipError_t hipGraphClone(hipGraph_t *copy, hipGraph_t graph)
     return HIP_CALL(hipGraphClone, graph_clone(copy, graph));
 }
 
+/* Sets *found to the copy of a node in a cloned graph. */
 static hipError_t find_in_clone(hipGraphNode_t *found, hipGraphNode_t original, hipGraph_t handle)
 {
     struct ihipGraph *graph = found ? hip_object_get(handle, HIP_GRAPH) : NULL;
@@ -348,6 +356,7 @@ static hipError_t list(const struct hip_nodes *nodes, hipGraphNode_t *to, size_t
     return hipSuccess;
 }
 
+/* Stores the nodes of a graph, or only its roots. *count is the room, then their number. */
 static hipError_t graph_nodes(hipGraph_t handle, hipGraphNode_t *to, size_t *count, bool roots)
 {
     struct hip_nodes found = {0};
@@ -379,6 +388,8 @@ HIP_EXPORT hipError_t hipGraphGetRootNodes(hipGraph_t graph, hipGraphNode_t *nod
 
 /* -- the API: edges ---------------------------------------------------------------------------- */
 
+/* Stores the nodes that a node depends on, or its dependents. *count is the room, then their
+ * number. */
 static hipError_t neighbours(hipGraphNode_t handle, hipGraphNode_t *to, size_t *count,
                              bool dependents)
 {
@@ -412,6 +423,7 @@ HIP_EXPORT hipError_t hipGraphNodeGetDependentNodes(hipGraphNode_t node, hipGrap
     return HIP_CALL(hipGraphNodeGetDependentNodes, neighbours(node, nodes, count, true));
 }
 
+/* Adds or removes the dependence of node `to` on node `from`. */
 static hipError_t change_edge(struct ihipGraph *graph, hipGraphNode_t from, hipGraphNode_t to,
                               bool add)
 {
@@ -424,6 +436,7 @@ static hipError_t change_edge(struct ihipGraph *graph, hipGraphNode_t from, hipG
     return hip_nodes_add(&to->needs, from) ? hipSuccess : hipErrorOutOfMemory;
 }
 
+/* Adds or removes `count` dependences of a graph. */
 static hipError_t change_edges(hipGraph_t handle, const hipGraphNode_t *from,
                                const hipGraphNode_t *to, size_t count, bool add)
 {
@@ -452,6 +465,7 @@ HIP_EXPORT hipError_t hipGraphRemoveDependencies(hipGraph_t graph, const hipGrap
     return HIP_CALL(hipGraphRemoveDependencies, change_edges(graph, from, to, count, false));
 }
 
+/* Stores the dependences of a graph. *count is the room, then their number. */
 static hipError_t edges(hipGraph_t handle, hipGraphNode_t *from, hipGraphNode_t *to, size_t *count)
 {
     struct ihipGraph *graph = count && !from == !to ? hip_object_get(handle, HIP_GRAPH) : NULL;
@@ -484,6 +498,7 @@ HIP_EXPORT hipError_t hipGraphGetEdges(hipGraph_t graph, hipGraphNode_t *from, h
     return HIP_CALL(hipGraphGetEdges, edges(graph, from, to, count));
 }
 
+/* Removes a node from its graph and destroys it. */
 static hipError_t destroy_one(hipGraphNode_t handle)
 {
     struct hipGraphNode *node = hip_object_get(handle, HIP_GRAPH_NODE);

@@ -12,6 +12,7 @@ struct hipGraphExec {
     unsigned long long flags;
 };
 
+/* Frees an executable graph. */
 static void destroy_exec(struct hip_object *object)
 {
     struct hipGraphExec *exec = (struct hipGraphExec *)object;
@@ -60,6 +61,7 @@ static bool is_runnable(const struct ihipGraph *graph, char *log, size_t size)
     return ok;
 }
 
+/* Creates an executable graph from a graph. */
 static hipError_t instantiate(hipGraphExec_t *handle, hipGraph_t graph_handle,
                               hipGraphNode_t *error_node, char *log, size_t size)
 {
@@ -124,6 +126,7 @@ hipError_t hipGraphInstantiateWithParams(hipGraphExec_t *exec, hipGraph_t graph,
                                          struct instantiate_parameters *parameters);
 hipError_t hipGraphExecGetFlags(hipGraphExec_t exec, unsigned long long *flags);
 
+/* Creates an executable graph with the flags in *parameters, and stores the result there. */
 static hipError_t instantiate_from(hipGraphExec_t *exec, hipGraph_t graph,
                                    struct instantiate_parameters *parameters)
 {
@@ -143,6 +146,7 @@ HIP_EXPORT hipError_t hipGraphInstantiateWithParams(hipGraphExec_t *exec, hipGra
     return HIP_CALL(hipGraphInstantiateWithParams, instantiate_from(exec, graph, parameters));
 }
 
+/* Sets *flags to the flags of an executable graph. */
 static hipError_t get_flags(hipGraphExec_t exec, unsigned long long *flags)
 {
     if (!flags || !hip_exec_lock(exec))
@@ -259,6 +263,7 @@ static hipGraphExecUpdateResult compare(const struct ihipGraph *have, const stru
     return hipGraphExecUpdateSuccess;
 }
 
+/* Replaces the parameters of an executable graph by those that the nodes of a graph have. */
 static hipError_t update(hipGraphExec_t handle, hipGraph_t graph_handle, hipGraphNode_t *culprit,
                          hipGraphExecUpdateResult *result)
 {

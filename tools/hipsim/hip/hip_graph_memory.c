@@ -36,6 +36,7 @@ static struct {
     uint64_t attributes[DEVICES_MAX][ATTRIBUTES];
 } memories = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* Returns the graph memory that begins at `pointer`. NULL: none. */
 static struct hip_graph_memory *find(const void *pointer)
 {
     struct hip_graph_memory *m = memories.all;
@@ -73,6 +74,7 @@ static struct hip_graph_memory *take_dead(struct hip_graph_memory *m)
     return NULL;
 }
 
+/* Frees memory that no graph uses any more. NULL is allowed. */
 static void release_dead(struct hip_graph_memory *dead)
 {
     if (!dead)
@@ -150,6 +152,7 @@ bool hip_graph_memory_free(const void *pointer, hipError_t *error)
 
 /* -- nodes ------------------------------------------------------------------------------------- */
 
+/* Checks the parameters of an allocation. */
 static hipError_t check_parameters(const struct alloc_parameters *p)
 {
     if (!p || !p->size || p->pool.allocType != hipMemAllocationTypePinned ||
@@ -163,6 +166,7 @@ static hipError_t check_parameters(const struct alloc_parameters *p)
     return hipSuccess;
 }
 
+/* Sets *work to an allocation with these parameters. */
 static hipError_t alloc_work(struct alloc_parameters *p, struct hip_work *work)
 {
     hipError_t error = check_parameters(p);
@@ -186,6 +190,7 @@ static hipError_t alloc_work(struct alloc_parameters *p, struct hip_work *work)
     return hipSuccess;
 }
 
+/* Sets *work to the release of graph memory. */
 static hipError_t free_work(const void *pointer, struct hip_work *work)
 {
     pthread_mutex_lock(&memories.lock);
@@ -312,6 +317,7 @@ hipError_t hipDeviceSetGraphMemAttribute(int device, enum graph_memory_attribute
                                          void *value);
 hipError_t hipDeviceGraphMemTrim(int device);
 
+/* Checks the arguments of a call about memory attributes. */
 static hipError_t check_attribute(int device, enum graph_memory_attribute attribute,
                                   const void *value)
 {
@@ -320,6 +326,7 @@ static hipError_t check_attribute(int device, enum graph_memory_attribute attrib
     return value && (unsigned)attribute < ATTRIBUTES ? hipSuccess : hipErrorInvalidValue;
 }
 
+/* Sets *value to a memory attribute of the device. */
 static hipError_t get_attribute(int device, enum graph_memory_attribute attribute, void *value)
 {
     const hipError_t error = check_attribute(device, attribute, value);
@@ -363,6 +370,7 @@ HIP_EXPORT hipError_t hipDeviceSetGraphMemAttribute(int device,
     return HIP_CALL(hipDeviceSetGraphMemAttribute, set_attribute(device, attribute, value));
 }
 
+/* Releases the unused graph memory of the device. */
 static hipError_t trim(int device)
 {
     if (!hip_device(device))

@@ -118,6 +118,7 @@ struct hipGraphNode *hip_graph_node_get(hipGraphNode_t handle, enum hip_work_kin
 
 /* -- kernels ----------------------------------------------------------------------------------- */
 
+/* Sets *work to a kernel launch with these parameters. */
 static hipError_t kernel_work(const hipKernelNodeParams *params, struct hip_work *work)
 {
     struct ihipModuleSymbol_t *function;
@@ -156,6 +157,7 @@ static hipError_t point_at_arguments(struct hipGraphNode *node)
     return hipSuccess;
 }
 
+/* Sets *params to the parameters of a kernel node. */
 static hipError_t get_kernel(hipGraphNode_t handle, hipKernelNodeParams *params)
 {
     struct hipGraphNode *node = params ? hip_graph_node_get(handle, WORK_KERNEL) : NULL;
@@ -184,6 +186,7 @@ HIP_EXPORT hipError_t hipGraphKernelNodeGetParams(hipGraphNode_t node, hipKernel
 
 /* -- copies ------------------------------------------------------------------------------------ */
 
+/* Sets *work to a copy with these parameters. */
 static hipError_t copy_work(const hipMemcpy3DParms *params, struct hip_work *work)
 {
     *work = (struct hip_work){.kind = WORK_COPY};
@@ -193,6 +196,7 @@ static hipError_t copy_work(const hipMemcpy3DParms *params, struct hip_work *wor
 
 NODE_KIND(Memcpy, hipMemcpy3DParms, hipMemcpy3DParms, copy_work)
 
+/* Sets *params to the parameters of a copy node. */
 static hipError_t get_copy(hipGraphNode_t handle, hipMemcpy3DParms *params)
 {
     struct hipGraphNode *node = params ? hip_graph_node_get(handle, WORK_COPY) : NULL;
@@ -219,6 +223,7 @@ HIP_EXPORT hipError_t hipGraphMemcpyNodeGetParams(hipGraphNode_t node, hipMemcpy
     return HIP_CALL(hipGraphMemcpyNodeGetParams, get_copy(node, params));
 }
 
+/* Returns the work of a copy of `size` bytes. */
 static struct hip_work copy_1d(void *dst, const void *src, size_t size, hipMemcpyKind kind)
 {
     return (struct hip_work){
@@ -234,6 +239,7 @@ static struct hip_work copy_1d(void *dst, const void *src, size_t size, hipMemcp
     };
 }
 
+/* Checks the addresses of a copy. */
 static hipError_t check_copy(const struct hip_work *work)
 {
     if (!work->copy.dst || !work->copy.src)
@@ -271,6 +277,7 @@ HIP_EXPORT hipError_t hipGraphExecMemcpyNodeSetParams1D(hipGraphExec_t exec, hip
                     hip_graph_replace(exec, true, node, check_copy(&work), work));
 }
 
+/* Sets *work to a copy to or from a device variable. */
 static hipError_t symbol_work(const void *symbol, const void *other, size_t size, size_t offset,
                               hipMemcpyKind kind, bool to_symbol, struct hip_work *work)
 {
@@ -318,6 +325,7 @@ SYMBOL_NODE(ToSymbol, const void *symbol COMMA const void *src, symbol, src, tru
 
 /* -- fills ------------------------------------------------------------------------------------- */
 
+/* Sets *work to a fill with these parameters. */
 static hipError_t fill_work(const hipMemsetParams *params, struct hip_work *work)
 {
     if (!params || !params->dst || params->height == 0)
@@ -337,6 +345,7 @@ static hipError_t fill_work(const hipMemsetParams *params, struct hip_work *work
 
 NODE_KIND(Memset, hipMemsetParams, const hipMemsetParams, fill_work)
 
+/* Sets *params to the parameters of a fill node. */
 static hipError_t get_fill(hipGraphNode_t handle, hipMemsetParams *params)
 {
     struct hipGraphNode *node = params ? hip_graph_node_get(handle, WORK_FILL) : NULL;
@@ -363,6 +372,7 @@ HIP_EXPORT hipError_t hipGraphMemsetNodeGetParams(hipGraphNode_t node, hipMemset
 
 /* -- host functions ---------------------------------------------------------------------------- */
 
+/* Sets *work to a call of a host function. */
 static hipError_t host_work(const hipHostNodeParams *params, struct hip_work *work)
 {
     if (!params || !params->fn)
@@ -373,6 +383,7 @@ static hipError_t host_work(const hipHostNodeParams *params, struct hip_work *wo
 
 NODE_KIND(Host, hipHostNodeParams, const hipHostNodeParams, host_work)
 
+/* Sets *params to the parameters of a host node. */
 static hipError_t get_host(hipGraphNode_t handle, hipHostNodeParams *params)
 {
     struct hipGraphNode *node = params ? hip_graph_node_get(handle, WORK_HOST) : NULL;
@@ -393,6 +404,7 @@ HIP_EXPORT hipError_t hipGraphHostNodeGetParams(hipGraphNode_t node, hipHostNode
 
 /* -- events ------------------------------------------------------------------------------------ */
 
+/* Sets *work to the record of an event, or the wait for one. */
 static hipError_t event_work(hipEvent_t handle, enum hip_work_kind kind, struct hip_work *work)
 {
     *work = (struct hip_work){.kind = kind, .event = hip_object_get(handle, HIP_EVENT)};
@@ -402,6 +414,7 @@ static hipError_t event_work(hipEvent_t handle, enum hip_work_kind kind, struct 
     return hipErrorInvalidValue;
 }
 
+/* Sets *event to the event of a node. */
 static hipError_t get_event(hipGraphNode_t handle, enum hip_work_kind kind, hipEvent_t *event)
 {
     struct hipGraphNode *node = event ? hip_graph_node_get(handle, kind) : NULL;
@@ -512,6 +525,7 @@ HIP_EXPORT hipError_t hipGraphExecChildGraphNodeSetParams(hipGraphExec_t exec, h
                      hip_graph_replace(exec, true, node, error, work)));
 }
 
+/* Sets *graph to the graph of a child node. */
 static hipError_t get_child(hipGraphNode_t handle, hipGraph_t *graph)
 {
     struct hipGraphNode *node = graph ? hip_graph_node_get(handle, WORK_GRAPH) : NULL;
@@ -542,6 +556,7 @@ HIP_EXPORT hipError_t hipGraphAddEmptyNode(hipGraphNode_t *node, hipGraph_t grap
 #define NODE_TYPE_FREE ((hipGraphNodeType)12)
 #define NODE_TYPE_BATCH ((hipGraphNodeType)15) /* 14 in HIP 6.4 */
 
+/* Sets *type to the type of a node. */
 static hipError_t get_type(hipGraphNode_t handle, hipGraphNodeType *type)
 {
     static const hipGraphNodeType types[] = {

@@ -56,6 +56,7 @@ hipError_t hipGraphNodeSetParams(hipGraphNode_t node, struct node_params *params
 hipError_t hipGraphExecNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node,
                                      struct node_params *params);
 
+/* Returns the error for a node type whose parameters cannot be set. */
 static hipError_t no_type(enum node_type type)
 {
     return hip_fail(hipErrorInvalidValue, "nodes of type %d have no parameters to set here",
@@ -84,6 +85,7 @@ HIP_EXPORT hipError_t hipGraphAddNode(hipGraphNode_t *node, hipGraph_t graph,
     return HIP_CALL(hipGraphAddNode, no_type(params->type));
 }
 
+/* Replaces the graph of a child node. */
 static hipError_t set_child(hipGraphNode_t node, hipGraph_t child)
 {
     struct hip_work work;
@@ -154,6 +156,7 @@ hipError_t hipDrvGraphAddMemsetNode(hipGraphNode_t *node, hipGraph_t graph,
 hipError_t hipDrvGraphExecMemsetNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node,
                                               const struct driver_fill *params, hipCtx_t context);
 
+/* Sets *work to a copy with the driver's parameters. */
 static hipError_t copy_work(const void *params, struct hip_work *work)
 {
     *work = (struct hip_work){.kind = WORK_COPY};
@@ -163,6 +166,7 @@ static hipError_t copy_work(const void *params, struct hip_work *work)
     return error == hipErrorInvalidPitchValue ? hipErrorInvalidValue : error;
 }
 
+/* Adds a copy node with the driver's parameters. */
 static hipError_t add_copy(hipGraphNode_t *node, hipGraph_t graph, const hipGraphNode_t *needs,
                            size_t count, const void *params)
 {
@@ -180,6 +184,7 @@ HIP_EXPORT hipError_t hipDrvGraphAddMemcpyNode(hipGraphNode_t *node, hipGraph_t 
     return HIP_CALL(hipDrvGraphAddMemcpyNode, add_copy(node, graph, needs, count, params));
 }
 
+/* Sets *params to the driver's parameters of a copy node. */
 static hipError_t get_copy(hipGraphNode_t handle, void *params)
 {
     struct hipGraphNode *node = params ? hip_graph_node_get(handle, WORK_COPY) : NULL;
@@ -198,6 +203,7 @@ HIP_EXPORT hipError_t hipDrvGraphMemcpyNodeGetParams(hipGraphNode_t node, void *
     return HIP_CALL(hipDrvGraphMemcpyNodeGetParams, get_copy(node, params));
 }
 
+/* Sets the driver's parameters of a copy node, in a graph or an executable. */
 static hipError_t set_copy(hipGraphExec_t exec, bool in_exec, hipGraphNode_t node,
                            const void *params)
 {
@@ -273,6 +279,7 @@ static hipError_t attribute_of(struct hip_kernel_work *kernel, int attribute, vo
     return hipSuccess;
 }
 
+/* Reads or sets an attribute of a kernel node. */
 static hipError_t node_attribute(hipGraphNode_t handle, int attribute, void *value, bool set)
 {
     struct hipGraphNode *node = value ? hip_graph_node_get(handle, WORK_KERNEL) : NULL;
@@ -305,6 +312,7 @@ HIP_EXPORT hipError_t hipGraphKernelNodeGetAttribute(hipGraphNode_t node,
                     node_attribute(node, attribute, (void *)value, false));
 }
 
+/* Copies the attributes of a kernel node to another one. */
 static hipError_t copy_attributes(hipGraphNode_t from_handle, hipGraphNode_t to_handle)
 {
     struct hipGraphNode *from = hip_graph_node_get(from_handle, WORK_KERNEL);

@@ -8,6 +8,7 @@
 
 hipError_t hipGraphDebugDotPrint(hipGraph_t graph, const char *path, unsigned int flags);
 
+/* Writes the label of a node. */
 static void describe(FILE *f, const struct hip_work *work)
 {
     switch (work->kind) {
@@ -38,6 +39,7 @@ static void describe(FILE *f, const struct hip_work *work)
     }
 }
 
+/* Writes the graph in the DOT language. */
 static void print(FILE *f, const struct ihipGraph *graph)
 {
     fprintf(f, "digraph graph_1 {\n  node [shape = box];\n");
@@ -52,6 +54,7 @@ static void print(FILE *f, const struct ihipGraph *graph)
     fprintf(f, "}\n");
 }
 
+/* Writes the graph in the DOT language to a file. */
 static hipError_t print_to(hipGraph_t handle, const char *path)
 {
     struct ihipGraph *graph = path ? hip_object_get(handle, HIP_GRAPH) : NULL;

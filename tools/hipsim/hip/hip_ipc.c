@@ -42,6 +42,7 @@ static struct {
 
 /* -- memory ------------------------------------------------------------------------------------ */
 
+/* Sets *out to a handle that other processes can open, for the memory at `pointer`. */
 static hipError_t get_memory(hipIpcMemHandle_t *out, void *pointer)
 {
     struct ipc_handle handle = {.magic = MEMORY_MAGIC};
@@ -91,6 +92,7 @@ static hipError_t open_locked(void **pointer, const struct ipc_handle *handle, u
     return hipSuccess;
 }
 
+/* Opens memory of another process, and sets *pointer to its address. */
 static hipError_t open_memory(void **pointer, const hipIpcMemHandle_t *given, unsigned flags)
 {
     const struct hip_device *device = hip_current_device();
@@ -115,6 +117,7 @@ HIP_EXPORT hipError_t hipIpcOpenMemHandle(void **pointer, hipIpcMemHandle_t hand
     return HIP_CALL(hipIpcOpenMemHandle, open_memory(pointer, &handle, flags));
 }
 
+/* Closes memory of another process. */
 static hipError_t close_memory(void *pointer)
 {
     struct opened **link = &opened.all, *dead = NULL;
@@ -144,6 +147,7 @@ HIP_EXPORT hipError_t hipIpcCloseMemHandle(void *pointer)
 
 /* -- events ------------------------------------------------------------------------------------ */
 
+/* Sets *out to a handle that other processes can open, for an event. */
 static hipError_t get_event(hipIpcEventHandle_t *out, hipEvent_t handle)
 {
     struct ihipEvent_t *event = out ? hip_object_get(handle, HIP_EVENT) : NULL;
@@ -166,6 +170,7 @@ HIP_EXPORT hipError_t hipIpcGetEventHandle(hipIpcEventHandle_t *handle, hipEvent
     return HIP_CALL(hipIpcGetEventHandle, get_event(handle, event));
 }
 
+/* Opens an event of another process. */
 static hipError_t open_event(hipEvent_t *event, const hipIpcEventHandle_t *given)
 {
     struct ipc_handle handle;

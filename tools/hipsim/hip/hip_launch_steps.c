@@ -21,6 +21,7 @@ struct step {
 static _Thread_local struct step steps[NESTED_MAX];
 static _Thread_local unsigned nsteps;
 
+/* Adds a configured launch to the thread's stack. */
 static hipError_t configure(dim3 grid, dim3 block, size_t lds, hipStream_t stream)
 {
     if (nsteps == NESTED_MAX)
@@ -35,6 +36,7 @@ HIP_EXPORT hipError_t hipConfigureCall(dim3 grid, dim3 block, size_t lds, hipStr
     return HIP_CALL(hipConfigureCall, configure(grid, block, lds, stream));
 }
 
+/* Sets bytes of the arguments of the launch that was configured last. */
 static hipError_t set_argument(const void *argument, size_t size, size_t offset)
 {
     size_t end;
@@ -62,6 +64,7 @@ HIP_EXPORT hipError_t hipSetupArgument(const void *argument, size_t size, size_t
     return HIP_CALL(hipSetupArgument, set_argument(argument, size, offset));
 }
 
+/* Launches the kernel `host` with the configuration on the top of the stack. */
 static hipError_t launch(const void *host)
 {
     if (!nsteps)

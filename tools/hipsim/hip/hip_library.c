@@ -52,6 +52,7 @@ hipError_t hipKernelGetAttribute(int *value, hipFunction_attribute attribute, hi
 hipError_t hipKernelSetAttribute(hipFunction_attribute attribute, int value, hipKernel_t kernel,
                                  hipDevice_t device);
 
+/* Frees a kernel handle. */
 static void destroy_kernel(struct hip_object *object)
 {
     struct ihipKernel_t *kernel = (struct ihipKernel_t *)object;
@@ -61,6 +62,7 @@ static void destroy_kernel(struct hip_object *object)
     free(kernel);
 }
 
+/* Frees a library. */
 static void destroy_library(struct hip_object *object)
 {
     struct ihipLibrary_t *library = (struct ihipLibrary_t *)object;
@@ -73,6 +75,7 @@ static void destroy_library(struct hip_object *object)
     free(library);
 }
 
+/* Returns the error for an invalid handle, with a message. `what` is its kind. */
 static hipError_t invalid(const char *what, const void *handle)
 {
     return hip_fail(hipErrorInvalidHandle, "the %s handle %p is invalid", what, handle);
@@ -126,6 +129,7 @@ static hipError_t create(hipLibrary_t *handle, struct image *image)
     return hipSuccess;
 }
 
+/* Loads a library from a file, or from memory if `path` is NULL. */
 static hipError_t load(hipLibrary_t *handle, const char *path, const void *memory)
 {
     struct image image;
@@ -158,6 +162,7 @@ HIP_EXPORT hipError_t hipLibraryLoadFromFile(hipLibrary_t *library, const char *
     return HIP_CALL(hipLibraryLoadFromFile, load(library, path, NULL));
 }
 
+/* Unloads the library of a handle. */
 static hipError_t unload(hipLibrary_t handle)
 {
     struct ihipLibrary_t *library = hip_object_get(handle, HIP_LIBRARY);
@@ -259,6 +264,7 @@ HIP_EXPORT hipError_t hipLibraryEnumerateKernels(hipKernel_t *kernels, unsigned 
                     count ? get_kernels(library, NULL, kernels, count) : hipErrorInvalidValue);
 }
 
+/* Sets *count to the number of the library's kernels. */
 static hipError_t count_kernels(unsigned *count, hipLibrary_t handle)
 {
     struct ihipModule_t *module;
@@ -280,6 +286,7 @@ HIP_EXPORT hipError_t hipLibraryGetKernelCount(unsigned *count, hipLibrary_t lib
     return HIP_CALL(hipLibraryGetKernelCount, count_kernels(count, library));
 }
 
+/* Sets the address and size of a variable of the library on the current device. */
 static hipError_t variable(void **address, size_t *size, hipLibrary_t handle, const char *name,
                            bool managed)
 {
@@ -326,6 +333,7 @@ hipError_t hip_kernel_function(const void *handle, struct hip_device *device,
     return error;
 }
 
+/* Sets *out to the kernel's function on the current device. */
 static hipError_t get_function(hipFunction_t *out, hipKernel_t handle)
 {
     struct ihipModuleSymbol_t *function;

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+/* Returns the work of a copy of `size` bytes. */
 static struct hip_work copy_1d(void *dst, const void *src, size_t size, hipMemcpyKind kind)
 {
     return (struct hip_work){
@@ -19,6 +20,7 @@ bool hip_is_copy_kind(hipMemcpyKind kind)
     return (unsigned)kind <= hipMemcpyDefault || (unsigned)kind == COPY_WITHOUT_COMPUTE_UNITS;
 }
 
+/* Submits a copy to the stream. `wait`: returns after it is done. */
 static hipError_t submit(struct hip_work work, hipStream_t stream, bool wait)
 {
     hipMemcpyKind kind = work.copy.kind;
@@ -61,6 +63,7 @@ DRIVER_COPY(hipMemcpyHtoD, hipDeviceptr_t, void *, hipMemcpyHostToDevice)
 DRIVER_COPY(hipMemcpyDtoH, void *, hipDeviceptr_t, hipMemcpyDeviceToHost)
 DRIVER_COPY(hipMemcpyDtoD, hipDeviceptr_t, hipDeviceptr_t, hipMemcpyDeviceToDevice)
 
+/* Copies `size` bytes between two devices. */
 static hipError_t copy_peer(void *dst, int to, const void *src, int from, size_t size,
                             hipStream_t stream, bool wait)
 {
@@ -82,6 +85,7 @@ HIP_EXPORT hipError_t hipMemcpyPeerAsync(void *dst, int to, const void *src, int
 
 /* -- 2-D --------------------------------------------------------------------------------------- */
 
+/* Returns the work of a copy of `height` rows of `width` bytes. */
 static struct hip_work copy_2d(void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
                                size_t width, size_t height, hipMemcpyKind kind)
 {
@@ -136,6 +140,7 @@ unsigned hip_memory_type_number(hipMemoryType type)
     return type == hipMemoryTypeHost ? 1 : type == hipMemoryTypeDevice ? 2 : 3;
 }
 
+/* Returns the direction of a copy between two kinds of memory. */
 static hipMemcpyKind direction(hipMemoryType from, hipMemoryType to)
 {
     if (from == hipMemoryTypeUnified || to == hipMemoryTypeUnified)
@@ -145,6 +150,7 @@ static hipMemcpyKind direction(hipMemoryType from, hipMemoryType to)
     return to == hipMemoryTypeHost ? hipMemcpyDeviceToHost : hipMemcpyDeviceToDevice;
 }
 
+/* Returns the error for arrays and textures. */
 static hipError_t refuse_arrays(void)
 {
     return hip_fail(hipErrorNotSupported, "arrays and textures are not simulated");
@@ -159,6 +165,7 @@ static size_t slice_bytes(size_t pitch, size_t rows)
     return __builtin_mul_overflow(pitch, rows, &bytes) ? SIZE_MAX : bytes;
 }
 
+/* True if the address is in simulated device memory. */
 static bool is_in_arena(uintptr_t address)
 {
     return address - hipsim_arena.base < hipsim_arena.size;
@@ -182,6 +189,7 @@ static bool place(const void *base, size_t pitch, size_t rows, size_t x, size_t 
     return is_in_arena(address) || !is_in_arena((uintptr_t)base);
 }
 
+/* Returns the error for a position outside of a box's memory. */
 static hipError_t misplaced(void)
 {
     return hip_fail(hipErrorInvalidValue, "a position is in no memory of the box");
@@ -189,6 +197,7 @@ static hipError_t misplaced(void)
 
 /* -- 3-D --------------------------------------------------------------------------------------- */
 
+/* Submits a copy of a box. */
 static hipError_t copy_3d(const struct hipMemcpy3DParms *p, hipStream_t stream, bool wait)
 {
     struct hip_work work = {.kind = WORK_COPY};
@@ -259,6 +268,7 @@ static hipError_t find_end(const struct end *e, void **at)
     return place(base, e->pitch, e->rows, e->x, e->y, e->z, at) ? hipSuccess : misplaced();
 }
 
+/* Sets *copy to the copy that the driver's box describes. */
 static hipError_t box_copy(const struct box *b, struct hip_copy *copy)
 {
     const hipMemoryType from = b->src.type, to = b->dst.type;
@@ -286,6 +296,7 @@ static hipError_t box_copy(const struct box *b, struct hip_copy *copy)
     return hipSuccess;
 }
 
+/* Submits the copy that the driver's box describes. */
 static hipError_t copy_box(const struct box *b, hipStream_t stream, bool wait)
 {
     struct hip_work work = {.kind = WORK_COPY};
@@ -309,6 +320,7 @@ struct memcpy_3d {
     size_t dst_pitch, dst_height, width, height, depth;
 };
 
+/* Returns the box of HIP 6's parameters. */
 static struct box box_since_6(const struct memcpy_3d *p)
 {
     return (struct box){
@@ -322,6 +334,7 @@ static struct box box_since_6(const struct memcpy_3d *p)
     };
 }
 
+/* Returns the box of HIP 5's parameters. */
 static struct box box_before_6(const HIP_MEMCPY3D *p)
 {
     return (struct box){
@@ -343,6 +356,7 @@ hipError_t hip_copy_from_driver(const void *p, struct hip_copy *copy)
     return box_copy(&b, copy);
 }
 
+/* Sets HIP 6's parameters from a copy. */
 static void describe_since_6(const struct hip_copy *c, struct memcpy_3d *p)
 {
     const bool from_device = hip_in_arena(c->src), to_device = hip_in_arena(c->dst);
@@ -390,6 +404,7 @@ void hip_copy_to_driver(const struct hip_copy *copy, void *p)
     };
 }
 
+/* Submits a copy with the driver's parameters. */
 static hipError_t driver_copy_3d(const void *p, hipStream_t stream, bool wait)
 {
     struct hip_work work = {.kind = WORK_COPY};
@@ -464,6 +479,7 @@ hipError_t hip_copy_symbol(const void *symbol, const void *other, size_t size, s
     return hipSuccess;
 }
 
+/* Copies to or from a device variable. */
 static hipError_t symbol_copy(const void *symbol, const void *other, size_t size, size_t offset,
                               hipMemcpyKind kind, bool to_symbol, hipStream_t stream, bool wait)
 {
