@@ -596,6 +596,38 @@ static void a_loop_guards_its_first_round(void **state)
     compiled_free(&c);
 }
 
+/* Returns the offset of the last instruction whose text begins with `prefix`. */
+static uint64_t last_of(const struct compiled *c, const char *prefix)
+{
+    uint64_t at = 0;
+    for (size_t i = 0; i < c->code.count; i++)
+        if (!strncmp(c->code.insts[i].text, prefix, strlen(prefix)))
+            at = c->code.insts[i].offset;
+    return at;
+}
+
+/* A scalar is loaded before a barrier and a branch, and used after both. LLVM's sinking pass would
+ * move the load to its use. */
+static void a_load_stays_before_branches(void **state)
+{
+    (void)state;
+    FOR_GFX9(t)
+    {
+        struct kernel k = kernel_create((*t)->machine.name, 2, 1);
+        struct tir_builder *b = &k.b;
+        struct tir_value n = tir_arg(b, "n", TIR_I32);
+        struct tir_value v = tir_scalar_load_here(b, tir_arg(b, "table", TIR_I64), n, TIR_I32);
+        tir_barrier(b);
+        struct tir_if branch = tir_begin_if(b, tir_cmp_gt(b, n, tir_i32(b, 64)), false, NULL, 0);
+        keep(&k, unknown(&k, f32));
+        tir_end_if(b, &branch, NULL);
+        keep(&k, tir_splat(b, v, tir_vec(TIR_I32, 1)));
+        struct compiled c = kernel_compile(&k);
+        assert_true(last_of(&c, "s_load_dword ") < last_of(&c, "s_barrier"));
+        compiled_free(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -615,6 +647,7 @@ int main(void)
         cmocka_unit_test(anchors_and_phases_cost_nothing),
         cmocka_unit_test(code_is_aligned_to_its_window),
         cmocka_unit_test(a_loop_guards_its_first_round),
+        cmocka_unit_test(a_load_stays_before_branches),
     };
     return cmocka_run_group_tests_name("loop", tests, NULL, NULL);
 }
