@@ -139,12 +139,11 @@ static void set_calls(const struct att_variant *v, const struct tir_machine *m,
     second->calls = (struct att_box){{{ARG_WORKGROUPS, cus / 2 + 1, cus * 7 / 8}}, 1};
     if (v->sparse == ATT_SPARSE_NONE)
         return;
-    /* Wave pairs have two workgroups for a list, and copy its rows to two compute units. The second
-     * kernel has one, which takes 1.5 to 1.9 times as long. So it is faster where pairs need an
-     * even number of rounds of workgroups, and where they need many. */
+    /* n rounds of the second kernel replace 2n - 1 or 2n rounds of pairs, which are two workgroups.
+     * Its workgroups compute what two of a pair compute, but copy rows once: in launches of several
+     * rounds they take less than 5/3 of a pair's time. So pairs are for one round and for three. */
     second->calls.rows[0].max = cus;
-    second->also[0] = (struct att_box){{{ARG_WORKGROUPS, cus * 3 / 2 + 1, 2 * cus}}, 1};
-    second->also[1] = (struct att_box){{{ARG_WORKGROUPS, cus * 7 / 2 + 1, INT32_MAX}}, 1};
+    second->also[0] = (struct att_box){{{ARG_WORKGROUPS, cus * 3 / 2 + 1, INT32_MAX}}, 1};
 }
 
 /* Sets the second kernel of a variant whose first one has wave pairs: one wave per SIMD, with one

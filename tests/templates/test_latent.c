@@ -325,8 +325,8 @@ static void many_lists_have_a_workgroup_each(void **state)
     const struct att_variant slots = variant_of(&att_template_mla_decode, "gfx950", latent);
     static const struct {
         int lists, kernel;
-    } calls[] = {{128, -1}, {129, 0}, {256, 0},  {257, -1}, {384, -1},
-                 {385, 0},  {512, 0}, {513, -1}, {896, -1}, {897, 0}};
+    } calls[] = {{128, -1}, {129, 0}, {256, 0}, {257, -1}, {384, -1},
+                 {385, 0},  {512, 0}, {513, 0}, {640, 0},  {4096, 0}};
     for (unsigned i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
         assert_int_equal(chosen(&slots, 0, calls[i].lists, 0), calls[i].kernel);
 }
