@@ -48,11 +48,14 @@ static bool has_few_rows(const struct split_kv *d)
     return rows && rows < SLICES;
 }
 
-/* Returns the elements of a slice. Few rows are cut into pieces, so that every wave has a slice. */
-static unsigned slice_width(const struct split_kv *d)
+/* Returns the elements of a slice. Few rows are cut into pieces, so that every wave has a slice. A
+ * few parts have few waves, whose second slice would wait for memory once more. */
+static unsigned slice_width(const struct split_kv_part_sum *s)
 {
-    const unsigned width = (unsigned)d->v->head_dim_v;
-    return has_few_rows(d) && width > LEAST ? LEAST : width;
+    const struct split_kv *const d = s->d;
+    const unsigned width = (unsigned)d->v->head_dim_v, rows = (unsigned)(d->v->gqa * d->v->q_len);
+    const unsigned waves = s->way == SPLIT_KV_PARTS_AT_ONCE ? FEW * d->waves : SLICES;
+    return rows && rows < waves && width > LEAST ? LEAST : width;
 }
 
 static void choose_types(struct split_kv_part_sum *s)
@@ -62,11 +65,11 @@ static void choose_types(struct split_kv_part_sum *s)
     tir_spread_rows(&rows, TIR_LANES, d->m->lane_bits);
     tir_spread_cols(&row, TIR_REGS, 2);
     tir_spread_cols(&row, TIR_LANES, d->m->lane_bits);
-    tir_spread_cols(&row, TIR_REGS, tir_bits(slice_width(d)) - 2 - d->m->lane_bits);
+    tir_spread_cols(&row, TIR_REGS, tir_bits(slice_width(s)) - 2 - d->m->lane_bits);
     const struct tir_layout parts = tir_spread_layout(&rows), elements = tir_spread_layout(&row);
     const struct tir_layout number = tir_layout_slice(&elements, 1);
     s->lanes = tir_tile(d->b.f, TIR_F32, 1u << d->m->lane_bits, 1, &parts);
-    s->slice = tir_tile(d->b.f, TIR_F32, 1, slice_width(d), &elements);
+    s->slice = tir_tile(d->b.f, TIR_F32, 1, slice_width(s), &elements);
     s->one = tir_tile(d->b.f, TIR_F32, 1, 1, &number);
 }
 
