@@ -43,6 +43,7 @@ static bool condition(const struct wave *w, enum branch_on on)
     }
 }
 
+/* Executes a branch if its condition holds. */
 static void exec_branch(struct wave *w, const struct inst *in)
 {
     enum branch_on on = (enum branch_on)in->row->arg;
@@ -63,6 +64,7 @@ static void exec_getpc(struct wave *w, const struct inst *in)
     salu_write(w, &in->dst, w->pc, UINT64_MAX);
 }
 
+/* Executes S_SETPC and S_SWAPPC: jumps to an address in registers. */
 static void exec_setpc(struct wave *w, const struct inst *in)
 {
     uint64_t pc = src_scalar(w, &in->src[0]);
@@ -74,6 +76,7 @@ static void exec_setpc(struct wave *w, const struct inst *in)
     jump(w, pc);
 }
 
+/* Executes S_CALL: stores the return address and jumps. */
 static void exec_call(struct wave *w, const struct inst *in)
 {
     salu_write(w, &in->dst, w->pc, UINT64_MAX);
@@ -125,6 +128,7 @@ static uint64_t combine_valid(enum exec_op op, const uint64_t s[2], const uint64
     return ~changes;
 }
 
+/* Executes the _saveexec instructions: stores EXEC and combines it with the source. */
 static void exec_saveexec(struct wave *w, const struct inst *in)
 {
     enum exec_op op = (enum exec_op)(in->row->arg & EXEC_OP);
@@ -151,6 +155,7 @@ static void exec_movk(struct wave *w, const struct inst *in)
         salu_write(w, &in->dst, (uint32_t)(int16_t)in->simm16, UINT32_MAX);
 }
 
+/* Executes S_ADDK: adds the constant to a register. */
 static void exec_addk(struct wave *w, const struct inst *in)
 {
     int32_t sum, old = (int32_t)w->sgpr[in->dst.reg];
@@ -159,6 +164,7 @@ static void exec_addk(struct wave *w, const struct inst *in)
     salu_write(w, &in->dst, (uint32_t)sum, w->scc_valid ? UINT32_MAX : 0);
 }
 
+/* Executes S_MULK: multiplies a register by the constant. */
 static void exec_mulk(struct wave *w, const struct inst *in)
 {
     bool valid = w->s_valid[in->dst.reg] == UINT32_MAX;
@@ -168,6 +174,7 @@ static void exec_mulk(struct wave *w, const struct inst *in)
 
 enum cmpk { CMPK_EQ, CMPK_LG, CMPK_GT, CMPK_GE, CMPK_LT, CMPK_LE, CMPK_UNSIGNED = 8 };
 
+/* Executes S_CMPK: compares a register with the constant. */
 static void exec_cmpk(struct wave *w, const struct inst *in)
 {
     bool u = in->row->arg & CMPK_UNSIGNED;
@@ -184,6 +191,7 @@ static void exec_cmpk(struct wave *w, const struct inst *in)
     w->scc_valid = w->s_valid[in->src[0].reg] == UINT32_MAX;
 }
 
+/* Executes S_BITSET0 and S_BITSET1: clears or sets a bit of the destination. */
 static void exec_bitset(struct wave *w, const struct inst *in)
 {
     unsigned size = in->dst.dwords * 32u;
@@ -219,23 +227,28 @@ static void exec_movrel(struct wave *w, const struct inst *in)
  */
 static unsigned stack_depth(const struct wave *w) { return w->mode >> MODE_CSP_SHIFT; }
 
+/* Sets the number of entries of the stack of S_CBRANCH_G_FORK. */
 static void set_stack_depth(struct wave *w, unsigned depth)
 {
     w->mode = (w->mode & ((1u << MODE_CSP_SHIFT) - 1)) | depth << MODE_CSP_SHIFT;
 }
 
+/* Returns an SGPR pair of the stack entry at the current depth. `half`: 0 for the mask of lanes, 1
+ * for the address. */
 static struct opnd stack_entry(const struct wave *w, unsigned half)
 {
     return (struct opnd){
         .kind = OPND_SGPR, .dwords = 2, .reg = (uint16_t)(4 * stack_depth(w) + 2 * half)};
 }
 
+/* Sets EXEC to the mask of lanes. */
 static void write_exec(struct wave *w, uint64_t lanes)
 {
     struct opnd exec = {.kind = OPND_SGPR, .dwords = 2, .reg = SGPR_EXEC};
     salu_write(w, &exec, lanes, UINT64_MAX);
 }
 
+/* Pushes a side of a fork: its mask of lanes and its address. */
 static void push_side(struct wave *w, uint64_t lanes, uint64_t pc)
 {
     struct opnd mask = stack_entry(w, 0), address = stack_entry(w, 1);
@@ -244,6 +257,8 @@ static void push_side(struct wave *w, uint64_t lanes, uint64_t pc)
     set_stack_depth(w, stack_depth(w) + 1);
 }
 
+/* Executes S_CBRANCH_G_FORK: continues on the side with fewer lanes, and pushes the other side. If
+ * one side has all lanes, continues there. */
 static void exec_fork(struct wave *w, const struct inst *in)
 {
     uint64_t exec = wave_exec(w), pass = src_scalar(w, &in->src[0]) & exec, fail = exec & ~pass;
@@ -265,6 +280,8 @@ static void exec_fork(struct wave *w, const struct inst *in)
     }
 }
 
+/* Executes S_CBRANCH_JOIN: continues on the pushed side, or after the join if both were
+ * executed. */
 static void exec_join(struct wave *w, const struct inst *in)
 {
     if (stack_depth(w) == src_scalar(w, &in->src[0])) /* both sides have been executed */
@@ -325,6 +342,7 @@ static bool hwreg_read(const struct wave *w, unsigned id, uint32_t *value)
     }
 }
 
+/* Executes S_GETREG: reads a field of a hardware register. */
 static void exec_getreg(struct wave *w, const struct inst *in)
 {
     unsigned offset = in->simm16 >> 6 & 31, size = (in->simm16 >> 11) + 1u;
@@ -352,6 +370,7 @@ static void exec_setreg(struct wave *w, const struct inst *in)
         w->trapsts = (w->trapsts & ~mask) | value;
 }
 
+/* Writes the bits of M0 in the mask `bits`. `valid`: they are defined. */
 static void write_m0(struct wave *w, uint32_t bits, uint32_t value, bool valid)
 {
     w->sgpr[SGPR_M0] = (w->sgpr[SGPR_M0] & ~bits) | (value & bits);
@@ -367,22 +386,26 @@ static void exec_gpr_idx_on(struct wave *w, const struct inst *in)
     w->mode |= MODE_GPR_IDX_EN;
 }
 
+/* Executes S_SET_GPR_IDX_OFF: ends VGPR indexing. */
 static void exec_gpr_idx_off(struct wave *w, const struct inst *in)
 {
     (void)in;
     w->mode &= ~(uint32_t)MODE_GPR_IDX_EN;
 }
 
+/* Executes S_SET_GPR_IDX_MODE: sets the operands that are indexed. */
 static void exec_gpr_idx_mode(struct wave *w, const struct inst *in)
 {
     write_m0(w, 0xf000, (uint32_t)in->simm16 << 12, true);
 }
 
+/* Executes S_SET_GPR_IDX_IDX: sets the index. */
 static void exec_gpr_idx_idx(struct wave *w, const struct inst *in)
 {
     write_m0(w, 0xff, (uint32_t)src_scalar(w, &in->src[0]), src_scalar_valid(w, &in->src[0]));
 }
 
+/* Executes S_SETVSKIP: sets whether vector instructions are skipped. */
 static void exec_setvskip(struct wave *w, const struct inst *in)
 {
     uint64_t on = src_scalar(w, &in->src[0]) >> (src_scalar(w, &in->src[1]) & 31) & 1;
@@ -403,18 +426,21 @@ static void exec_waitcnt(struct wave *w, const struct inst *in)
         wave_wait(w, WAIT_LGKM, lgkm);
 }
 
+/* Executes an instruction without an effect here. */
 static void exec_nothing(struct wave *w, const struct inst *in)
 {
     (void)w;
     (void)in;
 }
 
+/* Executes S_ENDPGM: ends the wave. */
 static void exec_endpgm(struct wave *w, const struct inst *in)
 {
     (void)in;
     w->state = WAVE_ENDED;
 }
 
+/* Executes S_SETKILL: ends the wave if the constant is odd. */
 static void exec_setkill(struct wave *w, const struct inst *in)
 {
     if (in->simm16 & 1)
@@ -441,6 +467,7 @@ void salu_check_divergence(struct wave *w, const struct inst *in)
     w->barrier_at = in->offset;
 }
 
+/* Executes S_BARRIER: the wave waits for the other waves of its workgroup. */
 static void exec_barrier(struct wave *w, const struct inst *in)
 {
     w->state = WAVE_AT_BARRIER;
@@ -450,12 +477,14 @@ static void exec_barrier(struct wave *w, const struct inst *in)
 
 static void exec_setprio(struct wave *w, const struct inst *in) { w->priority = in->simm16 & 3; }
 
+/* Executes S_SETHALT: halts the wave if the constant is odd. */
 static void exec_sethalt(struct wave *w, const struct inst *in)
 {
     if (in->simm16 & 1)
         w->state = WAVE_HALTED;
 }
 
+/* Executes S_TRAP. */
 static void exec_trap(struct wave *w, const struct inst *in)
 {
     if (w->launch->trap) {
@@ -468,6 +497,7 @@ static void exec_trap(struct wave *w, const struct inst *in)
     wave_fault(w, in, FAULT_TRAP, wave_exec(w), "the kernel executed s_trap %u", in->simm16 & 0xff);
 }
 
+/* Executes S_SENDMSG. */
 static void exec_sendmsg(struct wave *w, const struct inst *in)
 {
     if (w->launch->sendmsg)
@@ -478,6 +508,7 @@ static void exec_sendmsg(struct wave *w, const struct inst *in)
         w->state = WAVE_HALTED;
 }
 
+/* Reports an instruction that only trap handlers use. */
 static void exec_refused(struct wave *w, const struct inst *in)
 {
     wave_fault(w, in, FAULT_TRAP, 0, "only trap handlers use this instruction");

@@ -119,6 +119,7 @@ static void issue(struct wave *w, const struct inst *in, enum wait_counter count
         wave_issue(w, in, counter, OPND_NONE, 0, 0, unordered);
 }
 
+/* Executes a GLOBAL instruction. */
 static void exec_global(struct wave *w, const struct inst *in)
 {
     struct lane_mem m;
@@ -128,6 +129,7 @@ static void exec_global(struct wave *w, const struct inst *in)
         issue(w, in, WAIT_VM, true, false);
 }
 
+/* Executes a SCRATCH instruction. */
 static void exec_scratch(struct wave *w, const struct inst *in)
 {
     struct lane_mem m;
@@ -286,6 +288,7 @@ static void exec_cache(struct wave *w, const struct inst *in)
     wave_issue(w, in, in->row->arg ? WAIT_STORE : WAIT_VM, OPND_NONE, 0, 0, false);
 }
 
+/* Executes an instruction without an effect here. */
 static void exec_nothing(struct wave *w, const struct inst *in)
 {
     (void)w;

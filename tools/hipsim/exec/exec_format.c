@@ -98,6 +98,7 @@ static bool is_integer(const struct format *f) { return f->number == UINT || f->
 
 /* -- conversions ------------------------------------------------------------------------------- */
 
+/* Returns the sign-extended value of a code of `bits` bits. */
 static int32_t sign_extended(uint32_t code, unsigned bits)
 {
     return (int32_t)(code << (32 - bits)) >> (32 - bits);
@@ -114,6 +115,7 @@ static uint32_t float_from_code(uint32_t code, unsigned bits)
     return bits_from_float(f32_from_f16((uint16_t)(bits == 16 ? code : code << (15 - bits))));
 }
 
+/* Returns the register value of a code of `bits` bits with the number format. */
 static uint32_t register_from_code(uint32_t code, unsigned bits, enum number_format number)
 {
     const double largest = largest_code(bits), top = largest_code(bits - 1);
@@ -131,6 +133,7 @@ static uint32_t register_from_code(uint32_t code, unsigned bits, enum number_for
     return code;
 }
 
+/* Returns x limited to the range from `low` to `high`; 0 for NaN. */
 static double clamped(float x, double low, double high)
 {
     return x > low ? (x < high ? x : high) : x == x ? low : 0;
@@ -154,6 +157,7 @@ static uint32_t code_from_float(uint32_t value, unsigned bits)
     return half >> (15 - bits);
 }
 
+/* Returns the code of `bits` bits of a register value with the number format. */
 static uint32_t code_from_register(uint32_t value, unsigned bits, enum number_format number)
 {
     const double largest = largest_code(bits), top = largest_code(bits - 1);
@@ -178,6 +182,7 @@ static uint32_t narrowed(const struct format *f, uint32_t value)
     return is_integer(f) ? value & 0xffff : f16_from_f32(float_from_bits(value));
 }
 
+/* Returns the 32-bit value of a 16-bit register value. */
 static uint32_t widened(const struct format *f, uint32_t half)
 {
     if (f->number == SINT)
@@ -209,6 +214,7 @@ static bool resolve(struct wave *w, const struct inst *in, const struct buffer_a
     return true;
 }
 
+/* Returns the address of the component's first byte in lane l. */
 static uint8_t *component_bytes(const struct element *e, struct component c, unsigned l)
 {
     return e->part[c.at / 32].ptr[l] + c.at % 32 / 8;
@@ -217,6 +223,7 @@ static uint8_t *component_bytes(const struct element *e, struct component c, uns
 /* Returns the number of bytes of memory that have bits of the component. */
 static unsigned component_size(struct component c) { return (c.at % 8 + c.bits + 7u) / 8; }
 
+/* Returns the component's code in lane l. */
 static uint32_t read_component(const struct element *e, struct component c, unsigned l)
 {
     uint64_t bytes = 0;
@@ -262,6 +269,7 @@ static uint64_t loaded_valid(struct wave *w, const struct format *f, struct elem
     return mem_written(w, m, c.at % 32 / 8, component_size(c)) | m->dropped;
 }
 
+/* Writes result number i of lane l, of 16 or 32 bits. */
 static void write_component(struct wave *w, const struct inst *in, unsigned i, unsigned l,
                             uint32_t value)
 {
@@ -276,6 +284,7 @@ static void write_component(struct wave *w, const struct inst *in, unsigned i, u
     *to = (*to & ~(0xffffu << shift)) | value << shift;
 }
 
+/* Executes a load with a format. */
 static void exec_load(struct wave *w, const struct inst *in)
 {
     bool d16 = in->row->arg & D16;
@@ -338,6 +347,7 @@ static void build_element(struct wave *w, const struct inst *in, const struct fo
     }
 }
 
+/* Executes a store with a format. */
 static void exec_store(struct wave *w, const struct inst *in)
 {
     struct buffer_access b;

@@ -13,6 +13,7 @@
 #include "tables.h"
 #include "time_slice.h"
 
+/* Executes an instruction without an effect here. */
 static void exec_nothing(struct wave *w, const struct inst *in)
 {
     (void)w;
@@ -26,6 +27,7 @@ static void exec_nothing(struct wave *w, const struct inst *in)
 #define WAITS(low, high) ((low) | (high) << 8)
 #define NO_WAIT 15u
 
+/* Executes a wait for one counter, or for two. */
 static void exec_wait(struct wave *w, const struct inst *in)
 {
     const unsigned low = in->row->arg & 0xff, high = in->row->arg >> 8;
@@ -34,6 +36,7 @@ static void exec_wait(struct wave *w, const struct inst *in)
         wave_wait(w, (enum wait_counter)high, in->simm16 >> 8 & 63u);
 }
 
+/* Executes S_WAIT_IDLE: waits for all counters. */
 static void exec_wait_idle(struct wave *w, const struct inst *in)
 {
     (void)in;
@@ -81,6 +84,7 @@ static uint32_t cluster_state(const struct wave *w)
     return (uint32_t)(w->wg->cluster % 15 + 1) << 6 | (at[0] + n[0] * (at[1] + n[1] * at[2])) << 21;
 }
 
+/* Sets *value to the hardware register number `id`. False if the target lacks it. */
 static bool hwreg_read(const struct wave *w, unsigned id, uint32_t *value)
 {
     const bool of_gfx1250 = id == HWREG_XCC_ID || id == HWREG_SCHED_MODE || id == HWREG_IB_STS2;
@@ -98,6 +102,7 @@ static bool hwreg_read(const struct wave *w, unsigned id, uint32_t *value)
     }
 }
 
+/* Executes S_GETREG: reads a field of a hardware register. */
 static void exec_getreg(struct wave *w, const struct inst *in)
 {
     const unsigned id = in->simm16 & 63;
@@ -128,6 +133,7 @@ static void exec_setreg(struct wave *w, const struct inst *in)
         w->vgpr_msb = (uint8_t)msb_of_mode(now);
 }
 
+/* Executes S_SET_VGPR_MSB: sets the upper bits of VGPR numbers. */
 static void exec_set_vgpr_msb(struct wave *w, const struct inst *in)
 {
     w->vgpr_msb = (uint8_t)in->simm16;
@@ -141,6 +147,7 @@ static void exec_set_mode(struct wave *w, const struct inst *in)
 
 /* -- program counter, time, messages ----------------------------------------------------------- */
 
+/* Executes S_GETPC: stores the address of the next instruction. */
 static void exec_getpc(struct wave *w, const struct inst *in)
 {
     salu_write(w, &in->dst, w->pc, UINT64_MAX);
@@ -159,6 +166,7 @@ static void exec_setpc(struct wave *w, const struct inst *in)
         salu_write(w, &in->dst, next, UINT64_MAX);
 }
 
+/* Executes S_CALL: stores the return address and jumps. */
 static void exec_call(struct wave *w, const struct inst *in)
 {
     const uint64_t next = w->pc;
@@ -211,6 +219,7 @@ struct kept_rows {
     uint64_t valid[2], copied[2], part[2];
 };
 
+/* Exchanges the operand's registers with the kept rows. */
 static void exchange(struct wave *w, const struct opnd *o, struct kept_rows *k)
 {
     const struct reg_rows r = reg_rows(w, o);
@@ -229,6 +238,7 @@ static void exchange(struct wave *w, const struct opnd *o, struct kept_rows *k)
     }
 }
 
+/* True if a source of the instruction overlaps the vector registers of `d`. */
 static bool reads(const struct inst *in, const struct opnd *d)
 {
     for (unsigned k = 0; k < in->nsrc; k++) {

@@ -23,6 +23,7 @@ struct operand_rows {
     uint32_t copy[32][WAVE_LANES];
 };
 
+/* Returns the element format on the wave's target. gfx942 has the FNUZ formats of 8 bits. */
 static enum mfma_format target_format(const struct wave *w, uint8_t format)
 {
     if (code_target(w->launch->code) != GFX942)
@@ -66,6 +67,7 @@ static void operand(const struct wave *w, const struct inst *in, const struct op
 
 /* -- validity ---------------------------------------------------------------------------------- */
 
+/* Returns the mask of lanes after BLGP has moved the lanes of B. */
 static uint64_t moved_lanes(uint64_t lanes, unsigned blgp)
 {
     uint64_t moved = 0;
@@ -117,6 +119,7 @@ static void set_validity(struct wave *w, const struct inst *in, const struct mfm
     memcpy(valid, result, in->dst.dwords * sizeof(*valid));
 }
 
+/* True if the operand is defined in all lanes. */
 static bool all_defined(const struct wave *w, const struct opnd *o)
 {
     return (o->kind != OPND_VGPR && o->kind != OPND_AGPR) || src_valid(w, o) == UINT64_MAX;
@@ -129,6 +132,7 @@ struct defined {
     uint64_t a, b;
 };
 
+/* Returns the lanes in which each operand is defined. `scaled`: the instruction has scales. */
 static struct defined defined_lanes(const struct wave *w, const struct inst *in, bool scaled)
 {
     struct defined d = {.a = src_valid(w, &in->src[0]), .b = src_valid(w, &in->src[1])};
@@ -185,6 +189,7 @@ static void flush_inputs(const struct opnd *o, struct operand_rows *r)
     r->rows = (const uint32_t (*)[WAVE_LANES])r->copy;
 }
 
+/* Executes a matrix instruction. */
 static void exec_mfma(struct wave *w, const struct inst *in)
 {
     struct operand_rows a, b, c;

@@ -89,6 +89,7 @@ static bool read_gfx12(struct wave *w, const struct inst *in, struct buffer_reso
     return plain;
 }
 
+/* Reads the buffer resource. False after a fault. */
 static bool read_resource(struct wave *w, const struct inst *in, bool formatted,
                           struct buffer_resource *r)
 {
@@ -145,6 +146,7 @@ static enum buffer_range range_of(const struct isa *isa, const struct inst *in,
     return !in->idxen && r->add_tid ? RANGE_PRIVATE : RANGE_BYTES;
 }
 
+/* Sets the index and offset of each lane. False after a fault. */
 static bool lane_offsets(struct wave *w, const struct inst *in, struct buffer_access *b)
 {
     const struct buffer_resource *r = &b->resource;
@@ -198,6 +200,7 @@ bool buffer_begin(struct wave *w, const struct inst *in, bool formatted, struct 
            check_wrapping(w, in, b);
 }
 
+/* Returns the offset in a swizzled buffer of byte `first` of lane l's access. */
 static uint64_t swizzled(const struct buffer_access *b, unsigned l, unsigned first)
 {
     uint64_t index = b->index[l], offset = b->offset[l] + first, n = b->resource.index_stride;
@@ -282,6 +285,7 @@ bool buffer_part(struct wave *w, const struct inst *in, const struct buffer_acce
     return true;
 }
 
+/* Loads dwords to LDS. False after a fault. */
 static bool dwords_to_lds(struct wave *w, const struct inst *in, const struct buffer_access *b)
 {
     unsigned dwords = MEM_BYTES(in->row->arg) / 4;
@@ -329,6 +333,7 @@ void buffer_issue(struct wave *w, const struct inst *in)
         wave_issue(w, in, WAIT_VM, OPND_NONE, 0, 0, false);
 }
 
+/* Executes a buffer instruction. */
 static void exec_mubuf(struct wave *w, const struct inst *in)
 {
     uint32_t arg = in->row->arg;

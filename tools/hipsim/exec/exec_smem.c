@@ -26,6 +26,7 @@ enum smem_kind { SMEM_GLOBAL, SMEM_BUFFER, SMEM_SCRATCH };
 #define SMEM_ARG(kind, bytes, atomic) (MEM_ARG(bytes, 0, 0, atomic) | (uint32_t)(kind) << 24)
 #define SMEM_KIND(arg) ((enum smem_kind)((arg) >> 24))
 
+/* True if all bits of the SGPRs from `reg` on are defined. */
 static bool scalars_valid(const struct wave *w, unsigned reg, unsigned dwords)
 {
     for (unsigned i = 0; i < dwords; i++)
@@ -34,6 +35,7 @@ static bool scalars_valid(const struct wave *w, unsigned reg, unsigned dwords)
     return true;
 }
 
+/* Checks that the base and the offset are defined. False after a fault. */
 static bool operands_valid(struct wave *w, const struct inst *in)
 {
     const struct opnd *base = &in->src[SRC_BASE], *soffset = &in->src[SRC_SOFFSET];
@@ -79,6 +81,7 @@ static uint64_t size_of(const struct wave *w, const struct inst *in)
     return stride ? stride * records : records;
 }
 
+/* Sets the addresses of the access in *m. False after a fault. */
 static bool address(struct wave *w, const struct inst *in, struct lane_mem *m)
 {
     const struct opnd *base = &in->src[SRC_BASE], *s = &in->src[SRC_SOFFSET];
@@ -143,6 +146,7 @@ static void note(struct wave *w, const struct lane_mem *m, unsigned dwords,
     a->addr[0] = m->addr[0];
 }
 
+/* Executes a scalar load. */
 static void exec_load(struct wave *w, const struct inst *in)
 {
     struct lane_mem m;
@@ -196,6 +200,7 @@ static void exec_load_small(struct wave *w, const struct inst *in)
     wave_issue(w, in, WAIT_LGKM, OPND_SGPR, in->dst.reg, 1, true);
 }
 
+/* Executes a scalar store. */
 static void exec_store(struct wave *w, const struct inst *in)
 {
     struct lane_mem m = {.lanes = 0};
@@ -218,11 +223,13 @@ static void exec_store(struct wave *w, const struct inst *in)
     wave_issue(w, in, WAIT_LGKM, OPND_NONE, 0, 0, true);
 }
 
+/* Returns 4 or 8 bytes from the SGPRs from `reg` on. */
 static uint64_t scalar_value(const struct wave *w, unsigned reg, unsigned bytes)
 {
     return bytes == 8 ? sgpr_read64(w, reg) : w->sgpr[reg];
 }
 
+/* Executes a scalar atomic. */
 static void exec_atomic(struct wave *w, const struct inst *in)
 {
     uint32_t arg = in->row->arg;
@@ -259,12 +266,14 @@ static void exec_atomic(struct wave *w, const struct inst *in)
 /* Executes scalar cache control. Nothing is flushed: the simulator has no caches. */
 static void exec_cache(struct wave *w, const struct inst *in) { checks_cache(w, in); }
 
+/* Executes an instruction without an effect here. */
 static void exec_nothing(struct wave *w, const struct inst *in)
 {
     (void)w;
     (void)in;
 }
 
+/* Executes S_ATC_PROBE, which only counts in lgkmcnt. */
 static void exec_probe(struct wave *w, const struct inst *in)
 {
     wave_issue(w, in, WAIT_LGKM, OPND_NONE, 0, 0, true);

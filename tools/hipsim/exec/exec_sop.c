@@ -33,6 +33,7 @@ enum sop_arg {
     SOP_NO_DST = 1 << 4, /* compares: no destination */
 };
 
+/* Returns the mask of the type's bits: 32 or 64. */
 static uint64_t type_mask(uint16_t type)
 {
     return TYPE_DWORDS(type) >= 2 ? UINT64_MAX : UINT32_MAX;
@@ -67,6 +68,7 @@ static void keep_or_move(struct wave *w, const struct opnd *o, const struct sop 
     salu_write(w, o, moves ? s->d : old, s->vd & bits & ~(s->d ^ old));
 }
 
+/* Executes a scalar ALU instruction. */
 static void exec_sop(struct wave *w, const struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -107,6 +109,7 @@ static uint32_t u32(uint64_t v) { return (uint32_t)v; }
 
 static int32_t i32(uint64_t v) { return (int32_t)(uint32_t)v; }
 
+/* Returns the mask of the product's defined bits. A defined zero defines all of them. */
 static uint64_t product_bits(const struct sop *s)
 {
     bool a_zero = !u32(s->a) && u32(s->va) == UINT32_MAX;
@@ -139,6 +142,7 @@ static uint64_t bit_field(uint64_t value, uint64_t b, unsigned bits_of_offset, b
     return (uint64_t)((int64_t)((uint64_t)v << up) >> up);
 }
 
+/* Returns the lower n bits in reverse order. */
 static uint64_t reverse(uint64_t v, unsigned n)
 {
     uint64_t r = 0;
@@ -154,6 +158,7 @@ static uint64_t whole_quads(uint64_t v)
     return any * 15;
 }
 
+/* Returns a mask with a bit for each 4 of the n bits, set if one of the 4 is set. */
 static uint64_t quad_mask(uint64_t v, unsigned n)
 {
     uint64_t r = 0;
@@ -162,6 +167,7 @@ static uint64_t quad_mask(uint64_t v, unsigned n)
     return r;
 }
 
+/* Returns each of the lower 32 bits twice. */
 static uint64_t doubled(uint64_t v)
 {
     uint64_t r = 0;
@@ -177,6 +183,7 @@ static uint64_t find_low(uint64_t v, unsigned n, bool want)
     return v ? (uint64_t)__builtin_ctzll(v) : UINT64_MAX;
 }
 
+/* Returns the number of zeros above the highest set bit of n bits; -1: none is set. */
 static uint64_t find_high(uint64_t v, unsigned n)
 {
     v &= low_ones(n);
@@ -191,6 +198,7 @@ static uint64_t find_sign(uint64_t v, unsigned n)
     return find_high(sign ? ~v : v, n);
 }
 
+/* Returns a mask of all bits if the condition holds, otherwise `otherwise`. */
 static uint64_t all_if(bool condition, uint64_t otherwise)
 {
     return condition ? UINT64_MAX : otherwise;

@@ -48,6 +48,7 @@ void LOCAL(fix_nan64)(struct lanes *x, unsigned nsrc)
     }
 }
 
+/* Sets each lane of the row to all ones or 0, by its bit of the mask. */
 static inline void mask_to_row(uint64_t mask, uint32_t *row)
 {
     uint32_t low = (uint32_t)mask, high = (uint32_t)(mask >> 32);
@@ -73,12 +74,15 @@ static inline uint64_t row_to_mask(const uint32_t *row)
     return mask;
 }
 
+/* Sets all lanes of the row to the value. */
 static inline void broadcast(uint32_t value, uint32_t *row)
 {
     for (unsigned i = 0; i < WAVE_LANES; i++)
         row[i] = value;
 }
 
+/* Returns the values of a source, one row per dword. `tmp` is used for values that are not in
+ * vector registers. */
 static inline const uint32_t *fetch_rows(const struct wave *w, const struct opnd *o, uint32_t *tmp)
 {
     if (o->kind == OPND_VGPR)
@@ -96,6 +100,7 @@ static inline const uint32_t *fetch_rows(const struct wave *w, const struct opnd
     return tmp;
 }
 
+/* Returns the mask of lanes in which the source is defined. */
 static inline uint64_t fetch_valid(const struct wave *w, const struct opnd *o)
 {
     if (o->kind == OPND_VGPR && o->dwords == 1)
@@ -130,6 +135,7 @@ static inline bool flushes(const struct wave *w, uint16_t type, unsigned bit)
     }
 }
 
+/* Copies rows. Subnormal numbers of the type become zeros of the same sign. */
 static void flush_rows(uint16_t type, const uint32_t *from, uint32_t *to)
 {
     switch (TYPE_CLASS(type)) {
@@ -217,6 +223,7 @@ static const uint32_t *pack_rows(const struct inst *in, unsigned k, const uint32
     return to;
 }
 
+/* True if the type has two numbers. */
 static bool is_packed(uint16_t type)
 {
     enum type_class class = TYPE_CLASS(type);
@@ -224,6 +231,7 @@ static bool is_packed(uint16_t type)
            class == CLASS_PK_F32;
 }
 
+/* True if the type has 16 bits. */
 static bool is_half(uint16_t type)
 {
     enum type_class class = TYPE_CLASS(type);
@@ -268,6 +276,7 @@ static inline uint32_t modify32(uint32_t u, float scale, bool clamp, bool nan_to
     return clamp ? (nan & !nan_to_zero ? r : bound) : r;
 }
 
+/* Returns an f16 after scaling and clamping. `nan_to_zero`: a clamped NaN is 0. */
 static inline uint32_t modify16(uint32_t h, float scale, bool clamp, bool nan_to_zero,
                                 enum rounding mode)
 {
@@ -279,6 +288,7 @@ static inline uint32_t modify16(uint32_t h, float scale, bool clamp, bool nan_to
     return clamp ? (nan & !nan_to_zero ? r : bound) : r;
 }
 
+/* Returns an f64 after scaling and clamping. `nan_to_zero`: a clamped NaN is 0. */
 static inline uint64_t modify64(uint64_t u, double scale, bool clamp, bool nan_to_zero)
 {
     const bool nan = nan64(u);
@@ -332,6 +342,7 @@ static void modify_rows(const struct wave *w, const struct inst *in, uint32_t *d
     fesetround(FE_TONEAREST);
 }
 
+/* Writes the lanes of the mask in `rows` rows. */
 static void write_rows(uint32_t *to, const uint32_t *from, unsigned rows, uint64_t mask)
 {
     if (mask == UINT64_MAX) {
@@ -358,6 +369,7 @@ static void merge_halves(const struct inst *in, const uint32_t *old, uint32_t *d
     }
 }
 
+/* Writes a mask of lanes to the SGPRs of the operand. `valid` is the mask of its defined bits. */
 static void write_mask(struct wave *w, const struct opnd *o, uint64_t lanes, uint64_t valid)
 {
     w->sgpr[o->reg] = (uint32_t)lanes;
