@@ -343,15 +343,13 @@ static void attend(struct prefill *p)
     if (!prefill_fetches_ahead(p))
         prefill_fill_padding(p);
     begin_state(p);
+    struct tir_value requested = {0};
+    if (p->source.kind == PREFILL_PAGE_COPIES)
+        requested = prefill_request_pages(p);
     if (p->staging.item_q != PREFILL_NO_ROOM) {
-        struct tir_value requested = {0};
-        if (p->source.kind == PREFILL_PAGE_COPIES) {
-            requested = prefill_request_pages(p);
+        if (p->source.kind == PREFILL_PAGE_COPIES)
             prefill_copy_first_keys(p);
-        }
         prefill_store_q_rows(p);
-        if (requested.id)
-            tir_anchor(b, requested); /* arrives with Q */
         prefill_load_q(p, 0);
         prefill_await_q_reads(p);
     }
@@ -359,6 +357,8 @@ static void attend(struct prefill *p)
         copy_first_keys_early(p);
         prefill_await_q(p);
     }
+    if (requested.id)
+        tir_anchor(b, requested); /* arrives with Q */
     if (prefill_fetches_ahead(p)) /* no wave reads O of the previous work tile there now */
         prefill_fill_padding(p);
 
