@@ -23,11 +23,13 @@ static const struct hipsim_mem_slot *live_slot(const void *pointer)
     return (uintptr_t)pointer - slot->base < hipsim_mem_slot_size(slot) ? slot : NULL;
 }
 
+/* True if the slot is host memory, allocated or registered. */
 static bool is_host(const struct hipsim_mem_slot *slot)
 {
     return slot->kind == HIPSIM_MEM_HOST || slot->kind == HIPSIM_MEM_REGISTERED;
 }
 
+/* Allocates `size` bytes for the device, and sets *pointer to the address. */
 static hipError_t allocate_from(const struct hip_device *device, void **pointer, size_t size,
                                 enum hipsim_mem_kind kind, unsigned flags)
 {
@@ -48,6 +50,7 @@ static hipError_t allocate_from(const struct hip_device *device, void **pointer,
     return *pointer ? hipSuccess : hipErrorOutOfMemory;
 }
 
+/* Allocates `size` bytes for the current device, and sets *pointer to the address. */
 static hipError_t allocate(void **pointer, size_t size, enum hipsim_mem_kind kind, unsigned flags)
 {
     return allocate_from(hip_current_device(), pointer, size, kind, flags);
@@ -100,6 +103,7 @@ HIP_EXPORT hipError_t hipExtMallocWithFlags(void **pointer, size_t size, unsigne
     return HIP_CALL(hipExtMallocWithFlags, allocate(pointer, size, HIPSIM_MEM_DEVICE, flags));
 }
 
+/* Allocates `size` bytes of managed memory. */
 static hipError_t allocate_managed(void **pointer, size_t size, unsigned flags)
 {
     if (flags != hipMemAttachGlobal && flags != hipMemAttachHost)
@@ -198,6 +202,7 @@ HIP_EXPORT hipError_t hipMemAllocPitch(hipDeviceptr_t *pointer, size_t *pitch, s
     return HIP_CALL(hipMemAllocPitch, allocate_rows(pointer, pitch, width, height));
 }
 
+/* Allocates memory for a box of the extent. */
 static hipError_t allocate_box(hipPitchedPtr *box, hipExtent extent)
 {
     size_t rows;
@@ -216,6 +221,7 @@ HIP_EXPORT hipError_t hipMalloc3D(hipPitchedPtr *box, hipExtent extent)
 
 /* -- host memory of the caller ----------------------------------------------------------------- */
 
+/* Registers `size` bytes of host memory. */
 static hipError_t register_host(void *pointer, size_t size, unsigned flags)
 {
     struct hip_device *device = hip_current_device();
@@ -262,6 +268,7 @@ HIP_EXPORT hipError_t hipHostGetDevicePointer(void **device, void *host, unsigne
     return HIP_CALL(hipHostGetDevicePointer, device_pointer(device, host));
 }
 
+/* Sets *flags to the flags of host memory. */
 static hipError_t host_flags(unsigned *flags, void *host)
 {
     const struct hipsim_mem_slot *slot = live_slot(host);
@@ -287,6 +294,7 @@ static unsigned type_number(const struct hipsim_mem_slot *slot)
     return hip_memory_type_number(is_host(slot) ? hipMemoryTypeHost : hipMemoryTypeDevice);
 }
 
+/* Sets *attributes to the attributes of a pointer. */
 static hipError_t pointer_attributes(hipPointerAttribute_t *attributes, const void *pointer)
 {
     if (!attributes)
@@ -318,6 +326,7 @@ HIP_EXPORT hipError_t hipPointerGetAttributes(hipPointerAttribute_t *attributes,
 
 #define STORE(type, value) (*(type *)data = (type)(value), hipSuccess)
 
+/* Sets the result at `data` to one attribute of a pointer. */
 static hipError_t pointer_attribute(void *data, hipPointer_attribute attribute, void *pointer)
 {
     const struct hipsim_mem_slot *slot = live_slot(pointer);
@@ -380,6 +389,7 @@ HIP_EXPORT hipError_t hipDrvPointerGetAttributes(unsigned int count,
     return HIP_CALL(hipDrvPointerGetAttributes, many_attributes(count, attributes, data, pointer));
 }
 
+/* Sets the unused and total memory of the current device in bytes. */
 static hipError_t memory_info(size_t *unused, size_t *total)
 {
     struct hip_device *device = hip_current_device();
@@ -399,6 +409,7 @@ HIP_EXPORT hipError_t hipMemGetInfo(size_t *unused, size_t *total)
     return HIP_CALL(hipMemGetInfo, memory_info(unused, total));
 }
 
+/* Sets the base and size of the allocation that has the pointer. */
 static hipError_t address_range(void **base, size_t *size, void *pointer)
 {
     const struct hipsim_mem_slot *slot = live_slot(pointer);

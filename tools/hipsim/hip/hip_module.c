@@ -16,6 +16,7 @@ struct managed_variable {
     size_t size;
 };
 
+/* Frees a module. */
 static void destroy_module(struct hip_object *object)
 {
     struct ihipModule_t *module = (struct ihipModule_t *)object;
@@ -157,6 +158,7 @@ bool hip_module_variable(const struct ihipModule_t *module, const char *name, bo
 
 /* -- functions --------------------------------------------------------------------------------- */
 
+/* Frees a function. */
 static void destroy_function(struct hip_object *object)
 {
     struct ihipModuleSymbol_t *function = (struct ihipModuleSymbol_t *)object;
@@ -214,6 +216,7 @@ void hip_module_unload(struct ihipModule_t *module)
     hip_object_remove(module, HIP_MODULE);
 }
 
+/* Unloads the module of a handle. */
 static hipError_t unload(hipModule_t handle)
 {
     struct ihipModule_t *module = hip_object_get(handle, HIP_MODULE);
@@ -230,6 +233,7 @@ HIP_EXPORT hipError_t hipModuleUnload(hipModule_t module)
     return HIP_CALL(hipModuleUnload, unload(module));
 }
 
+/* Loads a module from a file, or from memory if `path` is NULL. */
 static hipError_t load(hipModule_t *module, const char *path, const void *memory)
 {
     struct hip_device *device = hip_current_device();
@@ -276,6 +280,7 @@ HIP_EXPORT hipError_t hipModuleLoadDataEx(hipModule_t *module, const void *image
     return HIP_CALL(hipModuleLoadDataEx, load(module, NULL, image));
 }
 
+/* Sets *function to the module's kernel with the name. */
 static hipError_t get_function(hipFunction_t *function, hipModule_t handle, const char *name)
 {
     if (!function || !name)
@@ -303,6 +308,7 @@ HIP_EXPORT hipError_t hipModuleGetFunction(hipFunction_t *function, hipModule_t 
     return HIP_CALL(hipModuleGetFunction, get_function(function, module, name));
 }
 
+/* Sets *count to the number of the module's kernels. */
 static hipError_t count_functions(unsigned *count, hipModule_t handle)
 {
     struct ihipModule_t *module = hip_object_get(handle, HIP_MODULE);
@@ -323,6 +329,7 @@ HIP_EXPORT hipError_t hipModuleGetFunctionCount(unsigned int *count, hipModule_t
     return HIP_CALL(hipModuleGetFunctionCount, count_functions(count, module));
 }
 
+/* Sets the address and size of the module's variable with the name. */
 static hipError_t get_global(hipDeviceptr_t *address, size_t *size, hipModule_t handle,
                              const char *name)
 {
@@ -359,6 +366,7 @@ hipError_t hip_function_on(const void *handle, struct hip_device *device,
     return device ? hip_registered_function(handle, device, function) : hipErrorNoDevice;
 }
 
+/* Returns the largest number of work-items in a workgroup of the kernel. */
 static int max_threads(const struct kernel *kernel)
 {
     uint32_t stated = kernel->metadata.max_workgroup;
@@ -366,6 +374,7 @@ static int max_threads(const struct kernel *kernel)
     return stated && stated < 1024 ? (int)stated : 1024;
 }
 
+/* Returns the largest size of dynamic LDS of the function, in bytes. */
 static int max_dynamic_lds(const struct ihipModuleSymbol_t *function)
 {
     struct hip_device *device = hip_device((int)function->module->code->device);
@@ -404,6 +413,7 @@ hipError_t hip_function_attribute(int *value, hipFunction_attribute attribute,
     }
 }
 
+/* Sets *value to one attribute of a function. */
 static hipError_t function_attribute(int *value, hipFunction_attribute attribute,
                                      hipFunction_t handle)
 {
@@ -423,6 +433,7 @@ HIP_EXPORT hipError_t hipFuncGetAttribute(int *value, hipFunction_attribute attr
     return HIP_CALL(hipFuncGetAttribute, function_attribute(value, attribute, function));
 }
 
+/* Sets *attributes to the attributes of a function. */
 static hipError_t function_attributes(struct hipFuncAttributes *attributes, const void *handle)
 {
     struct ihipModuleSymbol_t *function;
@@ -477,6 +488,7 @@ HIP_EXPORT hipError_t hipFuncSetAttribute(const void *function, hipFuncAttribute
     return HIP_CALL(hipFuncSetAttribute, set_attribute(function, attribute, value));
 }
 
+/* Checks the function of a setting that has no effect here. */
 static hipError_t ignore_setting(const void *handle)
 {
     struct ihipModuleSymbol_t *function;

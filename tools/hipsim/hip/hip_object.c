@@ -15,6 +15,7 @@ static struct {
     size_t count;
 } registry = {.lock = PTHREAD_MUTEX_INITIALIZER, .buckets = first_buckets, .bits = FIRST_BITS};
 
+/* Returns the list of the hash table for the handle. */
 static struct hip_object **bucket_of(const void *handle)
 {
     const uint64_t hash = (uintptr_t)handle * UINT64_C(0x9e3779b97f4a7c15);

@@ -41,6 +41,8 @@ int hip_occupancy(const struct kernel *kernel, uint32_t threads, uint64_t dynami
     return (int)groups;
 }
 
+/* Sets *blocks to the number of blocks of `threads` work-items that a compute unit holds at
+ * once. */
 static hipError_t active_blocks(int *blocks, const void *handle, int threads, size_t lds)
 {
     struct hip_device *device = hip_current_device();

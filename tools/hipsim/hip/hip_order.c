@@ -93,6 +93,7 @@ void hip_order_free_slot(unsigned slot)
     pthread_mutex_unlock(&state.lock);
 }
 
+/* True if the stream waits for the null stream. */
 static bool is_blocking(const struct ihipStream_t *stream)
 {
     return !(stream->flags & hipStreamNonBlocking);
@@ -120,6 +121,7 @@ static struct hip_order submitted_after(struct ihipStream_t *stream)
 
 /* -- races ------------------------------------------------------------------------------------- */
 
+/* Returns the list of the hash table for the page of the address. */
 static struct touch **bucket_of(uint64_t address)
 {
     const uint64_t page = address / RACE_PAGE;
@@ -264,6 +266,7 @@ static bool is_followed(void)
            hip_options().checks & CHECK_RACE;
 }
 
+/* Sets the bits from `first` up to `end`. */
 static void set_bits(uint64_t *bits, uint64_t first, uint64_t end)
 {
     for (uint64_t i = first; i < end; i++)
@@ -364,6 +367,7 @@ static hipError_t run(struct operation *op, bool postpone)
     return error;
 }
 
+/* Frees an operation that was executed, and releases its stream. */
 static void retire(struct operation *op)
 {
     hip_work_release(&op->work);
@@ -373,6 +377,7 @@ static void retire(struct operation *op)
 
 /* -- work that waits --------------------------------------------------------------------------- */
 
+/* Returns the next pseudo-random number of 64 bits. */
 static uint64_t next_random(void)
 {
     uint64_t z = state.random += UINT64_C(0x9e3779b97f4a7c15);

@@ -30,6 +30,7 @@ static struct {
     struct taken *buckets[BUCKETS];
 } pools = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* Returns the list of the hash table for the pointer. */
 static struct taken **bucket_of(const void *pointer)
 {
     return &pools.buckets[((uintptr_t)pointer >> 8) * 2654435761u % BUCKETS];
@@ -37,6 +38,7 @@ static struct taken **bucket_of(const void *pointer)
 
 static void destroy_pool(struct hip_object *object) { free(object); }
 
+/* Creates a memory pool of the device. NULL: no memory. */
 static struct ihipMemPoolHandle_t *create_pool(struct hip_device *device)
 {
     struct ihipMemPoolHandle_t *pool = calloc(1, sizeof(*pool));
@@ -137,6 +139,7 @@ fail:
     return error;
 }
 
+/* Allocates `size` bytes from the pool of the current device, in the order of the stream. */
 static hipError_t malloc_async(void **pointer, size_t size, hipStream_t stream)
 {
     struct hip_device *device = hip_current_device();
@@ -151,6 +154,7 @@ HIP_EXPORT hipError_t hipMallocAsync(void **pointer, size_t size, hipStream_t st
     return HIP_CALL(hipMallocAsync, malloc_async(pointer, size, stream));
 }
 
+/* Allocates `size` bytes from a pool. */
 static hipError_t malloc_from(void **pointer, size_t size, hipMemPool_t handle, hipStream_t stream)
 {
     struct ihipMemPoolHandle_t *pool = hip_object_get(handle, HIP_POOL);
@@ -168,6 +172,7 @@ HIP_EXPORT hipError_t hipMallocFromPoolAsync(void **pointer, size_t size, hipMem
     return HIP_CALL(hipMallocFromPoolAsync, malloc_from(pointer, size, pool, stream));
 }
 
+/* Frees memory when the stream's earlier work is done. */
 static hipError_t free_async(void *pointer, hipStream_t stream)
 {
     struct hip_work work;
@@ -185,6 +190,7 @@ HIP_EXPORT hipError_t hipFreeAsync(void *pointer, hipStream_t stream)
     return HIP_CALL(hipFreeAsync, free_async(pointer, stream));
 }
 
+/* Sets *pool to the current pool of a device, or to its default pool. */
 static hipError_t get_pool(hipMemPool_t *pool, int ordinal, bool want_default)
 {
     struct hip_device *device = hip_device(ordinal);
@@ -210,6 +216,7 @@ HIP_EXPORT hipError_t hipDeviceGetMemPool(hipMemPool_t *pool, int ordinal)
     return HIP_CALL(hipDeviceGetMemPool, get_pool(pool, ordinal, false));
 }
 
+/* Makes the pool the current one of a device. */
 static hipError_t set_pool(int ordinal, hipMemPool_t handle)
 {
     struct hip_device *device = hip_device(ordinal);
@@ -239,6 +246,7 @@ HIP_EXPORT hipError_t hipDeviceSetMemPool(int ordinal, hipMemPool_t pool)
     return HIP_CALL(hipDeviceSetMemPool, set_pool(ordinal, pool));
 }
 
+/* Creates a memory pool with the properties. */
 static hipError_t pool_create(hipMemPool_t *pool, const hipMemPoolProps *properties)
 {
     if (!pool || !properties || properties->allocType != hipMemAllocationTypePinned ||
@@ -256,6 +264,7 @@ HIP_EXPORT hipError_t hipMemPoolCreate(hipMemPool_t *pool, const hipMemPoolProps
     return HIP_CALL(hipMemPoolCreate, pool_create(pool, properties));
 }
 
+/* Destroys the pool of a handle. */
 static hipError_t pool_destroy(hipMemPool_t handle)
 {
     struct ihipMemPoolHandle_t *pool = hip_object_get(handle, HIP_POOL);
@@ -287,6 +296,7 @@ static bool is_switch(hipMemPoolAttr attribute)
     return attribute <= hipMemPoolReuseAllowInternalDependencies;
 }
 
+/* Reads or sets an attribute of a pool. */
 static hipError_t access_attribute(hipMemPool_t handle, hipMemPoolAttr attribute, void *value,
                                    bool set)
 {
@@ -352,6 +362,7 @@ static hipError_t check_location(const hipMemLocation *location)
     return hip_device(location->id) ? hipSuccess : hipErrorInvalidDevice;
 }
 
+/* Sets which devices can access a pool. */
 static hipError_t set_access(hipMemPool_t pool, const hipMemAccessDesc *list, size_t count)
 {
     hipError_t error = list && count ? check_pool(pool) : hipErrorInvalidValue;
@@ -367,6 +378,7 @@ HIP_EXPORT hipError_t hipMemPoolSetAccess(hipMemPool_t pool, const hipMemAccessD
     return HIP_CALL(hipMemPoolSetAccess, set_access(pool, list, count));
 }
 
+/* Sets *flags to the access that a location has to a pool. */
 static hipError_t get_access(hipMemAccessFlags *flags, hipMemPool_t pool,
                              const hipMemLocation *location)
 {

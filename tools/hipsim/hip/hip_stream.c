@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+/* Frees a stream. */
 static void destroy_stream(struct hip_object *object)
 {
     struct ihipStream_t *stream = (struct ihipStream_t *)object;
@@ -13,6 +14,7 @@ static void destroy_stream(struct hip_object *object)
     free(stream);
 }
 
+/* Creates a stream of the device. NULL: no memory. */
 static struct ihipStream_t *create_stream(struct hip_device *device, unsigned flags, int priority,
                                           bool is_null)
 {
@@ -68,6 +70,7 @@ static void end_thread(void *value)
 
 static void make_per_thread_key(void) { pthread_key_create(&per_thread_key, end_thread); }
 
+/* Returns the calling thread's own stream of the device, which is created at first use. */
 static struct ihipStream_t *per_thread_stream(struct hip_device *device)
 {
     pthread_once(&per_thread_once, make_per_thread_key);
@@ -118,11 +121,13 @@ struct hip_device *hip_stream_device(hipStream_t handle)
 
 /* -- running work ------------------------------------------------------------------------------ */
 
+/* True if the stream waits for the null stream. */
 static bool is_blocking(const struct ihipStream_t *stream)
 {
     return !(stream->flags & hipStreamNonBlocking);
 }
 
+/* Locks the stream. */
 static void lock_stream(struct ihipStream_t *stream)
 {
     if (stream->is_null)
@@ -132,6 +137,7 @@ static void lock_stream(struct ihipStream_t *stream)
     pthread_mutex_lock(&stream->lock);
 }
 
+/* Unlocks the stream. */
 static void unlock_stream(struct ihipStream_t *stream)
 {
     pthread_mutex_unlock(&stream->lock);
@@ -194,6 +200,7 @@ void hip_stream_fail(struct ihipStream_t *stream, hipError_t error)
     unlock_stream(stream);
 }
 
+/* Returns the error for an invalid stream handle, with a message. */
 static hipError_t invalid_stream(hipStream_t handle)
 {
     return hip_fail(hipErrorContextIsDestroyed, "the stream handle %p is invalid", (void *)handle);
@@ -326,6 +333,7 @@ HIPSIM_API double hipsim_device_time(int ordinal)
 
 /* -- the API ----------------------------------------------------------------------------------- */
 
+/* Removes the stream from the list of its device. */
 static void unlist(struct ihipStream_t *stream)
 {
     struct hip_device *device = stream->device;
@@ -346,6 +354,7 @@ static void unlist(struct ihipStream_t *stream)
         hip_object_put(stream);
 }
 
+/* Creates a stream of the current device. */
 static hipError_t make_stream(hipStream_t *stream, unsigned flags, int priority)
 {
     struct hip_device *device = hip_current_device();
@@ -413,6 +422,7 @@ HIP_EXPORT hipError_t hipDeviceGetStreamPriorityRange(int *least, int *greatest)
     return HIP_CALL(hipDeviceGetStreamPriorityRange, hipSuccess);
 }
 
+/* Destroys the stream of a handle. */
 static hipError_t destroy(hipStream_t handle)
 {
     if (hip_stream_is_legacy(handle) || handle == hipStreamPerThread)
@@ -435,6 +445,7 @@ HIP_EXPORT hipError_t hipStreamDestroy(hipStream_t stream)
     return HIP_CALL(hipStreamDestroy, destroy(stream));
 }
 
+/* Returns whether the work of a stream is done. */
 static hipError_t query(hipStream_t handle)
 {
     hipError_t error;
@@ -459,6 +470,7 @@ HIP_EXPORT hipError_t hipStreamSynchronize(hipStream_t stream)
     return HIP_CALL(hipStreamSynchronize, hip_stream_wait_done(stream));
 }
 
+/* Sets the flags, priority and device of a stream. */
 static hipError_t get_flags(hipStream_t handle, unsigned *flags, int *priority, int *device)
 {
     struct ihipStream_t *stream = hip_stream_get(handle);
@@ -477,6 +489,7 @@ static hipError_t get_flags(hipStream_t handle, unsigned *flags, int *priority, 
 
 hipError_t hipStreamGetId(hipStream_t stream, unsigned long long *id);
 
+/* Sets *id to the number of a stream. */
 static hipError_t get_id(hipStream_t handle, unsigned long long *id)
 {
     struct ihipStream_t *stream = id ? hip_stream_get(handle) : NULL;
@@ -517,6 +530,7 @@ HIP_EXPORT int hipGetStreamDeviceId(hipStream_t stream)
     return device;
 }
 
+/* Submits a call of a host function to the stream. */
 static hipError_t host_function(hipStream_t stream, hipHostFn_t fn, void *data)
 {
     if (!fn)
@@ -529,6 +543,7 @@ HIP_EXPORT hipError_t hipLaunchHostFunc(hipStream_t stream, hipHostFn_t fn, void
     return HIP_CALL(hipLaunchHostFunc, host_function(stream, fn, data));
 }
 
+/* Submits a callback with the stream's status to the stream. */
 static hipError_t add_callback(hipStream_t stream, hipStreamCallback_t callback, void *data,
                                unsigned flags)
 {

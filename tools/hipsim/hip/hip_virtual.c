@@ -84,6 +84,7 @@ static struct hip_device *device_of(const void *given, bool *is_old)
 
 /* -- addresses --------------------------------------------------------------------------------- */
 
+/* Reserves `size` bytes of addresses. */
 static hipError_t reserve(void **pointer, size_t size, size_t alignment, unsigned long long flags)
 {
     const struct hip_device *device = hip_current_device();
@@ -142,6 +143,7 @@ static bool mapped_bytes(uint64_t address, uint64_t size, uint64_t *bytes)
     return whole;
 }
 
+/* Releases reserved addresses. */
 static hipError_t free_addresses(void *pointer, size_t size)
 {
     const uint64_t address = (uintptr_t)pointer;
@@ -168,6 +170,7 @@ HIP_EXPORT hipError_t hipMemAddressFree(void *pointer, size_t size)
 
 /* -- memory ------------------------------------------------------------------------------------ */
 
+/* Frees created memory. */
 static void destroy_memory(struct hip_object *object)
 {
     memory *m = (memory *)object;
@@ -192,6 +195,7 @@ static bool extend(uint64_t size, uint64_t *offset)
     return true;
 }
 
+/* Creates memory that can be mapped to reserved addresses. */
 static hipError_t create(memory **handle, size_t size, const void *properties,
                          unsigned long long flags)
 {
@@ -253,6 +257,7 @@ HIP_EXPORT hipError_t hipMemRelease(hipMemGenericAllocationHandle_t handle)
     return HIP_CALL(hipMemRelease, release(handle));
 }
 
+/* Sets *bytes to the granularity of sizes and addresses. */
 static hipError_t granularity(size_t *bytes, const void *properties, unsigned option)
 {
     bool is_old;
@@ -271,6 +276,7 @@ HIP_EXPORT hipError_t hipMemGetAllocationGranularity(size_t *bytes,
     return HIP_CALL(hipMemGetAllocationGranularity, granularity(bytes, properties, option));
 }
 
+/* Sets *to to the properties of created memory. */
 static hipError_t get_properties(hipMemAllocationProp *to, hipMemGenericAllocationHandle_t handle)
 {
     memory *m = to ? hip_object_get(handle, HIP_MEMORY) : NULL;
@@ -332,6 +338,7 @@ static hipError_t map_locked(uint64_t address, uint64_t size, memory *m)
     return hipSuccess;
 }
 
+/* Maps created memory to reserved addresses. */
 static hipError_t map(void *pointer, size_t size, size_t offset,
                       hipMemGenericAllocationHandle_t handle, unsigned long long flags)
 {
@@ -372,6 +379,7 @@ static bool is_mapped(const void *pointer, uint64_t size, bool whole)
            bytes == size;
 }
 
+/* Returns the error for a range that is not a mapped range. */
 static hipError_t not_mapped(const void *pointer, uint64_t size)
 {
     return hip_fail(hipErrorInvalidValue, "%llu bytes at %p are not what was mapped",
