@@ -47,6 +47,9 @@ MODELS = {
         HEADS, layers_block_type=["linear_attention", "full_attention"], mamba_num_heads=8, mamba_head_dim=64, ssm_state_size=128,
         n_groups=4, initializer_range=0.2, rescale_prenorm_residual=False)),
     "deepseek": ("DeepseekV3Config", dict(MLA, initializer_range=0.1)),
+    # One layer, and a layer for multi-token prediction that add_prediction() makes of it. The second one has no experts.
+    "deepseek-mtp": ("DeepseekV3Config", dict(MLA, num_hidden_layers=1, num_nextn_predict_layers=1, initializer_range=0.1,
+                                              rope_parameters=YARN)),
     # An indexer that chooses 16 keys of up to 45.
     "deepseek-v32": ("DeepseekV32Config", dict(MLA, initializer_range=0.1, index_topk=16, index_n_heads=8, index_head_dim=128)),
     "deepseek-v32-yarn": ("DeepseekV32Config", dict(
@@ -63,7 +66,8 @@ NAMES = {"kimi-linear": (".block_sparse_moe.", ".mlp.")}
 # {model: fields of its configuration in place of layers_block_type}. Both engines read hybrid_override_pattern, as published
 # configurations have it: M is Mamba2, * attention. mamba_n_groups is SGLang's name for the number of groups.
 PATTERNS = {"nemotron-h": dict(hybrid_override_pattern="M*", mamba_n_groups=4)}
-DRAFTED = ("llama-1",)
+DRAFTED = ("llama-1", "deepseek-mtp")
+PREDICTING = ("deepseek-mtp",)  # whose drafts are their own layer's
 MAMBA2 = ("granite-4", "nemotron-h")  # whose layers are compared with vLLM's, call by call
 PROMPTS = [[5, 17, 300, 41, 7, 99, 123, 8, 77, 260, 33], list(range(40, 77))]
 FP8 = {"gfx942": "float8_e4m3fnuz", "gfx950": "float8_e4m3fn"}
@@ -85,6 +89,8 @@ def write(name, folder):
         model.to(torch.bfloat16).save_pretrained(path)
         if name in DRAFTED:
             level(os.path.join(path, "model.safetensors"))
+        if name in PREDICTING:
+            add_prediction(os.path.join(path, "model.safetensors"))
         if name in NAMES:
             rename(os.path.join(path, "model.safetensors"), *NAMES[name])
         if name in PATTERNS:
@@ -100,6 +106,21 @@ def level(path):
     rows = weights["model.embed_tokens.weight"].float()
     weights["model.embed_tokens.weight"] = (rows * rows.square().mean(-1, keepdim=True).rsqrt()).to(torch.bfloat16)
     save_file(weights, path, metadata={"format": "pt"})
+
+
+def add_prediction(path):
+    """Adds a layer for multi-token prediction to the weights of a model with one layer, as DeepSeek-V3's checkpoints have it. As
+    write_draft()'s model it takes the embedding of a token and not the hidden state, so that most drafts are accepted."""
+    from safetensors.torch import load_file, save_file
+    weights, old, new = load_file(path), "model.layers.0.", "model.layers.1."
+    more = {new + key[len(old):]: x.clone() for key, x in weights.items() if key.startswith(old)}
+    rows = weights["model.embed_tokens.weight"]
+    size, one = rows.shape[1], torch.ones(rows.shape[1], dtype=torch.bfloat16)
+    more.update({new + "embed_tokens.weight": rows.clone(), new + "enorm.weight": one, new + "hnorm.weight": one.clone(),
+                 new + "eh_proj.weight": torch.cat((torch.eye(size), torch.zeros(size, size)), 1).to(torch.bfloat16),
+                 new + "shared_head.norm.weight": weights["model.norm.weight"].clone(),
+                 new + "shared_head.head.weight": weights["lm_head.weight"].clone()})
+    save_file({**weights, **more}, path, metadata={"format": "pt"})
 
 
 def write_draft(target, engine):

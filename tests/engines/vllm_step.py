@@ -32,7 +32,9 @@ def main(case):
     speculative = None
     if case["drafts"]:
         speculative = dict(method="custom_class", model="drafts.Drafts", num_speculative_tokens=drafts.COUNT)
-    if case["eagle"]:
+    if case["eagle"] and case["model"] in models.PREDICTING:
+        speculative = dict(method="mtp", num_speculative_tokens=drafts.COUNT)
+    elif case["eagle"]:
         speculative = dict(method="eagle", model=models.write_draft(path, "vllm"), num_speculative_tokens=drafts.COUNT)
     from vllm import LLM, SamplingParams
     llm = LLM(path, skip_tokenizer_init=True, enforce_eager=True, dtype="bfloat16", max_model_len=256, max_num_seqs=4,
