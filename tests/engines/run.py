@@ -72,6 +72,7 @@ CASES = [
     case("vllm", "ATTN_MLA", "deepseek", "gfx950", fp8=True),
     case("vllm", "ATTN_MLA", "deepseek", batched=16, attention=None),
     case("vllm", "ATTN_MLA", "deepseek-mtp", attention=3, eagle=1),
+    case("vllm", "ATTN_MLA", "deepseek-mtp", "gfx950", attention=3, eagle=1),
     case("vllm", "ATTN_MLA", "kimi-linear"),
     case("vllm", "ATTN_MLA", "kimi-linear", "gfx950", batched=16, attention=None),
     case("vllm", "ATTN_MLA_SPARSE", "deepseek-v32", plans=8),

@@ -35,21 +35,24 @@ class Builder(MLACommonMetadataBuilder):
     def __init__(self, kv_cache_spec, layer_names, vllm_config, device):
         super().__init__(kv_cache_spec, layer_names, vllm_config, device, MLACommonMetadata)
         session = _common.session(vllm_config, device)
-        impl = vllm_config.compilation_config.static_forward_context[layer_names[0]].impl
-        self.steps = _engine.LatentSteps(
-            session.device, impl.latent_kind, page_size=kv_cache_spec.block_size,
-            max_batch=vllm_config.scheduler_config.max_num_seqs, decode_queries=_common.decode_queries(vllm_config))
-        for name in layer_names:
-            layer = vllm_config.compilation_config.static_forward_context[name]
-            layer.impl.serve_products(layer, self.steps)
+        layers = [vllm_config.compilation_config.static_forward_context[name] for name in layer_names]
+        self.most = _common.decode_queries(vllm_config)
+        self.by_queries = {n: _engine.LatentSteps(
+            session.device, layers[0].impl.latent_kind, page_size=kv_cache_spec.block_size,
+            max_batch=vllm_config.scheduler_config.max_num_seqs, decode_queries=n) for n in {1, self.most}}
+        self.steps = self.by_queries[self.most]  # of the current step
+        self.fused = [layer.impl for layer in layers if layer.impl.serve_products(layer, self.by_queries.values())]
 
     def build(self, common_prefix_len, common_attn_metadata, fast_build=False):
         step = super().build(common_prefix_len, common_attn_metadata, fast_build)
+        for impl in self.fused:
+            impl.steps = self.steps
         self.steps.decodes = step.num_prefills == 0 and 0 < step.num_decode_tokens <= _engine.PRODUCT_TOKENS
         return step
 
     def _build_decode(self, block_table_tensor, seq_lens_device, max_seq_len, query_start_loc_cpu, query_start_loc_device,
                       num_decode_tokens, max_query_len, dcp_tot_seq_lens_device):
+        self.steps = self.by_queries[1 if max_query_len <= 1 else self.most]
         self.steps.plan(seq_lens_device, block_table_tensor, query_start_loc_device, _common.stream(seq_lens_device))
         return Decode(block_table_tensor, seq_lens_device, dcp_tot_seq_lens_device, self.steps)
 
@@ -97,14 +100,17 @@ class Impl(MLACommonImpl):
 
     def serve_products(self, layer, steps):
         """Makes the layer's decode steps of few tokens two launches, with the products of vLLM's MLAAttention in them:
-        mla_rope_cache with W_UK and the cache's write, mla_decode with W_UV. It is for weights of 16 bits."""
+        mla_rope_cache with W_UK and the cache's write, mla_decode with W_UV. It is for weights of 16 bits. `steps` are the
+        LatentSteps that the layer may have. Returns whether the layer has these launches."""
         others = ("is_aiter_triton_fp4_bmm_enabled", "is_aiter_triton_fp8_bmm_enabled", "is_amx_bmm_enabled",
                   "dcp_q_replicate", "q_pad_num_heads")
-        if steps.products is None or self.dcp_world_size > 1 or any(getattr(layer, name, None) for name in others):
-            return
+        lacks = any(each.products is None for each in steps)
+        if lacks or self.dcp_world_size > 1 or any(getattr(layer, name, None) for name in others):
+            return False
         if self.steps is None:
             layer.forward_impl = functools.partial(self.forward_step, layer, layer.forward_impl)
-        self.steps = steps
+        self.steps = next(iter(steps))
+        return True
 
     @staticmethod
     def weights(layer):
