@@ -180,6 +180,19 @@ struct tir_layout tir_layout_join_cols(const struct tir_layout *l, unsigned bits
     return r;
 }
 
+struct tir_layout tir_layout_split_cols(const struct tir_layout *l, unsigned bits)
+{
+    struct tir_layout r = *l;
+    r.reg_bits = (uint8_t)(l->reg_bits + bits);
+    for (unsigned i = 0; i < bits; i++)
+        r.basis[i] = TIR_RC(0, 1u << i);
+    for (int i = 0; i < tir_layout_bits(l); i++) {
+        const uint32_t image = l->basis[i];
+        r.basis[i + (int)bits] = TIR_RC(tir_rc_row(image), tir_rc_col(image) << bits);
+    }
+    return r;
+}
+
 bool tir_layout_has_neighbours(const struct tir_layout *l, unsigned bits)
 {
     const uint32_t low = TIR_RC(0, (1u << bits) - 1);

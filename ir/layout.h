@@ -104,6 +104,9 @@ struct tir_layout tir_layout_half(const struct tir_layout *l);
 /** Returns the layout of the tile that has one element for each 2^bits neighbouring columns of a
  * tile of layout `l`. The first `bits` register bits of `l` select among these neighbours. */
 struct tir_layout tir_layout_join_cols(const struct tir_layout *l, unsigned bits);
+/** Returns the layout of the tile that has 2^bits neighbouring columns for each column of a tile of
+ * layout `l`. New lowest register bits select among these neighbours. */
+struct tir_layout tir_layout_split_cols(const struct tir_layout *l, unsigned bits);
 /** True if the first `bits` register bits select columns 0 to 2^bits - 1, and no other bit contains
  * one of these column bits. */
 bool tir_layout_has_neighbours(const struct tir_layout *l, unsigned bits);

@@ -139,7 +139,8 @@ class CacheDesc:
         the same with v [page, kv head, D, P]; "packed", rows of latents with their scales;
         "scales_last", rows of 448 fp8 and 64 other elements, [pages, bytes], with the scales after a page's rows;
         "planes", the same rows in two tensors of bytes, k [pages, P, 1, 512] and v [pages, P, 1, 128];
-        "packed_fp4", rows of 512 e2m1 and their scales, [pages, P, 1, 288]
+        "packed_fp4", "packed_mxfp4" and "packed_mxfp8", rows of 512 e2m1 or fp8 and their scales, [pages, P, 1, bytes of a
+        row], which are 288, 272 and 528
     scale: which elements share a scale, for fp8 and int8
     page_size: tokens in a page
     """

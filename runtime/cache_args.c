@@ -47,22 +47,17 @@ static int check_layout(const char *op, const struct attn_cache_heads *h,
     const bool both = h->head_dim == 512 && h->head_dim_v == 512;
     const bool parts =
         (h->head_dim == 448 && h->head_dim_v == 64) || (h->head_dim == 512 && h->head_dim_v == 448);
-    const bool mixed = h->kv_heads == 1 && (both || parts) && d->dtype == ATTN_FP8 &&
-                       d->scale == ATTN_KV_SCALE_NONE;
-    const bool planes = d->layout == ATTN_KV_PLANES;
-    if (d->layout == ATTN_KV_PACKED_FP4 && !(mixed && both))
-        return attn_fail(
-            ATTN_BAD_ARGUMENT,
-            "%s: a cache with layout PACKED_FP4 has one head of 512 elements that are key and "
-            "value, dtype ATTN_FP8 and scale NONE; here head_dim is %d, head_dim_v %d, dtype %s",
-            op, h->head_dim, h->head_dim_v, attn_dtype_name(d->dtype));
-    if ((d->layout == ATTN_KV_SCALES_LAST || planes) && !mixed)
+    const bool parted = h->kv_heads == 1 && (both || parts) && d->dtype == ATTN_FP8 &&
+                        d->scale == ATTN_KV_SCALE_NONE;
+    const bool pooled = d->layout == ATTN_KV_SCALES_LAST || d->layout == ATTN_KV_PLANES ||
+                        (attn_packed_row(d->layout) && d->layout != ATTN_KV_PACKED);
+    if (pooled && !parted)
         return attn_fail(
             ATTN_BAD_ARGUMENT,
             "%s: a cache with layout %s has one head of 512 elements that are "
             "key and value, or of 448 + 64, dtype ATTN_FP8 and scale NONE; here head_dim is %d, "
             "head_dim_v %d, dtype %s",
-            op, planes ? "PLANES" : "SCALES_LAST", h->head_dim, h->head_dim_v,
+            op, attn_kv_layout_texts[d->layout], h->head_dim, h->head_dim_v,
             attn_dtype_name(d->dtype));
     return ATTN_OK;
 }
@@ -307,8 +302,7 @@ int attn_latent_fill(const struct attn_cache_desc *d, const struct attn_cache_he
 int attn_cache_fill(const struct attn_cache_desc *d, const struct attn_cache_heads *heads,
                     const struct attn_cache *c, union attn_value *values)
 {
-    if (d->layout == ATTN_KV_PACKED || d->layout == ATTN_KV_SCALES_LAST ||
-        d->layout == ATTN_KV_PACKED_FP4)
+    if (attn_packed_row(d->layout) || d->layout == ATTN_KV_SCALES_LAST)
         return attn_latent_fill(d, heads, c, values);
     return fill_sides(d, heads, c, values);
 }

@@ -10,10 +10,6 @@ struct attn_cache_heads {
     int32_t kv_heads, head_dim, head_dim_v;
 };
 
-/* Bytes of a latent row with layout PACKED: 512 fp8 elements, 4 float32 or 16 e8m0 scales, 64
- * elements of 16 bits. */
-enum { ATTN_PACKED_ROW = 512 + 4 * 4 + 64 * 2 };
-
 /* Bytes of a row with layout SCALES_LAST: 448 fp8 elements and 64 of 16 bits. Bytes of the row's
  * scales, which are at the end of the page. */
 enum { ATTN_MIXED_ROW = 448 + 64 * 2, ATTN_MIXED_SCALES = 8 };
@@ -22,18 +18,26 @@ enum { ATTN_MIXED_ROW = 448 + 64 * 2, ATTN_MIXED_SCALES = 8 };
  * 64 elements of 16 bits. */
 enum { ATTN_PLANE_ROW = 512, ATTN_PLANE_ROTATED = 64 * 2 };
 
-/* Bytes of a row with layout PACKED_FP4: 512 e2m1, two in a byte, and 32 scales. */
-enum { ATTN_FP4_ROW = 512 / 2 + 32 };
+/* Returns the bytes of a row that contains all elements and scales in the tensor of k; 0: rows of
+ * the layout do not. */
+static inline int64_t attn_packed_row(enum attn_kv_layout layout)
+{
+    switch (layout) {
+    case ATTN_KV_PACKED: return 512 + 16 + 64 * 2; /* fp8, scales, elements of 16 bits */
+    case ATTN_KV_PACKED_FP4: return 512 / 2 + 32;
+    case ATTN_KV_PACKED_MXFP4: return 512 / 2 + 16;
+    case ATTN_KV_PACKED_MXFP8: return 512 + 16;
+    default: return 0;
+    }
+}
 
-/* Returns the length of a row of k, or with `value` of v: bytes with PLANES, PACKED and
- * PACKED_FP4, otherwise `dim` elements. */
+/* Returns the length of a row of k, or with `value` of v: bytes where rows contain their scales,
+ * otherwise `dim` elements. */
 static inline int64_t attn_row_length(enum attn_kv_layout layout, bool value, int64_t dim)
 {
     if (layout == ATTN_KV_PLANES)
         return value ? ATTN_PLANE_ROTATED : ATTN_PLANE_ROW;
-    if (layout == ATTN_KV_PACKED_FP4)
-        return ATTN_FP4_ROW;
-    return layout == ATTN_KV_PACKED ? ATTN_PACKED_ROW : dim;
+    return attn_packed_row(layout) ? attn_packed_row(layout) : dim;
 }
 
 /* Returns the bytes of a page of SCALES_LAST, a multiple of 16. */

@@ -76,7 +76,7 @@ static int set_parts(const struct attn_cache_copy_desc *d, const union attn_valu
         k = (struct parts){.outer = 1, .inner = 1, .run = attn_mixed_page(d->cache.page_size)};
         w = (struct parts){.outer = 1, .inner = 1};
     }
-    if (layout == ATTN_KV_PACKED || layout == ATTN_KV_PACKED_FP4)
+    if (attn_packed_row(layout))
         w.run = 0; /* the rows of K contain the values */
     if (k.run * size > INT32_MAX || w.run * size > INT32_MAX)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache_copy: a page has 2 GiB or more");

@@ -70,7 +70,7 @@ unsigned attn_cache_tensors(const struct attn_cache_desc *desc,
                             const struct attn_cache_heads *heads, struct attn_cache *c,
                             int32_t *batch, bool needed, bool optional, struct attn_tensor *t)
 {
-    const bool packed = desc->layout == ATTN_KV_PACKED || desc->layout == ATTN_KV_PACKED_FP4;
+    const bool packed = attn_packed_row(desc->layout) > 0;
     const bool mixed = desc->layout == ATTN_KV_SCALES_LAST;
     for (int value = 0; value < 2; value++) {
         const int dim = value ? heads->head_dim_v : heads->head_dim;

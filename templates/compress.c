@@ -80,11 +80,11 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_HADAMARD, "the Hadamard matrix is of head_dim 128");
     if (v->kv_dtype != ATT_KV_DTYPE_SAME && v->kv_dtype != ATT_KV_DTYPE_FP8)
         return att_reject(why, ATT_KV_DTYPE, "rows are of dtype or fp8");
-    if (att_is_mixed(v) || v->kv_layout == ATT_KV_LAYOUT_PACKED_FP4)
+    if (att_is_pooled(v))
         return dim == 512 && v->kv_dtype == ATT_KV_DTYPE_FP8
                    ? att_check_tile(v, m, why)
-                   : att_reject(why, ATT_KV_LAYOUT,
-                                "scales_last, planes and packed_fp4 are rows of 512, fp8");
+                   : att_reject(why, ATT_KV_LAYOUT, "kv_layout %s is rows of 512, fp8",
+                                att_layout_name(v));
     if (v->kv_layout == ATT_KV_LAYOUT_SHUFFLE ? dim != 128 || v->kv_dtype != ATT_KV_DTYPE_FP8
                                               : v->kv_layout != ATT_KV_LAYOUT_NHD)
         return att_reject(why, ATT_KV_LAYOUT, "rows are nhd, or shuffle with 128 elements of fp8");

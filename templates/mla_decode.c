@@ -209,7 +209,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     if (att_is_shuffled(v))
         return att_reject(
             why, ATT_KV_LAYOUT,
-            "a latent cache has kv_layout nhd, packed, scales_last, planes or packed_fp4");
+            "a latent cache has kv_layout nhd, or one whose rows contain their scales");
     if (v->kv_dtype == ATT_KV_DTYPE_INT8)
         return att_reject(why, ATT_KV_DTYPE, "a latent cache of int8 is not known");
     if (att_scales_rows(v) || v->kv_scale == ATT_KV_SCALE_HEAD)

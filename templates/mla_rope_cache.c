@@ -441,18 +441,16 @@ static struct tir_value pack_latent(struct mla_rope *k, const struct att_cache *
 {
     struct tir_builder *b = &k->rope.b;
     const struct tir_value row = tir_add(b, c->base, att_packed_scale_row(c, k->rope.slot));
-    const struct tir_value runs = tir_split_blocks(b, x, (unsigned)c->rows->run);
-    const struct tir_value scale = att_cache_scale_of(c, att_absmax(b, runs));
-    const struct tir_value stored = att_packed_encode(c, scale);
-    const int size = c->rows->scale_size, step = size * c->rows->copies;
+    const struct att_packed packed = att_pack(c, x);
+    const int size = att_row_scale_bytes(c->rows), step = size * c->rows->copies;
     for (int copy = 0; copy < c->rows->copies; copy++) {
         const int first = p->first / c->rows->run * step + copy * size;
         const struct tir_view to =
             att_view(b, tir_add(b, row, tir_i64(b, first)), tir_i32(b, p->width / c->rows->run),
                      tir_i32(b, step), size, 0);
-        tir_tile_store(b, to, tir_i32(b, 0), stored);
+        tir_tile_store(b, to, tir_i32(b, 0), packed.scales);
     }
-    return tir_join_blocks(b, att_cache_quantise(c, runs, att_cache_inverse(c, scale)), 1);
+    return packed.elements;
 }
 
 /* Writes a panel of a token's latent, loaded as `raw`. Only a latent of one panel has a norm. */

@@ -12,7 +12,6 @@ static const float LEAST_SCALE = 1e-12f;
 enum {
     CHUNK = 16 /* bytes */,
     PACKED_WIDEST = 128, /* columns of a panel of packed rows: whole runs of every format */
-    MANTISSA_BITS = 23,  /* of f32 */
 };
 
 unsigned att_cache_dtype(const struct att_variant *v)
@@ -60,9 +59,9 @@ bool att_cache_check(const struct att_variant *v, struct att_why *why)
         return att_reject(why, ATT_KV_LAYOUT,
                           "packed rows have 512 + 64 elements, kv_dtype fp8 and kv_scale none or "
                           "e8m0");
-    if (att_is_mixed(v) || v->kv_layout == ATT_KV_LAYOUT_PACKED_FP4)
-        return att_reject(why, ATT_KV_LAYOUT,
-                          "rows of scales_last, planes and packed_fp4 are not read by this op");
+    if (att_is_pooled(v))
+        return att_reject(why, ATT_KV_LAYOUT, "rows of kv_layout %s are not read by this op",
+                          att_layout_name(v));
     if (e8m0 && v->kv_layout != ATT_KV_LAYOUT_PACKED)
         return att_reject(why, ATT_KV_SCALE, "e8m0 is of kv_layout packed");
     if (att_is_shuffled(v) && v->page_size % x)
@@ -75,16 +74,15 @@ bool att_cache_check(const struct att_variant *v, struct att_why *why)
 
 bool att_latent_check(const struct att_variant *v, struct att_why *why)
 {
-    const bool fp4 = v->kv_layout == ATT_KV_LAYOUT_PACKED_FP4;
-    if (!att_is_mixed(v) && !fp4)
+    if (!att_is_pooled(v))
         return att_cache_check(v, why);
     if (v->head_dim == 512 && v->head_dim_v == 512 && v->kv_dtype == ATT_KV_DTYPE_FP8 &&
         v->kv_scale == ATT_KV_SCALE_NONE)
         return true;
-    return att_reject(
-        why, ATT_KV_LAYOUT,
-        "scales_last, planes and packed_fp4 are rows of 512 elements that are key and value, "
-        "kv_dtype fp8 and kv_scale none");
+    return att_reject(why, ATT_KV_LAYOUT,
+                      "kv_layout %s is rows of 512 elements that are key and value, kv_dtype fp8 "
+                      "and kv_scale none",
+                      att_layout_name(v));
 }
 
 /* Returns the argument that is the stride between pages, tokens or heads, converted to bytes.
@@ -136,7 +134,9 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
         .x = CHUNK / size,
         .dim = value ? v->head_dim_v : v->head_dim,
         .widest = ATT_CACHE_DIM_MAX,
-        .largest = dtype == TIR_I8 ? 127 : att_largest_fp8(m),
+        .largest = rows              ? att_row_largest(rows, m)
+                   : dtype == TIR_I8 ? 127
+                                     : att_largest_fp8(m),
     };
     const struct tir_value head_at =
         tir_mul(b, att_wide(b, head), stride(&c, ARG_K_HEAD_STRIDE, ARG_V_HEAD_STRIDE));
@@ -144,8 +144,8 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
     c.page_stride = stride(&c, ARG_K_PAGE_STRIDE, ARG_V_PAGE_STRIDE);
     if (!c.shuffle)
         c.token_stride = stride(&c, ARG_K_TOKEN_STRIDE, ARG_V_TOKEN_STRIDE);
-    if (v->kv_layout == ATT_KV_LAYOUT_SCALES_LAST)
-        c.token_stride = tir_i64(b, ATT_MIXED_ROW);
+    if (rows && rows->scales == ATT_AFTER_ROWS)
+        c.token_stride = tir_i64(b, rows->bytes);
     if (rows && rows->rotated == ATT_OWN_PLANE && !value)
         open_plane(&c);
     c.pages = att_paging(b, v);
@@ -179,6 +179,10 @@ bool att_cache_narrow_panels(struct att_cache *c)
 struct att_cache att_cache_rotated(const struct att_cache *c, unsigned dtype)
 {
     struct att_cache rotated = *c;
+    if (!c->rows->rotated) {
+        rotated.column = c->rows->scaled - ATT_MIXED_ROTATED;
+        return rotated;
+    }
     rotated.packed = false;
     rotated.dtype = dtype;
     rotated.size = (int)tir_dtype_bits(dtype) / 8;
@@ -423,6 +427,8 @@ static struct tir_value block_rows(const struct att_cache *c, struct tir_value r
 /* Returns the bytes (i32) from a row's address to its column `first`. */
 static struct tir_value column_byte(const struct att_cache *c, int first)
 {
+    if (c->packed)
+        return tir_i32(c->b, att_row_bytes(c->rows, c->column + first));
     if (!c->shuffle)
         return tir_i32(c->b, first * c->size);
     return att_times(c->b, c->block_stride, c->value ? first : first / c->x);
@@ -645,59 +651,34 @@ struct tir_value att_packed_scale_row(const struct att_cache *c, struct tir_valu
 
 static struct tir_value packed_scale_byte(const struct att_cache *c, int first)
 {
-    return tir_i32(c->b, first / c->rows->run * c->rows->scale_size * c->rows->copies);
+    const int run = (c->column + first) / c->rows->run;
+    return tir_i32(c->b, run * att_row_scale_bytes(c->rows) * c->rows->copies);
 }
 
 /* Returns the addresses of the scales of a panel's runs, as if the panel began at column 0:
- * without packed_scale_byte(). */
-static struct tir_value scale_rows(const struct att_cache *c, struct tir_value row,
+ * without packed_scale_byte(). Runs after the row's last scaled element have negative ones. */
+static struct tir_value scale_rows(const struct att_cache *c, struct tir_value row, int first,
                                    struct tir_type t)
 {
-    return block_rows(c, row, t, (unsigned)c->rows->run,
-                      tir_i32(c->b, c->rows->scale_size * c->rows->copies));
-}
-
-unsigned att_packed_scale_dtype(const struct att_cache *c)
-{
-    if (c->rows->bits == 4)
-        return TIR_FP8;
-    return c->rows->scale_size == 1 ? TIR_I8 : TIR_F32;
-}
-
-static struct tir_value bits_of(struct tir_builder *b, struct tir_value x)
-{
-    return tir_bitcast(b, x, tir_with_dtype(tir_typeof(b->f, x), TIR_I32));
-}
-
-static struct tir_value float_of(struct tir_builder *b, struct tir_value bits)
-{
-    return tir_bitcast(b, bits, tir_with_dtype(tir_typeof(b->f, bits), TIR_F32));
-}
-
-struct tir_value att_packed_encode(const struct att_cache *c, struct tir_value scale)
-{
     struct tir_builder *b = c->b;
-    if (c->rows->scale_size != 1)
-        return scale;
-    const struct tir_value bits = bits_of(b, scale);
-    return tir_convert(b, tir_shr(b, bits, tir_int_like(b, bits, MANTISSA_BITS)), TIR_I8);
-}
-
-struct tir_value att_packed_decode(const struct att_cache *c, struct tir_value stored)
-{
-    struct tir_builder *b = c->b;
-    if (c->rows->bits == 4)
-        return tir_convert(b, stored, TIR_F32);
-    if (c->rows->scale_size != 1)
-        return stored;
-    const struct tir_value e = tir_zext(b, stored, TIR_I32);
-    return float_of(b, tir_shl(b, e, tir_int_like(b, e, MANTISSA_BITS)));
+    const struct att_row_format *const rows = c->rows;
+    const int step = att_row_scale_bytes(rows) * rows->copies;
+    const struct tir_type blocks = blocks_of(c, t, (unsigned)rows->run);
+    const struct tir_value number = tir_col_index(b, blocks);
+    const struct tir_value at = tir_mul(b, number, tir_int_like(b, number, step));
+    if (c->column + first + (int)t.cols <= rows->scaled)
+        return rows_at(c, row, blocks, at);
+    const struct tir_value there =
+        tir_cmp_lt(b, number, tir_int_like(b, number, (rows->scaled - first) / rows->run));
+    const struct tir_value each =
+        tir_add(b, tir_broadcast(b, row, blocks), tir_zext(b, at, TIR_I64));
+    return tir_split_blocks(b, tir_select(b, there, each, tir_int_like(b, each, -1)), 1);
 }
 
 struct tir_value att_packed_load_scales(const struct att_cache *c, struct tir_value row, int first,
                                         struct tir_type t)
 {
-    const struct tir_value rows = scale_rows(c, row, t);
+    const struct tir_value rows = scale_rows(c, row, first, t);
     const struct tir_type type =
         tir_with_dtype(tir_typeof(c->b->f, rows), att_packed_scale_dtype(c));
     return att_packed_decode(
@@ -708,15 +689,14 @@ struct tir_value att_packed_quantise(const struct att_cache *c, struct tir_value
                                      struct tir_value x)
 {
     struct tir_builder *b = c->b;
-    const struct tir_type t = tir_typeof(b->f, x);
-    const struct tir_value runs = tir_split_blocks(b, x, (unsigned)c->rows->run);
-    const struct tir_value scale = att_cache_scale_of(c, att_absmax(b, runs));
-    const struct tir_value stored = att_packed_encode(c, scale), rows = scale_rows(c, row, t);
+    const struct att_packed packed = att_pack(c, x);
+    const struct tir_value rows = scale_rows(c, row, first, tir_typeof(b->f, x));
     for (int copy = 0; copy < c->rows->copies; copy++)
-        tir_tile_scatter(b, c->base, rows,
-                         att_plus(b, packed_scale_byte(c, first), copy * c->rows->scale_size),
-                         stored);
-    return tir_join_blocks(b, att_cache_quantise(c, runs, att_cache_inverse(c, scale)), t.rows);
+        tir_tile_scatter(
+            b, c->base, rows,
+            att_plus(b, packed_scale_byte(c, first), copy * att_row_scale_bytes(c->rows)),
+            packed.scales);
+    return packed.elements;
 }
 
 struct tir_value att_absmax(struct tir_builder *b, struct tir_value x)
@@ -726,16 +706,7 @@ struct tir_value att_absmax(struct tir_builder *b, struct tir_value x)
 
 struct tir_value att_cache_scale_of(const struct att_cache *c, struct tir_value absmax)
 {
-    struct tir_builder *b = c->b;
-    const struct tir_value scale = tir_mul(b, absmax, tir_float_like(b, absmax, 1 / c->largest));
-    if (!c->packed || c->rows->scale_size != 1)
-        return scale;
-    /* The next exponent, except for a power of 2. */
-    const struct tir_value bits =
-        bits_of(b, tir_max(b, scale, tir_float_like(b, scale, c->rows->least)));
-    const struct tir_value ones = tir_int_like(b, bits, (1 << MANTISSA_BITS) - 1);
-    const struct tir_value up = tir_add(b, bits, ones);
-    return float_of(b, tir_and(b, up, tir_int_like(b, up, ~((1 << MANTISSA_BITS) - 1))));
+    return tir_mul(c->b, absmax, tir_float_like(c->b, absmax, 1 / c->largest));
 }
 
 struct tir_value att_cache_inverse(const struct att_cache *c, struct tir_value scale)
@@ -768,11 +739,7 @@ struct tir_value att_cache_dequantise(const struct att_cache *c, struct tir_valu
 {
     if (!scale.id)
         return tir_convert(c->b, a, dtype);
-    if (c->packed) {
-        const unsigned rows = tir_typeof(c->b->f, a).rows;
-        const struct tir_value runs =
-            tir_convert(c->b, tir_split_blocks(c->b, a, (unsigned)c->rows->run), TIR_F32);
-        return tir_join_blocks(c->b, tir_convert(c->b, scaled(c->b, runs, scale), dtype), rows);
-    }
+    if (c->packed)
+        return att_unpack(c, a, scale, dtype);
     return tir_convert(c->b, scaled(c->b, tir_convert(c->b, a, TIR_F32), scale), dtype);
 }

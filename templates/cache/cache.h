@@ -18,19 +18,23 @@
 #include "templates/cache/paging.h"
 #include "templates/template.h"
 
+/** The type of the scales of rows that contain them. */
+enum att_row_scale { ATT_ROW_F32, ATT_ROW_E8M0, ATT_ROW_FP8 };
+
 /** The format of rows that begin with elements of fp8 or e2m1. A run of these elements shares a
- * scale. Rows of fp8 end with 64 elements of the op's dtype. */
+ * scale. Some rows end with 64 elements of the op's dtype. */
 struct att_row_format {
-    int bits;       /* of an element with a scale: 8 is fp8, 4 is e2m1 */
-    int fp8;        /* elements of a row that have a scale */
-    int run;        /* such elements that share a scale */
-    int scale_size; /* bytes of a scale: 1 is e8m0, or fp8 for elements of e2m1; 4 is f32 */
-    int copies;     /* of each scale, next to each other */
-    int scales;     /* byte of a row where its scales begin; ATT_AFTER_ROWS: after a page's rows */
-    int rotated;    /* byte of a row where the last 64 elements begin; ATT_OWN_PLANE: the tensor of
-                       V has them */
-    bool in_value;  /* the last 64 elements are a part of key and value; false: of the key only */
-    float least;    /* lower limit of a scale before e8m0 rounds it up to a power of 2 */
+    int bits;                 /* of an element with a scale: 8 is fp8, 4 is e2m1 */
+    int scaled;               /* elements of a row that have a scale */
+    int run;                  /* such elements that share a scale */
+    enum att_row_scale scale; /* type of a scale */
+    int copies;               /* of each scale, next to each other */
+    int scales;    /* byte of a row where its scales begin; ATT_AFTER_ROWS: after a page's rows */
+    int rotated;   /* byte of a row where the last 64 elements begin; ATT_OWN_PLANE: the tensor of
+                      V has them; 0: they have scales too */
+    bool in_value; /* the last 64 elements are a part of key and value; false: of the key only */
+    int bytes;     /* of a row in the tensor of K, without scales after a page's rows */
+    float least;   /* lower limit of a scale before it is rounded to its type */
 };
 
 enum { ATT_AFTER_ROWS = -1, ATT_OWN_PLANE = -2 };
@@ -38,6 +42,15 @@ enum { ATT_AFTER_ROWS = -1, ATT_OWN_PLANE = -2 };
 /** Returns the format of a variant's rows. NULL: their elements have one type, and any scales are
  * in a tensor. */
 const struct att_row_format *att_row_format(const struct att_variant *v);
+
+/** Returns the bytes of a scale of such rows. */
+static inline int att_row_scale_bytes(const struct att_row_format *rows)
+{
+    return rows->scale == ATT_ROW_F32 ? 4 : 1;
+}
+
+/** Returns the largest magnitude of an element before its scale. */
+float att_row_largest(const struct att_row_format *rows, const struct tir_machine *m);
 
 /** K or V of a cache, for one head. */
 struct att_cache {
@@ -52,6 +65,7 @@ struct att_cache {
     enum att_kv_scale scaling;
     unsigned dtype;        /* of the elements: enum tir_dtype */
     int size, x, dim;      /* bytes of an element; elements in 16 bytes; columns of a row */
+    int column;            /* element of a packed row that is column 0 */
     int widest;            /* the most columns of a panel, ATT_CACHE_DIM_MAX unless set */
     float largest;         /* largest finite number of the dtype, if it is scaled */
     struct tir_value base; /* i64: of this head */
@@ -64,21 +78,27 @@ struct att_cache {
     struct tir_value scale_page_stride; /* i64 bytes, from a page or a sequence to the next */
 };
 
-/** Sizes of kv_layout scales_last, planes and packed_fp4. */
+/** Sizes of kv_layout scales_last and planes. */
 enum {
     ATT_MIXED_FP8 = 448,    /* elements of fp8 in a row, a byte each */
     ATT_MIXED_ROW = 576,    /* bytes of a row of scales_last without its scales */
     ATT_MIXED_SCALES = 8,   /* bytes of a row's scales in scales_last, after all rows of a page */
     ATT_MIXED_ROTATED = 64, /* elements of 16 bits in a row */
     ATT_PLANE_ROW = 512,    /* bytes of a row of planes: 448 of fp8, 7 scales twice, 50 unused */
-    ATT_FP4_SCALES = 256,   /* bytes of a row of packed_fp4 before its scales */
-    ATT_FP4_ROW = 288,      /* bytes of a row of packed_fp4 */
 };
+
+/** Returns the value of kv_layout as a description has it. */
+static inline const char *att_layout_name(const struct att_variant *v)
+{
+    return att_fields[ATT_KV_LAYOUT].values[v->kv_layout].name;
+}
 
 /** True if rows of the cache have scales among their elements, or after a page's rows. */
 bool att_is_packed(const struct att_variant *v);
 /** True if rows are of kv_layout scales_last or planes: 448 elements of fp8 and 64 of dtype. */
 bool att_is_mixed(const struct att_variant *v);
+/** True if rows with scales have 512 elements that are key and value. */
+bool att_is_pooled(const struct att_variant *v);
 
 /** True if all rows of a head share one scale, of the tensor (kv_scale tensor) or of the sequence's
  * head (head): att_cache_tensor_scale(). */
@@ -93,8 +113,8 @@ static inline int att_row_bytes(const struct att_row_format *rows, int elements)
     return elements * rows->bits / 8;
 }
 
-/** Returns a cache of only the rotated elements of packed rows, of type `dtype`. A kernel that
- * reads both parts passes it as V, and the latent part as K. */
+/** Returns a cache of only the last 64 elements of packed rows. They are of type `dtype` unless
+ * they have scales too. A kernel that moves both parts passes it as V, and the other part as K. */
 struct att_cache att_cache_rotated(const struct att_cache *c, unsigned dtype);
 
 /** Returns the variant's cache for head `head` (i32): the arguments k or v, their strides and
@@ -242,10 +262,20 @@ struct tir_value att_packed_load_scales(const struct att_cache *c, struct tir_va
  * `row`, the result of att_packed_scale_row(). Returns the elements to store. */
 struct tir_value att_packed_quantise(const struct att_cache *c, struct tir_value row, int first,
                                      struct tir_value x);
-/** Convert scales of packed rows to their stored form, and back to f32. */
-struct tir_value att_packed_encode(const struct att_cache *c, struct tir_value scale);
+/** Elements of packed rows as they are stored, and the stored scales of their runs. */
+struct att_packed {
+    struct tir_value
+        elements;            /* rows x columns of fp8, or of the bytes of e2m1: att_e2m1_bytes() */
+    struct tir_value scales; /* a row for each run, in the order of split_blocks() */
+};
+/** Quantises x (f32), rows x whole runs. */
+struct att_packed att_pack(const struct att_cache *c, struct tir_value x);
+/** Dequantises elements of packed rows to `dtype`. `scale` is of att_packed_load_scales(). */
+struct tir_value att_unpack(const struct att_cache *c, struct tir_value a, struct tir_value scale,
+                            unsigned dtype);
+/** Converts stored scales of packed rows to f32. */
 struct tir_value att_packed_decode(const struct att_cache *c, struct tir_value stored);
-/** Returns the type of stored scales: TIR_F32 or TIR_I8. */
+/** Returns the type of stored scales: TIR_F32, TIR_I8 for e8m0, or TIR_FP8. */
 unsigned att_packed_scale_dtype(const struct att_cache *c);
 /** Loads the scales of existing rows, Mx1 f32; not for a scale per tensor. */
 struct tir_value att_cache_load_scales(const struct att_cache *c, struct tir_value row);
@@ -264,8 +294,7 @@ struct tir_value att_cache_head_scale(const struct att_cache *c, const char *nam
 /** Returns the largest |x| of each row, Mx1 f32, for an f32 tile. */
 struct tir_value att_absmax(struct tir_builder *b, struct tir_value x);
 
-/** Returns the scale under which `absmax` (f32) is the largest number: absmax / largest. For e8m0
- * it is rounded up to a power of 2, at least 2^-39, or 2^-13 in scales_last and planes. */
+/** Returns the scale under which `absmax` (f32) is the largest number: absmax / largest. */
 struct tir_value att_cache_scale_of(const struct att_cache *c, struct tir_value absmax);
 
 /** Returns 1 / max(scale, 1e-12), the factor for quantising. */

@@ -3,6 +3,7 @@
 
 #include "ir/bits.h"
 #include "ir/spread.h"
+#include "templates/cache/e2m1.h"
 #include "templates/workgroup/scalar.h"
 
 enum { CHUNK = 16 /* bytes that SHUFFLE keeps together */ };
@@ -277,7 +278,7 @@ static struct tir_value load_packed_scales(struct tir_builder *b, const struct a
                                            struct tir_value row, struct tir_value at)
 {
     const struct att_row_format *const rows = t->cache.rows;
-    const int step = rows->scale_size * rows->copies;
+    const int step = att_row_scale_bytes(rows) * rows->copies;
     const struct tir_value block = block_of(b, t, row);
     const struct tir_value back =
         tir_mul(b, block, tir_int_like(b, block, att_row_bytes(rows, rows->run) - step));
@@ -329,7 +330,7 @@ static struct tir_value load_last_scales(struct tir_builder *b, const struct att
 static bool has_rotated(const struct att_paged_tile *t)
 {
     return t->cache.packed && t->cache.rows->in_value &&
-           t->first + t->cols > (unsigned)t->cache.rows->fp8;
+           t->first + t->cols > (unsigned)t->cache.rows->scaled;
 }
 
 /* Returns the byte offsets (i64) from `base` of the rows of `slots`. Slots below second_first are
@@ -388,7 +389,7 @@ static struct tir_value place_rotated(struct tir_builder *b, const struct att_pa
 {
     const struct tir_value row = tir_row_index(b, tir_with_dtype(t->gathered, TIR_I32));
     const struct att_row_format *const rows = t->cache.rows;
-    const int last = (rows->fp8 - (int)t->first) / rows->run * (int)t->tokens;
+    const int last = (rows->scaled - (int)t->first) / rows->run * (int)t->tokens;
     return tir_select(b, tir_cmp_ge(b, row, tir_int_like(b, row, last)), rotated, x);
 }
 
@@ -432,48 +433,13 @@ struct tir_value att_paged_rows(struct tir_builder *b, const struct att_pages *p
     return t->cache.packed ? tir_add(b, rows, run_byte(b, t)) : rows;
 }
 
-/* ---- Elements of 4 bits ---- */
-
-static bool is_fp4(const struct att_cache *c) { return c->packed && c->rows->bits == 4; }
-
-/* Returns the type of the bytes of gathered rows of e2m1, each two neighbours of a row. */
-static struct tir_type pairs_of(struct tir_builder *b, const struct att_paged_tile *t,
-                                unsigned dtype)
+/* Returns the type of the stored bytes of gathered rows: a byte of e2m1 has two neighbours. */
+static struct tir_type stored_type(struct tir_builder *b, const struct att_paged_tile *t)
 {
+    if (!t->cache.packed || t->cache.rows->bits == 8)
+        return t->gathered;
     const struct tir_layout l = tir_layout_join_cols(tir_layout_of(b->f, t->gathered), 1);
-    return tir_tile(b->f, dtype, t->gathered.rows, t->gathered.cols / 2u, &l);
-}
-
-/* Returns the bits (i32) of e2m1 times `half`, as f32: exactly. The number is in the lowest 4 bits
- * of `code`, which may have others. Twice its magnitude is a digit of TWICE. */
-static struct tir_value e2m1_bits(struct tir_builder *b, struct tir_value code,
-                                  struct tir_value half)
-{
-    enum { TWICE = (int)0xc8643210, MAGNITUDE = 7, SIGN = 8, TO_SIGN = 28, DIGIT = 15 };
-    const struct tir_value at =
-        tir_shl(b, tir_and(b, code, tir_int_like(b, code, MAGNITUDE)), tir_int_like(b, code, 2));
-    const struct tir_value digit =
-        tir_and(b, tir_shr(b, tir_int_like(b, code, TWICE), at), tir_int_like(b, code, DIGIT));
-    const struct tir_value size = tir_mul(b, tir_convert(b, digit, TIR_F32), half);
-    const struct tir_value sign =
-        tir_shl(b, tir_and(b, code, tir_int_like(b, code, SIGN)), tir_int_like(b, code, TO_SIGN));
-    return tir_or(b, tir_bitcast(b, size, tir_typeof(b->f, code)), sign);
-}
-
-/* Returns elements of e2m1 times their scales. A product has 6 significant bits, so that it is the
- * upper half of its f32. */
-static struct tir_value fp4_elements(struct tir_builder *b, const struct att_paged_tile *t,
-                                     struct att_paged_data d, unsigned dtype)
-{
-    const struct tir_value code = tir_zext(b, d.bits, TIR_I32);
-    const struct tir_value scale = tir_broadcast(b, d.scale, pairs_of(b, t, TIR_F32));
-    const struct tir_value half = tir_mul(b, scale, tir_float_like(b, scale, 0.5f));
-    const struct tir_value even = e2m1_bits(b, code, half);
-    const struct tir_value odd = e2m1_bits(b, tir_shr(b, code, tir_int_like(b, code, 4)), half);
-    const struct tir_value both = tir_or(b, tir_shr(b, even, tir_int_like(b, even, 16)),
-                                         tir_and(b, odd, tir_int_like(b, odd, (int)0xffff0000)));
-    const struct tir_value x = tir_bitcast(b, both, tir_with_dtype(t->gathered, TIR_BF16));
-    return dtype == TIR_BF16 ? x : tir_convert(b, tir_convert(b, x, TIR_F32), dtype);
+    return tir_tile(b->f, TIR_I8, t->gathered.rows, t->gathered.cols / 2u, &l);
 }
 
 struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pages *p,
@@ -486,10 +452,10 @@ struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pag
     const struct tir_value entries = page;
     const struct tir_value at = att_paged_rows(b, p, t, key, page);
     find_token(b, p, t, key, &page, &token);
-    const bool fp4 = is_fp4(&t->cache);
-    const int column = (int)t->first * t->cache.size, byte = t->cache.shuffle ? 0 : column;
-    d.bits = tir_tile_gather(b, t->cache.base, at, tir_i32(b, fp4 ? byte / 2 : byte),
-                             fp4 ? pairs_of(b, t, TIR_I8) : t->gathered);
+    const int byte = t->cache.packed    ? att_row_bytes(t->cache.rows, (int)t->first)
+                     : t->cache.shuffle ? 0
+                                        : (int)t->first * t->cache.size;
+    d.bits = tir_tile_gather(b, t->cache.base, at, tir_i32(b, byte), stored_type(b, t));
     if (att_scales_rows(p->v))
         d.scale = load_scales(b, p, t, page, token);
     if (t->cache.packed && t->cache.rows->scales == ATT_AFTER_ROWS)
@@ -526,8 +492,8 @@ struct tir_value att_paged_elements(struct tir_builder *b, const struct att_page
     struct tir_value x = d.bits;
     if (t->cache.packed)
         d.scale = att_packed_decode(&t->cache, d.scale);
-    if (is_fp4(&t->cache))
-        x = fp4_elements(b, t, d, dtype);
+    if (t->cache.packed && t->cache.rows->bits == 4)
+        x = att_e2m1_elements(b, d.bits, d.scale, dtype);
     else if (d.scale.id)
         x = scaled(b, d, dtype);
     else if (tir_typeof(b->f, x).dtype != dtype)

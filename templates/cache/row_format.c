@@ -1,16 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file has the formats of cache rows that contain fp8 elements and have scales for runs. */
+/* This file has the formats of cache rows that contain scales, and converts runs of their elements.
+ */
 #include "templates/cache/cache.h"
+#include "templates/cache/e2m1.h"
+#include "templates/linear/norm.h"
+#include "templates/workgroup/fp8.h"
+#include "templates/workgroup/scalar.h"
 
-enum format { PACKED_F32, PACKED_E8M0, SCALES_LAST, PLANES, PACKED_FP4 };
+enum { MANTISSA_BITS = 23 /* of f32 */ };
 
-/* bits, fp8, run, scale_size, copies, scales, rotated, in_value, least */
+enum format {
+    PACKED_F32,
+    PACKED_E8M0,
+    SCALES_LAST,
+    PLANES,
+    PACKED_FP4,
+    PACKED_MXFP4,
+    PACKED_MXFP8,
+};
+
+/* bits, scaled, run, scale, copies, scales, rotated, in_value, bytes, least */
 static const struct att_row_format formats[] = {
-    [PACKED_F32] = {8, 512, 128, 4, 1, 512, 528, false, 1e-12f},
-    [PACKED_E8M0] = {8, 512, 32, 1, 1, 512, 528, false, 1e-12f},
-    [SCALES_LAST] = {8, 448, 64, 1, 1, ATT_AFTER_ROWS, 448, true, 1e-4f},
-    [PLANES] = {8, 448, 64, 1, 2, 448, ATT_OWN_PLANE, true, 1e-4f},
-    [PACKED_FP4] = {4, 512, 16, 1, 1, ATT_FP4_SCALES, 0, true, 0x1p-6f},
+    [PACKED_F32] = {8, 512, 128, ATT_ROW_F32, 1, 512, 528, false, 656, 1e-12f},
+    [PACKED_E8M0] = {8, 512, 32, ATT_ROW_E8M0, 1, 512, 528, false, 656, 1e-12f},
+    [SCALES_LAST] = {8, 448, 64, ATT_ROW_E8M0, 1, ATT_AFTER_ROWS, 448, true, ATT_MIXED_ROW, 1e-4f},
+    [PLANES] = {8, 448, 64, ATT_ROW_E8M0, 2, 448, ATT_OWN_PLANE, true, ATT_PLANE_ROW, 1e-4f},
+    [PACKED_FP4] = {4, 512, 16, ATT_ROW_FP8, 1, 256, 0, true, 288, 0x1p-6f},
+    [PACKED_MXFP4] = {4, 512, 32, ATT_ROW_E8M0, 1, 256, 0, true, 272, 1e-12f},
+    [PACKED_MXFP8] = {8, 512, 32, ATT_ROW_E8M0, 1, 512, 0, true, 528, 1e-12f},
 };
 
 const struct att_row_format *att_row_format(const struct att_variant *v)
@@ -21,8 +38,16 @@ const struct att_row_format *att_row_format(const struct att_variant *v)
     case ATT_KV_LAYOUT_SCALES_LAST: return &formats[SCALES_LAST];
     case ATT_KV_LAYOUT_PLANES: return &formats[PLANES];
     case ATT_KV_LAYOUT_PACKED_FP4: return &formats[PACKED_FP4];
+    case ATT_KV_LAYOUT_PACKED_MXFP4: return &formats[PACKED_MXFP4];
+    case ATT_KV_LAYOUT_PACKED_MXFP8: return &formats[PACKED_MXFP8];
     default: return NULL;
     }
+}
+
+float att_row_largest(const struct att_row_format *rows, const struct tir_machine *m)
+{
+    enum { LARGEST_E2M1 = 6 };
+    return rows->bits == 4 ? LARGEST_E2M1 : att_largest_fp8(m);
 }
 
 bool att_is_packed(const struct att_variant *v) { return att_row_format(v); }
@@ -30,4 +55,89 @@ bool att_is_packed(const struct att_variant *v) { return att_row_format(v); }
 bool att_is_mixed(const struct att_variant *v)
 {
     return v->kv_layout == ATT_KV_LAYOUT_SCALES_LAST || v->kv_layout == ATT_KV_LAYOUT_PLANES;
+}
+
+bool att_is_pooled(const struct att_variant *v)
+{
+    const struct att_row_format *const rows = att_row_format(v);
+    return rows && rows->in_value;
+}
+
+/* ---- Scales ---- */
+
+unsigned att_packed_scale_dtype(const struct att_cache *c)
+{
+    static const unsigned dtypes[] = {
+        [ATT_ROW_F32] = TIR_F32,
+        [ATT_ROW_E8M0] = TIR_I8,
+        [ATT_ROW_FP8] = TIR_FP8,
+    };
+    return dtypes[c->rows->scale];
+}
+
+/* Converts scales to their stored form. */
+static struct tir_value encode(const struct att_cache *c, struct tir_value scale)
+{
+    struct tir_builder *b = c->b;
+    if (c->rows->scale == ATT_ROW_F32)
+        return scale;
+    if (c->rows->scale == ATT_ROW_FP8)
+        return tir_convert(b, scale, TIR_FP8);
+    const struct tir_value bits =
+        tir_bitcast(b, scale, tir_with_dtype(tir_typeof(b->f, scale), TIR_I32));
+    return tir_convert(b, tir_shr(b, bits, tir_int_like(b, bits, MANTISSA_BITS)), TIR_I8);
+}
+
+struct tir_value att_packed_decode(const struct att_cache *c, struct tir_value stored)
+{
+    struct tir_builder *b = c->b;
+    if (c->rows->scale != ATT_ROW_E8M0)
+        return tir_convert(b, stored, TIR_F32);
+    const struct tir_value e = tir_zext(b, stored, TIR_I32);
+    return tir_bitcast(b, tir_shl(b, e, tir_int_like(b, e, MANTISSA_BITS)),
+                       tir_with_dtype(tir_typeof(b->f, e), TIR_F32));
+}
+
+/* ---- Elements ---- */
+
+/* Returns the scale under which `absmax` (f32) is the largest number of a run, before it is rounded
+ * to fp8. e8m0 rounds it up to a power of 2. */
+static struct tir_value scale_of(const struct att_cache *c, struct tir_value absmax)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_value scale = att_cache_scale_of(c, absmax);
+    if (c->rows->scale == ATT_ROW_F32)
+        return scale;
+    const struct tir_value most = tir_max(b, scale, tir_float_like(b, scale, c->rows->least));
+    return c->rows->scale == ATT_ROW_E8M0 ? att_power_above(b, most) : most;
+}
+
+struct att_packed att_pack(const struct att_cache *c, struct tir_value x)
+{
+    struct tir_builder *b = c->b;
+    const unsigned rows = tir_typeof(b->f, x).rows;
+    const struct tir_value runs = tir_split_blocks(b, x, (unsigned)c->rows->run);
+    struct tir_value scale = scale_of(c, att_absmax(b, runs));
+    struct att_packed packed = {.scales = encode(c, scale)};
+    if (c->rows->scale == ATT_ROW_FP8)
+        scale = att_packed_decode(c, packed.scales);
+    const struct tir_value inverse = att_cache_inverse(c, scale);
+    if (c->rows->bits == 4)
+        packed.elements = att_e2m1_bytes(b, tir_join_blocks(b, att_scaled(b, runs, inverse), rows));
+    else
+        packed.elements = tir_join_blocks(b, att_cache_quantise(c, runs, inverse), rows);
+    return packed;
+}
+
+struct tir_value att_unpack(const struct att_cache *c, struct tir_value a, struct tir_value scale,
+                            unsigned dtype)
+{
+    struct tir_builder *b = c->b;
+    const unsigned rows = tir_typeof(b->f, a).rows;
+    const struct tir_value runs =
+        tir_split_blocks(b, a, (unsigned)att_row_bytes(c->rows, c->rows->run));
+    if (c->rows->bits == 4)
+        return tir_join_blocks(b, att_e2m1_elements(b, runs, scale, dtype), rows);
+    const struct tir_value x = att_scaled(b, tir_convert(b, runs, TIR_F32), scale);
+    return tir_join_blocks(b, tir_convert(b, x, dtype), rows);
 }

@@ -305,8 +305,8 @@ static unsigned query_bytes(const struct mla *s, unsigned n)
     return bytes;
 }
 
-/* Returns the bytes of a block's part of a sparse list. Rows of scales_last, planes and
- * packed_fp4 have no piece with one entry for each key, so that all runs of a key store its
+/* Returns the bytes of a block's part of a sparse list. Rows that are key and value, and
+ * contain scales, have no piece with one entry for each key. So all runs of a key store its
  * entry. */
 static unsigned entry_bytes(const struct mla *s)
 {

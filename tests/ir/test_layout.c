@@ -255,6 +255,19 @@ static void fold_rows_keeps_the_row_bits_of_lanes(void **state)
     assert_int_equal(rows, 0);
 }
 
+static void columns_that_are_split_are_joined_again(void **state)
+{
+    (void)state;
+    const struct tir_layout split = tir_layout_split_cols(&ACC32, 2);
+    const struct tir_layout joined = tir_layout_join_cols(&split, 2);
+    covers_once(&split, 32, 4 * 32);
+    assert_true(tir_layout_has_neighbours(&split, 2));
+    for (unsigned reg = 0; reg < 1u << ACC32.reg_bits; reg++)
+        for (unsigned lane = 0; lane < 64; lane++)
+            assert_int_equal(tir_layout_apply(&joined, reg, lane, 0),
+                             tir_layout_apply(&ACC32, reg, lane, 0));
+}
+
 static void contiguous_counts_the_low_register_bits_of_an_axis(void **state)
 {
     (void)state;
@@ -361,6 +374,7 @@ int main(void)
         cmocka_unit_test(blocks_are_joined_and_split_element_by_element),
         cmocka_unit_test(dealt_registers_are_those_of_a_wave),
         cmocka_unit_test(registers_are_put_in_order_stacked_and_halved),
+        cmocka_unit_test(columns_that_are_split_are_joined_again),
         cmocka_unit_test(contiguous_counts_the_low_register_bits_of_an_axis),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -323,7 +323,7 @@ static void packed_rows_are_of_one_kind(void **state)
     d.cache.scale = ATTN_KV_SCALE_NONE;
     d.cache.layout = ATTN_KV_SHUFFLE;
     assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-    says("cache.layout is neither ATTN_KV_NHD nor ATTN_KV_PACKED");
+    says("cache.layout is ATTN_KV_SHUFFLE or ATTN_KV_SHUFFLE_K");
     d.cache.layout = ATTN_KV_PACKED;
     assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_OK);
     struct attn_mla_decode_args a = args(ATTN_PAGES_BLOCKS);
@@ -335,14 +335,19 @@ static void packed_rows_are_of_one_kind(void **state)
     attn_op_destroy(op);
     d.cache.layout = ATTN_KV_SCALES_LAST;
     assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-    says("a cache with layout SCALES_LAST has one head of 512 elements that are key and value");
+    says("a cache with layout scales_last has one head of 512 elements that are key and value");
     d.head_dim = 512;
     assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_NO_KERNEL);
-    d.cache.layout = ATTN_KV_PACKED_FP4;
-    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_NO_KERNEL);
-    d.cache.scale = ATTN_KV_SCALE_TENSOR;
-    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-    says("a cache with layout PACKED_FP4 has one head of 512 elements that are key and value");
+    static const enum attn_kv_layout of_one_type[] = {ATTN_KV_PACKED_FP4, ATTN_KV_PACKED_MXFP4,
+                                                      ATTN_KV_PACKED_MXFP8};
+    for (unsigned i = 0; i < sizeof(of_one_type) / sizeof(of_one_type[0]); i++) {
+        d.cache.layout = of_one_type[i];
+        d.cache.scale = ATTN_KV_SCALE_NONE;
+        assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_NO_KERNEL);
+        d.cache.scale = ATTN_KV_SCALE_TENSOR;
+        assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
+        says(" has one head of 512 elements that are key and value");
+    }
     close_bench(&b);
 }
 
@@ -358,7 +363,7 @@ static void rows_are_in_two_tensors(void **state)
     d.cache =
         (struct attn_cache_desc){.dtype = ATTN_FP8, .layout = ATTN_KV_PLANES, .page_size = 16};
     assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-    says("a cache with layout PLANES has one head of 512 elements that are key and value");
+    says("a cache with layout planes has one head of 512 elements that are key and value");
     d.head_dim = 512;
     assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_OK);
     struct attn_mla_decode_args a = args(ATTN_PAGES_INDICES);

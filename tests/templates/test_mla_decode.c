@@ -590,7 +590,7 @@ static void what_cannot_be_built_says_why(void **state)
         {{ATT_GQA, 160}, "gqa 160: there are at most 128 heads"},
         {{ATT_KV_LAYOUT, ATT_KV_LAYOUT_PACKED}, "packed rows have 512 + 64 elements, kv_dtype fp8"},
         {{ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE},
-         "a latent cache has kv_layout nhd, packed, scales_last, planes or packed_fp4"},
+         "a latent cache has kv_layout nhd, or one whose rows contain their scales"},
         {{ATT_KV_SCALE, ATT_KV_SCALE_E8M0}, "a cache of 16-bit numbers has no scale"},
         {{ATT_Q_DTYPE, ATT_Q_DTYPE_FP8}, "q_dtype fp8 is for a cache of kv_dtype fp8"},
         {{ATT_MASK, ATT_MASK_WINDOW}, "mla_decode has no window and no chunks"},

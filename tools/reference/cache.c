@@ -38,7 +38,21 @@ int64_t ref_mixed_scale(int tokens, int token, int d)
 
 int64_t ref_plane_scale(int d) { return REF_MIXED_FP8 + (int64_t)d / REF_MIXED_RUN * 2; }
 
-int64_t ref_fp4_scale(int d) { return REF_FP4_SCALES + (int64_t)d / REF_FP4_RUN; }
+const struct ref_pooled_row ref_pooled_fp4 = {4, 16, 256, 288, false, 0x1p-6};
+const struct ref_pooled_row ref_pooled_mxfp4 = {4, 32, 256, 272, true, 0x1p-39};
+const struct ref_pooled_row ref_pooled_mxfp8 = {8, 32, 512, 528, true, 0x1p-39};
+
+double ref_pooled_number(const struct ref_pooled_row *r, uint32_t byte, int d,
+                         double (*decode)(const void *type, uint32_t bits), const void *type)
+{
+    return r->bits == 4 ? ref_e2m1_value(byte >> 4 * (d % 2) & 15) : decode(type, byte);
+}
+
+double ref_pooled_scale(const struct ref_pooled_row *r, uint32_t byte,
+                        double (*decode)(const void *type, uint32_t bits), const void *type)
+{
+    return r->e8m0 ? ref_packed_decode(REF_SCALE_E8M0, byte) : decode(type, byte);
+}
 
 int ref_packed_scale_size(enum ref_scale s) { return s == REF_SCALE_E8M0 ? 1 : 4; }
 
@@ -83,12 +97,13 @@ static double mixed_value(const struct ref_cache *c, const char *page, int token
     return c->decode(c->type, bits) * ref_packed_decode(REF_SCALE_E8M0, scale);
 }
 
-static double fp4_value(const struct ref_cache *c, const char *row, int d)
+static double row_value(const struct ref_cache *c, const char *row, int d)
 {
     uint32_t bits = 0, scale = 0;
-    memcpy(&bits, row + d / 2, 1);
-    memcpy(&scale, row + ref_fp4_scale(d), 1);
-    return ref_e2m1_value(bits >> 4 * (d % 2) & 15) * c->decode(c->type, scale);
+    memcpy(&bits, row + d * c->row->bits / 8, 1);
+    memcpy(&scale, row + c->row->scales + d / c->row->run, 1);
+    return ref_pooled_number(c->row, bits, d, c->decode, c->type) *
+           ref_pooled_scale(c->row, scale, c->decode, c->type);
 }
 
 static double plane_value(const struct ref_cache *c, int64_t page, int token, int d)
@@ -121,8 +136,8 @@ double ref_cache_value(const struct ref_cache *c, int64_t page, int token, int h
     uint32_t bits = 0;
     if (c->scales_last)
         return mixed_value(c, (const char *)c->elements + page * c->page_stride, token, d);
-    if (c->fp4)
-        return fp4_value(
+    if (c->row)
+        return row_value(
             c, (const char *)c->elements + page * c->page_stride + token * c->token_stride, d);
     if (c->planes)
         return plane_value(c, page, token, d);

@@ -43,9 +43,8 @@ struct ref_cache {
     bool planes;
     const void *plane;
     int64_t plane_page_stride, plane_token_stride;
-    /* Rows of 512 elements of e2m1, two in a byte, then an element of `type` for each 16 as their
-     * scale. Strides are in bytes. */
-    bool fp4;
+    /* Rows of 512 elements and then their scales. Strides are in bytes. NULL: another layout. */
+    const struct ref_pooled_row *row;
     const void *rotated; /* type of the rotated elements, an argument of decode */
 };
 
@@ -58,10 +57,26 @@ enum { REF_MIXED_FP8 = 448, REF_MIXED_ROW = 576, REF_MIXED_SCALES = 8, REF_MIXED
 int64_t ref_mixed_element(int token, int d);
 int64_t ref_mixed_scale(int tokens, int token, int d);
 
-enum { REF_FP4_SCALES = 256, REF_FP4_ROW = 288, REF_FP4_RUN = 16 };
+/* A format of rows that have 512 elements of one type, and then their scales of a byte each. */
+struct ref_pooled_row {
+    int bits;     /* of an element: 4 is e2m1, the even one of two in the low half of a byte; 8 is a
+                     cache's type */
+    int run;      /* elements that share a scale */
+    int scales;   /* bytes before the scales */
+    int bytes;    /* of a row */
+    bool e8m0;    /* a scale is an exponent of e8m0; false: an element of a cache's type */
+    double least; /* lower limit of a scale */
+};
+extern const struct ref_pooled_row ref_pooled_fp4, ref_pooled_mxfp4, ref_pooled_mxfp8;
 
-/* Returns the byte of a row of e2m1 that has the scale of element d. */
-int64_t ref_fp4_scale(int d);
+/* Returns the number of element d in its byte, without its scale. `decode` and `type` are of a
+ * cache. */
+double ref_pooled_number(const struct ref_pooled_row *r, uint32_t byte, int d,
+                         double (*decode)(const void *type, uint32_t bits), const void *type);
+
+/* Returns the value of a scale's byte. */
+double ref_pooled_scale(const struct ref_pooled_row *r, uint32_t byte,
+                        double (*decode)(const void *type, uint32_t bits), const void *type);
 
 /* Returns the byte of a row of planes that has the scale of element d. The next byte has it too. */
 int64_t ref_plane_scale(int d);

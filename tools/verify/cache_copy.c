@@ -50,6 +50,8 @@ static const struct shape {
      {ATTN_FP8, ATTN_KV_PLANES, ATTN_KV_SCALE_NONE, 3},
      4},
     {{"rows of e2m1", 0}, 512, 512, 1, {ATTN_FP8, ATTN_KV_PACKED_FP4, ATTN_KV_SCALE_NONE, 16}, 5},
+    {{"e2m1 and e8m0", 0}, 512, 512, 1, {ATTN_FP8, ATTN_KV_PACKED_MXFP4, ATTN_KV_SCALE_NONE, 3}, 5},
+    {{"fp8 and e8m0", 0}, 512, 512, 1, {ATTN_FP8, ATTN_KV_PACKED_MXFP8, ATTN_KV_SCALE_NONE, 8}, 5},
     {{"beyond 4 GiB", FAR}, 64, 64, 1, {ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 8}, 3},
     {{"single slots", WITHIN}, 128, 128, 4, {ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 1}, 6},
 };
@@ -189,7 +191,7 @@ static void compare(struct call *c)
         const int64_t source = operand_int(pairs, AT(i, 0)), target = operand_int(pairs, AT(i, 1));
         if (source < 0 || target < 0)
             continue;
-        const bool packed = desc->layout == ATTN_KV_PACKED || desc->layout == ATTN_KV_PACKED_FP4;
+        const bool packed = desc->layout == ATTN_KV_PACKED || paged_row(desc->layout);
         for (int part = 0; part < (packed ? 1 : CACHE_PARTS); part++) {
             if (packed || desc->layout == ATTN_KV_PLANES)
                 compare_rows(c, &from, source, &to, target, part);

@@ -9,6 +9,7 @@
 #include "tools/reference/cache.h"
 #include "tools/reference/compress.h"
 #include "tools/reference/indexer_rope.h"
+#include "tools/verify/paged.h"
 #include "tools/verify/scaled_row.h"
 #include "tools/verify/stored.h"
 
@@ -86,12 +87,16 @@ static bool is_mixed(const struct call *c)
     return c->desc.compress.layout == ATTN_KV_SCALES_LAST || has_planes(c);
 }
 
-static bool is_fp4(const struct call *c) { return c->desc.compress.layout == ATTN_KV_PACKED_FP4; }
+/* Returns the format of rows that end with their scales; NULL: other rows. */
+static const struct ref_pooled_row *row_of(const struct call *c)
+{
+    return paged_row(c->desc.compress.layout);
+}
 
 static int row_bytes(const struct call *c)
 {
-    if (is_fp4(c))
-        return REF_FP4_ROW;
+    if (row_of(c))
+        return row_of(c)->bytes;
     if (has_planes(c))
         return c->desc.compress.head_dim;
     if (is_mixed(c))
@@ -158,7 +163,7 @@ static void size(struct call *c)
     a->overlap = is(c, OVERLAPS) && (!c->traced || s->ratio <= TRACED_OVERLAP);
     a->ring = window_of(c) + s->spare;
     a->page_size = page_size_of(c);
-    const int scales = has_planes(c) || is_fp4(c) ? 0
+    const int scales = has_planes(c) || row_of(c) ? 0
                        : is_mixed(c)              ? REF_MIXED_SCALES
                        : is_fp8(c)                ? 4
                                                   : 0;
@@ -466,34 +471,59 @@ static void compare_mixed(struct call *c, const struct group *g, int64_t page, i
         compare_plain(c, g, pool, page + ref_mixed_element(inside, REF_MIXED_FP8), REF_MIXED_FP8);
 }
 
-/* Compares a row of e2m1. An element is nearest to its number, up to errors, under its run's scale,
- * which is nearest to a sixth of the run's largest number. */
-static void compare_fp4(struct call *c, const struct group *g, int64_t row)
+static double decode(const void *type, uint32_t bits)
 {
+    return decode_element(type, (uint16_t)bits);
+}
+
+/* True if a run whose largest magnitude is `absmax`, up to `error`, may have the scale `scale`. Of
+ * e8m0 it is the least power of two, of fp8 the nearest number. */
+static bool may_have_scale(const struct ref_pooled_row *r, double limit, double scale,
+                           double absmax, double error)
+{
+    const double wanted = fmax(absmax / limit, r->least);
+    if (r->e8m0)
+        return scaled_row_has(scale, wanted * limit, error + STORED_F * 2 * absmax, limit, true);
+    return fabs(scale - wanted) <= wanted * (0x1p-4 + 0x1p-20) + error;
+}
+
+/* Compares a run of a row that ends with its scales, from element `first` on. An element of e2m1 is
+ * nearest to its number, up to errors, under the run's scale. */
+static void compare_run(struct call *c, const struct group *g, int64_t row, int first)
+{
+    const struct ref_pooled_row *const r = row_of(c);
     const struct precision *fp8 = find_cache_precision(ATTN_FP8, c->target);
     struct operand *pool = call_operand(c, COMPRESS_POOL);
-    for (int first = 0; first < REF_PACKED_LATENT; first += REF_FP4_RUN) {
-        const int64_t byte = row + ref_fp4_scale(first);
-        const double scale =
-            decode_element(fp8, (uint16_t)operand_result_int(pool, AT(byte)) & 0xff);
-        double absmax = 0, error = 0;
-        operand_allow(pool, AT(byte));
-        for (int d = first; d < first + REF_FP4_RUN; d++) {
-            absmax = fmax(absmax, fabs(g->made.row[d]));
-            error = fmax(error, g->made.row_error[d]);
-        }
-        const double wanted = fmax(absmax / 6, 0x1p-6);
-        if (!(fabs(scale - wanted) <= wanted * (0x1p-4 + 0x1p-20) + error))
-            verify_fail(c->row, "elements %d.. of group %d of sequence %d have the scale %g for %g",
-                        first, g->number, g->sequence, scale, absmax);
-        for (int d = first; d < first + REF_FP4_RUN; d++) {
-            const double y = g->made.row[d], nearest = ref_e2m1(y / scale) * scale;
-            const unsigned pair = (unsigned)operand_result_int(pool, AT(row + d / 2));
-            const double got = ref_e2m1_value(pair >> 4 * (d % 2) & 15) * scale;
-            call_compare_value(c, pool, AT(row + d / 2), got, y,
-                               fabs(nearest - y) + 2 * g->made.row_error[d] + 0x1p-20 * fabs(y));
-        }
+    const int64_t byte = row + r->scales + first / r->run;
+    const uint32_t stored = (uint32_t)operand_result_int(pool, AT(byte)) & 0xff;
+    const double scale = ref_pooled_scale(r, stored, decode, fp8),
+                 limit = r->bits == 4 ? 6 : fp8->limit;
+    double absmax = 0, error = 0;
+    operand_allow(pool, AT(byte));
+    for (int d = first; d < first + r->run; d++) {
+        absmax = fmax(absmax, fabs(g->made.row[d]));
+        error = fmax(error, g->made.row_error[d]);
     }
+    if (!may_have_scale(r, limit, scale, absmax, error))
+        verify_fail(c->row, "elements %d.. of group %d of sequence %d have the scale %g for %g",
+                    first, g->number, g->sequence, scale, absmax);
+    for (int d = first; d < first + r->run; d++) {
+        const double y = g->made.row[d], off = g->made.row_error[d];
+        const int64_t at = row + d * r->bits / 8;
+        const uint32_t bits = (uint32_t)operand_result_int(pool, AT(at)) & 0xff;
+        const double nearest = ref_e2m1(y / scale) * scale;
+        const double bound = r->bits == 4 ? fabs(nearest - y) + 2 * off + 0x1p-20 * fabs(y)
+                                          : scaled_row_bound(fp8, y, off, scale);
+        call_compare_value(c, pool, AT(at), ref_pooled_number(r, bits, d, decode, fp8) * scale, y,
+                           bound);
+    }
+}
+
+/* Compares a row, at byte `row` of the pool, that ends with its scales. */
+static void compare_row(struct call *c, const struct group *g, int64_t row)
+{
+    for (int first = 0; first < REF_PACKED_LATENT; first += row_of(c)->run)
+        compare_run(c, g, row, first);
 }
 
 static void compare_group(struct call *c, struct group *g)
@@ -516,8 +546,8 @@ static void compare_group(struct call *c, struct group *g)
         compare_plain(c, g, call_operand(c, COMPRESS_POOL_ROTATED),
                       slot / a->page_size * a->rotated_page_stride + inside * PLANE_ROTATED,
                       REF_MIXED_FP8);
-    if (is_fp4(c))
-        compare_fp4(c, g, page + inside * row_bytes(c));
+    if (row_of(c))
+        compare_row(c, g, page + inside * row_bytes(c));
     else if (is_mixed(c))
         compare_mixed(c, g, page, (int)inside);
     else if (is_fp8(c))

@@ -697,8 +697,8 @@ static double least_bytes(const struct call *c)
     const double scales = cache->scale == ATTN_KV_SCALE_TOKEN   ? 8
                           : cache->scale == ATTN_KV_SCALE_BLOCK ? 8.0 / cache->page_size
                                                                 : 0;
-    const int key = cache->layout == ATTN_KV_PACKED       ? REF_PACKED_ROW
-                    : cache->layout == ATTN_KV_PACKED_FP4 ? REF_FP4_ROW
+    const int key = cache->layout == ATTN_KV_PACKED ? REF_PACKED_ROW
+                    : paged_row(cache->layout)      ? paged_row(cache->layout)->bytes
                     : cache->layout == ATTN_KV_SCALES_LAST || cache->layout == ATTN_KV_PLANES
                         ? REF_MIXED_ROW + REF_MIXED_SCALES
                         : (is_latent(c) ? dim : dim + dim_v) * attn_dtype_size(cache->dtype);

@@ -48,8 +48,9 @@ struct attn_cache_desc verify_cache_desc(const struct attn_pack *pack, uint32_t 
 {
     return (struct attn_cache_desc){
         .dtype = verify_dtype(pack, n, "kv_dtype", verify_dtype(pack, n, "dtype", 0)),
-        .layout = VERIFY_NUMBER_OF(pack, n, "kv_layout", "nhd", "shuffle", "packed", "shuffle_k",
-                                   "scales_last", "planes", "packed_fp4"),
+        .layout =
+            VERIFY_NUMBER_OF(pack, n, "kv_layout", "nhd", "shuffle", "packed", "shuffle_k",
+                             "scales_last", "planes", "packed_fp4", "packed_mxfp4", "packed_mxfp8"),
         .scale = VERIFY_NUMBER_OF(pack, n, "kv_scale", "none", "tensor", "token", "block", "e8m0",
                                   "head"),
         .page_size = atoi(verify_field(pack, n, "page_size")), /* "any" becomes 0 */

@@ -25,7 +25,23 @@ static bool is_mixed(const struct paged *p) { return p->desc.layout == ATTN_KV_S
 
 static bool is_planes(const struct paged *p) { return p->desc.layout == ATTN_KV_PLANES; }
 
-static bool is_fp4(const struct paged *p) { return p->desc.layout == ATTN_KV_PACKED_FP4; }
+const struct ref_pooled_row *paged_row(enum attn_kv_layout layout)
+{
+    return layout == ATTN_KV_PACKED_FP4     ? &ref_pooled_fp4
+           : layout == ATTN_KV_PACKED_MXFP4 ? &ref_pooled_mxfp4
+           : layout == ATTN_KV_PACKED_MXFP8 ? &ref_pooled_mxfp8
+                                            : NULL;
+}
+
+static double decode(const void *type, uint32_t bits)
+{
+    return decode_element(type, (uint16_t)bits);
+}
+
+static const struct ref_pooled_row *row_of(const struct paged *p)
+{
+    return paged_row(p->desc.layout);
+}
 
 /* True if rows have 448 elements of fp8 and 64 of 16 bits. */
 static bool has_runs_of_64(const struct paged *p) { return is_mixed(p) || is_planes(p); }
@@ -37,7 +53,7 @@ static struct paged packed_of(struct call *c, unsigned first, struct paged p)
 {
     struct operand *rows = call_operand(c, first);
     p.rotated = find_cache_precision(c->desc.cache_write.dtype, c->target);
-    p.parts = is_fp4(&p) ? 1 : CACHE_PARTS;
+    p.parts = row_of(&p) ? 1 : CACHE_PARTS;
     p.kv_heads = 1;
     p.page_count = (int)rows->dims[0];
     p.dim[CACHE_K] = has_runs_of_64(&p) ? REF_MIXED_FP8 : REF_PACKED_LATENT;
@@ -110,7 +126,7 @@ static const int64_t *element_at(const struct paged *p, enum cache_part part, st
     const int row = part == CACHE_V ? REF_PACKED_LATENT + d : d;
     const int mixed = part == CACHE_V ? REF_MIXED_FP8 + d : d;
     const int64_t *from = is_mixed(p)    ? AT(s.page, ref_mixed_element(s.token, mixed))
-                          : is_fp4(p)    ? AT(s.page, s.token, 0, d / 2)
+                          : row_of(p)    ? AT(s.page, s.token, 0, d * row_of(p)->bits / 8)
                           : is_planes(p) ? AT(s.page, s.token, 0, part == CACHE_V ? 2 * d : d)
                           : is_packed(p) ? AT(s.page, s.token, 0, ref_packed_element(row))
                           : p->desc.layout == ATTN_KV_NHD ? AT(s.page, s.token, s.head, d)
@@ -124,7 +140,7 @@ static const int64_t *element_at(const struct paged *p, enum cache_part part, st
 bool paged_has_rows(const struct attn_cache_desc *desc)
 {
     return desc->layout == ATTN_KV_PACKED || desc->layout == ATTN_KV_SCALES_LAST ||
-           desc->layout == ATTN_KV_PLANES || desc->layout == ATTN_KV_PACKED_FP4;
+           desc->layout == ATTN_KV_PLANES || paged_row(desc->layout);
 }
 
 bool paged_scales_rows(const struct attn_cache_desc *desc)
@@ -173,7 +189,7 @@ static enum ref_scale scale_kind(const struct paged *p)
 
 int packed_run(const struct paged *p)
 {
-    return is_fp4(p)           ? REF_FP4_RUN
+    return row_of(p)           ? row_of(p)->run
            : has_runs_of_64(p) ? REF_MIXED_RUN
                                : ref_packed_run(scale_kind(p));
 }
@@ -183,7 +199,7 @@ static int64_t scale_byte(const struct paged *p, struct slot s, int d)
 {
     return is_mixed(p)    ? ref_mixed_scale(p->desc.page_size, s.token, d)
            : is_planes(p) ? ref_plane_scale(d)
-           : is_fp4(p)    ? ref_fp4_scale(d)
+           : row_of(p)    ? row_of(p)->scales + d / row_of(p)->run
                           : ref_packed_scale(scale_kind(p), d);
 }
 
@@ -194,9 +210,9 @@ static double scale_value(const struct paged *p, struct slot s, int d,
                           uint32_t (*of)(const struct operand *, const int64_t *))
 {
     const enum ref_scale kind = scale_kind(p);
-    if (is_fp4(p))
-        return decode_element(p->precision,
-                              (uint16_t)row_bits(p, CACHE_K, s, scale_byte(p, s, d), 1, of));
+    if (row_of(p))
+        return ref_pooled_scale(row_of(p), row_bits(p, CACHE_K, s, scale_byte(p, s, d), 1, of),
+                                decode, p->precision);
     return ref_packed_decode(
         kind, row_bits(p, CACHE_K, s, scale_byte(p, s, d), ref_packed_scale_size(kind), of));
 }
@@ -258,11 +274,6 @@ static const int64_t *scale_at(const struct paged *p, struct slot s, int64_t at[
     return memcpy(at, from, sizeof(one));
 }
 
-static double decode(const void *type, uint32_t bits)
-{
-    return decode_element(type, (uint16_t)bits);
-}
-
 struct ref_cache paged_reference(const struct paged *p, enum cache_part part, int dim)
 {
     const struct operand *o = p->elements[part], *scale = p->scales[part];
@@ -274,7 +285,7 @@ struct ref_cache paged_reference(const struct paged *p, enum cache_part part, in
         .packed = p->desc.layout == ATTN_KV_PACKED,
         .scales_last = is_mixed(p),
         .planes = is_planes(p),
-        .fp4 = is_fp4(p),
+        .row = row_of(p),
         .plane = p->elements[CACHE_V] ? p->elements[CACHE_V]->image : NULL,
         .plane_page_stride = p->elements[CACHE_V] ? p->elements[CACHE_V]->strides[0] : 0,
         .plane_token_stride = p->elements[CACHE_V] ? p->elements[CACHE_V]->strides[1] : 0,
@@ -315,7 +326,7 @@ static void set_bits(struct paged *p, enum cache_part part, struct slot s, int d
 {
     int64_t at[ATTN_DIMENSIONS_MAX];
     element_at(p, part, s, d, at);
-    if (is_fp4(p)) {
+    if (row_of(p) && row_of(p)->bits == 4) {
         const uint32_t old = d % 2 ? operand_bits(p->elements[part], at) & 15 : 0;
         operand_set_bits(p->elements[part], at, old | (bits & 15) << 4 * (d % 2));
     } else if (has_two_bytes(p, part))
@@ -408,9 +419,9 @@ double paged_move_bytes(const struct attn_cache_desc *desc, double rows, int dim
         : desc->scale == ATTN_KV_SCALE_BLOCK  ? 2.0 * sizeof(float) / desc->page_size
         : desc->layout == ATTN_KV_PACKED      ? REF_PACKED_ROW - REF_PACKED_LATENT - PACKED_ROTATED
         : desc->layout == ATTN_KV_SCALES_LAST ? REF_MIXED_SCALES + PACKED_ROTATED
-        : desc->layout == ATTN_KV_PACKED_FP4  ? 32
-        : desc->layout == ATTN_KV_PLANES      ? 2 * REF_MIXED_SCALES + PACKED_ROTATED
-                                              : 0;
+        : paged_row(desc->layout) ? paged_row(desc->layout)->bytes - paged_row(desc->layout)->scales
+        : desc->layout == ATTN_KV_PLANES ? 2 * REF_MIXED_SCALES + PACKED_ROTATED
+                                         : 0;
     return rows * (dim * (2 + attn_dtype_size(desc->dtype)) + scales);
 }
 
@@ -462,11 +473,11 @@ static void fill_packed_scale(struct paged *p, struct slot s, int d, uint64_t *r
     const float scale = (float)ldexp(1 + (double)(random_bits(random) >> 40) * 0x1p-24, -4);
     uint32_t bits;
     memcpy(&bits, &scale, sizeof(bits));
-    if (kind == REF_SCALE_E8M0)
+    if (kind == REF_SCALE_E8M0 || (row_of(p) && row_of(p)->e8m0))
         bits = 121 + (random_bits(random) >> 60) % 4; /* 2^-6 to 2^-3 */
-    if (is_fp4(p))
+    if (row_of(p) && !row_of(p)->e8m0)
         bits = 16 + (uint32_t)(random_bits(random) >> 60); /* 2^-6 to 2^-3 in either fp8 */
-    const int size = is_fp4(p) ? 1 : ref_packed_scale_size(kind);
+    const int size = row_of(p) ? 1 : ref_packed_scale_size(kind);
     for (int copy = 0; copy < scale_copies(p); copy++)
         set_row_bits(p, CACHE_K, s, scale_byte(p, s, d) + copy, size, bits);
 }

@@ -29,6 +29,9 @@ struct paged paged_of(struct call *c, unsigned first, const struct attn_cache_de
  * SCALES_LAST and PLANES. */
 bool paged_has_rows(const struct attn_cache_desc *desc);
 
+/** Returns the format of rows of 512 elements that end with their scales; NULL: other rows. */
+const struct ref_pooled_row *paged_row(enum attn_kv_layout layout);
+
 /** True if each token, or each page, of a head has a scale in a tensor. */
 bool paged_scales_rows(const struct attn_cache_desc *desc);
 

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Elements of e2m1 in bytes: two neighbours in a byte, the even one in its low half. A code has a
+ * sign above three bits, which number the magnitudes 0, 0.5, 1, 1.5, 2, 3, 4 and 6.
+ */
+#ifndef TEMPLATES_CACHE_E2M1_H
+#define TEMPLATES_CACHE_E2M1_H
+
+#include "ir/builder.h"
+
+/** Returns the bytes of x (f32) rounded to the nearest e2m1, ties to even, at most 6: rows x
+ * columns / 2 of i8, or columns / 4 of i16. A lane holds neighbours of a row next to each other. */
+struct tir_value att_e2m1_bytes(struct tir_builder *b, struct tir_value x);
+
+/** Returns the elements of `bytes` (i8, rows x columns) times `scale` (f32, rows x 1) in `dtype`:
+ * rows x 2 columns. bf16 and fp16 contain a product with a scale of 4 significant bits exactly,
+ * unless its exponent exceeds theirs. */
+struct tir_value att_e2m1_elements(struct tir_builder *b, struct tir_value bytes,
+                                   struct tir_value scale, unsigned dtype);
+
+#endif
