@@ -219,10 +219,11 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     if (v->sharded && (v->mask != ATT_MASK_CAUSAL || v->sparse != ATT_SPARSE_NONE))
         return att_reject(why, ATT_SHARDED, "shards are of causal masks over pages");
     const bool narrow = v->kv_dtype == ATT_KV_DTYPE_FP8 || att_is_packed(v);
-    if (v->two_sources && (v->sparse != ATT_SPARSE_SLOTS || (narrow && !att_is_mixed(v))))
-        return att_reject(why, ATT_TWO_SOURCES,
-                          "two_sources needs sparse slots, and rows of 16 bits or of kv_layout "
-                          "scales_last or planes");
+    if (v->two_sources && (v->sparse != ATT_SPARSE_SLOTS || (narrow && !att_is_pooled(v))))
+        return att_reject(
+            why, ATT_TWO_SOURCES,
+            "two_sources needs sparse slots, and rows of 16 bits or rows that are key "
+            "and value");
     if (v->sparse != ATT_SPARSE_NONE && v->mask == ATT_MASK_CUSTOM)
         return att_reject(why, ATT_SPARSE, "a custom mask has no bytes for a list of slots");
     struct att_tile tile;

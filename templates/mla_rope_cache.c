@@ -16,6 +16,7 @@
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
+#include "templates/cache/e2m1.h"
 #include "templates/workgroup/grid.h"
 #include "templates/workgroup/row_product.h"
 #include "templates/rope/rope.h"
@@ -46,28 +47,30 @@ struct mla_rope {
     struct tir_value kv_scale; /* f32: of a cache with one scale; else none */
 };
 
-/* Checks a variant with rows of scales_last or planes. The norm of such a row spans all 512
+/* Checks a variant with rows that are key and value. The norm of such a row spans all 512
  * elements, and a launch normalises only the latent. */
-static bool check_mixed(const struct att_variant *v, struct att_why *why)
+static bool check_pooled(const struct att_variant *v, struct att_why *why)
 {
     if (v->head_dim != ATT_MIXED_FP8 + ATT_MIXED_ROTATED || v->head_dim_v != ATT_MIXED_FP8 ||
         v->kv_dtype != ATT_KV_DTYPE_FP8 || v->kv_scale != ATT_KV_SCALE_NONE)
-        return att_reject(why, ATT_KV_LAYOUT,
-                          "rows of scales_last and planes have head_dim 512, head_dim_v 448, "
-                          "kv_dtype fp8 and kv_scale none");
+        return att_reject(
+            why, ATT_KV_LAYOUT,
+            "rows of kv_layout %s have head_dim 512, head_dim_v 448, kv_dtype fp8 and "
+            "kv_scale none",
+            att_layout_name(v));
     if (v->norm != ATT_NORM_NONE || v->product_dim)
-        return att_reject(why, ATT_KV_LAYOUT,
-                          "kv_layout scales_last or planes needs norm none and no product_dim");
+        return att_reject(why, ATT_KV_LAYOUT, "kv_layout %s needs norm none and no product_dim",
+                          att_layout_name(v));
     return true;
 }
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     struct att_tile tile;
-    const bool mixed = att_is_mixed(v);
-    if (mixed && !check_mixed(v, why))
+    const bool pooled = att_is_pooled(v);
+    if (pooled && !check_pooled(v, why))
         return false;
-    if (!mixed && v->head_dim_v != 256 && v->head_dim_v != 512)
+    if (!pooled && v->head_dim_v != 256 && v->head_dim_v != 512)
         return att_reject(why, ATT_HEAD_DIM_V,
                           "head_dim_v %d, the latent's width, is not 256 or 512", v->head_dim_v);
     if (v->head_dim != v->head_dim_v && v->head_dim != v->head_dim_v + 64)
@@ -86,7 +89,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     const bool block = v->weights == ATT_WEIGHTS_FP8_BLOCK;
     if (!att_row_product_check(v, m, block ? ATT_PRODUCT_BLOCK : ATT_PRODUCT_COLUMNS, why))
         return false;
-    return (mixed || att_cache_check(v, why)) && att_find_tile(v, m, &tile, why);
+    return (pooled || att_cache_check(v, why)) && att_find_tile(v, m, &tile, why);
 }
 
 /* A part of the latent: `width` elements, a power of two, from element `first` on. */
@@ -316,6 +319,77 @@ static void rotate(struct mla_rope *k, struct tir_value *raw, struct tir_value f
     rope_pack(p, s, &x, raw);
 }
 
+/* Returns a view of a panel of the token's packed row, in bytes. */
+static struct tir_view row_view(struct mla_rope *k, const struct att_cache *c,
+                                const struct panel *p)
+{
+    struct tir_builder *b = &k->rope.b;
+    return att_view(b, slot_at(k, c, 0), tir_i32(b, 1), tir_i32(b, 0),
+                    att_row_bytes(c->rows, p->first + p->width), att_row_bytes(c->rows, p->first));
+}
+
+/* Stores the scales of k_pe's runs, a row of `stored` for each run of each of `heads` heads. Only
+ * the first head is a key. `first` is the first element of the runs in the row. */
+static void store_run_scales(struct mla_rope *k, const struct att_cache *c, unsigned heads,
+                             int first, struct tir_value stored)
+{
+    struct tir_builder *b = &k->rope.b;
+    const struct tir_value base = tir_add(b, c->base, att_packed_scale_row(c, k->rope.slot));
+    const struct tir_value row =
+        tir_row_index(b, tir_with_dtype(tir_typeof(b->f, stored), TIR_I32));
+    const struct tir_value own = tir_and(b, row, tir_int_like(b, row, heads - 1));
+    const struct tir_value run = tir_shr(b, row, tir_int_like(b, row, tir_bits(heads)));
+    const struct tir_value key = tir_cmp_eq(b, own, tir_int_like(b, own, 0));
+    const struct tir_value at =
+        tir_convert(b, tir_select(b, key, run, tir_int_like(b, run, -1)), TIR_I64);
+    tir_tile_scatter(b, base, at, tir_i32(b, first / c->rows->run), stored);
+}
+
+/* Stores elements of k_pe that share runs, from `panel->first` on in the row: x has one tile, or
+ * the even and the odd elements. */
+static void store_runs(struct mla_rope *k, const struct att_cache *c, const struct panel *panel,
+                       const struct tir_value *x, unsigned n)
+{
+    struct tir_builder *b = &k->rope.b;
+    const unsigned heads = tir_typeof(b->f, x[0]).rows, run = (unsigned)c->rows->run / n;
+    struct tir_value size = tir_abs(b, x[0]), y[2];
+    if (n == 2)
+        size = tir_max(b, size, tir_abs(b, x[1]));
+    const struct att_run_scales scales =
+        att_run_scales(c, tir_row_max(b, tir_split_blocks(b, size, run)));
+    store_run_scales(k, c, heads, panel->first, scales.stored);
+    for (unsigned i = 0; i < n; i++)
+        y[i] = tir_join_blocks(b, att_scaled(b, tir_split_blocks(b, x[i], run), scales.inverse),
+                               heads);
+    struct tir_value bytes;
+    if (c->rows->bits == 4) {
+        bytes = n == 2 ? att_e2m1_pairs(b, y[0], y[1]) : att_e2m1_bytes(b, y[0]);
+    } else {
+        for (unsigned i = 0; i < n; i++)
+            y[i] = tir_convert_in_range(b, y[i], TIR_FP8);
+        bytes = n == 2 ? rope_join(&k->rope, y[0], y[1]) : y[0];
+    }
+    tir_tile_store(b, row_view(k, c, panel), tir_i32(b, 0), bytes);
+}
+
+/* Stores k_pe of the token in a row whose last elements have scales too. */
+static void store_scaled_key(struct mla_rope *k, const struct att_cache *c,
+                             const struct tir_value *raw)
+{
+    struct rope *const p = &k->rope;
+    const struct rope_shape *const s = &p->rotated;
+    struct rope_parts x = rope_unpack(p, s, raw);
+    if (k->v->rope != ATT_ROPE_NONE)
+        rope_rotate(p, &x);
+    for (unsigned span = 0, part = 0; span < s->n_spans; span++) {
+        const unsigned n = s->packed && span < s->n_pieces ? 2 : 1;
+        const struct panel panel = {k->v->head_dim_v + s->spans[span].first,
+                                    (int)(n * tir_typeof(p->b.f, x.v[part]).cols)};
+        store_runs(k, c, &panel, x.v + part, n);
+        part += n;
+    }
+}
+
 /* Stores k_pe of the token, loaded as `raw`. */
 static void store_key(struct mla_rope *k, const struct tir_value *raw)
 {
@@ -331,6 +405,11 @@ static void store_key(struct mla_rope *k, const struct tir_value *raw)
     struct tir_if some = begin_slot(k);
     struct att_cache c = att_cache(b, k->v, p->m, false, zero);
     int first = k->v->head_dim_v;
+    if (c.packed && !c.rows->rotated) {
+        store_scaled_key(k, &c, raw);
+        end_slot(k, &some);
+        return;
+    }
     if (c.packed) {
         c = att_cache_rotated(&c, p->dtype);
         first = 0;
@@ -474,7 +553,9 @@ static void visit_panel(struct mla_rope *k, const struct panel *part, struct tir
         raw = pack_latent(k, &c, part, x);
     else if (c.dtype != p->dtype)
         raw = att_cache_quantise(&c, x, inverse_scale(k, &c));
-    tir_tile_store(b, latent_view(k, slot_at(k, &c, 0), c.size, part), zero, raw);
+    const struct tir_view to =
+        c.packed ? row_view(k, &c, part) : latent_view(k, slot_at(k, &c, 0), c.size, part);
+    tir_tile_store(b, to, zero, raw);
     end_slot(k, &some);
 }
 

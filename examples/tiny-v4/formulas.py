@@ -49,6 +49,26 @@ def rotate(x, position, first=0, back=False, rope="gptj"):
     return y
 
 
+def as_fp4(x):
+    """Returns rows as they are stored: each 16 elements in e2m1 under a scale of fp8, the nearest to a sixth of the largest."""
+    runs = x.reshape(-1, 16)
+    share = np.maximum(abs(runs).max(-1, keepdims=True) / 6, 2.0 ** -6)
+    step = 2.0 ** (np.floor(np.log2(share)) - 3)
+    scale = np.round(share / step) * step
+    codes = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+    nearest = codes[abs(abs(runs / scale)[..., None] - codes).argmin(-1)]
+    return (np.copysign(nearest, runs) * scale).reshape(x.shape)
+
+
+def as_fp8(x, largest):
+    """Returns rows as they are stored: each 32 elements in fp8, whose largest number is `largest`, under a power of two."""
+    runs = x.reshape(-1, 32)
+    scale = 2.0 ** np.ceil(np.log2(np.maximum(abs(runs).max(-1, keepdims=True) / largest, 2.0 ** -39)))
+    least = -6 if largest == 448 else -7  # exponent of the smallest normal number
+    step = 2.0 ** (np.maximum(np.floor(np.log2(np.maximum(abs(runs / scale), 2.0 ** -20))), least) - 3)
+    return (np.round(runs / scale / step) * step * scale).reshape(x.shape)
+
+
 def norm(x, weight=1.0):
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + EPS) * weight
 

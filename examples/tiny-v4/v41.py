@@ -2,7 +2,8 @@
 """Three layers of DeepSeek-V4.1 that share rows of groups of 2 tokens. The first layer makes the rows, and chooses both
 rows and blocks of rows. The second uses its rows and its choice. The third chooses rows again, in the first one's blocks.
 The calls are prompts in chunks, decode steps, and steps that verify drafts. Outputs and choices are compared with formulas
-in doubles. The indexer's keys are of mxfp4 on gfx950, and of fp8 on gfx942, whose matrix instructions take no operand of 4 bits.
+in doubles. Rows of groups have 288 bytes, e2m1 with scales of fp8, and rows of windows 528, fp8 with scales of e8m0. One list
+names rows of both. The indexer's keys are of mxfp4 on gfx950, and of fp8 on gfx942, whose matrix instructions take no operand of 4 bits.
 Exit status: 0 all right, 1 wrong results.
 
 Usage: v41.py [gfx942|gfx950]      on the simulated GPU"""
@@ -11,20 +12,23 @@ import sys
 import attn
 import numpy as np
 
-from formulas import COS_SIN, EPS, ROTARY, attend, inversion, norm, numbers, rotate, score_error
+from formulas import COS_SIN, EPS, ROTARY, as_fp4, as_fp8, attend, inversion, norm, numbers, rotate, score_error
 from layers import BOUND, DIM, HEADS, INDEX_DIM, INDEX_PAGE, LONGEST, PAGE, PAGES, RING, SCALE, WINDOW, WindowStep
 from pooled import Pooled
 from steps import DRAFTS, ROWS, Engine
 
 INDEX_HEADS, TOP, BLOCKS, BLOCK, RATIO = 32, 16, 3, 8, 2  # choices: BLOCKS blocks of BLOCK rows each, and TOP rows
 ENTRIES = TOP + WINDOW
+MAIN_ROW, WINDOW_ROW = 288, 528  # bytes
+MAIN_ROWS, RINGS = ROWS * PAGES * PAGE, 3 * ROWS * RING  # rows of groups, and of the windows of all layers
 KEYS = {"gfx942": ("fp8", INDEX_DIM + 4, 2.0 ** -4), "gfx950": ("mxfp4", INDEX_DIM // 2 + 4, 2.0 ** -2)}  # a key's type, bytes, rounding
 
 
 def kernels(keys):
     """Returns the kernels for keys of the indexer of type `keys`."""
     return [
-        {"op": "compress", "head_dim": DIM, "norm": "rms", "rope": "gptj", "rotary_dim": ROTARY},
+        {"op": "compress", "head_dim": DIM, "norm": "rms", "rope": "gptj", "rotary_dim": ROTARY, "kv_dtype": "fp8",
+         "kv_layout": ["packed_fp4", "packed_mxfp8"]},
         {"op": "rope_heads", "head_dim": DIM, "rope": "gptj", "rotary_dim": ROTARY},
         {"op": "head_product", "head_dim": DIM, "head_dim_v": INDEX_DIM},
         {"op": "indexer_rope_cache", "rope": "gptj", "hadamard": True, "index_keys": keys},
@@ -34,12 +38,12 @@ def kernels(keys):
          "block_size": BLOCK, "index_keys": keys},
         {"op": "chosen_lists"},
         {"op": "mla_decode", "head_dim": DIM, "head_dim_v": DIM, "gqa": HEADS, "sinks": True, "sparse": "slots",
-         "two_sources": [False, True]},
+         "two_sources": True, "kv_dtype": "fp8", "kv_layout": "packed_fp4"},
     ]
 
 
 class Groups(WindowStep):
-    """A step of layers that share a pool: each has a ring of its own in it."""
+    """A step of layers that share rows of groups. Each has a ring of its own among the rows of windows."""
     PAGE_ROWS, CHOSEN = {RATIO: PAGE}, RATIO
 
     def __init__(self, layers, lengths, stream=None, chunk=False):
@@ -58,7 +62,7 @@ class Maker:
     """Makes rows of groups, and the indexer's keys: a projection of the rows before they rotate."""
 
     def __init__(self, device):
-        self.rows = Pooled(device, 90, DIM, RATIO, first=DIM - ROTARY, ape=False)
+        self.rows = Pooled(device, 90, DIM, RATIO, row="fp8", layout="packed_fp4", first=DIM - ROTARY, ape=False)
         self.keys_type, key_bytes, self.rounding = KEYS[device.target]
         self.rope = device.indexer_rope_cache(dtype="fp16", heads=INDEX_HEADS, rope="gptj", hadamard=True,
                                               index_keys=self.keys_type)
@@ -71,7 +75,7 @@ class Maker:
 
     def launch(self, step, given, pool):
         n = step.tokens
-        self.rows.launch(step, given, step.group_rows[RATIO], pool, PAGE, PAGE * DIM * 2, self.latent[:n, 0])
+        self.rows.launch(step, given, step.group_rows[RATIO], pool, PAGE, PAGE * MAIN_ROW, self.latent[:n, 0])
         self.product(x=self.latent[:n], w=self.project, out=self.k[:n], stream=step.stream)
         self.rope(k=self.k[:n, 0], k_weight=self.weight, slot_mapping=step.group_rows[RATIO], positions=step.starts,
                   cos_sin=COS_SIN, keys=self.keys, page_size=INDEX_PAGE, page_stride=self.stride, eps=EPS, stream=step.stream)
@@ -131,17 +135,17 @@ class Layer:
     """A layer over the rows of `maker`, with the choice of `chooser`, its own or an earlier layer's."""
     BOUND, exact = BOUND, staticmethod(np.float64)
 
-    def __init__(self, number, device, pool, first, chooser):
-        self.number, self.pool, self.first, self.chooser = number, pool, first, chooser
-        self.window = Pooled(device, 10 * number + 1, DIM, 1, scored=False, first=DIM - ROTARY)
+    def __init__(self, number, device, pool, windows, chooser):
+        self.number, self.pool, self.windows, self.chooser = number, pool, windows, chooser
+        self.first, self.largest = number * ROWS * RING, 240 if device.target == "gfx942" else 448  # largest: of fp8
+        self.window = Pooled(device, 10 * number + 1, DIM, 1, scored=False, row="fp8", layout="packed_mxfp8", first=DIM - ROTARY)
         self.heads = device.rope_heads(dtype="fp16", head_dim=DIM, heads=HEADS, rope="gptj", rotary_dim=ROTARY)
         self.lists_op = device.chosen_lists()
-        attend = dict(dtype="fp16", head_dim=DIM, head_dim_v=DIM, heads=HEADS, sinks=True, sparse="slots",
-                      cache=attn.CacheDesc(page_size=1))
-        self.attend, self.attend_two = device.mla_decode(**attend), device.mla_decode(**attend, two_sources=True)
+        self.attend = device.mla_decode(dtype="fp16", head_dim=DIM, head_dim_v=DIM, heads=HEADS, sinks=True, sparse="slots",
+                                        two_sources=True, cache=attn.CacheDesc(dtype="fp8", layout="packed_fp4", page_size=PAGE))
         self.sinks = np.float32(numbers((HEADS,), number, 5))
         self.lists, self.list_lens = np.zeros((LONGEST, ENTRIES), np.int32), np.zeros(LONGEST, np.int32)
-        self.q, self.out, self.chunk = (np.zeros((LONGEST, *more, DIM), np.float16) for more in ((HEADS,), (HEADS,), ()))
+        self.q, self.out = (np.zeros((LONGEST, HEADS, DIM), np.float16) for _ in range(2))
 
     def inputs(self, token):
         given = {"q": numbers((HEADS, DIM), self.number, token, 6), "window": self.window.inputs(token)}
@@ -156,8 +160,8 @@ class Layer:
         rope = dict(positions=step.positions, cos_sin=COS_SIN, rotary_first=DIM - ROTARY, stream=step.stream)
         ring = step.rings[self.number]
         self.heads(x=given["q"], out=self.q[:n], eps=EPS, **rope)
-        pool, rows = (self.pool, ring) if step.new_lens is None else (self.chunk, step.chunk_rows)
-        self.window.launch(step, given["window"], rows, pool, PAGE, PAGE * DIM * 2)
+        rows = ring if step.new_lens is None else step.chunk_rows + RINGS  # rows of a chunk follow the rings
+        self.window.launch(step, given["window"], rows, self.windows, 1, WINDOW_ROW)
         if self.number == 0:
             chooser.maker.launch(step, given["main"], self.pool)
         if chooser.number == self.number:
@@ -165,15 +169,13 @@ class Layer:
         self.lists_op(kv_lens=step.sees, block_table=step.pages, row_sequences=step.sequences, chosen=chooser.chosen[:n],
                       counts=chooser.counts[:n], window_slots=step.window_slots, lists=self.lists[:n],
                       list_lens=self.list_lens[:n], kv_heads=1, ratio=RATIO, page_entries=PAGE, window=WINDOW, ring=RING,
-                      window_first=self.first, window_stride=RING, new_lens=step.new_lens, second_first=len(self.pool),
+                      window_first=MAIN_ROWS + self.first, window_stride=RING, new_lens=step.new_lens,
+                      second_first=MAIN_ROWS + RINGS,
                       stream=step.stream)
-        attend = dict(q=self.q[:n], out=self.out[:n], k_cache=self.pool.reshape(-1, 1, 1, DIM), block_table=self.lists[:n],
-                      kv_lens=self.list_lens[:n], sinks=self.sinks, scale=SCALE, stream=step.stream)
-        if step.new_lens is None:
-            self.attend(**attend)
-        else:
-            self.attend_two(**attend, second=self.chunk, second_first=len(self.pool))
-            self.window.launch(step, given["window"], ring, self.pool, PAGE, PAGE * DIM * 2)
+        self.attend(q=self.q[:n], out=self.out[:n], k_cache=self.pool, second=self.windows, second_first=MAIN_ROWS,
+                    block_table=self.lists[:n], kv_lens=self.list_lens[:n], sinks=self.sinks, scale=SCALE, stream=step.stream)
+        if step.new_lens is not None:
+            self.window.launch(step, given["window"], ring, self.windows, 1, WINDOW_ROW)
         self.heads(x=self.out[:n], out=self.out[:n], backwards=True, **rope)
 
     def choice(self, at):
@@ -183,8 +185,8 @@ class Layer:
         """Returns outputs [token, head, element] and the sums of p |v| by which their errors are bounded. `chosen` has the
         choices of the launches, which check() compares."""
         maker, out, sizes = self.chooser.maker, [], []
-        rows = maker.rows.rows([maker.rows.inputs(token) for token in tokens])
-        window = self.window.rows([self.window.inputs(token) for token in tokens])
+        rows = as_fp4(maker.rows.rows([maker.rows.inputs(token) for token in tokens]))
+        window = as_fp8(self.window.rows([self.window.inputs(token) for token in tokens]), self.largest)
         for t, token in enumerate(tokens):
             q = rotate(np.float64(np.float16(self.inputs(token)["q"])), t, DIM - ROTARY)
             keys = np.concatenate([rows[chosen[t][0]], window[max(t + 1 - WINDOW, 0):t + 1]])
@@ -220,11 +222,11 @@ class Layer:
 
 
 def make(device):
-    """Returns the layers. Rows of groups come before the rings of their windows in the pool."""
-    first = ROWS * PAGES * PAGE
-    pool, maker = np.zeros((first + 3 * ROWS * RING, DIM), np.float16), Maker(device)
+    """Returns the layers, with the rows of groups that they share, and their rows of windows."""
+    pool, windows = np.zeros((ROWS * PAGES, PAGE, 1, MAIN_ROW), np.uint8), np.zeros((RINGS + LONGEST, WINDOW_ROW), np.uint8)
+    maker = Maker(device)
     full = Chooser(0, device, maker)
-    return [Layer(i, device, pool, first + i * ROWS * RING, c) for i, c in enumerate((full, full, Chooser(2, device, maker, full)))]
+    return [Layer(i, device, pool, windows, c) for i, c in enumerate((full, full, Chooser(2, device, maker, full)))]
 
 
 def main(target):

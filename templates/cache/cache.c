@@ -319,22 +319,22 @@ bool att_cache_check_dims(const struct att_variant *v, struct att_why *why)
     return true;
 }
 
-/* Checks that an op moves rows of scales_last or planes as two parts, each with one type of
- * elements. */
-static bool check_mixed_parts(const struct att_variant *v, struct att_why *why)
+/* Checks that an op moves rows that are key and value as two parts: 448 elements, and 64. */
+static bool check_parts(const struct att_variant *v, struct att_why *why)
 {
     return (v->head_dim == ATT_MIXED_FP8 && v->head_dim_v == ATT_MIXED_ROTATED &&
             v->kv_dtype == ATT_KV_DTYPE_FP8 && v->kv_scale == ATT_KV_SCALE_NONE) ||
            att_reject(why, ATT_KV_LAYOUT,
-                      "rows of scales_last and planes need head_dim 448, head_dim_v 64, kv_dtype "
-                      "fp8 and kv_scale none");
+                      "rows of kv_layout %s need head_dim 448, head_dim_v 64, kv_dtype fp8 and "
+                      "kv_scale none",
+                      att_layout_name(v));
 }
 
 bool att_cache_check_tile(const struct att_variant *v, const struct tir_machine *m,
                           struct att_why *why)
 {
     return att_cache_check_dims(v, why) &&
-           (att_is_mixed(v) ? check_mixed_parts(v, why) : att_cache_check(v, why)) &&
+           (att_is_pooled(v) ? check_parts(v, why) : att_cache_check(v, why)) &&
            att_check_tile(v, m, why);
 }
 
@@ -588,6 +588,10 @@ struct tir_type att_cache_load_type(const struct att_cache *c, struct tir_type t
     const bool by_rows = c->shuffle && c->value;
     const struct tir_layout regs_first =
         tir_layout_regs_first(l, TIR_RC(by_rows ? c->x - 1 : 0, 0));
+    if (c->packed && c->rows->bits == 4) {
+        const struct tir_layout bytes = tir_layout_join_cols(&regs_first, 1);
+        return tir_tile(c->b->f, TIR_I8, t.rows, t.cols / 2u, &bytes);
+    }
     return tir_tile(c->b->f, c->dtype, t.rows, t.cols, &regs_first);
 }
 
@@ -668,8 +672,8 @@ static struct tir_value scale_rows(const struct att_cache *c, struct tir_value r
     const struct tir_value at = tir_mul(b, number, tir_int_like(b, number, step));
     if (c->column + first + (int)t.cols <= rows->scaled)
         return rows_at(c, row, blocks, at);
-    const struct tir_value there =
-        tir_cmp_lt(b, number, tir_int_like(b, number, (rows->scaled - first) / rows->run));
+    const struct tir_value there = tir_cmp_lt(
+        b, number, tir_int_like(b, number, (rows->scaled - c->column - first) / rows->run));
     const struct tir_value each =
         tir_add(b, tir_broadcast(b, row, blocks), tir_zext(b, at, TIR_I64));
     return tir_split_blocks(b, tir_select(b, there, each, tir_int_like(b, each, -1)), 1);

@@ -35,6 +35,7 @@ struct att_row_format {
     bool in_value; /* the last 64 elements are a part of key and value; false: of the key only */
     int bytes;     /* of a row in the tensor of K, without scales after a page's rows */
     float least;   /* lower limit of a scale before it is rounded to its type */
+    const struct att_row_format *second; /* of rows of a second source; NULL: the same */
 };
 
 enum { ATT_AFTER_ROWS = -1, ATT_OWN_PLANE = -2 };
@@ -270,6 +271,12 @@ struct att_packed {
 };
 /** Quantises x (f32), rows x whole runs. */
 struct att_packed att_pack(const struct att_cache *c, struct tir_value x);
+/** The scales of runs, stored, and the factors (f32) by which elements are multiplied. */
+struct att_run_scales {
+    struct tir_value stored, inverse;
+};
+/** Returns the scales of runs of packed rows whose largest magnitudes are `absmax` (f32). */
+struct att_run_scales att_run_scales(const struct att_cache *c, struct tir_value absmax);
 /** Dequantises elements of packed rows to `dtype`. `scale` is of att_packed_load_scales(). */
 struct tir_value att_unpack(const struct att_cache *c, struct tir_value a, struct tir_value scale,
                             unsigned dtype);

@@ -41,6 +41,13 @@ struct tir_value att_e2m1_bytes(struct tir_builder *b, struct tir_value x)
     return tir_convert(b, joined, bits == 2 ? TIR_I16 : TIR_I8);
 }
 
+struct tir_value att_e2m1_pairs(struct tir_builder *b, struct tir_value even, struct tir_value odd)
+{
+    const struct tir_value high = nearest(b, odd);
+    const struct tir_value up = tir_shl(b, high, tir_int_like(b, high, CODE_BITS));
+    return tir_convert(b, tir_or(b, nearest(b, even), up), TIR_I8);
+}
+
 /* Returns the bits (i32) of e2m1 times `half`, as f32. The code is in the lowest 4 bits of `code`,
  * which may have others. Twice its magnitude is 4 bits of TWICE. */
 static struct tir_value number_bits(struct tir_builder *b, struct tir_value code,

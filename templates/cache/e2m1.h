@@ -12,6 +12,10 @@
  * columns / 2 of i8, or columns / 4 of i16. A lane holds neighbours of a row next to each other. */
 struct tir_value att_e2m1_bytes(struct tir_builder *b, struct tir_value x);
 
+/** Returns the same bytes of elements in two tiles, the even and the odd ones of each row: i8 in
+ * their shape. */
+struct tir_value att_e2m1_pairs(struct tir_builder *b, struct tir_value even, struct tir_value odd);
+
 /** Returns the elements of `bytes` (i8, rows x columns) times `scale` (f32, rows x 1) in `dtype`:
  * rows x 2 columns. bf16 and fp16 contain a product with a scale of 4 significant bits exactly,
  * unless its exponent exceeds theirs. */

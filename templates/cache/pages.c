@@ -293,6 +293,12 @@ static bool has_second_pages(const struct att_pages *p, const struct att_cache *
     return p->v->two_sources && c->packed && c->rows->scales == ATT_AFTER_ROWS;
 }
 
+/* Returns the format of the second source's rows if it is not the cache's; else NULL. */
+static const struct att_row_format *other_rows(const struct att_pages *p, const struct att_cache *c)
+{
+    return p->v->two_sources && c->packed ? c->rows->second : NULL;
+}
+
 /* Returns the byte offsets (i64) of pages from the cache's base. With a second source of pages,
  * pages whose `entries` of the list are second_first or more are the second source's. */
 static struct tir_value offset_of(struct tir_builder *b, const struct att_pages *p,
@@ -395,7 +401,8 @@ static struct tir_value place_rotated(struct tir_builder *b, const struct att_pa
 
 /* Sets *page, the result of att_page_numbers(), to the page of each gathered row's token, and
  * *token to the token's number. The number gives the token's place in the page. Tokens of a second
- * source of pages are counted from that source's first row. */
+ * source of pages are counted from that source's first row. In place of rows of another format the
+ * cache's first row is read. */
 static void find_token(struct tir_builder *b, const struct att_pages *p,
                        const struct att_paged_tile *t, struct tir_value key, struct tir_value *page,
                        struct tir_value *token)
@@ -406,10 +413,13 @@ static void find_token(struct tir_builder *b, const struct att_pages *p,
     if (!p->slots)
         return;
     *token = tir_max(b, *page, tir_int_like(b, *page, 0));
-    if (has_second_pages(p, &t->cache)) {
+    if (has_second_pages(p, &t->cache) || other_rows(p, &t->cache)) {
+        const bool pages = has_second_pages(p, &t->cache);
         const struct tir_value first = splat_like(b, p->second_first, *token);
         const struct tir_value second = tir_cmp_ge(b, *token, first);
-        *token = tir_select(b, second, tir_sub(b, *token, first), *token);
+        const struct tir_value there =
+            pages ? tir_sub(b, *token, first) : tir_int_like(b, *token, 0);
+        *token = tir_select(b, second, there, *token);
     }
     *page = att_page_of(&p->paging, *token);
 }
@@ -424,7 +434,7 @@ struct tir_value att_paged_rows(struct tir_builder *b, const struct att_pages *p
     find_token(b, p, t, key, &page, &token);
     const struct tir_value at =
         tir_add(b, offset_of(b, p, &t->cache, slots, page), run_offset(b, p, t, row, token));
-    if (!p->v->two_sources || has_second_pages(p, &t->cache))
+    if (!p->v->two_sources || has_second_pages(p, &t->cache) || other_rows(p, &t->cache))
         return at;
     const struct tir_value base =
         t->cache.packed ? tir_sub(b, at, run_byte(b, t)) : at; /* of the row, not of its run */
@@ -440,6 +450,31 @@ static struct tir_type stored_type(struct tir_builder *b, const struct att_paged
         return t->gathered;
     const struct tir_layout l = tir_layout_join_cols(tir_layout_of(b->f, t->gathered), 1);
     return tir_tile(b->f, TIR_I8, t->gathered.rows, t->gathered.cols / 2u, &l);
+}
+
+/* Loads the gathered rows from a second source whose rows have the format `rows`. Its first row is
+ * read in place of rows of the cache. `entries` are of the list. */
+static void load_second(struct tir_builder *b, const struct att_pages *p,
+                        const struct att_paged_tile *t, const struct att_row_format *rows,
+                        struct tir_value entries, struct att_paged_data *d)
+{
+    const struct tir_value row = tir_row_index(b, of_rows(b, t->gathered, TIR_I32));
+    const struct tir_value block = block_of(b, t, row);
+    const unsigned shared = tir_bits((unsigned)rows->run / t->run); /* log2 of runs with a scale */
+    const struct tir_value named = tir_max(b, entries, tir_int_like(b, entries, 0));
+    d->second_row = tir_sub(b, named, splat_like(b, p->second_first, named));
+    const struct tir_value own = tir_max(b, d->second_row, tir_int_like(b, entries, 0));
+    const struct tir_value at = page_offset(b, own, p->second_stride);
+    const int bytes = att_row_bytes(rows, (int)t->run);
+    const struct tir_value run =
+        tir_zext(b, tir_mul(b, block, tir_int_like(b, block, bytes)), TIR_I64);
+    const struct tir_value scale =
+        tir_zext(b, tir_shr(b, block, tir_int_like(b, block, shared)), TIR_I64);
+    d->second_bits = tir_tile_gather(b, p->second, tir_add(b, at, run),
+                                     tir_i32(b, att_row_bytes(rows, (int)t->first)), t->gathered);
+    d->second_scale = tir_tile_gather(b, p->second, tir_add(b, at, scale),
+                                      tir_i32(b, rows->scales + (int)t->first / rows->run),
+                                      of_rows(b, t->gathered, TIR_I8));
 }
 
 struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pages *p,
@@ -462,6 +497,8 @@ struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pag
         d.scale = load_last_scales(b, p, t, offset_of(b, p, &t->cache, entries, page), token);
     else if (t->cache.packed)
         d.scale = load_packed_scales(b, t, row, at);
+    if (other_rows(p, &t->cache))
+        load_second(b, p, t, other_rows(p, &t->cache), entries, &d);
     if (has_rotated(t) && t->cache.rows->rotated == ATT_OWN_PLANE)
         d.rotated = load_plane(b, p, t, entries, page, token);
     else if (has_rotated(t))
@@ -486,6 +523,19 @@ struct tir_value att_paged_entries(struct tir_builder *b, const struct att_paged
     return t->blocks ? tir_join_blocks(b, x, t->tokens) : x;
 }
 
+/* Returns x with the rows of a second source of another format in their places. */
+static struct tir_value place_other(struct tir_builder *b, const struct att_paged_tile *t,
+                                    struct att_paged_data d, struct tir_value x, unsigned dtype)
+{
+    struct att_cache other = t->cache;
+    other.rows = t->cache.rows->second;
+    const struct att_paged_data second = {.bits = d.second_bits,
+                                          .scale = att_packed_decode(&other, d.second_scale)};
+    const struct tir_value row =
+        tir_broadcast(b, d.second_row, tir_with_dtype(t->gathered, TIR_I32));
+    return tir_select(b, tir_cmp_ge(b, row, tir_int_like(b, row, 0)), scaled(b, second, dtype), x);
+}
+
 struct tir_value att_paged_elements(struct tir_builder *b, const struct att_paged_tile *t,
                                     struct att_paged_data d, unsigned dtype)
 {
@@ -498,6 +548,8 @@ struct tir_value att_paged_elements(struct tir_builder *b, const struct att_page
         x = scaled(b, d, dtype);
     else if (tir_typeof(b->f, x).dtype != dtype)
         x = tir_convert(b, x, dtype);
+    if (d.second_row.id)
+        x = place_other(b, t, d, x, dtype);
     if (d.rotated.id)
         x = place_rotated(b, t, d.rotated, x);
     if (t->cache.shuffle || t->blocks)

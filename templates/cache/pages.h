@@ -85,6 +85,9 @@ struct att_paged_data {
     struct tir_value bits, scale;
     struct tir_value rotated; /* of scales_last and planes: the row's last 64 elements, in each of
                                  its runs */
+    /* With a second source of another format: the number of its row for each gathered row (i32),
+     * below 0 where the row is the cache's, and the rows' bits and scales. */
+    struct tir_value second_row, second_bits, second_scale;
 };
 
 /** Issues the loads of the tile whose first token is `key`. `page_numbers` are of

@@ -17,17 +17,20 @@ enum format {
     PACKED_FP4,
     PACKED_MXFP4,
     PACKED_MXFP8,
+    N_FORMATS,
 };
 
-/* bits, scaled, run, scale, copies, scales, rotated, in_value, bytes, least */
-static const struct att_row_format formats[] = {
-    [PACKED_F32] = {8, 512, 128, ATT_ROW_F32, 1, 512, 528, false, 656, 1e-12f},
-    [PACKED_E8M0] = {8, 512, 32, ATT_ROW_E8M0, 1, 512, 528, false, 656, 1e-12f},
-    [SCALES_LAST] = {8, 448, 64, ATT_ROW_E8M0, 1, ATT_AFTER_ROWS, 448, true, ATT_MIXED_ROW, 1e-4f},
-    [PLANES] = {8, 448, 64, ATT_ROW_E8M0, 2, 448, ATT_OWN_PLANE, true, ATT_PLANE_ROW, 1e-4f},
-    [PACKED_FP4] = {4, 512, 16, ATT_ROW_FP8, 1, 256, 0, true, 288, 0x1p-6f},
-    [PACKED_MXFP4] = {4, 512, 32, ATT_ROW_E8M0, 1, 256, 0, true, 272, 1e-12f},
-    [PACKED_MXFP8] = {8, 512, 32, ATT_ROW_E8M0, 1, 512, 0, true, 528, 1e-12f},
+/* bits, scaled, run, scale, copies, scales, rotated, in_value, bytes, least, second */
+static const struct att_row_format formats[N_FORMATS] = {
+    [PACKED_F32] = {8, 512, 128, ATT_ROW_F32, 1, 512, 528, false, 656, 1e-12f, NULL},
+    [PACKED_E8M0] = {8, 512, 32, ATT_ROW_E8M0, 1, 512, 528, false, 656, 1e-12f, NULL},
+    [SCALES_LAST] = {8, 448, 64, ATT_ROW_E8M0, 1, ATT_AFTER_ROWS, 448, true, ATT_MIXED_ROW, 1e-4f,
+                     NULL},
+    [PLANES] = {8, 448, 64, ATT_ROW_E8M0, 2, 448, ATT_OWN_PLANE, true, ATT_PLANE_ROW, 1e-4f, NULL},
+    [PACKED_FP4] = {4, 512, 16, ATT_ROW_FP8, 1, 256, 0, true, 288, 0x1p-6f, &formats[PACKED_MXFP8]},
+    [PACKED_MXFP4] = {4, 512, 32, ATT_ROW_E8M0, 1, 256, 0, true, 272, 1e-12f,
+                      &formats[PACKED_MXFP8]},
+    [PACKED_MXFP8] = {8, 512, 32, ATT_ROW_E8M0, 1, 512, 0, true, 528, 1e-12f, NULL},
 };
 
 const struct att_row_format *att_row_format(const struct att_variant *v)
@@ -112,16 +115,23 @@ static struct tir_value scale_of(const struct att_cache *c, struct tir_value abs
     return c->rows->scale == ATT_ROW_E8M0 ? att_power_above(b, most) : most;
 }
 
+struct att_run_scales att_run_scales(const struct att_cache *c, struct tir_value absmax)
+{
+    struct tir_value scale = scale_of(c, absmax);
+    const struct tir_value stored = encode(c, scale);
+    if (c->rows->scale == ATT_ROW_FP8)
+        scale = att_packed_decode(c, stored);
+    return (struct att_run_scales){.stored = stored, .inverse = att_cache_inverse(c, scale)};
+}
+
 struct att_packed att_pack(const struct att_cache *c, struct tir_value x)
 {
     struct tir_builder *b = c->b;
     const unsigned rows = tir_typeof(b->f, x).rows;
     const struct tir_value runs = tir_split_blocks(b, x, (unsigned)c->rows->run);
-    struct tir_value scale = scale_of(c, att_absmax(b, runs));
-    struct att_packed packed = {.scales = encode(c, scale)};
-    if (c->rows->scale == ATT_ROW_FP8)
-        scale = att_packed_decode(c, packed.scales);
-    const struct tir_value inverse = att_cache_inverse(c, scale);
+    const struct att_run_scales scales = att_run_scales(c, att_absmax(b, runs));
+    const struct tir_value inverse = scales.inverse;
+    struct att_packed packed = {.scales = scales.stored};
     if (c->rows->bits == 4)
         packed.elements = att_e2m1_bytes(b, tir_join_blocks(b, att_scaled(b, runs, inverse), rows));
     else

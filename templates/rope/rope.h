@@ -125,6 +125,9 @@ struct rope_parts rope_unpack(struct rope *p, const struct rope_shape *s,
                               const struct tir_value *raw);
 /** Converts parts to `dtype`, in place. */
 void rope_convert(struct rope *p, const struct rope_shape *s, struct rope_parts *x, unsigned dtype);
+/** Joins elements of 16 or 8 bits to dwords or words: `low` becomes the low half, `high` the high
+ * half. */
+struct tir_value rope_join(struct rope *p, struct tir_value low, struct tir_value high);
 /** Converts parts, already of the stored dtype, to spans in the form of memory: raw[]. */
 void rope_pack(struct rope *p, const struct rope_shape *s, const struct rope_parts *x,
                struct tir_value *raw);

@@ -195,9 +195,7 @@ struct rope_parts rope_unpack(struct rope *p, const struct rope_shape *s,
     return x;
 }
 
-/* Joins elements to dwords or words: `low` becomes the low half and `high` the high half.
- * Elements have 16 or 8 bits. */
-static struct tir_value join(struct rope *p, struct tir_value low, struct tir_value high)
+struct tir_value rope_join(struct rope *p, struct tir_value low, struct tir_value high)
 {
     struct tir_builder *b = &p->b;
     const unsigned bits = tir_dtype_bits(tir_typeof(b->f, low).dtype);
@@ -215,7 +213,7 @@ void rope_pack(struct rope *p, const struct rope_shape *s, const struct rope_par
     unsigned n = 0;
     for (unsigned i = 0; i < s->n_spans; i++) {
         if (s->packed && i < s->n_pieces) {
-            raw[i] = join(p, x->v[n], x->v[n + 1]);
+            raw[i] = rope_join(p, x->v[n], x->v[n + 1]);
             n += 2;
         } else {
             raw[i] = x->v[n++];

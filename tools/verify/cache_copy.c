@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "tools/verify/paged.h"
+#include "tools/verify/pooled_row.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 

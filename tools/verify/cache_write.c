@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "tools/verify/paged.h"
+#include "tools/verify/pooled_row.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -133,6 +134,25 @@ static void check_scale(struct call *c, struct paged *p, enum cache_part part, s
                     part == CACHE_K ? "k" : "v", (long long)s.page, s.token, s.head, got, expected);
 }
 
+/* Compares the row of a token that ends with its scales. */
+static void compare_pooled(struct call *c, const struct paged *p, int token)
+{
+    const int64_t slot = ((const struct own *)c->own)->slots[token];
+    const struct slot s = slot_of(c, slot, 0);
+    const struct pooled_row row = {.format = paged_row(p->desc.layout),
+                                   .tensor = p->elements[CACHE_K],
+                                   .at = {s.page, s.token},
+                                   .axis = 3};
+    static const double exact[REF_PACKED_LATENT];
+    double x[REF_PACKED_LATENT];
+    for (int d = 0; d < REF_PACKED_LATENT; d++)
+        x[d] = d < REF_MIXED_FP8
+                   ? operand_value(input(c, CACHE_K), AT(token, 0, d))
+                   : operand_value(input(c, CACHE_V), AT(token, 0, d - REF_MIXED_FP8));
+    if (slot >= 0)
+        pooled_row_compare(c, &row, x, exact);
+}
+
 /* Compares a token's scale: its largest |x| over the type's largest number, a float32 product with
    a constant that was rounded to float32. */
 static void compare_token(struct call *c, struct paged *p, enum cache_part part, int token)
@@ -190,8 +210,10 @@ static void compare(struct call *c)
     const int tokens = c->args.cache_write.tokens;
     struct paged p = cache_of(c);
     for (int part = 0; part < CACHE_PARTS; part++) {
-        for (int token = 0; token < tokens; token++)
+        for (int token = 0; token < tokens && !paged_row(p.desc.layout); token++)
             compare_token(c, &p, part, token);
+        for (int token = 0; token < tokens && paged_row(p.desc.layout) && part == CACHE_K; token++)
+            compare_pooled(c, &p, token);
         for (int token = 0, end; block_scaled(c) && token < tokens; token = end) {
             end = slots_run_end(p.desc.page_size, slots, tokens, token);
             for (int head = 0; head < p.kv_heads && slots[token] >= 0; head++)

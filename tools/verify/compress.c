@@ -8,8 +8,8 @@
 
 #include "tools/reference/cache.h"
 #include "tools/reference/compress.h"
-#include "tools/reference/indexer_rope.h"
 #include "tools/verify/paged.h"
+#include "tools/verify/pooled_row.h"
 #include "tools/verify/scaled_row.h"
 #include "tools/verify/stored.h"
 
@@ -471,61 +471,6 @@ static void compare_mixed(struct call *c, const struct group *g, int64_t page, i
         compare_plain(c, g, pool, page + ref_mixed_element(inside, REF_MIXED_FP8), REF_MIXED_FP8);
 }
 
-static double decode(const void *type, uint32_t bits)
-{
-    return decode_element(type, (uint16_t)bits);
-}
-
-/* True if a run whose largest magnitude is `absmax`, up to `error`, may have the scale `scale`. Of
- * e8m0 it is the least power of two, of fp8 the nearest number. */
-static bool may_have_scale(const struct ref_pooled_row *r, double limit, double scale,
-                           double absmax, double error)
-{
-    const double wanted = fmax(absmax / limit, r->least);
-    if (r->e8m0)
-        return scaled_row_has(scale, wanted * limit, error + STORED_F * 2 * absmax, limit, true);
-    return fabs(scale - wanted) <= wanted * (0x1p-4 + 0x1p-20) + error;
-}
-
-/* Compares a run of a row that ends with its scales, from element `first` on. An element of e2m1 is
- * nearest to its number, up to errors, under the run's scale. */
-static void compare_run(struct call *c, const struct group *g, int64_t row, int first)
-{
-    const struct ref_pooled_row *const r = row_of(c);
-    const struct precision *fp8 = find_cache_precision(ATTN_FP8, c->target);
-    struct operand *pool = call_operand(c, COMPRESS_POOL);
-    const int64_t byte = row + r->scales + first / r->run;
-    const uint32_t stored = (uint32_t)operand_result_int(pool, AT(byte)) & 0xff;
-    const double scale = ref_pooled_scale(r, stored, decode, fp8),
-                 limit = r->bits == 4 ? 6 : fp8->limit;
-    double absmax = 0, error = 0;
-    operand_allow(pool, AT(byte));
-    for (int d = first; d < first + r->run; d++) {
-        absmax = fmax(absmax, fabs(g->made.row[d]));
-        error = fmax(error, g->made.row_error[d]);
-    }
-    if (!may_have_scale(r, limit, scale, absmax, error))
-        verify_fail(c->row, "elements %d.. of group %d of sequence %d have the scale %g for %g",
-                    first, g->number, g->sequence, scale, absmax);
-    for (int d = first; d < first + r->run; d++) {
-        const double y = g->made.row[d], off = g->made.row_error[d];
-        const int64_t at = row + d * r->bits / 8;
-        const uint32_t bits = (uint32_t)operand_result_int(pool, AT(at)) & 0xff;
-        const double nearest = ref_e2m1(y / scale) * scale;
-        const double bound = r->bits == 4 ? fabs(nearest - y) + 2 * off + 0x1p-20 * fabs(y)
-                                          : scaled_row_bound(fp8, y, off, scale);
-        call_compare_value(c, pool, AT(at), ref_pooled_number(r, bits, d, decode, fp8) * scale, y,
-                           bound);
-    }
-}
-
-/* Compares a row, at byte `row` of the pool, that ends with its scales. */
-static void compare_row(struct call *c, const struct group *g, int64_t row)
-{
-    for (int first = 0; first < REF_PACKED_LATENT; first += row_of(c)->run)
-        compare_run(c, g, row, first);
-}
-
 static void compare_group(struct call *c, struct group *g)
 {
     const struct attn_compress_args *a = &c->args.compress;
@@ -547,7 +492,11 @@ static void compare_group(struct call *c, struct group *g)
                       slot / a->page_size * a->rotated_page_stride + inside * PLANE_ROTATED,
                       REF_MIXED_FP8);
     if (row_of(c))
-        compare_row(c, g, page + inside * row_bytes(c));
+        pooled_row_compare(c,
+                           &(struct pooled_row){.format = row_of(c),
+                                                .tensor = pool,
+                                                .at = {page + inside * row_bytes(c)}},
+                           g->made.row, g->made.row_error);
     else if (is_mixed(c))
         compare_mixed(c, g, page, (int)inside);
     else if (is_fp8(c))

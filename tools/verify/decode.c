@@ -11,6 +11,7 @@
 #include "tools/verify/compare.h"
 #include "tools/verify/decode.h"
 #include "tools/verify/hook.h"
+#include "tools/verify/pooled_row.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -482,11 +483,17 @@ static void fill_second(struct call *c)
             if (slot < 0 || at % 3 == 1)
                 continue;
             const bool planes = DESC(c, cache).layout == ATTN_KV_PLANES;
+            const struct pooled_row from = {.format = paged_row(DESC(c, cache).layout),
+                                            .tensor = call_operand(c, cache_operand(c)),
+                                            .at = {slot / page, slot % page},
+                                            .axis = 3};
+            if (from.format)
+                pooled_row_convert(&from, own->cache.precision, second, at);
             if (second_is_paged(c))
                 copy_mixed_row(call_operand(c, cache_operand(c)), second, page, slot, at);
             if (planes)
                 copy_planes(c, page, slot, at);
-            for (int d = 0; d < dim && !second_is_paged(c) && !planes; d++)
+            for (int d = 0; d < dim && !second_is_paged(c) && second->size > 1; d++)
                 operand_set(second, AT(at, d),
                             ref_cache_value(&rows, slot / page, slot % page, 0, d));
             slot_lists_set(c, l, s, at - l->first[s], a->second_first + at, MLA_DECODE_KV_LENS);
@@ -502,6 +509,7 @@ static void fill_keys(struct call *c)
                            : is_step(c) ? ROPE_DECODE_KV_LENS
                                         : DECODE_KV_LENS;
     own->cache = paged_of(c, first, &DESC(c, cache), is_latent(c));
+    own->cache.powers = has_second(c);
     hide_pages(c);
     fill_tokens(c);
     if (has_blocks(c))

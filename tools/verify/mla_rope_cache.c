@@ -8,6 +8,7 @@
 #include "tools/reference/mla_rope_cache.h"
 #include "tools/verify/call.h"
 #include "tools/verify/paged.h"
+#include "tools/verify/pooled_row.h"
 #include "tools/verify/stored.h"
 #include "tools/verify/weights.h"
 
@@ -339,6 +340,20 @@ static void compare_packed(struct call *c, struct slot s)
     }
 }
 
+/* Compares a row whose elements all have scales in the row. */
+static void compare_pooled(struct call *c, struct slot s)
+{
+    const struct ref_rope_head *r = &((struct own *)c->own)->expected;
+    double error[REF_PACKED_LATENT];
+    for (int d = 0; d < REF_PACKED_LATENT; d++)
+        error[d] = arithmetic_of(c, true, d) * r->magnitude[d];
+    const struct pooled_row row = {.format = paged_row(c->desc.mla_rope_cache.cache.layout),
+                                   .tensor = call_operand(c, MLA_ROPE_CACHE_K_CACHE),
+                                   .at = {s.page, s.token},
+                                   .axis = 3};
+    pooled_row_compare(c, &row, r->out, error);
+}
+
 static void compare_row(struct call *c, int t)
 {
     const struct attn_mla_rope_cache_desc *desc = &c->desc.mla_rope_cache;
@@ -359,7 +374,9 @@ static void compare_row(struct call *c, int t)
             compare_element(c, call_operand(c, MLA_ROPE_CACHE_K_CACHE), scale, true, d,
                             AT(page, at, 0, d));
     }
-    if (slot >= 0 && packed)
+    if (slot >= 0 && paged_row(desc->cache.layout))
+        compare_pooled(c, (struct slot){.page = page, .token = (int)at});
+    else if (slot >= 0 && packed)
         compare_packed(c, (struct slot){.page = page, .token = (int)at});
 }
 
@@ -396,7 +413,8 @@ static double least_bytes(const struct call *c)
     const struct attn_mla_rope_cache_desc *d = &c->desc.mla_rope_cache;
     const double q = d->q_out_dtype == ATTN_FP8 ? 1 : 2, kv = d->cache.dtype == ATTN_FP8 ? 1 : 2;
     const double cached =
-        d->cache.layout == ATTN_KV_PACKED ? REF_PACKED_ROW
+        paged_row(d->cache.layout)          ? paged_row(d->cache.layout)->bytes
+        : d->cache.layout == ATTN_KV_PACKED ? REF_PACKED_ROW
         : d->cache.layout == ATTN_KV_SCALES_LAST || d->cache.layout == ATTN_KV_PLANES
             ? REF_MIXED_ROW + REF_MIXED_SCALES
             : d->head_dim * kv;

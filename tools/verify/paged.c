@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* This file implements paged caches among a call's tensors. */
 #include "tools/verify/paged.h"
+#include "tools/verify/pooled_row.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -25,14 +26,6 @@ static bool is_mixed(const struct paged *p) { return p->desc.layout == ATTN_KV_S
 
 static bool is_planes(const struct paged *p) { return p->desc.layout == ATTN_KV_PLANES; }
 
-const struct ref_pooled_row *paged_row(enum attn_kv_layout layout)
-{
-    return layout == ATTN_KV_PACKED_FP4     ? &ref_pooled_fp4
-           : layout == ATTN_KV_PACKED_MXFP4 ? &ref_pooled_mxfp4
-           : layout == ATTN_KV_PACKED_MXFP8 ? &ref_pooled_mxfp8
-                                            : NULL;
-}
-
 static double decode(const void *type, uint32_t bits)
 {
     return decode_element(type, (uint16_t)bits);
@@ -48,15 +41,16 @@ static bool has_runs_of_64(const struct paged *p) { return is_mixed(p) || is_pla
 
 /* Returns p with the sizes and element types of packed rows, whose first tensor is number
  * `first`. Every op's descriptor begins with its size and its dtype, so cache_write's may be
- * read for any op. */
-static struct paged packed_of(struct call *c, unsigned first, struct paged p)
+ * read for any op. With `latent` rows are key and value. */
+static struct paged packed_of(struct call *c, unsigned first, bool latent, struct paged p)
 {
     struct operand *rows = call_operand(c, first);
     p.rotated = find_cache_precision(c->desc.cache_write.dtype, c->target);
-    p.parts = row_of(&p) ? 1 : CACHE_PARTS;
+    p.parts = row_of(&p) && latent ? 1 : CACHE_PARTS;
     p.kv_heads = 1;
     p.page_count = (int)rows->dims[0];
-    p.dim[CACHE_K] = has_runs_of_64(&p) ? REF_MIXED_FP8 : REF_PACKED_LATENT;
+    p.dim[CACHE_K] =
+        has_runs_of_64(&p) || (row_of(&p) && !latent) ? REF_MIXED_FP8 : REF_PACKED_LATENT;
     p.dim[CACHE_V] = PACKED_ROTATED;
     for (int part = 0; part < CACHE_PARTS; part++) {
         p.elements[part] = is_planes(&p) ? operand_of(c, first, part, false) : rows;
@@ -75,7 +69,7 @@ struct paged paged_of(struct call *c, unsigned first, const struct attn_cache_de
         .parts = latent ? 1 : CACHE_PARTS,
     };
     if (paged_has_rows(desc))
-        return packed_of(c, first, p);
+        return packed_of(c, first, latent, p);
     for (int part = 0; part < p.parts; part++) {
         struct operand *o = operand_of(c, first, part, false);
         p.elements[part] = o;
@@ -126,7 +120,7 @@ static const int64_t *element_at(const struct paged *p, enum cache_part part, st
     const int row = part == CACHE_V ? REF_PACKED_LATENT + d : d;
     const int mixed = part == CACHE_V ? REF_MIXED_FP8 + d : d;
     const int64_t *from = is_mixed(p)    ? AT(s.page, ref_mixed_element(s.token, mixed))
-                          : row_of(p)    ? AT(s.page, s.token, 0, d * row_of(p)->bits / 8)
+                          : row_of(p)    ? AT(s.page, s.token, 0, mixed * row_of(p)->bits / 8)
                           : is_planes(p) ? AT(s.page, s.token, 0, part == CACHE_V ? 2 * d : d)
                           : is_packed(p) ? AT(s.page, s.token, 0, ref_packed_element(row))
                           : p->desc.layout == ATTN_KV_NHD ? AT(s.page, s.token, s.head, d)
@@ -141,11 +135,6 @@ bool paged_has_rows(const struct attn_cache_desc *desc)
 {
     return desc->layout == ATTN_KV_PACKED || desc->layout == ATTN_KV_SCALES_LAST ||
            desc->layout == ATTN_KV_PLANES || paged_row(desc->layout);
-}
-
-bool paged_scales_rows(const struct attn_cache_desc *desc)
-{
-    return desc->scale == ATTN_KV_SCALE_TOKEN || desc->scale == ATTN_KV_SCALE_BLOCK;
 }
 
 static bool has_rows(const struct paged *p) { return paged_has_rows(&p->desc); }
@@ -210,16 +199,8 @@ static double scale_value(const struct paged *p, struct slot s, int d,
                           uint32_t (*of)(const struct operand *, const int64_t *))
 {
     const enum ref_scale kind = scale_kind(p);
-    if (row_of(p))
-        return ref_pooled_scale(row_of(p), row_bits(p, CACHE_K, s, scale_byte(p, s, d), 1, of),
-                                decode, p->precision);
     return ref_packed_decode(
         kind, row_bits(p, CACHE_K, s, scale_byte(p, s, d), ref_packed_scale_size(kind), of));
-}
-
-static double packed_scale(const struct paged *p, struct slot s, int d)
-{
-    return scale_value(p, s, d, operand_bits);
 }
 
 double packed_result_scale(const struct paged *p, struct slot s, int d)
@@ -250,10 +231,16 @@ void packed_compare_scale(struct call *c, struct paged *p, struct slot s, int d,
                     d, (long long)s.page, s.token, got, largest / limit);
 }
 
+/* True if the elements of a part have scales in their rows. */
+static bool has_scales(const struct paged *p, enum cache_part part)
+{
+    return has_rows(p) && (part == CACHE_K || row_of(p));
+}
+
 /* True if a rotated element has a second byte, which is allowed with the first. */
 static bool has_two_bytes(const struct paged *p, enum cache_part part)
 {
-    return has_rows(p) && part == CACHE_V;
+    return has_rows(p) && part == CACHE_V && !row_of(p);
 }
 
 static const struct precision *precision_of(const struct paged *p, enum cache_part part)
@@ -371,19 +358,36 @@ void paged_set_shared_scale(struct paged *p, enum cache_part part, int i, double
     paged_set_scale(p, part, shared_slot(p, i), scale);
 }
 
+/* Returns the column of an element of `part` in a row that ends with its scales. */
+static int column_of(enum cache_part part, int d)
+{
+    return part == CACHE_V ? REF_MIXED_FP8 + d : d;
+}
+
+/* Returns the row of a slot of a cache whose rows end with their scales. */
+static struct pooled_row pooled_of(const struct paged *p, struct slot s)
+{
+    return (struct pooled_row){row_of(p), p->elements[CACHE_K], {s.page, s.token}, byte_axis(p)};
+}
+
 double paged_value(const struct paged *p, enum cache_part part, struct slot s, int d)
 {
-    const double scale =
-        has_rows(p) && part == CACHE_K ? packed_scale(p, s, d) : paged_scale(p, part, s);
-    return decode_element(precision_of(p, part), (uint16_t)paged_bits(p, part, s, d)) * scale;
+    const struct pooled_row row = pooled_of(p, s);
+    if (row.format)
+        return pooled_row_value(&row, column_of(part, d), p->precision, operand_bits);
+    const double scale = has_rows(p) && part == CACHE_K ? scale_value(p, s, d, operand_bits)
+                                                        : paged_scale(p, part, s);
+    return decode(precision_of(p, part), paged_bits(p, part, s, d)) * scale;
 }
 
 double paged_result_value(const struct paged *p, enum cache_part part, struct slot s, int d)
 {
+    const struct pooled_row row = pooled_of(p, s);
+    if (row.format)
+        return pooled_row_value(&row, column_of(part, d), p->precision, operand_result_bits);
     const double scale = has_rows(p) && part == CACHE_K ? packed_result_scale(p, s, d)
                                                         : paged_result_scale(p, part, s);
-    return decode_element(precision_of(p, part), (uint16_t)paged_result_bits(p, part, s, d)) *
-           scale;
+    return decode(precision_of(p, part), paged_result_bits(p, part, s, d)) * scale;
 }
 
 void paged_allow(struct paged *p, enum cache_part part, struct slot s, int d)
@@ -445,7 +449,7 @@ void paged_touch(struct paged *p, int64_t page)
 static double stored_limit(const struct paged *p, enum cache_part part)
 {
     if (has_rows(p))
-        return part == CACHE_K ? 16 : 2;
+        return has_scales(p, part) ? 16 : 2;
     if (p->desc.scale == ATTN_KV_SCALE_NONE)
         return 2;
     return p->desc.dtype == ATTN_INT8 ? 128 : 16;
@@ -477,6 +481,8 @@ static void fill_packed_scale(struct paged *p, struct slot s, int d, uint64_t *r
         bits = 121 + (random_bits(random) >> 60) % 4; /* 2^-6 to 2^-3 */
     if (row_of(p) && !row_of(p)->e8m0)
         bits = 16 + (uint32_t)(random_bits(random) >> 60); /* 2^-6 to 2^-3 in either fp8 */
+    if (row_of(p) && !row_of(p)->e8m0 && p->powers)
+        bits &= ~UINT32_C(7);
     const int size = row_of(p) ? 1 : ref_packed_scale_size(kind);
     for (int copy = 0; copy < scale_copies(p); copy++)
         set_row_bits(p, CACHE_K, s, scale_byte(p, s, d) + copy, size, bits);
@@ -489,8 +495,8 @@ void paged_fill_token(struct paged *p, struct slot at, uint64_t *random)
             const struct slot s = {at.page, at.token, head, at.sequence};
             if (p->scales[part]->given)
                 fill_scale(p, part, s, random);
-            for (int d = 0; has_rows(p) && part == CACHE_K && d < p->dim[part]; d += packed_run(p))
-                fill_packed_scale(p, s, d, random);
+            for (int d = 0; has_scales(p, part) && d < p->dim[part]; d += packed_run(p))
+                fill_packed_scale(p, s, column_of(part, d), random);
             for (int d = 0; d < p->dim[part]; d++)
                 set_bits(p, part, s, d,
                          random_element(precision_of(p, part), stored_limit(p, part), random));

@@ -19,6 +19,7 @@ struct paged {
     const struct precision *precision, *rotated; /* rotated: type of V of packed rows */
     int parts, kv_heads, page_count, dim[CACHE_PARTS];
     struct operand *elements[CACHE_PARTS], *scales[CACHE_PARTS];
+    bool powers; /* rows that end with their scales get powers of two */
 };
 
 /** Returns the cache whose first operand has this number, such as CACHE_WRITE_K_CACHE. */
@@ -29,11 +30,11 @@ struct paged paged_of(struct call *c, unsigned first, const struct attn_cache_de
  * SCALES_LAST and PLANES. */
 bool paged_has_rows(const struct attn_cache_desc *desc);
 
-/** Returns the format of rows of 512 elements that end with their scales; NULL: other rows. */
-const struct ref_pooled_row *paged_row(enum attn_kv_layout layout);
-
 /** True if each token, or each page, of a head has a scale in a tensor. */
-bool paged_scales_rows(const struct attn_cache_desc *desc);
+static inline bool paged_scales_rows(const struct attn_cache_desc *desc)
+{
+    return desc->scale == ATTN_KV_SCALE_TOKEN || desc->scale == ATTN_KV_SCALE_BLOCK;
+}
 
 /** Places pages `bytes` apart, in place(). Only rows with a token are on the device. */
 void paged_spread(struct call *c, unsigned first, int64_t bytes);
