@@ -6,6 +6,7 @@
 
 #include "ir/bits.h"
 
+/* Appends a register bit with the image `image` (packed row and column) to `map`. */
 static void add(struct tir_layout *map, uint32_t image)
 {
     assert(map->reg_bits < TIR_LAYOUT_MAX_BITS);

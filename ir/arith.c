@@ -26,6 +26,7 @@ uint64_t tir_unsigned(unsigned dtype, int64_t v)
     return bits >= 64 ? (uint64_t)v : (uint64_t)v & ((UINT64_C(1) << bits) - 1);
 }
 
+/* Returns the greater of two integers. */
 static int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
 
 bool tir_commutes(unsigned opcode)

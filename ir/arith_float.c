@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+/* Returns the f32 whose bits are `bits`. */
 static float float_of_bits(uint32_t bits)
 {
     float v;
@@ -16,6 +17,7 @@ static float float_of_bits(uint32_t bits)
     return v;
 }
 
+/* Returns the 32 bits of an f32. */
 static uint32_t bits_of_float(float v)
 {
     uint32_t bits;
@@ -30,6 +32,8 @@ struct format {
     bool fnuz;     /* the only NaN is -0; there is no infinity and no -0 */
 };
 
+/* Returns the fields of a 16-bit or 8-bit float type; `fnuz` selects the fp8 variant without
+ * negative zero. */
 static struct format format_of(unsigned dtype, bool fnuz)
 {
     if (dtype == TIR_F16)
@@ -39,8 +43,10 @@ static struct format format_of(unsigned dtype, bool fnuz)
     return (struct format){3, 4, fnuz ? 8 : 7, false, fnuz};
 }
 
+/* Returns the mask of the sign bit of format `f`. */
 static uint32_t sign_of(struct format f) { return 1u << (f.mantissa + f.exponent_bits); }
 
+/* Returns the bits of the quiet NaN of format `f`; fnuz formats use the bits of negative zero. */
 static uint32_t nan_of(struct format f)
 {
     if (f.fnuz)
@@ -140,6 +146,7 @@ int64_t tir_eval_dot2(int64_t a, int64_t b, int64_t c)
     return bits_of_float((float)sum);
 }
 
+/* Returns two f16 in 32 bits (`a` in the low half), each clamped to 0..1. */
 static int64_t unit_pair(float a, float b)
 {
     const int64_t low = tir_from_float(TIR_F16, fminf(max_of(a, 0), 1), false);

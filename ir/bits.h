@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* True if `x` is a positive power of two. */
 static inline bool tir_is_power(int64_t x) { return x > 0 && !(x & (x - 1)); }
 
 /** Returns log2 of x, a power of two. */

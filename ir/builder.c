@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file implements the builder. The type of a result follows from the op's row in ops.def.
- * Wrong use fails an assertion.
- */
+ * This file implements the builder. The type of a result follows from the op's row in ops.def. */
 #include "ir/builder.h"
 
 #include <assert.h>
@@ -15,6 +13,7 @@ struct tir_builder tir_at_end(struct tir_func *f, struct tir_block *block)
     return (struct tir_builder){.f = f, .block = block, .at = TIR_AT_END, .stage = TIR_NO_STAGE};
 }
 
+/* Inserts `op` at the builder's position: at the end of the block, or before a given index. */
 static void place(struct tir_builder *b, struct tir_ref op)
 {
     if (b->at == TIR_AT_END)
@@ -23,6 +22,7 @@ static void place(struct tir_builder *b, struct tir_ref op)
         tir_insert(b->f, b->block, b->at++, op);
 }
 
+/* Creates an op at the builder's stage, phase and line. A NULL `imm` sets the attributes to 0. */
 static struct tir_ref build_op(struct tir_builder *b, unsigned opcode,
                                const struct tir_value *operands, unsigned n,
                                const struct tir_type *result, const int64_t *imm)
@@ -62,6 +62,7 @@ struct tir_value tir_named(struct tir_builder *b, const char *name, struct tir_v
     return v;
 }
 
+/* Asserts that both values have the same type. */
 static void agree(const struct tir_builder *b, struct tir_value a, struct tir_value c)
 {
     assert(tir_type_equal(tir_typeof(b->f, a), tir_typeof(b->f, c)));
@@ -142,6 +143,7 @@ struct tir_value tir_float_like(struct tir_builder *b, struct tir_value like, fl
     return float_of_type(b, tir_typeof(b->f, like), v);
 }
 
+/* Converts `a` to `dtype` with `opcode`; returns `a` itself if it already has that dtype. */
 static struct tir_value with_dtype(struct tir_builder *b, unsigned opcode, struct tir_value a,
                                    unsigned dtype)
 {
@@ -297,6 +299,7 @@ struct tir_value tir_col_sum(struct tir_builder *b, struct tir_value a)
     return reduce(b, TIR_col_sum, a, 0);
 }
 
+/* Folds the rows that a lane holds in registers, by `opcode`. The result has fewer rows. */
 static struct tir_value fold(struct tir_builder *b, unsigned opcode, struct tir_value a)
 {
     const struct tir_type t = tir_typeof(b->f, a);

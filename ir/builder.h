@@ -155,8 +155,8 @@ struct tir_value tir_transpose(struct tir_builder *b, struct tir_value a);
 /** Returns the rows of a followed by the rows of c, which has the same type. The registers of both
  * are used as they are. */
 struct tir_value tir_stack(struct tir_builder *b, struct tir_value a, struct tir_value c);
-/** Returns the upper (which 0) or lower (1) half of the rows of a: one operand of tir_stack(). The
- * last register bit of a must select the half. */
+/** Returns the upper (`which` = 0) or lower (1) half of the rows of a: one operand of tir_stack().
+ * The last register bit of a must select the half. */
 struct tir_value tir_half(struct tir_builder *b, struct tir_value a, int which);
 
 /** Returns d with d[i][j] = a[i][j xor cols], by renaming registers or exchanging lanes. `cols` is
@@ -226,8 +226,8 @@ static inline void tir_tensor_to_lds(struct tir_builder *b, int group, const str
 void tir_gather_to_lds(struct tir_builder *b, int group, struct tir_value base,
                        struct tir_value row_addr, struct tir_value byte, struct tir_value lds,
                        unsigned offset, struct tir_type t, const struct tir_layout *address_map);
-/** Like tir_gather_to_lds(), for rows at row_addr[i] + both, which go to lds + offset + both.
- * row_addr holds i64 addresses. */
+/** Like tir_gather_to_lds(), for rows at row_addr[i] + both that go to lds + offset + both.
+ * row_addr has i64 addresses; `both` is in bytes. */
 void tir_gather_both_to_lds(struct tir_builder *b, int group, struct tir_value row_addr,
                             struct tir_value lds, unsigned offset, unsigned both, struct tir_type t,
                             const struct tir_layout *address_map);

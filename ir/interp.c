@@ -20,6 +20,7 @@ struct count {
     unsigned n;
 };
 
+/* Counts an op of the walk; stops at the op whose number is wanted. */
 static bool count_op(void *context, struct tir_block *b, struct tir_ref r)
 {
     struct count *const c = context;
@@ -48,6 +49,7 @@ bool interp_fail(struct interp *x, const char *format, ...)
     return false;
 }
 
+/* Returns the number of stored elements of a value of type `t`, over all waves. */
 static size_t n_elements(const struct interp *x, struct tir_type t)
 {
     switch (t.kind) {
@@ -64,6 +66,8 @@ int64_t *interp_value(struct interp *x, struct tir_value v)
     return x->values[v.id];
 }
 
+/* Returns, for each wave, lane and register of layout `t.layout`, the packed row and column that it
+ * holds. The table is made once per layout. */
 static const uint32_t *owned_by(struct interp *x, struct tir_type t)
 {
     uint32_t **const cached = &x->owned[t.layout];
@@ -149,11 +153,13 @@ static void copy_values(struct interp *x, const struct tir_value *to, const stru
 
 static void run_block(struct interp *x, const struct tir_block *b);
 
+/* Returns the op that ends block `b`, a yield. */
 static const struct tir_op *yield_of(const struct interp *x, const struct tir_block *b)
 {
     return tir_op(x->f, b->ops[b->n_ops - 1]);
 }
 
+/* Returns a new array of the results of `op`; the caller frees it. */
 static struct tir_value *results_of(const struct tir_op *op)
 {
     struct tir_value *const r = tir_scratch(op->n_results, sizeof(*r));
@@ -162,6 +168,7 @@ static struct tir_value *results_of(const struct tir_op *op)
     return r;
 }
 
+/* Runs both blocks of an `if`, each with only the waves whose condition selects it. */
 static void run_if(struct interp *x, const struct tir_op *op)
 {
     const uint32_t all = x->active;
@@ -181,6 +188,8 @@ static void run_if(struct interp *x, const struct tir_op *op)
     free(results);
 }
 
+/* Runs a `for` loop; waves may have different trip counts, and a wave that has finished is
+ * inactive. */
 static void run_for(struct interp *x, const struct tir_op *op)
 {
     const uint32_t all = x->active;
@@ -209,6 +218,7 @@ static void run_for(struct interp *x, const struct tir_op *op)
     free(results);
 }
 
+/* Runs `op` if it is control flow, a wait or a barrier; returns false for all other ops. */
 static bool run_flow(struct interp *x, const struct tir_op *op)
 {
     switch (op->opcode) {
@@ -231,6 +241,7 @@ static bool run_flow(struct interp *x, const struct tir_op *op)
     }
 }
 
+/* Runs the ops of block `b` in order until one fails. */
 static void run_block(struct interp *x, const struct tir_block *b)
 {
     for (uint32_t i = 0; i < b->n_ops && !x->failed; i++) {

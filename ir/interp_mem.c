@@ -10,16 +10,19 @@
 #include "ir/bits.h"
 #include "ir/interp_state.h"
 
+/* Returns the type of value `v`. */
 static struct tir_type type_of(const struct interp *x, struct tir_value v)
 {
     return tir_typeof(x->f, v);
 }
 
+/* Returns the bytes of one element in memory; types of less than 8 bits occupy one. */
 static unsigned bytes_of(unsigned dtype)
 {
     return tir_dtype_bits(dtype) < 8 ? 1 : tir_dtype_bits(dtype) / 8;
 }
 
+/* Reads one element of type `dtype` at a host address. */
 static int64_t read_host(uint64_t address, unsigned dtype)
 {
     int64_t v = 0;
@@ -27,6 +30,7 @@ static int64_t read_host(uint64_t address, unsigned dtype)
     return tir_is_int(dtype) ? tir_wrap(dtype, v) : v;
 }
 
+/* Writes one element of type `dtype` to a host address. */
 static void write_host(uint64_t address, unsigned dtype, int64_t v)
 {
     memcpy((void *)(uintptr_t)address, &v, bytes_of(dtype));
@@ -34,12 +38,16 @@ static void write_host(uint64_t address, unsigned dtype, int64_t v)
 
 /* LDS */
 
+/* True if `bytes` bytes at byte `address` are inside the LDS allocation; reports a failure if
+ * not. */
 static bool in_lds(struct interp *x, int64_t address, unsigned bytes)
 {
     return (address >= 0 && address + bytes <= (int64_t)x->f->lds_bytes) ||
            interp_fail(x, "LDS byte %lld of %u", (long long)address, x->f->lds_bytes);
 }
 
+/* Reads one element at byte `address` of LDS; reports a failure if any byte of it was never
+ * written. */
 static int64_t read_lds(struct interp *x, int64_t address, unsigned dtype)
 {
     const unsigned bytes = bytes_of(dtype);
@@ -53,6 +61,7 @@ static int64_t read_lds(struct interp *x, int64_t address, unsigned dtype)
     return tir_is_int(dtype) ? tir_wrap(dtype, v) : v;
 }
 
+/* Copies `n` bytes to byte `address` of LDS and marks them as written. */
 static void write_lds_bytes(struct interp *x, int64_t address, const void *bytes, unsigned n)
 {
     if (!in_lds(x, address, n))
@@ -67,17 +76,21 @@ struct place {
     uint64_t bytes, offset;
 };
 
+/* Returns the base and size in bytes of the buffer resource in operand 0 of `op`, as `wave` holds
+ * it. */
 static struct place buffer_place(struct interp *x, const struct tir_op *op, unsigned wave)
 {
     const int64_t *const rsrc = interp_value(x, op->operands[0]) + 2 * wave;
     return (struct place){.base = (uint64_t)rsrc[0], .bytes = (uint64_t)rsrc[1]};
 }
 
+/* Reads one element of buffer place `p`; an element beyond the buffer's end reads as 0. */
 static int64_t read_buffer(struct place p, unsigned dtype)
 {
     return p.offset + bytes_of(dtype) <= p.bytes ? read_host(p.base + p.offset, dtype) : 0;
 }
 
+/* Writes one element to buffer place `p`; a write beyond the buffer's end is dropped. */
 static void write_buffer(struct place p, unsigned dtype, int64_t v)
 {
     if (p.offset + bytes_of(dtype) <= p.bytes)
@@ -105,6 +118,8 @@ static int64_t own_address(struct interp *x, const struct tir_op *op, unsigned w
     return interp_value(x, op->operands[1])[interp_element(t, wave, row, 0)];
 }
 
+/* Returns the host address of the element at packed row and column `rc` of a gathered or scattered
+ * tile, with elements of `bytes` bytes. */
 static uint64_t row_address(struct interp *x, const struct tir_op *op, unsigned wave, uint32_t rc,
                             unsigned bytes)
 {
@@ -120,6 +135,8 @@ struct lds_map {
     uint32_t row[16], col[16];
 };
 
+/* Returns, for each bit of a row or column of tile `t`, the index bits that it flips in the address
+ * map numbered `layout`. */
 static struct lds_map lds_map(const struct interp *x, int64_t layout, struct tir_type t)
 {
     struct lds_map m = {.map = x->f->layouts[layout]};
@@ -132,6 +149,7 @@ static struct lds_map lds_map(const struct interp *x, int64_t layout, struct tir
     return m;
 }
 
+/* Returns the LDS byte offset of element (`row`, `col`) under address map `m`. */
 static int64_t lds_element(const struct lds_map *m, unsigned row, unsigned col, unsigned dtype)
 {
     uint32_t index = 0;
@@ -142,6 +160,8 @@ static int64_t lds_element(const struct lds_map *m, unsigned row, unsigned col, 
     return tir_lds_address(m->map, index, bytes_of(dtype));
 }
 
+/* Loads or stores element `e` of a wave's tile of type `t`. `map` is NULL for ops that do not touch
+ * LDS. */
 static void run_tile_element(struct interp *x, const struct tir_op *op, struct tir_type t,
                              const struct lds_map *map, unsigned wave, size_t e)
 {
@@ -198,6 +218,7 @@ static void run_copy_to_lds(struct interp *x, const struct tir_op *op)
     }
 }
 
+/* Copies rows at 64-bit or 32-bit row addresses to LDS, element by element, for one wave. */
 static void run_gather_to_lds(struct interp *x, const struct tir_op *op, unsigned wave)
 {
     const struct tir_type t = tir_unpack_type(op->imm[1]), rows = type_of(x, op->operands[1]);
@@ -216,6 +237,8 @@ static void run_gather_to_lds(struct interp *x, const struct tir_op *op, unsigne
     }
 }
 
+/* Copies rows of bytes to LDS like the tensor data mover: rows past the given count read as 0, and
+ * padding may follow each span. */
 static void run_tensor_to_lds(struct interp *x, const struct tir_op *op, unsigned wave)
 {
     const int64_t bytes = op->imm[2], span = op->imm[3], pad = op->imm[4];
@@ -232,6 +255,8 @@ static void run_tensor_to_lds(struct interp *x, const struct tir_op *op, unsigne
     }
 }
 
+/* Runs `op` if it moves tiles between memory and LDS or registers; returns false for all other
+ * ops. */
 static bool run_tile_memory(struct interp *x, const struct tir_op *op)
 {
     struct tir_type t;
@@ -277,6 +302,8 @@ static int64_t lane_operand(struct interp *x, const struct tir_op *op, unsigned 
     return interp_value(x, op->operands[operand])[lane];
 }
 
+/* Returns the place that a lane accesses. Operands `lane_operand_at` and the next one contain the
+ * lane's and the scalar byte offset. */
 static struct place lane_place(struct interp *x, const struct tir_op *op, unsigned lane_operand_at,
                                unsigned lane, int64_t offset)
 {
@@ -291,6 +318,7 @@ static struct place lane_place(struct interp *x, const struct tir_op *op, unsign
     return p;
 }
 
+/* Runs a buffer load or store for one lane. */
 static void run_buffer(struct interp *x, const struct tir_op *op, unsigned lane)
 {
     const bool load = op->opcode == TIR_buffer_load;
@@ -306,6 +334,7 @@ static void run_buffer(struct interp *x, const struct tir_op *op, unsigned lane)
     }
 }
 
+/* Copies a lane's bytes from a buffer to LDS, at the address of its wave plus the lane's share. */
 static void run_buffer_to_lds(struct interp *x, const struct tir_op *op, unsigned lane)
 {
     const unsigned bytes = (unsigned)op->imm[1];
@@ -318,6 +347,8 @@ static void run_buffer_to_lds(struct interp *x, const struct tir_op *op, unsigne
     }
 }
 
+/* Copies a lane's bytes from a global address to LDS, at the address of its wave plus the lane's
+ * share. */
 static void run_global_to_lds(struct interp *x, const struct tir_op *op, unsigned lane)
 {
     const unsigned bytes = (unsigned)op->imm[1], wave = lane / interp_lanes(x);
@@ -333,6 +364,8 @@ static void run_global_to_lds(struct interp *x, const struct tir_op *op, unsigne
     }
 }
 
+/* Runs a global load or store for one lane; a masked store does nothing in lanes whose mask is
+ * 0. */
 static void run_global(struct interp *x, const struct tir_op *op, unsigned lane)
 {
     const bool load = op->opcode == TIR_global_load, masked = op->opcode == TIR_global_store_if;
@@ -354,6 +387,7 @@ static void run_global(struct interp *x, const struct tir_op *op, unsigned lane)
     }
 }
 
+/* Runs an LDS read or write for one lane. */
 static void run_lds(struct interp *x, const struct tir_op *op, unsigned lane)
 {
     const bool load = op->opcode == TIR_lds_read;
@@ -422,6 +456,7 @@ static bool run_lds_elements(struct interp *x, const struct tir_op *op, unsigned
     return true;
 }
 
+/* Runs `op` for one lane if it accesses memory by lanes; returns false for all other ops. */
 static bool run_lane_memory(struct interp *x, const struct tir_op *op, unsigned lane)
 {
     switch (op->opcode) {
@@ -449,6 +484,7 @@ static void run_arrive(struct interp *x, const struct tir_op *op, unsigned wave)
     interp_value(x, op->result)[wave] = before;
 }
 
+/* Adds operand 1 to the i32 in memory at operand 0; the result is the value before the addition. */
 static void run_atomic_add(struct interp *x, const struct tir_op *op, unsigned wave)
 {
     const uint64_t address = (uint64_t)interp_scalar(x, op, 0, wave);
@@ -469,6 +505,7 @@ static void run_await(struct interp *x, const struct tir_op *op, unsigned wave)
     interp_value(x, op->result)[wave] = all ? left : -1;
 }
 
+/* Runs `op` for one wave if it accesses counters in memory; returns false for all other ops. */
 static bool run_counter(struct interp *x, const struct tir_op *op, unsigned wave)
 {
     switch (op->opcode) {

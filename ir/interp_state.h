@@ -49,6 +49,7 @@ static inline size_t interp_element(struct tir_type t, unsigned wave, unsigned r
     return ((size_t)wave * t.rows + row) * t.cols + col;
 }
 
+/* True if `wave` executes the current op. */
 static inline bool interp_runs(const struct interp *x, unsigned wave)
 {
     return x->active >> wave & 1;

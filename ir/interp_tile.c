@@ -11,6 +11,7 @@
 #include "ir/arith.h"
 #include "ir/interp_state.h"
 
+/* Returns the type of value `v`. */
 static struct tir_type type_of(const struct interp *x, struct tir_value v)
 {
     return tir_typeof(x->f, v);
@@ -57,6 +58,7 @@ static int64_t *held_together(const struct part *p, unsigned peers, bool **held)
     return all;
 }
 
+/* Returns the element of operand 0 that a broadcast copies to (`row`, `col`). */
 static int64_t repeated(const struct part *p, unsigned row, unsigned col)
 {
     return p->a[(p->at.rows == 1 ? 0 : row) * p->at.cols + (p->at.cols == 1 ? 0 : col)];
@@ -78,6 +80,7 @@ static unsigned folded_row(const struct tir_layout *l, unsigned row)
     return r;
 }
 
+/* Returns the maximum (`max`) or sum of two elements of type `dtype`, given as bits. */
 static int64_t combined(const struct interp *x, unsigned dtype, bool max, int64_t a, int64_t b)
 {
     const int64_t v[3] = {a, b, 0};
@@ -128,6 +131,7 @@ static void run_reduce(const struct part *p)
     free(begun);
 }
 
+/* Computes the dot product of each row of the two operands with fused multiply-adds. */
 static void run_row_dot(const struct part *p)
 {
     struct interp *const x = p->x;
@@ -143,6 +147,7 @@ static void run_row_dot(const struct part *p)
     }
 }
 
+/* Returns the sum of two f32 given as bits. */
 static float add_f32(int64_t a, int64_t b)
 {
     return tir_to_float(TIR_F32, a, false) + tir_to_float(TIR_F32, b, false);
@@ -200,6 +205,8 @@ static void run_fold_dot(const struct part *p)
     }
 }
 
+/* Computes for each lane the maximum of its even registers (low half of the result) and of its odd
+ * ones (high half). */
 static void run_fold_top(const struct part *p)
 {
     const struct tir_layout *const l = tir_layout_of(p->x->f, p->at);
@@ -232,6 +239,7 @@ static float *as_floats(struct interp *x, struct tir_value v, unsigned wave, boo
     return f;
 }
 
+/* Computes a matrix product with the machine's order of summation. */
 static void run_mma(const struct part *p)
 {
     struct interp *const x = p->x;
@@ -284,6 +292,7 @@ static double *scaled_operand(const struct part *p, const struct tir_mma *m, uns
     return d;
 }
 
+/* Computes a matrix product whose operands have block scales (MX formats). */
 static void run_mma_scaled(const struct part *p)
 {
     struct interp *const x = p->x;
@@ -314,6 +323,7 @@ static int64_t block_element(const struct part *p, unsigned row, unsigned col)
     return p->a[(size_t)row % a.rows * a.cols + row / a.rows * d.cols + col];
 }
 
+/* Returns the element at (`row`, `col`) of a tile that has operand 0 above operand 1. */
 static int64_t stacked(const struct part *p, unsigned row, unsigned col)
 {
     if (row < p->at.rows)
@@ -321,6 +331,8 @@ static int64_t stacked(const struct part *p, unsigned row, unsigned col)
     return matrix(p->x, p->op->operands[1], p->wave)[(size_t)(row - p->at.rows) * p->at.cols + col];
 }
 
+/* Writes the element at (`row`, `col`) of an op that only moves or numbers elements to `*v`.
+ * Returns false for other ops. */
 static bool element_of(const struct part *p, unsigned row, unsigned col, int64_t *v)
 {
     switch (p->op->opcode) {
@@ -343,6 +355,8 @@ static bool element_of(const struct part *p, unsigned row, unsigned col, int64_t
     }
 }
 
+/* Computes every element of a wave's result; returns false if the op is not computed by
+ * elements. */
 static bool run_elements(const struct part *p)
 {
     const size_t n = interp_wave_elements(p->x, p->t);
@@ -373,6 +387,7 @@ static bool run_relayout(struct part *p)
     return run;
 }
 
+/* Runs a tile op for one wave; returns false if the op is not a tile op. */
 static bool run_part(struct part *p)
 {
     switch (p->op->opcode) {

@@ -10,13 +10,14 @@
 
 #include "ir/arith.h"
 
+/* Returns the type of value `v`. */
 static struct tir_type type_of(const struct interp *x, struct tir_value v)
 {
     return tir_typeof(x->f, v);
 }
 
-/* Returns the element of operand k that element e of a result of type t is computed from. A scalar
-   serves every element. */
+/* Returns the element of operand number `operand` from which element e of a result of type t is
+ * computed. A scalar serves every element. */
 static int64_t fetch(struct interp *x, const struct tir_op *op, unsigned operand, struct tir_type t,
                      unsigned wave, size_t e)
 {
@@ -25,6 +26,7 @@ static int64_t fetch(struct interp *x, const struct tir_op *op, unsigned operand
     return own.kind == TIR_SCALAR ? v[wave] : v[interp_index(x, t, wave, e)];
 }
 
+/* Converts integer `v` of type `from` to type `to`; a float result is rounded from f32. */
 static int64_t from_integer(struct tir_type from, struct tir_type to, int64_t v, bool fnuz)
 {
     if (tir_is_int(to.dtype)) /* i1 sign-extends like every integer */
@@ -42,6 +44,7 @@ static int64_t saturated(unsigned dtype, float whole)
     return whole < -end ? -(int64_t)(UINT64_C(1) << (bits - 1)) : (int64_t)whole;
 }
 
+/* Converts element `v` (integer or bits of a float) between types, with the given rounding. */
 static int64_t converted(const struct interp *x, struct tir_type from, struct tir_type to,
                          int64_t v, int64_t rounding)
 {
@@ -56,6 +59,7 @@ static int64_t converted(const struct interp *x, struct tir_type from, struct ti
     return isnan(f) ? 0 : saturated(to.dtype, nearbyintf(f));
 }
 
+/* Returns the number that the launch gives to a block, wave or lane, or the LDS base address. */
 static int64_t launch_state(struct interp *x, const struct tir_op *op, unsigned wave, size_t e)
 {
     switch (op->opcode) {
@@ -66,6 +70,7 @@ static int64_t launch_state(struct interp *x, const struct tir_op *op, unsigned 
     }
 }
 
+/* Returns the bits of a constant op in type `t`. */
 static int64_t constant(const struct interp *x, const struct tir_op *op, struct tir_type t)
 {
     if (op->opcode == TIR_const_int)
@@ -74,6 +79,7 @@ static int64_t constant(const struct interp *x, const struct tir_op *op, struct 
                           x->f->machine->fp8_is_fnuz);
 }
 
+/* Reads a kernel argument from the bytes of the launch; reports a failure if these are too few. */
 static int64_t argument(struct interp *x, const struct tir_op *op, struct tir_type t)
 {
     const struct tir_arg *const arg = &x->f->args[op->imm[0]];
@@ -87,6 +93,7 @@ static int64_t argument(struct interp *x, const struct tir_op *op, struct tir_ty
     return tir_is_int(t.dtype) ? tir_wrap(t.dtype, v) : v;
 }
 
+/* Computes element `e` of an elementwise op in one wave. */
 static int64_t element(struct interp *x, const struct tir_op *op, struct tir_type t, unsigned wave,
                        size_t e)
 {
@@ -117,6 +124,7 @@ static int64_t element(struct interp *x, const struct tir_op *op, struct tir_typ
     return d;
 }
 
+/* True if each element of the result depends only on the same element of the operands. */
 static bool is_elementwise(const struct tir_op *op)
 {
     switch (op->opcode) {
@@ -150,6 +158,7 @@ static uint64_t bits_of_elements(const int64_t *v, unsigned dtype, size_t first_
     return bits < 64 ? r & ((UINT64_C(1) << bits) - 1) : r;
 }
 
+/* Copies bits between types; elements may be joined to wider ones or split into narrower ones. */
 static void run_bitcast(struct interp *x, const struct tir_op *op)
 {
     const struct tir_type from = type_of(x, op->operands[0]), to = type_of(x, op->result);
@@ -190,6 +199,7 @@ bool interp_elementwise(struct interp *x, const struct tir_op *op)
 
 /* Registers of one lane */
 
+/* Concatenates the operands' elements in one lane. */
 static void run_concat(struct interp *x, const struct tir_op *op, unsigned lane)
 {
     const unsigned count = type_of(x, op->result).count;
@@ -201,6 +211,7 @@ static void run_concat(struct interp *x, const struct tir_op *op, unsigned lane)
     }
 }
 
+/* Selects four bytes from two 32-bit operands in one lane, like v_perm_b32. */
 static void run_byte_perm(struct interp *x, const struct tir_op *op, unsigned lane)
 {
     const struct tir_type t = type_of(x, op->result);
@@ -222,6 +233,7 @@ static void run_byte_perm(struct interp *x, const struct tir_op *op, unsigned la
     }
 }
 
+/* Converts two elements of one lane to a pair of a shorter type. */
 static void run_convert_pair(struct interp *x, const struct tir_op *op, unsigned lane)
 {
     const struct tir_type t = type_of(x, op->result);
@@ -231,6 +243,7 @@ static void run_convert_pair(struct interp *x, const struct tir_op *op, unsigned
             converted(x, from, t, interp_value(x, op->operands[i])[lane], op->imm[1]);
 }
 
+/* Adds the products of two bf16 pairs to an f32 in one lane. */
 static void run_dot_pair(struct interp *x, const struct tir_op *op, unsigned lane)
 {
     float product[2];
@@ -242,6 +255,7 @@ static void run_dot_pair(struct interp *x, const struct tir_op *op, unsigned lan
     interp_value(x, op->result)[lane] = tir_from_float(TIR_F32, sum + c, false);
 }
 
+/* Takes the greatest of three f16 in each half of a 32-bit word of one lane. */
 static void run_max3_pair(struct interp *x, const struct tir_op *op, unsigned lane)
 {
     int64_t both = 0;
@@ -282,6 +296,7 @@ static unsigned source_lane(struct interp *x, const struct tir_op *op, unsigned 
     return upper == second ? lane : lane ^ half;
 }
 
+/* Copies each lane's elements from the lane that the op selects. */
 static void run_lanes(struct interp *x, const struct tir_op *op, unsigned wave)
 {
     const unsigned count = type_of(x, op->result).count;
@@ -295,6 +310,7 @@ static void run_lanes(struct interp *x, const struct tir_op *op, unsigned wave)
     }
 }
 
+/* Computes whether any element of a wave's operand is nonzero. */
 static void run_any(struct interp *x, const struct tir_op *op, unsigned wave)
 {
     const struct tir_type t = type_of(x, op->operands[0]);
@@ -305,6 +321,7 @@ static void run_any(struct interp *x, const struct tir_op *op, unsigned wave)
     interp_value(x, op->result)[wave] = any;
 }
 
+/* Counts the nonzero elements of a wave's operand. */
 static void run_lane_count(struct interp *x, const struct tir_op *op, unsigned wave)
 {
     const struct tir_type t = type_of(x, op->operands[0]);
@@ -364,6 +381,8 @@ struct places {
     uint32_t reg[64], lane[TIR_WAVE_LANES];
 };
 
+/* Returns the packed row and column that each register bit pattern and each lane contributes to
+ * layout `l`. */
 static struct places places_of(const struct tir_layout *l)
 {
     struct places p;
@@ -390,6 +409,7 @@ static void gather_matrix(struct interp *x, const struct tir_op *op, unsigned op
         }
 }
 
+/* Writes the product `d` (row-major) to the registers that hold it after matrix instruction `m`. */
 static void scatter_product(struct interp *x, const struct tir_op *op, const struct tir_mma *m,
                             unsigned wave, const float *d)
 {
@@ -403,6 +423,7 @@ static void scatter_product(struct interp *x, const struct tir_op *op, const str
         }
 }
 
+/* Runs a matrix instruction for one wave, if its size fits the interpreter's arrays. */
 static void run_mfma(struct interp *x, const struct tir_op *op, unsigned wave)
 {
     enum { MAX_SIDE = 32, MAX_K = 128 };
@@ -453,6 +474,8 @@ static void gather_scaled(struct interp *x, const struct tir_op *op, unsigned op
         }
 }
 
+/* Runs a matrix instruction with block scales for one wave, if its size fits the interpreter's
+ * arrays. */
 static void run_mfma_scaled(struct interp *x, const struct tir_op *op, unsigned wave)
 {
     const struct tir_mma *const m = &x->f->machine->mma[op->imm[0]];
@@ -472,6 +495,7 @@ static void run_mfma_scaled(struct interp *x, const struct tir_op *op, unsigned 
     scatter_product(x, op, m, wave, d);
 }
 
+/* Runs `op` for one wave if it works across lanes; returns false for all other ops. */
 static bool run_wave(struct interp *x, const struct tir_op *op, unsigned wave)
 {
     switch (op->opcode) {
@@ -499,6 +523,8 @@ static bool run_wave(struct interp *x, const struct tir_op *op, unsigned wave)
     }
 }
 
+/* Runs `op` for one lane if it works on the elements of one lane; returns false for all other
+ * ops. */
 static bool run_lane(struct interp *x, const struct tir_op *op, unsigned lane)
 {
     switch (op->opcode) {

@@ -253,6 +253,7 @@ int tir_attr_index(unsigned opcode, const char *wanted)
     return -1;
 }
 
+/* Adds a value that op `def` or, if that has id 0, block `block` defines. */
 static struct tir_value add_value(struct tir_func *f, struct tir_type t, struct tir_ref def,
                                   struct tir_block *block)
 {
@@ -261,6 +262,7 @@ static struct tir_value add_value(struct tir_func *f, struct tir_type t, struct 
     return (struct tir_value){f->n_values++};
 }
 
+/* Adds an empty op; ops are stored in chunks, so that pointers to them stay valid. */
 static struct tir_ref add_op(struct tir_func *f)
 {
     enum { CHUNK = 1 << TIR_OP_CHUNK_LOG2 };
@@ -411,6 +413,7 @@ struct replacement {
     struct tir_value from, to;
 };
 
+/* Replaces one value by another in the operands of an op of the walk. */
 static bool replace_operands(void *context, struct tir_block *b, struct tir_ref ref)
 {
     const struct replacement *const r = context;

@@ -173,11 +173,13 @@ static inline struct tir_op *tir_op(const struct tir_func *f, struct tir_ref r)
     return &f->op_chunks[r.id >> TIR_OP_CHUNK_LOG2][r.id & ((1u << TIR_OP_CHUNK_LOG2) - 1)];
 }
 
+/* Returns the type of value `v`. */
 static inline struct tir_type tir_typeof(const struct tir_func *f, struct tir_value v)
 {
     return f->values[v.id].type;
 }
 
+/* Returns result `i` of `op`; results have consecutive ids. */
 static inline struct tir_value tir_result(const struct tir_op *op, unsigned i)
 {
     return (struct tir_value){op->result.id + i};

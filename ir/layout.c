@@ -39,6 +39,7 @@ static void add_vector(struct echelon *e, uint32_t v, uint32_t inputs)
     e->n++;
 }
 
+/* Writes the input bits whose images XOR to `target`; returns false if there are none. */
 static bool solve_one(const struct echelon *e, uint32_t target, uint32_t *inputs)
 {
     *inputs = 0;
@@ -261,6 +262,7 @@ struct tir_layout tir_layout_fold_rows(const struct tir_layout *l, unsigned *row
     return f;
 }
 
+/* Returns the packed row and column of one bit of a row (`axis` 0) or column (`axis` 1) index. */
 static uint32_t image_of_part(unsigned bit, int axis)
 {
     return axis ? TIR_RC(0, 1u << bit) : TIR_RC(1u << bit, 0);
@@ -415,8 +417,10 @@ static uint32_t same_bit(const struct tir_layout *from, const struct tir_layout 
     return wave < from->wave_bits ? 1u << (from->reg_bits + from->lane_bits + wave) : 0;
 }
 
+/* Returns a mask of the low `n` bits. */
 static uint32_t low_bits(unsigned n) { return n < 32 ? (1u << n) - 1 : ~0u; }
 
+/* Chooses the cheapest kind of conversion from `from` to `to`: none, registers, lanes or LDS. */
 static void classify(const struct tir_layout *from, const struct tir_layout *to,
                      struct tir_conversion *c)
 {

@@ -39,6 +39,7 @@ struct tir_layout {
                                             waves' */
 };
 
+/* Returns the number of bits of an element's index: registers, lanes and waves. */
 static inline int tir_layout_bits(const struct tir_layout *l)
 {
     return l->reg_bits + l->lane_bits + l->wave_bits;
@@ -50,7 +51,9 @@ uint32_t tir_layout_apply(const struct tir_layout *l, unsigned reg, unsigned lan
 /** Returns the input bit whose image is `rc`, or -1. */
 int tir_layout_find_bit(const struct tir_layout *l, uint32_t rc);
 
+/* Returns the row of a packed row and column. */
 static inline unsigned tir_rc_row(uint32_t rc) { return rc & 0xffff; }
+/* Returns the column of a packed row and column. */
 static inline unsigned tir_rc_col(uint32_t rc) { return rc >> 16; }
 
 /** Returns the byte address of element number `index` of an LDS address map, padding included. */

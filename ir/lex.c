@@ -10,8 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* True if `c` is a decimal digit. */
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
+/* True if `c` may be part of a word: a letter, decimal digit or underscore. */
 static bool is_word(char c)
 {
     return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -35,6 +37,7 @@ bool tir_lex_fail(struct tir_lexer *l, const char *format, ...)
     return false;
 }
 
+/* Moves the lexer past spaces and tabs. */
 static void skip_blanks(struct tir_lexer *l)
 {
     while (l->at < l->end && (*l->at == ' ' || *l->at == '\t'))
@@ -160,6 +163,7 @@ bool tir_lex_float_bits(struct tir_lexer *l, int64_t *bits)
     return true;
 }
 
+/* Returns the value of a lower-case hexadecimal digit, or -1. */
 static int hex_digit(char c)
 {
     if (is_digit(c))

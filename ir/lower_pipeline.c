@@ -60,7 +60,7 @@ static void offset_groups(struct tir_builder *b, bool upper)
     tir_end_if(b, &s, NULL);
 }
 
-/* Removes ops with a stage from before the loop and holds them for the prologue. */
+/* Removes ops with a stage from before the loop at `index` and holds them for the prologue. */
 static void hold(struct tir_rotation *r, struct tir_block *outer, unsigned index)
 {
     unsigned kept = 0;
@@ -103,12 +103,14 @@ static void set_carried(struct tir_rotation *r, const struct tir_value *carried)
         r->iteration[r->carries[i].age][r->carries[i].v.id] = carried[i];
 }
 
+/* Collects the values that the rotated loop carries, from the iterations that computed them. */
 static void get_carried(const struct tir_rotation *r, struct tir_value *carried)
 {
     for (unsigned i = 0; i < r->n_carries; i++)
         carried[i] = r->iteration[r->carries[i].age][r->carries[i].v.id];
 }
 
+/* Emits one iteration of the steady state, in which all stages work on different tiles. */
 static void emit_steady_iteration(struct tir_rotation *r, struct tir_builder *b,
                                   struct tir_value newest, struct tir_value *nested)
 {
@@ -143,6 +145,8 @@ static void emit_odd_iteration(struct tir_rotation *r, struct tir_builder *b,
     set_carried(r, carried);
 }
 
+/* Emits the loop of the steady state with its carried values; the body contains two iterations if
+ * it is unrolled. */
 static void emit_steady(struct tir_rotation *r, struct tir_builder *b, struct tir_value *nested)
 {
     struct tir_func *f = r->f;
@@ -218,6 +222,7 @@ static void emit_drained_iteration(struct tir_rotation *r, struct tir_builder *b
     set_carried(r, carried);
 }
 
+/* Emits iterations after the loop in which the first stages have no tile any more. */
 static void emit_drain(struct tir_rotation *r, struct tir_builder *b, struct tir_value *nested)
 {
     const struct tir_schedule *const s = r->schedule;
@@ -228,6 +233,7 @@ static void emit_drain(struct tir_rotation *r, struct tir_builder *b, struct tir
         emit_drained_iteration(r, b, left, nested);
 }
 
+/* Emits the last stage for the last tile. */
 static void emit_epilogue(struct tir_rotation *r, struct tir_builder *b, struct tir_value *nested)
 {
     const struct tir_value newest = tir_add(b, r->loop->operands[1], tir_i32(b, (int)r->last - 1));
@@ -253,6 +259,7 @@ static void append_after(struct tir_rotation *r, struct tir_block *block)
     }
 }
 
+/* Emits the whole rotated loop: prologue, steady state, drain and epilogue. */
 static void emit_loop(struct tir_rotation *r, struct tir_builder *b)
 {
     struct tir_value *nested = tir_alloc_clear(r->f, r->max_id * sizeof(nested[0]));
@@ -311,6 +318,7 @@ static void emit_both(struct tir_rotation *r, struct tir_builder *b, struct tir_
             made[i] = known[k++];
 }
 
+/* True if `op` is one of the ops that follow the loop. */
 static bool is_after(const struct tir_rotation *r, struct tir_ref op)
 {
     for (unsigned i = 0; i < r->n_after; i++)
@@ -333,6 +341,7 @@ static struct tir_value take_condition(struct tir_func *f, struct tir_block *out
     return (struct tir_value){0};
 }
 
+/* Replaces the loop at `index` of block `outer` by its software pipeline of stages 0..`last`. */
 static void rotate(struct tir_func *f, const struct tir_schedule *s, struct tir_block *outer,
                    unsigned index, unsigned last)
 {
@@ -381,6 +390,7 @@ struct search {
     struct tir_ref loop;
 };
 
+/* Stops the walk at a loop with more than one stage and stores where it is. */
 static bool find_loop(void *context, struct tir_block *b, struct tir_ref r)
 {
     struct search *const s = context;

@@ -70,11 +70,13 @@ struct tir_value tir_elements(struct tir_expander *x, struct tir_value tile, uns
     return tir_take(x, &p, tir_typeof(x->f, tile).dtype, first, count);
 }
 
+/* True if `v` is a tile. */
 static bool is_tile(const struct tir_expander *x, struct tir_value v)
 {
     return tir_typeof(x->f, v).kind == TIR_TILE;
 }
 
+/* True if an operand or result of `op` is a tile. */
 static bool has_tile(const struct tir_expander *x, const struct tir_op *op)
 {
     for (unsigned i = 0; i < op->n_operands; i++)
@@ -86,6 +88,7 @@ static bool has_tile(const struct tir_expander *x, const struct tir_op *op)
     return false;
 }
 
+/* Returns operand `i` of the yield that ends block `b`. */
 static struct tir_value yielded(const struct tir_expander *x, const struct tir_block *b, unsigned i)
 {
     return tir_op(x->f, b->ops[b->n_ops - 1])->operands[i];
@@ -149,6 +152,8 @@ static unsigned flatten(struct tir_expander *x, struct tir_value v, unsigned per
     return n;
 }
 
+/* Writes to `out` the types of the vecs of `per` elements that replace value `v`; returns their
+ * count. A value that is no tile keeps its type. */
 static unsigned flat_types(struct tir_expander *x, struct tir_value v, unsigned per,
                            struct tir_type *out)
 {
@@ -182,6 +187,7 @@ enum { MAX_FLAT = 1024 };
 
 static void expand_block(struct tir_expander *x, const struct tir_block *from);
 
+/* Replaces a loop by one that carries vecs instead of tiles. */
 static void expand_for(struct tir_expander *x, const struct tir_op *op)
 {
     const struct tir_block *body = op->blocks[0];
@@ -209,6 +215,7 @@ static void expand_for(struct tir_expander *x, const struct tir_op *op)
         at += unflatten(x, tir_result(op, i), per[i], flat + at);
 }
 
+/* Replaces an `if` by one whose results are vecs instead of tiles. */
 static void expand_if(struct tir_expander *x, const struct tir_op *op)
 {
     struct tir_value *flat = tir_alloc(x->f, MAX_FLAT * sizeof(flat[0]));
@@ -263,6 +270,7 @@ static void keep_op(struct tir_expander *x, struct tir_ref ref)
     tir_append(x->f, x->b.block, ref);
 }
 
+/* Copies the ops of block `from` with all tiles replaced by vecs. */
 static void expand_block(struct tir_expander *x, const struct tir_block *from)
 {
     for (unsigned i = 0; i < from->n_ops; i++) {

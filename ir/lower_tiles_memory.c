@@ -13,11 +13,13 @@
 
 enum { MAX_ACCESS = 16 /* bytes of a lane */ };
 
+/* Returns the layout of tile `v`. */
 static const struct tir_layout *layout(struct tir_expander *x, struct tir_value v)
 {
     return tir_layout_of(x->f, tir_typeof(x->f, v));
 }
 
+/* Returns the bytes of one element of type `dtype`. */
 static unsigned elem_bytes(unsigned dtype) { return tir_dtype_bits(dtype) / 8; }
 
 /* The part of an element's row and column that lane and wave determine; the registers' part is
@@ -26,6 +28,8 @@ struct place {
     struct tir_value row, col;
 };
 
+/* Emits the row and column of the element that the lane and wave hold in register 0 under layout
+ * `l`. */
 static struct place lane_place(struct tir_expander *x, const struct tir_layout *l)
 {
     uint32_t rows[TIR_LAYOUT_MAX_BITS] = {0}, cols[TIR_LAYOUT_MAX_BITS] = {0};
@@ -39,6 +43,7 @@ static struct place lane_place(struct tir_expander *x, const struct tir_layout *
     return p;
 }
 
+/* Returns a vec of one i32 that contains `scalar` in each lane. */
 static struct tir_value vec_of(struct tir_expander *x, struct tir_value scalar)
 {
     return tir_splat(&x->b, tir_scalar_now(x, scalar), tir_vec(TIR_I32, 1));
@@ -105,6 +110,7 @@ void tir_expand_store(struct tir_expander *x, const struct tir_op *op)
     }
 }
 
+/* Returns the base-2 logarithm of a power of two. */
 static unsigned log2u(unsigned v) { return (unsigned)__builtin_ctz(v); }
 
 /* Returns the LDS address at which a wave's part of a round of copies begins: the buffer's address
@@ -238,6 +244,8 @@ static void transpose_lanes(struct lds_access *a, const struct tir_copy *read)
     a->transposed = true;
 }
 
+/* Chooses how lanes access tile elements in LDS: the elements per instruction and, for loads, a
+ * transposing read. `lds` is the tile's byte address, `map` its address map. */
 static struct lds_access lds_access(struct tir_expander *x, struct tir_value lds,
                                     const struct tir_layout *map, const struct tir_layout *l,
                                     unsigned dtype, bool load)

@@ -32,6 +32,7 @@ struct change {
     struct tir_conversion c;
 };
 
+/* Returns the source registers that start at element `first`, as one unit. */
 static struct tir_value source_register(const struct change *r, unsigned first)
 {
     return tir_take(r->x, &r->a, r->dtype, first, r->unit);
@@ -59,6 +60,7 @@ static struct tir_value join_bytes(const struct change *r, const struct byte_sou
                    (unsigned[]){low, 4 + high, (low + same) & 3, 4 + ((high + same) & 3)});
 }
 
+/* Emits the instruction that gathers four bytes from source registers into one register. */
 static struct tir_value gather_bytes(const struct change *r, const struct byte_source s[4])
 {
     const unsigned first = s[0].first;
@@ -82,6 +84,7 @@ static struct tir_value gather_bytes(const struct change *r, const struct byte_s
     return permute(r, low, high, (unsigned[]){low_at, low_at + 1, 4 + high_at, 5 + high_at});
 }
 
+/* Emits the result of a conversion that only renames registers or permutes their bytes. */
 static struct tir_pieces change_registers(const struct change *r)
 {
     const unsigned unit = r->unit, size = tir_dtype_bits(r->dtype) / 8;
@@ -136,6 +139,7 @@ static void exchange_by_lane(struct tir_expander *x, struct tir_value *v, unsign
     }
 }
 
+/* Exchanges registers in pairs in the waves where a bit of the wave's number is set. */
 static void exchange_by_wave(struct tir_expander *x, struct tir_value *v, unsigned n,
                              const struct tir_lane_map *m)
 {
@@ -171,6 +175,7 @@ static struct tir_value move_lanes(struct tir_expander *x, const struct tir_lane
     return tir_build(b, TIR_lane_gather, none, (struct tir_value[]){at, v}, 2, NULL);
 }
 
+/* Emits a conversion across lanes: exchanges before, moves between lanes, exchanges after. */
 static void run_steps(struct tir_expander *x, const struct tir_lane_map *m,
                       const struct tir_lane_steps *s, struct tir_value *from, struct tir_value *to)
 {
@@ -225,6 +230,7 @@ static void swap_lanes(struct tir_expander *x, struct tir_value *v, unsigned n, 
     }
 }
 
+/* Emits the cheapest sequence that moves `from` to `to` between lanes. */
 static void change_lanes(struct tir_expander *x, const struct tir_lane_map *m,
                          struct tir_value *from, struct tir_value *to)
 {
@@ -259,6 +265,7 @@ static struct tir_value word_of(const struct change *r, unsigned first, unsigned
     return unit * copies > 1 ? tir_bitcast(b, v, tir_vec(TIR_I32, 1)) : v;
 }
 
+/* Returns the first `unit` elements of a 32-bit word. */
 static struct tir_value elements_of(const struct change *r, struct tir_value word, unsigned unit)
 {
     struct tir_builder *b = &r->x->b;
@@ -352,6 +359,7 @@ static struct tir_value scratch(struct tir_expander *x, unsigned bytes, unsigned
     return tir_add(b, base, tir_mul(b, group, tir_i32(b, (int)bytes)));
 }
 
+/* Waits for the LDS writes of all waves. */
 static void meet(struct tir_expander *x)
 {
     tir_wait(&x->b, TIR_LDS_WRITES, 0);
@@ -376,6 +384,7 @@ static struct tir_pieces change_waves(const struct change *r)
 
 /* ---- All of them ---- */
 
+/* Emits the conversion of a tile by its kind: LDS, registers, or lanes in words. */
 static struct tir_pieces change_numbers(struct change *r)
 {
     r->unit = tir_unit(r->dtype, r->to);

@@ -20,6 +20,7 @@ struct rows {
     unsigned apart, per;            /* bytes between two columns; columns of one access */
 };
 
+/* Emits the column offsets of a lane's elements for a gather or scatter of tile type `t`. */
 static struct rows rows_of(struct tir_expander *x, const struct tir_op *op, struct tir_type t)
 {
     struct tir_builder *b = &x->b;
@@ -58,6 +59,7 @@ static struct tir_value row_address(struct tir_expander *x, const struct rows *r
     return (struct tir_value){0};
 }
 
+/* Returns the bytes that register `reg` adds to the lane's column offset. */
 static int64_t own_offset(const struct rows *r, unsigned reg)
 {
     return (int64_t)tir_rc_col(tir_layout_apply(r->l, reg, 0, 0)) * r->apart;

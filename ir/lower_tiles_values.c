@@ -11,6 +11,7 @@
 
 static const struct tir_type none;
 
+/* Returns the layout of tile `v`. */
 static const struct tir_layout *layout(struct tir_expander *x, struct tir_value v)
 {
     return tir_layout_of(x->f, tir_typeof(x->f, v));
@@ -98,6 +99,7 @@ void tir_expand_convert(struct tir_expander *x, const struct tir_op *op)
     tir_set_pieces(x, op->result, p);
 }
 
+/* Returns the column (`axis` 1) or row (`axis` 0) of a packed row and column. */
 static unsigned axis_part(uint32_t rc, int axis) { return axis ? tir_rc_col(rc) : tir_rc_row(rc); }
 
 void tir_expand_index(struct tir_expander *x, const struct tir_op *op)
@@ -141,6 +143,7 @@ void tir_expand_broadcast(struct tir_expander *x, const struct tir_op *op)
     tir_set_pieces(x, op->result, p);
 }
 
+/* True if the reduction `opcode` takes the maximum; others sum. */
 static bool takes_max(unsigned opcode)
 {
     return opcode == TIR_row_max || opcode == TIR_col_max || opcode == TIR_col_fold_max;
@@ -182,6 +185,8 @@ static void pair_lanes(struct tir_expander *x, struct tir_value v, int bit,
     pair[1] = tir_build(&x->b, TIR_lane_xor, none, &v, 1, &(int64_t){1 << bit});
 }
 
+/* Reduces `v` over the lanes that hold different elements of the reduced axis; `kept` is the other
+ * axis. */
 static struct tir_value reduce_lanes(struct tir_expander *x, const struct tir_layout *l, int kept,
                                      struct tir_value v, bool max)
 {
@@ -468,7 +473,8 @@ static unsigned contraction_bits(const struct tir_layout *l, int outer_axis)
     return n;
 }
 
-/* Returns how many steps of k the attr `k` of mma keeps. */
+/* Returns the number of steps along the contraction that a product executes; its attribute `k` may
+ * limit them. */
 static unsigned steps_below(const struct tir_op *op, const struct tir_layout *left,
                             unsigned elements, unsigned steps)
 {
@@ -511,6 +517,7 @@ static void expand_product(struct tir_expander *x, const struct tir_op *op,
     tir_set_pieces(x, op->result, p);
 }
 
+/* Emits a matrix instruction without scales on a, b and the accumulator. */
 static struct tir_value plain_product(struct tir_expander *x, const struct tir_op *op,
                                       const struct tir_value abc[3], const unsigned at[2])
 {
@@ -562,6 +569,8 @@ static struct tir_value scale_word(struct tir_expander *x, struct tir_value scal
     return extract->operands[0];
 }
 
+/* Emits a matrix instruction with the scales of both operands; `at` has the index of each operand's
+ * piece. */
 static struct tir_value scaled_product(struct tir_expander *x, const struct tir_op *op,
                                        const struct tir_value abc[3], const unsigned at[2])
 {

@@ -41,6 +41,7 @@ static int counter_of(const struct tir_machine *m, const struct tir_op *op)
     }
 }
 
+/* True if `op` copies to LDS in copy group `group`. */
 static bool copies(const struct tir_op *op, int64_t group)
 {
     return (op->opcode == TIR_buffer_to_lds || op->opcode == TIR_global_to_lds ||
@@ -87,6 +88,7 @@ static bool counts(const struct search *s, const struct tir_op *op)
     return counter_of(s->f->machine, op) == s->counter;
 }
 
+/* Stops the walk at a copy of the wanted group. */
 static bool is_copy(void *context, struct tir_block *b, struct tir_ref ref)
 {
     const struct search *const s = context;
@@ -97,6 +99,7 @@ static bool is_copy(void *context, struct tir_block *b, struct tir_ref ref)
 /* Returns the highest count that the group's counter can wait for. */
 static unsigned most(const struct search *s) { return s->f->machine->counters[s->counter]; }
 
+/* Returns the lesser of two counts. */
 static unsigned min_u(unsigned a, unsigned b) { return a < b ? a : b; }
 
 /* Returns how many counted ops every execution of a block issues at least. Loops add none, since
@@ -193,6 +196,8 @@ static int group_counter(const struct tir_func *f, int64_t group)
     return s.counter;
 }
 
+/* Replaces the wait at `index` by one on the machine's counter, with the number of instructions
+ * that may be pending. */
 static void lower_wait(struct tir_func *f, struct tir_block *b, unsigned index)
 {
     struct tir_op *op = tir_op(f, b->ops[index]);
@@ -210,6 +215,7 @@ static void lower_wait(struct tir_func *f, struct tir_block *b, unsigned index)
     op->imm[1] = tensor ? 0 : -1;
 }
 
+/* Replaces all waits of block `b`; returns whether there were any. */
 static bool lower_block(void *f, struct tir_block *b)
 {
     bool progress = false;

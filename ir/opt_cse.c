@@ -27,6 +27,7 @@ struct numbering {
     bool progress;
 };
 
+/* Returns hash `h` with the word `v` mixed in. */
 static uint32_t mix(uint32_t h, uint64_t v)
 {
     h = (h ^ (uint32_t)v) * 0x9e3779b1u;
@@ -34,6 +35,8 @@ static uint32_t mix(uint32_t h, uint64_t v)
     return h ^ h >> 13;
 }
 
+/* Returns the hash of an op's opcode, attributes and operands; commuting operands may have any
+ * order. */
 static uint32_t hash(const struct numbering *n, const struct tir_op *op)
 {
     uint32_t h = mix(op->opcode, op->n_operands), sum = 0;
@@ -48,6 +51,7 @@ static uint32_t hash(const struct numbering *n, const struct tir_op *op)
     return mix(h, sum) & n->mask;
 }
 
+/* True if both ops have the same operands, in either order for commuting ops. */
 static bool same_operands(const struct tir_op *a, const struct tir_op *b)
 {
     if (a->n_operands != b->n_operands)
@@ -61,6 +65,7 @@ static bool same_operands(const struct tir_op *a, const struct tir_op *b)
     return true;
 }
 
+/* True if the ops compute the same value; ops of one block also need the same stage and phase. */
 static bool same(const struct numbering *n, struct tir_ref ra, struct tir_ref rb)
 {
     const struct tir_op *const a = tir_op(n->f, ra), *const b = tir_op(n->f, rb);
@@ -82,6 +87,7 @@ static struct tir_ref find_or_enter(struct numbering *n, struct tir_ref r)
     return (struct tir_ref){0};
 }
 
+/* Replaces operands that were found to repeat an earlier value. */
 static void rename_operands(const struct numbering *n, struct tir_op *op)
 {
     for (uint32_t i = 0; i < op->n_operands; i++)
@@ -89,11 +95,13 @@ static void rename_operands(const struct numbering *n, struct tir_op *op)
             op->operands[i] = n->replaced[op->operands[i].id];
 }
 
+/* True if `op` is pure, has one result and no blocks. */
 static bool is_candidate(const struct tir_op *op)
 {
     return tir_ops[op->opcode].flags == TIR_PURE && op->n_results == 1 && !op->blocks[0];
 }
 
+/* Removes ops of block `b` that repeat a visible earlier one, and visits the nested blocks. */
 static void number_block(struct numbering *n, struct tir_block *b)
 {
     uint32_t kept = 0;

@@ -19,12 +19,14 @@ struct marks {
     uint32_t n_work;
 };
 
+/* True if `op` writes, copies or fences, so that it stays even without uses. */
 static bool has_effect(const struct tir_op *op)
 {
     return tir_ops[op->opcode].flags & (TIR_WRITES | TIR_ASYNC | TIR_FENCE) &&
            op->opcode != TIR_yield;
 }
 
+/* Marks value `v` as used and queues it, once. */
 static void mark_value(struct marks *m, struct tir_value v)
 {
     if (m->values[v.id])
@@ -46,6 +48,7 @@ static void mark_op(struct marks *m, struct tir_ref r)
     }
 }
 
+/* Returns the last op of block `b`. */
 static struct tir_op *last_op(struct tir_func *f, const struct tir_block *b)
 {
     return tir_op(f, b->ops[b->n_ops - 1]);
@@ -64,6 +67,8 @@ static void mark_slot(struct marks *m, const struct tir_op *op, uint32_t i)
     mark_value(m, tir_result(op, i));
 }
 
+/* Marks what value `v` depends on: its op, or for a block parameter its loop and the values yielded
+ * to it. */
 static void flow_back(struct marks *m, struct tir_value v)
 {
     const struct tir_value_info *const info = &m->f->values[v.id];
@@ -79,6 +84,7 @@ static void flow_back(struct marks *m, struct tir_value v)
     }
 }
 
+/* Stores the block of an op of the walk, and marks an op with an effect. */
 static bool note_home(void *context, struct tir_block *b, struct tir_ref r)
 {
     struct marks *const m = context;
@@ -131,6 +137,8 @@ static bool prune_slots(struct marks *m, struct tir_ref r, struct tir_value *rep
     return n_live < n;
 }
 
+/* Removes the unmarked ops of block `b` and the unmarked values that its loops carry. Returns
+ * whether anything changed. */
 static bool sweep(struct marks *m, struct tir_block *b, struct tir_value *replaced)
 {
     bool progress = false;
@@ -158,6 +166,7 @@ struct renaming {
     const struct tir_value *replaced;
 };
 
+/* Renames the operands of an op of the walk. */
 static bool rename_operands(void *context, struct tir_block *b, struct tir_ref ref)
 {
     const struct renaming *const r = context;

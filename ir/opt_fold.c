@@ -26,12 +26,14 @@ struct folder {
     uint32_t n_replaced;
 };
 
+/* Returns the op that defines `v`, or NULL if `v` is a block parameter. */
 static const struct tir_op *def_of(const struct folder *x, struct tir_value v)
 {
     const struct tir_ref def = x->f->values[v.id].def;
     return def.id ? tir_op(x->f, def) : NULL;
 }
 
+/* True if `v` is an integer constant, which `*value` receives. */
 static bool is_const(const struct folder *x, struct tir_value v, int64_t *value)
 {
     const struct tir_op *const op = def_of(x, v);
@@ -41,17 +43,20 @@ static bool is_const(const struct folder *x, struct tir_value v, int64_t *value)
     return true;
 }
 
+/* True if `v` is the integer constant `want`. */
 static bool is_value(const struct folder *x, struct tir_value v, int64_t want)
 {
     int64_t c;
     return is_const(x, v, &c) && c == want;
 }
 
+/* True if `c` is a positive power of two. */
 static bool is_power_of_two(int64_t c) { return c > 0 && !(c & (c - 1)); }
 
 /* Rules return true if they changed something. A value that replaces the op's result is returned in
    *to. */
 
+/* Turns `op` into an integer constant; returns true. */
 static bool become_const(struct tir_op *op, int64_t value)
 {
     op->opcode = TIR_const_int;
@@ -60,6 +65,7 @@ static bool become_const(struct tir_op *op, int64_t value)
     return true;
 }
 
+/* Turns `op` into `opcode` of `a` and the constant `c`; returns true. */
 static bool become_binary(struct folder *x, struct tir_op *op, unsigned opcode, struct tir_value a,
                           int64_t c)
 {
@@ -69,6 +75,7 @@ static bool become_binary(struct folder *x, struct tir_op *op, unsigned opcode, 
     return true;
 }
 
+/* Replaces an integer op whose operands are all constants by its result. */
 static bool fold_constants(struct folder *x, struct tir_op *op)
 {
     int64_t c[3] = {0}, d;
@@ -81,6 +88,8 @@ static bool fold_constants(struct folder *x, struct tir_op *op)
            become_const(op, d);
 }
 
+/* Removes a conversion between equal types (`*to` receives its operand) or folds one of a constant
+ * integer. */
 static bool fold_casts(struct folder *x, struct tir_op *op, struct tir_value *to)
 {
     const struct tir_type from = tir_typeof(x->f, op->operands[0]);
@@ -101,6 +110,7 @@ static bool fold_casts(struct folder *x, struct tir_op *op, struct tir_value *to
     return false;
 }
 
+/* Swaps the operands of a commuting op if only the first one is a constant. */
 static void constant_to_the_right(const struct folder *x, struct tir_op *op)
 {
     int64_t c;
@@ -203,6 +213,7 @@ static bool fold_chain(struct folder *x, struct tir_op *op)
            become_binary(x, op, op->opcode, inner->operands[0], both);
 }
 
+/* Replaces x - x and x ^ x of integers by 0. */
 static bool fold_difference(const struct folder *x, struct tir_op *op)
 {
     return (op->opcode == TIR_sub || op->opcode == TIR_xor) &&
@@ -210,6 +221,7 @@ static bool fold_difference(const struct folder *x, struct tir_op *op)
            tir_is_int(tir_typeof(x->f, op->result).dtype) && become_const(op, 0);
 }
 
+/* Replaces a select of equal values or of a constant condition by the selected value `*to`. */
 static bool fold_select(const struct folder *x, const struct tir_op *op, struct tir_value *to)
 {
     int64_t c = 1;
@@ -255,6 +267,7 @@ static bool fold_extract(struct folder *x, struct tir_op *op, struct tir_value *
     return false;
 }
 
+/* Folds `op` in place, or writes to `*to` the value that replaces it. Returns whether it did. */
 static bool fold_op(struct folder *x, struct tir_op *op, struct tir_value *to)
 {
     switch (op->opcode) {
@@ -275,6 +288,7 @@ static bool fold_op(struct folder *x, struct tir_op *op, struct tir_value *to)
            fold_chain(x, op);
 }
 
+/* Folds the ops of block `b` in order; returns whether any changed. */
 static bool fold_block(void *context, struct tir_block *b)
 {
     struct folder *const x = context;

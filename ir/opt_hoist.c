@@ -28,11 +28,13 @@ struct hoister {
    move. */
 enum vec_state { VARIES, INVARIANT, CHOSEN };
 
+/* True if the result of `op` is a vec. */
 static bool is_vec(const struct hoister *h, const struct tir_op *op)
 {
     return tir_typeof(h->f, op->result).kind == TIR_VEC;
 }
 
+/* True if `op` can be moved out of a loop at nesting `depth`; a vec must also be chosen for it. */
 static bool is_invariant(const struct hoister *h, const struct tir_op *op, uint32_t depth)
 {
     if (tir_ops[op->opcode].flags != TIR_PURE || op->blocks[0])
@@ -45,6 +47,7 @@ static bool is_invariant(const struct hoister *h, const struct tir_op *op, uint3
     return true;
 }
 
+/* Stores the loop nesting depth at which the results of `op` are available. */
 static void set_depth(struct hoister *h, const struct tir_op *op, uint32_t depth)
 {
     for (uint32_t i = 0; i < op->n_results; i++)
@@ -53,6 +56,7 @@ static void set_depth(struct hoister *h, const struct tir_op *op, uint32_t depth
 
 static bool hoist_from(struct hoister *h, struct tir_block *b, uint32_t depth);
 
+/* Stops the walk at a loop. */
 static bool is_loop(void *f, struct tir_block *b, struct tir_ref r)
 {
     (void)b;
@@ -81,6 +85,7 @@ static void find_invariant(struct hoister *h, const struct tir_block *body, uint
     }
 }
 
+/* Returns the number of instructions that `op` takes, 0 for ops that only name registers. */
 static unsigned instructions(const struct hoister *h, const struct tir_op *op)
 {
     switch (op->opcode) {
@@ -115,6 +120,7 @@ static unsigned registers(const struct hoister *h, struct tir_value v)
     return (t.count * tir_dtype_bits(t.dtype) + 31) / 32;
 }
 
+/* Chooses `v` and the loop-invariant vecs that it depends on for hoisting. */
 static void choose(struct hoister *h, struct tir_value v)
 {
     if (tir_typeof(h->f, v).kind != TIR_VEC || h->state[v.id] != INVARIANT)
@@ -152,6 +158,7 @@ static struct tir_value best_vec(struct hoister *h, const struct tir_block *body
     return best;
 }
 
+/* Chooses invariant vecs of loop body `body` to hoist, best first, within the budget of VGPRs. */
 static void choose_vecs(struct hoister *h, const struct tir_block *body, uint32_t depth)
 {
     uint32_t stamp = 0;

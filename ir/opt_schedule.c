@@ -79,6 +79,7 @@ struct run {
     bool free_signs; /* negation is free as an operand modifier: even_code */
 };
 
+/* True if `op` takes no instruction. */
 static bool is_meta(const struct tir_func *f, const struct tir_op *op)
 {
     switch (op->opcode) {
@@ -93,6 +94,8 @@ static bool is_meta(const struct tir_func *f, const struct tir_op *op)
     }
 }
 
+/* Returns the issue slots of `op`: 0 for ops without an instruction, more for transcendental
+ * ones. */
 static unsigned slots_of(const struct tir_func *f, const struct tir_op *op)
 {
     const struct tir_machine *m = f->machine;
@@ -113,6 +116,7 @@ static unsigned slots_of(const struct tir_func *f, const struct tir_op *op)
     }
 }
 
+/* True if `op` computes a scalar with an instruction. */
 static bool is_scalar(const struct tir_func *f, const struct tir_op *op)
 {
     return op->n_results && tir_typeof(f, op->result).kind == TIR_SCALAR &&
@@ -120,33 +124,39 @@ static bool is_scalar(const struct tir_func *f, const struct tir_op *op)
            op->opcode != TIR_lds_base;
 }
 
+/* True if `op` loads from memory to registers. */
 static bool loads(const struct tir_op *op)
 {
     return op->opcode == TIR_buffer_load || op->opcode == TIR_global_load;
 }
 
+/* True if `op` copies from memory to LDS. */
 static bool copies(const struct tir_op *op)
 {
     return op->opcode == TIR_buffer_to_lds || op->opcode == TIR_global_to_lds ||
            op->opcode == TIR_tensor_to_lds;
 }
 
+/* True if `op` is a matrix instruction. */
 static bool is_matrix(const struct tir_op *op)
 {
     return op->opcode == TIR_mfma || op->opcode == TIR_mfma_scaled;
 }
 
+/* Returns whether `op` reads or writes memory, as flags TIR_READS and TIR_WRITES. */
 static unsigned memory_flags(const struct tir_op *op)
 {
     return tir_ops[op->opcode].flags & (TIR_READS | TIR_WRITES);
 }
 
+/* Adds one to the dependences of node `user` if `v` is computed in the run. */
 static void depend(struct run *r, unsigned user, struct tir_value v)
 {
     if (r->node_of[v.id])
         r->nodes[user].waiting++;
 }
 
+/* Fills the nodes of a run with the ops from `first` on: their issue slots and kinds. */
 static void fill_nodes(struct run *r, const struct tir_block *b, unsigned first)
 {
     for (unsigned i = 0; i < r->n; i++) {
@@ -174,6 +184,7 @@ static void fill_nodes(struct run *r, const struct tir_block *b, unsigned first)
     }
 }
 
+/* True if value `id` is an operand of `op`. */
 static bool uses(const struct tir_op *op, uint32_t id)
 {
     for (unsigned i = 0; i < op->n_operands; i++)
@@ -226,6 +237,7 @@ static bool is_far(const struct run *r, const struct tir_op *op)
     return r->exchange_ahead && (op->opcode == TIR_lane_gather || op->opcode == TIR_lane_xor);
 }
 
+/* Appends node `index` to the schedule and updates the nodes that depend on it. */
 static void place(struct run *r, unsigned index)
 {
     r->nodes[index].placed = true;
@@ -245,11 +257,13 @@ static void place(struct run *r, unsigned index)
     }
 }
 
+/* True if `op` reads LDS to registers. */
 static bool reads_lds(const struct tir_op *op)
 {
     return op->opcode == TIR_lds_read || op->opcode == TIR_lds_read_tr;
 }
 
+/* True if `op` writes LDS, also by a copy from memory. */
 static bool writes_lds(const struct tir_op *op)
 {
     return copies(op) || op->opcode == TIR_lds_write;
@@ -286,6 +300,7 @@ static bool may_go(const struct run *r, unsigned index)
     return true;
 }
 
+/* Returns the index of the first matrix instruction that is not placed, or -1. */
 static int next_matrix(const struct run *r)
 {
     for (unsigned i = 0; i < r->n; i++)
@@ -363,6 +378,7 @@ static void pass_feeds(struct run *r, unsigned from)
     }
 }
 
+/* Returns the 32-bit registers of value `v`. */
 static unsigned dwords(const struct tir_func *f, struct tir_value v)
 {
     const struct tir_type t = tir_typeof(f, v);
@@ -477,6 +493,7 @@ static bool is_due(const struct progress *p, const struct tir_schedule *s, const
     return p->matrices && p->done * p->matrices >= p->work * p->issued;
 }
 
+/* Places matrix instruction `index`; its shadow gives room for other instructions. */
 static void place_matrix(struct run *r, struct progress *p, unsigned index)
 {
     p->room = r->machine->mma[tir_op(r->f, r->nodes[index].ref)->imm[0]].shadow_slots;
@@ -492,6 +509,7 @@ static unsigned counted(const struct run *r, const struct tir_schedule *s, unsig
     return s->reads_apart && r->nodes[i].feeds ? 0 : r->nodes[i].slots;
 }
 
+/* Orders a run of ops: spreads the other instructions evenly under the matrix instructions. */
 static void schedule_run(struct run *r, const struct tir_schedule *s)
 {
     struct progress p = {0};
@@ -532,6 +550,7 @@ struct use {
     uint32_t id;
 };
 
+/* Stops the walk at an op that uses the wanted value. */
 static bool is_use(void *context, struct tir_block *b, struct tir_ref r)
 {
     const struct use *const u = context;
@@ -550,6 +569,7 @@ static bool used_in(const struct tir_func *f, struct tir_block *b, unsigned from
     return used;
 }
 
+/* True if an empty inline assembly can pin the position of the result of `op`. */
 static bool can_anchor(const struct tir_func *f, const struct tir_schedule *s,
                        const struct tir_op *op)
 {
@@ -582,6 +602,8 @@ static unsigned anchor_results(struct tir_func *f, const struct tir_schedule *s,
     return n;
 }
 
+/* Schedules the ops `first` to `end` - 1 of block `b`. Returns the number of ops that were
+ * inserted. */
 static unsigned schedule(struct tir_func *f, const struct tir_schedule *s, struct tir_block *b,
                          unsigned first, unsigned end)
 {
@@ -614,6 +636,8 @@ struct scheduler {
     const struct tir_schedule *s;
 };
 
+/* Schedules each run of ops of block `b` between fences or nested blocks, if it is in a matrix
+ * phase. */
 static bool visit(void *context, struct tir_block *b)
 {
     const struct scheduler *const x = context;

@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+/* True if `op` is pure and computes a vec of i1. */
 static bool is_mask(const struct tir_func *f, const struct tir_op *op)
 {
     if (op->n_results != 1 || !(tir_ops[op->opcode].flags & TIR_PURE))
@@ -19,6 +20,7 @@ static bool is_mask(const struct tir_func *f, const struct tir_op *op)
     return t.kind == TIR_VEC && t.dtype == TIR_I1;
 }
 
+/* Returns how often `op` uses `v`. */
 static unsigned uses_in(const struct tir_op *op, struct tir_value v)
 {
     unsigned n = 0;
@@ -46,6 +48,7 @@ static uint32_t only_user(const struct tir_func *f, const struct tir_block *b, u
     return user;
 }
 
+/* Moves masks of block `b` down to just before their first use, to shorten their lives. */
 static bool sink_in(void *context, struct tir_block *b)
 {
     struct tir_func *const f = context;

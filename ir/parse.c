@@ -31,6 +31,7 @@ struct parser {
 
 /* Values */
 
+/* Reads a value's number and its name; `name` is empty if there is none. */
 static bool read_number(struct parser *p, uint32_t *number, char name[MAX_NAME])
 {
     name[0] = 0;
@@ -43,6 +44,7 @@ static bool read_number(struct parser *p, uint32_t *number, char name[MAX_NAME])
     return true;
 }
 
+/* Reads an operand; fails if the value is not defined. */
 static bool read_operand(struct parser *p, struct tir_value *v)
 {
     uint32_t number;
@@ -61,6 +63,7 @@ struct definition {
     char *name; /* allocated with the function, or NULL */
 };
 
+/* Reads the number and name of a value to define; fails if the number is taken. */
 static bool read_definition(struct parser *p, struct definition *d)
 {
     char name[MAX_NAME];
@@ -72,6 +75,7 @@ static bool read_definition(struct parser *p, struct definition *d)
     return true;
 }
 
+/* Makes number `d.number` denote value `v`. */
 static bool define(struct parser *p, struct definition d, struct tir_value v)
 {
     if (d.number >= p->cap_values) {
@@ -89,6 +93,7 @@ static bool define(struct parser *p, struct definition d, struct tir_value v)
 
 /* Types */
 
+/* Reads the name of a data type. */
 static bool read_dtype(struct parser *p, unsigned *dtype)
 {
     char word[16];
@@ -100,6 +105,7 @@ static bool read_dtype(struct parser *p, unsigned *dtype)
     return tir_lex_fail(&p->l, "\"%s\" is no dtype", word);
 }
 
+/* Reads a layout's number and writes the function's index of that layout. */
 static bool read_layout(struct parser *p, uint32_t *layout)
 {
     uint32_t number;
@@ -111,6 +117,7 @@ static bool read_layout(struct parser *p, uint32_t *layout)
     return true;
 }
 
+/* Reads a tile type after "tile<". */
 static bool read_tile(struct parser *p, struct tir_type *t)
 {
     uint32_t rows, cols, layout;
@@ -129,6 +136,7 @@ static bool read_tile(struct parser *p, struct tir_type *t)
     return tir_lex_expect(&p->l, ">");
 }
 
+/* Reads the type of a scalar, vec or tile. */
 static bool read_type(struct parser *p, struct tir_type *t)
 {
     uint32_t count;
@@ -152,6 +160,7 @@ static bool read_type(struct parser *p, struct tir_type *t)
 
 /* Attrs */
 
+/* Reads a matrix instruction's name and writes its index in the machine's table. */
 static bool read_instr(struct parser *p, int64_t *imm)
 {
     char name[MAX_NAME];
@@ -161,6 +170,7 @@ static bool read_instr(struct parser *p, int64_t *imm)
     return *imm >= 0 || tir_lex_fail(&p->l, "%s has no \"%s\"", p->f->machine->name, name);
 }
 
+/* Reads a hook's name and writes its index. */
 static bool read_hook(struct parser *p, int64_t *imm)
 {
     char name[MAX_NAME];
@@ -172,6 +182,7 @@ static bool read_hook(struct parser *p, int64_t *imm)
     return tir_lex_fail(&p->l, "there is no hook \"%s\"", name);
 }
 
+/* Reads attribute `name` and its value `*imm`. */
 static bool read_attr(struct parser *p, const char *name, int64_t *imm)
 {
     if (!tir_lex_expect(&p->l, name) || !tir_lex_expect(&p->l, "="))
@@ -210,6 +221,7 @@ static bool has_attrs(struct parser *p, unsigned opcode)
     return here;
 }
 
+/* Reads the attributes of `opcode` in braces; flags that are absent are 0. */
 static bool read_attrs(struct parser *p, unsigned opcode, int64_t imm[TIR_MAX_IMM])
 {
     const char *s = tir_ops[opcode].attrs;
@@ -244,6 +256,7 @@ static bool read_attrs(struct parser *p, unsigned opcode, int64_t imm[TIR_MAX_IM
     return tir_lex_expect(&p->l, "}");
 }
 
+/* Reads the optional stage and phase of an op, as in "@1.2". */
 static bool read_stage(struct parser *p, struct tir_op *op)
 {
     uint32_t stage = TIR_NO_STAGE, phase = 0;
@@ -265,6 +278,7 @@ struct list {
     uint32_t n, cap;
 };
 
+/* Appends `v` to `list`; fails if it is full. */
 static bool push(struct parser *p, struct list *list, struct tir_value v)
 {
     if (list->n == MAX_LIST)
@@ -277,6 +291,7 @@ static bool push(struct parser *p, struct list *list, struct tir_value v)
     return true;
 }
 
+/* Reads the operands of an op, which may be none. */
 static bool read_operands(struct parser *p, struct list *operands)
 {
     if (!tir_lex_same_line(&p->l, '%'))
@@ -315,6 +330,7 @@ static bool read_for(struct parser *p, struct list *operands, struct tir_block *
     return tir_lex_expect(&p->l, ")");
 }
 
+/* Reads the types of `n` results of op `r` and defines their values. */
 static bool read_results(struct parser *p, struct tir_ref r, const struct definition *results,
                          uint32_t n)
 {
@@ -327,6 +343,7 @@ static bool read_results(struct parser *p, struct tir_ref r, const struct defini
     return true;
 }
 
+/* Reads the name of an op and writes its opcode. */
 static bool read_opcode(struct parser *p, unsigned *opcode)
 {
     char word[32];
@@ -340,6 +357,7 @@ static bool read_opcode(struct parser *p, unsigned *opcode)
 
 static bool read_block(struct parser *p, struct tir_block *b);
 
+/* Reads the blocks of a `for` or `if`. */
 static bool read_blocks(struct parser *p, struct tir_op *op)
 {
     if (op->opcode == TIR_for)
@@ -348,6 +366,7 @@ static bool read_blocks(struct parser *p, struct tir_op *op)
                                     read_block(p, op->blocks[1]));
 }
 
+/* Reads an op after its results: opcode, operands, attributes, types and blocks. */
 static bool read_body_of_op(struct parser *p, struct tir_block *b, const struct definition *results,
                             uint32_t n)
 {
@@ -369,6 +388,7 @@ static bool read_body_of_op(struct parser *p, struct tir_block *b, const struct 
            read_stage(p, op) && read_blocks(p, op);
 }
 
+/* Reads one op and appends it to block `b`. */
 static bool read_op(struct parser *p, struct tir_block *b)
 {
     struct definition *results = NULL;
@@ -392,6 +412,7 @@ static bool read_op(struct parser *p, struct tir_block *b)
     return ok;
 }
 
+/* Reads the ops of block `b` in braces; fails if the blocks nest too deep. */
 static bool read_block(struct parser *p, struct tir_block *b)
 {
     if (!tir_lex_expect(&p->l, "{"))
@@ -407,6 +428,7 @@ static bool read_block(struct parser *p, struct tir_block *b)
 
 /* Declarations */
 
+/* Reads the image of one layout bit: a row and column such as "r2c4", or 0. */
 static bool read_image(struct parser *p, uint32_t *image)
 {
     uint32_t row = 0, col = 0;
@@ -430,6 +452,8 @@ static bool read_image(struct parser *p, uint32_t *image)
     return ok;
 }
 
+/* Reads the optional images of one part of a layout (`what`: regs, lanes or waves) and counts them
+ * in `*bits`. */
 static bool read_basis(struct parser *p, const char *what, struct tir_layout *l, uint8_t *bits)
 {
     if (!tir_lex_try(&p->l, what))
@@ -447,6 +471,7 @@ static bool read_basis(struct parser *p, const char *what, struct tir_layout *l,
     return true;
 }
 
+/* Reads the optional padding of an address map: bytes added per power of two of bytes. */
 static bool read_pad(struct parser *p, struct tir_layout *l)
 {
     uint32_t pad, per;
@@ -463,6 +488,7 @@ static bool read_pad(struct parser *p, struct tir_layout *l)
     return true;
 }
 
+/* Reads a line that defines a layout. */
 static bool read_layout_line(struct parser *p)
 {
     uint32_t number;
@@ -478,6 +504,7 @@ static bool read_layout_line(struct parser *p)
     return true;
 }
 
+/* Reads a line that defines a kernel argument: name, type and byte offset. */
 static bool read_arg_line(struct parser *p)
 {
     char name[MAX_NAME];
@@ -497,6 +524,7 @@ static bool read_arg_line(struct parser *p)
     return true;
 }
 
+/* Reads a line that names a hook. */
 static bool read_hook_line(struct parser *p)
 {
     char name[MAX_NAME];
@@ -506,12 +534,14 @@ static bool read_hook_line(struct parser *p)
     return true;
 }
 
+/* Reads "name=number" with a number up to `max`. */
 static bool read_field(struct parser *p, const char *name, uint32_t max, unsigned *n)
 {
     return tir_lex_expect(&p->l, name) && tir_lex_expect(&p->l, "=") &&
            tir_lex_number(&p->l, max, n);
 }
 
+/* Reads the head of a function; fails if it is for another machine. */
 static bool read_func(struct parser *p, const struct tir_machine *machine)
 {
     char name[MAX_NAME], machine_name[MAX_NAME];

@@ -19,8 +19,10 @@ const struct tir_pass tir_passes[] = {
 #undef PASS
 const unsigned tir_n_passes = sizeof(tir_passes) / sizeof(tir_passes[0]);
 
+/* True if the pass may not be disabled, which its name shows by the prefix lower_. */
 static bool is_required(const char *name) { return !strncmp(name, "lower_", 6); }
 
+/* Returns the pass with the name of `n` characters, or NULL. */
 static const struct tir_pass *find_pass(const char *name, size_t n)
 {
     for (unsigned i = 0; i < tir_n_passes; i++)
@@ -42,6 +44,7 @@ static bool listed(const char *list, const char *name)
     return false;
 }
 
+/* True if a pass has that name; else writes a message about `option` to `why`. */
 static bool names_a_pass(const char *option, const char *name, size_t n, char why[128])
 {
     if (find_pass(name, n))
@@ -50,6 +53,7 @@ static bool names_a_pass(const char *option, const char *name, size_t n, char wh
     return false;
 }
 
+/* True if all passes that the options name exist; else writes a message to `why`. */
 static bool check_options(const struct tir_pass_options *o, char why[128])
 {
     if (o->print && strcmp(o->print, "all") &&
@@ -70,6 +74,7 @@ static bool check_options(const struct tir_pass_options *o, char why[128])
     return true;
 }
 
+/* Prints a problem found after a pass and aborts. */
 static void show_and_abort(const char *problem, const char *after, FILE *out)
 {
     fprintf(out, "// %s after %s\n", problem, after);
@@ -77,6 +82,7 @@ static void show_and_abort(const char *problem, const char *after, FILE *out)
     abort();
 }
 
+/* Returns the printed function, of `*size` bytes; the caller frees it. */
 static char *text_of(const struct tir_func *f, size_t *size)
 {
     char *text = NULL;
@@ -86,6 +92,7 @@ static char *text_of(const struct tir_func *f, size_t *size)
     return tir_checked(text);
 }
 
+/* Prints, parses and prints the function again; aborts if the texts differ. */
 static void round_trip(const struct tir_func *f, const char *after, FILE *out)
 {
     size_t size, again_size;
@@ -106,6 +113,8 @@ static void round_trip(const struct tir_func *f, const char *after, FILE *out)
     tir_func_destroy(parsed);
 }
 
+/* Verifies the function after the pass `after` if asserts are enabled. With the option round_trip
+ * it also prints and parses it. */
 static void inspect(const struct tir_func *f, const char *after, const struct tir_pass_options *o)
 {
     FILE *const out = o->out ? o->out : stderr;
@@ -127,8 +136,10 @@ struct fingerprint {
     uint64_t of[N_PROPERTIES];
 };
 
+/* Mixes `word` into `*hash`. */
 static void mix(uint64_t *hash, uint64_t word) { *hash = (*hash ^ word) * 0x100000001b3u; }
 
+/* Adds an op of the walk to the hashes of the kinds of ops that it belongs to. */
 static bool note_op(void *context, struct tir_block *b, struct tir_ref r)
 {
     struct fingerprint *const p = context;
@@ -148,6 +159,7 @@ static bool note_op(void *context, struct tir_block *b, struct tir_ref r)
     return false;
 }
 
+/* Returns the hashes of the function's ops by kind, to see what a pass changed. */
 static struct fingerprint fingerprint(const struct tir_func *f)
 {
     struct fingerprint p = {.f = f};

@@ -5,11 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* True if `op` is a wait or barrier, which ends a phase. */
 static bool ends_phase(const struct tir_op *op)
 {
     return op->opcode == TIR_wait || op->opcode == TIR_barrier;
 }
 
+/* True if `op` copies to LDS. */
 static bool is_copy(const struct tir_op *op)
 {
     return op->opcode == TIR_copy_to_lds || op->opcode == TIR_gather_to_lds ||
@@ -47,11 +49,13 @@ unsigned tir_def_stage(const struct tir_rotation *r, struct tir_value v)
     return tir_stage_of(tir_op(r->f, r->f->values[v.id].def));
 }
 
+/* True if an op of the loop body computes `v`. */
 static bool made_in_body(const struct tir_rotation *r, struct tir_value v)
 {
     return v.id < r->max_id && r->is_op_value[v.id];
 }
 
+/* Returns the index of body parameter `v`, or -1. */
 static int param_index(const struct tir_rotation *r, struct tir_value v)
 {
     for (unsigned i = 0; i < r->body->n_params; i++)
@@ -77,6 +81,8 @@ static unsigned place_of(const struct tir_rotation *r, struct tir_value v)
 
 static void keep(struct tir_rotation *r, unsigned place);
 
+/* Marks the ops that compute an operand of an op of the walk, also through a loop's carried
+ * value. */
 static bool keep_operands(void *context, struct tir_block *b, struct tir_ref ref)
 {
     struct tir_rotation *const r = context;
@@ -102,6 +108,7 @@ static void keep(struct tir_rotation *r, unsigned place)
     tir_walk_op(r->f, r->body, r->order[place], keep_operands, r);
 }
 
+/* Chooses the ops to emit: all, or only copies to LDS and what these need. */
 static void choose_kept(struct tir_rotation *r, bool only_copies)
 {
     r->kept = tir_alloc(r->f, (r->n_order + 1) * sizeof(r->kept[0]));
@@ -114,6 +121,7 @@ static void choose_kept(struct tir_rotation *r, bool only_copies)
     }
 }
 
+/* Adds the value `v` of `age` iterations ago to what the loop carries, once. */
 static void add_carry(struct tir_rotation *r, struct tir_value v, unsigned age)
 {
     for (unsigned i = 0; i < r->n_carries; i++)
@@ -132,6 +140,7 @@ static unsigned carried_age(const struct tir_rotation *r, int param, unsigned st
     return 1 + stage - tir_def_stage(r, next);
 }
 
+/* Adds the carried values that a use of `v` in `stage` needs. */
 static void note_use(struct tir_rotation *r, unsigned stage, struct tir_value v)
 {
     if (made_in_body(r, v)) {
@@ -151,6 +160,7 @@ struct uses {
     unsigned stage;
 };
 
+/* Adds the carried values that an op of the walk needs. */
 static bool note_uses(void *context, struct tir_block *b, struct tir_ref ref)
 {
     const struct uses *const u = context;
@@ -161,6 +171,7 @@ static bool note_uses(void *context, struct tir_block *b, struct tir_ref ref)
     return false;
 }
 
+/* Marks the results of the body's ops. */
 static void note_values(struct tir_rotation *r)
 {
     for (unsigned i = 0; i < r->n_order; i++) {
@@ -170,6 +181,7 @@ static void note_values(struct tir_rotation *r)
     }
 }
 
+/* Finds the values of earlier iterations that the rotated loop carries. */
 static void find_carries(struct tir_rotation *r)
 {
     unsigned capacity = 0;
@@ -187,6 +199,7 @@ static void find_carries(struct tir_rotation *r)
             add_carry(r, r->yield->operands[i], 1);
 }
 
+/* Emits each stage's tile index: a later stage works on an earlier tile. */
 static void number_tiles(struct tir_iteration *e)
 {
     e->tile[0] = e->newest;
@@ -194,6 +207,7 @@ static void number_tiles(struct tir_iteration *e)
         e->tile[s] = tir_sub(&e->b, e->newest, tir_i32(&e->b, (int)s));
 }
 
+/* Returns the new value that replaces `v` of the old loop in `stage` of this iteration. */
 static struct tir_value mapped(struct tir_iteration *e, unsigned stage, struct tir_value v)
 {
     struct tir_rotation *r = e->r;
@@ -231,6 +245,7 @@ static int newer_copies(const struct tir_iteration *e, const struct tir_op *wait
     return 0;
 }
 
+/* Creates a copy of `op` with the operands of `stage` of this iteration. */
 static struct tir_ref clone_op(struct tir_iteration *e, unsigned stage, const struct tir_op *op)
 {
     struct tir_rotation *r = e->r;
@@ -256,6 +271,7 @@ static struct tir_ref clone_op(struct tir_iteration *e, unsigned stage, const st
     return ref;
 }
 
+/* Copies the blocks of `op` to op `ref`. */
 static void clone_blocks(struct tir_iteration *e, unsigned stage, const struct tir_op *op,
                          struct tir_ref ref, struct tir_block *parent)
 {
@@ -268,6 +284,7 @@ static void clone_blocks(struct tir_iteration *e, unsigned stage, const struct t
     }
 }
 
+/* Copies the ops of block `from` to block `to` for `stage`. */
 static void clone_into(struct tir_iteration *e, unsigned stage, const struct tir_block *from,
                        struct tir_block *to)
 {
@@ -282,11 +299,13 @@ static void clone_into(struct tir_iteration *e, unsigned stage, const struct tir
     }
 }
 
+/* True if `phase` has matrix instructions by the schedule. */
 static bool is_matrix_phase(const struct tir_iteration *e, int phase)
 {
     return e->r->schedule->loop.matrix_phases >> phase & 1;
 }
 
+/* Marks the beginning of a phase and sets the wave's priority for it. */
 static void begin_phase(struct tir_iteration *e, int phase)
 {
     const struct tir_schedule *s = e->r->schedule;
@@ -340,6 +359,7 @@ static bool barrier_follows(const struct tir_iteration *e, unsigned i)
     return false;
 }
 
+/* True if phase `next` continues `phase` without a barrier between them. */
 static bool is_joined(const struct tir_schedule *s, int phase, int next)
 {
     return phase >= 0 && next == phase + 1 && s->loop.open_phases >> phase & 1;

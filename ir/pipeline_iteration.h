@@ -54,6 +54,7 @@ struct tir_iteration {
     struct tir_value *nested; /* by value id of an op in a nested block: its clone */
 };
 
+/* Returns the pipeline stage of `op`, 0 if it has none. */
 static inline unsigned tir_stage_of(const struct tir_op *op)
 {
     return op->stage == TIR_NO_STAGE ? 0 : op->stage;

@@ -27,12 +27,14 @@ struct printer {
 
 /* Numbering */
 
+/* Numbers value `v` in the order of printing, once. */
 static void number_value(struct printer *p, struct tir_value v)
 {
     if (v.id && v.id < p->f->n_values && !p->numbers[v.id])
         p->numbers[v.id] = ++p->n_values;
 }
 
+/* Numbers a layout in the order of printing, once. */
 static void number_layout(struct printer *p, uint32_t layout)
 {
     if (layout >= p->f->n_layouts || p->layout_numbers[layout])
@@ -41,6 +43,7 @@ static void number_layout(struct printer *p, uint32_t layout)
     p->layout_numbers[layout] = ++p->n_layouts;
 }
 
+/* Numbers the layouts and results of `op`. */
 static void number_op(struct printer *p, const struct tir_op *op)
 {
     const int shape = tir_attr_index(op->opcode, "shape");
@@ -74,6 +77,7 @@ static void number_block(struct printer *p, const struct tir_block *b)
 
 /* Words of the language */
 
+/* Prints `s` in quotes, with escapes for characters that are not printable ASCII. */
 static void print_string(struct printer *p, const char *s)
 {
     fputc('"', p->out);
@@ -87,6 +91,7 @@ static void print_string(struct printer *p, const char *s)
     fputc('"', p->out);
 }
 
+/* Prints a value's number and name, "%?" for an invalid one. */
 static void print_value(struct printer *p, struct tir_value v)
 {
     if (v.id >= p->f->n_values || !p->numbers[v.id]) {
@@ -99,6 +104,7 @@ static void print_value(struct printer *p, struct tir_value v)
         fprintf(p->out, ".%s", name);
 }
 
+/* Prints a layout's number, "#?" for an invalid one. */
 static void print_layout_number(struct printer *p, uint32_t layout)
 {
     if (layout < p->f->n_layouts && p->layout_numbers[layout])
@@ -107,11 +113,13 @@ static void print_layout_number(struct printer *p, uint32_t layout)
         fputs("#?", p->out);
 }
 
+/* Returns the name of a data type, "?" for an invalid one. */
 static const char *dtype_name(unsigned dtype)
 {
     return dtype < TIR_N_DTYPES ? tir_dtype_name(dtype) : "?";
 }
 
+/* Prints the type of a scalar, vec or tile. */
 static void print_type(struct printer *p, struct tir_type t)
 {
     if (t.kind == TIR_SCALAR) {
@@ -125,6 +133,7 @@ static void print_type(struct printer *p, struct tir_type t)
     }
 }
 
+/* Prints the images of one part of a layout; `what` names it. */
 static void print_basis(struct printer *p, const char *what, const uint32_t *basis, int n)
 {
     if (!n)
@@ -146,6 +155,7 @@ static void print_basis(struct printer *p, const char *what, const uint32_t *bas
     fputc(')', p->out);
 }
 
+/* Prints a line that defines a layout. */
 static void print_layout(struct printer *p, uint32_t layout)
 {
     const struct tir_layout *const l = p->f->layouts[layout];
@@ -173,6 +183,7 @@ static void print_float_bits(struct printer *p, int64_t imm)
         fprintf(p->out, "0x%" PRIx64, (uint64_t)imm);
 }
 
+/* Prints attribute `name` with the value `imm`. */
 static void print_attr(struct printer *p, const char *name, int64_t imm)
 {
     fprintf(p->out, "%s=", name);
@@ -191,6 +202,7 @@ static void print_attr(struct printer *p, const char *name, int64_t imm)
         fprintf(p->out, "%" PRId64, imm);
 }
 
+/* Prints the attributes of `op` in braces, without flags of 0. */
 static void print_attrs(struct printer *p, const struct tir_op *op)
 {
     const char *s = tir_ops[op->opcode].attrs, *before = " {";
@@ -210,6 +222,7 @@ static void print_attrs(struct printer *p, const struct tir_op *op)
         fputc('}', p->out);
 }
 
+/* Prints the stage and phase of `op`, if it has any. */
 static void print_stage(struct printer *p, const struct tir_op *op)
 {
     if (op->stage == TIR_NO_STAGE && !op->phase)
@@ -222,8 +235,10 @@ static void print_stage(struct printer *p, const struct tir_op *op)
 
 /* Ops and blocks */
 
+/* Prints the spaces before an op at nesting `depth`. */
 static void indent(struct printer *p, int depth) { fprintf(p->out, "%*s", 2 * depth, ""); }
 
+/* Prints the operands of `op` from index `first` on. */
 static void print_operands(struct printer *p, const struct tir_op *op, uint32_t first)
 {
     for (uint32_t i = first; i < op->n_operands; i++) {
@@ -257,6 +272,7 @@ static void print_for(struct printer *p, const struct tir_op *op)
         fputc(')', p->out);
 }
 
+/* Prints results, name, operands, attributes and types of `op`, without its blocks. */
 static void print_head(struct printer *p, const struct tir_op *op)
 {
     for (uint32_t i = 0; i < op->n_results; i++) {
@@ -276,6 +292,7 @@ static void print_head(struct printer *p, const struct tir_op *op)
     print_stage(p, op);
 }
 
+/* Prints the ops of block `b` at nesting `depth`. */
 static void print_block(struct printer *p, const struct tir_block *b, int depth)
 {
     for (uint32_t i = 0; i < b->n_ops; i++) {
@@ -296,6 +313,7 @@ static void print_block(struct printer *p, const struct tir_block *b, int depth)
     }
 }
 
+/* Prints the function's head, its arguments, hooks and layouts. */
 static void print_header(struct printer *p)
 {
     const struct tir_func *const f = p->f;
@@ -352,6 +370,7 @@ struct line_count {
     uint32_t lines;
 };
 
+/* Stores in an op the line of the text at which it is printed. */
 static void number_line(void *context, struct tir_ref op, FILE *out)
 {
     struct line_count *const c = context;

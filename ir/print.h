@@ -9,7 +9,7 @@
 
 #include "ir/ir.h"
 
-/** Prints remarks on `op` (0: on the function) as whole lines. */
+/** Prints remarks on `op` as whole lines; an op of id 0 means remarks on the whole function. */
 typedef void tir_remarks(void *context, struct tir_ref op, FILE *out);
 
 void tir_print_remarked(const struct tir_func *f, FILE *out, tir_remarks *remarks, void *context);

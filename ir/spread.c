@@ -16,6 +16,7 @@ unsigned tir_spread_room(const struct tir_spread *s, enum tir_holder of)
     return (unsigned)s->limit[of] - s->n[of];
 }
 
+/* Adds a bit with the image `image` to registers, lanes or waves (`to`). */
 static void give(struct tir_spread *s, enum tir_holder to, uint32_t image)
 {
     assert(s->n[to] < s->limit[to]);
@@ -40,6 +41,7 @@ void tir_spread_repeat(struct tir_spread *s, enum tir_holder to, unsigned bits)
         give(s, to, 0);
 }
 
+/* Returns the number of `bits` bits that still have room in `to`. */
 static unsigned fitting(const struct tir_spread *s, enum tir_holder to, unsigned bits)
 {
     const unsigned room = tir_spread_room(s, to);

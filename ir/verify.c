@@ -38,6 +38,7 @@ bool tir_check(struct tir_verifier *v, bool ok, const char *format, ...)
     return false;
 }
 
+/* Checks the definition of `value` by op `def` or block `block`, and makes it visible. */
 static void define(struct tir_verifier *v, struct scope *s, struct tir_value value,
                    struct tir_ref def, const struct tir_block *block)
 {
@@ -50,6 +51,7 @@ static void define(struct tir_verifier *v, struct scope *s, struct tir_value val
     s->visible[value.id] = true;
 }
 
+/* Checks the types of `n` values; returns whether all are valid. */
 static bool check_types(struct tir_verifier *v, struct scope *s, const struct tir_value *values,
                         uint32_t n)
 {
@@ -63,6 +65,7 @@ static bool check_types(struct tir_verifier *v, struct scope *s, const struct ti
     return ok;
 }
 
+/* Checks the result types of `op`. */
 static bool check_result_types(struct tir_verifier *v, struct scope *s, const struct tir_op *op)
 {
     bool ok = true;
@@ -71,6 +74,7 @@ static bool check_result_types(struct tir_verifier *v, struct scope *s, const st
     return ok;
 }
 
+/* Checks that the operands of `op` are visible and have valid types. */
 static bool check_operands(struct tir_verifier *v, const struct scope *s, const struct tir_op *op)
 {
     bool ok = true;
@@ -126,6 +130,7 @@ static void check_group(struct tir_verifier *v, const struct tir_op *op)
 
 static void check_block(struct tir_verifier *v, struct scope *s, const struct tir_block *b);
 
+/* Checks the number of nested blocks of `op` and their ops. */
 static void check_nested(struct tir_verifier *v, struct scope *s, const struct tir_op *op,
                          const struct tir_block *b)
 {
@@ -140,6 +145,7 @@ static void check_nested(struct tir_verifier *v, struct scope *s, const struct t
     }
 }
 
+/* Makes the values that block `b` defines invisible again. */
 static void leave(struct tir_verifier *v, struct scope *s, const struct tir_block *b)
 {
     for (uint32_t i = 0; i < b->n_params; i++)
@@ -153,6 +159,7 @@ static void leave(struct tir_verifier *v, struct scope *s, const struct tir_bloc
     }
 }
 
+/* Checks the ops of block `b` and the values that they may use. */
 static void check_block(struct tir_verifier *v, struct scope *s, const struct tir_block *b)
 {
     const struct tir_ref owner = v->op;
@@ -194,6 +201,7 @@ static void check_block(struct tir_verifier *v, struct scope *s, const struct ti
     v->op = owner;
 }
 
+/* Prints the findings about `op` as comments before it. */
 static void print_findings(void *context, struct tir_ref op, FILE *out)
 {
     const struct tir_verifier *const v = context;

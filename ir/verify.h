@@ -40,6 +40,7 @@ struct tir_op_types {
     struct tir_type a, b, c, d;
 };
 
+/* Returns the image of wave bit `i` of layout `l`, 0 if it has fewer wave bits. */
 static inline uint32_t tir_wave_image(const struct tir_layout *l, int i)
 {
     return i < l->wave_bits ? l->basis[l->reg_bits + l->lane_bits + i] : 0;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * This file checks single ops: arity, operand and result types as ops.def defines them, and their
- * relations to each other and to the attrs.
- */
+ * relations to each other and to the attrs. */
 #include "ir/verify.h"
 
 #include <string.h>
@@ -12,6 +11,7 @@
 #include "ir/bits.h"
 #include "ir/convert.h"
 
+/* Returns the types of the first three operands of `op` and of its first result. */
 static struct tir_op_types types_of(const struct tir_verifier *v, const struct tir_op *op)
 {
     struct tir_type t[3] = {{0}};
@@ -23,17 +23,20 @@ static struct tir_op_types types_of(const struct tir_verifier *v, const struct t
     return r;
 }
 
+/* Returns the bits of a value of type `t` in one lane. */
 static unsigned lane_bits(struct tir_type t)
 {
     return (t.kind == TIR_VEC ? t.count : 1) * tir_dtype_bits(t.dtype);
 }
 
+/* True if two types differ at most in their data type. */
 static bool same_shape(struct tir_type a, struct tir_type b)
 {
     a.dtype = b.dtype;
     return tir_type_equal(a, b);
 }
 
+/* True if type `t` is of the kind that `letter` of an op's signature denotes. */
 static bool matches(struct tir_type t, char letter)
 {
     const bool lane = t.kind == TIR_VEC && t.count == 1;
@@ -58,6 +61,7 @@ static bool matches(struct tir_type t, char letter)
     }
 }
 
+/* Returns what `letter` of an op's signature denotes, for messages. */
 static const char *meaning(char letter)
 {
     switch (letter) {
@@ -105,6 +109,7 @@ bool tir_check_type(struct tir_verifier *v, struct tir_type t)
                      t.cols);
 }
 
+/* Checks the types of the operands and the result against signature `s`, a letter each. */
 static void check_signature(struct tir_verifier *v, const struct tir_op *op, const char *s)
 {
     for (uint32_t i = 0; i < op->n_operands && *s && *s != '>'; i++, s++) {
@@ -119,6 +124,7 @@ static void check_signature(struct tir_verifier *v, const struct tir_op *op, con
                   meaning(s[1]));
 }
 
+/* Checks the attribute `rounding` of a conversion to type `t`. */
 static void check_rounding(struct tir_verifier *v, int64_t rounding, bool short_nan,
                            struct tir_type t)
 {
@@ -332,6 +338,7 @@ static void check_first_column(struct tir_verifier *v, const struct tir_op *op, 
                   "address map lacks column %lld", (long long)op->imm[2]);
 }
 
+/* Checks that the rows' addresses lie in the lanes that copy these rows to LDS. */
 static void check_gathered_rows(struct tir_verifier *v, const struct tir_op *op,
                                 struct tir_type rows, struct tir_type shape)
 {
@@ -605,6 +612,7 @@ static void check_vec_op(struct tir_verifier *v, const struct tir_op *op, struct
     }
 }
 
+/* Checks that a relayout changes only the layout and that the compiler can convert it. */
 static void check_relayout(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
 {
     if (!tir_check(v, t.a.dtype == t.d.dtype && t.a.rows == t.d.rows && t.a.cols == t.d.cols,

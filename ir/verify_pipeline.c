@@ -5,6 +5,7 @@
  */
 #include "ir/verify.h"
 
+/* Returns the pipeline stage of `op`, 0 if it has none. */
 static unsigned stage_of(const struct tir_op *op)
 {
     return op->stage == TIR_NO_STAGE ? 0 : op->stage;
@@ -27,6 +28,7 @@ struct use {
     unsigned stage, phase;
 };
 
+/* True if an op of the loop body, which `*by` receives, computes `value`. */
 static bool is_made_in(const struct use *u, struct tir_value value, const struct tir_op **by)
 {
     const struct tir_ref def = u->v->f->values[value.id].def;
@@ -58,6 +60,7 @@ static void check_carried(const struct use *u, uint32_t param)
               param, u->stage, u->phase, made, (unsigned)by->phase);
 }
 
+/* Checks the carried values that an op of the walk uses. */
 static bool check_operands(void *context, struct tir_block *b, struct tir_ref r)
 {
     struct use *const u = context;
@@ -70,6 +73,7 @@ static bool check_operands(void *context, struct tir_block *b, struct tir_ref r)
     return false;
 }
 
+/* True if `v` is the integer constant `number`. */
 static bool is_constant(const struct tir_func *f, struct tir_value v, int64_t number)
 {
     const struct tir_ref def = f->values[v.id].def;

@@ -92,6 +92,7 @@ static bool blocks_agree(const struct tir_layout *a, const struct tir_layout *b,
     return i == d->reg_bits;
 }
 
+/* Returns the matrix instruction that `op` names, or NULL with a finding if it is invalid. */
 static const struct tir_mma *instruction(struct tir_verifier *v, const struct tir_op *op)
 {
     const struct tir_machine *const m = v->f->machine;
