@@ -7,23 +7,27 @@
 
 #include "templates/template.h"
 
-/** Members of att_tile.own, 1 or 0: waves share a contraction; one x for all heads; all operands
- * are copied to LDS directly. */
+/** Indices of att_tile.own, whose entries are 1 for yes and 0 for no: several waves share the
+ * contraction of a product; all heads multiply one x; w and x are copied to LDS directly. */
 enum { HEAD_PRODUCT_SHARE_COLUMNS, HEAD_PRODUCT_ONE_X, HEAD_PRODUCT_STREAM };
 
-/** Builds the kernel of head_product.c: an x for each head. */
+/** Builds the kernel of head_product.c into `k`: each head multiplies an x of its own. */
 void head_product_each_build(const struct att_variant *v, const struct tir_machine *m,
                              const struct att_tile *tile, struct att_kernel *k);
 
-/** Checks and builds the kernel of shared.c: one x for all heads. */
+/** True if the kernel of shared.c serves the variant; if not, the reason is in `why`. In that
+ * kernel all heads multiply one x. */
 bool head_product_shared_check(const struct att_variant *v, const struct tir_machine *m,
                                struct att_why *why);
+/** Builds the kernel of shared.c into `k`. */
 void head_product_shared_build(const struct att_variant *v, const struct tir_machine *m,
                                struct att_kernel *k);
 
-/** Checks and builds the kernel of stream.c: an x for each head, up to 64 tokens at once. */
+/** True if the kernel of stream.c serves the variant; if not, the reason is in `why`. In that
+ * kernel each head multiplies an x of its own, for up to 64 tokens at once. */
 bool head_product_stream_fits(const struct att_variant *v, const struct tir_machine *m,
                               struct att_why *why);
+/** Builds the kernel of stream.c into `k`. */
 void head_product_stream_build(const struct att_variant *v, const struct tir_machine *m,
                                const struct att_tile *tile, struct att_kernel *k);
 

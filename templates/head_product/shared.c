@@ -36,13 +36,14 @@ enum { GROUP_X, BUFFERS = 4, WAVES_PER_SIMD = 2 };
 enum { LINE = 128 /* bytes of a row of w that a load takes */, PANEL_BYTES = ROWS * LINE };
 enum { FIRST = 2 /* tiles that are multiplied while w arrives */ };
 enum { W_AHEAD = 3 /* panels of w in flight */ };
-/* The sum of products with w, whose blocks of columns have scales of their own. `last` is the sum
- * of the last block, not yet scaled. `scaled` is the scaled sum of the blocks before it. The last
- * block is scaled while the other waves multiply. */
+/* The sum of products with w. With scales of blocks of columns, `last` is the unscaled sum of the
+ * last block, and `scaled` the scaled sum of the blocks before it. The last block is scaled while
+ * the other half of the waves multiplies. */
 struct sums {
     struct tir_value scaled, last;
 };
 
+/* The state of the kernel while it is built. */
 struct up {
     const struct att_variant *v;
     const struct tir_machine *m;
@@ -50,9 +51,9 @@ struct up {
     unsigned dtype, stored;                      /* types of x, and of w in memory */
     unsigned tokens;                             /* tokens of a tile */
     unsigned panel;                              /* columns of w that pass through LDS at once */
-    unsigned buffers;                            /* buffers for tiles of x */
-    unsigned apart;                              /* buffers through which w does not pass */
-    int instr;                                   /* matrix instruction */
+    unsigned buffers;                            /* LDS buffers for tiles of x */
+    unsigned apart;                              /* the first buffers, whose LDS w does not use */
+    int instr;                                   /* number of the matrix instruction */
     struct tir_type staged;                      /* a tile of x, over the workgroup */
     struct tir_type tail;                        /* a tile of the tail, over the workgroup */
     struct tir_type rows;                        /* a panel of w, as one wave loads it */
@@ -65,19 +66,22 @@ struct up {
     struct tir_view weights;           /* the wave's rows of w */
     struct tir_value w[MAX_PANELS], scale[WIDEST / BLOCK];
     struct pipe_plan plan;
-    /* Values of a tile that steps hand to each other: its number, its first panel, and out^T. */
+    /* Values that a tile's steps pass to each other: its number (i32), its first panel of x, and
+     * out^T. */
     struct tir_value tile, x;
     struct sums sums;
 };
 
+/* Returns the number of panels of columns of w. */
 static unsigned panels(const struct up *p) { return (unsigned)p->v->head_dim / p->panel; }
 
+/* Returns the bytes of LDS for one tile of x. */
 static unsigned buffer_bytes(const struct up *p)
 {
     return p->tokens * (unsigned)p->v->head_dim * ELEM;
 }
 
-/* Returns the tokens of a tile, such that LDS has room for BUFFERS tiles. */
+/* Returns the number of tokens of a tile: 32, or 16 if LDS has no room for BUFFERS tiles of 32. */
 static unsigned tile_tokens(const struct att_variant *v, const struct tir_machine *m)
 {
     const unsigned room = m->lds_bytes / (BUFFERS * (unsigned)v->head_dim * ELEM);
@@ -98,7 +102,8 @@ bool head_product_shared_check(const struct att_variant *v, const struct tir_mac
 
 /* ---- Layouts ---- */
 
-/* Returns the type of a tile over all waves, with adjacent elements in a lane. */
+/* Returns the type of a rows x cols tile of x's dtype, spread over all waves of the workgroup. A
+ * lane has CHUNK adjacent elements of a row. */
 static struct tir_type over_waves(struct up *p, unsigned rows, unsigned cols)
 {
     struct tir_spread s = tir_spread(p->m, WAVES);
@@ -110,16 +115,16 @@ static struct tir_type over_waves(struct up *p, unsigned rows, unsigned cols)
     return tir_tile(p->b.f, p->dtype, rows, cols, &l);
 }
 
-/* Reorders the rows of a product so that a lane's 8 rows are consecutive. Registers select rows 0,
- * 1 and 16, and lanes select rows 4 and 8. */
+/* Returns layout `l` of 32 rows with its rows permuted, so that a lane's 8 rows are consecutive.
+ * Bits 0, 1 and 2 of a row then come from registers, bits 3 and 4 from lanes. */
 static struct tir_layout reorder(const struct tir_layout *l)
 {
     static const uint8_t order[] = {0, 1, 3, 4, 2};
     return tir_layout_permute_rows(l, order);
 }
 
-/* Returns the LDS map of the first `cols` columns of a tile of x. Columns of 128 bytes form
- * separate panels, which can be read one by one, and 8 rows swizzle their chunks. */
+/* Returns the LDS map of the first `cols` columns of a tile of x. Every 128 bytes of columns form a
+ * separate panel, so that panels can be read one by one. Chunks are swizzled over 8 rows. */
 static struct tir_layout x_map(const struct up *p, unsigned cols)
 {
     enum { COLS = LINE / ELEM };
@@ -127,6 +132,7 @@ static struct tir_layout x_map(const struct up *p, unsigned cols)
     return tir_layout_join_blocks(&parts, p->tokens, COLS);
 }
 
+/* Sets the types of tiles and the LDS maps of `p`. */
 static void choose_layouts(struct up *p)
 {
     struct tir_func *const f = p->b.f;
@@ -155,28 +161,30 @@ static void choose_layouts(struct up *p)
 
 /* ---- The work of a workgroup ---- */
 
-/* Returns the address of row `index` of a tensor of bf16 or fp16. */
+/* Returns the address (i64) of row `index` of a tensor of bf16 or fp16 at `base` (i64). `stride` is
+ * the argument that has the elements from row to row. */
 static struct tir_value row_at(struct up *p, struct tir_value base, struct tir_value index,
                                const char *stride)
 {
     return att_row(&p->b, base, index, stride, ELEM);
 }
 
+/* Returns argument `stride`, which counts elements of bf16 or fp16, in bytes (i32). */
 static struct tir_value row_stride(struct up *p, const char *stride)
 {
     return att_stride32(&p->b, stride, ELEM);
 }
 
-/* Returns ceil(a / n) for i32 from 0 to 2^24 - 1: numbers of tiles, workgroups and slices. Longer
- * divisions would delay the first loads. */
+/* Returns ceil(a / n) of two i32 from 0 to 2^24 - 1, which all numbers of tiles, workgroups and
+ * slices are. A division of larger numbers would delay the first loads. */
 static struct tir_value parts(struct tir_builder *b, struct tir_value a, struct tir_value n)
 {
     return att_divide_short(b, att_plus(b, tir_add(b, a, n), -1), n);
 }
 
-/* Finds the slice and the group of tokens of workgroup `item` among `groups` groups and
- * `slices` slices of 256 rows. Sets the slice and returns the group. Two groups alternate
- * within each slice, so of eight consecutive workgroups four share tokens and two share w. */
+/* Sets p->slice of workgroup `item`, one of `slices` slices of 256 rows, and returns the number of
+ * its group of tokens, below `groups`. Two groups alternate within each slice. Of eight consecutive
+ * workgroups four therefore share tokens and two share w. */
 static struct tir_value find_item(struct up *p, struct tir_value item, struct tir_value groups,
                                   struct tir_value slices)
 {
@@ -189,8 +197,8 @@ static struct tir_value find_item(struct up *p, struct tir_value item, struct ti
     return tir_add(b, before, tir_sub(b, in_pair, tir_mul(b, p->slice, width)));
 }
 
-/* Sets the workgroup's rows of w and its tokens. Returns an i1: false if there is no work for
- * it. */
+/* Sets p->slice and the workgroup's range of tokens, p->first to p->end. Returns an i1: false if
+ * the workgroup has no work. */
 static struct tir_value find_work(struct up *p)
 {
     struct tir_builder *const b = &p->b;
@@ -214,6 +222,7 @@ static struct tir_value find_work(struct up *p)
     return tir_cmp_lt(b, block, used);
 }
 
+/* Sets p->head and p->row of this wave, from the workgroup's slice. */
 static void find_rows(struct up *p)
 {
     struct tir_builder *const b = &p->b;
@@ -223,7 +232,7 @@ static void find_rows(struct up *p)
     p->row = att_times(b, tir_sub(b, unit, att_times(b, p->head, units)), ROWS);
 }
 
-/* Returns `n` if head `head` exists, else 0. */
+/* Returns `n` (i32) if the launch has a head `head`, else 0. */
 static struct tir_value if_head(struct up *p, struct tir_value head, struct tir_value n)
 {
     struct tir_builder *const b = &p->b;
@@ -231,7 +240,8 @@ static struct tir_value if_head(struct up *p, struct tir_value head, struct tir_
     return tir_select(b, there, n, tir_i32(b, 0));
 }
 
-/* Sets p->weights to a view of this wave's rows of w: none if its head does not exist. */
+/* Sets p->weights to a view of this wave's rows of w. The view has no rows if the launch has no
+ * such head. */
 static void find_weights(struct up *p)
 {
     struct tir_builder *const b = &p->b;
@@ -244,7 +254,7 @@ static void find_weights(struct up *p)
     p->weights = att_view(b, base, rows, stride, p->v->head_dim * size, 0);
 }
 
-/* Issues the loads of a panel of w. */
+/* Issues the loads of panel i of w into registers; nothing if w has no panel i. */
 static void load_weights(struct up *p, unsigned i)
 {
     struct tir_builder *const b = &p->b;
@@ -255,10 +265,11 @@ static void load_weights(struct up *p, unsigned i)
     p->w[i] = tir_tile_load(b, view, tir_i32(b, 0), p->rows);
 }
 
+/* True if w has scales. */
 static bool is_scaled(const struct up *p) { return p->v->weights != ATT_WEIGHTS_SAME; }
 
-/* Returns the number of scales of the wave's rows: one, or one for each block of columns. A wave
- * without a head reads the last head's. */
+/* Returns the number of scales of the wave's rows: 0 without scales, 1 for a head, or one for each
+ * block of columns. */
 static unsigned scales(const struct up *p)
 {
     if (!is_scaled(p))
@@ -266,6 +277,7 @@ static unsigned scales(const struct up *p)
     return p->v->weights == ATT_WEIGHTS_FP8_BLOCK ? (unsigned)p->v->head_dim / BLOCK : 1;
 }
 
+/* Loads the scales of the wave's rows. A wave whose head does not exist loads the last head's. */
 static void load_scales(struct up *p)
 {
     struct tir_builder *const b = &p->b;
@@ -285,14 +297,15 @@ static void load_scales(struct up *p)
     }
 }
 
-/* Stores panel i of the weights in LDS, from where they reach the lanes of the matrix
- * instruction. Loads in that order from memory would fetch a cache line for each lane. */
+/* Stores panel i of w from registers to LDS, where take_weights() reads it in the order of the
+ * matrix instruction. Memory loads in that order would fetch a cache line for each lane. */
 static void put_weights(struct up *p, unsigned i)
 {
     tir_tile_lds_store(&p->b, p->own, p->w[i], &p->w_map);
 }
 
-/* Reads panel i of the weights from LDS as an operand; 8-bit weights are exact in 16 bits. */
+/* Reads panel i of w from LDS as an operand of the matrix instruction. 8-bit weights are converted
+ * to 16 bits, which is exact. */
 static void take_weights(struct up *p, unsigned i)
 {
     struct tir_builder *const b = &p->b;
@@ -305,13 +318,14 @@ static void take_weights(struct up *p, unsigned i)
 
 /* ---- One tile ---- */
 
+/* Returns the first token (i32) of tile `tile` of the workgroup. */
 static struct tir_value tile_token(struct up *p, struct tir_value tile)
 {
     return tir_add(&p->b, p->first, att_times(&p->b, tile, (int)p->tokens));
 }
 
-/* Returns a view of the rows of a tile from `token` on, of `width` elements; rows after the
- * last token are 0. */
+/* Returns a view of the rows of a tile, from token `token` on, in a tensor at `base` (i64). Rows
+ * have `width` elements; rows after the workgroup's last token are read as 0. */
 static struct tir_view tile_view(struct up *p, struct tir_value base, const char *stride,
                                  struct tir_value token, int width)
 {
@@ -321,6 +335,7 @@ static struct tir_view tile_view(struct up *p, struct tir_value base, const char
                     0);
 }
 
+/* Returns the LDS address of the buffer that tile `tile` of x uses. */
 static struct tir_value place_of(struct up *p, struct tir_value tile)
 {
     struct tir_builder *const b = &p->b;
@@ -328,12 +343,14 @@ static struct tir_value place_of(struct up *p, struct tir_value tile)
     return tir_add(b, p->lds, att_times(b, which, (int)buffer_bytes(p)));
 }
 
+/* Returns a view of the rows of x of tile `tile`. */
 static struct tir_view view_x(struct up *p, struct tir_value tile)
 {
     return tile_view(p, tir_arg(&p->b, ARG_X, TIR_I64), ARG_X_TOKEN_STRIDE, tile_token(p, tile),
                      p->v->head_dim);
 }
 
+/* Issues the copy of tile `tile` of x to its LDS buffer, by all waves. */
 static void copy_tile(struct up *p, struct tir_value tile)
 {
     struct tir_builder *const b = &p->b;
@@ -341,6 +358,7 @@ static void copy_tile(struct up *p, struct tir_value tile)
                     &p->x_map);
 }
 
+/* Reads panel i of tile `tile` of x from LDS as an operand of the matrix instruction. */
 static struct tir_value read_panel(struct up *p, struct tir_value tile, unsigned i)
 {
     struct tir_builder *const b = &p->b;
@@ -349,6 +367,7 @@ static struct tir_value read_panel(struct up *p, struct tir_value tile, unsigned
     return tir_tile_lds_load(b, at, p->right, &p->x_panel_map);
 }
 
+/* Returns the whole sum of products: the last block's sum times its scale, plus s.scaled. */
 static struct tir_value add_last(struct up *p, struct sums s)
 {
     struct tir_builder *const b = &p->b;
@@ -358,8 +377,8 @@ static struct tir_value add_last(struct up *p, struct sums s)
     return s.scaled.id ? tir_fma(b, s.last, scale, s.scaled) : tir_mul(b, s.last, scale);
 }
 
-/* Adds the products of panel i of w and x to s. A block's sum is scaled after the products of
- * the next block, when no instruction has to wait for it. */
+/* Adds the products of panel i of w and x to `s`. The sum of a block of columns is scaled only
+ * after the products of the next block, so that no instruction waits for it. */
 static void add_panel(struct up *p, struct sums *s, unsigned i, struct tir_value x)
 {
     struct tir_builder *const b = &p->b;
@@ -374,7 +393,7 @@ static void add_panel(struct up *p, struct sums *s, unsigned i, struct tir_value
     s->scaled = s->scaled.id ? tir_fma(b, before, scale, s->scaled) : tir_mul(b, before, scale);
 }
 
-/* Computes w x^T of a tile; `x` is its first panel. */
+/* Returns w x^T of tile `tile`. `x` is the tile's first panel, already read. */
 static struct sums multiply(struct up *p, struct tir_value tile, struct tir_value x)
 {
     struct sums s = {0};
@@ -383,6 +402,7 @@ static struct sums multiply(struct up *p, struct tir_value tile, struct tir_valu
     return s;
 }
 
+/* Converts `sum`, out^T of the tile that begins at token `token`, to x's dtype and stores it. */
 static void store_tile(struct up *p, struct tir_value token, struct tir_value sum)
 {
     struct tir_builder *const b = &p->b;
@@ -400,7 +420,8 @@ static void store_tile(struct up *p, struct tir_value token, struct tir_value su
 
 /* ---- The tail ---- */
 
-/* Returns the next TAIL_TOKENS of a tensor [token, TAIL]; none if `there` is false. */
+/* Returns a view of up to TAIL_TOKENS rows of TAIL elements, from token `token` on, in a tensor at
+ * `base` (i64). It has no rows if `there` (i1) is false. */
 static struct tir_view tail_view(struct up *p, struct tir_value base, const char *stride,
                                  struct tir_value token, struct tir_value there)
 {
@@ -410,6 +431,8 @@ static struct tir_view tail_view(struct up *p, struct tir_value base, const char
     return att_view(b, row_at(p, base, token, stride), left, row_stride(p, stride), TAIL * ELEM, 0);
 }
 
+/* Stores `x`, the tail of the tokens from `token` on, for each head whose first row of w is in this
+ * slice. */
 static void store_tail(struct up *p, struct tir_value token, struct tir_value x)
 {
     struct tir_builder *const b = &p->b;
@@ -429,8 +452,8 @@ static void store_tail(struct up *p, struct tir_value token, struct tir_value x)
     }
 }
 
-/* Copies the tail of the workgroup's tokens to each head whose first rows are in this slice. With
- * heads of 64 rows there are two. */
+/* Copies the tail of the workgroup's tokens to tail_out, for each head whose first row of w is in
+ * this slice. With heads of 64 rows a slice has the first rows of several heads. */
 static void copy_tail(struct up *p)
 {
     struct tir_builder *const b = &p->b;
@@ -453,37 +476,43 @@ static void copy_tail(struct up *p)
 
 /* ---- The loop ---- */
 
+/* Reads the first panel of the current tile of x. */
 static void read_first(void *context)
 {
     struct up *const p = context;
     p->x = read_panel(p, p->tile, 0);
 }
 
+/* Issues the copy of the tile that is multiplied HEAD_PRODUCT_AHEAD tiles later. */
 static void copy_later(void *context)
 {
     struct up *const p = context;
     copy_tile(p, att_plus(&p->b, p->tile, HEAD_PRODUCT_AHEAD));
 }
 
-/* Raises the priority of waves that multiply: other waves' instructions would delay theirs. */
+/* Raises the priority of a wave that multiplies, since instructions of other waves would delay its
+ * MFMAs. */
 static void raise_priority(void *context)
 {
     struct up *const p = context;
     tir_set_priority(&p->b, 1);
 }
 
+/* Multiplies the current tile. */
 static void multiply_tile(void *context)
 {
     struct up *const p = context;
     p->sums = multiply(p, p->tile, p->x);
 }
 
+/* Sets the wave's priority to the lowest before it stores and copies. */
 static void lower_priority(void *context)
 {
     struct up *const p = context;
     tir_set_priority(&p->b, 0);
 }
 
+/* Stores the results of the current tile. */
 static void store_result(void *context)
 {
     struct up *const p = context;
@@ -503,15 +532,16 @@ const struct pipe_op head_product_store = {"store out", store_result, SLOT_OUT, 
 
 /* ---- The first tiles, while w arrives ---- */
 
-/* Copies one of the first tiles. A wait counts the copies of a phase as one. */
+/* Issues the copy of one of the first tiles, and ends the phase, since waits count copies by
+ * phase. */
 static void copy_first(struct up *p, unsigned tile)
 {
     copy_tile(p, tir_i32(&p->b, (int)tile));
     tir_phase(&p->b, false);
 }
 
-/* Adds a barrier for one half of the waves. The other half is at another barrier of the code
- * then, so it continues a phase earlier or later. */
+/* Adds a barrier for the upper or the lower half of the waves. The other half is at another barrier
+ * at that time, so afterwards the halves are one phase further apart, or together. */
 static void add_half_barrier(struct up *p, bool upper)
 {
     struct tir_builder *const b = &p->b;
@@ -522,11 +552,12 @@ static void add_half_barrier(struct up *p, bool upper)
     tir_end_if(b, &some, NULL);
 }
 
+/* True if LDS has a buffer for another tile while w passes through LDS. */
 static bool has_room(const struct up *p) { return p->apart > FIRST; }
 
-/* Issues the copies of the tiles with which the next loop begins; `left` panels of w are still to
- * be multiplied. They follow w's copies, which are waited for, and precede the first stores of
- * results. */
+/* Issues the copies of the tiles that the main loop needs first, when `left` panels of w are still
+ * to be multiplied. The copies follow the loads of w, which are waited for, and precede the first
+ * stores of results. */
 static void copy_next(struct up *p, unsigned left)
 {
     struct tir_builder *const b = &p->b;
@@ -544,7 +575,8 @@ static void copy_next(struct up *p, unsigned left)
     }
 }
 
-/* Multiplies panel i of w by the first tiles, and then transposes panel i + 1 through LDS. */
+/* Multiplies panel i of w by the FIRST tiles. Panel i + 1 passes through LDS meanwhile, into the
+ * order of the matrix instruction. */
 static void multiply_first(struct up *p, unsigned i, struct sums sums[FIRST])
 {
     struct tir_builder *const b = &p->b;
@@ -564,6 +596,7 @@ static void multiply_first(struct up *p, unsigned i, struct sums sums[FIRST])
     copy_next(p, panels(p) - 1 - i);
 }
 
+/* Computes the first FIRST tiles panel by panel, while w arrives. */
 static void begin_tiles(struct up *p)
 {
     struct tir_builder *const b = &p->b;
@@ -594,6 +627,7 @@ static void begin_tiles(struct up *p)
 
 /* ---- The workgroup ---- */
 
+/* Computes all tiles of the workgroup, and copies the tail of its tokens. */
 static void visit(struct up *p)
 {
     struct tir_builder *const b = &p->b;
@@ -610,8 +644,8 @@ static void visit(struct up *p)
     copy_tail(p);
 }
 
-/* Divides the LDS. One buffer more than the loop needs receives the last copies where w passed
-   before. */
+/* Divides LDS between tiles of x and the panels of w that pass through it. The loop needs BUFFERS
+ * buffers; one more, if there is room, receives copies while w uses the last ones. */
 static void share_lds(struct up *p)
 {
     struct tir_builder *const b = &p->b;

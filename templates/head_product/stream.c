@@ -39,6 +39,7 @@ enum { SHORT = 256, LONG = 512, MOST_BLOCKS = 4, MOST_SCALES = LONG / SCALED };
 enum { RING = HEAD_PRODUCT_RING };
 enum { GROUP_X, GROUP_W };
 
+/* The state of the kernel while it is built. */
 struct stream {
     const struct att_variant *v;
     const struct tir_machine *m;
@@ -47,7 +48,7 @@ struct stream {
     unsigned wide;                       /* columns of a panel of w */
     unsigned blocks;                     /* number of blocks of BLOCK_ROWS rows */
     unsigned slots;                      /* blocks for which LDS has room */
-    bool rings;                          /* panels of a long contraction share LDS in a ring */
+    bool rings;                          /* panels of a long contraction use RING places in LDS */
     int instr;                           /* matrix instruction */
     struct tir_type x_panel, w_panel;    /* over the workgroup */
     struct tir_type left, right, result; /* w, x and out^T of a step, as operands */
@@ -60,22 +61,29 @@ struct stream {
     struct tir_value scale[MOST_SCALES];
 };
 
+/* True if the contraction is long, LONG columns: absorbed values. */
 static bool is_long(const struct stream *p) { return p->v->head_dim == LONG; }
 
+/* Returns the bytes of an element of w. */
 static unsigned w_bytes(const struct stream *p) { return tir_dtype_bits(p->stored) / 8; }
 
+/* Returns the number of panels of columns of x. */
 static unsigned x_panels(const struct stream *p) { return (unsigned)p->v->head_dim / PANEL; }
 
+/* Returns the number of panels of columns of w. */
 static unsigned w_panels(const struct stream *p) { return (unsigned)p->v->head_dim / p->wide; }
 
+/* Returns the number of rows of w that a workgroup has. */
 static int rows(const struct stream *p) { return (int)p->blocks * BLOCK_ROWS; }
 
+/* Returns the number of blocks of BLOCK_ROWS rows of w that a workgroup has. */
 static unsigned block_count(const struct att_variant *v)
 {
     return v->head_dim == LONG ? 1 : MOST_BLOCKS;
 }
 
-/* Returns the blocks of w for which LDS has room beside x. */
+/* Returns the number of blocks of w for which LDS has room besides x and, with a long contraction,
+ * out. */
 static unsigned slots(const struct att_variant *v, const struct tir_machine *m)
 {
     const int size = v->weights == ATT_WEIGHTS_SAME ? ELEM : 1;
@@ -106,6 +114,8 @@ bool head_product_stream_fits(const struct att_variant *v, const struct tir_mach
 
 /* ---- Layouts ---- */
 
+/* Returns the type of a rows x cols tile spread over all waves of the workgroup. A lane has CHUNK
+ * adjacent elements of a row. */
 static struct tir_type over_waves(struct stream *p, unsigned dtype, unsigned rows, unsigned cols)
 {
     struct tir_spread s = tir_spread(p->m, WAVES);
@@ -117,8 +127,8 @@ static struct tir_type over_waves(struct stream *p, unsigned dtype, unsigned row
     return tir_tile(p->b.f, dtype, rows, cols, &l);
 }
 
-/* Returns the LDS map of a panel of w. 8 rows swizzle the chunks of their lines. The order of rows
- * makes each wave copy the rows that it reads: row bits beyond one load number the waves. */
+/* Returns the LDS map of a panel of w, with chunks swizzled over 8 rows. The order of rows makes
+ * each wave copy the rows that it reads: row bits that one load does not cover number the waves. */
 static struct tir_layout weight_map(const struct stream *p)
 {
     enum { BITS = 6, SWIZZLED = 3 };
@@ -137,9 +147,10 @@ static struct tir_layout weight_map(const struct stream *p)
     return map;
 }
 
-/* Returns the LDS map of a tile of out. */
+/* Returns the LDS map of a tile of out, TILE tokens of BLOCK_ROWS elements. */
 static struct tir_layout lines_map(void) { return att_lds_swizzled(TILE, BLOCK_ROWS, CHUNK, 0, 3); }
 
+/* Sets the types of tiles and the LDS maps of `p`. */
 static void choose_layouts(struct stream *p)
 {
     struct tir_func *const f = p->b.f;
@@ -162,7 +173,8 @@ static void choose_layouts(struct stream *p)
 
 /* ---- Operands ---- */
 
-/* Returns the head's tokens of a tensor [token, head, width]. */
+/* Returns a view of the current tokens of this head in tensor `t`, [token, head, width
+ * elements]. */
 static struct tir_view tokens_of(struct stream *p, struct att_tensor t, int width)
 {
     struct tir_builder *const b = &p->b;
@@ -173,6 +185,7 @@ static struct tir_view tokens_of(struct stream *p, struct att_tensor t, int widt
     return att_view(b, base, p->tokens, stride, width * ELEM, 0);
 }
 
+/* Returns a view of the workgroup's rows of w. */
 static struct tir_view weights_of(struct stream *p)
 {
     struct tir_builder *const b = &p->b;
@@ -185,19 +198,22 @@ static struct tir_view weights_of(struct stream *p)
     return att_view(b, base, tir_i32(b, rows(p)), stride, p->v->head_dim * size, 0);
 }
 
+/* Returns the LDS address of panel `panel` of tile `tile` of x. */
 static struct tir_value x_at(struct stream *p, unsigned tile, unsigned panel)
 {
     const unsigned place = p->rings ? panel % RING * TILES + tile : tile * x_panels(p) + panel;
     return att_plus(&p->b, p->x, (int)(place * TILE * LINE));
 }
 
+/* Returns the LDS address of panel `panel` of block `block` of w. */
 static struct tir_value w_at(struct stream *p, unsigned block, unsigned panel)
 {
     const unsigned place = p->rings ? panel % RING : block % p->slots * w_panels(p) + panel;
     return att_plus(&p->b, p->w, (int)(place * BLOCK_ROWS * LINE));
 }
 
-/* Issues the copy to LDS of a panel of a tile of x. */
+/* Issues the copy of panel `panel` of tile `tile` of x to LDS. `x` is a view of the head's
+ * tokens. */
 static void copy_x(struct stream *p, struct tir_view x, unsigned tile, unsigned panel)
 {
     struct tir_builder *const b = &p->b;
@@ -207,6 +223,7 @@ static void copy_x(struct stream *p, struct tir_view x, unsigned tile, unsigned 
     tir_phase(b, false);
 }
 
+/* Issues the copy of panel `panel` of block `block` of w to LDS. */
 static void copy_w(struct stream *p, unsigned block, unsigned panel)
 {
     struct tir_builder *const b = &p->b;
@@ -217,22 +234,23 @@ static void copy_w(struct stream *p, unsigned block, unsigned panel)
     tir_phase(b, false);
 }
 
-/* Copies the panels of a block of w. */
+/* Issues the copies of all panels of block `block` of w. */
 static void copy_block(struct stream *p, unsigned block)
 {
     for (unsigned k = 0; k < w_panels(p); k++)
         copy_w(p, block, k);
 }
 
-/* Makes LLVM compute LDS addresses again from here on. Otherwise all of them would be computed
- * before the first load, and occupy scalar registers. */
+/* Makes LLVM compute the LDS addresses anew from here on. Otherwise it would compute all of them
+ * before the first load and keep them in scalar registers. */
 static void find_places(struct stream *p)
 {
     p->x = tir_materialize(&p->b, p->x);
     p->w = tir_materialize(&p->b, p->w);
 }
 
-/* Copies a panel of x for all tokens, and a panel of w if one begins with it. */
+/* Issues the copies of panel `panel` of x for all tokens. It does the same for a panel of w that
+ * begins at the same column. Does nothing if x has no such panel. */
 static void copy_panel(struct stream *p, unsigned panel)
 {
     if (panel >= x_panels(p))
@@ -244,15 +262,15 @@ static void copy_panel(struct stream *p, unsigned panel)
         copy_x(p, p->head_x, t, panel);
 }
 
-/* Makes LLVM compute later addresses after the loads issued so far. */
+/* Makes LLVM compute the addresses of later loads after the loads issued so far. */
 static void come_later(struct stream *p)
 {
     p->head = tir_materialize(&p->b, p->head);
     p->part = tir_materialize(&p->b, p->part);
 }
 
-/* Issues all copies in the order of their use. Barriers keep all waves to that order, since a
- * single wave would issue all of its copies before the next wave began. */
+/* Issues all copies in the order of their use. Barriers between them make the waves issue in that
+ * order; otherwise one wave would issue all of its copies before the next one began. */
 static void copy_all(struct stream *p)
 {
     struct tir_builder *const b = &p->b;
@@ -284,8 +302,8 @@ static void copy_all(struct stream *p)
     come_later(p);
 }
 
-/* Waits until panel `panel` of tile `tile` of x is in LDS, for all waves. Then all panels
- * before it are there too. */
+/* Waits until all waves' parts of panel `panel` of tile `tile` of x, and of all panels before it,
+ * are in LDS. */
 static void await_x(struct stream *p, unsigned tile, unsigned panel)
 {
     struct tir_builder *const b = &p->b;
@@ -294,28 +312,29 @@ static void await_x(struct stream *p, unsigned tile, unsigned panel)
     tir_barrier(b);
 }
 
-/* Waits until this wave's part of a panel of w is in LDS. Block n + slots is copied once block
- * n has been read. */
+/* Waits until this wave's part of panel `panel` of block `block` of w is in LDS. The number of
+ * copies issued by then counts one block more for each block that has been read. */
 static void await_w(struct stream *p, unsigned block, unsigned panel)
 {
     const unsigned issued = block + p->slots < p->blocks ? block + p->slots : p->blocks;
     tir_wait(&p->b, GROUP_W, (int)(issued * w_panels(p) - 1 - (block * w_panels(p) + panel)));
 }
 
-/* Reads STEP columns of a tile of x from LDS, from `column` on. */
+/* Reads STEP columns of tile `tile` of x from LDS, from column `column` on. */
 static struct tir_value read_x(struct stream *p, unsigned tile, unsigned column)
 {
     return tir_tile_lds_load_from(&p->b, x_at(p, tile, column / PANEL), p->right, &p->x_map,
                                   column % PANEL);
 }
 
+/* Reads STEP columns of block `block` of w from LDS, from column `column` on. */
 static struct tir_value read_w(struct stream *p, unsigned block, unsigned column)
 {
     return tir_tile_lds_load_from(&p->b, w_at(p, block, column / p->wide), p->left, &p->w_map,
                                   column % p->wide);
 }
 
-/* Returns w as the type that is multiplied: 8-bit numbers are exact in 16 bits. */
+/* Returns `w` in x's dtype, which is multiplied. Converting 8-bit numbers to 16 bits is exact. */
 static struct tir_value widened(struct stream *p, struct tir_value w)
 {
     return p->stored == p->dtype ? w : tir_convert(&p->b, w, p->dtype);
@@ -329,6 +348,7 @@ static unsigned scaled_columns(const struct stream *p)
     return p->v->weights == ATT_WEIGHTS_FP8_BLOCK ? SCALED : (unsigned)p->v->head_dim;
 }
 
+/* Loads the scales of the workgroup's rows of w into p->scale, if w has scales. */
 static void load_scales(struct stream *p)
 {
     struct tir_builder *const b = &p->b;
@@ -346,7 +366,7 @@ static void load_scales(struct stream *p)
             att_entry(b, ARG_W_SCALE, att_plus(b, att_times(b, row, columns), i), TIR_F32);
 }
 
-/* Returns the scale (f32) that a block of rows of w has at column `column`. */
+/* Returns the scale (f32) of block `block` of w at column `column`. */
 static struct tir_value scale_at(const struct stream *p, unsigned block, unsigned column)
 {
     const unsigned columns = (unsigned)p->v->head_dim / scaled_columns(p);
@@ -354,14 +374,14 @@ static struct tir_value scale_at(const struct stream *p, unsigned block, unsigne
     return p->scale[high * columns + column / scaled_columns(p)];
 }
 
-/* A sum of products with w, whose scales cover some columns each. */
+/* A sum of products with w, in which each scale covers a range of columns. */
 struct sum {
     struct tir_value part;   /* products of the columns since the last scale */
     struct tir_value scaled; /* the scaled sum of all columns before the ones in `part` */
 };
 
-/* Adds the product of STEP columns, from `column` on, to a sum of a block of w. After the last
- * columns of a scale the sum is multiplied by it. */
+/* Adds the product of `w` and `x`, STEP columns from `column` on, to the sum of block `block`.
+ * After the last columns of a scale the sum is multiplied by that scale. */
 static void add_step(struct stream *p, struct sum *s, unsigned block, unsigned column,
                      struct tir_value w, struct tir_value x)
 {
@@ -378,6 +398,8 @@ static void add_step(struct stream *p, struct sum *s, unsigned block, unsigned c
 
 /* ---- Absorbed keys: blocks of rows with all tokens ---- */
 
+/* Computes the products of block `block` of w with all tokens; `sum` has one for each tile of
+ * tokens. */
 static void multiply_block(struct stream *p, unsigned block, struct sum sum[TILES])
 {
     enum { MOST_STEPS = LINE / STEP };
@@ -398,6 +420,7 @@ static void multiply_block(struct stream *p, unsigned block, struct sum sum[TILE
     }
 }
 
+/* Computes and stores out for one block of rows of w after the other, each for all tokens. */
 static void visit_blocks(struct stream *p, struct tir_view out)
 {
     struct tir_builder *const b = &p->b;
@@ -419,6 +442,7 @@ static void visit_blocks(struct stream *p, struct tir_view out)
 
 /* ---- Absorbed values: tiles of tokens with all rows ---- */
 
+/* Returns the products of tile `tile` of x with all rows of w. */
 static struct tir_value multiply_tile(struct stream *p, unsigned tile)
 {
     enum { STEPS = PANEL / STEP };
@@ -441,7 +465,8 @@ static struct tir_value multiply_tile(struct stream *p, unsigned tile)
     return sum.part;
 }
 
-/* Stores a tile of out through LDS, so that whole cache lines are written. */
+/* Stores `sum`, out^T of a tile, to LDS at address `at` in the output's dtype. store_lines() reads
+ * whole cache lines from there. */
 static void put_lines(struct stream *p, struct tir_value at, struct tir_value sum)
 {
     struct tir_builder *const b = &p->b;
@@ -449,6 +474,7 @@ static void put_lines(struct stream *p, struct tir_value at, struct tir_value su
     tir_tile_lds_store(b, at, tir_transpose(b, tir_convert_short(b, sum, p->dtype)), &map);
 }
 
+/* Stores tile `tile` of out, which put_lines() has left in LDS at address `at`, to memory. */
 static void store_lines(struct stream *p, struct tir_view out, unsigned tile, struct tir_value at)
 {
     struct tir_builder *const b = &p->b;
@@ -456,6 +482,7 @@ static void store_lines(struct stream *p, struct tir_view out, unsigned tile, st
     tir_tile_store(b, out, tir_i32(b, (int)tile * TILE), tir_tile_lds_load(b, at, p->lines, &map));
 }
 
+/* Computes and stores out for one tile of tokens after the other, each for all rows. */
 static void visit_tiles(struct stream *p, struct tir_view out)
 {
     struct tir_builder *const b = &p->b;
@@ -470,8 +497,8 @@ static void visit_tiles(struct stream *p, struct tir_view out)
 
 /* ---- Absorbed values where LDS does not take all: panels of all rows and tokens ---- */
 
-/* Waits until a panel of w and x is in LDS, for all waves. All have then read the previous
- * panel, so another one is copied to its place. */
+/* Waits until panel `panel` of w and of x is in LDS for all waves. All waves have then read the
+ * panel before it, so the next panel is copied to its place. */
 static void await_panel(struct stream *p, unsigned panel)
 {
     struct tir_builder *const b = &p->b;
@@ -484,6 +511,7 @@ static void await_panel(struct stream *p, unsigned panel)
     copy_panel(p, panel + RING - 1);
 }
 
+/* Adds the products of panel `panel` of w and x to the sums of both tiles. */
 static void multiply_panel(struct stream *p, unsigned panel, struct sum sum[TILES])
 {
     enum { STEPS = PANEL / STEP };
@@ -501,8 +529,8 @@ static void multiply_panel(struct stream *p, unsigned panel, struct sum sum[TILE
     }
 }
 
-/* Multiplies all panels of w and x as they arrive, and stores out. Results pass through the LDS
- * of the last panel but one. */
+/* Multiplies all panels of w and x as they arrive, and stores out. Results pass through LDS that no
+ * copy uses any more. */
 static void visit_panels(struct stream *p, struct tir_view out)
 {
     struct tir_builder *const b = &p->b;
@@ -524,8 +552,8 @@ static void visit_panels(struct stream *p, struct tir_view out)
 
 /* ---- The workgroup ---- */
 
-/* Copies the head's `tail`, TAIL columns of each token, to tail_out. One workgroup of a head does
- * it: the one that has its first rows of w. */
+/* Copies the head's `tail`, TAIL columns of each token, to tail_out. Only the workgroup that has
+ * the head's first rows of w does so. */
 static void copy_tail(struct stream *p)
 {
     struct tir_builder *const b = &p->b;
@@ -541,7 +569,7 @@ static void copy_tail(struct stream *p)
     tir_end_if(b, &some, NULL);
 }
 
-/* Computes out for all tokens, in several steps if the launch has more tokens than fit at once. */
+/* Computes out for all tokens, TILES * TILE of them at once. */
 static void visit(struct stream *p)
 {
     struct tir_builder *const b = &p->b;
@@ -585,6 +613,7 @@ static void load_arguments(struct stream *p)
     tir_anchor_all(b, loaded, sizeof(loaded) / sizeof(loaded[0]));
 }
 
+/* Chooses the workgroup's head and part of the head's rows, and computes them. */
 static void walk(struct stream *p)
 {
     struct tir_builder *const b = &p->b;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The kernels of `head_product`: which variants there are, and which calls are for which kernel.
+ * The kernels of head_product: which variants each one serves, and which launches.
  */
 #include "templates/head_product/pipelines/pipelines.h"
 
@@ -30,6 +30,7 @@ static const struct att_knob knobs[] = {
     {"hoist_vgprs", 2, {16, 64}},
 };
 
+/* True if tile `t` serves the variant; if not, the reason is in `why`. */
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
@@ -48,6 +49,7 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
            att_reject(why, ATT_TILE, "has no registers for w of %d columns", v->head_dim);
 }
 
+/* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     struct att_tile tile;
@@ -66,8 +68,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Returns the number of a tile that fits, from 1: one whose waves share columns, one that
- * streams w, or one that does neither. 0: no such tile fits. */
+/* Returns the number, from 1, of the first tile that fits and whose waves share columns if
+ * `shares`, and that streams w if `streams`. Returns 0 if no such tile fits. */
 static unsigned find_tile(const struct att_variant *v, const struct tir_machine *m, bool shares,
                           bool streams)
 {
@@ -80,10 +82,12 @@ static unsigned find_tile(const struct att_variant *v, const struct tir_machine 
     return 0;
 }
 
-/* The streaming kernel wins for two tiles of tokens and at least one workgroup for every compute
- * unit. With less of either, kernels with more workgroups take less time. */
+/* Limits of the number of tokens that the streaming kernel serves: two tiles. It also needs at
+ * least one workgroup for every compute unit. With fewer, kernels with more workgroups take less
+ * time. */
 enum { STREAM_LEAST = 33, STREAM_MOST = 64 };
 
+/* Returns the streaming kernel of tile number `tile`, with the launches that it serves. */
 static struct att_second stream_calls(const struct tir_machine *m, unsigned tile)
 {
     return (struct att_second){.tile = tile,
@@ -92,8 +96,9 @@ static struct att_second stream_calls(const struct tir_machine *m, unsigned tile
                                          .count = 2}};
 }
 
-/* Returns the alternative kernel for launches with few tokens: its waves share columns if
-   attn_head_product_fill() says so, but not if w streams. */
+/* Returns the kernel whose waves share columns, tile number `tile`, with the launches that it
+ * serves. attn_head_product_fill() decides which launches share columns. If `streams`, launches of
+ * the streaming kernel are excluded. */
 static struct att_second few_calls(const struct tir_machine *m, unsigned tile, bool streams)
 {
     const struct att_when share = {ARG_SHARE_COLUMNS, 1, 1};
@@ -109,10 +114,11 @@ static struct att_second few_calls(const struct tir_machine *m, unsigned tile, b
                   .count = 3}}};
 }
 
-/* Finds other kernels for launches that are too small for the kernel with one x for all heads. Even
- * for few tokens that kernel reads 256 rows of w for each compute unit. Launches of up to 128
- * tokens that share columns use the kernel whose waves do so. Others with at most one workgroup per
- * compute unit use the kernel with an x for each head. */
+/* Sets *second to the n-th other kernel for launches that are too small for the kernel with one x
+ * for all heads. Returns false if there is none. Even for few tokens the main kernel reads 256 rows
+ * of w for each compute unit. Launches of up to 128 tokens that share columns use the kernel whose
+ * waves do so. Other launches of at most one workgroup per compute unit use the kernel with an x
+ * for each head. */
 static bool second_of_shared(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                              struct att_second *second)
 {
@@ -130,6 +136,8 @@ static bool second_of_shared(const struct att_variant *v, const struct tir_machi
     return true;
 }
 
+/* Sets *second to the n-th other kernel of the variant, with the launches that it serves. Returns
+ * false if there is none. */
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {
@@ -144,6 +152,7 @@ static bool second(const struct att_variant *v, const struct tir_machine *m, uns
     return true;
 }
 
+/* Builds the kernel of the variant's tile into `k`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     struct att_tile tile;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * head_product of a few tokens, where LDS does not take all of a long contraction: panels of w and
- * of x pass through a ring of places. The loop is unrolled by hand (stream.c), since its last waits
- * count copies that are not issued any more: this table documents it, and says how many places the
- * ring needs. A barrier before each panel says that it is there, and that all waves have read the
- * one before, whose place the copy takes.
+ * of x pass through a ring of places. stream.c unrolls the loop by hand, since the last waits must
+ * not count copies that are never issued. This table documents that loop, and derives the number of
+ * places of the ring. A barrier precedes each panel. After it the panel is in LDS, and all waves
+ * have read the previous panel, whose place the next copy uses.
  *
  *     panel_ring: head_product of 64 tokens and a contraction of 512, on MI300X; unrolled by hand
  *     copies are in flight for three panels, and one barrier a panel is enough
@@ -29,7 +29,7 @@ static const struct pipe_buffer buffers[] = {
 enum { SLOT_W_X = 1 };
 static const struct pipe_slot slots[] = {{"w and x", 0}, {0}};
 
-/* Steps of a loop that no executor builds. */
+/* Steps of this table. stream.c unrolls the loop by hand, so none has a function that builds it. */
 static const struct pipe_op copy = {"panel to LDS", NULL, .lds_writes = 3, .flags = PIPE_ASYNC};
 static const struct pipe_op read = {"read w and x", NULL, 0, SLOT_W_X, .lds_reads = 3};
 static const struct pipe_op products = {"products", NULL, SLOT_W_X, 0, .flags = PIPE_PRODUCT};

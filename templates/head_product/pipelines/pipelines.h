@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The steps of head_product's pipelines, each a file of this folder.
+ * This file declares head_product's pipelines, each in a file of this folder, and their steps.
  */
 #ifndef TEMPLATES_HEAD_PRODUCT_PIPELINES_PIPELINES_H
 #define TEMPLATES_HEAD_PRODUCT_PIPELINES_PIPELINES_H
@@ -9,12 +9,11 @@
 #include "templates/pipeline/pipeline.h"
 
 enum {
-    HEAD_PRODUCT_AHEAD = 2, /* tiles from the tile that is multiplied to the one that is copied
-                               meanwhile */
-    HEAD_PRODUCT_RING = 4   /* places of panels in LDS: stream.c */
+    HEAD_PRODUCT_AHEAD = 2, /* number of tiles that a tile is copied before it is multiplied */
+    HEAD_PRODUCT_RING = 4   /* panels for which LDS has places, in stream.c */
 };
 
-/* Steps of weight_stationary: shared.c. */
+/** The slots and steps of pipeline weight_stationary, which shared.c defines. */
 extern const struct pipe_slot head_product_slots[];
 extern const struct pipe_op head_product_read_first, head_product_copy, head_product_raise;
 extern const struct pipe_op head_product_multiply, head_product_lower, head_product_store;
