@@ -9,6 +9,8 @@ enum {
     NO_SCORE = -1, /* bits of the NaN that marks no score */
 };
 
+/* Returns this workgroup's part of row `row`, a multiple of `unit` columns. `columns` is the most
+ * columns of any row; an empty value: row_ends has the ends. */
 static struct att_list part_of(struct tir_builder *b, struct tir_value row,
                                struct tir_value columns, unsigned unit)
 {
@@ -32,8 +34,8 @@ struct att_list att_list_of_row(struct tir_builder *b, struct tir_value row)
     return part_of(b, row, (struct tir_value){0}, ATT_LIST_UNIT);
 }
 
-/* Returns the list of an item. Keys after the row's end are not read, even if the plan has a larger
-   end. */
+/* Implements the declaration in list.h. Columns after the row's end are not read, even if the
+ * plan's item ends later. */
 struct att_list att_list_of_item(struct tir_builder *b, struct tir_value item)
 {
     enum { SEQUENCE = 0, PARTIAL = 1, FIRST_KEY = 4, END_KEY = 5, BYTE_BITS = 5 };
@@ -57,9 +59,8 @@ struct att_list att_list_of_item(struct tir_builder *b, struct tir_value item)
     return l;
 }
 
-/* Returns the part of a row that consists of the lists that other workgroups made: of all parts
- * of the row, or of a run of them. The list of a run has number reduce_indptr[row] / 2 + part.
- * Rows with lists have at least two, and at most half as many runs. */
+/* Implements the declaration in list.h. The list of a run has number reduce_indptr[row] / 2 + part.
+ * That number is free, since a row has at least two lists and at most half as many runs. */
 struct att_list att_list_of_parts(struct tir_builder *b, unsigned k)
 {
     const struct tir_value one = tir_i32(b, 1), zero = tir_i32(b, 0);
@@ -123,7 +124,7 @@ struct tir_value att_list_slots(const struct att_list *l, struct tir_value at)
 }
 
 /* Returns the index (i64) of the workgroup's list among the output lists. With a plan it is the
- * row. Without one it is l->to if that is set, and splits * row + part if not. */
+ * row. Without a plan it is l->to if that is set, else splits * row + part. */
 static struct tir_value list_number(const struct att_list *l)
 {
     struct tir_builder *b = l->b;
@@ -135,8 +136,9 @@ static struct tir_value list_number(const struct att_list *l)
     return tir_add(b, tir_mul(b, att_wide(b, l->row), splits), att_wide(b, l->part));
 }
 
-/* Returns a view of the workgroup's list in array `arg`, [rows, splits, each] of 32 bits. With
- * a plan and a part of a row it is in array `of_parts`. It is empty if the array is NULL. */
+/* Returns a view of the workgroup's list, `each` elements of 32 bits, in array argument `arg`. With
+ * a plan, a row of several parts has its lists in array `of_parts`. The view is empty if the array
+ * is NULL. */
 static struct tir_view list_in(const struct att_list *l, const char *arg, const char *of_parts,
                                int each)
 {

@@ -1,61 +1,64 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows that are selected from, and the lists that are made of them: arguments that topk and
- * indexer_topk share. Workgroup (t, p) has part p of row t; with a plan it has the items of a work
- * list, each part of a row, and lists of parts are merged to rows.
+ * Rows of scores, and the lists of the largest scores of each, which topk and indexer_topk share.
+ * Without a plan workgroup (t, p) has part p of row t. With a plan it has the items of a work list.
+ * Each item is a part of a row, and another launch merges the lists of a row's parts.
  */
 #ifndef TEMPLATES_SELECT_LIST_H
 #define TEMPLATES_SELECT_LIST_H
 
 #include "templates/select/select.h"
 
-/** A part of a row of scores, and the list of its largest ones that is written. */
+/** A part of a row of scores, whose largest scores form a list. All values are i32 scalars. */
 struct att_list {
     struct tir_builder *b;
     struct tir_value row, part; /* numbers of the row, and of the part in it */
-    struct tir_value start;     /* first column of the row: row_starts */
-    struct tir_value all;       /* scores of the row */
+    struct tir_value start;     /* first column of the row, from argument row_starts */
+    struct tir_value all;       /* number of scores of the row */
     struct tir_value first;     /* column of the part's first score */
     struct tir_value position;  /* position of the part's first score in its row */
-    struct tir_value n;         /* scores of the part; all members are i32 scalars */
-    struct tir_value partial;   /* number of the part's list among a plan's; negative if the row has
-                                  one part; id 0: there is no plan */
-    struct tir_value to;        /* number of the output list; id 0: splits * row + part */
+    struct tir_value n;         /* number of scores of the part */
+    struct tir_value partial;   /* index of the part's list among a plan's lists of parts; negative:
+                                   the row has one part; no value: there is no plan */
+    struct tir_value to;        /* index of the output list; no value: splits * row + part */
 };
 
-/** The unit, in columns, in which rows are divided, unless wider blocks are selected too. */
+/** Unit of a part's number of columns, unless blocks of more columns are selected. */
 enum { ATT_LIST_UNIT = 64 };
 
-/** Returns this workgroup's part of its row, by row_starts, row_ends and `splits`: a multiple of
- * `unit` columns. `columns` limits the ends of rows, and replaces row_ends if that is NULL; no
- * value: no limit. */
+/** Returns this workgroup's part of its row, a multiple of `unit` columns, by the arguments
+ * row_starts, row_ends and splits. `columns` (i32) is the most columns of any row, and the end of
+ * every row if row_ends is NULL. An empty value sets no limit. */
 struct att_list att_list_begin(struct tir_builder *b, struct tir_value columns, unsigned unit);
 
-/** Returns this workgroup's part of row `row`, in multiples of ATT_LIST_UNIT columns, with its
- * end by row_ends only. */
+/** Returns this workgroup's part of row `row`, a multiple of ATT_LIST_UNIT columns. The row's end
+ * comes from row_ends. */
 struct att_list att_list_of_row(struct tir_builder *b, struct tir_value row);
 
-/** Returns the part of a row that is item `item` of a plan's work list. */
+/** Returns the part of a row that item `item` (index) of a plan's work list describes. */
 struct att_list att_list_of_item(struct tir_builder *b, struct tir_value item);
 
-/** Returns, as one part, the lists that were made of a row's parts, or of a run of them. They
- * lie one after the other; n is 0 if there are none. */
+/** Returns one part whose scores are the lists of `k` entries that other workgroups made: of all
+ * parts of this workgroup's row, or of a run of parts. The lists are contiguous; n is 0 if there
+ * are none. */
 struct att_list att_list_of_parts(struct tir_builder *b, unsigned k);
 
-/** Divides a row of `all` scores, whose columns begin at `start`, into parts. Each is a multiple of
- * `unit` columns, a power of two, so that no block of adjacent columns is divided. */
+/** Sets `l` to this workgroup's part of a row of `all` scores, whose columns begin at `start`. A
+ * part is a multiple of `unit` columns, a power of two, so that no block of adjacent columns is
+ * divided. */
 void att_list_cut(struct att_list *l, struct tir_value start, struct tir_value all, unsigned unit);
 
-/** Loads element `at` (i32, one for each lane) of a 32-bit array at `base`. */
+/** Loads elements `at` (i32 indices, one for each lane) of an array of 32-bit elements at address
+ * `base`, as type `dtype`. */
 struct tir_value att_list_gather(const struct att_list *l, struct tir_value base,
                                  struct tir_value at, unsigned dtype);
 
-/** Returns the slots of tokens by block_table. `at` has positions that count from the sequence's
- * first token. */
+/** Returns the cache slots (i32) of the tokens at positions `at`, by block_table. A position counts
+ * from the sequence's first token. */
 struct tir_value att_list_slots(const struct att_list *l, struct tir_value at);
 
-/** The outputs of a buffer's entries. `name` sets, in every lane, out[0] to the index (i32) and
- * out[1] to the value (f32) of entry `entry`. */
+/** How entries of a buffer are written. name() sets, in every lane, out[0] to the index (i32) and
+ * out[1] to the value (f32) of entry `entry` (index). */
 struct att_list_names {
     void (*name)(void *context, struct tir_value entry, struct tir_value out[2]);
     void *context;
@@ -63,8 +66,8 @@ struct att_list_names {
     const char *partial_indices, *partial_values; /* names of arguments; with a plan only */
 };
 
-/** Writes the indices and values of the first `count` entries of the buffer, and `count`, to the
- * part's output list. */
+/** Writes the indices and values of the first `count` entries of the buffer of `s` to the part's
+ * output list. Writes `count` to the array of counts. */
 void att_list_write(const struct att_list *l, const struct att_select *s, struct tir_value count,
                     const struct att_list_names *names);
 

@@ -42,25 +42,28 @@ struct tir_value att_select_nan_key(const struct att_select *s)
     return tir_splat(s->b, tir_i32(s->b, NAN_KEY), s->lane);
 }
 
+/* Returns a tile with `scalar` (i32) in every lane. */
 static struct tir_value number(const struct att_select *s, struct tir_value scalar)
 {
     return tir_splat(s->b, scalar, s->lane);
 }
 
+/* Returns a tile with `n` in every lane. */
 static struct tir_value constant(const struct att_select *s, int n)
 {
     return number(s, tir_i32(s->b, n));
 }
 
-/* Returns the LDS addresses (i32, one a lane) of words `index` of an array at `base`. */
+/* Returns the LDS addresses (i32, one a lane) of the 32-bit words `index` (one a lane) of an array
+ * at LDS address `base`. */
 static struct tir_value address(const struct att_select *s, struct tir_value base,
                                 struct tir_value index)
 {
     return tir_add(s->b, tir_shl(s->b, index, constant(s, 2)), number(s, base));
 }
 
-/* Writes the key and the position of buffer entry `entry` in lanes where `is` is true. The two
- * writes are adjacent, so that they can be merged. */
+/* Writes a key and a position to buffer entry `entry` (index) in lanes where `is` (i1) is true. The
+ * two writes are adjacent instructions, so that they can be merged into one. */
 static void write_entry(const struct att_select *s, struct tir_value is, struct tir_value entry,
                         struct tir_value key, struct tir_value position)
 {
@@ -70,6 +73,7 @@ static void write_entry(const struct att_select *s, struct tir_value is, struct 
     tir_lds_scatter_if(s->b, is, to_positions, position);
 }
 
+/* Returns the bytes of LDS for the waves' counts. */
 static unsigned counts_bytes(unsigned waves) { return N_COUNTS * waves * 4; }
 
 enum { HELD_MAX = 32 /* entries of a lane */ };
@@ -89,8 +93,8 @@ unsigned att_select_lds_bytes(unsigned room, unsigned waves)
     return att_select_beside_bytes(room, waves) + HISTOGRAM_BYTES;
 }
 
-/* Returns the size of a buffer. With room beyond a chunk, a selection can stop before it knows the
-   limit exactly. */
+/* Implements the declaration in select.h. Entries beyond k + most let a selection stop before it
+ * has found the exact limit. */
 struct att_select_size att_select_size(unsigned k, unsigned each, unsigned most, unsigned waves,
                                        unsigned lds_bytes)
 {
@@ -147,9 +151,9 @@ struct tir_value att_select_number_key(struct tir_builder *b, struct tir_value s
     return tir_select(b, tir_cmp_lt(b, bits, tir_int_like(b, bits, 0)), negative, bits);
 }
 
-/* Returns the key of a score: the magnitude with its sign as a two's complement number, so -0
- * becomes 0. NaNs become the second-lowest key. Scores that are not `there` get the lowest key,
- * which all others exceed. */
+/* Implements the declaration in select.h. A key is the score's magnitude, with the sign as in two's
+ * complement, so that -0 becomes 0. A NaN has the second-lowest key, and a score that is not there
+ * the lowest. */
 struct tir_value att_select_key(struct tir_builder *b, struct tir_value score,
                                 struct tir_value there)
 {
@@ -169,12 +173,14 @@ struct tir_value att_select_place(const struct att_select *s, unsigned j)
     return att_plus(s->b, att_times(s->b, s->wave, own), (int)(j * s->lanes));
 }
 
-/* The sum of a number that each wave has. */
+/* A number of each wave, added up. */
 struct sums {
     struct tir_value before; /* sum over the waves before this one */
     struct tir_value all;
 };
 
+/* Adds up each wave's `own` (i32 scalar). The waves exchange their numbers in the array of counts
+ * with index `slot`, around a barrier. */
 static struct sums add_waves(const struct att_select *s, struct tir_value slot,
                              struct tir_value own)
 {
@@ -197,13 +203,15 @@ static struct sums add_waves(const struct att_select *s, struct tir_value slot,
 
 /* ---- Selection ---- */
 
-/* This wave's part of the buffer, `n` entries for each lane; NO_KEY after the last entry. Lane
- * masks are computed where they are used, since each occupies two scalar registers. */
+/* A wave's part of the buffer in registers: `n` entries for each lane, with NO_KEY after the last
+ * entry. Masks of lanes are computed where they are used, since each occupies two scalar
+ * registers. */
 struct held {
     unsigned n;
     struct tir_value key[HELD_MAX], position[HELD_MAX];
 };
 
+/* Loads this wave's part of a buffer of `count` entries to registers `h`. */
 static void hold(const struct att_select *s, struct held *h, struct tir_value count)
 {
     struct tir_builder *b = s->b;
@@ -225,6 +233,7 @@ static void hold(const struct att_select *s, struct held *h, struct tir_value co
     }
 }
 
+/* Writes zeros to the first `count` histograms. */
 static void clear_histograms(const struct att_select *s, int count)
 {
     struct tir_builder *b = s->b;
@@ -238,15 +247,16 @@ static void clear_histograms(const struct att_select *s, int count)
     }
 }
 
+/* Writes zeros to all histograms, and waits until all waves have done so. */
 static void begin_histograms(const struct att_select *s)
 {
     clear_histograms(s, HISTOGRAMS);
     att_lds_barrier(s->b);
 }
 
-/* Returns the digit of the `need`-th largest key, by a histogram of one digit whose bin 0 is
- * for the largest. Sets *need to the rank among keys with that digit, and *all to their number.
- * Every wave does the same. */
+/* Returns the digit of the `need`-th largest key, by `histogram` (LDS address), whose bin 0 counts
+ * the keys with the largest digit. Sets *need to the key's rank among the keys with its digit, and
+ * *all to their number. Every wave computes the same. */
 static struct tir_value find_digit(const struct att_select *s, struct tir_value histogram,
                                    struct tir_value *need, struct tir_value *all)
 {
@@ -281,26 +291,25 @@ static struct tir_value find_digit(const struct att_select *s, struct tir_value 
     return tir_sub(b, tir_i32(b, BINS - 1), bins);
 }
 
-/* A range that has the k-th largest key: the `all` keys from `low` on, below low + (1 << width).
- * The wanted key is the `need`-th largest of these. If not `narrow`, `low` is less than all
- * keys. */
+/* A range of keys that contains the k-th largest key: from `low` up to, but not including, low +
+ * 2^width. It has `all` keys; the wanted one is the `need`-th largest of them. Unless `narrow`,
+ * `low` is less than all keys. */
 struct limit {
     struct tir_value low, width, need, all;
     bool narrow;
 };
 
+/* Returns the distance of each key from the range's lower end. */
 static struct tir_value above_low(const struct att_select *s, const struct limit *limit,
                                   struct tir_value key)
 {
     return tir_sub(s->b, key, number(s, limit->low));
 }
 
-/*
- * Counts the first digit: the logarithm of a key's distance from the limit that all keys exceed. It
- * is the exponent and the leading bits of the distance as a float. For any scores about half of the
- * keys are in the last octave, so few share a digit. The distance loses the bits that a float
- * lacks.
- */
+/* Counts the first digit of a search above a known limit: the logarithm of a key's distance from
+ * that limit. The digit is the exponent and the leading bits of the distance as a float. For any
+ * distribution of scores about half of the keys are in the last octave, so few share a digit. Bits
+ * of the distance that a float cannot represent are dropped. */
 static void count_logarithms(const struct att_select *s, const struct held *h,
                              const struct limit *limit)
 {
@@ -317,6 +326,8 @@ static void count_logarithms(const struct att_select *s, const struct held *h,
     }
 }
 
+/* Narrows the range of `limit` to the keys that share the first digit, a logarithm, with the wanted
+ * key. */
 static void find_logarithm(const struct att_select *s, const struct held *h, struct limit *limit)
 {
     struct tir_builder *b = s->b;
@@ -335,9 +346,9 @@ static void find_logarithm(const struct att_select *s, const struct held *h, str
     limit->width = att_plus(b, tir_select(b, first, zero, finer), LOG_LOST);
 }
 
-/* Finds digit d, eight bits of the distance from limit->low, by the histogram of all candidates.
- * Digit 4 uses histogram 0 again. All waves have read it at the barrier of digit 1, so digit 2
- * clears it. */
+/* Narrows the range of `limit` by digit d, the next eight bits of a key's distance from limit->low.
+ * It makes a histogram of the keys in the range. Digit 4 uses histogram 0 again: all waves have
+ * read it before the barrier of digit 1, and digit 2 clears it. */
 static void find_bits(const struct att_select *s, const struct held *h, struct limit *limit, int d)
 {
     struct tir_builder *b = s->b;
@@ -361,16 +372,16 @@ static void find_bits(const struct att_select *s, const struct held *h, struct l
     limit->width = shift;
 }
 
-/* The entries of the buffer that stay: keys above `above`, and `ties` of the keys equal to it.
- * These ties are the first ones in the buffer, or with `later` the last ones. */
+/* The entries that stay in the buffer: all with keys above `above`, and `ties` of the entries whose
+ * key equals it. These ties are the first ones in the buffer, or the last ones if s->later. */
 struct kept {
     struct tir_value above, ties;
     struct tir_value n; /* entries that stay: keys above `above`, and ties */
 };
 
 /* Builds the search for the limit from digit `d` on, and returns which entries stay. The search
- * ends with the first digit that leaves at most `most` entries, among them the k largest. After the
- * last digit the limit is the k-th largest key, and k entries stay. */
+ * ends at the first digit that leaves at most `most` entries, among them the k largest. After the
+ * last digit the limit is the k-th largest key, and exactly k entries stay. */
 static struct kept find_limit(const struct att_select *s, const struct held *h, struct limit *limit,
                               struct tir_value k, struct tir_value most, int d)
 {
@@ -394,13 +405,14 @@ static struct kept find_limit(const struct att_select *s, const struct held *h, 
     return (struct kept){kept[0], kept[1], kept[2]};
 }
 
+/* Writes entry j of `h` to buffer entry `to` (index) in lanes where it stays (`stays`, i1). */
 static void move_entry(const struct att_select *s, const struct held *h, unsigned j,
                        struct tir_value stays, struct tir_value to)
 {
     write_entry(s, stays, to, h->key[j], h->position[j]);
 }
 
-/* Moves entries with keys above `limit` to the front of the buffer, in their order. */
+/* Moves the entries of `h` with keys above `limit` to the front of the buffer, in their order. */
 static void keep_above(const struct att_select *s, const struct held *h, struct tir_value limit)
 {
     struct tir_builder *b = s->b;
@@ -418,6 +430,8 @@ static void keep_above(const struct att_select *s, const struct held *h, struct 
     }
 }
 
+/* Moves the entries of `h` that stay to the front of the buffer, in their order: keys above the
+ * limit and some keys equal to it. */
 static void keep_with_ties(const struct att_select *s, const struct held *h,
                            const struct kept *kept)
 {
@@ -456,6 +470,8 @@ static void keep_with_ties(const struct att_select *s, const struct held *h,
     }
 }
 
+/* Moves the entries of `h` that stay to the front of the buffer. Two branches serve limits with and
+ * without ties. */
 static void keep(const struct att_select *s, const struct held *h, const struct kept *kept)
 {
     struct tir_builder *b = s->b;
@@ -467,13 +483,14 @@ static void keep(const struct att_select *s, const struct held *h, const struct 
     tir_end_if(b, &branch, NULL);
 }
 
+/* Returns the range of all keys, for a search of the `need`-th largest. */
 static struct limit anything(const struct att_select *s, struct tir_value need)
 {
     return (struct limit){.low = tir_i32(s->b, NAN_KEY), .width = tir_i32(s->b, 32), .need = need};
 }
 
-/* Finds the k-th largest key of the entries in `h`, or a slightly smaller key with at most
- * `most` entries above it. `state` has a limit below it; NULL: there is none. */
+/* Returns the entries of `h` that stay: the k largest, or slightly more but at most `most`. `state`
+ * has a limit that all keys exceed; NULL: there is no such limit. */
 static struct kept find_kept(const struct att_select *s, const struct held *h,
                              const struct tir_value *state, struct tir_value k,
                              struct tir_value most)
@@ -488,8 +505,8 @@ static struct kept find_kept(const struct att_select *s, const struct held *h,
     return find_limit(s, h, &limit, k, most, 0);
 }
 
-/* Removes small entries from the buffer, and raises the limit. The k largest stay, or with
- * `roughly` some more, as many as leave room for a chunk. */
+/* Removes small entries from the buffer, and raises the limit. The k largest entries stay. If
+ * `roughly`, more may stay, as long as a chunk still has room. */
 static void select_largest(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                            bool roughly)
 {
@@ -534,6 +551,7 @@ struct tir_value att_select_passing(const struct att_select *s, struct tir_value
     return tir_lane_count(s->b, tir_cmp_gt(s->b, key, number(s, limit)));
 }
 
+/* Returns the number (i32 scalar) of keys above `limit` in this wave's tiles of a chunk. */
 static struct tir_value count_own(const struct att_select *s, struct tir_value limit,
                                   const struct tir_value *keys)
 {
@@ -543,8 +561,8 @@ static struct tir_value count_own(const struct att_select *s, struct tir_value l
     return own;
 }
 
-/* Adds up the waves' numbers `own` of keys above the limit. Two arrays of counts alternate,
- * since a wave may still read the previous one. */
+/* Adds up over the waves `own`, the number of this wave's keys above the limit. Calls alternate
+ * between two arrays of counts, since a wave may still read the array of the previous call. */
 static struct sums count_passing(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                                  struct tir_value own)
 {
@@ -555,8 +573,9 @@ static struct sums count_passing(const struct att_select *s, struct tir_value st
 
 enum { N_YIELD = ATT_SELECT_N + 2 };
 
-/* Selects the largest entries if the buffer has no room for the chunk's keys above the limit.
- * That raises the limit, so the keys are counted again. Returns the new sums. */
+/* Builds a selection that runs if the buffer has no room for the chunk's keys above the limit.
+ * `sums` are the counts of these keys. The limit rises, so the keys are counted again. Returns the
+ * counts that hold afterwards. */
 static struct sums make_room(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                              const struct tir_value *keys, struct sums sums)
 {
@@ -578,6 +597,8 @@ static struct sums make_room(const struct att_select *s, struct tir_value state[
     return (struct sums){.before = old[ATT_SELECT_N], .all = old[ATT_SELECT_N + 1]};
 }
 
+/* Reserves entries for the chunk's keys above the limit, whose counts are `passing`. Returns the
+ * index of the wave's first entry. */
 static struct tir_value reserve(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                                 const struct tir_value *keys, struct sums passing)
 {
@@ -624,7 +645,8 @@ struct tir_value att_select_append(const struct att_select *s, struct tir_value 
     return tir_add(b, to, n);
 }
 
-/* Appends the keys above the limit of this wave's tiles of a chunk, from entry `to` on. */
+/* Appends the keys above `limit` of this wave's tiles of a chunk to the buffer, from entry `to`
+ * (index) on. `first` is the position of the chunk's first score. */
 static void append_tiles(const struct att_select *s, struct tir_value limit,
                          const struct tir_value *keys, struct tir_value first, struct tir_value to)
 {
