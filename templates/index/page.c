@@ -7,6 +7,7 @@
 
 enum { TILE = 16, CHUNK = 16 /* bytes */, FLOAT = 4 };
 
+/* Returns `v`, of any shape, times `n`. */
 static struct tir_value times(struct tir_builder *b, struct tir_value v, int n)
 {
     return tir_mul(b, v, tir_int_like(b, v, n));

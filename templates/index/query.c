@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file reads q and weights of a row. */
+/* This file loads q and weights of a row, and splits tiles. */
 #include "templates/index/query.h"
 
 #include "op_names.h"
@@ -65,7 +65,8 @@ static struct tir_value pair_of(const struct att_index *x, struct tir_value low,
     return tir_or(b, both[0], tir_shl(b, both[1], tir_int_like(b, both[1], F16_BITS)));
 }
 
-/* Returns the biased exponent of f32 `a`, which every lane holds, limited to `least` .. `most`. */
+/* Returns the biased exponent (i32 scalar) of `a`, an f32 that is the same in every lane, limited
+ * to the range `least` to `most`. */
 static struct tir_value exponent_of(const struct att_index *x, struct tir_value a, int least,
                                     int most)
 {
@@ -75,8 +76,8 @@ static struct tir_value exponent_of(const struct att_index *x, struct tir_value 
     return tir_min(b, tir_max(b, exponent, tir_i32(b, least)), tir_i32(b, most));
 }
 
-/* Returns n such that no |q . k| of the row reaches 2^n: by the largest sum of |q| over a
- * head's elements, times the largest element of a key. */
+/* Returns n (i32) such that no |q . k| of the row reaches 2^n. It follows from the largest sum of
+ * |q| over a head's elements, times the largest element of a key. */
 static struct tir_value product_bits(const struct att_index *x, const struct att_index_query *own)
 {
     struct tir_builder *b = x->b;
@@ -94,11 +95,9 @@ static struct tir_value product_bits(const struct att_index *x, const struct att
     return att_plus(b, exponent_of(x, tir_col_max(b, most), ONE, ONE + SHIFT_MAX - 1), 1 - ONE);
 }
 
-/*
- * Scales products by a power of two, so that none exceeds 1; products below 2^-14 then count as 0.
- * Weights become pairs of f16, scaled by a power of two that brings the row's largest near f16's
- * largest. Weights from 2^116 on become infinities.
- */
+/* Implements the declaration in query.h. Products are scaled by a power of two, so that none
+ * exceeds 1; products below 2^-14 then count as 0. Weights become pairs of f16. A power of two
+ * brings the row's largest weight near the largest f16. Weights from 2^116 on become infinities. */
 void att_index_scale_pairs(const struct att_index *x, struct att_index_query *own)
 {
     struct tir_builder *b = x->b;
@@ -126,8 +125,9 @@ void att_index_scale_pairs(const struct att_index *x, struct att_index_query *ow
     }
 }
 
-/* Returns the elements of each head that belong to a lane's blocks s of both halves of a key:
- * from 32 s and from 64 + 32 s on. */
+/* Returns the elements of each head that a lane multiplies by its two mxfp4 blocks of slice `s`.
+ * They are 32 elements from 32 s on, and 32 from 64 + 32 s on. `first` is the first head, `part`
+ * the type of one half. */
 static struct tir_value query_of_blocks(struct att_index *x, struct tir_view q,
                                         struct tir_value first, unsigned s, struct tir_type part)
 {
@@ -140,8 +140,8 @@ static struct tir_value query_of_blocks(struct att_index *x, struct tir_view q,
     return tir_transpose(b, tir_stack(b, halves[0], halves[1]));
 }
 
-/* Returns a view of the row's heads in argument `arg`, each of `bytes` bytes. `head_stride`
- * (bytes) is from a head to the next. */
+/* Returns a view of the heads of row `row` in tensor argument `arg`, each of `bytes` bytes.
+ * `row_stride` and `head_stride` are bytes from a row and from a head to the next. */
 static struct tir_view heads_of(const struct att_index *x, struct tir_value row, const char *arg,
                                 struct tir_value row_stride, struct tir_value head_stride,
                                 int bytes)
@@ -152,8 +152,8 @@ static struct tir_view heads_of(const struct att_index *x, struct tir_value row,
                     head_stride, bytes, 0);
 }
 
-/* Returns a slice of q with its registers in the order of the instruction. A block of heads may
- * take several instructions, and then has the registers of each one side by side. */
+/* Returns a slice of q with its registers in the order of the matrix instruction. If a block of
+ * heads takes several instructions, the registers of each instruction are adjacent. */
 static struct tir_value in_order(const struct att_index *x, struct tir_value slice)
 {
     const struct tir_mma *const mma = &x->b->f->machine->mma[x->mma];
@@ -163,7 +163,8 @@ static struct tir_value in_order(const struct att_index *x, struct tir_value sli
     return tir_relayout(x->b, slice, &left);
 }
 
-/* Loads a row's query. Rows beyond the last head are 0 and add nothing. */
+/* Implements the declaration in query.h. Rows of a product after the last head are 0 and add
+ * nothing to a score. */
 void att_index_load_query(struct att_index *x, struct att_index_query *own)
 {
     struct tir_builder *b = x->b;

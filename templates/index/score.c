@@ -16,7 +16,7 @@ enum {
     FOURTHS = ATT_INDEX_FOURTHS,
     LOADS = 4,  /* steps in which the parts of a key are loaded */
     STEPS = 8,  /* steps of other work between matrix instructions */
-    LEVELS = 4, /* of priority */
+    LEVELS = 4, /* levels of priority of a wave */
     FINISH_STEPS = 6,
     SCALES = 4, /* bytes of a key's scale, after the page's keys */
     ONE = 127,  /* the e8m0 scale of 1 */
@@ -68,25 +68,29 @@ bool att_index_check(const struct att_variant *v, const struct tir_machine *m, s
     return true;
 }
 
+/* Returns a tile with `scalar` (i32) in every lane. */
 static struct tir_value number(const struct att_index *x, struct tir_value scalar)
 {
     return tir_splat(x->b, scalar, x->lane);
 }
 
+/* Returns a tile with `n` in every lane. */
 static struct tir_value constant(const struct att_index *x, int n)
 {
     return number(x, tir_i32(x->b, n));
 }
 
-/* True if keys have scales: one of each key, or of each block. */
+/* True if keys have scales: one for each key, or one for each block of a key. */
 static bool has_scales(const struct att_index *x) { return x->scaled || x->mxfp4; }
 
-/* Returns the index of the scale among a group's carried values. These are the parts of its
- * keys, their scales if they have any, and the page of the group that is loaded next. */
+/* Returns the index of the scales among a group's carried values. These are the parts of the keys,
+ * the scales if keys have any, and the page of the group that is loaded next. */
 static unsigned carried_scale(const struct att_index *x) { return x->parts; }
 
+/* Returns the index of the page among a group's carried values. */
 static unsigned carried_page(const struct att_index *x) { return x->parts + has_scales(x); }
 
+/* Returns the number of carried values of a group. */
 static unsigned carried_each(const struct att_index *x) { return carried_page(x) + 1; }
 
 /* Returns the bytes of a key without its scale. */
@@ -102,7 +106,8 @@ bool att_index_has_pairs(const struct att_variant *v, const struct tir_machine *
 }
 
 /* Returns the number of the matrix instruction of the products: the one with the longest
- * contraction. A lane has two chunks of its operand, one, or half of one. */
+ * contraction that the machine has. Its operand takes two chunks, one or half of one from a
+ * lane. */
 static int find_product(const struct tir_machine *m, const struct att_index *x)
 {
     const unsigned side = x->group;
@@ -115,9 +120,10 @@ static int find_product(const struct tir_machine *m, const struct att_index *x)
     return found;
 }
 
-/* Chooses which row of a product a head has. Bit 2 of a head's number selects one of the two lanes
- * of a key, so each lane has every other four heads. Rows of a 32x32 product do that; in an
- * instruction of 16 rows bit 3 selects the lane. */
+/* Sets x->order, which row of a product a head has. Bit 2 of a head's number selects one of the two
+ * lanes that load a key, so each lane has every other four heads. Rows of a 32x32 instruction
+ * already have that order. In an instruction of 16 rows bit 3 selects the lane, so bits 2 and 3 are
+ * swapped. */
 static void order_heads(struct att_index *x)
 {
     enum { LANE_BIT = 2 };
@@ -186,14 +192,16 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
     return x;
 }
 
-/* Return the bytes of slice s of a group's mxfp4 keys, 32 x group, and their scales, 2 x group. A
- * lane has two of the four blocks of a key. */
+/* Returns slice `s` of a group's mxfp4 keys, 32 x group bytes. A lane has two of the four blocks of
+ * a key. */
 static struct tir_value key_bytes_of(const struct att_index *x, const struct tir_value *chunks,
                                      unsigned s)
 {
     return tir_transpose(x->b, tir_join_blocks(x->b, chunks[s], x->group));
 }
 
+/* Returns the scales of slice `s` of a group's mxfp4 keys, 2 x group. `scales` has two scales of
+ * each lane. */
 static struct tir_value key_scales_of(const struct att_index *x, struct tir_value scales,
                                       unsigned s)
 {
@@ -202,7 +210,8 @@ static struct tir_value key_scales_of(const struct att_index *x, struct tir_valu
     return tir_transpose(b, tir_join_blocks(b, tir_transpose(b, own), x->group));
 }
 
-/* Adds the product of slices s of a block of heads and of a group's keys to `sum`. */
+/* Returns `sum` plus the product of slice `s` of block `block` of heads and slice `s` of a group's
+ * keys, which are in `carried`. */
 static struct tir_value multiply_slice(const struct att_index *x, const struct att_index_query *own,
                                        unsigned block, unsigned s, const struct tir_value *carried,
                                        struct tir_value sum)
@@ -225,7 +234,7 @@ struct tir_value att_index_sequence(struct tir_builder *b, struct tir_value row)
     return att_entry_or(b, ARG_ROW_SEQUENCES, row, row);
 }
 
-/* Returns the address (i64) at which the block table has the pages of the row's sequence. */
+/* Returns the address (i64) of the pages of row `row`'s sequence in the block table. */
 static struct tir_value find_table(struct att_index *x, struct tir_value row)
 {
     struct tir_builder *b = x->b;
@@ -235,8 +244,8 @@ static struct tir_value find_table(struct att_index *x, struct tir_value row)
     return tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64), at);
 }
 
-/* Sets x for rows of one sequence, and the number of groups in flight. A product reads a
- * group's keys until the next group's are in flight. */
+/* Implements the declaration in score.h, and sets the number of groups in flight. A product reads a
+ * group's keys until the loads of the group that replaces them are issued. */
 void att_index_rows(struct att_index *x, const struct tir_value *rows, unsigned n,
                     struct tir_value first, struct tir_value end)
 {
@@ -254,15 +263,17 @@ void att_index_rows(struct att_index *x, const struct tir_value *rows, unsigned 
 
 /* ---- Keys ---- */
 
-/* With pages of at least a group's tokens, a power of two, a group is contiguous and its address is
- * a scalar. The first key is a multiple of the group. */
+/* A group is contiguous, and its address is a scalar, if pages have a power of two of tokens that
+ * is at least a group. The first key is a multiple of the group. */
 
+/* Returns the first key of the group of `key` (i32), or of the last group if that is earlier. */
 static struct tir_value last_group(const struct att_index *x, struct tir_value key)
 {
     struct tir_builder *b = x->b;
     return tir_min(b, key, tir_and(b, x->last, tir_i32(b, -(int)x->group)));
 }
 
+/* Returns the page (i32) of the group of `key`, by a scalar load. */
 static struct tir_value scalar_page(const struct att_index *x, struct tir_value key)
 {
     struct tir_builder *b = x->b;
@@ -270,6 +281,8 @@ static struct tir_value scalar_page(const struct att_index *x, struct tir_value 
     return tir_scalar_load(b, x->table, tir_shl(b, entry, tir_i32(b, 2)), TIR_I32);
 }
 
+/* Returns the address (i64) of element `index` of an array at `base` with elements of `bytes`
+ * bytes. */
 static struct tir_value row_address(const struct att_index *x, struct tir_value base,
                                     struct tir_value index, int bytes)
 {
@@ -277,8 +290,9 @@ static struct tir_value row_address(const struct att_index *x, struct tir_value 
     return tir_add(b, base, att_wide(b, att_times(b, index, bytes)));
 }
 
-/* Returns a buffer resource of the group of `key`, or of the last group if that is before, with
-   `bytes` for each key. Keys begin at `base`, and in a cache at `base` plus the page's offset. */
+/* Returns a buffer resource of an array with `bytes` bytes for each key: of the group of `key`, or
+ * of the last group if that is earlier. The array begins at address `base`, or with pages at `base`
+ * plus the offset of page `page`. */
 static struct tir_value find_group(const struct att_index *x, struct tir_value key,
                                    struct tir_value page, struct tir_value base, int bytes)
 {
@@ -296,20 +310,23 @@ static struct tir_value find_group(const struct att_index *x, struct tir_value k
     return tir_make_rsrc(b, tir_add(b, base, at), att_times(b, n, bytes));
 }
 
+/* Returns a buffer resource of the keys of the group that begins at key `first`, in page `page`. */
 static struct tir_value find_keys(const struct att_index *x, struct tir_value first,
                                   struct tir_value page)
 {
     return find_group(x, first, page, x->keys, key_bytes(x));
 }
 
+/* Returns a buffer resource of the scales of the group that begins at key `first`, in page
+ * `page`. */
 static struct tir_value find_scales(const struct att_index *x, struct tir_value first,
                                     struct tir_value page)
 {
     return find_group(x, first, page, x->scales, SCALES);
 }
 
-/* Returns the type of the keys' scales in a group: one for each lane, or with mxfp4 the two of
- * the lane's blocks. */
+/* Returns the type of a group's scales: one f32 for each lane, or with mxfp4 the two scales of the
+ * lane's blocks. */
 static struct tir_type scale_type(const struct att_index *x)
 {
     struct tir_type t = x->lane;
@@ -319,13 +336,14 @@ static struct tir_type scale_type(const struct att_index *x)
     return t;
 }
 
-/* Return the bytes between the parts of the two lanes that share a key, and between two parts of
- * one lane. The two lanes have alternate parts of fp8 keys, and halves of mxfp4 keys. */
+/* Returns the bytes from the first part of a key in one lane to the first part in the other lane
+ * that shares the key. The two lanes have alternate parts of fp8 keys, and halves of mxfp4 keys. */
 static int lanes_apart(const struct att_index *x)
 {
     return (x->shuffle ? TILE * TILE : VECTOR) * (x->mxfp4 ? 2 : 1);
 }
 
+/* Returns the bytes from one part of a lane's key to its next part. */
 static int apart(const struct att_index *x)
 {
     return (x->shuffle ? TILE * TILE : VECTOR) * (x->mxfp4 ? 1 : 2);
@@ -334,13 +352,14 @@ static int apart(const struct att_index *x)
 /* A group may cross pages if they are smaller or their size is no power of two. Then each lane
  * looks up the page of its own key, and waits for it. */
 
+/* Returns `a` (i32, not negative) as i64. */
 static struct tir_value wide(const struct att_index *x, struct tir_value a)
 {
     return tir_zext(x->b, a, TIR_I64);
 }
 
-/* Returns the byte offset (i32) of each lane's part of a key from the beginning of its page or
- * its group. `inside` is the token's number there. */
+/* Returns the byte offset (i32) of each lane's first part of a key from the start of the page or
+ * group. `inside` is the token's index there. */
 static struct tir_value part_offset(const struct att_index *x, struct tir_value inside)
 {
     struct tir_builder *b = x->b;
@@ -359,8 +378,8 @@ static struct tir_value part_offset(const struct att_index *x, struct tir_value 
     return tir_add(b, at, own);
 }
 
-/* Returns the byte offset (i32) of each lane's scale, or of its two scales, in the page;
- * `inside` is the token's number there. */
+/* Returns the byte offset (i32) of each lane's scale, or with mxfp4 of its two scales, from the
+ * page's first scale. `inside` is the token's index in the page. */
 static struct tir_value scale_offset(const struct att_index *x, struct tir_value inside)
 {
     struct tir_builder *b = x->b;
@@ -371,12 +390,12 @@ static struct tir_value scale_offset(const struct att_index *x, struct tir_value
     return tir_add(b, at, tir_shl(b, half, constant(x, 1)));
 }
 
-/* Byte offsets of each lane's key and of its scale, i64. */
+/* Byte offsets (i64) of each lane's key from x->keys, and of its scale from x->scales. */
 struct places {
     struct tir_value keys, scales;
 };
 
-/* Returns the key at position `at` of a list of blocks. */
+/* Returns the keys (i32) at positions `at`, one a lane, of the row's list of blocks. */
 static struct tir_value listed_key(const struct att_index *x, struct tir_value at)
 {
     struct tir_builder *b = x->b;
@@ -388,6 +407,7 @@ static struct tir_value listed_key(const struct att_index *x, struct tir_value a
     return tir_add(b, key, number(x, x->start));
 }
 
+/* Returns where each lane's key is, in the group that begins at key or list position `first`. */
 static struct places find_lanes(const struct att_index *x, struct tir_value first)
 {
     struct tir_builder *b = x->b;
@@ -418,7 +438,8 @@ static struct places find_lanes(const struct att_index *x, struct tir_value firs
 
 /* ---- Walking ---- */
 
-/* Returns the key at which the round's group g begins. */
+/* Returns the key (i32) at which group `g` begins. Groups are counted from the current round's
+ * first one, and may be in a later round. */
 static struct tir_value key_of(const struct att_index *x, const struct att_index_walk *w,
                                unsigned g)
 {
@@ -426,14 +447,15 @@ static struct tir_value key_of(const struct att_index *x, const struct att_index
     return att_plus(x->b, w->own, rounds * w->stride + group * (int)x->group);
 }
 
+/* Returns the page (i32) of group `g`; 0 if keys are not paged or each lane finds its own page. */
 static struct tir_value page_of(const struct att_index *x, const struct att_index_walk *w,
                                 unsigned g)
 {
     return x->paged && !x->by_lane ? scalar_page(x, key_of(x, w, g)) : tir_i32(x->b, 0);
 }
 
-/* Issues the loads of the keys of group g. Returns where their scales are: the page, or each lane's
-   offset. */
+/* Issues the loads of the keys of group `g`, whose page is `page`, into `carried`. Returns where
+ * their scales are: the page, or each lane's byte offset. */
 static struct tir_value send_keys(const struct att_index *x, const struct att_index_walk *w,
                                   unsigned g, struct tir_value page, struct tir_value *carried)
 {
@@ -451,6 +473,8 @@ static struct tir_value send_keys(const struct att_index *x, const struct att_in
     return page;
 }
 
+/* Issues the loads of the scales of group `g` and returns them. `at` is their place, from
+ * send_keys(). */
 static struct tir_value send_scales(const struct att_index *x, const struct att_index_walk *w,
                                     unsigned g, struct tir_value at)
 {
@@ -478,8 +502,8 @@ void att_index_send(struct att_index *x, const struct att_index_walk *w, struct 
 
 /* ---- Scores ---- */
 
-/* Products that are not yet added to a sum. They are added between later matrix instructions,
- * so that the VALU and the matrix unit are both busy. */
+/* The latest products, which are not yet added to a sum. They are added between later matrix
+ * instructions, so that the VALU and the matrix unit work at the same time. */
 struct pending {
     struct tir_value products[FOURTHS], weights[FOURTHS]; /* each is a fourth of a block's rows */
     const struct tir_value *weight_pairs;                 /* of the whole block, with pairs */
@@ -488,9 +512,9 @@ struct pending {
     bool is;                      /* true: there are such products */
 };
 
-/* Computes the first half of a step: negative products and NaNs become 0, unless all signs count. A
- * NaN is not lost, since the products of all heads have it: the sum begins with 0 times one of
- * them. */
+/* Computes the relu of the i-th fourth of the pending products: negative products and NaNs become
+ * 0, unless all signs count. A NaN is not lost: a NaN in a key is in all products, and a sum begins
+ * with 0 times one of them. */
 static void clear_negative(const struct att_index *x, struct pending *p, int i)
 {
     struct tir_builder *b = x->b;
@@ -508,8 +532,8 @@ static void clear_negative(const struct att_index *x, struct pending *p, int i)
     p->positive[1] = tir_unit_pair(b, rows[2], rows[3]);
 }
 
-/* Computes one of STEPS steps of adding pending products. Two steps add the products of one
- * quarter of a block's rows to the sum. */
+/* Computes step `step`, below STEPS, of adding the pending products. Two steps add one fourth of a
+ * block's rows to the sum. */
 static void add_step(const struct att_index *x, struct pending *p, int step)
 {
     struct tir_builder *b = x->b;
@@ -532,26 +556,27 @@ static void add_step(const struct att_index *x, struct pending *p, int step)
         *p->sum = tir_fma(b, scores[j], weights[j], *p->sum);
 }
 
-/* A round: the groups whose scores are not finished. The loads of their scales are issued only
- * when the previous scales in the same register have been used. */
+/* A round in progress: the groups whose scores are not finished. Loads of a group's scales are
+ * issued only after the previous scales in the same register have been used. */
 struct round {
     const struct att_index_walk *walk;
     struct tir_value *carried;
     const struct att_index_user *user;
     struct pending pending;
     struct tir_value sums[ATT_INDEX_ROWS_MAX][ATT_INDEX_GROUPS_MAX], places[ATT_INDEX_GROUPS_MAX];
-    struct tir_value keys;                    /* resource of the group being loaded */
+    struct tir_value keys;                    /* buffer resource of the group being loaded */
     struct tir_value set[ATT_INDEX_ROWS_MAX]; /* sums of two groups */
     struct tir_value scale;                   /* the keys' scales */
 };
 
+/* Returns the carried values of group `g`. */
 static struct tir_value *carried_of(const struct att_index *x, const struct round *r, unsigned g)
 {
     return r->carried + g % x->ahead * carried_each(x);
 }
 
-/* Issues a step of the loads that replace group g, which has been multiplied, and its scales once
- * the products have used them. */
+/* Issues step `step` of the loads that replace group `g`, which has been multiplied. Its products
+ * have used the scales of mxfp4 keys by then, so these are replaced too. */
 static void send_step(const struct att_index *x, struct round *r, unsigned g, int step)
 {
     struct tir_value *const own = carried_of(x, r, g);
@@ -576,7 +601,7 @@ static void send_step(const struct att_index *x, struct round *r, unsigned g, in
         own[carried_page(x)] = page_of(x, r->walk, g + 2 * x->ahead);
 }
 
-/* Returns the sums of two groups, lanes x 1. The two halves of a key's sum are in lanes whose
+/* Returns the sums of two groups, lanes x 1. The two halves of a key's sum come from lanes whose
  * numbers differ by x->group. */
 static struct tir_value add_halves(const struct att_index *x, const struct tir_value sums[2])
 {
@@ -596,9 +621,9 @@ static struct tir_value scale_of_set(const struct att_index *x, const struct rou
                       carried_of(x, r, g + 1)[carried_scale(x)]);
 }
 
-/* Computes a step of finishing set j of a row, the sums of two groups: unscales them,
- * multiplies them by the keys' scales, and hands them to take(). All rows have the same scales
- * of keys. */
+/* Computes step `step`, below FINISH_STEPS, of finishing set `j` of row `row`, the sums of two
+ * groups. The sums are unscaled, multiplied by the keys' scales, and passed to take(). All rows use
+ * the same scales of keys. */
 static void finish_step(const struct att_index *x, struct round *r, unsigned row, unsigned j,
                         int step)
 {
@@ -621,23 +646,26 @@ static void finish_step(const struct att_index *x, struct round *r, unsigned row
         r->user->take(r->user->context, row, j, x->scaled ? tir_mul(b, *set, r->scale) : *set);
 }
 
-/* A product's place in a round. A row's scores are finished beside later products, when all of
- * its own have been added. */
+/* A product's place in a round. The scores of a row are finished between later products, after all
+ * of its own have been added. */
 struct product_at {
     unsigned g;       /* number of the group of keys */
     unsigned product; /* number among the group's products: rows outer, blocks of heads inner */
 };
 
+/* Returns the number of products of a group: one for each row and block of heads. */
 static unsigned products_of(const struct att_index *x) { return x->rows * x->blocks; }
 
+/* True if the scores of row `row` are finished beside product `t`. */
 static bool finishes(const struct att_index *x, const struct product_at *t, unsigned row)
 {
     const unsigned later = row * x->blocks + 1, last = products_of(x) - 1;
     return last > 0 && t->g && t->g % 2 == 0 && t->product == (later < last ? later : last);
 }
 
-/* Calls prepare() of the user for the rows that are about to be finished. Appending ends a
- * scheduled run, so it is placed before the matrix instructions, if those are few. */
+/* Calls prepare() of the consumer for rows that are about to be finished. With pairs there are few
+ * matrix instructions, and a branch in prepare() ends the code that can be scheduled together, so
+ * it comes before them. */
 static void prepare_rows(const struct att_index *x, struct round *r, const struct product_at *t)
 {
     for (unsigned row = 0; x->pairs && row < x->rows; row++)
@@ -645,7 +673,8 @@ static void prepare_rows(const struct att_index *x, struct round *r, const struc
             finish_step(x, r, row, t->g / 2 - 1, 0);
 }
 
-/* Emits the other work after step `step` of a product: a part of adding, finishing and loading. */
+/* Emits the other work after step `step` of product `t`: a step of adding, of finishing and of
+ * loading. */
 static void fill_step(const struct att_index *x, struct round *r, const struct product_at *t,
                       int step)
 {
@@ -661,8 +690,8 @@ static void fill_step(const struct att_index *x, struct round *r, const struct p
             finish_step(x, r, row, t->g / 2 - 1, step);
 }
 
-/* Multiplies a group by every block of heads. Between the products, earlier ones are added, and the
- * loads are issued that replace the previous group. */
+/* Multiplies group `g` by every block of heads of every row. Between its matrix instructions
+ * earlier products are added, and the loads are issued that replace the previous group. */
 static void multiply(const struct att_index *x, struct round *r, unsigned g)
 {
     struct tir_builder *b = x->b;
@@ -695,14 +724,15 @@ static void multiply(const struct att_index *x, struct round *r, unsigned g)
     }
 }
 
-/* Returns the wave's priority in a quarter of a round. With one row, waves that are late come
- * first. With two rows, the workgroup that is ahead comes first, so that it selects while
- * another one scores. */
+/* Returns the wave's priority in quarter `fourth` of a round. With one row, waves that are late
+ * have the higher priority. With two rows, the workgroup that is ahead has it, so that it selects
+ * while another one scores. */
 static unsigned priority_of(const struct att_index *x, unsigned fourth)
 {
     return x->rows > 1 ? fourth : LEVELS - 1 - fourth;
 }
 
+/* Finishes set `j` of every row at once. */
 static void finish_rows(const struct att_index *x, struct round *r, unsigned j)
 {
     for (unsigned row = 0; row < x->rows; row++)

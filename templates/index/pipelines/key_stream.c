@@ -24,7 +24,8 @@ enum { PAGE = 1, KEY = 2, SCALE = 4, PRODUCT = 8, SUM = 16 };
 static const struct pipe_slot slots[] = {{"page", 0},     {"keys", 0}, {"scales", 0},
                                          {"products", 0}, {"sums", 0}, {0}};
 
-/* Steps of a loop that no executor builds. */
+/* Steps of this table. index/score.c unrolls the loop by hand, so none has a function that builds
+ * it. */
 static const struct pipe_op find_page = {"find page", NULL, 0, PAGE, .flags = 0};
 static const struct pipe_op load_keys = {"load keys", NULL, PAGE, KEY, .flags = 0};
 static const struct pipe_op load_scales = {"load scales", NULL, PAGE, SCALE, .flags = 0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The pipelines of the indexer's scores, each a file of this folder.
+ * This file declares the pipelines of the indexer's scores, each in a file of this folder.
  */
 #ifndef TEMPLATES_INDEX_PIPELINES_PIPELINES_H
 #define TEMPLATES_INDEX_PIPELINES_PIPELINES_H
