@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * compress: the weighted sum of a group's tokens, element by element, with a running maximum. A
- * step loads STEP tokens together. Those beyond the window are not read.
+ * The weighted sum of a group's tokens in op compress, element by element, with a running maximum.
+ * The window is the group's tokens, and with overlap the tokens of the group before it. A step
+ * loads STEP tokens together; tokens after the window are not read.
  */
 #include "templates/compress/compress.h"
 #include "ir/address_map.h"
@@ -15,7 +16,7 @@
 enum { STEP = 8, FLOAT = 4, SUMS = 3, MOST_WAVES = 16 };
 
 static const float LOG2E = 1.4426950408889634f;
-static const float LOWEST = -3e38f; /* a maximum of no weights */
+static const float LOWEST = -3e38f; /* the maximum before the first score */
 
 const struct compress_source compress_x = {ARG_X, ARG_X_TOKEN_STRIDE, ARG_STATE,
                                            ARG_STATE_SLOT_STRIDE, ARG_STATE_TOKEN_STRIDE};
@@ -51,16 +52,17 @@ struct tir_value compress_load(struct compress *c, struct tir_value base, struct
                          c->raw);
 }
 
-/* A token of the window. */
+/* A token of the window, which are the tokens that a row adds up. */
 struct member {
     struct tir_value token; /* i32: its position in the sequence */
     struct tir_value place; /* i32: its row of the ring */
     struct tir_value own;   /* i32: its number in its own group */
-    struct tir_value byte;  /* i64: its first column in a tensor: 0 or head_dim */
-    struct tir_value there; /* i1: false: no such token, and its weight is 0 */
+    struct tir_value byte;  /* i64: its first column in a tensor, in elements: 0 or head_dim */
+    struct tir_value there; /* i1; false: the sequence has no such token, and its weight is 0 */
 };
 
-/* Returns member i of the window, which begins with token `from` at row `place` of the ring. */
+/* Returns the i-th token of the window. The window begins with token `from` of the sequence, at row
+ * `place` of the ring; all are i32. */
 static struct member find_member(struct compress *c, struct tir_value i, struct tir_value from,
                                  struct tir_value place)
 {
@@ -78,7 +80,7 @@ static struct member find_member(struct compress *c, struct tir_value i, struct 
     };
 }
 
-/* Loads a member's elements of a source. */
+/* Loads a token's elements from tensor `s`: zeros if `there` (i1) is false. */
 static struct tir_value load_member(struct compress *c, const struct compress_source *s,
                                     const struct member *m, struct tir_value there)
 {
@@ -88,7 +90,8 @@ static struct tir_value load_member(struct compress *c, const struct compress_so
     return compress_load(c, tir_add(b, row, column), there);
 }
 
-/* Loads the position embedding (ape) that is added to a member's scores: zeros if there is none. */
+/* Loads the position embedding (argument ape) that is added to a token's scores: zeros if the
+ * argument is NULL. */
 static struct tir_value load_ape(struct compress *c, const struct member *m)
 {
     struct tir_builder *b = &c->b;
@@ -103,14 +106,14 @@ static struct tir_value load_ape(struct compress *c, const struct member *m)
                          tir_i32(b, 0), c->row);
 }
 
-/* A sum of weighted tokens. `top` is the largest score times log2(e). The sum of weights and
- * the weighted sum z of elements are divided by 2^top. */
+/* A sum of weighted tokens, for each element. `top` is the largest score times log2(e). `weights`
+ * is the sum of the weights, and `z` the weighted sum of elements. Both are divided by 2^top. */
 struct sum {
     struct tir_value top, weights, z;
 };
 
-/* Adds STEP members of the window, from member i on, to a sum. The window begins with token `from`
- * at row `place` of the ring. */
+/* Returns sum `before` plus STEP tokens of the window from the i-th on. The window begins with
+ * token `from` at row `place` of the ring. */
 static struct sum add_members(struct compress *c, struct tir_value i, struct tir_value from,
                               struct tir_value place, const struct sum *before)
 {
@@ -148,7 +151,7 @@ unsigned compress_shared_bytes(const struct compress *c)
     return c->shared ? (unsigned)(c->tile.waves * SUMS * c->v->head_dim * FLOAT) : 0;
 }
 
-/* Returns the LDS address of part `part` of a wave's sum. */
+/* Returns the LDS address of member `part` (index in struct sum) of the sum of wave `wave`. */
 static struct tir_value place_of(struct compress *c, struct tir_value wave, int part)
 {
     struct tir_builder *b = &c->b;
@@ -157,7 +160,8 @@ static struct tir_value place_of(struct compress *c, struct tir_value wave, int 
     return att_plus(b, first, part * row);
 }
 
-/* Returns the sum of all waves' sums, by way of LDS. */
+/* Returns the sum of the sums of all waves, which they exchange through LDS. `own` is this wave's
+ * sum. */
 static struct sum join_waves(struct compress *c, const struct sum *own)
 {
     struct tir_builder *b = &c->b;
@@ -183,8 +187,8 @@ static struct sum join_waves(struct compress *c, const struct sum *own)
     return sum;
 }
 
-/* Adds up the tokens of a window that begins with token `from`: all, or this wave's share if
- * waves share a group. */
+/* Returns the sum of the tokens of the window that begins with token `from`: of all, or of this
+ * wave's share if the waves share a group. */
 static struct sum add_window(struct compress *c, struct tir_value from)
 {
     struct tir_builder *b = &c->b;
