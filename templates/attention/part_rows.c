@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sum of lists of parts. Each lane has 16 bytes of some rows and adds up all parts of these. A
- * fixed number of parts is being loaded at any time: once one is added, the next one's load is
- * issued into its registers.
+ * The sum of lists of parts. Each lane has 16 bytes of some rows and adds up all parts of these
+ * rows. A fixed number of parts is in flight at any time: once a part is added, the load of the
+ * next part is issued into its registers.
  */
 #include "templates/attention/part_rows.h"
 
@@ -13,28 +13,30 @@
 
 enum {
     ELEM = 2,   /* bytes of bf16 and fp16 */
-    VECTOR = 4, /* of f32 that a lane loads at once */
+    VECTOR = 4, /* numbers (f32) that a lane loads at once */
     VALUES_MOST = (2 + ATT_PART_PANELS) + (1 + ATT_PART_PANELS) * ATT_PARTS_MOST
 };
 
 static const float LOG2E = 1.4426950408889634f, LN2 = 0.6931471805599453f;
 
+/* Returns the largest power of two that is at most n. */
 static unsigned largest_power(unsigned n) { return 1u << (31 - __builtin_clz(n)); }
 
-/* Returns the elements of a row's widest panel in a lane: 16 bytes of f32, or of a 16-bit type. */
+/* Implements the declaration in part_rows.h. 16 bytes are 4 numbers of f32, or 8 of a 16-bit
+ * type. */
 unsigned att_parts_per_lane(const struct att_part_rows *r)
 {
     return r->tokens ? 2 * VECTOR : VECTOR;
 }
 
-/* Returns the most elements that a lane may have of all panels of a row. */
+/* Returns the most elements of a row that a lane may have in all its panels. */
 static unsigned most_per_lane(const struct att_part_rows *r)
 {
     return att_parts_per_lane(r) + 12 - VECTOR * !r->tokens;
 }
 
-/* Returns the number of lanes that share a row whose panels are disjoint. Each lane has
- * adjacent elements of the widest panel, and VECTOR of the narrowest. */
+/* Returns the number of lanes that share a row if its panels are disjoint. Each lane has adjacent
+ * elements of the widest panel, and VECTOR of the narrowest. */
 static unsigned lanes_apart(const struct att_part_rows *r)
 {
     const unsigned dim = r->head_dim;
@@ -43,14 +45,16 @@ static unsigned lanes_apart(const struct att_part_rows *r)
     return wide < narrow ? wide : narrow;
 }
 
-/* True if a row's two panels overlap: its first and its last `largest_power(dim)` columns.
- * Disjoint panels are not used if they would be too many, or exceed a lane's registers. */
+/* True if a row has two panels that overlap: its first and its last largest_power(head_dim)
+ * columns. They are used if disjoint panels would be too many, or would exceed a lane's
+ * registers. */
 static bool overlaps(const struct att_part_rows *r)
 {
     return r->head_dim > most_per_lane(r) * lanes_apart(r);
 }
 
-/* Returns the lanes that share a row; more than a wave has if two waves do. */
+/* Returns the number of lanes that share a row. It exceeds the lanes of a wave if several waves
+ * share a row. */
 static unsigned row_lanes(const struct att_part_rows *r)
 {
     return overlaps(r) ? largest_power(r->head_dim) / att_parts_per_lane(r) : lanes_apart(r);
@@ -68,14 +72,15 @@ unsigned att_parts_row_waves(const struct att_part_rows *r)
     return row_lanes(r) > tir_lanes(r->m) ? row_lanes(r) / tir_lanes(r->m) : 1;
 }
 
-/* Returns the rows that a wave holds in one register of each lane. */
+/* Returns the number of rows that the lanes of a wave hold in one register. */
 static unsigned lane_rows(const struct att_part_rows *r)
 {
     return tir_lanes(r->m) * att_parts_row_waves(r) / row_lanes(r);
 }
 
-/* Returns the type of `width` columns: VECTOR adjacent ones in a lane. The other lanes and waves
- * have first the rest of the row, then more rows, and registers 2^reg_bits times as many. */
+/* Returns the type of a panel of `width` columns: a lane has VECTOR adjacent columns. The bits of
+ * lanes and waves select first the rest of the row, then rows. A lane has 2^row_bits rows in its
+ * registers. */
 static struct tir_type panel_type(struct att_part_rows *r, unsigned width)
 {
     const unsigned lanes = row_lanes(r) / att_parts_row_waves(r),
@@ -109,14 +114,14 @@ void att_parts_choose_type(struct att_part_rows *r)
     r->type = t;
 }
 
-/* Returns e^(a - shift). */
+/* Returns e^(a - shift) of f32 tiles. */
 static struct tir_value power(struct att_part_rows *r, struct tir_value a, struct tir_value shift)
 {
     struct tir_builder *b = r->b;
     return tir_exp2(b, tir_mul(b, tir_sub(b, a, shift), tir_float_like(b, a, LOG2E)));
 }
 
-/* Returns e^(a - shift) for a sink that may be infinite: 1 if it equals the shift, since the
+/* Returns e^(a - shift), and 1 if `a` equals the shift. Both may be infinite for a sink, and their
  * difference would be a NaN. */
 static struct tir_value power_of_sum(struct att_part_rows *r, struct tir_value a,
                                      struct tir_value shift)
@@ -126,7 +131,7 @@ static struct tir_value power_of_sum(struct att_part_rows *r, struct tir_value a
     return tir_select(b, is_shift, tir_float_like(b, a, 1.0f), power(r, a, shift));
 }
 
-/* Returns the number that is subtracted from all exponents: the largest lse, or 0 if that is
+/* Returns the number that is subtracted from all exponents: the largest lse `top`, or 0 if that is
  * -infinity. */
 static struct tir_value shift_of(struct att_part_rows *r, struct tir_value top)
 {
@@ -135,8 +140,8 @@ static struct tir_value shift_of(struct att_part_rows *r, struct tir_value top)
     return tir_select(b, none, tir_float_like(b, top, 0.0f), top);
 }
 
-/* Returns sum + w o, or w o without a sum. With `part`, o comes from memory and is ignored if its
- * lse is -infinity. An infinity or a NaN would survive a factor of 0. */
+/* Returns sum + w o, or w o if `sum` has no value. If `part`, o comes from memory and is ignored if
+ * its weight is 0: an infinity or a NaN would survive a factor of 0. */
 static struct tir_value add_weighted(struct att_part_rows *r, struct tir_value sum,
                                      struct tir_value w, struct tir_value o, bool part)
 {
@@ -149,8 +154,8 @@ static struct tir_value add_weighted(struct att_part_rows *r, struct tir_value s
     return sum.id ? tir_fma(b, wide, o, sum) : tir_mul(b, wide, o);
 }
 
-/* Adds n states; the first has o and l. The result's lse is the largest, and o and l are relative
- * to it. */
+/* Implements the declaration in part_rows.h. The lse of the result is the largest one, and o and l
+ * are relative to it. */
 struct att_part_state att_parts_add_states(struct att_part_rows *r, const struct att_part_state *s,
                                            unsigned n)
 {
@@ -182,6 +187,7 @@ void att_parts_read_lse(struct att_part_rows *r, struct tir_value *lse, unsigned
         lse[i] = tir_select(b, infinite[i], tir_float_like(b, lse[i], -INFINITY), lse[i]);
 }
 
+/* Returns an i1: true if `pointer` (i64) is NULL. */
 static struct tir_value is_null(struct att_part_rows *r, struct tir_value pointer)
 {
     return tir_cmp_eq(r->b, pointer, tir_i64(r->b, 0));
@@ -206,8 +212,7 @@ struct tir_value att_parts_step(struct att_part_rows *r, struct att_tensor t, in
     return att_stride32(r->b, name, size);
 }
 
-/* Loads the sinks of the rows, rows x 1 of f32. Without sinks, or with a null pointer, the
- * numbers are 0 and mean nothing. */
+/* Implements the declaration in part_rows.h. The zeros without sinks are never used. */
 struct tir_value att_parts_load_sinks(struct att_part_rows *r)
 {
     struct tir_builder *b = r->b;
@@ -267,22 +272,23 @@ void att_parts_finish(struct att_part_rows *r, struct att_part_state sum)
     tir_tile_store(b, to, tir_i32(b, 0), lse);
 }
 
-/* Consecutive parts, as they are loaded: the parts' rows of partial_out, and LSE and O of each. */
+/* Consecutive parts of a list as they are loaded: their rows of partial_out, and the LSE and O of
+ * each. */
 struct batch {
     unsigned n; /* parts */
     struct tir_value row[ATT_PARTS_MOST], lse[ATT_PARTS_MOST], o[ATT_PARTS_MOST][ATT_PART_PANELS];
 };
 
-/* Returns the row (i32) in partial_out of part `part` of a list without a map: first + part *
- * step. */
+/* Returns the row (i32) in partial_out of part `part` (index) of a list that has no map: first +
+ * part * step. */
 static struct tir_value place_row(struct att_part_rows *r, const struct att_part_list *l,
                                   struct tir_value part)
 {
     return tir_add(r->b, l->first, l->step.id ? tir_mul(r->b, part, l->step) : part);
 }
 
-/* Sets p->row to the rows of parts k, k + 1, ...; after the list's end, to the last part's row.
- * All loads are issued at once. */
+/* Sets p->row to the rows of the parts from the k-th (i32) on. Entries after the list's end get the
+ * last part's row. All loads are issued at once. */
 static void find_rows(struct att_part_rows *r, const struct att_part_list *l, struct tir_value k,
                       struct batch *p)
 {
@@ -299,8 +305,8 @@ static void find_rows(struct att_part_rows *r, const struct att_part_list *l, st
         tir_anchor_all(b, p->row, p->n);
 }
 
-/* Loads the workgroup's heads of a row of a tensor with `elements` for each head, panel by
-   panel. */
+/* Loads row `row` of tensor `arg`, for the workgroup's heads, into part[]. Each head has `elements`
+ * numbers of f32. t[] are the types of the `n` panels. */
 static void load_part(struct att_part_rows *r, const struct att_part_list *l, const char *arg,
                       int elements, struct tir_value row, const struct tir_type *t, unsigned n,
                       struct tir_value *part)
@@ -321,19 +327,22 @@ static void load_part(struct att_part_rows *r, const struct att_part_list *l, co
     }
 }
 
+/* Issues the loads of the lse of a batch's parts. */
 static void load_lse(struct att_part_rows *r, const struct att_part_list *l, struct batch *p)
 {
     for (unsigned i = 0; i < p->n; i++)
         load_part(r, l, ARG_PARTIAL_LSE, 1, p->row[i], &r->type.row, 1, &p->lse[i]);
 }
 
+/* Issues the loads of O of the i-th part of a batch. */
 static void load_values(struct att_part_rows *r, const struct att_part_list *l, struct batch *p,
                         unsigned i)
 {
     load_part(r, l, ARG_PARTIAL_OUT, (int)r->head_dim, p->row[i], r->type.o, r->type.n, p->o[i]);
 }
 
-/* Loads a batch: the small loads, which are needed first, before the large ones. */
+/* Issues the loads of the first batch of a list. The small loads, which are needed first, precede
+ * the large ones. */
 static void load_batch(struct att_part_rows *r, const struct att_part_list *l, struct batch *p)
 {
     find_rows(r, l, tir_i32(r->b, 0), p);
@@ -342,8 +351,8 @@ static void load_batch(struct att_part_rows *r, const struct att_part_list *l, s
         load_values(r, l, p, i);
 }
 
-/* Adds the parts of a batch to the sum; a sum without o is empty. The registers of each added
- * part receive a part of the batch `next`, unless that is NULL. */
+/* Adds the parts of batch `p` to *sum, which is empty if it has no o. The registers of each added
+ * part receive the load of a part of batch `next`, unless that is NULL. */
 static void add_batch(struct att_part_rows *r, const struct att_part_list *l,
                       struct att_part_state *sum, struct batch *p, struct batch *next)
 {
@@ -369,7 +378,7 @@ static void add_batch(struct att_part_rows *r, const struct att_part_list *l,
     }
 }
 
-/* Adds the last batch, the only one that may be incomplete. */
+/* Adds the last batch of a list, which alone may have fewer than p->n parts. */
 static void add_last(struct att_part_rows *r, const struct att_part_list *l,
                      struct att_part_state *sum, struct batch *p)
 {
@@ -381,14 +390,15 @@ static void add_last(struct att_part_rows *r, const struct att_part_list *l,
     add_batch(r, l, sum, p, NULL);
 }
 
+/* Sets the panels of sum->o to zeros. */
 static void clear_values(struct att_part_rows *r, struct att_part_state *sum)
 {
     for (unsigned k = 0; k < r->type.n; k++)
         sum->o[k] = tir_splat(r->b, tir_f32(r->b, 0.0f), r->type.o[k]);
 }
 
-/* Copies the values of a sum and a batch, which the loop carries, to list[], or back from it.
- * Returns their number. */
+/* Copies the values of a sum and a batch, which the loop carries, to list[], or from list[] if
+ * `back`. Returns their number. */
 static unsigned list_values(struct att_part_rows *r, struct att_part_state *sum, struct batch *p,
                             bool back, struct tir_value list[VALUES_MOST])
 {
@@ -408,7 +418,7 @@ static unsigned list_values(struct att_part_rows *r, struct att_part_state *sum,
     return n;
 }
 
-/* Returns the sum of a sink and of at most `most` parts, which are loaded together. */
+/* Returns the sum of the sinks and of at most `most` parts, which are loaded together. */
 static struct att_part_state add_few(struct att_part_rows *r, const struct att_part_list *l,
                                      struct tir_value sink, unsigned most)
 {
@@ -419,8 +429,8 @@ static struct att_part_state add_few(struct att_part_rows *r, const struct att_p
     return sum;
 }
 
-/* Returns the sum of a sink and of any number of parts. A batch of r->at_once parts is loaded while
- * the one before it is added. */
+/* Returns the sum of the sinks and of any number of parts. A batch of r->at_once parts is loaded
+ * while the previous batch is added. */
 static struct att_part_state add_batches(struct att_part_rows *r, const struct att_part_list *l,
                                          struct tir_value sink)
 {
@@ -444,8 +454,8 @@ static struct att_part_state add_batches(struct att_part_rows *r, const struct a
     return sum;
 }
 
-/* Adds all parts; there is at least one. For few parts fewer loads are wasted. The loads of sinks
- * are issued first, but waited for after the parts. */
+/* Implements the declaration in part_rows.h. A branch for few parts loads fewer rows in vain. The
+ * loads of sinks are issued first, but waited for after the parts. */
 struct att_part_state att_parts_add_list(struct att_part_rows *r, const struct att_part_list *l)
 {
     struct tir_builder *b = r->b;

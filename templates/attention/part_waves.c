@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sum of a list's parts by all waves of a workgroup: each wave adds some consecutive parts of
- * the same rows, and the first wave adds these sums by way of LDS.
+ * The sum of a list's parts by all waves of a workgroup. Each wave adds some consecutive parts of
+ * the same rows, and stores its sum in LDS. The first wave adds these sums.
  */
 #include "templates/attention/part_rows.h"
 
@@ -27,8 +27,8 @@ unsigned att_parts_shared_bytes(const struct att_part_rows *r)
     return r->waves * (unsigned)state_bytes(r);
 }
 
-/* Returns the members of a state and their types, by number: lse, l, then the panels of O. Returns
- * how many there are. */
+/* Sets member[] and types[] to the members of state `s` and their types: lse, l, then the panels of
+ * O. Returns their number. */
 static unsigned list_members(const struct att_part_rows *r, struct att_part_state *s,
                              struct tir_value *member[VALUES], struct tir_type types[VALUES])
 {
@@ -44,7 +44,7 @@ static unsigned list_members(const struct att_part_rows *r, struct att_part_stat
     return n;
 }
 
-/* Stores the state `s` in LDS from address `at` (i32) on, or with `load` reads it from there. */
+/* Stores state `s` in LDS from address `at` (i32) on, or if `load` reads it from there. */
 static void exchange(struct att_part_rows *r, struct tir_value at, bool load,
                      struct att_part_state *s)
 {
@@ -63,8 +63,8 @@ static void exchange(struct att_part_rows *r, struct tir_value at, bool load,
     }
 }
 
-/* Returns the parts of `l` that wave `wave` (i32) adds: consecutive ones, as many as other waves
- * have or fewer. */
+/* Returns the parts of `l` that wave `wave` (i32) adds. They are consecutive, and their number is
+ * the same for all waves, or less for the last ones. */
 static struct att_part_list share_of(struct att_part_rows *r, const struct att_part_list *l,
                                      struct tir_value wave)
 {
@@ -81,7 +81,8 @@ static struct att_part_list share_of(struct att_part_rows *r, const struct att_p
     return own;
 }
 
-/* Returns the sum of the wave's parts of a list, without sinks. Without a part lse is -infinity. */
+/* Returns the sum of the parts `own` of this wave, without sinks. If there are none, lse is
+ * -infinity. */
 static struct att_part_state add_own(struct att_part_rows *r, const struct att_part_list *own)
 {
     struct tir_builder *b = r->b;
@@ -103,7 +104,8 @@ static struct att_part_state add_own(struct att_part_rows *r, const struct att_p
     return sum;
 }
 
-/* Adds the sums of all waves and the sinks, and writes the result. */
+/* Adds the sums of all waves, which are at LDS address `lds`, and the sinks, and writes the
+ * result. */
 static void finish_shared(struct att_part_rows *r, struct tir_value lds)
 {
     struct att_part_state s[ATT_PARTS_WAVES + 1];

@@ -4,9 +4,10 @@
  * its part waits for the others up to a limit. Those that see the last part arrive share the slices
  * of the result. A workgroup that reaches the limit leaves, and its ticket says so.
  *
- * If none has left, each wave has a fixed slice and loads no number. Else each wave claims a slice,
- * then the next, until none is left. The last workgroup never waits, so that none needs another to
- * run. A slice is the sum of all parts in their order, whichever wave adds them up.
+ * If no workgroup has left, each wave has fixed slices and claims none. Otherwise each wave claims
+ * one slice after the other by an atomic counter, until none is left. The last workgroup to arrive
+ * never waits, so no workgroup needs another one to be running. A slice is the sum of all parts in
+ * their order, for any wave that adds it up.
  */
 #include "templates/attention/share.h"
 
@@ -15,14 +16,14 @@
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
-/* The other workgroups, as a workgroup counts them when it stops waiting; all i32. */
+/* The other workgroups, as one workgroup sees them when it stops waiting; all i32. */
 struct others {
     struct tir_value after; /* number of parts counted later in time than the workgroup's own */
-    struct tir_value left;  /* number of workgroups that did not wait for the last part; -1: this
-                               one did not */
+    struct tir_value left;  /* number of workgroups that left before the last part was written; -1:
+                               this one leaves */
 };
 
-/* Returns the type of a word that all lanes hold alike. */
+/* Returns the type of a 32-bit word that is the same in all lanes. */
 static struct tir_type word_type(const struct att_share *s)
 {
     const struct tir_spread one = tir_spread(s->b->f->machine, s->waves);
@@ -30,8 +31,8 @@ static struct tir_type word_type(const struct att_share *s)
     return tir_tile(s->b->f, TIR_I32, 1, 1, &l);
 }
 
-/* Waits for the last part, up to the limit that s->waits chooses. Returns how many workgroups
- * have left, or -1 if this one reaches the limit and leaves: tir_await(). */
+/* Waits for the last part, up to the limit that s->waits chooses. Returns the number of workgroups
+ * that have left, or -1 if this one reaches the limit and leaves, as tir_await() does. */
 static struct tir_value await(const struct att_share *s)
 {
     struct tir_builder *b = s->b;
@@ -47,8 +48,8 @@ static struct tir_value await(const struct att_share *s)
     return left;
 }
 
-/* Counts this workgroup's part and waits for the last one. One wave counts after all waves have
- * written their part, and tells the others what it found. */
+/* Counts this workgroup's part and waits for the last part. One wave counts after all waves have
+ * written their part, and passes its result to the other waves through LDS. */
 static struct others await_parts(const struct att_share *s)
 {
     struct tir_builder *b = s->b;
@@ -82,9 +83,9 @@ static struct others await_parts(const struct att_share *s)
 
 /* ---- All are there ---- */
 
-/* Adds up slices in a fixed order: they go round the workgroups, beginning with the last that
- * arrived, which knows first that all are there. That workgroup then clears the ticket for the
- * next launch. */
+/* Adds up this wave's slices, of `n` (i32) in all, if no workgroup has left. Slices are dealt to
+ * the workgroups in turn. The last workgroup to arrive is the first of them, since it knows first
+ * that all parts are written. It also clears the ticket for the next launch. */
 static void add_dealt(const struct att_share *s, const struct others *o, struct tir_value n)
 {
     struct tir_builder *b = s->b;
@@ -101,19 +102,21 @@ static void add_dealt(const struct att_share *s, const struct others *o, struct 
 
 /* ---- Some have left ---- */
 
-/* Returns the address of the ticket's second word, which counts claims. */
+/* Returns the address (i64) of the second word of the ticket, which counts claims of slices. */
 static struct tir_value claims_of(const struct att_share *s)
 {
     return tir_add(s->b, s->ticket, tir_i64(s->b, 4));
 }
 
+/* Claims a slice for this wave, and returns its number (i32). `claims` is the address of the
+ * counter. */
 static struct tir_value claim(const struct att_share *s, struct tir_value claims)
 {
     return tir_atomic_add(s->b, claims, tir_i32(s->b, 1), false);
 }
 
-/* Adds up slice `own`, which the wave has claimed, and returns its next claim. If `own` is n or
- * more there is no such slice, and `own` is returned. */
+/* Adds up slice `own`, which the wave has claimed, and returns its next claim. If `own` is at least
+ * n there is no such slice, and `own` is returned. */
 static struct tir_value add_claim(const struct att_share *s, struct tir_value claims,
                                   struct tir_value own, struct tir_value n)
 {
@@ -127,8 +130,8 @@ static struct tir_value add_claim(const struct att_share *s, struct tir_value cl
     return own;
 }
 
-/* Clears the counters of arrivals and of claims for the next launch. Each wave makes one claim that
- * finds no slice left, and the last of these claims clears them. */
+/* Clears the counters of arrivals and of claims for the next launch, if `own` is the last claim of
+ * all. Each wave makes one claim that finds no slice, so the number of all claims is known. */
 static void reset_counters(const struct att_share *s, const struct others *o,
                            struct tir_value claims, struct tir_value own, struct tir_value n)
 {
@@ -143,9 +146,9 @@ static void reset_counters(const struct att_share *s, const struct others *o,
     tir_end_if(b, &last, NULL);
 }
 
-/* Adds up the slices that a wave claims. The numbers of its claims grow, so that it has no more
- * claims than there are slices from its first one on. Most waves have one or two, and skip the
- * remaining rounds in steps of ROUNDS. */
+/* Adds up the slices that this wave claims. The numbers of its claims grow, so it has at most as
+ * many claims as there are slices from its first one on. Most waves have one or two claims, and
+ * skip the remaining rounds in steps of ROUNDS. */
 static void add_claimed(const struct att_share *s, const struct others *o, struct tir_value claims,
                         struct tir_value n)
 {

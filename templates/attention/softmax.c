@@ -35,6 +35,8 @@ struct tir_value att_softmax_lowest(struct tir_builder *b, const struct att_soft
     return tir_splat(b, tir_f32(b, LOWEST), s->vector);
 }
 
+/* Returns an i1 for each element of `top`, the largest scores of each lane: true if it exceeds m by
+ * more than the threshold. */
 static struct tir_value has_grown(struct tir_builder *b, const struct att_softmax *s,
                                   struct tir_value top, struct tir_value m)
 {
@@ -104,8 +106,7 @@ struct tir_value att_softmax_fall(struct tir_builder *b, const struct att_softma
     return tir_fma(b, scores, down, tir_broadcast(b, m, s->scores));
 }
 
-/* Multiplies x by alpha, 1 x queries, unless alpha is the constant 1. The columns of x may be
- * in other lanes than alpha's. */
+/* Returns x times alpha, 1 x queries. The columns of x may be in other lanes than alpha's. */
 static struct tir_value follow(struct tir_builder *b, struct tir_value x, struct tir_value alpha)
 {
     const struct tir_type t = tir_typeof(b->f, x);
@@ -178,8 +179,8 @@ struct tir_value att_softmax_lse(struct tir_builder *b, const struct att_softmax
     return tir_mul(b, tir_add(b, e->m, tir_log2(b, e->l)), tir_float_like(b, e->l, LN2));
 }
 
-/* Computes cap * tanh(y) = cap - 2 cap / (e^2y + 1) of scores s. s * rate2 is log2(e^2y), and
- * `down` is -2 cap. The absolute error is one last bit of `cap`. */
+/* Returns cap * tanh(y) = cap - 2 cap / (e^2y + 1) of scores s. s * rate2 is log2(e^2y), and `down`
+ * is -2 cap. The absolute error is one last bit of `cap`. */
 static struct tir_value cap_by_exp(struct tir_builder *b, struct tir_value s, struct tir_value cap,
                                    struct tir_value rate2, struct tir_value down)
 {
@@ -189,8 +190,8 @@ static struct tir_value cap_by_exp(struct tir_builder *b, struct tir_value s, st
     return tir_fma(b, r, tir_splat(b, down, t), tir_splat(b, cap, t));
 }
 
-/* Computes cap * tanh(y) by the series y - y^3/3 + 2 y^5/15 - 17 y^7/315 + 62 y^9/2835. For |y|
- * < 3/8 the next term is less than 1382 y^10 / 155925 = 5e-7 of the sum. */
+/* Returns cap * tanh(y) by the series y - y^3/3 + 2 y^5/15 - 17 y^7/315 + 62 y^9/2835. For |y| <
+ * 3/8 the next term is less than 1382 y^10 / 155925 = 5e-7 of the sum. */
 static struct tir_value cap_by_series(struct tir_builder *b, struct tir_value y,
                                       struct tir_value cap)
 {
@@ -202,7 +203,7 @@ static struct tir_value cap_by_series(struct tir_builder *b, struct tir_value y,
     return tir_mul(b, tir_mul(b, sum, y), tir_splat(b, cap, tir_typeof(b->f, y)));
 }
 
-/* Computes cap * tanh(s * rate) both by an exponential and by a series, and selects the more
+/* Returns cap * tanh(s * rate). It computes both an exponential and a series, and selects the more
  * exact result for each element. */
 static struct tir_value cap_exactly(struct tir_builder *b, struct tir_value s, struct tir_value cap,
                                     struct tir_value rate)
@@ -215,8 +216,9 @@ static struct tir_value cap_exactly(struct tir_builder *b, struct tir_value s, s
     return tir_select(b, small, series, other);
 }
 
-/* Caps the upper half of the rows and then the lower half, if a lane has both. Temporaries are live
- * beside all registers of a loop, and a half needs fewer. */
+/* Returns cap_exactly() of scores `s`, computed for the upper half of the rows and then for the
+ * lower half, if a lane has both. Temporaries are live beside all registers of a loop, and a half
+ * needs fewer. */
 static struct tir_value cap_by_halves(struct tir_builder *b, struct tir_value s,
                                       struct tir_value cap, struct tir_value rate)
 {
@@ -231,9 +233,9 @@ static struct tir_value cap_by_halves(struct tir_builder *b, struct tir_value s,
     return tir_relayout(b, tir_stack(b, upper, lower), own);
 }
 
-/* Computes cap * tanh(s * rate) by an exponential, or by a series. Up to a cap of 512 the last bit
- * of `cap` is at most 2^-14 of a logit, so the exponential suffices. Above it, scores much smaller
- * than the cap use the series. */
+/* Implements the declaration in softmax.h, by an exponential or by a series. Up to a cap of 512 the
+ * last bit of `cap` is at most 2^-14 of a logit, so the exponential suffices. With a larger cap,
+ * scores much smaller than the cap use the series. */
 struct tir_value att_soft_cap(struct tir_builder *b, struct tir_value s, struct tir_value cap,
                               struct tir_value rate)
 {

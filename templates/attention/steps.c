@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scores to weights, O and l: each step of the online softmax as an op of a pipeline. What differs
- * between recipes is which of the steps a table has:
+ * Scores to weights, O and l: each step of the online softmax as an op of a pipeline. Pipelines
+ * differ in the rescale check that their tables have:
  *
  *     check_scores    m follows the scores before they become weights
  *     check_previous  weights are made with the m of the block before; it is checked beside that,
  *                     and if m is updated, these weights are computed again
  *     check_weights   the weights are compared with a limit; m is updated if one exceeds it
  *
- * exp2 takes about half of the softmax's issue slots. So its keys are cut into halves of halves:
- * the first ones are made in the iteration of their scores, the last late_eighths in the next.
+ * exp2 takes about half of the softmax's issue slots. A block's keys are therefore divided into
+ * parts. The powers of the first parts are computed in the iteration of their scores. The powers of
+ * the last late_eighths are computed in the next iteration.
  */
 #include "templates/attention/steps.h"
 #include "templates/workgroup/scalar.h"
@@ -58,13 +59,14 @@ void att_begin_block(struct att_attention *a, struct tir_value index, struct tir
 
 /* ---- Powers ---- */
 
+/* Returns 2^exponent. With wide_powers `exponent` is negated. */
 static struct tir_value power_of(const struct att_attention *a, struct tir_value exponent)
 {
     return tir_exp2(a->b, a->wide_powers ? tir_neg(a->b, exponent) : exponent);
 }
 
-/* Returns the weights p in 16 bits. They are truncated if l is the sum of the truncated
- * weights, as a common factor then cancels out; else they are rounded. */
+/* Returns the weights p in 16 bits. They are truncated if l is the sum of the truncated weights,
+ * since a common factor of both cancels out. Otherwise they are rounded. */
 static struct tir_value round_weights(const struct att_attention *a, struct tir_value p)
 {
     if (a->cut && a->sum_row)
@@ -73,9 +75,9 @@ static struct tir_value round_weights(const struct att_attention *a, struct tir_
                        : tir_convert_short(a->b, p, a->dtype);
 }
 
-/* Appends `eighths` eighths of the keys to r's parts. The first `packed` of them become 16-bit
- * powers, and the last `late` remain exponents. Eighths with different treatment become parts
- * of their own. */
+/* Appends `eighths` eighths of the keys, with exponents `exponent`, to the parts of r. The first
+ * `packed` of them become 16-bit powers, and the last `late` remain exponents. Eighths that are
+ * treated differently become separate parts. */
 static void begin_part(const struct att_attention *a, struct att_powers *r,
                        struct tir_value exponent, unsigned eighths, unsigned packed, unsigned late)
 {
@@ -94,6 +96,7 @@ static void begin_part(const struct att_attention *a, struct att_powers *r,
     r->eighths[r->n++] = (uint8_t)eighths;
 }
 
+/* Returns the exponents of the weights of scores `s`; with wide_powers they are negated. */
 static struct tir_value exponents(const struct att_attention *a, struct tir_value s,
                                   struct tir_value m)
 {
@@ -102,8 +105,8 @@ static struct tir_value exponents(const struct att_attention *a, struct tir_valu
 }
 
 /* Returns x with its register bits reordered: columns and the rows of an eighth first, the number
- * of the eighth last. Each eighth of the rows is then a run of registers. Products whose columns
- * several matrix instructions cover have the instruction's number last. */
+ * of the eighth last. Each eighth of the rows is then a run of registers. If several matrix
+ * instructions cover the columns, the instruction's number is the last bit. */
 static struct tir_value rows_last(struct tir_builder *b, struct tir_value x)
 {
     const struct tir_type t = tir_typeof(b->f, x);
@@ -112,6 +115,7 @@ static struct tir_value rows_last(struct tir_builder *b, struct tir_value x)
     return tir_layout_equal(own, &apart) ? x : tir_relayout(b, x, &apart);
 }
 
+/* Returns the powers of a block's keys. The last late_eighths remain exponents. */
 static struct att_powers begin_powers(const struct att_attention *a, struct tir_value exponent)
 {
     struct att_powers r = {.n = 0};
@@ -121,8 +125,8 @@ static struct att_powers begin_powers(const struct att_attention *a, struct tir_
     return r;
 }
 
-/* Returns the next `eighths` eighths of the keys as one tile, joined from r's parts. *at is the
- * number of the first part, and is set to the one after the last. */
+/* Returns the next `eighths` eighths of the keys as one tile, joined from the parts of r. *at is
+ * the index of the first part, and is set to the index after the last. */
 static struct tir_value join_parts(struct tir_builder *b, const struct att_powers *r, unsigned *at,
                                    unsigned eighths)
 {
@@ -132,8 +136,8 @@ static struct tir_value join_parts(struct tir_builder *b, const struct att_power
     return tir_stack(b, upper, join_parts(b, r, at, eighths / 2));
 }
 
-/* Computes the powers of the parts that are still exponents and joins all parts. The result has
- * 16 bits if some part already has. */
+/* Computes the powers of parts of r that are still exponents, and returns all parts as one tile.
+ * The result has 16 bits if some part has. */
 static struct tir_value finish_powers(struct att_attention *a, struct att_powers *r)
 {
     for (unsigned i = 0; i < r->n; i++) {
@@ -149,12 +153,14 @@ static struct tir_value finish_powers(struct att_attention *a, struct att_powers
     return tir_named(a->b, "p", same ? p : tir_relayout(a->b, p, own));
 }
 
+/* Computes the exponents of the block's weights. */
 static void build_exponent(void *context)
 {
     struct att_attention *const a = context;
     a->now.exponent = exponents(a, a->now.s, a->now.carried[ATT_CARRY_M]);
 }
 
+/* Computes the powers of the block's keys: in part 0 of the first keys, in part 1 of the last. */
 static void build_exp2(void *context, unsigned part)
 {
     struct att_attention *const a = context;
@@ -166,21 +172,23 @@ static void build_exp2(void *context, unsigned part)
 
 /* ---- The maximum ---- */
 
+/* Applies soft cap, hook and mask to the block's scores. */
 static void build_mask(void *context)
 {
     struct att_attention *const a = context;
     a->now.s = att_attention_modify(a, a->now.s, &a->now.block);
 }
 
-/* Returns alpha for a tile without an update, which no step uses. It costs an instruction only in
- * loops limited by the VALU. In other loops its absence moved code in the fetch windows, which made
- * them up to 1.5 % slower. */
+/* Returns alpha for a block whose check does not update m; no step uses it. 1 costs an instruction,
+ * which matters only in loops that the VALU limits. In other loops its absence moved code in the
+ * fetch windows, which made them up to 1.5 % slower. */
 static struct tir_value unused_alpha(const struct att_attention *a)
 {
     return att_attention_sums_pairs(a) ? tir_undef(a->b, a->softmax.vector)
                                        : tir_splat(a->b, tir_f32(a->b, 1.0f), a->softmax.vector);
 }
 
+/* Makes the rescale check of the block's scores, and updates m if needed. */
 static void build_check_scores(void *context)
 {
     struct att_attention *const a = context;
@@ -188,14 +196,15 @@ static void build_check_scores(void *context)
                                       &a->now.carried[ATT_CARRY_M]);
 }
 
+/* Makes the rescale check of the block's scores, without updating m. */
 static void build_check_previous(void *context)
 {
     struct att_attention *const a = context;
     a->now.step.grown = att_softmax_grown(a->b, &a->softmax, a->now.s, a->now.carried[ATT_CARRY_M]);
 }
 
-/* Makes the rescale check of the weights: a scalar i1, true if a->now.top exceeds a->most in
- * some lane. */
+/* Makes the rescale check of the weights: sets step.grown to a scalar i1 that is true if a->now.top
+ * exceeds a->most in some lane. */
 static void build_check_weights(void *context)
 {
     struct att_attention *const a = context;
@@ -211,7 +220,8 @@ static void build_check_weights(void *context)
 
 /* ---- Sums ---- */
 
-/* Sums weights before rounding, unless O^T includes l or the rounded weights are summed. */
+/* Adds weights p before rounding to l, as w->l. Adds nothing if O^T includes l, or if l is the sum
+ * of the rounded weights. */
 static void sum_weights(struct att_attention *a, struct tir_value p, struct tir_value l,
                         struct att_p16 *w)
 {
@@ -222,6 +232,8 @@ static void sum_weights(struct att_attention *a, struct tir_value p, struct tir_
     w->l = tir_named(a->b, "l", tir_add(a->b, l, w->sum));
 }
 
+/* Rounds weights p to 16 bits, as w->p16. Adds them to l, as w->l, if l is the sum of the rounded
+ * weights. */
 static void finish_weights(struct att_attention *a, struct tir_value p, struct tir_value l,
                            struct att_p16 *w)
 {
@@ -237,14 +249,15 @@ static void finish_weights(struct att_attention *a, struct tir_value p, struct t
     }
 }
 
+/* Adds the block's weights before rounding to l. */
 static void build_sum(void *context)
 {
     struct att_attention *const a = context;
     sum_weights(a, a->now.p, a->now.carried[ATT_CARRY_L], &a->now.weights);
 }
 
-/* Rounds the weights for the product. With ATT_CHECK_WEIGHTS, l stays the previous block's, and
- * now.top becomes the value that the check compares. */
+/* Rounds the weights for the product with V. With ATT_CHECK_WEIGHTS the loop keeps the previous
+ * block's l until the check, and now.top becomes the value that is checked. */
 static void build_round(void *context)
 {
     struct att_attention *const a = context;
@@ -259,8 +272,8 @@ static void build_round(void *context)
     a->now.top = a->sum_row ? tir_col_fold_top(a->b, w->p16) : w->sum;
 }
 
-/* Rounds P to fp8. Products add up P after rounding, so that out is a mean of values whatever
- * the roundings are. */
+/* Rounds P to fp8. A product adds up P after rounding, so that the output is a weighted mean of
+ * values for any rounding errors. */
 static void build_round_fp8(void *context)
 {
     struct att_attention *const a = context;
@@ -269,6 +282,7 @@ static void build_round_fp8(void *context)
 
 /* ---- O and l follow the maximum ---- */
 
+/* Multiplies O and l by alpha if m was updated. */
 static void build_rescale(void *context)
 {
     struct att_attention *const a = context;
@@ -291,11 +305,9 @@ static void build_rescale(void *context)
     carried[ATT_CARRY_O] = both[1];
 }
 
-/*
- * Recomputes the exponents if m was updated. They were computed with the previous block's m, and a
- * large exponent has lost its last bits. So they are computed from the scores, and overflowed
- * values are dropped.
- */
+/* Rescales O and l and recomputes the exponents if m was updated. They were computed with the
+ * previous block's m, and a large exponent has lost its last bits. They are therefore computed anew
+ * from the scores, and overflowed values are dropped. */
 static void build_rescale_previous(void *context)
 {
     struct att_attention *const a = context;
@@ -331,7 +343,8 @@ static void build_rescale_previous(void *context)
         *part[i] = now[i];
 }
 
-/* Rescales l and O of the previous blocks, and recomputes the weights from the scores. */
+/* Rescales l and O of the previous blocks, and recomputes the weights from the scores, if the check
+ * of the weights demands it. */
 static void build_rescale_weights(void *context)
 {
     struct att_attention *const a = context;
@@ -367,6 +380,7 @@ static void build_rescale_weights(void *context)
 
 /* ---- Products ---- */
 
+/* Adds the product of V^T and part `part` of P^T to O^T. */
 static void build_product(void *context, unsigned part)
 {
     struct att_attention *const a = context;
@@ -378,6 +392,7 @@ static void build_product(void *context, unsigned part)
                                : tir_mma(a->b, a->product, v, p16, *o));
 }
 
+/* Adds the product of the last rows of V^T and P^T to the last rows of O^T. */
 static void build_product_rest(void *context)
 {
     struct att_attention *const a = context;
@@ -387,6 +402,7 @@ static void build_product_rest(void *context)
                   tir_mma_halves(a->b, a->rest_product, a->now.v_rest, a->now.weights.p16, *rest));
 }
 
+/* Adds the product of ones and P^T to l. */
 static void build_product_sum(void *context)
 {
     struct att_attention *const a = context;

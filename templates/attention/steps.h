@@ -11,15 +11,15 @@
 #include "templates/attention/attention.h"
 #include "templates/pipeline/pipeline.h"
 
-/** Values that steps pass to each other: bits of pipe_op.reads and writes. */
+/** Values that steps pass to each other: numbers of bits of pipe_op.reads and pipe_op.writes. */
 enum att_register {
-    ATT_SLOT_M, /* the three values that every loop carries */
+    ATT_SLOT_M, /* carried by the loop: m, l, O, and the last rows of O */
     ATT_SLOT_L,
     ATT_SLOT_O,
     ATT_SLOT_REST,
     ATT_SLOT_K_PAGES, /* page numbers */
     ATT_SLOT_V_PAGES,
-    ATT_SLOT_K_DATA, /* in flight from memory to registers */
+    ATT_SLOT_K_DATA, /* rows in flight from memory to registers */
     ATT_SLOT_V_DATA,
     ATT_SLOT_V_READY, /* V in registers, in the order of LDS */
     ATT_SLOT_MASK,    /* bytes of a custom mask */
@@ -35,9 +35,9 @@ enum att_register {
     ATT_SLOT_P16,      /* weights as operand of the product with V */
     ATT_SLOT_TOP,      /* the largest weight, or the sum of weights */
     ATT_SLOT_E,        /* the reference of a block's exponents */
-    ATT_SLOT_QUARTERS, /* of V or P, one slot each */
+    ATT_SLOT_QUARTERS, /* quarters of V or P, one slot each */
     ATT_SLOT_LAST_QUARTER = ATT_SLOT_QUARTERS + 3,
-    ATT_SLOT_O_QUARTERS, /* of O beside a product, one slot each */
+    ATT_SLOT_O_QUARTERS, /* quarters of O that are rescaled beside a product, one slot each */
     ATT_SLOT_LAST_O_QUARTER = ATT_SLOT_O_QUARTERS + 3,
     ATT_N_SLOTS
 };
@@ -45,9 +45,10 @@ extern const struct pipe_slot att_slots[ATT_N_SLOTS + 1];
 
 #define ATT_SLOT(name) (1u << ATT_SLOT_##name)
 
-/** Features of a variant: bits of pipe_row.needs. Families add theirs from ATT_HAS_FAMILY on. */
+/** Features of a variant: numbers of bits of pipe_row.needs. A family adds its own from
+ * ATT_HAS_FAMILY on. */
 enum att_feature {
-    ATT_HAS_CHECK_SCORES, /* see enum att_check */
+    ATT_HAS_CHECK_SCORES, /* the rescale check of enum att_check */
     ATT_HAS_CHECK_PREVIOUS,
     ATT_HAS_CHECK_WEIGHTS,
     ATT_HAS_FP8_WEIGHTS,
@@ -60,7 +61,7 @@ enum att_feature {
 
 #define ATT_HAS(name) (1u << ATT_HAS_##name)
 
-/** Apply soft cap, hook and mask to the scores; the second one with mask bytes. */
+/** Steps that apply soft cap, hook and mask to the scores; att_mask_bytes reads mask bytes. */
 extern const struct pipe_op att_mask, att_mask_bytes;
 extern const struct pipe_op att_check_scores, att_check_previous, att_check_weights;
 extern const struct pipe_op att_exponent;
@@ -73,7 +74,8 @@ extern const struct pipe_op att_round_fp8; /* rounds p to fp8, and adds nothing 
 extern const struct pipe_op att_product;   /* O += V p of part `part` of the keys */
 extern const struct pipe_op att_product_rest, att_product_sum;
 
-/** Begins a block: forgets the values of the previous one. */
+/** Sets a->now for the block of iteration `index`, without values of the previous block. `carried`
+ * has the values that the loop carries. */
 void att_begin_block(struct att_attention *a, struct tir_value index, struct tir_value *carried);
 
 #endif

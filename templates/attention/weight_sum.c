@@ -7,27 +7,30 @@
 #include "ir/matrix.h"
 
 enum {
-    ROWS = 16 /* and columns of the matrix instruction's result */,
-    SUM_ROWS = ROWS / 2 /* of the result, for each block of 16 queries */
+    ROWS = 16 /* rows and columns of the matrix instruction's result */,
+    SUM_ROWS = ROWS / 2 /* rows of the result for each block of 16 queries */
 };
 
+/* Returns the number of an fp8 matrix instruction of 16 rows and columns: the one with a
+ * contraction of k, or any if the machine has none of that contraction. */
 static int find_product(const struct tir_machine *m, unsigned k)
 {
     const int all = tir_find_mma(m, ROWS, ROWS, k, TIR_FP8);
     return all >= 0 ? all : tir_find_mma(m, ROWS, ROWS, 0, TIR_FP8);
 }
 
-/* Returns the layout of an operand of `keys` keys x queries as 2 * keys x queries / 2: the
- * upper 16 of 32 queries count as further keys. */
+/* Returns layout `l` of an operand, `keys` keys x queries, as a layout of 2 * keys x queries / 2:
+ * the upper 16 of 32 queries count as further keys. */
 static struct tir_layout fold_queries(const struct tir_layout *l, unsigned keys)
 {
     const struct tir_layout blocks = tir_layout_split_blocks(l, keys, ROWS);
     return tir_layout_join_blocks(&blocks, 2 * keys, ROWS);
 }
 
-/* Builds the ones. A query's sum is in row 0 or row 8. The other rows leave out different keys,
- * since equal registers would be merged and the loop would copy them. Their sums are smaller, so
- * the largest of the eight is row 0's. */
+/* Returns the ones of type `t`, for folded queries and `keys` keys. A query's sum is in row 0 or
+ * row 8 of the product. The other rows leave out different keys, since LLVM would merge equal
+ * registers and the loop would copy them. Their sums are smaller, so the largest of eight rows is
+ * the sum of row 0. */
 static struct tir_value make_ones(struct tir_builder *b, struct tir_type t, unsigned keys)
 {
     t.dtype = TIR_I32;
@@ -45,10 +48,10 @@ static struct tir_value make_ones(struct tir_builder *b, struct tir_type t, unsi
     return tir_named(b, "ones", tir_convert_in_range(b, chosen, TIR_FP8));
 }
 
-/* Builds ones of type `dtype` for products whose columns are all queries. The product's row 0 has
- * the sums. As in make_ones(), the other rows leave out different keys. They choose them by the
- * four lowest bits of the number of a register's neighbouring keys, in which the registers of an
- * operand differ. */
+/* Returns ones of type `t` in `dtype` for products whose columns are all queries. Row 0 of the
+ * product has the sums. As in make_ones(), the other rows leave out different keys. A register has
+ * some neighbouring keys. A row leaves out keys by the four lowest bits of the number of the
+ * register that has them. */
 static struct tir_value make_whole_ones(struct tir_builder *b, struct tir_type t, unsigned dtype)
 {
     const unsigned in_register = tir_dtype_bits(TIR_I32) / tir_dtype_bits(dtype); /* keys */
@@ -108,8 +111,8 @@ struct tir_value att_weight_sum_add(struct tir_builder *b, const struct att_weig
     return tir_mma(b, s->product, s->ones, tir_join_blocks(b, blocks, 2 * s->keys), sums);
 }
 
-/* Converts sums, 16 x queries / 2, to 8 x queries. Each row has a query's whole sum or less,
- * and row 0 the whole. */
+/* Returns sums, 16 x queries / 2, as 8 x queries. Row 0 has each query's whole sum; the other rows
+ * have that sum or less. */
 static struct tir_value by_query(struct tir_builder *b, const struct att_weight_sum *s,
                                  struct tir_value sums)
 {

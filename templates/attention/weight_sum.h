@@ -1,46 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sum of a row's weights by the matrix unit, of the weights as the product with V takes them.
- * The vector unit would take an instruction for each weight, and is what limits attention of fp8.
+ * The sum of a query's weights by the matrix unit, which adds the rounded weights that are
+ * multiplied with V. The vector unit would need an instruction for each weight, and it limits
+ * attention of fp8.
  *
- * A product with 32 columns would have ones in 32 rows, for one row of sums. The instruction with
- * 16 columns takes the same registers of P^T as twice as many keys of half the queries: lanes 16 to
- * 31 and 48 to 63, which hold queries 16 to 31, count as the second half of the keys. Its first
- * eight rows have ones for the first half only, the others for the second.
+ * The left operand is ones, and all rows of a product are the same sum. A product of 32 rows would
+ * compute each sum 32 times. An instruction of 16 rows and columns reads the same registers of P^T
+ * as twice as many keys of half the queries. Lanes 16 to 31 and 48 to 63, which hold queries 16 to
+ * 31, are then the second half of the keys. The first eight rows have ones for the first half of
+ * the keys only, and the other rows for the second half.
  */
 #ifndef TEMPLATES_ATTENTION_WEIGHT_SUM_H
 #define TEMPLATES_ATTENTION_WEIGHT_SUM_H
 
 #include "ir/builder.h"
 
+/** The sum of weights by a matrix instruction. */
 struct att_weight_sum {
-    int product;           /* the matrix instruction */
-    unsigned keys;         /* of a block, where half of the queries count as keys; 0: all queries
+    int product;           /* number of the matrix instruction */
+    unsigned keys;         /* keys of a block, if half of the queries count as keys; 0: all queries
                               are columns */
-    struct tir_value ones; /* 16 x twice the keys where half of the queries count as keys, else 16 x
-                              the keys; no value: weights are not summed by products */
-    struct tir_type sums;  /* f32, 16 x half of the queries where these count as keys, else 16 x the
-                              queries; carried by the loop */
+    struct tir_value ones; /* 16 x (2 * keys) if half of the queries count as keys, else 16 x the
+                              block's keys; no value: weights are not summed by products */
+    struct tir_type sums;  /* type of the sums that the loop carries: f32, 16 x half of the queries
+                              if half count as keys, else 16 x queries */
 };
 
-/** Initialises the sum for P^T of fp8 in the layout of `scores`, keys x queries of a matrix
- * instruction with 32 columns. Queries are split among waves. */
+/** Returns the sum for P^T of fp8 in the layout of `scores`, keys x queries of a matrix instruction
+ * with 32 columns. Half of the queries count as keys. Queries are divided among waves. */
 struct att_weight_sum att_weight_sum_folded(struct tir_builder *b, struct tir_type scores);
 
-/** Initialises the sum for P^T of type `dtype`, fp8 or a type of 16 bits, in the layout of
- * `scores`. `product` is the number of a matrix instruction with 16 rows and columns. */
+/** Returns the sum for P^T of type `dtype`, fp8 or a type of 16 bits, in the layout of `scores`.
+ * All queries are columns. `product` is the number of a matrix instruction with 16 rows and
+ * columns. */
 struct att_weight_sum att_weight_sum_whole(struct tir_builder *b, struct tir_type scores,
                                            int product, unsigned dtype);
 
-/** Adds the weights of a block, keys x queries of the type of s->ones, to `sums`. */
+/** Returns `sums` plus the weights of a block, keys x queries of the type of s->ones. */
 struct tir_value att_weight_sum_add(struct tir_builder *b, const struct att_weight_sum *s,
                                     struct tir_value weights, struct tir_value sums);
 
-/** Multiplies the sums by `factor`, 1 x queries. */
+/** Returns `sums` times `factor`, 1 x queries. */
 struct tir_value att_weight_sum_scale(struct tir_builder *b, const struct att_weight_sum *s,
                                       struct tir_value sums, struct tir_value factor);
 
-/** Converts the sums to the layout of `vector`, 1 x queries. */
+/** Returns `sums` in the layout of type `vector`, 1 x queries. */
 struct tir_value att_weight_sum_vector(struct tir_builder *b, const struct att_weight_sum *s,
                                        struct tir_value sums, struct tir_type vector);
 
