@@ -11,7 +11,7 @@
 
 enum { ELEM = 2, FLOAT = 4 };
 
-/* Loads a vector of float32 of the length of a row. */
+/* Loads argument `arg`, a vector of head_dim numbers of f32. */
 static struct tir_value load_vector(struct compress *c, const char *arg)
 {
     struct tir_builder *b = &c->b;
@@ -21,6 +21,7 @@ static struct tir_value load_vector(struct compress *c, const char *arg)
     return tir_tile_load(b, view, zero, c->row);
 }
 
+/* Returns `z` with the variant's norm applied, which may be none. */
 static struct tir_value normalise(struct compress *c, struct tir_value z)
 {
     struct tir_builder *b = &c->b;
@@ -33,6 +34,7 @@ static struct tir_value normalise(struct compress *c, struct tir_value z)
     return z;
 }
 
+/* Stores `z` as row `token` of the argument latent, unless that is NULL. */
 static void store_latent(struct compress *c, struct tir_value token, struct tir_value z)
 {
     struct tir_builder *b = &c->b;
@@ -44,8 +46,8 @@ static void store_latent(struct compress *c, struct tir_value token, struct tir_
                    tir_convert_short(b, z, att_dtype(c->v)));
 }
 
-/* Multiplies 128 elements by the Hadamard matrix over sqrt 128. Each of 7 rounds replaces two
- * elements whose numbers differ in one bit by their sum and their difference. */
+/* Multiplies a row of head_dim elements by the Hadamard matrix over sqrt(head_dim). Each round
+ * replaces two elements whose indices differ in one bit by their sum and their difference. */
 static struct tir_value hadamard(struct compress *c, struct tir_value y)
 {
     struct tir_builder *b = &c->b;
@@ -62,8 +64,8 @@ static struct tir_value hadamard(struct compress *c, struct tir_value y)
 
 /* ---- The pool ---- */
 
-/* Returns the scale of a row: max(largest |y|, 1e-4) over the largest number of fp8. With
- * round_scales it is rounded up to a power of two. */
+/* Returns the scale of a row `y`: max(largest |y|, 1e-4) divided by the largest number of fp8. With
+ * argument round_scales it is rounded up to a power of two. */
 static struct tir_value find_scale(struct compress *c, struct tir_value y)
 {
     struct tir_builder *b = &c->b;
@@ -98,7 +100,7 @@ static struct att_cache pool_of(struct compress *c)
     }
     return pool;
 }
-/* Stores a row of fp8, and its scale after the rows of the page. */
+/* Stores row `y` as fp8, and its scale after the rows of the page. */
 static void store_fp8(struct compress *c, const struct att_cache *pool, struct att_slot at,
                       struct tir_value y)
 {
@@ -118,15 +120,15 @@ static void store_fp8(struct compress *c, const struct att_cache *pool, struct a
     tir_tile_store(b, att_view(b, to, tir_i32(b, 1), zero, FLOAT, 0), zero, scale);
 }
 
-/* Returns the byte offsets `at` (i64) of the runs among `these`, and -1, where nothing is stored,
- * of the others. */
+/* Returns byte offsets `at` as i64 for the runs whose `these` (i1) is true. The others get -1, so
+ * that nothing is stored for them. */
 static struct tir_value only(struct tir_builder *b, struct tir_value these, struct tir_value at)
 {
     return tir_select(b, these, at, tir_int_like(b, at, -1));
 }
 
-/* Stores a row of 448 elements of fp8, in `bytes`, and the last 64 elements of y in dtype. `row`
- * (i64) is the row's offset. */
+/* Stores a row of 448 elements of fp8, from `bytes`, and the last 64 elements of row `y` in the
+ * op's dtype. `row` (i64) is the row's byte offset in the pool, `slot` its slot. */
 static void store_parts(struct compress *c, const struct att_cache *pool, struct att_slot slot,
                         struct tir_value row, struct tir_value bytes, struct tir_value y)
 {
@@ -149,7 +151,8 @@ static void store_parts(struct compress *c, const struct att_cache *pool, struct
                      tir_i32(b, 0), tir_convert_short(b, last, att_dtype(c->v)));
 }
 
-/* Stores a row that contains its scales, or whose scales follow the page's rows. */
+/* Stores row `y` in slot `slot` (i64) of a pool whose rows contain scales, or whose scales follow
+ * the page's rows. */
 static void store_packed(struct compress *c, const struct att_cache *pool, struct tir_value slot,
                          struct tir_value y)
 {
@@ -165,6 +168,7 @@ static void store_packed(struct compress *c, const struct att_cache *pool, struc
         store_parts(c, pool, att_slot_of(&pool->pages, slot), row, bytes, y);
 }
 
+/* Stores row `y` in the layout of the pool. */
 static void store_row(struct compress *c, struct tir_value slot, struct tir_value y)
 {
     struct tir_builder *b = &c->b;
