@@ -19,6 +19,8 @@ enum { PAGE_SIZE_MAX = 65536 };
 /* Returns the elements in 16 bytes. */
 static int chunk(const struct attn_cache_desc *d) { return 16 / attn_dtype_size(d->dtype); }
 
+/* Checks that the cache's head sizes, data type and page size fit its layout. `op` is the name for
+ * messages. */
 static int check_layout(const char *op, const struct attn_cache_heads *h,
                         const struct attn_cache_desc *d)
 {
@@ -62,6 +64,7 @@ static int check_layout(const char *op, const struct attn_cache_heads *h,
     return ATTN_OK;
 }
 
+/* Checks that the cache's data type and layout allow its kind of scale. */
 static int check_scale(const char *op, const struct attn_cache_desc *d)
 {
     const bool scaled = d->scale != ATTN_KV_SCALE_NONE;
@@ -124,6 +127,7 @@ static void set_defaults(const struct attn_cache_desc *d, int64_t kv_heads, int6
             shuffle ? attn_times(kv_heads, strides[2]) : attn_times(d->page_size, strides[1]);
 }
 
+/* Checks the strides of K or V, in elements: page, token, head. 0 means contiguous. */
 static int check_strides(const struct attn_cache_desc *d, int32_t kv_heads,
                          const int64_t strides[3])
 {
@@ -164,6 +168,7 @@ static bool pages_overlap(const struct attn_cache_desc *d, int32_t kv_heads, int
     return strides[0] < run;
 }
 
+/* Checks the pointers and strides of the scales, if the cache has separate tensors of them. */
 static int check_scale_args(const struct attn_cache_desc *d, int32_t kv_heads,
                             const struct attn_cache *c)
 {
@@ -186,6 +191,7 @@ static int check_scale_args(const struct attn_cache_desc *d, int32_t kv_heads,
     return ATTN_OK;
 }
 
+/* Sets the strides of the scales, in elements; those given as 0 become contiguous. */
 static void set_scale_strides(const struct attn_cache_desc *d, int64_t kv_heads,
                               const struct attn_cache *c, union attn_value *values)
 {
@@ -202,6 +208,7 @@ static void set_scale_strides(const struct attn_cache_desc *d, int64_t kv_heads,
     values[ATTN_ARG_SCALE_PAGE_STRIDE].i64 = single ? 0 : page;
 }
 
+/* Sets the strides of K and V, in elements: page, token, head. */
 static void set_strides(union attn_value *values, const int64_t k[3], const int64_t v[3])
 {
     values[ATTN_ARG_K_PAGE_STRIDE].i64 = k[0];
@@ -223,6 +230,7 @@ int64_t attn_page_magic(int32_t page_size)
     return (int64_t)(((UINT64_C(1) << (31 + attn_page_shift(page_size))) + n - 1) / n);
 }
 
+/* Checks the K and V of `c` and sets their pointers and strides in `values`. */
 static int fill_sides(const struct attn_cache_desc *d, const struct attn_cache_heads *heads,
                       const struct attn_cache *c, union attn_value *values)
 {
@@ -437,11 +445,14 @@ int attn_cache_check_scales(const struct attn_device *device, const struct attn_
     return r;
 }
 
+/* Returns the number of pages that `tokens` tokens occupy. */
 static int64_t count_pages(const struct attn_cache_desc *d, int32_t tokens)
 {
     return ((int64_t)tokens + d->page_size - 1) / d->page_size;
 }
 
+/* Checks, for each sequence, that its page list is as long as its length needs. `l` has host
+ * copies. */
 static int check_lens(const struct attn_cache_desc *d, const struct attn_page_lists *l,
                       int32_t batch)
 {
@@ -457,6 +468,7 @@ static int check_lens(const struct attn_cache_desc *d, const struct attn_page_li
     return ATTN_OK;
 }
 
+/* Checks that each page number that a sequence uses is in the cache. `l` has host copies. */
 static int check_entries(const struct attn_cache_desc *d, const struct attn_cache *c,
                          const struct attn_page_lists *l, int32_t batch)
 {

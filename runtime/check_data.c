@@ -7,6 +7,7 @@
 
 #include "runtime/error.h"
 
+/* True if the stream is being captured to a graph, so that data cannot be read back. */
 static bool is_capturing(const struct attn_device *device, void *stream)
 {
     int status = 0;
@@ -15,6 +16,8 @@ static bool is_capturing(const struct attn_device *device, void *stream)
     return status != 0;
 }
 
+/* Checks the host copy `values` of an indptr: ascending, at most `longest` tokens a sequence, at
+ * most `total` tokens. With `rows` it begins at 0. */
 static int check(const struct attn_indptr *p, const int32_t *values)
 {
     if (values[0] < 0)

@@ -125,6 +125,7 @@ static int64_t choose(const struct shape *s, int64_t batch)
     return best;
 }
 
+/* Checks the sizes of a description and shape that the split of the launches needs. */
 static int check(const struct attn_gated_delta_prefill_desc *d,
                  const struct attn_gated_delta_prefill_shape *s)
 {

@@ -13,6 +13,7 @@
 /* Number of forks. HIP does not survive fork(): a child must not use its parent's objects. */
 static atomic_uint forks;
 
+/* Counts a fork; runs in the child process. */
 static void note_fork(void) { atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed); }
 
 /* Registers a fork handler once. Two threads may both register at first; a fork then counts twice,
@@ -43,6 +44,7 @@ void attn_device_log(const struct attn_device *device, enum attn_log_level level
     device->log(device->log_user, level, message);
 }
 
+/* Loads the HIP library and stores the facts of the current GPU in `device`. */
 static int bind(struct attn_device *device, const char *hip_library)
 {
     int r = attn_hip_load(&device->hip, hip_library);
@@ -81,6 +83,7 @@ static int bind(struct attn_device *device, const char *hip_library)
     return ATTN_OK;
 }
 
+/* Checks the flags and the packs of a device to create. */
 static int check_options(const struct attn_device_options *o, struct attn_pack *const *packs,
                          size_t pack_count)
 {
@@ -193,6 +196,7 @@ static int enter(const struct attn_device *device, int *previous)
     return error ? attn_hip_fail(&device->hip, "hipSetDevice", error) : ATTN_OK;
 }
 
+/* Sets the current GPU of HIP back to ordinal `previous`. */
 static int leave(const struct attn_device *device, int previous)
 {
     if (previous == device->ordinal)
@@ -201,6 +205,7 @@ static int leave(const struct attn_device *device, int previous)
     return error ? attn_hip_fail(&device->hip, "hipSetDevice", error) : ATTN_OK;
 }
 
+/* Returns the loaded module of a code object, or NULL. */
 static struct attn_module *find_module(const struct attn_device *device,
                                        const struct attn_pack *pack, uint64_t code_offset)
 {
@@ -210,6 +215,7 @@ static struct attn_module *find_module(const struct attn_device *device,
     return m;
 }
 
+/* Maps a code object and loads it to the GPU; HIP copies it. */
 static int load_code(const struct attn_device *device, const struct attn_pack *pack,
                      const struct attn_pack_record *record, void **handle)
 {
@@ -223,6 +229,7 @@ static int load_code(const struct attn_device *device, const struct attn_pack *p
     return error ? attn_hip_fail(&device->hip, "hipModuleLoadData", error) : ATTN_OK;
 }
 
+/* Loads a code object and adds it to the device's list of modules, with one reference. */
 static int load_module(struct attn_device *device, const struct attn_pack *pack,
                        const struct attn_pack_record *record, struct attn_module **module)
 {
@@ -258,6 +265,8 @@ static void release_module(struct attn_device *device, struct attn_module *modul
     free(module);
 }
 
+/* Returns a kernel's function and its module, which is loaded at the first use. The caller has
+ * locked the device. */
 static int load_locked(struct attn_device *device, const struct attn_pack *pack,
                        const struct attn_pack_record *record, struct attn_module **module,
                        void **function)

@@ -45,6 +45,7 @@ enum { CODE_BOOL = 6 };
 /* First code of the DLPack types whose names include their width, from float8_e3m4 on. */
 enum { CODE_FLOAT8 = 7 };
 
+/* Returns the name of a type code of DLPack. */
 static const char *code_name(unsigned code)
 {
     static const char *const names[] = {
@@ -81,6 +82,7 @@ static void name_type(DLDataType t, char *text, size_t size)
         snprintf(text + n, size - (size_t)n, " in vectors of %u", t.lanes);
 }
 
+/* Checks the element type of a tensor; bool is allowed for bytes. */
 static int check_type(const struct attn_tensor *t, const DLTensor *given)
 {
     const DLDataType is = given->dtype, wanted = element_type(t->element);
@@ -106,6 +108,7 @@ static int check_device(const struct attn_tensor *t, const DLTensor *given, int 
     return ATTN_OK;
 }
 
+/* Returns the stride of a dimension of a contiguous tensor, in elements. */
 static int64_t dense_stride(const DLTensor *t, int dimension)
 {
     int64_t n = 1;
@@ -114,6 +117,7 @@ static int64_t dense_stride(const DLTensor *t, int dimension)
     return n;
 }
 
+/* Returns the stride of a dimension in elements; without strides the tensor is contiguous. */
 static int64_t stride(const DLTensor *t, int dimension)
 {
     return t->strides ? t->strides[dimension] : dense_stride(t, dimension);
@@ -144,6 +148,7 @@ static const char *setter(const struct binding *b, const void *where)
     return b->numbers[i].name;
 }
 
+/* Checks the size of dimension `d`, or sets the number that it determines. */
 static int check_dimension(struct binding *b, const struct attn_tensor *t, const DLTensor *given,
                            int d)
 {
@@ -193,6 +198,7 @@ static int64_t stride_of(const DLTensor *t, int dimension)
     return is_empty(t) || t->shape[dimension] == 1 ? 0 : stride(t, dimension);
 }
 
+/* Checks that the strides of a tensor are what the kernel can read. */
 static int check_strides(struct binding *b, const struct attn_tensor *t, const DLTensor *given)
 {
     if (is_empty(given))
@@ -215,6 +221,8 @@ static int check_strides(struct binding *b, const struct attn_tensor *t, const D
     return ATTN_OK;
 }
 
+/* Checks one given tensor: present, element type, device, number of dimensions, sizes and
+ * strides. */
 static int check(struct binding *b, const struct attn_tensor *t, const DLTensor *given)
 {
     if (!t->needed || (t->optional && !given))
@@ -232,6 +240,7 @@ static int check(struct binding *b, const struct attn_tensor *t, const DLTensor 
     return r ? r : check_strides(b, t, given);
 }
 
+/* Copies the address, strides and sizes of a checked tensor to the argument struct. */
 static void take(const struct binding *b, const struct attn_tensor *t, const DLTensor *given)
 {
     if (!t->needed)

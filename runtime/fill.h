@@ -63,6 +63,7 @@ static inline int64_t attn_parts(int64_t count, int64_t size) { return (count + 
 /* Returns log2 of an element's bytes, 1 or 0: launches shift by it instead of dividing. */
 static inline int attn_size_bits(enum attn_dtype dtype) { return dtype <= ATTN_FP16; }
 
+/* Returns the bytes of one element of `dtype`. */
 static inline int attn_element_size(enum attn_dtype dtype) { return 1 << attn_size_bits(dtype); }
 
 #endif

@@ -32,6 +32,7 @@ static void *find_library(const char **found)
     return NULL;
 }
 
+/* Finds the functions of the HIP library; fails if a needed one is absent. */
 static int resolve(struct attn_hip *hip)
 {
     const struct {

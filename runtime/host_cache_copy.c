@@ -17,6 +17,8 @@ struct parts {
     int64_t outer_step, inner_step, run; /* elements */
 };
 
+/* Returns the runs of contiguous elements in a page of K or V. `dim` is a row's length; `token` and
+ * `head` are strides in elements. */
 static struct parts parts_of(const struct attn_cache_desc *c, int32_t kv_heads, int64_t dim,
                              int64_t token, int64_t head)
 {
@@ -49,6 +51,7 @@ static void exchange(struct parts *p)
     p->inner_step = step;
 }
 
+/* Returns `p` with the smaller step inside and with runs that follow each other joined. */
 static struct parts joined(struct parts p)
 {
     if (p.outer > 1 && p.outer_step < p.inner_step)
@@ -57,6 +60,7 @@ static struct parts joined(struct parts p)
     return p;
 }
 
+/* Sets the runs of contiguous bytes in a page of K and of V: their counts, steps and lengths. */
 static int set_parts(const struct attn_cache_copy_desc *d, const union attn_value *to,
                      union attn_value *v)
 {
@@ -91,6 +95,7 @@ static int set_parts(const struct attn_cache_copy_desc *d, const union attn_valu
     return ATTN_OK;
 }
 
+/* Sets the runs of contiguous bytes in a page's scales. */
 static void set_scales(const struct attn_cache_copy_desc *d, const union attn_value *to,
                        union attn_value *v)
 {
@@ -103,6 +108,7 @@ static void set_scales(const struct attn_cache_copy_desc *d, const union attn_va
     v[ATTN_ARG_SCALE_RUN_BYTES].i64 = any ? tokens * size : 0;
 }
 
+/* Sets the addresses and the bytes per page of both caches and their scales. */
 static void set_caches(const struct attn_cache_copy_desc *d, const union attn_value *from,
                        const union attn_value *to, union attn_value *v)
 {
@@ -120,8 +126,10 @@ static void set_caches(const struct attn_cache_copy_desc *d, const union attn_va
     v[ATTN_ARG_SCALE_PAGE_BYTES].i64 = to[ATTN_ARG_SCALE_PAGE_STRIDE].i64 * (int64_t)sizeof(float);
 }
 
+/* Returns the greater of two numbers. */
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
+/* Sets the bytes and parts of a page over which the grid is divided. */
 static int set_grid(union attn_value *v)
 {
     const int64_t bytes = larger(larger(v[ATTN_ARG_K_RUN_BYTES].i64, v[ATTN_ARG_V_RUN_BYTES].i64),

@@ -16,6 +16,7 @@ static int check_indptr(const struct attn_device *device, const char *name, cons
     return attn_check_indptr(device, &indptr, stream);
 }
 
+/* Returns the most query tokens of a sequence; a q_len of 0 means 1. */
 static int32_t queries(const struct attn_combine_args *a) { return a->q_len ? a->q_len : 1; }
 
 /* Checks that the tokens of a tile with parts exist in `out`, and its parts' rows in partial_out. A
@@ -131,6 +132,7 @@ struct work {
     int64_t ticket_words;                   /* integers per sequence; the first one counts parts */
 };
 
+/* Fails with a message about word `word` of work item `i`. */
 static int bad_item(int32_t i, int word, int32_t value, const char *what, int32_t limit)
 {
     return attn_fail(ATTN_BAD_DATA, "work_info[%d][%d] is %d, %s %d", i, word, value, what, limit);
@@ -161,6 +163,7 @@ static int check_item(const struct work *work, int32_t i, const int32_t *w)
     return ATTN_OK;
 }
 
+/* Checks a host copy of `count` work items; skips the check if data cannot be read back. */
 static int check_items(const struct work *work, int32_t count)
 {
     const size_t bytes = (size_t)count * WORK_WORDS * sizeof(int32_t);

@@ -18,6 +18,7 @@ struct slots {
                                                        * once */
 };
 
+/* Compares two slot numbers, for qsort(). */
 static int compare_slots(const void *a, const void *b)
 {
     const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
@@ -34,6 +35,7 @@ static int check_alone(const struct slots *s, int32_t *found, size_t n)
     return ATTN_OK;
 }
 
+/* Checks that the slots of a table are in the state, and appends the used ones to `found`. */
 static int check_range(const struct slots *s, const int32_t *data, int32_t *found, size_t *n)
 {
     for (int64_t i = 0; i < s->rows; i++)

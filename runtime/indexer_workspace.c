@@ -48,6 +48,7 @@ static int32_t balanced_parts(int64_t keys, int64_t listed, int32_t most)
     return (int32_t)parts;
 }
 
+/* Returns the number of parts into which the keys of each row are divided. */
 static int32_t choose_splits(const struct attn_indexer_topk_desc *d,
                              const struct attn_indexer_topk_shape *s)
 {
@@ -78,6 +79,7 @@ static size_t reserve(struct attn_indexer_topk_workspace *w, size_t bytes)
     return at;
 }
 
+/* Returns the most partial results that `lists` lists of work over `rows` rows can produce. */
 static int64_t partials_of(int64_t rows, int64_t lists)
 {
     return rows + lists - 1 < 2 * (lists - 1) ? rows + lists - 1 : 2 * (lists - 1);
@@ -93,6 +95,8 @@ static int32_t choose_lists(const struct attn_indexer_topk_desc *d,
     return lists;
 }
 
+/* Fills the sizes of the workspace for lists of work, in bytes, and the parameters of their
+ * plan. */
 static void plan_workspace(const struct attn_indexer_topk_desc *d,
                            const struct attn_indexer_topk_shape *s,
                            struct attn_indexer_topk_workspace *w)
@@ -124,6 +128,7 @@ static void plan_workspace(const struct attn_indexer_topk_desc *d,
     w->reduce_partial_map = reserve(w, 4 * partials);
 }
 
+/* Checks the sizes of a description and shape that the workspace needs. */
 static int check(const struct attn_indexer_topk_desc *d, const struct attn_indexer_topk_shape *s)
 {
     if (d->top_k < 1 || d->top_k > 4096 || d->top_blocks < 0 || d->top_blocks > 4096)

@@ -45,6 +45,7 @@ static int64_t time_saved(const struct costs *c, const struct attn_mla_decode_ga
     return queries * s->entries * (c->mixed - c->plain) / 1000;
 }
 
+/* Checks the sizes of a description and shape that the gather needs. */
 static int check(const struct attn_mla_decode_desc *d, const struct attn_mla_decode_gather_shape *s)
 {
     if (d->heads < 1 || d->heads > HEADS_MOST)

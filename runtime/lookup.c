@@ -81,6 +81,7 @@ static bool same_key(const struct search *s, const struct attn_pack *pack,
     return true;
 }
 
+/* Adds a kernel to the matches: kernels with conditions come first. */
 static void keep(struct attn_matches *m, uint32_t number, const struct attn_pack_record *record)
 {
     uint32_t at = m->count;
@@ -96,6 +97,7 @@ static void keep(struct attn_matches *m, uint32_t number, const struct attn_pack
     m->count++;
 }
 
+/* Adds the kernels of the last pack that has any with key hash `hash`. */
 static int probe(const struct search *s, uint64_t hash)
 {
     struct attn_matches *m = s->matches;
@@ -180,6 +182,7 @@ struct nearest {
     char target[32];
 };
 
+/* Compares kernel `n` of a pack with the search, and stores it in `best` if it is nearer. */
 static int consider(const struct search *s, const struct attn_pack *pack, uint32_t n,
                     struct nearest *best)
 {
@@ -201,6 +204,7 @@ static int consider(const struct search *s, const struct attn_pack *pack, uint32
     return ATTN_OK;
 }
 
+/* Compares all kernels of a pack with the search. */
 static int consider_all(const struct search *s, const struct attn_pack *pack, struct nearest *best)
 {
     struct attn_pack *whole;
@@ -213,6 +217,7 @@ static int consider_all(const struct search *s, const struct attn_pack *pack, st
     return r;
 }
 
+/* Fails with a message that names the nearest kernel and the fields in which it differs. */
 static int explain_absence(const struct search *s)
 {
     struct nearest best = {0};

@@ -40,6 +40,7 @@ static const struct {
 #undef F32
 };
 
+/* Returns the name of argument number `arg`. */
 static const char *arg_name(uint32_t arg) { return (const char *)&arg_names + args[arg].name; }
 
 static const struct attn_family *const families[] = {
@@ -60,6 +61,7 @@ ATTN_PUBLIC bool attn_has_feature(const char *name)
 
 /* Translation of a record. */
 
+/* Compares a name with the name of an argument number, for bsearch(). */
 static int compare_names(const void *name, const void *value)
 {
     return strcmp(name, arg_name(*(const uint16_t *)value));
@@ -92,6 +94,7 @@ static void add_holes(struct attn_kernel *kernel, uint32_t first, uint32_t end)
         kernel->holes[kernel->hole_count++] = (uint16_t)first;
 }
 
+/* Translates the kernarg records of a kernel to slots by argument number. */
 static int translate_kernargs(const struct attn_family *family, const struct attn_pack *pack,
                               const struct attn_pack_record *record, struct attn_kernel *kernel)
 {
@@ -112,12 +115,14 @@ static int translate_kernargs(const struct attn_family *family, const struct att
     return ATTN_OK;
 }
 
+/* Returns log2 of a power of two, or ATTN_NO_SHIFT. */
 static uint8_t shift_of(uint32_t number)
 {
     const bool power = number && (number & (number - 1)) == 0;
     return power ? (uint8_t)__builtin_ctz(number) : ATTN_NO_SHIFT;
 }
 
+/* Translates the factors of a kernel's grid to argument numbers. */
 static int translate_grid(const struct attn_family *family, const struct attn_pack *pack,
                           const struct attn_pack_record *record, struct attn_kernel *kernel)
 {
@@ -146,6 +151,7 @@ static int translate_grid(const struct attn_family *family, const struct attn_pa
     return ATTN_OK;
 }
 
+/* Translates the conditions under which a kernel is chosen to argument numbers. */
 static int translate_conditions(const struct attn_family *family, const struct attn_pack *pack,
                                 const struct attn_pack_record *record, struct attn_kernel *kernel)
 {
@@ -162,6 +168,7 @@ static int translate_conditions(const struct attn_family *family, const struct a
     return ATTN_OK;
 }
 
+/* Fills kernel `n` of an op from its record and loads its code. */
 static int prepare(struct attn_op *op, uint32_t n, const struct attn_matches *matches)
 {
     const struct attn_pack *pack = op->device->packs[matches->pack];
@@ -181,6 +188,7 @@ static int prepare(struct attn_op *op, uint32_t n, const struct attn_matches *ma
     return r;
 }
 
+/* Creates an op with the kernels of `matches`, whose code is loaded. */
 static int create(struct attn_device *device, const struct attn_family *family,
                   const union attn_desc *desc, const struct attn_key *key,
                   const struct attn_matches *matches, struct attn_op **out)
@@ -245,6 +253,7 @@ ATTN_PUBLIC void attn_op_destroy(struct attn_op *op)
     free(op);
 }
 
+/* Fills `info`, whose size the caller has set, for the given kernel of an op. */
 static int describe(const struct attn_op *op, const struct attn_kernel *kernel,
                     struct attn_op_info *info)
 {
@@ -275,11 +284,13 @@ ATTN_PUBLIC int attn_op_describe(const struct attn_op *op, struct attn_op_info *
 /* Inlined into the launch and into the launch of pieces; a copy each is faster than a call. */
 #define ON_LAUNCH static inline __attribute__((always_inline))
 
+/* Returns argument `i`; `narrow` means that only its low 32 bits count. */
 static int64_t integer(const union attn_value *values, uint32_t i, bool narrow)
 {
     return narrow ? (int32_t)values[i].i64 : values[i].i64;
 }
 
+/* True if all of the kernel's conditions hold for the arguments. */
 static bool is_for(const struct attn_kernel *kernel, const union attn_value *values)
 {
     const struct attn_condition *c = kernel->conditions;
@@ -291,6 +302,7 @@ static bool is_for(const struct attn_kernel *kernel, const union attn_value *val
     return true;
 }
 
+/* Returns the first kernel whose conditions hold for the arguments, or NULL. */
 static const struct attn_kernel *choose(const struct attn_op *op, const union attn_value *values)
 {
     const struct attn_kernel *kernel = op->kernels;
@@ -438,6 +450,7 @@ static int adopt_args(const struct attn_op *op, const void *given, union attn_ar
                            "that it does not know is set");
 }
 
+/* Fails because no kernel of the op fits the arguments. */
 static int no_kernel(void)
 {
     return attn_fail_fixed(ATTN_NO_KERNEL,

@@ -61,6 +61,7 @@ static int check_header(const struct attn_pack *pack, const struct attn_pack_hea
     return ATTN_OK;
 }
 
+/* Checks that the sections of a pack are in order, aligned and inside the file. */
 static int check_sections(const struct attn_pack *pack)
 {
     uint64_t end = sizeof(struct attn_pack_header);
@@ -80,6 +81,7 @@ static int check_sections(const struct attn_pack *pack)
     return ATTN_OK;
 }
 
+/* Checks the checksum of one section. */
 static int check_checksum(const struct attn_pack *pack, enum attn_pack_section_id id)
 {
     const struct attn_pack_section *s = &pack->sections[id];
@@ -97,6 +99,7 @@ bool attn_pack_is_text(const char *text, size_t size)
     return true;
 }
 
+/* Checks that the strings end with NUL and are printable ASCII. */
 static int check_strings(const struct attn_pack *pack)
 {
     int r = check_checksum(pack, ATTN_PACK_STRINGS);
@@ -111,6 +114,7 @@ static int check_strings(const struct attn_pack *pack)
     return ATTN_OK;
 }
 
+/* Checks the size, checksum and order of the index. */
 static int check_index(const struct attn_pack *pack)
 {
     uint64_t rows_size = (uint64_t)pack->kernel_count * sizeof(struct attn_pack_index_row);
@@ -149,6 +153,7 @@ static int check_contents(struct attn_pack *pack)
     return pack->records ? ATTN_OK : attn_fail_fixed(ATTN_NO_MEMORY, "a pack: out of memory");
 }
 
+/* Checks the header and the bounds of the sections, and stores both in `pack`. */
 static int check_bounds(struct attn_pack *pack, const struct attn_pack_header *h)
 {
     int r = check_header(pack, h);
@@ -159,6 +164,8 @@ static int check_bounds(struct attn_pack *pack, const struct attn_pack_header *h
     return check_sections(pack);
 }
 
+/* Creates a pack of `size` bytes, mapped at `bytes` or read from `fd`. NULL if memory is
+ * exhausted. */
 static struct attn_pack *create(const void *bytes, int fd, size_t size)
 {
     struct attn_pack *pack = calloc(1, sizeof(*pack));
@@ -171,6 +178,7 @@ static struct attn_pack *create(const void *bytes, int fd, size_t size)
     return pack;
 }
 
+/* Stores the pack in `*out`, or closes it if `status` is an error. Returns `status`. */
 static int give(struct attn_pack *pack, int status, struct attn_pack **out)
 {
     if (status)
@@ -321,6 +329,7 @@ uint32_t attn_pack_find(const struct attn_pack *pack, uint64_t hash)
 
 /* The whole pack. */
 
+/* Checks that the bytes between sections are 0. */
 static int check_padding(const struct attn_pack *pack)
 {
     uint64_t end = sizeof(struct attn_pack_header);

@@ -15,6 +15,7 @@
 
 #define bad(...) attn_fail(ATTN_BAD_PACK, __VA_ARGS__)
 
+/* True if `s` is an offset into the strings. */
 static bool is_string(const struct attn_pack *pack, attn_pack_string s)
 {
     return s < pack->sections[ATTN_PACK_STRINGS].size;
@@ -40,6 +41,7 @@ static bool counts_fit(const struct attn_pack_kernel *k, size_t *text_start)
     return size < k->size;
 }
 
+/* Sets the pointers to the tables that follow record `k`, by its counts. */
 static void lay_over(const struct attn_pack_kernel *k, struct attn_pack_record *r)
 {
     r->k = k;
@@ -51,6 +53,7 @@ static void lay_over(const struct attn_pack_kernel *k, struct attn_pack_record *
     r->splits = (const void *)(r->whens + k->when_count);
 }
 
+/* Checks the rows of the table of splits. */
 static bool check_splits(const struct attn_pack_record *r)
 {
     enum { COST_MAX = 256 };
@@ -64,6 +67,7 @@ static bool check_splits(const struct attn_pack_record *r)
     return ok;
 }
 
+/* Checks the strings, kernel arguments, grid factors and conditions of a record. */
 static bool check_tables(const struct attn_pack *pack, const struct attn_pack_record *r)
 {
     const struct attn_pack_kernel *k = r->k;
@@ -117,6 +121,7 @@ static int locate(const struct attn_pack *pack, uint32_t n, uint64_t *offset)
     return ATTN_OK;
 }
 
+/* Checks the size in bytes of the record of kernel `n`. */
 static int check_size(const struct attn_pack *pack, uint32_t n, uint32_t size)
 {
     uint64_t left = pack->sections[ATTN_PACK_KERNELS].size - pack->record_offsets[n];
@@ -195,6 +200,7 @@ static int copy_record(const struct attn_pack *pack, uint32_t n, struct attn_pac
 static_assert(sizeof(struct attn_pack_record) % _Alignof(struct attn_pack_kernel) == 0,
               "the copied bytes after a record are aligned");
 
+/* Creates the record of kernel `n`: a view of a mapped pack, or a copy of what the file has. */
 static int make_record(const struct attn_pack *pack, uint32_t n, struct attn_pack_record **out)
 {
     if (!pack->bytes)
@@ -290,6 +296,8 @@ int attn_pack_describe(const struct attn_pack_record *record, struct attn_kernel
 
 static const char out_is_null[] = "attn_pack_kernel: what the result goes to is NULL";
 
+/* Returns the record of kernel `n`, which is kept with the pack; fails for a number beyond the
+ * pack's. */
 static int read_nth(const struct attn_pack *pack, uint32_t n,
                     const struct attn_pack_record **record)
 {

@@ -46,17 +46,22 @@ struct sequence {
                            * pieces */
 };
 
+/* Returns a / b rounded up. */
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+/* Returns the greater of two numbers. */
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
+/* Returns the number of parts of the work of each KV head, at least 1. */
 static int64_t parts_of(const struct attn_decode_plan_shape *s)
 {
     return s->lists > s->kv_heads ? s->lists / s->kv_heads : 1;
 }
 
+/* Returns the lesser of two numbers. */
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
+/* Returns the first query token of sequence `b`. */
 static int32_t query_start(const struct batch *p, int32_t b)
 {
     return p->lengths->qo_indptr ? p->lengths->qo_indptr[b] : b * p->shape->q_len;
@@ -65,6 +70,7 @@ static int32_t query_start(const struct batch *p, int32_t b)
 /* Returns the first sequence, or its first tile. */
 static struct sequence first_sequence(void) { return (struct sequence){0}; }
 
+/* True if `q` is a sequence of the batch, not the end. */
 static bool is_there(const struct batch *p, const struct sequence *q)
 {
     return q->of < p->shape->batch;
@@ -175,6 +181,8 @@ static void choose_whole(struct batch *p, int64_t count, int64_t longest)
         p->whole = each;
 }
 
+/* Chooses the payload of each part and, if the sequences are few, the length of the pieces into
+ * which they are divided. */
 static void choose_pieces(struct batch *p)
 {
     int64_t units = 0, longest = 0, count = 0;
@@ -216,6 +224,7 @@ static void place(const struct batch *p, struct sequence *q)
     q->count = larger((q->start + cost + q->units - least) / p->payload, q->first) - q->first + 1;
 }
 
+/* Moves on to the next sequence, with the cost, work items and partial rows of this one added. */
 static void step(const struct batch *p, struct sequence *q)
 {
     next_sequence(p, q);
@@ -267,6 +276,7 @@ static void begin_lists(const struct batch *p, int64_t part, int64_t item, int32
     }
 }
 
+/* Writes where the partial results of a sequence are and where its result goes. */
 static void write_reduction(const struct batch *p, const struct sequence *q,
                             const struct attn_decode_plan *plan)
 {
@@ -290,6 +300,7 @@ static void end_reduction(const struct batch *p, const struct sequence *q,
     plan->reduce_indptr[tiles] = (int32_t)q->row;
 }
 
+/* Writes the work items, the bounds of the lists and the table of the reduction. */
 static void write_plan(const struct batch *p, const struct attn_decode_plan *plan)
 {
     const struct attn_decode_plan_shape *s = p->shape;
@@ -313,6 +324,7 @@ static void write_plan(const struct batch *p, const struct attn_decode_plan *pla
     end_reduction(p, &q, plan);
 }
 
+/* Counts the work items of the batch. */
 static void count_items(struct batch *p)
 {
     struct sequence q = first_sequence();

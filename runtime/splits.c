@@ -35,10 +35,13 @@ enum {
                                       compute unit */
 };
 
+/* True if the op is a latent decode (MLA). */
 static bool is_mla(const struct attn_op *op) { return op->family == &attn_family_mla_decode; }
 
+/* True if the op is a fused decode step. */
 static bool is_step(const struct attn_op *op) { return op->family == &attn_family_rope_decode; }
 
+/* True if the op is a prefill. */
 static bool is_prefill(const struct attn_op *op) { return op->family == &attn_family_prefill; }
 
 /* Sets *most to the largest number of workgroups that share a compute unit, over the op's
@@ -108,6 +111,7 @@ static int choose_tile(const struct attn_op *op, const struct attn_decode_step *
     return r;
 }
 
+/* Returns the sizes for which the op's table of splits is searched. */
 static struct wanted wanted_of(const struct attn_op *op, const struct attn_decode_step *step)
 {
     struct wanted w = {.batch = step->batch, .keys = step->kv_len, .kv_heads = 1};
@@ -126,6 +130,7 @@ static struct wanted wanted_of(const struct attn_op *op, const struct attn_decod
     return w;
 }
 
+/* True if the op combines its partial results in the same launch. */
 static bool launches_once(const struct attn_op *op)
 {
     if (is_prefill(op))
@@ -135,6 +140,7 @@ static bool launches_once(const struct attn_op *op)
     return is_mla(op) ? op->desc.mla_decode.one_launch : op->desc.decode.one_launch;
 }
 
+/* True if the op may divide the keys of a sequence over workgroups. */
 static bool has_splits(const struct attn_op *op)
 {
     if (!op)
@@ -156,6 +162,7 @@ static int distance(int32_t a, int32_t b)
     return a > 0 && b > 0 ? abs(logarithm(a) - logarithm(b)) : 0;
 }
 
+/* Returns how far a row of the table of splits is from the wanted sizes. */
 static int distance_of(const struct attn_pack_split *s, const struct wanted *w)
 {
     return distance(s->batch, w->batch) + distance(s->keys, w->keys) +

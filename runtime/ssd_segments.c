@@ -72,6 +72,7 @@ static int64_t choose(const struct load *l, int64_t batch)
     return best;
 }
 
+/* Checks the sizes of a description and shape that the segments need. */
 static int check(const struct attn_ssd_prefill_desc *d, const struct attn_ssd_prefill_shape *s)
 {
     if (d->head_dim < 1 || d->head_dim > 256 || d->head_dim_v < 1 || d->head_dim_v > 256 ||

@@ -47,6 +47,7 @@ static bool bytes_of_symbol(const struct image *i, const GElf_Sym *sym, const ui
     return true;
 }
 
+/* Finds the code of the function i->name in a symbol table. */
 static bool find_in_table(const struct image *i, Elf_Scn *table, const GElf_Shdr *header,
                           const uint8_t **code, size_t *size)
 {
@@ -63,6 +64,7 @@ static bool find_in_table(const struct image *i, Elf_Scn *table, const GElf_Shdr
     return false;
 }
 
+/* Finds the code of the function i->name in an ELF image. */
 static bool find_in_image(const struct image *i, const uint8_t **code, size_t *size)
 {
     for (Elf_Scn *s = elf_nextscn(i->elf, NULL); s; s = elf_nextscn(i->elf, s)) {
@@ -74,6 +76,7 @@ static bool find_in_image(const struct image *i, const uint8_t **code, size_t *s
     return false;
 }
 
+/* Returns the share of the loop's clocks in which the matrix unit works, in 1/1000. */
 static unsigned duty_permille(const struct tgt_loop_facts *f, const struct tgt *t)
 {
     unsigned exposed = f->valu_slots > f->shadow_slots ? f->valu_slots - f->shadow_slots : 0;
@@ -82,6 +85,7 @@ static unsigned duty_permille(const struct tgt_loop_facts *f, const struct tgt *
     return clocks ? (unsigned)(1000ull * f->mfma_cycles / clocks) : 0;
 }
 
+/* Disassembles a kernel, checks its wait states and counts the instructions of its hot loop. */
 static bool analyze_code(const uint8_t *bytes, size_t size, const struct tgt *t,
                          struct tgt_kernel_facts *facts, char why[TGT_WHY])
 {

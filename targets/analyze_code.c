@@ -15,6 +15,7 @@
 
 /* ---- Disassembly ---- */
 
+/* Makes LLVM's disassembler for AMDGPU available. */
 static void start_disassembler(void)
 {
     LLVMInitializeAMDGPUTargetInfo();
@@ -22,6 +23,7 @@ static void start_disassembler(void)
     LLVMInitializeAMDGPUDisassembler();
 }
 
+/* True if `text` begins with `prefix`. */
 static bool starts(const char *text, const char *prefix)
 {
     return strncmp(text, prefix, strlen(prefix)) == 0;
@@ -37,6 +39,7 @@ static void read_control_flow(struct tgt_inst *inst, uint32_t word)
     inst->target = branches ? (int64_t)inst->offset + 4 + (int16_t)(word & 0xffff) * 4 : -1;
 }
 
+/* Copies an instruction's text without leading blanks; tabs become spaces. */
 static void copy_text(struct tgt_inst *inst, const char *text)
 {
     size_t n = 0;
@@ -116,6 +119,7 @@ ptrdiff_t tgt_inst_at(const struct tgt_code *code, int64_t offset)
     return found ? (ptrdiff_t)low : -1;
 }
 
+/* Returns the number of the basic block with instruction `inst`, or -1. */
 static int block_of(const struct graph *g, size_t inst)
 {
     for (int i = 0; i < g->count; i++)
@@ -124,6 +128,7 @@ static int block_of(const struct graph *g, size_t inst)
     return -1;
 }
 
+/* Divides the code into basic blocks: they begin at branch targets and after branches. */
 static bool split_blocks(const struct tgt_code *code, struct graph *g)
 {
     bool *starts = calloc(code->count + 1, sizeof(*starts));
@@ -153,6 +158,7 @@ static bool split_blocks(const struct tgt_code *code, struct graph *g)
     return g->blocks && g->in_loop && g->stack;
 }
 
+/* Stores the successors of each basic block, -1 for none. */
 static void link_blocks(const struct tgt_code *code, struct graph *g)
 {
     for (int i = 0; i < g->count; i++) {
@@ -165,6 +171,7 @@ static void link_blocks(const struct tgt_code *code, struct graph *g)
     }
 }
 
+/* True if block `a` is on every path to block `b`. */
 static bool dominates(const struct graph *g, int a, int b)
 {
     while (b != a && b > 0)
@@ -202,6 +209,7 @@ static void find_dominators(struct graph *g)
     }
 }
 
+/* True if block `to` is a successor of `b`. */
 static bool goes_to(const struct block *b, int to) { return b->next[0] == to || b->next[1] == to; }
 
 /* Sets the flags of the natural loop of the back edge latch -> head: the blocks that reach the
@@ -226,6 +234,7 @@ static void collect_loop(struct graph *g, int head, int latch)
     }
 }
 
+/* Counts the matrix instructions of a range. */
 static size_t count_matrix(const struct tgt_code *code, struct tgt_range r)
 {
     size_t n = 0;
@@ -299,6 +308,8 @@ static bool holds_another(const struct graph *g, const struct loop *loops, int n
     return false;
 }
 
+/* Chooses the loop with the most matrix instructions, or the longest one among equals. `*best` is
+ * its range. False if the code has no loop. */
 static bool choose_loop(const struct tgt_code *code, struct graph *g, struct tgt_range *best)
 {
     struct loop *const loops = calloc((size_t)g->count, sizeof(*loops));

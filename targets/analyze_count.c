@@ -72,6 +72,7 @@ static const struct {
     {"", OTHER},
 };
 
+/* Returns the kind of the instruction whose text begins with a prefix of the table. */
 static enum kind kind_of(const char *text)
 {
     size_t i = 0;
@@ -101,6 +102,7 @@ static bool moves_vector_register(const char *text)
     return source && (strncmp(source, ", v", 3) == 0 || strncmp(source, ", a", 3) == 0);
 }
 
+/* True if a load writes to LDS, as its text says. */
 static bool goes_to_lds(const char *load) { return strstr(load, " lds") || strstr(load, "_lds_"); }
 
 const struct tir_mma *tgt_find_product(const char *text, const struct tgt *t, char why[TGT_WHY])
@@ -114,6 +116,7 @@ const struct tir_mma *tgt_find_product(const char *text, const struct tgt *t, ch
 
 bool tgt_is_transcendental(const char *text) { return kind_of(text) == TRANS; }
 
+/* Adds a matrix instruction with its clocks and shadow slots to the facts. */
 static bool count_matrix(const char *text, const struct tgt *t, struct tgt_loop_facts *f,
                          char why[TGT_WHY])
 {
@@ -126,6 +129,7 @@ static bool count_matrix(const char *text, const struct tgt *t, struct tgt_loop_
     return true;
 }
 
+/* Adds an instruction of another kind to the facts. */
 static void count_one(const char *text, enum kind kind, const struct tgt *t,
                       struct tgt_loop_facts *f)
 {

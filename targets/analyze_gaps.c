@@ -39,11 +39,13 @@ struct search {
     char *why;
 };
 
+/* True if `text` begins with `prefix`. */
 static bool starts(const char *text, const char *prefix)
 {
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
+/* True if `text` is a matrix instruction (WMMA). */
 static bool is_product(const char *text) { return starts(text, "v_wmma_"); }
 
 /* Returns the part of bits 9:8 in the operand of an s_set_vgpr_msb, two bits for each operand. */
@@ -100,6 +102,7 @@ static struct operands read_operands(const char *text, uint8_t msb)
     return o;
 }
 
+/* True if two ranges of registers have one in common. */
 static bool overlap(struct registers a, struct registers b)
 {
     return a.count && b.count && a.first < b.first + b.count && b.first < a.first + a.count;
@@ -188,6 +191,8 @@ static void find_msb(const struct tgt_code *code, uint8_t *msb)
     }
 }
 
+/* Searches, after each matrix instruction, for one that reads its operands or result too early.
+ * False if there is one. */
 static bool search_all(struct search *s)
 {
     for (s->from = 0; s->from < s->code->count; s->from++) {

@@ -9,6 +9,7 @@
 #include "targets/analyze.h"
 #include "targets/comgr.h"
 
+/* True if a call of comgr succeeded. */
 static bool ok(amd_comgr_status_t s) { return s == AMD_COMGR_STATUS_SUCCESS; }
 
 /* Copies a string entry of a map to `text`. False: the map has no such entry. */
@@ -24,12 +25,14 @@ static bool read_string(amd_comgr_metadata_node_t map, const char *key, char *te
     return good;
 }
 
+/* Returns the number of a key of the metadata, 0 if it is absent. */
 static unsigned read_number(amd_comgr_metadata_node_t map, const char *key)
 {
     char text[32];
     return read_string(map, key, text, sizeof(text)) ? (unsigned)strtoul(text, NULL, 10) : 0;
 }
 
+/* Reads the registers, spills and sizes of a kernel from its metadata. */
 static void read_kernel(amd_comgr_metadata_node_t kernel, struct tgt_kernel_facts *facts)
 {
     unsigned total = read_number(kernel, ".vgpr_count");
@@ -65,6 +68,7 @@ static bool find_kernel(amd_comgr_metadata_node_t list, const char *name,
     return found;
 }
 
+/* Finds the kernel `name` in the metadata and reads its facts. */
 static bool read_from(amd_comgr_data_t data, const char *name, struct tgt_kernel_facts *facts)
 {
     amd_comgr_metadata_node_t root, list;

@@ -58,6 +58,7 @@ static unsigned find_number(const msgpack_object *map, const char *key)
     return value && value->type == MSGPACK_OBJECT_POSITIVE_INTEGER ? (unsigned)value->via.u64 : 0;
 }
 
+/* Reads the registers, spills and sizes of a kernel from its metadata. */
 static void read_kernel(const msgpack_object *kernel, struct tgt_kernel_facts *facts)
 {
     const unsigned total = find_number(kernel, ".vgpr_count");

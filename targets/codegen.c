@@ -80,6 +80,7 @@ struct diagnostics {
     char *why;
 };
 
+/* Stores the first error that LLVM reports. */
 static void on_diagnostic(LLVMDiagnosticInfoRef info, void *context)
 {
     struct diagnostics *d = context;
@@ -99,11 +100,13 @@ static LLVMValueRef make_scope(struct lower *l, const char *name)
     return LLVMMetadataAsValue(l->ctx, LLVMMDNodeInContext2(l->ctx, &scope, 1));
 }
 
+/* Returns LLVM's number for a kind of metadata. */
 static unsigned metadata_kind(struct lower *l, const char *name)
 {
     return LLVMGetMDKindIDInContext(l->ctx, name, (unsigned)strlen(name));
 }
 
+/* Stores the LLVM types that the lowering uses. */
 static void cache_types(struct lower *l)
 {
     l->void_ = LLVMVoidTypeInContext(l->ctx);
@@ -135,6 +138,7 @@ void lower_attribute(struct lower *l, const char *key, const char *value)
     LLVMAddAttributeAtIndex(l->kernel, LLVMAttributeFunctionIndex, a);
 }
 
+/* Sets a function attribute to `format`, printed with `n` once or twice. */
 static void add_number_attribute(struct lower *l, const char *key, const char *format, unsigned n)
 {
     char text[32];
@@ -142,6 +146,7 @@ static void add_number_attribute(struct lower *l, const char *key, const char *f
     lower_attribute(l, key, text);
 }
 
+/* Sets the kernel's attributes: unused launch state, workgroup size, occupancy. */
 static void set_kernel_attributes(struct lower *l)
 {
     /* Launch state that our kernels never use: hidden arguments, other ids. */
@@ -192,6 +197,7 @@ static void set_entry_count(struct lower *l)
     LLVMGlobalSetMetadata(l->kernel, l->md_prof, LLVMMDNodeInContext2(l->ctx, parts, 2));
 }
 
+/* Declares the kernel with its arguments. */
 static bool declare_kernel(struct lower *l)
 {
     LLVMTypeRef *params = calloc(l->f->n_args + 1, sizeof(*params));
@@ -232,6 +238,8 @@ static void build_entry(struct lower *l)
     l->wave = emit_intrinsic(l, "llvm.amdgcn.readfirstlane", &l->i32, 1, &wave, 1);
 }
 
+/* True if the function waits for a given count of memory operations, so that LLVM must not merge
+ * them. */
 static bool counts_loads(const struct tir_func *f)
 {
     for (uint32_t id = 1; id < f->n_ops; id++) {
@@ -242,6 +250,8 @@ static bool counts_loads(const struct tir_func *f)
     return false;
 }
 
+/* Lowers the ops of the function to LLVM IR. `ir` is the text to which debug lines refer; size 0
+ * means no lines. */
 static bool lower_function(struct lower *l, const struct tgt_blob *ir)
 {
     cache_types(l);
@@ -261,6 +271,7 @@ static bool lower_function(struct lower *l, const struct tgt_blob *ir)
     return !l->failed;
 }
 
+/* Sets the version of the code object to 5. */
 static void set_code_object_version(struct lower *l)
 {
     static const char key[] = "amdhsa_code_object_version";
@@ -270,6 +281,7 @@ static void set_code_object_version(struct lower *l)
 
 /* ---- Hooks ---- */
 
+/* Links the bitcode of a user's hooks into the module. */
 static bool link_hooks(struct lower *l, const struct tgt_codegen_options *o,
                        const struct diagnostics *d)
 {
@@ -288,6 +300,7 @@ static bool link_hooks(struct lower *l, const struct tgt_codegen_options *o,
     return !LLVMLinkModules2(l->module, hooks);
 }
 
+/* Makes a function internal and always inlined. */
 static void set_always_inline(struct lower *l, LLVMValueRef fn)
 {
     static const char *const against[] = {"noinline", "optnone"};
@@ -334,6 +347,7 @@ static bool inline_hooks(struct lower *l, LLVMTargetMachineRef machine, char why
 
 /* ---- Output ---- */
 
+/* Copies `size` bytes to a new blob, which the caller frees. */
 static bool copy_out(const void *data, size_t size, struct tgt_blob *out, char why[TGT_WHY])
 {
     uint8_t *copy = malloc(size ? size : 1);
@@ -346,6 +360,7 @@ static bool copy_out(const void *data, size_t size, struct tgt_blob *out, char w
     return true;
 }
 
+/* Prints the module as LLVM IR. */
 static bool emit_text(LLVMModuleRef module, struct tgt_blob *out, char why[TGT_WHY])
 {
     char *text = LLVMPrintModuleToString(module);
@@ -354,6 +369,7 @@ static bool emit_text(LLVMModuleRef module, struct tgt_blob *out, char why[TGT_W
     return ok;
 }
 
+/* Emits the module as assembly or as an object. */
 static bool emit_machine_code(LLVMModuleRef module, LLVMTargetMachineRef machine,
                               enum tgt_emit_kind kind, const struct diagnostics *d,
                               struct tgt_blob *out, char why[TGT_WHY])
@@ -369,6 +385,7 @@ static bool emit_machine_code(LLVMModuleRef module, LLVMTargetMachineRef machine
     return ok;
 }
 
+/* Creates LLVM's machine for a target, or NULL with a message. */
 static LLVMTargetMachineRef create_machine(const struct tgt *t, char why[TGT_WHY])
 {
     LLVMTargetRef target;
@@ -381,6 +398,7 @@ static LLVMTargetMachineRef create_machine(const struct tgt *t, char why[TGT_WHY
                                    LLVMRelocPIC, LLVMCodeModelDefault);
 }
 
+/* Builds the module: links the hooks, lowers the function, verifies it and inlines the hooks. */
 static bool build_module(struct lower *l, const struct tgt_codegen_options *o,
                          LLVMTargetMachineRef machine, const struct diagnostics *d,
                          char why[TGT_WHY])

@@ -19,6 +19,7 @@ enum { RSRC3 = 44, RSRC1 = 48, DESCRIPTOR_BYTES = 64 };
  * VGPRs before the first AGPR are counted in units of 4, in the low bits of compute_pgm_rsrc3. */
 enum { FIELD = 63, EIGHT = 8, FOUR = 4 };
 
+/* True if `symbol` is the name of the kernel's descriptor: "kernel.kd". */
 static bool is_descriptor(const char *symbol, const char *kernel)
 {
     const size_t n = strlen(kernel);
@@ -37,6 +38,8 @@ static size_t place_of(Elf *elf, const struct tgt_blob *object, const GElf_Sym *
     return h.sh_offset + sym->st_value;
 }
 
+/* Returns the offset in the object of the kernel's descriptor, found in a symbol table; 0 if
+ * absent. */
 static size_t find_in_table(Elf *elf, const struct tgt_blob *object, Elf_Scn *table,
                             const GElf_Shdr *h, const char *kernel)
 {
@@ -50,6 +53,7 @@ static size_t find_in_table(Elf *elf, const struct tgt_blob *object, Elf_Scn *ta
     return 0;
 }
 
+/* Returns the offset in the object of the kernel's descriptor, 0 if absent. */
 static size_t find(const struct tgt_blob *object, const char *kernel)
 {
     Elf *const elf = tgt_open_elf(object->data, object->size);

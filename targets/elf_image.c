@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
+/* Starts libelf. */
 static void start_libelf(void) { elf_version(EV_CURRENT); }
 
 Elf *tgt_open_elf(const void *data, size_t size)

@@ -26,6 +26,7 @@ static unsigned line_of(LLVMValueRef global)
     return line;
 }
 
+/* Finds the first global variable of a hook's module; hooks may have only constants. */
 static bool find_variable(LLVMModuleRef module, struct tgt_hook_variable *v)
 {
     LLVMValueRef g = LLVMGetFirstGlobal(module);

@@ -120,6 +120,7 @@ enum {
     DPP_ROW_BCAST31 = 0x143,     /* lane 31 to rows 2 and 3 */
 };
 
+/* Moves a dword between lanes by data-parallel primitives (DPP) with control `ctrl`. */
 static LLVMValueRef dpp(struct lower *l, LLVMValueRef dword, unsigned ctrl)
 {
     LLVMValueRef all = lower_i32(l, 15);
@@ -216,6 +217,7 @@ static LLVMValueRef round_to_high_half(struct lower *l, LLVMValueRef x, struct l
     return LLVMBuildSelect(l->b, nan, bits, sum, "");
 }
 
+/* Converts an f32 to bf16 by integer instructions. */
 static LLVMValueRef one_to_bf16(struct lower *l, LLVMValueRef x, struct lower_rounding how)
 {
     LLVMValueRef high = LLVMBuildLShr(l->b, round_to_high_half(l, x, how), lower_i32(l, 16), "");
@@ -231,6 +233,7 @@ static LLVMValueRef pair_to_bf16(struct lower *l, LLVMValueRef a, LLVMValueRef b
     return emit_intrinsic(l, "llvm.amdgcn.perm", NULL, 0, args, 3);
 }
 
+/* Converts `count` f32, an even number, to bf16 in pairs. */
 static LLVMValueRef pairs_to_bf16(struct lower *l, LLVMValueRef v, unsigned count,
                                   struct lower_rounding how)
 {

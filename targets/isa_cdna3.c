@@ -12,6 +12,7 @@ static LLVMValueRef swizzle(struct lower *l, LLVMValueRef dword, unsigned mask)
     return emit_intrinsic(l, "llvm.amdgcn.ds.swizzle", NULL, 0, args, 2);
 }
 
+/* Returns the dword of the lane whose number differs by XOR with `mask`. */
 static LLVMValueRef lane_xor(struct lower *l, LLVMValueRef dword, unsigned mask)
 {
     if (mask < 16)

@@ -4,6 +4,7 @@
  */
 #include "targets/isa_cdna.h"
 
+/* Reads LDS with a transposition of elements of `bits` bits. */
 static LLVMValueRef read_transposed(struct lower *l, LLVMValueRef address, unsigned bits)
 {
     LLVMTypeRef type = bits == 8 ? LLVMVectorType(l->i32, 2) : LLVMVectorType(l->i16, 4);
@@ -12,6 +13,7 @@ static LLVMValueRef read_transposed(struct lower *l, LLVMValueRef address, unsig
     return emit_intrinsic(l, name, &type, 1, &address, 1);
 }
 
+/* Exchanges rows of `half` lanes between two dwords. */
 static LLVMValueRef lane_swap(struct lower *l, unsigned half, LLVMValueRef a, LLVMValueRef b)
 {
     LLVMValueRef no = LLVMConstNull(l->i1);
@@ -34,6 +36,7 @@ static LLVMValueRef xor_by_swap(struct lower *l, LLVMValueRef dword, unsigned ha
                            LLVMBuildExtractValue(l->b, both, 1, ""), "");
 }
 
+/* Returns the dword of the lane whose number differs by XOR with `mask`. */
 static LLVMValueRef lane_xor(struct lower *l, LLVMValueRef dword, unsigned mask)
 {
     if (mask & 32)

@@ -91,6 +91,7 @@ static LLVMValueRef copy_to_lds(struct lower *l, const struct lower_copy *c)
     return load_to_lds(l, address, c->lds, c->bytes, c->both);
 }
 
+/* Copies each lane's bytes from a global address to LDS, asynchronously. */
 static void gather_to_lds(struct lower *l, const struct lower_gather *g)
 {
     LLVMValueRef offset = LLVMTypeOf(g->lane_offset) == l->i64
@@ -150,17 +151,20 @@ static LLVMValueRef tensor_sizes(struct lower *l, const struct lower_tensor *t)
     return lower_gather(l, group, 8);
 }
 
+/* Copies rows to LDS by the tensor data mover. */
 static void tensor_to_lds(struct lower *l, const struct lower_tensor *t)
 {
     LLVMValueRef args[3] = {tensor_places(l, t), tensor_sizes(l, t), lower_i32(l, 0)};
     emit_intrinsic(l, "llvm.amdgcn.tensor.load.to.lds.d2", NULL, 0, args, 3);
 }
 
+/* Waits until at most `most` copies of the tensor data mover are pending. */
 static void wait_tensor(struct lower *l, int64_t most)
 {
     gfx12_wait_counter(l, TIR_COUNTER_TENSOR, most);
 }
 
+/* Reads LDS with a transposition of elements of 16 bits. */
 static LLVMValueRef read_transposed(struct lower *l, LLVMValueRef address, unsigned bits)
 {
     LLVMTypeRef type = LLVMVectorType(l->i16, 8);
@@ -200,6 +204,7 @@ static LLVMValueRef multiply(struct lower *l, const struct lower_product *p)
 
 /* ---- Lanes ---- */
 
+/* Exchanges rows of 16 lanes between two dwords. */
 static LLVMValueRef lane_swap(struct lower *l, unsigned half, LLVMValueRef a, LLVMValueRef b)
 {
     LLVMValueRef no = LLVMConstNull(l->i1);

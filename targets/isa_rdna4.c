@@ -23,6 +23,7 @@ static void store_copies(struct lower *l, unsigned most)
     memmove(l->copies, l->copies + n, l->n_copies * sizeof(l->copies[0]));
 }
 
+/* Stores all held copies to LDS, at the end of a round. */
 static void end_copies(struct lower *l) { store_copies(l, 0); }
 
 /* Holds the lane's loaded `data`, to be stored at lds + lane * bytes. If LOWER_HELD copies are held
@@ -49,6 +50,7 @@ static LLVMValueRef advance(struct lower *l, LLVMValueRef lds, unsigned bytes)
     return bytes ? LLVMBuildGEP2(l->b, l->i8, lds, &by, 1, "") : lds;
 }
 
+/* Loads a lane's bytes from a buffer to registers, which are written to LDS later. */
 static LLVMValueRef copy_to_lds(struct lower *l, const struct lower_copy *c)
 {
     LLVMTypeRef type = data_type(l, c->bytes);
@@ -60,6 +62,7 @@ static LLVMValueRef copy_to_lds(struct lower *l, const struct lower_copy *c)
     return data;
 }
 
+/* Loads a lane's bytes from a global address to registers, which are written to LDS later. */
 static void gather_to_lds(struct lower *l, const struct lower_gather *g)
 {
     LLVMValueRef offset = LLVMTypeOf(g->lane_offset) == l->i64

@@ -26,6 +26,7 @@ enum relocation {
     R_RELATIVE64 = 13,
 };
 
+/* Stores the message `sentence` and returns false. */
 static bool fail(const struct link *l, const char *sentence)
 {
     snprintf(l->why, TGT_WHY, "%s", sentence);
@@ -51,12 +52,14 @@ static bool rank_of(const Elf64_Shdr *h, const char *name, enum link_rank *rank)
     return true;
 }
 
+/* True if a section has writable data that are not only relocated. */
 static bool has_variables(const Elf64_Shdr *h, const char *name)
 {
     return h->sh_flags & SHF_ALLOC && h->sh_flags & SHF_WRITE && h->sh_size &&
            strncmp(name, ".data.rel.ro", 12) != 0;
 }
 
+/* Adds a section of the object to the linked file if it belongs there. */
 static bool add_input(struct link *l, Elf_Scn *scn, const Elf64_Shdr *h, const char *name)
 {
     struct link_section s = {.name = name, .header = *h, .input = elf_ndxscn(scn)};
@@ -75,6 +78,7 @@ static bool add_input(struct link *l, Elf_Scn *scn, const Elf64_Shdr *h, const c
     return true;
 }
 
+/* Reads the object's symbols and their names. */
 static bool read_symbols(struct link *l, Elf *object, Elf_Scn *scn, const Elf64_Shdr *h)
 {
     Elf_Scn *strings = elf_getscn(object, h->sh_link);
@@ -96,6 +100,7 @@ static bool read_symbols(struct link *l, Elf *object, Elf_Scn *scn, const Elf64_
     return true;
 }
 
+/* Reads one section of the object. */
 static bool read_section(struct link *l, Elf *object, Elf_Scn *s, size_t names)
 {
     const Elf64_Shdr *h = elf64_getshdr(s);
@@ -107,6 +112,7 @@ static bool read_section(struct link *l, Elf *object, Elf_Scn *s, size_t names)
     return add_input(l, s, h, name);
 }
 
+/* Reads a relocatable object for AMDGPU. */
 static bool read_object(struct link *l, Elf *object)
 {
     size_t names;
@@ -157,6 +163,7 @@ static bool for_relocations(struct link *l, Elf *object, visit_fn *visit)
     return true;
 }
 
+/* Returns the bytes that a relocation of `type` changes. */
 static unsigned bytes_of(unsigned type) { return type == R_ABS64 || type == R_REL64 ? 8 : 4; }
 
 /* True if the loader has to add the image's address, which is unknown until then. */
@@ -165,6 +172,7 @@ static bool is_relative(const struct link_section *s, const Elf64_Rela *r)
     return ELF64_R_TYPE(r->r_info) == R_ABS64 && s->header.sh_flags & SHF_ALLOC;
 }
 
+/* Checks that a symbol is defined. */
 static bool check_symbol(const struct link *l, const Elf64_Sym *s)
 {
     if (s->st_shndx == SHN_ABS || (s->st_shndx < l->n_inputs && l->moved[s->st_shndx]))
@@ -174,6 +182,7 @@ static bool check_symbol(const struct link *l, const Elf64_Sym *s)
     return false;
 }
 
+/* Checks the type and place of a relocation, and counts the ones that remain relative. */
 static bool check_relocation(struct link *l, const struct link_section *s, const Elf64_Rela *r)
 {
     const unsigned type = ELF64_R_TYPE(r->r_info);
@@ -189,6 +198,7 @@ static bool check_relocation(struct link *l, const struct link_section *s, const
     return check_symbol(l, &l->symbols[ELF64_R_SYM(r->r_info)]);
 }
 
+/* Applies a relocation, or writes it to the table of relative ones. */
 static bool relocate(struct link *l, const struct link_section *s, const Elf64_Rela *r)
 {
     const unsigned type = ELF64_R_TYPE(r->r_info);
@@ -214,6 +224,7 @@ static bool relocate(struct link *l, const struct link_section *s, const Elf64_R
 
 /* ---- The whole ---- */
 
+/* Adds the sections that the linker makes: dynamic symbols, dynamic table, symbol names. */
 static bool add_made(struct link *l, Elf *object)
 {
     for (enum link_rank r = LINK_DYNSYM; r <= LINK_DYNSTR; r++)
@@ -229,6 +240,7 @@ static bool add_made(struct link *l, Elf *object)
     return true;
 }
 
+/* Writes the linked file to memory and applies the relocations. */
 static bool write_file(struct link *l, Elf *object)
 {
     link_lay_out(l);

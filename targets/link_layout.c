@@ -52,6 +52,7 @@ struct link_section *link_find(const struct link *l, enum link_rank rank)
     return NULL;
 }
 
+/* Compares two sections by rank, then by their order in the object, for qsort(). */
 static int by_rank(const void *a, const void *b)
 {
     const struct link_section *x = a, *y = b;
@@ -60,6 +61,7 @@ static int by_rank(const void *a, const void *b)
     return (x->input > y->input) - (x->input < y->input);
 }
 
+/* Sorts the sections and stores the new number of each of the object's sections. */
 static void sort_sections(struct link *l)
 {
     qsort(l->sections + 1, l->n_sections - 1, sizeof(*l->sections), by_rank);
@@ -68,6 +70,7 @@ static void sort_sections(struct link *l)
             l->moved[l->sections[i].input] = i;
 }
 
+/* Sets the sizes of the tables of symbols and names. */
 static void size_names(struct link *l)
 {
     Elf64_Xword size = 1;
@@ -78,6 +81,7 @@ static void size_names(struct link *l)
     link_find(l, LINK_SYMTAB)->header.sh_size = l->n_symbols * sizeof(Elf64_Sym);
 }
 
+/* Rounds `n` up to a multiple of `alignment`; 0 means none. */
 static uint64_t align_to(uint64_t n, uint64_t alignment)
 {
     return alignment ? (n + alignment - 1) / alignment * alignment : n;
@@ -151,6 +155,7 @@ static Elf64_Phdr segment(const struct link *l, Elf64_Word type, Elf64_Word flag
     return p;
 }
 
+/* Writes the program headers. */
 static void write_segments(const struct link *l)
 {
     const uint64_t size = SEGMENTS * sizeof(Elf64_Phdr), at = sizeof(Elf64_Ehdr);
@@ -170,12 +175,14 @@ static void write_segments(const struct link *l)
     memcpy(l->file + at, all, size);
 }
 
+/* Returns the number of the section of this rank, 0 if there is none. */
 static Elf64_Word number_of(const struct link *l, enum link_rank rank)
 {
     const struct link_section *s = link_find(l, rank);
     return s ? (Elf64_Word)(s - l->sections) : 0;
 }
 
+/* Writes the contents, names and headers of the sections. */
 static void write_sections(struct link *l)
 {
     char *names = (char *)l->file + link_find(l, LINK_SHSTRTAB)->header.sh_offset;

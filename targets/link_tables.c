@@ -31,6 +31,7 @@ void link_size_tables(struct link *l)
         link_find(l, LINK_RELA_DYN)->header.sh_size = l->n_relative * sizeof(Elf64_Rela);
 }
 
+/* Returns the hash of a symbol's name for DT_GNU_HASH. */
 static uint32_t hash_gnu(const char *name)
 {
     uint32_t h = 5381;
@@ -39,6 +40,7 @@ static uint32_t hash_gnu(const char *name)
     return h;
 }
 
+/* Returns the hash of a symbol's name for DT_HASH. */
 static uint32_t hash_sysv(const char *name)
 {
     uint32_t h = 0;
@@ -49,6 +51,7 @@ static uint32_t hash_sysv(const char *name)
     return h;
 }
 
+/* Returns the contents of the section of this rank in the file. */
 static uint8_t *table(const struct link *l, enum link_rank rank)
 {
     return l->file + link_find(l, rank)->header.sh_offset;
@@ -63,6 +66,7 @@ struct tables {
     size_t named;    /* bytes of names written */
 };
 
+/* Writes a dynamic symbol, its name and its entries in both hash tables. */
 static void write_symbol(const struct link *l, struct tables *t, const Elf64_Sym *s)
 {
     const char *name = l->names + s->st_name;
@@ -86,6 +90,7 @@ static void write_symbol(const struct link *l, struct tables *t, const Elf64_Sym
     *bucket = (uint32_t)t->n++;
 }
 
+/* Writes the dynamic symbols and the hash tables. */
 static void write_symbols(const struct link *l)
 {
     struct tables t = {
@@ -108,6 +113,7 @@ static void write_symbols(const struct link *l)
             write_symbol(l, &t, &l->symbols[i]);
 }
 
+/* Writes the dynamic table. */
 static void write_dynamic(const struct link *l)
 {
     Elf64_Dyn *d = (Elf64_Dyn *)table(l, LINK_DYNAMIC);

@@ -111,6 +111,7 @@ LLVMValueRef lower_bitcast(struct lower *l, LLVMValueRef v, LLVMTypeRef t)
     return LLVMTypeOf(v) == t ? v : LLVMBuildBitCast(l->b, v, t, "");
 }
 
+/* True if `v` is an LLVM vector. */
 static bool is_vector(LLVMValueRef v)
 {
     return LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind;

@@ -21,6 +21,7 @@
 
 static void mark(struct lower *l, struct tir_value v);
 
+/* Marks value `i` that block `side` yields as held in accumulation registers. */
 static void mark_yielded(struct lower *l, const struct tir_block *side, unsigned i)
 {
     const struct tir_op *const yield = lower_yield_of(l, side);
@@ -66,6 +67,7 @@ static void mark(struct lower *l, struct tir_value v)
         mark_yielded(l, op->blocks[k], i);
 }
 
+/* Marks the accumulators of matrix instructions that use accumulation registers. */
 static bool visit(void *context, struct tir_block *b, struct tir_ref r)
 {
     struct lower *const l = context;
@@ -79,6 +81,7 @@ static bool visit(void *context, struct tir_block *b, struct tir_ref r)
     return false;
 }
 
+/* True if value `i` that block `side` yields is held in accumulation registers. */
 static bool yields_agprs(const struct lower *l, const struct tir_block *side, unsigned i)
 {
     const struct tir_op *const yield = lower_yield_of(l, side);
@@ -118,6 +121,7 @@ void lower_agprs_end(struct lower *l)
     free(l->read_from_agprs);
 }
 
+/* Calls inline assembly with `n` arguments, at most 5. */
 static LLVMValueRef assemble(struct lower *l, const char *text, const char *constraints,
                              LLVMTypeRef result, LLVMValueRef *args, unsigned n)
 {
@@ -130,6 +134,7 @@ static LLVMValueRef assemble(struct lower *l, const char *text, const char *cons
     return LLVMBuildCall2(l->b, type, code, args, n, "");
 }
 
+/* Makes LLVM put `v` into accumulation registers by an empty inline assembly. */
 static LLVMValueRef pass_through(struct lower *l, LLVMValueRef v)
 {
     return assemble(l, "", "=a,0", LLVMTypeOf(v), &v, 1);
@@ -161,6 +166,7 @@ LLVMValueRef lower_from_agprs(struct lower *l, struct tir_value v)
     return read->v;
 }
 
+/* Returns value `v` as a vector of i32. */
 static LLVMValueRef dwords(struct lower *l, struct tir_value v)
 {
     const struct tir_type t = tir_typeof(l->f, v);

@@ -11,11 +11,13 @@
 
 #include <string.h>
 
+/* True if LLVM has `dtype` as a float type; fp8 is bytes. */
 static bool is_float(unsigned dtype)
 {
     return dtype == TIR_F16 || dtype == TIR_BF16 || dtype == TIR_F32;
 }
 
+/* Returns a constant with `count` elements `c`. */
 static LLVMValueRef splat_constant(LLVMValueRef c, unsigned count)
 {
     if (count == 1)
@@ -26,6 +28,7 @@ static LLVMValueRef splat_constant(LLVMValueRef c, unsigned count)
     return LLVMConstVector(all, count);
 }
 
+/* Returns the f32 with the low 32 bits of `bits`. */
 static float float_of_bits(int64_t bits)
 {
     uint32_t low = (uint32_t)bits;
@@ -34,6 +37,7 @@ static float float_of_bits(int64_t bits)
     return f;
 }
 
+/* Returns the LLVM constant of a constant op. */
 static LLVMValueRef constant_of(struct lower *l, const struct tir_op *op, LLVMTypeRef type,
                                 unsigned dtype)
 {
@@ -90,6 +94,7 @@ static const struct {
     [TIR_rsq] = {NULL, "llvm.amdgcn.rsq"},    [TIR_ceil] = {NULL, "llvm.ceil"},
 };
 
+/* Calls an intrinsic on whole values; minima and maxima of floats assume that there are no NaNs. */
 static LLVMValueRef call_elementwise(struct lower *l, const struct tir_op *op, const char *name,
                                      LLVMValueRef *args, unsigned n)
 {
@@ -101,6 +106,7 @@ static LLVMValueRef call_elementwise(struct lower *l, const struct tir_op *op, c
     return r;
 }
 
+/* Emits an elementwise intrinsic; a maximum of three becomes two maxima. */
 static LLVMValueRef one_element(struct lower *l, const struct tir_op *op, const char *name,
                                 LLVMValueRef *args)
 {
@@ -115,6 +121,7 @@ static LLVMValueRef one_element(struct lower *l, const struct tir_op *op, const 
 /* True if the intrinsic accepts vectors: LLVM's generic ones do, AMDGPU's do not. */
 static bool takes_vectors(const char *name) { return strncmp(name, "llvm.amdgcn.", 12) != 0; }
 
+/* Emits an elementwise intrinsic, element by element if it takes no vectors. */
 static LLVMValueRef lower_by_intrinsic(struct lower *l, const struct tir_op *op, const char *name)
 {
     unsigned count = lower_count(lower_result_type(l, op));
@@ -135,6 +142,7 @@ static LLVMValueRef lower_by_intrinsic(struct lower *l, const struct tir_op *op,
     return lower_gather(l, out, count);
 }
 
+/* Returns the absolute value of integers. */
 static LLVMValueRef lower_int_abs(struct lower *l, LLVMValueRef a)
 {
     LLVMTypeRef type = LLVMTypeOf(a);

@@ -6,12 +6,14 @@
 
 #include <assert.h>
 
+/* True if `dtype` is an integer type. */
 static bool is_int(unsigned dtype)
 {
     return dtype == TIR_I1 || dtype == TIR_I8 || dtype == TIR_I16 || dtype == TIR_I32 ||
            dtype == TIR_I64;
 }
 
+/* True if `dtype` is a 16-bit float type. */
 static bool is_half(unsigned dtype) { return dtype == TIR_F16 || dtype == TIR_BF16; }
 
 /* Rounds two f32 toward zero to 16 bits, as a dword: v_cvt_pkrtz_f16_f32 for f16, the high halves
@@ -28,6 +30,7 @@ static LLVMValueRef cut_pair(struct lower *l, LLVMValueRef a, LLVMValueRef b, un
     return emit_intrinsic(l, "llvm.amdgcn.perm", NULL, 0, args, 3);
 }
 
+/* Rounds f32 toward zero to 16-bit floats, in pairs. */
 static LLVMValueRef cut_to_half(struct lower *l, LLVMValueRef v, struct tir_type to)
 {
     const unsigned count = lower_count(to), pairs = (count + 1) / 2;
@@ -101,6 +104,7 @@ static LLVMValueRef fp8_dword(struct lower *l, LLVMValueRef *x, unsigned n, bool
     return dword;
 }
 
+/* Converts `count` f32 to fp8, four to a dword. */
 static LLVMValueRef f32_to_fp8(struct lower *l, LLVMValueRef v, unsigned count, bool in_range)
 {
     LLVMValueRef dwords[TIR_MAX_VEC / 4], x[4];
@@ -122,6 +126,7 @@ static LLVMValueRef f32_to_fp8(struct lower *l, LLVMValueRef v, unsigned count, 
     return lower_slice(l, all, 0, count);
 }
 
+/* Converts `count` fp8 to f32. */
 static LLVMValueRef fp8_to_f32(struct lower *l, LLVMValueRef v, unsigned count)
 {
     LLVMValueRef out[TIR_MAX_VEC];
@@ -144,6 +149,7 @@ static LLVMValueRef fp8_to_f32(struct lower *l, LLVMValueRef v, unsigned count)
     return lower_gather(l, out, count);
 }
 
+/* Clamps an i32 to the range of i8. */
 static LLVMValueRef clamp_to_i8(struct lower *l, LLVMValueRef x)
 {
     LLVMValueRef least[2] = {x, lower_i32(l, INT8_MIN)};
@@ -210,6 +216,7 @@ static LLVMValueRef short_f32_to_half(struct lower *l, LLVMValueRef v, struct ti
     return lower_bitcast(l, lower_gather(l, pairs, count / 2), lower_type(l, to));
 }
 
+/* Converts elements of type `from` to f32. */
 static LLVMValueRef to_f32(struct lower *l, LLVMValueRef v, struct tir_type from)
 {
     const unsigned dtype = from.dtype;
@@ -335,6 +342,7 @@ LLVMValueRef lower_dot_pair(struct lower *l, const struct tir_op *op)
     return d ? lower_bitcast(l, d, lower_type(l, lower_result_type(l, op))) : NULL;
 }
 
+/* Exchanges the elements of a vector of two. */
 static LLVMValueRef exchange_halves(struct lower *l, LLVMValueRef pair)
 {
     LLVMValueRef order[] = {lower_i32(l, 1), lower_i32(l, 0)};

@@ -4,6 +4,7 @@
  */
 #include "targets/lower_isa.h"
 
+/* Moves one dword between lanes by XOR; `mask` points to the mask. */
 static LLVMValueRef xor_dword(struct lower *l, LLVMValueRef dword, void *mask)
 {
     return l->isa->lane_xor(l, dword, *(const unsigned *)mask);
@@ -20,6 +21,7 @@ struct swap_request {
     LLVMValueRef other; /* dwords of the second operand */
 };
 
+/* Exchanges one dword with the next one of the other operand; `data` is a struct swap_request. */
 static LLVMValueRef swap_dword(struct lower *l, LLVMValueRef dword, void *data)
 {
     struct swap_request *r = data;
@@ -46,6 +48,7 @@ LLVMValueRef lower_lane_swap(struct lower *l, const struct tir_op *op)
     return lower_by_dword(l, lower_value(l, op->operands[0]), swap_dword, &r);
 }
 
+/* Reads one dword from the lane at `byte_address`, four times the lane's number. */
 static LLVMValueRef gather_dword(struct lower *l, LLVMValueRef dword, void *byte_address)
 {
     return l->isa->lane_gather(l, byte_address, dword);
@@ -57,6 +60,7 @@ LLVMValueRef lower_lane_gather(struct lower *l, const struct tir_op *op)
                           lower_value(l, op->operands[0]));
 }
 
+/* Returns one dword of the first active lane. */
 static LLVMValueRef first_lane_dword(struct lower *l, LLVMValueRef dword, void *data)
 {
     (void)data;

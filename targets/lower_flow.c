@@ -44,6 +44,7 @@ LLVMValueRef lower_launch_state(struct lower *l, const struct tir_op *op)
 
 /* ---- Order ---- */
 
+/* Emits an empty inline assembly with `n` operands, to keep order. */
 static void inline_asm(struct lower *l, LLVMTypeRef *types, LLVMValueRef *args, unsigned n,
                        const char *constraints, size_t length)
 {
@@ -61,6 +62,8 @@ static void fence_memory(struct lower *l)
     LLVMBuildFence(l->b, LLVMAtomicOrderingSequentiallyConsistent, true, "");
 }
 
+/* Emits a wait between fences that keep LLVM from moving accesses; a negative count means no wait
+ * on that counter. */
 static void emit_wait(struct lower *l, int64_t vm, int64_t lgkm)
 {
     fence_memory(l);
@@ -104,6 +107,7 @@ LLVMValueRef lower_barrier(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
+/* Returns LLVM's number for the scope of the device. */
 static unsigned agent(struct lower *l)
 {
     static const char scope[] = "agent";
@@ -145,6 +149,7 @@ static LLVMValueRef arrive(struct lower *l, const struct tir_op *op, LLVMValueRe
                                        LLVMAtomicOrderingRelease, agent(l));
 }
 
+/* Emits an atomic addition in the scope of the device, with release order if the op says so. */
 static LLVMValueRef atomic_add(struct lower *l, const struct tir_op *op, LLVMValueRef address)
 {
     const LLVMAtomicOrdering order =
@@ -155,6 +160,7 @@ static LLVMValueRef atomic_add(struct lower *l, const struct tir_op *op, LLVMVal
 
 /* ---- await ---- */
 
+/* Emits an atomic read of the counter. */
 static LLVMValueRef poll(struct lower *l, LLVMValueRef address)
 {
     LLVMValueRef is = LLVMBuildLoad2(l->b, l->i32, address, "");
@@ -185,11 +191,14 @@ static LLVMValueRef leave(struct lower *l, LLVMValueRef address, LLVMValueRef is
     return LLVMBuildExtractValue(l->b, was, 1, "");
 }
 
+/* Appends a basic block to the kernel. */
 static LLVMBasicBlockRef block(struct lower *l, const char *name)
 {
     return LLVMAppendBasicBlockInContext(l->ctx, l->kernel, name);
 }
 
+/* Emits the loop that reads a counter until all waves have arrived, or gives up after a number of
+ * reads. */
 static LLVMValueRef await(struct lower *l, const struct tir_op *op, LLVMValueRef address)
 {
     LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
@@ -320,6 +329,7 @@ static void pass_through(struct lower *l, const struct tir_value *values, unsign
         l->values[values[i].id] = LLVMBuildExtractValue(l->b, results, i, "");
 }
 
+/* True if `v` is an instruction of the current basic block. */
 static bool is_of_this_block(struct lower *l, LLVMValueRef v)
 {
     return LLVMIsAInstruction(v) && LLVMGetInstructionParent(v) == LLVMGetInsertBlock(l->b);
@@ -393,6 +403,7 @@ LLVMValueRef lower_materialize(struct lower *l, const struct tir_op *op)
 
 /* ---- Structure ---- */
 
+/* Appends a basic block to the kernel. */
 static LLVMBasicBlockRef new_block(struct lower *l, const char *name)
 {
     return LLVMAppendBasicBlockInContext(l->ctx, l->kernel, name);
@@ -433,6 +444,7 @@ static void define_by_phi(struct lower *l, LLVMValueRef phi, struct tir_value v)
     l->values[v.id] = lower_keep(l, lower_bitcast(l, phi, type), v);
 }
 
+/* Adds the values that come from block `from` to `n` phis. */
 static void add_incoming(LLVMValueRef *phis, const LLVMValueRef *values, unsigned n,
                          LLVMBasicBlockRef from)
 {
@@ -666,6 +678,7 @@ static LLVMValueRef call_once(struct lower *l, const struct tir_op *op, LLVMValu
     return LLVMBuildCall2(l->b, LLVMGlobalGetValueType(hook), hook, args, op->n_operands, "");
 }
 
+/* True if a hook's LLVM function has the types of the op's operands and result. */
 static bool signature_fits(struct lower *l, const struct tir_op *op, LLVMValueRef hook)
 {
     LLVMTypeRef type = LLVMGlobalGetValueType(hook), params[16];

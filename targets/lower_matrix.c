@@ -18,6 +18,7 @@ static LLVMValueRef multiply(struct lower *l, const struct tir_op *op, const str
     return d ? lower_bitcast(l, d, lower_type(l, lower_result_type(l, op))) : NULL;
 }
 
+/* Returns the table row of the matrix instruction of `op`, or NULL with a message. */
 static const struct tir_mma *row_of(struct lower *l, const struct tir_op *op)
 {
     if (op->imm[0] >= 0 && op->imm[0] < l->t->machine.n_mma)

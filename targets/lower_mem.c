@@ -13,23 +13,27 @@
  */
 #include "targets/lower_isa.h"
 
+/* Sets the alias scopes of an access: the one that it is in, and the one that it does not touch. */
 static void set_scopes(struct lower *l, LLVMValueRef access, LLVMValueRef in, LLVMValueRef not_in)
 {
     LLVMSetMetadata(access, l->md_alias_scope, in);
     LLVMSetMetadata(access, l->md_noalias, not_in);
 }
 
+/* Returns `v` plus a constant. */
 static LLVMValueRef add_offset(struct lower *l, LLVMValueRef v, int64_t offset)
 {
     return offset ? LLVMBuildAdd(l->b, v, LLVMConstInt(LLVMTypeOf(v), (uint64_t)offset, true), "")
                   : v;
 }
 
+/* Returns a pointer `offset` bytes after `base`. */
 static LLVMValueRef byte_pointer(struct lower *l, LLVMValueRef base, LLVMValueRef offset)
 {
     return LLVMBuildGEP2(l->b, l->i8, base, &offset, 1, "");
 }
 
+/* Returns the bytes of a lane's value of type `t`. */
 static unsigned bytes_of(struct tir_type t)
 {
     return (tir_dtype_bits(t.dtype) * lower_count(t) + 7) / 8;
@@ -65,6 +69,7 @@ static void keep_apart(struct lower *l, struct tir_type t)
     LLVMBuildCall2(l->b, type, nothing, NULL, 0, "");
 }
 
+/* Returns the alignment in bytes of an access: 4 for 12 bytes, else its size. */
 static unsigned alignment_of(unsigned bytes) { return bytes == 12 ? 4 : bytes; }
 
 LLVMValueRef lower_make_rsrc(struct lower *l, const struct tir_op *op)
@@ -165,6 +170,7 @@ LLVMValueRef lower_global_to_lds(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
+/* Emits a load of the op's result type. */
 static LLVMValueRef load(struct lower *l, const struct tir_op *op, LLVMValueRef address)
 {
     struct tir_type t = lower_result_type(l, op);
@@ -176,6 +182,7 @@ static LLVMValueRef load(struct lower *l, const struct tir_op *op, LLVMValueRef 
     return r;
 }
 
+/* Emits a store of `value`. */
 static LLVMValueRef store(struct lower *l, const struct tir_op *op, struct tir_value value,
                           LLVMValueRef address)
 {
@@ -249,6 +256,7 @@ LLVMValueRef lower_scalar_load(struct lower *l, const struct tir_op *op)
     return lower_bitcast(l, r, lower_type(l, lower_result_type(l, op)));
 }
 
+/* Returns the pointer to LDS at operand 0 plus the immediate offset. */
 static LLVMValueRef lds_address(struct lower *l, const struct tir_op *op)
 {
     LLVMValueRef p = LLVMBuildIntToPtr(l->b, lower_value(l, op->operands[0]), l->lds_ptr, "");
@@ -286,6 +294,7 @@ LLVMValueRef lower_lds_write(struct lower *l, const struct tir_op *op)
 
 /* Accesses of elements at their own LDS addresses. */
 
+/* Returns the pointer to LDS for element `i` of the addresses in operand `operand`. */
 static LLVMValueRef element_address(struct lower *l, const struct tir_op *op, unsigned operand,
                                     unsigned i)
 {
@@ -326,6 +335,7 @@ static void begin_masked(struct lower *l, LLVMValueRef mask)
     LLVMPositionBuilderBefore(l->b, LLVMBuildBr(l->b, l->masked.after));
 }
 
+/* Emits, for each element, an access that only lanes with a set mask execute. */
 static void access_if(struct lower *l, const struct tir_op *op, masked_access *access)
 {
     const unsigned count = lower_count(lower_operand_type(l, op, 2));
@@ -339,6 +349,7 @@ static void access_if(struct lower *l, const struct tir_op *op, masked_access *a
     }
 }
 
+/* Stores a dword to LDS. */
 static LLVMValueRef store_dword(struct lower *l, LLVMValueRef address, LLVMValueRef value)
 {
     LLVMValueRef r = LLVMBuildStore(l->b, value, address);

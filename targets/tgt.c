@@ -27,6 +27,7 @@ const struct tgt *tgt_find(const char *name)
     return NULL;
 }
 
+/* Rounds `n` up to a multiple of `granule`. */
 static unsigned round_up(unsigned n, unsigned granule)
 {
     return (n + granule - 1) / granule * granule;
