@@ -31,11 +31,13 @@ struct entry {
     struct attnc_kernel kernel; /* code.data is NULL */
 };
 
+/* Returns the checksum of a cache entry: the kernel's record and its code. */
 static uint64_t checksum(const struct attnc_kernel *k, const void *code, size_t size)
 {
     return XXH3_64bits_withSeed(k, sizeof(*k), XXH3_64bits(code, size));
 }
 
+/* Adds the contents of a file to the hash; a file that cannot be read adds nothing. */
 static void hash_file(XXH3_state_t *state, const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -62,6 +64,7 @@ static void hash_stat(XXH3_state_t *state, const char *path)
     XXH3_64bits_update(state, facts, sizeof(facts));
 }
 
+/* Adds a loaded library's file to the hash; a callback of dl_iterate_phdr(). */
 static int hash_library(struct dl_phdr_info *info, size_t size, void *state)
 {
     (void)size;
@@ -102,11 +105,13 @@ struct attnc_cache_key attnc_cache_key(uint64_t identity, const struct att_varia
     return key;
 }
 
+/* Writes the path of a cache entry; false if it is too long. */
 static bool entry_path(char path[PATH_MAX], const char *dir, const struct attnc_cache_key *key)
 {
     return snprintf(path, PATH_MAX, "%s/%.2s/%s", dir, key->text, key->text + 2) < PATH_MAX;
 }
 
+/* Reads exactly `size` bytes from `fd`; false at the end of the file or on an error. */
 static bool read_exactly(int fd, void *bytes, size_t size)
 {
     for (size_t at = 0; at < size;) {
@@ -120,6 +125,7 @@ static bool read_exactly(int fd, void *bytes, size_t size)
     return true;
 }
 
+/* Writes exactly `size` bytes to `fd`; false on an error. */
 static bool write_exactly(int fd, const void *bytes, size_t size)
 {
     for (size_t at = 0; at < size;) {
@@ -133,6 +139,7 @@ static bool write_exactly(int fd, const void *bytes, size_t size)
     return true;
 }
 
+/* True if a cache entry is undamaged: its checksum, name and argument count are valid. */
 static bool is_whole(const struct entry *e, const void *code)
 {
     return checksum(&e->kernel, code, e->code_size) == e->checksum &&

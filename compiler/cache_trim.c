@@ -33,6 +33,7 @@ static bool is_hex(const char *s, size_t length)
     return strlen(s) == length && strspn(s, "0123456789abcdef") == length;
 }
 
+/* Adds a cache file to the listing; false if memory is exhausted. */
 static bool add_file(struct listing *l, const char *part, const char *name, const struct stat *st)
 {
     if (l->count == l->cap) {
@@ -49,6 +50,8 @@ static bool add_file(struct listing *l, const char *part, const char *name, cons
     return true;
 }
 
+/* Adds the files of one subdirectory of the cache to the listing. A missing subdirectory adds
+ * nothing. */
 static bool list_part(struct listing *l, int dir, const char *part)
 {
     const int fd = openat(dir, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -69,6 +72,7 @@ static bool list_part(struct listing *l, int dir, const char *part)
     return good;
 }
 
+/* Compares two files by the time of their last use, for qsort(); the oldest is first. */
 static int compare_use(const void *a, const void *b)
 {
     const struct timespec *x = &((const struct file *)a)->used;

@@ -32,6 +32,7 @@ struct reader {
     struct attnc_settings base; /* the settings in `defaults` */
 };
 
+/* Returns the position of node `id` in the description. */
 static struct att_loc at(const struct reader *r, uint32_t id) { return r->yaml.nodes[id].at; }
 
 /* Returns the text of a mapping's key, or NULL after an error. */
@@ -77,6 +78,7 @@ static void report_unknown_field(struct reader *r, uint32_t key, const char *nam
                          name);
 }
 
+/* Returns the slot of the setting called `name`, or NULL if there is none. */
 static struct attnc_setting *find_slot(struct attnc_settings *s, const char *name)
 {
     if (strcmp(name, "op") == 0)
@@ -92,6 +94,7 @@ static struct attnc_setting *find_slot(struct attnc_settings *s, const char *nam
     return NULL;
 }
 
+/* Copies a setting to an empty slot; `defaults` says that it comes from the defaults. */
 static void fill_slot(struct attnc_setting *slot, const struct attnc_setting *from, bool defaults)
 {
     if (slot->key || !from->key)
@@ -172,6 +175,7 @@ void attnc_list_targets(char *text, size_t size)
                                    (*t)->machine.name, (*t)->product);
 }
 
+/* Reports a target's name that is unknown, with the known ones. */
 static void report_unknown_target(struct reader *r, uint32_t id, const char *name)
 {
     char all[256];
@@ -203,6 +207,7 @@ static bool add_target(struct reader *r, uint32_t id, const struct tgt **list, s
     return true;
 }
 
+/* Reads a target or a list of targets to `list`, which ends with NULL. */
 static bool read_targets(struct reader *r, uint32_t id, const struct tgt **list)
 {
     const struct attnc_yaml_node *n = attnc_yaml_node(&r->yaml, id);
@@ -272,6 +277,7 @@ static uint32_t find_model_key(const struct reader *r, const struct attnc_yaml_n
     return found;
 }
 
+/* Reads the top level of a description: targets, defaults and the list of kernels. */
 static bool read_top(struct reader *r)
 {
     if (r->yaml.count < 2) {
@@ -337,6 +343,7 @@ static bool read_kernel(struct reader *r, uint32_t id)
     return good;
 }
 
+/* Reads the list of kernels, expands each, and warns of defaults that no kernel uses. */
 static void read_kernels(struct reader *r)
 {
     const struct attnc_yaml_node *list = attnc_yaml_node(&r->yaml, r->kernels.value);
@@ -355,6 +362,7 @@ static void read_kernels(struct reader *r)
     }
 }
 
+/* Takes over the targets that the caller has chosen. */
 static void take_targets(struct reader *r, const char *const *names)
 {
     size_t count = 0;

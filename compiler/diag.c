@@ -13,6 +13,7 @@ enum {
     SHOWN_MAX = 160, /* characters of a source line that are printed around the caret */
 };
 
+/* True if the same message at the same place is already stored. */
 static bool is_known(const struct attnc_diag *d, struct att_loc at, bool error, const char *text)
 {
     for (size_t i = 0; i < d->count; i++) {
@@ -24,6 +25,7 @@ static bool is_known(const struct attnc_diag *d, struct att_loc at, bool error, 
     return false;
 }
 
+/* Stores a message, unless it is known or there are too many. Returns whether it was stored. */
 static bool add(struct attnc_diag *d, struct att_loc at, bool error, const char *format,
                 va_list args)
 {

@@ -55,6 +55,8 @@ struct answer {
     size_t log_size;
 };
 
+/* Returns the record of the hook that a variant uses, which is added at its first use; NULL if it
+ * uses none. */
 static struct hook *find_hook(struct build *b, const struct att_variant *v)
 {
     if (!v->logits)
@@ -69,6 +71,7 @@ static struct hook *find_hook(struct build *b, const struct att_variant *v)
     return h;
 }
 
+/* Compiles hook number `i`; runs on a thread. */
 static void compile_hook(void *context, size_t i)
 {
     struct build *b = context;
@@ -77,6 +80,7 @@ static void compile_hook(void *context, size_t i)
     h->error = h->result == ATTNC_HOOK_NO_CLANG ? errno : 0;
 }
 
+/* Compiles one variant with its hook's bitcode and collects what is printed in `*log`. */
 static bool compile(const struct build *b, const struct att_variant *v,
                     const struct tgt_blob *bitcode, struct answer *a, char **log)
 {
@@ -110,6 +114,7 @@ static void build_variant(const struct build *b, size_t i, struct answer *a, cha
         a->cache_error = errno;
 }
 
+/* Compiles job number `i` in a worker process and writes the answer to `out`. */
 static void work(void *context, size_t i, FILE *out)
 {
     const struct build *b = context;
@@ -138,6 +143,7 @@ static void *keep(const uint8_t *bytes, size_t size)
 
 static void fail(struct job *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Marks a job as failed, with a message. */
 static void fail(struct job *job, const char *format, ...)
 {
     va_list arguments;
@@ -215,6 +221,7 @@ static void finish(void *context, size_t i, const uint8_t *result, size_t size, 
                                                                     .failed = job->failed});
 }
 
+/* Reports the hooks that failed to compile, and the compiler's warnings about others. */
 static void report_hooks(struct build *b, struct attnc_diag *d)
 {
     for (size_t i = 0; i < b->hook_count; i++) {
@@ -255,6 +262,7 @@ static void report_spills(struct build *b, size_t i, struct attnc_diag *d)
         attnc_diag_warning(d, at, "%s", text);
 }
 
+/* Reports the messages of all hooks and jobs in their order. */
 static void report(struct build *b, struct attnc_diag *d)
 {
     report_hooks(b, d);
@@ -274,6 +282,7 @@ static void report(struct build *b, struct attnc_diag *d)
     }
 }
 
+/* True if kernels of this build may be stored in the cache: only whole, unmodified compilations. */
 static bool is_cacheable(const struct attnc_build_options *o)
 {
     const struct attnc_compile_options *c = &o->compile;

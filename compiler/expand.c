@@ -48,11 +48,13 @@ bool attnc_spend(struct attnc_expander *x, size_t n, struct att_loc at)
     return false;
 }
 
+/* True if a scalar of a description is empty or null. */
 static bool is_null(const struct attnc_yaml_node *n, const char *text)
 {
     return n->plain && (!*text || strcmp(text, "~") == 0 || strcasecmp(text, "null") == 0);
 }
 
+/* Reads a whole number or the name of 0 that the field defines. */
 static bool read_int(struct attnc_expander *x, const struct att_field_info *info, const char *text,
                      struct attnc_choice *c)
 {
@@ -80,6 +82,7 @@ static bool read_int(struct attnc_expander *x, const struct att_field_info *info
     return true;
 }
 
+/* Reads a name of an enum field; on an error it proposes the nearest one. */
 static bool read_enum(struct attnc_expander *x, const struct att_field_info *info, const char *text,
                       struct attnc_choice *c)
 {
@@ -102,6 +105,7 @@ static bool read_enum(struct attnc_expander *x, const struct att_field_info *inf
     return false;
 }
 
+/* Reads true or false. */
 static bool read_flag(struct attnc_expander *x, const struct att_field_info *info, const char *text,
                       struct attnc_choice *c)
 {
@@ -167,6 +171,8 @@ static bool keep_path(struct attnc_expander *x, const char *path, struct attnc_c
     return true;
 }
 
+/* Reads the path of a file, relative to the description's directory, and checks that the file is
+ * readable. */
 static bool read_file(struct attnc_expander *x, const char *text, struct attnc_choice *c)
 {
     if (strcmp(text, "none") == 0)
@@ -186,6 +192,7 @@ static bool read_file(struct attnc_expander *x, const char *text, struct attnc_c
     return false;
 }
 
+/* Reads one value of field `f` by the field's kind. */
 static bool read_value(struct attnc_expander *x, enum att_field f, const struct attnc_yaml_node *n,
                        struct attnc_choice *c)
 {
@@ -210,6 +217,7 @@ static bool read_value(struct attnc_expander *x, enum att_field f, const struct 
     }
 }
 
+/* Adds one value to the choices of field `f`. */
 static bool add_choice(struct attnc_expander *x, enum att_field f, uint32_t id)
 {
     if (x->choice_count == x->choice_cap) {
@@ -328,6 +336,7 @@ static struct att_variant combine(const struct attnc_expander *x, const struct a
     return v;
 }
 
+/* Adds a variant for each combination of the fields' values. */
 static bool add_product(struct attnc_expander *x, const struct att_template *op, struct att_loc at,
                         const struct tgt *target, struct dimension *dims, size_t count,
                         size_t product)
@@ -373,6 +382,7 @@ static att_field_set read_fields(struct attnc_expander *x, const struct attnc_se
     return wrong;
 }
 
+/* Adds the variants of an op for all targets; reports fields that the op does not have. */
 static bool expand_op(struct attnc_expander *x, const struct attnc_settings *s,
                       const struct att_template *op, struct att_loc at,
                       const struct tgt *const *targets)
@@ -423,6 +433,7 @@ static bool read_where(struct attnc_expander *x, const struct attnc_setting *whe
     return x->leaves_out;
 }
 
+/* Returns the op that a node names, or NULL with a message. */
 static const struct att_template *find_template(struct attnc_expander *x, uint32_t id)
 {
     const struct attnc_yaml_node *n = attnc_yaml_node(x->yaml, id);

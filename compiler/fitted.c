@@ -45,6 +45,7 @@ bool attnc_fitted_add(struct attnc_fitted *f, size_t at, const struct tir_fitted
     return true;
 }
 
+/* Frees the texts of a row. */
 static void free_row(struct tir_fitted *row)
 {
     free((char *)row->kernels);
@@ -83,6 +84,7 @@ static void read_range(const struct attnc_yaml *y, uint32_t id, struct tir_fitte
     }
 }
 
+/* Reads one row of a table of fitted defaults. False only if memory is exhausted. */
 static bool read_row(struct attnc_fitted *f, const struct attnc_yaml *y, uint32_t id,
                      struct attnc_diag *d)
 {
@@ -116,6 +118,7 @@ static bool read_row(struct attnc_fitted *f, const struct attnc_yaml *y, uint32_
     return attnc_fitted_add(f, f->count, &row) || attnc_diag_no_memory(d);
 }
 
+/* Reads a table of fitted defaults. False only if memory is exhausted. */
 static bool read_document(struct attnc_fitted *f, const struct attnc_yaml *y, struct attnc_diag *d)
 {
     static const char *const names[] = {"defaults", "target", "knobs", NULL};

@@ -9,6 +9,7 @@
 
 enum { LONGEST = 127 };
 
+/* Returns the lesser of two numbers. */
 static size_t min(size_t a, size_t b) { return a < b ? a : b; }
 
 /* Returns the edit distance. Three rows of the matrix suffice, because a swap looks two rows

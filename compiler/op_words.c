@@ -72,6 +72,7 @@ static bool is_same(const char *a, const char *b)
     return !*a && !*b;
 }
 
+/* Returns the op's own spelling of `name`, or NULL if there is no such op. */
 static const char *find(const struct att_template *const *templates, const char *name)
 {
     for (; *templates; templates++) {
@@ -94,6 +95,7 @@ static bool has_word(const char *name, const char *word, size_t length)
     }
 }
 
+/* True if a word of `name` is also a word of the name of `op`. */
 static bool shares_word(const char *name, const char *op)
 {
     for (;;) {
@@ -106,6 +108,7 @@ static bool shares_word(const char *name, const char *op)
     }
 }
 
+/* Finds the ops to which other libraries give this name. Returns their number. */
 static size_t find_common(const struct att_template *const *templates, const char *name,
                           const char *found[MOST_OPS])
 {
@@ -122,6 +125,7 @@ static size_t find_common(const struct att_template *const *templates, const cha
     return count;
 }
 
+/* Finds the ops whose names share a word with `name`. Returns their number. */
 static size_t find_by_words(const struct att_template *const *templates, const char *name,
                             const char *found[MOST_OPS])
 {

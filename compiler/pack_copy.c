@@ -12,11 +12,13 @@ struct pack {
     const struct attn_pack_header *header;
 };
 
+/* Returns the bytes of one section of a pack. */
 static const void *section(const struct pack *p, enum attn_pack_section_id id)
 {
     return p->bytes + p->header->sections[id].offset;
 }
 
+/* Returns the string at offset `s` of a pack's strings. */
 static const char *text(const struct pack *p, attn_pack_string s)
 {
     return (const char *)section(p, ATTN_PACK_STRINGS) + s;
@@ -41,6 +43,7 @@ struct tables {
     const struct attn_pack_split *splits;
 };
 
+/* Reads the tables that follow a kernel's record: key, arguments, grid, conditions, splits. */
 static void read_tables(const struct pack *p, const struct attn_pack_kernel *k, struct tables *t)
 {
     const struct attn_pack_pair *pairs = (const void *)(k + 1);
@@ -61,6 +64,7 @@ static void read_tables(const struct pack *p, const struct attn_pack_kernel *k, 
     t->splits = (const void *)(whens + k->when_count);
 }
 
+/* True if a key of `count` pairs has the field. */
 static bool has_field(const struct tables *t, size_t count, const char *field)
 {
     for (size_t i = 0; i < count; i++) {
@@ -81,6 +85,8 @@ static size_t complete(struct tables *t, size_t count, const struct attnc_pack_p
     return count;
 }
 
+/* Adds kernel `n` of a pack to the writer, with additional key fields. `every_call` omits its
+ * conditions. */
 static bool copy(struct attnc_pack_writer *w, const void *bytes, uint32_t n, bool every_call,
                  const struct attnc_pack_pair *pairs, size_t pair_count)
 {

@@ -22,6 +22,7 @@
 #    error "name the ELF machine of this host"
 #endif
 
+/* True if `name` is an identifier of C. */
 static bool is_identifier(const char *name)
 {
     if (!isalpha((unsigned char)*name) && *name != '_')
@@ -67,6 +68,7 @@ struct names {
     size_t size;
 };
 
+/* Appends a name to the table of names and returns its offset. */
 static uint32_t add_name(struct names *n, const char *prefix, const char *name, const char *suffix)
 {
     uint32_t offset = n->size;
@@ -83,6 +85,7 @@ struct section {
     size_t size;
 };
 
+/* Adds a section to an ELF file. */
 static bool add_section(Elf *elf, const struct section *s)
 {
     Elf_Scn *scn = elf_newscn(elf);

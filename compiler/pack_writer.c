@@ -50,6 +50,7 @@ struct layout {
 static bool fail(struct attnc_pack_writer *w, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Stores the writer's first error; returns false. */
 static bool fail(struct attnc_pack_writer *w, const char *format, ...)
 {
     if (w->failed)
@@ -62,6 +63,7 @@ static bool fail(struct attnc_pack_writer *w, const char *format, ...)
     return false;
 }
 
+/* Stores the error of exhausted memory; returns false. */
 static bool out_of_memory(struct attnc_pack_writer *w) { return fail(w, "out of memory"); }
 
 struct attnc_pack_writer *attnc_pack_writer_create(void)
@@ -86,6 +88,7 @@ const char *attnc_pack_writer_error(const struct attnc_pack_writer *w) { return 
 
 /* Copies of caller's data. They return NULL after a failure, which they record. */
 
+/* Returns a copy of `bytes` that the writer owns, or NULL after an error. */
 static void *copy(struct attnc_pack_writer *w, const void *bytes, size_t size)
 {
     if (w->failed)
@@ -102,6 +105,8 @@ static void *copy(struct attnc_pack_writer *w, const void *bytes, size_t size)
     return chunk->bytes;
 }
 
+/* Returns a copy of a string, which must be printable ASCII of limited length. `what` names it in
+ * messages. */
 static const char *copy_string(struct attnc_pack_writer *w, const char *what, const char *s)
 {
     if (!s)
@@ -120,6 +125,7 @@ static const char *copy_string(struct attnc_pack_writer *w, const char *what, co
     return copy(w, s, length + 1);
 }
 
+/* Returns a copy of a string that must not be empty. */
 static const char *copy_name(struct attnc_pack_writer *w, const char *what, const char *s)
 {
     if (!s || !*s) {
@@ -136,12 +142,14 @@ static const uint8_t kind_size[ATTN_KIND_COUNT] = {
     [ATTN_KIND_F32] = 4,
 };
 
+/* Compares two key fields by name, for qsort(). */
 static int by_field(const void *a, const void *b)
 {
     const struct attnc_pack_pair *x = a, *y = b;
     return strcmp(x->field, y->field);
 }
 
+/* Copies the key of a kernel and sorts it by field. */
 static bool copy_key(struct attnc_pack_writer *w, struct attnc_pack_kernel *k)
 {
     if (k->key_count > ATTN_PACK_PAIRS_MAX)
@@ -163,6 +171,7 @@ static bool copy_key(struct attnc_pack_writer *w, struct attnc_pack_kernel *k)
     return true;
 }
 
+/* Copies the arguments of a kernel and checks their offsets. */
 static bool copy_kernargs(struct attnc_pack_writer *w, struct attnc_pack_kernel *k)
 {
     if (k->kernarg_count > ATTN_PACK_KERNARGS_MAX)
@@ -192,6 +201,7 @@ static bool copy_kernargs(struct attnc_pack_writer *w, struct attnc_pack_kernel 
     return !w->failed;
 }
 
+/* Copies the factors of a kernel's grid. */
 static bool copy_grid(struct attnc_pack_writer *w, struct attnc_pack_kernel *k)
 {
     for (int d = 0; d < 3; d++) {
@@ -210,6 +220,7 @@ static bool copy_grid(struct attnc_pack_writer *w, struct attnc_pack_kernel *k)
     return !w->failed;
 }
 
+/* Copies the conditions under which a kernel is chosen. */
 static bool copy_when(struct attnc_pack_writer *w, struct attnc_pack_kernel *k)
 {
     if (k->when_count > ATTN_PACK_WHENS_MAX)
@@ -222,6 +233,7 @@ static bool copy_when(struct attnc_pack_writer *w, struct attnc_pack_kernel *k)
     return !w->failed;
 }
 
+/* Copies a kernel's table of splits. */
 static bool copy_splits(struct attnc_pack_writer *w, struct attnc_pack_kernel *k)
 {
     if (k->split_count > ATTN_PACK_SPLITS_MAX)
@@ -266,6 +278,7 @@ bool attnc_pack_writer_add(struct attnc_pack_writer *w, const struct attnc_pack_
 
 /* Sections that grow. */
 
+/* Appends bytes to a buffer, which grows as needed. */
 static bool append(struct layout *l, struct buffer *b, const void *bytes, size_t size)
 {
     if (size > b->capacity - b->size) {
@@ -284,6 +297,7 @@ static bool append(struct layout *l, struct buffer *b, const void *bytes, size_t
     return true;
 }
 
+/* Appends zeros up to a multiple of `boundary`. */
 static bool align(struct layout *l, struct buffer *b, size_t boundary)
 {
     static const uint8_t zeros[ATTN_PACK_CODE_ALIGN];
@@ -291,6 +305,7 @@ static bool align(struct layout *l, struct buffer *b, size_t boundary)
     return over == 0 || append(l, b, zeros, boundary - over);
 }
 
+/* Returns the slot of string `s` in the hash table, or the free slot for it. */
 static size_t find_slot(const struct layout *l, const char *s)
 {
     size_t i = XXH3_64bits(s, strlen(s)) & (l->slot_count - 1);
@@ -299,6 +314,7 @@ static size_t find_slot(const struct layout *l, const char *s)
     return i;
 }
 
+/* Doubles the hash table of strings. */
 static bool grow_slots(struct layout *l)
 {
     size_t old_count = l->slot_count;
@@ -336,11 +352,13 @@ static attn_pack_string intern(struct layout *l, const char *s)
     return l->slots[slot];
 }
 
+/* Returns the hash of a key field and its value. */
 static uint64_t hash_pair(const char *field, const char *value)
 {
     return XXH3_64bits_withSeed(value, strlen(value), XXH3_64bits(field, strlen(field)));
 }
 
+/* Returns the hash of a kernel's key; it does not depend on the order of the fields. */
 static uint64_t hash_key(const struct attnc_pack_kernel *k)
 {
     uint64_t hash = hash_pair("op", k->op) + hash_pair("target", k->target);
@@ -396,6 +414,7 @@ static bool append_tables(struct layout *l, const struct attnc_pack_kernel *k)
     return !l->w->failed;
 }
 
+/* Appends a string to the record that begins at `start`, and returns its offset there. */
 static uint32_t append_text(struct layout *l, size_t start, const char *s)
 {
     uint32_t offset = l->records.size - start;
@@ -403,6 +422,7 @@ static uint32_t append_text(struct layout *l, size_t start, const char *s)
     return offset;
 }
 
+/* Appends the record of a kernel with its tables. */
 static bool append_record(struct layout *l, struct kernel *kernel)
 {
     const struct attnc_pack_kernel *k = &kernel->k;
@@ -443,12 +463,14 @@ static bool append_record(struct layout *l, struct kernel *kernel)
     return true;
 }
 
+/* Compares two kernels by name, for qsort(). */
 static int by_name(const void *a, const void *b)
 {
     const struct kernel *x = a, *y = b;
     return strcmp(x->k.name, y->k.name);
 }
 
+/* Compares two rows of the index by hash, then by kernel number, for qsort(). */
 static int by_hash(const void *a, const void *b)
 {
     const struct attn_pack_index_row *x = a, *y = b;
@@ -457,6 +479,7 @@ static int by_hash(const void *a, const void *b)
     return x->kernel < y->kernel ? -1 : x->kernel > y->kernel;
 }
 
+/* Appends the index: rows sorted by hash, then the offsets of the records. */
 static bool append_index(struct layout *l)
 {
     const struct kernel *kernels = l->w->kernels;
@@ -476,6 +499,7 @@ static bool append_index(struct layout *l)
     return !l->w->failed;
 }
 
+/* Lays out all sections of a pack; fails if two kernels have the same name. */
 static bool lay_out(struct layout *l)
 {
     struct attnc_pack_writer *w = l->w;

@@ -17,6 +17,8 @@ struct spelling {
     char text[ATT_NAME_MAX];
 };
 
+/* Writes the key of a variant to `pairs`, whose texts are in `values`. Returns the number of
+ * fields. */
 static size_t make_key(const struct att_variant *v, struct attnc_pack_pair *pairs,
                        struct spelling *values)
 {
@@ -31,6 +33,7 @@ static size_t make_key(const struct att_variant *v, struct attnc_pack_pair *pair
     return count;
 }
 
+/* Returns the kind of a kernel argument in a pack. */
 static enum attn_arg_kind arg_kind(const struct attnc_arg *arg)
 {
     switch (arg->dtype) {
@@ -95,6 +98,7 @@ static size_t make_splits(const struct att_choice *choice, struct attn_pack_spli
     return count;
 }
 
+/* Adds a compiled variant to the pack. */
 static bool add_kernel(struct attnc_pack_writer *w, const struct att_variant *v,
                        const struct attnc_kernel *k)
 {

@@ -16,6 +16,7 @@ struct loop {
     void *context;
 };
 
+/* Takes items of a parallel loop until none are left; runs on a thread. */
 static void *work(void *argument)
 {
     struct loop *l = argument;

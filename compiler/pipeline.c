@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Stores the message `sentence` and returns false. */
 static bool fail(char why[ATTNC_WHY], const char *sentence)
 {
     snprintf(why, ATTNC_WHY, "%s", sentence);
@@ -41,6 +42,7 @@ static bool has_its_registers(const struct tir_func *f, const struct tgt_kernel_
     return !f->trimmed || !facts->agprs || fail(why, "a trimmed kernel uses AGPRs");
 }
 
+/* Emits a function as IR, LLVM IR, assembly, object or linked code, as `stage` says. */
 static bool emit(const struct tir_func *f, const struct tgt *t, const struct tgt_blob *hooks,
                  const struct tgt_blob *ir, enum attnc_stage stage, struct attnc_kernel *k,
                  char why[ATTNC_WHY])
@@ -95,6 +97,7 @@ static bool is_given(const char *op, const char *name, unsigned dtype, char why[
     return false;
 }
 
+/* Fills the record of a kernel from the function that the template built. */
 static bool describe(const struct att_variant *v, const struct att_kernel *built,
                      struct attnc_kernel *k, char why[ATTNC_WHY])
 {

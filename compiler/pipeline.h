@@ -59,6 +59,7 @@ struct attnc_kernel {
     struct tgt_blob code;
 };
 
+/* Frees the code and texts of a kernel. */
 static inline void attnc_kernel_free(struct attnc_kernel *k) { tgt_blob_free(&k->code); }
 
 /**

@@ -32,6 +32,7 @@ static bool drain(int fd, struct tgt_blob *b, size_t *cap)
     return n > 0;
 }
 
+/* Reads the standard output and the standard error of a process until both are closed. */
 static bool collect(int out_fd, int err_fd, struct tgt_blob *out, struct tgt_blob *err)
 {
     size_t out_cap = 1 << 14, err_cap = 1 << 14;
@@ -97,6 +98,7 @@ static int start(const char *const argv[], int out_fd, int err_fd, pid_t *pid)
     return error;
 }
 
+/* Closes both ends of a pipe that are open. */
 static void close_both(int fds[2])
 {
     for (int i = 0; i < 2; i++) {

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Reads a file to its end, at most `most` bytes. The caller frees `*bytes`. */
 static bool read_all(int fd, size_t most, char **bytes, size_t *size)
 {
     size_t cap = 1 << 16;

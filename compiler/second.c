@@ -25,6 +25,7 @@ struct rows {
     struct attnc_diag *d;
 };
 
+/* Returns the boxes of launch arguments that a variant is limited to, NULL if it serves all. */
 static const struct att_box *boxes_of(const struct att_variant *v, unsigned *count)
 {
     *count = v->choice ? v->choice->count : 0;
@@ -42,6 +43,7 @@ static bool find_second(const struct att_variant *v, unsigned n, struct att_seco
            v->op->second(v, &target->machine, n, second);
 }
 
+/* Appends a row for a variant; NULL if memory is exhausted. */
 static struct row *add_row(struct rows *l, const struct att_variant *v)
 {
     if (l->count == l->cap) {
@@ -154,6 +156,7 @@ struct block {
     struct att_box *boxes;
 };
 
+/* Allocates one block for the choices and boxes of all rows. */
 static bool allocate(const struct rows *l, struct block *b)
 {
     size_t boxes = 0;

@@ -62,6 +62,8 @@ static void try_tile(struct spare *s, int n)
     attnc_kernel_free(&k);
 }
 
+/* Tries the tiles of the op that differ in `changed` knobs from its own tile, until one does not
+ * spill. */
 static void try_candidates(struct spare *s, unsigned changed)
 {
     const unsigned count = att_count_tiles(s->v->op);

@@ -51,6 +51,7 @@ struct attnc_tuned *attnc_tuning_add(struct attnc_tuning *t, const char *key, co
     return row->key && row->tile ? row : NULL;
 }
 
+/* Frees the texts and boxes of a row. */
 static void free_row(struct attnc_tuned *row)
 {
     free(row->key);
@@ -128,23 +129,28 @@ struct reader {
     struct attnc_tuning *t;
 };
 
+/* Returns the value of `name` in a map, 0 if it is absent. */
 static uint32_t get(const struct reader *r, uint32_t map, const char *name)
 {
     return attnc_yaml_get(&r->yaml, map, name);
 }
 
+/* Returns the text of `name` in a map, NULL if it is absent. */
 static const char *get_text(const struct reader *r, uint32_t map, const char *name)
 {
     return attnc_yaml_get_text(&r->yaml, map, name);
 }
 
+/* Returns the position of node `id` in the file. */
 static struct att_loc place(const struct reader *r, uint32_t id) { return r->yaml.nodes[id].at; }
 
+/* Checks that a map has no other keys than `names`. */
 static bool check_keys(struct reader *r, uint32_t map, const char *const names[])
 {
     return attnc_yaml_check_keys(&r->yaml, map, names, r->d);
 }
 
+/* Reads a whole number. */
 static bool read_number(struct reader *r, uint32_t id, int64_t *number)
 {
     return attnc_yaml_read_number(&r->yaml, id, number, r->d);
@@ -173,6 +179,7 @@ static void read_range(struct reader *r, uint32_t key, const char *op, struct at
         box->rows[box->count++] = row;
 }
 
+/* Reads the boxes of launch arguments for which a row is chosen. */
 static bool read_calls(struct reader *r, uint32_t list, const char *op, struct att_choice *choice)
 {
     const struct attnc_yaml_node *n = attnc_yaml_node(&r->yaml, list);
@@ -192,6 +199,7 @@ static bool read_calls(struct reader *r, uint32_t list, const char *op, struct a
     return true;
 }
 
+/* Reads one row of the tuning's kernels. False only if memory is exhausted. */
 static bool read_kernel(struct reader *r, uint32_t id)
 {
     static const char *const names[] = {"key", "tile", "calls", "open", NULL};
@@ -219,6 +227,7 @@ static bool read_kernel(struct reader *r, uint32_t id)
     return !calls || read_calls(r, calls, op, &row->choice);
 }
 
+/* True if some launch arguments lie in both boxes. */
 static bool overlap(const struct att_box *a, const struct att_box *b)
 {
     for (unsigned i = 0; i < a->count; i++) {
@@ -231,6 +240,7 @@ static bool overlap(const struct att_box *a, const struct att_box *b)
     return true;
 }
 
+/* True if two rows of the same key could be chosen for the same call. */
 static bool clash(const struct attnc_tuned *a, const struct attnc_tuned *b)
 {
     if (!a->choice.count && !b->choice.count)
@@ -274,6 +284,7 @@ static void read_split_number(struct reader *r, uint32_t map, const char *name, 
         attnc_diag_error(r->d, place(r, id), "%s is 0 to %lld", name, (long long)most);
 }
 
+/* True if the tuning has a row for `key`. */
 static bool has_kernel(const struct attnc_tuning *t, const char *key)
 {
     size_t i = 0;
@@ -282,6 +293,7 @@ static bool has_kernel(const struct attnc_tuning *t, const char *key)
     return i < t->count;
 }
 
+/* Reads one row of the tuning's splits. False only if memory is exhausted. */
 static bool read_split(struct reader *r, uint32_t id)
 {
     static const char *const names[] = {"key",       "call",       "lists", "one_launch",
@@ -310,6 +322,8 @@ static bool read_split(struct reader *r, uint32_t id)
     return r->d->errors > errors || attnc_tuning_add_split(r->t, &s) || attnc_diag_no_memory(r->d);
 }
 
+/* Reads the rows of the tuning's splits and attaches them to the kernels. False only if memory is
+ * exhausted. */
 static bool read_splits(struct reader *r)
 {
     const uint32_t splits = get(r, 1, "splits");
@@ -323,6 +337,7 @@ static bool read_splits(struct reader *r)
     return attnc_tuning_link(r->t) || attnc_diag_no_memory(r->d);
 }
 
+/* Reads a tuning file. False only if memory is exhausted. */
 static bool read_document(struct reader *r)
 {
     static const char *const names[] = {"tuning", "kernels", "splits", NULL};
@@ -375,6 +390,7 @@ bool attnc_tuning_read(const char *path, struct attnc_tuning *t, struct attnc_di
 
 /* Writing. */
 
+/* Writes one box of launch arguments. */
 static void write_box(const struct att_box *box, FILE *out)
 {
     fputs("      - {", out);
@@ -438,6 +454,7 @@ struct grown {
     struct attnc_diag *d;
 };
 
+/* Appends a variant to the description; false if memory is exhausted. */
 static bool add_variant(struct grown *g, const struct att_variant *v)
 {
     if (g->desc.count == g->cap) {

@@ -8,11 +8,13 @@
 #include "targets/tgt.h"
 #include "templates/template.h"
 
+/* True if field `f` is part of the key of the variant's op. */
 static bool has_field(const struct att_variant *v, int f)
 {
     return (v->op->takes >> f & 1) && att_fields[f].role == ATT_ROLE_KEY;
 }
 
+/* True if the variant's field `f` has its default. */
 static bool is_at_default(const struct att_variant *v, int f)
 {
     const struct att_field_info *const info = &att_fields[f];
@@ -37,6 +39,7 @@ void attnc_key_text(const struct att_variant *v, char text[ATT_TEXT_MAX])
     }
 }
 
+/* Parses a name of an enum field. */
 static bool parse_enum(const struct att_field_info *info, const char *text, int *value)
 {
     *value = 0;
@@ -45,6 +48,7 @@ static bool parse_enum(const struct att_field_info *info, const char *text, int 
     return *value < info->value_count;
 }
 
+/* Parses a number of an integer field, within its bounds. */
 static bool parse_int(const struct att_field_info *info, const char *text, int *value)
 {
     char *end;
@@ -57,6 +61,7 @@ static bool parse_int(const struct att_field_info *info, const char *text, int *
     return end != text && !*end && number >= info->min && number <= info->max;
 }
 
+/* Parses true or false. */
 static bool parse_flag(const char *text, int *value)
 {
     *value = !strcmp(text, "true");
@@ -80,6 +85,7 @@ static bool set_value(struct att_variant *v, int f, const char *text)
     return good;
 }
 
+/* Returns the field called `name` in the key of the variant's op, or ATT_FIELD_COUNT. */
 static int find_field(const struct att_variant *v, const char *name)
 {
     for (int f = 0; f < ATT_FIELD_COUNT; f++) {
@@ -114,6 +120,7 @@ static bool read_word(struct att_variant *v, char *word, char why[ATTNC_KEY_WHY]
     return false;
 }
 
+/* True if a key has all fields that its op requires; else writes a message to `why`. */
 static bool has_required(const struct att_variant *v, char why[ATTNC_KEY_WHY])
 {
     for (int f = 0; f < ATT_FIELD_COUNT; f++) {
@@ -125,6 +132,7 @@ static bool has_required(const struct att_variant *v, char why[ATTNC_KEY_WHY])
     return true;
 }
 
+/* Returns the op called `name`, or NULL. */
 static const struct att_template *find_op(const char *name)
 {
     const struct att_template *const *t = att_templates;

@@ -70,6 +70,7 @@ bool attnc_tuning_link(struct attnc_tuning *t)
     return true;
 }
 
+/* Returns the op called `name`, which must exist. */
 static const struct att_template *find_template(const char *name)
 {
     const struct att_template *const *t = att_templates;
@@ -78,6 +79,7 @@ static const struct att_template *find_template(const char *name)
     return *t;
 }
 
+/* True if the variant's op can be built with its values. */
 static bool is_possible(const struct att_variant *v)
 {
     struct att_why why = {.text = ""};

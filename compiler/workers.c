@@ -67,6 +67,7 @@ static char *do_item(const struct attnc_workers *w, size_t i, size_t *size)
     return NULL;
 }
 
+/* Raises the limit of the stack for worker processes. */
 static void grow_stack(void)
 {
     struct rlimit r;
@@ -88,6 +89,7 @@ static void on_fatal_signal(int number)
     raise(number);
 }
 
+/* Installs a handler of fatal signals that distinguishes exhausted memory from other causes. */
 static void watch_memory(void)
 {
     static const int signals[] = {SIGABRT, SIGSEGV, SIGBUS};
@@ -112,6 +114,7 @@ _Noreturn static void serve(const struct attnc_workers *w, int fd, pid_t parent)
     _exit(0);
 }
 
+/* Starts a worker process; false if it cannot be started. */
 static bool start(struct loop *l, struct worker *k)
 {
     int ends[2];
@@ -135,6 +138,7 @@ static bool start(struct loop *l, struct worker *k)
     return k->pid > 0;
 }
 
+/* Closes a worker's socket and returns its exit status. */
 static int stop(struct worker *k)
 {
     int status = 0;
@@ -179,6 +183,8 @@ static void take(struct loop *l, struct worker *k)
         feed(l, k);
 }
 
+/* Waits until a worker has an answer and handles the answers that are there. False if no worker is
+ * left. */
 static bool wait_for_answers(struct loop *l)
 {
     struct pollfd fds[MAX_WORKERS];
@@ -199,6 +205,7 @@ static bool wait_for_answers(struct loop *l)
     return true;
 }
 
+/* Runs the remaining items in this process. */
 static void do_rest(struct loop *l)
 {
     while (l->next < l->count) {

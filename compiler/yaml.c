@@ -53,6 +53,7 @@ static bool reserve(void **array, size_t size, size_t count, size_t *cap, size_t
     return true;
 }
 
+/* Returns a position of libfyaml with line and column from 1. */
 static struct att_loc where(const struct fy_mark *mark)
 {
     if (!mark)
@@ -60,6 +61,7 @@ static struct att_loc where(const struct fy_mark *mark)
     return (struct att_loc){(uint32_t)mark->line + 1, (uint32_t)mark->column + 1};
 }
 
+/* Copies a text of a document and returns its offset in y->text. */
 static bool keep_text(struct parse *p, const char *text, size_t length, uint32_t *offset)
 {
     struct attnc_yaml *y = p->y;
@@ -104,6 +106,7 @@ static uint32_t add_node(struct parse *p, struct attnc_yaml_node node)
     return id;
 }
 
+/* Returns the newest anchor called `name`, or NULL. */
 static struct anchor *find_anchor(struct parse *p, const char *name)
 {
     for (unsigned i = p->anchor_count; i-- > 0;) {
@@ -139,6 +142,7 @@ static bool add_anchor(struct parse *p, struct fy_token *token, uint32_t node)
     return true;
 }
 
+/* Begins a map or list; fails if it is nested too deep. */
 static bool open_node(struct parse *p, struct fy_event *e, enum attnc_yaml_kind kind,
                       struct fy_token *anchor)
 {
@@ -156,6 +160,7 @@ static bool open_node(struct parse *p, struct fy_event *e, enum attnc_yaml_kind 
     return true;
 }
 
+/* Adds a scalar to the open map or list. */
 static bool add_scalar(struct parse *p, struct fy_event *e)
 {
     struct attnc_yaml_node node = {.kind = ATTNC_YAML_SCALAR};
@@ -178,6 +183,7 @@ static bool add_scalar(struct parse *p, struct fy_event *e)
     return id && add_anchor(p, e->scalar.anchor, id);
 }
 
+/* Adds an alias of an anchor that precedes it. */
 static bool add_alias(struct parse *p, struct fy_event *e)
 {
     struct att_loc at = where(fy_event_start_mark(e));
@@ -193,6 +199,7 @@ static bool add_alias(struct parse *p, struct fy_event *e)
                            .kind = ATTNC_YAML_ALIAS, .at = at, .first = anchor->node}) != 0;
 }
 
+/* Adds what one event of the parser begins, contains or ends. */
 static bool add_event(struct parse *p, struct fy_event *e)
 {
     switch (e->type) {
@@ -304,6 +311,7 @@ static ssize_t give(void *user, void *buffer, size_t count)
     return (ssize_t)count;
 }
 
+/* Handles the parser's events until the end of the document or an error. */
 static bool parse_events(struct parse *p, struct fy_parser *parser)
 {
     struct fy_event *e;

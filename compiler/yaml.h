@@ -58,6 +58,7 @@ void attnc_yaml_free(struct attnc_yaml *y);
 /** Returns the node, or the node that it refers to if it is an alias. */
 const struct attnc_yaml_node *attnc_yaml_node(const struct attnc_yaml *y, uint32_t id);
 
+/* Returns the text of a scalar. */
 static inline const char *attnc_yaml_text(const struct attnc_yaml *y,
                                           const struct attnc_yaml_node *n)
 {

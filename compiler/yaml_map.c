@@ -44,6 +44,7 @@ bool attnc_yaml_check_keys(const struct attnc_yaml *y, uint32_t map, const char 
     return true;
 }
 
+/* Returns the text of a scalar, "" for other nodes. */
 static const char *scalar(const struct attnc_yaml *y, uint32_t id)
 {
     const struct attnc_yaml_node *n = attnc_yaml_node(y, id);

@@ -63,6 +63,8 @@ struct bench {
     char device[160];
 };
 
+/* Reads a number in `least` to `most` for an option; leaves `*value` unchanged if the option is not
+ * given. */
 static int read_real(const char *option, const char *text, double least, double most, double *value)
 {
     char *end;
@@ -75,6 +77,7 @@ static int read_real(const char *option, const char *text, double least, double 
                     text);
 }
 
+/* Chooses between a GPU and the simulator, by --device or by what is there. */
 static int choose_device(struct bench *b)
 {
     char why[200] = "";
@@ -93,6 +96,7 @@ static int choose_device(struct bench *b)
     return EXIT_GOOD;
 }
 
+/* Prints the heading of the table. */
 static void print_heading(const struct bench *b)
 {
     printf("%-*s  %-32s ", b->name_width, "KERNEL", "SHAPE");
@@ -110,6 +114,7 @@ static double share(double fraction, const struct row *r, double us)
     return us > 0 && r->model.us > 0 ? 100 * fraction * r->model.us / us : 0;
 }
 
+/* Prints the row of one kernel and shape. */
 static void print_row(const struct bench *b, const struct row *r)
 {
     const struct race_figure *f = &r->measured.figure;
@@ -134,6 +139,7 @@ static void print_row(const struct bench *b, const struct row *r)
     putchar('\n');
 }
 
+/* Writes the measured times in microseconds, their drift and the clock. */
 static void measured_json(struct json *j, const struct bench_measured *m)
 {
     json_real(j, "us", m->figure.us);
@@ -145,6 +151,7 @@ static void measured_json(struct json *j, const struct bench_measured *m)
     json_real(j, "mhz_low", m->mhz_low);
 }
 
+/* Writes the row of one kernel and shape as JSON. */
 static void print_row_json(struct bench *b, const struct row *r)
 {
     struct json *j = &b->json;
@@ -171,6 +178,7 @@ static void print_row_json(struct bench *b, const struct row *r)
     json_end(j);
 }
 
+/* Times one kernel with one shape, on the model and on the GPU, and prints the row. */
 static void bench_pair(struct bench *b, struct attn_pack *pack, struct row *r)
 {
     const struct bench_pair pair = {pack, r->shape.text[0] ? r->shape.text : NULL};
@@ -197,6 +205,7 @@ static void bench_pair(struct bench *b, struct attn_pack *pack, struct row *r)
     fflush(stdout);
 }
 
+/* Times one kernel of the pack with each shape of its op. */
 static int bench_kernel(struct bench *b, uint32_t n, const struct attn_kernel_info *info)
 {
     void *bytes;
@@ -245,6 +254,7 @@ static int bench_all(struct bench *b)
     return code != EXIT_GOOD ? code : b->failures ? EXIT_USER : EXIT_GOOD;
 }
 
+/* Reads the options and the pack, and chooses the device. */
 static int prepare(struct bench *b, const char *path)
 {
     double seconds = 5, flush = 512, patience = 120;
@@ -275,6 +285,7 @@ static int prepare(struct bench *b, const char *path)
 
 extern const struct command command_bench;
 
+/* Writes the device as JSON. */
 static void device_json(struct bench *b)
 {
     json_string(&b->json, "device", b->hip ? "hip" : "model");
@@ -283,6 +294,7 @@ static void device_json(struct bench *b)
     json_string(&b->json, "hip_library", b->hip ? b->gpu.library : NULL);
 }
 
+/* Runs `attnc bench`. */
 static int run(int argc, char **argv)
 {
     struct bench b = {0};

@@ -60,6 +60,7 @@ struct pair_call {
     const struct bench_options *o;
 };
 
+/* Times a launch on the simulator; runs in a child process and fills a struct bench_model. */
 static int call_model(void *context, void *answer)
 {
     const struct pair_call *c = context;
@@ -98,6 +99,7 @@ struct lane {
     char why[160];
 };
 
+/* Times one launch on the GPU in microseconds and stores the clock in MHz. */
 static bool sample(void *context, size_t which, double *us)
 {
     struct lane *l = context;
@@ -109,6 +111,7 @@ static bool sample(void *context, size_t which, double *us)
     return good;
 }
 
+/* Measures a launch on the GPU; runs in a child process and fills a struct bench_measured. */
 static int call_measure(void *context, void *answer)
 {
     const struct pair_call *c = context;

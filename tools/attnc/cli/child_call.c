@@ -98,6 +98,7 @@ bool child_call(int (*call)(void *context, void *answer), void *context, void *a
     return whole;
 }
 
+/* Opens the GPU and identifies it; runs in a child process. */
 static int call_open(void *context, void *answer)
 {
     struct attn_pack *pack = context;

@@ -146,6 +146,7 @@ static bool wait_for_any(const struct children *c, struct child *children, size_
     return true;
 }
 
+/* Returns the number of started children that still run. */
 static size_t count_running(const struct child *children, size_t started)
 {
     size_t running = 0;

@@ -85,6 +85,7 @@ static const struct option_row *find_option(const struct command *c, const char 
     return NULL;
 }
 
+/* Reports an unknown option and the nearest known one. Returns false. */
 static bool report_unknown(const struct command *c, const char *word, size_t length)
 {
     char name[64];

@@ -21,6 +21,7 @@ static void print_quoted(const char *text, const char *special)
     }
 }
 
+/* Prints the completion script for bash. */
 static void print_bash(void)
 {
     puts("# bash completion for attnc: eval \"$(attnc completion bash)\"\n"
@@ -48,6 +49,7 @@ static void print_bash(void)
          "complete -o filenames -F _attnc attnc");
 }
 
+/* Prints one option for zsh's completion. */
 static void print_zsh_option(const struct option_row *o)
 {
     if (o->letter)
@@ -64,6 +66,7 @@ static void print_zsh_option(const struct option_row *o)
     puts("' \\");
 }
 
+/* Prints the completion script for zsh. */
 static void print_zsh(void)
 {
     puts("#compdef attnc\n"
@@ -94,6 +97,7 @@ static void print_zsh(void)
          "if [ \"$funcstack[1]\" = _attnc ]; then _attnc \"$@\"; else compdef _attnc attnc; fi");
 }
 
+/* Prints the completion script for fish. */
 static void print_fish(void)
 {
     puts("# fish completion for attnc: attnc completion fish | source");
@@ -118,6 +122,7 @@ static const struct shell {
     void (*print)(void);
 } shells[] = {{"bash", print_bash}, {"zsh", print_zsh}, {"fish", print_fish}};
 
+/* Runs `attnc completion`. */
 static int run(int argc, char **argv)
 {
     if (argc != 1)

@@ -45,6 +45,7 @@ struct side {
     size_t count;
 };
 
+/* Compares two kernels by key, then by name, for qsort(). */
 static int compare_kernels(const void *a, const void *b)
 {
     const struct facts *f = a, *g = b;
@@ -52,6 +53,7 @@ static int compare_kernels(const void *a, const void *b)
     return order ? order : strcmp(f->name, g->name);
 }
 
+/* Compares two key fields, for qsort(). */
 static int compare_fields(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -140,6 +142,7 @@ static int hash_code(const struct attn_pack *pack, const char *path, uint32_t n,
     return EXIT_GOOD;
 }
 
+/* Opens a pack and reads the facts of its kernels, sorted. */
 static int open_side(struct side *s, const char *path)
 {
     int code = open_pack(path, &s->pack);
@@ -176,6 +179,7 @@ static bool is_same(const struct facts *a, const struct facts *b)
            memcmp(a->values, b->values, sizeof(a->values)) == 0;
 }
 
+/* Prints what differs between two kernels with the same key. */
 static void print_change(const struct facts *a, const struct facts *b)
 {
     if (a->damaged || b->damaged) {
@@ -200,6 +204,7 @@ static void print_change(const struct facts *a, const struct facts *b)
     puts(any ? "" : " other code, the same resources");
 }
 
+/* Writes the difference of a kernel as JSON; `a` or `b` is NULL if only one pack has it. */
 static void change_json(struct json *j, const struct facts *a, const struct facts *b)
 {
     json_begin_object(j, NULL);
@@ -219,6 +224,7 @@ static void change_json(struct json *j, const struct facts *a, const struct fact
     json_end(j);
 }
 
+/* Reports the difference of a kernel as JSON or text. */
 static void report(struct json *j, const struct facts *a, const struct facts *b)
 {
     if (args.json)
@@ -229,6 +235,7 @@ static void report(struct json *j, const struct facts *a, const struct facts *b)
         printf("%c %s\n", a ? '-' : '+', (a ? a : b)->name);
 }
 
+/* Compares the kernels of two packs and reports the differences. */
 static int compare(const struct side *a, const struct side *b)
 {
     struct json j = {.out = stdout};
@@ -264,6 +271,7 @@ static int compare(const struct side *a, const struct side *b)
 
 extern const struct command command_diff;
 
+/* Runs `attnc diff`. */
 static int run(int argc, char **argv)
 {
     struct side sides[2] = {0};

@@ -24,6 +24,7 @@ static const struct option_row options[] = {
     {0},
 };
 
+/* Prints what was extracted as JSON. */
 static void print_json(const char *name, size_t size)
 {
     struct json j = {.out = stdout};
@@ -34,6 +35,7 @@ static void print_json(const char *name, size_t size)
     json_end(&j);
 }
 
+/* Writes the code of kernel `n`, of `size` bytes, to the output file. */
 static int extract(const struct attn_pack *pack, uint32_t n, const char *name, size_t size)
 {
     void *code = malloc(size);
@@ -48,6 +50,7 @@ static int extract(const struct attn_pack *pack, uint32_t n, const char *name, s
     return r;
 }
 
+/* Finds the kernel `name` in a pack and writes its code. */
 static int find_and_extract(const struct attn_pack *pack, const char *path, const char *name)
 {
     struct attnc_nearest nearest = attnc_nearest_to(name);
@@ -65,6 +68,7 @@ static int find_and_extract(const struct attn_pack *pack, const char *path, cons
 
 extern const struct command command_extract;
 
+/* Runs `attnc extract`. */
 static int run(int argc, char **argv)
 {
     if (argc == 2 && !args.output)

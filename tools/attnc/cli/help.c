@@ -16,8 +16,10 @@
 #include "tools/attnc/cli/help_limits.h"
 #include "tools/attnc/cli/op_help.h"
 
+/* True if the op has the field. */
 static bool takes(const struct att_template *t, enum att_field f) { return t->takes >> f & 1; }
 
+/* True if any op has the field. */
 static bool is_taken(enum att_field f)
 {
     for (const struct att_template *const *t = att_templates; *t; t++) {
@@ -53,6 +55,7 @@ static void print_type(const struct att_field_info *info)
         printf(", default %d", info->dflt);
 }
 
+/* Prints the help of a field: its type, values and ops. */
 static void print_field(enum att_field f)
 {
     const struct att_field_info *info = &att_fields[f];
@@ -69,6 +72,7 @@ static void print_field(enum att_field f)
     fputs("\n\n", stdout);
 }
 
+/* Prints the help of all fields. */
 static void help_fields(void)
 {
     puts("Fields of a kernel in a description. Each may be a list of values.\n");
@@ -78,6 +82,7 @@ static void help_fields(void)
     }
 }
 
+/* Prints the help of an op and its fields. */
 static void print_op(const struct att_template *t)
 {
     printf("%s: %s\n    takes:", t->name, t->description);
@@ -142,6 +147,7 @@ static void print_call_limits(const char *const *line)
     }
 }
 
+/* Prints the page of the ops' limits. */
 static void help_limits(void)
 {
     puts("# Limits of the ops\n\n"
@@ -159,6 +165,7 @@ static void help_limits(void)
     }
 }
 
+/* Prints the help of all ops. */
 static void help_ops(void)
 {
     puts("A kernel's `op` is one of these.\n");
@@ -166,6 +173,7 @@ static void help_ops(void)
         print_op(*t);
 }
 
+/* Prints the help of all targets. */
 static void help_targets(void)
 {
     puts("`targets` lists some of these.\n");
@@ -174,6 +182,7 @@ static void help_targets(void)
                (*t)->product, (*t)->machine.cus, (*t)->machine.lds_bytes >> 10, (*t)->clock_mhz);
 }
 
+/* Prints the help of all passes. */
 static void help_passes(void)
 {
     puts("Passes over the tile IR, in order, for --print, --stop-after and --disable.\n");
@@ -192,6 +201,7 @@ static const struct option_row options[] = {
     {0},
 };
 
+/* Writes a command with its options as JSON. */
 static void command_json(struct json *j, const struct command *c)
 {
     json_begin_object(j, NULL);
@@ -212,6 +222,7 @@ static void command_json(struct json *j, const struct command *c)
     json_end(j);
 }
 
+/* Writes a field with its values as JSON. */
 static void field_json(struct json *j, const struct att_field_info *info)
 {
     static const char *const kinds[] = {[ATT_KIND_ENUM] = "enum",
@@ -237,6 +248,7 @@ static void field_json(struct json *j, const struct att_field_info *info)
     json_end(j);
 }
 
+/* Writes an op with its fields as JSON. */
 static void op_json(struct json *j, const struct att_template *t)
 {
     json_begin_object(j, NULL);
@@ -251,6 +263,7 @@ static void op_json(struct json *j, const struct att_template *t)
     json_end(j);
 }
 
+/* Prints commands, ops, fields and targets as JSON. */
 static void print_json(void)
 {
     struct json j = {.out = stdout};
@@ -301,6 +314,7 @@ static const struct topic {
 };
 enum { TOPIC_COUNT = sizeof(topics) / sizeof(topics[0]) };
 
+/* Prints the overview of the commands and topics. */
 static void print_overview(void)
 {
     puts("attnc compiles attention kernels for AMD GPUs ahead of time.\n\n"
@@ -351,6 +365,7 @@ static bool print_topic(const char *name, struct attnc_nearest *nearest)
     return found;
 }
 
+/* Runs `attnc help`. */
 static int run(int argc, char **argv)
 {
     if (argc > 1)

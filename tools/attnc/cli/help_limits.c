@@ -30,6 +30,7 @@ struct op_limits {
     int count;
 };
 
+/* Sets field `f` of a variant as if the description gave it. */
 static void set(struct att_variant *v, enum att_field f, int value)
 {
     v->loc[f].line = 1; /* given: it follows no other field */
@@ -187,6 +188,7 @@ static void find_helper(struct op_limits *l, int n)
     }
 }
 
+/* Finds the values other than the default of the op's fields, and which targets have them. */
 static void find_choices(struct op_limits *l)
 {
     for (int f = 0; f < ATT_FIELD_COUNT; f++) {
@@ -211,6 +213,7 @@ struct chain {
     int choices[4], count;
 };
 
+/* Returns the other values that choice `n` needs, as indexes of choices. */
 static struct chain chain_of(const struct op_limits *l, int n)
 {
     struct chain c = {.count = 0};
@@ -234,6 +237,7 @@ static bool is_implied(const struct op_limits *l, const bool in[MOST_CHOICES], i
 
 /* ---- Printing ---- */
 
+/* Appends a field's name and, for an enum, the value to `t`. */
 static void name_value(const struct choice *c, struct text *t)
 {
     const struct att_field_info *info = &att_fields[c->field];
@@ -242,6 +246,7 @@ static void name_value(const struct choice *c, struct text *t)
         text_add(t, " %s", info->values[c->value].name);
 }
 
+/* Appends the other values that a choice needs to `t`. */
 static void name_helper(const struct op_limits *l, const struct choice *c, struct text *t)
 {
     const struct chain chain = chain_of(l, (int)(c - l->choices));
@@ -423,6 +428,7 @@ static void print_pairs(const struct op_limits *l, const uint8_t base[LIMITS_SAM
     }
 }
 
+/* True if field `f` of the op's key is a number. */
 static bool is_number(const struct op_limits *l, enum att_field f)
 {
     return (l->op->takes >> f & 1) && att_fields[f].role == ATT_ROLE_KEY &&
@@ -507,6 +513,7 @@ static struct text conditions_of(const struct op_limits *l, const struct choice 
     return t;
 }
 
+/* Prints the values of an enum field with their conditions. */
 static void print_enum(const struct op_limits *l, enum att_field f)
 {
     const struct att_field_info *info = &att_fields[f];
@@ -535,6 +542,7 @@ static void print_enum(const struct op_limits *l, enum att_field f)
     text_print(&t, "- ", "  ");
 }
 
+/* Prints the flags of an op with their conditions. */
 static void print_flags(const struct op_limits *l)
 {
     struct text t = {0};

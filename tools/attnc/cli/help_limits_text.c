@@ -45,6 +45,7 @@ int limits_sample(int i)
     return 1024 + above / 2 * 64 + (above % 2 ? 64 : 1);
 }
 
+/* True if `n` is a power of two. */
 static bool is_power(int n) { return n > 0 && !(n & (n - 1)); }
 
 /* True if the samples are three powers of two or more: all between the first and the last, and no
@@ -83,6 +84,7 @@ static int end_of_run(const uint8_t *has, uint8_t mask, int i, int step, int *le
     return last;
 }
 
+/* Returns the first index from `i` on at which `has` contains `mask`, or LIMITS_SAMPLES. */
 static int find_next(const uint8_t *has, uint8_t mask, int i)
 {
     while (i < LIMITS_SAMPLES && !(has[i] & mask))

@@ -8,6 +8,7 @@
 
 #include "compiler/diag.h"
 
+/* Writes a JSON string; bytes that are not UTF-8 become U+FFFD. */
 static void write_string(FILE *out, const char *s)
 {
     size_t left = strlen(s);
@@ -29,6 +30,7 @@ static void write_string(FILE *out, const char *s)
     fputc('"', out);
 }
 
+/* Begins a new line with indentation, unless the output is compact. */
 static void break_line(struct json *j)
 {
     if (!j->compact)
@@ -50,6 +52,7 @@ static void begin_value(struct json *j, const char *key)
     fputs(": ", j->out);
 }
 
+/* Begins an object or list; `key` is NULL in a list. */
 static void begin(struct json *j, const char *key, char opening, char closing)
 {
     begin_value(j, key);

@@ -19,6 +19,7 @@ static const struct option_row options[] = {
     {0},
 };
 
+/* Reads the facts of kernel `n` of a pack. */
 static int read_kernel(const struct attn_pack *pack, uint32_t n, struct attn_kernel_info *info)
 {
     *info = (struct attn_kernel_info){.size = sizeof(*info)};
@@ -40,6 +41,7 @@ static int name_width(const struct attn_pack *pack)
     return (int)width;
 }
 
+/* Prints the table of a pack's kernels and their registers. */
 static int print_table(const struct attn_pack *pack)
 {
     int width = name_width(pack);
@@ -63,6 +65,7 @@ static int print_table(const struct attn_pack *pack)
     return EXIT_GOOD;
 }
 
+/* Writes the key of kernel `n` as JSON. */
 static int print_key(struct json *j, const struct attn_pack *pack, uint32_t n, uint32_t count)
 {
     json_begin_object(j, "key");
@@ -76,6 +79,7 @@ static int print_key(struct json *j, const struct attn_pack *pack, uint32_t n, u
     return EXIT_GOOD;
 }
 
+/* Writes the registers and sizes of a kernel as JSON. */
 static void print_resources(struct json *j, const struct attn_kernel_info *k)
 {
     json_begin_list(j, "workgroup");
@@ -98,6 +102,7 @@ static void print_resources(struct json *j, const struct attn_kernel_info *k)
     json_integer(j, "object_bytes", (int64_t)k->object_bytes);
 }
 
+/* Prints the kernels of a pack as JSON. */
 static int print_json(const struct attn_pack *pack)
 {
     struct json j = {.out = stdout};
@@ -123,6 +128,7 @@ static int print_json(const struct attn_pack *pack)
 
 extern const struct command command_list;
 
+/* Runs `attnc list`. */
 static int run(int argc, char **argv)
 {
     if (argc != 1)

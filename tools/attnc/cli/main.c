@@ -20,6 +20,7 @@ const struct command *const commands[] = {
     NULL,
 };
 
+/* Runs the command `name`, or its help. */
 static int run(const char *name, int argc, char **argv)
 {
     struct attnc_nearest nearest = attnc_nearest_to(name);

@@ -26,6 +26,7 @@ struct noted {
 
 static struct noted *inputs, *outputs;
 
+/* Adds a file to a list; inputs have a NULL `name` and are known by device and inode. */
 static void note(struct noted **list, const struct stat *st, const char *name)
 {
     struct noted *noted = malloc(sizeof(*noted));
@@ -38,6 +39,7 @@ static void note(struct noted **list, const struct stat *st, const char *name)
     *list = noted;
 }
 
+/* True if a list has the file, by device, inode and name. */
 static bool is_noted(const struct noted *list, const struct stat *st, const char *name)
 {
     for (; list; list = list->next) {
@@ -56,8 +58,10 @@ void note_input(const char *path)
         note(&inputs, &st, NULL);
 }
 
+/* True if the file is an input of this command. */
 static bool is_input(const struct stat *st) { return is_noted(inputs, st, NULL); }
 
+/* Reports that an output would overwrite an input; returns the exit code. */
 static int refuse_input(const char *path)
 {
     return complain(EXIT_USER, "%s: is an input of this command; the output needs another name",
@@ -95,6 +99,7 @@ int check_output(const char *path)
     return claim(path, &st, slash ? slash + 1 : path);
 }
 
+/* Writes `size` bytes to `fd`; false on an error. */
 static bool write_all(int fd, const void *bytes, size_t size)
 {
     for (size_t at = 0; at < size;) {
@@ -106,6 +111,7 @@ static bool write_all(int fd, const void *bytes, size_t size)
     return true;
 }
 
+/* Returns the mode of a new file by the process's mask. */
 static mode_t default_mode(void)
 {
     mode_t mask = umask(0);
@@ -113,6 +119,8 @@ static mode_t default_mode(void)
     return 0666 & ~mask;
 }
 
+/* Writes a file under another name in its directory and renames it, so that readers never see a
+ * part. */
 static bool write_by_rename(const char *path, const void *bytes, size_t size)
 {
     char temporary[PATH_MAX];

@@ -24,8 +24,10 @@ static struct spooled {
     size_t size;
 } spooled[MOST_SPOOLED];
 
+/* Returns the name of a file for messages. */
 static const char *shown_name(const char *path) { return strcmp(path, "-") ? path : "<stdin>"; }
 
+/* True if a file can be read only once: standard input or a pipe. */
 static bool is_read_once(const char *path)
 {
     struct stat st;
@@ -50,6 +52,7 @@ static int spool(const char *path, const struct spooled **found)
     return EXIT_GOOD;
 }
 
+/* Reports why a file is no pack; `head` is its first `size` bytes. Returns the exit code. */
 static int refuse(const char *path, int status, const char *head, size_t size)
 {
     const int code = status == ATTN_IO ? EXIT_ENVIRONMENT : EXIT_USER;
@@ -63,6 +66,7 @@ static int refuse(const char *path, int status, const char *head, size_t size)
     return strstr(said, path) ? complain(code, "%s", said) : complain(code, "%s: %s", name, said);
 }
 
+/* Reads the first bytes of a file, at most 512. Returns 1 if it cannot be read. */
 static size_t read_head(const char *path, char head[512])
 {
     FILE *const file = fopen(path, "rb");
@@ -72,6 +76,7 @@ static size_t read_head(const char *path, char head[512])
     return size;
 }
 
+/* Opens a pack that was read from a pipe and is kept in memory. */
 static int open_spooled(const char *path, struct attn_pack **pack)
 {
     const struct spooled *s;

@@ -102,6 +102,7 @@ struct plan {
     size_t sums[3]; /* verified kernels, rows, failures */
 };
 
+/* Prints one verified shape as a line of JSON. */
 static void print_row_json(const struct verify_row *row)
 {
     struct json j = {.out = stdout, .compact = true};
@@ -117,6 +118,7 @@ static void print_row_json(const struct verify_row *row)
     json_end(&j);
 }
 
+/* Prints one verified shape, as a line of the table or marked as JSON for the parent process. */
 static void print_row(const struct verify_run *run, const struct verify_row *row)
 {
     const bool failed = row->fault[0];
@@ -135,6 +137,7 @@ static void print_row(const struct verify_run *run, const struct verify_row *row
     fflush(stdout);
 }
 
+/* True if the options select the kernel. */
 static bool wanted(const struct attn_kernel_info *info)
 {
     return (!args.only || fnmatch(args.only, info->name, 0) == 0) && in_shard(&shard, info->name);
@@ -148,6 +151,7 @@ static const char *unknown_hook(const struct attn_pack *pack, uint32_t n)
     return name[0] && strcmp(name, "none") != 0 ? name : NULL;
 }
 
+/* True if kernel `n` is for the target, is selected and can be verified. */
 static bool is_of(const struct attn_pack *pack, uint32_t n, const char *target,
                   struct attn_kernel_info *info)
 {
@@ -156,12 +160,14 @@ static bool is_of(const struct attn_pack *pack, uint32_t n, const char *target,
            wanted(info) && !unknown_hook(pack, n);
 }
 
+/* Prints the device and the heading of the table. */
 static void print_heading(const struct plan *plan, const struct gpu *gpu)
 {
     printf("\nDevice: %s\n%-*s  %-12s  %9s  %9s  %9s  %9s  %s\n", gpu->title, plan->name_width,
            "KERNEL", "SHAPE", "REL.ERR", "BOUND", "MAX.ERR", "BOUND", "VERDICT");
 }
 
+/* Prints the device as a marked line of JSON for the parent process. */
 static void print_device_json(const struct gpu_identity *id)
 {
     struct json j = {.out = stdout, .compact = true};
@@ -280,6 +286,7 @@ static void add_summary(struct plan *plan, const char *line)
     s->worst = s->worst > k.worst ? s->worst : k.worst;
 }
 
+/* Prints a row for each op and target: kernels, shapes, failures, worst error. */
 static void print_summaries(const struct plan *plan)
 {
     printf("%-20s  %-8s  %7s  %7s  %7s  %s\n", "OP", "TARGET", "KERNELS", "SHAPES", "FAILED",
@@ -291,6 +298,7 @@ static void print_summaries(const struct plan *plan)
     }
 }
 
+/* Appends a device's line of JSON to the plan's list. */
 static void add_device(struct plan *plan, const char *line)
 {
     char *longer = NULL;
@@ -330,12 +338,14 @@ static void collect_part(void *context, size_t n, FILE *printed, const size_t re
         each_printed_line(printed, take_line, plan);
 }
 
+/* Returns the name of part `n`, its target. */
 static const char *name_part(void *context, size_t n)
 {
     const struct plan *plan = context;
     return plan->parts[n].target;
 }
 
+/* Chooses between a GPU and the simulator, by --device or by what is there. */
 static int choose_device(struct plan *plan)
 {
     static char simulator[4096];
@@ -443,6 +453,7 @@ static int cut_into_parts(struct plan *plan)
     return EXIT_GOOD;
 }
 
+/* Verifies the parts in child processes. */
 static int run_parts(struct plan *plan, unsigned jobs)
 {
     const struct children children = {
@@ -457,6 +468,7 @@ static int run_parts(struct plan *plan, unsigned jobs)
     return run_children(&children);
 }
 
+/* Writes the end of the JSON output: devices and counts. */
 static void finish_json(struct plan *plan)
 {
     json_end(&plan->json);
@@ -489,6 +501,7 @@ static void print_sums(const struct plan *plan)
             plan->hooked, plan->hooks + 2);
 }
 
+/* Verifies all selected kernels and prints the result. */
 static int verify_all(struct plan *plan)
 {
     unsigned jobs = 0;
@@ -530,6 +543,7 @@ static int verify_all(struct plan *plan)
 
 extern const struct command command_verify;
 
+/* Runs `attnc verify`. */
 static int run(int argc, char **argv)
 {
     if (argc != 1)

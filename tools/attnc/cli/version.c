@@ -14,6 +14,7 @@ static const struct option_row options[] = {
     {0},
 };
 
+/* Prints the versions and targets as JSON. */
 static void print_json(void)
 {
     struct json j = {.out = stdout};
@@ -34,6 +35,7 @@ static void print_json(void)
     json_end(&j);
 }
 
+/* Runs `attnc version`. */
 static int run(int argc, char **argv)
 {
     if (argc)

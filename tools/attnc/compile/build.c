@@ -81,6 +81,7 @@ static const struct option_row options[] = {
     {0},
 };
 
+/* Returns the row of the kind of output called `name`, or NULL with a message. */
 static const struct emit_row *find_emit(const char *name)
 {
     struct attnc_nearest nearest = attnc_nearest_to(name);
@@ -143,6 +144,7 @@ static bool check_passes(const char *option, const char *list)
     return true;
 }
 
+/* Returns the number of processors that this process may use. */
 static unsigned processors(void)
 {
     cpu_set_t set;
@@ -166,6 +168,7 @@ struct steps {
     size_t before, total;
 };
 
+/* Shows the progress of a build. */
 static void on_progress(void *user, const struct attnc_progress *p)
 {
     const struct steps *steps = user;
@@ -177,6 +180,7 @@ static void on_progress(void *user, const struct attnc_progress *p)
     show_progress(steps->before + p->done, steps->total, step);
 }
 
+/* Returns the seconds since `start`. */
 static double seconds_since(const struct timespec *start)
 {
     struct timespec now;
@@ -324,6 +328,7 @@ static int compile_units(struct build_unit *units, size_t count, struct attnc_bu
     return code;
 }
 
+/* Prints how many kernels were compiled or found in the cache, and the size of the pack. */
 static void print_summary(const struct build_unit *units, size_t count, size_t total,
                           size_t pack_bytes, double seconds)
 {
@@ -404,6 +409,7 @@ static int build(struct build_unit *units, size_t count, const struct emit_row *
     return code;
 }
 
+/* Reads the descriptions, builds their kernels and writes the output. */
 static int read_and_build(char **paths, size_t count, const struct attnc_read_options *read,
                           const struct emit_row *emit, unsigned jobs)
 {
@@ -451,6 +457,7 @@ static int read_and_build(char **paths, size_t count, const struct attnc_read_op
 
 extern const struct command command_build;
 
+/* Runs `attnc build`. */
 static int run(int argc, char **argv)
 {
     if (argc == 0)

@@ -37,6 +37,7 @@ static void put_word(FILE *f, const char *word)
     putc('\'', f);
 }
 
+/* Writes an option with its value to the command of a rule; a NULL value writes nothing. */
 static void put_option(FILE *f, const char *name, const char *value)
 {
     if (!value)
@@ -45,6 +46,7 @@ static void put_option(FILE *f, const char *name, const char *value)
     put_word(f, value);
 }
 
+/* Writes the variables and rules of the ninja file. */
 static void write_rules(FILE *f, const struct ninja_options *o)
 {
     char self[PATH_MAX];
@@ -65,6 +67,7 @@ static void write_rules(FILE *f, const struct ninja_options *o)
           f);
 }
 
+/* Writes the path of a kernel's pack in `directory`. */
 static void put_kernel(FILE *f, const char *directory, const struct att_variant *v)
 {
     char name[ATT_NAME_MAX];
@@ -73,6 +76,7 @@ static void put_kernel(FILE *f, const char *directory, const struct att_variant 
     fprintf(f, "/%s.attnpack", name);
 }
 
+/* Writes the edge of one kernel: its pack, description and hook. */
 static void write_edge(FILE *f, const struct ninja_options *o, const char *directory,
                        const struct build_unit *unit, const struct att_variant *v)
 {

@@ -33,6 +33,7 @@ struct named {
     const struct att_variant *variant;
 };
 
+/* Compares two kernels by name, for qsort(). */
 static int compare_names(const void *a, const void *b)
 {
     return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
@@ -65,6 +66,7 @@ int drop_seen(const char *command, struct attnc_description *desc, void **seen)
     return EXIT_GOOD;
 }
 
+/* Prints each variant of a description on a line. */
 static void print_variants(const struct attnc_description *desc, FILE *out)
 {
     for (size_t i = 0; i < desc->count; i++) {
@@ -74,12 +76,14 @@ static void print_variants(const struct attnc_description *desc, FILE *out)
     }
 }
 
+/* Prints the code of the kernels, which is text. */
 static void print_kernels(const struct attnc_build_result *built, FILE *out)
 {
     for (size_t i = 0; i < built->count; i++)
         fwrite(built->kernels[i].code.data, 1, built->kernels[i].code.size, out);
 }
 
+/* Writes the variants or kernels of all descriptions to a text file. */
 static int write_text(const struct build_unit *units, size_t count, enum container container,
                       const char *path)
 {
@@ -96,6 +100,7 @@ static int write_text(const struct build_unit *units, size_t count, enum contain
     return end_output(&text, path, EXIT_GOOD);
 }
 
+/* Writes each kernel's code to a file of its own in `directory`. */
 static int write_into_directory(const struct build_unit *unit, const char *directory,
                                 const char *suffix)
 {
@@ -146,6 +151,7 @@ static void name_from_path(char name[ATT_NAME_MAX], const char *path)
     }
 }
 
+/* Makes a pack of all kernels; the caller frees `*bytes`. */
 static bool make_pack(const struct build_unit *units, size_t count, void **bytes, size_t *size)
 {
     struct attnc_pack_writer *w = attnc_pack_writer_create();
@@ -163,6 +169,7 @@ static bool make_pack(const struct build_unit *units, size_t count, void **bytes
     return good;
 }
 
+/* Writes the pack, or a C header or an object file that contains it under `name`. */
 static int write_pack(const struct build_unit *units, size_t count, enum container container,
                       const char *path, const char *name, size_t *pack_bytes)
 {

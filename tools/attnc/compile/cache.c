@@ -58,6 +58,7 @@ int read_cache_limit(const char *command, const char *option, const char *text, 
     return EXIT_GOOD;
 }
 
+/* Prints the size of the cache after the removal of old kernels. */
 static void print_size(const char *path, const struct attnc_cache_size *size)
 {
     if (args.json) {
@@ -77,6 +78,7 @@ static void print_size(const char *path, const struct attnc_cache_size *size)
     putchar('\n');
 }
 
+/* Runs `attnc cache`. */
 static int run(int argc, char **argv)
 {
     char room[PATH_MAX];

@@ -20,6 +20,7 @@ static void print_name(FILE *out, const char *name)
     }
 }
 
+/* Writes the files that a hook includes to a dependency file. */
 static int print_hook(FILE *out, const char *hook)
 {
     struct tgt_blob text = {0}, messages = {0};
@@ -34,6 +35,7 @@ static int print_hook(FILE *out, const char *hook)
     return good ? EXIT_GOOD : complain(EXIT_USER, "%s: cannot tell which files it includes", hook);
 }
 
+/* Writes the dependency rule of the output: descriptions and hooks. */
 static int print_rule(const struct build_unit *units, size_t count, const char *output, FILE *out)
 {
     print_name(out, output);

@@ -54,6 +54,8 @@ static size_t list_defaults(const char *op, const char *target,
     return count;
 }
 
+/* Adds kernel `n` of a pack to the joined one; with --complete its key gets the fields that it
+ * lacks. */
 static bool add_kernel(struct attnc_pack_writer *w, const struct attn_pack *pack, const char *bytes,
                        uint32_t n)
 {
@@ -108,6 +110,7 @@ static int add_operand(struct attnc_pack_writer *w, const char *operand, size_t 
     return code;
 }
 
+/* Prints the counts of packs, kernels and bytes as JSON. */
 static void print_json(size_t packs, size_t kernels, size_t size)
 {
     struct json j = {.out = stdout};
@@ -121,6 +124,7 @@ static void print_json(size_t packs, size_t kernels, size_t size)
 
 extern const struct command command_join;
 
+/* Runs `attnc join`. */
 static int run(int argc, char **argv)
 {
     if (argc >= 1 && !args.output)

@@ -62,6 +62,7 @@ bool config_is_null(const struct config *c, const struct attnc_yaml_node *n)
            strcasecmp(attnc_yaml_text(c->yaml, n), "null") == 0;
 }
 
+/* True if `text` is true or false. */
 static bool is_flag(const char *text)
 {
     return strcasecmp(text, "true") == 0 || strcasecmp(text, "false") == 0;
@@ -181,6 +182,7 @@ void config_close(struct config *c)
     c->found = NULL;
 }
 
+/* True if two values of a configuration are equal; numbers may differ in their spelling. */
 static bool same_value(const struct config *c, const struct attnc_yaml_node *a,
                        const struct attnc_yaml_node *b)
 {
@@ -210,6 +212,7 @@ bool config_is_ignored(const struct config *c, const char *path)
     return false;
 }
 
+/* Returns the next spelling in a list that is separated by '|'. */
 static const char *next_spelling(const char *at)
 {
     const size_t length = strcspn(at, "|");
@@ -248,6 +251,7 @@ const char *config_default(const struct config *c, const char *name)
     return NULL;
 }
 
+/* Returns the default of a key that the model's own code has, or NULL. */
 static const char *search_default(const struct config *c, enum config_key key)
 {
     for (const char *at = keys[key].spellings; *at; at = next_spelling(at)) {
@@ -260,6 +264,8 @@ static const char *search_default(const struct config *c, enum config_key key)
     return NULL;
 }
 
+/* Returns the value of a key, or NULL, and sets `*name` to the spelling that was found. Results are
+ * cached. */
 static const struct attnc_yaml_node *find(const struct config *c, enum config_key key,
                                           const char **name)
 {
@@ -276,6 +282,7 @@ static const struct attnc_yaml_node *find(const struct config *c, enum config_ke
     return f->value;
 }
 
+/* Returns what values of these kinds are, for messages. */
 static const char *kind_text(const char *kinds)
 {
     switch (kinds[0]) {
@@ -287,6 +294,7 @@ static const char *kind_text(const char *kinds)
     }
 }
 
+/* Returns the text of a value for messages; lists and maps are abbreviated. */
 static const char *show(const struct config *c, const struct attnc_yaml_node *n)
 {
     return n->kind == ATTNC_YAML_LIST  ? "[...]"
@@ -327,6 +335,7 @@ const char *config_text(const struct config *c, enum config_key key)
     return n ? NULL : c->found ? c->found[key].fallback : search_default(c, key);
 }
 
+/* True if the number is whole and not too large for a long. */
 static bool is_whole(double number) { return fabs(number) <= LARGEST && number == floor(number); }
 
 long config_number(const struct config *c, enum config_key key)

@@ -84,6 +84,7 @@ static const char *owned_kinds(const bool layers[], const char *path)
     return NULL;
 }
 
+/* True if a value is empty, null or false. */
 static bool is_empty(const struct config *c, const struct attnc_yaml_node *n)
 {
     if (n->kind != ATTNC_YAML_SCALAR)
@@ -113,6 +114,7 @@ static const struct attnc_yaml_node *node_of(const struct config *c, uint32_t id
     return n->kind == ATTNC_YAML_SCALAR ? n : &c->yaml->nodes[id];
 }
 
+/* True if a value inside the list or map was read. */
 static bool any_read(const struct config *c, const struct attnc_yaml_node *n)
 {
     const bool holds = n->kind == ATTNC_YAML_LIST || n->kind == ATTNC_YAML_MAP;
@@ -153,6 +155,7 @@ static void show(const struct config *c, const struct attnc_yaml_node *n, char *
         *at = *at < ' ' || *at > '~' ? '?' : *at; /* it goes into a comment */
 }
 
+/* Reports a setting at `path` with its value and what is wrong. */
 static void say(const struct walk *w, const char *path, const struct attnc_yaml_node *n,
                 const char *fault)
 {
@@ -173,6 +176,7 @@ static const char *idle_kinds(const struct walk *w, const char *path)
     return kinds || !config_is_ignored(w->c, path) ? kinds : "nbtl";
 }
 
+/* Reports a setting that attnc did not read, unless it is empty, idle or at its default. */
 static void check(const struct walk *w, const char *path, const struct attnc_yaml_node *n)
 {
     const char *kinds = idle_kinds(w, path);
@@ -201,6 +205,7 @@ static void list_one(struct walk *w, const char *path, const struct attnc_yaml_n
 static void walk_map(struct walk *w, const struct attnc_yaml_node *map, const char *prefix,
                      bool inherited);
 
+/* Checks or lists the settings in one value, which may be a map or a list of maps. */
 static void walk_value(struct walk *w, const char *path, const struct attnc_yaml_node *n, bool read,
                        bool concerns)
 {
@@ -230,6 +235,7 @@ bool config_is_apart(const char *name)
     return length > 7 && strcmp(name + length - 7, "_config") == 0 && !config_concerns(name);
 }
 
+/* Checks or lists the settings of a map. `prefix` is the map's path. */
 static void walk_map(struct walk *w, const struct attnc_yaml_node *map, const char *prefix,
                      bool inherited)
 {

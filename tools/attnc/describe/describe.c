@@ -52,6 +52,7 @@ static const struct option_row options[] = {
     {0},
 };
 
+/* Reads the numbers of tensor-parallel ranks from --tp. */
 static int read_ranks(struct deployment *d)
 {
     char list[128];
@@ -68,6 +69,7 @@ static int read_ranks(struct deployment *d)
     return EXIT_GOOD;
 }
 
+/* Reads the options that describe the deployment. */
 static int read_deployment(struct deployment *d)
 {
     char why[200];
@@ -109,6 +111,7 @@ static bool check_ranks(struct model *m, const struct deployment *d)
     return any;
 }
 
+/* Prints a description: comments about the model, targets, defaults and the kernels `body`. */
 static void print_description(const struct model *m, const struct deployment *d, const char *body,
                               FILE *out)
 {
@@ -121,6 +124,7 @@ static void print_description(const struct model *m, const struct deployment *d,
     fprintf(out, "]\ndefaults: { dtype: %s }\nkernels:\n%s", m->fp16 ? "fp16" : "bf16", body);
 }
 
+/* Reports what the model needs and attnc lacks; returns the exit code. */
 static int report_gaps(const struct model *m, const char *path)
 {
     for (unsigned i = 0; i < m->gaps.count; i++)
@@ -128,6 +132,7 @@ static int report_gaps(const struct model *m, const char *path)
     return m->gaps.count ? EXIT_PARTIAL : EXIT_GOOD;
 }
 
+/* Prints the model and the number of entries as JSON. */
 static void print_json(const struct model *m, const struct deployment *d, unsigned entries)
 {
     struct json j = {.out = stdout};
@@ -138,6 +143,7 @@ static void print_json(const struct model *m, const struct deployment *d, unsign
     json_end(&j);
 }
 
+/* Writes the description of a model, as far as attnc has its ops. */
 static int describe(struct model *m, struct deployment *d, const char *path)
 {
     char *body = NULL, *text = NULL;
@@ -176,6 +182,7 @@ static int describe(struct model *m, struct deployment *d, const char *path)
     return code == EXIT_GOOD ? gaps : code;
 }
 
+/* Parses a model's configuration and writes its description. */
 static int parse_and_describe(const char *bytes, size_t size, const char *path,
                               struct deployment *deployment)
 {
@@ -206,6 +213,7 @@ static const char *config_path(const char *given, char path[PATH_MAX])
     return path;
 }
 
+/* Runs `attnc describe`. */
 static int run(int argc, char **argv)
 {
     char path[PATH_MAX], *bytes;

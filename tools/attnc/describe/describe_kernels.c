@@ -20,6 +20,7 @@ bool share_heads(const struct model_group *g, long ranks, struct rank_heads *out
     return true;
 }
 
+/* Writes the head sizes of a group of layers. */
 static void head_fields(struct entry_writer *w, const struct model_group *g)
 {
     entry_field(w, "head_dim: %ld", g->head_dim);
@@ -42,6 +43,7 @@ static void score_fields(struct entry_writer *w, const struct model_group *g, bo
         entry_field(w, "soft_cap: true");
 }
 
+/* True if the same attention kernels serve both groups of layers. */
 static bool same_attention(const struct model_group *a, const struct model_group *b)
 {
     return !a->window == !b->window && !a->chunk == !b->chunk && a->heads == b->heads &&
@@ -60,6 +62,7 @@ static bool is_repeated(const struct model *m, unsigned n)
     return false;
 }
 
+/* Writes the decode entry for `q_len` queries; `seen` describes the visible keys. */
 static void write_decode(struct entry_writer *w, const struct model_group *g, const char *ratios,
                          long q_len, const char *seen)
 {
@@ -78,6 +81,7 @@ static void write_decode(struct entry_writer *w, const struct model_group *g, co
     entry_end(w, label, comment);
 }
 
+/* Writes the description of the keys that a query of the group sees. */
 static void seen_text(const struct model_group *g, char seen[80])
 {
     const char *sides = g->both_ways ? " on each side" : "";
@@ -242,6 +246,7 @@ static void write_cache_write(struct entry_writer *w, const struct model_group *
     entry_end(w, label, "The write into the cache alone, for an engine that rotates by itself.");
 }
 
+/* Writes the entry that rotates q and k and writes the cache. */
 static void write_rope(struct entry_writer *w, const struct model_group *g)
 {
     static const char *const mropes[] = {"none", "sections", "interleaved"};
@@ -281,6 +286,7 @@ static void write_out_gate(struct entry_writer *w, const struct model_group *g)
         entry_end(w, label, "The output times its gates, and times `scale`.");
 }
 
+/* True if the same rotation kernel serves both groups of layers. */
 static bool same_rope(const struct model_group *a, const struct model_group *b)
 {
     return a->rotates == b->rotates && a->rotary_dim == b->rotary_dim &&
@@ -390,6 +396,7 @@ static void write_index_pools(struct entry_writer *w, const struct model_latent 
         model_note(w->m, "the indexer does not rotate: pass cosines of 1 and sines of 0");
 }
 
+/* Writes the entries of a sparse indexer. */
 static void write_indexer(struct entry_writer *w, const struct model_latent *l)
 {
     if (l->index_dim != ENTRY_INDEX_DIM) {
@@ -448,6 +455,7 @@ static void write_latent_rope(struct entry_writer *w, const struct model_latent 
     end_if_everywhere(w, "Steps of up to 64 tokens: the same with the absorption into q.");
 }
 
+/* Writes the entry of a product of each head, from `from` to `to` elements. */
 static void write_product(struct entry_writer *w, const struct model_latent *l, long from, long to,
                           const char *what)
 {
@@ -474,6 +482,7 @@ static void write_up_projection(struct entry_writer *w, const struct model_laten
         entry_end(w, "the up-projection of latents", "The same for the many tokens of a chunk.");
 }
 
+/* Writes the products of latent attention and the norms before them. */
 static void write_latent_products(struct entry_writer *w, const struct model_latent *l)
 {
     if (l->q_lora_rank > 0) {
@@ -509,6 +518,7 @@ static void write_latent_gather(struct entry_writer *w, const struct model_laten
                     "side in one tensor.");
 }
 
+/* Writes the entries of latent attention. */
 static void write_latent(struct entry_writer *w)
 {
     const struct model_latent *l = &w->m->latent;
@@ -526,6 +536,7 @@ static void write_latent(struct entry_writer *w)
         write_indexer(w, l);
 }
 
+/* Writes the combine entry of a group of layers. */
 static void write_combine(struct entry_writer *w, const struct model_group *g)
 {
     char label[80];
@@ -536,6 +547,7 @@ static void write_combine(struct entry_writer *w, const struct model_group *g)
     entry_end(w, label, "Sums of parts: csr of a split decode, pair of two chunks of a prompt.");
 }
 
+/* Writes the entries that all models need: plan, metadata and copies of pages. */
 static void write_shared(struct entry_writer *w)
 {
     entry_begin(w, "plan");
@@ -549,6 +561,7 @@ static void write_shared(struct entry_writer *w)
     entry_end(w, "cache_copy", "Pages from cache to cache.");
 }
 
+/* Writes the attention entry of an image encoder. */
 static void write_vision(struct entry_writer *w)
 {
     const struct model_encoder *v = &w->m->vision;

@@ -76,6 +76,7 @@ static void tree_field(struct entry_writer *w)
         entry_field(w, "tree: [false, true] # true: `parents` names the token that each follows");
 }
 
+/* Writes the convolution entry of linear layers; reports channels that the kernel cannot divide. */
 static void write_conv(struct entry_writer *w, const struct model_mixer *x)
 {
     if (!x->taps)
@@ -107,6 +108,7 @@ static void delta_fields(struct entry_writer *w, const struct model_mixer *x)
     entry_field(w, "state_dtype: f32 # bf16: half the bytes");
 }
 
+/* Writes the fields of the gates of delta-rule layers. */
 static void gate_fields(struct entry_writer *w, const struct model_mixer *x)
 {
     entry_field(w, "gates: %s", x->lower_bound < 0 ? "bounded" : "softplus");
@@ -126,6 +128,7 @@ static void write_delta_tree(struct entry_writer *w, const struct model_mixer *x
     entry_end(w, label, "Trees of drafts; `parents` names the token that each follows.");
 }
 
+/* Writes the entries of delta-rule layers. */
 static void write_delta(struct entry_writer *w, const struct model_mixer *x)
 {
     char label[80];
@@ -170,6 +173,7 @@ static void write_delta_step(struct entry_writer *w, const struct model_mixer *x
         entry_end(w, "", "A decode step of linear layers in one launch, in place of three.");
 }
 
+/* Writes the fields of state-space layers. */
 static void ssd_fields(struct entry_writer *w, const struct model_mixer *x)
 {
     const bool mamba = x->recurrence == MODEL_MAMBA2;
@@ -181,6 +185,7 @@ static void ssd_fields(struct entry_writer *w, const struct model_mixer *x)
     entry_field(w, "state_dtype: f32%s", mamba ? " # fp16: half the bytes" : "");
 }
 
+/* Writes the entries of state-space layers. */
 static void write_ssd(struct entry_writer *w, const struct model_mixer *x)
 {
     char label[80];
@@ -194,6 +199,7 @@ static void write_ssd(struct entry_writer *w, const struct model_mixer *x)
     entry_end(w, label, "Prompts of linear layers, in chunks.");
 }
 
+/* Writes the entry of layers with a selective scan. */
 static void write_scan(struct entry_writer *w, const struct model_mixer *x)
 {
     entry_begin(w, "selective_scan");
@@ -246,6 +252,7 @@ static bool list_parts(const struct entry_writer *w, const struct model_mixer *x
     return count > 0;
 }
 
+/* Writes an entry of the gated norm; `stage` is NULL if one launch does all. */
 static void write_norm_entry(struct entry_writer *w, const char *width, const char *act,
                              const char *stage, const char *comment)
 {
@@ -284,6 +291,7 @@ static void write_norm(struct entry_writer *w, const struct model_mixer *x)
                      "The gated norm by these sums; out_dtype: fp8 quantises it.");
 }
 
+/* Reports numbers of ranks over which the heads cannot be divided. */
 static void check_ranks(struct entry_writer *w, const struct model_mixer *x)
 {
     for (unsigned i = 0; i < w->d->rank_count; i++) {

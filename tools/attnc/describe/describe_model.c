@@ -12,6 +12,7 @@ static const char *const norms[] = {
     "LayerNorm", "after the rotation"};
 static const char *const mropes[] = {"", ", positions in sections", ", positions interleaved"};
 
+/* Prints the keys that a query of the group sees. */
 static void print_keys(const struct model_group *g, FILE *out)
 {
     const char *sides = g->both_ways ? " on each side" : "";
@@ -27,6 +28,7 @@ static void print_keys(const struct model_group *g, FILE *out)
         fputs(g->both_ways ? "all keys, no causal mask" : "all keys up to the query's own", out);
 }
 
+/* Prints a group of attention layers. */
 static void print_group(const struct model_group *g, const struct deployment *d, FILE *out)
 {
     fprintf(out, "# %ld layers: ", g->layers);
@@ -62,6 +64,7 @@ static void print_mixer_rank(const struct model *m, const struct model_mixer *x,
             wide, narrow);
 }
 
+/* Prints a group of linear layers. */
 static void print_mixer(const struct model *m, const struct model_mixer *x,
                         const struct deployment *d, FILE *out)
 {
@@ -81,6 +84,7 @@ static void print_mixer(const struct model *m, const struct model_mixer *x,
         print_mixer_rank(m, x, d, d->ranks[i], out);
 }
 
+/* Returns the number of layers with an indexer of their own. */
 static long count_index_layers(const struct model *m)
 {
     long count = 0;
@@ -89,6 +93,7 @@ static long count_index_layers(const struct model *m)
     return count;
 }
 
+/* Returns the number of layers with softmax attention. */
 static long count_softmax_layers(const struct model *m)
 {
     long count = 0;
@@ -97,6 +102,7 @@ static long count_softmax_layers(const struct model *m)
     return count;
 }
 
+/* Prints the indexer of latent attention. */
 static void print_indexer(const struct model *m, FILE *out)
 {
     const struct model_latent *const l = &m->latent;
@@ -121,6 +127,7 @@ static void print_indexer(const struct model *m, FILE *out)
             own, layers, count_softmax_layers(m) - own);
 }
 
+/* Prints the choice of key groups by an indexer. */
 static void print_choice(const struct model_choice *c, FILE *out)
 {
     if (!c->layers)
@@ -157,6 +164,7 @@ static void print_pooled(const struct model *m, FILE *out)
                 p->block_size);
 }
 
+/* Prints latent attention, rotation, scale, norms and gates. */
 static void print_scores(const struct model *m, FILE *out)
 {
     const struct model_latent *const l = &m->latent;
@@ -216,6 +224,7 @@ void print_settings(const struct model *m, FILE *out)
         fprintf(out, "# Settings without effect on kernels: %s\n", m->neutral);
 }
 
+/* Writes a group of attention layers as JSON. */
 static void group_json(struct json *j, const struct model_group *g, const struct deployment *d)
 {
     json_begin_object(j, NULL);
@@ -248,6 +257,7 @@ static void group_json(struct json *j, const struct model_group *g, const struct
     json_end(j);
 }
 
+/* Writes a group of linear layers as JSON. */
 static void mixer_json(struct json *j, const struct model_mixer *x, const struct deployment *d)
 {
     json_begin_object(j, NULL);
@@ -274,6 +284,7 @@ static void mixer_json(struct json *j, const struct model_mixer *x, const struct
     json_end(j);
 }
 
+/* Writes the indexer of latent attention as JSON. */
 static void indexer_json(struct json *j, const struct model *m)
 {
     const struct model_latent *const l = &m->latent;
@@ -292,6 +303,7 @@ static void indexer_json(struct json *j, const struct model *m)
     json_end(j);
 }
 
+/* Writes a list of texts as JSON. */
 static void texts_json(struct json *j, const char *name, const struct model_texts *t)
 {
     json_begin_list(j, name);

@@ -92,6 +92,7 @@ static void write_choice(struct entry_writer *w, bool blocks, bool listed, const
     entry_end(w, "the rows that the indexer chooses", comment);
 }
 
+/* Writes the entries of the indexer that chooses pooled rows. */
 static void write_index(struct entry_writer *w, const struct model_group *g)
 {
     const struct model_pooled *const p = &w->m->pooled;
@@ -158,6 +159,7 @@ static void write_converted(struct entry_writer *w, const struct model_group *g,
     entry_end(w, "attention over rows of 16 bits", "Attention over lists of these rows.");
 }
 
+/* Writes the attention entry over lists of rows. */
 static void write_attention(struct entry_writer *w, const struct model_group *g)
 {
     char ratios[ENTRY_LIST], comment[120];

@@ -34,6 +34,7 @@ static const struct {
 #include "tools/attnc/describe/models.def"
 };
 
+/* Returns the facts of model type `type`, or the facts of an unknown type. */
 static const struct model_class *find_class(const char *type)
 {
     for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
@@ -43,6 +44,7 @@ static const struct model_class *find_class(const char *type)
     return &unknown_class;
 }
 
+/* Returns the kind of linear layers of a model type. */
 static enum layer_kind find_linear(const char *type)
 {
     for (size_t i = 0; i < sizeof(linear_kinds) / sizeof(linear_kinds[0]); i++) {
@@ -65,6 +67,7 @@ static unsigned outer_traits(const struct config *c)
     return 0;
 }
 
+/* Adds a text to the list, once; the last place says that there are more. */
 static void add_text(struct model_texts *t, const char *text)
 {
     for (unsigned i = 0; i < t->count; i++) {
@@ -99,6 +102,7 @@ void model_note(struct model *m, const char *format, ...)
     add_text(&m->notes, text);
 }
 
+/* Frees the texts of a list. */
 static void free_texts(struct model_texts *t)
 {
     for (unsigned i = 0; i < t->count; i++)
@@ -117,6 +121,7 @@ void model_free(struct model *m)
     m->read = m->neutral = NULL;
 }
 
+/* True if two groups of layers have the same attention. */
 static bool same_group(const struct model_group *a, const struct model_group *b)
 {
     return a->window == b->window && a->chunk == b->chunk && a->heads == b->heads &&
@@ -127,6 +132,7 @@ static bool same_group(const struct model_group *a, const struct model_group *b)
            a->scale == b->scale;
 }
 
+/* Adds a layer to the group that is like it, or begins a new group. */
 static void add_layer(struct model *m, const struct model_group *layer)
 {
     for (unsigned i = 0; i < m->group_count; i++) {
@@ -168,6 +174,8 @@ static void own_settings_of(struct reader *r, enum layer_kind k)
                          "with the output of layer n / 2's scan");
 }
 
+/* Reads the settings of each kind of layer that the model has, and reports the kinds that attnc
+ * lacks. */
 static void report_kinds(struct reader *r, const enum layer_kind kinds[])
 {
     bool set[MAX_LAYERS];
@@ -199,6 +207,7 @@ static bool has_sinks(const struct reader *r, bool window)
     return window ? windows : full;
 }
 
+/* Returns the window of layer `i` in keys, 0 for none. */
 static long window_of(const struct reader *r, long i, const struct model_group *g)
 {
     const long window = g->window ? g->window : layer_window(&r->c, i, r->m->layers);
@@ -303,6 +312,7 @@ static long number_in(const struct config *c, const struct attnc_yaml_node *map,
     return 0;
 }
 
+/* Reads the sizes of the image encoder. */
 static void read_vision(struct reader *r)
 {
     static const char *const heads[] = {"num_attention_heads", "num_heads", "n_heads",
@@ -339,6 +349,7 @@ static void read_encoder(struct reader *r)
     *v = (struct model_encoder){.layers = layers, .heads = heads, .head_dim = hidden / heads};
 }
 
+/* Copies a name for a comment; characters that are not printable ASCII become '?'. */
 static void copy_name(char to[MODEL_MAX_NAME], const char *from)
 {
     snprintf(to, MODEL_MAX_NAME, "%s", from ? from : "");
@@ -348,6 +359,8 @@ static void copy_name(char to[MODEL_MAX_NAME], const char *from)
     }
 }
 
+/* Returns the text of `name` in a map, NULL if absent. With `lists` it may be the first element of
+ * a list. */
 static const char *text_in(const struct config *c, const struct attnc_yaml_node *map,
                            const char *name, bool lists)
 {
@@ -361,6 +374,7 @@ static const char *text_in(const struct config *c, const struct attnc_yaml_node 
     return NULL;
 }
 
+/* Reads the model's architecture, type and data type. */
 static void read_names(struct reader *r)
 {
     const struct config *const c = &r->c;
@@ -375,12 +389,15 @@ static void read_names(struct reader *r)
     r->m->fp16 = dtype && strcmp(dtype, "float16") == 0;
 }
 
+/* Adds a setting that was not read to what the model lacks. */
 static void report_unknown(void *context, const char *sentence)
 {
     struct model *const m = context;
     model_lacks(m, "%s", sentence);
 }
 
+/* Returns the list of settings that were read; `neutral` selects those without effect. The caller
+ * frees it. */
 static char *list_settings(const struct reader *r, bool neutral)
 {
     char *text = NULL;
@@ -401,6 +418,7 @@ static enum layer_kind linear_kind(const struct reader *r)
     return kind == LAYER_LIGHTNING && config_given(&r->c, CONFIG_KDA_BOUND) ? LAYER_KDA : kind;
 }
 
+/* Sets the rules by which the kinds of layers are found. */
 static void set_rules(struct reader *r)
 {
     const unsigned traits = r->class.traits;
@@ -425,6 +443,7 @@ static void own_linear_settings(struct reader *r)
     r->kinds[mamba ? LAYER_MAMBA : LAYER_LINEAR] = true;
 }
 
+/* Reads all facts of a model from its configuration. */
 static void read_all(struct reader *r)
 {
     struct model *const m = r->m;

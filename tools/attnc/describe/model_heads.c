@@ -23,12 +23,14 @@ static const struct {
      CONFIG_GLOBAL_VALUE_DIM},
 };
 
+/* Sets `*to` if the value is a valid size. */
 static void set_if(long *to, long value)
 {
     if (value > 0 && value <= MAX_HEADS)
         *to = value;
 }
 
+/* Sets `*to` to the value of a key, if it is a valid size. */
 static void set_size(const struct config *c, long *to, enum config_key key)
 {
     set_if(to, config_number(c, key));
@@ -66,6 +68,7 @@ static struct model_group base_heads(struct reader *r, long i)
     return g;
 }
 
+/* Replaces head counts and sizes by those that the configuration has for this kind of layer. */
 static void apply_overrides(struct reader *r, enum layer_kind kind, struct model_group *g)
 {
     const struct config *const c = &r->c;
@@ -92,6 +95,7 @@ static void apply_other(struct reader *r, enum layer_kind kind, struct model_gro
     set_size(c, &g->head_dim_v, CONFIG_OTHER_VALUE_DIM);
 }
 
+/* Returns the number `key` of a single layer, 0 if it is absent. */
 static long number_of(const struct config *c, const struct attnc_yaml_node *map, const char *key)
 {
     double number = 0;
@@ -127,6 +131,7 @@ static void apply_per_layer(struct reader *r, long i, struct model_group *g)
     }
 }
 
+/* Returns the flag `key` of a single layer, false if it is absent. */
 static bool flag_of(const struct config *c, const struct attnc_yaml_node *map, const char *key)
 {
     const struct attnc_yaml_node *n = config_child(c, map, key);
@@ -181,6 +186,7 @@ struct model_group read_heads_of(struct reader *r, long i, enum layer_kind *kind
     return g;
 }
 
+/* Reports a number that the configuration lacks; `because` is the end of the sentence. */
 static void need(const struct reader *r, long value, enum config_key key, const char *because)
 {
     char name[CONFIG_PATH];
@@ -217,6 +223,7 @@ static bool has_block_weights(const struct config *c, const struct model_latent 
     return (l->nope | l->value | l->kv_lora_rank) % BLOCK == 0 && converts_kv_b(c);
 }
 
+/* Reads the sizes of latent attention. */
 static void read_latent(struct reader *r)
 {
     const struct config *const c = &r->c;
@@ -248,6 +255,7 @@ static void read_latent(struct reader *r)
     r->m->latent = l;
 }
 
+/* True if the value is in 1 to `most`. */
 static bool is_size(long value, long most) { return value > 0 && value <= most; }
 
 /* Checks heads, KV heads and head sizes of a group of layers; records a fault for the first that is

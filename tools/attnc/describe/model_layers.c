@@ -78,6 +78,7 @@ long layer_window(const struct config *c, long i, long layers)
     return window;
 }
 
+/* Returns the kind of layer that a word names; copies an unknown word to `unknown`. */
 static enum layer_kind by_word(const char *word, char *unknown)
 {
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
@@ -117,6 +118,7 @@ static bool pattern_hits(const struct config *c, const char *pattern, long i)
     return every > 0 && (i + 1) % every == 0;
 }
 
+/* True if layer `i` is one of every n layers, where the key gives n, counted from `offset`. */
 static bool every_hits(const struct config *c, enum config_key key, long i, long offset)
 {
     const long every = config_number(c, key);
@@ -144,6 +146,7 @@ static bool hits(const struct config *c, const struct layer_rules *r, enum confi
     }
 }
 
+/* Returns the kind of layer `i` by a list of words, which may repeat. */
 static enum layer_kind by_list(const struct config *c, const struct layer_rules *r,
                                enum config_key key, bool repeats, long i, char *unknown)
 {
@@ -181,6 +184,7 @@ static enum layer_kind by_pairs(const struct config *c, const struct layer_rules
     return LAYER_UNKNOWN;
 }
 
+/* Returns the kind of layer `i` by source number `s` of the configuration. */
 static enum layer_kind by_source(const struct config *c, const struct layer_rules *r, size_t s,
                                  long i, char *unknown)
 {
@@ -258,6 +262,7 @@ static enum layer_kind by_window(const struct config *c, const struct layer_rule
                : LAYER_FULL;
 }
 
+/* Returns the kind of layer `i` after the settings that change single layers. */
 static enum layer_kind overlay(const struct config *c, const struct layer_rules *r,
                                enum layer_kind kind, long i)
 {

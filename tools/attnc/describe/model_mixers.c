@@ -39,6 +39,7 @@ const char *mixer_name(enum model_recurrence r)
     return names[r];
 }
 
+/* Reports what attnc lacks for a group of linear layers. */
 static void lacks(struct reader *r, const struct model_mixer *x, const char *sentence)
 {
     model_lacks(r->m, "%ld layers of %s: %s", x->layers, mixer_name(x->recurrence), sentence);
@@ -117,6 +118,7 @@ static bool read_channels(struct reader *r, size_t k, struct model_mixer *x)
     return true;
 }
 
+/* Reads the head counts and sizes of linear layers of kind `k`; false if attnc lacks them. */
 static bool read_sizes_of(struct reader *r, size_t k, struct model_mixer *x)
 {
     if (x->recurrence == MODEL_MAMBA1)
@@ -155,6 +157,7 @@ static void read_delta_gate(struct reader *r, struct model_mixer *x)
     x->norm_groups = x->value_heads;
 }
 
+/* Reads the gate of delta layers with a decay for each channel. */
 static void read_kda_gate(struct reader *r, struct model_mixer *x)
 {
     const double bound = config_real(&r->c, CONFIG_KDA_BOUND, 0);

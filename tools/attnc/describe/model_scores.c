@@ -40,6 +40,7 @@ static const struct {
 #include "tools/attnc/describe/models.def"
 };
 
+/* Reports settings that attnc lacks. */
 static void report_needs(struct reader *r)
 {
     if (config_flag(&r->c, CONFIG_TEMPERATURE, false)) { /* its sentence covers them */
@@ -60,6 +61,7 @@ static void report_needs(struct reader *r)
     }
 }
 
+/* True if `word` is in the list, which ends with NULL. */
 static bool is_word(const char *word, const char *const list[])
 {
     for (size_t i = 0; list[i]; i++) {
@@ -84,6 +86,7 @@ static void apply_norm_type(struct model *m, const char *type)
         model_lacks(m, "qk_norm_type '%s': a norm of q and k that attnc does not know", type);
 }
 
+/* Reads which norm q and k have. */
 static void read_norm(struct reader *r)
 {
     struct model *const m = r->m;
@@ -112,6 +115,7 @@ static void read_norm(struct reader *r)
         model_lacks(m, "a norm of q and k after the rotation: rope_qk_norm_cache has it before");
 }
 
+/* Reads which gate multiplies the attention's output. */
 static void read_gate(struct reader *r)
 {
     static const char *const per_head[] = {"per-head",  "per_head", "headwise",

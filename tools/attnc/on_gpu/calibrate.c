@@ -72,6 +72,7 @@ static int read_facts(struct visit *v)
                                       "attnc, or its target is unknown");
 }
 
+/* Prints the facts of a visit to a GPU and the result of each step. */
 static void print_facts(const struct visit *v)
 {
     const bool simulated = strcmp(text_at(v, NULL, "simulated"), "false") != 0;
@@ -219,6 +220,7 @@ const struct command command_calibrate = {
     .run = run,
 };
 
+/* Runs `attnc calibrate`. */
 static int run(int argc, char **argv)
 {
     char work[PATH_MAX];

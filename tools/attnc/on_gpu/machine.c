@@ -35,6 +35,7 @@ static struct attn_pack *make_empty_pack(void)
     return pack; /* in a child, which ends: nothing is closed */
 }
 
+/* Finds the GPU and its facts; runs in a child process. */
 static int call_find(void *context, void *answer)
 {
     const struct call *c = context;
@@ -127,6 +128,7 @@ static void write_driver(struct json *j, const struct machine_gpu *gpu)
     json_end(j);
 }
 
+/* Writes the host's system, kernel, number of processors and ROCm version as JSON. */
 static void write_host(struct json *j)
 {
     struct utsname u = {0};

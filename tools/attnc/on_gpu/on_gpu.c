@@ -287,6 +287,7 @@ static size_t run_steps(struct visit *v)
     return failed;
 }
 
+/* Writes the steps of the visit as JSON. */
 static void write_steps(struct json *j, const struct visit *v)
 {
     char text[LINE];
@@ -380,6 +381,7 @@ static int prepare(struct visit *v, int argc, char **argv)
     return code;
 }
 
+/* Runs `attnc on-gpu`. */
 static int run(int argc, char **argv)
 {
     struct visit *v = calloc(1, sizeof(*v));

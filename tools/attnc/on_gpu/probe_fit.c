@@ -20,6 +20,7 @@ struct fit {
     char why[200]; /* the first failure of the simulator; "": none */
 };
 
+/* Returns the parameter of the model that probe `i` measures. */
 static const struct tgt_parameter *find_row(const struct fit *f, size_t i)
 {
     const struct tgt_parameter *row = f->target->parameters;
@@ -85,6 +86,7 @@ static bool fit_one(struct fit *f, size_t i)
     return f->values[i] != before;
 }
 
+/* Prints the parameters before and after the fit, and the line for --parameters. */
 static void print_fit(struct fit *f)
 {
     const char *comma = "";

@@ -110,6 +110,8 @@ static bool check(int error, const char *call)
     return !error;
 }
 
+/* Loads the HIP library at `path`, or the installed one if `path` is NULL. NULL with a message on
+ * failure. */
 static void *open_library(const char *path)
 {
     static const char *const names[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"};
@@ -121,6 +123,7 @@ static void *open_library(const char *path)
     return library;
 }
 
+/* Finds the functions of the HIP library; false with a message if one is absent. */
 static bool bind(void *library)
 {
     const struct {
@@ -162,6 +165,7 @@ static bool bind(void *library)
 /* True for probes that need execute only the timed workgroups. */
 static bool is_sampled(const struct probe *p) { return p->groups == HOT || p->groups == AGAIN; }
 
+/* Sets the parameters of the simulator; a real GPU has none, and nothing happens. */
 static bool set_parameters(const char *text, bool sampled)
 {
     const struct hipsim_time_options options = {
@@ -288,6 +292,7 @@ static bool run_once(const struct probe *p, double *value)
     return (!graph || check(hip.destroy_executable(graph), "hipGraphExecDestroy")) && good;
 }
 
+/* Compares two numbers, for qsort(). */
 static int by_value(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;

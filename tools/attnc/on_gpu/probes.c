@@ -40,6 +40,7 @@ struct call {
     const struct probe *probe;
 };
 
+/* Runs one probe in a child process. */
 static int call_probe(void *context, void *answer)
 {
     const struct call *c = context;
@@ -108,6 +109,7 @@ static int choose_device(struct call *c, char *path, size_t size)
     return find_simulator(path, size);
 }
 
+/* Runs `attnc probes`. */
 static int run(int argc, char **argv)
 {
     char path[4096];

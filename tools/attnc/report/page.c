@@ -19,6 +19,7 @@ static void put_data(FILE *out, const char *data)
     }
 }
 
+/* Writes a page from its lines, with `data` at the mark. */
 static int write_page(const char *const *lines, const char *data, const char *path)
 {
     static const char mark[] = "@DATA@";

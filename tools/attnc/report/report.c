@@ -99,6 +99,7 @@ static int embed_command(struct json *j, const char *key, const char *const argv
     return good ? EXIT_GOOD : status == EXIT_USER ? EXIT_USER : EXIT_ENVIRONMENT;
 }
 
+/* Writes the result of the verification as JSON: a given file, or a new run. */
 static int embed_verification(struct json *j, const char *path)
 {
     if (args.verified) {
@@ -220,6 +221,7 @@ static void collect_kernel(void *context, size_t n, FILE *printed, const size_t 
     free(line);
 }
 
+/* Returns the name of kernel `n`. */
 static const char *name_kernel(void *context, size_t n)
 {
     const struct modelled *m = context;
@@ -227,6 +229,7 @@ static const char *name_kernel(void *context, size_t n)
     return attn_pack_kernel(m->pack, (uint32_t)n, &info) == ATTN_OK ? info.name : "kernel";
 }
 
+/* Writes the listings of the kernels as JSON: a name and a text on each line of the file. */
 static void embed_listings(struct json *j, FILE *listings)
 {
     char *line = NULL;
@@ -244,6 +247,7 @@ static void embed_listings(struct json *j, FILE *listings)
     free(line);
 }
 
+/* Models each kernel in child processes and writes the traces as JSON. */
 static int embed_traces(struct json *j, struct attn_pack *pack, const char *path, unsigned jobs)
 {
     struct modelled m = {.path = path, .pack = pack, .json = j, .listings = tmpfile()};
@@ -267,6 +271,7 @@ static int embed_traces(struct json *j, struct attn_pack *pack, const char *path
     return code;
 }
 
+/* Writes all about one pack as JSON: its kernels, verification and traces. */
 static int embed_pack(struct json *j, const char *path, unsigned jobs)
 {
     struct attn_pack *pack;
@@ -289,6 +294,7 @@ static int embed_pack(struct json *j, const char *path, unsigned jobs)
     return code;
 }
 
+/* Writes the report of the packs. */
 static int report(int count, char **paths, const char *output, unsigned jobs)
 {
     struct page page;
@@ -304,6 +310,7 @@ static int report(int count, char **paths, const char *output, unsigned jobs)
 
 extern const struct command command_report;
 
+/* Runs `attnc report`. */
 static int run(int argc, char **argv)
 {
     const char *output = args.output ? args.output : "report.html";

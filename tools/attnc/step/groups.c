@@ -14,8 +14,10 @@ enum {
     MOST_RATIO = 4096 /* the largest ratio of chosen_lists: lists then are nearly the window only */
 };
 
+/* Returns the lesser of two numbers. */
 static long least(long a, long b) { return a < b ? a : b; }
 
+/* Returns the query tokens of a step. */
 static long tokens_of(const struct step_load *l) { return l->batch * l->queries; }
 
 long step_pool_page(const struct step_load *l, long pool)

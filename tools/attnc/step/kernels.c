@@ -10,6 +10,7 @@
 #include "compiler/package.h"
 #include "tools/attnc/step/step.h"
 
+/* True if the variant has all values that the call fixes. */
 static bool has_fields(const struct att_variant *v, const struct step_call *call)
 {
     for (unsigned i = 0; i < call->field_count; i++) {

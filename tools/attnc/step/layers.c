@@ -22,6 +22,7 @@ static long window_of(const struct model_group *g)
     return g->window < STEP_MOST_KEYS ? g->window : STEP_MOST_KEYS;
 }
 
+/* Returns the mask of a group of layers. */
 static enum att_mask mask_of(const struct model_group *g)
 {
     return g->window      ? ATT_MASK_WINDOW
@@ -66,6 +67,7 @@ static void add_encoder(struct step_kind *k, const struct model_group *g, const 
         snprintf(c->shape + n, sizeof(c->shape) - (size_t)n, ",window=%ld", window_of(g));
 }
 
+/* Writes the name of a group of layers. */
 static void name_group(const struct model_group *g, char name[64])
 {
     const char *rest = g->rotates ? "" : ", no rotation";
@@ -128,6 +130,7 @@ static void list_groups(const struct model *m, struct step *s)
 
 /* Layers with a latent cache. */
 
+/* Adds the call of a product of each head, from `from` to `to` elements. */
 static void add_product(struct step_kind *k, long tokens, long from, long to)
 {
     struct step_call *c = step_add_call(k, "head_product");
@@ -147,6 +150,7 @@ static void add_latent_rope(struct step_stage *stage, long heads, const struct s
              heads, step_page_size(l));
 }
 
+/* Adds the calls that make q and the latent and write the cache. */
 static void add_latent_write(struct step_kind *k, const struct model_latent *m,
                              const struct step_load *l)
 {
@@ -199,6 +203,7 @@ static void add_output(struct step_kind *k, const struct step_attention *a, long
     step_add_decode(stage, &with, "in that of attention, no plan", true, false, true);
 }
 
+/* Lists the calls of latent attention layers; `scores` says that they have an indexer. */
 static void list_latent(const struct model *m, struct step *s, long layers, bool scores)
 {
     struct step_kind *k = &s->kinds[s->kind_count++];
@@ -341,6 +346,7 @@ static void add_delta_step(struct step_kind *k, const struct model_mixer *x,
              l->queries);
 }
 
+/* Adds the call that rotates q and k of linear layers, if they rotate. */
 static void add_mixer_rope(struct step_kind *k, const struct model_mixer *x,
                            const struct rank_mixer *r, long tokens)
 {
@@ -353,6 +359,7 @@ static void add_mixer_rope(struct step_kind *k, const struct model_mixer *x,
              r->heads);
 }
 
+/* Lists the calls of linear layers. */
 static void list_mixer(const struct model_mixer *x, struct step *s)
 {
     const struct step_load *l = &s->load;

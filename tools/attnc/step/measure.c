@@ -74,6 +74,7 @@ static bool model_launch(const struct bench_pair *pair, struct step_launch *l, c
     return true;
 }
 
+/* Measures a launch on the GPU; false with `fault` on failure. */
 static bool measure_launch(struct work *w, const struct bench_pair *pair, struct step_launch *l,
                            char fault[200])
 {
@@ -114,6 +115,7 @@ static int32_t tokens_of(const struct step_load *l)
     return tokens <= INT32_MAX ? (int32_t)tokens : 0;
 }
 
+/* Asks the runtime for the split of a decode call; runs in a child process. */
 static int call_split(void *context, void *answer)
 {
     const struct split_call *c = context;
@@ -133,6 +135,7 @@ static int call_split(void *context, void *answer)
     return EXIT_GOOD; /* the process ends: nothing is closed */
 }
 
+/* Appends ",name=number" to a shape, if the number is positive. */
 static void add_number(char shape[TUNE_SHAPE_TEXT], const char *name, int number)
 {
     const size_t length = strlen(shape);
@@ -198,6 +201,7 @@ static void write_plan(const struct step_call *call, char plan[TUNE_SHAPE_TEXT])
     memmove(plan, plan + 1, strlen(plan)); /* the first comma */
 }
 
+/* Times the launch that combines the parts of a decode; false with a fault on failure. */
 static bool time_combine(struct work *w, struct step_way *way, const struct att_variant *v,
                          const struct tune_shape *shape)
 {
@@ -300,6 +304,7 @@ static bool time_plan(struct work *w, const char *kind, const char *shape)
     return false;
 }
 
+/* Times the launch of the plan of each stage whose best way needs one. */
 static void time_plans(struct work *w, struct step_count *count)
 {
     for (unsigned i = 0; i < w->step->kind_count; i++) {

@@ -12,6 +12,7 @@
 /* Below this share of a roofline neither memory nor the matrix units bound a launch. */
 static const double BOUND = 0.5;
 
+/* Returns what bounds a launch by its model: HBM, matrix or latency; NULL if unknown. */
 static const char *bound_of(const struct step_launch *l)
 {
     const double most = l->memory > l->matrix ? l->memory : l->matrix;
@@ -24,15 +25,18 @@ static const char *bound_of(const struct step_launch *l)
  * launch pays for the graph launch, each other one for a node. */
 static double overhead(const struct step *s, unsigned n) { return n ? s->node_us : s->launch_us; }
 
+/* Returns the microseconds of a layer that is launched without a graph before it. */
 static double layer_alone_us(const struct step *s, const struct step_kind *k)
 {
     return step_layer_us(s, k) + s->launch_us - s->node_us;
 }
 
+/* Returns `part` in percent of `whole`. */
 static double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
 /* Tables. */
 
+/* Prints the line of launch `n` of a layer; `whole` is the layer's time in microseconds. */
 static void print_launch(const struct step *s, const struct step_launch *l, unsigned n,
                          double whole)
 {
@@ -69,6 +73,7 @@ static void print_ways(const struct step *s, const struct step_stage *stage)
     printf(".\n");
 }
 
+/* Prints the launches of a layer of one kind. */
 static void print_kind(const struct step *s, const struct step_kind *k)
 {
     const double whole = layer_alone_us(s, k);
@@ -93,6 +98,7 @@ static void print_kind(const struct step *s, const struct step_kind *k)
         print_ways(s, &k->stages[i]);
 }
 
+/* Prints the line of all layers of one kind; times are in microseconds. */
 static void print_total(const char *name, long times, double us, double whole)
 {
     printf("  %-44s %7ld %9.2f %11.2f %5.1f%%\n", name, times, us, (double)times * us,
@@ -129,6 +135,7 @@ void step_print(const struct step *s, const struct model *m)
 
 /* JSON. */
 
+/* Writes a launch as JSON; `launch_us` is its overhead. */
 static void launch_json(struct json *j, const struct step_launch *l, double launch_us, double whole)
 {
     json_begin_object(j, NULL);
@@ -146,6 +153,7 @@ static void launch_json(struct json *j, const struct step_launch *l, double laun
     json_end(j);
 }
 
+/* Writes the ways that a stage could take as JSON. */
 static void ways_json(struct json *j, const struct step *s, const struct step_stage *stage)
 {
     for (unsigned i = 0; stage->count > 1 && i < stage->count; i++) {
@@ -164,6 +172,7 @@ static void ways_json(struct json *j, const struct step *s, const struct step_st
     }
 }
 
+/* Writes the launches of a layer of one kind as JSON. */
 static void kind_json(struct json *j, const struct step *s, const struct step_kind *k)
 {
     unsigned n = 0;

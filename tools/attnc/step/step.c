@@ -66,6 +66,7 @@ static double parameter(const struct tgt *target, const char *name)
     return p->name ? p->value : 0;
 }
 
+/* Reads the target and, for the simulator, its overheads of a launch. */
 static int read_target(struct step *s, bool hip)
 {
     s->load.target = args.target ? args.target : "gfx950";
@@ -82,6 +83,7 @@ static int read_target(struct step *s, bool hip)
     return EXIT_GOOD;
 }
 
+/* Reads the sizes of the step from the options. */
 static int read_load(struct step_load *l)
 {
     *l = (struct step_load){.ranks = 1, .batch = 1, .context = 4096, .queries = 1};
@@ -95,6 +97,7 @@ static int read_load(struct step_load *l)
     return code;
 }
 
+/* Reads the device and the options of the measurement. */
 static int read_device(struct step_device *d)
 {
     double seconds = 5;
@@ -119,6 +122,7 @@ static int read_device(struct step_device *d)
     return EXIT_GOOD;
 }
 
+/* Reads the options that describe the deployment. */
 static int read_deployment(struct run *r)
 {
     char why[200];
@@ -164,6 +168,7 @@ static int read_kernels(struct run *r, const char *path)
     return good ? EXIT_GOOD : complain(EXIT_USER, "%s: no kernel of the model can be built", path);
 }
 
+/* Reads the tuning file, if one is given. */
 static int read_tuning(struct run *r)
 {
     struct attnc_diag d;
@@ -176,6 +181,7 @@ static int read_tuning(struct run *r)
     return code;
 }
 
+/* Reports what the model needs and attnc lacks; returns the exit code. */
 static int report_gaps(const struct model *m, const char *path)
 {
     for (unsigned i = 0; i < m->gaps.count; i++)
@@ -183,6 +189,7 @@ static int report_gaps(const struct model *m, const char *path)
     return m->gaps.count ? EXIT_PARTIAL : EXIT_GOOD;
 }
 
+/* Compiles and times the kernels of the step and prints the result. */
 static int measure(struct run *r, const char *path)
 {
     char room[PATH_MAX];
@@ -202,6 +209,7 @@ static int measure(struct run *r, const char *path)
     return count.failed ? EXIT_PARTIAL : code;
 }
 
+/* Lists the launches of the step and measures them. */
 static int list_and_measure(struct run *r, const char *path)
 {
     char why[200];
@@ -219,6 +227,7 @@ static int list_and_measure(struct run *r, const char *path)
 
 extern const struct command command_step;
 
+/* Runs `attnc step`. */
 static int run(int argc, char **argv)
 {
     if (argc != 1)

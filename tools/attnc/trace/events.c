@@ -49,6 +49,7 @@ bool events_open(struct events *e, struct trace_session *t, size_t flush, char *
     return true;
 }
 
+/* Writes a message about a failed HIP call; returns whether `error` is 0. */
 static bool fail(struct trace_session *t, const char *call, int error, char *why, size_t size)
 {
     if (error)

@@ -62,6 +62,7 @@ static bool parse_line(char *text, struct line *l)
     return true;
 }
 
+/* Reads the lines of a listing to a new array; returns their number. */
 static size_t read_lines(FILE *in, struct line **lines)
 {
     char text[1024];

@@ -28,6 +28,7 @@ struct ir_lines {
     const char *text, *limit; /* the IR */
 };
 
+/* Returns the value of a symbol in the symbol table `section`, 0 if absent. */
 static uint64_t symbol_value(Elf *elf, Elf_Scn *section, const char *name)
 {
     GElf_Shdr header;
@@ -65,6 +66,7 @@ static bool read_sections(struct ir_lines *l, const char *kernel)
     return l->kernel && l->text;
 }
 
+/* Finds the debug information of the kernel. */
 static bool read_dwarf(struct ir_lines *l)
 {
     Dwarf_CU *cu = NULL;
@@ -77,6 +79,7 @@ static bool read_dwarf(struct ir_lines *l)
     return false;
 }
 
+/* Frees the debug information. */
 static void close_lines(struct ir_lines *l)
 {
     dwarf_end(l->dwarf);
@@ -139,6 +142,7 @@ static bool read_offset(const char *text, uint64_t *offset)
     return false;
 }
 
+/* Copies a listing with the IR op of each instruction beside it. */
 static bool copy_lines(struct ir_lines *l, FILE *in, FILE *out)
 {
     char text[512];

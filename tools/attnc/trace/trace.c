@@ -54,6 +54,7 @@ static const struct option_row options[] = {
     {0},
 };
 
+/* Prints the modelled time of a launch, its stalls and the bytes that it moved. */
 static void print_report(const struct trace_run *run, const struct trace_timing *timing,
                          const struct hipsim_time_report *report)
 {
@@ -76,6 +77,7 @@ static void print_report(const struct trace_run *run, const struct trace_timing 
         100 * least_us / (report->us_at_power - report->launch_us));
 }
 
+/* Writes the shape of a launch as JSON. */
 static void shape_json(struct json *j, const struct trace_run *run, const struct verify_op *op)
 {
     json_begin_object(j, "shape");
@@ -98,6 +100,7 @@ static void taken_json(struct json *j, const struct hipsim_time_report *r)
     json_end(j);
 }
 
+/* Writes the cycles of issue and stalls as JSON. */
 static void stalls_json(struct json *j, const struct trace_timing *timing,
                         const struct hipsim_time_report *r)
 {
@@ -150,6 +153,7 @@ struct written {
     char path[32];
 };
 
+/* Opens a file in memory for what will be written to `to`; NULL means none. */
 static int begin_written(struct written *w, const char *to)
 {
     *w = (struct written){.to = to, .fd = -1};
@@ -160,6 +164,7 @@ static int begin_written(struct written *w, const char *to)
     return w->fd >= 0 ? EXIT_GOOD : complain(EXIT_ENVIRONMENT, "%s: %s", to, strerror(errno));
 }
 
+/* Writes the file in memory to its destination, if `code` is good. Returns the exit code. */
 static int end_written(struct written *w, int code)
 {
     struct stat st;
@@ -235,6 +240,7 @@ struct selection {
     struct json json;
 };
 
+/* Returns the facts of kernel `n`; ends the process if it cannot be read. */
 static struct attn_kernel_info kernel_info(const struct attn_pack *pack, uint32_t n)
 {
     struct attn_kernel_info info = {.size = sizeof(info)};
@@ -243,6 +249,7 @@ static struct attn_kernel_info kernel_info(const struct attn_pack *pack, uint32_
     return info;
 }
 
+/* Traces one kernel of the selection in a child process. */
 static int trace_part(void *context, size_t part, struct child_report *report)
 {
     struct selection *s = context;
@@ -259,12 +266,14 @@ static int trace_part(void *context, size_t part, struct child_report *report)
     return code;
 }
 
+/* Adds a printed line of JSON to the list. */
 static void add_row(void *context, char *line)
 {
     struct selection *s = context;
     json_raw(&s->json, NULL, line);
 }
 
+/* Passes on what a child process printed. */
 static void collect_part(void *context, size_t part, FILE *printed, const size_t results[])
 {
     (void)part, (void)results;
@@ -274,6 +283,7 @@ static void collect_part(void *context, size_t part, FILE *printed, const size_t
         copy_printed(printed);
 }
 
+/* Returns the name of a part, which is its kernel's. */
 static const char *name_part(void *context, size_t part)
 {
     const struct selection *s = context;
@@ -300,6 +310,7 @@ static int select_kernels(struct selection *s, const char *path, const char *pat
                             path, pattern);
 }
 
+/* Traces the selected kernels in child processes. */
 static int trace_selection(struct selection *s)
 {
     unsigned jobs = 1;
@@ -339,6 +350,7 @@ static int check_file(const char *path)
 
 extern const struct command command_trace;
 
+/* Runs `attnc trace`. */
 static int run(int argc, char **argv)
 {
     if (argc != 2)

@@ -12,6 +12,7 @@
 #include "tools/attnc/cli/command.h"
 #include "tools/attnc/trace/trace.h"
 
+/* Returns the number of an op's dimensions. */
 static unsigned count_dimensions(const struct verify_op *op)
 {
     unsigned n = 0;
@@ -20,6 +21,7 @@ static unsigned count_dimensions(const struct verify_op *op)
     return n;
 }
 
+/* Returns the place of dimension `i` in an op's shape. */
 static int *number_of(const struct verify_op *op, unsigned i, void *shape)
 {
     return (int *)((char *)shape + op->dimensions[i].offset);
@@ -69,6 +71,7 @@ void trace_explain_shape(const struct verify_op *op)
     }
 }
 
+/* Sets the dimension called `name` (of `length` characters) of a shape. */
 static int set_dimension(const struct verify_op *op, int *shape, const char *name, size_t length,
                          long value)
 {
@@ -113,6 +116,7 @@ int trace_parse_shape(const struct verify_op *op, const char *text, int *shape)
 
 /* The launch. */
 
+/* Opens the simulator's timing functions. */
 static bool open_timing(const char *simulator, struct trace_timing *t)
 {
     void *library = dlopen(simulator, RTLD_NOW | RTLD_LOCAL);
@@ -151,6 +155,7 @@ static int find_choice(const struct trace_run *run, struct attn_kernel_info *ker
     return EXIT_GOOD;
 }
 
+/* Checks that lookup chooses this kernel for the shape. */
 static int check_choice(const struct trace_run *run)
 {
     struct attn_kernel_info kernel;
@@ -163,6 +168,7 @@ static int check_choice(const struct trace_run *run)
 /* Races are what attnc verify looks for; shapes that are traced are too large to follow. */
 static const char checks[] = "memory+align+uninit+wait+hazard+barrier+diverge";
 
+/* Opens the GPU or the simulator with the pack. */
 static int open_gpu(struct trace_session *t, struct attn_pack *pack, const struct trace_gpu *gpu)
 {
     char simulator[4096], why[600];

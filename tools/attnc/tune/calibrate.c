@@ -35,11 +35,13 @@ struct fit {
     double noise; /* mean square of the measurements' half intervals, as logarithms */
 };
 
+/* True if the fit may change the parameter: it has a range, and its tag is U or F. */
 static bool is_free(const struct tgt_parameter *p)
 {
     return p->low < p->high && (p->tag == TGT_TAG_U || p->tag == TGT_TAG_F);
 }
 
+/* Finds the pairs of measured and modelled time of the target's kernels. */
 static void find_pairs(struct fit *f, const char *target)
 {
     struct tune_sweep *s = f->sweep;
@@ -149,6 +151,7 @@ static bool step(struct fit *f, double *error, bool *changed)
     return good;
 }
 
+/* Prints the errors before and after the fit and the changed parameters. */
 static void print_fit(const struct fit *f, const char *target, double before, double after)
 {
     char text[TEXT];
@@ -216,6 +219,7 @@ static void begin_with(struct fit *f, const char *text)
     }
 }
 
+/* Fits the parameters of a target to the measured times. */
 static bool fit_target(struct tune_sweep *sweep, const char *target, size_t *measured)
 {
     struct fit *f = calloc(1, sizeof(*f));

@@ -119,6 +119,7 @@ static void name_kernel(const struct check *c, const struct tune_shape *s, char 
     att_variant_name(&v, name);
 }
 
+/* Counts a failed shape and keeps the first message. */
 static void note(struct check *c, size_t shape, const char *what, const char *kernel)
 {
     if (!c->wrong++)
@@ -155,6 +156,7 @@ static bool recall(const struct check *c, struct tune_id *id, struct tune_verdic
            (size_t)v->shapes == c->key->shape_count;
 }
 
+/* Verifies the chosen kernel with all shapes, unless the database has the verdict. */
 static bool look(struct check *c)
 {
     struct tune_id id;

@@ -38,6 +38,7 @@ struct cut {
     double gain;
 };
 
+/* Returns the launch argument of a shape called `arg`, or NULL. */
 static const struct tune_launch_value *find_value(const struct tune_shape *s, const char *arg)
 {
     for (unsigned i = 0; i < s->value_count; i++) {
@@ -47,6 +48,7 @@ static const struct tune_launch_value *find_value(const struct tune_shape *s, co
     return NULL;
 }
 
+/* True if a time was measured without fault. */
 static bool is_timed(const struct tune_value *v) { return v->runs && !v->fault[0] && v->us > 0; }
 
 /* Returns the cost of a build's kernels on the shapes of `in`; sets *count to the number of these
@@ -97,6 +99,7 @@ static double find_best(const struct tune_key *key, const bool *in, size_t *best
     return *best == key->candidate_count ? own : least;
 }
 
+/* Divides the shapes of a leaf by argument `arg`: up to `last`, and above. */
 static void split(const struct tune_key *key, const struct leaf *l, const char *arg, int64_t last,
                   bool *low, bool *high)
 {
@@ -143,6 +146,7 @@ static void try_argument(const struct tune_key *key, const struct leaf *l, size_
     }
 }
 
+/* Returns the number of shapes that `in` marks. */
 static size_t count_shapes(const struct tune_key *key, const bool *in)
 {
     size_t count = 0;
@@ -167,6 +171,7 @@ static bool narrow(struct att_box *box, const char *arg, int64_t min, int64_t ma
     return true;
 }
 
+/* Sets the best candidate of a leaf and the costs with it and with the op's own tiles. */
 static void settle(const struct tune_key *key, struct leaf *l)
 {
     size_t count;
@@ -197,6 +202,7 @@ static bool carry_out(const struct tune_key *key, struct leaf *leaves, size_t *c
     return good;
 }
 
+/* Returns the number of different candidates that the leaves use. */
 static size_t count_kernels(const struct tune_key *key, const struct leaf *leaves, size_t count)
 {
     size_t kernels = 0;
@@ -209,6 +215,7 @@ static size_t count_kernels(const struct tune_key *key, const struct leaf *leave
     return kernels;
 }
 
+/* Returns the cut of a leaf that saves most, with at most `most` kernels in total. */
 static struct cut find_cut(const struct tune_key *key, const struct leaf *leaves, size_t count,
                            size_t most, bool *room)
 {

@@ -35,6 +35,8 @@ static bool take(struct tune_candidate *c, struct attnc_kernel *k)
     return true;
 }
 
+/* Decides whether a compiled candidate is measured. `own` ones may spill registers. False if memory
+ * is exhausted. */
 static bool judge(struct tune_sweep *sweep, struct tune_candidate *c, bool own,
                   struct attnc_kernel *k)
 {
@@ -52,6 +54,7 @@ static bool judge(struct tune_sweep *sweep, struct tune_candidate *c, bool own,
     return true;
 }
 
+/* Shows the progress of compilation. */
 static void tell(void *user, const struct attnc_progress *p)
 {
     const struct tune_sweep *sweep = user;

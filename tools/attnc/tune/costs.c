@@ -100,6 +100,7 @@ static bool add_late(struct part *p, struct tune_key *key, const struct attnc_tu
     return true;
 }
 
+/* Appends ",name=number" to the text of a shape, if the number is not 0. */
 static void add_number(struct tune_shape *s, const char *name, int number)
 {
     const size_t length = strlen(s->text);
@@ -142,6 +143,7 @@ static bool time_part(struct tune_sweep *sweep, struct part *p)
                           : tune_time_items(sweep, &item, 1);
 }
 
+/* True if a part has no key and so needs no time, or if its time was measured. */
 static bool is_known(const struct part *p)
 {
     return !p->key || (p->value.runs && !p->value.fault[0] && p->value.us > 0);

@@ -31,6 +31,7 @@ static const char schema[] =
     " source TEXT, shapes INTEGER, worst REAL, fault TEXT,"
     " PRIMARY KEY(key, device, tile, source)) WITHOUT ROWID;";
 
+/* Reports the error of the database; returns false. */
 static bool fail(const struct tune_db *db)
 {
     const int code = sqlite3_errcode(db->handle);
@@ -42,6 +43,7 @@ static bool fail(const struct tune_db *db)
     return false;
 }
 
+/* Executes SQL; false with a message on failure. */
 static bool execute(struct tune_db *db, const char *sql)
 {
     return sqlite3_exec(db->handle, sql, NULL, NULL, NULL) == SQLITE_OK || fail(db);
@@ -140,6 +142,7 @@ static sqlite3_stmt *prepare(struct tune_db *db, const char *sql, const struct t
     return s;
 }
 
+/* Copies the text of a fault from a column. */
 static void read_fault(sqlite3_stmt *s, int column, char *fault, size_t size)
 {
     const unsigned char *text = sqlite3_column_text(s, column);
@@ -199,6 +202,7 @@ bool tune_db_find_verdict(struct tune_db *db, const struct tune_id *id, struct t
     return found;
 }
 
+/* Executes a prepared statement and frees it; false with a message on failure. */
 static bool finish(struct tune_db *db, sqlite3_stmt *s)
 {
     const bool good = s && sqlite3_step(s) == SQLITE_DONE;
@@ -307,6 +311,7 @@ bool tune_db_tidy(struct tune_db *db)
     return complain(EXIT_ENVIRONMENT, "%s: %s", db->path, strerror(errno)) == EXIT_GOOD;
 }
 
+/* Prints a field of a CSV file, in quotes if it needs them. */
 static void print_field(const char *text, FILE *out)
 {
     if (!strpbrk(text, ",\"\n")) {
@@ -322,12 +327,14 @@ static void print_field(const char *text, FILE *out)
     putc('"', out);
 }
 
+/* Returns the text of a column, "" if it is NULL. */
 static const char *text_of(sqlite3_stmt *s, int column)
 {
     const char *text = (const char *)sqlite3_column_text(s, column);
     return text ? text : "";
 }
 
+/* Prints the rows of a query as CSV. */
 static int print_csv(sqlite3_stmt *s, FILE *out)
 {
     const int columns = sqlite3_column_count(s);

@@ -100,6 +100,7 @@ bool tune_fit_add(struct tune_sweep *sweep, const struct attnc_description *desc
 
 /* ---- Corners ---- */
 
+/* Returns the next number of a xorshift generator. */
 static uint64_t next_random(uint64_t *state)
 {
     *state ^= *state << 13;
@@ -177,6 +178,7 @@ static size_t find_candidate(struct fit *f, struct tune_key *key, const struct t
     return key->candidate_count++;
 }
 
+/* True if the candidate is another than the first and compiles without spills. */
 static bool is_ready(struct fit *f, struct tune_key *key, size_t candidate)
 {
     f->broken = !tune_compile(f->sweep, key, candidate, candidate + 1) || f->broken;
@@ -198,6 +200,7 @@ struct pairs {
     const struct tune_key *base_fails, *trial_fails;
 };
 
+/* Finds the kernels that a trial row changes, with their times before and after. */
 static bool find_pairs(struct fit *f, const struct tir_fitted *base, const struct tir_fitted *trial,
                        struct pairs *p)
 {
@@ -241,6 +244,8 @@ static struct tune_value *time_pairs(struct fit *f, const struct pairs *p,
     return values;
 }
 
+/* Returns the gain of the second time over the first in percent of a logarithm; -INFINITY if one is
+ * missing. */
 static double gain_of(const struct tune_value pair[2])
 {
     return pair[0].us > 0 && pair[1].us > 0 ? 100 * log(pair[0].us / pair[1].us) : -INFINITY;
@@ -259,6 +264,7 @@ static void find_gains(struct fit *f, const struct pairs *p, const char *const p
     free(values);
 }
 
+/* True if a row's gain is large and certain enough to keep it. */
 static bool is_kept(const struct outcome *o)
 {
     return o->kernels && o->gain >= LEAST_GAIN && o->gain > -o->low;
@@ -303,6 +309,7 @@ static struct outcome compare(struct fit *f, const struct tir_fitted *base,
 
 /* ---- Rows ---- */
 
+/* Prints the verdict about a row. */
 static void print_row(const char *verdict, const struct tir_fitted *row, const struct outcome *o)
 {
     printf("%-8s %7.2f  %7.2f %7.2f  %3zu  %s: %s %d\n", verdict, o->gain, o->low, o->high,
@@ -340,6 +347,7 @@ static bool fit_value(struct fit *f, int at, struct tir_fitted *row, const struc
     return kept;
 }
 
+/* Returns the knob that a row sets, or NULL. */
 static const struct att_knob *find_knob(const struct tir_fitted *row)
 {
     for (const struct att_template *const *op = att_templates; *op; op++)
@@ -409,6 +417,7 @@ static void join(char words[][64], unsigned count, const char *op, unsigned with
             at += (size_t)snprintf(text + at, ATT_TEXT_MAX - at, " %s", words[i]);
 }
 
+/* True if no other tile row than `row` of the op is fitted by `text`. */
 static bool is_only(const struct att_variant *v, const struct tir_machine *m, unsigned row,
                     const char *text)
 {
@@ -487,6 +496,7 @@ static void find_rows(struct fit *f)
 
 /* ---- Modes ---- */
 
+/* Writes the table of fitted defaults. */
 static int write_table(const struct fit *f)
 {
     char *text = NULL;
@@ -551,6 +561,7 @@ static void compare_rules(struct fit *f)
     free(values);
 }
 
+/* Fits, checks or compares the table, as the mode says. */
 static int run(struct fit *f)
 {
     const char *const rows = "VERDICT     GAIN     LEAST    MOST  KERNELS  ROW";

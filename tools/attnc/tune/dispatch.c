@@ -9,6 +9,7 @@
 #include "compiler/second.h"
 #include "tools/attnc/tune/tune.h"
 
+/* True if a shape's launch arguments are in the box. */
 static bool holds(const struct att_box *box, const struct tune_shape *s)
 {
     for (unsigned i = 0; i < box->count; i++) {
@@ -75,6 +76,7 @@ const struct tune_value *tune_times(const struct tune_key *key, size_t candidate
     return key->on_gpu ? c->measured : c->times;
 }
 
+/* Returns the microseconds of a candidate with a shape, 0 if not measured. */
 static double time_of(const struct tune_key *key, size_t candidate, size_t shape)
 {
     const struct tune_value *const times =

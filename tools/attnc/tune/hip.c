@@ -45,6 +45,7 @@ struct answer {
 
 static struct answer *shared_answer; /* of this process: the child's sampler notes faults in it */
 
+/* Times one launch of candidate `which` on the GPU; stores the first fault. */
 static bool sample(void *context, size_t which, double *us)
 {
     struct lane *l = context;
@@ -59,6 +60,7 @@ static bool sample(void *context, size_t which, double *us)
     return false;
 }
 
+/* Measures the candidates of a heat in a child process. */
 static int call_race(void *context, void *out)
 {
     const struct heat *h = context;
@@ -109,6 +111,7 @@ static bool keep(const struct heat *h, size_t i, const struct race_figure *f, do
     return tune_db_put(h->sweep->db, &id, &v);
 }
 
+/* Removes candidate `i` from the heat. */
 static void drop(struct heat *h, size_t i)
 {
     h->count--;
@@ -199,6 +202,7 @@ struct name_call {
     const char *target;
 };
 
+/* Writes the GPU's name; runs in a child process. */
 static int call_name(void *context, void *answer)
 {
     const struct name_call *c = context;
@@ -225,6 +229,7 @@ static void find_gpu(struct tune_sweep *sweep, const struct tune_key *key)
                  key->variant.target, call.pack ? why : "no pack");
 }
 
+/* Measures all candidates of a key with each shape on the GPU. */
 static bool measure_key(struct heat *h)
 {
     struct tune_key *key = h->key;
@@ -252,6 +257,7 @@ static bool measure_key(struct heat *h)
     return true;
 }
 
+/* Allocates the memory that the heat shares with its child process. */
 static bool open_heat(struct heat *h)
 {
     h->running =
@@ -259,6 +265,7 @@ static bool open_heat(struct heat *h)
     return h->running != MAP_FAILED;
 }
 
+/* Frees the memory that the heat shares with its child process. */
 static void close_heat(struct heat *h) { munmap((void *)h->running, sizeof(*h->running)); }
 
 bool tune_time_gpu(struct tune_sweep *sweep, struct tune_key *key, size_t candidate, size_t shape,

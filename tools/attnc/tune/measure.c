@@ -35,6 +35,7 @@ struct batch {
     bool broken;    /* the database cannot be written */
 };
 
+/* True if the time `end` is past; 0 means never. */
 static bool is_past(double end) { return end > 0 && steady_seconds() > end; }
 
 bool tune_is_late(const struct tune_sweep *sweep) { return is_past(sweep->deadline); }
@@ -57,6 +58,8 @@ void tune_name_device(const struct tune_key *key, const char *parameters, char d
                  parameters ? parameters : "");
 }
 
+/* Makes a pack of the kernels and opens it, or returns NULL. It stays open until the process
+ * ends. */
 static struct attn_pack *open_pack(const struct attnc_description *desc,
                                    const struct attnc_build_result *built)
 {
@@ -109,6 +112,7 @@ static int open_own(const struct tune_item *item, struct trace_session *t)
     return complain(EXIT_ENVIRONMENT, "libattn takes %s, not %s", t->info.symbol, name);
 }
 
+/* Opens a session with one candidate and one shape on the simulator. */
 static int open_alone(const struct tune_item *item, struct trace_session *t)
 {
     struct attn_pack *const pack = tune_open_candidate(item->key, item->candidate);
@@ -142,6 +146,7 @@ static int time_launch(const struct tune_item *item, struct tune_value *v)
     return code; /* the process ends: nothing is closed */
 }
 
+/* Times a candidate on the simulator; runs in a child process. */
 static int call_time(void *context, void *answer) { return time_launch(context, answer); }
 
 /* Measures an item, in a worker. */
@@ -162,6 +167,7 @@ static void work(void *context, size_t i, FILE *out)
     fwrite(&v, sizeof(v), 1, out);
 }
 
+/* Returns the database's key of a measurement. */
 static struct tune_id make_id(const struct tune_key *key, size_t candidate, size_t shape,
                               const char *device)
 {
@@ -224,6 +230,7 @@ static bool is_hopeless(const struct tune_key *key, size_t candidate, size_t sha
            f->mfma_duty / 1000.0 < first->matrix_duty;
 }
 
+/* True if a key has so few candidates and shapes that all pairs are measured. */
 static bool is_small(const struct tune_key *key)
 {
     return key->candidate_count * key->shape_count <= EXHAUSTIVE;
@@ -259,6 +266,7 @@ static bool add(struct batch *b, const struct tune_item *item)
     return true;
 }
 
+/* Adds a candidate and shape to the batch, unless they are measured, dropped or hopeless. */
 static bool add_item(struct batch *b, struct tune_key *key, size_t candidate, size_t shape)
 {
     struct tune_candidate *c = &key->candidates[candidate];
@@ -297,6 +305,7 @@ struct rank {
     double score;
 };
 
+/* Compares two candidates by score, then by number, for qsort(). */
 static int by_score(const void *a, const void *b)
 {
     const struct rank *x = a, *y = b;

@@ -14,6 +14,8 @@
 #include "tools/attnc/cli/output.h"
 #include "tools/attnc/tune/model.h"
 
+/* Writes a description of the model on `ranks` ranks to out->text, and its head counts to
+ * out->heads. */
 static int describe(struct model *m, long ranks, const char *path, struct tune_model *out)
 {
     struct deployment d = {.ranks = {ranks},

@@ -31,6 +31,7 @@ static double cost(const struct trial *t, size_t candidate)
     return sum;
 }
 
+/* Lists the rivals: the winner, the op's own candidate and the next best one. */
 static void find_rivals(struct trial *t, size_t winner)
 {
     const size_t own = tune_own_candidate(t->key, &t->key->shapes[t->shapes[0]]);
@@ -52,6 +53,7 @@ static void find_rivals(struct trial *t, size_t winner)
         t->rivals[t->rival_count++] = best;
 }
 
+/* Prepares the trial of a tuning row: its shapes, winner and rivals. */
 static bool prepare(struct trial *t, struct tune_key *key, struct attnc_tuned *row,
                     const struct attnc_tuning *tuning)
 {
@@ -96,6 +98,7 @@ static bool holds(struct tune_sweep *sweep, const struct trial *t, const char *p
     return true;
 }
 
+/* Appends a parameter's name to the ones that a row leaves open. */
 static bool add_name(struct attnc_tuned *row, const char *name)
 {
     const size_t length = row->open ? strlen(row->open) : 0;
@@ -107,6 +110,7 @@ static bool add_name(struct attnc_tuned *row, const char *name)
     return true;
 }
 
+/* Tries both ends of each uncertain parameter: the row is open in it if a rival then wins. */
 static bool try_parameters(struct tune_sweep *sweep, const struct trial *t)
 {
     bool good = true;

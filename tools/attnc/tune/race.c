@@ -17,6 +17,7 @@ struct track {
     double times[RACE_RUNNERS][RACE_ROUNDS];
 };
 
+/* Compares two numbers, for qsort(). */
 static int ascending(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -34,6 +35,7 @@ void race_median(double *values, size_t count, double *median, double *low, doub
     *high = values[last < n ? (size_t)last : count - 1];
 }
 
+/* True if candidate `i` still takes part in the race. */
 static bool runs(const struct track *t, size_t i)
 {
     return !t->result->figures[i].faulty && !t->result->figures[i].dropped;
@@ -64,6 +66,8 @@ static size_t find_reference(const struct track *t)
     return i;
 }
 
+/* Computes the median time of candidate `i` and the median of its ratio to the reference, with
+ * their bounds. */
 static void sum_up(struct track *t, size_t i, size_t reference)
 {
     double own[RACE_ROUNDS], ratios[RACE_ROUNDS];
@@ -84,8 +88,10 @@ static void sum_up(struct track *t, size_t i, size_t reference)
     race_median(ratios, pairs, &f->ratio, &f->ratio_low, &f->ratio_high);
 }
 
+/* True if a figure has a result. */
 static bool counts(const struct race_figure *f) { return !f->faulty && f->runs && f->ratio > 0; }
 
+/* Finds the winner, and whether any other candidate could be as fast. */
 static void find_winner(struct track *t)
 {
     struct race_result *r = t->result;
@@ -114,6 +120,7 @@ static void drop_slow(struct track *t, size_t reference)
     }
 }
 
+/* True if the figures of all candidates are as precise as required. */
 static bool is_precise(const struct track *t)
 {
     for (size_t i = 0; i < t->count; i++) {
@@ -125,6 +132,7 @@ static bool is_precise(const struct track *t)
     return true;
 }
 
+/* Returns the drift of the reference from the first to the last third of the rounds. */
 static double find_drift(const struct track *t, size_t reference)
 {
     double early[RACE_ROUNDS], late[RACE_ROUNDS], a, b, ignored;
@@ -144,6 +152,7 @@ static double find_drift(const struct track *t, size_t reference)
     return a > 0 ? b / a : 1;
 }
 
+/* Runs each candidate a few times without measuring it. */
 static void warm_up(struct track *t)
 {
     for (unsigned w = 0; w < t->o->warm_up; w++) {

@@ -14,6 +14,7 @@
 /* The lines of tune_page.html, NULL at the end. */
 extern const char *const tune_page[];
 
+/* Writes the shapes of a key with the chosen candidates as JSON. */
 static void write_shapes(struct json *j, const struct tune_key *key, const struct attnc_tuning *t)
 {
     json_begin_list(j, "shapes");
@@ -49,6 +50,7 @@ static void write_candidate(struct json *j, const struct tune_key *key, size_t c
     json_end(j);
 }
 
+/* Writes a key with its candidates and shapes as JSON. */
 static void write_key(struct json *j, const struct tune_key *key, const struct attnc_tuning *t)
 {
     char name[ATT_NAME_MAX];

@@ -31,6 +31,7 @@ int tune_shape_number(const struct tune_shape *s, const char *name)
     return 0;
 }
 
+/* Reads a line of a file of shapes: an op and its sizes. */
 static int parse_line(char *line, unsigned number, const char *path, struct tune_shapes *shapes)
 {
     struct tune_shape *grown = realloc(shapes->rows, (shapes->count + 1) * sizeof(*shapes->rows));
@@ -60,6 +61,7 @@ static int parse_line(char *line, unsigned number, const char *path, struct tune
     return EXIT_GOOD;
 }
 
+/* Reads a file of shapes, where '#' begins a comment. */
 static int parse_text(char *text, const char *path, struct tune_shapes *shapes)
 {
     unsigned number = 0;
@@ -151,6 +153,7 @@ static struct tune_heads find_heads(const struct tune_key *key, const struct tun
     return (struct tune_heads){.heads = ratio * kv, .kv_heads = kv};
 }
 
+/* Adds a launch argument to a shape, if lookup can use it. */
 static void add_value(struct tune_shape *s, const char *arg, int64_t value)
 {
     const char *name = attnc_launch_value(s->op, arg);

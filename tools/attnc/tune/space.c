@@ -21,6 +21,7 @@ static bool same_tile(const struct tune_key *key, const char *tile)
     return false;
 }
 
+/* Appends a candidate to a key; false if memory is exhausted. */
 static bool append(struct tune_key *key, const struct tune_candidate *c)
 {
     struct tune_candidate *grown =
@@ -68,6 +69,7 @@ static bool add_own(struct tune_key *key)
     return true;
 }
 
+/* True if no key of the sweep has this text. */
 static bool is_new(const struct tune_sweep *sweep, const char *text)
 {
     for (size_t i = 0; i < sweep->key_count; i++) {
@@ -84,6 +86,7 @@ struct place {
     bool other_row;         /* than the one that a build takes */
 };
 
+/* Compares two tiles by their distance from the op's own, for qsort(). */
 static int by_distance(const void *a, const void *b)
 {
     const struct place *x = a, *y = b;

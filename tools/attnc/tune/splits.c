@@ -14,12 +14,14 @@
 
 enum { LISTS_A_UNIT = 4, COMBINE_TILES = 4 };
 
+/* True if the op works on lists of work, whose number can be tuned. */
 static bool has_lists(const struct att_variant *v)
 {
     return !strcmp(v->op->name, "decode") || !strcmp(v->op->name, "rope_decode") ||
            !strcmp(v->op->name, "mla_decode");
 }
 
+/* True if a shape of the op leaves the number of lists open. */
 static bool is_open(const struct tune_shapes *shapes, const char *op)
 {
     for (size_t i = 0; i < shapes->count; i++) {
@@ -29,6 +31,7 @@ static bool is_open(const struct tune_shapes *shapes, const char *op)
     return false;
 }
 
+/* Returns the number of compute units of a target. */
 static int units_of(const char *target)
 {
     const struct tgt_parameter *p = tgt_find(target)->parameters;
@@ -114,6 +117,7 @@ static const struct tune_shape *find_shape(const struct tune_key *key, const cha
     return NULL;
 }
 
+/* Adds a shape to a key, once; false if memory is exhausted. */
 static bool add_shape(struct tune_key *key, const struct tune_shape *s)
 {
     if (find_shape(key, s->text))
@@ -180,6 +184,7 @@ static void offer(const struct tune_sweep *sweep, const struct attnc_tuning *tun
     }
 }
 
+/* True if no earlier shape of the key has the same call. */
 static bool is_first(const struct tune_key *key, size_t shape)
 {
     for (size_t i = 0; i < shape; i++) {
@@ -216,6 +221,7 @@ static bool has_row(const struct attnc_tuning *tuning, const struct tune_key *ke
     return i < tuning->count;
 }
 
+/* Chooses the split of each call of a key from the measured times. */
 static bool choose_splits(const struct tune_sweep *sweep, const struct tune_key *key,
                           struct attnc_tuning *tuning)
 {

@@ -25,8 +25,10 @@ struct gain {
     size_t pairs, slower;
 };
 
+/* Returns the geometric mean of the gains, 1 if there are none. */
 static double mean(const struct gain *g) { return g->pairs ? exp(g->sum / (double)g->pairs) : 1; }
 
+/* Returns the gain of a key's tuned kernels over the op's own. */
 static struct gain find_gain(const struct summary *r, const struct tune_key *key)
 {
     struct gain g = {0};
@@ -42,6 +44,7 @@ static struct gain find_gain(const struct summary *r, const struct tune_key *key
     return g;
 }
 
+/* Adds the gain `g` to `to`. */
 static void add_gain(struct gain *to, const struct gain *g)
 {
     to->sum += g->sum;
@@ -59,6 +62,7 @@ static size_t count_kernels(const struct summary *r, const struct tune_key *key)
     return kernels;
 }
 
+/* Prints the row of a key. */
 static void print_key(const struct summary *r, const struct tune_key *key)
 {
     const struct gain g = find_gain(r, key);
@@ -102,6 +106,7 @@ static struct reach find_reach(const struct tune_sweep *s)
     return reach;
 }
 
+/* Prints how many keys were measured wholly or in part. */
 static void print_reach(const struct tune_sweep *s)
 {
     const struct reach reach = find_reach(s);
@@ -112,6 +117,7 @@ static void print_reach(const struct tune_sweep *s)
     printf("\n");
 }
 
+/* Prints the table of all keys and their gains. */
 static void print_table(const struct summary *r)
 {
     struct gain all = {0};
@@ -138,6 +144,7 @@ static void print_table(const struct summary *r)
     print_reach(s);
 }
 
+/* Writes a key and its gain as JSON. */
 static void key_json(struct json *j, const struct summary *r, const struct tune_key *key,
                      const struct gain *g)
 {
@@ -153,6 +160,7 @@ static void key_json(struct json *j, const struct summary *r, const struct tune_
     json_end(j);
 }
 
+/* Writes the rows that only a measurement on hardware can decide as JSON. */
 static void open_json(struct json *j, const struct summary *r)
 {
     json_begin_list(j, "for_hardware");
@@ -169,6 +177,7 @@ static void open_json(struct json *j, const struct summary *r)
     json_end(j);
 }
 
+/* Writes the chosen splits as JSON. */
 static void splits_json(struct json *j, const struct summary *r)
 {
     json_begin_list(j, "splits");
@@ -188,6 +197,7 @@ static void splits_json(struct json *j, const struct summary *r)
     json_end(j);
 }
 
+/* Prints the summary of the sweep as JSON. */
 static void print_json(const struct summary *r)
 {
     struct json j = {.out = stdout};
@@ -233,6 +243,7 @@ static void print_open(const struct summary *r)
     }
 }
 
+/* Prints the chosen split of a call. */
 static void print_split(const struct attnc_split *row)
 {
     if (!row->lists) {

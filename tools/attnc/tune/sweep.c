@@ -19,8 +19,10 @@ static const double COMPILE_SECONDS = 0.1, LAUNCH_SECONDS = 0.2;
 /* The part of a key's share after which nothing new is timed: the rest is for verification. */
 static const double SEARCH_PART = 0.8;
 
+/* True if the key has something left to measure. */
 static bool is_open(const struct tune_key *key) { return key->shape_count && !key->whole; }
 
+/* Returns the number of keys with something left to measure. */
 static size_t count_open(const struct tune_sweep *sweep)
 {
     size_t count = 0;
@@ -82,6 +84,7 @@ static bool sort_rows(const struct tune_sweep *sweep, struct attnc_tuning *tunin
     return true;
 }
 
+/* Chooses and verifies the kernels of a key, then writes the tuning. */
 static int finish_key(struct tune_sweep *sweep, struct tune_key *key, struct attnc_tuning *tuning,
                       tune_write_fn *write, void *context)
 {
@@ -94,6 +97,7 @@ static int finish_key(struct tune_sweep *sweep, struct tune_key *key, struct att
     return write(context);
 }
 
+/* Measures a key until the time `until` and finishes it. */
 static int sweep_key(struct tune_sweep *sweep, struct tune_key *key, double until,
                      struct attnc_tuning *tuning, tune_write_fn *write, void *context)
 {
@@ -104,6 +108,7 @@ static int sweep_key(struct tune_sweep *sweep, struct tune_key *key, double unti
     return finish_key(sweep, key, tuning, write, context);
 }
 
+/* Compares two keys by target, then by their number of measurements, for qsort(). */
 static int by_work(const void *a, const void *b)
 {
     const struct tune_key *const *const x = a, *const *const y = b;

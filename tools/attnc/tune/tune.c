@@ -143,6 +143,7 @@ static int hash_model(uint64_t *hash)
     return EXIT_GOOD;
 }
 
+/* Reads the options of the sweep. */
 static int read_sweep(struct tune_sweep *s)
 {
     long kernels = 4, tiles = 96, verify = 0, budget = 0;
@@ -227,6 +228,7 @@ static int check_work(const struct tune_sweep *s)
     return EXIT_GOOD;
 }
 
+/* Reads the shapes, the model and the descriptions. */
 static int read_inputs(struct tuning_run *r, char **paths, size_t count)
 {
     long ranks = 1;
@@ -263,6 +265,7 @@ static int read_inputs(struct tuning_run *r, char **paths, size_t count)
     return code == EXIT_GOOD ? check_work(&r->sweep) : code;
 }
 
+/* Writes the tuning file. */
 static int write_tuning(void *context)
 {
     struct tuning_run *r = context;
@@ -278,6 +281,7 @@ static int write_tuning(void *context)
     return code;
 }
 
+/* Builds the tuned kernels and writes the pack. */
 static int write_pack(struct tuning_run *r, const struct attnc_build_options *o)
 {
     size_t bytes;
@@ -347,6 +351,7 @@ static int finish(struct tuning_run *r)
     return code == EXIT_GOOD ? judge(&r->sweep) : code;
 }
 
+/* Runs the sweep and writes its results. */
 static int sweep(struct tuning_run *r)
 {
     char room[PATH_MAX];
@@ -372,6 +377,7 @@ static int sweep(struct tuning_run *r)
     return r->sweep.shard.count > 1 ? finish_share(r) : finish(r);
 }
 
+/* Frees what the run has read and built. */
 static void free_run(struct tuning_run *r)
 {
     tune_sweep_free(&r->sweep);
@@ -385,6 +391,7 @@ static void free_run(struct tuning_run *r)
     attnc_tuning_free(&r->tuning);
 }
 
+/* Prints the database at `path`. */
 static int show(const char *path)
 {
     struct tune_db *db = tune_db_open(path, false);
@@ -393,6 +400,7 @@ static int show(const char *path)
     return good ? EXIT_GOOD : EXIT_ENVIRONMENT;
 }
 
+/* Merges other databases into the one at `path`. */
 static int merge(const char *path, char **others, size_t count)
 {
     struct tune_db *db = tune_db_open(path, true);
@@ -443,6 +451,7 @@ static int read_table(struct attnc_fitted *table, struct tune_fit_options *o)
     return code;
 }
 
+/* Fits the table of defaults with the kernels of the run. */
 static int fit_table(struct tuning_run *r, struct attnc_fitted *table,
                      const struct tune_fit_options *o)
 {
@@ -460,6 +469,7 @@ static int fit_table(struct tuning_run *r, struct attnc_fitted *table,
     return r->sweep.db ? tune_fit(&r->sweep, table, o) : EXIT_ENVIRONMENT;
 }
 
+/* Runs `attnc tune --defaults`. */
 static int run_defaults(char **paths, size_t count)
 {
     struct tuning_run r = {0};
@@ -497,6 +507,7 @@ static int run_defaults(char **paths, size_t count)
     return code;
 }
 
+/* Runs `attnc tune`. */
 static int run(int argc, char **argv)
 {
     if (args.defaults)

@@ -16,6 +16,7 @@ struct verify_call {
     const char *hooks;
 };
 
+/* Reports only the shapes that failed. */
 static void ignore_row(const struct verify_run *run, const struct verify_row *row)
 {
     (void)run;
@@ -23,6 +24,7 @@ static void ignore_row(const struct verify_run *run, const struct verify_row *ro
         complain(EXIT_USER, "%s: %s", row->shape, row->fault);
 }
 
+/* Verifies a candidate on the simulator; runs in a child process. */
 static int call_verify(void *context, void *answer)
 {
     const struct verify_call *c = context;
