@@ -11,7 +11,7 @@ static const float LEAST_SCALE = 1e-12f;
 
 enum {
     CHUNK = 16 /* bytes */,
-    PACKED_WIDEST = 128, /* columns of a panel of packed rows: whole runs of every format */
+    PACKED_WIDEST = 128, /* most columns of a panel of packed rows: whole runs of every format */
 };
 
 unsigned att_cache_dtype(const struct att_variant *v)
@@ -85,13 +85,14 @@ bool att_latent_check(const struct att_variant *v, struct att_why *why)
                       att_layout_name(v));
 }
 
-/* Returns the argument that is the stride between pages, tokens or heads, converted to bytes.
- * Its name is `key` for the cache of keys, else `value`. */
+/* Returns the stride (i64 bytes) between pages, tokens or heads from an argument that counts
+ * elements. The argument's name is `key` for a cache of K, and `value` for a cache of V. */
 static struct tir_value stride(struct att_cache *c, const char *key, const char *value)
 {
     return att_stride(c->b, c->value ? value : key, c->size);
 }
 
+/* Sets the address and the stride of the scales of head `head` (i32). */
 static void open_scales(struct att_cache *c, struct tir_value head)
 {
     struct tir_builder *b = c->b;
@@ -212,6 +213,7 @@ struct tir_layout att_token_layout(const struct tir_machine *m, const struct att
     return tir_spread_layout(&s);
 }
 
+/* Returns the largest power of two that is at most n. */
 static unsigned largest_power(int n)
 {
     unsigned p = 1;
@@ -220,11 +222,14 @@ static unsigned largest_power(int n)
     return p;
 }
 
+/* Returns the smaller number. */
 static unsigned min_u(unsigned a, unsigned b) { return a < b ? a : b; }
 
-/* Returns the tile of the widest panel. A panel has at least as many columns as a row has lanes:
- * the narrowest is the lowest bit of the head dim. Lanes hold at least two different rows. Rows of
- * a whole wave would be scalars, and exceed the scalar registers. */
+/* Returns the tile of the widest panel of rows of `dim` columns, at most `widest`. `x` is the
+ * number of elements in 16 bytes; `runs`: a lane has x tokens. A panel has at least as many columns
+ * as a row has lanes, since the narrowest one is the lowest bit of the head dim. Lanes have at
+ * least two different rows. Rows of a whole wave would be scalars, and exceed the scalar
+ * registers. */
 static struct att_token_tile token_tile_of(const struct tir_machine *m, unsigned dim,
                                            unsigned widest, unsigned x, bool runs)
 {
@@ -238,6 +243,7 @@ static struct att_token_tile token_tile_of(const struct tir_machine *m, unsigned
     };
 }
 
+/* Returns the tile of the cache's widest panel. */
 static struct att_token_tile token_tile(const struct att_cache *c)
 {
     return token_tile_of(c->b->f->machine, (unsigned)c->dim, (unsigned)c->widest, (unsigned)c->x,
@@ -346,6 +352,7 @@ static struct tir_value shaped(struct tir_builder *b, struct tir_value scalar,
     return t.kind == TIR_SCALAR ? scalar : tir_splat(b, scalar, t);
 }
 
+/* Returns `a`, of any shape, times `scalar`. */
 static struct tir_value times(struct tir_builder *b, struct tir_value a, struct tir_value scalar)
 {
     return tir_mul(b, a, shaped(b, scalar, a));
@@ -375,8 +382,8 @@ struct tir_value att_cache_row(const struct att_cache *c, struct tir_value page,
     return tir_add(b, at, tir_add(b, groups, tir_mul(b, rest, tir_int_like(b, rest, c->size))));
 }
 
-/* Copies the sign of a slot to its address, which stays negative for any offset within a row. A
- * comparison would need scalar registers for each of many rows. */
+/* Returns `at` with the sign of `slot`, so that the row of a negative slot stays negative for any
+ * offset within it. A comparison would need scalar registers for each of many rows. */
 static struct tir_value unless_negative(struct tir_builder *b, struct tir_value slot,
                                         struct tir_value at)
 {
@@ -391,8 +398,8 @@ struct tir_value att_cache_slot_row(const struct att_cache *c, struct tir_value 
 
 /* ---- Blocks of a row that are not adjacent ---- */
 
-/* Returns the type of the blocks of each row, rows x (columns / width) of i64, for a tile of type
-   `t`. */
+/* Returns the type of a number (i64) for each block of a tile of type `t`: rows x (columns /
+ * width). A block is `width` columns of a row. */
 static struct tir_type blocks_of(const struct att_cache *c, struct tir_type t, unsigned width)
 {
     struct tir_func *f = c->b->f;
@@ -402,8 +409,8 @@ static struct tir_type blocks_of(const struct att_cache *c, struct tir_type t, u
     return tir_tile(f, TIR_I64, t.rows, t.cols / width, &l);
 }
 
-/* Returns the addresses of blocks that are `at` (i32) bytes after their rows, as split_blocks()
-   orders them. */
+/* Returns the byte offsets of blocks that are `at` (i32) bytes after their rows at `row`, in the
+ * order of split_blocks(). */
 static struct tir_value rows_at(const struct att_cache *c, struct tir_value row,
                                 struct tir_type blocks, struct tir_value at)
 {
@@ -413,10 +420,9 @@ static struct tir_value rows_at(const struct att_cache *c, struct tir_value row,
     return tir_split_blocks(b, each, 1);
 }
 
-/*
- * Returns the addresses of the blocks of a tile of type `t`, as split_blocks() orders them. Block
- * i, with columns from i * width on, is i * step bytes after its row.
- */
+/* Returns the byte offsets of the blocks of a tile of type `t` whose rows are at `row`, in the
+ * order of split_blocks(). Block i, with columns from i * width on, is i * step bytes after its
+ * row. */
 static struct tir_value block_rows(const struct att_cache *c, struct tir_value row,
                                    struct tir_type t, unsigned width, struct tir_value step)
 {
@@ -424,7 +430,7 @@ static struct tir_value block_rows(const struct att_cache *c, struct tir_value r
     return rows_at(c, row, blocks, times(c->b, tir_col_index(c->b, blocks), step));
 }
 
-/* Returns the bytes (i32) from a row's address to its column `first`. */
+/* Returns the bytes (i32) from a row's offset to its column `first`. */
 static struct tir_value column_byte(const struct att_cache *c, int first)
 {
     if (c->packed)
@@ -434,8 +440,8 @@ static struct tir_value column_byte(const struct att_cache *c, int first)
     return att_times(c->b, c->block_stride, c->value ? first : first / c->x);
 }
 
-/* Stores columns of K in SHUFFLE that begin inside a block and cross into others, in the widest
- * accesses that stay inside a block. */
+/* Stores columns of K in SHUFFLE, from `first` on, that begin inside a block and continue in
+ * others. Each access is the widest that stays inside a block. */
 static void store_across(const struct att_cache *c, struct tir_value row, int first,
                          struct tir_value a)
 {
@@ -455,7 +461,7 @@ static void store_across(const struct att_cache *c, struct tir_value row, int fi
                      tir_split_blocks(b, a, width));
 }
 
-/* Stores V in SHUFFLE element by element. */
+/* Stores V in SHUFFLE element by element, `byte` (i32) bytes after the rows' offsets `row`. */
 static void store_elements(const struct att_cache *c, struct tir_value row, struct tir_value byte,
                            struct tir_value a)
 {
@@ -519,8 +525,8 @@ struct tir_value att_cache_has_runs(const struct att_cache *c, struct tir_value 
     return tir_xor(b, tir_any(b, broken), tir_bool(b, true));
 }
 
-/* Returns the i64 byte offset from a group of x tokens to the run of the column in each row of
- * `t`. A run is x adjacent tokens of one column. */
+/* Returns the byte offset (i64) of a run from its group of x tokens, for the column in each row of
+ * type `t`. A run is x adjacent tokens of one column. */
 static struct tir_value run_column(const struct att_cache *c, struct tir_type t)
 {
     struct tir_builder *b = c->b;
@@ -531,8 +537,8 @@ static struct tir_value run_column(const struct att_cache *c, struct tir_type t)
     return tir_mul(b, column, tir_int_like(b, column, CHUNK));
 }
 
-/* Returns the addresses of runs, one in each row of `transposed` [(T/x) D, x]: x tokens of a
- * column. `row` has the addresses of the T tokens. */
+/* Returns the byte offsets of runs, one in each row of type `transposed` [(T/x) D, x]: x tokens of
+ * a column. `row` has the offsets of the T tokens. */
 static struct tir_value run_rows(const struct att_cache *c, struct tir_value row,
                                  struct tir_type transposed)
 {
@@ -653,6 +659,7 @@ struct tir_value att_packed_scale_row(const struct att_cache *c, struct tir_valu
     return unless_negative(b, slot, tir_add(b, page, own));
 }
 
+/* Returns the bytes (i32) from a packed row's first scale to the scale of column `first`. */
 static struct tir_value packed_scale_byte(const struct att_cache *c, int first)
 {
     const int run = (c->column + first) / c->rows->run;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rows that a call gathers out of pages, one sequence after the other: token seq_starts[s] + i
- * of sequence s becomes row cu_seqlens_k[s] + i.
+ * The rows that a call gathers from pages, one sequence after the other: token seq_starts[s] + i of
+ * sequence s becomes row cu_seqlens_k[s] + i of the output.
  */
 #ifndef TEMPLATES_CACHE_GATHERED_H
 #define TEMPLATES_CACHE_GATHERED_H
@@ -11,13 +11,14 @@
 /** The gathered rows of one sequence, as i32 scalars. */
 struct att_gathered {
     struct tir_value row;        /* first row in the output */
-    struct tir_value start, end; /* range of the sequence's tokens */
+    struct tir_value start, end; /* the sequence's tokens that are gathered: `start` to `end` - 1 */
 };
 
-/** Reads cu_seqlens_k and, unless it is NULL, seq_starts. `sequence` is an i32 scalar. */
+/** Returns the gathered rows of sequence `sequence` (i32 scalar). Reads cu_seqlens_k, and
+ * seq_starts unless that is NULL. */
 struct att_gathered att_gathered(struct tir_builder *b, struct tir_value sequence);
 
-/** Returns list[index] of the argument `list`, an i32 array; everything is uniform. */
+/** Returns list[index] (i32) of array argument `list`. `index` (i32) and the result are scalars. */
 struct tir_value att_gathered_entry(struct tir_builder *b, const char *list,
                                     struct tir_value index);
 

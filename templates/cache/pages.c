@@ -8,7 +8,7 @@
 
 enum { CHUNK = 16 /* bytes that SHUFFLE keeps together */ };
 
-/* Returns the address (i64) of sequence `batch`'s first page number, in the block table or in
+/* Returns the address (i64) of the first page number of sequence `batch`, in the block table or in
  * the list of page numbers. */
 static struct tir_value table_of(struct tir_builder *b, const struct att_variant *v,
                                  struct tir_value batch)
@@ -21,9 +21,10 @@ static struct tir_value table_of(struct tir_builder *b, const struct att_variant
                    tir_mul(b, att_wide(b, first), tir_i64(b, 4)));
 }
 
-/* Returns `table`, the address of the sequence's first entry, or any readable memory if `some`
- * (i1) is false. `some` is true if the sequence has keys. The first entry is read even without
- * keys, and then ignored; a list without entries may be at the end of its array. */
+/* Returns `table` (i64), the address of the sequence's first entry, or the address of other
+ * readable memory if `some` (i1) is false. `some` is true if the sequence has keys. The first entry
+ * is read even without keys, and then ignored. A list without entries may be at the end of its
+ * array. */
 static struct tir_value table_or_any(struct tir_builder *b, const struct att_variant *v,
                                      struct tir_value table, struct tir_value some)
 {
@@ -58,8 +59,8 @@ struct att_pages att_pages(struct tir_builder *b, const struct att_variant *v,
     return p;
 }
 
-/* Returns a layout of tokens x cols. A lane has `vector` columns, lanes walk the rest of the
- * columns and then tokens, and registers and waves follow. */
+/* Returns a layout of tokens x cols. A lane has `vector` adjacent columns. Lanes have first the
+ * other columns and then other tokens; registers and waves have further ones. */
 static struct tir_layout spread(struct tir_builder *b, unsigned tokens, unsigned cols,
                                 unsigned vector)
 {
@@ -72,8 +73,8 @@ static struct tir_layout spread(struct tir_builder *b, unsigned tokens, unsigned
     return tir_spread_layout(&s);
 }
 
-/* Returns how many adjacent columns each lane holds: `elements` divided among all lanes, at
- * most 8 (16 bytes of 16-bit elements) and at most `run`. */
+/* Returns the number of adjacent columns of a lane: `elements` divided by all lanes, at most 8 (16
+ * bytes of 16-bit elements) and at most `run`. */
 static unsigned vector_of(struct tir_builder *b, unsigned elements, unsigned run)
 {
     unsigned vector = elements / (b->f->waves << b->f->machine->lane_bits);
@@ -110,6 +111,7 @@ static struct tir_type of_rows(struct tir_builder *b, struct tir_type t, unsigne
     return tir_tile(b->f, dtype, t.rows, 1, &l);
 }
 
+/* Returns `scalar` in the shape of `like`. */
 static struct tir_value splat_like(struct tir_builder *b, struct tir_value scalar,
                                    struct tir_value like)
 {
@@ -118,13 +120,15 @@ static struct tir_value splat_like(struct tir_builder *b, struct tir_value scala
     return tir_splat(b, scalar, t);
 }
 
+/* Returns the bitwise and of `a`, of any shape, and n. */
 static struct tir_value and_n(struct tir_builder *b, struct tir_value a, unsigned n)
 {
     return tir_and(b, a, tir_int_like(b, a, n));
 }
 
-/* Returns the number (i32) of each gathered row's token, with `key` the number of the tile's
- * first token. If the row is a run of tokens, it is the run's first one. */
+/* Returns the index in the sequence (i32) of the token of each gathered row `row`. `key` is the
+ * index of the tile's first token. If a row is a run of tokens, it is the first token of the
+ * run. */
 static struct tir_value token_of(struct tir_builder *b, const struct att_paged_tile *t,
                                  struct tir_value row, struct tir_value key)
 {
@@ -137,8 +141,9 @@ static struct tir_value token_of(struct tir_builder *b, const struct att_paged_t
     return tir_add(b, token, splat_like(b, key, token));
 }
 
-/* Returns the byte offset (i32) of the entry of `token` from the table's first entry. Entries
- * after the last that may be read are replaced by it, and ones before the first by the first. */
+/* Returns the byte offset (i32) of the table entry of `token` from the table's first entry. Offsets
+ * after the last entry that may be read become the last one's, and offsets before the first the
+ * first one's. */
 static struct tir_value entry_offset(struct tir_builder *b, const struct att_pages *p,
                                      struct tir_value token)
 {
@@ -150,7 +155,8 @@ static struct tir_value entry_offset(struct tir_builder *b, const struct att_pag
     return tir_shl(b, at, tir_int_like(b, at, 2));
 }
 
-/* Returns the slot of a token of a block, with the sign of its entry; without blocks, the entry. */
+/* Returns the slot of `token` with lists of blocks, with the sign of the list's entry `entry`.
+ * Otherwise returns `entry`. */
 static struct tir_value slot_of(struct tir_builder *b, const struct att_pages *p,
                                 struct tir_value token, struct tir_value entry)
 {
@@ -163,6 +169,7 @@ static struct tir_value slot_of(struct tir_builder *b, const struct att_pages *p
     return tir_or(b, slot, sign);
 }
 
+/* Returns the index in the sequence (i32) of each gathered row's token. */
 static struct tir_value token_of_rows(struct tir_builder *b, const struct att_paged_tile *t,
                                       struct tir_value key)
 {
@@ -191,14 +198,15 @@ struct tir_value att_page_numbers(struct tir_builder *b, const struct att_pages 
     return slot_of(b, p, token, entry);
 }
 
-/* Returns the number of a gathered row among its token's runs. */
+/* Returns the index of each gathered row `row` among the runs of its token. */
 static struct tir_value block_of(struct tir_builder *b, const struct att_paged_tile *t,
                                  struct tir_value row)
 {
     return tir_shr(b, row, tir_int_like(b, row, tir_bits(t->tokens)));
 }
 
-/* Returns the offset of a run of V in SHUFFLE_K inside its page, in bytes. */
+/* Returns the byte offset in its page of a run of V in SHUFFLE_K: of column `column` and of the
+ * group `chunk` of tokens. */
 static struct tir_value run_of_column(struct tir_builder *b, const struct att_paged_tile *t,
                                       struct tir_value column, struct tir_value chunk)
 {
@@ -212,8 +220,8 @@ static unsigned run_bits(const struct att_paged_tile *t)
     return tir_bits((unsigned)att_row_bytes(t->cache.rows, (int)t->run));
 }
 
-/* Returns the byte offset of a run inside its page. 32 bits suffice, since a page has at most 2
- * GiB. */
+/* Returns the byte offset (i64) in its page of each gathered row, whose token is `token`. It is
+ * computed in 32 bits, since a page has at most 2 GiB. */
 static struct tir_value run_offset(struct tir_builder *b, const struct att_pages *p,
                                    const struct att_paged_tile *t, struct tir_value row,
                                    struct tir_value token)
@@ -243,8 +251,8 @@ static struct tir_value run_offset(struct tir_builder *b, const struct att_pages
     return tir_zext(b, tir_mul(b, run, tir_int_like(b, run, CHUNK)), TIR_I64);
 }
 
-/* Returns the byte offset of a page. libattn guarantees page strides of 32 bits, so it is one
-   instruction. */
+/* Returns the byte offset (i64) of page `page`. libattn guarantees that `stride`, the bytes of a
+ * page, has 32 bits, so this is one instruction. */
 static struct tir_value page_offset(struct tir_builder *b, struct tir_value page,
                                     struct tir_value stride)
 {
@@ -253,8 +261,8 @@ static struct tir_value page_offset(struct tir_builder *b, struct tir_value page
     return tir_mul(b, wide, splat_like(b, narrow, wide));
 }
 
-/* Loads the scale of each gathered row, by its page and, with a scale per token, its token.
- * Rows of V in SHUFFLE are runs of tokens, whose scales are adjacent in memory. */
+/* Loads the scale of each gathered row, by its page and, with a scale per token, by its token. Rows
+ * of V in SHUFFLE are runs of tokens, whose scales are adjacent in memory. */
 static struct tir_value load_scales(struct tir_builder *b, const struct att_pages *p,
                                     const struct att_paged_tile *t, struct tir_value page,
                                     struct tir_value token)
@@ -273,7 +281,9 @@ static struct tir_value load_scales(struct tir_builder *b, const struct att_page
     return tir_tile_gather(b, t->cache.scales, at, tir_i32(b, 0), type);
 }
 
-/* Loads scales of packed rows. A run begins at `at`, and its scale follows all runs of the row. */
+/* Loads the scale of each gathered run of packed rows that contain their scales. `row` is the index
+ * of the gathered row, and `at` (i64) the byte offset of its run. The scales follow all runs of the
+ * row. */
 static struct tir_value load_packed_scales(struct tir_builder *b, const struct att_paged_tile *t,
                                            struct tir_value row, struct tir_value at)
 {
@@ -287,7 +297,7 @@ static struct tir_value load_packed_scales(struct tir_builder *b, const struct a
                            of_rows(b, t->gathered, att_packed_scale_dtype(&t->cache)));
 }
 
-/* True if the second source consists of pages, like a cache of scales_last, and not of rows. */
+/* True if the second source consists of pages, as a cache of scales_last does, and not of rows. */
 static bool has_second_pages(const struct att_pages *p, const struct att_cache *c)
 {
     return p->v->two_sources && c->packed && c->rows->scales == ATT_AFTER_ROWS;
@@ -299,8 +309,8 @@ static const struct att_row_format *other_rows(const struct att_pages *p, const 
     return p->v->two_sources && c->packed ? c->rows->second : NULL;
 }
 
-/* Returns the byte offsets (i64) of pages from the cache's base. With a second source of pages,
- * pages whose `entries` of the list are second_first or more are the second source's. */
+/* Returns the byte offsets (i64) of pages `page` from the cache's base. If the second source
+ * consists of pages, entries of the list from second_first on are in the second source. */
 static struct tir_value offset_of(struct tir_builder *b, const struct att_pages *p,
                                   const struct att_cache *c, struct tir_value entries,
                                   struct tir_value page)
@@ -314,8 +324,8 @@ static struct tir_value offset_of(struct tir_builder *b, const struct att_pages 
     return tir_select(b, tir_cmp_lt(b, entries, first), own, second);
 }
 
-/* Loads scales of scales_last, which lie after the rows of the token's page. `pages` are byte
- * offsets of the tokens' pages from the cache's base. */
+/* Loads the scales of gathered runs in layout scales_last, which follow the rows of the token's
+ * page. `pages` are the byte offsets of the tokens' pages from the cache's base. */
 static struct tir_value load_last_scales(struct tir_builder *b, const struct att_pages *p,
                                          const struct att_paged_tile *t, struct tir_value pages,
                                          struct tir_value token)
@@ -331,8 +341,8 @@ static struct tir_value load_last_scales(struct tir_builder *b, const struct att
                            of_rows(b, t->gathered, TIR_I8));
 }
 
-/* True if a tile includes columns after a packed row's fp8 elements. These rotated elements are of
- * the op's dtype. False if they belong to the key only. */
+/* True if a tile includes the columns after a packed row's scaled elements. These rotated elements
+ * are of the op's dtype. False if they belong to the key only. */
 static bool has_rotated(const struct att_paged_tile *t)
 {
     return t->cache.packed && t->cache.rows->in_value &&
@@ -340,7 +350,8 @@ static bool has_rotated(const struct att_paged_tile *t)
 }
 
 /* Returns the byte offsets (i64) from `base` of the rows of `slots`. Slots below second_first are
- * the cache's, with the offsets `at`. Others are rows of the second source at address `second`. */
+ * the cache's, with the offsets `at`. Other slots are rows of the second source at address
+ * `second`, whose rows are `stride` bytes apart. */
 static struct tir_value place_second(struct tir_builder *b, const struct att_pages *p,
                                      struct tir_value base, struct tir_value second,
                                      struct tir_value stride, struct tir_value slots,
@@ -353,7 +364,7 @@ static struct tir_value place_second(struct tir_builder *b, const struct att_pag
     return tir_select(b, tir_cmp_lt(b, slots, first), at, there);
 }
 
-/* Returns the byte offset (i64) of each gathered run from the beginning of its row. */
+/* Returns the byte offset (i64) of each gathered run from the start of its row. */
 static struct tir_value run_byte(struct tir_builder *b, const struct att_paged_tile *t)
 {
     const struct tir_value row = tir_row_index(b, of_rows(b, t->gathered, TIR_I32));
@@ -361,7 +372,8 @@ static struct tir_value run_byte(struct tir_builder *b, const struct att_paged_t
     return tir_zext(b, tir_shl(b, block, tir_int_like(b, block, run_bits(t))), TIR_I64);
 }
 
-/* Loads the last 64 elements of a tile's rows from their own tensor, once for each run. */
+/* Loads the last 64 elements of a tile's rows from their own tensor, once for each run. The rows
+ * are `slots`, or `token` in `page`. */
 static struct tir_value load_plane(struct tir_builder *b, const struct att_pages *p,
                                    const struct att_paged_tile *t, struct tir_value slots,
                                    struct tir_value page, struct tir_value token)
@@ -378,8 +390,8 @@ static struct tir_value load_plane(struct tir_builder *b, const struct att_pages
                            tir_with_dtype(t->gathered, att_dtype(p->v)));
 }
 
-/* Loads the last 64 elements of each gathered run's row: a row of several runs is loaded several
- * times. `at` is where the runs begin, in i64 bytes from the cache's base. */
+/* Loads the last 64 elements of each gathered run's row. A row of several runs is loaded several
+ * times. `at` (i64) is the byte offset of each run from the cache's base. */
 static struct tir_value load_rotated(struct tir_builder *b, const struct att_pages *p,
                                      const struct att_paged_tile *t, struct tir_value at)
 {
@@ -388,8 +400,8 @@ static struct tir_value load_rotated(struct tir_builder *b, const struct att_pag
                            tir_with_dtype(t->gathered, att_dtype(p->v)));
 }
 
-/* Returns x with the last 64 elements of each row replaced by `rotated`. These are of the op's
- * dtype, and were loaded as if they were fp8. */
+/* Returns x with `rotated` in place of the last 64 elements of each row. They are of the op's
+ * dtype; x has them as if they were fp8. */
 static struct tir_value place_rotated(struct tir_builder *b, const struct att_paged_tile *t,
                                       struct tir_value rotated, struct tir_value x)
 {
@@ -399,10 +411,10 @@ static struct tir_value place_rotated(struct tir_builder *b, const struct att_pa
     return tir_select(b, tir_cmp_ge(b, row, tir_int_like(b, row, last)), rotated, x);
 }
 
-/* Sets *page, the result of att_page_numbers(), to the page of each gathered row's token, and
- * *token to the token's number. The number gives the token's place in the page. Tokens of a second
- * source of pages are counted from that source's first row. In place of rows of another format the
- * cache's first row is read. */
+/* Sets *page, the result of att_page_numbers(), to the page of each gathered row's token. Sets
+ * *token to the token's index, which determines its place in the page. Tokens of a second source of
+ * pages are counted from that source's first row. In place of rows of another format the cache's
+ * first row is read. */
 static void find_token(struct tir_builder *b, const struct att_pages *p,
                        const struct att_paged_tile *t, struct tir_value key, struct tir_value *page,
                        struct tir_value *token)
@@ -443,7 +455,8 @@ struct tir_value att_paged_rows(struct tir_builder *b, const struct att_pages *p
     return t->cache.packed ? tir_add(b, rows, run_byte(b, t)) : rows;
 }
 
-/* Returns the type of the stored bytes of gathered rows: a byte of e2m1 has two neighbours. */
+/* Returns the type of the stored bytes of gathered rows. A byte has two neighbouring elements of
+ * e2m1. */
 static struct tir_type stored_type(struct tir_builder *b, const struct att_paged_tile *t)
 {
     if (!t->cache.packed || t->cache.rows->bits == 8)
@@ -452,8 +465,8 @@ static struct tir_type stored_type(struct tir_builder *b, const struct att_paged
     return tir_tile(b->f, TIR_I8, t->gathered.rows, t->gathered.cols / 2u, &l);
 }
 
-/* Loads the gathered rows from a second source whose rows have the format `rows`. Its first row is
- * read in place of rows of the cache. `entries` are of the list. */
+/* Loads gathered rows from a second source whose rows have the format `rows`, into d->second_*. Its
+ * first row is read in place of rows of the cache. `entries` are entries of the list. */
 static void load_second(struct tir_builder *b, const struct att_pages *p,
                         const struct att_paged_tile *t, const struct att_row_format *rows,
                         struct tir_value entries, struct att_paged_data *d)
@@ -506,6 +519,7 @@ struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pag
     return d;
 }
 
+/* Returns the loaded bits times their scales, in `dtype`. */
 static struct tir_value scaled(struct tir_builder *b, struct att_paged_data d, unsigned dtype)
 {
     const struct tir_value wide = tir_convert(b, d.bits, TIR_F32);
@@ -523,7 +537,8 @@ struct tir_value att_paged_entries(struct tir_builder *b, const struct att_paged
     return t->blocks ? tir_join_blocks(b, x, t->tokens) : x;
 }
 
-/* Returns x with the rows of a second source of another format in their places. */
+/* Returns x with the rows of the second source, which has another format, in place of the
+ * cache's. */
 static struct tir_value place_other(struct tir_builder *b, const struct att_paged_tile *t,
                                     struct att_paged_data d, struct tir_value x, unsigned dtype)
 {

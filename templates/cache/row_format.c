@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file has the formats of cache rows that contain scales, and converts runs of their elements.
+/* This file has the formats of cache rows that contain scales, and converts their elements and
+ * scales.
  */
 #include "templates/cache/cache.h"
 #include "templates/cache/e2m1.h"
@@ -78,7 +79,7 @@ unsigned att_packed_scale_dtype(const struct att_cache *c)
     return dtypes[c->rows->scale];
 }
 
-/* Converts scales to their stored form. */
+/* Returns scales (f32) in the type in which rows contain them. */
 static struct tir_value encode(const struct att_cache *c, struct tir_value scale)
 {
     struct tir_builder *b = c->b;
@@ -103,8 +104,8 @@ struct tir_value att_packed_decode(const struct att_cache *c, struct tir_value s
 
 /* ---- Elements ---- */
 
-/* Returns the scale under which `absmax` (f32) is the largest number of a run, before it is rounded
- * to fp8. e8m0 rounds it up to a power of 2. */
+/* Returns the scale (f32) of a run with the largest magnitude `absmax` (f32), before it is rounded
+ * to fp8. A scale of e8m0 is already rounded up to a power of 2. */
 static struct tir_value scale_of(const struct att_cache *c, struct tir_value absmax)
 {
     struct tir_builder *b = c->b;
