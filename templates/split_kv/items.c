@@ -12,7 +12,7 @@
 
 enum { WORK_WORDS = 8 };
 
-/* The treatment of an argument by split_kv_load_arguments(). */
+/* When split_kv_load_arguments() declares or loads an argument. */
 enum when {
     NEVER, /* nothing */
     NOW,   /* declares and loads the argument */
@@ -20,7 +20,7 @@ enum when {
     SPARED /* NOW, but LATER with one_launch, which lacks scalar registers for the argument */
 };
 
-/* The kernels that have an argument: has(). */
+/* Which kernels have an argument; see has(). */
 enum needs { ALWAYS, BLOCK_TABLES, INDICES, ONE_LAUNCH, TENSOR_SCALES, FP8_QUERIES, NEW_ROWS };
 
 /* Arguments that precede the first load of K, in the order of use: the first ones may be preloaded
@@ -74,7 +74,7 @@ static const struct argument {
 };
 enum { N_ARGUMENTS = sizeof(arguments) / sizeof(arguments[0]) };
 
-/* True if the kernel has the arguments that `needs` names. */
+/* True if the kernel has the arguments of kind `needs`. */
 static bool has(const struct split_kv *d, enum needs needs)
 {
     const bool table = d->v->page_table == ATT_PAGE_TABLE_BLOCKS;
@@ -107,6 +107,7 @@ void split_kv_load_arguments(struct split_kv *d, bool latent)
         tir_anchor(&d->b, loaded[i]);
 }
 
+/* Loads entry `index` (i32) of array argument `array` (i32 entries). */
 static struct tir_value load_i32(struct split_kv *d, const char *array, struct tir_value index)
 {
     struct tir_builder *b = &d->b;
@@ -114,7 +115,8 @@ static struct tir_value load_i32(struct split_kv *d, const char *array, struct t
     return tir_scalar_load(b, tir_add(b, tir_arg(b, array, TIR_I64), at), tir_i32(b, 0), TIR_I32);
 }
 
-/* Finds the first and the one-past-last query of a sequence, as rows of q. */
+/* Sets `range` to the first query of sequence `sequence` and the one after its last, as rows of
+ * q. */
 static void find_queries(struct split_kv *d, struct tir_value sequence, struct tir_value range[2])
 {
     struct tir_builder *b = &d->b;
@@ -129,8 +131,8 @@ static void find_queries(struct split_kv *d, struct tir_value sequence, struct t
     tir_end_if(b, &given, range);
 }
 
-/* Returns the keys of a sequence, or the slots of a list. Without kv_lens a list has all slots of
- * its row, or of its range in kv_indptr. */
+/* Returns the number of keys (i32) of sequence `sequence`, or of slots of its list. Without the
+ * argument kv_lens a list has all slots of its row, or of its range in kv_indptr. */
 static struct tir_value count_keys(struct split_kv *d, struct tir_value sequence)
 {
     struct tir_builder *b = &d->b;
@@ -151,11 +153,11 @@ static struct tir_value count_keys(struct split_kv *d, struct tir_value sequence
     return room;
 }
 
-/* The words of an item: from the list, or without a list from the workgroup's number. KEYS_AFTER is
- * the number of the sequence's keys after the item's last one. */
+/* Indices of the words of an item. They come from the work list, or without a list from the
+ * workgroup's number. KEYS_AFTER is the number of the sequence's keys after the item's last one. */
 enum item_word { SEQUENCE, PARTIAL, FIRST_TOKEN, END_TOKEN, FIRST_KEY, END_KEY, KEYS_AFTER, HEAD };
 
-/* Waits for the item and the arguments that were loaded together with it, in one round. */
+/* Waits once for the item's words `w` and the arguments that were loaded together with them. */
 static void await_beside(struct split_kv *d, const struct tir_value w[WORK_WORDS])
 {
     struct tir_value all[WORK_WORDS + SPLIT_KV_BESIDE];
@@ -164,14 +166,15 @@ static void await_beside(struct split_kv *d, const struct tir_value w[WORK_WORDS
     tir_anchor_all(&d->b, all, WORK_WORDS + d->n_beside);
 }
 
-/* Returns the KV head of an item's first query head. */
+/* Returns the KV head (i32) of an item's first query head, which is in the low 16 bits of
+ * `word`. */
 static struct tir_value kv_head(struct split_kv *d, struct tir_value word)
 {
     return tir_div(&d->b, tir_and(&d->b, word, tir_i32(&d->b, 0xffff)), d->gqa);
 }
 
-/* Loads an item's words. Arguments that are loaded together with a listed item are in flight before
- * one of its words is used. */
+/* Sets `w` to the words of the item with index `index`. The loads of arguments beside a listed item
+ * are issued before one of its words is used. */
 static void read_item(struct split_kv *d, struct tir_value index, struct tir_value w[WORK_WORDS])
 {
     struct tir_builder *b = &d->b;
@@ -204,6 +207,7 @@ static void read_item(struct split_kv *d, struct tir_value index, struct tir_val
     w[HEAD] = kv_head(d, w[HEAD]);
 }
 
+/* Returns the address (i64) of the page numbers of sequence `sequence`. */
 static struct tir_value table_of(struct split_kv *d, struct tir_value sequence)
 {
     struct tir_builder *b = &d->b;
@@ -218,9 +222,9 @@ static struct tir_value table_of(struct split_kv *d, struct tir_value sequence)
     return tir_add(b, tir_arg(b, ARG_KV_INDICES, TIR_I64), tir_mul(b, first, four));
 }
 
-/* Returns the alignment of an item's first key. Loads of blocks or groups of keys begin where the
- * page's blocks do. Other loads begin with the first visible key, since an earlier page may hold
- * anything. */
+/* Returns a number of keys; an item's first key is a multiple of it. Loads of blocks or groups of
+ * keys begin where the page's blocks do. Other loads begin with the first visible key, since an
+ * earlier page may hold anything. */
 static int alignment(const struct split_kv *d)
 {
     if (!split_kv_by_lane(d->v) || (d->v->page_size && d->v->page_size % SPLIT_KV_BLOCK == 0))
@@ -228,7 +232,7 @@ static int alignment(const struct split_kv *d)
     return att_is_shuffled(d->v) ? 16 / (int)d->kv_bytes : 1;
 }
 
-/* Reduces the item's range to the keys that one of its queries sees. */
+/* Reduces the item's range of keys to the keys that at least one of its queries sees. */
 static void narrow_to_window(struct split_kv *d)
 {
     struct tir_builder *b = &d->b;

@@ -5,9 +5,9 @@
  *
  *     m = max(m1, m2)   l = l1 2^(m1 - m) + l2 2^(m2 - m)   O = O1 2^(m1 - m) + O2 2^(m2 - m)
  *
- * If LDS has room for O of all waves, they store their states, and each wave adds up and writes a
- * part of the rows. Else half of the waves hand their states to the other half, until one wave is
- * left, which writes.
+ * If LDS has room for O of all waves, they store their states there. Each wave then adds up and
+ * writes a part of the rows. Otherwise half of the waves pass their states to the other half, until
+ * one wave is left, which writes the sum.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -15,15 +15,15 @@
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
-/* Returns the layout of O with its halves of rows in separate registers: the upper half in a lane's
- * first ones, if a lane has both. */
+/* Returns the layout of O with the halves of its rows in separate registers, if a lane has both.
+ * The upper half is in the first registers. */
 static struct tir_layout halves_of(const struct split_kv *d)
 {
     return tir_layout_regs_first(tir_layout_of(d->b.f, d->output),
                                  TIR_RC(d->value.width / 2 - 1, d->columns - 1));
 }
 
-/* Returns the LDS map of a wave's O: 16 bytes of every lane side by side, without bank
+/* Returns the LDS map of a wave's O, in which 16 bytes of each lane are side by side, without bank
  * conflicts. */
 static struct tir_layout o_map(const struct split_kv *d)
 {
@@ -31,30 +31,34 @@ static struct tir_layout o_map(const struct split_kv *d)
     return tir_lane_major(&l, 4);
 }
 
+/* Returns the LDS map of a number for each column. */
 static struct tir_layout vector_map(const struct split_kv *d)
 {
     return tir_row_major(1, d->columns);
 }
 
+/* Returns the bytes of a wave's O in LDS. */
 static unsigned o_bytes(const struct split_kv *d) { return d->value.width * d->columns * 4; }
 
+/* Returns the bytes of a wave's O, m and l in LDS. */
 static unsigned slot_bytes(const struct split_kv *d) { return o_bytes(d) + 2 * d->columns * 4; }
 
-/* Returns how many waves hand over their states at once: half of them if these states fit half of
- * the LDS, else one. */
+/* Returns the number of waves that pass on their states at once: half of them if their states fit
+ * in half of the LDS, else one. */
 static unsigned slots(const struct split_kv *d)
 {
     return d->waves / 2 * slot_bytes(d) <= d->m->lds_bytes / 2 ? d->waves / 2 : 1;
 }
 
-/* True if each workgroup that shares the compute unit can have `bytes` bytes of LDS. */
+/* True if each workgroup of a compute unit can have `bytes` bytes of LDS. */
 static bool fits_beside(const struct split_kv *d, unsigned bytes)
 {
     const unsigned groups = 4 * d->waves_per_simd / d->waves;
     return bytes <= d->m->lds_bytes / (groups ? groups : 1);
 }
 
-/* True if LDS has room for O of all waves, and each wave has rows to add up. */
+/* True if each wave adds up and writes a part of the rows: LDS has room for O of all waves, and
+ * each wave has registers of rows to add up. */
 static bool shares_sum(const struct split_kv *d)
 {
     const unsigned regs = d->value.width * d->columns >> d->m->lane_bits;
@@ -62,7 +66,8 @@ static bool shares_sum(const struct split_kv *d)
            regs >= 4 * d->waves;
 }
 
-/* Returns the bytes of a wave's m and l. Readers of l add up its rows. */
+/* Returns the bytes of a wave's m and l in LDS. l is stored as several rows, which its readers add
+ * up. */
 static int number_bytes(const struct split_kv *d)
 {
     unsigned rows;
@@ -70,12 +75,14 @@ static int number_bytes(const struct split_kv *d)
     return (int)(4 * d->columns * (1 + rows));
 }
 
-/* True if LDS has room for m and l of all waves after their O. */
+/* True if LDS has room for m and l of all waves after the O of all waves. */
 static bool has_room_for_numbers(const struct split_kv *d)
 {
     return fits_beside(d, d->waves * (o_bytes(d) + (unsigned)number_bytes(d)));
 }
 
+/* Returns the byte offset in the buffer of m and l of all waves. It is 0 if they use the place of
+ * O. */
 static int numbers_at(const struct split_kv *d)
 {
     return has_room_for_numbers(d) ? (int)(d->waves * o_bytes(d)) : 0;
@@ -88,6 +95,7 @@ unsigned split_kv_merge_bytes(const struct split_kv *d)
     return d->waves > 1 ? slots(d) * slot_bytes(d) : 4 * d->columns;
 }
 
+/* Stores O, m and l of state `s` in LDS from address `at` on. */
 static void store_state(struct split_kv *d, struct tir_value at, const struct split_kv_state *s)
 {
     struct tir_builder *b = &d->b;
@@ -98,8 +106,8 @@ static void store_state(struct split_kv *d, struct tir_value at, const struct sp
     tir_tile_lds_store(b, att_plus(b, m_at, (int)d->columns * 4), s->l, &vector);
 }
 
-/* Returns own * own_factor + other * factor, where another wave's O is in LDS at `at`, in the same
- * layout. */
+/* Returns own * own_factor + other * factor. `other` is a part of another wave's O, which is in LDS
+ * at address `at` in the layout of `own`. */
 static struct tir_value join_part(struct split_kv *d, struct tir_value at, struct tir_value own,
                                   struct tir_value own_factor, struct tir_value factor)
 {
@@ -111,8 +119,8 @@ static struct tir_value join_part(struct split_kv *d, struct tir_value at, struc
                    tir_mul(b, other, tir_broadcast(b, factor, t)));
 }
 
-/* Adds another wave's O in LDS to the wave's own, half by half: two whole ones would take all
- * registers of a wave. */
+/* Returns this wave's O times own_factor plus another wave's O, at LDS address `at`, times factor.
+ * It is computed half by half, since two whole O would take all registers of a wave. */
 static struct tir_value join_output(struct split_kv *d, struct tir_value at, struct tir_value own,
                                     struct tir_value own_factor, struct tir_value factor)
 {
@@ -129,7 +137,8 @@ static struct tir_value join_output(struct split_kv *d, struct tir_value at, str
     return tir_relayout(b, tir_stack(b, joined[0], joined[1]), tir_layout_of(b->f, d->output));
 }
 
-/* Returns the sum of this wave's state and another wave's state in LDS. */
+/* Returns the sum of this wave's state `x` and another wave's state, which is in LDS at address
+ * `at`. */
 static struct split_kv_state join(struct split_kv *d, const struct split_kv_state *x,
                                   struct tir_value at)
 {
@@ -148,7 +157,8 @@ static struct split_kv_state join(struct split_kv *d, const struct split_kv_stat
     return s;
 }
 
-/* Hands the states of waves from .. from + n - 1 to waves 0 .. n - 1, which add them. */
+/* Passes the states of n waves, from wave `from` on, to waves 0 to n - 1, through LDS. These add
+ * them to their own states. */
 static void hand_over(struct split_kv *d, struct split_kv_state *s, unsigned from, unsigned n)
 {
     struct tir_builder *b = &d->b;
@@ -170,6 +180,7 @@ static void hand_over(struct split_kv *d, struct split_kv_state *s, unsigned fro
     att_lds_barrier(b);
 }
 
+/* Adds the states of all waves into wave 0's, in steps of half of the waves or of one wave. */
 static void hand_over_all(struct split_kv *d, struct split_kv_state *s)
 {
     const unsigned n = slots(d);
@@ -182,19 +193,19 @@ static void hand_over_all(struct split_kv *d, struct split_kv_state *s)
             hand_over(d, s, half, half);
 }
 
-/* m and l of each wave, and the factor of its O in the sum. */
+/* The m and l of each wave, and the factor of its O in the sum. */
 struct numbers {
     struct tir_value m[SPLIT_KV_MAX_WAVES], l[SPLIT_KV_MAX_WAVES], factor[SPLIT_KV_MAX_WAVES];
 };
 
-/* Returns the LDS map of l, with a column's rows side by side. */
+/* Returns the LDS map of l, in which the rows of a column are adjacent. */
 static struct tir_layout sum_map(const struct split_kv *d)
 {
     const struct tir_layout l = tir_row_major(d->columns, d->attention.softmax.folded.rows);
     return tir_layout_transpose(&l);
 }
 
-/* Returns the type of l with all rows of a column in one lane. */
+/* Returns the type of l in which one lane has all rows of a column. */
 static struct tir_type sum_type(struct split_kv *d)
 {
     const struct tir_type folded = d->attention.softmax.folded;
@@ -204,6 +215,7 @@ static struct tir_type sum_type(struct split_kv *d)
     return tir_tile(d->b.f, TIR_F32, folded.rows, folded.cols, &l);
 }
 
+/* Stores m and l of this wave's state in LDS. */
 static void store_numbers(struct split_kv *d, const struct split_kv_state *s)
 {
     struct tir_builder *b = &d->b;
@@ -215,6 +227,7 @@ static void store_numbers(struct split_kv *d, const struct split_kv_state *s)
     tir_tile_lds_store(b, att_plus(b, own, bytes - 4 * (int)d->columns), s->m, &vector);
 }
 
+/* Loads m and l of all waves from LDS. */
 static void load_numbers(struct split_kv *d, struct numbers *n)
 {
     struct tir_builder *b = &d->b;
@@ -228,7 +241,8 @@ static void load_numbers(struct split_kv *d, struct numbers *n)
     }
 }
 
-/* Sets the state's m to the largest m, and its l to the sum of all l. Finds each wave's factor. */
+/* Sets s->m to the largest m and s->l to the sum of all l, relative to that m. Computes each wave's
+ * factor. */
 static void add_numbers(struct split_kv *d, struct numbers *n, struct split_kv_state *s)
 {
     struct tir_builder *b = &d->b;
@@ -244,8 +258,9 @@ static void add_numbers(struct split_kv *d, struct numbers *n, struct split_kv_s
     tir_anchor(b, s->l);
 }
 
-/* Returns the type of the rows that a wave adds up: a share of each lane's registers, from the last
- * bits of their number. Halves that overlap stay together. Sets `whole`, the layout of O in LDS. */
+/* Returns the type of the rows that a wave adds up: an equal share of each lane's registers,
+ * selected by the last bits of a register's number. Halves that overlap stay together. Sets *whole
+ * to the layout of O in LDS. */
 static struct tir_type rows_to_add(struct split_kv *d, struct tir_layout *whole)
 {
     const struct tir_type t = split_kv_in_order(d);
@@ -256,8 +271,8 @@ static struct tir_type rows_to_add(struct split_kv *d, struct tir_layout *whole)
     return tir_tile(d->b.f, TIR_F32, t.rows, t.cols, &dealt);
 }
 
-/* Adds up all waves' states: each wave adds up and writes a part of the rows. Their addresses are
- * computed while O is stored. */
+/* Merges the states of all waves and writes the result: each wave adds up and writes a part of the
+ * rows. The rows' addresses are computed while O is stored in LDS. */
 static void share_sum(struct split_kv *d, struct split_kv_state *s)
 {
     struct tir_builder *b = &d->b;

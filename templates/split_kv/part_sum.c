@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * With `one_launch` waves add up partials of a sequence slice by slice; share.c assigns slices to
- * waves.
+ * With field one_launch, waves add up the partials (parts) of a sequence slice by slice. share.c
+ * assigns slices to waves.
  *
- * Each lane has the rows of one part, and its weight, which follows from its lse. All lanes
- * together have a slice of O, and read a part's weight from the part's lane. With few rows of many
- * parts there would be fewer slices than waves. Slices are then 32 elements, a line of memory:
- * eight lanes have a slice of one part, and a wave has eight parts side by side. All loads of up to
- * 128 parts are in flight at once.
+ * Each lane has the row number of one part, and the part's weight, which follows from its lse. All
+ * lanes together have a slice of O, and read a part's weight from the part's lane. With few rows of
+ * many parts there would be fewer slices than waves. In that case slices are 32 elements, a line of
+ * memory. Eight lanes have a slice of one part, and a wave has eight parts side by side. All loads
+ * of up to 128 parts are in flight at once.
  *
  *     m = max_k lse_k log2(e)   w_k = 2^(lse_k log2(e) - m)   O = sum_k w_k o_k / sum_k w_k
  *
@@ -27,29 +27,33 @@ static const float LOWEST = -3e38f; /* log2 of the weight of a part without keys
 static const float HIGHEST = 3e38f; /* log2 of the weight of an infinite sink */
 
 enum {
-    SLICES = 32,    /* the fewest slices of all rows, so that all waves have one */
+    SLICES = 32,    /* fewest slices of all rows, so that all waves have one */
     LEAST = 256,    /* elements of a slice: 16 bytes of each lane */
-    REGISTERS = 64, /* registers of a lane for parts in flight */
+    REGISTERS = 64, /* number of registers of a lane for parts in flight */
     MOST = SPLIT_KV_PART_LOADS,
     FEW = SPLIT_KV_FEW_PARTS,
-    FEW_BY_ONE = 32, /* parts; few rows of more parts are added up side by side */
-    SIDE_BY_SIDE = 8 /* parts that lanes have at once */
+    FEW_BY_ONE = 32, /* parts: if there are more, few rows are added up side by side */
+    SIDE_BY_SIDE = 8 /* number of parts that a wave has at once */
 };
 
-/* A row of O, or a piece of one, and its address in the partials. */
+/* A row of the result, or a piece of a row, with its address in the partials. */
 struct slice {
-    struct tir_value token, head, element; /* i32; the token as row of q */
-    struct tir_value lse, out;             /* i64, of the row of part 0 */
+    struct tir_value token, head, element; /* i32: row of q; query head; first element of the slice
+                                              in its row */
+    struct tir_value lse, out;             /* i64: addresses of the slice in row 0 of partial_lse
+                                              and partial_out */
 };
 
+/* True if the number of rows is known and smaller than SLICES. */
 static bool has_few_rows(const struct split_kv *d)
 {
     const unsigned rows = (unsigned)(d->v->gqa * d->v->q_len); /* 0: not known */
     return rows && rows < SLICES;
 }
 
-/* Returns the elements of a slice. Few rows are cut into pieces, so that every wave has a slice. A
- * few parts have few waves, whose second slice would wait for memory once more. */
+/* Returns the number of elements of a slice. Few rows are divided into pieces, so that every wave
+ * has a slice. Few parts have few workgroups and waves; a second slice of a wave would wait for
+ * memory once more. */
 static unsigned slice_width(const struct split_kv_part_sum *s)
 {
     const struct split_kv *const d = s->d;
@@ -58,6 +62,7 @@ static unsigned slice_width(const struct split_kv_part_sum *s)
     return rows && rows < waves && width > LEAST ? LEAST : width;
 }
 
+/* Sets the types of `s` for parts that are added at once or one by one. */
 static void choose_types(struct split_kv_part_sum *s)
 {
     struct split_kv *const d = s->d;
@@ -73,13 +78,14 @@ static void choose_types(struct split_kv_part_sum *s)
     s->one = tir_tile(d->b.f, TIR_F32, 1, 1, &number);
 }
 
-/* A state: m in powers of two, l and O relative to 2^m. */
+/* A state of the sum: m in powers of two, l and O relative to 2^m. */
 struct sum {
     struct tir_value m, l, o;
-    struct tir_value to; /* i64: O's address in the result, if O is divided already; else none */
+    struct tir_value to; /* i64: O's address in the result, if O is already divided; no value: it is
+                            not */
 };
 
-/* Returns the address (i64) of the slice's row in a tensor with elements of `size` bytes. */
+/* Returns the address (i64) of the slice's row in tensor `t`, whose elements have `size` bytes. */
 static struct tir_value place(struct split_kv_part_sum *s, const struct slice *l,
                               struct att_tensor t, int size)
 {
@@ -91,14 +97,15 @@ static struct tir_value place(struct split_kv_part_sum *s, const struct slice *l
     return tir_add(b, tir_arg(b, t.arg, TIR_I64), tir_add(b, token, head));
 }
 
-/* Returns the number of slices of a row. The last one overlaps the one before it if the row has no
- * multiple of a slice's elements: both write the same numbers there. */
+/* Returns the number of slices of a row. If a row is no multiple of a slice, the last slice
+ * overlaps the one before it. Both write the same numbers there. */
 static int pieces_of_row(const struct split_kv_part_sum *s)
 {
     const int width = (int)s->slice.cols;
     return (s->d->v->head_dim_v + width - 1) / width;
 }
 
+/* Returns slice `number` (i32) of the result. */
 static struct slice find_slice(struct split_kv_part_sum *s, struct tir_value number)
 {
     struct split_kv *const d = s->d;
@@ -123,7 +130,7 @@ static struct slice find_slice(struct split_kv_part_sum *s, struct tir_value num
     return l;
 }
 
-/* Returns the address (i64) of the slice in the result. */
+/* Returns the address (i64) of slice `l` in the result. */
 static struct tir_value find_result(struct split_kv_part_sum *s, const struct slice *l)
 {
     struct tir_builder *b = &s->d->b;
@@ -149,6 +156,7 @@ static struct sum begin_sum(struct split_kv_part_sum *s, const struct slice *l)
 
 /* ---- The result ---- */
 
+/* Stores slice `a` at address `base` (i64). */
 static void store_row(struct split_kv_part_sum *s, struct tir_value base, struct tir_value a)
 {
     struct tir_builder *b = &s->d->b;
@@ -156,14 +164,15 @@ static void store_row(struct split_kv_part_sum *s, struct tir_value base, struct
     tir_tile_scatter(b, base, tir_splat(b, tir_i64(b, 0), t), tir_i32(b, 0), a);
 }
 
-/* Returns the inverse of a denominator; 0 if no part has a key. */
+/* Returns 1 / l of a denominator l; 0 if no part has a key. */
 static struct tir_value inverse_of(struct tir_builder *b, struct tir_value l)
 {
     const struct tir_value zero = tir_float_like(b, l, 0.0f);
     return tir_select(b, tir_cmp_gt(b, l, zero), tir_rcp(b, l), zero);
 }
 
-/* Writes the row's LSE, once for all of its slices; -infinity if no part has a key. */
+/* Writes the LSE of the slice's row, by the first of the row's slices; -infinity if no part has a
+ * key. */
 static void write_log(struct split_kv_part_sum *s, const struct slice *l, const struct sum *sum)
 {
     struct split_kv *const d = s->d;
@@ -182,6 +191,7 @@ static void write_log(struct split_kv_part_sum *s, const struct slice *l, const 
     tir_end_if(b, &begins, NULL);
 }
 
+/* Divides the sum by its denominator, unless it already is, and writes slice and LSE. */
 static void write_slice(struct split_kv_part_sum *s, const struct slice *l, const struct sum *sum)
 {
     struct tir_builder *b = &s->d->b;
@@ -196,8 +206,8 @@ static void write_slice(struct split_kv_part_sum *s, const struct slice *l, cons
 
 /* ---- Parts one by one ---- */
 
-/* Loads the rows of the parts from `chunk` on, one part a lane. Lanes after the last part repeat
- * its row. */
+/* Loads the rows (i32) of the parts from part `chunk` on, one part a lane. Lanes after the last
+ * part repeat its row. */
 static struct tir_value find_rows(struct split_kv_part_sum *s, struct tir_value chunk)
 {
     struct tir_builder *b = &s->d->b;
@@ -210,7 +220,8 @@ static struct tir_value find_rows(struct split_kv_part_sum *s, struct tir_value 
                                     tir_shl(b, at, tir_int_like(b, at, 2)), t);
 }
 
-/* Loads log2 of the weight of each lane's part, LOWEST for lanes without a part. */
+/* Loads log2 of the weight of each lane's part, from part `chunk` on; LOWEST in lanes without a
+ * part. `rows` are the parts' rows. */
 static struct tir_value load_lse(struct split_kv_part_sum *s, const struct slice *l,
                                  struct tir_value rows, struct tir_value chunk)
 {
@@ -228,7 +239,7 @@ static struct tir_value load_lse(struct split_kv_part_sum *s, const struct slice
                       lowest);
 }
 
-/* Loads the slice of a part's O. */
+/* Loads slice `l` of the O of the part in row `row` (i32). */
 static struct tir_value load_out(struct split_kv_part_sum *s, const struct slice *l,
                                  struct tir_value row)
 {
@@ -239,7 +250,8 @@ static struct tir_value load_out(struct split_kv_part_sum *s, const struct slice
                            s->slice);
 }
 
-/* Returns o + sum w_k o_k over n parts from k on. */
+/* Returns o + sum w_k o_k over `n` parts from lane k (i32) on. Each lane has the row and the weight
+ * of its part. */
 static struct tir_value add_outs(struct split_kv_part_sum *s, const struct slice *l,
                                  struct tir_value rows, struct tir_value weights,
                                  struct tir_value k, struct tir_value o, unsigned n)
@@ -255,7 +267,8 @@ static struct tir_value add_outs(struct split_kv_part_sum *s, const struct slice
     return o;
 }
 
-/* Adds n parts of a chunk: many at once, then the rest few by few. */
+/* Returns `o` plus the weighted O of the first `n` parts (i32) of a chunk: many parts at once, then
+ * the remaining ones a few at a time. */
 static struct tir_value add_chunk(struct split_kv_part_sum *s, const struct slice *l,
                                   struct tir_value rows, struct tir_value weights,
                                   struct tir_value n, struct tir_value o)
@@ -274,7 +287,7 @@ static struct tir_value add_chunk(struct split_kv_part_sum *s, const struct slic
     return o;
 }
 
-/* Adds a chunk of parts to the sum: the parts from `chunk` on, one for each lane. */
+/* Returns the sum `before` plus the parts from part `chunk` (i32) on, one for each lane. */
 static struct sum join_chunk(struct split_kv_part_sum *s, const struct slice *l,
                              struct tir_value rows, struct tir_value chunk,
                              const struct sum *before)
@@ -294,6 +307,7 @@ static struct sum join_chunk(struct split_kv_part_sum *s, const struct slice *l,
     return sum;
 }
 
+/* Returns the sum of all parts, chunk by chunk. */
 static struct sum join_all(struct split_kv_part_sum *s, const struct slice *l)
 {
     struct tir_builder *b = &s->d->b;
@@ -312,6 +326,7 @@ static struct sum join_all(struct split_kv_part_sum *s, const struct slice *l)
 
 /* ---- Few parts at once ---- */
 
+/* Sets s->few_lse and s->few_out to the byte offsets of up to FEW parts. */
 static void find_few(struct split_kv_part_sum *s)
 {
     struct tir_builder *b = &s->d->b;
@@ -334,8 +349,8 @@ static void find_few(struct split_kv_part_sum *s)
     tir_anchor_all(b, s->few_out, FEW);
 }
 
-/* Returns the sum of all parts, with O divided. No load depends on another, so that all are in
- * flight together. Every lane has every part's weight. */
+/* Returns the sum of all parts, at most FEW, with O already divided by the denominator. No load
+ * depends on another, so all are in flight together. Every lane has every part's weight. */
 static struct sum join_few(struct split_kv_part_sum *s, const struct slice *l)
 {
     struct tir_builder *b = &s->d->b;
@@ -381,15 +396,15 @@ static struct sum join_few(struct split_kv_part_sum *s, const struct slice *l)
 
 /* ---- Parts side by side ---- */
 
-/* Returns log2 of the vectors of four floats that a lane has of each part's slice, with
+/* Returns log2 of the number of vectors of four floats that a lane has of each part's slice, in
  * SPLIT_KV_PARTS_OF_ROWS. */
 static unsigned row_vector_bits(const struct split_kv *d)
 {
     return d->v->head_dim_v < 4 * (LEAST / SIDE_BY_SIDE) ? 1 : 2;
 }
 
-/* Returns how many vectors of four floats a lane loads at once: as many as fit the registers that
- * the loop over keys needs anyway. Workgroups with more registers would start later. */
+/* Returns the number of vectors of four floats that a lane loads at once. They fit in the registers
+ * that the loop over keys needs anyway, since workgroups with more registers would start later. */
 static unsigned vectors_at_once(const struct split_kv *d)
 {
     enum { NARROW = 4 * (LEAST / SIDE_BY_SIDE) };
@@ -402,14 +417,14 @@ unsigned split_kv_few_parts_of_rows(const struct split_kv *d)
     return vectors_at_once(d) * SIDE_BY_SIDE >> row_vector_bits(d);
 }
 
-/* Returns how many groups of SIDE_BY_SIDE parts have loads in flight at once. */
+/* Returns the number of groups of SIDE_BY_SIDE parts whose loads are in flight at once. */
 static int loads_of(const struct split_kv_part_sum *s)
 {
     const unsigned n = vectors_at_once(s->d);
     return (int)(s->way == SPLIT_KV_PARTS_OF_ROWS ? n >> row_vector_bits(s->d) : n);
 }
 
-/* Chooses slice and types for parts side by side: a wave has SIDE_BY_SIDE parts of a slice. */
+/* Sets the types of `s` for parts side by side: a wave has SIDE_BY_SIDE parts of a slice. */
 static void choose_parts(struct split_kv_part_sum *s)
 {
     struct split_kv *const d = s->d;
@@ -429,8 +444,8 @@ static void choose_parts(struct split_kv_part_sum *s)
     s->one = tir_tile(d->b.f, TIR_F32, 1, 1, &number);
 }
 
-/* Finds the byte offsets, from partial row 0, of the lse of the parts from number `chunk` on. Parts
- * after the last one repeat its offset. */
+/* Sets at[] to the byte offsets, from row 0 of the partials, of the lse of the parts from part
+ * `chunk` (i32) on. Parts after the last one repeat its offset. */
 static void find_parts(struct split_kv_part_sum *s, struct tir_value chunk,
                        struct tir_value at[MOST])
 {
@@ -454,7 +469,8 @@ static void find_parts(struct split_kv_part_sum *s, struct tir_value chunk,
     }
 }
 
-/* Loads log2 of the weight of each part from `chunk` on, LOWEST after the last one. */
+/* Sets lse[] to log2 of the weight of each part from part `chunk` on, LOWEST after the last one.
+ * at[] is from find_parts(). */
 static void load_parts_lse(struct split_kv_part_sum *s, const struct slice *l,
                            struct tir_value chunk, const struct tir_value at[MOST],
                            struct tir_value lse[MOST])
@@ -474,7 +490,8 @@ static void load_parts_lse(struct split_kv_part_sum *s, const struct slice *l,
     }
 }
 
-/* Adds the parts from `chunk` on to the sum. O has a row for each of the parts side by side. */
+/* Returns the sum `before` plus the parts from part `chunk` on. O has a row for each of the parts
+ * side by side. */
 static struct sum join_parts(struct split_kv_part_sum *s, const struct slice *l,
                              struct tir_value chunk, const struct tir_value at[MOST],
                              const struct sum *before)
@@ -506,7 +523,7 @@ static struct sum join_parts(struct split_kv_part_sum *s, const struct slice *l,
     return sum;
 }
 
-/* Calls find_parts() if there are parts from `chunk` on. */
+/* Calls find_parts() if the sum has a part `chunk`; at[] stays as it is otherwise. */
 static void find_more_parts(struct split_kv_part_sum *s, struct tir_value chunk,
                             struct tir_value at[MOST])
 {
@@ -519,6 +536,7 @@ static void find_more_parts(struct split_kv_part_sum *s, struct tir_value chunk,
     tir_end_if(b, &more, at);
 }
 
+/* Returns the sum of all parts, SIDE_BY_SIDE of them in each group. */
 static struct sum join_all_parts(struct split_kv_part_sum *s, const struct slice *l)
 {
     struct tir_builder *b = &s->d->b;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * With `one_launch` the workgroups of a sequence count their parts. If the parts are few, the last
- * workgroup merges them: each wave takes some heads, or rows of O, of all parts in their order. So
- * sums do not depend on which workgroup is last. If the parts are many, share.c merges them. A part
- * (O, lse) is the state m = lse log2(e), l = 1.
+ * With field one_launch, the workgroups of a sequence count their partials (parts). If the parts
+ * are few, the last workgroup merges them. Each wave adds up some heads, or rows of O, over all
+ * parts in their order. Sums thus do not depend on which workgroup is last. If the parts are many,
+ * share.c merges them. A part (O, lse) is the state m = lse log2(e), l = 1.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -17,17 +17,18 @@
 #include <string.h>
 
 enum {
-    ALONE_PARTS = 16, /* the most parts that one workgroup adds up as fast as many would */
-    ALONE_ROWS = 512  /* the most rows of O, over all parts, for ALONE_PARTS */
+    ALONE_PARTS = 16, /* most parts that one workgroup adds up as fast as several would */
+    ALONE_ROWS = 512  /* most rows of O, over all parts, that one workgroup adds up */
 };
 
 static const float LOG2E = 1.4426950408889634f;
 
-/* Addresses of a tile's rows in partial_out or partial_lse, from a part's first row on. */
+/* Addresses of the rows of a tile in partial_out or partial_lse, relative to a part's first row. */
 struct partial {
-    struct tir_type t; /* the tile as it is loaded; its transpose is used */
+    struct tir_type t; /* type of the tile as it is loaded; its transpose is used */
     struct split_kv_tensor tensor;
-    struct tir_value row_bytes; /* i32: a product of two zero-extended ones is two instructions */
+    struct tir_value row_bytes; /* i32: bytes of a row. A product of two zero-extended numbers takes
+                                   two instructions */
     struct tir_value at;        /* i64: byte offset of each row */
 };
 
@@ -36,12 +37,13 @@ struct parts {
     struct tir_value first, count; /* i32: the first entry, and the number of entries */
     struct tir_value map;          /* i64: address of the first entry */
     struct tir_type o; /* type of a part of O as it is loaded; O has split_kv_parts() parts */
-    bool by_column;    /* waves have columns of their own */
+    bool by_column;    /* each wave has its own columns; false: its own rows of O */
     struct partial lses, outs;
     struct split_kv_places places;
-    struct tir_value lse_at; /* i32: lses.at */
+    struct tir_value lse_at; /* lses.at as i32 */
 };
 
+/* Loads entry `index` (i32) of array argument `array` (i32 entries). */
 static struct tir_value load_word(struct split_kv *d, const char *array, struct tir_value index)
 {
     struct tir_builder *b = &d->b;
@@ -56,10 +58,10 @@ struct tir_value split_kv_is_part(struct split_kv *d)
     return tir_and(b, tir_cmp_ge(b, d->item.partial, zero), tir_cmp_gt(b, d->n_rows, zero));
 }
 
-/* Chooses the layout of the sum: columns, the types of O and of a number for each column, and the
- * type of a load of O. Lanes have neighbours of a row, as memory has them: in the layout of matrix
- * instructions a load would touch sixteen rows. Columns without a query are left out. Each wave has
- * columns of its own, or rows of O if there are few columns. */
+/* Sets the layout of the sum: d->columns, the types of O and of a number for each column, and the
+ * type of a load of O. Lanes have neighbours of a row, as memory has them; in the layout of matrix
+ * instructions a load would read sixteen rows. Columns without a query are left out. Each wave has
+ * its own columns, or its own rows of O if there are few columns. */
 static void choose_sum(struct split_kv *d, struct parts *p)
 {
     const unsigned width = tir_bits(split_kv_part_width(&d->value)), waves = tir_bits(d->waves);
@@ -96,6 +98,8 @@ static void choose_sum(struct split_kv *d, struct parts *p)
     d->attention.softmax.vector = tir_tile(d->b.f, TIR_F32, 1, d->columns, &column);
 }
 
+/* Returns the addresses in tensor `tensor` (argument), with `bytes` bytes for each head, of the
+ * columns of type `t`. */
 static struct partial find_partial(struct split_kv *d, const char *tensor, int bytes,
                                    struct tir_type t)
 {
@@ -108,6 +112,8 @@ static struct partial find_partial(struct split_kv *d, const char *tensor, int b
     return p;
 }
 
+/* Loads the elements of a part from byte `byte` of each row on, as the transpose of p->t. `row`
+ * (i32) is the part's first row. */
 static struct tir_value load_rows(struct split_kv *d, const struct partial *p, struct tir_value row,
                                   int byte)
 {
@@ -118,6 +124,7 @@ static struct tir_value load_rows(struct split_kv *d, const struct partial *p, s
     return tir_transpose(b, tir_tile_gather(b, base, p->at, tir_i32(b, byte), p->t));
 }
 
+/* Loads O of the part whose first row is `row` (i32). */
 static struct tir_value load_out(struct split_kv *d, const struct partial *p, struct tir_value row)
 {
     struct tir_value part[2];
@@ -128,7 +135,8 @@ static struct tir_value load_out(struct split_kv *d, const struct partial *p, st
 
 enum { PARTS_AT_ONCE = 16, TOGETHER = 8 /* scalar loads in flight at once */ };
 
-/* Returns how many parts of O fit in the registers that K and V had in the loop over keys. */
+/* Returns the number of parts whose O fits in the registers that K and V had in the loop over
+ * keys. */
 static unsigned parts_under_way(const struct split_kv *d)
 {
     const unsigned registers = d->value.width * d->columns / d->waves >> d->m->lane_bits;
@@ -137,15 +145,15 @@ static unsigned parts_under_way(const struct split_kv *d)
 }
 
 /* Returns the number of parts whose row numbers and lse are loaded at once: PARTS_AT_ONCE, or
- * parts_under_way() if that is less than half of it. */
+ * parts_under_way() if that is less than half of PARTS_AT_ONCE. */
 static unsigned parts_at_once(const struct split_kv *d)
 {
     const unsigned n = parts_under_way(d);
     return n < PARTS_AT_ONCE / 2 ? n : PARTS_AT_ONCE;
 }
 
-/* Loads the rows of parts k to k + n - 1. `whole`: all n parts exist, so that one load has
- * neighbours. Else parts after the last one repeat its row. */
+/* Loads the rows (i32) of parts k to k + n - 1 into row[]. `whole`: all n parts exist, so a single
+ * load reads neighbours. Otherwise parts after the last one repeat its row. */
 static void find_rows(struct split_kv *d, const struct parts *p, struct tir_value k,
                       struct tir_value *row, unsigned n, bool whole)
 {
@@ -161,8 +169,8 @@ static void find_rows(struct split_kv *d, const struct parts *p, struct tir_valu
         tir_anchor_all(b, row + i, n - i < TOGETHER ? n - i : TOGETHER);
 }
 
-/* Loads a row of partial_lse. Offsets have 32 bits: a partial_lse of 4 GiB would need a partial_out
- * of 256 GiB or more. */
+/* Loads the lse of the part in row `row` (i32). Offsets have 32 bits: a partial_lse of 4 GiB would
+ * need a partial_out of at least 256 GiB. */
 static struct tir_value load_lse(struct split_kv *d, const struct parts *p, struct tir_value row)
 {
     struct tir_builder *b = &d->b;
@@ -173,8 +181,8 @@ static struct tir_value load_lse(struct split_kv *d, const struct parts *p, stru
                                             tir_i32(b, 0), p->lses.t));
 }
 
-/* Adds n parts from k on to a state. Issues all loads of rows and lse, then the loads of O. Parts
- * after the last one have weight 0. */
+/* Returns state `before` plus `n` parts from part k (i32) on. Issues the loads of all rows and lse,
+ * and then the loads of O. Parts after the last one have weight 0. */
 static struct split_kv_state add_parts(struct split_kv *d, const struct parts *p,
                                        struct tir_value k, const struct split_kv_state *before,
                                        unsigned n, bool whole)
@@ -215,7 +223,7 @@ static struct split_kv_state add_parts(struct split_kv *d, const struct parts *p
     return sum;
 }
 
-/* Returns the sum of all parts: many at once, then the rest few by few. */
+/* Returns the sum of all parts: many at once, then the remaining ones a few at a time. */
 static struct split_kv_state add_all_parts(struct split_kv *d, const struct parts *p)
 {
     struct tir_builder *b = &d->b;
@@ -238,7 +246,7 @@ static struct split_kv_state add_all_parts(struct split_kv *d, const struct part
     return (struct split_kv_state){carried[0], carried[1], carried[2]};
 }
 
-/* Returns the type of one i32 that all lanes have. */
+/* Returns the type of one i32 that is the same in all lanes. */
 static struct tir_type one_number(struct split_kv *d)
 {
     const struct tir_spread s = tir_spread(d->m, 1);
@@ -246,6 +254,7 @@ static struct tir_type one_number(struct split_kv *d)
     return tir_tile(d->b.f, TIR_I32, 1, 1, &l);
 }
 
+/* Returns the address (i64) of the ticket of the item's sequence and KV head. */
 static struct tir_value ticket_of(struct split_kv *d)
 {
     struct tir_builder *b = &d->b;
@@ -256,8 +265,8 @@ static struct tir_value ticket_of(struct split_kv *d)
                    tir_mul(b, att_wide(b, pair), tir_i64(b, ATT_TICKET_LINE)));
 }
 
-/* Counts this part, and returns the number of parts that were written before it. One wave counts
- * after all waves have written, and passes the number on by LDS. */
+/* Counts this part, and returns the number of parts (i32) that were written before it. One wave
+ * counts after all waves have written, and passes the number to the others through LDS. */
 static struct tir_value count_parts(struct split_kv *d, const struct parts *p,
                                     struct tir_value ticket)
 {
@@ -276,8 +285,8 @@ static struct tir_value count_parts(struct split_kv *d, const struct parts *p,
     return count;
 }
 
-/* Finds the addresses of the parts and of the result. Their loads take long, so they are issued
- * before the workgroup knows whether it adds up the parts. */
+/* Computes the addresses of the parts and of the result. Their loads take long, so they are issued
+ * before the workgroup knows that it adds up the parts. */
 static void find_places(struct split_kv *d, struct parts *p)
 {
     struct tir_builder *b = &d->b;
@@ -295,6 +304,7 @@ static void find_places(struct split_kv *d, struct parts *p)
     tir_anchor_all(b, scalars, sizeof(scalars) / sizeof(scalars[0]));
 }
 
+/* Adds up all parts and writes the result of the current columns. */
 static void sum_up(struct split_kv *d, const struct parts *p)
 {
     struct tir_builder *b = &d->b;
@@ -303,7 +313,7 @@ static void sum_up(struct split_kv *d, const struct parts *p)
     split_kv_write_out(d, tir_mul(b, s.o, tir_broadcast(b, inverse, d->output)), &p->places);
 }
 
-/* Adds up the parts in several passes, for items with more rows than columns. */
+/* Adds up the parts in several passes over their rows, for items with more rows than columns. */
 static void sum_up_in_passes(struct split_kv *d, struct parts *p)
 {
     struct tir_builder *b = &d->b;
@@ -315,6 +325,7 @@ static void sum_up_in_passes(struct split_kv *d, struct parts *p)
     tir_end_for(b, &pass, NULL, 0);
 }
 
+/* Counts this workgroup's part, and adds up all parts if it is the last one. */
 static void join(struct split_kv *d, struct parts *p)
 {
     struct tir_builder *b = &d->b;
@@ -336,8 +347,8 @@ static void join(struct split_kv *d, struct parts *p)
     tir_end_if(b, &last, NULL);
 }
 
-/* Returns i1: true if the last workgroup of a sequence adds up its `count` parts, false if all
- * workgroups do. */
+/* Returns an i1: true if the last workgroup of a sequence adds up its `count` (i32) parts, false if
+ * all of the sequence's workgroups do. */
 static struct tir_value are_few(struct split_kv *d, struct tir_value count)
 {
     struct tir_builder *b = &d->b;
@@ -382,8 +393,8 @@ void split_kv_join_parts(struct split_kv *d)
     tir_end_if(b, &part, NULL);
 }
 
-/* Loads the first entry of the item's parts early. An item that is no part loads from kv_lens
- * instead, which always exists. */
+/* Implements the declaration in split_kv.h. An item that is no part loads from kv_lens instead,
+ * which always exists. */
 struct tir_value split_kv_prefetch_parts(struct split_kv *d)
 {
     struct tir_builder *b = &d->b;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rows of an item, queries x heads, as the columns of its products: which query and head each
- * column has, which keys it sees, and the state of a wave after its keys.
+ * The rows of an item, queries x heads, are the columns of its products. This file computes the
+ * query and head of each column and the keys that it sees, and ends a wave's loop over keys.
  */
 #include "templates/split_kv/split_kv.h"
 #include "templates/workgroup/scalar.h"
@@ -21,6 +21,7 @@ struct split_kv_cache split_kv_cache(int dim)
     return c;
 }
 
+/* Returns `scalar` in the shape of `v`. */
 static struct tir_value like(struct split_kv *d, struct tir_value scalar, struct tir_value v)
 {
     return tir_splat(&d->b, scalar, tir_typeof(d->b.f, v));
@@ -43,8 +44,8 @@ struct split_kv_rows split_kv_rows(struct split_kv *d, struct tir_value column)
     return r;
 }
 
-/* Finds the positions of the columns, which are queries of one sequence for the heads of a KV
- * head. */
+/* Implements the declaration in split_kv.h. The columns are queries of one sequence for the query
+ * heads of one KV head. */
 void split_kv_find_position(struct split_kv *d)
 {
     struct tir_builder *b = &d->b;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * With `one_launch` many parts, or parts of many heads, are added up by all workgroups that are
- * there, as attention/share.h says: rows, or pieces of them.
+ * With field one_launch, many partials (parts), or parts of many heads, are added up by all
+ * workgroups that still run, as attention/share.h describes. They divide the rows, or pieces of
+ * rows.
  */
 #include "templates/attention/share.h"
 #include "ir/spread.h"
@@ -9,15 +10,14 @@
 #include "templates/workgroup/scalar.h"
 
 enum {
-    POLLS = 16,     /* for the last part, 400 to 600 clocks each: as long as one workgroup takes to
-                       add up all parts */
-    SLEEP = 2,      /* times 64 clocks between polls, since many workgroups wait at one ticket */
-    FEW_POLLS = 28, /* the same with SPLIT_KV_PARTS_AT_ONCE: 260 to 400 clocks each, without
-                       sleep */
-    FEW_ROWS = 16   /* the most rows with waves enough for slices of 32 elements */
+    POLLS = 16,     /* polls while waiting for the last part, 400 to 600 clocks each: together as
+                       long as one workgroup takes to add up all parts */
+    SLEEP = 2,      /* units of 64 clocks between polls, since many workgroups poll one ticket */
+    FEW_POLLS = 28, /* polls with SPLIT_KV_PARTS_AT_ONCE: 260 to 400 clocks each, without sleep */
+    FEW_ROWS = 16   /* most rows for which there are enough waves for slices of 32 elements */
 };
 
-/* Returns the type of a word that all lanes have. */
+/* Returns the type of a 32-bit word that is the same in all lanes. */
 static struct tir_type word_type(struct split_kv *d)
 {
     const struct tir_spread one = tir_spread(d->m, d->waves);
@@ -25,9 +25,11 @@ static struct tir_type word_type(struct split_kv *d)
     return tir_tile(d->b.f, TIR_I32, 1, 1, &l);
 }
 
+/* Adds up slice `number` (i32) of the struct split_kv_part_sum `sum`. */
 static void add_slice(void *sum, struct tir_value number) { split_kv_part_sum_slice(sum, number); }
 
-/* Waits up to a limit for all parts, and adds them up unless the limit was reached. */
+/* Waits up to a limit for all parts, and adds them up in the way `way` unless the limit is
+ * reached. */
 static void await_and_sum_up(struct split_kv *d, struct split_kv_part_sum sum,
                              enum split_kv_part_way way)
 {
@@ -49,6 +51,7 @@ static void await_and_sum_up(struct split_kv *d, struct split_kv_part_sum sum,
                     n);
 }
 
+/* Adds up more parts than SPLIT_KV_PARTS_AT_ONCE serves: side by side or one by one. */
 static void sum_up_many(struct split_kv *d, const struct split_kv_part_sum *sum)
 {
     struct tir_builder *b = &d->b;
@@ -64,7 +67,8 @@ static void sum_up_many(struct split_kv *d, const struct split_kv_part_sum *sum)
     tir_end_if(b, &branch, NULL);
 }
 
-/* Loads all arguments of a sum in one round, while this workgroup's part is being stored. */
+/* Issues the loads of all arguments of a sum together, while this workgroup's part is being
+ * stored. */
 static void load_arguments(struct split_kv *d)
 {
     struct tir_builder *b = &d->b;

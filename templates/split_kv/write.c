@@ -20,13 +20,14 @@ struct tir_type split_kv_in_order(struct split_kv *d)
     return tir_tile(d->b.f, TIR_F32, d->output.rows, d->output.cols, &l);
 }
 
+/* Returns the type of the transpose of a tile of type `t`. */
 static struct tir_type transposed(struct split_kv *d, struct tir_type t)
 {
     const struct tir_layout l = tir_layout_transpose(tir_layout_of(d->b.f, t));
     return tir_tile(d->b.f, t.dtype, t.cols, t.rows, &l);
 }
 
-/* Returns the query and head of each row of a tile, columns x anything. */
+/* Returns the query and the head of each row of a tile of type `t`, columns x anything. */
 static struct split_kv_rows rows_of(struct split_kv *d, struct tir_type t)
 {
     struct tir_builder *b = &d->b;
@@ -35,7 +36,7 @@ static struct split_kv_rows rows_of(struct split_kv *d, struct tir_type t)
     return split_kv_rows(d, row);
 }
 
-/* Returns the byte offsets (i64) of rows and heads in a tensor. */
+/* Returns the byte offsets (i64) in `tensor` of the queries and heads `rows`. */
 static struct tir_value offset_of(struct split_kv *d, const struct split_kv_rows *rows,
                                   const struct split_kv_tensor *tensor)
 {
@@ -70,6 +71,8 @@ struct split_kv_tensor split_kv_partial(struct split_kv *d, const char *tensor, 
     };
 }
 
+/* Returns a tensor of the result: argument `tensor`, with the strides of arguments `token_stride`
+ * and `head_stride` and elements of `size` bytes. */
 static struct split_kv_tensor result(struct split_kv *d, const char *tensor,
                                      const char *token_stride, const char *head_stride, int size)
 {
@@ -82,6 +85,7 @@ static struct split_kv_tensor result(struct split_kv *d, const char *tensor,
     };
 }
 
+/* Returns tensor `x` if `first` (i1) is true, else `y`. */
 static struct split_kv_tensor either(struct split_kv *d, struct tir_value first,
                                      const struct split_kv_tensor *x,
                                      const struct split_kv_tensor *y)
@@ -95,7 +99,8 @@ static struct split_kv_tensor either(struct split_kv *d, struct tir_value first,
     };
 }
 
-/* Returns the byte offsets (i64) of a tile's rows; -1, which stores nothing, past the last row. */
+/* Returns the byte offsets (i64) in `tensor` of the rows of a tile of type `t`. Columns without a
+ * row get -1, so that nothing is stored. */
 static struct tir_value place_rows(struct split_kv *d, struct tir_type t,
                                    const struct split_kv_tensor *tensor)
 {
@@ -105,7 +110,8 @@ static struct tir_value place_rows(struct split_kv *d, struct tir_type t,
     return tir_select(b, r.valid, at, tir_int_like(b, at, -1));
 }
 
-/* Loads the sink of each column's head; -infinity for a partial, which has none. */
+/* Loads the sink of each column's head; -infinity if `final` (i1) is false, since a partial has no
+ * sink. */
 static struct tir_value sinks(struct split_kv *d, struct tir_value final)
 {
     struct tir_builder *b = &d->b;
@@ -142,11 +148,13 @@ struct split_kv_places split_kv_load_places(struct split_kv *d, enum split_kv_ki
     return p;
 }
 
+/* Computes the byte offsets of the rows of O. */
 static void find_out(struct split_kv *d, struct split_kv_places *p)
 {
     p->out_at = place_rows(d, transposed(d, split_kv_in_order(d)), &p->out);
 }
 
+/* Computes the byte offsets of LSE, if the state has one. */
 static void find_lse(struct split_kv *d, struct split_kv_places *p)
 {
     if (p->lse.base.id)
@@ -171,9 +179,9 @@ void split_kv_find_lse(struct split_kv *d, struct split_kv_places *p)
         p->sinks = sinks(d, p->final);
 }
 
-/* Writes lse. Every wave has all columns, and the first wave writes them, with two exceptions. In a
- * sum each wave writes its own columns. With own_columns the wave with a column's first elements
- * writes it. */
+/* Writes `lse`, 1 x columns. Every wave has all columns, and the first wave writes them, with two
+ * exceptions. In a sum each wave writes its own columns. With own_columns the wave that has a
+ * column's first elements writes it. */
 static void write_lse(struct split_kv *d, struct tir_value lse, const struct split_kv_places *p)
 {
     struct tir_builder *b = &d->b;
@@ -191,7 +199,7 @@ static void write_lse(struct split_kv *d, struct tir_value lse, const struct spl
     tir_end_if(b, &first, NULL);
 }
 
-/* Writes O^T in f32 for a partial, else in 16 bits; half by half if the halves overlap. */
+/* Writes O^T as f32 if `part`, else in 16 bits; half by half if the halves of a row overlap. */
 static void write_rows(struct split_kv *d, struct tir_value o, bool part,
                        const struct split_kv_places *p)
 {
@@ -207,7 +215,7 @@ static void write_rows(struct split_kv *d, struct tir_value o, bool part,
     }
 }
 
-/* Returns the inverse of the denominator, times the scale of V. */
+/* Returns the inverse of the denominator, times `scale` (f32) of V if that has a value. */
 static struct tir_value inverse_of(struct split_kv *d, const struct att_softmax_end *end,
                                    struct tir_value scale)
 {
@@ -227,6 +235,7 @@ struct tir_value split_kv_write_lse(struct split_kv *d, const struct split_kv_st
     return inverse_of(d, &end, p->scale);
 }
 
+/* Returns O with registers in the order of dv. */
 static struct tir_value sorted(struct split_kv *d, struct tir_value o)
 {
     const struct tir_layout l = *tir_layout_of(d->b.f, split_kv_in_order(d));
@@ -248,7 +257,8 @@ void split_kv_write_out(struct split_kv *d, struct tir_value o, const struct spl
     tir_end_if(b, &whole, NULL);
 }
 
-/* Returns how many parts of rows O^T can be cut into by register number: at most 8. */
+/* Returns the number of parts of rows, at most 8, into which the registers of O^T of type `o` can
+ * be divided. */
 static int parts_of(struct split_kv *d, struct tir_type o)
 {
     enum { MOST = 8 };
@@ -259,9 +269,9 @@ static int parts_of(struct split_kv *d, struct tir_type o)
     return (int)n;
 }
 
-/* Exchanges rows of x between two lanes, and returns x with eight consecutive rows in each. Before,
- * a lane has four of them, and four of the next eight. A store then has 16 bytes, and there are
- * half as many. */
+/* Exchanges rows of x between pairs of lanes, and returns x with eight consecutive rows in each
+ * lane. Before, a lane has four of these rows, and four of the next eight. A store then has 16
+ * bytes, and there are half as many stores. */
 static struct tir_value with_neighbours(struct tir_builder *b, struct tir_value x)
 {
     enum { OWN = 4, NEXT = 8 };
@@ -270,7 +280,7 @@ static struct tir_value with_neighbours(struct tir_builder *b, struct tir_value 
     return tir_relayout(b, x, &l);
 }
 
-/* Writes x, some rows of O^T, to each row of out from byte `byte` of the row on. */
+/* Writes x, some rows of O^T, to each row of out from byte `byte` on. */
 static void write_part(struct split_kv *d, struct tir_value x, int byte,
                        const struct split_kv_places *p)
 {
@@ -308,8 +318,8 @@ static void write_in_parts(struct split_kv *d, struct tir_value o, struct tir_va
     }
 }
 
-/* Returns the LDS address, from column `first` on, of the divisors (f32), or of the addresses of
- * the columns' rows (i64), which follow them. */
+/* Returns the LDS address, for columns from `first` on, of the divisors if dtype is f32. If it is
+ * i64, returns the LDS address of the columns' row offsets, which follow the divisors. */
 static struct tir_value place_of(struct split_kv *d, unsigned dtype, unsigned first)
 {
     const unsigned of_one = (unsigned)sizeof(float);
@@ -318,8 +328,8 @@ static struct tir_value place_of(struct split_kv *d, unsigned dtype, unsigned fi
                     (int)(rows ? d->columns * of_one + first * sizeof(int64_t) : first * of_one));
 }
 
-/* Loads from LDS what leave_columns() has stored for `columns` columns from `first` on: divisors
- * (f32) or addresses (i64), columns x 1. */
+/* Loads from LDS what leave_columns() has stored for `columns` columns from `first` on, as columns
+ * x 1 in layout `l`: divisors (f32) or row offsets (i64). */
 static struct tir_value take_left(struct split_kv *d, unsigned dtype, unsigned first,
                                   const struct tir_layout *l, unsigned columns)
 {
@@ -354,8 +364,9 @@ static void write_in_blocks(struct split_kv *d, struct tir_value o, const struct
     }
 }
 
-/* Stores the divisors and the addresses of rows in LDS for all waves. Here a lane has one column;
- * computing the addresses of all of a lane's rows would take a third of the time of the writes. */
+/* Stores the divisors and the byte offsets of rows in LDS for all waves. `inverse` has one column
+ * in a lane. Computing the offsets of all rows that a lane writes would take a third of the time of
+ * the writes. */
 static void leave_columns(struct split_kv *d, struct tir_value inverse,
                           const struct split_kv_places *p)
 {
@@ -368,7 +379,7 @@ static void leave_columns(struct split_kv *d, struct tir_value inverse,
     att_lds_barrier(b);
 }
 
-/* Loads the arguments that locate the wave's columns of a result or partial. */
+/* Loads the arguments that locate this wave's columns of a result or partial. */
 static struct split_kv_places load_own_places(struct split_kv *d, enum split_kv_kind kind)
 {
     struct split_kv_places p = split_kv_load_places(d, kind);
@@ -387,6 +398,8 @@ struct split_kv_places split_kv_find_result(struct split_kv *d)
     return p;
 }
 
+/* Writes O and LSE as a state of kind `kind`. `o` is already divided, unless waves have their own
+ * columns or parts of the latent. */
 static void write_as(struct split_kv *d, enum split_kv_kind kind, struct tir_value o,
                      struct tir_value inverse, const struct att_softmax_end *end)
 {
