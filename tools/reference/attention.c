@@ -32,6 +32,7 @@ REF_CLONES static double score(const struct ref_attention *a, const double *q, c
     return a->soft_cap > 0 ? a->soft_cap * tanh(s / a->soft_cap) : s;
 }
 
+/* True if the mask hides key `j`. */
 static bool is_hidden(const struct ref_keys *keys, int64_t j)
 {
     return keys->visible && !keys->visible[j];

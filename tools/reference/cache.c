@@ -73,6 +73,8 @@ double ref_packed_decode(enum ref_scale s, uint32_t bits)
     return s == REF_SCALE_E8M0 ? ldexp(1, (int)bits - 127) : (double)scale;
 }
 
+/* Returns element `d` of a packed row: a latent number times its scale, or a rotated number of 16
+ * bits. */
 static double packed_value(const struct ref_cache *c, const char *row, int d)
 {
     uint32_t bits = 0;
@@ -85,6 +87,7 @@ static double packed_value(const struct ref_cache *c, const char *row, int d)
     return c->decode(c->type, bits) * ref_packed_decode(c->scale, scale);
 }
 
+/* Returns element `d` of a token in a page whose scales follow its rows. */
 static double mixed_value(const struct ref_cache *c, const char *page, int token, int d)
 {
     uint32_t bits = 0;
@@ -97,6 +100,7 @@ static double mixed_value(const struct ref_cache *c, const char *page, int token
     return c->decode(c->type, bits) * ref_packed_decode(REF_SCALE_E8M0, scale);
 }
 
+/* Returns element `d` of a row with one scale for each run of elements. */
 static double row_value(const struct ref_cache *c, const char *row, int d)
 {
     uint32_t bits = 0, scale = 0;
@@ -106,6 +110,7 @@ static double row_value(const struct ref_cache *c, const char *row, int d)
            ref_pooled_scale(c->row, scale, c->decode, c->type);
 }
 
+/* Returns element `d` of a token whose rotated elements and scales are in a plane of their own. */
 static double plane_value(const struct ref_cache *c, int64_t page, int token, int d)
 {
     const char *row = (const char *)c->elements + page * c->page_stride + token * c->token_stride;

@@ -33,8 +33,10 @@ void ref_decode_gather(const struct ref_decode *p, int s, int kv_head, double *k
     ref_cache_gather(&v_cache, pages, p->kv_lens[s], kv_head, v);
 }
 
+/* Returns the lesser of two numbers. */
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
+/* Returns the greater of two numbers. */
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 void ref_decode_row(const struct ref_decode *p, int s, int head, int64_t t,

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+/* Appends `count` elements of a head to another one from element `at` on, with their magnitudes. */
 static void append(struct ref_rope_head *to, int at, const struct ref_rope_head *from, int count)
 {
     memcpy(to->out + at, from->out, (size_t)count * sizeof(*to->out));

@@ -6,8 +6,10 @@
 
 #include <stddef.h>
 
+/* Returns the greater of two numbers. */
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
+/* Returns the lesser of two numbers. */
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Computes a row. `part` has the first of its keys and one past the last; NULL: all keys. */

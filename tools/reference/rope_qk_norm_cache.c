@@ -11,6 +11,7 @@
 
 #include <math.h>
 
+/* Divides y by its root mean square and multiplies it by the weight. */
 static void normalise(const struct ref_rope *p, double *y)
 {
     double sum = 0;

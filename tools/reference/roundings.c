@@ -23,6 +23,7 @@ struct rounding {
     double mean;   /* mean over many weights of this size */
 };
 
+/* Returns the rounding of a weight; `largest` is the row's largest weight. */
 static struct rounding rounding_of(const struct ref_attention *a, double weight, double largest)
 {
     if (a->weight_unit == 0)
@@ -38,6 +39,7 @@ static struct rounding rounding_of(const struct ref_attention *a, double weight,
     };
 }
 
+/* Adds to the drift the rounding of a weight times `factor`. */
 static void add_drift(struct ref_drift *d, const struct rounding *r, double factor)
 {
     d->squares += r->most * factor * r->most * factor;

@@ -10,6 +10,7 @@ struct entry {
     int32_t position, rank; /* rank: order among equal scores */
 };
 
+/* Compares two entries by score, highest first and NaNs last, then by rank, for qsort(). */
 static int by_score(const void *a, const void *b)
 {
     const struct entry *x = a, *y = b;
@@ -20,6 +21,7 @@ static int by_score(const void *a, const void *b)
     return x->rank < y->rank ? -1 : 1;
 }
 
+/* Compares two positions, for qsort(). */
 static int by_position(const void *a, const void *b)
 {
     return *(const int32_t *)a < *(const int32_t *)b ? -1 : 1;

@@ -60,8 +60,10 @@ static const struct shape {
 static const struct shape traced = {
     {"trace", WITHIN | HALVES}, 128, 0, 8, {ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 16}, 256};
 
+/* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
+/* Sets the sizes in the description and the arguments from the shape. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -85,6 +87,7 @@ static void leave_out_scales(struct call *c)
         operand_leave_out(call_operand(c, scales[i]));
 }
 
+/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
 static void place(struct call *c)
 {
     if (c->desc.cache_copy.cache.scale == ATTN_KV_SCALE_TENSOR ||
@@ -124,6 +127,7 @@ static struct paged cache_of(struct call *c, unsigned first)
     return p;
 }
 
+/* Fills the pages of a cache whose first operand is `first`. */
 static void fill_cache(struct call *c, unsigned first)
 {
     struct paged p = cache_of(c, first);
@@ -132,6 +136,7 @@ static void fill_cache(struct call *c, unsigned first)
             paged_fill_token(&p, (struct slot){.page = page, .token = token}, &c->random);
 }
 
+/* Fills the pairs of pages and both caches. */
 static void fill(struct call *c)
 {
     fill_pairs(c);
@@ -182,6 +187,7 @@ static void compare_page(struct call *c, const struct paged *from, int64_t from_
         }
 }
 
+/* Compares each target page with the source page that it copies. */
 static void compare(struct call *c)
 {
     const struct attn_cache_desc *desc = &c->desc.cache_copy.cache;

@@ -47,8 +47,10 @@ struct own {
     struct page_lists lists;
 };
 
+/* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
+/* Sets the lengths, first keys and row bounds of the sequences. */
 static void set_lengths(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -67,6 +69,7 @@ static void set_lengths(struct call *c)
     a->max_seqlen_k += is(c, PADDED) ? 100 : 0;
 }
 
+/* Sets the sizes in the description and the arguments from the shape. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -86,6 +89,7 @@ static void size(struct call *c)
                     &c->args.cache_gather.pages);
 }
 
+/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
 static void place(struct call *c)
 {
     if (is(c, FAR))
@@ -96,6 +100,7 @@ static void place(struct call *c)
         operand_leave_out(call_operand(c, CACHE_GATHER_KV_LENS));
 }
 
+/* Fills the cache, its page lists and the row bounds of the sequences. */
 static void fill(struct call *c)
 {
     struct own *own = c->own;
@@ -118,6 +123,7 @@ static double bound_of(const struct call *c, const struct operand *out, double e
     return fmax(p->unit * fabs(expected), p->tiny) + 0x1p-24 * fabs(expected);
 }
 
+/* Compares row `i` of sequence `s` of K or V with the cache. */
 static void compare_row(struct call *c, const struct paged *p, enum cache_part part, int s, int i)
 {
     const struct own *own = c->own;
@@ -131,6 +137,7 @@ static void compare_row(struct call *c, const struct paged *p, enum cache_part p
     }
 }
 
+/* Compares all gathered rows with the cache. */
 static void compare(struct call *c)
 {
     const struct own *own = c->own;
@@ -141,6 +148,7 @@ static void compare(struct call *c)
                 compare_row(c, &p, part, s, i);
 }
 
+/* Returns the fewest bytes that a launch of the call can move. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_cache_gather_desc *d = &c->desc.cache_gather;

@@ -61,18 +61,22 @@ struct own {
     int used, spare;
 };
 
+/* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
+/* True if the cache has a scale for each block of a page. */
 static bool block_scaled(const struct call *c)
 {
     return c->desc.cache_write.cache.scale == ATTN_KV_SCALE_BLOCK;
 }
 
+/* Returns the cache of the call. */
 static struct paged cache_of(struct call *c)
 {
     return paged_of(c, CACHE_WRITE_K_CACHE, &c->desc.cache_write.cache, false);
 }
 
+/* Returns the operand of the new keys or values. */
 static struct operand *input(struct call *c, enum cache_part part)
 {
     return call_operand(c, CACHE_WRITE_K_IN + part);
@@ -124,6 +128,8 @@ static void compare_element(struct call *c, struct paged *p, enum cache_part par
     paged_compare(c, p, part, s, d, expected, bound);
 }
 
+/* Compares the scale of a slot; `exact` requires equality, else an error of one rounding is
+ * allowed. */
 static void check_scale(struct call *c, struct paged *p, enum cache_part part, struct slot s,
                         double expected, bool exact)
 {
@@ -175,6 +181,8 @@ static void compare_token(struct call *c, struct paged *p, enum cache_part part,
     }
 }
 
+/* Returns the scale of a block after tokens `token` to `end` - 1 are written; `old` is the scale
+ * before. */
 static double expected_scale(struct call *c, const struct paged *p, enum cache_part part, int token,
                              int end, int head, double old)
 {
@@ -204,6 +212,7 @@ static void compare_run(struct call *c, struct paged *p, enum cache_part part, i
     }
 }
 
+/* Compares each written token and scale with the reference. */
 static void compare(struct call *c)
 {
     const int64_t *slots = ((const struct own *)c->own)->slots;
@@ -224,8 +233,10 @@ static void compare(struct call *c)
 
 /* Sizes. */
 
+/* Returns the number of launches that the shape makes. */
 static int launches(const struct call *c) { return is(c, STEPS) ? LAUNCHES : 1; }
 
+/* Returns the pages of run `i`, over all launches. */
 static int count_pages(const struct call *c, int i)
 {
     const struct shape *s = c->shape;
@@ -250,6 +261,7 @@ static void size(struct call *c)
     c->args.cache_write.cache.page_count = own->used + own->spare;
 }
 
+/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
 static void place(struct call *c)
 {
     struct operand *k = input(c, CACHE_K), *v = input(c, CACHE_V);
@@ -266,6 +278,7 @@ static void place(struct call *c)
 
 /* Inputs. */
 
+/* Exchanges two numbers. */
 static void swap(int64_t *a, int64_t *b)
 {
     const int64_t t = *a;
@@ -273,6 +286,7 @@ static void swap(int64_t *a, int64_t *b)
     *b = t;
 }
 
+/* Reverses an array. */
 static void reverse(int64_t *a, int count)
 {
     for (int i = 0; i < count / 2; i++)
@@ -292,6 +306,7 @@ static void reverse_pages(const struct call *c, int64_t *slots)
     }
 }
 
+/* Shuffles the slots and replaces some by negative ones, as the shape's flags say. */
 static void change_slots(struct call *c, int64_t *slots)
 {
     const bool whole = block_scaled(c);
@@ -324,6 +339,7 @@ static void fill_slots(struct call *c)
         operand_set_int(call_operand(c, CACHE_WRITE_SLOT_MAPPING), AT(t), own->slots[t]);
 }
 
+/* Fills the new keys and values; with HUGE some rows have extreme numbers. */
 static void fill_inputs(struct call *c)
 {
     const int last = c->args.cache_write.tokens - 1;
@@ -374,6 +390,7 @@ static void fill(struct call *c)
     fill_cache(c);
 }
 
+/* Prepares the next launch: other slots and inputs. Returns false after the last one. */
 static bool again(struct call *c)
 {
     if (c->launches == launches(c))
@@ -383,8 +400,10 @@ static bool again(struct call *c)
     return true;
 }
 
+/* True if the kernel is verified on the shape. */
 static bool takes(const struct call *c) { return block_scaled(c) || !is(c, STEPS); }
 
+/* Returns the fewest bytes that a launch of the call can move. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_cache_write_desc *d = &c->desc.cache_write;

@@ -76,6 +76,7 @@ static void spread(struct call *c)
     }
 }
 
+/* Reads the description of the kernel from its key. */
 static void describe(struct call *c)
 {
     memset(&c->desc, 0, sizeof(c->desc));
@@ -84,6 +85,7 @@ static void describe(struct call *c)
     c->args.size = c->schema->args_size;
 }
 
+/* Makes the operands of the call from its tensors and places them. */
 static void make_operands(struct call *c)
 {
     struct attn_tensor tensors[ATTN_TENSORS_MAX];
@@ -101,6 +103,7 @@ static void make_operands(struct call *c)
     }
 }
 
+/* True if each operand is small enough for trace; else writes a message to `why`. */
 static bool fits(const struct call *c, char *why, size_t why_size)
 {
     for (unsigned i = 0; i < c->count; i++) {
@@ -114,6 +117,8 @@ static bool fits(const struct call *c, char *why, size_t why_size)
     return true;
 }
 
+/* Copies the operands to the device: first the ones with memory of their own, then the ones inside
+ * others. */
 static void upload(struct call *c)
 {
     for (int inside = 0; inside < 2; inside++) {
@@ -124,6 +129,7 @@ static void upload(struct call *c)
     }
 }
 
+/* Allocates, fills and uploads the operands. */
 static void make_values(struct call *c)
 {
     for (int inside = 0; inside < 2; inside++) {
@@ -136,6 +142,7 @@ static void make_values(struct call *c)
     upload(c);
 }
 
+/* True if the kernel was built with a logits function. */
 static bool has_hook(const struct attn_pack *pack, uint32_t n)
 {
     const char *name = verify_name(pack, n, "logits");
@@ -229,6 +236,7 @@ static void print_indices(const struct operand *o, const int64_t at[], char *tex
     snprintf(text + length, length < size ? size - length : 0, "]");
 }
 
+/* Reports a wrong element; one that the kernel has not written is reported as such. */
 static void note_fault(struct call *c, const struct operand *o, const int64_t at[], double got,
                        double expected)
 {
@@ -239,6 +247,7 @@ static void note_fault(struct call *c, const struct operand *o, const int64_t at
     verify_fail(c->row, "%s%s is %g, expected %g", o->schema.name, text, got, expected);
 }
 
+/* Compares an element with the expected value and reports it if the error exceeds `bound`. */
 static void check(struct call *c, struct operand *o, const int64_t at[], double got,
                   double expected, double bound)
 {
@@ -334,6 +343,7 @@ static void sum_up(struct call *c)
     mean_check(c->means, row);
 }
 
+/* Reports writes to memory around the results. */
 static void check_surroundings(struct call *c)
 {
     int64_t at = 0;
@@ -345,6 +355,7 @@ static void check_surroundings(struct call *c)
     }
 }
 
+/* Copies the operands back from the device; false if that fails. */
 static bool download(struct call *c)
 {
     for (int inside = 0; inside < 2; inside++) {
@@ -398,6 +409,7 @@ static bool choose_sizes(struct verify_run *run, struct call *c, const char *ker
     return taken;
 }
 
+/* Verifies a kernel on one shape and reports the result. */
 static void verify_shape(struct verify_run *run_, const struct attn_kernel_info *info,
                          struct call *c)
 {

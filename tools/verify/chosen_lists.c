@@ -44,6 +44,7 @@ struct own {
     int sequences, columns;  /* of block_table */
 };
 
+/* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
 /* Returns the sequence of a query. */
@@ -74,6 +75,7 @@ static int entries_of(const struct call *c)
     return (s->most + each - 1) / each;
 }
 
+/* Sets the sizes in the description and the arguments from the shape. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -99,6 +101,7 @@ static void size(struct call *c)
     own->columns += own->columns == 0; /* a table has an entry */
 }
 
+/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
 static void place(struct call *c)
 {
     const struct own *own = c->own;
@@ -136,6 +139,7 @@ static void choose(struct call *c, struct ref_chosen *row, int32_t *chosen)
         chosen[row->count - 1] = complete;
 }
 
+/* Fills the chosen groups of row `r`. */
 static void fill_row(struct call *c, int r)
 {
     const struct shape *s = c->shape;
@@ -150,6 +154,7 @@ static void fill_row(struct call *c, int r)
         operand_set_int(chosen, AT(r, g), g < row->count ? row->chosen[g] : -1);
 }
 
+/* Fills the block table and the window's slots of each sequence. */
 static void fill_tables(struct call *c)
 {
     const struct own *own = c->own;
@@ -181,6 +186,7 @@ static int fresh_of(int q, int tokens)
     return n < tokens ? n : tokens > 0 ? tokens : 0;
 }
 
+/* Fills the tables, lengths and chosen groups of all rows. */
 static void fill(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -218,6 +224,7 @@ static void fill(struct call *c)
     }
 }
 
+/* Compares the list of each row and its length with the reference. */
 static void compare(struct call *c)
 {
     const struct own *own = c->own;

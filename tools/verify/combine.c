@@ -70,8 +70,10 @@ struct own {
     int64_t block;             /* rows between two parts of a tile */
 };
 
+/* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
+/* True if the partial results have layout `s`. */
 static bool scheme(const struct call *c, enum attn_partials s)
 {
     return c->desc.combine.partials == s;
@@ -79,12 +81,14 @@ static bool scheme(const struct call *c, enum attn_partials s)
 
 /* Returns the parts of a token, in the order of the list. */
 
+/* Returns the tile that contains a query token. */
 static const struct tile *tile_of(const struct call *c, int token)
 {
     const struct own *own = c->own;
     return &own->tiles[own->of_token[token]];
 }
 
+/* Returns the number of partial results of a query token. */
 static int count_parts(const struct call *c, int token)
 {
     return scheme(c, ATTN_PARTIALS_PAIR) ? 2 : tile_of(c, token)->parts;
@@ -103,6 +107,7 @@ struct place {
     int64_t at[2]; /* index of out before [head, d]; the LSE has the same */
 };
 
+/* Returns the operands and indices of a partial result. */
 static struct place place_of(struct call *c, int token, int part)
 {
     const struct tile *t = tile_of(c, token);
@@ -120,6 +125,7 @@ static struct place place_of(struct call *c, int token, int part)
     return p;
 }
 
+/* Writes the indices of element `d` of a partial result to `at` and returns it. */
 static const int64_t *out_at(const struct call *c, const struct place *p, int head, int d,
                              int64_t at[])
 {
@@ -131,6 +137,7 @@ static const int64_t *out_at(const struct call *c, const struct place *p, int he
     return at;
 }
 
+/* Writes the indices of a partial LSE to `at` and returns it. */
 static const int64_t *lse_at(const struct call *c, const struct place *p, int head, int64_t at[])
 {
     const bool pair = scheme(c, ATTN_PARTIALS_PAIR);
@@ -160,22 +167,27 @@ static const int64_t *lse_at(const struct call *c, const struct place *p, int he
  */
 static const double f = 0x1p-24;
 
+/* Returns the relative error of a combined row; `distance` is how far an LSE is below the
+ * largest. */
 static double relative_error(const struct ref_combine_row *r, int parts, double distance)
 {
     return f * (3 * (distance + r->lse_distance) + 2 * (5 * parts + 16));
 }
 
+/* Returns the bound for arithmetic errors of element `d`. */
 static double arithmetic_bound(const struct ref_combine_row *r, int parts, int d)
 {
     return relative_error(r, parts, 0) * r->magnitude[d] + 3 * f * r->distance[d] +
            0x1p-126 * r->values[d];
 }
 
+/* Returns the bound for the error of a combined LSE. */
 static double lse_bound(const struct ref_combine_row *r, int parts)
 {
     return relative_error(r, parts, 0) + 4 * f * (fabs(r->lse) + r->largest);
 }
 
+/* Compares element `d` of a combined row, which is rounded to the output's type. */
 static void compare_element(struct call *c, const struct ref_combine_row *r, int parts, int token,
                             int head, int d)
 {
@@ -188,6 +200,7 @@ static void compare_element(struct call *c, const struct ref_combine_row *r, int
     call_compare(c, out, AT(token, head, d), expected, u * fabs(expected) + (1 + u) * arithmetic);
 }
 
+/* Reads a partial result and its LSE. */
 static void read_part(struct call *c, int token, int part, int head, double *values,
                       struct ref_combine_part *to)
 {
@@ -198,6 +211,7 @@ static void read_part(struct call *c, int token, int part, int head, double *val
     *to = (struct ref_combine_part){values, operand_value(p.lse, lse_at(c, &p, head, at))};
 }
 
+/* Compares the combined row of a token and head. */
 static void compare_row(struct call *c, int token, int head)
 {
     struct ref_combine_part parts[SPLITS_MAX];
@@ -227,6 +241,7 @@ static void compare(struct call *c)
 
 /* Inputs. */
 
+/* Makes the tiles of query tokens, with the numbers of their parts. */
 static void make_tiles(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -251,6 +266,7 @@ static void make_tiles(struct call *c)
     }
 }
 
+/* Sets the number of tiles, parts and tokens. */
 static void size(struct call *c)
 {
     struct attn_combine_args *a = &c->args.combine;
@@ -266,6 +282,7 @@ static void size(struct call *c)
         a->partial_rows = (int32_t)(own->parts * own->block);
 }
 
+/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
 static void place(struct call *c)
 {
     const struct own *own = c->own;
@@ -286,6 +303,7 @@ static void place(struct call *c)
         operand_place_inside(call_operand(c, COMBINE_OUT), call_operand(c, COMBINE_PREFIX), 0);
 }
 
+/* Returns a random LSE; with EMPTY many are infinite. */
 static double random_lse(struct call *c)
 {
     if (is(c, EMPTY) && random_bits(&c->random) % 5 < 3)
@@ -328,6 +346,7 @@ static void fill_parts(struct call *c)
     }
 }
 
+/* Fills the lists that say which parts a tile has. */
 static void fill_lists(struct call *c)
 {
     const struct own *own = c->own;
@@ -343,6 +362,7 @@ static void fill_lists(struct call *c)
         operand_set_int(call_operand(c, COMBINE_REDUCE_PARTIAL_MAP), AT(i), first_row(c, i));
 }
 
+/* Fills the partial results, sinks and lists. */
 static void fill(struct call *c)
 {
     fill_unwritten(c);
@@ -357,12 +377,15 @@ static void fill(struct call *c)
         operand_set_int(call_operand(c, COMBINE_SPLIT_COUNTS), AT(t), count_parts(c, t));
 }
 
+/* Returns why the reference does not cover the kernel, or NULL if it does. */
 static const char *covers(const struct call *c)
 {
     return c->desc.combine.head_dim > REF_COMBINE_DIM_MAX ? "the reference does not cover head_dim"
                                                           : NULL;
 }
 
+/* True if the kernel's layout of partial results is among the shape's and its output type allows
+ * the shape. */
 static bool takes(const struct call *c)
 {
     const struct shape *s = c->shape;

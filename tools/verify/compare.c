@@ -99,6 +99,8 @@ static double weight_bound(const struct comparison *c, const struct ref_row *r, 
                                          : c->precision->unit * r->magnitude[d];
 }
 
+/* Returns the bound for the error of element `d` of an attention row. `rounded` says that it is
+ * rounded to the output's type. */
 static double out_bound(const struct comparison *c, const struct ref_row *r, double e, int d,
                         bool rounded)
 {
@@ -116,11 +118,13 @@ static double lse_arithmetic(const struct ref_row *r, double e)
     return e + 8 * f * (fabs(r->lse) + r->score);
 }
 
+/* Returns the bound for the error of an LSE. */
 static double lse_bound(const struct ref_row *r, double e)
 {
     return lse_arithmetic(r, e) + log(growth(r));
 }
 
+/* Reports a wrong element or LSE with its place. */
 static void note_fault(struct comparison *c, const char *what, const struct place *at, int d,
                        double got, double expected)
 {
@@ -143,6 +147,7 @@ static double relative_bound(const struct comparison *c)
     return (1 + 4 * u) * (sqrt(2 * c->rounded / c->norm) + more * sqrt(c->arithmetic / c->norm));
 }
 
+/* Compares element `d` of an attention row and adds its error to the sums. */
 static void compare_element(struct comparison *c, const struct place *at, int d, double got,
                             const struct ref_row *r, double e, bool rounded)
 {
@@ -252,6 +257,7 @@ void compare_result(struct comparison *c, const struct place *at, struct operand
     pthread_mutex_unlock(&c->lock);
 }
 
+/* Runs the tasks of a comparison until none are left; runs on a thread. */
 static void *run_tasks(void *arg)
 {
     struct comparison *c = arg;
@@ -260,6 +266,7 @@ static void *run_tasks(void *arg)
     return NULL;
 }
 
+/* Runs the tasks of a comparison on all processors. */
 static void run(struct comparison *c)
 {
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);

@@ -75,10 +75,13 @@ struct own {
     int pages;
 };
 
+/* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
+/* True if the pool has fp8 elements. */
 static bool is_fp8(const struct call *c) { return c->desc.compress.row_dtype == ATTN_FP8; }
 
+/* True if the pool has its rotated elements in a plane of their own. */
 static bool has_planes(const struct call *c) { return c->desc.compress.layout == ATTN_KV_PLANES; }
 
 /* True if rows have 448 elements of fp8 and 64 of 16 bits. */
@@ -93,6 +96,7 @@ static const struct ref_pooled_row *row_of(const struct call *c)
     return paged_row(c->desc.compress.layout);
 }
 
+/* Returns the bytes of a row of the pool. */
 static int row_bytes(const struct call *c)
 {
     if (row_of(c))
@@ -104,6 +108,7 @@ static int row_bytes(const struct call *c)
     return c->desc.compress.head_dim * (is_fp8(c) ? 1 : 2);
 }
 
+/* Returns the number of tokens of a group, with the overlap. */
 static int window_of(const struct call *c)
 {
     return c->args.compress.ratio * (c->args.compress.overlap ? 2 : 1);
@@ -118,6 +123,7 @@ static int page_size_of(const struct call *c)
     return c->desc.compress.layout == ATTN_KV_SHUFFLE ? (rows + 15) / 16 * 16 : rows;
 }
 
+/* Sets the tokens and contexts of the sequences. */
 static void size_tokens(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -153,6 +159,7 @@ static void size_rows(struct call *c)
                 own->rows[t] = is(c, SKIPS) && n % 3 == 0 ? -1 : (int64_t)n * apart % room;
 }
 
+/* Sets the sizes in the description and the arguments from the shape. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -186,6 +193,7 @@ static void size(struct call *c)
 /* Returns twice as many slots as sequences, and one that is unused. */
 static int slot_count(const struct call *c) { return 2 * c->args.compress.batch + 1; }
 
+/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
 static void place(struct call *c)
 {
     static const unsigned rings[] = {COMPRESS_STATE, COMPRESS_STATE_SCORES};
@@ -226,6 +234,7 @@ static int slot_of(const struct call *c, int i, int slot)
     return slot;
 }
 
+/* Fills the state slots that each sequence reads and writes. */
 static void fill_slots(struct call *c)
 {
     struct own *own = c->own;
@@ -243,6 +252,7 @@ static void fill_slots(struct call *c)
     }
 }
 
+/* Returns a random score; with STEEP it may be large. */
 static double random_score(struct call *c)
 {
     return random_value(&c->random) * (is(c, STEEP) ? 30 : 1);
@@ -284,6 +294,7 @@ static void fill_tokens(struct call *c)
     }
 }
 
+/* Fills the operands of the call. */
 static void fill(struct call *c)
 {
     const struct own *own = c->own;
@@ -332,6 +343,7 @@ static double token_value(struct call *c, bool scores, int i, int token, int d)
     return operand_value(old, AT(own->slots_in[i], token % ring, d));
 }
 
+/* Reads the inputs of a group: its tokens, scores and positional terms. */
 static void read_group(struct call *c, struct group *g)
 {
     const int dim = c->desc.compress.head_dim, ratio = c->args.compress.ratio;
@@ -352,6 +364,7 @@ static void read_group(struct call *c, struct group *g)
     }
 }
 
+/* Computes the compressed row of a group. */
 static void make_group(struct call *c, struct group *g)
 {
     const struct attn_compress_desc *desc = &c->desc.compress;
@@ -471,6 +484,7 @@ static void compare_mixed(struct call *c, const struct group *g, int64_t page, i
         compare_plain(c, g, pool, page + ref_mixed_element(inside, REF_MIXED_FP8), REF_MIXED_FP8);
 }
 
+/* Compares the row that a group writes to the latent output and the pool. */
 static void compare_group(struct call *c, struct group *g)
 {
     const struct attn_compress_args *a = &c->args.compress;
@@ -520,6 +534,7 @@ static void compare_ring(struct call *c, int i, bool scores)
                          token_value(c, scores, i, token, d), 0);
 }
 
+/* Compares the rows of all groups and the state that remains. */
 static void compare(struct call *c)
 {
     const struct own *own = c->own;

@@ -72,6 +72,7 @@ struct own {
     int32_t slots[TOKENS_MAX / 64], slots_in[TOKENS_MAX / 64];
 };
 
+/* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
 /* True if `accepted` is passed. A traced call passes it if its states have columns for drafts. */
@@ -80,6 +81,7 @@ static bool verifies(const struct call *c)
     return is(c, VERIFIES) || (c->traced && ((const struct shape *)c->shape)->extra > 0);
 }
 
+/* Returns the tokens of sequence `i`. */
 static int length_of(const struct shape *s, int i) { return s->length ? s->length : s->lengths[i]; }
 
 /* True if the shape is for the kernel: trees have few drafts, and keep no states of blocks. */
@@ -92,6 +94,7 @@ static bool takes(const struct call *c)
     return !c->desc.conv1d.tree || (most <= DRAFTS_MAX && !is(c, BLOCKS));
 }
 
+/* Sets the sizes in the description and the arguments from the shape. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -133,6 +136,7 @@ static int block_slot(const struct call *c, int i, int block)
     return n % 3 == 1 ? a->first_slot - 1 : 2 * a->batch + 1 + n;
 }
 
+/* Places the outputs: q, k and the rest, which may be inside the input. */
 static void place_outputs(struct call *c)
 {
     struct operand *x = call_operand(c, CONV1D_X);
@@ -168,6 +172,7 @@ static void place_slots(struct call *c, struct operand *o)
     }
 }
 
+/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
 static void place(struct call *c)
 {
     place_slots(c, call_operand(c, CONV1D_STATE));
@@ -197,6 +202,7 @@ static int slot_of(struct call *c, int i, int slot)
     return slot;
 }
 
+/* Fills the state slots that each sequence reads and writes. */
 static void fill_slots(struct call *c)
 {
     struct own *own = c->own;
@@ -234,6 +240,7 @@ static void fill_tree(struct call *c)
                                 random_value(&c->random));
 }
 
+/* Fills the operands of the call. */
 static void fill(struct call *c)
 {
     const struct own *own = c->own;
@@ -263,6 +270,7 @@ struct sequence {
     bool real, fresh;
 };
 
+/* Returns the facts of sequence `i`: its tokens, slots and whether its state is read. */
 static struct sequence sequence_of(struct call *c, int i)
 {
     const struct own *own = c->own;
@@ -365,6 +373,7 @@ static void compare_blocks(struct call *c, const struct sequence *s, int i, int 
     }
 }
 
+/* Compares each channel of each sequence with the reference. */
 static void compare(struct call *c)
 {
     const struct attn_conv1d_desc *desc = &c->desc.conv1d;

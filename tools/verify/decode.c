@@ -111,13 +111,16 @@ static const struct {
     int left, right;
 } windows[] = {{127, 0}, {16, 16}, {0, 0}, {-1, 0}, {5, -1}, {-1, -1}, {64, 32}};
 
+/* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
+/* True if each query attends to a list of chosen keys. */
 static bool is_sparse(const struct call *c)
 {
     return is_latent(c) && c->desc.mla_decode.sparse != ATTN_SPARSE_NONE;
 }
 
+/* True if the lists name blocks of keys. */
 static bool has_blocks(const struct call *c)
 {
     return is_sparse(c) && c->desc.mla_decode.sparse == ATTN_SPARSE_BLOCKS;
@@ -162,6 +165,7 @@ static void size_heads(struct call *c)
         PLAIN_DESC(c, kv_heads) = kv;
 }
 
+/* Returns the query tokens of sequence `s`. */
 static int count_queries(const struct call *c, int s)
 {
     const int q_len = DESC(c, q_len);
@@ -199,6 +203,7 @@ static void set_lengths(struct call *c)
     ARG(c, tokens) = own->qo[batch] + (is(c, PADDED) ? 3 : 0);
 }
 
+/* Sets the page lists of the sequences, and of the sparse queries. */
 static void size_lists(struct call *c)
 {
     struct own *own = c->own;
@@ -232,11 +237,13 @@ static void size_lists(struct call *c)
     }
 }
 
+/* Allocates `count` integers, and one more. */
 static int32_t *allocate_words(struct call *c, int32_t count)
 {
     return call_allocate(c, (size_t)count + 1, sizeof(int32_t));
 }
 
+/* Returns the window in keys that the plan may assume; 0 means none. */
 static int32_t plan_window(const struct call *c)
 {
     if (is(c, UNSEEN))
@@ -291,6 +298,7 @@ static float model_scale(const struct call *c)
     return is_latent(c) ? mscale * mscale / sqrtf(192) : 1 / sqrtf((float)DESC(c, head_dim));
 }
 
+/* Sets the sizes in the description and the arguments from the shape. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -314,6 +322,8 @@ static void size(struct call *c)
         rope_decode_size(c);
 }
 
+/* Sets the sizes of the work items, partial results and reduction, and omits what the kernel
+ * lacks. */
 static void place_work(struct call *c)
 {
     const struct own *own = c->own;
@@ -341,6 +351,7 @@ static unsigned cache_operand(const struct call *c)
     return is_latent(c) ? MLA_DECODE_K_CACHE : is_step(c) ? ROPE_DECODE_K_CACHE : DECODE_K_CACHE;
 }
 
+/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
 static void place(struct call *c)
 {
     const struct own *own = c->own;
@@ -390,6 +401,7 @@ static void fill_mask(struct call *c)
     }
 }
 
+/* Makes the pages that no query sees invalid. */
 static void hide_pages(struct call *c)
 {
     struct own *own = c->own;
@@ -501,6 +513,7 @@ static void fill_second(struct call *c)
     }
 }
 
+/* Fills the cache and the page lists. */
 static void fill_keys(struct call *c)
 {
     struct own *own = c->own;
@@ -525,6 +538,7 @@ static void fill_keys(struct call *c)
         fill_second(c);
 }
 
+/* Fills the lists of work, as the plan has made them. */
 static void fill_work(struct call *c)
 {
     const struct own *own = c->own;
@@ -551,6 +565,7 @@ double decode_q_scale(struct call *c, int64_t token, int64_t head)
     return operand_value(scales, AT(s, head * kv_heads(c) / DESC(c, heads)));
 }
 
+/* Fills the scales of the queries. */
 static void fill_q_scales(struct call *c)
 {
     if (is_step(c))
@@ -628,6 +643,7 @@ static void fill_shard(struct call *c)
     }
 }
 
+/* Fills the operands of the call. */
 static void fill(struct call *c)
 {
     const struct own *own = c->own;
@@ -648,6 +664,7 @@ static void fill(struct call *c)
         c->args.decode.hook_arg = call_fill_hook(c);
 }
 
+/* Returns why the reference does not cover the kernel, or NULL if it does. */
 static const char *covers(const struct call *c)
 {
     return DESC(c, head_dim_v) > REF_DIM_MAX ? "the reference does not cover head_dim_v" : NULL;

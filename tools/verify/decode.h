@@ -30,6 +30,7 @@ struct own {
     int32_t items;
 };
 
+/* True if the op is latent decode (MLA). */
 static inline bool is_latent(const struct call *c) { return c->op == &verify_mla_decode; }
 
 /** True for decode with the steps before it. */
@@ -49,6 +50,7 @@ static inline bool is_step(const struct call *c) { return c->op == &verify_rope_
 /* Tensors of decode and mla_decode that rope_decode lacks. */
 #define SEPARATE_OPERAND(c, name) call_operand(c, is_latent(c) ? MLA_DECODE_##name : DECODE_##name)
 
+/* Returns the number of KV heads, 1 for latent decode. */
 static inline int kv_heads(const struct call *c)
 {
     return is_latent(c) ? 1 : PLAIN_DESC(c, kv_heads);
@@ -63,6 +65,7 @@ static inline bool has_masks(struct call *c)
 /** True if the kernel adds the parts of split keys in the same launch. */
 static inline bool at_once(const struct call *c) { return DESC(c, one_launch); }
 
+/* True if the keys are sharded over ranks. */
 static inline bool is_sharded(const struct call *c)
 {
     return is_latent(c) && c->desc.mla_decode.sharded;

@@ -29,6 +29,7 @@ struct piece {
     double *scratch;
 };
 
+/* Compares the rows of a piece of work: final results, or partial ones. */
 static void compare_piece(struct comparison *comparison, const struct piece *piece)
 {
     const struct expectation *e = comparison->problem;
@@ -72,6 +73,7 @@ static void compare_items(struct comparison *comparison, struct piece *piece)
     }
 }
 
+/* Compares the query heads of one KV head and sequence; `task` is their number. */
 static void compare_kv_head(struct comparison *comparison, int task)
 {
     const struct expectation *e = comparison->problem;
@@ -101,6 +103,7 @@ static void compare_kv_head(struct comparison *comparison, int task)
     free(k);
 }
 
+/* Sets the keys that a query sees in the reference, from the mask and window. */
 static void set_window(const struct call *c, struct ref_decode *r)
 {
     const bool window = !is_latent(c) && DESC(c, mask) == ATTN_MASK_WINDOW;
@@ -116,6 +119,7 @@ static void set_window(const struct call *c, struct ref_decode *r)
     }
 }
 
+/* Reads the queries and sinks as doubles. */
 static void read_inputs(struct call *c)
 {
     struct own *own = c->own;

@@ -10,6 +10,7 @@
 #include "tools/reference/gated_rmsnorm.h"
 #include "tools/verify/stored.h"
 
+/* True if the shape has any of `flags`. */
 static bool is(const struct delta_layer *l, unsigned flags) { return l->r.c->flags & flags; }
 
 void delta_layer_size(const struct delta_layer *l)
@@ -24,6 +25,7 @@ void delta_layer_size(const struct delta_layer *l)
 
 /* ---- Places ---- */
 
+/* Places k and v behind q in the same rows, with the rows' stride. */
 static void place_fused(const struct delta_layer *l)
 {
     struct operand *parts[] = {l->k, l->v};
@@ -78,6 +80,7 @@ static double key_value(const struct delta_layer *l, int token)
     return l->l2_norm ? key : ldexp(key, -4);
 }
 
+/* Fills a token's heads of an operand; keys have values of their own. */
 static void fill_row(const struct delta_layer *l, struct operand *o, int token)
 {
     for (int head = 0; head < o->dims[1]; head++)
@@ -95,6 +98,7 @@ static double gate_value(const struct delta_layer *l, int token)
     return token % 4 == 0 ? 96 : token % 4 == 1 ? -96 : x;
 }
 
+/* Returns a random beta or log decay of a token; with EXTREMES some are extreme. */
 static double given_value(const struct delta_layer *l, const struct operand *o, int token)
 {
     const double x = fabs(random_value(&l->r.c->random));
@@ -103,6 +107,7 @@ static double given_value(const struct delta_layer *l, const struct operand *o, 
     return is(l, EXTREMES) && token % 4 < 2 ? token % 4 * -80 : -x;
 }
 
+/* Fills the gates of a token. */
 static void fill_gates(const struct delta_layer *l, int token)
 {
     struct operand *const gates[] = {l->gate_in, l->beta_in, l->log_decay, l->beta};
@@ -133,6 +138,7 @@ void delta_layer_fill(const struct delta_layer *l)
 
 /* ---- Tokens ---- */
 
+/* Returns an element of an operand, 0 if the operand is not given. */
 static double given_or(const struct operand *o, const int64_t at[])
 {
     return o->given ? operand_value(o, at) : 0;
@@ -165,6 +171,7 @@ static void compute_decay(const struct delta_layer *l, int t, int head, int i,
     out->off.decay[i] = (fabs(g) * (off + 2) + 2) * STORED_F;
 }
 
+/* Computes the beta of a token and head and the bound for its error. */
 static void compute_beta(const struct delta_layer *l, int t, int head, int i,
                          struct delta_token *out)
 {

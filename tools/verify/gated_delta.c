@@ -34,12 +34,14 @@ static bool takes(const struct call *c)
            (!c->desc.gated_delta.replay || s->steps == 1);
 }
 
+/* Returns the layer of the call. */
 static struct delta_layer of(struct call *c)
 {
     const struct recurrent r = RECURRENT_OF_TREES(c, gated_delta, GATED_DELTA);
     return DELTA_LAYER_OF(c, gated_delta, GATED_DELTA, r, c->desc.gated_delta.beta_wide);
 }
 
+/* Sets the sizes of the call from the shape. */
 static void size(struct call *c)
 {
     const struct delta_layer l = of(c);
@@ -47,6 +49,7 @@ static void size(struct call *c)
     c->args.gated_delta.record_steps = c->args.gated_delta.max_seqlen + 1;
 }
 
+/* Places the operands, and resizes the records of drafts. */
 static void place(struct call *c)
 {
     const struct delta_layer l = of(c);
@@ -55,6 +58,7 @@ static void place(struct call *c)
         operand_resize(call_operand(c, GATED_DELTA_RECORDS), 0, l.r.state->dims[0]);
 }
 
+/* Fills the operands of the call. */
 static void fill(struct call *c)
 {
     const struct delta_layer l = of(c);
@@ -136,6 +140,7 @@ static void compare_record(struct call *c, int slot, int value_head, int step, c
                      t->off.log[i] * fabs(t->log[i]) + FLT_MIN);
 }
 
+/* Compares the output of a token and value head, and advances the state. */
 static void compare_token(const struct delta_layer *l, int t, int value_head, struct head *h)
 {
     delta_layer_token(l, t, value_head, &h->step.token);
@@ -147,6 +152,7 @@ static void compare_token(const struct delta_layer *l, int t, int value_head, st
     }
 }
 
+/* Compares all tokens of sequence `i` and the states after them. */
 static void compare_sequence(const struct delta_layer *l, int i, struct head *h)
 {
     struct call *const c = l->r.c;
@@ -167,6 +173,7 @@ static void compare_sequence(const struct delta_layer *l, int i, struct head *h)
     }
 }
 
+/* Compares all sequences of the call. */
 static void compare(struct call *c)
 {
     const struct delta_layer l = of(c);

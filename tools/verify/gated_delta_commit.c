@@ -28,8 +28,10 @@ static const struct shape {
 
 static const struct shape traced = {{"trace", 0}, 32, 64, 1, 4, 3, {0}};
 
+/* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
+/* Returns the accepted draft tokens of sequence `i`. */
 static int accepted_of(const struct call *c, int i)
 {
     const struct shape *s = c->shape;
@@ -39,6 +41,8 @@ static int accepted_of(const struct call *c, int i)
 /* Returns the slots of a layer: slots to read, slots to write, and one that is unused. */
 static int slot_count(const struct call *c) { return 2 * c->args.gated_delta_commit.batch + 1; }
 
+/* Returns the state slot that sequence `i` reads or writes; padding has a negative slot or slot
+ * 0. */
 static int slot_of(const struct call *c, int i, bool read)
 {
     if (is(c, PADDED) && i % 3 == 1)
@@ -46,6 +50,7 @@ static int slot_of(const struct call *c, int i, bool read)
     return read && is(c, FORKS) ? 2 * i + 1 : slot_count(c) - 1 - 2 * i;
 }
 
+/* Sets the sizes in the description and the arguments from the shape. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -68,6 +73,7 @@ static void place(struct call *c)
         operand_leave_out(call_operand(c, GATED_DELTA_COMMIT_STATE_SLOTS_IN));
 }
 
+/* Fills the addresses of the layers, the slots and the numbers of accepted tokens. */
 static void fill_lists(struct call *c)
 {
     const struct operand *state = call_operand(c, GATED_DELTA_COMMIT_STATE);
@@ -102,6 +108,7 @@ static void fill_records(struct call *c, int row, int accepted)
             }
 }
 
+/* Fills one row of the state with random numbers. */
 static void fill_state(struct call *c, int row)
 {
     struct operand *o = call_operand(c, GATED_DELTA_COMMIT_STATE);
@@ -111,6 +118,7 @@ static void fill_state(struct call *c, int row)
                 operand_set(o, AT(row, head, i, k), random_value(&c->random));
 }
 
+/* Fills the operands of the call. */
 static void fill(struct call *c)
 {
     fill_lists(c);
@@ -154,6 +162,7 @@ static void compare_element(struct call *c, int from, int to, int head, int v, i
     call_compare(c, state, at, s, bound);
 }
 
+/* Compares row `to` of the state with row `from` after `accepted` tokens. */
 static void compare_state(struct call *c, int from, int to, int accepted)
 {
     const struct attn_gated_delta_commit_desc *d = &c->desc.gated_delta_commit;
@@ -163,6 +172,7 @@ static void compare_state(struct call *c, int from, int to, int accepted)
                 compare_element(c, from, to, head, v, k, accepted);
 }
 
+/* Compares the states of all layers and sequences. */
 static void compare(struct call *c)
 {
     const struct attn_gated_delta_commit_args *a = &c->args.gated_delta_commit;

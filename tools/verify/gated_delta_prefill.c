@@ -40,12 +40,14 @@ struct own {
     enum attn_stage stage; /* of the row's kernel */
 };
 
+/* Returns the layer of the call. */
 static struct delta_layer of(struct call *c)
 {
     const struct recurrent r = RECURRENT_OF_PROMPTS(c, gated_delta_prefill, GATED_DELTA_PREFILL);
     return DELTA_LAYER_OF(c, gated_delta_prefill, GATED_DELTA_PREFILL, r, false);
 }
 
+/* Sets the sizes in the description and the arguments from the shape. */
 static void size(struct call *c)
 {
     const struct delta_layer l = of(c);
@@ -99,6 +101,7 @@ static void begin_stage(struct call *c, enum attn_stage stage)
     c->aside = stage != ((const struct own *)c->own)->stage;
 }
 
+/* Prepares the launch of the next stage. Returns false after the last stage. */
 static bool next(struct call *c)
 {
     const enum attn_stage stage = c->desc.gated_delta_prefill.stage;
@@ -109,12 +112,14 @@ static bool next(struct call *c)
     return true;
 }
 
+/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
 static void place(struct call *c)
 {
     const struct delta_layer l = of(c);
     delta_layer_place(&l);
 }
 
+/* Fills the operands of the call. */
 static void fill(struct call *c)
 {
     const struct delta_layer l = of(c);
@@ -222,6 +227,8 @@ static double coefficient(const struct chunk *x, const double *of_i, double leng
     return sum;
 }
 
+/* Computes the coefficients of a chunk: products of keys with keys and with queries, and their
+ * errors. */
 static void find_coefficients(struct chunk *x)
 {
     for (int i = 0; i < x->count; i++) {
@@ -258,6 +265,7 @@ static double triangle_off(const struct chunk *x, int row, int col)
                                                         fabs(x->a[row][col]));
 }
 
+/* Computes the inverse of a block of the chunk's triangle, and its error. */
 static void find_block(struct chunk *x, int first, int n)
 {
     double inverse[BLOCK][BLOCK], off[BLOCK][BLOCK] = {{0}};
@@ -280,6 +288,7 @@ static void find_block(struct chunk *x, int first, int n)
         }
 }
 
+/* Computes all coefficients of a chunk. */
 static void prepare(struct chunk *x)
 {
     add_gates(x);
@@ -414,6 +423,7 @@ static double pass_column(struct chunk *x, int v, double *column)
     return state_off(x, before, column);
 }
 
+/* Compares column `v` of a chunk's outputs, and advances that column of the state. */
 static void compare_column(const struct delta_layer *l, struct chunk *x, int token, int head, int v,
                            double *column, double *error)
 {
@@ -446,6 +456,7 @@ struct segment {
     double fade;                      /* of the largest decays of all tokens */
 };
 
+/* Begins a segment: transition of identity, and the current state. */
 static void begin_segment(const struct chunk *x, struct segment *s, const struct recurrent_head *h)
 {
     memset(&s->made, 0, sizeof(s->made));
@@ -496,6 +507,7 @@ static void end_segment(const struct chunk *x, struct segment *s, int values,
     begin_segment(x, s, h);
 }
 
+/* Compares the chunks of a sequence and head, and the states between segments. */
 static void compare_head(const struct delta_layer *l, int n, const struct recurrent_sequence *s,
                          int head, struct chunk *x, struct segment *segment,
                          struct recurrent_head *h)
@@ -520,6 +532,7 @@ static void compare_head(const struct delta_layer *l, int n, const struct recurr
     }
 }
 
+/* Compares all heads of a sequence and the state after it. */
 static void compare_sequence(const struct delta_layer *l, int n, struct chunk *x,
                              struct segment *segment, struct recurrent_head *h)
 {
@@ -543,6 +556,7 @@ static void allow_records(struct operand *o)
                 operand_allow(o, AT(row, head, i));
 }
 
+/* Compares the results of the call with the reference. */
 static void compare(struct call *c)
 {
     const struct delta_layer l = of(c);

@@ -42,6 +42,7 @@ struct own {
     int32_t starts[BATCH_MAX + 1]; /* first token of each sequence */
 };
 
+/* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
 /* True if the shape is for the kernel: the one of eight drafts is for kernels with drafts only. */
@@ -79,11 +80,13 @@ static int history_of(const struct call *c, int i)
     return accepted > 0 ? accepted - 1 : 0;
 }
 
+/* Returns the channels of the convolution: q, k and v of all heads. */
 static int channels_of(const struct attn_gated_delta_step_desc *d)
 {
     return 2 * d->heads * d->head_dim + d->value_heads * d->head_dim_v;
 }
 
+/* Sets the sizes in the description and the arguments from the shape. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -104,12 +107,14 @@ static void size(struct call *c)
     a->eps = 0.015625f;
 }
 
+/* Returns the number of state slots. */
 static int slot_count(const struct call *c)
 {
     const int all = c->args.gated_delta_step.batch * steps_of(c);
     return c->traced ? all + 1 : 2 * all + 1;
 }
 
+/* Places the state of the convolution. */
 static void place_conv(struct call *c)
 {
     struct operand *state = call_operand(c, GATED_DELTA_STEP_CONV_STATE);
@@ -120,6 +125,7 @@ static void place_conv(struct call *c)
     }
 }
 
+/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
 static void place(struct call *c)
 {
     struct operand *state = call_operand(c, GATED_DELTA_STEP_STATE);
@@ -165,6 +171,7 @@ static int slot_of(const struct call *c, int i, int step, bool read)
 /* Returns the slot of the state that sequence i begins with. */
 static int slot_in_of(const struct call *c, int i) { return slot_of(c, i, history_of(c, i), true); }
 
+/* Fills both states with random numbers. */
 static void fill_states(struct call *c)
 {
     struct operand *const states[] = {call_operand(c, GATED_DELTA_STEP_CONV_STATE),
@@ -222,6 +229,7 @@ static void fill_lists(struct call *c)
                          ((const struct own *)c->own)->starts, batch + 1);
 }
 
+/* Fills the operands of the call. */
 static void fill(struct call *c)
 {
     static const unsigned random[] = {GATED_DELTA_STEP_CONV_WEIGHT, GATED_DELTA_STEP_CONV_BIAS,
@@ -248,6 +256,7 @@ struct vector {
     double x[DIM_MAX], error[DIM_MAX];
 };
 
+/* Returns the length of a vector. */
 static double length(const double *x, int n)
 {
     double sum = 0;
@@ -285,6 +294,7 @@ static void convolve(struct call *c, int i, int t, int channel, double *x, doubl
     stored_value(call_operand(c, GATED_DELTA_STEP_X)->precision, 1, *x, off, error);
 }
 
+/* Convolves the `n` channels of a head from channel `first` on. */
 static void convolve_head(struct call *c, int i, int t, int first, int n, struct vector *out)
 {
     for (int k = 0; k < n; k++)
@@ -313,11 +323,13 @@ struct gates {
     double beta, beta_error; /* beta_error: relative to beta */
 };
 
+/* Returns an element of an operand, 0 if the operand is not given. */
 static double given_or(const struct operand *o, const int64_t at[])
 {
     return o->given ? operand_value(o, at) : 0;
 }
 
+/* Computes the decay of channel `k` and the bound for its error. */
 static void compute_decay(struct call *c, int row, int head, int k, struct gates *out)
 {
     const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
@@ -340,6 +352,7 @@ static void compute_decay(struct call *c, int row, int head, int k, struct gates
     out->decay_error[k] = (fabs(g) * (off + 2) + 2) * STORED_F * out->decay[k] + FLT_MIN;
 }
 
+/* Computes the decays and beta of a token and head. */
 static void compute_gates(struct call *c, int row, int head, struct gates *out)
 {
     const double x = operand_value(call_operand(c, GATED_DELTA_STEP_BETA_IN), AT(row, head));
@@ -451,6 +464,7 @@ static void normalise(struct call *c, int row, int head, struct head *h)
 
 /* ---- States ---- */
 
+/* Loads the state of a sequence and head. */
 static void load_state(struct call *c, int i, int head, struct head *h)
 {
     const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
@@ -464,6 +478,7 @@ static void load_state(struct call *c, int i, int head, struct head *h)
     }
 }
 
+/* Compares the state that is stored in a slot. */
 static void compare_state(struct call *c, int slot, int head, const struct head *h)
 {
     const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
@@ -492,6 +507,7 @@ static void compare_conv(struct call *c, int i)
                          input_of(c, i, channel, j - (d->taps - 2)), 0);
 }
 
+/* Compares the output of a token and head, and advances the state. */
 static void compare_token(struct call *c, int i, int t, int head, struct head *h)
 {
     const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
@@ -510,6 +526,7 @@ static void compare_token(struct call *c, int i, int t, int head, struct head *h
     normalise(c, row_of(c, i, t), head, h);
 }
 
+/* Compares all sequences and heads, and the states after them. */
 static void compare(struct call *c)
 {
     const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;

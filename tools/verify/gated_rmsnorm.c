@@ -41,6 +41,7 @@ static const struct shape {
 
 static const struct shape traced = {{"trace", SHARED}, 4096, 32};
 
+/* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
 /* True if the shape is for the kernel. Many steps of a workgroup are tested with one kernel of each
@@ -53,6 +54,7 @@ static bool takes(const struct call *c)
                                d->stage == ATTN_STAGE_ALL);
 }
 
+/* Sets the sizes in the description and the arguments from the shape. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -64,6 +66,7 @@ static void size(struct call *c)
     c->args.gated_rmsnorm.eps = is(c, ZEROS) ? 0 : 0.0625f;
 }
 
+/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
 static void place(struct call *c)
 {
     const struct attn_gated_rmsnorm_desc *d = &c->desc.gated_rmsnorm;
@@ -95,6 +98,8 @@ static bool is_zero(const struct call *c, int token, int group)
     return is(c, ZEROS) && (token + group) % 3 == 1;
 }
 
+/* Fills a token's group of an operand; with ZEROS some groups are 0, and some elements are `far`
+ * times larger. */
 static void fill_row(struct call *c, struct operand *o, int token, int group, double far)
 {
     for (int i = 0; o->given && i < c->desc.gated_rmsnorm.width; i++) {
@@ -119,6 +124,7 @@ static void fill_squares(struct call *c)
         }
 }
 
+/* Fills the operands of the call. */
 static void fill(struct call *c)
 {
     fill_squares(c);
@@ -151,6 +157,7 @@ static double underflow(const struct attn_gated_rmsnorm_desc *d, double z, doubl
     return FLT_MIN * (factor * fabs(ungated) + 1);
 }
 
+/* Returns the gate's factor for `z`. */
 static double gate_of(const struct attn_gated_rmsnorm_desc *d, double z)
 {
     return d->act == ATTN_ACT_SIGMOID ? ref_sigmoid(z) : ref_silu(z);
@@ -210,6 +217,7 @@ static void compute_group(struct call *c, int t, int g, struct group *out)
     }
 }
 
+/* Compares a normalised group of a token and, if there are any, the scales of its output. */
 static void compare_group(struct call *c, int t, int g, const struct group *group, double scale)
 {
     const struct attn_gated_rmsnorm_desc *d = &c->desc.gated_rmsnorm;
@@ -254,6 +262,7 @@ static double compare_row_scale(struct call *c, int t, struct group *group)
     return operand_result(scales, AT(t, 0));
 }
 
+/* Compares the sums of squares of all groups. */
 static void compare_squares(struct call *c, struct group *group)
 {
     struct operand *squares = call_operand(c, GATED_RMSNORM_SQUARES);
@@ -264,6 +273,7 @@ static void compare_squares(struct call *c, struct group *group)
         }
 }
 
+/* Compares the results of the call with the reference. */
 static void compare(struct call *c)
 {
     struct group *group = call_allocate(c, 1, sizeof(*group));

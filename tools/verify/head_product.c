@@ -40,10 +40,13 @@ static const struct shape {
 
 static const struct shape traced = {{"trace", 0}, 64, 16, 0};
 
+/* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
+/* True if the kernel is verified on the shape. */
 static bool takes(const struct call *c) { return !is(c, MANY) || c->desc.head_product.shared; }
 
+/* Sets the sizes in the description and the arguments from the shape. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -52,6 +55,7 @@ static void size(struct call *c)
     c->args.head_product.tokens = s->tokens;
 }
 
+/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
 static void place(struct call *c)
 {
     const struct attn_head_product_desc *d = &c->desc.head_product;
@@ -74,6 +78,7 @@ static void place(struct call *c)
     }
 }
 
+/* Returns the weights of the call. */
 static struct weights weights_of(struct call *c)
 {
     return (struct weights){.w = call_operand(c, HEAD_PRODUCT_W),
@@ -81,6 +86,7 @@ static struct weights weights_of(struct call *c)
                             .blocks = c->desc.head_product.weights == ATTN_WEIGHTS_FP8_BLOCK};
 }
 
+/* Fills the operands of the call. */
 static void fill(struct call *c)
 {
     operand_set_random(call_operand(c, HEAD_PRODUCT_X), &c->random);
@@ -170,6 +176,7 @@ static void compare_head(struct call *c, int t, int h, struct row *r)
                      operand_value(call_operand(c, HEAD_PRODUCT_TAIL), AT(t, i)), 0);
 }
 
+/* Compares the products of all tokens and heads. */
 static void compare(struct call *c)
 {
     struct row r = {0};

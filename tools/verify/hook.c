@@ -14,6 +14,7 @@ struct hook {
     ref_logits *function;
 };
 
+/* Compiles a logits function for the host; false with a message on failure. */
 static bool compile(const char *source, const char *output, char *why, size_t why_size)
 {
     struct tgt_blob messages = {0};
@@ -27,6 +28,7 @@ static bool compile(const char *source, const char *output, char *why, size_t wh
     return r == ATTNC_HOOK_COMPILED;
 }
 
+/* Loads a compiled logits function, or NULL with a message. */
 static struct hook *load(const char *path, char *why, size_t why_size)
 {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);

@@ -16,6 +16,7 @@ static_assert(INDEXER_LOGITS_ROW_SEQUENCES - INDEXER_LOGITS_Q == ROW_SEQUENCES &
                   INDEXER_TOPK_KEYS - INDEXER_TOPK_Q == KEYS,
               "the tensors of both ops come in one order");
 
+/* Allocates zeroed memory that is freed with the call. */
 static void *allocate(struct index_data *d, size_t count, size_t size)
 {
     return call_allocate(d->call, count, size);
@@ -69,6 +70,7 @@ static uint8_t make_element(const struct index_data *d, double most, uint64_t *r
     }
 }
 
+/* Returns an element with the given sign; zeros stay positive. */
 static uint8_t with_sign(uint8_t bits, bool negative)
 {
     const uint8_t magnitude = bits & 0x7f;
@@ -90,6 +92,7 @@ static void make_query(struct index_data *d, size_t i, uint64_t *random)
     d->q[i] = decode_element(d->fp8, bits);
 }
 
+/* Makes the queries and their weights. */
 static void make_queries(struct index_data *d, uint64_t *random)
 {
     const size_t rows = (size_t)(d->rows * d->heads), n = rows * DIM;
@@ -102,6 +105,7 @@ static void make_queries(struct index_data *d, uint64_t *random)
         d->weights[i] = (float)random_value(random);
 }
 
+/* Returns the scale of a key, as the kind of keys requires. */
 static float make_scale(const struct index_data *d, int key, uint64_t *random)
 {
     const uint64_t bits = random_bits(random);
@@ -116,6 +120,7 @@ static float make_scale(const struct index_data *d, int key, uint64_t *random)
     }
 }
 
+/* Returns the bits of an fp8 NaN. */
 static uint8_t nan_of(const struct index_data *d)
 {
     return isnan(decode_element(d->fp8, 0x80)) ? 0x80 : 0x7f;
@@ -263,6 +268,7 @@ static int make_values(struct index_data *d, int s, int i, uint8_t models[2][DIM
     return class;
 }
 
+/* Makes the keys and scales of sequence `s`. */
 static void make_sequence(struct index_data *d, int s, uint64_t *random)
 {
     const int n = d->keys[s];
@@ -369,6 +375,7 @@ static void fill_table(const struct index_data *d, struct operand *table)
     }
 }
 
+/* Fills the keys and their scales. */
 static void fill_keys(const struct index_data *d, struct operand *q)
 {
     if (d->image)

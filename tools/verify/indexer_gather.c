@@ -40,14 +40,17 @@ struct own {
     int stride, pages;
 };
 
+/* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
+/* True if the kernel is verified on the shape. */
 static bool takes(const struct call *c)
 {
     const struct shape *s = c->shape;
     return c->desc.indexer_gather.layout != ATTN_KV_SHUFFLE || s->page_size % TILE == 0;
 }
 
+/* Sets the sizes in the description and the arguments from the shape. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -70,6 +73,7 @@ static void size(struct call *c)
     own->pages = s->count * own->stride;
 }
 
+/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
 static void place(struct call *c)
 {
     const struct own *own = c->own;
@@ -112,6 +116,7 @@ static int64_t scale_at(const struct call *c, int s, int t, int e)
 /* Returns a scale that is different for each sequence and token. */
 static float scale_of(int s, int t) { return (float)(1 + t) + 0.125f * (float)s; }
 
+/* Fills the key and scale of token `t` of sequence `s`. */
 static void fill_token(struct call *c, int s, int t)
 {
     struct operand *keys = call_operand(c, INDEXER_GATHER_KEYS);
@@ -125,6 +130,7 @@ static void fill_token(struct call *c, int s, int t)
         operand_set_int(keys, AT(scale_at(c, s, t, e)), scale.bytes[e]);
 }
 
+/* Fills the operands of the call. */
 static void fill(struct call *c)
 {
     struct own *own = c->own;
@@ -149,6 +155,7 @@ static void fill(struct call *c)
             fill_token(c, s, t);
 }
 
+/* Compares the results of the call with the reference. */
 static void compare(struct call *c)
 {
     const struct own *own = c->own;
@@ -164,6 +171,7 @@ static void compare(struct call *c)
         }
 }
 
+/* Returns the fewest bytes that a launch of the call can move. */
 static double least_bytes(const struct call *c)
 {
     return 2.0 * (DIM + SCALE_BYTES) * c->args.indexer_gather.total_k +

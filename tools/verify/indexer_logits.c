@@ -31,8 +31,10 @@ static const struct shape {
 
 static const struct shape traced = {{"trace", EQUAL | SHARED}, KEYS_RANDOM, 304, 16384, 0};
 
+/* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
+/* Makes the first and last keys of each row. */
 static void make_rows(struct call *c, struct index_data *d)
 {
     const struct shape *s = c->shape;
@@ -48,6 +50,7 @@ static void make_rows(struct call *c, struct index_data *d)
     }
 }
 
+/* Sets the sizes in the description and the arguments from the shape. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -68,10 +71,13 @@ static void size(struct call *c)
     }
 }
 
+/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
 static void place(struct call *c) { index_data_place(c->own, call_operand(c, INDEXER_LOGITS_Q)); }
 
+/* Fills the operands of the call. */
 static void fill(struct call *c) { index_data_fill(c->own, call_operand(c, INDEXER_LOGITS_Q)); }
 
+/* Compares the results of the call with the reference. */
 static void compare(struct call *c)
 {
     const struct index_data *d = c->own;

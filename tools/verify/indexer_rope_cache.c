@@ -46,13 +46,16 @@ struct own {
     int pages;
 };
 
+/* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
+/* True if the keys are MXFP4. */
 static bool is_mxfp4(const struct call *c)
 {
     return c->desc.indexer_rope_cache.index_keys == ATTN_INDEX_KEYS_MXFP4;
 }
 
+/* True if the kernel is verified on the shape. */
 static bool takes(const struct call *c)
 {
     if (is(c, TIES) && c->desc.indexer_rope_cache.hadamard)
@@ -60,10 +63,12 @@ static bool takes(const struct call *c)
     return is_mxfp4(c) || !is(c, NANS | TIES);
 }
 
+/* Returns the bytes of a key without its scales. */
 static int key_bytes(const struct call *c) { return is_mxfp4(c) ? DIM / 2 : DIM; }
 
 /* ---- Inputs ---- */
 
+/* Sets the sizes in the description and the arguments from the shape. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -94,6 +99,7 @@ static void size(struct call *c)
         own->slots[t] = -1;
 }
 
+/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
 static void place(struct call *c)
 {
     const struct own *own = c->own;
@@ -125,6 +131,7 @@ static void fill_ties(struct call *c)
     }
 }
 
+/* Fills the operands of the call. */
 static void fill(struct call *c)
 {
     static const unsigned vectors[] = {INDEXER_ROPE_CACHE_K, INDEXER_ROPE_CACHE_K_WEIGHT,
@@ -185,6 +192,7 @@ static double absmax_of(const struct ref_index_head *r, double *error)
     return most;
 }
 
+/* Reads the cosines and sines of a token's position. */
 static void read_angles(struct call *c, int token, double cos_sin[REF_INDEX_ROTARY])
 {
     const int64_t at = operand_int(call_operand(c, INDEXER_ROPE_CACHE_POSITIONS), AT(token));
@@ -192,6 +200,7 @@ static void read_angles(struct call *c, int token, double cos_sin[REF_INDEX_ROTA
         cos_sin[d] = operand_value(call_operand(c, INDEXER_ROPE_CACHE_COS_SIN), AT(at, d));
 }
 
+/* Compares a rotated query head and its weight. */
 static void compare_head(struct call *c, const struct precision *fp8, int t, int h,
                          const double *cos_sin)
 {
@@ -248,6 +257,7 @@ static void compare_e2m1(struct call *c, int64_t at, int d, const struct ref_ind
     call_compare_value(c, keys, AT(at), got, expected, 0);
 }
 
+/* Compares a block of an MXFP4 key and its scale. */
 static void compare_mx_block(struct call *c, int t, int block, const struct ref_index_head *r)
 {
     const struct attn_indexer_rope_cache_args *a = &c->args.indexer_rope_cache;
@@ -278,6 +288,7 @@ static void compare_mx_block(struct call *c, int t, int block, const struct ref_
     }
 }
 
+/* Compares the key of token `t` and its scale. */
 static void compare_key(struct call *c, const struct precision *fp8, int t, const double *cos_sin)
 {
     const struct attn_indexer_rope_cache_args *a = &c->args.indexer_rope_cache;
@@ -321,6 +332,7 @@ static void compare_key(struct call *c, const struct precision *fp8, int t, cons
     }
 }
 
+/* Compares the results of the call with the reference. */
 static void compare(struct call *c)
 {
     const struct precision *fp8 = find_cache_precision(ATTN_FP8, c->target);

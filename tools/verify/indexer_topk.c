@@ -90,24 +90,29 @@ struct own {
     int32_t *merged[LISTS]; /* [row, k]: the merged lists of parts, or NULL */
 };
 
+/* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
+/* Returns the length of a list: of keys, or of blocks. */
 static int top_k(const struct call *c, int list)
 {
     return list == OF_KEYS ? c->desc.indexer_topk.top_k : c->desc.indexer_topk.top_blocks;
 }
 
+/* Returns the keys of a block. */
 static int block_size(const struct call *c)
 {
     const int size = c->desc.indexer_topk.block_size;
     return size ? size : 8;
 }
 
+/* Returns the keys and queries of the call. */
 static const struct index_data *data_of(const struct call *c)
 {
     return &((const struct own *)c->own)->data;
 }
 
+/* Returns the number of keys of a row, often near a list's length. */
 static int row_length(const struct call *c, int row)
 {
     const struct shape *s = c->shape;
@@ -140,10 +145,12 @@ static void make_rows(struct call *c, struct index_data *d)
     }
 }
 
+/* True if the lists have cache slots instead of positions. */
 static bool wants_slots(const struct call *c) { return is(c, SLOTS) && data_of(c)->paged; }
 
 /* ---- Plans ---- */
 
+/* True if the work is planned. */
 static bool is_planned(const struct call *c) { return c->desc.indexer_topk.planned; }
 
 /* True if the shape is for the kernel. Shapes with many rows test kernels with two rows in a
@@ -156,6 +163,7 @@ static bool takes(const struct call *c)
     return is_planned(c) || !is(c, RAGGED);
 }
 
+/* Makes a plan for `work_lists` lists of work. */
 static struct work make_work(struct call *c, int work_lists, int item_cost)
 {
     const struct index_data *d = data_of(c);
@@ -203,6 +211,7 @@ static void size_work(struct call *c)
     c->args.indexer_topk.work_lists = many;
 }
 
+/* Sets the sizes of the work items and partial lists. */
 static void place_work(struct call *c)
 {
     const struct own *own = c->own;
@@ -230,6 +239,7 @@ static void fill_work(struct call *c, const struct work *w, int work_lists)
         operand_set_int(info, AT(i / INFO, i % INFO), w->plan.work_info[i]);
 }
 
+/* Sets the sizes in the description and the arguments from the shape. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -263,6 +273,7 @@ static void size(struct call *c)
     }
 }
 
+/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
 static void place(struct call *c)
 {
     index_data_place(data_of(c), call_operand(c, INDEXER_TOPK_Q));
@@ -295,6 +306,7 @@ static void fill_candidates(struct call *c)
     }
 }
 
+/* Fills the operands of the call. */
 static void fill(struct call *c)
 {
     index_data_fill(data_of(c), call_operand(c, INDEXER_TOPK_Q));
@@ -314,6 +326,7 @@ static const int64_t *entry_at(const struct call *c, int of, int64_t list, int i
     return at;
 }
 
+/* Returns entry `i` of a result list and marks it as checked. */
 static int32_t read_index(struct call *c, int of, int64_t list, int i)
 {
     int64_t at[ATTN_DIMENSIONS_MAX] = {0};
@@ -330,6 +343,7 @@ struct scored {
     uint8_t *allowed, *selected;
 };
 
+/* Allocates the facts about `n` keys of a row. */
 static struct scored make_scored(struct call *c, int n)
 {
     struct scored s = {.n = n};
@@ -340,6 +354,7 @@ static struct scored make_scored(struct call *c, int n)
     return s;
 }
 
+/* Computes the scores of all keys of a row and which of them may be chosen. */
 static struct scored score_row(struct call *c, int row)
 {
     const struct index_data *d = data_of(c);
@@ -410,6 +425,7 @@ static int position_of(const struct call *c, int row, int32_t entry, int from, i
     return -1;
 }
 
+/* Compares the value of a list's entry with the expected score. */
 static void compare_value(struct call *c, int of, const int64_t at[], double expected, double bound)
 {
     struct operand *values = call_operand(c, lists[of].values);
@@ -508,6 +524,7 @@ static void compare_ties(struct call *c, int row, const struct scored *s)
     }
 }
 
+/* True if many keys have equal scores, so that ties are compared. */
 static bool has_classes(const struct call *c)
 {
     const enum index_keys kind = data_of(c)->kind;
@@ -522,6 +539,7 @@ struct parts {
     bool whole;
 };
 
+/* Returns the parts of a row's list, in the plan or by splits. */
 static struct parts parts_of(const struct call *c, int of, int row)
 {
     const int32_t *indptr = ((const struct own *)c->own)->cut.plan.reduce_indptr;
@@ -533,6 +551,7 @@ static struct parts parts_of(const struct call *c, int of, int row)
                           lists[of].partial_values, false};
 }
 
+/* Returns entry `i` of the parts of a list, of `k` entries each, and marks it as checked. */
 static int32_t read_part(struct call *c, const struct parts *p, int k, int i)
 {
     struct operand *o = call_operand(c, p->indices);
@@ -542,6 +561,7 @@ static int32_t read_part(struct call *c, const struct parts *p, int k, int i)
     return (int32_t)operand_result_int(o, at);
 }
 
+/* Returns value `i` of the parts of a list, of `k` entries each, and marks it as checked. */
 static float read_value(struct call *c, const struct parts *p, int k, int i)
 {
     struct operand *o = call_operand(c, p->values);
@@ -592,6 +612,7 @@ static void merge(struct call *c, int of)
         merge_row(c, of, r, own->merged[of] + r * k);
 }
 
+/* Compares a list with the one that was merged from parts. */
 static void compare_merged(struct call *c, int of, int row)
 {
     const int32_t *merged = ((const struct own *)c->own)->merged[of];
@@ -603,6 +624,7 @@ static void compare_merged(struct call *c, int of, int row)
     }
 }
 
+/* Compares the list of a row: entries, order and ties. */
 static void compare_list(struct call *c, int of, int row, struct scored *s)
 {
     read_list(c, of, row, s);
@@ -626,6 +648,7 @@ static void compare_indptr(struct call *c)
     }
 }
 
+/* Compares all lists of the call. */
 static void compare(struct call *c)
 {
     compare_indptr(c);
@@ -670,6 +693,7 @@ static const char *complete(const struct call *c, void *shape)
     return NULL;
 }
 
+/* Returns the fewest bytes that a launch of the call can move. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_indexer_topk_args *a = &c->args.indexer_topk;

@@ -8,6 +8,7 @@
 #include "tools/verify/schema.h"
 #include "tools/verify/memory.h"
 
+/* True if two kernels have the same key. */
 static bool same_fields(const struct attn_pack *pack, uint32_t a, uint32_t b)
 {
     const char *name[2], *value[2];
@@ -19,6 +20,7 @@ static bool same_fields(const struct attn_pack *pack, uint32_t a, uint32_t b)
     return true;
 }
 
+/* Returns the number of the kernel called `name`; the number of kernels if there is none. */
 static uint32_t find_kernel(const struct attn_pack *pack, const char *name)
 {
     struct attn_kernel_info info = {.size = sizeof(info)};
@@ -28,6 +30,7 @@ static uint32_t find_kernel(const struct attn_pack *pack, const char *name)
     return n;
 }
 
+/* True if lookup gives the kernel, or another one of the same key, for the call's arguments. */
 static bool gives(const struct attn_pack *pack, const struct attn_op *op, const char *kernel)
 {
     struct attn_op_info info = {.size = sizeof(info)};
@@ -60,6 +63,7 @@ static bool is_chosen(const struct attn_op *op, const void *args, struct verify_
     return false;
 }
 
+/* Reports a failed HIP call; returns whether `error` is 0. */
 static bool note_hip(const struct device_memory *m, const char *call, int error,
                      struct verify_row *row)
 {

@@ -23,6 +23,7 @@ double mean_bound(const struct mean *m) { return m->drift + DEVIATIONS * sqrt(m-
 
 bool mean_is_off(const struct mean *m) { return !(fabs(m->sum) <= mean_bound(m)); }
 
+/* Adds an error times `factor` to the sums, with its rounding and drift. */
 static void add(struct mean *m, double error, double factor, double rounding, double drift)
 {
     m->sum += error * factor;

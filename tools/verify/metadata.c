@@ -46,8 +46,10 @@ struct own {
     struct ref_metadata reference;
 };
 
+/* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
+/* Makes the lengths, starts and page counts of the sequences. */
 static void make_lengths(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -73,6 +75,7 @@ static void make_lengths(struct call *c)
         own->indptr[i + 1] = ref_metadata_indptr(&own->reference, i + 1);
 }
 
+/* Sets the sizes in the description and the arguments from the shape. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -90,6 +93,7 @@ static void size(struct call *c)
     make_lengths(c);
 }
 
+/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
 static void place(struct call *c)
 {
     const struct own *own = c->own;
@@ -106,6 +110,7 @@ static void place(struct call *c)
 
 /* Inputs. */
 
+/* Sets element `i` of an operand of integers, if it is given. */
 static void set_int(struct call *c, unsigned number, int64_t i, int64_t value)
 {
     struct operand *o = call_operand(c, number);
@@ -113,6 +118,7 @@ static void set_int(struct call *c, unsigned number, int64_t i, int64_t value)
         operand_set_int(o, AT(i), value);
 }
 
+/* Fills the lengths and rows of the sequences. */
 static void fill_lengths(struct call *c)
 {
     const struct own *own = c->own;
@@ -141,6 +147,7 @@ static void fill_table(struct call *c)
     }
 }
 
+/* Fills the operands of the call. */
 static void fill(struct call *c)
 {
     const struct operand *table = call_operand(c, METADATA_BLOCK_TABLE);
@@ -156,6 +163,7 @@ static void fill(struct call *c)
 
 /* Results. */
 
+/* Compares the page numbers, in the table or in the list of indices. */
 static void compare_pages(struct call *c, bool table)
 {
     const struct own *own = c->own;
@@ -168,6 +176,7 @@ static void compare_pages(struct call *c, bool table)
     }
 }
 
+/* Compares the length, slot and position of a sequence's next draft. */
 static void compare_draft(struct call *c, int s)
 {
     const struct ref_metadata *r = &((const struct own *)c->own)->reference;
@@ -179,6 +188,7 @@ static void compare_draft(struct call *c, int s)
                          length > 0 ? length - 1 : 0);
 }
 
+/* Compares the results of the call with the reference. */
 static void compare(struct call *c)
 {
     const struct own *own = c->own;

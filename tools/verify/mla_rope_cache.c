@@ -57,13 +57,16 @@ struct own {
     double off[REF_ROPE_DIM_MAX]; /* of a product: error bound of each element */
 };
 
+/* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
+/* Returns the rotated elements of a row. */
 static int rotary(const struct call *c)
 {
     return c->desc.mla_rope_cache.head_dim - c->desc.mla_rope_cache.head_dim_v;
 }
 
+/* Sets the sizes in the description and the arguments from the shape. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -78,6 +81,7 @@ static void size(struct call *c)
     a->cache.page_count = is(c, FAR_CACHE) ? FAR_PAGES : s->tokens / s->page_size + 3;
 }
 
+/* Returns the weights of the call. */
 static struct weights weights_of(struct call *c)
 {
     return (struct weights){.w = call_operand(c, MLA_ROPE_CACHE_W_UK),
@@ -85,6 +89,7 @@ static struct weights weights_of(struct call *c)
                             .blocks = c->desc.mla_rope_cache.weights == ATTN_WEIGHTS_FP8_BLOCK};
 }
 
+/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
 static void place(struct call *c)
 {
     const int latent = c->desc.mla_rope_cache.head_dim_v, row = latent + rotary(c);
@@ -146,6 +151,7 @@ static void make_row(const struct call *c, int64_t position, float *row)
         row[i] = nearbyintf(row[i] * 128) / 128;
 }
 
+/* Fills the positions and the cosines and sines of the tokens. */
 static void fill_positions(struct call *c)
 {
     struct own *own = c->own;
@@ -187,6 +193,7 @@ static void fill_slots(struct call *c)
     }
 }
 
+/* Fills the operands of the call. */
 static void fill(struct call *c)
 {
     static const unsigned inputs[] = {MLA_ROPE_CACHE_Q_NOPE, MLA_ROPE_CACHE_Q_PE,
@@ -295,6 +302,7 @@ static void compare_element(struct call *c, struct operand *o, const struct oper
     call_compare(c, o, at, expected, bound);
 }
 
+/* Compares the queries of a token. */
 static void compare_queries(struct call *c, int t)
 {
     const struct attn_mla_rope_cache_desc *desc = &c->desc.mla_rope_cache;
@@ -354,6 +362,7 @@ static void compare_pooled(struct call *c, struct slot s)
     pooled_row_compare(c, &row, r->out, error);
 }
 
+/* Compares the cache row of a token. */
 static void compare_row(struct call *c, int t)
 {
     const struct attn_mla_rope_cache_desc *desc = &c->desc.mla_rope_cache;
@@ -380,6 +389,7 @@ static void compare_row(struct call *c, int t)
         compare_packed(c, (struct slot){.page = page, .token = (int)at});
 }
 
+/* Compares the queries and cache rows of all tokens. */
 static void compare(struct call *c)
 {
     struct own *own = c->own;

@@ -40,6 +40,7 @@ const struct precision *find_cache_precision(enum attn_dtype dtype, const char *
     return NULL;
 }
 
+/* Returns the f32 whose bits are `bits`. */
 static float bits_to_float(uint32_t bits)
 {
     float value;
@@ -58,6 +59,7 @@ static inline double decode_small(uint32_t bits, int width, int mantissa, int bi
            (double)bits_to_float((uint32_t)(254 - bias) << 23);
 }
 
+/* Returns the number with the bits of an f16. */
 static double decode_half(uint16_t bits)
 {
     if ((bits & 0x7c00) == 0x7c00)

@@ -36,6 +36,7 @@ int64_t operand_count(const struct operand *o)
     return count;
 }
 
+/* Returns the bytes of an element. */
 static int element_size(int element)
 {
     switch (element) {
@@ -100,6 +101,7 @@ void operand_place_inside(struct operand *o, struct operand *owner, int64_t offs
 
 /* Memory. */
 
+/* Writes the bits that mark an element as unwritten. */
 static void poison(const struct operand *o, uint8_t *element)
 {
     static const uint64_t number = UINT64_C(0x7a5aa55a7a5aa55a);
@@ -138,6 +140,7 @@ static void *reserve(size_t size)
     return p;
 }
 
+/* Reserves address space for an operand that is far larger than its rows. */
 static void allocate_far(struct operand *o)
 {
     o->image = reserve(o->span);
@@ -175,6 +178,7 @@ void operand_allocate(struct operand *o)
     o->checked = (uint8_t *)verify_allocate(bytes / size, 1) + o->front / size;
 }
 
+/* Returns the bytes of an operand with the guards around it. */
 static size_t all_bytes(const struct operand *o) { return o->front + o->span + o->back; }
 
 void operand_free(struct operand *o)
@@ -197,6 +201,8 @@ void operand_free(struct operand *o)
 
 /* Elements. */
 
+/* Notes a row of a far operand, which is then copied to the device, and marks its elements as
+ * unwritten. */
 static void note_row(struct operand *o, const int64_t at[])
 {
     struct operand_rows *r = o->rows;
@@ -224,6 +230,7 @@ void operand_touch(struct operand *o, const int64_t at[])
         note_row(o, at);
 }
 
+/* Marks an element as set and returns its place in the image. */
 static uint8_t *set_at(struct operand *o, const int64_t at[])
 {
     o->filled = true;
@@ -315,6 +322,7 @@ void operand_clear(struct operand *o)
     memset(o->image, 0, (size_t)operand_count(o) * sizeof(int32_t));
 }
 
+/* Returns the number in an element. */
 static double value_of(const struct operand *o, const uint8_t *element)
 {
     if (o->precision) {
@@ -328,6 +336,7 @@ static double value_of(const struct operand *o, const uint8_t *element)
     return value;
 }
 
+/* Returns the integer in an element. */
 static int64_t int_of(const struct operand *o, const uint8_t *element)
 {
     int64_t wide = 0;
@@ -339,6 +348,7 @@ static int64_t int_of(const struct operand *o, const uint8_t *element)
     return narrow;
 }
 
+/* Returns the bits of an element. */
 static uint32_t bits_of(const struct operand *o, const uint8_t *element)
 {
     uint32_t bits = 0;
@@ -346,11 +356,13 @@ static uint32_t bits_of(const struct operand *o, const uint8_t *element)
     return bits;
 }
 
+/* Returns an element's place in the image before the launch. */
 static const uint8_t *given(const struct operand *o, const int64_t at[])
 {
     return o->image + operand_index(o, at) * o->size;
 }
 
+/* Returns an element's place in the memory after the launch. */
 static const uint8_t *left(const struct operand *o, const int64_t at[])
 {
     return o->result + operand_index(o, at) * o->size;
@@ -395,6 +407,7 @@ void operand_allow(struct operand *o, const int64_t at[])
 
 /* The device. */
 
+/* Sets the address and strides of the operand in the argument struct. */
 static void set_arguments(const struct operand *o)
 {
     memcpy(o->schema.pointer, &o->device, sizeof(o->device));
@@ -402,6 +415,7 @@ static void set_arguments(const struct operand *o)
         *o->schema.strides[k] = o->strides[k];
 }
 
+/* Copies the noted rows of a far operand to the device. */
 static void write_rows(struct operand *o, struct device_memory *m)
 {
     const size_t bytes = (size_t)(o->rows->length * o->size);
@@ -448,6 +462,8 @@ void operand_download(struct operand *o, struct device_memory *m)
     }
 }
 
+/* True if no unchecked element from `first` to `end` - 1 was written; else `*at` is the written
+ * one. */
 static bool untouched_between(const struct operand *o, int64_t first, int64_t end, int64_t *at)
 {
     const int64_t size = o->size;

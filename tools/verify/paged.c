@@ -163,6 +163,7 @@ static uint32_t row_bits(const struct paged *p, enum cache_part part, struct slo
     return bits;
 }
 
+/* Writes `bytes` bytes of a slot's row from byte `first` on, little-endian. */
 static void set_row_bits(struct paged *p, enum cache_part part, struct slot s, int64_t first,
                          int bytes, uint32_t bits)
 {
@@ -243,13 +244,13 @@ static bool has_two_bytes(const struct paged *p, enum cache_part part)
     return has_rows(p) && part == CACHE_V && !row_of(p);
 }
 
+/* Returns the type of a part's elements; rotated elements may have two bytes. */
 static const struct precision *precision_of(const struct paged *p, enum cache_part part)
 {
     return has_two_bytes(p, part) ? p->rotated : p->precision;
 }
 
-/* Returns the indices of a slot's scale: [1], [page, head, token], [page, head] or [sequence,
- * head]. */
+/* Returns the indices of a scale: [1], [page, head, token], [page, head] or [sequence, head]. */
 static const int64_t *scale_at(const struct paged *p, struct slot s, int64_t at[])
 {
     const int64_t one[ATTN_DIMENSIONS_MAX] = {0};
@@ -444,8 +445,7 @@ void paged_touch(struct paged *p, int64_t page)
 
 /* Values. */
 
-/* Returns the largest stored number. A scale is 1 to 2 divided by it, so that values are less than
- * 2. */
+/* Returns the largest stored number. A scale is 1 to 2 divided by it: values are less than 2. */
 static double stored_limit(const struct paged *p, enum cache_part part)
 {
     if (has_rows(p))
@@ -557,6 +557,7 @@ void page_lists_make(struct call *c, struct page_lists *l, enum attn_page_table 
         cache->page_count = l->first[l->count] + l->spare;
 }
 
+/* Chooses the pages of all sequences: in order, shuffled, or far from the first pages. */
 static void choose_pages(struct call *c, struct page_lists *l)
 {
     const int used = l->first[l->count];
@@ -673,6 +674,7 @@ static bool is_leading_gap(const struct page_lists *l, int s, int i)
     return s % 2 && l->lens[s] >= 2 * GAP && i < GAP;
 }
 
+/* Returns a slot for entry `i` of a sequence's list, or -1 for a gap. */
 static int32_t choose_slot(const struct page_lists *l, const struct page_lists *p, int s, int i,
                            int64_t all, uint64_t *random)
 {
@@ -739,8 +741,7 @@ static int32_t choose_block(const struct page_lists *l, const struct page_lists 
     return block < count ? (int32_t)block : 0;
 }
 
-/* Gives values to the tokens of a block that no sequence has. It does so once, since values must
-   stay. */
+/* Sets the values of the tokens of a block that no sequence has, only once. */
 static void fill_block(struct call *c, struct paged *p, int64_t block)
 {
     for (int64_t slot = block * LIST_BLOCK; slot < (block + 1) * LIST_BLOCK; slot++)

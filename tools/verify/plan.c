@@ -64,8 +64,10 @@ static const struct shape {
 
 static const struct shape traced = {{"trace", EQUAL}, 4096, 64, 1, 64, 8, 304, 0, 0, 0, 0, 0, 0, 0};
 
+/* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
+/* Sets the sizes in the description and the arguments from the shape. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -87,12 +89,14 @@ static void size(struct call *c)
         c->args.plan.shape.q_tile = 32;
 }
 
+/* True if the kernel is verified on the shape. */
 static bool takes(const struct call *c)
 {
     const struct shape *s = c->shape;
     return c->desc.plan.q_tiles == (s->q_tile > 0);
 }
 
+/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
 static void place(struct call *c)
 {
     struct attn_decode_plan_sizes sizes = {0};
@@ -106,6 +110,7 @@ static void place(struct call *c)
         operand_leave_out(call_operand(c, PLAN_QO_INDPTR));
 }
 
+/* Returns a random number of keys for sequence `b`. */
 static int32_t random_length(struct call *c, int b)
 {
     const struct shape *s = c->shape;
@@ -118,12 +123,14 @@ static int32_t random_length(struct call *c, int b)
     return is(c, EQUAL) ? s->keys : 1 + (int32_t)(random_bits(&c->random) % (unsigned)s->keys);
 }
 
+/* Sets element `i` of an operand of integers, if it is given. */
 static void set_int(struct call *c, unsigned number, int64_t i, int64_t value)
 {
     if (call_operand(c, number)->given)
         operand_set_int(call_operand(c, number), AT(i), value);
 }
 
+/* Fills the operands of the call. */
 static void fill(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -148,6 +155,7 @@ static int32_t *expected(struct call *c, unsigned number)
     return memcpy(copy, o->image, o->span);
 }
 
+/* Compares an operand of integers with `values`. */
 static void compare_ints(struct call *c, unsigned number, const int32_t *values)
 {
     struct operand *o = call_operand(c, number);
@@ -200,6 +208,7 @@ static int64_t compare_sequence(struct call *c, int64_t tile, int32_t s, int64_t
     return tile;
 }
 
+/* Compares the tiles of all sequences. */
 static void compare_tiles(struct call *c)
 {
     const struct attn_decode_plan_shape *shape = &c->args.plan.shape;
@@ -212,6 +221,7 @@ static void compare_tiles(struct call *c)
     }
 }
 
+/* Compares the plan with the one that the host makes. */
 static void compare(struct call *c)
 {
     const struct attn_decode_plan_lengths lengths = {

@@ -9,6 +9,7 @@
 #include "tools/verify/scaled_row.h"
 #include "tools/verify/stored.h"
 
+/* Returns the number with these bits; `type` is a struct precision. */
 static double decode(const void *type, uint32_t bits)
 {
     return decode_element(type, (uint16_t)bits);
@@ -30,6 +31,7 @@ const struct ref_pooled_row *paged_row(enum attn_kv_layout layout)
                                             : NULL;
 }
 
+/* Returns the scale of element `d`; `of` reads a byte of an operand. */
 static double scale_of(const struct pooled_row *r, int d, const struct precision *fp8,
                        uint32_t (*of)(const struct operand *, const int64_t *))
 {

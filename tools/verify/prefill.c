@@ -90,6 +90,7 @@ static void size_heads(struct call *c)
     d->cache.page_size = paged_size(&d->cache, c->traced ? s->trace.page_size : page_sizes[i], 0);
 }
 
+/* Sets the query tokens and keys of the sequences. */
 static void set_lengths(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -120,11 +121,13 @@ static void set_lengths(struct call *c)
     a->total_k = own->cu_k[batch];
 }
 
+/* Allocates `count` integers, and one more. */
 static int32_t *allocate_words(struct call *c, int64_t count)
 {
     return call_allocate(c, (size_t)count + 1, sizeof(int32_t));
 }
 
+/* Returns the window to the left in keys that the plan may assume; 0 means none. */
 static int32_t plan_window(const struct call *c)
 {
     const struct attn_prefill_args *a = &c->args.prefill;
@@ -132,6 +135,7 @@ static int32_t plan_window(const struct call *c)
     return mask == ATTN_MASK_WINDOW ? a->window_left + 1 : mask == ATTN_MASK_CHUNK ? a->chunk : 0;
 }
 
+/* Returns the keys to the right that a query sees; -1 means all. */
 static int32_t plan_right(const struct call *c)
 {
     const enum attn_mask mask = c->desc.prefill.mask;
@@ -195,6 +199,7 @@ static void size_work(struct call *c)
     a->reduce_tiles = own->sizes.tiles;
 }
 
+/* Sets the sizes in the description and the arguments from the shape. */
 static void size(struct call *c)
 {
     const int window = ((const struct shape *)c->shape)->trace.window;
@@ -240,6 +245,7 @@ static void pack(struct call *c)
     operand_place_inside(v, q, of_q + of_k);
 }
 
+/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
 static void place(struct call *c)
 {
     static const unsigned far[] = {PREFILL_Q, PREFILL_OUT, PREFILL_K, PREFILL_V};
@@ -265,6 +271,7 @@ static void place(struct call *c)
                    (int64_t)own->sizes.partials * c->desc.prefill.kv_heads);
 }
 
+/* Returns why the reference does not cover the kernel, or NULL if it does. */
 static const char *covers(const struct call *c)
 {
     return c->desc.prefill.head_dim_v > REF_DIM_MAX ? "the reference does not cover head_dim_v"

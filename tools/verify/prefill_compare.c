@@ -55,6 +55,7 @@ static void compare_items(struct comparison *comparison, struct place at, double
     }
 }
 
+/* Compares the rows of one sequence and head; `task` is their number. */
 static void compare_head(struct comparison *comparison, int task)
 {
     const struct expectation *e = comparison->problem;
@@ -115,6 +116,7 @@ static double *read_pages(struct call *c, const struct paged *p, enum cache_part
     return values;
 }
 
+/* Reads the queries, keys, values and sinks as doubles. */
 static void read_inputs(struct call *c)
 {
     struct own *own = c->own;
@@ -141,6 +143,7 @@ static void read_inputs(struct call *c)
     }
 }
 
+/* Sets the keys that a query sees in the reference, from the mask and window. */
 static void set_window(const struct call *c, struct ref_prefill *r)
 {
     if (c->desc.prefill.mask == ATTN_MASK_CHUNK)

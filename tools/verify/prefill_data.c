@@ -101,6 +101,7 @@ static void hide_pages(struct call *c)
         page_lists_hide(c, &own->lists, own->cu_q, 0, a->chunk);
 }
 
+/* Fills the keys and values, in a cache or in tensors. */
 static void fill_keys(struct call *c)
 {
     struct own *own = c->own;
@@ -145,6 +146,7 @@ static bool shows(struct call *c, int64_t k)
                   : random_bits(&c->random) % 3 != 0;
 }
 
+/* Fills the custom mask. */
 static void fill_mask(struct call *c)
 {
     const struct own *own = c->own;
@@ -156,6 +158,7 @@ static void fill_mask(struct call *c)
             operand_set_int(mask, AT(i), shows(c, (i - own->mask_indptr[s]) % own->kv_lens[s]));
 }
 
+/* Fills the lists of the reduction, as the plan has made them. */
 static void fill_reduction(struct call *c)
 {
     const struct own *own = c->own;

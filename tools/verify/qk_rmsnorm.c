@@ -30,8 +30,10 @@ static const struct shape {
 
 static const struct shape traced = {{"trace", PACKED}, 4096};
 
+/* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
+/* Sets the sizes in the description and the arguments from the shape. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -39,6 +41,7 @@ static void size(struct call *c)
     c->args.qk_rmsnorm.eps = 0.0625f; /* large enough to show in a result */
 }
 
+/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
 static void place(struct call *c)
 {
     const struct attn_qk_rmsnorm_desc *d = &c->desc.qk_rmsnorm;
@@ -63,6 +66,7 @@ static void place(struct call *c)
     }
 }
 
+/* Fills a token's row of an operand; with ZEROS some groups are 0. */
 static void fill_row(struct call *c, struct operand *o, int token)
 {
     for (int64_t i = 0; o->given && i < o->dims[1]; i++) {
@@ -73,6 +77,7 @@ static void fill_row(struct call *c, struct operand *o, int token)
     }
 }
 
+/* Fills the operands of the call. */
 static void fill(struct call *c)
 {
     for (int t = 0; t < c->args.qk_rmsnorm.tokens; t++) {
@@ -140,6 +145,7 @@ static void compare_row(struct call *c, int t, struct operand *in, const struct 
     }
 }
 
+/* Compares the normalised rows of all tokens. */
 static void compare(struct call *c)
 {
     struct operand none = {.given = false};

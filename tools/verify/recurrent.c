@@ -7,8 +7,10 @@
 #include "tools/verify/stored.h"
 #include "tools/verify/tree.h"
 
+/* True if the shape has any of `flags`. */
 static bool is(const struct recurrent *r, unsigned flags) { return r->c->flags & flags; }
 
+/* Returns the tokens of sequence `i`. */
 static int length_of(const struct recurrent *r, int i)
 {
     return r->shape->length ? r->shape->length : r->shape->lengths[i];
@@ -103,6 +105,7 @@ static int slot_of(const struct recurrent *r, int i, int step, bool read)
     return read && is(r, FORKS) ? n + 1 : 2 * *r->batch * *r->state_steps - n;
 }
 
+/* Fills the state slots that each sequence reads and writes. */
 static void fill_slots(const struct recurrent *r)
 {
     for (int i = 0; i < *r->batch; i++)
@@ -120,6 +123,7 @@ static int block_slot_of(const struct recurrent *r, int i, int block)
     return n % 3 == 2 ? *r->first_slot - 1 : own_slot_count(r) + n;
 }
 
+/* Fills the states with random numbers. */
 static void fill_states(const struct recurrent *r)
 {
     struct operand *s = r->state;

@@ -43,6 +43,7 @@ void verify_fail_too(struct verify_row *row, const char *format, ...)
     va_end(arguments);
 }
 
+/* Notes the ratio of an error to its bound, if it is the run's largest. */
 static void note_worst(struct verify_run *run, double error, double bound)
 {
     if (bound > 0 && error / bound > run->worst)

@@ -41,6 +41,7 @@ double rope_arithmetic_error(const struct rope_steps *s)
     return roundings * f;
 }
 
+/* Returns the relative error of the op's arithmetic. */
 static double arithmetic_error(const struct attn_rope_qk_norm_cache_desc *d)
 {
     return rope_arithmetic_error(&(struct rope_steps){d->bias, d->norm, d->rope, d->head_dim});
@@ -55,6 +56,7 @@ struct source {
                          of squares */
 };
 
+/* Returns the source of q, k or v: its operand, bias and norm weight. */
 static struct source source_of(struct call *c, unsigned x)
 {
     const struct attn_rope_qk_norm_cache_desc *d = &c->desc.rope_qk_norm_cache;
@@ -70,6 +72,7 @@ static struct source source_of(struct call *c, unsigned x)
     return s;
 }
 
+/* Reads the cosines and sines of a token's position. */
 static void read_angles(struct call *c, int token, double *angles)
 {
     const int half = c->desc.rope_qk_norm_cache.rotary_dim / 2;
@@ -135,6 +138,7 @@ static double expected_value(const struct rope_target *t, double x, double terms
     return stored;
 }
 
+/* Compares a rotated head in a tensor or in the cache. */
 static void compare_head(struct call *c, const struct rope_target *t, int token, int head,
                          const struct ref_rope_head *r, double arithmetic)
 {
@@ -151,6 +155,7 @@ static void compare_head(struct call *c, const struct rope_target *t, int token,
     }
 }
 
+/* Reports a wrong scale of the cache. */
 static void fail_scale(struct call *c, const struct rope_target *t, double expected)
 {
     verify_fail(c->row, "the scale of %s of page %lld, token %d, head %d is %g, expected %g",
@@ -163,6 +168,7 @@ struct largest {
     double x, terms;
 };
 
+/* Notes the largest element of a head and the largest bound. */
 static void note_largest(const struct ref_rope_head *r, double arithmetic, struct largest *l)
 {
     for (int d = 0; d < r->dim; d++) {
@@ -212,6 +218,7 @@ static void compare_run(struct call *c, struct rope_target t, const struct large
     }
 }
 
+/* Compares the rotated queries and the gates. */
 static void compare_q(struct call *c)
 {
     const struct attn_rope_qk_norm_cache_desc *d = &c->desc.rope_qk_norm_cache;
@@ -261,6 +268,7 @@ static void compare_runs(struct call *c, const struct source *source, struct rop
     }
 }
 
+/* Compares the keys or values in the cache and in the output. */
 static void compare_kv(struct call *c, enum cache_part part)
 {
     const struct attn_rope_qk_norm_cache_desc *d = &c->desc.rope_qk_norm_cache;

@@ -15,6 +15,7 @@
 
 enum { POSITIONS = 512 };
 
+/* Returns the description of the op. */
 static const struct attn_rope_decode_desc *desc_of(const struct call *c)
 {
     return &c->desc.rope_decode;
@@ -79,6 +80,7 @@ struct source {
     struct operand *x, *bias, *weight; /* weight NULL: neither normed nor rotated */
 };
 
+/* Returns the source of q, k or v: its operand, bias and norm weight. */
 static struct source source_of(struct call *c, unsigned x)
 {
     struct source s = {
@@ -90,6 +92,7 @@ static struct source source_of(struct call *c, unsigned x)
     return s;
 }
 
+/* Computes the expected head of a token. */
 static void expect_head(struct call *c, const struct source *s, int token, int head,
                         struct ref_rope_head *r)
 {

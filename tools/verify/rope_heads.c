@@ -43,8 +43,10 @@ static const struct shape {
 
 static const struct shape traced = {{"trace", BACK | NO_WEIGHT}, 64, 128};
 
+/* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
+/* Sets the sizes in the description and the arguments from the shape. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -61,6 +63,7 @@ static void size(struct call *c)
         a->rotary_first = d->head_dim - d->rotary_dim;
 }
 
+/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
 static void place(struct call *c)
 {
     struct operand *x = call_operand(c, ROPE_HEADS_X), *out = call_operand(c, ROPE_HEADS_OUT);
@@ -86,6 +89,7 @@ static void place(struct call *c)
         operand_place_inside(out, gate, 0);
 }
 
+/* Fills the operands of the call. */
 static void fill(struct call *c)
 {
     const int dim = c->desc.rope_heads.head_dim;
@@ -224,6 +228,7 @@ static void make_head(struct call *c, int t, int h, struct head *head)
     }
 }
 
+/* Compares a rotated head, and the scale of its output if it has one. */
 static void compare_head(struct call *c, int t, int h)
 {
     struct operand *out = call_operand(c, ROPE_HEADS_OUT);
@@ -241,6 +246,7 @@ static void compare_head(struct call *c, int t, int h)
     }
 }
 
+/* Compares all tokens and heads. */
 static void compare(struct call *c)
 {
     for (int t = 0; t < c->args.rope_heads.tokens; t++)

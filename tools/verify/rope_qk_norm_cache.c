@@ -43,6 +43,7 @@ static const double most_stored = 4;
 
 /* Tables. */
 
+/* Returns the frequency of pair `i` by a model's table of rotations. */
 static double pair_frequency(enum rope_table table, int i, int rotary_dim)
 {
     const double pi = 3.14159265358979323846, base = table == LLAMA3 ? 500000 : 150000;
@@ -109,6 +110,7 @@ bool rope_q_in_place(const struct call *c)
     return rope_is(c, ROPE_IN_PLACE) && c->desc.rope_qk_norm_cache.q_out_dtype != ATTN_FP8;
 }
 
+/* Sets the sections of multimodal rotation. */
 static void set_sections(struct call *c)
 {
     const struct attn_rope_qk_norm_cache_desc *d = &c->desc.rope_qk_norm_cache;
@@ -121,6 +123,7 @@ static void set_sections(struct call *c)
     a->sections[0] = half - a->sections[1] - a->sections[2];
 }
 
+/* Sets the sizes in the description and the arguments from the shape. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -161,6 +164,7 @@ static void pack(struct call *c)
         operand_set_stride(call_operand(c, ROPE_QK_NORM_CACHE_Q + i), 0, row);
 }
 
+/* Places the outputs: in place, or apart from the inputs. */
 static void place_outputs(struct call *c)
 {
     const bool back = rope_is(c, ROPE_IN_PLACE);
@@ -176,6 +180,7 @@ static void place_outputs(struct call *c)
     call_operand(c, ROPE_QK_NORM_CACHE_Q)->schema.written = true;
 }
 
+/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
 static void place(struct call *c)
 {
     struct operand *table = call_operand(c, ROPE_QK_NORM_CACHE_COS_SIN);
@@ -275,6 +280,7 @@ static void fill_cache(struct call *c, struct paged *p, const int64_t *slots)
     }
 }
 
+/* Fills the slots of the cache that the tokens go to. */
 static void fill_slots(struct call *c)
 {
     struct paged p = rope_cache(c);
@@ -302,6 +308,7 @@ static void fill_squares(struct call *c)
     }
 }
 
+/* Fills the operands of the call. */
 static void fill(struct call *c)
 {
     static const unsigned random[] = {
@@ -322,6 +329,7 @@ static void fill(struct call *c)
         fill_slots(c);
 }
 
+/* Returns why the reference does not cover the kernel, or NULL if it does. */
 static const char *covers(const struct call *c)
 {
     const struct attn_rope_qk_norm_cache_desc *d = &c->desc.rope_qk_norm_cache;

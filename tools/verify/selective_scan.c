@@ -29,13 +29,16 @@ static const struct recurrent_shape shapes[] = {
 /* Jamba's 8,192 channels. */
 static const struct recurrent_shape traced = {{"trace", UNIFORM | FUSED}, 1, 128, 64, 1, 1, {0}};
 
+/* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
+/* Returns the recurrent layer of the call. */
 static struct recurrent of(struct call *c)
 {
     return RECURRENT_OF(c, selective_scan, SELECTIVE_SCAN);
 }
 
+/* Sets the sizes in the description and the arguments from the shape. */
 static void size(struct call *c)
 {
     const struct recurrent r = of(c);
@@ -65,6 +68,7 @@ static void place_fused(struct call *c)
     }
 }
 
+/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
 static void place(struct call *c)
 {
     const struct recurrent r = of(c);
@@ -77,6 +81,7 @@ static void place(struct call *c)
     }
 }
 
+/* Fills a token's heads of an operand with random numbers. */
 static void fill_row(struct call *c, unsigned number, int token)
 {
     struct operand *o = call_operand(c, number);
@@ -85,6 +90,7 @@ static void fill_row(struct call *c, unsigned number, int token)
             operand_set(o, AT(token, head, i), random_value(&c->random));
 }
 
+/* Fills a token's time steps; with EXTREMES some are extreme. */
 static void fill_steps(struct call *c, int token)
 {
     struct operand *dt = call_operand(c, SELECTIVE_SCAN_DT);
@@ -98,6 +104,7 @@ static void fill_steps(struct call *c, int token)
         }
 }
 
+/* Fills the operands of the call. */
 static void fill(struct call *c)
 {
     const struct recurrent r = of(c);
@@ -123,6 +130,7 @@ static void fill(struct call *c)
         operand_set_random(call_operand(c, SELECTIVE_SCAN_D), &c->random);
 }
 
+/* Returns an element of an operand, 0 if the operand is not given. */
 static double given_or(const struct operand *o, const int64_t at[])
 {
     return o->given ? operand_value(o, at) : 0;
@@ -199,6 +207,7 @@ static void compare_channel(struct call *c, int t, int head, int p, struct head 
     call_compare(c, out, AT(t, head, p), expected, bound);
 }
 
+/* Compares the outputs of a sequence and head, and the state after it. */
 static void compare_head(struct call *c, int i, int head, struct head *h)
 {
     const struct recurrent r = of(c);
@@ -216,6 +225,7 @@ static void compare_head(struct call *c, int i, int head, struct head *h)
     }
 }
 
+/* Checks that padding has an output of 0. */
 static void compare_padding(struct call *c, const struct recurrent_sequence *s, int head)
 {
     for (int t = s->start; t < s->start + s->count; t++)
@@ -223,6 +233,7 @@ static void compare_padding(struct call *c, const struct recurrent_sequence *s, 
             call_compare(c, call_operand(c, SELECTIVE_SCAN_OUT), AT(t, head, p), 0, 0);
 }
 
+/* Compares all sequences and heads. */
 static void compare(struct call *c)
 {
     const struct recurrent r = of(c);

@@ -42,8 +42,10 @@ struct own {
     int sequences, columns; /* rows and columns of block_table */
 };
 
+/* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
+/* Returns the sequence of a tile. */
 static int sequence_of(const struct call *c, int tile)
 {
     const struct own *own = c->own;
@@ -119,6 +121,7 @@ static bool has_chosen(const struct call *c, int q, int head, int g)
     return false;
 }
 
+/* Sets the sizes in the description and the arguments from the shape. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -142,6 +145,7 @@ static void size(struct call *c)
     own->columns = pages_of(s, s->most);
 }
 
+/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
 static void place(struct call *c)
 {
     const struct own *own = c->own;
@@ -151,6 +155,7 @@ static void place(struct call *c)
         operand_leave_out(call_operand(c, SHARED_LISTS_TILE_SEQUENCES));
 }
 
+/* Fills the operands of the call. */
 static void fill(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -215,6 +220,7 @@ static void compare_tile(struct call *c, int tile, int head)
         }
 }
 
+/* Compares the lists of all tiles and KV heads. */
 static void compare(struct call *c)
 {
     const struct shape *s = c->shape;

@@ -20,38 +20,45 @@ static const struct recurrent_shape shapes[] = {
 
 static const struct recurrent_shape traced = {{"trace", UNIFORM | FUSED}, 8, 128, 64, 1, 1, {0}};
 
+/* True if the kernel is verified on the shape. */
 static bool takes(const struct call *c) { return recurrent_takes(c->shape, c->desc.ssd.tree); }
 
+/* Returns the layer of the call. */
 static struct ssd_layer of(struct call *c)
 {
     const struct recurrent r = RECURRENT_OF_TREES(c, ssd, SSD);
     return SSD_LAYER_OF(c, ssd, SSD, r, 0);
 }
 
+/* Sets the sizes in the description and the arguments from the shape. */
 static void size(struct call *c)
 {
     const struct ssd_layer l = of(c);
     ssd_layer_size(&l);
 }
 
+/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
 static void place(struct call *c)
 {
     const struct ssd_layer l = of(c);
     ssd_layer_place(&l);
 }
 
+/* Fills the operands of the call. */
 static void fill(struct call *c)
 {
     const struct ssd_layer l = of(c);
     ssd_layer_fill(&l);
 }
 
+/* Compares the results of the call with the reference. */
 static void compare(struct call *c)
 {
     const struct ssd_layer l = of(c);
     ssd_layer_compare(&l);
 }
 
+/* Returns the fewest bytes that a launch of the call can move. */
 static double least_bytes(const struct call *c)
 {
     const struct ssd_layer l = of((struct call *)c);

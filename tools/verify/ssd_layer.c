@@ -15,6 +15,7 @@
 
 enum { DIM_MAX = RECURRENT_DIM_MAX };
 
+/* True if the shape has any of `flags`. */
 static bool is(const struct ssd_layer *l, unsigned flags) { return l->r.c->flags & flags; }
 
 void ssd_layer_size(const struct ssd_layer *l)
@@ -50,6 +51,7 @@ void ssd_layer_place(const struct ssd_layer *l)
     }
 }
 
+/* Fills a token's heads of an operand with random numbers. */
 static void fill_row(const struct ssd_layer *l, struct operand *o, int token)
 {
     for (int head = 0; o->given && head < o->dims[1]; head++)
@@ -57,6 +59,7 @@ static void fill_row(const struct ssd_layer *l, struct operand *o, int token)
             operand_set(o, AT(token, head, i), random_value(&l->r.c->random));
 }
 
+/* Fills a token's time steps; with EXTREMES some are extreme. */
 static void fill_steps(const struct ssd_layer *l, int token)
 {
     for (int head = 0; l->dt->given && head < l->dt->dims[1]; head++) {
@@ -67,6 +70,7 @@ static void fill_steps(const struct ssd_layer *l, int token)
     }
 }
 
+/* Fills the inputs and states of the layer. */
 static void fill_inputs(const struct ssd_layer *l)
 {
     uint64_t *const random = &l->r.c->random;
@@ -94,11 +98,13 @@ struct step {
     double b[DIM_MAX], c[DIM_MAX], c_length, b_length;
 };
 
+/* Returns an element of an operand, 0 if the operand is not given. */
 static double given_or(const struct operand *o, const int64_t at[])
 {
     return o->given ? operand_value(o, at) : 0;
 }
 
+/* Returns the length of a vector. */
 static double length_of_vector(const double *x, int n)
 {
     double sum = 0;
@@ -107,6 +113,7 @@ static double length_of_vector(const double *x, int n)
     return sqrt(sum);
 }
 
+/* Computes the time step and decay of a token and value head, and the bounds for their errors. */
 static void compute_gate(const struct ssd_layer *l, int t, int value_head, struct step *s)
 {
     const double rate = operand_value(l->rate, AT(value_head));
@@ -125,6 +132,7 @@ static void compute_gate(const struct ssd_layer *l, int t, int value_head, struc
     s->decay_off = fabs(s->g) * (s->w_off + STORED_F) + (2 * fabs(s->g) + 2) * STORED_F;
 }
 
+/* Computes the inputs of the recurrence for a token and value head. */
 static void compute_step(const struct ssd_layer *l, int t, int value_head, struct step *s)
 {
     const int head = value_head / (*l->value_heads / *l->heads);
@@ -247,6 +255,7 @@ static void compare_element(const struct ssd_layer *l, const int64_t at[], doubl
     call_compare(l->r.c, l->out, at, expected, bound);
 }
 
+/* Checks that padding has an output of 0. */
 static void compare_padding(const struct ssd_layer *l, const struct recurrent_sequence *s)
 {
     for (int t = s->start; l->out->given && t < s->start + s->count; t++)
@@ -333,6 +342,7 @@ static void visit_head(const struct ssd_layer *l, int i, int head, bool fills, s
     }
 }
 
+/* Visits all sequences and heads: to fill the states between segments, or to compare results. */
 static void visit_sequences(const struct ssd_layer *l, bool fills)
 {
     struct head *h = call_allocate(l->r.c, 1, sizeof(*h));

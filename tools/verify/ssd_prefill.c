@@ -23,11 +23,13 @@ static const struct recurrent_shape shapes[] = {
 /* The shape of a trace. Member `steps` has the chunks of a segment. */
 static const struct recurrent_shape traced = {{"trace", UNIFORM | FUSED}, 1, 16, 8, 2048, 4, {0}};
 
+/* True if the shape has one sequence of 65536 tokens and is not traced. */
 static bool is_long(const struct call *c)
 {
     return ((const struct recurrent_shape *)c->shape)->length == 1 << 16 && !c->traced;
 }
 
+/* Returns the layer of the call, with its segments. */
 static struct ssd_layer of(struct call *c)
 {
     const struct recurrent r = RECURRENT_OF_PROMPTS(c, ssd_prefill, SSD_PREFILL);
@@ -41,6 +43,7 @@ static struct ssd_layer of(struct call *c)
     return l;
 }
 
+/* Sets the sizes in the description and the arguments from the shape. */
 static void size(struct call *c)
 {
     const struct ssd_layer l = of(c);
@@ -61,24 +64,28 @@ static bool takes(const struct call *c)
     return !is_long(c) || (d->head_dim == 128 && d->head_dim_v == 64 && d->act == ATTN_ACT_SILU);
 }
 
+/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
 static void place(struct call *c)
 {
     const struct ssd_layer l = of(c);
     ssd_layer_place(&l);
 }
 
+/* Fills the operands of the call. */
 static void fill(struct call *c)
 {
     const struct ssd_layer l = of(c);
     ssd_layer_fill(&l);
 }
 
+/* Compares the results of the call with the reference. */
 static void compare(struct call *c)
 {
     const struct ssd_layer l = of(c);
     ssd_layer_compare(&l);
 }
 
+/* Returns the fewest bytes that a launch of the call can move. */
 static double least_bytes(const struct call *c)
 {
     const struct ssd_layer l = of((struct call *)c);

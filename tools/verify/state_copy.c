@@ -32,6 +32,7 @@ struct own {
     int64_t spans[SPANS_MAX][SPAN];
 };
 
+/* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
 /* Sets spans, in reverse order in the target. Each has room for the longest span and 32 bytes. */
@@ -52,6 +53,7 @@ static void size(struct call *c)
     }
 }
 
+/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
 static void place(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -64,6 +66,7 @@ static void place(struct call *c)
         operand_place_inside(source, target, 0);
 }
 
+/* Fills the operands of the call. */
 static void fill(struct call *c)
 {
     const struct own *own = c->own;
@@ -80,6 +83,7 @@ static void fill(struct call *c)
             operand_set_int(call_operand(c, STATE_COPY_SPANS), AT(i, k), own->spans[i][k]);
 }
 
+/* Compares each copied span with its source. */
 static void compare(struct call *c)
 {
     const struct own *own = c->own;
@@ -94,6 +98,7 @@ static void compare(struct call *c)
     }
 }
 
+/* Returns the fewest bytes that a launch of the call can move. */
 static double least_bytes(const struct call *c)
 {
     const struct own *own = c->own;

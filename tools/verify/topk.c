@@ -83,8 +83,10 @@ struct own {
     int32_t *found;  /* [columns], output of ref_topk() */
 };
 
+/* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
+/* True if the kernel is verified on the shape. */
 static bool takes(const struct call *c) { return c->desc.topk.planned == is(c, PLANNED); }
 
 /* ---- Plans ---- */
@@ -96,8 +98,10 @@ static int row_parts(const struct call *c, int row)
     return row % 3 == 1 ? 0 : parts < 2 ? 2 : parts;
 }
 
+/* Returns the number of runs of `parts` parts. */
 static int runs_of(int parts) { return (parts + RUN - 1) / RUN; }
 
+/* Sets the parts of each row and the sizes of their lists. */
 static void size_plan(struct call *c)
 {
     struct own *own = c->own;
@@ -113,6 +117,7 @@ static void size_plan(struct call *c)
     a->splits = is(c, RUNS) ? runs_of(row_parts(c, 0)) : 1;
 }
 
+/* Sets the sizes of the lists of parts and of the results. */
 static void place_plan(struct call *c)
 {
     const struct own *own = c->own;
@@ -128,6 +133,7 @@ static void place_plan(struct call *c)
 
 /* ---- Inputs ---- */
 
+/* Returns the f32 whose bits are `bits`. */
 static float from_bits(uint32_t bits)
 {
     float f;
@@ -135,6 +141,7 @@ static float from_bits(uint32_t bits)
     return f;
 }
 
+/* Returns a random score of the given kind. */
 static float make_score(enum scores kind, int column, uint64_t *random)
 {
     const uint64_t bits = random_bits(random);
@@ -164,8 +171,10 @@ static float make_score(enum scores kind, int column, uint64_t *random)
     }
 }
 
+/* Returns the length of a list. */
 static int top_k(const struct call *c) { return c->desc.topk.top_k; }
 
+/* Returns the number of scores of a row, often near a list's length. */
 static int row_length(const struct call *c, int row)
 {
     const struct shape *s = c->shape;
@@ -173,6 +182,7 @@ static int row_length(const struct call *c, int row)
     return s->long_row ? s->long_row - 13 * row : around[row % (int)COUNT(around)];
 }
 
+/* Sets the sizes in the description and the arguments from the shape. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -202,6 +212,7 @@ static void size(struct call *c)
         size_plan(c);
 }
 
+/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
 static void place(struct call *c)
 {
     const struct own *own = c->own;
@@ -226,6 +237,7 @@ static void place(struct call *c)
     }
 }
 
+/* Returns the bits of a score. */
 static uint32_t bits_of(float score)
 {
     uint32_t bits;
@@ -239,6 +251,7 @@ struct list {
     int first, count; /* position of scores[0]; number selected, in own->found */
 };
 
+/* Returns the end of a part of a row: parts are multiples of 64 long. */
 static int part_end(int length, int splits, int part)
 {
     const int each = ((length + splits - 1) / splits + 63) / 64 * 64;
@@ -261,6 +274,7 @@ static struct list select_parts(const struct call *c, int row, int part, int cou
     };
 }
 
+/* Returns the expected list of one part of a row. */
 static struct list select_part(const struct call *c, int row, int part, int splits)
 {
     return select_parts(c, row, part, 1, splits);
@@ -302,6 +316,7 @@ static void fill_plan(struct call *c, int row)
     }
 }
 
+/* Fills the block table and the sequence of each row. */
 static void fill_table(struct call *c)
 {
     const int rows = c->args.topk.rows;
@@ -313,6 +328,7 @@ static void fill_table(struct call *c)
     }
 }
 
+/* Fills the operands of the call. */
 static void fill(struct call *c)
 {
     const struct own *own = c->own;
@@ -342,6 +358,7 @@ static void fill(struct call *c)
 
 /* ---- Comparing ---- */
 
+/* Returns the cache slot of a position, or the position if there is no table. */
 static int64_t slot_of(struct call *c, int row, int32_t position)
 {
     const struct operand *table = call_operand(c, TOPK_BLOCK_TABLE);
@@ -382,6 +399,7 @@ static void compare_plan(struct call *c, int row)
     }
 }
 
+/* Compares the lists of all rows. */
 static void compare(struct call *c)
 {
     for (int r = 0; r < c->args.topk.rows; r++) {

@@ -13,6 +13,7 @@ static bool has_product(const struct call *c)
     return is_latent(c) && c->desc.mla_decode.product_dim > 0;
 }
 
+/* Returns the weights of the call. */
 static struct weights weights_of(struct call *c)
 {
     return (struct weights){.w = call_operand(c, MLA_DECODE_W_UV),
