@@ -48,6 +48,7 @@ bool attnc_read_description_bytes(const char *bytes, size_t size, const char *di
 /** Writes the targets with their products: "gfx942 (MI300X) and gfx950 (MI355X)". */
 void attnc_list_targets(char *text, size_t size);
 
+/** Frees what the description has allocated. */
 void attnc_description_free(struct attnc_description *desc);
 
 #endif

@@ -40,6 +40,7 @@ struct attnc_diag {
  */
 bool attnc_diag_error(struct attnc_diag *d, struct att_loc at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/** Adds a warning at `at`, once. */
 void attnc_diag_warning(struct attnc_diag *d, struct att_loc at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -50,6 +50,7 @@ struct attnc_build_result {
 bool attnc_build(const struct attnc_description *desc, const struct attnc_build_options *options,
                  struct attnc_build_result *result, struct attnc_diag *d);
 
+/** Frees the kernels and messages of a build. */
 void attnc_build_result_free(struct attnc_build_result *r);
 
 #endif

@@ -38,6 +38,7 @@ void attnc_fitted_remove(struct attnc_fitted *f, size_t at);
 /** Writes a file that attnc_fitted_read() and a build of attnc can read. */
 void attnc_fitted_write(const struct attnc_fitted *f, FILE *out);
 
+/** Frees the rows of a table of fitted defaults. */
 void attnc_fitted_free(struct attnc_fitted *f);
 
 #endif

@@ -15,6 +15,7 @@ struct attnc_nearest {
                        * too far */
 };
 
+/** Returns a search for the name nearest to `wanted`, to which no name was offered yet. */
 struct attnc_nearest attnc_nearest_to(const char *wanted);
 
 /** Compares the candidate `name` with n->wanted, and keeps it if it is nearer than the best so far.

@@ -81,6 +81,7 @@ bool attnc_tuning_read(const char *path, struct attnc_tuning *t, struct attnc_di
 bool attnc_tuning_read_bytes(const char *bytes, size_t size, struct attnc_tuning *t,
                              struct attnc_diag *d);
 
+/** Frees the rows of a tuning. */
 void attnc_tuning_free(struct attnc_tuning *t);
 
 /** Writes a file that attnc_tuning_read() can read. */

@@ -53,6 +53,7 @@ struct attnc_yaml {
  * a limit, and `d` has an error. An empty document has count 1. Free `y` in either case.
  */
 bool attnc_yaml_parse(struct attnc_yaml *y, const char *bytes, size_t size, struct attnc_diag *d);
+/** Frees the nodes and texts of a document. */
 void attnc_yaml_free(struct attnc_yaml *y);
 
 /** Returns the node, or the node that it refers to if it is an alias. */

@@ -11,6 +11,7 @@ struct tir_arena;
 
 /** Creates an arena. NULL if memory is exhausted. */
 struct tir_arena *tir_arena_create(void);
+/** Frees the arena and all memory allocated from it. */
 void tir_arena_destroy(struct tir_arena *a);
 /** Allocates zeroed memory, aligned to 16 bytes. NULL if memory is exhausted. */
 void *tir_arena_alloc(struct tir_arena *a, size_t bytes);

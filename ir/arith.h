@@ -9,6 +9,7 @@
 
 /** True if `dtype` is an integer type; i1 is one. */
 bool tir_is_int(unsigned dtype);
+/** True if `dtype` is a float type, fp8 included. */
 bool tir_is_float(unsigned dtype);
 
 /** True if a op b equals b op a for integers and for floats. */

@@ -64,6 +64,7 @@ struct tir_value tir_bool(struct tir_builder *b, bool v);
 /** Builds an integer or float constant in every element of a value of the type of `like`. */
 struct tir_value tir_int_like(struct tir_builder *b, struct tir_value like, int64_t v);
 struct tir_value tir_float_like(struct tir_builder *b, struct tir_value like, float v);
+/** Converts the elements of a to `dtype`; floats are rounded to nearest even. */
 struct tir_value tir_convert(struct tir_builder *b, struct tir_value a, unsigned dtype);
 /** Like tir_convert(), for values computed from 16-bit data; see `short_nan` in ops.def. */
 struct tir_value tir_convert_short(struct tir_builder *b, struct tir_value a, unsigned dtype);
@@ -80,7 +81,9 @@ struct tir_value tir_unit_pair(struct tir_builder *b, struct tir_value a, struct
 /** Returns a0 c0 + a1 c1 + sum. a and c are i32 that hold two f16 each; sum is f32. */
 struct tir_value tir_dot2(struct tir_builder *b, struct tir_value a, struct tir_value c,
                           struct tir_value sum);
+/** Extends integers to `dtype` with zeros. */
 struct tir_value tir_zext(struct tir_builder *b, struct tir_value a, unsigned dtype);
+/** Returns the bits of a as type t. */
 struct tir_value tir_bitcast(struct tir_builder *b, struct tir_value a, struct tir_type t);
 /** Returns M x N bytes as M x N/4 words, i32: each joins four neighbours of a row, the first one in
  * the lowest bits. The first two register bits of the layout of `bytes` select the neighbours. */
@@ -88,8 +91,11 @@ struct tir_value tir_words(struct tir_builder *b, struct tir_value bytes);
 
 /** Reads a kernel argument. It is declared if no argument has this name. */
 struct tir_value tir_arg(struct tir_builder *b, const char *name, unsigned dtype);
+/** Returns the number of the workgroup in dimension `dim` of the grid. */
 struct tir_value tir_block_id(struct tir_builder *b, unsigned dim);
+/** Returns the number of the wave in its workgroup. */
 struct tir_value tir_wave_id(struct tir_builder *b);
+/** Returns the number of each lane in its wave. */
 struct tir_value tir_lane_id(struct tir_builder *b);
 
 /** Reserves `bytes` of LDS and returns its address. The alignment is 16 bytes, or `align` if that
@@ -106,12 +112,15 @@ struct tir_value tir_row_sum(struct tir_builder *b, struct tir_value a);
 /** Returns the dot product of each row of a with the same row of c. Both are f32 of one type, and a
  * wave must hold whole rows. */
 struct tir_value tir_row_dot(struct tir_builder *b, struct tir_value a, struct tir_value c);
+/** Returns the maximum of each column of a, as a tile of one row. */
 struct tir_value tir_col_max(struct tir_builder *b, struct tir_value a);
+/** Returns the sum of each column of a, as a tile of one row. */
 struct tir_value tir_col_sum(struct tir_builder *b, struct tir_value a);
 /** Reduces over the rows that a lane holds in registers, without traffic between lanes. The result
  * has one row for each combination of the row bits that lanes hold. col_max or col_sum completes
  * the reduction. */
 struct tir_value tir_col_fold_max(struct tir_builder *b, struct tir_value a);
+/** Like tir_col_fold_max(), with sums. */
 struct tir_value tir_col_fold_sum(struct tir_builder *b, struct tir_value a);
 /** Adds tir_col_fold_sum() of a (bf16) to c (f32). The registers of a lane must hold rows of one
  * column, and the machine must have has_dot_bf16. */
@@ -123,6 +132,7 @@ struct tir_value tir_col_fold_top(struct tir_builder *b, struct tir_value a);
 /** Returns a scalar i1: true if in some lane of the wave a maximum of tir_col_fold_top() exceeds
  * the limit or is a NaN. Both 16-bit halves of `limit` hold the limit. */
 struct tir_value tir_any_above(struct tir_builder *b, struct tir_value top, struct tir_value limit);
+/** Returns acc + a c by matrix instruction `instr`, an index into the machine's table. */
 struct tir_value tir_mma(struct tir_builder *b, int instr, struct tir_value a, struct tir_value c,
                          struct tir_value acc);
 /** Multiplies the first k columns of a by the first k rows of c only. k is a multiple of the
@@ -148,8 +158,10 @@ struct tir_value tir_mma_scaled(struct tir_builder *b, int instr, struct tir_val
 struct tir_value tir_mma_scaled_in_agprs(struct tir_builder *b, int instr, struct tir_value a,
                                          struct tir_value c, struct tir_value acc,
                                          struct tir_value left, struct tir_value right);
+/** Returns a in the layout `to`. */
 struct tir_value tir_relayout(struct tir_builder *b, struct tir_value a,
                               const struct tir_layout *to);
+/** Returns a with rows and columns exchanged. */
 struct tir_value tir_transpose(struct tir_builder *b, struct tir_value a);
 
 /** Returns the rows of a followed by the rows of c, which has the same type. The registers of both
@@ -177,8 +189,11 @@ struct tir_view {
     struct tir_value row_stride; /* i32, bytes */
     struct tir_value byte;       /* i32, byte offset of column 0 within a row */
 };
+/** Loads a tile of type t from rows `row0` and following of a view. Elements beyond the buffer are
+ * 0. */
 struct tir_value tir_tile_load(struct tir_builder *b, struct tir_view v, struct tir_value row0,
                                struct tir_type t);
+/** Stores a to rows `row0` and following of a view. Elements beyond the buffer are dropped. */
 void tir_tile_store(struct tir_builder *b, struct tir_view v, struct tir_value row0,
                     struct tir_value a);
 /** Loads rows at base + row_addr[i] + byte. row_addr is an Mx1 tile of i64 byte offsets. */
@@ -231,6 +246,8 @@ void tir_gather_to_lds(struct tir_builder *b, int group, struct tir_value base,
 void tir_gather_both_to_lds(struct tir_builder *b, int group, struct tir_value row_addr,
                             struct tir_value lds, unsigned offset, unsigned both, struct tir_type t,
                             const struct tir_layout *address_map);
+/** Loads a tile of type t from the LDS buffer at address `lds`. `address_map` is the buffer's
+ * layout. */
 struct tir_value tir_tile_lds_load(struct tir_builder *b, struct tir_value lds, struct tir_type t,
                                    const struct tir_layout *address_map);
 /** Like tir_tile_lds_load(), but reads columns from `columns` on from the padding of the address
@@ -244,6 +261,7 @@ struct tir_value tir_tile_lds_load_first(struct tir_builder *b, struct tir_value
 struct tir_value tir_tile_lds_load_from(struct tir_builder *b, struct tir_value lds,
                                         struct tir_type t, const struct tir_layout *address_map,
                                         unsigned first);
+/** Stores a to the LDS buffer at address `lds`. `address_map` is the buffer's layout. */
 void tir_tile_lds_store(struct tir_builder *b, struct tir_value lds, struct tir_value a,
                         const struct tir_layout *address_map);
 /** Calls the user's function `hook` for every element of operands[0]. The result has the type of
@@ -295,9 +313,12 @@ void tir_lds_add_if(struct tir_builder *b, struct tir_value mask, struct tir_val
  * suffices, since the LDS executes the accesses of a wave in order. CDNA3 ISA, 4.4, says that LDS
  * returns in order, and LLVM puts no wait between such a write and read. */
 enum { TIR_LDS_WRITES = -1, TIR_LDS_ORDER = -2 };
+/** Waits until at most `pending` rounds of copies of `group` have not completed for this wave. */
 void tir_wait(struct tir_builder *b, int group, int pending);
 /** Waits until all loads and stores of this wave have completed. */
 void tir_wait_memory(struct tir_builder *b);
+/** Waits until all waves of the workgroup arrive. LDS writes for which a wave has waited are
+ * visible after it. */
 void tir_barrier(struct tir_builder *b);
 /** Emits here up to `states` of the MFMA wait states that must pass before results in accumulation
  * registers are read. The first read then waits only for the rest. Use it where the wave has to
@@ -319,9 +340,12 @@ struct tir_value tir_atomic_add(struct tir_builder *b, struct tir_value address,
  * channel. A wave that sees all n may reset the counter to 0. */
 struct tir_value tir_await(struct tir_builder *b, struct tir_value address, struct tir_value n,
                            unsigned polls, unsigned sleep);
+/** Makes stores of other waves visible to later loads of this wave, once it knows of their arrival;
+ * see tir_arrive(). */
 void tir_acquire(struct tir_builder *b);
 /** Restricts waves for which `cond` is true to the copies of the next pipelined loop. */
 void tir_only_copies(struct tir_builder *b, struct tir_value cond);
+/** Sets the wave's priority among the waves of its SIMD: 0 to 3. */
 void tir_set_priority(struct tir_builder *b, int level);
 /** Aligns the next instruction: it is placed `words` after a multiple of `of` words. `of` is
  * TIR_FETCH_WORDS, a fetch window, or TIR_PAIR_WORDS, a long instruction. */
@@ -370,6 +394,7 @@ struct tir_if tir_begin_bare_if(struct tir_builder *b, struct tir_value cond,
                                 const struct tir_type *results, unsigned n);
 void tir_else(struct tir_builder *b, struct tir_if *s, const struct tir_value *values);
 void tir_end_if(struct tir_builder *b, struct tir_if *s, struct tir_value *values);
+/** Ends the kernel for this wave. */
 void tir_return(struct tir_builder *b);
 
 #endif

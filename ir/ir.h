@@ -165,6 +165,7 @@ struct tir_func {
  * caller frees it with tir_func_destroy(). */
 struct tir_func *tir_func_create(const char *name, const struct tir_machine *machine,
                                  unsigned waves);
+/** Frees a function with all its ops; NULL is allowed. */
 void tir_func_destroy(struct tir_func *f);
 
 /** Returns the op. The pointer is valid as long as the function exists. */
@@ -200,25 +201,33 @@ uint32_t tir_hook(struct tir_func *f, const char *name);
 
 /** Returns the size of one element in bits. */
 unsigned tir_dtype_bits(unsigned dtype);
+/** Returns the name of a data type in the printed form. */
 const char *tir_dtype_name(unsigned dtype);
 
+/** Returns the type of one value for a whole wave. */
 struct tir_type tir_scalar(unsigned dtype);
+/** Returns the type of `count` elements in each lane. */
 struct tir_type tir_vec(unsigned dtype, unsigned count);
 /** Returns a type of the same shape and layout with elements of `dtype`. */
 struct tir_type tir_with_dtype(struct tir_type t, unsigned dtype);
 /** Returns a tile type. Layouts are interned: equal ones share an index. */
 struct tir_type tir_tile(struct tir_func *f, unsigned dtype, unsigned rows, unsigned cols,
                          const struct tir_layout *layout);
+/** Returns the layout of a tile type. */
 const struct tir_layout *tir_layout_of(const struct tir_func *f, struct tir_type t);
+/** Returns the index of a layout in the function, which is added if no layout equals it. */
 uint32_t tir_intern_layout(struct tir_func *f, const struct tir_layout *layout);
 
 /** Packs a tile type into the integer that the attr `shape` holds: dtype, rows, cols and layout. */
 int64_t tir_pack_type(struct tir_type t);
+/** Returns the tile type that tir_pack_type() has packed. */
 struct tir_type tir_unpack_type(int64_t packed);
+/** True if both types are the same, with the same layout. */
 bool tir_type_equal(struct tir_type a, struct tir_type b);
 
 /** Allocates zeroed memory that is freed with the function. */
 void *tir_alloc(struct tir_func *f, size_t bytes);
+/** Copies a string to memory that is freed with the function. */
 const char *tir_strdup(struct tir_func *f, const char *s);
 
 /**
@@ -242,10 +251,14 @@ unsigned tir_n_attrs(unsigned opcode);
 struct tir_ref tir_create_op(struct tir_func *f, unsigned opcode, const struct tir_value *operands,
                              unsigned n_operands, const struct tir_type *results,
                              unsigned n_results);
+/** Creates an empty block of op `owner` in block `parent`. */
 struct tir_block *tir_create_block(struct tir_func *f, struct tir_block *parent,
                                    struct tir_ref owner);
+/** Adds a parameter of type t to block b and returns it. */
 struct tir_value tir_add_param(struct tir_func *f, struct tir_block *b, struct tir_type t);
+/** Appends an op to block b. */
 void tir_append(struct tir_func *f, struct tir_block *b, struct tir_ref op);
+/** Inserts an op into block b before the op at `index`. */
 void tir_insert(struct tir_func *f, struct tir_block *b, uint32_t index, struct tir_ref op);
 /** Removes the op at `index` from its block. The op still exists. */
 void tir_remove(struct tir_block *b, uint32_t index);
@@ -267,6 +280,7 @@ struct tir_value tir_add_result(struct tir_func *f, struct tir_ref op, struct ti
  * not move them.
  */
 typedef bool tir_visitor(void *context, struct tir_block *b, struct tir_ref r);
+/** Walks over block b, see tir_visitor. */
 bool tir_walk(const struct tir_func *f, struct tir_block *b, tir_visitor *visit, void *context);
 /** Visits one op of block b and its nested blocks, as tir_walk() does. */
 bool tir_walk_op(const struct tir_func *f, struct tir_block *b, struct tir_ref r,
@@ -277,6 +291,7 @@ bool tir_walk_op(const struct tir_func *f, struct tir_block *b, struct tir_ref r
  * visit may move, add and remove ops of its block.
  */
 typedef bool tir_block_visitor(void *context, struct tir_block *b);
+/** Walks over block b, see tir_block_visitor. */
 bool tir_walk_blocks(const struct tir_func *f, struct tir_block *b, tir_block_visitor *visit,
                      void *context);
 

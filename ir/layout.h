@@ -160,6 +160,7 @@ struct tir_matrix {
     uint32_t column[TIR_LAYOUT_MAX_BITS];
 };
 
+/** Returns the image of x under the map: the XOR of the images of its set bits. */
 uint32_t tir_matrix_apply(const struct tir_matrix *m, uint32_t x);
 /** Returns the composition: first `inner`, then `outer`, whose inputs are the output bits of
  * `inner`. */

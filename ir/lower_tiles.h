@@ -27,9 +27,13 @@ struct tir_expander {
 /* Returns the elements of one 32-bit register (2 for 16-bit types), or all elements of a lane if
    there are fewer. */
 unsigned tir_unit(unsigned dtype, const struct tir_layout *l);
+/* Returns the value that replaces scalar v in the expanded function. */
 struct tir_value tir_scalar_now(const struct tir_expander *x, struct tir_value v);
+/* Returns the vecs that replace `tile`. */
 struct tir_pieces tir_pieces_of(struct tir_expander *x, struct tir_value tile);
+/* Allocates `n` pieces of `per` elements each, without values. */
 struct tir_pieces tir_alloc_pieces(struct tir_expander *x, unsigned n, unsigned per);
+/* Sets the vecs that replace `tile`. */
 void tir_set_pieces(struct tir_expander *x, struct tir_value tile, struct tir_pieces p);
 
 /* Returns elements first .. first + count of some registers as one vec. `count` divides the size of

@@ -78,6 +78,7 @@ void tir_emit_iteration(struct tir_iteration *e, bool steady);
 /** Ages all instances by one iteration: the iteration just emitted becomes iteration[1], and
  * iteration[0] is empty. */
 void tir_age_iterations(struct tir_rotation *r);
+/** Allocates `size` zeroed bytes that are freed with the function. */
 void *tir_alloc_clear(struct tir_func *f, size_t size);
 
 #endif

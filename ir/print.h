@@ -12,6 +12,7 @@
 /** Prints remarks on `op` as whole lines; an op of id 0 means remarks on the whole function. */
 typedef void tir_remarks(void *context, struct tir_ref op, FILE *out);
 
+/** Prints a function with remarks on its ops; `context` is passed to `remarks`. */
 void tir_print_remarked(const struct tir_func *f, FILE *out, tir_remarks *remarks, void *context);
 
 /** Prints a function into memory that the caller frees. Sets each op's `line` to the number of its

@@ -44,6 +44,7 @@ void tir_spread_fill(struct tir_spread *s, enum tir_holder to, unsigned rows, un
 /** Returns how many bits of the holder are not assigned yet. */
 unsigned tir_spread_room(const struct tir_spread *s, enum tir_holder of);
 
+/** Returns the layout with the bits that have been assigned. */
 struct tir_layout tir_spread_layout(const struct tir_spread *s);
 
 /** Returns the layout of a single element that all lanes and waves hold. */

@@ -41,8 +41,10 @@ struct attn_device {
 /* Returns how often this process or an ancestor forked after a device had been opened. */
 unsigned attn_forks(void);
 
+/* Adds a reference to a device. */
 void attn_device_ref(struct attn_device *device);
 
+/* Sends a formatted message to the device's log function, if it has one. */
 void attn_device_log(const struct attn_device *device, enum attn_log_level level,
                      const char *format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -53,6 +55,7 @@ void attn_device_log(const struct attn_device *device, enum attn_log_level level
 int attn_device_load(struct attn_device *device, const struct attn_pack *pack,
                      const struct attn_pack_record *record, struct attn_module **module,
                      void **function);
+/* Removes a reference to a code object and unloads it with the last one. */
 void attn_device_unload(struct attn_device *device, struct attn_module *module);
 
 #endif

@@ -51,6 +51,7 @@ struct attn_hip_properties {
     char arch[256]; /* "gfx942:sramecc+:xnack-" */
 };
 
+/* Reads the name and the architecture of a GPU. */
 int attn_hip_get_properties(const struct attn_hip *hip, int ordinal,
                             struct attn_hip_properties *properties);
 

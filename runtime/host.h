@@ -52,14 +52,17 @@ int attn_shared_lists_check_groups(const struct attn_op *op,
  * rows. */
 int attn_decode_check_work(const struct attn_op *op, const struct attn_decode_args *args);
 
+/* Checks the work items and partial results of a prefill. */
 int attn_prefill_check_work(const struct attn_op *op, const struct attn_prefill_args *args);
 
 /* Checks the items of a work list like attn_decode_check_work(), and that each position has a row
  * of cos_sin. */
 int attn_rope_decode_check_work(const struct attn_op *op, const struct attn_rope_decode_args *args);
 
+/* Checks the work items, lists and partial results of a latent decode. */
 int attn_mla_decode_check_work(const struct attn_op *op, const struct attn_mla_decode_args *args);
 
+/* Checks the work items and partial lists of a selection of keys. */
 int attn_indexer_topk_check_work(const struct attn_op *op, const struct attn_indexer_topk_args *a);
 
 /* Checks that each position of each stream has a row of cos_sin. */

@@ -65,8 +65,10 @@ struct attn_op {
     struct attn_kernel kernels[];
 };
 
+/* Finds the kernels for the descriptor `desc` and creates `*op` with them. */
 int attn_lookup(struct attn_device *device, const struct attn_family *family, const void *desc,
                 struct attn_op **op);
+/* Checks the arguments of a call and launches the kernel that they choose. Launch path. */
 int attn_launch(const struct attn_op *op, const struct attn_family *family, const void *args);
 
 #endif

@@ -39,6 +39,7 @@ struct attn_pack_record {
     const char *op, *target, *name, *symbol, *tuning, *provenance;
 };
 
+/* Adds a reference to a pack. */
 void attn_pack_ref(struct attn_pack *pack);
 
 /* Returns the n-th kernel's record (n < kernel_count). It is read and checked once, then kept. Any
@@ -66,8 +67,10 @@ struct attn_pack_mapping {
     void *bytes;
     size_t size;
 };
+/* Checks kernel code and sets `*code` to it; see struct attn_pack_mapping. */
 int attn_pack_map_code(const struct attn_pack *pack, const struct attn_pack_record *record,
                        const void **code, struct attn_pack_mapping *mapping);
+/* Unmaps the code of attn_pack_map_code(). */
 void attn_pack_unmap(struct attn_pack_mapping *mapping);
 
 /* True if the text has only NULs and printable ASCII. */

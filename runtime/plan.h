@@ -20,6 +20,7 @@ struct attn_plan_numbers {
     int64_t merge_rate;     /* [r] parts that are added up while a unit is read */
 };
 
+/* Returns the numbers that follow from the shape of a plan. */
 struct attn_plan_numbers attn_plan_numbers(const struct attn_decode_plan_shape *shape);
 
 /* Returns the most tiles of queries that a batch of this shape can have; without q_tile the number

@@ -49,9 +49,13 @@ unsigned attn_cache_tensors(const struct attn_cache_desc *desc,
 /* Gives a tensor [sequence, KV head] the strides of the cache's scales, whose first dimension may
  * also be 1. */
 void attn_take_scale_strides(struct attn_cache *cache, struct attn_tensor *t);
+/* Describes the tensors of a latent cache in t; returns their number. Parameters are as in
+ * attn_cache_tensors(). */
 unsigned attn_latent_tensors(const struct attn_cache_desc *desc,
                              const struct attn_cache_heads *heads, struct attn_cache *cache,
                              bool needed, bool optional, struct attn_tensor *t);
+/* Describes the tensors of page lists in t; returns their number. `lens_optional` says that kv_lens
+ * may be NULL. */
 unsigned attn_pages_tensors(enum attn_page_table table, struct attn_pages *pages, int32_t *batch,
                             bool needed, bool lens_optional, struct attn_tensor *t);
 

@@ -19,6 +19,7 @@ struct tgt_blob {
     uint8_t *data;
     size_t size;
 };
+/** Frees the bytes of a blob. */
 void tgt_blob_free(struct tgt_blob *b);
 
 enum { TGT_WHY = 256 };

@@ -85,7 +85,9 @@ unsigned lower_count(struct tir_type t);
 LLVMValueRef lower_value(struct lower *l, struct tir_value v);
 /** Returns operand i. A single value is repeated if `count` elements are wanted. */
 LLVMValueRef lower_operand(struct lower *l, const struct tir_op *op, unsigned i, unsigned count);
+/** Returns the type of operand i. */
 struct tir_type lower_operand_type(const struct lower *l, const struct tir_op *op, unsigned i);
+/** Returns the type of the op's result. */
 struct tir_type lower_result_type(const struct lower *l, const struct tir_op *op);
 
 /** Return an i32 constant, and a value's bits as another type of the same size. */
@@ -100,6 +102,7 @@ LLVMValueRef lower_slice(struct lower *l, LLVMValueRef v, unsigned first, unsign
 
 /** Finds the values that stay in accumulation registers. False when out of memory. */
 bool lower_agprs_begin(struct lower *l);
+/** Frees what lower_agprs_begin() has allocated. */
 void lower_agprs_end(struct lower *l);
 /** Emits the wait states that are left before results in accumulation registers can be read, but no
  * more than `most`. */

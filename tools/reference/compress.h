@@ -27,6 +27,7 @@ struct ref_compressed {
     double row[REF_COMPRESS_DIM], row_error[REF_COMPRESS_DIM];
 };
 
+/* Computes one compressed row. */
 void ref_compress(const struct ref_compress *p, struct ref_compressed *r);
 
 #endif

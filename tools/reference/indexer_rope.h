@@ -29,6 +29,7 @@ struct ref_index_head {
     double y[REF_INDEX_ROPE_DIM], error[REF_INDEX_ROPE_DIM];
 };
 
+/** Computes one head of the indexer, with the bound for its error. */
 void ref_index_rope(const struct ref_index_rope *p, struct ref_index_head *r);
 
 /** Elements that share a scale in mxfp4 of the OCP Microscaling Formats. */

@@ -23,6 +23,7 @@ int32_t ref_metadata_indptr(const struct ref_metadata *m, int n);
 /* Returns page number i of sequence s, counted from its first entry. */
 int32_t ref_metadata_page(const struct ref_metadata *m, int s, int i);
 
+/* Returns the number of tokens in the last page of sequence s. */
 int32_t ref_metadata_last_page_len(const struct ref_metadata *m, int s);
 
 /* Return the state after a draft step: the length, and the slot of the newest token; -1 for

@@ -31,6 +31,7 @@ struct ref_rope_head {
     double magnitude[REF_ROPE_DIM_MAX]; /* sum of the magnitudes of out's terms */
 };
 
+/* Computes one rotated head. */
 void ref_rope_head(const struct ref_rope *p, struct ref_rope_head *result);
 
 #endif

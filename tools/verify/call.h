@@ -200,6 +200,7 @@ double call_operand_bytes(const struct call *c);
 /** Returns the bytes that any kernel has to move for the call. */
 double call_least_bytes(const struct call *c);
 
+/** Frees a call and its operands. */
 void call_free(struct call *c);
 
 #endif

@@ -17,8 +17,10 @@ struct hook;
 
 /** Compiles DIRECTORY/NAME.c for this machine and loads it. NULL: `why` has a sentence. */
 struct hook *hook_open(const char *directory, const char *name, char *why, size_t why_size);
+/** Unloads a logits function; NULL is allowed. */
 void hook_close(struct hook *hook);
 
+/** Returns the logits function as the reference calls it. */
 ref_logits *hook_function(const struct hook *hook);
 
 #endif

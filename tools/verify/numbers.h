@@ -26,6 +26,7 @@ const struct precision *find_precision(const char *name);
 /** Returns the type of a cache's elements. fp8 is the target's kind. */
 const struct precision *find_cache_precision(enum attn_dtype dtype, const char *target);
 
+/** Returns the number with these bits in the given format. */
 double decode_element(const struct precision *p, uint16_t bits);
 
 /** Returns the bits of a value that the type represents exactly, such as a random_value() in 16

@@ -70,8 +70,11 @@ void operand_place_inside(struct operand *o, struct operand *owner, int64_t offs
 
 /* Elements, where the memory is there. A value is one that the type holds exactly. */
 
+/** Sets an element to `value`, rounded to the operand's type. */
 void operand_set(struct operand *o, const int64_t at[], double value);
+/** Sets an element of an operand of integers. */
 void operand_set_int(struct operand *o, const int64_t at[], int64_t value);
+/** Sets the bits of an element. */
 void operand_set_bits(struct operand *o, const int64_t at[], uint32_t bits);
 
 /** Puts the row of an element of a far tensor on the device without setting a value. */
@@ -94,12 +97,16 @@ void operand_clear(struct operand *o);
 
 /** Returns an element as uploaded. */
 double operand_value(const struct operand *o, const int64_t at[]);
+/** Returns an integer as uploaded. */
 int64_t operand_int(const struct operand *o, const int64_t at[]);
+/** Returns the bits of an element as uploaded. */
 uint32_t operand_bits(const struct operand *o, const int64_t at[]);
 
 /** Returns an element as the kernel left it. */
 double operand_result(const struct operand *o, const int64_t at[]);
+/** Returns an integer as the kernel left it. */
 int64_t operand_result_int(const struct operand *o, const int64_t at[]);
+/** Returns the bits of an element as the kernel left it. */
 uint32_t operand_result_bits(const struct operand *o, const int64_t at[]);
 
 /** True if the kernel left an element unchanged. */
@@ -112,11 +119,13 @@ void operand_allow(struct operand *o, const int64_t at[]);
 
 /** Initialises a tensor from its schema. `args` has the counts. */
 void operand_init(struct operand *o, const struct attn_tensor *schema, const char *target);
+/** Allocates the host copies of an operand, marked as unwritten. */
 void operand_allocate(struct operand *o);
 
 /** Uploads the tensor, and sets its pointer and strides in the arguments. An owner must precede the
  * tensors inside it. */
 void operand_upload(struct operand *o, struct device_memory *m);
+/** Copies the operand back from the device after a launch. */
 void operand_download(struct operand *o, struct device_memory *m);
 
 /** True if all memory except checked elements is unchanged. Otherwise *at is the index of a changed
@@ -125,6 +134,7 @@ bool operand_untouched(const struct operand *o, int64_t *at);
 
 /** Makes the results of a launch the contents before the next one. */
 void operand_keep_result(struct operand *o);
+/** Frees the host copies of an operand. */
 void operand_free(struct operand *o);
 
 #endif

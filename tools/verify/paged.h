@@ -67,6 +67,7 @@ double paged_result_value(const struct paged *p, enum cache_part part, struct sl
 /** Returns the scale of a slot; 1 if there is none. */
 double paged_scale(const struct paged *p, enum cache_part part, struct slot s);
 double paged_result_scale(const struct paged *p, enum cache_part part, struct slot s);
+/** Sets the scale of a slot. */
 void paged_set_scale(struct paged *p, enum cache_part part, struct slot s, double scale);
 
 /** For packed rows: return the number of K's elements that share a scale; and the scale of element

@@ -124,6 +124,7 @@ struct recurrent_sequence {
     int slot;           /* slot of its initial state */
     bool padding, zero; /* zero: the initial state is zero */
 };
+/** Returns the facts of sequence i. */
 struct recurrent_sequence recurrent_sequence(const struct recurrent *r, int i);
 
 /** Returns the slot to which the state after token t of sequence i is written, or -1. */

@@ -51,6 +51,7 @@ struct gpu_choice {
 /** Opens the first GPU of the target, with the kernels of `pack`. False: `why` has a sentence. */
 bool gpu_open(struct gpu *gpu, const struct gpu_choice *choice, struct attn_pack *pack, char *why,
               size_t why_size);
+/** Closes the device of a GPU. */
 void gpu_close(struct gpu *gpu);
 
 /** Sets the function pointer at `slot` to the function `name` of a library from dlopen(). False if

@@ -12,6 +12,7 @@ struct text {
     size_t length;
 };
 
+/** Appends formatted text; what does not fit is cut off. */
 void text_add(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /** Prints the line in at most 100 columns, `first` before it and `next` before what is left of it,

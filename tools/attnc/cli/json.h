@@ -20,7 +20,9 @@ struct json {
     char closing[JSON_MAX_DEPTH];
 };
 
+/** Begins an object; `key` is NULL in a list. */
 void json_begin_object(struct json *j, const char *key);
+/** Begins a list; `key` is NULL in a list. */
 void json_begin_list(struct json *j, const char *key);
 
 /** Ends the innermost object or list; a line break follows the outermost. */
@@ -28,13 +30,16 @@ void json_end(struct json *j);
 
 /** Writes a string; NULL becomes null. Bytes that are not UTF-8 become U+FFFD. */
 void json_string(struct json *j, const char *key, const char *value);
+/** Writes an integer; `key` is NULL in a list. */
 void json_integer(struct json *j, const char *key, int64_t value);
 
 /** Writes a number with six digits; null if it is not finite. */
 void json_real(struct json *j, const char *key, double value);
+/** Writes true or false; `key` is NULL in a list. */
 void json_flag(struct json *j, const char *key, bool value);
 /** Writes `value`, a valid JSON text, unchanged. */
 void json_raw(struct json *j, const char *key, const char *value);
+/** Writes null; `key` is NULL in a list. */
 void json_null(struct json *j, const char *key);
 
 #endif

@@ -34,6 +34,7 @@ struct config {
  * has CONFIG_FAULT bytes and outlives `c`. Close it in either case.
  */
 bool config_open(struct config *c, const struct attnc_yaml *y, char *fault);
+/** Frees what the configuration has allocated. */
 void config_close(struct config *c);
 
 /** Returns a value of a map and marks it as read; NULL if it is absent or null. */
@@ -61,6 +62,7 @@ const char *config_text(const struct config *c, enum config_key key);
  * if it is no whole number. */
 long config_number(const struct config *c, enum config_key key);
 
+/** Returns the number of a key, or `absent` if the configuration does not have it. */
 double config_real(const struct config *c, enum config_key key, double absent);
 
 /** Returns a value as a choice: true, or a number other than 0; `absent` if there is none. */

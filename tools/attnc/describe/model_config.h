@@ -178,6 +178,7 @@ void model_lacks(struct model *m, const char *format, ...) __attribute__((format
 /** Adds a sentence to m->notes, unless it is there already. */
 void model_note(struct model *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/** Frees the texts of a model. */
 void model_free(struct model *m);
 
 #endif

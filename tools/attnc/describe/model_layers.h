@@ -35,6 +35,7 @@ struct layer_rules {
 enum layer_kind layer_kind(const struct config *c, const struct layer_rules *r, long i,
                            char *disagrees, char *unknown);
 
+/** Returns the softmax attention in layers of this kind. */
 enum layer_shape layer_shape(enum layer_kind kind);
 
 /** Returns what attnc lacks for layers of a kind, after "N layers of "; NULL: nothing. */

@@ -125,6 +125,7 @@ const struct att_variant *step_find_variant(const struct step_kernels *k, const 
  * sentence in `fault`. */
 struct attn_pack *step_open_kernels(struct step_kernels *k, const struct att_variant *v,
                                     char fault[200]);
+/** Closes the packs and frees the kernels. */
 void step_free_kernels(struct step_kernels *k);
 
 /** The device on which launches are timed. */

@@ -58,6 +58,7 @@ int trace_open(struct trace_session *t, struct attn_pack *pack, uint32_t n, cons
  * the shape. */
 int trace_open_any(struct trace_session *t, struct attn_pack *pack, const char *shape,
                    const struct trace_gpu *gpu);
+/** Closes a session and frees its memory on the device. */
 void trace_close(struct trace_session *t);
 
 /** Times one launch on the model, into *report. Returns an exit code after a message. */

@@ -136,6 +136,7 @@ struct tune_plan {
     int parts;     /* partial rows of all its sequences; 0: nothing is cut */
     uint64_t hash; /* of the plan; the same for equal ones */
 };
+/** Returns the sizes and the hash of the plan for a shape. */
 struct tune_plan tune_plan_shape(const struct tune_shape *s);
 
 /** Finds the combine launch that follows a shape; false: the shape is not split. */
@@ -155,6 +156,7 @@ int tune_shape_number(const struct tune_shape *s, const char *name);
  * to compile or spill. False: out of memory. */
 bool tune_compile(struct tune_sweep *sweep, struct tune_key *key, size_t first, size_t end);
 
+/** Frees the keys and measurements of a sweep. */
 void tune_sweep_free(struct tune_sweep *sweep);
 
 /** A launch to be timed. */
