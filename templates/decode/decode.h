@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The state of the `decode` template: split-KV with K and V in registers.
+ * This file declares the state of template decode: split-KV attention with K and V in registers.
  */
 #ifndef TEMPLATES_DECODE_DECODE_H
 #define TEMPLATES_DECODE_DECODE_H
@@ -9,78 +9,86 @@
 #include "templates/split_kv/split_kv.h"
 #include "templates/template.h"
 
-enum { DECODE_MAX_BLOCKS = 4 /* of SPLIT_KV_BLOCK keys, in a tile */ };
+enum { DECODE_MAX_BLOCKS = 4 /* most blocks of SPLIT_KV_BLOCK keys in a tile */ };
 
 /** The layouts of a tile of K or V in a wave's registers. */
 struct decode_tile {
-    struct tir_layout part;  /* of SPLIT_KV_BLOCK keys x a part of a row */
-    struct tir_layout block; /* of SPLIT_KV_BLOCK keys x width, as loaded */
-    struct tir_layout tile;  /* of keys x width */
-    struct tir_type rows;    /* keys x 1 of i32, with a key's row in the lanes that hold it */
+    struct tir_layout part;  /* layout of SPLIT_KV_BLOCK keys x a part of a row */
+    struct tir_layout block; /* layout of SPLIT_KV_BLOCK keys x width, as loaded */
+    struct tir_layout tile;  /* layout of keys x width */
+    struct tir_type rows;    /* type of an i32 for each key, keys x 1, in the lanes that have the
+                                key's row */
 };
 
-/** Page numbers of a tile of keys: a scalar for each block, or by row of K and of V. */
+/** Page numbers (i32) of a tile of keys: a scalar for each block of 16 keys, or a number for each
+ * row of K and of V. */
 struct decode_pages {
     struct tir_value block[DECODE_MAX_BLOCKS], k, v;
 };
 
-/** Scales of a tile of keys: keys x 1 in the layout of the scores, or a scalar for each block. */
+/** Scales (f32) of a tile of keys: a number for each key, keys x 1 in the layout of the scores'
+ * rows, or a scalar for each block. */
 struct decode_scales {
     struct tir_value rows, block[DECODE_MAX_BLOCKS];
 };
 
 /** Q^T, the right operand of S^T = K Q^T. */
 struct decode_query {
-    unsigned dtype, bytes;        /* of an element of Q, and of K as the product takes it */
-    struct tir_contraction depth; /* over head_dim */
+    unsigned dtype, bytes;        /* enum tir_dtype, and bytes, of an element of Q, and of K as an
+                                     operand */
+    struct tir_contraction depth; /* the contraction of S^T = K Q^T, over head_dim */
     struct tir_value q;           /* head_dim x columns */
     struct tir_value scales;      /* 1 x columns; none: one scale for all queries and heads */
-    struct tir_value lds;         /* i32: Q^T in LDS, for head dims that registers cannot hold */
+    struct tir_value lds;         /* i32: LDS address of Q^T, for head dims that are too large for
+                                     registers */
     struct tir_layout map;        /* address map of Q^T in LDS */
 };
 
 /** Values of the tile of keys that the pipeline's steps work on. */
 struct decode_now {
-    struct tir_value key;  /* i32: its first key, in the stage of the page numbers */
-    struct tir_value k, v; /* as loaded */
+    struct tir_value key;  /* i32: the tile's first key, in the stage of the page numbers */
+    struct tir_value k, v; /* the tiles of K and V as loaded */
     struct tir_value k_used,
-        v_used; /* with rows of new tokens, in the type of the products; none */
+        v_used; /* the tiles with rows of new tokens, in the type of the products; no value: there
+                   are none */
     struct decode_pages pages;
     struct decode_scales k_scales, v_scales;
 };
 
 struct decode;
 
-/** The functions of a family whose newest keys are arguments and not in the cache yet. None is
+/** The functions of a kernel whose newest keys are arguments and not in the cache yet. None is
  * NULL. */
 struct decode_arrivals {
-    /** Reserves LDS, before the items. */
+    /** Reserves LDS. Called once, before the loop over items. */
     void (*begin)(struct decode *d);
     /** Issues the loads of rows of q, k and v, before the loads of the first tile of K. */
     void (*load)(struct decode *d);
-    /** Puts queries, keys and values of the new tokens into LDS, and returns Q^T as `decode` holds
-     * it. */
+    /** Computes queries, keys and values of the new tokens into LDS, and returns Q^T in the layout
+     * of decode_query.q. */
     struct tir_value (*prepare)(struct decode *d);
-    /** Replace the rows of new tokens in a tile of K or of V, and their scales in d->now. The tile
-     * has elements of the product's type and begins at `key`. */
+    /** Return a tile of K or of V with the rows of new tokens, and replace their scales in d->now.
+     * The tile has elements of the product's type, and its first key is `key` (i32). */
     struct tir_value (*replace_keys)(struct decode *d, struct tir_value k, struct tir_value key);
     struct tir_value (*replace_values)(struct decode *d, struct tir_value v, struct tir_value key);
-    /** Writes the new tokens of an item to the cache. All waves have read their tiles. */
+    /** Writes the new tokens of an item to the cache. Called after all waves have read their tiles. */
     void (*store)(struct decode *d);
 };
 
+/** The state of a decode kernel while it is built. */
 struct decode {
     struct split_kv kv;
     struct pipe_plan plan; /* the pipeline of the loop over keys */
-    uint8_t compute;       /* stage of the pipeline that computes the products */
+    uint8_t compute;       /* number of the pipeline's stage that computes the products */
     struct decode_tile k_tile, v_tile;
     struct tir_layout k_operand; /* K as the left operand of S^T = K Q^T: keys x width */
-    bool whole_lines;            /* loads of K take whole rows; LDS reorders them */
+    bool whole_lines;            /* loads of K read whole rows, which are reordered through LDS */
     struct tir_layout k_lds;     /* address map of that tile in LDS */
-    struct tir_value lines;      /* i32: the wave's tile of K in LDS */
+    struct tir_value lines;      /* i32: LDS address of the wave's tile of K */
     struct tir_layout v_operand; /* V as the left operand of O^T = V^T P^T: keys x dv */
     struct decode_query query;
-    struct tir_value in_step; /* i1: true: a barrier of all waves in each tile; none: no barriers */
+    struct tir_value in_step; /* i1; true: each tile has a barrier of all waves; no value: no
+                                 barriers */
     struct decode_now now;
     const struct decode_arrivals *arrivals; /* NULL: all keys are in the cache */
     void *arriving;                         /* the state of `arrivals` */
@@ -98,8 +106,8 @@ extern const struct att_tile decode_tiles[DECODE_TILES];
 enum { DECODE_N_FITTED = 1 };
 extern const struct att_knob decode_fitted[DECODE_N_FITTED];
 
-/** Builds the kernel of a variant of `decode`. With new tokens `arrivals` is not NULL, and its
- * functions find `arriving` in the state. */
+/** Builds the kernel of a variant of `decode` into `k`. For newest keys that are arguments,
+ * `arrivals` is not NULL, and decode.arriving is set to `arriving`. */
 void decode_build(const struct att_variant *v, const struct tir_machine *m,
                   const struct decode_arrivals *arrivals, void *arriving, struct att_kernel *k);
 
@@ -109,39 +117,45 @@ unsigned decode_lds_bytes(const struct att_variant *v, const struct tir_machine 
                           const struct att_tile *t, const struct decode_arrivals *arrivals,
                           void *arriving);
 
-/** True if a row of decode_tiles is for a variant: the member `fits` of a template. */
+/** True if tile `t` of decode_tiles serves the variant; if not, the reason is in `why`. It is the
+ * member `fits` of a template. */
 bool decode_fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why);
 
 /* load.c */
 
-/** Joins the parts of rows of `c` side by side, as a tile of c->width columns. */
+/** Returns a tile of c->width columns whose halves are the parts part[] of rows of `c`. Rows of one
+ * part are returned as they are. */
 struct tir_value decode_join(struct decode *d, struct tir_value part[2],
                              const struct split_kv_cache *c);
-/** Sets the layouts of K and V as loaded and as operands, and the types of S^T and O^T. Call it
- * before any op is built. */
+/** Sets the layouts of K and V as loaded and as operands, and the types of S^T and O^T. It must be
+ * called before any op is built. */
 void decode_choose_layouts(struct decode *d);
-/** Reserves LDS in which each wave reorders a tile of K, if loads of K take whole rows. */
+/** Reserves LDS in which each wave reorders a tile of K, if decode.whole_lines is set. */
 void decode_reserve_lines(struct decode *d);
 /** Sets kv.k.c and kv.value.c to the caches of K and V at the item's KV head. */
 void decode_find_cache(struct decode *d);
-/** Loads the page numbers of a tile's keys. Keys past the last one have its page. */
+/** Loads the page numbers of the tile whose first key is `key` (i32). Keys after the last one get
+ * the last one's page. */
 struct decode_pages decode_find_pages(struct decode *d, struct tir_value key);
-/** Issues the loads of a tile of K or V, keys x width. Rows past the last key may be anything. */
+/** Issue the loads of the tile of K, or of V, whose first key is `key` (i32): keys x width. Rows
+ * after the last key are not defined. */
 struct tir_value decode_load_k(struct decode *d, struct tir_value key,
                                const struct decode_pages *pages);
 struct tir_value decode_load_v(struct decode *d, struct tir_value key,
                                const struct decode_pages *pages);
-/** Issues the loads of the scales of a tile of K or V. */
+/** Issues the loads of the scales of the tile of `c`, K or V, whose first key is `key` (i32). */
 struct decode_scales decode_load_scales(struct decode *d, const struct split_kv_cache *c,
                                         struct tir_value key, const struct decode_pages *pages);
-/** Converts a loaded tile to the left operand of S^T = K Q^T, or of O^T += V^T P^T. */
+/** Returns a loaded tile of K as the left operand of S^T = K Q^T. */
 struct tir_value decode_use_k(struct decode *d, struct tir_value loaded);
+/** Returns tile `v`, from decode_widen_v(), as the left operand of O^T += V^T P^T. Its first key is
+ * `key` (i32). */
 struct tir_value decode_use_v(struct decode *d, struct tir_value v, struct tir_value key);
 /** Returns a loaded tile of V with elements of the product's type, for decode_use_v(). */
 struct tir_value decode_widen_v(struct decode *d, struct tir_value loaded);
-/** Multiplies rows of `a`, of the scores' type, by the scales of their keys. Returns `a` if rows
- * have no scales of their own. */
+/** Returns `a`, in the layout of the scores, with each row multiplied by its key's scale. Returns
+ * `a` itself if rows have no scales of their own. */
 struct tir_value decode_scale(struct decode *d, struct tir_value a, const struct decode_scales *s);
 
 #endif

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loads K and V of decode: tiles of a paged cache, from memory to registers.
+ * This file loads tiles of K and V of a paged cache from memory to registers.
  *
- * If pages have a multiple of 16 keys, a block of 16 keys lies in one page. Its page number is a
- * scalar, and its address a buffer resource that ends after the last key. Keys after it read as 0,
- * whatever the page table or the page contains there. If the page size is another one, or is not
- * known, each key is looked up by itself. Keys after the last one repeat it.
+ * If pages have a multiple of 16 keys, one page has a block of 16 keys. The block's page number is
+ * a scalar, and its address a buffer resource that ends after the last key. Later keys are
+ * therefore read as 0, for any content of the page table or the page. If the page size is another
+ * one, or is not known, the page of each key is looked up. Keys after the last one repeat the last
+ * key.
  *
- * V in NHD is loaded with neighbours of one token in a lane, and used transposed. The lanes of the
- * matrix operand are rows of V^T a load apart, its registers the rows between. O^T has the same
- * order and is stored in it. V in SHUFFLE is transposed already, but its loads include keys after
- * the last one, which are set to zero.
+ * V in NHD is loaded with neighbouring columns of one token in a lane, and used transposed. The
+ * lanes of the matrix operand are rows of V^T that are one load apart; its registers have the rows
+ * between. O^T has rows in the same order, and is stored in that order. V in SHUFFLE is already
+ * transposed, but its loads include keys after the last one, whose rows are set to zero.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -19,6 +20,7 @@
 #include "templates/workgroup/lds_map.h"
 #include "templates/workgroup/scalar.h"
 
+/* Returns the number of blocks of SPLIT_KV_BLOCK keys in a tile. */
 static unsigned n_blocks(const struct decode *d) { return d->kv.keys / SPLIT_KV_BLOCK; }
 
 struct tir_value decode_join(struct decode *d, struct tir_value part[2],
@@ -30,16 +32,18 @@ struct tir_value decode_join(struct decode *d, struct tir_value part[2],
     return tir_join_blocks(&d->kv.b, tir_stack(&d->kv.b, part[0], part[1]), rows);
 }
 
+/* Returns the layouts of tiles of `c`, K or V. */
 static const struct decode_tile *tile_of(const struct decode *d, const struct split_kv_cache *c)
 {
     return c->c.value ? &d->v_tile : &d->k_tile;
 }
 
+/* True if the cache has the layout SHUFFLE or SHUFFLE_K. */
 static bool shuffled(const struct decode *d) { return att_is_shuffled(d->kv.v); }
 
 /* ---- Layouts ---- */
 
-/* Returns log2 of the columns of V that a lane loads at once. */
+/* Returns log2 of the number of adjacent columns of V that a lane loads at once. */
 static unsigned v_vector_bits(const struct decode *d)
 {
     const unsigned widest = tir_bits(16 / d->kv.kv_bytes);
@@ -49,8 +53,8 @@ static unsigned v_vector_bits(const struct decode *d)
     return widest < all ? widest : all;
 }
 
-/* Returns the layout of a part of a block of V as it is loaded. Lane bits 0 to 3 are bits of dv
- * above the vector; the other bits of the lane are keys, as in the scores. */
+/* Returns the layout of a part of a block of V as it is loaded. Lane bits 0 to 3 are the bits of dv
+ * above the columns that a lane loads at once. The other lane bits are keys, as in the scores. */
 static struct tir_layout v_part(const struct decode *d)
 {
     const unsigned vector = v_vector_bits(d), all = tir_bits(split_kv_part_width(&d->kv.value));
@@ -67,8 +71,8 @@ static struct tir_layout v_part(const struct decode *d)
     return tir_spread_layout(&s);
 }
 
-/* Chooses the layouts of V and of O^T = V^T P^T. The rows of O^T are in the order of V's lanes and
- * registers, and the contraction is in the order of the scores. */
+/* Sets the layouts of V as an operand and of O^T = V^T P^T. The rows of O^T are in the order of V's
+ * lanes and registers. The contraction is in the order of `scores`. */
 static void choose_product(struct decode *d, const struct tir_layout *scores)
 {
     const struct tir_mma *const pv = &d->kv.m->mma[d->kv.pv];
@@ -87,8 +91,8 @@ static void choose_product(struct decode *d, const struct tir_layout *scores)
     d->kv.output = tir_tile(d->kv.b.f, TIR_F32, d->kv.value.width, d->kv.columns, &output);
 }
 
-/* Returns the layout of a block of K whose loads take whole rows: 16 bytes a lane, and neighbouring
- * lanes neighbouring bytes. */
+/* Returns the layout of a block of K whose loads read whole rows: a lane has 16 bytes, and
+ * neighbouring lanes have neighbouring bytes. */
 static struct tir_layout line_part(const struct decode *d)
 {
     struct tir_spread s = tir_spread(d->kv.m, 1);
@@ -100,6 +104,7 @@ static struct tir_layout line_part(const struct decode *d)
     return tir_spread_layout(&s);
 }
 
+/* Returns the layout of a tile whose blocks of keys have layout `block`. */
 static struct tir_layout stacked(const struct decode *d, const struct tir_layout *block)
 {
     struct tir_layout l = *block;
@@ -108,7 +113,7 @@ static struct tir_layout stacked(const struct decode *d, const struct tir_layout
     return l;
 }
 
-/* Sets the layouts `block` and `tile` and the type `rows` of *t from its layout `part`. */
+/* Computes the layouts t->block and t->tile and the type t->rows from t->part. */
 static void finish_tile(struct decode *d, const struct split_kv_cache *c, struct decode_tile *t)
 {
     t->block = t->part;
@@ -139,8 +144,8 @@ void decode_choose_layouts(struct decode *d)
     finish_tile(d, &d->kv.value, &d->v_tile);
 }
 
-/* Reserves a tile of K for each wave, with 16 bytes between rows: lanes read 16 bytes of 16 rows at
- * once. */
+/* Implements the declaration in decode.h. 16 unused bytes follow each row, since lanes read 16
+ * bytes of 16 rows at once. */
 void decode_reserve_lines(struct decode *d)
 {
     struct tir_builder *b = &d->kv.b;
@@ -153,8 +158,9 @@ void decode_reserve_lines(struct decode *d)
     d->lines = tir_add(b, all, att_times(b, d->kv.wave, (int)bytes));
 }
 
-/* Reorders a tile of K for the product, through the wave's LDS. A wave's LDS instructions execute
- * in order: it needs no barrier, and the next tile may overwrite this one. */
+/* Returns a loaded tile of K in the layout of the product, reordered through the wave's LDS. The
+ * LDS instructions of a wave execute in order. No barrier is needed, and the next tile may
+ * overwrite this one. */
 static struct tir_value reorder_lines(struct decode *d, struct tir_value loaded)
 {
     struct tir_builder *b = &d->kv.b;
@@ -177,13 +183,15 @@ void decode_find_cache(struct decode *d)
 
 /* ---- Page numbers ---- */
 
+/* Returns `scalar` in the shape of `v`. */
 static struct tir_value like(struct decode *d, struct tir_value scalar, struct tir_value v)
 {
     return tir_splat(&d->kv.b, scalar, tir_typeof(d->kv.b.f, v));
 }
 
-/* Returns the key (i32) that each row of a tile loads, from `key` on. Rows after the last key
- * repeat it. If a load takes a group of x keys, groups after the last one repeat that group. */
+/* Returns the key (i32) that each row of a tile of `c` loads, from key `key` on. Rows after the
+ * last key repeat it. If a load reads a group of x keys, groups after the last one repeat that
+ * group. */
 static struct tir_value keys_of(struct decode *d, const struct split_kv_cache *c,
                                 struct tir_value key)
 {
@@ -199,6 +207,7 @@ static struct tir_value keys_of(struct decode *d, const struct split_kv_cache *c
     return tir_add(b, first, tir_and(b, row, like(d, tir_i32(b, c->c.x - 1), row)));
 }
 
+/* Loads the page number (i32) of each row of a tile of `c` whose first key is `key`. */
 static struct tir_value pages_of(struct decode *d, const struct split_kv_cache *c,
                                  struct tir_value key)
 {
@@ -231,12 +240,14 @@ struct decode_pages decode_find_pages(struct decode *d, struct tir_value key)
 
 /* ---- A block in one page ---- */
 
+/* A block of keys that one page contains. */
 struct block {
-    struct tir_value key, page; /* i32: its first key, and the page that has it */
-    struct tir_value rows;      /* i32: keys from `key` to the item's end, at most
+    struct tir_value key, page; /* i32: the block's first key, and the number of its page */
+    struct tir_value rows;      /* i32: number of keys from `key` to the item's end, at most
                                    SPLIT_KV_BLOCK; may be below 0 */
 };
 
+/* Returns block i of the tile whose first key is `key` (i32). */
 static struct block block_of(struct decode *d, struct tir_value key,
                              const struct decode_pages *pages, unsigned i)
 {
@@ -246,9 +257,10 @@ static struct block block_of(struct decode *d, struct tir_value key,
     return k;
 }
 
-/* Returns a page's byte offset. Pages are less than 4 GiB apart, which libattn checks. A product
- * of two 32-bit numbers takes two instructions, one of 64 bits four. Loops over 16-bit keys are
- * limited by memory and do not gain: one lost 1.5 % with 1k keys of 8 sequences. */
+/* Returns the byte offset (i64) of page `page`. Pages are less than 4 GiB apart, as libattn checks.
+ * A product of two 32-bit numbers takes two instructions, and a product of 64-bit numbers four.
+ * Loops over 16-bit keys are limited by memory and do not gain: one became 1.5 % slower with 8
+ * sequences of 1k keys. */
 static struct tir_value page_offset(struct decode *d, struct tir_value page,
                                     struct tir_value stride)
 {
@@ -259,8 +271,8 @@ static struct tir_value page_offset(struct decode *d, struct tir_value page,
     return tir_mul(b, wide, tir_zext(b, tir_convert(b, stride, TIR_I32), TIR_I64));
 }
 
-/* Returns the address of a block's first key in its page. `step`: bytes (i64) from a key to the
- * next. */
+/* Returns the address (i64) of the first key of block `k` in a tensor at `base`. `step` is the
+ * bytes (i64) from a key to the next in its page. */
 static struct tir_value in_page(struct decode *d, const struct block *k, struct tir_value base,
                                 struct tir_value page_stride, struct tir_value step)
 {
@@ -272,12 +284,14 @@ static struct tir_value in_page(struct decode *d, const struct block *k, struct 
     return tir_add(b, base, tir_mul(b, tir_zext(b, token, TIR_I64), step));
 }
 
+/* Returns the type of a loaded part of a block of `c`. */
 static struct tir_type part_type(struct decode *d, const struct split_kv_cache *c)
 {
     return tir_tile(d->kv.b.f, d->kv.kv_dtype, SPLIT_KV_BLOCK, split_kv_part_width(c),
                     &tile_of(d, c)->part);
 }
 
+/* Loads the part of block `k` from column `first` on, in NHD. */
 static struct tir_value load_rows(struct decode *d, const struct split_kv_cache *c,
                                   const struct block *k, int first)
 {
@@ -290,8 +304,8 @@ static struct tir_value load_rows(struct decode *d, const struct split_kv_cache 
     return tir_tile_load(b, view, tir_i32(b, 0), part_type(d, c));
 }
 
-/* Loads the second half of K. Columns that the first half has too are placed outside of the buffer
- * resource, so that they are not loaded; Q is 0 there. */
+/* Loads the second half of a block of K, from column `first` on. Columns that the first half also
+ * has are placed outside of the buffer resource, so that they are not loaded. Q is 0 there. */
 static struct tir_value load_rest(struct decode *d, const struct block *k, int first)
 {
     struct tir_builder *b = &d->kv.b;
@@ -316,7 +330,8 @@ static struct tir_value load_rest(struct decode *d, const struct block *k, int f
     return tir_join_blocks(b, tir_tile_fetch(b, view.rsrc, from, 0, t), SPLIT_KV_BLOCK);
 }
 
-/* Loads K in SHUFFLE: D/x blocks of 16 keys, a page's length apart. */
+/* Loads the part of a block of K in SHUFFLE from column `first` on: groups of x columns of 16 keys,
+ * which are P * 16 bytes apart. */
 static struct tir_value load_shuffled_k(struct decode *d, const struct block *k, int first)
 {
     struct tir_builder *b = &d->kv.b;
@@ -335,7 +350,8 @@ static struct tir_value load_shuffled_k(struct decode *d, const struct block *k,
     return att_cache_load(&at, byte, first, part_type(d, c));
 }
 
-/* Loads V in SHUFFLE: [16/x, D, x], a row of the load for each group of x keys. */
+/* Loads the part of a block of V in SHUFFLE from column `first` on: [16/x, D, x], in which each row
+ * of the load is a group of x keys. */
 static struct tir_value load_shuffled_v(struct decode *d, const struct block *k, int first)
 {
     struct tir_builder *b = &d->kv.b;
@@ -362,9 +378,9 @@ static struct tir_value load_shuffled_v(struct decode *d, const struct block *k,
     return tir_transpose(b, tir_join_blocks(b, tir_transpose(b, v), width));
 }
 
-/* Loads V of a block in SHUFFLE_K, from column `first` on. The cache has the block's tokens of a
- * column side by side, so the load has a row for each column. Values of tokens after the last key
- * are set to 0. */
+/* Loads the part of a block of V in SHUFFLE_K from column `first` on. The block's tokens of a
+ * column are adjacent in the cache, so the load has a row for each column. Values of tokens after
+ * the last key are set to 0. */
 static struct tir_value load_columns(struct decode *d, const struct block *k, int first)
 {
     struct tir_builder *b = &d->kv.b;
@@ -381,6 +397,7 @@ static struct tir_value load_columns(struct decode *d, const struct block *k, in
     return tir_transpose(b, tir_tile_load(b, view, tir_i32(b, first), t));
 }
 
+/* Loads block `k` of `c`, all its parts. */
 static struct tir_value load_block(struct decode *d, const struct split_kv_cache *c,
                                    const struct block *k)
 {
@@ -403,7 +420,7 @@ static struct tir_value load_block(struct decode *d, const struct split_kv_cache
 
 /* ---- Tiles ---- */
 
-/* Stacks 2 or 4 blocks to one tile. */
+/* Returns the blocks of a tile stacked to one tile. */
 static struct tir_value stack(struct decode *d, struct tir_value block[DECODE_MAX_BLOCKS])
 {
     for (unsigned n = n_blocks(d); n > 1; n /= 2)
@@ -412,6 +429,7 @@ static struct tir_value stack(struct decode *d, struct tir_value block[DECODE_MA
     return block[0];
 }
 
+/* Loads the tile of `c` whose first key is `key`, from the pages (i32) of its rows. */
 static struct tir_value load_by_lane(struct decode *d, const struct split_kv_cache *c,
                                      struct tir_value key, struct tir_value pages)
 {
@@ -430,6 +448,7 @@ static struct tir_value load_by_lane(struct decode *d, const struct split_kv_cac
     return c->overlap ? tir_relayout(b, all, &tile_of(d, c)->tile) : all;
 }
 
+/* Loads the tile of `c` whose first key is `key`. */
 static struct tir_value load_tile(struct decode *d, const struct split_kv_cache *c,
                                   struct tir_value key, const struct decode_pages *pages)
 {
@@ -455,6 +474,7 @@ struct tir_value decode_load_v(struct decode *d, struct tir_value key,
     return tir_named(&d->kv.b, "v", load_tile(d, &d->kv.value, key, pages));
 }
 
+/* Returns loaded elements converted to `dtype`. */
 static struct tir_value as_elements(struct decode *d, struct tir_value loaded, unsigned dtype)
 {
     return d->kv.kv_dtype == dtype ? loaded : tir_convert(&d->kv.b, loaded, dtype);
@@ -465,8 +485,8 @@ struct tir_value decode_use_k(struct decode *d, struct tir_value loaded)
     return as_elements(d, d->whole_lines ? reorder_lines(d, loaded) : loaded, d->query.dtype);
 }
 
-/* Clears V after the last key, since groups of x keys are loaded whole: P is 0 there, but 0 times
- * garbage may be NaN. */
+/* Returns tile `v`, whose first key is `key`, with zeros after the last key. Groups of x keys are
+ * loaded whole. P is 0 there, but 0 times undefined memory may be NaN. */
 static struct tir_value zero_beyond(struct decode *d, struct tir_value v, struct tir_value key)
 {
     struct tir_builder *b = &d->kv.b;
@@ -498,9 +518,10 @@ struct tir_value decode_use_v(struct decode *d, struct tir_value v, struct tir_v
 
 /* ---- Scales ---- */
 
+/* True if each key, or each page, has a scale. */
 static bool scaled_by_row(const struct decode *d) { return att_scales_rows(d->kv.v); }
 
-/* Returns the layout of the keys of one block, as rows of the scores. */
+/* Returns the layout of a number for each key of one block, as rows of the scores. */
 static struct tir_layout block_rows(const struct decode *d)
 {
     const struct tir_layout s = tir_mma_result(&d->kv.m->mma[d->kv.qk], SPLIT_KV_BLOCK,
@@ -508,7 +529,7 @@ static struct tir_layout block_rows(const struct decode *d)
     return tir_layout_slice(&s, 1);
 }
 
-/* Loads the scales of 16 keys, 16 bytes a lane, in the layout of the scores' rows. */
+/* Loads the scales of the keys of block `k`, 16 bytes a lane, in the layout of the scores' rows. */
 static struct tir_value load_token_scales(struct decode *d, const struct split_kv_cache *c,
                                           const struct block *k)
 {
