@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * LDS of rope_decode: a block of queries of each wave, and the rows of k and v of each new token.
- * A token has as many rows as a tile of heads.
+ * The LDS of rope_decode has a block of queries of each wave, and the rows of k and v of each new
+ * token. A token has as many of these rows as a tile of heads.
  */
 #include "templates/rope_decode/rope_decode.h"
 #include "templates/workgroup/scalar.h"
@@ -13,7 +13,8 @@ int rope_decode_q_bytes(const struct decode *d)
     return (d->kv.v->head_dim + ROPE_DECODE_PAD) * ROPE_ELEM;
 }
 
-/* Returns the rows of k and v of all tokens: a tile of heads each. */
+/* Returns the number of rows of k and v of all new tokens in LDS. Each token has as many as a tile
+ * of heads. */
 static int kv_rows(const struct decode *d) { return d->kv.v->q_len * rope_decode_of(d)->kv.rows; }
 
 void rope_decode_reserve(struct decode *d)
@@ -21,7 +22,7 @@ void rope_decode_reserve(struct decode *d)
     struct rope_decode *s = rope_decode_of(d);
     struct tir_builder *b = &d->kv.b;
     const int dim = d->kv.v->head_dim, rows = kv_rows(d);
-    /* A token's last tile may have rows that reach beyond the block. */
+    /* A token's last tile may have rows after the end of the block. */
     const int more = d->kv.v->gqa % s->rope.rows ? s->rope.rows : 0;
     const int own = (ROPE_DECODE_BLOCK + more) * rope_decode_q_bytes(d);
     const bool scaled = d->kv.v->kv_scale == ATT_KV_SCALE_TOKEN;
@@ -33,7 +34,8 @@ void rope_decode_reserve(struct decode *d)
                        att_times(b, d->kv.wave, own));
 }
 
-/* Returns the LDS address of a token's first row of k or of v, in one of the areas. */
+/* Implements the declaration in rope_decode.h. The first half of a token's rows is k, the second
+ * half v. */
 struct tir_value rope_decode_address(struct decode *d, int area, int row_bytes, int token,
                                      bool value)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * New tokens in tiles of K and V before the products, and in the cache after these.
+ * This file puts new tokens into tiles of K and V before the products, and into the cache after the
+ * products.
  */
 #include "templates/rope_decode/rope_decode.h"
 #include "templates/workgroup/barrier.h"
@@ -8,8 +9,8 @@
 
 #include "ir/address_map.h"
 
-/* Returns the row of a new token's key in a tile that begins at `key`; the row may be outside of
- * the tile. -1: the sequence has no such token. */
+/* Returns the row (i32) of new token `token` in a tile that begins at key `key`. The row may be
+ * outside of the tile. It is -1 if the sequence has no such token. */
 static struct tir_value row_of(struct decode *d, int token, struct tir_value key)
 {
     struct tir_builder *b = &d->kv.b;
@@ -17,8 +18,8 @@ static struct tir_value row_of(struct decode *d, int token, struct tir_value key
                       tir_i32(b, -1));
 }
 
-/* Returns `tile` with row number `row` and all rows after it replaced by `with`. The rows after it
- * belong to later tokens or are after the end. */
+/* Returns `tile` with row `row` (i32) and all rows after it replaced by `with`, 1 x columns. The
+ * rows after it belong to later tokens, or are after the last key. */
 static struct tir_value replace_rows(struct decode *d, struct tir_value tile, struct tir_value row,
                                      struct tir_value with)
 {
@@ -29,7 +30,8 @@ static struct tir_value replace_rows(struct decode *d, struct tir_value tile, st
     return tir_select(b, here, tir_broadcast(b, with, t), tile);
 }
 
-/* Reads a token's row of k or v in columns as a tile of type `t` has them. */
+/* Reads the row of k, or of v if `value`, of new token `token` from LDS, in the columns of type
+ * `t`. */
 static struct tir_value read_row(struct decode *d, int token, bool value, struct tir_type t)
 {
     struct tir_builder *b = &d->kv.b;
@@ -40,9 +42,9 @@ static struct tir_value read_row(struct decode *d, int token, bool value, struct
                              tir_tile(b->f, d->kv.dtype, 1, t.cols, &l), &map);
 }
 
-/* Replaces the rows of new tokens in a block of 16 keys that begins at `key`. If rows after the end
- * repeat the last key, whose row nobody has written yet, they are replaced too. LDS is not read for
- * tokens that other waves may be making. */
+/* Returns a block of 16 keys that begins at key `key`, with the rows of new tokens from LDS. Rows
+ * after the last key may repeat that key, whose row is not written yet; they are replaced too. LDS
+ * is not read for tokens that other waves may be computing. */
 static struct tir_value replace_in_block(struct decode *d, struct tir_value block,
                                          struct tir_value key, bool value)
 {
@@ -62,7 +64,8 @@ static struct tir_value replace_in_block(struct decode *d, struct tir_value bloc
     return block;
 }
 
-/* Replaces rows of a tile, block by block: nearly always one block has all of them. */
+/* Returns `tile`, whose first key is `key`, with the rows of new tokens from LDS. It goes block by
+ * block, since nearly always one block has all of them. */
 static struct tir_value replace_in_tile(struct decode *d, struct tir_value tile,
                                         struct tir_value key, bool value)
 {
@@ -84,6 +87,7 @@ static struct tir_value replace_in_tile(struct decode *d, struct tir_value tile,
     return block[0];
 }
 
+/* Returns `scales` of the tile whose first key is `key`, with the scales of new tokens from LDS. */
 static struct tir_value replace_scales(struct decode *d, struct tir_value scales,
                                        struct tir_value key, bool value)
 {
@@ -104,7 +108,8 @@ static struct tir_value replace_scales(struct decode *d, struct tir_value scales
     return scales;
 }
 
-/* Replaces rows of K or V, and their scales in *scales, where tokens have some. */
+/* Returns `tile` of K, or of V if `value`, with the rows of new tokens from LDS. Replaces their
+ * scales in *scales too, if tokens have scales. */
 static struct tir_value replace(struct decode *d, struct tir_value tile, struct tir_value *scales,
                                 struct tir_value key, bool value)
 {
@@ -137,7 +142,8 @@ struct tir_value rope_decode_replace_values(struct decode *d, struct tir_value v
     return replace(d, v, &d->now.v_scales.rows, key, true);
 }
 
-/* Writes a token's row of k or v from LDS to its slot. */
+/* Writes the row of k, or of v if `value`, of new token `token` from LDS to its slot of the
+ * cache. */
 static void store_token(struct decode *d, int token, bool value)
 {
     struct tir_builder *b = &d->kv.b;
