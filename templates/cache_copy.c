@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whole pages from one cache to another, or within one, as bytes: what they hold does not matter.
+ * Copies whole pages from one cache to another, or within one, as bytes of any content.
  *
- * A page of K or V is outer x inner parts, each a run of contiguous bytes: one run where the page
- * has no gaps. A workgroup copies a piece of one run of one tensor of one pair of pages; the
+ * A page of K or V is outer x inner parts, each a run of contiguous bytes. A page without gaps is
+ * one run. A workgroup copies a piece of one run of one tensor of one pair of pages. The buffer
  * resource ends with the run, so that the last piece may be short.
  */
 #include "ir/builder.h"
@@ -16,11 +16,11 @@
 enum { WORD = 4, PAIR = 16 /* bytes */ };
 enum { K, V, K_SCALE, V_SCALE, TENSORS };
 
-/* CHUNK: words that a lane copies at once; of scales it copies one. SCALE_WEIGHT: the host gives a
- * workgroup as many bytes of scales as of keys, divided by it (runtime/host_cache_copy.c). */
+/* CHUNK: words of 4 bytes that a lane copies at once; of scales it copies one word. SCALE_WEIGHT:
+ * bytes of keys of a workgroup divided by its bytes of scales, as in runtime/host_cache_copy.c. */
 enum { CHUNK = 4, SCALE_WEIGHT = 8 };
 
-/* Index in att_tile.own: how many copies of 16 bytes each lane makes. */
+/* Index in att_tile.own of the number of copies of 16 bytes that each lane makes. */
 enum { PASSES };
 
 static const struct att_tile tiles[] = {
@@ -33,6 +33,7 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {4, 8}},
 };
 
+/* The state of the kernel while it is built. */
 struct copy {
     struct tir_builder b;
     struct att_tile tile;
@@ -43,8 +44,11 @@ struct copy {
 
 /* The names of the arguments that describe a tensor's pages. */
 struct names {
-    const char *from, *to, *from_step, *to_step; /* PTR; I64: bytes between pages */
-    const char *outer_step, *inner_step, *run;   /* I64, I64, I32: bytes */
+    const char *from, *to, *from_step, *to_step; /* two pointers; two I64, bytes from a page to the
+                                                    next */
+    const char *outer_step, *inner_step, *run;   /* bytes from an outer part to the next (I64), from
+                                                    an inner part to the next (I64), and of a run
+                                                    (I32) */
 };
 
 static const struct names names[TENSORS] = {
@@ -58,8 +62,8 @@ static const struct names names[TENSORS] = {
                  NULL, ARG_SCALE_INNER_BYTES, ARG_SCALE_RUN_BYTES},
 };
 
-/* Copies this workgroup's piece of a tensor's run: `words` words of 4 bytes, `per_lane` of them
- * by each lane at once. */
+/* Copies this workgroup's piece of a run of the tensor `n`: `words` words of 4 bytes. Each lane
+ * copies `per_lane` words at once. */
 static void copy_piece(struct copy *c, const struct names *n, unsigned words, unsigned per_lane)
 {
     struct tir_builder *b = &c->b;
@@ -102,12 +106,13 @@ static void copy_piece(struct copy *c, const struct names *n, unsigned words, un
     tir_end_if(b, &some, NULL);
 }
 
-/* Returns the words of K or V that a workgroup copies. */
+/* Returns the number of words of K or V that a workgroup copies. */
 static unsigned piece_words(const struct att_tile *t, const struct tir_machine *m)
 {
     return t->own[PASSES] * (unsigned)t->waves * tir_lanes(m) * CHUNK;
 }
 
+/* Copies this workgroup's piece of tensor `tensor` (index in names[]). */
 static void copy_tensor(struct copy *c, int tensor)
 {
     const struct tir_machine *const m = c->b.f->machine;
@@ -119,6 +124,7 @@ static void copy_tensor(struct copy *c, int tensor)
                    1);
 }
 
+/* Builds the kernel of a variant into `k`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     struct copy c = {0};

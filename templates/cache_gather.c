@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Copies keys and values of sequences out of the pages of a cache, one sequence after the other,
- * and dequantises them: position seq_starts[s] + i of sequence s becomes row cu_seqlens_k[s] + i
- * of k_out and v_out.
+ * and dequantises them: position seq_starts[s] + i of sequence s becomes row cu_seqlens_k[s] + i of
+ * k_out and v_out.
  *
- * A workgroup takes a few positions of one sequence and head. They begin at a multiple of x, so
- * that x tokens of V's SHUFFLE layout are one load. Every row is read, rows past the end from the
- * last page; their stores fall beyond the output's buffer resource, which drops them.
+ * A workgroup has some positions of one sequence and head. They begin at a multiple of x, so that x
+ * tokens of V's SHUFFLE layout are one load. Rows after the sequence's end are read from the last
+ * page. Their stores are outside of the output's buffer resource, which drops them.
  */
 #include "ir/builder.h"
 #include "templates/cache/cache.h"
@@ -17,17 +17,17 @@
 #include <stdio.h>
 
 enum {
-    ROWS = 64,           /* rows of a workgroup, at least */
-    LANE_ELEMENTS = 128, /* elements that a lane loads at once, at most */
+    ROWS = 64,           /* fewest rows of a workgroup */
+    LANE_ELEMENTS = 128, /* most elements that a lane loads at once */
     ELEM = 2,            /* bytes of bf16 and fp16 */
     INT = 4,
 };
 
-/* Index in att_tile.own: passes; in each, all lanes of a workgroup load 16 bytes or more of its
- * rows. */
+/* Index in att_tile.own of the number of passes. In a pass all lanes of a workgroup load at least
+ * 16 bytes of its rows. */
 enum { PASSES };
 
-/* Members that are 0, such as passes and waves, follow from the cache layout. */
+/* Members that are 0, such as passes and waves, are computed from the cache layout. */
 static const struct att_tile tiles[] = {
     {.waves_per_simd = 2, .why = "a wave has loads of 16 bytes on their way from both caches"},
 };
@@ -38,6 +38,7 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {4, 8}},
 };
 
+/* The state of the kernel while it is built. */
 struct gather {
     const struct att_variant *v;
     struct tir_builder b;
@@ -49,6 +50,7 @@ struct gather {
                                     before `start`, in its page */
 };
 
+/* True if tile `t` serves the variant; if not, the reason is in `why`. */
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
@@ -56,8 +58,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
            att_cache_fits_passes(v, m, t->own[PASSES], t->waves_per_simd, why);
 }
 
-/* Sets the output row, the range of the sequence's positions, and the workgroup's first
- * position, a multiple of x. */
+/* Sets the workgroup's head and sequence, the sequence's first output row and range of positions,
+ * and the workgroup's first position, a multiple of x. */
 static void locate(struct gather *g, int x)
 {
     struct tir_builder *b = &g->b;
@@ -71,8 +73,8 @@ static void locate(struct gather *g, int x)
     g->first = tir_add(b, even, att_times(b, tir_block_id(b, 0), (int)g->rows));
 }
 
-/* Returns the slots (i64) of this workgroup's positions. Positions after the last page have
- * slots of that page. */
+/* Returns the slots (i64) of this workgroup's positions, in type `column`. Positions after the last
+ * page get slots of that page. */
 static struct tir_value find_slots(struct gather *g, const struct att_cache *c,
                                    struct tir_type column)
 {
@@ -99,8 +101,8 @@ static struct tir_value find_slots(struct gather *g, const struct att_cache *c,
     return tir_add(b, att_page_first(&c->pages, number), tir_convert(b, token, TIR_I64));
 }
 
-/* Returns what dequantises the rows of `slot`: a scale for all, one for each row, or no value.
- * For packed rows it returns the byte offsets of the rows' scales instead. */
+/* Returns the scale of the rows of `slot`: one for all rows, one for each row, or no value without
+ * scales. For packed rows it returns the byte offsets of the rows' scales. */
 static struct tir_value find_scale(const struct att_variant *v, const struct att_cache *c,
                                    struct tir_value slot)
 {
@@ -113,8 +115,8 @@ static struct tir_value find_scale(const struct att_variant *v, const struct att
     return att_cache_load_scales(c, att_cache_scale_row(c, slot));
 }
 
-/* Dequantises columns of a tile, and converts them to the dtype and layout of `t`. The layout
- * changes in f32 if there are scales. */
+/* Returns loaded columns `a` times their scale, in the dtype and layout of `t`. If there are
+ * scales, the layout changes in f32. */
 static struct tir_value finish(struct gather *g, const struct att_cache *c, struct tir_value a,
                                struct tir_value scale, struct tir_type t)
 {
@@ -124,11 +126,12 @@ static struct tir_value finish(struct gather *g, const struct att_cache *c, stru
     return tir_convert(b, tir_relayout(b, x, tir_layout_of(b->f, t)), t.dtype);
 }
 
-/* A panel as the cache stores it, and its scale. */
+/* A panel as it is loaded from the cache, and its scale. */
 struct panel {
     struct tir_value a, scale;
 };
 
+/* Loads panel i of the rows at byte offsets `row`. `scale` is from find_scale(). */
 static struct panel load_panel(const struct att_cache *c, struct tir_value row,
                                const struct att_cache_tiles *t, unsigned i, struct tir_value scale)
 {
@@ -138,7 +141,7 @@ static struct panel load_panel(const struct att_cache *c, struct tir_value row,
     };
 }
 
-/* Copies g->rows positions from g->first on. */
+/* Copies g->rows positions of K, or of V if `value`, from position g->first on. */
 static void copy_rows(struct gather *g, bool value)
 {
     struct tir_builder *b = &g->b;
@@ -171,8 +174,8 @@ static void copy_rows(struct gather *g, bool value)
     }
 }
 
-/* Copies the workgroup's positions, in several passes if the other side's layout needs more of them
- * than a lane has registers for. */
+/* Copies the workgroup's positions of `side`, K or V. It takes several passes if the other one's
+ * layout needs more positions than a lane has registers for. */
 static void copy_side(struct gather *g, const struct att_cache *side, unsigned passes)
 {
     struct tir_builder *b = &g->b;
@@ -195,6 +198,7 @@ static void copy_side(struct gather *g, const struct att_cache *side, unsigned p
     g->rows = all;
 }
 
+/* Builds the kernel of a variant into `k`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     const bool shuffle = att_is_shuffled(v);

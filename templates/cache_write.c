@@ -3,14 +3,14 @@
  * Writes new keys and values to the pages of a cache: token i of k_in and v_in goes to
  * slot_mapping[i], which is page * page_size + token; a negative slot drops the token.
  *
- * A workgroup takes a few tokens of one head, K and V, and reads them once. A lane holds 16 bytes
- * of a row or more, and stores them at once. V's SHUFFLE layout has tokens side by side: a lane
- * holds x rows, and transposes x tokens in registers if they are neighbours in the cache. K and V
- * have separate workgroups if a wave would have too much to round, or if one is much wider. The
- * wider one then takes the workgroup's tokens in several passes.
+ * A workgroup has some tokens of K and V of one head, and reads them once. A lane has at least 16
+ * bytes of a row, and stores 16 bytes at once. In V's SHUFFLE layout tokens are adjacent. There a
+ * lane has x rows, and transposes x tokens in registers if they are neighbours in the cache. K and
+ * V have separate workgroups if a wave would have too much to round, or if one is much wider than
+ * the other. The wider one then processes the workgroup's tokens in several passes.
  *
- * With a scale per page a workgroup takes whole runs of tokens instead: cache/block_scale.h. Its
- * tile then has a row for each token of the page, in the order of memory.
+ * With a scale per page a workgroup has whole runs of tokens (cache/block_scale.h). Its tile then
+ * has a row for each token of the page, in the order of memory.
  */
 #include "ir/address_map.h"
 #include "ir/builder.h"
@@ -24,23 +24,26 @@
 #include <stdio.h>
 
 enum {
-    ROWS = 128,           /* rows of a workgroup, at least, unless ... */
-    TOKEN_ELEMENTS = 128, /* ... a lane would hold more f32 elements than this while it computes a
+    ROWS = 128,           /* fewest rows of a workgroup, unless ... */
+    TOKEN_ELEMENTS = 128, /* ... a lane would have more f32 elements than this while it computes a
                              token's scale */
-    LANE_ELEMENTS = 256,  /* elements of K and V together, or of one that is quantised */
+    LANE_ELEMENTS = 256,  /* most elements of a lane: of K and V together, or of one that is
+                             quantised */
     ELEM = 2,             /* bytes of bf16 and fp16 */
     SLOT = 8,
 };
 
-/* A page that is processed at once: elements in a lane, and waves of the workgroup. With more
- * elements a lane takes all registers of a SIMD, and there are half as many waves. */
+/* Limits of a page that is processed at once: elements of a lane, and waves of the workgroup. With
+ * more elements a lane takes all registers of a SIMD, and there are half as many waves.
+ * ANY_PAGE_WAVES is for page sizes that are not known. */
 enum { PAGE_ELEMENTS = 64, PAGE_WAVES = 8, ANY_PAGE_WAVES = 4 };
 
-/* Index in att_tile.own: passes; in each, all lanes of a workgroup load 16 bytes or more of its
- * rows. */
+/* Index in att_tile.own of the number of passes. In a pass all lanes of a workgroup load at least
+ * 16 bytes of its rows. */
 enum { PASSES };
 
-/* Members that are 0, such as passes and waves, follow from the cache layout: choose_rows(). */
+/* Members that are 0, such as passes and waves, are computed from the cache layout by
+ * choose_rows(). */
 static const struct att_tile tiles[] = {
     {.waves_per_simd = 2, .why = "a wave has loads of 16 bytes on their way to both caches"},
 };
@@ -51,30 +54,32 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {4, 8}},
 };
 
-/* The data of K or V while they move from the tensor to the cache. */
+/* K or V on its way from the argument to the cache. */
 struct side {
     struct att_cache cache;
     struct att_cache_tiles tiles;
-    unsigned rows;   /* rows of a tile: a divisor of the workgroup's rows */
-    bool one_by_one; /* its panels are processed one by one, since a lane has no registers for all
-                        of them */
+    unsigned rows;   /* number of rows of a tile, a divisor of the workgroup's rows */
+    bool one_by_one; /* panels are processed one by one, since a lane has no registers for all of
+                        them */
     struct tir_value x[ATT_CACHE_PANELS]; /* panels as loaded */
     struct tir_value slot;                /* i64, rows x 1: slots of the tokens */
 };
 
+/* The state of the kernel while it is built. */
 struct write {
     const struct att_variant *v;
     const struct tir_machine *m;
     struct tir_builder b;
-    unsigned waves, rows; /* rows: tokens of the workgroup, in one pass or several */
+    unsigned waves, rows; /* waves of the workgroup, and its tokens, in one pass or several */
     bool apart;           /* K and V have separate workgroups */
     struct tir_value head;
     struct tir_value token, left; /* i32: the first token, and the number of tokens from it on */
-    struct tir_value row0;        /* i32: the tile's row 0, counted from `token`; below 0: rows
-                                     before `token` are not there */
+    struct tir_value row0;        /* i32: token of the tile's row 0, counted from `token`; below 0:
+                                     the tile has no rows before `token` */
     struct side sides[2];         /* K and V */
 };
 
+/* True if tile `t` serves the variant; if not, the reason is in `why`. */
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
@@ -84,9 +89,11 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
            att_cache_fits_passes(v, m, t->own[PASSES], t->waves_per_simd, why);
 }
 
-/* Returns how often a side is loaded: its panels one by one, or all at once. */
+/* Returns the number of parts in which K or V is loaded: one for each panel, or 1 for all panels at
+ * once. */
 static unsigned parts(const struct side *s) { return s->one_by_one ? s->tiles.n : 1; }
 
+/* Returns part i of `s` as a side with only its panels. */
 static struct side part(const struct side *s, unsigned i)
 {
     struct side p = *s;
@@ -95,6 +102,7 @@ static struct side part(const struct side *s, unsigned i)
     return p;
 }
 
+/* Issues the loads of the panels of `s`. */
 static void load(struct write *w, struct side *s)
 {
     struct tir_builder *b = &w->b;
@@ -111,7 +119,8 @@ static void load(struct write *w, struct side *s)
     }
 }
 
-/* Loads the slots of this workgroup's tokens, a column. Rows after the last token have none. */
+/* Loads the slots (i64) of this workgroup's tokens, in type `column`. Rows after the last token get
+ * a negative slot. */
 static struct tir_value load_slots(struct write *w, struct tir_type column)
 {
     struct tir_builder *b = &w->b;
@@ -125,16 +134,16 @@ static struct tir_value load_slots(struct write *w, struct tir_type column)
     return tir_or(b, slot, tir_convert(b, sign, TIR_I64));
 }
 
-/* Returns the type of an i64 column of all rows: adjacent rows in adjacent lanes, then in
- * further waves, then in further registers. */
+/* Returns the type of an i64 column of all rows. Adjacent rows are in adjacent lanes, and further
+ * rows in further waves and then registers. */
 static struct tir_type line_of_rows(struct write *w)
 {
     const struct tir_layout l = tir_spread_column(w->b.f->machine, w->waves, w->rows);
     return tir_tile(w->b.f, TIR_I64, w->rows, 1, &l);
 }
 
-/* Finds the slots of K's and V's rows. If these are in different registers, the slots are loaded
- * once and exchanged through LDS. */
+/* Sets the slots of the rows of K and V. If K and V have rows in different registers, the slots are
+ * loaded once and exchanged through LDS. */
 static void find_slots(struct write *w)
 {
     struct tir_builder *b = &w->b;
@@ -151,6 +160,7 @@ static void find_slots(struct write *w)
     w->sides[1].slot = tir_tile_lds_load(b, lds, v, &map);
 }
 
+/* Converts the loaded panels to f32. */
 static void widen(struct write *w, struct side *s)
 {
     for (unsigned i = 0; i < s->tiles.n; i++)
@@ -168,7 +178,8 @@ static struct tir_value row_absmax(struct write *w, struct side *s)
     return absmax;
 }
 
-/* Quantises packed rows, in which each run of a panel has its own scale. */
+/* Quantises the panels of packed rows, and stores their scales. Each run of a panel has its own
+ * scale. */
 static void quantise_packed(struct side *s)
 {
     const struct att_cache *c = &s->cache;
@@ -177,8 +188,8 @@ static void quantise_packed(struct side *s)
         s->x[i] = att_packed_quantise(c, row, s->tiles.first[i], s->x[i]);
 }
 
-/* Replaces the f32 panels in s->x by elements of the cache's type. `inverse` is the factor of
- * each row. Packed rows compute their own factors. */
+/* Replaces the f32 panels in s->x by elements of the cache's type. `inverse` is the factor of each
+ * row. Packed rows compute their own factors. */
 static void quantise(struct side *s, struct tir_value inverse)
 {
     if (s->cache.packed) {
@@ -189,8 +200,8 @@ static void quantise(struct side *s, struct tir_value inverse)
         s->x[i] = att_cache_quantise(&s->cache, s->x[i], inverse);
 }
 
-/* Returns the factor by which rows are multiplied to quantise them; no value: they have none
- * here. A scale per token is computed from `absmax`, and stored. */
+/* Returns the factor by which rows are multiplied before they are stored; no value if they have
+ * none. A scale per token is computed from `absmax`, the largest |x| of each row, and stored. */
 static struct tir_value find_inverse(struct write *w, const struct side *s, struct tir_value absmax)
 {
     const struct att_cache *c = &s->cache;
@@ -203,6 +214,7 @@ static struct tir_value find_inverse(struct write *w, const struct side *s, stru
     return att_cache_inverse(c, scale);
 }
 
+/* Sets the tiles of K and V. */
 static void choose_tiles(struct write *w)
 {
     for (int i = 0; i < 2; i++) {
@@ -214,6 +226,7 @@ static void choose_tiles(struct write *w)
     }
 }
 
+/* Returns the fewest rows of K and V that a workgroup of `waves` waves processes at once. */
 static unsigned least_rows(const struct write *w, unsigned waves)
 {
     const unsigned k = att_cache_least_rows(&w->sides[0].cache, waves);
@@ -221,8 +234,8 @@ static unsigned least_rows(const struct write *w, unsigned waves)
     return k > v ? k : v;
 }
 
-/* True if K and V have separate workgroups, because a lane has too much work: quantising x tokens
- * of SHUFFLE, or many rows of the wider side as the narrower requires. */
+/* True if K and V have separate workgroups, because a lane would have too much work: quantising x
+ * tokens of SHUFFLE, or many rows of the wider one because the narrower one requires them. */
 static bool is_apart(const struct write *w)
 {
     const struct att_cache *c = &w->sides[0].cache;
@@ -231,11 +244,13 @@ static bool is_apart(const struct write *w)
                           w->rows * dims > LANE_ELEMENTS * tir_lanes(w->m) * w->waves);
 }
 
+/* True if each token's row has its own scales. */
 static bool scales_tokens(const struct write *w)
 {
     return w->v->kv_scale == ATT_KV_SCALE_TOKEN || att_is_packed(w->v);
 }
 
+/* Sets the waves of a workgroup and the rows of its tiles, for caches without a scale per page. */
 static void choose_rows(struct write *w, const struct att_tile *t)
 {
     const bool shuffle = att_is_shuffled(w->v);
@@ -256,13 +271,14 @@ static void choose_rows(struct write *w, const struct att_tile *t)
     w->sides[0].rows = w->sides[1].rows = w->rows;
 }
 
+/* True if the cache's elements have another type than the arguments'. */
 static bool is_narrowed(const struct write *w, const struct side *s)
 {
     return s->cache.dtype != att_dtype(w->v);
 }
 
-/* Stores the loaded panels in the slots of their tokens. They are quantised if the cache has
- * another type. */
+/* Stores the loaded panels in the slots of their tokens, quantised if the cache has another
+ * type. */
 static void store(struct write *w, struct side *s)
 {
     if (is_narrowed(w, s)) {
@@ -287,8 +303,8 @@ static struct tir_value load_absmax(struct write *w, const struct side *s)
     return absmax;
 }
 
-/* Stores the panels one after the other. If a token's scale is computed first, it loads them
-   twice. */
+/* Loads and stores the panels one after the other. If a token's scale must be computed first, the
+ * panels are loaded twice. */
 static void store_one_by_one(struct write *w, const struct side *s)
 {
     const bool by_token = s->cache.scaling == ATT_KV_SCALE_TOKEN;
@@ -305,7 +321,8 @@ static void store_one_by_one(struct write *w, const struct side *s)
     }
 }
 
-/* Writes the side's tile from token `first` on; tokens from `end` on do not belong to it. */
+/* Writes one tile of `s` from token `first` (i32) on. Tokens from `end` (i32) on are not
+ * written. */
 static void write_tile(struct write *w, struct side *s, struct tir_value first,
                        struct tir_value end)
 {
@@ -321,6 +338,8 @@ static void write_tile(struct write *w, struct side *s, struct tir_value first,
     store(w, s);
 }
 
+/* Writes the workgroup's tokens of `s` from token `first` (i32) on, in one tile or several.
+ * `tokens` is the number of tokens of the call. */
 static void write_side(struct write *w, struct side *s, struct tir_value first,
                        struct tir_value tokens)
 {
@@ -335,6 +354,7 @@ static void write_side(struct write *w, struct side *s, struct tir_value first,
     tir_end_for(b, &loop, NULL, 0);
 }
 
+/* Writes this workgroup's tokens of K and V. */
 static void write_tokens(struct write *w)
 {
     struct tir_builder *b = &w->b;
@@ -359,10 +379,10 @@ static void write_tokens(struct write *w)
         store(w, &w->sides[i]);
 }
 
-/* Runs of tokens. */
+/* ---- Runs of tokens ---- */
 
-/* Loads the tokens of the run that are in the tile whose row 0 is the page's token `first`, as
-   f32. */
+/* Loads, as f32, the tokens of a run that are in the tile whose row 0 is the page's token `first`
+ * (i32). */
 static void load_run(struct write *w, struct side *s, const struct att_page_run *run,
                      struct tir_value first)
 {
@@ -377,11 +397,14 @@ static void load_run(struct write *w, struct side *s, const struct att_page_run 
     widen(w, s);
 }
 
+/* Returns the largest |x| (scalar f32) of this wave's rows. */
 static struct tir_value largest(struct write *w, struct side *s)
 {
     return tir_first_lane(&w->b, tir_col_max(&w->b, row_absmax(w, s)));
 }
 
+/* Quantises the loaded tokens of a run by `scale`, and stores them. The tile's row 0 is the page's
+ * token `first` (i32). */
 static void store_run(struct side *s, const struct att_page_run *run,
                       const struct att_block_scale *scale, struct tir_value first)
 {
@@ -393,7 +416,8 @@ static void store_run(struct side *s, const struct att_page_run *run,
     att_cache_store_slots(c, &s->tiles, slot, s->x);
 }
 
-/* Begins a loop over the tiles of the page that the run overlaps. */
+/* Begins a loop over the tiles of the page that overlap the run. The loop carries the `n` values
+ * carried[]. */
 static struct tir_loop begin_tiles(struct write *w, const struct side *s,
                                    const struct att_page_run *run, struct tir_value *carried,
                                    unsigned n)
@@ -404,13 +428,15 @@ static struct tir_loop begin_tiles(struct write *w, const struct side *s,
     return tir_begin_for(b, first, run->end, tir_i32(b, rows), carried, n);
 }
 
-/* True if the registers hold a whole page. Then it is loaded for the scale and stored from
-   there. */
+/* True if registers have room for a whole page, so that one load serves both the scale and the
+ * store. */
 static bool has_page(const struct write *w, const struct side *s)
 {
     return !s->one_by_one && w->v->page_size && w->v->page_size <= (int)s->rows;
 }
 
+/* Computes the scales of a run of K and V, and writes the run. `lds` is the LDS address of
+ * ATT_BLOCK_LDS bytes for each wave. */
 static void write_run(struct write *w, const struct att_page_run *run, struct tir_value lds)
 {
     struct tir_builder *b = &w->b;
@@ -454,6 +480,7 @@ static void write_run(struct write *w, const struct att_page_run *run, struct ti
     }
 }
 
+/* Writes the runs that begin in this workgroup's share of the tokens. */
 static void write_runs(struct write *w)
 {
     struct tir_builder *b = &w->b;
@@ -470,7 +497,7 @@ static void write_runs(struct write *w)
     att_end_page_runs(c, &runs);
 }
 
-/* Halves the rows of a side's tile while a lane would have too many elements. */
+/* Sets the rows of a tile of `s`: halves them as long as a lane would have too many elements. */
 static void choose_side_rows(const struct write *w, struct side *s)
 {
     const unsigned least = att_cache_least_rows(&s->cache, w->waves);
@@ -480,7 +507,7 @@ static void choose_side_rows(const struct write *w, struct side *s)
         s->rows /= 2;
 }
 
-/* Sets the waves of a workgroup and the rows of its tile so that they hold a page, as far as
+/* Sets the waves of a workgroup and the rows of its tile so that they have a page at once, if
  * PAGE_WAVES and PAGE_ELEMENTS permit. */
 static void choose_page_rows(struct write *w)
 {
@@ -499,6 +526,7 @@ static void choose_page_rows(struct write *w)
         choose_side_rows(w, &w->sides[i]);
 }
 
+/* Builds the kernel of a variant into `k`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     const bool blocks = v->kv_scale == ATT_KV_SCALE_BLOCK;

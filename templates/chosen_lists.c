@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file makes the lists that attention reads, from the groups that an indexer has chosen. An
- * entry is a page of whole groups for paged decode, or a row of a pool. The pool may also have a
- * ring of rows for each sequence's window. A workgroup is one wave and writes 128 entries of one
- * list. With more, launches of few queries take longer; with fewer, launches of many queries.
+ * This file makes the lists that attention reads, from the groups of tokens that an indexer has
+ * chosen. An entry is a page of whole groups for paged decode, or a row of a pool. The pool may
+ * also have a ring of rows for each sequence's window. A workgroup is one wave and writes 128
+ * entries of one list. With more entries, launches of few queries would take longer; with fewer,
+ * launches of many queries would.
  */
 #include "ir/builder.h"
 #include "ir/spread.h"
@@ -14,21 +15,25 @@
 
 enum { ROWS = 64 /* entries of a tile */, EACH = 2 /* tiles of a workgroup */, INT = 4 };
 
+/* The state of the kernel while it is built. */
 struct lists {
     struct tir_builder b;
-    struct tir_type lane;        /* i32, ROWS x 1: entries in the lanes of the wave */
+    struct tir_type lane;        /* type i32, ROWS x 1: an entry for each lane of the wave */
     struct tir_value row, query; /* i32 */
     struct tir_value sequence;   /* i32 */
-    struct tir_value tokens;     /* i32: tokens that the query sees */
-    struct tir_value chosen; /* i64: address of the row's groups; without them, of block_table */
-    struct tir_value lists_chosen;      /* i1: the call has `chosen` */
-    struct tir_value groups, open;      /* i32: groups of the list; 1 if the newest, incomplete one
-                                      follows them, else 0 */
-    struct tir_value newest;            /* i32: number of the group after the last complete one */
-    struct tir_value each;              /* i32: entries of a group */
-    struct tir_value of_groups, window; /* i32: entries of all groups, of the window */
+    struct tir_value tokens;     /* i32: number of tokens that the query sees */
+    struct tir_value chosen; /* i64: address of the row's groups; of block_table if the call has no
+                                `chosen` */
+    struct tir_value lists_chosen; /* i1: the call has argument `chosen` */
+    struct tir_value groups, open; /* i32: number of groups of the list; 1 if the newest,
+                                           incomplete group follows them, else 0 */
+    struct tir_value newest;       /* i32: index of the group after the last complete one */
+    struct tir_value each;         /* i32: number of entries of a group */
+    struct tir_value of_groups,
+        window; /* i32: number of entries of all groups, and of the window */
 };
 
+/* Returns true: every variant can be built. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     (void)v;
@@ -37,19 +42,20 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return true;
 }
 
-/* Returns `scalar` (i32) in every lane, 64 x 1, for arithmetic with list entries. */
+/* Returns `scalar` (i32) in every lane, ROWS x 1. */
 static struct tir_value number(struct lists *l, struct tir_value scalar)
 {
     return tir_splat(&l->b, scalar, l->lane);
 }
 
-/* Returns an i32 argument. */
+/* Returns argument `arg` (i32). */
 static struct tir_value argument(struct lists *l, const char *arg)
 {
     return tir_arg(&l->b, arg, TIR_I32);
 }
 
-/* Returns entry `index` of the i32 array at `base`, or `absent` if `there` (i1) is false. */
+/* Returns entry `index` of the i32 array at address `base`, or `absent` if `there` (i1) is
+ * false. */
 static struct tir_value entry_or(struct lists *l, struct tir_value base, struct tir_value index,
                                  struct tir_value there, struct tir_value absent)
 {
@@ -63,8 +69,9 @@ static struct tir_value entry_or(struct lists *l, struct tir_value base, struct 
     return absent;
 }
 
-/* Returns the entries (i32) of the newest group that have none of its `rest` tokens: 0 if it is
- * complete, or if lists have complete groups only. The table may end before these entries. */
+/* Returns the number (i32) of entries of the newest group that have none of its `rest` tokens
+ * (i32). It is 0 if the group is complete, or if lists have complete groups only. The table may end
+ * before these entries. */
 static struct tir_value empty_entries(struct lists *l, struct tir_value rest)
 {
     struct tir_builder *b = &l->b;
@@ -76,8 +83,8 @@ static struct tir_value empty_entries(struct lists *l, struct tir_value rest)
     return tir_select(b, open, tir_sub(b, l->each, used), zero);
 }
 
-/* Computes the row's query, how many tokens the query sees, and how many groups the list has.
- * Counts the list's entries for the groups and for the window. */
+/* Sets the row's query and sequence, the number of tokens that the query sees, and the number of
+ * groups of the list. Sets the numbers of entries for the groups and for the window. */
 static void open_row(struct lists *l)
 {
     struct tir_builder *b = &l->b;
@@ -106,8 +113,8 @@ static void open_row(struct lists *l)
     l->window = tir_min(b, l->tokens, argument(l, ARG_WINDOW));
 }
 
-/* Writes the length of the row's list, in the first workgroup of the row only. The length counts
- * entries, or tokens if the argument open_group is set. */
+/* Writes the length of the row's list, in the row's first workgroup only. The length counts
+ * entries, or tokens if argument ARG_APPENDS_OPEN is set. */
 static void write_length(struct lists *l)
 {
     struct tir_builder *b = &l->b;
@@ -126,8 +133,8 @@ static void write_length(struct lists *l)
     tir_tile_store(b, att_view(b, base, rows, tir_i32(b, INT), INT, 0), zero, number(l, n));
 }
 
-/* Loads an i32 for each row from the array at `base`: entry `index`, or entry 0 where `there` is
- * false. */
+/* Loads an i32 for each row from the array at address `base`: entry `index`, or entry 0 if `there`
+ * (i1) is false. */
 static struct tir_value gather(struct lists *l, struct tir_value base, struct tir_value index,
                                struct tir_value there)
 {
@@ -139,9 +146,9 @@ static struct tir_value gather(struct lists *l, struct tir_value base, struct ti
     return tir_tile_gather(b, base, safe, tir_i32(b, 0), l->lane);
 }
 
-/* Returns the values of the list entries `at` (numbers in the list), which belong to groups and
- * exist where `there` is true. A value is a place in the paged cache times the KV heads, plus
- * the row's KV head. */
+/* Returns the values of the list entries with indices `at`, which belong to groups. Entries for
+ * which `there` (i1) is false do not exist. A value is a place in the paged cache times the number
+ * of KV heads, plus the row's KV head. */
 static struct tir_value group_entries(struct lists *l, struct tir_value at, struct tir_value there)
 {
     struct tir_builder *b = &l->b;
@@ -177,8 +184,9 @@ static struct tir_value ring_of(struct lists *l)
                    tir_mul(b, slot, argument(l, ARG_WINDOW_STRIDE)));
 }
 
-/* Returns the row of each token of the window, ROWS x 1: of the second source for the newest
- * new_lens tokens, and else of the pool's ring, which begins at row `ring`. */
+/* Returns the row (i32) of each token `token` of the window, ROWS x 1. The newest new_lens tokens
+ * are rows of the second source. Other tokens are rows of the pool's ring, which begins at row
+ * `ring`. */
 static struct tir_value window_rows(struct lists *l, struct tir_value token, struct tir_value ring)
 {
     struct tir_builder *b = &l->b;
@@ -192,7 +200,7 @@ static struct tir_value window_rows(struct lists *l, struct tir_value token, str
                       tir_add(b, token, number(l, step)));
 }
 
-/* Writes ROWS list entries from `first` on. `ring` is ring_of(). */
+/* Writes ROWS list entries from entry `first` (i32) on. `ring` is the result of ring_of(). */
 static void write_entries(struct lists *l, struct tir_value first, struct tir_value ring)
 {
     struct tir_builder *b = &l->b;
@@ -210,6 +218,7 @@ static void write_entries(struct lists *l, struct tir_value first, struct tir_va
     tir_tile_store(b, att_view(b, base, all, tir_i32(b, INT), INT, 0), first, entries);
 }
 
+/* Builds the kernel of a variant into `k`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     struct tir_func *f = att_begin_kernel(v, m, 1, 4);

@@ -2,13 +2,14 @@
  *
  * Adds split-KV partials to one output: attention/part_rows.h has the formula.
  *
- * The schemes differ in how parts are found. csr, dense: a workgroup has some heads of one token.
- * Each lane has 16 bytes of a row and loops over all parts, with several loads in flight. pair: a
- * workgroup has some tokens of one head. All data are read once, no wave waits for another, and the
- * grid does not depend on data in memory.
+ * Field partials says where the parts (partials) of an output are. With csr, a plan lists them;
+ * with dense, each token has equally many; with pair, there are two. For csr and dense a workgroup
+ * has some heads of one token. Each lane has 16 bytes of a row and loops over all parts, with
+ * several loads in flight. For pair a workgroup has some tokens of one head. All data are read
+ * once, no wave waits for another, and the grid does not depend on data in memory.
  *
- * A second kernel is for lists of few tokens, which would leave most compute units without a
- * workgroup: a workgroup has as many heads as a wave, and its waves share the parts of these.
+ * A second kernel serves launches of few tokens, which would leave most compute units without a
+ * workgroup. All waves of a workgroup have the same heads, and share the parts of these heads.
  */
 #include "ir/bits.h"
 #include "ir/builder.h"
@@ -20,15 +21,15 @@
 
 enum {
     ELEM = 2,       /* bytes of bf16 and fp16 */
-    TOKEN_BITS = 2, /* pair: log2 of the rows that a lane has */
-    OTHERS = 8,     /* registers of addresses and sums beside the elements of a lane */
+    TOKEN_BITS = 2, /* for pair: log2 of the number of rows that a lane has */
+    OTHERS = 8,     /* number of registers for addresses and sums besides the elements of a lane */
 };
 
-/* Members of att_tile.own: parts that a wave has in flight, 0: a pair, which has two parts; 1: the
- * waves share the parts of a row. */
+/* Indices of att_tile.own: number of parts that a wave has in flight, 0 for a pair, which has two
+ * parts; 1 if the waves share the parts of a row. */
 enum { AT_ONCE, SHARE_PARTS };
 
-/* `rows` is the number of rows of a lane; 0: one, or four tokens of a pair. */
+/* Member `rows` is the number of rows of a lane; 0: one row, or four tokens of a pair. */
 static const struct att_tile tiles[] = {
     {.waves = 4,
      .waves_per_simd = 8,
@@ -49,17 +50,20 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {2, 8}},
 };
 
+/* The state of the kernel while it is built. */
 struct combine {
     const struct att_variant *v;
     struct att_tile tile;
     struct tir_builder b;
-    unsigned dtype; /* of out */
-    unsigned rows;  /* of a workgroup */
+    unsigned dtype; /* type of the output: enum tir_dtype */
+    unsigned rows;  /* rows of a workgroup */
     struct att_part_rows part_rows;
 };
 
+/* True if the partials are two outputs of every token and head. */
 static bool is_pair(const struct att_variant *v) { return v->partials == ATT_PARTIALS_PAIR; }
 
+/* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     const int dim = v->head_dim;
@@ -70,25 +74,27 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Returns the part rows of a variant, with only the members that decide how many elements a
- * lane holds. */
+/* Returns the part rows of a variant, with only the members that determine the number of elements
+ * of a lane. */
 static struct att_part_rows sized(const struct att_variant *v, const struct tir_machine *m)
 {
     return (struct att_part_rows){.m = m, .head_dim = (unsigned)v->head_dim, .tokens = is_pair(v)};
 }
 
-/* Returns log2 of the rows that a lane holds, if the tile does not say. */
+/* Returns log2 of the number of rows that a lane has if the tile's `rows` is 0. */
 static unsigned usual_bits(const struct att_variant *v, const struct tir_machine *m)
 {
     const struct att_part_rows r = sized(v, m);
     return is_pair(v) ? TOKEN_BITS - (att_parts_elements(&r) > att_parts_per_lane(&r)) : 0;
 }
 
+/* Returns log2 of the number of rows that a lane has. */
 static unsigned row_bits(const struct combine *c)
 {
     return c->tile.rows ? tir_bits(c->tile.rows) : usual_bits(c->v, c->b.f->machine);
 }
 
+/* True if tile `t` serves the variant; if not, the reason is in `why`. */
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
@@ -113,8 +119,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return true;
 }
 
-/* Finds the list of this workgroup's token, whose tile number is its place in the grid. Returns
- * false (i1) if the tile has no such token or its list is empty. */
+/* Sets *l to the list of parts of this workgroup's token, by the plan. Returns an i1: false if the
+ * plan's tile has no such token or the list is empty. */
 static struct tir_value find_csr(struct combine *c, struct att_part_list *l)
 {
     struct tir_builder *b = &c->b;
@@ -136,8 +142,8 @@ static struct tir_value find_csr(struct combine *c, struct att_part_list *l)
                    tir_cmp_lt(b, c->part_rows.token, q_end));
 }
 
-/* Finds the splits of this workgroup's token: all, or the number in split_counts. Returns false
- * (i1) if there is none. */
+/* Sets *l to the splits of this workgroup's token: all, or as many as split_counts has. Returns an
+ * i1: false if there are none. */
 static struct tir_value find_dense(struct combine *c, struct att_part_list *l)
 {
     struct tir_builder *b = &c->b;
@@ -154,7 +160,7 @@ static struct tir_value find_dense(struct combine *c, struct att_part_list *l)
     return tir_cmp_gt(b, l->count, tir_i32(b, 0));
 }
 
-/* Writes the sum of a list's parts. */
+/* Writes the sum of the parts of list `l`. */
 static void write_list(struct combine *c, const struct att_part_list *l)
 {
     struct tir_builder *b = &c->b;
@@ -166,8 +172,8 @@ static void write_list(struct combine *c, const struct att_part_list *l)
                                tir_lds_buffer(b, att_parts_shared_bytes(r), 16));
 }
 
-/* Combines lists. With a plan (csr) the kernel writes nothing for a token that has no parts. With
- * dense partials it writes O = 0 for such a token, and an LSE of its sinks. */
+/* Adds up lists. With a plan (csr) the kernel writes nothing for a token without parts. With dense
+ * partials it writes O = 0 for such a token, and the LSE of its sinks. */
 static void build_lists(struct combine *c)
 {
     struct tir_builder *b = &c->b;
@@ -183,8 +189,9 @@ static void build_lists(struct combine *c)
     tir_end_if(b, &some, NULL);
 }
 
-/* Scheme pair: adds two outputs of every token and head, both stored in the type of the result. */
+/* ---- Pairs: two outputs of every token and head, in the type of the result ---- */
 
+/* Loads one of the two outputs of a pair, and its LSE. */
 static struct att_part_state load_state(struct combine *c, struct att_tensor out,
                                         struct att_tensor lse)
 {
@@ -203,6 +210,7 @@ static struct att_part_state load_state(struct combine *c, struct att_tensor out
     return s;
 }
 
+/* Adds up a pair. */
 static void build_pair(struct combine *c)
 {
     struct tir_builder *b = &c->b;
@@ -222,8 +230,8 @@ static void build_pair(struct combine *c)
     att_parts_finish(r, att_parts_add_states(r, s, 3));
 }
 
-/* Sets the grid. csr: tiles, blocks of heads, tokens of a tile. dense: tokens, blocks of heads.
- * pair: blocks of tokens, heads. */
+/* Sets the dimensions of the grid. csr: tiles of the plan, blocks of heads, tokens of a tile.
+ * dense: tokens, blocks of heads. pair: blocks of tokens, heads. */
 static void set_grid(const struct combine *c, struct att_grid grid[3])
 {
     const bool csr = c->v->partials == ATT_PARTIALS_CSR, pair = is_pair(c->v);
@@ -232,6 +240,7 @@ static void set_grid(const struct combine *c, struct att_grid grid[3])
     grid[2] = (struct att_grid){csr ? ARG_MAX_SEQLEN_Q : NULL, 1, 1};
 }
 
+/* Builds the kernel of a variant into `k`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     struct combine c = {.v = v};
@@ -261,9 +270,10 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
              c.tile.own[AT_ONCE]);
 }
 
-/* Chooses the kernel whose waves share parts for few tokens. From 16 parts on it takes less time,
- * and with up to four a little more. Plans divide one or two sequences into more parts than that.
- * The host knows the splits of dense partials. */
+/* Sets *second to the kernel whose waves share parts, for launches of few tokens. Returns false if
+ * there is none, or if n > 0. From 16 parts on that kernel takes less time, and with up to four a
+ * little more. Plans divide one or two sequences into more parts. The host knows the number of
+ * splits of dense partials. */
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {

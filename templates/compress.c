@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Groups of tokens become rows of a pool: what compressed attention and its indexers read
- * (DeepSeek-V4, GLM-5.3-Flash, Qwen3.8-Flash-Next). ops/compress.def has the formula.
+ * This file computes a row of a pool from each group of tokens. Compressed attention and its
+ * indexers read these rows (DeepSeek-V4, GLM-5.3-Flash, Qwen3.8-Flash-Next). ops/compress.def has
+ * the formula.
  *
  * A wave has a group of one sequence, or the waves of a workgroup share a group of many tokens.
- * Tokens are rows of the call, or of the sequence's ring where they are older. Only the first two
- * groups of a sequence reach into the ring. The workgroup that has both writes it, after all of its
- * waves have read.
+ * Tokens are rows of the call, or, if they are older than the call, of the sequence's ring. Only a
+ * sequence's first two groups of the call have tokens in the ring. One workgroup has both groups,
+ * and writes the ring after all of its waves have read it.
  */
 #include "templates/compress/compress.h"
 #include "templates/cache/cache.h"
@@ -16,11 +17,11 @@
 
 #include <stdio.h>
 
-/* Members of att_tile.own: 1: waves share a group. */
+/* Index in att_tile.own: 1 if waves share a group. */
 enum { SHARED };
 
 enum {
-    SHARED_TOKENS = 17, /* groups of as many have a kernel whose waves share them */
+    SHARED_TOKENS = 17, /* fewest tokens of groups that waves share */
     RATIO_MAX = 128,
 };
 
@@ -37,9 +38,11 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {1, 3}},
 };
 
-/* Returns the groups of a workgroup. Where waves share one, the first workgroup has two. */
+/* Returns the number of groups of a workgroup. If waves share a group, the first workgroup has
+ * two. */
 static int groups_of(const struct att_tile *t) { return t->own[SHARED] ? 1 : t->waves; }
 
+/* True if tile `t` serves the variant; if not, the reason is in `why`. */
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
@@ -51,7 +54,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return att_fits_waves(v, t, m, why);
 }
 
-/* Sets the second kernel, whose waves share a group: for groups of SHARED_TOKENS tokens or more. */
+/* Sets *second to the kernel whose waves share a group, for groups of at least SHARED_TOKENS
+ * tokens. Returns false if n > 0. */
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {
@@ -66,6 +70,7 @@ static bool second(const struct att_variant *v, const struct tir_machine *m, uns
     return true;
 }
 
+/* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     const int dim = v->head_dim;
@@ -91,6 +96,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_check_tile(v, m, why);
 }
 
+/* Sets the types of rows. */
 static void choose_types(struct compress *c)
 {
     static const unsigned dtypes[] = {
@@ -108,8 +114,8 @@ static void choose_types(struct compress *c)
     c->size = (int)tir_dtype_bits(c->raw.dtype) / 8;
 }
 
-/* Makes the pool's row of a group, unless the group ends after the call's last token. `number`
- * counts groups from the one with the call's first token. */
+/* Computes and stores the pool's row of a group, unless the group ends after the call's last token.
+ * `number` (i32) counts groups from the group that has the call's first token. */
 static void visit_group(struct compress *c, struct tir_value number)
 {
     struct tir_builder *b = &c->b;
@@ -126,7 +132,8 @@ static void visit_group(struct compress *c, struct tir_value number)
     tir_end_if(b, &whole, NULL);
 }
 
-/* Makes the rows of the workgroup's groups: a wave each, or one by one. */
+/* Computes the rows of the workgroup's groups: each wave a group, or all waves one group after the
+ * other. */
 static void visit_groups(struct compress *c)
 {
     struct tir_builder *b = &c->b;
@@ -143,7 +150,8 @@ static void visit_groups(struct compress *c)
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Copies a token to its row of the ring that is written, if it is `there`. */
+/* Copies token `token` (i32) of tensor `s` to its row of the ring that is written, if `there` (i1)
+ * is true. */
 static void write_token(struct compress *c, const struct compress_source *s, struct tir_value token,
                         struct tir_value there)
 {
@@ -162,8 +170,8 @@ static void write_token(struct compress *c, const struct compress_source *s, str
     }
 }
 
-/* Returns an i1: true if no group of the call has tokens from before the call. Then nothing
- * reads the ring before it is written. */
+/* Returns an i1: true if no group of the call has tokens from before the call. In that case the
+ * ring may be written at any time. */
 static struct tir_value reads_no_ring(struct compress *c)
 {
     struct tir_builder *b = &c->b;
@@ -174,9 +182,10 @@ static struct tir_value reads_no_ring(struct compress *c)
     return tir_or(b, begins, whole);
 }
 
-/* Writes the tokens of the call to the ring, as far as they fit. The waves of this workgroup
- * and of `others` (i32) further workgroups take one token after the other. A call that reads
- * one slot and writes another also copies the older tokens that the next group may need. */
+/* Writes the call's tokens to the ring, or its last tokens if they do not all fit. The waves of
+ * this workgroup and of `others` (i32) further workgroups write one token after the other. A call
+ * that reads one slot and writes another also copies the older tokens that the next group may
+ * need. */
 static void write_ring(struct compress *c, struct tir_value others)
 {
     struct tir_builder *b = &c->b;
@@ -194,6 +203,7 @@ static void write_ring(struct compress *c, struct tir_value others)
     tir_end_for(b, &loop, NULL, 0);
 }
 
+/* Computes this workgroup's groups of its sequence, and writes the ring. */
 static void visit_sequence(struct compress *c)
 {
     struct tir_builder *b = &c->b;
@@ -220,6 +230,7 @@ static void visit_sequence(struct compress *c)
     tir_end_if(b, &has, NULL);
 }
 
+/* Builds the kernel of a variant into `out`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
 {
     struct compress c = {.v = v, .m = m};

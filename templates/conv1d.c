@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * y[t][d] = act(bias[d] + sum_j w[d][j] x[t - W + 1 + j][d]): the short convolution before
- * linear attention, with the last W - 1 inputs of each sequence kept in a pool.
+ * y[t][d] = act(bias[d] + sum_j w[d][j] x[t - W + 1 + j][d]): the short convolution before linear
+ * attention, of W taps. A pool keeps the last W - 1 inputs of each sequence.
  *
- * A wave has 64 channels of one sequence. Of a single token a lane has a channel, its history in
- * registers. Of more tokens a lane has 8 channels of several, and each tap is a load of its own,
- * shifted by a token: the L1 has all but the first. The wave of a sequence's first tokens reads the
- * history and then writes the state, and no other wave touches either.
+ * A wave has 64 channels of one sequence. If the sequence has a single token, a lane has one
+ * channel, with its history in registers. If it has more, a lane has 8 channels of several tokens.
+ * Each tap is then a separate load, shifted by a token; all but the first hit the L1. Only the wave
+ * that has a sequence's first tokens reads the history, and then writes the state.
  *
- * Further kernels, for calls with sequences of one token, have waves with all tokens of 64 or 256
- * channels. They process the tokens of a longer sequence one by one.
+ * Further kernels serve calls with sequences of one token. A wave has all tokens of 64 or 256
+ * channels, and processes the tokens of a longer sequence one by one.
  */
 #include "templates/linear/blocks.h"
 #include "templates/linear/conv.h"
@@ -47,13 +47,14 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 1, {3}},
 };
 
-/* Returns the vector registers of a wave: a tile of x for each tap, and addresses. */
+/* Returns the number of vector registers of a wave: a tile of x for each tap, and addresses. */
 static unsigned registers(const struct att_variant *v)
 {
     enum { TILE_OF_X = 32, OTHERS = 36 };
     return TILE_OF_X * (unsigned)v->taps + OTHERS;
 }
 
+/* True if tile `t` serves the variant; if not, the reason is in `why`. */
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
@@ -68,14 +69,19 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return att_fits_waves(v, t, m, why);
 }
 
-/* Names the two kernels for sequences of one token: with 64 channels of a wave, and with 256. In
- * modelled time 256 are faster from three such waves a compute unit on. Calls of that size use the
- * kernel of 64 for short sequences too, token by token: the kernel for all lengths has few waves at
- * once. */
+/* Sets *second to the n-th of the two kernels for sequences of one token: 64 or 256 channels a
+ * wave. Returns false if n > 1. In modelled time 256 channels are faster from three such waves a
+ * compute unit on. Calls of that size use the kernel of 64 channels for short sequences too, token
+ * by token. The kernel for all lengths has few waves at once. */
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {
-    enum { FIRST = 3 /* candidate: the third row */, WAVES = 3, SHORT = 16 /* tokens, at most */ };
+    enum {
+        FIRST = 3 /* number of the candidate: the third row */,
+        WAVES = 3,
+        SHORT = 16 /* most tokens of
+                                                                                            short sequences */
+    };
     const int64_t many = (int64_t)m->cus * WAVES;
     if (n > 1 || v->tree)
         return false;
@@ -93,6 +99,7 @@ static bool second(const struct att_variant *v, const struct tir_machine *m, uns
     return true;
 }
 
+/* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     if (v->act != ATT_ACT_NONE && v->act != ATT_ACT_SILU)
@@ -100,7 +107,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_check_tile(v, m, why);
 }
 
-/* The tensor to which this wave's outputs go. */
+/* The tensor that has this wave's outputs. */
 struct target {
     struct tir_value base;   /* i64: address of the wave's first channel */
     struct tir_value stride; /* i32: bytes from a token to the next */
@@ -116,6 +123,7 @@ static const struct att_conv_args arguments = {
     .columns = ARG_STATE_COLUMNS,
 };
 
+/* The state of the kernel while it is built. */
 struct conv {
     const struct att_variant *v;
     struct tir_builder b;
@@ -131,6 +139,7 @@ struct conv {
     struct target out;
 };
 
+/* Returns `a` as f32. */
 static struct tir_value widen(struct conv *c, struct tir_value a)
 {
     return tir_convert(&c->b, a, TIR_F32);
@@ -138,7 +147,8 @@ static struct tir_value widen(struct conv *c, struct tir_value a)
 
 /* ---- The state ---- */
 
-/* Returns column i (i32) of the history, 1 x 64 of x's dtype; zeros if `wanted` (i1) is false. */
+/* Loads column i (i32) of the history, 1 x channels of x's dtype; zeros if `wanted` (i1) is
+ * false. */
 static struct tir_value load_history(struct conv *c, const struct att_conv_shape *s,
                                      struct tir_value i, struct tir_value wanted)
 {
@@ -148,7 +158,7 @@ static struct tir_value load_history(struct conv *c, const struct att_conv_shape
     return att_conv_load(b, &c->own, s, c->slot_in, there, column);
 }
 
-/* Stores `a` as a column (i32) of the state, if `wanted` (i1) is true. */
+/* Stores `a` as column `column` (i32) of the state, if `wanted` (i1) is true. */
 static void store_column(struct conv *c, struct tir_value column, struct tir_value a,
                          struct tir_value wanted)
 {
@@ -157,7 +167,8 @@ static void store_column(struct conv *c, struct tir_value column, struct tir_val
 
 /* ---- Tokens ---- */
 
-/* Views the tokens of x; padding has none. */
+/* Returns a view of the sequence's tokens of x at the wave's channels. The view of a padding
+ * sequence has no tokens. */
 static struct tir_view inputs_view(struct conv *c)
 {
     struct tir_builder *b = &c->b;
@@ -165,7 +176,8 @@ static struct tir_view inputs_view(struct conv *c)
     return att_view(b, c->x, count, c->x_stride, (int)c->own.channels * ELEM, 0);
 }
 
-/* Stores the outputs of tokens `first` and later: the activation of the sums y, 0 for padding. */
+/* Stores the activation of the sums `y`, or zeros for a padding sequence, as the outputs of the
+ * tokens from `first` (i32) on. */
 static void store_outputs(struct conv *c, const struct target *to, struct tir_value first,
                           struct tir_value y)
 {
@@ -179,8 +191,8 @@ static void store_outputs(struct conv *c, const struct target *to, struct tir_va
     tir_tile_store(b, view, first, tir_convert_short(b, y, att_dtype(c->v)));
 }
 
-/* Returns the sums of a sequence's only token, computed in registers, and stores the state after
- * it. Weights are converted after all loads are issued. */
+/* Returns the sums of a sequence's only token, and stores the state after it. Weights are converted
+ * after all loads are issued. */
 static struct tir_value convolve_token(struct conv *c)
 {
     struct tir_builder *b = &c->b;
@@ -200,8 +212,8 @@ static struct tir_value convolve_token(struct conv *c)
     return y;
 }
 
-/* Returns input i (i32) of the sequence. Where i is negative, returns column i + W - 1 of the
- * history. Both are loaded; the one that does not apply is 0. */
+/* Returns input i (i32) of the sequence. If i is negative, returns column i + W - 1 of the history.
+ * Both are loaded; the one that does not apply is 0. */
 static struct tir_value load_either(struct conv *c, const struct att_conv_shape *s,
                                     struct tir_value i)
 {
@@ -215,7 +227,7 @@ static struct tir_value load_either(struct conv *c, const struct att_conv_shape 
 }
 
 /* Writes the state after the sequence: column i becomes input i + ahead. Columns are written in
- * ascending order, and a column is read no later than it is written. */
+ * ascending order, and a column is read before or when it is written. */
 static void write_state(struct conv *c)
 {
     enum { STEP = 4 };
@@ -238,7 +250,7 @@ static void write_state(struct conv *c)
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Loads the inputs of tap j for tokens first .. first + ROWS - 1. */
+/* Loads the inputs of tap j for the ROWS tokens from `first` (i32) on. */
 static struct tir_value load_inputs(struct conv *c, const struct att_conv_shape *s,
                                     struct tir_value first, int j)
 {
@@ -247,8 +259,8 @@ static struct tir_value load_inputs(struct conv *c, const struct att_conv_shape 
     return tir_tile_load(b, inputs_view(c), row, s->tile);
 }
 
-/* Returns `in`, the inputs of tap j for a sequence's first tokens, with the inputs from before
- * the sequence filled in from `history`. */
+/* Returns `in`, the inputs of tap j for a sequence's first tokens, with history[] in place of
+ * inputs from before the sequence. */
 static struct tir_value add_history(struct conv *c, const struct att_conv_shape *s,
                                     struct tir_value in, const struct tir_value *history, int j)
 {
@@ -262,8 +274,8 @@ static struct tir_value add_history(struct conv *c, const struct att_conv_shape 
     return in;
 }
 
-/* Convolves the tokens of a tile from `first` on. `history` has the inputs before the sequence's
- * first tokens; NULL: none are needed. */
+/* Convolves and stores the tokens of a tile from `first` (i32) on. history[] has the inputs before
+ * the sequence's first tokens; NULL: the tile needs none. */
 static void visit_tile(struct conv *c, const struct att_conv_shape *s, const struct tir_value *taps,
                        struct tir_value bias, struct tir_value first,
                        const struct tir_value *history)
@@ -285,9 +297,9 @@ static void visit_tile(struct conv *c, const struct att_conv_shape *s, const str
     store_outputs(c, &c->out, first, y);
 }
 
-/* Stores the last inputs before token `after` (i32, of the sequence) if a block of a prefix cache
- * ends there. `after` is the first token of a tile. A block has at least as many tokens as a state
- * has columns. */
+/* Stores the last inputs before token `after` (i32, counted in the call's tokens of the sequence)
+ * if a block of a prefix cache ends there. `after` is the first token of a tile. A block has at
+ * least as many tokens as a state has columns. */
 static void store_block_state(struct conv *c, struct tir_value after)
 {
     struct tir_builder *b = &c->b;
@@ -303,7 +315,7 @@ static void store_block_state(struct conv *c, struct tir_value after)
     att_finish_block_end(b, &end);
 }
 
-/* Convolves a run of tokens of one sequence, tile by tile. */
+/* Convolves this wave's run of tokens of one sequence, tile by tile. */
 static void visit_run(struct conv *c)
 {
     struct tir_builder *b = &c->b;
@@ -338,14 +350,15 @@ static const struct att_conv_args window_arguments = {
     .step_stride = ARG_WINDOWS_STEP_STRIDE,
 };
 
-/* Returns the wave's channels in the window of draft `step` (i32): the W - 1 inputs up to it. */
+/* Returns the wave's channels in the window of draft `step` (i32), which has the W - 1 inputs up to
+ * that draft. */
 static struct att_conv window_of(const struct conv *c, struct tir_value step)
 {
     return (struct att_conv){c->v, window_arguments, c->own.channel, CHANNELS, step};
 }
 
-/* Loads the W - 1 inputs before the root to `history`, the oldest first: the window of the draft
- * that was accepted last or, without `accepted`, the state. */
+/* Loads the W - 1 inputs before the root of the tree to history[], the oldest first. They come from
+ * the window of the draft that was accepted last, or from the state without argument `accepted`. */
 static void load_root_history(struct conv *c, const struct att_conv_shape *s,
                               struct tir_value *history)
 {
@@ -365,8 +378,8 @@ static void load_root_history(struct conv *c, const struct att_conv_shape *s,
     tir_end_if(b, &after_step, history);
 }
 
-/* Returns the number (i32) of the input that comes before input i in the convolution: its
- * parent in the tree of drafts. Numbers below 0 are inputs of the history. */
+/* Returns the index (i32) of the input that precedes input i in the convolution, its parent in the
+ * tree of drafts. Indices below 0 are inputs of the history. */
 static struct tir_value input_before(struct conv *c, struct tir_value i)
 {
     struct tir_builder *b = &c->b;
@@ -376,7 +389,7 @@ static struct tir_value input_before(struct conv *c, struct tir_value i)
     return tir_select(b, tir_cmp_gt(b, i, zero), parent, att_plus(b, i, -1));
 }
 
-/* Returns input i of the sequence, 1 x 64, or of its history where i is negative. */
+/* Returns input i (i32) of the sequence, 1 x 64, or an input of its history if i is negative. */
 static struct tir_value input_at(struct conv *c, const struct att_conv_shape *s,
                                  const struct tir_value *history, struct tir_value i)
 {
@@ -389,7 +402,7 @@ static struct tir_value input_at(struct conv *c, const struct att_conv_shape *s,
     return in;
 }
 
-/* Convolves a draft (i32, counted in its sequence), and stores its window. */
+/* Convolves draft `draft` (i32, counted in its sequence), and stores its window. */
 static void visit_draft(struct conv *c, const struct att_conv_shape *s,
                         const struct tir_value *history, const struct tir_value *weights,
                         struct tir_value draft)
@@ -408,8 +421,8 @@ static void visit_draft(struct conv *c, const struct att_conv_shape *s,
     store_outputs(c, &c->out, draft, y);
 }
 
-/* Convolves a tree of drafts, the last one first: outputs may lie over x, which only later drafts
- * read. */
+/* Convolves a tree of drafts, the last draft first. Outputs may overwrite x, and an input is read
+ * only for its own draft and later ones. */
 static void visit_tree(struct conv *c)
 {
     struct tir_builder *b = &c->b;
@@ -426,7 +439,8 @@ static void visit_tree(struct conv *c)
 
 /* ---- A sequence ---- */
 
-/* Returns the output tensor and its first channel for CHANNELS channels from `channel` (i32) on. */
+/* Returns the output tensor, at its first channel, of the CHANNELS channels from `channel` (i32)
+ * on. */
 static struct target choose_target(struct conv *c, struct tir_value channel)
 {
     struct tir_builder *b = &c->b;
@@ -458,6 +472,7 @@ static void find_inputs(struct conv *c)
         att_wide(b, att_times(b, c->own.channel, ELEM)));
 }
 
+/* Sets the members of `c` for this workgroup's sequence. */
 static void open_sequence(struct conv *c)
 {
     struct tir_builder *b = &c->b;
@@ -472,7 +487,7 @@ static void open_sequence(struct conv *c)
     c->out = choose_target(c, c->own.channel);
 }
 
-/* Stores the outputs of token `first` (i32) by their sums y. Each block of CHANNELS channels has
+/* Stores the outputs of token `first` (i32) from its sums `y`. Each block of CHANNELS channels has
  * one output tensor. */
 static void store_token(struct conv *c, struct tir_value first, struct tir_value y)
 {
@@ -485,7 +500,7 @@ static void store_token(struct conv *c, struct tir_value first, struct tir_value
     }
 }
 
-/* Convolves one token or a run of tokens, by the sequence's length. */
+/* Convolves one token or a run of tokens, as the sequence's length requires. */
 static void visit_chain(struct conv *c)
 {
     struct tir_builder *b = &c->b;
@@ -504,7 +519,7 @@ static void visit_chain(struct conv *c)
     tir_end_if(b, &single, NULL);
 }
 
-/* Stores the last inputs `in` after the sequence's first `count` tokens (i32) if a block of a
+/* Stores `in`, the last inputs after the sequence's first `count` tokens (i32), if a block of a
  * prefix cache ends there. */
 static void store_inputs(struct conv *c, struct tir_value count, const struct tir_value *in)
 {
@@ -521,7 +536,7 @@ static void store_inputs(struct conv *c, struct tir_value count, const struct ti
 }
 
 /* Convolves a sequence's tokens one by one, with the last inputs in registers. The state is written
- * first: outputs may lie over x. */
+ * first, since outputs may overwrite x. */
 static void visit_tokens(struct conv *c)
 {
     struct tir_builder *b = &c->b;
@@ -545,8 +560,8 @@ static void visit_tokens(struct conv *c)
     tir_end_for(b, &loop, &in[1], (unsigned)last);
 }
 
-/* Convolves a sequence block by block of CHANNELS channels, up to channel `end` - 1 (i32), and in
- * each block token by token. */
+/* Convolves a sequence in blocks of CHANNELS channels, up to channel `end` - 1 (i32), and in each
+ * block token by token. */
 static void visit_blocks(struct conv *c, struct tir_value end)
 {
     struct conv block = *c;
@@ -560,8 +575,8 @@ static void visit_blocks(struct conv *c, struct tir_value end)
     c->b = block.b;
 }
 
-/* Convolves all tokens of a sequence. The usual case has a path of its own: one token, and a wave
- * all of whose channels exist. */
+/* Convolves all tokens of a sequence. A separate path serves the usual case: one token, and a wave
+ * whose channels all exist. */
 static void visit_sequence(struct conv *c)
 {
     struct tir_builder *b = &c->b;
@@ -579,6 +594,7 @@ static void visit_sequence(struct conv *c)
     tir_end_if(b, &usual, NULL);
 }
 
+/* Builds the kernel of a variant into `out`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
 {
     struct conv c = {.v = v, .own = {.v = v, .args = arguments}};

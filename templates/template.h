@@ -16,30 +16,31 @@
 struct pipeline;
 struct tir_func;
 
-/* Why a variant cannot be built: a sentence, and the field that it is about. */
+/** The reason for which a variant cannot be built: a sentence, and the field that it is about. */
 struct att_why {
     enum att_field field; /* ATT_FIELD_COUNT: the combination as a whole */
     char text[200];
 };
 
-/* Fills `why`; returns false, so that a check reads `return att_reject(why, ATT_HEAD_DIM, ...)`. */
+/** Writes the formatted sentence and `field` to `why`. Returns false, so that a check can end with
+ * `return att_reject(why, ATT_HEAD_DIM, ...)`. */
 bool att_reject(struct att_why *why, enum att_field field, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* One dimension of the grid: ceil(argument / divide) * times. */
 struct att_grid {
-    const char *arg; /* a name of op_args.def, which is made from ops/, or NULL for 1 */
+    const char *arg; /* name of an argument in op_args.def, which is generated from ops/; NULL: 1 */
     int divide;
     int times;
 };
 
-/* The kernel that a template makes of a variant. */
+/** The kernel that a template builds for a variant. */
 struct att_kernel {
     struct tir_func *func;        /* owned by the caller: tir_func_destroy() */
-    struct tir_schedule schedule; /* for the pass pipeline */
+    struct tir_schedule schedule; /* options of the scheduler */
     struct att_grid grid[3];
-    /* The most workgroups of a row of the grid, if the sequences are about as long as the longest;
-     * they then process the items of a larger grid. 0: no limit. */
+    /* Most workgroups of a row of the grid, if all sequences are about as long as the longest one.
+     * Each then processes several items of a larger grid. 0: no limit. */
     uint16_t workgroups_most;
     char tuning[128]; /* the tile, for `attnc list`: "q=256 kv=32 waves=8 ..." */
 };
@@ -47,37 +48,38 @@ struct att_kernel {
 enum { ATT_OWN_MAX = 17 };
 
 /**
- * A row of a template's tile table: one way to cut a variant's work. A knob that a family does not
- * have is 0. The first row that fits is taken, unless the variant names another (field `tile`).
+ * A row of a template's tile table: one way to divide a variant's work. A knob that a family does
+ * not have is 0. A variant uses the first row that fits, unless its field `tile` names another one.
  */
 struct att_tile {
-    int16_t head_dim, head_dim_v; /* the largest that it is for */
+    int16_t head_dim, head_dim_v; /* largest head dims that the row serves */
     uint16_t rows;                /* prefill: queries of a wave; decode: queries x heads */
     uint16_t keys;                /* keys of a block, a tile of the loop over keys */
-    uint16_t keys_by_row;         /* decode: `keys` where pages or scales are looked up key by
+    uint16_t keys_by_row;         /* decode: replaces `keys` if pages or scales are looked up key by
                                      key */
     uint16_t panel;               /* prefill: the widest slice of K that is read at once */
-    uint8_t waves;                /* of a workgroup */
+    uint8_t waves;                /* waves of a workgroup */
     uint8_t waves_per_simd;       /* waves on a SIMD, of all workgroups; 0 in prefill, which has
                                      waves / 4 */
-    uint8_t copy_bytes;           /* bytes a lane that direct-to-LDS loads must take, or 0 */
+    uint8_t copy_bytes;           /* bytes that a lane of direct-to-LDS loads must copy; 0: any
+                                     number */
     uint8_t hoist_vgprs;          /* vector registers that hoisted values may occupy through a
                                      loop: tir_schedule.hoist_vgprs */
     uint8_t memory_priority;      /* tir_schedule.memory_priority */
-    bool late_power;   /* some exponentials run during the next iteration's first product */
+    bool late_power; /* some exponentials are computed during the next iteration's first product */
     bool late_maximum; /* the maximum is checked during the product, and applied after it */
     bool whole_keys;   /* prefill: no panel of K is read under the product */
     bool ascending;    /* prefill: workgroups of the first queries come first, not of the last */
-    bool plain;        /* only without what takes registers of its own: hook, soft cap, pages */
-    bool exact;        /* prefill: only for heads of just this size, causal or without a mask */
+    bool plain; /* only for variants without hook, soft cap and pages, which need registers */
+    bool exact; /* prefill: only for heads of just this size, causal or without a mask */
     uint16_t own[ATT_OWN_MAX]; /* knobs of one family only, in the order of att_template.own */
-    const char *why;           /* the reason for the row: what decided on it */
+    const char *why;           /* the reason for which the row exists */
 };
 
 /**
- * A knob: a member of struct att_tile, or a name of att_template.own, that may take other values
- * than the rows of the table give it. Candidates are the rows, and the rows with one or more
- * members changed; see att_find_tile().
+ * A knob: a member of struct att_tile, or a name of att_template.own, that may have other values
+ * than in the rows of the table. Candidates are the rows, and the rows with one or more members
+ * changed; see att_find_tile().
  */
 enum { ATT_KNOB_VALUES = 6 };
 struct att_knob {
@@ -94,16 +96,17 @@ struct att_second {
     struct att_box calls, also[ATT_SECOND_ALSO];
 };
 
+/** A template: the description of one op family, its checks and its code. */
 struct att_template {
-    const char *name;        /* what a description's `op` says: "prefill" */
+    const char *name;        /* value of `op` in descriptions, such as "prefill" */
     const char *description; /* one line for `attnc help ops` */
-    att_field_set takes;     /* the fields of its key: OP_TAKES_<op>, made from ops/ */
+    att_field_set takes; /* the fields of its dispatch key: OP_TAKES_<op>, generated from ops/ */
 
-    /* True if this variant is possible on this target; else `why` says why not. Called once per
-     * variant, from any thread. */
+    /* True if this variant can be built for this target; if not, the reason is in `why`. Called
+     * once for each variant, from any thread. */
     bool (*check)(const struct att_variant *v, const struct tir_machine *m, struct att_why *why);
 
-    /* The tile table. A family without a choice has none, which counts as one row. */
+    /* The tile table. A family without tiles has none, which counts as one row. */
     const struct att_tile *tiles;
     unsigned n_tiles;
     const struct att_knob *knobs;
@@ -111,29 +114,30 @@ struct att_template {
     const char *own[ATT_OWN_MAX]; /* names of att_tile.own, or NULL */
     struct att_renamed {
         const char *before, *now;
-    } renamed; /* a knob's former name, which files must not have, and its name now; NULL: none */
+    } renamed; /* a knob's former name, which files must not use, and its present name; NULL: none */
 
     /* Sets the knobs of a row's tile that follow from the row and the machine. The target's fitted
-     * rows come after it. NULL: the rows of the table say all. */
+     * rows are applied afterwards. NULL: the table has all knobs. */
     void (*rules)(const struct att_variant *v, const struct tir_machine *m, struct att_tile *t);
-    /* The knobs that fitted rows may set, and values worth a try. */
+    /* The knobs that fitted rows may set, and the values that are tried for them. */
     const struct att_knob *fitted;
     unsigned n_fitted;
 
-    /* Its software pipelines, with NULL after the last; NULL: the family has none. */
+    /* The family's software pipelines, with NULL after the last; NULL: it has none. */
     const struct pipeline *const *pipelines;
 
-    /* True if this tile fits the variant on this target; else `why` has the numbers that decide:
-     * LDS, registers, matrix instructions. */
+    /* True if this tile fits the variant on this target; if not, `why` has the numbers of LDS,
+     * registers or matrix instructions that exclude it. */
     bool (*fits)(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why);
 
-    /* Sets all of `second` to the n-th further kernel, which is built besides the first tile that
-     * fits. False: there are only n. No call may be in the boxes of two. NULL: there is none. */
+    /* Sets *second to the n-th further kernel (from 0), which is built besides the first tile that
+     * fits. Returns false if there are at most n. No call may be in the boxes of two kernels. NULL:
+     * the family has no further kernels. */
     bool (*second)(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second);
 
-    /* Writes the algorithm as tile IR, with the tile of att_find_tile(). `check` was true. */
+    /* Builds the kernel as tile IR, with the tile of att_find_tile(). check() has returned true. */
     void (*build)(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k);
 };
 
@@ -142,56 +146,61 @@ struct att_template {
     .tiles = (table), .n_tiles = sizeof(table) / sizeof((table)[0]), .knobs = (choices), \
     .n_knobs = sizeof(choices) / sizeof((choices)[0])
 
-/** Finds the tile of a variant: the candidate that its field `tile` names, or its `spare_tile`, or
- * the first row that fits. Candidate n, from 1, is row (n - 1) % n_tiles. The quotient's digits,
- * one for each knob with its count + 1 as radix, number the knobs' values; digit 0 keeps the
- * row's. False, with the reason in `why` unless that is NULL, if no tile fits. */
+/** Sets *tile to the tile of a variant: the candidate that its field `tile` names, or its
+ * `spare_tile`, or the first row that fits. Candidate n, from 1, is row (n - 1) % n_tiles. The
+ * quotient (n - 1) / n_tiles has a digit for each knob, with the knob's count + 1 as radix. A digit
+ * is the number of the knob's value, and digit 0 selects the row's value. Returns false if no tile
+ * fits; the reason is in `why` unless that is NULL. */
 bool att_find_tile(const struct att_variant *v, const struct tir_machine *m, struct att_tile *tile,
                    struct att_why *why);
 
-/** Checks that a tile fits a compute unit: the waves of a workgroup against the wave slots of
- * the four SIMDs. It is the member `fits` of families without other limits, and a part of the
- * others'. */
+/** True if a tile fits a compute unit: the four SIMDs have slots for all waves of a workgroup. If
+ * not, the reason is in `why`. It is the member `fits` of families without other limits, and a part
+ * of the others. */
 bool att_fits_waves(const struct att_variant *v, const struct att_tile *t,
                     const struct tir_machine *m, struct att_why *why);
 
-/** Checks that a variant has a tile. It is the member `check` of families without other limits. */
+/** True if a variant has a tile; if not, the reason is in `why`. It is the member `check` of
+ * families without other limits. */
 bool att_check_tile(const struct att_variant *v, const struct tir_machine *m, struct att_why *why);
 
-/** Begins the kernel of a variant: an empty function of its name, for att_kernel.func. */
+/** Returns an empty function with the variant's kernel name, for att_kernel.func. `waves` is of a
+ * workgroup. */
 struct tir_func *att_begin_kernel(const struct att_variant *v, const struct tir_machine *m,
                                   unsigned waves, unsigned waves_per_simd);
 
-/** Returns how many candidates a family has, including those that do not fit. */
+/** Returns the number of candidates of a family, including candidates that do not fit. */
 unsigned att_count_tiles(const struct att_template *t);
 
-/** Returns a row of the table with its knobs: by rule, then by the fitted rows of the variant or of
- * the target. */
+/** Returns row `row` (index) of the table with all its knobs set: by the family's rules, and then
+ * by the fitted rows of the variant or of the target. */
 struct att_tile att_row_tile(const struct att_variant *v, const struct tir_machine *m,
                              unsigned row);
 
-/** Set, or read, a member of a tile by its name in att_tile_text(). False: the family has no
- * such member. */
+/** Set, or read into *value, the member `name` of a tile, which has its name in att_tile_text().
+ * Return false if the family has no such member. */
 bool att_set_knob(const struct att_template *op, struct att_tile *t, const char *name, int value);
 bool att_get_knob(const struct att_template *op, const struct att_tile *t, const char *name,
                   int *value);
 
-/** True if a fitted row is for a variant whose tile has its knobs by rule. */
+/** True if a fitted row with the words `kernels` is for a variant whose tile has the knobs of its
+ * rules. */
 bool att_is_fitted_by(const struct att_variant *v, const struct att_tile *t, const char *kernels);
 
-/** Checks that a fitted row names an op, a fitted knob of it, and words that its tiles or keys
- * have. False, with a sentence in `why`, if not. */
+/** True if a fitted row names an op, a fitted knob of that op, and words that its tiles or keys
+ * have; if not, a sentence is in `why`. */
 bool att_check_fitted(const struct tir_fitted *row, struct att_why *why);
 
-/** Returns the candidate that has the values in `text`, which att_tile_text() wrote, and is made
- * from this row of the table; 0: a knob lacks its value. */
+/** Returns the number of the candidate that is row `row` of the table with the knobs in `text`,
+ * which att_tile_text() wrote. Returns 0 if a knob lacks its value. */
 unsigned att_find_candidate(const struct att_variant *v, const struct tir_machine *m, unsigned row,
                             const char *text);
 
-/** True if no knob in `text`, words "knob=value", has a former name; else `why` has the new one. */
+/** True if no knob in `text`, words "knob=value", has a former name; if not, the new name is in
+ * `why`. */
 bool att_check_knob_names(const struct att_template *op, const char *text, struct att_why *why);
 
-/** Returns how many knobs candidate n changes. */
+/** Returns the number of knobs that candidate `n` changes. */
 unsigned att_count_changed(const struct att_template *t, unsigned n);
 
 /** A tile as one line, "rows=32 keys=64 ...", without members that are 0. This text identifies a
@@ -203,7 +212,7 @@ void att_tile_text(const struct att_template *op, const struct att_tile *t,
 /* Every family, NULL at the end. */
 extern const struct att_template *const att_templates[];
 
-/** Returns the dtype of the variant's q, k and v: TIR_BF16 or TIR_F16. */
+/** Returns the type of the variant's q, k and v: TIR_BF16 or TIR_F16. */
 unsigned att_dtype(const struct att_variant *v);
 
 #endif

@@ -43,12 +43,13 @@ __extension__ typedef unsigned __int128 att_field_set;
 enum att_kind { ATT_KIND_ENUM, ATT_KIND_INT, ATT_KIND_FLAG, ATT_KIND_FILE };
 enum att_role { ATT_ROLE_KEY, ATT_ROLE_TUNE };
 
+/** A value of an enumerated field. */
 struct att_value {
     const char *name;
     const char *help;
 };
 
-/* A row of fields.def. */
+/** A row of fields.def: the facts of a field. */
 struct att_field_info {
     const char *name;
     const char *tag;
@@ -69,34 +70,38 @@ struct att_field_info {
 
 extern const struct att_field_info att_fields[ATT_FIELD_COUNT];
 
-/* A place in the user's file: line and column from 1; line 0 for a default. */
+/* A place in the user's file: line and column, counted from 1. Line 0: the value is a default. */
 struct att_loc {
     uint32_t line, column;
 };
 
-/* The calls for which a kernel is meant, if several kernels have one key: all ranges of a box must
-   hold. */
+/* Most ranges of a box. Boxes describe the calls that a kernel serves, if several kernels have one
+ * key. */
 enum { ATT_WHEN_MAX = 8 };
+/** A range of an argument's values, `min` to `max`. */
 struct att_when {
     const char *arg; /* name from op_args.def */
     int64_t min, max;
 };
+/** Some calls: those in which all `count` ranges hold. */
 struct att_box {
     struct att_when rows[ATT_WHEN_MAX];
     unsigned count;
 };
 
-/* The best split of a call's keys: the call, and the members of attn_decode_plan_shape for it. */
+/* The best split of a call's keys: the call, and the values of struct attn_decode_plan_shape for
+ * it. */
 struct att_split {
     int batch, keys, heads, kv_heads; /* the call; heads 0: any number of heads */
     int lists, item_cost, merge_rate;
     bool one_launch; /* the kernel itself adds the parts */
 };
+/** The statements of a tuning file on a kernel. */
 struct att_choice {
-    struct att_box *boxes; /* the kernel is for the calls in any of these; none: the calls that
-                              no other kernel takes */
+    struct att_box *boxes; /* the kernel serves calls in any of these boxes; no boxes: the calls
+                              that no other kernel serves */
     unsigned count;
-    struct att_split *splits; /* for calls of the key; only without boxes */
+    struct att_split *splits; /* splits for calls of the key; only without boxes */
     unsigned split_count;
 };
 
@@ -109,61 +114,58 @@ struct att_variant {
 #define FIELD_FLAG(ID, id, tag, role, help) bool id;
 #define FIELD_FILE(ID, id, tag, role, help) const char *id;
 #include "ops/fields.def"
-    const struct att_choice *choice; /* from a tuning file; NULL: every call. Not part of the
-                                        name */
-    /* The candidate to build if `tile` is auto; 0: the first row that fits. Not part of the name:
-     * see attnc_compile_unspilled(). */
+    const struct att_choice *choice; /* from a tuning file; NULL: the kernel serves every call. Not
+                                        part of the name */
+    /* Number of the candidate to build if `tile` is auto; 0: the first row that fits. Not part of
+     * the name: see attnc_compile_unspilled(). */
     int spare_tile;
     /* The fitted knobs of a build; NULL: the target's. Not part of the name. */
     const struct tir_fitted *fitted;
-    struct att_loc at; /* the kernel's `op` */
+    struct att_loc at; /* place of the kernel's `op` in the user's file */
     struct att_loc loc[ATT_FIELD_COUNT];
 };
 
 /* The longest name and canonical text, with the final NUL. */
 enum { ATT_NAME_MAX = 256, ATT_TEXT_MAX = 1024 };
 
-/* Sets every field to its default; fields that follow another are set by att_variant_resolve(). */
+/** Sets every field to its default. att_variant_resolve() sets the fields that follow another
+ * field. */
 void att_variant_init(struct att_variant *v, const struct att_template *op, const char *target);
 
-/*
- * Sets fields that follow another and were not set (loc.line 0), and normalises equivalent
- * spellings: a kv_dtype equal to dtype becomes "same".
- */
+/** Sets fields that follow another field and were not set (loc.line is 0). Replaces equivalent
+ * spellings by one: a kv_dtype equal to dtype becomes "same". */
 void att_variant_resolve(struct att_variant *v);
 
-/* Returns a field of kind enum (its index), int or flag (0, 1), by id. */
+/** Returns field `f`: the index of an enumerated value, an integer, or a flag (0 or 1). */
 int att_get(const struct att_variant *v, enum att_field f);
+/** Sets field `f`, of a kind that att_get() returns. */
 void att_set(struct att_variant *v, enum att_field f, int value);
 
-/* Returns a field of kind file, by id: a path, or NULL. */
+/** Returns field `f` of kind file: a path, or NULL. */
 const char *att_get_file(const struct att_variant *v, enum att_field f);
+/** Sets field `f` of kind file to `path`, which the caller owns. */
 void att_set_file(struct att_variant *v, enum att_field f, const char *path);
 
 /* Returns the element type of K and V. kv_dtype "same" is resolved, so it is never
    ATT_KV_DTYPE_SAME. */
 enum att_kv_dtype att_kv_dtype(const struct att_variant *v);
 
-/*
- * Writes the value of a field as a description and a dispatch key spell it: "bf16", "128", "any",
- * "true", a file's stem, or "none" without a file. Returns the required length, as snprintf does.
- */
+/** Writes the value of field `f` as descriptions and dispatch keys spell it: "bf16", "128", "any",
+ * "true", the stem of a file's name, or "none" without a file. Returns the required length, as
+ * snprintf() does. */
 int att_format_value(const struct att_variant *v, enum att_field f, char *buf, size_t size);
 
-/*
- * Writes the kernel's name, unique within a pack and a C identifier: op, dtype, head_dim, each
- * other field that is not at its default, and target, such as "prefill_bf16_d128_sinks_gfx942".
- */
+/** Writes the kernel's name, which is unique within a pack and a C identifier. It has the op,
+ * dtype, head_dim, each other field that is not at its default, and the target, such as
+ * "prefill_bf16_d128_sinks_gfx942". */
 void att_variant_name(const struct att_variant *v, char name[ATT_NAME_MAX]);
 
-/*
- * Writes everything that identifies the variant in one line: "gfx942 prefill dtype=bf16
- * head_dim=128 ...", with every field of the op. Equal variants have equal text. `attnc build
- * --emit=variants` prints it, and the build cache hashes it.
- */
+/** Writes one line that identifies the variant, "gfx942 prefill dtype=bf16 head_dim=128 ...", with
+ * every field of the op. Equal variants have equal text. `attnc build --emit=variants` prints it,
+ * and the build cache hashes it. */
 void att_variant_text(const struct att_variant *v, char text[ATT_TEXT_MAX]);
 
-/* True if op, target and all fields are the same; locations do not count. */
+/** True if two variants have the same op, target and fields; locations may differ. */
 bool att_variant_same(const struct att_variant *a, const struct att_variant *b);
 
 #endif
