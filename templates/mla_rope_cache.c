@@ -58,10 +58,11 @@ static bool check_pooled(const struct att_variant *v, struct att_why *why)
             "rows of kv_layout %s have head_dim 512, head_dim_v 448, kv_dtype fp8 and "
             "kv_scale none",
             att_layout_name(v));
-    if (v->norm != ATT_NORM_NONE || v->product_dim)
-        return att_reject(why, ATT_KV_LAYOUT, "kv_layout %s needs norm none and no product_dim",
-                          att_layout_name(v));
-    return true;
+    if (v->norm != ATT_NORM_NONE)
+        return att_reject(why, ATT_NORM, "rows of kv_layout %s need norm none", att_layout_name(v));
+    return !v->product_dim || att_reject(why, ATT_PRODUCT_DIM,
+                                         "rows of kv_layout %s are for queries without product_dim",
+                                         att_layout_name(v));
 }
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
@@ -81,7 +82,9 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     if (v->norm != ATT_NORM_NONE && v->norm != ATT_NORM_RMS)
         return att_reject(why, ATT_NORM, "the norm of a latent is none or rms");
     if (att_is_shuffled(v))
-        return att_reject(why, ATT_KV_LAYOUT, "a latent cache has kv_layout nhd or packed");
+        return att_reject(
+            why, ATT_KV_LAYOUT,
+            "a latent cache has kv_layout nhd, or one whose rows contain their scales");
     if (att_cache_dtype(v) == TIR_I8)
         return att_reject(why, ATT_KV_DTYPE, "a latent cache of int8 is not known");
     if (att_scales_rows(v) || v->kv_scale == ATT_KV_SCALE_HEAD)

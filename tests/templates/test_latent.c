@@ -16,6 +16,11 @@ extern const struct att_template att_template_mla_decode, att_template_mla_rope_
 enum { COUNT = 12 }; /* settings of a case */
 
 #define LATENT {ATT_HEAD_DIM, 576}, {ATT_HEAD_DIM_V, 512}
+#define POOLED                                                                    \
+    {ATT_HEAD_DIM, 512}, {ATT_HEAD_DIM_V, 448}, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, \
+    {                                                                             \
+        ATT_KV_LAYOUT, ATT_KV_LAYOUT_PACKED_FP4                                   \
+    }
 #define FP8_CACHE \
     {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, { ATT_KV_SCALE, ATT_KV_SCALE_TENSOR }
 
@@ -113,7 +118,7 @@ static const struct wrong {
     {&att_template_mla_rope_cache,
      {LATENT, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}},
      ATT_KV_LAYOUT,
-     "a latent cache has kv_layout nhd or packed"},
+     "a latent cache has kv_layout nhd, or one"},
     {&att_template_rope_heads,
      {{ATT_HEAD_DIM, 512}, {ATT_NORM, ATT_NORM_GEMMA_RMS}},
      ATT_NORM,
@@ -157,6 +162,14 @@ static const struct wrong {
       {ATT_KV_LAYOUT, ATT_KV_LAYOUT_PACKED_MXFP8}},
      ATT_KV_LAYOUT,
      "rows of kv_layout packed_mxfp8 have head_dim 512"},
+    {&att_template_mla_rope_cache,
+     {POOLED, {ATT_NORM, ATT_NORM_RMS}},
+     ATT_NORM,
+     "rows of kv_layout packed_fp4 need norm none"},
+    {&att_template_mla_rope_cache,
+     {POOLED, {ATT_PRODUCT_DIM, 64}},
+     ATT_PRODUCT_DIM,
+     "rows of kv_layout packed_fp4 are for queries without product_dim"},
     {&att_template_head_product,
      {{ATT_HEAD_DIM, 576}, {ATT_HEAD_DIM_V, 512}},
      ATT_HEAD_DIM,
