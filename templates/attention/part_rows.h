@@ -40,7 +40,7 @@ struct att_part_rows {
     unsigned at_once;             /* parts of a list that a wave loads at once */
     unsigned out_dtype;           /* enum tir_dtype of the output */
     bool tokens;                  /* rows are tokens of a head; false: heads of a token */
-    bool lone;                    /* each wave has rows of its own, and no LDS is shared */
+    bool lone;                    /* each wave holds all of the rows; false: waves divide them */
     bool no_sinks, no_lse;        /* the kernel has no sinks, or no LSE; false: a NULL argument says
                                      so at run time */
     struct att_part_type type;    /* set by att_parts_choose_type() */

@@ -298,7 +298,7 @@ void att_cache_store_scales(const struct att_cache *c, struct tir_value row,
 /** Returns the scale (scalar f32) that all rows share, if att_shares_scale() is true. */
 struct tir_value att_cache_tensor_scale(const struct att_cache *c);
 
-/* Loads the scale (f32) of a sequence and KV head from the tensor whose address is the argument
+/** Loads the scale (f32) of a sequence and KV head from the tensor whose address is the argument
  * `name`. The tensor has the strides of the cache's scales, which are of kind head. `sequence` and
  * `head` are indices (i32). */
 struct tir_value att_cache_head_scale(const struct att_cache *c, const char *name,

@@ -100,6 +100,7 @@ static struct att_cache pool_of(struct compress *c)
     }
     return pool;
 }
+
 /* Stores row `y` as fp8, and its scale after the rows of the page. */
 static void store_fp8(struct compress *c, const struct att_cache *pool, struct att_slot at,
                       struct tir_value y)

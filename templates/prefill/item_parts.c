@@ -59,8 +59,8 @@ static struct tir_type lanes_type(struct prefill *p, unsigned dtype)
     return tir_tile(p->b.f, dtype, 1u << p->m->lane_bits, 1, &l);
 }
 
-/* Loads the ends of ranges `first` + `step` * lane (i32), as f32. Lanes
- * after the last end repeat it. */
+/* Loads the ends of ranges of partials, as f32: lane i has end number `first` + `step` * i (i32).
+ * Lanes after the last end repeat it. */
 static struct tir_value load_ends(struct prefill *p, struct tir_value first, struct tir_value step)
 {
     struct tir_builder *b = &p->b;

@@ -284,7 +284,8 @@ bool prefill_copies_pages(const struct prefill *p);
 
 /** Loads an entry of each cache line of the page table from the work's first key to its end. The
  * loop's loads of page numbers then hit the L2. Returns the entries, which are not used. Lanes have
- * a line each, so entries after the first 16,384 (waves of 64 lanes) are not loaded. */
+ * a line of 32 entries each, so the rest of a longer table is not requested: 8 waves of 64 lanes
+ * request 16,384 entries. */
 struct tir_value prefill_request_pages(struct prefill *p);
 
 /** Returns the byte offset (i32) of the page table's entry for the wave's rows of a tile. */
