@@ -17,14 +17,15 @@ struct attnc_boxes {
     size_t count;
 };
 
-/** Appends a copy. False: out of memory. */
+/** Appends a copy. Returns false if memory is exhausted. */
 bool attnc_boxes_add(struct attnc_boxes *list, const struct att_box *box);
 
 /** True if the boxes intersect: a call can be in both. */
 bool attnc_boxes_meet(const struct att_box *a, const struct att_box *b);
 
 /** Subtracts `hole` from each box from number `first` on. The remainder of a box becomes disjoint
- * boxes. False: out of memory, or a box would need more than ATT_WHEN_MAX ranges. */
+ * boxes. Returns false if memory is exhausted, or if a box would need more than ATT_WHEN_MAX
+ * ranges. */
 bool attnc_boxes_cut(struct attnc_boxes *list, size_t first, const struct att_box *hole);
 
 #endif

@@ -24,8 +24,8 @@ uint64_t attnc_compiler_identity(void);
 struct attnc_cache_key attnc_cache_key(uint64_t identity, const struct att_variant *v,
                                        const struct tgt_blob *hooks);
 
-/** Loads an entry to `out`, like attnc_compile(). False: the entry is missing or damaged. Any
- * thread. */
+/** Loads an entry to `out`, like attnc_compile(). Returns false if the entry is missing or damaged.
+ * Any thread. */
 bool attnc_cache_load(const char *dir, const struct attnc_cache_key *key, struct attnc_kernel *out);
 
 /** Writes an entry atomically: readers see all of it or nothing. Creates `dir`. False with errno:

@@ -132,7 +132,7 @@ static bool merge(struct reader *r, uint32_t id, unsigned depth, struct attnc_se
     return true;
 }
 
-/* Reads the settings of one map. False: reading cannot continue. */
+/* Reads the settings of one map. Returns false if reading cannot continue. */
 static bool collect(struct reader *r, uint32_t id, unsigned depth, struct attnc_settings *s)
 {
     const struct attnc_yaml_node *map = attnc_yaml_node(&r->yaml, id);
@@ -317,7 +317,7 @@ static bool read_top(struct reader *r)
     return true;
 }
 
-/* Reads one entry of `kernels`. False: reading cannot continue. */
+/* Reads one entry of `kernels`. Returns false if reading cannot continue. */
 static bool read_kernel(struct reader *r, uint32_t id)
 {
     struct attnc_settings s;

@@ -92,7 +92,8 @@ static void sort(struct attnc_diag *d)
     }
 }
 
-/* Returns the line's first byte and its length without the line break; NULL: past the end. */
+/* Returns the first byte of a line, counted from 1, and sets its length without the line break.
+ * Returns NULL if the text has fewer lines. */
 static const char *find_line(const struct attnc_diag *d, uint32_t line, size_t *length)
 {
     const char *at = d->text, *end = d->text + d->size;

@@ -134,7 +134,7 @@ static void work(void *context, size_t i, FILE *out)
     free(log);
 }
 
-/* Copies `size` bytes. NULL: out of memory, or size is 0. */
+/* Copies `size` bytes. Returns NULL if memory is exhausted, or if size is 0. */
 static void *keep(const uint8_t *bytes, size_t size)
 {
     void *copy = size ? malloc(size) : NULL;

@@ -268,7 +268,8 @@ static uint32_t *find_place(struct attnc_expander *x, const struct att_variant *
     return &x->table[i];
 }
 
-/* Adds the variant unless it is a duplicate or cannot be built. False: out of memory or limits. */
+/* Adds the variant unless it is a duplicate or cannot be built. Returns false if memory or a limit
+ * is exhausted. */
 static bool add_variant(struct attnc_expander *x, const struct att_variant *v,
                         const struct tgt *target, bool together)
 {
@@ -419,7 +420,7 @@ static bool expand_op(struct attnc_expander *x, const struct attnc_settings *s,
     return add_product(x, op, at, targets[0], dims, count, product);
 }
 
-/* Reads `where`: "possible" leaves out impossible combinations. False: another word. */
+/* Reads `where`: "possible" leaves out impossible combinations. Returns false for another word. */
 static bool read_where(struct attnc_expander *x, const struct attnc_setting *where)
 {
     x->leaves_out = false;

@@ -56,7 +56,8 @@ void attnc_expander_free(struct attnc_expander *x);
 bool attnc_spend(struct attnc_expander *x, size_t n, struct att_loc at);
 
 /** Adds a variant for each combination of the values in `s` and each of `targets` (NULL at the
- * end). Faulty values are errors in `x->d`. False: expansion cannot continue (memory, limits). */
+ * end). Faulty values are errors in `x->d`. Returns false if expansion cannot continue (memory,
+ * limits). */
 bool attnc_expand(struct attnc_expander *x, const struct attnc_settings *s,
                   const struct tgt *const *targets);
 

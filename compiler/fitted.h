@@ -28,8 +28,8 @@ bool attnc_fitted_read(const char *path, struct attnc_fitted *f, struct attnc_di
  * in. The variants then point into `f`. */
 void attnc_fitted_apply(const struct attnc_fitted *f, struct attnc_description *desc);
 
-/** Inserts a copy of `row` before row number `at`; with `at` = `count` it becomes the last. False:
- * out of memory. */
+/** Inserts a copy of `row` before row number `at`; with `at` = `count` it becomes the last. Returns
+ * false if memory is exhausted. */
 bool attnc_fitted_add(struct attnc_fitted *f, size_t at, const struct tir_fitted *row);
 
 /** Removes row number `at`. */

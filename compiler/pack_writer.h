@@ -69,7 +69,7 @@ struct attnc_pack_kernel {
 
 struct attnc_pack_writer;
 
-/** Creates an empty writer. NULL: out of memory. */
+/** Creates an empty writer. Returns NULL if memory is exhausted. */
 struct attnc_pack_writer *attnc_pack_writer_create(void);
 /** Frees the writer and all that it has copied. */
 void attnc_pack_writer_destroy(struct attnc_pack_writer *w);

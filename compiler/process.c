@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Appends the available bytes. False: end of file or an error. */
+/* Appends the available bytes. Returns false at the end of the file or on an error. */
 static bool drain(int fd, struct tgt_blob *b, size_t *cap)
 {
     if (*cap - b->size < 4096) {

@@ -9,7 +9,7 @@ static const int numbers[] = {64, 128, 256, 16, 32, 1, 2, 4};
 
 enum { NUMBERS = sizeof(numbers) / sizeof(numbers[0]) };
 
-/* Returns the i-th possible value of a field. False: no more values. */
+/* Returns the i-th possible value of a field. Returns false if there are no more values. */
 static bool alternative(enum att_field f, int i, int *value)
 {
     const struct att_field_info *info = &att_fields[f];

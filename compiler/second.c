@@ -32,8 +32,8 @@ static const struct att_box *boxes_of(const struct att_variant *v, unsigned *cou
     return *count ? v->choice->boxes : NULL;
 }
 
-/* Finds the n-th alternative kernel of a key. False: it has no more, or the variant names a tile or
- * calls. */
+/* Finds the n-th alternative kernel of a key. Returns false if it has no more, or if the variant
+ * names a tile or calls. */
 static bool find_second(const struct att_variant *v, unsigned n, struct att_second *second)
 {
     const struct tgt *const target = tgt_find(v->target);
@@ -83,7 +83,7 @@ static bool add_calls(const struct rows *l, size_t first, size_t tuned, struct r
     return good;
 }
 
-/* Returns the tuned kernel with this tile among rows `first` to `end`; NULL: none. */
+/* Returns the tuned kernel with this tile among rows `first` to `end`; NULL if there is none. */
 static struct row *find_tile(const struct rows *l, size_t first, size_t end, int tile)
 {
     for (size_t i = first; i < end; i++) {

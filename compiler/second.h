@@ -8,8 +8,8 @@
 #include "compiler/description.h"
 
 /** Adds the alternative kernels of each variant that leaves its tile open. They are for the calls
- * that no tuned kernel of the same key is for. False: out of memory, or a key has more kernels than
- * fit; `d` says which. */
+ * that no tuned kernel of the same key is for. Returns false if memory is exhausted, or if a key
+ * has more kernels than fit; `d` says which. */
 bool attnc_add_seconds(struct attnc_description *desc, struct attnc_diag *d);
 
 #endif

@@ -25,8 +25,8 @@ static uint64_t spill_cost(const struct tgt_kernel_facts *f)
     return ((uint64_t)(f->vgpr_spills + f->scratch_bytes) << 32) + f->sgpr_spills;
 }
 
-/* Adds the variant's tile to those tried. False: no tile has this number, or it equals an earlier
- * one. */
+/* Adds the variant's tile to those tried. Returns false if no tile has this number, or if it equals
+ * an earlier one. */
 static bool add_tile(struct spare *s, const struct att_variant *v)
 {
     struct att_tile *const tile = &s->tried[s->n_tried];

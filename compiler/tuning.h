@@ -44,7 +44,7 @@ struct attnc_tuning {
  * are the i32 arguments of the op's kernels. NULL: the op has no such argument. */
 const char *attnc_launch_value(const char *op, const char *name);
 
-/** Adds an empty row; NULL: out of memory. */
+/** Adds an empty row; returns NULL if memory is exhausted. */
 struct attnc_tuned *attnc_tuning_add(struct attnc_tuning *t, const char *key, const char *tile);
 
 /** Removes the kernels of a key. */
@@ -53,24 +53,25 @@ void attnc_tuning_remove(struct attnc_tuning *t, const char *key);
 /** Removes all splits. */
 void attnc_tuning_remove_splits(struct attnc_tuning *t);
 
-/** Adds a copy; NULL: out of memory. */
+/** Adds a copy; returns NULL if memory is exhausted. */
 struct attnc_split *attnc_tuning_add_split(struct attnc_tuning *t, const struct attnc_split *split);
 
-/** Reads the numbers of a call, "batch=4,k=8192,heads=32,kv_heads=4", and ignores others. False:
- * not a call, or batch or k is missing. */
+/** Reads the numbers of a call, "batch=4,k=8192,heads=32,kv_heads=4", and ignores others. Returns
+ * false if the text is no call, or if batch or k is missing. */
 bool attnc_split_call(const char *call, struct att_split *out);
 
 /** Copies the splits of each key to the choice of its kernel without boxes, which is for all other
- * calls. Call before attnc_tuning_apply(), for a tuning that was not read from a file. False: out
- * of memory. */
+ * calls. Call before attnc_tuning_apply(), for a tuning that was not read from a file. Returns
+ * false if memory is exhausted. */
 bool attnc_tuning_link(struct attnc_tuning *t);
 
 /** Compute the kernels that splits of the decode kernel `v` may need besides `v`: its sibling that
- * also sums the parts, and the combine kernel for its parts. False: no such kernel exists. */
+ * also sums the parts, and the combine kernel for its parts. Returns false if no such kernel
+ * exists. */
 bool attnc_split_sibling(const struct att_variant *v, struct att_variant *sibling);
 bool attnc_split_combine(const struct att_variant *v, struct att_variant *combine);
 
-/** Adds a box without rows to a choice; NULL: out of memory. */
+/** Adds a box without rows to a choice; returns NULL if memory is exhausted. */
 struct att_box *attnc_choice_add(struct att_choice *choice);
 
 /** Reads a file and collects all errors in `d`: unknown keys, reversed ranges, overlapping boxes of

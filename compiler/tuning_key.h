@@ -18,7 +18,7 @@ enum { ATTNC_KEY_WHY = 160 };
 void attnc_key_text(const struct att_variant *v, char text[ATT_TEXT_MAX]);
 
 /** Rewrites a key in the form of attnc_key_text(). Its fields may have any order and may include
- * defaults. False: no kernel has such a key, and `why` has the reason. */
+ * defaults. Returns false if no kernel has such a key, and `why` has the reason. */
 bool attnc_key_normalise(const char *key, char text[ATT_TEXT_MAX], char why[ATTNC_KEY_WHY]);
 
 #endif

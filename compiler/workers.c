@@ -53,7 +53,7 @@ static bool transfer_all(int fd, void *data, size_t size, bool out)
     return true;
 }
 
-/* Returns the result of an item, which the caller frees; NULL: memory ran out. */
+/* Returns the result of an item, which the caller frees; returns NULL if memory is exhausted. */
 static char *do_item(const struct attnc_workers *w, size_t i, size_t *size)
 {
     char *result = NULL;

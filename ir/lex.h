@@ -25,7 +25,7 @@ bool tir_lex_more(struct tir_lexer *l);
 /** True if the next character on this line, after blanks, is `c`. It is not consumed. */
 bool tir_lex_same_line(struct tir_lexer *l, char c);
 /** Consumes `text` if it comes next, after blanks, line ends and comments. A text of two letters or
- * more must be a whole word. False: another text comes next. */
+ * more must be a whole word. Returns false if another text comes next. */
 bool tir_lex_try(struct tir_lexer *l, const char *text);
 /** Consumes `text`, or fails. */
 bool tir_lex_expect(struct tir_lexer *l, const char *text);

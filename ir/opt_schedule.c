@@ -309,7 +309,7 @@ static int next_matrix(const struct run *r)
     return -1;
 }
 
-/* The progress of ordering one run, in issue slots. */
+/* The progress in ordering one run; amounts of work are in issue slots. */
 struct progress {
     unsigned work, done;           /* slots of all work; of the work placed so far */
     unsigned long_work, long_done; /* the same for instructions that take several slots each */

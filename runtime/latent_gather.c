@@ -68,7 +68,7 @@ static bool has_mixed_rows(const struct attn_mla_decode_desc *d)
     return d->cache.layout == ATTN_KV_SCALES_LAST || d->cache.layout == ATTN_KV_PLANES;
 }
 
-/* Chooses; both structs have the library's size. */
+/* Chooses whether rows are gathered. Both structs have the library's size. */
 static int find_gather(const struct attn_mla_decode_desc *d,
                        const struct attn_mla_decode_gather_shape *s,
                        struct attn_mla_decode_gather *gather)

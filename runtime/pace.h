@@ -8,8 +8,8 @@
 
 /* The time of a step of a wave or workgroup. */
 struct attn_pace {
-    int alone;   /* of the first wave or workgroup on a compute unit */
-    int another; /* added by each further one on that compute unit */
+    int alone;   /* time of a step for the first wave or workgroup on a compute unit */
+    int another; /* time that each further one on that compute unit adds */
 };
 
 /* Returns a / b, rounded up. */

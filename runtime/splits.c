@@ -169,7 +169,7 @@ static int distance_of(const struct attn_pack_split *s, const struct wanted *w)
            distance(s->heads, w->heads) + distance(s->kv_heads, w->kv_heads);
 }
 
-/* Finds the nearest row of the op's kernels; NULL: they have none. */
+/* Sets *nearest to the nearest row of the op's kernels, NULL if they have no rows. */
 static int find_nearest(const struct attn_op *op, const struct wanted *w,
                         const struct attn_pack_split **nearest)
 {

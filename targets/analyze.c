@@ -29,7 +29,8 @@ struct image {
     const char *name;
 };
 
-/* Finds the bytes of a symbol. False: its section does not contain them within the image. */
+/* Finds the bytes of a symbol. Returns false if its section does not contain them within the
+ * image. */
 static bool bytes_of_symbol(const struct image *i, const GElf_Sym *sym, const uint8_t **code,
                             size_t *size)
 {

@@ -23,11 +23,12 @@ struct tgt_code {
 };
 
 /** Finds the machine code of function `name` in a code object and sets `code` to point to its
- * `size` bytes there. False: a sentence in why. */
+ * `size` bytes there. Returns false with a sentence in `why` on failure. */
 bool tgt_find_code(const void *code_object, size_t object_size, const char *name,
                    const uint8_t **code, size_t *size, char why[TGT_WHY]);
 
-/** Disassembles the code of a function. False: a sentence in why, and nothing to free. */
+/** Disassembles the code of a function. Returns false with a sentence in `why` on failure, with
+ * nothing to free. */
 bool tgt_disassemble(const uint8_t *code, size_t size, const struct tgt *t, struct tgt_code *out,
                      char why[TGT_WHY]);
 
@@ -48,22 +49,24 @@ bool tgt_find_hot_loop(const struct tgt_code *code, struct tgt_range *loop);
  * none. */
 ptrdiff_t tgt_inst_at(const struct tgt_code *code, int64_t offset);
 
-/** Returns the row of the matrix instruction of a text; NULL: there is none, a sentence in why. */
+/** Returns the row of the matrix instruction of a text. Returns NULL with a sentence in `why` if
+ * there is none. */
 const struct tir_mma *tgt_find_product(const char *text, const struct tgt *t, char why[TGT_WHY]);
 
 /** True if the text is of a transcendental, such as v_exp_f32. */
 bool tgt_is_transcendental(const char *text);
 
 /** Checks that a vector instruction which uses registers of a WMMA follows it after as many vector
- * instructions as the target needs. False: a sentence in why. */
+ * instructions as the target needs. Returns false with a sentence in `why` on failure. */
 bool tgt_check_gaps(const struct tgt_code *code, const struct tgt *t, char why[TGT_WHY]);
 
-/** Counts the instructions of a range by kind. False: a sentence in why. */
+/** Counts the instructions of a range by kind. Returns false with a sentence in `why` on
+ * failure. */
 bool tgt_count(const struct tgt_code *code, struct tgt_range range, const struct tgt *t,
                struct tgt_loop_facts *facts, char why[TGT_WHY]);
 
-/** Reads registers, LDS, spills and the like from the code object's metadata. False: a
- * sentence in why. */
+/** Reads registers, LDS, spills and the like from the code object's metadata. Returns false with a
+ * sentence in `why` on failure. */
 bool tgt_read_metadata(const void *code_object, size_t size, const char *name,
                        struct tgt_kernel_facts *facts, char why[TGT_WHY]);
 

@@ -12,7 +12,7 @@
 /* True if a call of comgr succeeded. */
 static bool ok(amd_comgr_status_t s) { return s == AMD_COMGR_STATUS_SUCCESS; }
 
-/* Copies a string entry of a map to `text`. False: the map has no such entry. */
+/* Copies a string entry of a map to `text`. Returns false if the map has no such entry. */
 static bool read_string(amd_comgr_metadata_node_t map, const char *key, char *text, size_t size)
 {
     amd_comgr_metadata_node_t node;
@@ -47,8 +47,8 @@ static void read_kernel(amd_comgr_metadata_node_t kernel, struct tgt_kernel_fact
     facts->workgroup_size = read_number(kernel, ".max_flat_workgroup_size");
 }
 
-/* Finds the kernel of this name in the list and reads its facts. False: the list has no such
- * kernel. */
+/* Finds the kernel of this name in the list and reads its facts. Returns false if the list has no
+ * such kernel. */
 static bool find_kernel(amd_comgr_metadata_node_t list, const char *name,
                         struct tgt_kernel_facts *facts)
 {

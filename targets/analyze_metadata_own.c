@@ -13,7 +13,7 @@
 
 enum { NOTE_TYPE = 32 /* NT_AMDGPU_METADATA */ };
 
-/* Finds the metadata note. False: the object has none. */
+/* Finds the metadata note. Returns false if the object has none. */
 static bool find_note(Elf *elf, const char **document, size_t *size)
 {
     size_t headers = 0;
@@ -73,7 +73,7 @@ static void read_kernel(const msgpack_object *kernel, struct tgt_kernel_facts *f
     facts->workgroup_size = find_number(kernel, ".max_flat_workgroup_size");
 }
 
-/* Reads the facts of the kernel of this name. False: the document has no such kernel. */
+/* Reads the facts of the kernel of this name. Returns false if the document has no such kernel. */
 static bool read_document(const msgpack_object *root, const char *name,
                           struct tgt_kernel_facts *facts)
 {

@@ -58,8 +58,8 @@ struct tgt_hook_variable {
     unsigned line; /* line of its declaration; 0: the bitcode has no debug information */
 };
 
-/** Finds the first variable that keeps its value between calls in a hook's bitcode. False: the hook
- * has none. Any thread. */
+/** Finds the first variable that keeps its value between calls in a hook's bitcode. Returns false
+ * if the hook has none. Any thread. */
 bool tgt_find_hook_variable(const struct tgt_blob *bitcode, struct tgt_hook_variable *v);
 
 /**
@@ -96,8 +96,8 @@ struct tgt_kernel_facts {
     unsigned mfma_duty;
 };
 
-/** Reads the metadata of kernel `name` from a code object and analyses its hot loop. False: a
- * sentence in why. */
+/** Reads the metadata of kernel `name` from a code object and analyses its hot loop. Returns false
+ * with a sentence in `why` on failure. */
 bool tgt_analyze(const void *code_object, size_t size, const char *name, const struct tgt *t,
                  struct tgt_kernel_facts *facts, char why[TGT_WHY]);
 

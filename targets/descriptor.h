@@ -5,7 +5,8 @@
 #include "targets/codegen.h"
 
 /** Reduces a kernel's register allocation to the registers that it uses, in the kernel descriptor
- * of a relocatable object. The kernel must have no AGPRs. False: a sentence in why. */
+ * of a relocatable object. The kernel must have no AGPRs. Returns false with a sentence in `why` on
+ * failure. */
 bool tgt_trim_registers(struct tgt_blob *object, const char *kernel, char why[TGT_WHY]);
 
 #endif

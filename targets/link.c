@@ -35,7 +35,7 @@ static bool fail(const struct link *l, const char *sentence)
 
 /* ---- Reading the object ---- */
 
-/* Finds the output rank of a section. False: the section is left out. */
+/* Finds the output rank of a section. Returns false if the section is left out. */
 static bool rank_of(const Elf64_Shdr *h, const char *name, enum link_rank *rank)
 {
     if ((h->sh_type != SHT_PROGBITS && h->sh_type != SHT_NOTE) || h->sh_flags & SHF_EXCLUDE ||
@@ -146,7 +146,8 @@ Elf64_Sym link_move_symbol(const struct link *l, const Elf64_Sym *s)
 
 typedef bool visit_fn(struct link *, const struct link_section *, const Elf64_Rela *);
 
-/* Calls `visit` for the relocations of all sections in the output. False: a visit failed. */
+/* Calls `visit` for the relocations of all sections in the output. Returns false if a visit
+ * failed. */
 static bool for_relocations(struct link *l, Elf *object, visit_fn *visit)
 {
     for (Elf_Scn *s = elf_nextscn(object, NULL); s; s = elf_nextscn(object, s)) {

@@ -156,7 +156,7 @@ void lower_lines_end(struct lower *l);
 
 /** Lowers the ops of a block at the builder's position. A yield emits nothing. */
 void lower_block(struct lower *l, const struct tir_block *block);
-/** Returns the block's yield, whose operands become results of the owner; NULL: the block has
+/** Returns the block's yield, whose operands become results of the owner; NULL if the block has
  * none. */
 const struct tir_op *lower_yield_of(const struct lower *l, const struct tir_block *block);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares what becomes of a group of tokens, in doubles. */
+/* This file declares the pooled, normalised and rotated row of a group of tokens, in doubles. */
 #ifndef REFERENCE_COMPRESS_H
 #define REFERENCE_COMPRESS_H
 
@@ -11,7 +11,7 @@ enum { REF_COMPRESS_DIM = 512 };
 /* The tokens of a row's window, [window, dim] each. */
 struct ref_compress {
     int dim, window;
-    const double *x, *scores; /* scores with what is added to them */
+    const double *x, *scores; /* values; scores, with their positional terms */
     const uint8_t *there;     /* [window]: 0: the token has no weight */
     const double *weight;     /* [dim], of the norm; NULL: none */
     double eps;

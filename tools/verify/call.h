@@ -187,10 +187,8 @@ const void *call_fill_hook(struct call *c);
  * which is no sink, and another is infinity, which takes all weight. */
 void call_fill_sinks(struct call *c, struct operand *sinks);
 
-/**
- * Makes a call of `shape` on the device for trace, and completes the shape. c->op, pack, n, target,
- * shape and memory.gpu must be set. False: `why` says why not.
- */
+/** Makes a call of `shape` on the device for trace, and completes the shape. c->op, pack, n,
+ * target, shape and memory.gpu must be set. Returns false with the reason in `why` on failure. */
 bool call_prepare(struct call *c, void *shape, char *why, size_t why_size);
 
 /** Returns the bytes of all tensors except caches: each one that is read and each one that is

@@ -14,7 +14,7 @@ enum {
     OPEN = 1 << 1,  /* open_group */
     ENDS = 1 << 2,  /* the newest group is chosen too */
     SHARE = 1 << 3, /* rows of few sequences, by row_sequences */
-    SHORT = 1 << 4, /* too little room for some lists */
+    SHORT = 1 << 4, /* some lists do not fit into their rows */
     PADS = 1 << 5,  /* some queries see nothing, or a negative number of tokens */
     FRESH = 1 << 6, /* rows of the newest tokens are in the second source */
 };

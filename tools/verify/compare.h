@@ -49,16 +49,17 @@ void compare_result(struct comparison *c, const struct place *at, struct operand
 /** Runs all tasks. Sets the numbers of `row`, and its fault if a bound was exceeded. */
 void comparison_run(struct comparison *c, struct verify_row *row);
 
-/** Tells the reference that weights (P) are rounded to the target's fp8. Kernels scale the largest
- * weight of a row to 28 or more (fnuz: 15). With `scaled` they scale the largest of a block of keys
- * to 2^7.75. */
+/** Makes the reference assume that weights (P) are rounded to the target's fp8. Kernels scale the
+ * largest weight of a row to 28 or more (fnuz: 15). With `scaled` they scale the largest of a block
+ * of keys to 2^7.75. */
 void comparison_weights_fp8(struct ref_attention *a, const char *target, bool scaled);
 
-/** Tells the reference that weights (P) are summed after rounding to `p`. The largest weight of a
- * row is 1 or more. */
+/** Makes the reference assume that weights (P) are summed after rounding to `p`. The largest weight
+ * of a row is 1 or more. */
 void comparison_weights_rounded(struct ref_attention *a, const struct precision *p);
 
-/** Tells the reference that weights (P) are rounded toward zero to `p` before they are summed. */
+/** Makes the reference assume that weights (P) are rounded toward zero to `p` before they are
+ * summed. */
 void comparison_weights_cut(struct ref_attention *a, const struct precision *p);
 
 /** Returns a power of two for the magnitude of all elements of a query. If its signs are the key's,

@@ -90,7 +90,7 @@ static bool is_mixed(const struct call *c)
     return c->desc.compress.layout == ATTN_KV_SCALES_LAST || has_planes(c);
 }
 
-/* Returns the format of rows that end with their scales; NULL: other rows. */
+/* Returns the format of rows that end with their scales; NULL for other rows. */
 static const struct ref_pooled_row *row_of(const struct call *c)
 {
     return paged_row(c->desc.compress.layout);

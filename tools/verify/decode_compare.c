@@ -9,7 +9,7 @@
 #include "tools/verify/compare.h"
 #include "tools/verify/decode.h"
 
-/* True if the kernel rounds its weights to fp8. decode has 16-bit weights whatever q's type. */
+/* True if the kernel rounds its weights to fp8. decode has 16-bit weights for every type of q. */
 static bool has_weights_fp8(const struct call *c)
 {
     return is_latent(c) && c->desc.mla_decode.q_dtype == ATTN_FP8 &&

@@ -10,12 +10,13 @@
 
 #include "tools/reference/attention.h"
 
-/** The hook_arg of verification is this many random numbers in 0 .. 1/8, for any hook. */
+/** Number of floats in the hook_arg of verification. They are random, in 0 to 1/8. */
 enum { HOOK_FLOATS = 1024 };
 
 struct hook;
 
-/** Compiles DIRECTORY/NAME.c for this machine and loads it. NULL: `why` has a sentence. */
+/** Compiles DIRECTORY/NAME.c for this machine and loads it. Returns NULL with a sentence in `why`
+ * on failure. */
 struct hook *hook_open(const char *directory, const char *name, char *why, size_t why_size);
 /** Unloads a logits function; NULL is allowed. */
 void hook_close(struct hook *hook);

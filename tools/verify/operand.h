@@ -49,7 +49,7 @@ int64_t operand_count(const struct operand *o);
 
 /* Before the memory is there. */
 
-/** Leaves the tensor out: the argument is NULL. */
+/** Omits the tensor from the call: its argument is NULL. */
 void operand_leave_out(struct operand *o);
 
 /** Sets the length of a dimension that the schema leaves open, and the strides of a dense

@@ -36,14 +36,15 @@ static inline bool paged_scales_rows(const struct attn_cache_desc *desc)
     return desc->scale == ATTN_KV_SCALE_TOKEN || desc->scale == ATTN_KV_SCALE_BLOCK;
 }
 
-/** Places pages `bytes` apart, in place(). Only rows with a token are on the device. */
+/** Sets the page stride to `bytes`. To be called in place(). Only rows with a token are on the
+ * device. */
 void paged_spread(struct call *c, unsigned first, int64_t bytes);
 
-/** Makes all sequences share one scale per head, in place(). Changes nothing for other kinds of
- * scales. */
+/** Makes all sequences share one scale per head. To be called in place(). Changes nothing for other
+ * kinds of scales. */
 void paged_share_scales(struct call *c, unsigned first, const struct attn_cache_desc *desc);
 
-/** Leaves the cache out, in place(). */
+/** Omits the cache from the call. To be called in place(). */
 void paged_leave_out(struct call *c, unsigned first);
 
 /** A slot of a cache: a token of a page, for one head, and the sequence that has the token. */

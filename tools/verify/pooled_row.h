@@ -16,7 +16,7 @@ struct pooled_row {
     int axis;                        /* the index that counts bytes of the row */
 };
 
-/** Returns the format of rows of 512 elements that end with their scales; NULL: other rows. */
+/** Returns the format of rows of 512 elements that end with their scales; NULL for other rows. */
 const struct ref_pooled_row *paged_row(enum attn_kv_layout layout);
 
 /** Returns element d of the row. `fp8` is the GPU's fp8, and `of` reads a byte of the tensor. */

@@ -19,7 +19,7 @@ enum {
     FRESH = 1 << 3,      /* some sequences have no state yet */
     PADDED = 1 << 4,     /* some slots are padding, slot 0 among them */
     FAR = 1 << 5,        /* slots GiB apart */
-    WIDE_LISTS = 1 << 6, /* slots is a part of a wider array */
+    WIDE_LISTS = 1 << 6, /* rows of slots are parts of a wider array */
     EXTREMES = 1 << 7,   /* gates at their bounds, keys of zeros */
     FUSED = 1 << 8,      /* the vectors of a token are slices of one row */
     PLAIN = 1 << 9,      /* all optional arguments are NULL */

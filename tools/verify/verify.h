@@ -48,7 +48,8 @@ struct gpu_choice {
                             * one in tools/hipsim/core/gfx_parts.def */
 };
 
-/** Opens the first GPU of the target, with the kernels of `pack`. False: `why` has a sentence. */
+/** Opens the first GPU of the target, with the kernels of `pack`. Returns false with a sentence in
+ * `why` on failure. */
 bool gpu_open(struct gpu *gpu, const struct gpu_choice *choice, struct attn_pack *pack, char *why,
               size_t why_size);
 /** Closes the device of a GPU. */
@@ -118,10 +119,9 @@ struct device_memory;
  */
 bool verify_takes(const struct verify_run *run, const void *desc, const char *kernel);
 
-/**
- * Looks up the run's op, launches it with arguments in `m`, and waits. False: the row says what
- * failed, or that the pack's table selects another kernel and the launch is not `aside`.
- */
+/** Looks up the run's op, launches it with arguments in `m`, and waits. Returns false if a call
+ * failed, or if the pack's table selects another kernel and the launch is not `aside`. The row then
+ * has the reason. */
 bool verify_launch(const struct verify_run *run, struct device_memory *m, const void *desc,
                    const void *args, bool aside, struct verify_row *row);
 

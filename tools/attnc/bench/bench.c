@@ -56,7 +56,7 @@ struct bench {
     struct tune_shapes shapes;
     struct bench_options o;
     bool hip;
-    struct gpu_identity gpu; /* where `hip` */
+    struct gpu_identity gpu; /* filled if `hip` is true */
     int name_width;
     struct json json;
     size_t rows, failures, begun;

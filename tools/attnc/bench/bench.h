@@ -45,11 +45,12 @@ struct bench_options {
     double patience; /* seconds after which a launch that has not ended counts as hung */
 };
 
-/** Models the time of a pair, in a process of its own. False: `fault` says why not. */
+/** Models the time of a pair, in a process of its own. Returns false with the reason in `fault` on
+ * failure. */
 bool bench_model(const struct bench_pair *pair, struct bench_model *model, char fault[200]);
 
-/** Measures the time of a pair on the machine's GPU, in a process of its own. False: `fault` says
- * why not. */
+/** Measures the time of a pair on the machine's GPU, in a process of its own. Returns false with
+ * the reason in `fault` on failure. */
 bool bench_measure(const struct bench_pair *pair, const struct bench_options *o,
                    struct bench_measured *measured, char fault[200]);
 

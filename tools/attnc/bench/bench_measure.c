@@ -53,7 +53,7 @@ static struct bench_work count_work(const struct trace_run *run)
     return w;
 }
 
-/* In children. */
+/* These functions run in child processes. */
 
 struct pair_call {
     const struct bench_pair *pair;

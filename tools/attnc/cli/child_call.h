@@ -20,8 +20,8 @@ struct gpu_identity;
 bool child_call(int (*call)(void *context, void *answer), void *context, void *answer, size_t size,
                 double seconds, char fault[200]);
 
-/** True if the HIP runtime of this machine has a GPU, which *id then names; else `why` has what
- * libattn said. */
+/** True if the HIP runtime of this machine has a GPU, which *id then names; else `why` has
+ * libattn's message. */
 bool probe_gpu(struct attn_pack *pack, struct gpu_identity *id, char why[200]);
 
 #endif

@@ -76,7 +76,7 @@ static bool start(const struct children *c, size_t part, struct child *child)
     const pid_t parent = getpid();
     child->pid = fork();
     if (child->pid == 0) {
-        attnc_die_with(parent); /* a simulator goes on for long, and nobody waits for it */
+        attnc_die_with(parent); /* ends this child with its parent: a simulation may run for long */
         struct child_report report = {.fd = ends[1]};
         close(ends[0]);
         dup2(fileno(child->printed), STDOUT_FILENO);

@@ -18,9 +18,9 @@ struct child_report {
 };
 
 struct children {
-    size_t parts;  /* of the work; each is a child of its own */
+    size_t parts;  /* parts of the work; each runs in a child process of its own */
     unsigned jobs; /* children that run at once */
-    size_t steps;  /* of all parts, for the progress on standard error; 0: none is shown */
+    size_t steps;  /* steps of all parts, for the progress bar; 0: no bar */
 
     /** In the child: does part `part`. Its standard output is kept for later. Returns the exit
      * code. */

@@ -14,7 +14,7 @@ enum { MAX_JOBS = 64 };
 enum exit_code {
     EXIT_GOOD = 0,
     EXIT_USER = 1,        /* what the user gave is wrong, or a verification failed */
-    EXIT_ENVIRONMENT = 2, /* a file, device or program that is not as it must be; no memory */
+    EXIT_ENVIRONMENT = 2, /* an unusable file, device or program, or exhausted memory */
     EXIT_PARTIAL = 3,     /* the output is written, but does not cover the whole request */
 };
 
@@ -34,7 +34,7 @@ struct command {
     const char *summary;               /* one line */
     const char *details;               /* paragraphs for its --help, or NULL */
     const struct option_row *options;  /* a row without a name ends it; NULL: none */
-    int (*run)(int argc, char **argv); /* the operands, options taken out; returns an exit_code */
+    int (*run)(int argc, char **argv); /* runs on operands without options; returns an exit_code */
 };
 
 /** Every subcommand, NULL at the end. */
@@ -47,22 +47,17 @@ int complain(int code, const char *format, ...) __attribute__((format(printf, 2,
 int complain_nearest(const char *nearest, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/**
- * Says which operand of `c` is missing, or that argv[argc - 1] is one too many, and how the
- * command is used. Returns EXIT_USER.
- */
+/** Reports which operand of `c` is missing, or that argv[argc - 1] is superfluous, with the
+ * command's usage. Returns EXIT_USER. */
 int wrong_operands(const struct command *c, int argc, char **argv);
 
-/**
- * Takes the options of `c` out of argv[0..*argc): what is left are operands. Sets *help at --help
- * and stops there. False after a message about an option that is unknown or lacks its argument.
- */
+/** Removes the options of `c` from argv[0] to argv[*argc - 1], so that the operands remain. Sets
+ * *help and stops at --help. Returns false after a message if an option is unknown or lacks its
+ * argument. */
 bool parse_options(const struct command *c, int *argc, char **argv, bool *help);
 
-/**
- * Reads the argument of --`option`, a whole number from `least` to `most`; *number stays as it is
- * where `text` is NULL. EXIT_USER after a message with the range.
- */
+/** Reads the argument of --`option`, a whole number from `least` to `most`; *number is unchanged if
+ * `text` is NULL. Returns EXIT_USER after a message with the range. */
 int read_number(const char *command, const char *option, const char *text, long least, long most,
                 long *number);
 

@@ -59,8 +59,8 @@ static int compare_fields(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Returns "field=value" for field `i` of the dispatch key of kernel `n`. The caller frees it. NULL:
- * out of memory. */
+/* Returns "field=value" for field `i` of the dispatch key of kernel `n`. The caller frees it.
+ * Returns NULL if memory is exhausted. */
 static char *field_text(const struct attn_pack *pack, uint32_t n, uint32_t i)
 {
     const char *field = "", *value = "";
@@ -73,7 +73,7 @@ static char *field_text(const struct attn_pack *pack, uint32_t n, uint32_t i)
 }
 
 /* Returns a text of target, op and dispatch key of kernel `n`. Fields are sorted, since their order
- * may differ between packs. The caller frees the text. NULL: out of memory. */
+ * may differ between packs. The caller frees the text. Returns NULL if memory is exhausted. */
 static char *dispatch_key(const struct attn_pack *pack, uint32_t n,
                           const struct attn_kernel_info *k)
 {

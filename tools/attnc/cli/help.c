@@ -330,7 +330,7 @@ static void print_overview(void)
          "complete (describe: attnc lacks something that the model needs).");
 }
 
-/* Prints the page of a command, topic, field or op. False: none has this name. */
+/* Prints the page of a command, topic, field or op. Returns false if none has this name. */
 static bool print_topic(const char *name, struct attnc_nearest *nearest)
 {
     for (int i = 0; i < TOPIC_COUNT; i++) {

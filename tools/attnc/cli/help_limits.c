@@ -25,7 +25,7 @@ enum { MOST_CHOICES = 64 };
 
 struct op_limits {
     const struct att_template *op;
-    struct att_variant base; /* takes nothing but what has to be given */
+    struct att_variant base; /* sets only the fields that must be given */
     struct choice choices[MOST_CHOICES];
     int count;
 };
@@ -87,8 +87,8 @@ static void set_refused_defaults(struct att_variant *v)
     }
 }
 
-/* Finds the required head sizes with which every target has a kernel of the op. False: there are
- * none. With `refused`, fields whose defaults the op refuses have other values. */
+/* Finds the required head sizes with which every target has a kernel of the op. Returns false if
+ * there are none. With `refused`, fields whose defaults the op refuses have other values. */
 static bool find_sizes(struct op_limits *l, bool refused)
 {
     static const int sizes[] = {128, 64, 192, 256, 512, 576, 1024, 1536};
@@ -447,8 +447,8 @@ static int largest_of(const struct op_limits *l, enum att_field f)
     return 0;
 }
 
-/* Prints the values beside the largest one of every other integer field, where they differ: what
- * shares LDS. */
+/* Prints the values of field f with each other integer field at its largest value, if they differ
+ * from `base`. Fields that share LDS limit each other. */
 static void print_beside_numbers(const struct op_limits *l, enum att_field f,
                                  const uint8_t base[LIMITS_SAMPLES])
 {

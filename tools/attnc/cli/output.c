@@ -15,8 +15,8 @@
 #include "compiler/place_file.h"
 #include "tools/attnc/cli/command.h"
 
-/* A file that this run reads or will write: itself, or its directory and its name in it as long as
- * it does not exist. The lists live as long as the process. */
+/* A file that this run reads or will write: by its inode, or if it does not exist yet by its
+ * directory and name. The lists live as long as the process. */
 struct noted {
     dev_t device;
     ino_t inode;

@@ -23,12 +23,10 @@ void note_input(const char *path);
  */
 int check_output(const char *path);
 
-/**
- * Writes a file in one step: a temporary beside it, renamed when complete, so that a failure leaves
- * what was there. A file that holds these very bytes is left alone with its time of change, for
- * build systems that look at it. "-" is standard output; a device or pipe is written directly.
- * An input of this run is refused. Returns an exit_code after a message.
- */
+/** Writes a file in one step: a temporary beside it, renamed when complete, so that a failure
+ * leaves what was there. A file that already has these bytes is not written, so that build systems
+ * see no new time of change. "-" is standard output; a device or pipe is written directly. An input
+ * of this run is refused. Returns an exit_code after a message. */
 int write_output(const char *path, const void *bytes, size_t size);
 
 /** An output that is printed to memory first. begin_output() opens `out`; end_output() closes it

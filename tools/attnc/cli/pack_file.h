@@ -19,8 +19,8 @@ int read_pack(const char *path, char **bytes);
 int pack_for_children(const char *path, const char **name);
 
 /** Returns a pack with only kernel n of the pack at `bytes`, which libattn then chooses for any
- * arguments; NULL: out of memory. *copy has the new pack's bytes; the caller frees them after
- * closing the pack. */
+ * arguments; returns NULL if memory is exhausted. *copy has the new pack's bytes; the caller frees
+ * them after closing the pack. */
 struct attn_pack *isolate_kernel(const void *bytes, uint32_t n, void **copy);
 
 #endif

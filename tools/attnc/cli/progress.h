@@ -7,10 +7,11 @@
 
 #include <stddef.h>
 
-/** Says on standard error that `done` of `total` steps are done, and what the newest one was. */
+/** Shows on standard error that `done` of `total` steps are done, and the name of the newest
+ * one. */
 void show_progress(size_t done, size_t total, const char *step);
 
-/** Removes the bar, before anything else is printed. Does nothing where there is none. */
+/** Removes the bar, before anything else is printed. Does nothing if there is no bar. */
 void clear_progress(void);
 
 #endif

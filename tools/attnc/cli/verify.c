@@ -63,7 +63,7 @@ struct summary {
 };
 
 enum {
-    SUMMARY_MARK = '\001', /* begins a line that is not for people: a kernel's sums */
+    SUMMARY_MARK = '\001', /* first byte of a child's line with a kernel's sums */
     ROW_MARK = '\002',     /* a row as JSON */
     DEVICE_MARK = '\003',  /* a target's device as JSON */
     MAX_SUMMARIES = 256,
@@ -75,7 +75,7 @@ enum {
 struct part {
     const char *target;
     uint32_t first, end;
-    bool heads_table; /* the first of its target */
+    bool heads_table; /* true: the first part of its target, which prints the heading */
     bool isolated;    /* one kernel, in a pack of its own, of a key that has several */
 };
 
@@ -85,15 +85,15 @@ struct plan {
     char *bytes; /* of the pack */
     const char *targets[TARGETS_MAX];
     size_t target_count;
-    size_t kernels;            /* that --only leaves */
-    size_t hooked;             /* of them, whose logits functions' files are not known */
+    size_t kernels;            /* kernels that --only selects */
+    size_t hooked;             /* kernels among these whose logits function has no known C file */
     char hooks[200];           /* names of the functions */
-    struct gpu_identity found; /* without a simulator */
+    struct gpu_identity found; /* the GPU; unused if `simulator` is not NULL */
     char *devices;             /* JSON objects, a comma between two */
-    int name_width;            /* of the longest of their names */
+    int name_width;            /* characters of the longest kernel name */
     const char *simulator;     /* path, or NULL: the HIP runtime */
     uint64_t seed;
-    size_t shapes; /* of a kernel; 0: all */
+    size_t shapes; /* shapes to verify of each kernel; 0: all */
     struct part *parts;
     size_t part_count;
     struct json json; /* --json: the list of rows is open */
@@ -193,7 +193,7 @@ static bool keeps(const struct plan *plan, const struct attn_kernel_info *own, u
 }
 
 /* Makes, in the child, a pack in which libattn takes kernel *n for every call of its key, and sets
- * *n to its number there. False: it has complained. */
+ * *n to its number there. Returns false after a message. */
 static bool isolate(struct plan *plan, uint32_t *n)
 {
     struct attnc_pack_writer *w = attnc_pack_writer_create();
@@ -458,7 +458,7 @@ static int run_parts(struct plan *plan, unsigned jobs)
 {
     const struct children children = {
         .parts = plan->part_count,
-        .jobs = plan->simulator ? jobs : 1, /* of the real kind there is only one */
+        .jobs = plan->simulator ? jobs : 1, /* one real GPU runs one part at a time */
         .steps = plan->kernels - plan->hooked,
         .work = verify_part,
         .collect = collect_part,

@@ -29,10 +29,8 @@ struct config {
         *found; /* [CONFIG_KEYS], so that a key is looked for once; NULL: each time */
 };
 
-/**
- * Finds the language model's map. False where the document is no map, or without memory. `fault`
- * has CONFIG_FAULT bytes and outlives `c`. Close it in either case.
- */
+/** Finds the language model's map. Returns false if the document is no map or memory is exhausted.
+ * `fault` has CONFIG_FAULT bytes and outlives `c`. Call config_close() in either case. */
 bool config_open(struct config *c, const struct attnc_yaml *y, char *fault);
 /** Frees what the configuration has allocated. */
 void config_close(struct config *c);
@@ -54,8 +52,8 @@ bool config_given(const struct config *c, enum config_key key);
 /** Returns the spelling of a key that the file has, else the key's first one. */
 const char *config_name(const struct config *c, enum config_key key, char name[CONFIG_PATH]);
 
-/** Returns the text of a scalar in the file, else the default of the model's class; NULL: there is
- * neither. */
+/** Returns the text of a scalar in the file, else the default of the model's class; NULL if there
+ * is neither. */
 const char *config_text(const struct config *c, enum config_key key);
 
 /** Returns a value as an integer; 32.0 counts as one. Returns 0 if it is absent, and 0 with a fault
@@ -72,7 +70,7 @@ bool config_flag(const struct config *c, enum config_key key, bool absent);
  * if it is absent, or null for this layer. A list that is too short is a fault. */
 double config_of_layer(const struct config *c, enum config_key key, long layer, long layers);
 
-/** Returns the same for a whole number; -1 and a fault if it is not one. */
+/** Like config_of_layer(), for a whole number; -1 and a fault if it is not one. */
 long config_whole_of_layer(const struct config *c, enum config_key key, long layer, long layers);
 
 /** Returns the text of element i of a list; NULL past its end, or if it is null. */
@@ -88,7 +86,7 @@ long config_length(const struct config *c, const struct attnc_yaml_node *list);
 /** True if a list of numbers holds n. */
 bool config_holds(const struct config *c, const struct attnc_yaml_node *list, long n);
 
-/** Parses a scalar's number. False: it is not a finite number. */
+/** Parses a scalar's number. Returns false if it is not a finite number. */
 bool config_parse(const struct config *c, const struct attnc_yaml_node *n, double *number);
 
 /** Records the first fault. */
@@ -105,7 +103,7 @@ bool config_is_ignored(const struct config *c, const char *path);
 /** True if a node is null, written without quotes. */
 bool config_is_null(const struct config *c, const struct attnc_yaml_node *n);
 
-/** Returns the value that an absent setting has in the model's class; NULL: not known. */
+/** Returns the value that an absent setting has in the model's class; NULL if it is not known. */
 const char *config_default(const struct config *c, const char *name);
 
 #endif

@@ -63,7 +63,7 @@ static bool matches(const char *pattern, const char *path)
     return !*path;
 }
 
-/* Returns the kinds of value with which a setting changes nothing; NULL: the setting always
+/* Returns the kinds of value with which a setting changes nothing; NULL if the setting always
  * matters. */
 static const char *neutral_kinds(const char *path)
 {
@@ -74,7 +74,7 @@ static const char *neutral_kinds(const char *path)
     return NULL;
 }
 
-/* Returns the same for a setting of layers that the model has and attnc lacks. */
+/* Like neutral_kinds(), for a setting of layers that the model has and attnc lacks. */
 static const char *owned_kinds(const bool layers[], const char *path)
 {
     for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++) {
@@ -168,7 +168,7 @@ static void say(const struct walk *w, const char *path, const struct attnc_yaml_
     w->report(w->context, text);
 }
 
-/* Returns the kinds of value with which a setting has no effect; NULL: it may have one. */
+/* Returns the kinds of value with which a setting has no effect; NULL if it may have one. */
 static const char *idle_kinds(const struct walk *w, const char *path)
 {
     const char *kinds = neutral_kinds(path);

@@ -92,7 +92,7 @@ static int read_deployment(struct deployment *d)
     return code;
 }
 
-/* Removes TP sizes that the heads do not allow. False: none is left. */
+/* Removes TP sizes that the heads do not allow. Returns false if none is left. */
 static bool check_ranks(struct model *m, const struct deployment *d)
 {
     bool any = false;

@@ -16,7 +16,7 @@ struct entry_writer {
     FILE *out;
     unsigned entries;
     bool tiles;            /* a planned prefill was written, so plans of query tiles are needed */
-    char entry[MAX_ENTRY]; /* the one that is being written */
+    char entry[MAX_ENTRY]; /* text of the entry that is being written */
     size_t length;
 };
 
@@ -40,8 +40,8 @@ void entry_cache(struct entry_writer *w);
  */
 void entry_one_launch(struct entry_writer *w);
 
-/** Writes the query heads per KV head of the ranks: "8", or "[8, 16]". False: no rank can run the
- * model. */
+/** Writes the query heads per KV head of the ranks: "8", or "[8, 16]". Returns false if no rank can
+ * run the model. */
 bool entry_ratios(const struct entry_writer *w, const struct model_group *g, char list[ENTRY_LIST]);
 
 /** Ends an entry: writes it for the targets that take it, and a gap named `label` for the others.

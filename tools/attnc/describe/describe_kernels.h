@@ -29,7 +29,8 @@ struct rank_heads {
     bool copies;
 };
 
-/** Computes the heads of each of `ranks` ranks. False: the heads cannot be divided among them. */
+/** Computes the heads of each of `ranks` ranks. Returns false if the heads cannot be divided among
+ * them. */
 bool share_heads(const struct model_group *g, long ranks, struct rank_heads *out);
 
 /** True if rows of the cache are key and value, 448 elements of fp8 and 64 of 16 bits. */

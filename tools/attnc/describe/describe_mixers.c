@@ -6,8 +6,8 @@
 enum { CONV_CHANNELS = 64, PAGE_TOKENS = 16, CONV_BYTES = 2 };
 enum { STEP_TOKENS = 8 /* the most of a sequence in gated_delta_step with drafts */ };
 
-/* Sets *out to the groups of keys of each of `ranks` ranks. Of Mamba, ranks may have copies of a
- * group. False: the groups cannot be divided. */
+/* Sets *out to the groups of keys of each of `ranks` ranks. Ranks of Mamba may have copies of a
+ * group. Returns false if the groups cannot be divided. */
 static bool share_groups(const struct model_mixer *x, long ranks, long *out)
 {
     const bool copies =
@@ -234,8 +234,8 @@ static void write_mixer_rope(struct entry_writer *w, const struct model_mixer *x
         "Rotation of q and k in linear layers; slot_mapping is NULL, since nothing is cached.");
 }
 
-/* Lists the widths of parts of groups that ranks have, such as "[2048, 1024]". False: none has a
- * part. */
+/* Lists the widths of parts of groups that ranks have, such as "[2048, 1024]". Returns false if
+ * none has a part. */
 static bool list_parts(const struct entry_writer *w, const struct model_mixer *x,
                        char list[ENTRY_LIST])
 {

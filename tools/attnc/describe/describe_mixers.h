@@ -17,7 +17,7 @@ struct rank_mixer {
     long norm_ranks;         /* ranks that share a group; 1: each has whole groups */
 };
 
-/** Shares a linear layer out to `ranks` ranks. False: its heads cannot be shared out. */
+/** Shares a linear layer out to `ranks` ranks. Returns false if its heads cannot be shared out. */
 bool share_mixer(const struct model_mixer *x, long ranks, struct rank_mixer *out);
 
 /** Returns tokens of a page of attention that is as large as the state of a linear layer on a rank,

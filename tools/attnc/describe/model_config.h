@@ -70,7 +70,7 @@ struct model_mixer {
     const char *act;    /* of the gate, as gated_rmsnorm has it */
     long norm_groups;   /* groups of a token that are normalised; 0: no norm */
     bool rotates;       /* q and k of lightning attention rotate */
-    bool qk_norm;       /* and are normalised before that */
+    bool qk_norm;       /* q and k are normalised before the rotation */
 };
 
 /** An encoder beside the language model, whose attention has no mask and no cache. */
@@ -119,7 +119,7 @@ struct model_share {
 
 /** Attention to rows of groups of tokens, beside a window (DeepSeek-V4). */
 struct model_pooled {
-    bool is;                                     /* the model has such layers */
+    bool is;                                     /* true: the model has such layers */
     long q_lora_rank;                            /* 0: q is not compressed */
     long index_heads, index_dim, index_topk;     /* of the indexer; index_topk 0: there is none */
     long top_blocks, block_size;                 /* blocks of rows that it chooses first; 0: none */
@@ -168,8 +168,8 @@ struct model {
 /** Returns the name of a recurrence, as in "36 layers of NAME". */
 const char *mixer_name(enum model_recurrence r);
 
-/** Reads the model of a parsed config.json. False: it is no config.json, or lacks a setting; `why`
- * says what. */
+/** Reads the model of a parsed config.json. Returns false if it is no config.json or lacks a
+ * setting; `why` then has the reason. */
 bool model_read(struct model *m, const struct attnc_yaml *y, char why[MODEL_WHY]);
 
 /** Adds a sentence to m->gaps, unless it is there already. */

@@ -29,24 +29,24 @@ struct layer_rules {
     enum layer_kind linear; /* the kind of a linear layer of this class */
 };
 
-/** Returns the kind of layer i. `disagrees` gets the name of a setting that contradicts the one
- * that counts, and `unknown` a word that no kind has. Both have CONFIG_PATH bytes, and else
- * stay. */
+/** Returns the kind of layer i. `disagrees` receives the name of a setting that contradicts the
+ * deciding one, and `unknown` a word that no kind has. Both have CONFIG_PATH bytes and are
+ * otherwise unchanged. */
 enum layer_kind layer_kind(const struct config *c, const struct layer_rules *r, long i,
                            char *disagrees, char *unknown);
 
 /** Returns the softmax attention in layers of this kind. */
 enum layer_shape layer_shape(enum layer_kind kind);
 
-/** Returns what attnc lacks for layers of a kind, after "N layers of "; NULL: nothing. */
+/** Returns what attnc lacks for layers of a kind, after "N layers of "; NULL if it lacks nothing.*/
 const char *layer_gap(enum layer_kind kind);
 
 /** True if layer i rotates q and k, by the settings that switch rotation off for single layers. */
 bool layer_rotates(const struct config *c, long i, long layers);
 
-/** True if layer i has a sparse indexer of its own; others take the keys that the layer before
- * them has chosen (GLM-5.2's IndexShare). `disagrees` takes the name of a setting that says
- * otherwise than the one that counts, CONFIG_PATH bytes, and else stays. */
+/** True if layer i has a sparse indexer of its own; others take the keys that the layer before them
+ * has chosen (GLM-5.2's IndexShare). `disagrees`, of CONFIG_PATH bytes, receives the name of a
+ * setting that contradicts the deciding one; else it is unchanged. */
 bool layer_indexes(const struct config *c, long i, char *disagrees);
 
 /** Returns the tokens of layer i's sliding window; 0: there is none, or it holds every sequence. */

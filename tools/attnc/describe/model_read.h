@@ -70,7 +70,8 @@ void read_mixer(struct reader *r, enum layer_kind layer, long layers);
 /** Reads the pool of layer i, whose keys are rows of groups, into `g`. */
 void read_pool_of(struct reader *r, long i, struct model_group *g);
 
-/** Reads how `layers` layers choose groups of keys. False: the file does not say all of it. */
+/** Reads how `layers` layers choose groups of keys. Returns false if the file does not say all of
+ * it. */
 bool read_choice(struct reader *r, long layers);
 
 /** Reads the indexer of layers whose keys are rows of groups, and which layers have one. */

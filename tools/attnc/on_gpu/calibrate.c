@@ -43,8 +43,8 @@ static const struct attnc_yaml_node *find(const struct visit *v, const struct at
     return NULL;
 }
 
-/* Returns the text at a key of an object at a key of the file (NULL: of the file itself); "?" where
- * it is absent or null. */
+/* Returns the text of `key` in the member `object` of the file, or in the file itself if `object`
+ * is NULL. Returns "?" if it is absent or null. */
 static const char *text_at(const struct visit *v, const char *object, const char *key)
 {
     const struct attnc_yaml_node *map = attnc_yaml_node(&v->yaml, 1);
@@ -128,7 +128,8 @@ static int fit_loops(struct visit *v)
  */
 static bool is_plain(const char *name) { return name[0] && name[0] != '-' && !strchr(name, '/'); }
 
-/* Adds the archive's descriptions to a command line. False: it has none, or strange ones. */
+/* Adds the archive's descriptions to a command line. Returns false if it has none, too many, or one
+ * whose name is not plain. */
 static bool add_descriptions(const struct visit *v, struct step_line *line)
 {
     const struct attnc_yaml_node *list = find(v, attnc_yaml_node(&v->yaml, 1), "descriptions");

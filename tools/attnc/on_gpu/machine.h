@@ -14,17 +14,15 @@
 /** Facts about the first GPU that HIP reports. */
 struct machine_gpu {
     struct gpu_identity id;
-    int hip_driver;    /* hipDriverGetVersion(), 0: not said */
-    int compute_units; /* that HIP sees: fewer than the chip's where it is partitioned */
-    int engine_khz;    /* highest clock of the compute units, 0: not said */
-    int memory_khz;    /* highest clock of the memory, 0: not said */
+    int hip_driver;    /* hipDriverGetVersion(); 0: not reported */
+    int compute_units; /* as HIP reports them: fewer than the chip has if it is partitioned */
+    int engine_khz;    /* highest clock of the compute units in kHz; 0: not reported */
+    int memory_khz;    /* highest clock of the memory in kHz; 0: not reported */
     char pci[32];      /* "0000:05:00.0"; "": not said */
 };
 
-/**
- * Sets *gpu to the facts of the machine's first GPU, in a child process. With a path `simulator` it
- * is the simulator's GPU of `target`. False: `why` has a sentence.
- */
+/** Sets *gpu to the facts of the machine's first GPU, in a child process. With a path `simulator`
+ * it is the simulator's GPU of `target`. Returns false with a sentence in `why` on failure. */
 bool machine_find_gpu(const char *simulator, const char *target, struct machine_gpu *gpu,
                       char why[200]);
 

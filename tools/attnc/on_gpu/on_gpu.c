@@ -77,7 +77,7 @@ struct visit {
     char shapes[PATH_MAX]; /* "--shapes PATH", or "" */
     char budget[16];
     int status[STEPS];     /* exit status; -1: not run */
-    double seconds[STEPS]; /* that the step took */
+    double seconds[STEPS]; /* duration of each step */
 };
 
 /* Writes bytes to a file of the folder. Returns an exit_code after a message. */

@@ -38,17 +38,14 @@ struct probe_result {
     bool simulated; /* true: the library is hipsim */
 };
 
-/**
- * Opens the HIP library at `path`, NULL: the machine's, version 7, 6 or 5. Loads the target's loops
- * and allocates their data. False: `why` has a sentence. HIP stays open until the process ends.
- */
+/** Opens the HIP library at `path`, or if that is NULL the machine's of version 7, 6 or 5. Loads
+ * the target's loops and allocates their data. Returns false with a sentence in `why` on failure.
+ * HIP stays open until the process ends. */
 bool probe_open(const char *path, const char *target, char why[200]);
 
-/**
- * Runs a probe once to warm up and then PROBE_RUNS times, or once if a simulated device repeats its
- * first result. `parameters` changes the simulator's timing model, NULL: nothing. False: `why` has
- * a sentence.
- */
+/** Runs a probe once to warm up and then PROBE_RUNS times, or once if a simulated device repeats
+ * its first result. `parameters` are changes of the simulator's timing model, or NULL. Returns
+ * false with a sentence in `why` on failure. */
 bool probe_run(const struct probe *p, const char *parameters, struct probe_result *r,
                char why[200]);
 

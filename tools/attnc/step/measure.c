@@ -108,7 +108,7 @@ struct split_call {
     bool hip;
 };
 
-/* Returns the query tokens of a step; 0, many, where an int32 cannot hold them. */
+/* Returns the query tokens of a step, or 0, which means many, if they exceed an int32. */
 static int32_t tokens_of(const struct step_load *l)
 {
     const long tokens = l->batch * l->queries;
@@ -152,8 +152,8 @@ static struct tune_shape shape_of(const struct step_call *call)
     return shape;
 }
 
-/* Adds the lists that libattn chooses to a way's shape, and the combine launch that follows where
- * the plan cuts a sequence. *combine is its shape; its op is "" where there is none. */
+/* Adds the lists that libattn chooses to a way's shape, and the combine launch that follows if the
+ * plan cuts a sequence. *combine is its shape; the op is "" if there is no such launch. */
 static bool split_way(struct work *w, struct step_way *way, struct attn_pack *pack,
                       const struct att_variant *v, struct tune_shape *combine)
 {
@@ -185,7 +185,8 @@ static bool split_way(struct work *w, struct step_way *way, struct attn_pack *pa
     return true;
 }
 
-/* Writes the shape of the plan that a call follows: its own but for pages, and k is keys. */
+/* Writes the shape of the plan that a call follows: the call's shape without pages, in which k has
+ * the name keys. */
 static void write_plan(const struct step_call *call, char plan[TUNE_SHAPE_TEXT])
 {
     static const char *const names[][2] = {
@@ -235,7 +236,7 @@ static bool time_rest(struct work *w, struct step_way *way)
     return true;
 }
 
-/* Times all launches of a way. False: way->fault says why one has no time. */
+/* Times all launches of a way. Returns false if a launch has no time; way->fault has the reason. */
 static bool time_way(struct work *w, struct step_way *way)
 {
     struct step_launch *l = &way->launches[0];
@@ -255,7 +256,7 @@ static bool time_way(struct work *w, struct step_way *way)
 }
 
 /* Times the ways of a stage and chooses the fastest. `before` is the stage before it, or NULL: ways
- * that do its work save its time. False: no way works. */
+ * that do its work save its time. Returns false if no way works. */
 static bool time_stage(struct work *w, struct step_stage *before, struct step_stage *stage)
 {
     const struct step_way *const other = before ? step_best_way(before) : NULL;
@@ -278,7 +279,7 @@ static bool time_stage(struct work *w, struct step_stage *before, struct step_st
     return least < INFINITY;
 }
 
-/* Times a plan that no kind before has needed. */
+/* Times a plan, unless an earlier kind of layer needed the same one. */
 static bool time_plan(struct work *w, const char *kind, const char *shape)
 {
     struct step *s = w->step;

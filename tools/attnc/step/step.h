@@ -100,7 +100,7 @@ struct step {
     unsigned plan_count;
 };
 
-/** Lists the calls of every kind of layer. False: a sentence in `why`. */
+/** Lists the calls of every kind of layer. Returns false with a sentence in `why` on failure. */
 bool step_list_layers(const struct model *m, struct step *s, char why[200]);
 
 /** The kernels of a description, compiled when they are first used. */
@@ -110,19 +110,19 @@ struct step_kernels {
     struct attnc_build_options build;
     struct {
         struct att_variant variant;
-        struct attn_pack *pack; /* of its key's kernels; NULL: `fault` says why */
+        struct attn_pack *pack; /* pack of the key's kernels; NULL: `fault` has the reason */
         void *bytes;            /* of the pack; owned */
         char fault[200];
     } packs[STEP_PACKS];
     unsigned pack_count;
 };
 
-/** Finds the variant of a call in the description; NULL: it has none. */
+/** Finds the variant of a call in the description; NULL if it has none. */
 const struct att_variant *step_find_variant(const struct step_kernels *k, const char *target,
                                             const struct step_call *call);
 
-/** Returns a pack with all kernels of the variant's key, valid until step_free_kernels(). NULL: a
- * sentence in `fault`. */
+/** Returns a pack with all kernels of the variant's key, valid until step_free_kernels(). Returns
+ * NULL with a sentence in `fault` on failure. */
 struct attn_pack *step_open_kernels(struct step_kernels *k, const struct att_variant *v,
                                     char fault[200]);
 /** Closes the packs and frees the kernels. */
@@ -144,7 +144,7 @@ struct step_count {
 struct step_count step_measure(struct step *s, struct step_kernels *k,
                                const struct step_device *device);
 
-/** Returns the fastest way of a stage; NULL: none has a kernel. */
+/** Returns the fastest way of a stage; NULL if none has a kernel. */
 const struct step_way *step_best_way(const struct step_stage *stage);
 
 /** Returns the time of a way in us, with the overhead of each launch in a graph. */

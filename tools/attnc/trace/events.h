@@ -22,12 +22,13 @@ struct events {
 };
 
 /** Opens the events of a session's device. `flush` bytes are overwritten before each sample, 0:
- * none. False: `why` says what is missing. Measurements run in a child process, whose end releases
- * the events and the memory. */
+ * none. Returns false with the missing part in `why` on failure. Measurements run in a child
+ * process, whose end releases the events and the memory. */
 bool events_open(struct events *e, struct trace_session *t, size_t flush, char *why,
                  size_t why_size);
 
-/** Times one launch of a session, in us. False: a HIP call failed, and `why` has its name. */
+/** Times one launch of a session, in us. Returns false if a HIP call failed, and `why` has its
+ * name. */
 bool events_time(struct events *e, struct trace_session *t, double *us, char *why, size_t why_size);
 
 /** Returns the clock that the driver reports, in MHz, or 0. */

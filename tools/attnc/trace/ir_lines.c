@@ -129,7 +129,7 @@ static void print_op(const struct ir_lines *l, int number, FILE *out)
     fprintf(out, IR_LINE_MARK "%d: %.*s", number, (int)((end ? end : l->limit) - at), at);
 }
 
-/* Reads the offset that a line of the disassembly shows. False: it shows none. */
+/* Reads the offset that a line of the disassembly shows. Returns false if it shows none. */
 static bool read_offset(const char *text, uint64_t *offset)
 {
     for (const char *at = text; *text != ';' && *at; at++) {

@@ -145,10 +145,10 @@ static void print_json(const struct trace_run *run, const struct verify_op *op,
     json_end(&j);
 }
 
-/* An output, in memory until it is complete: the simulator, to which the path is a file like any
- * other, could only say that it failed. */
+/* An output that the simulator writes to memory. attnc then writes it to its path, and can report a
+ * failure with its reason. */
 struct written {
-    const char *to; /* NULL: nobody wants it */
+    const char *to; /* path of the output; NULL: there is none */
     int fd;
     char path[32];
 };

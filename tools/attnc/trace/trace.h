@@ -44,13 +44,11 @@ struct trace_gpu {
     bool real;        /* true: the machine's own GPU, not the simulator; `part` is not read */
 };
 
-/**
- * Opens a device for the n-th kernel of `pack` and makes the arguments that `shape` says
- * ("heads=8,q=64", NULL: all as the op has it). A simulator is this process's from then on. `gpu`
- * NULL: the simulator with the target's first GPU model. Prints a message and returns an exit code,
+/** Opens a device for the n-th kernel of `pack` and makes the arguments of `shape` ("heads=8,q=64";
+ * NULL: the op's defaults). A simulator stays loaded until the process ends. If `gpu` is NULL, it
+ * is the simulator with the target's first GPU model. Prints a message and returns an exit code,
  * also if the pack's table selects another kernel for these arguments. Call trace_close() in any
- * case.
- */
+ * case. */
 int trace_open(struct trace_session *t, struct attn_pack *pack, uint32_t n, const char *shape,
                const struct trace_gpu *gpu);
 
@@ -65,7 +63,7 @@ void trace_close(struct trace_session *t);
 int trace_time(struct trace_session *t, const struct hipsim_time_options *time,
                struct hipsim_time_report *report);
 
-/** Returns the op of this name; NULL: it is unknown, or cannot be traced. */
+/** Returns the op of this name; NULL if it is unknown, or cannot be traced. */
 const struct verify_op *trace_find_op(const char *name);
 
 /** Reads "batch=1,q=512" into shape[VERIFY_DIMENSIONS], in the order of the op's dimensions; what

@@ -165,7 +165,7 @@ static int check_choice(const struct trace_run *run)
     return complain(EXIT_USER, "for this shape lookup takes another kernel: %s", kernel.name);
 }
 
-/* Races are what attnc verify looks for; shapes that are traced are too large to follow. */
+/* The simulator's checks for a trace: all but races, which take too long on shapes of this size. */
 static const char checks[] = "memory+align+uninit+wait+hazard+barrier+diverge";
 
 /* Opens the GPU or the simulator with the pack. */
@@ -184,7 +184,8 @@ static int open_gpu(struct trace_session *t, struct attn_pack *pack, const struc
     return t->opened ? EXIT_GOOD : complain(EXIT_ENVIRONMENT, "%s", why);
 }
 
-/* Opens the device and makes the arguments, whichever kernel is for them. */
+/* Opens the device and makes the arguments, without a check that lookup chooses kernel n for
+ * them. */
 static int open_shape(struct trace_session *t, struct attn_pack *pack, uint32_t n,
                       const char *shape, const struct trace_gpu *gpu)
 {

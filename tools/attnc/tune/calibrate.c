@@ -117,7 +117,7 @@ static double try_value(const struct fit *f, size_t p, unsigned number)
     return value < row->low ? row->low : value > row->high ? row->high : value;
 }
 
-/* Makes the best change of one parameter. False: the database cannot be written. */
+/* Makes the best change of one parameter. Returns false if the database cannot be written. */
 static bool step(struct fit *f, double *error, bool *changed)
 {
     char (*texts)[TEXT] = calloc(MOST_PARAMETERS * TRIES, sizeof(*texts));
@@ -168,7 +168,7 @@ static void print_fit(const struct fit *f, const char *target, double before, do
     }
 }
 
-/* Reads the first setting NAME=VALUE of a list and returns the address of the next one; NULL: it
+/* Reads the first setting NAME=VALUE of a list and returns the address of the next one; NULL if it
  * is no setting. */
 static const char *read_setting(const struct tgt_parameter *rows, const char *text, size_t *which,
                                 double *value)

@@ -25,10 +25,10 @@ struct check {
     void *bytes;
     size_t size;
     char hash[TUNE_SOURCE];
-    size_t number; /* of the shape that a child looks at */
+    size_t number; /* index of the shape that a child dispatches */
     size_t done, wrong;
     bool late;     /* the budget is spent; of tune_find_own(): the database cannot be written */
-    char why[400]; /* about the first that is wrong */
+    char why[400]; /* message about the first wrong shape */
 };
 
 /* The symbol of a kernel, or why there is none. */

@@ -18,7 +18,7 @@ static const double WORTH = 0.004; /* the least gain a shape, as a logarithm, fo
 
 struct leaf {
     struct att_box box;
-    bool *in; /* per shape */
+    bool *in; /* by shape: true if the leaf has it */
     size_t shapes;
     size_t candidate; /* index; the count of candidates: the kernels that a build makes */
     double cost;      /* sum of the logarithms of its shapes' times */
@@ -34,7 +34,7 @@ static bool is_own(const struct tune_key *key, const struct leaf *l)
 struct cut {
     size_t leaf;
     const char *arg;
-    int64_t last; /* of the lower part */
+    int64_t last; /* largest value of the argument in the lower part */
     double gain;
 };
 
@@ -250,8 +250,8 @@ static bool grow(const struct tune_sweep *sweep, const struct tune_key *key, str
     return good;
 }
 
-/* Verifies the kernels of all leaves. False where one was wrong or had to stay unverified, which is
- * then out of the race. */
+/* Verifies the kernels of all leaves. Returns false if one was wrong or could not be verified; its
+ * candidate is then dropped. */
 static bool verify_leaves(struct tune_sweep *sweep, struct tune_key *key, const struct leaf *leaves,
                           size_t count)
 {
@@ -327,8 +327,8 @@ static bool write_result(const struct tune_key *key, const struct leaf *leaves, 
     return all || attnc_tuning_add(out, key->text, ATTNC_AUTO);
 }
 
-/* Gives the calls of the leaf with the least gain back to the kernels of a plain build. False: all
- * leaves have these already. */
+/* Gives the calls of the leaf with the least gain back to the kernels of a plain build. Returns
+ * false if all leaves have these already. */
 static bool give_up_one(const struct tune_key *key, struct leaf *leaves, size_t count)
 {
     size_t worst = count;

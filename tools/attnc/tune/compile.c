@@ -24,7 +24,7 @@ static void hash_source(const struct tune_sweep *sweep, struct tune_candidate *c
              (unsigned long long)plainly);
 }
 
-/* Moves a kernel from a build's result to the candidate. False: out of memory. */
+/* Moves a kernel from a build's result to the candidate. Returns false if memory is exhausted. */
 static bool take(struct tune_candidate *c, struct attnc_kernel *k)
 {
     c->kernel = malloc(sizeof(*c->kernel));

@@ -13,7 +13,7 @@
 
 enum { INFO = 8 /* integers of an item */, TRIALS = 20 };
 
-/* Both are tried with each of the other; the first is the planner's own. */
+/* Costs to try, in all combinations; 0 is the planner's own. */
 static const int item_costs[] = {0, 1, 4, 8, 16}, merge_rates[] = {0, 1, 16, 64};
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -70,7 +70,7 @@ struct tune_plan tune_plan_shape(const struct tune_shape *s)
     return plan;
 }
 
-/* A launch of a key on a late shape. */
+/* A launch of a key's kernel on a shape that was added after the sweep. */
 struct part {
     struct tune_key *key; /* NULL: there is nothing to launch */
     size_t candidate, shape;
@@ -84,7 +84,7 @@ struct trial {
 };
 
 /* Adds a shape after the swept ones of a key, and sets *p to its launch by the tile that the tuning
- * chooses. False: out of memory. */
+ * chooses. Returns false if memory is exhausted. */
 static bool add_late(struct part *p, struct tune_key *key, const struct attnc_tuning *tuning,
                      const struct tune_shape *s)
 {
@@ -131,7 +131,7 @@ static size_t find_trials(const struct tune_shape *base, struct trial trials[TRI
     return count;
 }
 
-/* Times the launch of a part; nothing if it has no key or no compiled kernel. False: the
+/* Times the launch of a part; nothing if it has no key or no compiled kernel. Returns false if the
  * database could not be written. */
 static bool time_part(struct tune_sweep *sweep, struct part *p)
 {
@@ -149,7 +149,7 @@ static bool is_known(const struct part *p)
     return !p->key || (p->value.runs && !p->value.fault[0] && p->value.us > 0);
 }
 
-/* Times one trial, and takes its costs where they are faster beyond doubt. */
+/* Times one trial, and stores its costs in the split if it is certainly faster. */
 static bool try(struct tune_sweep *sweep, struct tune_key *key, const struct attnc_tuning *tuning,
                 struct trial *t, struct attnc_split *split)
 {

@@ -149,7 +149,7 @@ static void read_fault(sqlite3_stmt *s, int column, char *fault, size_t size)
     snprintf(fault, size, "%s", text ? (const char *)text : "");
 }
 
-/* Reads the first row that meets the condition into *v. False: there is none. */
+/* Reads the first row that meets the condition into *v. Returns false if there is none. */
 static bool find(struct tune_db *db, const char *condition, const struct tune_id *id,
                  struct tune_value *v)
 {

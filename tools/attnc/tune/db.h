@@ -40,16 +40,16 @@ struct tune_db *tune_db_open(const char *path, bool create);
 /** Closes a database; NULL is allowed. */
 void tune_db_close(struct tune_db *db);
 
-/** Reads the value of the row with this id into *v. False: there is no such row. */
+/** Reads the value of the row with this id into *v. Returns false if there is no such row. */
 bool tune_db_find(struct tune_db *db, const struct tune_id *id, struct tune_value *v);
-/** Reads the value of a row with this id that a GPU has measured, whatever its device. False: there
- * is none. */
+/** Reads the value of a row with this id that a GPU has measured, whatever its device. Returns
+ * false if there is none. */
 bool tune_db_find_measured(struct tune_db *db, const struct tune_id *id, struct tune_value *v);
 /** Reads the verdict of a verification with this id. Returns false if there is none. */
 bool tune_db_find_verdict(struct tune_db *db, const struct tune_id *id, struct tune_verdict *v);
 
-/** Writes a row, which then survives a kill, in place of one with the same id. False after a
- * message. */
+/** Writes a row in place of one with the same id. The row survives even if the process is killed.
+ * Returns false after a message. */
 bool tune_db_put(struct tune_db *db, const struct tune_id *id, const struct tune_value *v);
 /** Writes the verdict of a verification. Returns false after a message. */
 bool tune_db_put_verdict(struct tune_db *db, const struct tune_id *id,

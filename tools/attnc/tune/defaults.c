@@ -318,7 +318,7 @@ static void print_row(const char *verdict, const struct tir_fitted *row, const s
 }
 
 /* Tries the values of a row's knob, its own first, and gives it the best of those that are kept.
- * False: none is. `at` is its place in the table. */
+ * Returns false if none is kept. `at` is its place in the table. */
 static bool fit_value(struct fit *f, int at, struct tir_fitted *row, const struct att_knob *knob)
 {
     const struct tir_fitted *const base = copy_table(f, at, NULL);

@@ -26,7 +26,7 @@ struct heat {
         *alone; /* result, if only one candidate is timed; NULL: results go to `measured` */
     size_t candidates[RACE_RUNNERS]; /* the first is what a build takes, unless it cannot run */
     size_t count;
-    volatile size_t *running; /* shared with the child: who is at work */
+    volatile size_t *running; /* shared with the child: index of the runner that it measures */
 };
 
 struct lane {
@@ -118,9 +118,9 @@ static void drop(struct heat *h, size_t i)
     memmove(&h->candidates[i], &h->candidates[i + 1], (h->count - i) * sizeof(h->candidates[0]));
 }
 
-/* Runs one race in a child. True: it ended without a fault, and its figures are in the database.
- * Else `culprit` is the candidate that failed, and `fault` says why. `good` is false if memory ran
- * out or the database cannot be written. */
+/* Runs one race in a child. Returns true if it ended without a fault and its figures are in the
+ * database. Else `culprit` is the candidate that failed, and `fault` says why. `good` is false if
+ * memory ran out or the database cannot be written. */
 static bool race_once(struct heat *h, size_t *culprit, char fault[200], bool *good)
 {
     struct answer *a = calloc(1, sizeof(*a));
@@ -140,7 +140,7 @@ static bool race_once(struct heat *h, size_t *culprit, char fault[200], bool *go
     return sound;
 }
 
-/* Races until no runner is lost. False: the database cannot be written. */
+/* Races until no runner is lost. Returns false if the database cannot be written. */
 static bool race(struct heat *h)
 {
     static const struct race_figure none;

@@ -219,8 +219,8 @@ static void done(void *context, size_t i, const uint8_t *result, size_t size, in
     show_progress(b->done, b->count, step);
 }
 
-/* True of a candidate whose loop, by its instructions, cannot keep the matrix units as busy as what
- * a build gives the shape to did. */
+/* True if a candidate's loop, by its instructions, cannot use the matrix units as much as the
+ * kernel of a plain build did. */
 static bool is_hopeless(const struct tune_key *key, size_t candidate, size_t shape)
 {
     const size_t own = tune_own_candidate(key, &key->shapes[shape]);
@@ -245,8 +245,8 @@ bool tune_is_ours(const struct tune_sweep *sweep, const struct tune_key *key, si
     return in_shard(&sweep->shard, name);
 }
 
-/* Reads an item's value from the database, or else adds the item to the batch. False: out of
- * memory. */
+/* Reads an item's value from the database, or else adds the item to the batch. Returns false if
+ * memory is exhausted. */
 static bool add(struct batch *b, const struct tune_item *item)
 {
     char device[160];
@@ -278,7 +278,7 @@ static bool add_item(struct batch *b, struct tune_key *key, size_t candidate, si
                &(struct tune_item){key, candidate, shape, b->sweep->parameters, &c->times[shape]});
 }
 
-/* Times what is in a batch; adds what its end has left out to *left. */
+/* Times the items of a batch. Adds to *left the number of items that the deadline left out. */
 static bool run_batch(struct batch *b, size_t *left)
 {
     const unsigned jobs = b->count < b->sweep->jobs ? (unsigned)b->count : b->sweep->jobs;
@@ -314,8 +314,8 @@ static int by_score(const void *a, const void *b)
     return x->candidate < y->candidate ? -1 : 1;
 }
 
-/* Ranks the candidates that are left by the shapes below `shapes`, the fastest first. Returns their
- * count; the caller frees *ranks, NULL: out of memory. */
+/* Ranks the remaining candidates by their times on the first `shapes` shapes, the fastest first.
+ * Returns their count. The caller frees *ranks, which is NULL if memory is exhausted. */
 static size_t rank_all(const struct tune_key *key, size_t shapes, struct rank **ranks)
 {
     size_t count = 0;
@@ -334,7 +334,7 @@ static size_t rank_all(const struct tune_key *key, size_t shapes, struct rank **
     return count;
 }
 
-/* Drops the worse half of a key's candidates by the shapes below `shapes`. */
+/* Drops the worse half of a key's candidates by their times on the first `shapes` shapes. */
 static bool halve(struct tune_key *key, size_t shapes)
 {
     struct rank *ranks;
@@ -347,7 +347,7 @@ static bool halve(struct tune_key *key, size_t shapes)
     return good;
 }
 
-/* Times what a build makes, on all shapes: the others are compared with it. */
+/* Times the kernels of a plain build on all shapes, as the reference for other candidates. */
 static bool measure_own(struct tune_sweep *sweep, struct tune_key *key, double until)
 {
     struct batch b = {.sweep = sweep, .until = until};
@@ -357,7 +357,7 @@ static bool measure_own(struct tune_sweep *sweep, struct tune_key *key, double u
     return run_batch(&b, &key->left) && good;
 }
 
-/* Times candidates that are left on shapes up to `shapes`. */
+/* Times the remaining candidates `first` to `end` - 1 on the first `shapes` shapes. */
 static bool measure_some(struct tune_sweep *sweep, struct tune_key *key, size_t first, size_t end,
                          size_t shapes, double until)
 {
@@ -373,7 +373,7 @@ static bool measure_some(struct tune_sweep *sweep, struct tune_key *key, size_t 
     return good;
 }
 
-/* Compiles and times all candidates on shapes up to `shapes`, some at a time. */
+/* Compiles and times all candidates on the first `shapes` shapes, some at a time. */
 static bool measure_all(struct tune_sweep *sweep, struct tune_key *key, size_t shapes, double until)
 {
     bool good = true;

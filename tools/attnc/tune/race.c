@@ -7,7 +7,7 @@
 
 #include "tools/attnc/cli/clock.h"
 
-/* The times of a race: NAN where a runner was not in a round. */
+/* The times of a race; NAN if a runner was not in a round. */
 struct track {
     const struct race_options *o;
     size_t count;

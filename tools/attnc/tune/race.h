@@ -20,7 +20,7 @@ struct race_options {
     unsigned most;    /* rounds, up to RACE_ROUNDS */
     double precision; /* a figure is precise at this half width of its confidence interval, as a
                        * fraction of the median */
-    double seconds;   /* of the whole race; 0: no limit */
+    double seconds;   /* limit of the whole race; 0: no limit */
 };
 
 /** Times of one runner in us; the interval holds the median with 95 %. */

@@ -33,7 +33,7 @@ static bool append(struct tune_key *key, const struct tune_candidate *c)
     return true;
 }
 
-/* Writes the tile of a variant. False: it has none. */
+/* Writes the tile of a variant. Returns false if it has none. */
 static bool write_tile(const struct att_variant *v, char text[ATT_TILE_TEXT_MAX])
 {
     struct att_tile tile;
@@ -43,7 +43,7 @@ static bool write_tile(const struct att_variant *v, char text[ATT_TILE_TEXT_MAX]
     return true;
 }
 
-/* Adds a tile that fits and that no candidate has yet. False: out of memory. */
+/* Adds a tile that fits and that no candidate has yet. Returns false if memory is exhausted. */
 static bool add_candidate(struct tune_key *key, int number)
 {
     struct tune_candidate c = {.variant = key->variant};
@@ -83,7 +83,7 @@ static bool is_new(const struct tune_sweep *sweep, const char *text)
  * */
 struct place {
     unsigned number, knobs; /* knobs that differ from its row of the table */
-    bool other_row;         /* than the one that a build takes */
+    bool other_row;         /* true: the row is another than a build takes */
 };
 
 /* Compares two tiles by their distance from the op's own, for qsort(). */

@@ -107,7 +107,7 @@ struct tune_key *tune_find_key(const struct tune_sweep *sweep, const struct att_
     return NULL;
 }
 
-/* Returns a key's shape by its text; NULL: it has none. */
+/* Returns a key's shape by its text; NULL if it has none. */
 static const struct tune_shape *find_shape(const struct tune_key *key, const char *text)
 {
     for (size_t i = 0; i < key->shape_count; i++) {

@@ -14,7 +14,7 @@ struct summary {
     const struct attnc_tuning *tuning;
 };
 
-/* Keys by how much of them was measured. */
+/* Numbers of keys that were measured wholly, in part, or not. */
 struct reach {
     size_t whole, part, none;
 };
@@ -262,7 +262,7 @@ static void print_split(const struct attnc_split *row)
     printf("\n");
 }
 
-/* Prints the best splits of calls' keys, which the caller chooses. */
+/* Prints the best split of the keys of each call, which callers of libattn choose. */
 static void print_splits(const struct summary *r)
 {
     for (size_t k = 0; r->tuning->split_count && k < r->sweep->key_count; k++) {

@@ -16,7 +16,7 @@
  * estimate's unit, from the sweep of docs/tuning.md. */
 static const double COMPILE_SECONDS = 0.1, LAUNCH_SECONDS = 0.2;
 
-/* The part of a key's share after which nothing new is timed: the rest is for verification. */
+/* Fraction of a key's time after which nothing new is timed; the rest is for verification. */
 static const double SEARCH_PART = 0.8;
 
 /* True if the key has something left to measure. */
@@ -66,7 +66,8 @@ static double end_of_share(const struct tune_sweep *sweep, size_t keys)
     return now + (left > 0 ? SEARCH_PART * left / (double)keys : 0);
 }
 
-/* Sorts the kernels of a tuning in the order of the sweep's keys. False: out of memory. */
+/* Sorts the kernels of a tuning in the order of the sweep's keys. Returns false if memory is
+ * exhausted. */
 static bool sort_rows(const struct tune_sweep *sweep, struct attnc_tuning *tuning)
 {
     struct attnc_tuned *const rows = malloc((tuning->count + 1) * sizeof(*rows));
@@ -151,7 +152,7 @@ int tune_run(struct tune_sweep *sweep, struct attnc_tuning *tuning, tune_write_f
     return code;
 }
 
-/* Writes a time as one has it on a clock. */
+/* Writes a duration in hours, minutes or seconds. */
 static void write_time(double seconds, char text[32])
 {
     if (seconds < 120)

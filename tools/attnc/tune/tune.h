@@ -98,8 +98,9 @@ struct tune_sweep {
     size_t refused; /* keys whose result was slower than a build, or another than was chosen */
 };
 
-/** Reads a file's lines, "prefill batch=1,q=512"; a path of NULL: a list that fits any key. A file
- * without any is an error. Returns an exit code after a message. */
+/** Reads the shapes in a file, lines such as "prefill batch=1,q=512". If `path` is NULL, the
+ * default shapes of all ops are taken. A file without a shape is an error. Returns an exit code
+ * after a message. */
 int tune_read_shapes(const char *path, struct tune_shapes *shapes);
 
 /** Chooses the shapes for a key, with the numbers that libattn knows at a launch. */
@@ -109,24 +110,25 @@ bool tune_choose_shapes(const struct tune_shapes *all, const struct tune_heads *
 /** Fills keys of `sweep` with the variants of a description that have a choice of tiles. */
 bool tune_add_keys(struct tune_sweep *sweep, const struct attnc_description *desc);
 
-/** Adds a key, unless the sweep has it or there is nothing to choose. False: out of memory. */
+/** Adds a key, unless the sweep has it or there is nothing to choose. Returns false if memory is
+ * exhausted. */
 bool tune_add_key(struct tune_sweep *sweep, const struct att_variant *v);
 
-/** Adds the keys that splits need if shapes leave the lists open: the sibling of each key that adds
- * up parts in the kernel, and the combine kernel that does so apart. */
+/** Adds the keys that splits need if shapes leave the lists open: the sibling of each key whose
+ * kernel also sums the parts, and the combine kernel. */
 bool tune_add_split_keys(struct tune_sweep *sweep, const struct tune_shapes *shapes);
 
 /** Adds to combine keys the shapes of the combine launches that split shapes of other keys need.
- * False: out of memory. */
+ * Returns false if memory is exhausted. */
 bool tune_add_combine_shapes(struct tune_sweep *sweep);
 
-/** Adds the fastest split of each open call to `tuning`, whose kernels are chosen. False: out of
- * memory. */
+/** Adds the fastest split of each open call to `tuning`, whose kernels are chosen. Returns false if
+ * memory is exhausted. */
 bool tune_choose_splits(const struct tune_sweep *sweep, struct attnc_tuning *tuning);
 
-/** Times the calls whose keys are split with other costs of the planner, those that make another
- * plan, by the kernels that were chosen; splits get what is faster. False: the database cannot be
- * written. */
+/** Times the calls with split keys under other costs of the planner, if these make another plan.
+ * The kernels are the chosen ones. Stores faster costs in the splits. Returns false if the database
+ * cannot be written. */
 bool tune_choose_costs(struct tune_sweep *sweep, struct attnc_tuning *tuning);
 
 /** The planner's result for a shape with work lists. With q_tile, a tile of queries has the keys
@@ -142,7 +144,7 @@ struct tune_plan tune_plan_shape(const struct tune_shape *s);
 /** Finds the combine launch that follows a shape; false: the shape is not split. */
 bool tune_find_combine(const struct tune_shape *s, struct tune_shape *out);
 
-/** Returns a key by its variant; NULL: the sweep does not have it. */
+/** Returns a key by its variant; NULL if the sweep does not have it. */
 struct tune_key *tune_find_key(const struct tune_sweep *sweep, const struct att_variant *v);
 
 /** Sets s->values to the numbers of the shape that libattn has on the host at a launch. Lengths of
@@ -153,7 +155,7 @@ void tune_find_values(struct tune_shape *s);
 int tune_shape_number(const struct tune_shape *s, const char *name);
 
 /** Compiles candidates [first, end) of a key that were not compiled yet. Drops candidates that fail
- * to compile or spill. False: out of memory. */
+ * to compile or spill. Returns false if memory is exhausted. */
 bool tune_compile(struct tune_sweep *sweep, struct tune_key *key, size_t first, size_t end);
 
 /** Frees the keys and measurements of a sweep. */
@@ -170,7 +172,7 @@ struct tune_item {
 /** True if this share measures the key on this shape. */
 bool tune_is_ours(const struct tune_sweep *sweep, const struct tune_key *key, size_t shape);
 
-/** Times the items, or reads their times from the database. False: the database cannot be
+/** Times the items, or reads their times from the database. Returns false if the database cannot be
  * written. */
 bool tune_time_items(struct tune_sweep *sweep, const struct tune_item *items, size_t count);
 
@@ -178,8 +180,8 @@ bool tune_time_items(struct tune_sweep *sweep, const struct tune_item *items, si
  * left out if the budget has ended by then. */
 double tune_launch_patience(const struct tune_sweep *sweep);
 
-/** Writes the device of a modelled time, "model gfx950" and the parameters that were changed, or
- * their hash where these are many. */
+/** Writes the device of a modelled time: "model gfx950" and the changed parameters, or the hash of
+ * these if they are many. */
 void tune_name_device(const struct tune_key *key, const char *parameters, char device[160]);
 
 /** True if the time of the sweep's budget is spent. */
@@ -209,7 +211,7 @@ bool tune_takes(const struct att_choice *choice, const struct tune_shape *s);
  * first, or a second kernel of the key. */
 size_t tune_own_candidate(const struct tune_key *key, const struct tune_shape *s);
 
-/** Returns the row of a tuning file that applies to a shape of a key; NULL: there is none. */
+/** Returns the row of a tuning file that applies to a shape of a key; NULL if there is none. */
 const struct attnc_tuned *tune_find_row(const struct tune_key *key, const struct attnc_tuning *t,
                                         const struct tune_shape *s);
 
@@ -243,7 +245,7 @@ bool tune_measure(struct tune_sweep *sweep, struct tune_key *key, double until);
 bool tune_measure_gpu(struct tune_sweep *sweep, struct tune_key *key);
 
 /** Times a candidate on the machine's GPU on a shape, also a late one, or takes the time from the
- * database. False: the database cannot be written. */
+ * database. Returns false if the database cannot be written. */
 bool tune_time_gpu(struct tune_sweep *sweep, struct tune_key *key, size_t candidate, size_t shape,
                    struct tune_value *value);
 
@@ -252,8 +254,8 @@ const struct tune_value *tune_times(const struct tune_key *key, size_t candidate
 
 struct attn_pack;
 
-/** Returns a pack in memory that has only the candidate; it is never closed. NULL: out of
- * memory. */
+/** Returns a pack in memory that has only the candidate; it is never closed. Returns NULL if memory
+ * is exhausted. */
 struct attn_pack *tune_open_candidate(const struct tune_key *key, size_t candidate);
 
 /** Opens a pack of a build's own kernels of the key, among which libattn chooses. */
@@ -274,13 +276,15 @@ enum tune_verdict_kind tune_verify(struct tune_sweep *sweep, struct tune_key *ke
  */
 bool tune_choose(struct tune_sweep *sweep, struct tune_key *key, struct attnc_tuning *out);
 
-/** Finds which kernel of a plain build libattn takes for each shape, where the key has several. It
- * may choose by values that only it works out. False: the database cannot be written. */
+/** Finds which kernel of a plain build libattn takes for each shape, where the key has several.
+ * libattn may choose by values that it computes at a launch. Returns false if the database cannot
+ * be written. */
 bool tune_find_own(struct tune_sweep *sweep, struct tune_key *key);
 
-/** Builds a key as `attnc build --tuning` would and lets libattn dispatch each shape. Where it
- * takes another kernel than was chosen, or a slower one than without tuning, the key is left to the
- * build, with a message. False: out of memory, or the database cannot be written. */
+/** Builds a key as `attnc build --tuning` would and lets libattn dispatch each shape. If it takes
+ * another kernel than was chosen, or a slower one than without tuning, the key gets no row and a
+ * message is printed. Returns false if memory is exhausted, or if the database cannot be
+ * written. */
 bool tune_check(struct tune_sweep *sweep, struct tune_key *key, struct attnc_tuning *tuning);
 
 /** Called after each key whose rows in the tuning have changed. Returns an exit code. */
@@ -329,7 +333,7 @@ struct tune_fit_options {
 struct attnc_fitted;
 
 /** Adds the kernels of a description that have fitted knobs, each with one shape that it takes.
- * False: out of memory. */
+ * Returns false if memory is exhausted. */
 bool tune_fit_add(struct tune_sweep *sweep, const struct attnc_description *desc,
                   const struct tune_shapes *shapes);
 

@@ -47,7 +47,8 @@ static int call_verify(void *context, void *answer)
     return run.failures ? EXIT_USER : EXIT_GOOD;
 }
 
-/* Verifies without the database. False: there was no time. */
+/* Verifies a candidate without the database. Returns false if the budget was spent before the
+ * end. */
 static bool verify_now(const struct tune_sweep *sweep, const struct tune_key *key,
                        const struct tune_candidate *c, struct tune_verdict *v)
 {
