@@ -5,9 +5,9 @@
  *
  *     O = softmax(scale Q K^T + mask) V, or of a part of the keys with its log of the denominator
  *
- * All queries and heads that share a KV head are the columns of one product: S^T = K Q^T,
- * O^T = V^T P^T. K and V go straight to registers, since no other wave reads them: the waves of a
- * workgroup have tiles of keys of their own, and merge their states at the end.
+ * All queries and heads that share a KV head are the columns of one product: S^T = K Q^T, O^T = V^T
+ * P^T. K and V are loaded directly to registers, since no other wave reads them. The waves of a
+ * workgroup have different tiles of keys, and merge their states at the end.
  * decode/pipelines/register_stream.c has the loop's table.
  */
 #include "templates/decode/pipelines/pipelines.h"
@@ -23,19 +23,19 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Members of att_tile.own: tiles of keys in flight beyond the next one; 1: matrix
- * instructions stay in the order of the template; 1: a load of K takes whole rows. */
+/* Indices of att_tile.own: number of tiles of keys in flight beyond the next one; 1 if matrix
+ * instructions stay in the order of the template; 1 if a load of K reads whole rows. */
 enum { AHEAD, IN_ORDER, WHOLE_LINES };
 
-/* A tile for heads of up to `dim` elements: `n_keys` keys, or `n_by_row` if page numbers are by
- * row, for `columns` queries x heads, with `per_simd` waves on a SIMD. */
+/* Members of a tile for heads of up to `dim` elements: `n_keys` keys, or `n_by_row` keys if each
+ * row has a page number, `columns` queries x heads, and `per_simd` waves on a SIMD. */
 #define TILE(dim, columns, n_keys, n_by_row, per_simd)                           \
     .head_dim = (dim), .head_dim_v = (dim), .rows = (columns), .keys = (n_keys), \
     .keys_by_row = (n_by_row), .waves = 4, .waves_per_simd = (per_simd)
 
-/* Keys are as many as registers allow. The first match wins, by the larger head dim; the last row
- * of a head dim has the most columns. The last wave to end can use the whole bandwidth if it has 16
- * + 16 loads of 1 KiB in flight. */
+/* Rows have as many keys as registers allow. The first row that serves the larger head dim is used;
+ * the last row of a head dim has the most columns. The last wave to end can use the whole bandwidth
+ * if it has 16 + 16 loads of 1 KiB in flight. */
 const struct att_tile decode_tiles[DECODE_TILES] = {
     {TILE(64, 16, 64, 32, 2), .why = "few bytes a key"},
     {TILE(64, 32, 64, 32, 2), .why = "O 32"},
@@ -58,12 +58,13 @@ const struct att_knob decode_fitted[DECODE_N_FITTED] = {
     {"keys", 2, {32, 64}},
 };
 
+/* True if rows of K or V are loaded in two parts. */
 static bool in_parts(const struct att_variant *v)
 {
     return split_kv_cache(v->head_dim).overlap || split_kv_cache(v->head_dim_v).overlap;
 }
 
-/* True if registers suffice for the tile's rows. Page numbers looked up by row, and hooks, take
+/* True if a wave has registers for the tile's rows. Page numbers for each row, and hooks, need
  * registers, so that fewer rows fit. */
 static bool has_registers(const struct att_variant *v, const struct att_tile *t,
                           const struct tir_machine *m)
@@ -80,7 +81,7 @@ static bool has_registers(const struct att_variant *v, const struct att_tile *t,
     return plain || t->waves_per_simd > 1 || t->rows <= 16;
 }
 
-/* True if no tile with these head sizes has more rows and fits the registers. That tile takes
+/* True if no tile with these head dims that fits the registers has more rows. Such a tile serves
  * any number of rows, in several passes. */
 static bool is_widest(const struct att_variant *v, const struct att_tile *t,
                       const struct tir_machine *m)
@@ -92,8 +93,8 @@ static bool is_widest(const struct att_variant *v, const struct att_tile *t,
     return true;
 }
 
-/* Returns the largest head dimension whose tiles fit in a wave's registers. O of 16 queries may
- * take a quarter of the registers. K and V then take a quarter each, and Q takes an eighth. */
+/* Returns the largest head dim whose tiles fit in a wave's registers. O of 16 queries may take a
+ * quarter of the registers. K and V then take a quarter each, and Q takes an eighth. */
 static int widest_head(const struct att_variant *v, const struct tir_machine *m)
 {
     enum { SHUFFLED = 128, MOST = 256, ROWS = 16 };
@@ -126,9 +127,10 @@ bool decode_fits(const struct att_variant *v, const struct att_tile *t, const st
     return true;
 }
 
-/* True if loads of K take whole rows instead of operands. In waves of 32 lanes a load of an
- * operand takes 32 bytes of each of 16 cache lines, which stay in the L1 meanwhile. Whole rows
- * require pages with scalar numbers, and tiles of all waves that fill at most half of the LDS. */
+/* True if loads of K read whole rows instead of operands. In waves of 32 lanes a load of an operand
+ * reads 32 bytes of each of 16 cache lines. The lines must stay in the L1 until they are read
+ * completely. Whole rows require pages with scalar numbers, and tiles of all waves that fill at
+ * most half of the LDS. */
 static bool takes_lines(const struct att_variant *v, const struct tir_machine *m,
                         const struct att_tile *t)
 {
@@ -138,8 +140,8 @@ static bool takes_lines(const struct att_variant *v, const struct tir_machine *m
            tir_is_power(v->head_dim) && waves * t->keys * (row + 16) <= m->lds_bytes / 2;
 }
 
-/* Gives waves of 32 lanes all registers of a SIMD for wide heads, which have twice as many elements
- * in a lane. Loads take whole rows of K where they fit. */
+/* Sets waves of 32 lanes to have all registers of a SIMD for wide heads, since a lane has twice as
+ * many elements. Sets loads to read whole rows of K if they fit. */
 static void rules(const struct att_variant *v, const struct tir_machine *m, struct att_tile *t)
 {
     if (m->lane_bits < TIR_WAVE_BITS && t->head_dim > 128)
@@ -148,7 +150,7 @@ static void rules(const struct att_variant *v, const struct tir_machine *m, stru
         t->own[WHOLE_LINES] = 1;
 }
 
-/* Checks that rows of the cache are whole 16-byte loads. */
+/* True if rows of the cache are a multiple of loads of 16 bytes; if not, the reason is in `why`. */
 static bool check_dims(const struct att_variant *v, struct att_why *why)
 {
     static const enum att_field fields[] = {ATT_HEAD_DIM, ATT_HEAD_DIM_V};
@@ -162,6 +164,7 @@ static bool check_dims(const struct att_variant *v, struct att_why *why)
     return true;
 }
 
+/* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     if (!check_dims(v, why))
@@ -178,20 +181,22 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 
 /* ---- Columns ---- */
 
+/* Returns `scalar` in the shape of `v`. */
 static struct tir_value like(struct decode *d, struct tir_value scalar, struct tir_value v)
 {
     return tir_splat(&d->kv.b, scalar, tir_typeof(d->kv.b.f, v));
 }
 
-/* True if Q^T, the right operand of S^T = K Q^T, stays in registers; else it is in LDS. */
+/* True if Q^T, the right operand of S^T = K Q^T, stays in registers. False: it is in LDS. */
 static bool keeps_q(const struct decode *d) { return d->kv.k.width <= 256; }
 
+/* Returns the bytes of LDS for Q^T; 0 if it stays in registers. */
 static unsigned q_bytes(const struct decode *d)
 {
     return keeps_q(d) ? 0 : d->kv.columns * d->kv.k.width * d->query.bytes;
 }
 
-/* Stores Q in LDS; every wave stores the same data. */
+/* Stores Q^T in LDS. Every wave stores the same data. */
 static void place_q(struct decode *d)
 {
     struct tir_builder *b = &d->kv.b;
@@ -200,6 +205,7 @@ static void place_q(struct decode *d)
     att_lds_barrier(b);
 }
 
+/* Returns Q^T, from registers or from LDS. */
 static struct tir_value read_q(struct decode *d)
 {
     struct tir_builder *b = &d->kv.b;
@@ -208,8 +214,8 @@ static struct tir_value read_q(struct decode *d)
     return tir_tile_lds_load(b, d->query.lds, tir_typeof(b->f, d->query.q), &d->query.map);
 }
 
-/* Returns q with its first `columns` columns 0. The second part of K has these columns too, and
- * the first part has already multiplied them. */
+/* Returns q with zeros in its first `columns` columns. The first part of K has already multiplied
+ * these columns, which the second part also has. */
 static struct tir_value without_first(struct decode *d, struct tir_value q, unsigned columns)
 {
     struct tir_builder *b = &d->kv.b;
@@ -222,8 +228,8 @@ static struct tir_value without_first(struct decode *d, struct tir_value q, unsi
     return tir_bitcast(b, tir_select(b, twice, tir_int_like(b, bits, 0), bits), type);
 }
 
-/* Returns the i64 byte offset of each query's and head's row in a tensor [token, head, ...]
- * with elements of `size` bytes. */
+/* Returns the byte offset (i64) of the row of each query and head `r` in a tensor [token, head,
+ * ...] with elements of `size` bytes. */
 static struct tir_value q_address(struct decode *d, const struct split_kv_rows *r,
                                   const char *token_stride, const char *head_stride, int size)
 {
@@ -234,6 +240,7 @@ static struct tir_value q_address(struct decode *d, const struct split_kv_rows *
                    tir_mul(b, head, like(d, att_stride(b, head_stride, size), head)));
 }
 
+/* Loads Q^T of the item's columns. */
 static void load_q(struct decode *d)
 {
     struct tir_builder *b = &d->kv.b;
@@ -280,7 +287,7 @@ static struct tir_value load_q_scales(struct decode *d)
 
 /* ---- One block of keys ---- */
 
-/* Returns the first key (i32) of the wave's n-th tile of the item. */
+/* Returns the first key (i32) of this wave's n-th tile of the item. */
 static struct tir_value tile_key(void *family, struct tir_value n)
 {
     struct decode *const d = family;
@@ -289,12 +296,12 @@ static struct tir_value tile_key(void *family, struct tir_value n)
     return tir_add(b, d->kv.item.first_key, att_times(b, tile, (int)d->kv.keys));
 }
 
-/* Returns the number of workgroups from which on the waves of each are kept in step by
- * barriers; 0: never. From there on memory limits the loop, not the compute unit. Waves that
- * run freely end apart, and the last one has too few loads in flight to use the bandwidth. On
- * gfx950 the latency is so long that waves in step have too few loads of 16-bit keys in flight.
- * The numbers are from modelled times of heads of 128; of keys of 8 bits only with scales by
- * token. */
+/* Returns the number of workgroups of a launch from which on the waves of each workgroup are kept
+ * in step by barriers; 0: never. From that number on memory limits the loop, not the compute unit.
+ * Waves without barriers end at different times, and the last one has too few loads in flight to
+ * use the bandwidth. On gfx950 the latency is so long that waves in step have too few loads of
+ * 16-bit keys in flight. The numbers come from modelled times of heads of 128, of 8-bit keys only
+ * with scales by token. */
 static int crowd(const struct decode *d)
 {
     if (d->kv.waves == 1 || d->kv.k.width != 128)
@@ -304,6 +311,7 @@ static int crowd(const struct decode *d)
     return d->kv.m->has_cvt_pk_bf16 ? 0 : 64;
 }
 
+/* Sets d->in_step, if launches of any size keep waves in step. */
 static void keep_step(struct decode *d)
 {
     struct tir_builder *b = &d->kv.b;
@@ -311,8 +319,8 @@ static void keep_step(struct decode *d)
         d->in_step = tir_cmp_ge(b, tir_arg(b, ARG_WORKGROUPS, TIR_I32), tir_i32(b, crowd(d)));
 }
 
-/* Adds a barrier for waves whose `condition` is true; no value: none. A wave without it must
- * not wait for the others, because one of them has ended its loop. */
+/* Adds a barrier for waves whose `condition` (i1) is true; for none if it has no value. Other waves
+ * must not wait, because one of them has ended its loop. */
 static void barrier_if(struct decode *d, struct tir_value condition)
 {
     struct tir_builder *b = &d->kv.b;
@@ -325,8 +333,10 @@ static void barrier_if(struct decode *d, struct tir_value condition)
 
 /* ---- The steps of the loop ---- */
 
+/* Returns the state of the kernel that a step's context belongs to. */
 static struct decode *family_of(void *context) { return ((struct att_attention *)context)->family; }
 
+/* Loads the page numbers of a tile. */
 static void find_pages(void *context)
 {
     struct decode *const d = family_of(context);
@@ -334,6 +344,7 @@ static void find_pages(void *context)
     d->now.pages = decode_find_pages(d, d->now.key);
 }
 
+/* Issues the loads of a tile of K and of its scales. */
 static void load_k(void *context)
 {
     struct decode *const d = family_of(context);
@@ -341,12 +352,14 @@ static void load_k(void *context)
     d->now.k_scales = decode_load_scales(d, &d->kv.k, d->now.key, &d->now.pages);
 }
 
+/* Loads the mask bytes of a tile. */
 static void load_mask(void *context)
 {
     struct decode *const d = family_of(context);
     d->kv.attention.now.block.mask = att_load_mask(&d->kv.attention, d->now.key);
 }
 
+/* Issues the loads of a tile of V and of its scales. */
 static void load_v(void *context)
 {
     struct decode *const d = family_of(context);
@@ -354,12 +367,14 @@ static void load_v(void *context)
     d->now.v_scales = decode_load_scales(d, &d->kv.value, d->now.key, &d->now.pages);
 }
 
+/* Adds the barrier that keeps waves in step. */
 static void step_barrier(void *context)
 {
     struct decode *const d = family_of(context);
     barrier_if(d, d->in_step);
 }
 
+/* Computes the scores of a tile, times the scales of keys and queries. */
 static void product_qk(void *context)
 {
     struct decode *const d = family_of(context);
@@ -374,6 +389,7 @@ static void product_qk(void *context)
                            : scaled;
 }
 
+/* Replaces the rows of new keys in a tile of K. */
 static void take_new_keys(void *context)
 {
     struct decode *const d = family_of(context);
@@ -381,6 +397,7 @@ static void take_new_keys(void *context)
                                               tile_key(d, d->kv.attention.now.block.index));
 }
 
+/* Replaces the rows of new values in a tile of V. */
 static void take_new_values(void *context)
 {
     struct decode *const d = family_of(context);
@@ -388,12 +405,14 @@ static void take_new_values(void *context)
                                                 tile_key(d, d->kv.attention.now.block.index));
 }
 
+/* Multiplies the weights by the scales of the values. */
 static void scale_p(void *context)
 {
     struct decode *const d = family_of(context);
     d->kv.attention.now.p = decode_scale(d, d->kv.attention.now.p, &d->now.v_scales);
 }
 
+/* Converts a tile of V to the left operand of O^T += V^T P^T. */
 static void use_v(void *context)
 {
     struct decode *const d = family_of(context);
@@ -418,10 +437,11 @@ const struct pipe_op decode_product_qk = {"QK", product_qk, ATT_SLOT(K_DATA), AT
                                           .flags = PIPE_PRODUCT};
 const struct pipe_op decode_scale_p = {"scale P", scale_p, ATT_SLOT(P) | ATT_SLOT(V_DATA),
                                        ATT_SLOT(P), .flags = 0};
-/* A branch clears rows past the last key where V is in SHUFFLE. */
+/* If V is in SHUFFLE, a branch sets rows after the last key to 0. */
 const struct pipe_op decode_convert_v = {"convert V", use_v, ATT_SLOT(V_DATA), ATT_SLOT(V),
                                          .flags = PIPE_BRANCH};
 
+/* Sets d->plan. `ahead` is the number of tiles in flight beyond the next one. */
 static void choose_pipeline(struct decode *d, unsigned ahead)
 {
     char why[PIPE_WHY];
@@ -439,7 +459,7 @@ static void choose_pipeline(struct decode *d, unsigned ahead)
     d->compute = pipe_stage(&d->plan, DECODE_USE);
 }
 
-/* Returns the number of a wave's tiles (i32) if its first key is `first`: a wave's tiles are
+/* Returns the number (i32) of a wave's tiles if its first key is `first` (i32). A wave's tiles are
  * waves * keys apart. */
 static struct tir_value count_blocks(struct decode *d, struct tir_value first)
 {
@@ -449,9 +469,9 @@ static struct tir_value count_blocks(struct decode *d, struct tir_value first)
     return tir_sar(b, att_plus(b, keys, step - 1), tir_i32(b, __builtin_ctz((unsigned)step)));
 }
 
-/* Appends a barrier for waves whose `n` tiles are fewer than the first wave's, so that all
- * waves have equally many barriers. An item without visible keys has a count of 0 or below, and
- * no wave has a barrier. */
+/* Adds a barrier for waves whose number of tiles `n` (i32) is smaller than the first wave's, so
+ * that all waves have equally many barriers. An item without visible keys has a count of 0 or
+ * below, and no wave has a barrier. */
 static void add_last_barrier(struct decode *d, struct tir_value n)
 {
     struct tir_builder *b = &d->kv.b;
@@ -463,6 +483,7 @@ static void add_last_barrier(struct decode *d, struct tir_value n)
     barrier_if(d, tir_and(b, d->in_step, fewer));
 }
 
+/* Builds the loop over the item's keys, and returns the wave's state after it. */
 static struct split_kv_state walk_keys(struct decode *d)
 {
     struct tir_builder *b = &d->kv.b;
@@ -498,7 +519,7 @@ static struct split_kv_state walk_keys(struct decode *d)
     return state;
 }
 
-/* Loads the scale that all queries of the item share. Returns no value if they have none. */
+/* Loads the scale (f32) that all queries of the item share; no value if they have none. */
 static struct tir_value load_item_scale(struct decode *d)
 {
     if (d->kv.v->q_dtype != ATT_Q_DTYPE_FP8 || d->kv.v->q_scale == ATT_Q_SCALE_TOKEN)
@@ -509,6 +530,7 @@ static struct tir_value load_item_scale(struct decode *d)
     return att_scale(&d->kv.b, ARG_Q_SCALE);
 }
 
+/* Initialises d->kv.attention. */
 static void begin_attention(struct decode *d)
 {
     struct tir_value k_scale = {0};
@@ -526,8 +548,8 @@ static void begin_attention(struct decode *d)
     att_attention_scale(&d->kv.attention, d->kv.scores, k_scale);
 }
 
-/* Computes item `index` of the work list, in several passes if it has more rows than a tile has
- * columns. */
+/* Computes item `index` (i32) of the work list, in several passes if it has more rows than a tile
+ * has columns. */
 static void work_on(struct decode *d, struct tir_value index)
 {
     struct tir_builder *b = &d->kv.b;
@@ -560,8 +582,8 @@ static void work_on(struct decode *d, struct tir_value index)
         d->arrivals->store(d);
 }
 
-/* True if two heads have elements in one cache line. Their workgroups are then neighbours in
- * the grid, and load such a line once if they run on the same XCD. */
+/* True if two heads have elements in one cache line. Workgroups of these heads are then neighbours
+ * in the grid, and load such a line once if they run on the same XCD. */
 static bool shares_lines(const struct decode *d)
 {
     const unsigned line = 128;
@@ -570,12 +592,13 @@ static bool shares_lines(const struct decode *d)
     return d->kv.v->kv_layout == ATT_KV_LAYOUT_NHD && (k % line || v % line);
 }
 
-/* Returns the fewest keys that an instruction of the second product takes. */
+/* Returns the fewest keys that an instruction of the product P V of type `dtype` takes. */
 static unsigned least_keys(const struct tir_machine *m, unsigned dtype)
 {
     return tir_find_mma(m, 16, 16, 16, dtype) < 0 ? 32 : 16;
 }
 
+/* Returns the state of a kernel with tile `t`. */
 static struct decode begin(const struct att_variant *v, const struct tir_machine *m,
                            const struct att_tile *t, const struct decode_arrivals *arrivals)
 {
@@ -619,6 +642,7 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
     return d;
 }
 
+/* Returns the scheduler's option for covering latencies: enum tir_cover. */
 static uint8_t find_cover(const struct att_variant *v, const struct att_tile *t)
 {
     if (t->own[IN_ORDER])
@@ -682,6 +706,7 @@ void decode_build(const struct att_variant *v, const struct tir_machine *m,
              d.kv.keys, d.kv.waves, d.plan.stages);
 }
 
+/* Builds the kernel of a variant into `k`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     decode_build(v, m, NULL, NULL, k);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file gives a tile its knobs: by the family's rules, then by the fitted rows of the target
+ * This file sets the knobs of a tile: by the family's rules, then by the fitted rows of the target
  * (targets/tuning/). A row names an op and values, such as "prefill tile_head_dim=64 plain=1". It
- * is for the op's kernels whose tile and key have all of these values.
+ * applies to the op's kernels whose tile and key have all of these values.
  *
- * The trap: the values are compared with the tile after the rules and before the first row. So no
- * row depends on another.
+ * The values are compared with the tile after the rules and before the first row, so that no row
+ * depends on another.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,8 @@
 #include "ir/machine.h"
 #include "templates/template.h"
 
-/* Finds the text of a kernel's tile or key of this name. False if there is none. */
+/* Writes the text of member `name` of a kernel's tile, or of field `name` of its key, to `value`.
+ * Returns false if there is none. */
 static bool find_word(const struct att_variant *v, const struct att_tile *t, const char *name,
                       char value[ATT_NAME_MAX])
 {
@@ -48,7 +49,7 @@ static bool is_any_of(const char *values, const char *text)
     return false;
 }
 
-/* Returns the op with which a row begins; NULL if there is none. */
+/* Returns the op whose name is the first word of a row; NULL if no op has it. */
 static const struct att_template *find_op(const char *kernels)
 {
     const size_t length = strcspn(kernels, " ");

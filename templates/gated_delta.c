@@ -3,8 +3,8 @@
  * The gated delta rule of GDN and KDA, token by token: S = exp(g) S, S += k (beta (v - S k))^T and
  * out = S q, with a state S of K x V for each sequence and value head.
  *
- * A wave has a few of the V value elements by all of K in registers, over all tokens of a call: no
- * other wave has any of these, so a state is read and written once and in place. The loads of the
+ * A wave has some of the V value elements by all of K in registers, over all tokens of a call. No
+ * other wave has these elements, so a state is read and written once and in place. The loads of the
  * next token's vectors are in flight while a wave computes one token. All arithmetic is in f32.
  */
 #include "templates/linear/delta.h"
@@ -20,9 +20,10 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {1, 4}},
 };
 
-/* The vectors of a token. */
+/* Indices of the vectors that are loaded for a token. */
 enum { Q, K, V, GATE, BETA, VECTORS };
 
+/* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     struct att_tile tile;
@@ -35,6 +36,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
+/* Issues the loads of the vectors of token `token` (i32) into raw[]: zeros if `there` (i1) is
+ * false. */
 static void load_token(struct att_recurrence *r, struct tir_value token, struct tir_value there,
                        struct tir_value *raw)
 {
@@ -51,8 +54,8 @@ static void load_token(struct att_recurrence *r, struct tir_value token, struct 
 
 /* ---- Records ---- */
 
-/* Stores the record of a token's update: u of the wave's value elements. The wave with the first
- * value element also stores k and g. */
+/* Stores the record of a token's update: `u` of the wave's value elements. The wave that has the
+ * first value element also stores `k` and `g`. */
 static void record(struct att_delta *d, struct tir_value u, struct tir_value k, struct tir_value g)
 {
     struct att_recurrence *r = &d->r;
@@ -76,6 +79,7 @@ static void record(struct att_delta *d, struct tir_value u, struct tir_value k, 
 
 /* ---- The recurrence ---- */
 
+/* Advances *state by a token with vectors raw[], and returns the token's output. */
 static struct tir_value advance(struct att_recurrence *r, const struct tir_value *raw,
                                 struct tir_value *state)
 {
@@ -88,6 +92,7 @@ static struct tir_value advance(struct att_recurrence *r, const struct tir_value
     return out;
 }
 
+/* Builds the kernel of a variant into `out`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
 {
     struct att_delta d = {.r = {.v = v,

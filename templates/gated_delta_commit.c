@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * States of the gated delta rule advance by records: S = exp(g) S + k u^T for each token that was
- * accepted, in the order and with the roundings of templates/gated_delta.c. A wave has a part of
- * one state, as in that template. It loads the record of the next token while it applies one.
+ * This file advances states of the gated delta rule by records: S = exp(g) S + k u^T for each token
+ * that was accepted, in the order and with the roundings of templates/gated_delta.c. A wave has a
+ * part of one state, as in that template. It loads the record of the next token while it applies
+ * one.
  */
 #include "ir/bits.h"
 #include "templates/linear/gates.h"
@@ -23,15 +24,19 @@ static const struct att_knob knobs[] = {
 
 enum { U, K, G, VECTORS };
 
+/* The state of the kernel while it is built. */
 struct commit {
     const struct att_variant *v;
     struct tir_builder b;
     struct att_state state;
-    struct tir_value layer, value_head, first; /* i32: first: the wave's first value element */
+    struct tir_value layer, value_head, first; /* i32: layer, value head, and the wave's first value
+                                                  element */
     struct tir_value records;                  /* i64: address of the slot's records */
-    struct tir_value count;                    /* i32: records to apply: accepted drafts */
+    struct tir_value count;                    /* i32: number of records to apply, one for each
+                                                  accepted draft */
 };
 
+/* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     struct att_tile tile;
@@ -40,7 +45,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Loads the vectors of a record; zeros after the last. */
+/* Issues the loads of the vectors of record `step` (i32) into raw[]: zeros after the last
+ * record. */
 static void load_record(struct commit *c, struct tir_value step, struct tir_value *raw)
 {
     struct tir_builder *b = &c->b;
@@ -57,6 +63,7 @@ static void load_record(struct commit *c, struct tir_value step, struct tir_valu
                  : att_state_load_one(b, &c->state, gate, TIR_F32, there);
 }
 
+/* Returns `state` advanced by a record with vectors raw[]. */
 static struct tir_value advance(struct commit *c, const struct tir_value *raw,
                                 struct tir_value state)
 {
@@ -69,9 +76,9 @@ static struct tir_value advance(struct commit *c, const struct tir_value *raw,
     return tir_fma(b, att_state_spread(b, s, raw[U]), att_state_spread(b, s, k), old);
 }
 
-/* Returns the address (i64) of slot `slot` in the tensor of the workgroup's layer. Three names of
- * arguments: `arg`, an address; `layers`, an array of each layer's byte offset from it; `stride`,
- * the elements between slots. `size` is an element's bytes. */
+/* Returns the address (i64) of slot `slot` (i32) in the tensor of the workgroup's layer. Three
+ * names of arguments: `arg` is an address, `layers` an array of each layer's byte offset from that
+ * address, `stride` the number of elements between slots. An element has `size` bytes. */
 static struct tir_value slot_at(struct commit *c, const char *arg, const char *layers,
                                 const char *stride, int size, struct tir_value slot)
 {
@@ -81,6 +88,7 @@ static struct tir_value slot_at(struct commit *c, const char *arg, const char *l
     return att_row(b, tir_add(b, tir_arg(b, arg, TIR_I64), before), slot, stride, size);
 }
 
+/* Returns the address (i64) of the value head's state in slot `slot` (i32). */
 static struct tir_value state_at(struct commit *c, struct tir_value slot)
 {
     struct tir_builder *b = &c->b;
@@ -90,6 +98,7 @@ static struct tir_value state_at(struct commit *c, struct tir_value slot)
     return tir_add(b, base, tir_mul(b, att_wide(b, c->value_head), tir_i64(b, bytes)));
 }
 
+/* Loads the state of slot `slot_in`, applies its records, and stores it in slot `slot`. */
 static void visit(struct commit *c, struct tir_value slot_in, struct tir_value slot)
 {
     struct tir_builder *b = &c->b;
@@ -108,6 +117,7 @@ static void visit(struct commit *c, struct tir_value slot_in, struct tir_value s
     att_state_store(b, &c->state, state_at(c, slot), c->first, there, carried[VECTORS]);
 }
 
+/* Builds the kernel of a variant into `out`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
 {
     struct commit c = {.v = v};

@@ -14,7 +14,8 @@
 
 #include <stdio.h>
 
-/* Indices in att_tile.own: value elements of a wave; a bit for each stage that the row is for. */
+/* Indices in att_tile.own: number of value elements of a wave; a mask with a bit for each stage
+ * (enum att_stage) that the row serves. */
 enum { VALUES, STAGES };
 
 static const struct att_tile tiles[] = {
@@ -56,6 +57,7 @@ static const struct att_knob knobs[] = {
     {"values", 1, {16}},
 };
 
+/* True if tile `t` serves the variant; if not, the reason is in `why`. */
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
@@ -74,6 +76,7 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return att_fits_waves(v, t, m, why);
 }
 
+/* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     enum { KEY_MAX = 128 };
@@ -87,14 +90,15 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Returns the second kernel, for few sequences and heads, which leave compute units without a
- * workgroup. Half as many value elements for each wave give twice as many workgroups, with half as
- * many products a chunk. The smallest part of a target has a quarter of its compute units (MI308X:
- * 80 of 304); all of these workgroups still run at once there. */
+/* Sets *second to the kernel for few sequences and heads, which leave compute units without a
+ * workgroup. Returns false if there is none, or if n > 0. Half as many value elements for each wave
+ * give twice as many workgroups, with half as many products a chunk. The smallest partition of a
+ * target has a quarter of its compute units (MI308X: 80 of 304). All workgroups of such launches
+ * still run at once there. */
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {
-    enum { HALF_VALUES = 2 /* candidate: the second row */, SMALLEST_PART = 4 };
+    enum { HALF_VALUES = 2 /* number of the candidate: the second row */, SMALLEST_PART = 4 };
     const int least = (int)(tiles[0].own[VALUES] * tiles[0].waves);
     if (n || v->head_dim_v < least || v->stage != ATT_STAGE_ALL)
         return false;
@@ -106,18 +110,20 @@ static bool second(const struct att_variant *v, const struct tir_machine *m, uns
 
 /* ---- Kernels ---- */
 
-/* A launch: its kernel, and what a workgroup computes in it. */
+/* A launch of a call: its kernel, and the work of a workgroup in it. */
 struct stage {
-    const char *units; /* argument: rows times value heads. NULL: sequences */
-    /* Sets d's sequence and tokens by the row of the grid; returns an i1: false if there are
-     * none. */
+    const char *units; /* name of the argument that has rows times value heads; NULL: rows are
+                          sequences */
+    /* Sets d's sequence and tokens to row `row` (i32) of the grid. Returns an i1: false if it has
+     * no tokens. */
     struct tir_value (*find)(struct delta *d, struct tir_value row);
     void (*visit)(struct delta *d);
-    /* Division of columns between workgroups along x. SLICE: the columns of V; VALUES_AND_KEYS:
-     * also the columns of K; ALL_VALUES: one workgroup has all. */
+    /* How workgroups along x divide the columns. SLICE: the columns of V; VALUES_AND_KEYS: the
+     * columns of V and K; ALL_VALUES: one workgroup has all. */
     enum { SLICE, ALL_VALUES, VALUES_AND_KEYS } columns;
 };
 
+/* Sets d's sequence to sequence `row` (i32). Returns an i1: false if it has no tokens. */
 static struct tir_value find_sequence(struct delta *d, struct tir_value row)
 {
     d->sequence = att_sequence_of_prompt(&d->b, row);
@@ -126,6 +132,8 @@ static struct tir_value find_sequence(struct delta *d, struct tir_value row)
     return tir_cmp_gt(&d->b, d->sequence.count, tir_i32(&d->b, 0));
 }
 
+/* Sets d's sequence and tokens to chunk `row` (i32) of the call. Returns an i1: false if it has no
+ * tokens. */
 static struct tir_value find_chunk(struct delta *d, struct tir_value row)
 {
     const struct tir_value token = delta_find_chunk(d, row);
@@ -134,6 +142,8 @@ static struct tir_value find_chunk(struct delta *d, struct tir_value row)
     return tir_cmp_gt(&d->b, d->left, tir_i32(&d->b, 0));
 }
 
+/* Sets d's sequence and tokens to segment `row` (i32) of the call. Returns an i1: false if it has
+ * no tokens. */
 static struct tir_value find_segment(struct delta *d, struct tir_value row)
 {
     delta_find_segment(d, row);
@@ -151,17 +161,17 @@ static const struct stage stages[] = {
     [ATT_STAGE_OUTPUTS] = {ARG_CHUNK_UNITS, find_chunk, delta_make_outputs, SLICE},
 };
 
-/* Returns the workgroups that share a row, one for each part of its columns: the grid's size in
- * x. */
+/* Returns the number of workgroups that share a row, one for each part of its columns. It is the
+ * size of the grid in x. */
 static int parts_of(const struct att_variant *v, const struct att_tile *t)
 {
     const int all = v->head_dim_v + (stages[v->stage].columns == VALUES_AND_KEYS ? v->head_dim : 0);
     return stages[v->stage].columns == ALL_VALUES ? 1 : all / (t->own[VALUES] * t->waves);
 }
 
-/* Sets the workgroup's value head and value elements, and returns its row. In a call of several
- * launches the `parts` workgroups of a unit, which read the same data, are neighbours on one
- * XCD. */
+/* Sets the workgroup's value head and value elements, and returns its row (i32). In a call of
+ * several launches the `parts` workgroups of a unit, which read the same data, are neighbours on
+ * one XCD. */
 static struct tir_value choose_work(struct delta *d, const struct stage *s, int parts)
 {
     struct tir_builder *b = &d->b;
@@ -183,6 +193,7 @@ static struct tir_value choose_work(struct delta *d, const struct stage *s, int 
     return row;
 }
 
+/* Builds the whole of a launch `s`, whose units have `parts` workgroups each. */
 static void visit(struct delta *d, const struct stage *s, int parts)
 {
     const struct tir_value row = choose_work(d, s, parts);
@@ -193,6 +204,7 @@ static void visit(struct delta *d, const struct stage *s, int parts)
     tir_return(&d->b);
 }
 
+/* Builds the kernel of a variant into `out`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
 {
     struct delta d = {.v = v, .m = m, .dtype = att_dtype(v)};

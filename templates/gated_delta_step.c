@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A decode step of a GDN or KDA layer in one launch, or the verification of drafts: the short
- * convolution, the gated delta rule and the gated norm, with the bits of the three launches.
+ * convolution, the gated delta rule and the gated norm. Its results have the same bits as three
+ * separate launches.
  *
  * A workgroup has a head of q and k of one sequence, with all of its value heads. Each wave
- * convolves 64 channels at a time and puts them into LDS. Then it advances a part of a state, as in
- * gated_delta.c; the state's loads were in flight meanwhile. One wave of each value head normalises
- * the outputs that the head's waves put into LDS. With drafts all tokens of the sequence are
- * convolved first, and the waves of a value head share the norms of these tokens. Every column of
- * both states is read and written by one wave, so a step in place has no race.
+ * convolves 64 channels at a time and stores them in LDS, while the loads of the state are in
+ * flight. Then it advances a part of a state, as in gated_delta.c. One wave of each value head
+ * normalises the outputs that the head's waves have stored in LDS. With drafts all tokens of the
+ * sequence are convolved first, and the waves of a value head share the norms of these tokens.
+ * Every column of both states is read and written by one wave, so a step in place has no race.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -25,10 +26,10 @@
 #include <stdio.h>
 
 enum { ELEM = 2, CHANNELS = ATT_CONV_CHANNELS, CHUNK = 8, LEAST_KEY = 128, DRAFTS = 8 };
-enum { GROUP = 128 /* elements of out that share a scale */ };
+enum { GROUP = 128 /* number of elements of out that share a scale */ };
 
-/* Member of att_tile.own after ATT_STATE_ELEMENTS. 1: gates and weights are loaded by the part that
- * needs them, not at the start of the kernel, and att_delta.late is set. */
+/* Index of att_tile.own after ATT_STATE_ELEMENTS. Its value is 1 if att_delta.late is set, and
+ * gates and weights are loaded where they are used, not at the kernel's start. */
 enum { LATE = 1 };
 
 static const struct att_tile tiles[] = {
@@ -46,28 +47,32 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 1, {1}},
 };
 
+/* The state of the kernel while it is built. */
 struct step {
-    struct att_delta d; /* first: functions of the recurrence are given it */
+    struct att_delta d; /* the first member, since functions of the recurrence have its address */
     const struct tir_machine *m;
-    int waves, parts, rounds; /* parts: waves of a value head; rounds: of the convolution */
-    struct tir_value own;     /* i32: the wave's value head, counted in the workgroup */
-    struct tir_value part;    /* i32: the wave, counted in its value head */
+    int waves, parts, rounds; /* numbers of waves of the workgroup, of waves of a value head, and of
+                                 rounds of the convolution */
+    struct tir_value own;     /* i32: index in the workgroup of the wave's value head */
+    struct tir_value part;    /* i32: index of the wave among the waves of its value head */
     struct tir_value row;     /* i32: row of x, gates and out of the sequence's first token */
-    struct tir_value count;   /* i32: tokens of the sequence */
+    struct tir_value count;   /* i32: number of tokens of the sequence */
     struct tir_value history; /* i32: first column of conv_state that is read */
-    struct tir_value slot;    /* i32: slot of conv_state that is written; without drafts of `state`
-                                 too */
+    struct tir_value slot;    /* i32: slot of conv_state that is written; without drafts also the
+                                 slot of `state` */
     struct tir_value slot_in; /* i32: slot of conv_state that is read */
     struct tir_value moves;   /* i1: true if conv_state is read and written */
     int token_bytes;          /* bytes of a token's convolved channels in LDS */
-    struct tir_value inputs;  /* LDS: convolved channels of the workgroup, q, k and v, by token */
-    struct tir_value outputs; /* LDS: outputs of the recurrence, by token and value head */
+    struct tir_value inputs;  /* i32: LDS address of the workgroup's convolved channels, q, k and v,
+                                 by token */
+    struct tir_value outputs; /* i32: LDS address of the outputs of the recurrence, by token and
+                                 value head */
 };
 
 /* ---- Variants and tiles that can be built ---- */
 
 /* Doubles the waves of tiles with LATE on machines with waves of 32 lanes, and halves the elements
- * of a wave. With as many waves, twice the elements of a lane would spill. */
+ * of a wave. With the same number of waves a lane would have twice the elements, and spill. */
 static void rules(const struct att_variant *v, const struct tir_machine *m, struct att_tile *t)
 {
     (void)v;
@@ -80,11 +85,13 @@ static void rules(const struct att_variant *v, const struct tir_machine *m, stru
 /* Returns the most tokens of a sequence. */
 static int tokens_of(const struct att_variant *v) { return v->drafts ? DRAFTS : 1; }
 
+/* Returns the number of waves of a value head. */
 static int parts_of(const struct att_variant *v, const struct att_tile *t)
 {
     return v->head_dim_v / (int)att_state_rows(v, t);
 }
 
+/* True if tile `t` serves the variant; if not, the reason is in `why`. */
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
@@ -99,6 +106,7 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return att_fits_waves(v, t, m, why);
 }
 
+/* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     struct att_tile tile;
@@ -117,8 +125,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 
 /* ---- The convolution ---- */
 
-/* Returns the channel (i32) at which the workgroup's block `chunk` of 64 channels begins.
- * Blocks are numbered through q, then k, then the workgroup's value heads. */
+/* Returns the first channel (i32) of the workgroup's block `chunk` (i32) of 64 channels. Blocks are
+ * numbered over the channels of q, of k, and of the workgroup's value heads. */
 static struct tir_value channel_of(struct step *s, struct tir_value chunk)
 {
     struct att_recurrence *r = &s->d.r;
@@ -148,12 +156,13 @@ static const struct att_conv_args arguments = {
 
 /* Operands of the convolution of 64 channels. */
 struct inputs {
-    struct tir_value in[ATT_CONV_TAPS - 1 + DRAFTS]; /* W - 1 columns of the history, then tokens */
+    struct tir_value in[ATT_CONV_TAPS - 1 + DRAFTS]; /* W - 1 columns of the history (W taps), then
+                                                        tokens */
     struct tir_value weights[ATT_CONV_TAPS], bias;
 };
 
-/* Loads the inputs of the channels of `c`: zeros if `there` (i1) is false, and after the last
- * token. */
+/* Issues the loads of the inputs of the channels of `c` into *i: zeros if `there` (i1) is false,
+ * and after the last token. */
 static void load_inputs(struct step *s, const struct att_conv *c,
                         const struct att_conv_shape *shape, struct tir_value there,
                         struct inputs *i)
@@ -191,7 +200,8 @@ static void store_inputs(struct step *s, const struct att_conv *c, struct tir_va
     }
 }
 
-/* Returns token t of 64 channels, convolved, in 16 bits; zeros if `there` (i1) is false. */
+/* Returns token t of 64 channels after the convolution, in 16 bits; zeros if `there` (i1) is
+ * false. */
 static struct tir_value convolve(struct step *s, const struct inputs *i, struct tir_value there,
                                  int t)
 {
@@ -205,8 +215,8 @@ static struct tir_value convolve(struct step *s, const struct inputs *i, struct 
     return tir_convert_short(b, y, r->dtype);
 }
 
-/* Convolves the workgroup's channels and puts the results into LDS. Waves without channels in
- * the last round store zeros after the channels, in LDS that nothing reads. */
+/* Convolves the workgroup's channels and stores the results in LDS. Waves without channels in the
+ * last round store zeros after the channels, in LDS that nothing reads. */
 static void convolve_all(struct step *s)
 {
     struct att_recurrence *r = &s->d.r;
@@ -242,7 +252,8 @@ static void convolve_all(struct step *s)
 
 /* ---- The recurrence ---- */
 
-/* Reads q, k and v of a token for this wave. `inputs`: LDS address of the token's channels. */
+/* Reads q, k and v of a token for this wave from LDS into *t. `inputs` is the LDS address of the
+ * token's channels. */
 static void read_inputs(struct step *s, struct tir_value inputs, struct att_delta_token *t)
 {
     struct att_recurrence *r = &s->d.r;
@@ -267,7 +278,7 @@ static int output_bytes(const struct step *s)
     return s->d.r.v->gqa * s->d.r.v->head_dim_v * ELEM;
 }
 
-/* Puts this wave's outputs of a token into LDS, rounded as gated_delta.c stores them. `outputs` is
+/* Stores this wave's outputs of a token in LDS, rounded as gated_delta.c stores them. `outputs` is
  * the LDS address of the token's outputs. */
 static void write_outputs(struct step *s, struct tir_value outputs, struct tir_value out)
 {
@@ -281,8 +292,8 @@ static void write_outputs(struct step *s, struct tir_value outputs, struct tir_v
 
 /* ---- The norm ---- */
 
-/* Returns the type of a row of a value head. It is gated_rmsnorm's, so that sums have the same
- * order. */
+/* Returns the type of a row of a value head. gated_rmsnorm uses the same type, so that sums have
+ * the same order. */
 static struct tir_type row_type(struct step *s)
 {
     struct tir_spread l = tir_spread(s->m, 1);
@@ -293,8 +304,8 @@ static struct tir_type row_type(struct step *s)
     return tir_tile(s->d.r.b.f, s->d.r.dtype, 1, width, &layout);
 }
 
-/* Views the wave's value head in a row of z or out, whose elements have `size` bytes. The view is
- * empty if `there` (i1) is false. */
+/* Returns a view of the wave's value head in row `row` (i32) of argument `arg`, z or out, whose
+ * elements have `size` bytes. The view is empty if `there` (i1) is false. */
 static struct tir_view row_view(struct step *s, const char *arg, const char *token_stride,
                                 const char *head_stride, int size, struct tir_value row,
                                 struct tir_value there)
@@ -307,8 +318,8 @@ static struct tir_view row_view(struct step *s, const char *arg, const char *tok
     return att_view(b, base, rows, tir_i32(b, 0), r->v->head_dim_v * size, 0);
 }
 
-/* Stores the scales of the wave's value head in a row of out, if `own` (i1) is true. Row i of
- * `scale` is for elements 128 i and on. */
+/* Stores the scales of the wave's value head in row `row` (i32) of out, if `own` (i1) is true. Row
+ * i of `scale` is the scale of the elements from 128 i on. */
 static void store_scales(struct step *s, struct tir_value row, struct tir_value own,
                          struct tir_value scale)
 {
@@ -331,7 +342,7 @@ static void store_scales(struct step *s, struct tir_value row, struct tir_value 
     tir_tile_scatter(b, base, at, tir_i32(b, 0), scale);
 }
 
-/* Stores y as the wave's value head in a row of out, if `own` (i1) is true. */
+/* Stores y as the wave's value head in row `row` (i32) of out, if `own` (i1) is true. */
 static void store_row(struct step *s, struct tir_value y, struct tir_value row,
                       struct tir_value own)
 {
@@ -351,7 +362,7 @@ static void store_row(struct step *s, struct tir_value y, struct tir_value row,
     tir_tile_store(b, to, tir_i32(b, 0), y);
 }
 
-/* Loads z, the gates of the norm, of the wave's value head in a row. */
+/* Loads z, the gates of the norm, of the wave's value head in row `row` (i32). */
 static struct tir_value load_z(struct step *s, struct tir_value row)
 {
     const struct tir_view gates =
@@ -368,8 +379,8 @@ static struct tir_value load_weight(struct step *s)
     return tir_tile_load(b, weights, tir_i32(b, 0), row_type(s));
 }
 
-/* Normalises the outputs of the wave's value head, and stores them in a row if `own` (i1) is true.
- * `outputs` is the LDS address of the token's outputs. */
+/* Normalises the outputs of the wave's value head, and stores them in row `row` (i32) if `own` (i1)
+ * is true. `outputs` is the LDS address of the token's outputs. */
 static void normalise(struct step *s, struct tir_value outputs, struct tir_value z,
                       struct tir_value weight, struct tir_value row, struct tir_value own)
 {
@@ -386,7 +397,7 @@ static void normalise(struct step *s, struct tir_value outputs, struct tir_value
 
 /* ---- A step ---- */
 
-/* Sets the wave's head, its value head and its part of that value head's state, `rows` value
+/* Sets the wave's head, its value head, and its part of that value head's state, `rows` value
  * elements. */
 static void open_step(struct step *s, unsigned rows)
 {
@@ -402,7 +413,7 @@ static void open_step(struct step *s, unsigned rows)
     r->value_head = tir_add(b, att_times(b, r->head, r->v->gqa), s->own);
 }
 
-/* Sets the slots of a sequence of one token; its row in x is the number of the sequence. */
+/* Sets the slots of a sequence of one token. The token's row in x is the number of the sequence. */
 static void open_token(struct step *s)
 {
     struct att_recurrence *r = &s->d.r;
@@ -418,6 +429,7 @@ static void open_token(struct step *s)
     r->real = s->moves = tir_and(b, att_is_slot(b, s->slot), att_is_slot(b, r->slot));
 }
 
+/* Issues the loads of the gates of the token in row `row` (i32). */
 static void load_gates(struct step *s, struct tir_value row, struct att_delta_token *t)
 {
     struct att_recurrence *r = &s->d.r;
@@ -425,15 +437,15 @@ static void load_gates(struct step *s, struct tir_value row, struct att_delta_to
     t->beta = att_delta_load_beta(r, row, r->real);
 }
 
-/* Allocates LDS for the outputs of all tokens. */
+/* Reserves LDS for the outputs of all tokens. */
 static void allocate_outputs(struct step *s)
 {
     const unsigned bytes = (unsigned)(tokens_of(s->d.r.v) * output_bytes(s));
     s->outputs = tir_lds_buffer(&s->d.r.b, bytes, 16);
 }
 
-/* Computes a sequence of one token. Loads of the state and gates are issued before the
- * convolution, whose own loads they overlap. */
+/* Computes the step of a sequence of one token. Loads of the state and gates are issued before the
+ * convolution, so that they overlap its loads. */
 static void visit_token(struct step *s)
 {
     struct att_recurrence *r = &s->d.r;
@@ -488,7 +500,7 @@ static void open_drafts(struct step *s)
     s->moves = tir_and(b, tir_and(b, att_is_slot(b, s->slot), att_is_slot(b, s->slot_in)), some);
 }
 
-/* Stores the state after draft t. */
+/* Stores `state` as the state after draft t (i32). */
 static void store_draft(struct step *s, struct tir_value t, struct tir_value state)
 {
     struct att_recurrence *r = &s->d.r;
@@ -498,8 +510,8 @@ static void store_draft(struct step *s, struct tir_value t, struct tir_value sta
                     tir_and(b, r->real, att_is_slot(b, slot)), state);
 }
 
-/* Advances the state by all tokens, whose outputs go to LDS. Gates of the next token are loaded
- * while the loop works on one. */
+/* Advances the state by all tokens, whose outputs are stored in LDS. Gates of the next token are
+ * loaded while one token is computed. */
 static void advance_drafts(struct step *s, struct tir_value state)
 {
     enum { GATE, BETA, STATE, CARRIED };
@@ -525,8 +537,8 @@ static void advance_drafts(struct step *s, struct tir_value state)
     tir_end_for(b, &loop, carried, CARRIED);
 }
 
-/* Computes the step of a sequence of up to 8 tokens. The waves of a value head share the norms
- * of its tokens. */
+/* Computes the step of a sequence of up to 8 tokens. The waves of a value head share the norms of
+ * the tokens. */
 static void visit_drafts(struct step *s)
 {
     struct att_recurrence *r = &s->d.r;
@@ -546,6 +558,7 @@ static void visit_drafts(struct step *s)
     tir_end_for(b, &loop, NULL, 0);
 }
 
+/* Builds the kernel of a variant into `out`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
 {
     struct att_tile tile;

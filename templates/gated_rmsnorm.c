@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * x / sqrt(mean(x^2) + eps) w, of each group of a token, times silu or sigmoid of a gate; or the
- * norm of x silu(z). The norms after linear attention and state-space layers, out in 16 bits or
- * fp8.
+ * out = x / sqrt(mean(x^2) + eps) w over each group of a token's elements, times silu or sigmoid of
+ * a gate z; or the norm of x silu(z). These are the norms after linear attention and state-space
+ * layers, with out in 16 bits or fp8.
  *
- * Groups that lie over several ranks need two launches: one stores the sum of squares of each row,
- * and one takes the sums of all ranks.
+ * Groups that several ranks share need two launches. The first one stores the sum of squares of
+ * each row, and the second one reads the sums of all ranks.
  *
- * A workgroup takes rows of one group, which are tokens; rows wider than a wave are shared by its
- * waves. With a scale for each 128 elements it takes rows in the order of their scales in memory:
- * all groups of a token and then the next token, or the tokens of a group. A workgroup that stored
- * one scale of each token would write little of many lines.
+ * A workgroup has rows of one group, which are tokens; waves share rows that are wider than a wave.
+ * With a scale for each 128 elements it has rows in the order of their scales in memory: all groups
+ * of a token and then the next token, or the tokens of a group. A workgroup that stored one scale
+ * of each token would write a small part of many cache lines.
  *
- * With one scale for all of a token its rows are the groups of one token instead: it goes over them
- * twice, for the scale and for the result, and finds them in the L2 the second time.
+ * With one scale for a whole token, its rows are the groups of one token. It reads them twice, for
+ * the scale and for the result; the second reads hit the L2.
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
@@ -26,7 +26,7 @@
 
 enum { CHUNK = 8, ELEM = 2, GROUP = 128, LEAST = 32 };
 
-/* Members of att_tile.own: 1 if the waves share a row. */
+/* Index in att_tile.own: 1 if the waves share a row. */
 enum { SHARED };
 
 static const struct att_tile tiles[] = {
@@ -45,22 +45,25 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {2, 8}},
 };
 
-/* Rows of a group's width that a workgroup processes at once, in panels of power-of-two width. */
+/* The state of the kernel while it is built. A workgroup processes `rows` rows of a group's width
+ * at once, in panels of power-of-two width. */
 struct norm {
     const struct att_variant *v;
     const struct tir_machine *m;
     struct tir_builder b;
     struct att_tile tile;
-    unsigned rows, n;           /* rows at once; panels of a row */
+    unsigned rows, n;           /* number of rows at once, and of panels of a row */
     int first[ATT_NORM_PANELS]; /* first column of each panel */
     struct tir_type panel[ATT_NORM_PANELS];
-    /* Rows are tokens of one group, or groups of one token. */
-    struct tir_value token, group; /* i32: of row 0 */
-    struct tir_value left;         /* i32: rows that exist, from row 0 on */
-    /* If is_ordered(): rows are in the order of their scales, and `token` is the run's first. */
-    struct tir_value tokens;   /* i32: tokens of the run */
-    struct tir_value number;   /* i32: index of the tile in the run, from 0 */
-    struct tir_value by_token; /* i32: 1: scales of a token are neighbours; 0: of a group */
+    /* Rows are tokens of one group, or groups of one token: */
+    struct tir_value token, group; /* i32: token and group of row 0 */
+    struct tir_value left;         /* i32: number of rows that exist, from row 0 on */
+    /* If is_ordered() is true, rows are in the order of their scales, and `token` is the run's
+     * first: */
+    struct tir_value tokens;   /* i32: number of tokens of the run */
+    struct tir_value number;   /* i32: index of the tile in the run */
+    struct tir_value by_token; /* i32; 1: scales of a token are neighbours in memory; 0: scales of a
+                                  group are */
 };
 
 /* True if rows are in the order of their scales. */
@@ -69,9 +72,10 @@ static bool is_ordered(const struct norm *k)
     return k->v->out_dtype == ATT_OUT_DTYPE_FP8 && !k->v->row_scale;
 }
 
-/* Returns the elements of a row that a wave loads at once. */
+/* Returns the number of elements of a row that a wave loads at once. */
 static unsigned wave_row(const struct norm *k) { return CHUNK * tir_lanes(k->m); }
 
+/* True if tile `t` serves the variant; if not, the reason is in `why`. */
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
@@ -82,6 +86,7 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return att_fits_waves(v, t, m, why);
 }
 
+/* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     struct att_tile tile;
@@ -101,8 +106,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Returns the type of a panel of `width` columns: 16 bytes in a lane, adjacent lanes along the
- * row, further lanes on further rows. */
+/* Returns the type of a panel of `width` columns: 16 bytes in a lane, adjacent lanes along the row,
+ * further lanes on further rows. */
 static struct tir_type panel_type(struct norm *k, unsigned width)
 {
     struct tir_spread l = tir_spread(k->m, k->tile.waves);
@@ -121,6 +126,7 @@ static struct tir_type panel_type(struct norm *k, unsigned width)
     return tir_tile(k->b.f, att_dtype(k->v), k->rows, width, &layout);
 }
 
+/* Sets the number of rows and the panels of a row. */
 static void choose_panels(struct norm *k)
 {
     const unsigned waves = k->tile.own[SHARED] ? k->tile.waves : 1, width = (unsigned)k->v->width;
@@ -135,7 +141,7 @@ static void choose_panels(struct norm *k)
     }
 }
 
-/* Returns a view of the rows of a tensor [token, group, element], with `row` elements of `size`
+/* Returns a view of the rows of tensor `arg` [token, group, element], with `row` elements of `size`
  * bytes each, from column `first` on. */
 static struct tir_view view_of(struct norm *k, const char *arg, const char *token_stride,
                                const char *group_stride, int first, int size, int row)
@@ -148,6 +154,8 @@ static struct tir_view view_of(struct norm *k, const char *arg, const char *toke
     return att_view(b, base, k->left, att_stride32(b, step, size), row * size, first * size);
 }
 
+/* Returns a view of the rows of tensor `arg` from column `first` on. Rows have the group's
+ * width. */
 static struct tir_view rows_view(struct norm *k, const char *arg, const char *token_stride,
                                  const char *group_stride, int first, int size)
 {
@@ -161,18 +169,18 @@ static struct tir_type column_type(struct norm *k, unsigned i)
     return tir_tile(k->b.f, TIR_F32, k->rows, 1, &layout);
 }
 
-/* Token and group of each row of a tile. Rows are in the order in which their scales are stored. */
+/* The token and group of each row of a tile whose rows are in the order of their scales. */
 struct places {
-    struct tir_value token, group; /* i32: counted in the run; token: at most the run's last one */
+    struct tir_value token, group; /* i32: token counted in the run, at most its last one; group */
     struct tir_value there;        /* i1: the row exists */
 };
 
-/* Bounds of numbers that the schema limits: bytes between tokens, and groups. Products of numbers
- * below 2^24 are cheap. */
+/* Masks of numbers that the op's schema limits: bytes between tokens, and groups. They show LLVM
+ * that the numbers are below 2^24, so that their products are cheap. */
 enum { SHORT_MASK = 0xffffff, GROUPS_MASK = 0xffff };
 
-/* Finds the token and the group of each row (i32, a number in the tile). A run has at most 128
- * tokens, so that its rows are fewer than 2^24. */
+/* Returns the token and the group of the tile's rows with indices `row` (i32). A run has at most
+ * 128 tokens, so it has fewer than 2^24 rows. */
 static struct places find_places(struct norm *k, struct tir_value row)
 {
     struct tir_builder *b = &k->b;
@@ -195,8 +203,8 @@ static struct places find_places(struct norm *k, struct tir_value row)
     };
 }
 
-/* Returns the bytes (i64) from the run's first row to each row of a tensor with elements of `size`
- * bytes. token_stride NULL: tokens have the same rows. */
+/* Returns the bytes (i64) from the run's first row to each row in a tensor with elements of `size`
+ * bytes. token_stride is NULL if all tokens have the same rows. */
 static struct tir_value place_offsets(struct norm *k, const struct places *p,
                                       const char *token_stride, const char *group_stride, int size)
 {
@@ -221,14 +229,14 @@ static struct tir_value store_offsets(struct norm *k, const struct places *p,
     return tir_select(&k->b, p->there, at, tir_int_like(&k->b, at, -1));
 }
 
-/* Returns the places of a panel's rows. */
+/* Returns the places of the rows of panel i. */
 static struct places panel_places(struct norm *k, unsigned i)
 {
     return find_places(k, tir_row_index(&k->b, tir_with_dtype(column_type(k, i), TIR_I32)));
 }
 
-/* Returns the address (i64) of the run's first row in a tensor with elements of `size` bytes.
- * token_stride as for place_offsets(). */
+/* Returns the address (i64) of the run's first row in tensor `arg` with elements of `size` bytes.
+ * token_stride is as in place_offsets(). */
 static struct tir_value run_base(struct norm *k, const char *arg, const char *token_stride,
                                  int size)
 {
@@ -236,8 +244,8 @@ static struct tir_value run_base(struct norm *k, const char *arg, const char *to
     return token_stride ? att_row(&k->b, base, k->token, token_stride, size) : base;
 }
 
-/* Loads panel i of rows in the order of their scales. Rows that do not exist are copies of those
- * of the last token. */
+/* Loads panel i of rows of tensor `arg` in the order of their scales. A row that does not exist is
+ * a copy of a row of the last token. */
 static struct tir_value gather_rows(struct norm *k, const char *arg, const char *token_stride,
                                     const char *group_stride, unsigned i)
 {
@@ -247,13 +255,14 @@ static struct tir_value gather_rows(struct norm *k, const char *arg, const char 
                            tir_i32(&k->b, k->first[i] * ELEM), k->panel[i]);
 }
 
-/* Returns the rows' sums of squares in memory, f32. */
+/* Returns a view of the rows' sums of squares in memory, f32. */
 static struct tir_view squares_view(struct norm *k)
 {
     return view_of(k, ARG_SQUARES, ARG_SQUARES_TOKEN_STRIDE, ARG_SQUARES_GROUP_STRIDE, 0,
                    sizeof(float), 1);
 }
 
+/* Loads panel i of the rows of tensor `arg`. */
 static struct tir_value load_rows(struct norm *k, const char *arg, const char *token_stride,
                                   const char *group_stride, unsigned i)
 {
@@ -264,7 +273,7 @@ static struct tir_value load_rows(struct norm *k, const char *arg, const char *t
     return tir_tile_load(b, view, tir_i32(b, 0), k->panel[i]);
 }
 
-/* Loads the weights of a panel's elements: one group's for all rows, or each row's own group's. */
+/* Loads the weights of panel i: of one group for all rows, or of each row's own group. */
 static struct tir_value load_weight(struct norm *k, unsigned i)
 {
     struct tir_builder *b = &k->b;
@@ -280,7 +289,8 @@ static struct tir_value load_weight(struct norm *k, unsigned i)
     return tir_tile_load(b, view, tir_i32(b, 0), k->panel[i]);
 }
 
-/* Returns the factor of a panel's elements, f32: the weight, or 1 + the weight for gemma. */
+/* Returns the factors (f32) of a panel's elements from its loaded weights: the weight, or 1 + the
+ * weight for gemma. */
 static struct tir_value weight_of(struct norm *k, struct tir_value loaded)
 {
     struct tir_builder *b = &k->b;
@@ -288,7 +298,7 @@ static struct tir_value weight_of(struct norm *k, struct tir_value loaded)
     return k->v->gemma ? tir_add(b, w, tir_float_like(b, w, 1)) : w;
 }
 
-/* Loads x of the rows into y, and z if there are gates. */
+/* Issues the loads of x of the rows into y[], and of z into z[] if there are gates. */
 static void load_inputs(struct norm *k, struct tir_value *y, struct tir_value *z)
 {
     for (unsigned i = 0; i < k->n; i++) {
@@ -298,7 +308,7 @@ static void load_inputs(struct norm *k, struct tir_value *y, struct tir_value *z
     }
 }
 
-/* Converts y to f32, and computes the gates from z, f32: see att_norm_gates(). */
+/* Converts y[] to f32, and computes the gates (f32) from z[]; see att_norm_gates(). */
 static void gate_inputs(struct norm *k, struct tir_value *y, const struct tir_value *z,
                         struct tir_value *gates)
 {
@@ -321,8 +331,8 @@ static struct tir_value load_squares(struct norm *k)
         tir_i32(b, 0), column);
 }
 
-/* Returns 1 / sqrt(mean(y^2) + eps) of each row, from the sums of all ranks if there are
- * several. */
+/* Returns 1 / sqrt(mean(y^2) + eps) of each row, from the sums of all ranks if several ranks share
+ * a group. */
 static struct tir_value inverse_rms(struct norm *k, const struct tir_value *y)
 {
     struct tir_builder *b = &k->b;
@@ -332,8 +342,8 @@ static struct tir_value inverse_rms(struct norm *k, const struct tir_value *y)
     return att_norm_inverse_root(b, load_squares(k), tir_splat(b, share, column_type(k, 0)));
 }
 
-/* Computes y of the rows, f32, with the weights w. If w is NULL, it loads them with x and z,
- * and waits for all of them at once. */
+/* Computes the results y[] (f32) of the rows, with weights w[]. If w is NULL, the weights are
+ * loaded with x and z, and the code waits for all of them at once. */
 static void normalise(struct norm *k, const struct tir_value *w, struct tir_value *y)
 {
     struct tir_value z[ATT_NORM_PANELS], gates[ATT_NORM_PANELS], loaded[ATT_NORM_PANELS];
@@ -346,8 +356,8 @@ static void normalise(struct norm *k, const struct tir_value *w, struct tir_valu
     att_norm_scale(&k->b, k->v, k->n, y, inverse_rms(k, y), gates, w ? w : loaded);
 }
 
-/* Stores the scales of a panel: row c rows + i of `scale` belongs to block c of the panel's row
-   i. */
+/* Stores the scales of panel i. Row c * rows + i of `scale` is the scale of block c of the panel's
+ * row i. */
 static void store_scales(struct norm *k, unsigned i, struct tir_value scale)
 {
     struct tir_builder *b = &k->b;
@@ -365,7 +375,7 @@ static void store_scales(struct norm *k, unsigned i, struct tir_value scale)
                      tir_i32(b, 0), scale);
 }
 
-/* Quantises the rows to fp8 in groups of 128. */
+/* Quantises the rows y[] to fp8 in groups of 128 elements, and stores the scales. */
 static void quantise_groups(struct norm *k, struct tir_value *y)
 {
     struct tir_builder *b = &k->b;
@@ -377,7 +387,7 @@ static void quantise_groups(struct norm *k, struct tir_value *y)
     }
 }
 
-/* Stores rows of fp8 that are in the order of their scales. */
+/* Stores rows y[] of fp8 that are in the order of their scales. */
 static void scatter_rows(struct norm *k, const struct tir_value *y)
 {
     struct tir_builder *b = &k->b;
@@ -390,6 +400,7 @@ static void scatter_rows(struct norm *k, const struct tir_value *y)
     }
 }
 
+/* Stores rows y[]. */
 static void store(struct norm *k, const struct tir_value *y)
 {
     struct tir_builder *b = &k->b;
@@ -402,7 +413,7 @@ static void store(struct norm *k, const struct tir_value *y)
     }
 }
 
-/* Stores the sums of squares of the rows. */
+/* Computes and stores the sums of squares of the rows. */
 static void store_squares(struct norm *k)
 {
     struct tir_value y[ATT_NORM_PANELS], z[ATT_NORM_PANELS], gates[ATT_NORM_PANELS];
@@ -412,7 +423,7 @@ static void store_squares(struct norm *k)
                    att_norm_over_rows(&k->b, y, k->n, false));
 }
 
-/* Computes and stores the rows; w as in normalise(). */
+/* Computes and stores the results of the rows; w is as in normalise(). */
 static void store_norms(struct norm *k, const struct tir_value *w)
 {
     struct tir_value y[ATT_NORM_PANELS];
@@ -448,15 +459,16 @@ static void visit_tokens(struct norm *k)
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Returns the number of tiles (i32) for `rows` rows, rounded up. */
+/* Returns the number of tiles (i32) that `rows` rows (i32) take. */
 static struct tir_value tiles_of(struct norm *k, struct tir_value rows)
 {
     struct tir_builder *b = &k->b;
     return tir_shr(b, att_plus(b, rows, (int)k->rows - 1), tir_i32(b, (int)tir_bits(k->rows)));
 }
 
-/* Normalises the workgroup's share of a run, as many rows as visit_tokens(), in the order of their
- * scales. A run's tiles are divided evenly among its workgroups. The last ones may have none. */
+/* Normalises the workgroup's share of a run, in the order of the rows' scales. A share has as many
+ * rows as in visit_tokens(). A run's tiles are divided evenly among its workgroups; the last
+ * workgroups may have none. */
 static void visit_in_order(struct norm *k)
 {
     struct tir_builder *b = &k->b;
@@ -482,6 +494,8 @@ static void visit_in_order(struct norm *k)
 
 /* ---- One scale for all groups of a token ---- */
 
+/* Begins a loop over the groups of a token, k->rows groups at once. It carries the `n` values
+ * carried[]. */
 static struct tir_loop begin_groups(struct norm *k, struct tir_value *carried, unsigned n)
 {
     struct tir_builder *b = &k->b;
@@ -494,7 +508,7 @@ static struct tir_loop begin_groups(struct norm *k, struct tir_value *carried, u
 }
 
 /* Returns the largest |out| of a token, in all waves. Rows that do not exist are 0, since their
- * weight is. */
+ * weights are 0. */
 static struct tir_value token_absmax(struct norm *k)
 {
     struct tir_builder *b = &k->b;
@@ -510,6 +524,7 @@ static struct tir_value token_absmax(struct norm *k)
     return all;
 }
 
+/* Normalises and stores all groups of the workgroup's token, with one scale. */
 static void visit_token(struct norm *k)
 {
     struct tir_builder *b = &k->b;
@@ -530,6 +545,7 @@ static void visit_token(struct norm *k)
     tir_end_for(b, &loop, NULL, 0);
 }
 
+/* Builds the kernel of a variant into `out`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
 {
     struct norm k = {.v = v, .m = m};

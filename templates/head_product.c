@@ -2,16 +2,18 @@
  *
  * out[t, h] = w[h] x[t, h] for every token and head, as out^T = w x^T: the absorption products of
  * latent attention and the up-projection of its latents. Their contraction is short, so a product
- * is bound by what it reads and writes, or by the weights where there are few tokens.
+ * is bound by the bytes that it reads and writes. With few tokens most of these bytes are weights.
  *
- * A workgroup keeps 128 rows of w in registers, 32 each wave, and goes over its tokens in tiles of
- * 32. The next tile is loaded to registers while this one is multiplied out of LDS. Workgroups with
- * the same tokens or rows have consecutive numbers on one XCD, whose L2 then has the data for all.
+ * A workgroup keeps 128 rows of w in registers, 32 in each wave, and goes over its tokens in tiles
+ * of 32. The next tile is loaded to registers while this one is multiplied from LDS. Workgroups
+ * with the same tokens or rows have consecutive numbers on one XCD, whose L2 then serves all of
+ * them.
  *
- * With few tokens it is w that takes time, and 128 rows to a workgroup leave most compute units
- * without one. A second kernel then shares a long contraction among the four waves: a workgroup has
- * 32 rows, each wave a quarter of their columns, and the parts are added up by way of LDS. It has
- * less than half of the registers, and a workgroup starts the later the more of them it has.
+ * With few tokens the reads of w take most of the time, and 128 rows for each workgroup leave most
+ * compute units without one. A second kernel shares a long contraction among the four waves. A
+ * workgroup has 32 rows, each wave has a quarter of their columns, and the parts are added up
+ * through LDS. It has less than half of the registers of the first kernel, and workgroups with
+ * fewer registers start earlier.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -27,28 +29,30 @@
 #include <assert.h>
 #include <stdio.h>
 
-/* The host counts workgroups by WAVES * ROWS, or by ROWS: runtime/host_mla.c. */
+/* The host (runtime/host_mla.c) launches a workgroup for each WAVES * ROWS or for each ROWS rows of
+ * w. */
 enum { WAVES = 4, ROWS = 32, TOKENS = 32, PANEL = 64, MAX_PANELS = 8, BLOCK = 128, TAIL = 64 };
 enum {
     ELEM = 2 /* bytes of bf16 and fp16 */,
     CHUNK = 8 /* elements of a lane's access */,
     FLOAT = 4,
-    GROUP = BLOCK / PANEL,      /* panels of x that share a scale */
+    GROUP = BLOCK / PANEL,      /* number of panels of x that share a scale */
     PLACE = ROWS * PANEL * ELEM /* bytes of a panel in LDS */
 };
 
+/* The state of the kernel while it is built. */
 struct product {
     const struct att_variant *v;
     const struct tir_machine *m;
     struct tir_builder b;
     unsigned dtype, stored;   /* types of x, and of w in memory */
-    unsigned used, size;      /* type of both operands of the products, and bytes of an element
-                                 of it */
+    unsigned used, size;      /* type of both operands of the products, and bytes of its elements */
     int instr;                /* number of the matrix instruction */
-    bool shares;              /* waves share the contraction: each multiplies some columns */
-    struct tir_contraction k; /* of a panel */
+    bool shares;              /* waves share the contraction; each wave multiplies some columns */
+    struct tir_contraction k; /* contraction of a panel */
     struct tir_type staged;   /* a panel of x, over the workgroup */
-    unsigned wide;            /* columns of w that a load reads: a cache line, if w has as many */
+    unsigned wide;            /* number of columns of w that a load reads: a cache line, or fewer if
+                                 w is narrower */
     struct tir_type rows;     /* rows of w, as one wave loads them */
     struct tir_type finished; /* a wave's part of out, as it stores it */
     struct tir_type taken;    /* a panel of w in an operand's layout, of type `stored` */
@@ -57,20 +61,24 @@ struct product {
                                     waves */
     struct tir_type scale_of_x;  /* f32 for each token, in the layout of out */
     struct tir_value scales;     /* i32: LDS address of the scales of x, group by group of a tile */
-    struct tir_value lds, own;   /* i32: LDS of the workgroup, and the part for this wave only */
+    struct tir_value lds, own;   /* i32: LDS addresses of the workgroup's part and of this wave's
+                                    part */
     struct tir_value head, slice; /* i32: number of the head, and of its slice of 128 rows of w */
     struct tir_value end;         /* i32: one past the workgroup's last token */
-    unsigned resident;            /* workgroups that the device runs at once */
+    unsigned resident;            /* number of workgroups that the device runs at once */
     struct tir_value loaded[MAX_PANELS], w[MAX_PANELS], scale[MAX_PANELS];
 };
 
+/* True if x is rounded to fp8. */
 static bool rounds(const struct product *p) { return p->used != p->dtype; }
 
+/* Returns the number of panels of columns of w. */
 static unsigned panels(const struct product *p) { return (unsigned)p->v->head_dim / PANEL; }
 
+/* Returns the number of panels that a wave multiplies if waves share the contraction. */
 static unsigned own_panels(const struct product *p) { return panels(p) / WAVES; }
 
-/* Returns the slices of a head's rows of w; the last one may be partial. */
+/* Returns the number of slices of a head's rows of w; the last slice may be partial. */
 static int slices(const struct product *p)
 {
     return (p->v->head_dim_v + WAVES * ROWS - 1) / (WAVES * ROWS);
@@ -78,16 +86,16 @@ static int slices(const struct product *p)
 
 /* ---- Layouts ---- */
 
-/* Reorders the rows of a product so that a lane's 16 rows are consecutive. In a 32 x 32 accumulator
- * registers select bits 0, 1, 3 and 4 of a row's number, and lanes bit 2. With two instructions of
- * 16 rows, registers select bits 0, 1, 2 and 4, and lanes bit 3. */
+/* Returns layout `l` of 32 rows with its rows permuted, so that a lane's 16 rows are consecutive.
+ * In a 32 x 32 accumulator registers select bits 0, 1, 3 and 4 of a row's number, and lanes bit 2.
+ * With two instructions of 16 rows, registers select bits 0, 1, 2 and 4, and lanes bit 3. */
 static struct tir_layout reorder(const struct product *p, const struct tir_layout *l)
 {
     static const uint8_t order[] = {0, 1, 4, 2, 3}, of_16[] = {0, 1, 2, 4, 3};
     return tir_layout_permute_rows(l, p->m->mma[p->instr].m == ROWS ? order : of_16);
 }
 
-/* Returns the type of rows x cols in one wave, row-major, 16 bytes in a lane. */
+/* Returns the type of rows x cols of `dtype` in one wave, row-major, with 16 bytes in a lane. */
 static struct tir_type whole_rows(struct product *p, unsigned dtype, unsigned rows, unsigned cols)
 {
     struct tir_spread s = tir_spread(p->m, 1);
@@ -98,6 +106,7 @@ static struct tir_type whole_rows(struct product *p, unsigned dtype, unsigned ro
     return tir_tile(p->b.f, dtype, rows, cols, &l);
 }
 
+/* Sets the types of tiles. */
 static void choose_layouts(struct product *p)
 {
     struct tir_func *f = p->b.f;
@@ -133,15 +142,15 @@ static void choose_layouts(struct product *p)
     p->finished = whole_rows(p, p->dtype, TOKENS, ROWS);
 }
 
-/* Returns the LDS map of a panel, with rows of 128 bytes. 8 rows swizzle their 16-byte chunks; fp8
-   uses out_map(). */
+/* Returns the LDS map of a panel of x. 16-bit rows have 128 bytes, and 8 rows swizzle their chunks
+ * of 16 bytes. fp8 rows have 64 bytes and are swizzled as in out_map(). */
 static struct tir_layout panel_map(const struct product *p)
 {
     return p->size == 1 ? att_lds_swizzled(TOKENS, PANEL, 16, 1, 2)
                         : att_lds_swizzled(TOKENS, PANEL, CHUNK, 0, 3);
 }
 
-/* Returns the LDS map of columns of w, with separate panels. */
+/* Returns the LDS map of `cols` columns of w, as separate panels. */
 static struct tir_layout weight_map(const struct product *p, unsigned cols)
 {
     const unsigned count = cols / PANEL;
@@ -151,10 +160,11 @@ static struct tir_layout weight_map(const struct product *p, unsigned cols)
     return tir_layout_join_blocks(&parts, ROWS, PANEL);
 }
 
-/* Returns the LDS map of out, with rows of 64 bytes. Two rows share the banks, so the next bits of
-   the row swizzle the chunks. */
+/* Returns the LDS map of out, with rows of 64 bytes. Two rows together use all banks, so bits of
+ * the row from bit 1 on swizzle the chunks. */
 static struct tir_layout out_map(void) { return att_lds_swizzled(TOKENS, ROWS, CHUNK, 1, 2); }
 
+/* Returns the LDS address of panel `panel` of x. */
 static struct tir_value panel_at(struct product *p, unsigned panel)
 {
     return att_plus(&p->b, p->lds, (int)(panel * TOKENS * PANEL * p->size));
@@ -162,6 +172,7 @@ static struct tir_value panel_at(struct product *p, unsigned panel)
 
 /* ---- Operands ---- */
 
+/* Loads the scales of the workgroup's rows of w, if w has scales. */
 static void load_scales(struct product *p)
 {
     struct tir_builder *b = &p->b;
@@ -175,7 +186,7 @@ static void load_scales(struct product *p)
         p->scale[i] = att_entry(b, ARG_W_SCALE, att_plus(b, att_times(b, row, blocks), i), TIR_F32);
 }
 
-/* Returns this wave's first row of w, which may be after the last one. */
+/* Returns this wave's first row of w (i32), which may be after the head's last row. */
 static struct tir_value first_row(struct product *p)
 {
     struct tir_builder *b = &p->b;
@@ -202,9 +213,9 @@ static void load_weights(struct product *p)
     }
 }
 
-/* Returns the number of panels for which each wave has LDS of its own: one, or all of its
- * panels of x if waves share the contraction. With fewer workgroups on a compute unit a
- * workgroup gets more registers, but starts later. */
+/* Returns the number of panels for which each wave has LDS of its own: one, or all of its panels of
+ * x if waves share the contraction. With fewer workgroups on a compute unit a workgroup has more
+ * registers, but starts later. */
 static unsigned own_places(const struct product *p)
 {
     enum { AT_ONCE = 4 };
@@ -212,10 +223,12 @@ static unsigned own_places(const struct product *p)
     return p->shares && AT_ONCE * WAVES * all * PLACE <= p->m->lds_bytes ? all : 1;
 }
 
+/* Returns the bytes of LDS that each wave has of its own. */
 static int own_bytes(const struct product *p) { return (int)own_places(p) * PLACE; }
 
-/* Transposes weights through LDS. In memory each lane of a row of lanes needs another row, and a
-   load would fetch a cache line for each. */
+/* Sets p->w[] to `count` panels of w in the layout of operands, by way of LDS. In the operand's
+ * layout each lane needs another row, so a load from memory would fetch a cache line for each
+ * lane. */
 static void transpose_weights(struct product *p, unsigned count)
 {
     struct tir_builder *b = &p->b;
@@ -234,8 +247,8 @@ static void transpose_weights(struct product *p, unsigned count)
     }
 }
 
-/* Returns the tile from `token` on of a tensor [token, head, width]; rows after the last token are
-   0. */
+/* Returns a view of the rows of a tile, from token `token` (i32) on, in tensor `t` [token, head,
+ * width]. Rows after the last token are read as 0. */
 static struct tir_view tile_view(struct product *p, struct att_tensor t, struct tir_value token,
                                  int width)
 {
@@ -248,7 +261,7 @@ static struct tir_view tile_view(struct product *p, struct att_tensor t, struct 
     return att_view(b, base, left, stride, width * ELEM, 0);
 }
 
-/* Loads the panels of x of the tile from `token` on. */
+/* Issues the loads of the panels of x of the tile from token `token` on into x[]. */
 static void load_tile(struct product *p, struct tir_value token, struct tir_value *x)
 {
     struct tir_builder *b = &p->b;
@@ -261,14 +274,14 @@ static void load_tile(struct product *p, struct tir_value token, struct tir_valu
 
 /* ---- One tile ---- */
 
-/* Returns the LDS address of the scales of a group of panels of x, by the group's number in the
- * tile or in the wave. */
+/* Returns the LDS address of the scales of group `group` (i32 index in the tile, or the wave's
+ * number) of panels of x. */
 static struct tir_value scales_at(struct product *p, struct tir_value group)
 {
     return tir_add(&p->b, p->scales, att_times(&p->b, group, TOKENS * FLOAT));
 }
 
-/* Rounds the panels of one group to fp8, and stores their scales in LDS. */
+/* Rounds the `count` panels x[] of group `group` (i32) to fp8, and stores their scales in LDS. */
 static void round_group(struct product *p, struct tir_value *x, unsigned count,
                         struct tir_value group)
 {
@@ -290,7 +303,7 @@ static void round_group(struct product *p, struct tir_value *x, unsigned count,
     }
 }
 
-/* Converts a tile of x to the type of the operands, p->used. */
+/* Converts a tile x[] to the type of the operands, p->used. */
 static void round_tile(struct product *p, struct tir_value *x)
 {
     const unsigned count = panels(p);
@@ -299,7 +312,7 @@ static void round_tile(struct product *p, struct tir_value *x)
                     tir_i32(&p->b, (int)(i / GROUP)));
 }
 
-/* Multiplies the products of one group of x by the group's scale. */
+/* Returns `sum`, the products of group `group` (i32) of x, times the group's scale. */
 static struct tir_value rescale(struct product *p, struct tir_value sum, struct tir_value group)
 {
     struct tir_builder *b = &p->b;
@@ -310,7 +323,8 @@ static struct tir_value rescale(struct product *p, struct tir_value sum, struct 
     return tir_mul(b, sum, tir_broadcast(b, scale, p->result));
 }
 
-/* Computes w x^T from LDS. Blocks of w or x with scales of their own are summed separately. */
+/* Returns w x^T of a tile whose panels of x are in LDS. Blocks of w or groups of x with scales of
+ * their own are summed separately. */
 static struct tir_value multiply(struct product *p)
 {
     struct tir_builder *b = &p->b;
@@ -334,6 +348,7 @@ static struct tir_value multiply(struct product *p)
     return sum;
 }
 
+/* Stores `sum`, out^T of the tile from token `token` (i32) on, through LDS. */
 static void store_tile(struct product *p, struct tir_value token, struct tir_value sum)
 {
     struct tir_builder *b = &p->b;
@@ -351,7 +366,8 @@ static void store_tile(struct product *p, struct tir_value token, struct tir_val
     tir_end_if(b, &some, NULL);
 }
 
-/* Copies the tail of these tokens, in the workgroup of the first rows of w. */
+/* Copies the tail of the tokens of the tile from token `token` (i32) on, in the workgroup that has
+ * the head's first rows of w. */
 static void copy_tail(struct product *p, struct tir_value token)
 {
     struct tir_builder *b = &p->b;
@@ -370,10 +386,11 @@ static void copy_tail(struct product *p, struct tir_value token)
 
 /* ---- A contraction shared by waves ---- */
 
-/* Returns the LDS map of sums, with rows of 128 bytes of f32. */
+/* Returns the LDS map of the waves' sums, with rows of 128 bytes of f32. */
 static struct tir_layout sum_map(void) { return att_lds_swizzled(TOKENS, ROWS, CHUNK / 2, 0, 3); }
 
-/* Returns the byte at which this wave's n-th panel begins in a row of elements of `size` bytes. */
+/* Returns the byte (i32) at which this wave's n-th panel begins in a row of elements of `size`
+ * bytes. */
 static struct tir_value own_byte(struct product *p, unsigned n, int size)
 {
     struct tir_builder *b = &p->b;
@@ -381,6 +398,7 @@ static struct tir_value own_byte(struct product *p, unsigned n, int size)
     return att_plus(b, att_times(b, tir_wave_id(b), each), (int)n * PANEL * size);
 }
 
+/* Issues the loads of this wave's columns of w. */
 static void load_own_weights(struct product *p)
 {
     struct tir_builder *b = &p->b;
@@ -413,6 +431,7 @@ static void load_own_scale(struct product *p)
         att_entry(b, ARG_W_SCALE, tir_add(b, att_times(b, row, WAVES), tir_wave_id(b)), TIR_F32);
 }
 
+/* Issues the loads of this wave's panels of x of the tile from token `token` (i32) on into x[]. */
 static void load_own_tile(struct product *p, struct tir_value token, struct tir_value *x)
 {
     struct tir_builder *b = &p->b;
@@ -423,7 +442,8 @@ static void load_own_tile(struct product *p, struct tir_value token, struct tir_
     }
 }
 
-/* Loads the next tile. After the last tile it loads nothing that a wave would have to wait for. */
+/* Issues the loads of the next tile, from token `token` (i32) on, into x[]. After the last tile it
+ * loads nothing, so that no wave waits for it. */
 static void load_next(struct product *p, struct tir_value token, struct tir_value *x)
 {
     struct tir_builder *b = &p->b;
@@ -438,8 +458,9 @@ static void load_next(struct product *p, struct tir_value token, struct tir_valu
     tir_end_if(b, &more, x);
 }
 
-/* Adds the products of this wave's columns to out^T. As many panels as LDS has room for pass
- * through it while the previous ones are multiplied. x becomes the tile from `next` on. */
+/* Returns the products of this wave's columns of w and x[]. Panels pass through LDS, as many at
+ * once as LDS has room for, while the previous ones are multiplied. x[] becomes the tile from token
+ * `next` on. */
 static struct tir_value multiply_own(struct product *p, struct tir_value *x, struct tir_value next)
 {
     struct tir_builder *b = &p->b;
@@ -467,7 +488,7 @@ static struct tir_value multiply_own(struct product *p, struct tir_value *x, str
                : sum;
 }
 
-/* Returns a view of out for the tokens of a tile from `token` on, which store_sum() writes. */
+/* Returns the view of out that store_sum() writes, for the tile from token `token` (i32) on. */
 static struct tir_view sum_view(struct product *p, struct tir_value token)
 {
     struct tir_builder *b = &p->b;
@@ -476,7 +497,8 @@ static struct tir_view sum_view(struct product *p, struct tir_value token)
     return to;
 }
 
-/* Adds the waves' sums, each wave for some of the tokens, and stores them. */
+/* Adds the waves' sums `part`, each wave for some of the tokens, and stores them in the view
+ * `to`. */
 static void store_sum(struct product *p, struct tir_view to, struct tir_value part)
 {
     struct tir_builder *b = &p->b;
@@ -496,11 +518,11 @@ static void store_sum(struct product *p, struct tir_view to, struct tir_value pa
 
 /* ---- The workgroup ---- */
 
-/* The work of a workgroup, i32: its rows of w, numbered over slices and heads; its group of tokens;
- * tokens of each group; and the number of workgroups with work. */
+/* Indices of the work of a workgroup, all i32: its rows of w, numbered over slices and heads; its
+ * group of tokens; the number of tokens of each group; and the number of workgroups with work. */
 enum work { ROW, GROUP_OF_TOKENS, EACH, USED, N_WORK };
 
-/* Returns the workgroup's number among `used` workgroups, in the order in which they share an
+/* Returns the workgroup's number (i32) among `used` workgroups, in the order in which they share an
  * L2. */
 static struct tir_value find_item(struct product *p, struct tir_value used)
 {
@@ -508,9 +530,10 @@ static struct tir_value find_item(struct product *p, struct tir_value used)
     return att_xcd_item(b, tir_block_id(b, 0), tir_i32(b, 0), used);
 }
 
-/* Divides the tokens into as many groups as the device runs at once, a number that the host does
- * not know. Two groups alternate within each slice. So of eight consecutive workgroups two share w
- * and, if a head has as many slices, four share x. */
+/* Divides the tokens into as many groups as the device runs at once, which the host does not know.
+ * `kept` is the number of blocks of rows of w, `wanted` the number of groups that the host wants.
+ * Two groups alternate within each slice. Of eight consecutive workgroups two therefore share w
+ * and, if a head has that many slices, four share x. */
 static void share_tokens(struct product *p, struct tir_value kept, struct tir_value wanted,
                          struct tir_value work[N_WORK])
 {
@@ -529,9 +552,9 @@ static void share_tokens(struct product *p, struct tir_value kept, struct tir_va
     work[GROUP_OF_TOKENS] = tir_add(b, before, tir_sub(b, in_pair, tir_mul(b, work[ROW], width)));
 }
 
-/* Finds the workgroup's row of w and its tokens. If the launch wants one group of tokens, all
- * tokens are in it. That saves the divisions of share_tokens(), since with few tokens every clock
- * counts. */
+/* Sets work[] to the workgroup's rows of w and tokens. If the launch wants one group of tokens, all
+ * tokens are in it. That avoids the divisions of share_tokens(), which take time in a launch of few
+ * tokens. */
 static void find_work(struct product *p, struct tir_value work[N_WORK])
 {
     struct tir_builder *b = &p->b;
@@ -551,8 +574,8 @@ static void find_work(struct product *p, struct tir_value work[N_WORK])
     tir_end_if(b, &shared, work);
 }
 
-/* Sets the head and the slice of row block `row` (i32), counted over all heads with `slices` slices
- * each. */
+/* Sets p->head and p->slice to block `row` (i32) of rows of w, counted over all heads with `slices`
+ * slices each. */
 static void find_slice(struct product *p, struct tir_value row, int slices)
 {
     struct tir_builder *b = &p->b;
@@ -561,6 +584,7 @@ static void find_slice(struct product *p, struct tir_value row, int slices)
     p->slice = tir_sub(b, row, tir_mul(b, p->head, each));
 }
 
+/* Multiplies the workgroup's tiles of tokens, from token `first` (i32) on. */
 static void walk_tiles(struct product *p, struct tir_value first)
 {
     struct tir_builder *b = &p->b;
@@ -582,6 +606,7 @@ static void walk_tiles(struct product *p, struct tir_value first)
     tir_end_for(b, &loop, x, panels(p));
 }
 
+/* Computes the work of a workgroup whose waves have rows of their own. */
 static void visit_tiles(struct product *p)
 {
     struct tir_builder *b = &p->b;
@@ -596,7 +621,7 @@ static void visit_tiles(struct product *p)
     tir_end_if(b, &some, NULL);
 }
 
-/* Loads the arguments that are needed after the first loads, while those are in flight. */
+/* Loads the arguments that are needed after the first loads, while these are in flight. */
 static void load_rest(struct product *p)
 {
     struct tir_builder *b = &p->b;
@@ -606,8 +631,8 @@ static void load_rest(struct product *p)
     tir_anchor_all(b, loaded, sizeof(loaded) / sizeof(loaded[0]) - !p->scale[0].id);
 }
 
-/* Computes the rows of w of item `item`, numbered over heads, times all tokens, with the
- * contraction shared by the waves. */
+/* Computes item `item` (i32): a block of rows of w, numbered over heads, times all tokens. The
+ * waves share the contraction. */
 static void share_rows(struct product *p, struct tir_value item)
 {
     struct tir_builder *b = &p->b;
@@ -626,8 +651,9 @@ static void share_rows(struct product *p, struct tir_value item)
     tir_end_for(b, &loop, x, own_panels(p));
 }
 
-/* Divides the work among workgroups, and computes this one's. A launch of few tokens has a
- * workgroup for each 32 rows of w; other launches have fewer. */
+/* Divides the work among workgroups whose waves share the contraction, and computes this one's. A
+ * launch of few tokens has a workgroup for each 32 rows of w; other launches have fewer
+ * workgroups. */
 static void share_tiles(struct product *p)
 {
     struct tir_builder *b = &p->b;

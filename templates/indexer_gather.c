@@ -3,8 +3,9 @@
  * Copies keys of the sparse indexer and their scales out of the pages of its cache, one sequence
  * after the other. Bytes stay as they are stored.
  *
- * A page has all its keys, then their scales. A lane takes 16 bytes of a key, and eight lanes a
- * key; in SHUFFLE, which keeps 16 tokens together, 16 bytes are a block of 16 elements.
+ * A page has the keys of all its tokens, and then their scales. A lane copies 16 bytes of a key,
+ * and eight lanes copy a key. In SHUFFLE, which stores 16 tokens together, 16 bytes are a block of
+ * 16 elements.
  */
 #include "ir/builder.h"
 #include "templates/cache/cache.h"
@@ -23,7 +24,8 @@ enum {
     INT = 4,
 };
 
-/* Index in att_tile.own: how often all lanes of a workgroup copy 16 bytes. */
+/* Index in att_tile.own of the number of passes. In a pass each lane of a workgroup copies 16
+ * bytes. */
 enum { PASSES };
 
 static const struct att_tile tiles[] = {
@@ -35,16 +37,18 @@ static const struct att_knob knobs[] = {
     {"waves", 4, {1, 2, 8, 16}},
 };
 
+/* The state of the kernel while it is built. */
 struct gather {
     struct tir_builder b;
     bool shuffle;
-    unsigned rows; /* of a workgroup */
+    unsigned rows; /* tokens of a workgroup */
     struct att_paging paging;
     struct att_gathered of;
-    struct tir_value first; /* the workgroup's first token */
-    struct tir_value table; /* i64: page numbers of the sequence */
+    struct tir_value first; /* i32: the workgroup's first token */
+    struct tir_value table; /* i64: address of the sequence's page numbers */
 };
 
+/* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     if (v->kv_layout != ATT_KV_LAYOUT_NHD && v->kv_layout != ATT_KV_LAYOUT_SHUFFLE)
@@ -52,13 +56,13 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_check_tile(v, m, why);
 }
 
-/* Byte offsets of keys and of their scales, from the cache's first byte: i64 columns. */
+/* Byte offsets (i64 columns) of keys and of their scales from the cache's first byte. */
 struct places {
     struct tir_value key, scale;
 };
 
-/* Returns the places of this workgroup's tokens. Tokens past the sequence's end are placed in its
- * last page, which exists. */
+/* Returns the places of this workgroup's tokens, in type `column`. Tokens after the sequence's end
+ * get places in its last page, which exists. */
 static struct places find_places(struct gather *g, struct tir_type column)
 {
     struct tir_builder *b = &g->b;
@@ -83,8 +87,8 @@ static struct places find_places(struct gather *g, struct tir_type column)
     };
 }
 
-/* Returns a view of the output rows that this workgroup writes: [rows, row_bytes] of tensor
- * `out`. */
+/* Returns a view of the rows of output tensor `out` that this workgroup writes. They have
+ * `row_bytes` bytes each, and are `stride` bytes (i64) apart. */
 static struct tir_view open_rows(struct gather *g, const char *out, struct tir_value stride,
                                  int row_bytes)
 {
@@ -97,6 +101,7 @@ static struct tir_view open_rows(struct gather *g, const char *out, struct tir_v
     return att_view(b, base, rows, tir_convert(b, stride, TIR_I32), row_bytes, 0);
 }
 
+/* Copies the workgroup's keys, as tiles of type `t`, and their scales. */
 static void copy_rows(struct gather *g, struct tir_type t)
 {
     struct tir_builder *b = &g->b;
@@ -113,6 +118,7 @@ static void copy_rows(struct gather *g, struct tir_type t)
     tir_tile_store(b, open_rows(g, ARG_KEY_SCALES_OUT, tir_i64(b, FLOAT), FLOAT), zero, scales);
 }
 
+/* Builds the kernel of a variant into `k`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     struct att_tile tile;

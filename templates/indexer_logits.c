@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Computes the sparse indexer's scores and stores them all. A workgroup has a block of a row's
- * columns, and each wave has keys of its own; index/score.h computes the scores. The size of a
- * block follows from the call: few large blocks read q less often, many small ones occupy more
- * compute units.
+ * Computes the sparse indexer's scores and stores all of them. A workgroup has a block of a row's
+ * columns (keys), and each wave has some of these keys. index/score.h computes the scores. The host
+ * chooses the size of a block: few large blocks read q less often, and many small blocks occupy
+ * more compute units.
  */
 #include "op_names.h"
 #include "ir/builder.h"
@@ -14,7 +14,7 @@
 #include <stdio.h>
 
 enum {
-    EACH = 2 /* scores that a lane has at once */
+    EACH = 2 /* number of scores that a lane computes at once */
 };
 
 static const struct att_tile tiles[] = {
@@ -26,23 +26,27 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 3, {1, 3, 4}},
 };
 
+/* The state of the kernel while it is built. */
 struct logits {
     struct tir_builder b;
-    int lanes; /* of a wave */
-    int round; /* columns that a workgroup computes at once */
+    int lanes; /* lanes of a wave */
+    int round; /* number of columns that a workgroup computes at once */
     struct att_index index;
     struct tir_type score; /* f32, lanes x 1 */
     struct tir_value row, wave;
-    struct tir_value first, end; /* i32: range of the workgroup's columns */
-    struct tir_value scored, n;  /* i32: the first column with a score; columns with one */
+    struct tir_value first, end; /* i32: the workgroup's first column, and the one after its last */
+    struct tir_value scored, n;  /* i32: the first column with a score; number of columns with a
+                                    score */
 };
 
+/* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     struct att_tile tile;
     return att_index_check(v, m, why) && att_find_tile(v, m, &tile, why);
 }
 
+/* Sets the workgroup's row and columns, and the columns that have a score. */
 static void find_columns(struct logits *x)
 {
     struct tir_builder *b = &x->b;
@@ -58,7 +62,8 @@ static void find_columns(struct logits *x)
     x->n = tir_max(b, x->n, zero);
 }
 
-/* Returns a view of `n` columns of the workgroup's row of scores, from column `first` on. */
+/* Returns a view of `n` columns (i32) of the workgroup's row of scores, from column `first` (i32)
+ * on. */
 static struct tir_view columns_of(struct logits *x, struct tir_value first, struct tir_value n)
 {
     struct tir_builder *b = &x->b;
@@ -68,6 +73,7 @@ static struct tir_view columns_of(struct logits *x, struct tir_value first, stru
     return att_view(b, base, n, tir_i32(b, 4), 4, 0);
 }
 
+/* Stores -infinity in `n` columns (i32) from column `first` (i32) on. */
 static void clear_columns(struct logits *x, struct tir_value first, struct tir_value n)
 {
     struct tir_builder *b = &x->b;
@@ -78,6 +84,7 @@ static void clear_columns(struct logits *x, struct tir_value first, struct tir_v
     tir_end_for(b, &loop, NULL, 0);
 }
 
+/* Stores -infinity in the workgroup's columns without a score, if argument ARG_CLEAR demands it. */
 static void clear_others(struct logits *x)
 {
     struct tir_builder *b = &x->b;
@@ -89,17 +96,18 @@ static void clear_others(struct logits *x)
     tir_end_if(b, &clean, NULL);
 }
 
-/* The first of a wave's columns in a round, and where they are stored. */
+/* Where a wave stores the scores of a round. */
 struct stored {
     struct logits *x;
     struct tir_view out;
-    struct tir_value first; /* below 0 for columns before the first one that is scored */
+    struct tir_value first; /* i32: the wave's first column of the round in the view; below 0:
+                               before the first scored one */
 };
 
-/* Stores the scores of a row. A row below 0 is beyond the view, since its offset is the largest as
- * an unsigned number. Each row has a scalar offset of its own: LLVM takes the sum of a negative
- * offset and the instruction's for out of range, while gfx950 adds it in 32 bits. With pages the
- * loop is 1 % shorter if all rows have one. */
+/* Stores set `j` of a row's scores. A column below 0 is outside of the view, since its offset is
+ * very large as an unsigned number. Each set has a scalar offset of its own: LLVM treats the sum of
+ * a negative offset and the instruction's offset as out of range, while gfx950 adds them in 32
+ * bits. With pages the loop is 1 % shorter if all sets have one. */
 static void store(void *context, unsigned row, unsigned j, struct tir_value scores)
 {
     (void)row;
@@ -111,8 +119,10 @@ static void store(void *context, unsigned row, unsigned j, struct tir_value scor
     tir_tile_store(b, s->out, at, scores);
 }
 
+/* Returns without effect, since stores need no preparation. */
 static void prepare(void *context, unsigned row, unsigned j) { (void)context, (void)row, (void)j; }
 
+/* Computes and stores the scores of the workgroup's columns. */
 static void score_columns(struct logits *x)
 {
     struct tir_builder *b = &x->b;
@@ -135,6 +145,7 @@ static void score_columns(struct logits *x)
     tir_end_for(b, &loop, carried, n);
 }
 
+/* Builds the kernel of a variant into `k`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     struct att_tile tile;

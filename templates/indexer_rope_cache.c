@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Prepares the indexer's scores in one pass: normalises k, rotates q and k, and may multiply both
- * with the Hadamard matrix. Both become fp8 with a scale for each head and token; q's scale is
- * multiplied into the weights, and k's is written to the cache. Tiles of heads are as in
- * rope_qk_norm_cache: rope/rope.h. Keys of mxfp4 are dealt to the lanes in order, by way of LDS,
- * before they are rounded.
+ * Computes the operands of the indexer's scores in one pass: normalises k, rotates q and k, and
+ * multiplies both by the Hadamard matrix if the variant has one. Both become fp8 with a scale for
+ * each head and token. The scale of q is multiplied into the weights, and the scale of k is written
+ * to the cache. Tiles of heads are as in rope_qk_norm_cache (rope/rope.h). Keys of mxfp4 are put
+ * into the order of the lanes through LDS before they are rounded.
  */
 #include "op_names.h"
 #include "ir/address_map.h"
@@ -23,7 +23,7 @@
 enum {
     DIM = 128,
     ROTARY = 64,
-    TILE = 16, /* tokens that SHUFFLE keeps together */
+    TILE = 16, /* tokens that SHUFFLE stores together */
     FLOAT = 4,
 };
 
@@ -36,19 +36,21 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {2, 8}},
 };
 
+/* The state of the kernel while it is built. */
 struct indexer_rope {
     const struct att_variant *v;
-    struct att_variant
-        heads;            /* the variant of `rope`: the fields that all kernels of the op have */
-    struct rope rope;     /* rotates the heads; its builder is the kernel's */
-    float largest;        /* largest finite number of the cache's fp8 */
-    bool mxfp4;           /* the cache has keys of mxfp4 */
-    struct tir_value lds; /* i32: LDS of a key in mxfp4 */
+    struct att_variant heads; /* variant of `rope`, with only the fields that all kernels of the op
+                             share */
+    struct rope rope;         /* rotates the heads; its builder is the kernel's */
+    float largest;            /* largest finite number of the cache's fp8 */
+    bool mxfp4;               /* the cache has keys of mxfp4 */
+    struct tir_value lds;     /* i32: LDS address for a key in mxfp4 */
 };
 
 /* Returns the bytes of a key in a page, without its scales. */
 static int key_bytes(const struct indexer_rope *k) { return k->mxfp4 ? DIM / 2 : DIM; }
 
+/* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     struct att_tile tile;
@@ -67,6 +69,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
+/* Returns `scalar` in the shape of `other`. */
 static struct tir_value like(struct indexer_rope *k, struct tir_value scalar,
                              struct tir_value other)
 {
@@ -77,7 +80,7 @@ static struct tir_value like(struct indexer_rope *k, struct tir_value scalar,
 
 /* ---- The Hadamard matrix ---- */
 
-/* Returns a tile like `x` with -1 in the columns (elements of a head) whose number has bit
+/* Returns a tile with the shape of `x`: -1 in columns (elements of a head) whose number has bit
  * `bit` set, and 1 in the others. */
 static struct tir_value signs_of(struct indexer_rope *k, struct tir_value x, unsigned bit)
 {
@@ -89,9 +92,9 @@ static struct tir_value signs_of(struct indexer_rope *k, struct tir_value x, uns
     return tir_select(b, tir_cmp_ne(b, own, tir_int_like(b, own, 0)), tir_neg(b, one), one);
 }
 
-/* Multiplies x by H / sqrt 128. For each bit of an element's number it adds and subtracts the two
- * elements that differ in it. Within a part these are in other registers or lanes; two bits number
- * the four parts, in any order. */
+/* Multiplies x by H / sqrt 128. For each bit of an element's number, each pair of elements that
+ * differ in this bit is replaced by its sum and difference. Within a part such elements are in
+ * other registers or lanes. Two bits number the four parts, in any order. */
 static void hadamard(struct indexer_rope *k, struct rope_parts *x)
 {
     enum { PARTS = 4 };
@@ -114,7 +117,8 @@ static void hadamard(struct indexer_rope *k, struct rope_parts *x)
         x->v[i] = tir_mul(b, x->v[i], tir_float_like(b, x->v[i], 0x1.6a09e6p-4f));
 }
 
-/* Rotates the heads of a tile, and multiplies them with the Hadamard matrix if the op has one. */
+/* Rotates the heads of a tile, and multiplies them by the Hadamard matrix if the variant has
+ * one. */
 static void rotate(struct indexer_rope *k, struct rope_parts *x)
 {
     rope_rotate(&k->rope, x);
@@ -124,9 +128,9 @@ static void rotate(struct indexer_rope *k, struct rope_parts *x)
 
 /* ---- Scales ---- */
 
-/* Returns the scale of each head, max(largest |x|, 1e-4) / M with the largest fp8 number M. With
- * round_scales it is rounded up to a power of two: an addition to the mantissa carries into the
- * exponent. */
+/* Returns the scale of each head: max(largest |x|, 1e-4) divided by the largest fp8 number. With
+ * argument round_scales it is rounded up to a power of two: an addition to the mantissa carries
+ * into the exponent. */
 static struct tir_value find_scale(struct indexer_rope *k, const struct rope_parts *x)
 {
     struct rope *p = &k->rope;
@@ -142,7 +146,7 @@ static struct tir_value find_scale(struct indexer_rope *k, const struct rope_par
     return tir_select(b, round, tir_bitcast(b, up, tir_typeof(b->f, scale)), scale);
 }
 
-/* Divides x by the scale, converts it to fp8 and packs it as memory has it. */
+/* Divides x by the scale, converts it to fp8, and sets raw[] to it in the layout of memory. */
 static void quantise(struct indexer_rope *k, const struct rope_parts *x, struct tir_value scale,
                      struct tir_value *raw)
 {
@@ -159,8 +163,8 @@ static void quantise(struct indexer_rope *k, const struct rope_parts *x, struct 
 
 /* ---- Queries ---- */
 
-/* Returns a view of a tensor [token, head, element] from the tile's first head on, with
- * elements of `size` bytes. */
+/* Returns a view of the token's row of tensor `t` [token, head] with elements of `size` bytes and
+ * `heads` heads (i32). */
 static struct tir_view heads_of(struct indexer_rope *k, struct att_tensor t, int size,
                                 struct tir_value heads)
 {
@@ -170,6 +174,8 @@ static struct tir_view heads_of(struct indexer_rope *k, struct att_tensor t, int
                     0);
 }
 
+/* Rotates, quantises and stores the tile of query heads from head `first` (i32) on, and their
+ * weights. */
 static void visit_heads(struct indexer_rope *k, struct tir_value first)
 {
     struct rope *p = &k->rope;
@@ -196,7 +202,8 @@ static void visit_heads(struct indexer_rope *k, struct tir_value first)
 
 /* ---- Keys ---- */
 
-/* Loads a vector [128] of f32 in the layout of the parts; packed spans have every other element. */
+/* Loads argument `arg`, a vector [128] of f32, in the layout of the parts. Packed spans have every
+ * other element. */
 static struct rope_parts load_vector(struct indexer_rope *k, const char *arg)
 {
     struct rope *p = &k->rope;
@@ -220,7 +227,7 @@ static struct rope_parts load_vector(struct indexer_rope *k, const char *arg)
     return x;
 }
 
-/* Returns the sum of a head's elements, or of their squares. */
+/* Returns the sum of a head's elements, or of their squares if `squares`. */
 static struct tir_value sum_parts(struct indexer_rope *k, const struct rope_parts *x, bool squares)
 {
     struct tir_builder *b = &k->rope.b;
@@ -233,6 +240,7 @@ static struct tir_value sum_parts(struct indexer_rope *k, const struct rope_part
     return tir_mul(b, sum, tir_float_like(b, sum, 1.0f / DIM));
 }
 
+/* Applies the layer norm or RMS norm of the variant to the key x. */
 static void normalise(struct indexer_rope *k, struct rope_parts *x)
 {
     struct rope *p = &k->rope;
@@ -259,15 +267,16 @@ static void normalise(struct indexer_rope *k, struct rope_parts *x)
     }
 }
 
-/* The page of the token's slot, and where its key is in it. */
+/* The page of the token's slot, and where the token's key is in that page. */
 struct key_slot {
     struct att_cache cache;
-    struct tir_value at;     /* i32: byte offset of its key in the page */
-    struct tir_value row;    /* i64, rows x 1: the same in the row of the key, far below 0 in rows
-                                of query heads, which are not stored */
+    struct tir_value at;     /* i32: byte offset of the key in the page */
+    struct tir_value row;    /* i64, rows x 1: `at` in the key's row; far below 0 in rows of query
+                                heads, so that these are not stored */
     struct tir_value scales; /* i64: address of the key's scale */
 };
 
+/* Returns where the token's key is stored. */
 static struct key_slot open_slot(struct indexer_rope *k)
 {
     struct rope *p = &k->rope;
@@ -295,6 +304,7 @@ static struct key_slot open_slot(struct indexer_rope *k)
     };
 }
 
+/* Stores the key raw[] of fp8 and its scale. */
 static void store_key(struct indexer_rope *k, const struct tir_value *raw, struct tir_value scale)
 {
     struct rope *p = &k->rope;
@@ -324,15 +334,17 @@ enum {
     E2M1_MAX_EXPONENT = 2,
 };
 
+/* Returns a tile of type `lane` with `n` in every lane. */
 static struct tir_value constant(struct indexer_rope *k, int n, struct tir_type lane)
 {
     return tir_splat(&k->rope.b, tir_i32(&k->rope.b, n), lane);
 }
 
+/* Returns the bytes of LDS of a part of a tile of heads. */
 static int part_bytes(const struct indexer_rope *k) { return k->rope.rows * PART_COLS * FLOAT; }
 
-/* Gives lane l elements 2 l and 2 l + 1 of the key. A part has 32 neighbours; packed, a part has
- * the even, or the odd, elements of 64. */
+/* Sets out[] to elements 2 l and 2 l + 1 of the key in lane l, through LDS. A part of `x` has 32
+ * neighbouring elements; a packed part has the even, or the odd, elements of 64. */
 static void deal_elements(struct indexer_rope *k, const struct rope_parts *x, struct tir_type lane,
                           struct tir_value out[2])
 {
@@ -356,8 +368,8 @@ static void deal_elements(struct indexer_rope *k, const struct rope_parts *x, st
         out[j] = tir_lds_gather(b, tir_add(b, at, constant(k, j * apart, lane)), TIR_I32);
 }
 
-/* Returns the largest magnitude of a block in each of its lanes, compared as bits, so that a NaN
- * exceeds all numbers. */
+/* Returns the largest magnitude of a block in each of its lanes. Magnitudes are compared as bits,
+ * so that a NaN exceeds all numbers. */
 static struct tir_value block_most(struct indexer_rope *k, const struct tir_value sizes[2])
 {
     struct tir_builder *b = &k->rope.b;
@@ -367,8 +379,9 @@ static struct tir_value block_most(struct indexer_rope *k, const struct tir_valu
     return tir_split_blocks(b, tir_broadcast(b, most, tir_typeof(b->f, blocks)), 1);
 }
 
-/* Returns the code of the e2m1 number nearest to a magnitude: the count of midpoints between
- * neighbours below it. A midpoint itself counts if the upper neighbour's code is even. */
+/* Returns the code of the e2m1 number nearest to magnitude `size`: the number of midpoints between
+ * neighbouring e2m1 numbers that are below it. A midpoint that equals it counts if the code of its
+ * upper neighbour is even. */
 static struct tir_value nearest_e2m1(struct indexer_rope *k, struct tir_value size,
                                      struct tir_type lane)
 {
@@ -385,7 +398,8 @@ static struct tir_value nearest_e2m1(struct indexer_rope *k, struct tir_value si
     return number;
 }
 
-/* Returns byte offsets as i64; -1, which stores nothing, where `write` is false. */
+/* Returns byte offsets `at` as i64, and -1 for lanes whose `write` (i1) is false, so that these
+ * store nothing. */
 static struct tir_value where(struct indexer_rope *k, struct tir_value write, struct tir_value at)
 {
     struct tir_builder *b = &k->rope.b;
@@ -393,6 +407,7 @@ static struct tir_value where(struct indexer_rope *k, struct tir_value write, st
     return tir_select(b, write, wide, tir_int_like(b, wide, -1));
 }
 
+/* Stores a key of mxfp4 from its bytes, one a lane, and the scales of its blocks. */
 static void store_nibbles(struct indexer_rope *k, struct tir_value bytes, struct tir_value scales,
                           struct tir_type lane)
 {
@@ -414,7 +429,7 @@ static void store_nibbles(struct indexer_rope *k, struct tir_value bytes, struct
     tir_tile_scatter(b, slot.scales, where(k, first, block), zero, tir_convert(b, scales, TIR_I8));
 }
 
-/* Stores the token's key in mxfp4. The scale of a block is 2^(byte - 127), so the product with
+/* Stores the token's key in mxfp4. The scale of a block is 2^(byte - 127), so a multiplication by
  * 2^(127 - byte) is exact. */
 static void store_mxfp4(struct indexer_rope *k, const struct rope_parts *x)
 {
@@ -448,8 +463,8 @@ static void store_mxfp4(struct indexer_rope *k, const struct rope_parts *x)
     store_nibbles(k, bytes, scale, lane);
 }
 
-/* Normalises, rotates, quantises and stores the token's key, which is the first row of a tile
- * of heads. */
+/* Normalises, rotates, quantises and stores the token's key, which is the first row of a tile of
+ * heads. */
 static void visit_key(struct indexer_rope *k)
 {
     struct rope *p = &k->rope;
@@ -474,8 +489,8 @@ static void visit_key(struct indexer_rope *k)
 
 /* ---- The kernel ---- */
 
-/* Prepares q and the key of a token. Each wave of the workgroup has a tile of its heads; the
- * first workgroup's first wave also has the key. */
+/* Processes q and the key of a token. Each wave of the workgroup has a tile of the token's heads;
+ * the first workgroup's first wave also has the key. */
 static void visit(struct indexer_rope *k)
 {
     struct rope *p = &k->rope;
@@ -499,6 +514,7 @@ static void visit(struct indexer_rope *k)
     tir_end_if(b, &of_k, NULL);
 }
 
+/* Builds the kernel of a variant into `out`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
 {
     struct indexer_rope k = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sparse indexer's scores and the selection of the largest, in one pass over the keys: a
- * workgroup has a query row, or the row and a part of its keys, or two rows of a sequence.
- * index/score.h makes the scores, select/select.h keeps the largest; no score goes to memory.
+ * The sparse indexer's scores and the selection of the largest ones, in one pass over the keys. A
+ * workgroup has a query row, a part of a row's keys, or two rows of a sequence. index/score.h
+ * computes the scores, select/select.h keeps the largest ones, and no score is written to memory.
  */
 #include "op_names.h"
 #include "ir/bits.h"
@@ -16,35 +16,37 @@
 #include <string.h>
 
 enum {
-    EACH_MAX = 8, /* scores of a lane in one round */
+    EACH_MAX = 8, /* most scores of a lane in one round */
     N_STATE = ATT_SELECT_N,
     ROWS_MAX = ATT_INDEX_ROWS_MAX,
     QUIET_NAN = 0x7fc00000,
     INFINITE = 0x7f800000,
 };
 
-/* A row, or a part of it. */
+/* A row, or a part of a row, and its selection. */
 struct own {
     struct att_list list;
     struct att_select select;
-    struct tir_value skip; /* i32: keys of the walk before the part's first key */
-    struct tir_value n;    /* i32: keys of the walk up to the part's last key */
+    struct tir_value skip; /* i32: number of keys of the walk before the part's first key */
+    struct tir_value n;    /* i32: number of keys of the walk up to the part's last key */
 };
 
+/* The state of the kernel while it is built. */
 struct indexer {
     struct tir_builder b;
     struct att_index index;
     struct own row[ROWS_MAX];
-    unsigned rows;            /* rows scored in one walk over the keys */
-    struct att_select blocks; /* blocks of keys, of one row */
+    unsigned rows;            /* number of rows that one walk over the keys scores */
+    struct att_select blocks; /* selection of blocks of keys, of one row */
     unsigned top_blocks, block_size;
     bool listed;
-    struct tir_value begin; /* i32: first key of the walk: at most a group before the first
-                               wanted one, since groups are aligned */
-    struct tir_value n;     /* number of keys of the walk */
+    struct tir_value begin; /* i32: first key of the walk, less than a group before the first wanted
+                               key, since groups are aligned */
+    struct tir_value n;     /* i32: number of keys of the walk */
 };
 
-/* Member of att_tile.own: 1: scores in single precision, though they could be made in pairs. */
+/* Index in att_tile.own: 1 if scores are computed in single precision although att_index.pairs
+ * would serve them. */
 enum { SINGLE };
 
 static const struct att_tile tiles[] = {
@@ -65,23 +67,23 @@ static const struct att_tile tiles[] = {
      .why = "scores as indexer_logits has them, and no clamp of v_cvt_pk_f16_f32"},
 };
 
-/* True if products are weighted two at a time, by packed operations. */
+/* True if products are weighted two at a time, by packed operations (att_index.pairs). */
 static bool has_pairs(const struct att_variant *v, const struct att_tile *t,
                       const struct tir_machine *m)
 {
     return att_index_has_pairs(v, m) && !t->own[SINGLE];
 }
 
-/* Returns the workgroups that share a compute unit. */
+/* Returns the number of workgroups that share a compute unit. */
 static unsigned beside(const struct att_tile *t) { return 4u * t->waves_per_simd / t->waves; }
 
-/* The sizes of the buffers of keys and blocks. A round has fewer of them if the LDS is too
-   small. */
+/* The sizes of the buffers of keys and blocks. If LDS is too small, a round has fewer keys. */
 struct sizes {
-    struct att_select_size keys, blocks; /* of one row */
-    unsigned bytes;                      /* of LDS for all rows */
+    struct att_select_size keys, blocks; /* sizes of the buffers of one row */
+    unsigned bytes;                      /* bytes of LDS for all rows */
 };
 
+/* Returns the sizes of the buffers of a variant with tile `t`. */
 static struct sizes sizes_of(const struct att_variant *v, const struct att_tile *t,
                              const struct tir_machine *m)
 {
@@ -107,8 +109,8 @@ static struct sizes sizes_of(const struct att_variant *v, const struct att_tile 
     return s;
 }
 
-/* True if two rows can share keys: scores are made in pairs, which leaves registers for both rows'
- * q of 64 heads each. */
+/* True if the tile's rows can share keys; if not, the reason is in `why`. Two rows need
+ * att_index.pairs, which leaves registers for the q of both rows, of 64 heads each. */
 static bool fits_rows(const struct att_variant *v, const struct att_tile *t,
                       const struct tir_machine *m, struct att_why *why)
 {
@@ -123,8 +125,9 @@ static bool fits_rows(const struct att_variant *v, const struct att_tile *t,
     return true;
 }
 
-/* True if the tile fits. Two waves of a SIMD have 256 registers each. q and weights of 128 heads
-   take half of these, and q of 16 bits takes twice the registers of fp8. */
+/* True if tile `t` serves the variant; if not, the reason is in `why`. Two waves of a SIMD have 256
+ * registers each. q and weights of 128 heads take half of these, and q of 16 bits takes twice the
+ * registers of fp8. */
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
@@ -148,6 +151,7 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return true;
 }
 
+/* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     struct att_tile tile;
@@ -163,10 +167,11 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why) && att_index_check(v, m, why);
 }
 
-/* Returns the first row's selection, whose sizes all rows share. */
+/* Returns the first row's selection. All rows have the same sizes. */
 static const struct att_select *chunk_of(const struct indexer *x) { return &x->row[0].select; }
 
-/* Returns the key (i32) whose score is the j-th of lane 0 in the round that begins at `round`. */
+/* Returns the key (i32) whose score is the j-th of lane 0, in the round that begins at position
+ * `round` (i32) of the walk. */
 static struct tir_value key_at(struct indexer *x, struct tir_value round, unsigned j)
 {
     struct tir_builder *b = &x->b;
@@ -174,6 +179,7 @@ static struct tir_value key_at(struct indexer *x, struct tir_value round, unsign
     return tir_add(b, x->begin, at);
 }
 
+/* Returns the wave's keys in the round that begins at position `round` (i32) of the walk. */
 static struct att_index_walk walk_at(struct indexer *x, struct tir_value round)
 {
     return (struct att_index_walk){
@@ -183,9 +189,10 @@ static struct att_index_walk walk_at(struct indexer *x, struct tir_value round)
     };
 }
 
-/* Values that the loop over rounds carries for each row: the state, where to append, and the
- * previous round's keys. Those are appended between the products of the current round. After
- * all rows' values come the loads in flight and the state of the blocks' selection. */
+/* Indices of the values that the loop over rounds carries for each row: the state, the entry at
+ * which to append, and the previous round's keys. These keys are appended between the products of
+ * the current round. The loads in flight and the state of the blocks' selection follow all rows'
+ * values. */
 enum {
     TO = N_STATE,
     KEYS,
@@ -193,38 +200,43 @@ enum {
     CARRIED_MAX = ROWS_MAX * ROW_CARRIED + ATT_INDEX_CARRIED_MAX + N_STATE
 };
 
+/* Returns the place of the loads in flight among the carried values. */
 static struct tir_value *way_of(const struct indexer *x, struct tir_value *carried)
 {
     return carried + x->rows * ROW_CARRIED;
 }
 
+/* Returns the number of carried values before the state of the blocks' selection. */
 static unsigned carried_before_blocks(const struct indexer *x)
 {
     return x->rows * ROW_CARRIED + att_index_carried(&x->index);
 }
 
+/* Returns the place of the state of the blocks' selection among the carried values. */
 static struct tir_value *blocks_state(const struct indexer *x, struct tir_value *carried)
 {
     return carried + carried_before_blocks(x);
 }
 
-/* The maximum so far of a block whose keys are in several tiles of scores. */
+/* The maximum so far of a block of keys whose scores are in several sets. */
 struct open_block {
-    struct tir_value maxima;   /* the largest of their scores, in all lanes; f32 */
-    struct tir_value position; /* of each lane's first key */
+    struct tir_value maxima;   /* f32: the largest score so far, in all lanes */
+    struct tir_value position; /* i32: position of each lane's first key */
     struct tir_value there;    /* i1: the lane's first key exists */
 };
 
+/* A round of scores in progress. */
 struct round {
     struct indexer *x;
-    struct tir_value first;    /* of this round: a position in the walk */
-    struct tir_value *carried; /* values of the loop */
+    struct tir_value first;    /* i32: position in the walk at which the round begins */
+    struct tir_value *carried; /* the values that the loop carries */
     struct tir_value keys[ROWS_MAX][EACH_MAX], blocks[EACH_MAX], own[ROWS_MAX];
     struct open_block open;
 };
 
-/* Appends to a row's buffer the keys of set j that exceed the row's limit, and advances the row's
- * own[TO]. `first` is the position in the walk at which their round begins. */
+/* Appends the keys of set `j` that exceed the limit of row `row` to the row's buffer, and advances
+ * the row's carried value TO. `first` (i32) is the position in the walk at which the round of these
+ * keys begins. */
 static void append(struct indexer *x, struct tir_value *carried, unsigned row, unsigned j,
                    struct tir_value first)
 {
@@ -234,15 +246,15 @@ static void append(struct indexer *x, struct tir_value *carried, unsigned row, u
     own[TO] = att_select_append(s, own[ATT_SELECT_LIMIT], own[KEYS + j], at, own[TO]);
 }
 
+/* Appends set `j` of the previous round's keys of row `row`. */
 static void append_former(void *context, unsigned row, unsigned j)
 {
     struct round *r = context;
     append(r->x, r->carried, row, j, att_plus(&r->x->b, r->first, -(int)chunk_of(r->x)->chunk));
 }
 
-/* Returns an i1 for each lane: true if its block is one of the row's first or last, which are
- * always selected. `position` is the number of the key
- * among those that the workgroup scores. */
+/* Returns an i1 for each lane: true if its block is one of the row's first or last ones, which are
+ * always selected. `position` (i32) is the key's position in the walk. */
 static struct tir_value is_pinned(struct indexer *x, struct tir_value position)
 {
     struct tir_builder *b = &x->b;
@@ -259,14 +271,15 @@ static struct tir_value is_pinned(struct indexer *x, struct tir_value position)
                   tir_cmp_ge(b, place, tir_splat(b, tir_sub(b, whole, last), lane)));
 }
 
-/* Returns the keys of a block that one tile of scores has: all, or as many as a wave has lanes. */
+/* Returns the number of keys of a block in one set of scores: all, or as many as a wave has
+ * lanes. */
 static unsigned block_lanes(const struct indexer *x)
 {
     return x->block_size < x->index.lanes ? x->block_size : x->index.lanes;
 }
 
-/* Returns the largest score of each block in a tile, in all lanes of the block. Missing scores are
- * NaNs, which a maximum ignores. */
+/* Returns the largest score of each block of a set, in all lanes of the block. Scores for which
+ * `there` (i1) is false become NaNs, which a maximum ignores. */
 static struct tir_value block_maxima(struct indexer *x, struct tir_value scores,
                                      struct tir_value there)
 {
@@ -281,8 +294,8 @@ static struct tir_value block_maxima(struct indexer *x, struct tir_value scores,
     return tir_split_blocks(b, most, 1);
 }
 
-/* Returns the selection key of each block, in the lane of its first key. Other lanes have no
- * key. */
+/* Returns the selection key of each block, in the lane of its first key. Other lanes get the key of
+ * no score. */
 static struct tir_value block_keys(struct indexer *x, struct tir_value maxima,
                                    struct tir_value position, struct tir_value there)
 {
@@ -298,10 +311,10 @@ static struct tir_value block_keys(struct indexer *x, struct tir_value maxima,
     return att_select_key(b, score, tir_and(b, there, first));
 }
 
-/* Computes the selection keys of the blocks in set j of a round; they are inserted after the
- * round. `position` is each lane's place in the walk, and `there` (i1) says whether it exists.
- * A block of more keys than a wave has lanes has several sets. Its key is complete with the
- * last set, and is stored for the first. */
+/* Computes the selection keys of the blocks in set `j` of a round, which are inserted after the
+ * round. `position` is each lane's position in the walk, and `there` (i1) is true if it exists. A
+ * block of more keys than a wave has lanes has several sets. Its selection key is complete with the
+ * last set, and is stored for the first one. */
 static void take_blocks(struct round *r, unsigned j, struct tir_value scores,
                         struct tir_value position, struct tir_value there)
 {
@@ -322,6 +335,8 @@ static void take_blocks(struct round *r, unsigned j, struct tir_value scores,
         r->blocks[j - tile] = block_keys(x, r->open.maxima, r->open.position, r->open.there);
 }
 
+/* Computes the selection keys of the scores of set `j` of row `row`, and counts the keys above the
+ * limit. */
 static void take(void *context, unsigned row, unsigned j, struct tir_value scores)
 {
     struct round *r = context;
@@ -341,8 +356,8 @@ static void take(void *context, unsigned row, unsigned j, struct tir_value score
     r->own[row] = tir_add(b, r->own[row], att_select_passing(s, limit, r->keys[row][j]));
 }
 
-/* Reserves room in the rows' buffers for the keys of a round that pass the limit, for all rows
- * at once. */
+/* Reserves entries of the rows' buffers for the keys of a round that exceed the limits, for all
+ * rows at once. */
 static void reserve(struct indexer *x, struct round *r, struct tir_value *carried)
 {
     const struct att_select *selects[ROWS_MAX];
@@ -362,6 +377,8 @@ static void reserve(struct indexer *x, struct round *r, struct tir_value *carrie
         state[row][TO] = to[row];
 }
 
+/* Computes the round that begins at position `first` (i32) of the walk. `carried` has the loop's
+ * values. */
 static void visit(struct indexer *x, struct tir_value first, struct tir_value *carried)
 {
     const struct att_index_walk walk = walk_at(x, first);
@@ -375,6 +392,7 @@ static void visit(struct indexer *x, struct tir_value first, struct tir_value *c
         att_select_insert(&x->blocks, blocks_state(x, carried), r.blocks, first);
 }
 
+/* Appends the keys of the last round. `chunk` (i32) is the number of keys of a round. */
 static void append_last(struct indexer *x, struct tir_value *carried, struct tir_value chunk)
 {
     struct tir_builder *b = &x->b;
@@ -384,8 +402,8 @@ static void append_last(struct indexer *x, struct tir_value *carried, struct tir
             append(x, carried, row, j, tir_mul(b, rounds, chunk));
 }
 
-/* Finds the range of keys that the rows' parts cover together, which the walk goes over.
- * Returns its end, and sets *seen to its first key. */
+/* Returns the end (i32) of the range of keys that the rows' parts cover together. Sets x->begin,
+ * x->n, and *seen to the range's first key. */
 static struct tir_value span(struct indexer *x, struct tir_value *seen)
 {
     struct tir_builder *b = &x->b;
@@ -406,7 +424,8 @@ static struct tir_value span(struct indexer *x, struct tir_value *seen)
     return end;
 }
 
-/* Sets the values that the loop carries before the first round, and issues the first loads. */
+/* Sets `carried` to the values before the first round, and issues the first loads. Keys `first` to
+ * `end` - 1 (i32) may be read. */
 static void begin_walk(struct indexer *x, const struct tir_value *state, struct tir_value first,
                        struct tir_value end, struct tir_value *carried)
 {
@@ -425,8 +444,8 @@ static void begin_walk(struct indexer *x, const struct tir_value *state, struct 
     att_index_send(&x->index, &walk, way_of(x, carried));
 }
 
-/* Selects among the keys of the rows' parts; without keys nothing is read. `state` has the
- * states of the rows' selections and the blocks', and is updated. */
+/* Selects among the keys of the rows' parts; without keys nothing is read. `state` has the states
+ * of the selections of rows and blocks, and is updated. */
 static void select_keys(struct indexer *x, struct tir_value *state)
 {
     struct tir_builder *b = &x->b;
@@ -454,13 +473,13 @@ static void select_keys(struct indexer *x, struct tir_value *state)
     tir_end_if(b, &some, state);
 }
 
-/* The entries of a row for output. */
+/* The entries of a row that are written. */
 struct named {
     struct indexer *x;
     const struct own *own;
 };
 
-/* Returns the position in its sequence of the key at place `walked` of the walk. */
+/* Returns the position in its sequence of the key at position `walked` of the walk. */
 static struct tir_value position_of(const struct named *w, struct tir_value walked)
 {
     struct indexer *const x = w->x;
@@ -479,6 +498,8 @@ static struct tir_value position_of(const struct named *w, struct tir_value walk
     return tir_add(b, tir_shl(b, block, bits), inside);
 }
 
+/* Sets out[] to the index and the score of buffer entry `entry`; see att_list_names. The index is a
+ * position, or a slot of the cache. */
 static void name_entries(void *context, struct tir_value entry, struct tir_value out[2])
 {
     const struct named *const w = context;
@@ -500,6 +521,8 @@ static void name_entries(void *context, struct tir_value entry, struct tir_value
     tir_end_if(b, &branch, out);
 }
 
+/* Sets out[] to the number and the score of the block in buffer entry `entry`; see
+ * att_list_names. */
 static void name_blocks(void *context, struct tir_value entry, struct tir_value out[2])
 {
     const struct named *const w = context;
@@ -511,14 +534,15 @@ static void name_blocks(void *context, struct tir_value entry, struct tir_value 
 
 enum { HALVINGS = 27 }; /* bisection steps for a list of max_candidates, 2^26 */
 
+/* Loads entry `n` (i32) of the row's list of candidate blocks. */
 static struct tir_value load_candidate(struct indexer *x, struct tir_value n)
 {
     return tir_scalar_load(&x->b, x->index.list, tir_shl(&x->b, n, tir_i32(&x->b, 2)), TIR_I32);
 }
 
-/* Drops the blocks of the row's list that begin after its `all` keys. Returns how many of `count`
- * remain, and the last of them. Blocks ascend, so usually the last one, *block, decides; otherwise
- * the list is bisected. */
+/* Drops the blocks of the row's list that begin after its `all` keys. Returns the number of the
+ * `count` blocks that remain, and sets *block to the last of them. Blocks ascend, so usually the
+ * last one, *block, decides; otherwise the list is bisected. */
 static struct tir_value drop_blocks(struct indexer *x, struct tir_value count, struct tir_value all,
                                     struct tir_value *block)
 {
@@ -540,8 +564,8 @@ static struct tir_value drop_blocks(struct indexer *x, struct tir_value count, s
     return range[0];
 }
 
-/* Replaces the row's range of keys by places in its list of candidate blocks. All blocks are
- * complete except the last that the row sees, which may extend beyond the row's end. */
+/* Replaces the row's range of keys by positions in its list of candidate blocks. All blocks are
+ * complete except the last one that the row sees, which may extend beyond the row's end. */
 static void open_list(struct indexer *x)
 {
     struct tir_builder *b = &x->b;
@@ -562,7 +586,8 @@ static void open_list(struct indexer *x)
 
 /* ---- kv_indptr ---- */
 
-/* Counts the selected keys of each lane's row: the visible keys, at most top_k. */
+/* Returns the number of selected keys of each lane's row, from row `first` (i32) on: the visible
+ * keys, at most top_k. */
 static struct tir_value count_rows(struct indexer *x, struct tir_value first)
 {
     struct tir_builder *b = &x->b;
@@ -580,7 +605,8 @@ static struct tir_value count_rows(struct indexer *x, struct tir_value first)
     return tir_min(b, tir_max(b, sees, zero), tir_int_like(b, end, (int)chunk_of(x)->k));
 }
 
-/* Writes kv_indptr for all rows, in the first wave of workgroup `group` 0. */
+/* Writes kv_indptr for all rows. Only the first wave of the workgroup whose `group` (i32) is 0 does
+ * so. */
 static void write_indptr(struct indexer *x, struct tir_value group)
 {
     struct tir_builder *b = &x->b;
@@ -614,7 +640,7 @@ static unsigned unit_of(const struct indexer *x)
     return large ? x->block_size : ATT_LIST_UNIT;
 }
 
-/* Selects for the parts of rows that are set up in x, beginning with the states `empty`, and
+/* Selects for the parts of rows in x, beginning with the state `empty` of each selection, and
  * writes the results. */
 static void select_parts(struct indexer *x, const struct tir_value empty[N_STATE])
 {
@@ -638,8 +664,8 @@ static void select_parts(struct indexer *x, const struct tir_value empty[N_STATE
                                                 ARG_PARTIAL_BLOCK_VALUES});
 }
 
-/* Selects and writes the keys of all items of the workgroup. An item begins only after the
- * previous one's entries have been read, since a barrier comes before its first append. */
+/* Selects and writes the keys of all items of the workgroup. A barrier precedes an item's first
+ * append, so all entries of the previous item have been read by then. */
 static void select_items(struct indexer *x, const struct tir_value empty[N_STATE])
 {
     struct tir_builder *b = &x->b;
@@ -653,7 +679,7 @@ static void select_items(struct indexer *x, const struct tir_value empty[N_STATE
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* True if two consecutive rows see almost the same keys of one sequence. */
+/* Returns an i1: true if the two consecutive rows l[] see almost the same keys of one sequence. */
 static struct tir_value are_alike(struct indexer *x, const struct att_list *l)
 {
     struct tir_builder *b = &x->b;
@@ -674,7 +700,7 @@ static struct tir_value are_alike(struct indexer *x, const struct att_list *l)
     return tir_and(b, alike, tir_cmp_eq(b, first, second));
 }
 
-/* Selects the keys of rows `first` to `end` - 1, one row after the other. */
+/* Selects the keys of rows `first` to `end` - 1 (i32), one row after the other. */
 static void select_each(struct indexer *x, struct tir_value first, struct tir_value end,
                         const struct tir_value empty[N_STATE])
 {
@@ -686,8 +712,8 @@ static void select_each(struct indexer *x, struct tir_value first, struct tir_va
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Pairs rows. With half as many workgroups as rows, workgroup i has rows 2 i and 2 i + 1. With
- * twice as many workgroups, since there are few rows, it has row i. */
+/* Selects rows in pairs. With half as many workgroups as rows, workgroup i has rows 2 i and 2 i +
+ * 1. With few rows there are as many workgroups as rows, and workgroup i has row i. */
 static void select_pairs(struct indexer *x, const struct tir_value empty[N_STATE])
 {
     struct tir_builder *b = &x->b;
@@ -717,6 +743,7 @@ static void select_pairs(struct indexer *x, const struct tir_value empty[N_STATE
     tir_end_if(b, &both, NULL);
 }
 
+/* Selects and writes all rows of the workgroup. */
 static void select_all(struct indexer *x, const struct att_variant *v, bool pairs,
                        const struct tir_value empty[N_STATE])
 {
@@ -741,6 +768,7 @@ static void select_all(struct indexer *x, const struct att_variant *v, bool pair
         write_indptr(x, group);
 }
 
+/* Builds the kernel of a variant into `k`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     struct att_tile tile;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Computes the small arrays that an engine derives from lengths and page numbers each step, for
- * attention to read: each by one launch over the batch, with a grid of capture-time sizes only. P
- * is the page size; all are int32 but slots and positions, which are int64.
+ * Computes the small arrays for attention that an engine derives from lengths and page numbers in
+ * each step. One launch over the batch computes each array; its grid depends only on sizes that are
+ * known when a graph is captured. P is the page size. Slots and positions are int64, and all other
+ * arrays int32.
  *
  *   indptr         kv_indptr[s] = sum over i < s of ceil(kv_lens[i] / P)
  *   kv_indices     kv_indices[kv_indptr[s] + i] = entry(s, kv_start[s] + i), up to kv_indptr[s + 1]
@@ -10,9 +11,9 @@
  *   last_page_len  last_page_lens[s] = (kv_lens[s] - 1) mod P + 1, and 0 of 0
  *   draft_slots    kv_lens[s] += advance, then the slot and the position of the newest token
  *
- * with entry(s, i) = block_table[row(s)][i * entry_step] / entry_divisor: a page number, or, if the
- * table has the slot of every token, the slot of a page's first token divided by P. Entries below 0
- * are copied.
+ * Here entry(s, i) = block_table[row(s)][i * entry_step] / entry_divisor. It is a page number, or,
+ * if the table has the slot of every token, the slot of a page's first token divided by P. Entries
+ * below 0 are copied unchanged.
  */
 #include "ir/builder.h"
 #include "ir/spread.h"
@@ -22,14 +23,16 @@
 
 #include <stdio.h>
 
-enum { LANES = ATT_SCAN_ROWS, EACH = 8 /* entries that a lane copies */ };
+enum { LANES = ATT_SCAN_ROWS, EACH = 8 /* number of entries that a lane copies */ };
 
+/* The state of the kernel while it is built. */
 struct metadata {
     struct tir_builder b;
-    struct tir_type lane; /* i32, 64 x 1: a row for each lane */
+    struct tir_type lane; /* type i32, LANES x 1: a row for each lane */
     struct tir_value batch;
 };
 
+/* Returns true: every variant can be built. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     (void)v;
@@ -38,19 +41,23 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return true;
 }
 
+/* Returns `scalar` (i32) in every lane. */
 static struct tir_value number(struct metadata *d, struct tir_value scalar)
 {
     return tir_splat(&d->b, scalar, d->lane);
 }
 
+/* Returns `n` in every lane. */
 static struct tir_value constant(struct metadata *d, int n) { return number(d, tir_i32(&d->b, n)); }
 
+/* Returns an i1: true if pointer argument `arg` is NULL. */
 static struct tir_value is_null(struct metadata *d, const char *arg)
 {
     return tir_cmp_eq(&d->b, tir_arg(&d->b, arg, TIR_I64), tir_i64(&d->b, 0));
 }
 
-/* Returns a view of `n` entries of an array; empty if the array is NULL. */
+/* Returns a view of `n` entries (i32) of `bytes` bytes each of array `arg`; it is empty if the
+ * array is NULL. */
 static struct tir_view array(struct metadata *d, const char *arg, struct tir_value n, int bytes)
 {
     struct tir_builder *b = &d->b;
@@ -58,27 +65,30 @@ static struct tir_view array(struct metadata *d, const char *arg, struct tir_val
     return att_view(b, tir_arg(b, arg, TIR_I64), rows, tir_i32(b, bytes), bytes, 0);
 }
 
+/* Loads an entry of array `arg` for each lane's sequence, from sequence `first` (i32) on. */
 static struct tir_value load(struct metadata *d, const char *arg, struct tir_value first)
 {
     return tir_tile_load(&d->b, array(d, arg, d->batch, 4), first, d->lane);
 }
 
+/* Loads the number of keys of each lane's sequence, from sequence `first` (i32) on. Negative
+ * lengths become 0. */
 static struct tir_value lengths(struct metadata *d, struct tir_value first)
 {
     return tir_max(&d->b, load(d, ARG_KV_LENS, first), constant(d, 0));
 }
 
-/* Returns P, the tokens of a page. */
+/* Returns P, the number of tokens of a page (i32). */
 static struct tir_value page(struct metadata *d) { return tir_arg(&d->b, ARG_PAGE_SIZE, TIR_I32); }
 
-/* Returns ceil(keys / P). */
+/* Returns the number of pages ceil(keys / P) of each lane. */
 static struct tir_value pages(struct metadata *d, struct tir_value keys)
 {
     struct tir_builder *b = &d->b;
     return tir_div(b, tir_add(b, keys, number(d, att_plus(b, page(d), -1))), number(d, page(d)));
 }
 
-/* Writes an indptr, 64 sequences at a time, by one wave. Entry [batch] is the sum of all. */
+/* Writes an indptr, 64 sequences at a time, by one wave. Entry [batch] is the sum of all pages. */
 static void build_indptr(struct metadata *d)
 {
     struct tir_builder *b = &d->b;
@@ -93,6 +103,7 @@ static void build_indptr(struct metadata *d)
     tir_end_for(b, &loop, &sum, 1);
 }
 
+/* Writes the number of keys in each sequence's last page. */
 static void build_last_page_len(struct metadata *d)
 {
     struct tir_builder *b = &d->b;
@@ -104,14 +115,15 @@ static void build_last_page_len(struct metadata *d)
     tir_tile_store(b, array(d, ARG_LAST_PAGE_LENS, d->batch, 4), first, length);
 }
 
-/* Returns the byte offset of row `row` of the block table. */
+/* Returns the byte offset (i64) of row `row` (i64) of the block table. */
 static struct tir_value table_row(struct metadata *d, struct tir_value row)
 {
     struct tir_builder *b = &d->b;
     return tir_mul(b, row, att_stride(b, ARG_BLOCK_TABLE_STRIDE, 4));
 }
 
-/* Returns the row (i64) of the block table of sequence s: s itself, or request_rows[s] if given. */
+/* Returns the row (i64) of sequence s in the block table: s itself, or request_rows[s] if that
+ * array is given. */
 static struct tir_value scalar_row(struct metadata *d, struct tir_value s)
 {
     struct tir_builder *b = &d->b;
@@ -125,6 +137,7 @@ static struct tir_value scalar_row(struct metadata *d, struct tir_value s)
     return row;
 }
 
+/* Loads entry s + offset of array `arg` (i32) as a scalar. */
 static struct tir_value scalar_entry(struct metadata *d, const char *arg, struct tir_value s,
                                      int offset)
 {
@@ -133,7 +146,7 @@ static struct tir_value scalar_entry(struct metadata *d, const char *arg, struct
     return tir_scalar_load(b, tir_arg(b, arg, TIR_I64), at, TIR_I32);
 }
 
-/* Converts entries of the table to page numbers. */
+/* Returns page numbers from entries of the block table. Negative entries stay as they are. */
 static struct tir_value page_numbers(struct metadata *d, struct tir_value entries)
 {
     struct tir_builder *b = &d->b;
@@ -145,7 +158,7 @@ static struct tir_value page_numbers(struct metadata *d, struct tir_value entrie
 
 /* Copies block table entries of sequence s, as page numbers, to the array at address `to`. The
  * sequence's `count` entries begin at entry `first` of its row; entries are ARG_ENTRY_STEP words
- * apart. This workgroup copies at most EACH * LANES of them, from number `begin` of the `count`. */
+ * apart. This workgroup copies at most EACH * LANES of them, from index `begin` on. */
 static void copy_entries(struct metadata *d, struct tir_value s, struct tir_value first,
                          struct tir_value count, struct tir_value begin, struct tir_value to)
 {
@@ -167,8 +180,8 @@ static void copy_entries(struct metadata *d, struct tir_value s, struct tir_valu
         tir_tile_store(b, into, tir_i32(b, i * LANES), page_numbers(d, entries[i]));
 }
 
-/* Builds the kernel that copies page numbers, to kv_indices (`indices`) or to the page table. The
- * grid is (blocks of entries, sequences). */
+/* Copies page numbers to kv_indices if `indices`, else to the page table. The grid is (blocks of
+ * entries, sequences). */
 static void build_entries(struct metadata *d, bool indices)
 {
     struct tir_builder *b = &d->b;
@@ -195,8 +208,8 @@ static void build_entries(struct metadata *d, bool indices)
     tir_end_if(b, &some, NULL);
 }
 
-/* Adds the argument advance to lengths, and writes the newest token's slot and position. A
- * sequence without keys is padding: its length stays, and its slot is -1. */
+/* Adds argument advance to the lengths, and writes the newest token's slot and position. A sequence
+ * without keys is padding: its length stays, and its slot is -1. */
 static void build_draft_slots(struct metadata *d)
 {
     struct tir_builder *b = &d->b;
@@ -232,6 +245,7 @@ static void build_draft_slots(struct metadata *d)
                    tir_select(b, live, position, tir_int_like(b, position, 0)));
 }
 
+/* Builds the kernel of a variant into `k`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     static const struct att_grid one = {NULL, 1, 1};

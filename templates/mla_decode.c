@@ -11,7 +11,8 @@
  * of a workgroup work on the same blocks of keys. A block is copied to LDS once, and read twice: as
  * K, and transposed as V.
  *
- * O^T is 512 x columns of f32, which no wave could hold. The forms differ in how waves divide it:
+ * O^T is 512 x columns of f32, which exceeds the registers of a wave. The forms differ in how waves
+ * divide it:
  *
  *     shared scores       waves split the rows of O^T, and the columns of S^T, 16 a wave; further
  *                         waves split its keys. P passes through LDS. With 16 columns every wave
@@ -33,13 +34,14 @@
  *         128      4  O 256, Q 144, S 8 or 16                         55 KiB, 146 KiB
  *         128      8  O 128, Q 72 or 24, S 4 or 8, block 9 or 18      43 KiB, 143 KiB
  *
- * The trap: a wave has 256 registers, and operands in flight and addresses take 40 to 60 of them.
- * With 128 columns that is too much. gfx942, whose LDS is nearly full, has blocks of 16 keys, and
+ * A wave has 256 registers, and operands in flight and addresses take 40 to 60 of them. With 128
+ * columns that is too much. gfx942, whose LDS is nearly full, therefore has blocks of 16 keys, and
  * gfx950 keeps a part of Q in LDS.
  *
- * Queries and keys in fp8 take half of all that, so a block has twice as many keys. Both products
- * are in fp8 then: P is rounded to it (attention/softmax.h has the range, scaled.c what gfx950 does
- * beyond 32 columns), and c is the operand as it is.
+ * Queries and keys in fp8 take half of these registers and LDS, so a block has twice as many keys.
+ * Both products are then in fp8. P is rounded to fp8 (attention/softmax.h has its range, and
+ * scaled.c the products of gfx950 with more than 32 columns), and c is an operand without
+ * conversion.
  */
 #include "op_names.h"
 #include "ir/bits.h"
@@ -54,16 +56,15 @@
 #include <string.h>
 enum { MAX_ROWS = 1024 };
 
-/* Members of att_tile.own, in order:
- * LDS_KIB: KiB of LDS of the targets that the row is for;
- * Q_IN_LDS: panels of Q in LDS, for which registers have no room;
- * BUFFERS: most blocks of keys in LDS; 0: as many as fit;
- * ONE_WAVE: 1 (SINGLE): one wave per SIMD; 2 (IN_PAIRS): wave pairs;
- * LOOP_AT: tir_schedule.loop_at. */
+/* Indices of att_tile.own: LDS_KIB: KiB of LDS of the targets that the row is for; Q_IN_LDS: panels
+ * of Q in LDS, for which registers have no room; BUFFERS: most blocks of keys in LDS; 0: as many as
+ * fit; ONE_WAVE: 1 (SINGLE): one wave per SIMD; 2 (IN_PAIRS): wave pairs; LOOP_AT:
+ * tir_schedule.loop_at. */
 enum { LDS_KIB, Q_IN_LDS, BUFFERS, ONE_WAVE, LOOP_AT };
 enum { SINGLE = 1, IN_PAIRS };
 
-/* `rows` are columns at once. The first row with enough of them is taken, else the last. */
+/* Member `rows` is the number of columns at once. A variant uses the first row with enough columns,
+ * or else the last row. */
 static const struct att_tile tiles[] = {
     {.rows = 16, .waves = 4, .keys = 32, .own = {[LDS_KIB] = 160}},
     {.rows = 32, .waves = 8, .keys = 32, .own = {[LDS_KIB] = 160}},
@@ -89,14 +90,15 @@ static const struct att_knob knobs[] = {
 
 static const struct att_knob fitted[] = {{"loop_at", 6, {0, 1, 2, 3, 4, 6}}};
 
-/* True if the pipelines of one wave per SIMD read the variant's lists of slots. Machines without
- * transposing LDS reads have no room in LDS for list entries beside rotated keys. */
+/* True if the pipelines of one wave per SIMD serve the variant's lists of slots. Machines without
+ * transposing LDS reads have no room in LDS for list entries besides rotated keys. */
 static bool takes_lists(const struct att_variant *v, const struct tir_machine *m)
 {
     return v->q_dtype != ATT_Q_DTYPE_FP8 &&
            (att_transposes_8_bytes(m) || v->head_dim == v->head_dim_v);
 }
 
+/* True if tile `t` serves the variant; if not, the reason is in `why`. */
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
@@ -130,8 +132,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return true;
 }
 
-/* Sets the calls that run the second kernel: by the number of work lists, or of sequences without a
- * plan. */
+/* Sets the calls that run the second kernel, by the number of work lists, or of sequences if there
+ * is no plan. */
 static void set_calls(const struct att_variant *v, const struct tir_machine *m,
                       struct att_second *second)
 {
@@ -146,10 +148,11 @@ static void set_calls(const struct att_variant *v, const struct tir_machine *m,
     second->also[0] = (struct att_box){{{ARG_WORKGROUPS, cus * 3 / 2 + 1, INT32_MAX}}, 1};
 }
 
-/* Sets the second kernel of a variant whose first one has wave pairs: one wave per SIMD, with one
- * workgroup for each work list. Wave pairs have two, so lists for more than half of the compute
- * units need a second round of workgroups. The second kernel runs such launches, unless that round
- * is nearly full. fp8, whose pairs start sooner, has no second kernel. */
+/* Sets *second to the second kernel of a variant whose first one has wave pairs: one wave per SIMD,
+ * with one workgroup for each work list. Returns false if there is none. Wave pairs have two
+ * workgroups, so lists for more than half of the compute units need a second round. The second
+ * kernel runs such launches, unless that round is nearly full. fp8 pairs start sooner, and have no
+ * second kernel. */
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {
@@ -169,10 +172,10 @@ static bool second(const struct att_variant *v, const struct tir_machine *m, uns
     return false;
 }
 
-/* Adapts the tile to the type of keys. In fp8 a block and Q take half of the room, so keys are
- * twice as many and Q stays in registers. A 16-bit block in flight takes twice as many
- * registers as one of fp8, which leaves fewer for Q. gfx1250's products of fp8 take 64 keys or
- * more. */
+/* Adapts the tile to the type of keys. In fp8 a block and Q take half of the room, so there are
+ * twice as many keys, and Q stays in registers. A 16-bit block in flight takes twice as many
+ * registers as one of fp8, which leaves fewer for Q. fp8 products of gfx1250 need at least 64
+ * keys. */
 static void fit_tile(struct mla *s, bool large)
 {
     /* Mask bytes of 64 keys have no registers. */
@@ -188,6 +191,7 @@ static void fit_tile(struct mla *s, bool large)
     }
 }
 
+/* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     const int rope = v->head_dim - v->head_dim_v;
@@ -231,8 +235,9 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
            att_find_tile(v, m, &tile, why);
 }
 
-/* Returns how many bits of a wave's number tell key groups apart. Waves that would hold the same
- * columns of S^T get keys of their own, while each has rows for an instruction. */
+/* Returns the number of bits of a wave's number that select its group of keys. Waves that would
+ * compute the same columns of S^T get different keys, as long as each has the rows of a matrix
+ * instruction. */
 static unsigned find_product_keys(const struct mla *s)
 {
     const unsigned most = tir_bits(s->d.keys / MFMA_ROWS),
@@ -242,6 +247,7 @@ static unsigned find_product_keys(const struct mla *s)
     return left < most ? left : most;
 }
 
+/* Returns the form of a tile: how waves divide the products. */
 static const struct mla_form *find_form(const struct att_variant *v, const struct att_tile *t,
                                         const struct tir_machine *m)
 {
@@ -256,8 +262,8 @@ static const struct mla_form *find_form(const struct att_variant *v, const struc
 }
 
 /* Returns the number of the matrix instruction of the product with V. Some targets have one of
- * twice the rate for fp8, for blocks of 64 keys and 32 columns; P then comes from LDS in the
- * order that it needs. */
+ * twice the rate for fp8, for blocks of 64 keys and 32 columns. P is then read from LDS in the
+ * order of that instruction. */
 static int find_values_product(const struct mla *s, bool one_wave)
 {
     enum { WIDE_ROWS = 32, WIDE_KEYS = 64 };
@@ -272,8 +278,8 @@ static int find_values_product(const struct mla *s, bool one_wave)
     return wide >= 0 ? wide : tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, s->d.keys < 32 ? 16 : 0, dtype);
 }
 
-/* Returns the number of the matrix instruction that takes a scale for each 32 keys, for tiles
- * in which one wave has all 32; -1: none. */
+/* Returns the number of the matrix instruction that has a scale for each 32 keys, for tiles in
+ * which one wave has all 32; -1: there is none. */
 static int find_scaled_product(const struct mla *s)
 {
     const struct tir_mma *const mma = &s->d.m->mma[s->d.pv];
@@ -282,6 +288,7 @@ static int find_scaled_product(const struct mla *s)
     return tir_find_mma_scaled(s->d.m, mma->m, mma->n, TIR_MX_E4M3, TIR_MX_E4M3);
 }
 
+/* Sets *s to the state of a variant's kernel. */
 static void begin(struct mla *s, const struct att_variant *v, const struct tir_machine *m)
 {
     struct att_tile tile, *const t = &tile;
@@ -325,6 +332,7 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
     assert(s->d.qk >= 0 && s->split.columns <= mla_wave_bits(s));
 }
 
+/* Returns tir_schedule.loop_at of the variant's tile. */
 static uint8_t loop_at(const struct att_variant *v, const struct tir_machine *m)
 {
     struct att_tile tile;
@@ -332,8 +340,8 @@ static uint8_t loop_at(const struct att_variant *v, const struct tir_machine *m)
     return (uint8_t)tile.own[LOOP_AT];
 }
 
-/* Appends the loop over the items of the workgroup's work list, and with product_dim the
- * product with their results. */
+/* Builds the loop over the items of the workgroup's work list, and with product_dim the product
+ * with their results. */
 static void build_items(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
@@ -358,11 +366,12 @@ static void build_items(struct mla *s)
         mla_multiply_output(s, tir_cmp_lt(b, range[0], range[1]));
 }
 
+/* Builds the kernel of a variant into `k`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     struct att_variant variant = *v;
     struct mla s;
-    /* One query sees every key: its place on the diagonal need not be kept. */
+    /* A single query sees every key, so its position is not needed. */
     if (v->mask == ATT_MASK_CAUSAL && v->q_len == 1)
         variant.mask = ATT_MASK_NONE;
     begin(&s, &variant, m);

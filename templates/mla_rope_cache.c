@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The step before absorbed latent attention, in one pass: the rotation of each head's q_pe and of
- * the token's k_pe, the norm of its latent, and both as a row of the paged cache.
+ * The step before absorbed latent attention, in one pass. It rotates each head's q_pe and the
+ * token's k_pe, normalises the token's latent, and writes k_pe and latent as a row of the paged
+ * cache.
  *
  *   q_out = q_nope ‖ R q_pe        a head
  *   row   = norm(kv_c) ‖ R k_pe    a token
  *
- * Three parts of the grid share it, so that no wave has a long chain of loads: latents of tokens, a
- * run of them by each wave; what rotates, 16 heads of a token by each wave, and k_pe with the first
- * of them; latents of queries, 4 heads by each wave of a workgroup that has 16. Latents are whole
- * loads of 16 bytes a lane. With many parts each workgroup has some of all three: visit_whole().
- * With `product_dim` latents of queries are products of a head's q_nope and its part of W_UK. Each
- * wave of the third part then multiplies 16 rows of W_UK: workgroup/row_product.h.
- * The 64 elements that rotate have the layout of rope_qk_norm_cache's heads: rope/rope.h.
+ * Three parts of the grid divide the work, so that no wave has a long chain of loads. In the first
+ * part each wave has the latents of a run of tokens. In the second part each wave rotates 16 heads
+ * of a token, and k_pe with the token's first heads. In the third part each wave has the latents of
+ * 4 of a workgroup's 16 query heads. Latents are loads of 16 bytes a lane. With many items each
+ * workgroup has some work of all three parts, see visit_whole(). With field product_dim the latents
+ * of queries are products of a head's q_nope and its part of W_UK. Each wave of the third part then
+ * multiplies 16 rows of W_UK (workgroup/row_product.h). The 64 elements that rotate have the layout
+ * of rope_qk_norm_cache's heads (rope/rope.h).
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
@@ -26,7 +28,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The host counts workgroups by these numbers, whatever the tile has: runtime/host_mla.c. */
+/* The host (runtime/host_mla.c) counts workgroups by these numbers, for every tile. */
 enum { WAVES = 4, WAVE_HEADS = 4, HEADS = WAVES * WAVE_HEADS };
 enum { CHUNK = 8 /* elements of a lane's load */, FLOAT = 4 };
 
@@ -39,16 +41,17 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {2, 4}},
 };
 
+/* The state of the kernel while it is built. */
 struct mla_rope {
     const struct att_variant *v;
-    struct att_variant pe;     /* the variant of the rotated part, as heads of their own */
-    struct rope rope;          /* for the rotated part; its builder is the kernel's */
-    int width;                 /* elements of the rotated part: 64; 0: there is none */
-    struct tir_value kv_scale; /* f32: of a cache with one scale; else none */
+    struct att_variant pe;     /* variant of the rotated part, which is treated as separate heads */
+    struct rope rope;          /* state of the rotated part; its builder is the kernel's */
+    int width;                 /* number of elements of the rotated part: 64; 0: there is none */
+    struct tir_value kv_scale; /* f32: scale of a cache with one scale; no value: other caches */
 };
 
-/* Checks a variant with rows that are key and value. The norm of such a row spans all 512
- * elements, and a launch normalises only the latent. */
+/* True if the template serves a variant with rows that are key and value; if not, the reason is in
+ * `why`. The norm of such a row spans all 512 elements, and a launch normalises only the latent. */
 static bool check_pooled(const struct att_variant *v, struct att_why *why)
 {
     if (v->head_dim != ATT_MIXED_FP8 + ATT_MIXED_ROTATED || v->head_dim_v != ATT_MIXED_FP8 ||
@@ -65,6 +68,7 @@ static bool check_pooled(const struct att_variant *v, struct att_why *why)
                                          att_layout_name(v));
 }
 
+/* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     struct att_tile tile;
@@ -101,7 +105,7 @@ struct panel {
 };
 enum { PANELS_MAX = 3 };
 
-/* Cuts the latent into panels whose widths are powers of two, the widest first. Returns their
+/* Divides the latent into panels whose widths are powers of two, the widest first. Returns their
  * number. */
 static unsigned find_panels(const struct mla_rope *k, struct panel panels[PANELS_MAX])
 {
@@ -114,8 +118,8 @@ static unsigned find_panels(const struct mla_rope *k, struct panel panels[PANELS
     return n;
 }
 
-/* Returns the type of `rows` rows of a panel of `columns` columns: adjacent lanes have 8 adjacent
- * elements each, row by row. A row wider than all lanes takes further registers. */
+/* Returns the type of `rows` rows of a panel of `columns` columns. Adjacent lanes have 8 adjacent
+ * elements each, row by row. A row that is wider than all lanes takes further registers. */
 static struct tir_type latent_tile(struct mla_rope *k, unsigned rows, int columns)
 {
     const unsigned width = (unsigned)columns;
@@ -130,11 +134,13 @@ static struct tir_type latent_tile(struct mla_rope *k, unsigned rows, int column
     return tir_tile(k->rope.b.f, k->rope.dtype, rows, width, &l);
 }
 
+/* Returns x as f32. */
 static struct tir_value as_f32(struct mla_rope *k, struct tir_value x)
 {
     return tir_convert(&k->rope.b, x, TIR_F32);
 }
 
+/* Returns x times `scalar`, or x if `scalar` has no value. */
 static struct tir_value times(struct tir_builder *b, struct tir_value x, struct tir_value scalar)
 {
     return scalar.id ? tir_mul(b, x, tir_splat(b, scalar, tir_typeof(b->f, x))) : x;
@@ -145,12 +151,11 @@ static struct tir_value times(struct tir_builder *b, struct tir_value x, struct 
 /* Up to 16 heads of a token. */
 struct heads {
     struct tir_value part;       /* i32: number of the group of 16 heads */
-    struct tir_value first, end; /* i32: range of heads */
-    struct tir_value scale;      /* f32: of q_out, or no value */
+    struct tir_value first, end; /* i32: the first head, and the one after the last */
+    struct tir_value scale;      /* f32: scale of q_out; no value: it has none */
 };
 
-/* Finds the token and the heads of item `item` (i32): token item / parts, and the heads of its
- * part item % parts. */
+/* Sets the token to item / parts, and returns the heads of its part item % parts. `item` is i32. */
 static struct heads find_heads(struct mla_rope *k, struct tir_value item)
 {
     struct tir_builder *b = &k->rope.b;
@@ -171,6 +176,7 @@ static struct tir_value inverse(struct mla_rope *k, const struct heads *h)
     return h->scale.id ? tir_rcp(&k->rope.b, h->scale) : h->scale;
 }
 
+/* Returns a view of panel `p` of the token's heads in tensor `t`, up to head h->end - 1. */
 static struct tir_view heads_view(struct mla_rope *k, const struct heads *h,
                                   const struct rope_tensor *t, const struct panel *p)
 {
@@ -178,7 +184,7 @@ static struct tir_view heads_view(struct mla_rope *k, const struct heads *h,
                     (p->first + p->width) * t->size, p->first * t->size);
 }
 
-/* Copies a panel of the latents of WAVE_HEADS heads of q, from head `first` on. */
+/* Copies panel `part` of the latents of WAVE_HEADS heads of q, from head `first` (i32) on. */
 static void copy_panel(struct mla_rope *k, const struct heads *h, struct tir_value first,
                        const struct panel *part)
 {
@@ -196,7 +202,7 @@ static void copy_panel(struct mla_rope *k, const struct heads *h, struct tir_val
     tir_tile_store(b, heads_view(k, &some, &to, part), first, x);
 }
 
-/* Copies the latents of WAVE_HEADS heads of q, from head `first` on. */
+/* Copies the latents of WAVE_HEADS heads of q, from head `first` (i32) on. */
 static void copy_latents(struct mla_rope *k, const struct heads *h, struct tir_value first)
 {
     struct panel panels[PANELS_MAX];
@@ -205,7 +211,8 @@ static void copy_latents(struct mla_rope *k, const struct heads *h, struct tir_v
         copy_panel(k, h, first, &panels[i]);
 }
 
-/* Copies 4 heads' latents in each wave, unless q_out already holds them. */
+/* Copies the latents of 4 heads of item `item` (i32) in each wave, unless q_out already has
+ * them. */
 static void visit_queries(struct mla_rope *k, struct tir_value item)
 {
     struct tir_builder *b = &k->rope.b;
@@ -216,8 +223,8 @@ static void visit_queries(struct mla_rope *k, struct tir_value item)
     tir_end_if(b, &some, NULL);
 }
 
-/* Rounds sums of a product to dtype, as a separate launch of the product would, and divides them by
- * q_out's scale. */
+/* Returns sums of a product rounded to dtype, as a separate launch of the product would round them,
+ * and divided by q_out's scale. */
 static struct tir_value convert_product(void *family, struct tir_value sums)
 {
     struct mla_rope *const k = family;
@@ -229,8 +236,8 @@ static struct tir_value convert_product(void *family, struct tir_value sums)
     return tir_convert(b, times(b, as_f32(k, x), inverse), TIR_FP8);
 }
 
-/* Multiplies rows of W_UK with all tokens, one slice in each wave. `block`: i32, the workgroup's
- * number in the third part. */
+/* Multiplies rows of W_UK by all tokens, one slice in each wave. `block` (i32) is the workgroup's
+ * number in the third part of the grid. */
 static void visit_products(struct mla_rope *k, struct tir_value block)
 {
     struct rope *const p = &k->rope;
@@ -255,8 +262,8 @@ static void visit_products(struct mla_rope *k, struct tir_value block)
 
 /* ---- A token's place in the cache ---- */
 
-/* Issues the load of the cache's scale. Without slots its pointer may be NULL: another tensor's
- * first bytes are loaded then, and not used. */
+/* Issues the load of the cache's scale. Without slots its pointer may be NULL. The first bytes of
+ * another tensor are loaded in that case, and not used. */
 static void load_cache_scale(struct mla_rope *k)
 {
     struct tir_builder *b = &k->rope.b;
@@ -276,20 +283,21 @@ static struct tir_value inverse_scale(const struct mla_rope *k, const struct att
     return k->kv_scale.id ? att_cache_inverse(c, k->kv_scale) : k->kv_scale;
 }
 
-/* Begins a branch for tokens with a slot. The builder moves into it. */
+/* Begins a branch for tokens with a slot. The builder is in the branch afterwards. */
 static struct tir_if begin_slot(struct mla_rope *k)
 {
     struct tir_builder *b = &k->rope.b;
     return tir_begin_if(b, tir_cmp_ge(b, k->rope.slot, tir_i64(b, 0)), false, NULL, 0);
 }
 
+/* Ends the branch of begin_slot(). */
 static void end_slot(struct mla_rope *k, struct tir_if *some)
 {
     tir_else(&k->rope.b, some, NULL);
     tir_end_if(&k->rope.b, some, NULL);
 }
 
-/* Returns the address of element `first` of the token's row. */
+/* Returns the address (i64) of element `first` of the token's row in the cache. */
 static struct tir_value slot_at(struct mla_rope *k, const struct att_cache *c, int first)
 {
     struct tir_builder *b = &k->rope.b;
@@ -297,7 +305,7 @@ static struct tir_value slot_at(struct mla_rope *k, const struct att_cache *c, i
     return tir_add(b, row, tir_i64(b, first * c->size));
 }
 
-/* Returns the address of a token's row in a tensor [token, width]. */
+/* Returns the address (i64) of the token's row in tensor `t` [token, width]. */
 static struct tir_value token_at(struct mla_rope *k, struct att_tensor t)
 {
     struct tir_builder *b = &k->rope.b;
@@ -307,7 +315,7 @@ static struct tir_value token_at(struct mla_rope *k, struct att_tensor t)
 
 /* ---- Elements that rotate ---- */
 
-/* Rotates the loaded data `raw`, multiplies it by `factor`, and converts it to `dtype`. */
+/* Rotates the loaded heads raw[], multiplies them by `factor`, and converts them to `dtype`. */
 static void rotate(struct mla_rope *k, struct tir_value *raw, struct tir_value factor,
                    unsigned dtype)
 {
@@ -322,7 +330,7 @@ static void rotate(struct mla_rope *k, struct tir_value *raw, struct tir_value f
     rope_pack(p, s, &x, raw);
 }
 
-/* Returns a view of a panel of the token's packed row, in bytes. */
+/* Returns a view of the bytes of panel `p` of the token's packed row. */
 static struct tir_view row_view(struct mla_rope *k, const struct att_cache *c,
                                 const struct panel *p)
 {
@@ -331,8 +339,8 @@ static struct tir_view row_view(struct mla_rope *k, const struct att_cache *c,
                     att_row_bytes(c->rows, p->first + p->width), att_row_bytes(c->rows, p->first));
 }
 
-/* Stores the scales of k_pe's runs, a row of `stored` for each run of each of `heads` heads. Only
- * the first head is a key. `first` is the first element of the runs in the row. */
+/* Stores the scales of k_pe's runs. `stored` has a row for each run of each of `heads` heads, and
+ * only the first head is a key. `first` is the first element of the runs in the row. */
 static void store_run_scales(struct mla_rope *k, const struct att_cache *c, unsigned heads,
                              int first, struct tir_value stored)
 {
@@ -348,8 +356,8 @@ static void store_run_scales(struct mla_rope *k, const struct att_cache *c, unsi
     tir_tile_scatter(b, base, at, tir_i32(b, first / c->rows->run), stored);
 }
 
-/* Stores elements of k_pe that share runs, from `panel->first` on in the row: x has one tile, or
- * the even and the odd elements. */
+/* Stores elements of k_pe that share runs, from element panel->first of the row on. x[] has n
+ * tiles: one, or the even and the odd elements. */
 static void store_runs(struct mla_rope *k, const struct att_cache *c, const struct panel *panel,
                        const struct tir_value *x, unsigned n)
 {
@@ -375,7 +383,7 @@ static void store_runs(struct mla_rope *k, const struct att_cache *c, const stru
     tir_tile_store(b, row_view(k, c, panel), tir_i32(b, 0), bytes);
 }
 
-/* Stores k_pe of the token in a row whose last elements have scales too. */
+/* Stores k_pe of the token, loaded as raw[], in a row whose last elements have scales too. */
 static void store_scaled_key(struct mla_rope *k, const struct att_cache *c,
                              const struct tir_value *raw)
 {
@@ -393,7 +401,7 @@ static void store_scaled_key(struct mla_rope *k, const struct att_cache *c,
     }
 }
 
-/* Stores k_pe of the token, loaded as `raw`. */
+/* Stores k_pe of the token, loaded as raw[]. */
 static void store_key(struct mla_rope *k, const struct tir_value *raw)
 {
     struct rope *p = &k->rope;
@@ -446,7 +454,7 @@ static void load_token(struct mla_rope *k, const struct heads *h)
     tir_anchor_all(b, loaded, n);
 }
 
-/* Rotates 16 heads of q_pe, and k_pe with the first of them. */
+/* Rotates and stores up to 16 heads of q_pe, and k_pe together with the token's first heads. */
 static void visit_rotated(struct mla_rope *k, struct heads h)
 {
     struct rope *p = &k->rope;
@@ -474,14 +482,14 @@ static void visit_rotated(struct mla_rope *k, struct heads h)
     tir_end_if(b, &of_key, NULL);
 }
 
-/* Returns the number (i32) of units of work: groups of 16 heads, of all tokens. */
+/* Returns the number (i32) of items: groups of 16 heads, over all tokens. */
 static struct tir_value count_items(struct mla_rope *k)
 {
     struct tir_builder *b = &k->rope.b;
     return tir_mul(b, tir_arg(b, ARG_TOKENS, TIR_I32), tir_arg(b, ARG_HEAD_PARTS, TIR_I32));
 }
 
-/* Rotates and stores the heads of one unit of count_items() in each wave of workgroup `block`. */
+/* Rotates and stores the heads of one item in each wave of workgroup `block` (i32). */
 static void visit_all_rotated(struct mla_rope *k, struct tir_value block)
 {
     struct tir_builder *b = &k->rope.b;
@@ -493,8 +501,8 @@ static void visit_all_rotated(struct mla_rope *k, struct tir_value block)
 
 /* ---- The latents of tokens ---- */
 
-/* Returns a view of a panel of a token's latent, at `base` in a tensor [token, latent]. `size` is
- * the bytes of an element. */
+/* Returns a view of panel `p` of a latent at address `base` (i64), whose elements have `size`
+ * bytes. */
 static struct tir_view latent_view(struct mla_rope *k, struct tir_value base, int size,
                                    const struct panel *p)
 {
@@ -503,7 +511,7 @@ static struct tir_view latent_view(struct mla_rope *k, struct tir_value base, in
                     p->first * size);
 }
 
-/* Returns x / sqrt(mean(x^2) + eps) w of one row. */
+/* Returns x / sqrt(mean(x^2) + eps) * weight of one row. */
 static struct tir_value normalise(struct mla_rope *k, struct tir_value x, struct tir_value weight)
 {
     struct tir_builder *b = &k->rope.b;
@@ -516,8 +524,8 @@ static struct tir_value normalise(struct mla_rope *k, struct tir_value x, struct
     return tir_mul(b, scaled, as_f32(k, weight));
 }
 
-/* Quantises a panel x (f32) of a row to fp8, and stores the scale of each run where the cache's
- * layout has it. Returns the elements to store. */
+/* Quantises panel x (f32) of a row, and stores the scale of each run where the cache's layout has
+ * it. Returns the elements to store. */
 static struct tir_value pack_latent(struct mla_rope *k, const struct att_cache *c,
                                     const struct panel *p, struct tir_value x)
 {
@@ -535,7 +543,8 @@ static struct tir_value pack_latent(struct mla_rope *k, const struct att_cache *
     return packed.elements;
 }
 
-/* Writes a panel of a token's latent, loaded as `raw`. Only a latent of one panel has a norm. */
+/* Stores panel `part` of a token's latent, loaded as `raw`. Only a latent of one panel has a
+ * norm. */
 static void visit_panel(struct mla_rope *k, const struct panel *part, struct tir_value raw,
                         struct tir_value weight)
 {
@@ -562,6 +571,7 @@ static void visit_panel(struct mla_rope *k, const struct panel *part, struct tir
     end_slot(k, &some);
 }
 
+/* Normalises and stores the token's latent. `weight` is the loaded weight of the norm. */
 static void visit_latent(struct mla_rope *k, struct tir_value weight)
 {
     struct tir_builder *b = &k->rope.b;
@@ -577,8 +587,8 @@ static void visit_latent(struct mla_rope *k, struct tir_value weight)
         visit_panel(k, &panels[i], raw[i], weight);
 }
 
-/* Normalises and stores the latents of a run of tokens in each wave, and loads the weight of
- * the norm once. */
+/* Normalises and stores the latents of a run of tokens in wave `wave` (i32), and loads the weight
+ * of the norm once. */
 static void visit_latents(struct mla_rope *k, struct tir_value wave)
 {
     struct tir_builder *b = &k->rope.b;
@@ -599,9 +609,9 @@ static void visit_latents(struct mla_rope *k, struct tir_value wave)
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Computes a run of `run` parts in each wave: rotates the heads of each and copies their
- * latents. A cache line of q_out with elements of both is then complete before it leaves the
- * L2. The first wave also writes latents of a run of tokens. */
+/* Computes a run of `run` items (i32) in each wave of workgroup `block`: rotates the heads of each
+ * item and copies their latents. A cache line of q_out with elements of both is then complete
+ * before it leaves the L2. The first wave also writes latents of a run of tokens. */
 static void visit_whole(struct mla_rope *k, struct tir_value block, struct tir_value run)
 {
     struct tir_builder *b = &k->rope.b;
@@ -622,8 +632,9 @@ static void visit_whole(struct mla_rope *k, struct tir_value block, struct tir_v
     tir_end_if(b, &of_rows, NULL);
 }
 
-/* Copies latents of queries. With a run of parts (run_parts), the same waves also rotate the
- * heads of these parts. */
+/* Copies latents of queries. If argument ARG_RUN_PARTS is not 0, the same waves also rotate the
+ * heads of these items. `block` and `after_rotated` (i32) are the workgroup's numbers with and
+ * without the workgroups that only rotate. */
 static void visit_latent_queries(struct mla_rope *k, struct tir_value block,
                                  struct tir_value after_rotated)
 {
@@ -636,8 +647,8 @@ static void visit_latent_queries(struct mla_rope *k, struct tir_value block,
     tir_end_if(b, &apart, NULL);
 }
 
-/* Computes heads of queries. The first rotated_groups workgroups rotate; the others have
- * latents or products. `block` counts the workgroups after those for latents of tokens. */
+/* Computes heads of queries. The first ARG_ROTATED_GROUPS workgroups rotate; the others have
+ * latents or products. `block` (i32) counts the workgroups after the ones for latents of tokens. */
 static void visit_heads(struct mla_rope *k, struct tir_value block)
 {
     struct tir_builder *b = &k->rope.b;
@@ -653,8 +664,8 @@ static void visit_heads(struct mla_rope *k, struct tir_value block)
     tir_end_if(b, &of_rotated, NULL);
 }
 
-/* Computes the work of workgroup `block`: latents of tokens, or heads, by the part of the grid
- * to which it belongs. */
+/* Computes the work of workgroup `block` (i32): latents of tokens, or heads, by its part of the
+ * grid. */
 static void visit_block(struct mla_rope *k, struct tir_value block)
 {
     struct tir_builder *b = &k->rope.b;
@@ -672,6 +683,7 @@ static void visit_block(struct mla_rope *k, struct tir_value block)
     tir_end_if(b, &of_rows, NULL);
 }
 
+/* Builds the kernel of a variant into `out`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
 {
     const int width = v->head_dim - v->head_dim_v;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Computes work lists on the device, as docs/planning.md defines them and with its names. The
- * launch has one workgroup, so that one node of a captured graph reads the lengths and writes the
- * plan.
+ * Computes work lists on the device. docs/planning.md defines them, and this file uses its names.
+ * The launch has one workgroup, so that one node of a captured graph reads the lengths and writes
+ * the plan.
  *
  * Each lane has a sequence. The starts of its pieces, items and partial rows are prefix sums over
- * the sequences, computed 64 at a time by way of LDS; all that is written for a sequence follows
- * from them. Every wave computes the same sums, so that none waits for another. Pieces are dealt to
- * the waves round-robin, since a long sequence has many.
+ * the sequences, computed for 64 sequences at a time through LDS. All that is written for a
+ * sequence follows from these sums. Every wave computes the same sums, so that none waits for
+ * another. Pieces are dealt to the waves round-robin, since a long sequence has many.
  */
 #include "op_names.h"
 #include "ir/builder.h"
@@ -21,12 +21,12 @@
 
 enum {
     LANES = ATT_SCAN_ROWS,
-    WIDE = 8,         /* lengths that a lane adds at a time, for the units of the batch */
+    WIDE = 8,         /* number of lengths that a lane adds at once, for the units of the batch */
     UNIT_BITS = 6,    /* log2 of the keys of a unit */
     GRAIN_BITS = 4,   /* log2 of the granularity of a sequence's first key */
-    INFO = 8,         /* integers of an item */
+    INFO = 8,         /* number of integers of an item */
     HALF = 16,        /* two sums of less than 2^16 share a register */
-    LONGEST = 1 << 25 /* units of a sequence, at most */
+    LONGEST = 1 << 25 /* most units of a sequence */
 };
 
 static const struct att_tile tiles[] = {
@@ -38,74 +38,84 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {2, 4}},
 };
 
+/* The state of the kernel while it is built. Values are i32 scalars unless stated. */
 struct plan {
     struct tir_builder b;
     int waves;
     struct att_scan scan;
-    struct tir_type lane, wide; /* i32: 64 x 1, a row for each lane; 1 x (64 WIDE) */
+    struct tir_type lane, wide; /* types i32: LANES x 1, a row for each lane; 1 x (LANES * WIDE) */
     struct tir_value wave;
     bool tiles; /* the plan is of tiles of queries */
-    /* Sequences or tiles; parts for each head; query tokens of a sequence at most; key/value heads:
-     * B, N, Q, H of docs/planning.md, whose letters are in parentheses below. */
+    /* Numbers of sequences or tiles (B); of parts for each head (N); of query tokens of a sequence,
+     * at most (Q); of key/value heads (H). Letters in parentheses are the names of
+     * docs/planning.md. */
     struct tir_value batch, parts, queries, heads;
-    /* Units that are read while an item begins (o); parts added up while a unit is read (r). */
+    /* Number of units that could be read while an item begins (o); of parts that are added up while
+     * a unit is read (r). */
     struct tir_value cost, rate;
     struct tir_value least;   /* least units of a piece (m) */
     struct tir_value payload; /* units of a part, item costs included */
     /* Most units of an equal piece (p), or 1 without equal pieces; i1: pieces are equal. */
     struct tir_value piece, equal;
-    /* With tiles: tiles of a part (k), or 1 if tiles are cut; i1: no tile is cut. */
+    /* With tiles: number of tiles of a part (k), or 1 if tiles are divided; i1: no tile is divided. */
     struct tir_value whole, uncut;
-    struct tir_value items; /* items of a head (T) */
-    struct tir_value rows;  /* pieces of all cut sequences (R[B]); set once all rows are written */
+    struct tir_value items; /* number of items of a head (T) */
+    struct tir_value rows;  /* number of pieces of all divided sequences (R[B]); set after all rows
+                               are written */
 };
 
-/* 64 sequences, from `first` on; those after the last one are empty. */
+/* 64 sequences or tiles, from `first` on. Entries after the last one are empty. Values are i32 with
+ * an entry for each lane unless stated. */
 struct chunk {
-    struct tir_value first; /* scalar */
+    struct tir_value first; /* i32 scalar: the first sequence */
     struct tir_value b;     /* index of each sequence in the batch */
     struct tir_value there; /* i1: the sequence exists */
-    struct tir_value skip;  /* keys before the window */
-    /* Keys; units (u); start on the line of costs (S), or with equal pieces the first part; first
-     * part (first); pieces (n); last part (last). */
+    struct tir_value skip;  /* number of keys before the window */
+    /* Number of keys; of units (u); start on the line of costs (S), or with equal pieces the first
+     * part; index of the first part (first); number of pieces (n); index of the last part
+     * (last). */
     struct tir_value keys, u, start, part, n, last;
-    struct tir_value length; /* units of an equal piece (l) */
+    struct tir_value length; /* number of units of an equal piece (l) */
 };
 
-/* Sums over the chunks before one. */
+/* Indices of the sums over all chunks before the current one. */
 enum { SUM_START, SUM_ITEMS, SUM_ROWS, SUM_LAST, N_SUMS };
 
+/* Returns `scalar` (i32) in every lane. */
 static struct tir_value number(struct plan *p, struct tir_value scalar)
 {
     return tir_splat(&p->b, scalar, p->lane);
 }
 
+/* Returns `n` in every lane. */
 static struct tir_value constant(struct plan *p, int n) { return number(p, tir_i32(&p->b, n)); }
 
+/* Returns `a` + n in every lane. */
 static struct tir_value plus(struct plan *p, struct tir_value a, int n)
 {
     return tir_add(&p->b, a, constant(p, n));
 }
 
-/* Returns `a` in lanes where `there` (i1) is true, and 0 in others. */
+/* Returns `a` in lanes where `there` (i1) is true, and 0 in the others. */
 static struct tir_value where(struct plan *p, struct tir_value there, struct tir_value a)
 {
     return tir_select(&p->b, there, a, constant(p, 0));
 }
 
-/* Return the largest of the chunk's numbers `a`, and their sum, as scalars. */
+/* Returns the largest of the chunk's numbers `a` as a scalar. */
 static struct tir_value largest(struct plan *p, struct tir_value a)
 {
     return tir_first_lane(&p->b, tir_col_max(&p->b, a));
 }
 
+/* Returns the sum of the chunk's numbers `a` as a scalar. */
 static struct tir_value total(struct plan *p, struct tir_value a)
 {
     return tir_first_lane(&p->b, tir_col_sum(&p->b, a));
 }
 
-/* Returns a view of n rows of `bytes` bytes in the array that `arg` points to, from byte `byte`
- * of each on; empty if the pointer is NULL. */
+/* Returns a view of n rows (i32) of `bytes` bytes of the array argument `arg`, from byte `byte` of
+ * each row on. It is empty if the pointer is NULL. */
 static struct tir_view rows_of(struct plan *p, const char *arg, struct tir_value n, int bytes,
                                int byte)
 {
@@ -115,15 +125,15 @@ static struct tir_view rows_of(struct plan *p, const char *arg, struct tir_value
     return att_view(b, base, rows, tir_i32(b, bytes), bytes, byte);
 }
 
-/* Loads an i32 of an array for each sequence of the chunk, `offset` entries after the
- * sequence's own. */
+/* Loads an i32 of array `arg` for each sequence of the chunk: the entry that is `offset` entries
+ * after the sequence's own. */
 static struct tir_value entries(struct plan *p, const struct chunk *c, const char *arg, int offset)
 {
     const struct tir_view v = rows_of(p, arg, att_plus(&p->b, p->batch, 1), 4, 0);
     return tir_tile_load(&p->b, v, att_plus(&p->b, c->first, offset), p->lane);
 }
 
-/* Loads the numbers of one kind for the chunk's tiles. */
+/* Loads word `word` of each of the chunk's tiles. */
 static struct tir_value tile_words(struct plan *p, const struct chunk *c, enum att_plan_word word)
 {
     struct tir_builder *b = &p->b;
@@ -132,12 +142,13 @@ static struct tir_value tile_words(struct plan *p, const struct chunk *c, enum a
     return tir_tile_load(b, v, c->first, p->lane);
 }
 
-/* Return a / 2^bits, rounded down, and rounded up. */
+/* Returns a / 2^bits, rounded down. */
 static struct tir_value halve(struct plan *p, struct tir_value a, int bits)
 {
     return tir_shr(&p->b, a, tir_int_like(&p->b, a, bits));
 }
 
+/* Returns the number of units of 64 keys that `keys` keys take, rounded up. */
 static struct tir_value units(struct plan *p, struct tir_value keys)
 {
     const struct tir_value most = tir_int_like(&p->b, keys, (1 << UNIT_BITS) - 1);
@@ -151,13 +162,15 @@ static struct tir_value ceil_div(struct plan *p, struct tir_value a, struct tir_
     return tir_div(b, tir_add(b, a, tir_add(b, n, tir_int_like(b, n, -1))), n);
 }
 
-/* Returns how many pieces of at most `piece` units the sequences make. */
+/* Returns the number of pieces of at most `piece` units that a sequence of `u` units has, at least
+ * 1. */
 static struct tir_value count_pieces(struct plan *p, struct tir_value u, struct tir_value piece)
 {
     return tir_max(&p->b, ceil_div(p, u, piece), constant(p, 1));
 }
 
-/* Returns the keys that no query sees, for `lengths` that may be negative. */
+/* Returns the number of keys that no query sees in sequences of length `lengths`, which may be
+ * negative. */
 static struct tir_value before_window(struct plan *p, struct tir_value lengths)
 {
     struct tir_builder *b = &p->b;
@@ -169,7 +182,7 @@ static struct tir_value before_window(struct plan *p, struct tir_value lengths)
     return tir_and(b, most, tir_int_like(b, most, -(1 << GRAIN_BITS)));
 }
 
-/* Loads the visible keys of as many sequences as p->wide has, from the first ones of `v` on. */
+/* Loads the numbers of visible keys of the first sequences of view `v`, in type p->wide. */
 static struct tir_value load_keys(struct plan *p, struct tir_view v)
 {
     struct tir_builder *b = &p->b;
@@ -179,7 +192,7 @@ static struct tir_value load_keys(struct plan *p, struct tir_view v)
     return tir_sub(b, tir_max(b, lengths, tir_int_like(b, lengths, 0)), before_window(p, lengths));
 }
 
-/* Returns the view of lengths for load_keys(), from sequence `first` on. */
+/* Returns the view for load_keys(), from sequence `first` (i32) on. */
 static struct tir_view keys_from(struct plan *p, struct tir_value first)
 {
     struct tir_builder *b = &p->b;
@@ -190,7 +203,8 @@ static struct tir_view keys_from(struct plan *p, struct tir_value first)
     return att_view(b, tir_add(b, base, at), left, tir_i32(b, 4), 4, 0);
 }
 
-/* Returns the sum of all u, and the largest; a lane reads WIDE sequences at a time. */
+/* Returns the sum of all sequences' units, and sets *longest to the largest. A lane reads WIDE
+ * sequences at a time. */
 static struct tir_value units_of_batch(struct plan *p, struct tir_value *longest)
 {
     struct tir_builder *b = &p->b;
@@ -210,7 +224,8 @@ static struct tir_value units_of_batch(struct plan *p, struct tir_value *longest
     return tir_first_lane(b, tir_row_sum(b, carried[0]));
 }
 
-/* Returns the keys, their units and the skipped keys of 64 sequences from `first` on. */
+/* Returns the chunk of 64 sequences from `first` (i32) on, with their keys, units and skipped
+ * keys. */
 static struct chunk measure(struct plan *p, struct tir_value first)
 {
     struct tir_builder *b = &p->b;
@@ -230,7 +245,7 @@ static struct chunk measure(struct plan *p, struct tir_value first)
     return c;
 }
 
-/* Returns how many pieces of at most `piece` units the batch makes. */
+/* Returns the number of pieces of at most `piece` units of all sequences. */
 static struct tir_value pieces_of_batch(struct plan *p, struct tir_value piece)
 {
     struct tir_builder *b = &p->b;
@@ -258,7 +273,8 @@ static struct tir_value worthwhile_piece(struct plan *p, struct tir_value longes
     return piece;
 }
 
-/* Chooses p, the most units of a piece, among a few candidates; usually the first one fits. */
+/* Returns p, the most units of a piece, from a few candidates; usually the first one fits.
+ * `all_units` is the sum of all units, `longest` the most units of a sequence. */
 static struct tir_value choose_piece(struct plan *p, struct tir_value all_units,
                                      struct tir_value longest)
 {
@@ -285,8 +301,8 @@ static struct tir_value choose_piece(struct plan *p, struct tir_value all_units,
     return piece;
 }
 
-/* Sets `uncut`, true if tiles stay whole, and `whole`, the tiles of a list. `longest`: units of the
- * longest tile. */
+/* Sets p->uncut, true if tiles stay whole, and p->whole, the number of tiles of a list. `longest`
+ * is the most units of a tile. */
 static void choose_whole(struct plan *p, struct tir_value longest)
 {
     struct tir_builder *b = &p->b;
@@ -301,6 +317,8 @@ static void choose_whole(struct plan *p, struct tir_value longest)
     p->whole = tir_max(b, whole, one);
 }
 
+/* Sets how sequences are divided: p->payload, p->piece and p->equal, and for tiles p->whole and
+ * p->uncut. */
 static void choose_pieces(struct plan *p)
 {
     struct tir_builder *b = &p->b;
@@ -317,8 +335,8 @@ static void choose_pieces(struct plan *p)
         choose_whole(p, longest);
 }
 
-/* Sets the first and the last part of the line of units that each of the chunk's sequences
- * covers, from the sequences' starts. */
+/* Sets the first and the last part of the line of units that each of the chunk's sequences covers,
+ * from the sequences' starts. */
 static void place_on_line(struct plan *p, struct chunk *c)
 {
     struct tir_builder *b = &p->b;
@@ -331,8 +349,9 @@ static void place_on_line(struct plan *p, struct chunk *c)
     c->last = tir_max(b, tir_div(b, end, payload), c->part);
 }
 
-/* Finds the starts of a chunk's sequences and the parts that they cover. `*start` is the start of
- * the chunk's first sequence, and becomes the next chunk's. With p->equal starts count parts. */
+/* Returns the chunk from sequence `first` (i32) on, with its sequences' starts and the parts that
+ * they cover. *start is the start of the chunk's first sequence, and becomes the next chunk's. With
+ * p->equal starts count parts. */
 static struct chunk place(struct plan *p, struct tir_value first, struct tir_value *start)
 {
     struct tir_builder *b = &p->b;
@@ -356,9 +375,10 @@ static struct chunk place(struct plan *p, struct tir_value first, struct tir_val
     return c;
 }
 
+/* Returns the end of loops over chunks (i32), one more than the number of sequences. */
 static struct tir_value chunks_end(struct plan *p) { return att_plus(&p->b, p->batch, 1); }
 
-/* Counts T, the number of items. */
+/* Returns T, the number of items of a head (i32). */
 static struct tir_value count_items(struct plan *p)
 {
     struct tir_builder *b = &p->b;
@@ -371,8 +391,9 @@ static struct tir_value count_items(struct plan *p)
     return sums[1];
 }
 
-/* Stores `a` as rows of an array for the chunk's sequences, by one of the waves. These rows do
- * not depend on how sequences are divided. */
+/* Stores `a` in the rows of array `arg` of the chunk's sequences, by one of the waves. The array
+ * has n rows (i32) of `bytes` bytes; `a` begins at byte `byte`. These rows do not depend on the
+ * division of sequences. */
 static void store_rows(struct plan *p, const struct chunk *c, const char *arg, struct tir_value n,
                        int bytes, int byte, struct tir_value a)
 {
@@ -382,17 +403,18 @@ static void store_rows(struct plan *p, const struct chunk *c, const char *arg, s
     tir_tile_store(b, rows_of(p, arg, rows, bytes, byte), c->first, a);
 }
 
-/* The members of an item that do not depend on its piece. */
+/* The members of an item that do not depend on its piece, for each sequence of a chunk. */
 struct sequence {
-    struct tir_value item, row; /* I, R */
+    struct tir_value item, row; /* indices of the first item (I) and of the first partial row (R) */
     struct tir_value number;    /* number of the sequence, if the chunk has tiles */
     struct tir_value q_start, q_end;
-    struct tir_value previous;  /* last part of the previous sequence */
-    struct tir_value lists_end; /* lists of parts previous + 1 .. lists_end - 1 begin here */
+    struct tir_value previous;  /* index of the last part of the previous sequence */
+    struct tir_value lists_end; /* lists of the parts from previous + 1 to lists_end - 1 begin with
+                                   this sequence */
 };
 
-/* Sets the item and the partial row at which each of the chunk's sequences begins. Two counts,
- * of pieces and of partial pieces, share a register. */
+/* Sets the item and the partial row at which each of the chunk's sequences begins. The counts of
+ * pieces and of partial pieces share a register. */
 static void count_before(struct plan *p, const struct chunk *c, struct sequence *s,
                          struct tir_value sums[N_SUMS])
 {
@@ -409,7 +431,7 @@ static void count_before(struct plan *p, const struct chunk *c, struct sequence 
     sums[SUM_ROWS] = tir_add(b, sums[SUM_ROWS], tir_shr(b, all, tir_i32(b, HALF)));
 }
 
-/* Sets the range of parts whose lists begin with each sequence: those after the previous
+/* Sets the range of parts whose lists begin with each sequence: the parts after the previous
  * sequence's last part, up to its own last part. */
 static void find_lists(struct plan *p, const struct chunk *c, struct sequence *s,
                        struct tir_value sums[N_SUMS])
@@ -423,6 +445,7 @@ static void find_lists(struct plan *p, const struct chunk *c, struct sequence *s
     sums[SUM_LAST] = tir_max(b, sums[SUM_LAST], largest(p, last));
 }
 
+/* Sets the number of each sequence and the range of its queries. */
 static void find_queries(struct plan *p, const struct chunk *c, struct sequence *s)
 {
     struct tir_builder *b = &p->b;
@@ -441,7 +464,7 @@ static void find_queries(struct plan *p, const struct chunk *c, struct sequence 
     s->q_end = tir_select(b, null, tir_add(b, same, number(p, p->queries)), end);
 }
 
-/* Returns the number of a sequence's keys before its piece j: where the piece begins. */
+/* Returns the number of a sequence's keys before its piece j, which begins there. */
 static struct tir_value cut(struct plan *p, const struct chunk *c, struct tir_value j)
 {
     struct tir_builder *b = &p->b;
@@ -455,7 +478,8 @@ static struct tir_value cut(struct plan *p, const struct chunk *c, struct tir_va
     return tir_select(b, none, constant(p, 0), tir_select(b, before, inside, c->keys));
 }
 
-/* Returns the byte offset of entry `index` of `bytes` each, or -1 if it is not written. */
+/* Returns the byte offset (i64) of entry `index` of an array with `bytes` bytes each. Returns -1 if
+ * `write` (i1) is false, so that nothing is written. */
 static struct tir_value address(struct plan *p, struct tir_value write, struct tir_value index,
                                 int bytes)
 {
@@ -465,7 +489,7 @@ static struct tir_value address(struct plan *p, struct tir_value write, struct t
                       tir_int_like(b, at, -1));
 }
 
-/* Joins eight columns to rows of eight. */
+/* Returns eight columns c[] as rows of eight numbers. */
 static struct tir_value join(struct plan *p, struct tir_value c[INFO])
 {
     struct tir_value t[INFO];
@@ -477,7 +501,8 @@ static struct tir_value join(struct plan *p, struct tir_value c[INFO])
     return tir_join_blocks(&p->b, t[0], LANES);
 }
 
-/* Writes piece j of every sequence, and the j-th list that begins with it, for every head. */
+/* Writes piece j (i32) of every sequence, and the j-th list that begins with the sequence, for
+ * every head. */
 static void write_piece(struct plan *p, const struct chunk *c, const struct sequence *s,
                         struct tir_value j)
 {
@@ -517,6 +542,8 @@ static void write_piece(struct plan *p, const struct chunk *c, const struct sequ
     tir_end_for(b, &head, NULL, 0);
 }
 
+/* Writes all that belongs to the chunk from sequence `first` (i32) on. sums[] are the sums of all
+ * chunks before it, and are advanced. */
 static void write_chunk(struct plan *p, struct tir_value first, struct tir_value sums[N_SUMS])
 {
     struct tir_builder *b = &p->b;
@@ -537,8 +564,8 @@ static void write_chunk(struct plan *p, struct tir_value first, struct tir_value
     tir_end_for(b, &piece, NULL, 0);
 }
 
-/* Writes make(i) as entry i of the i32 array `arg`, for i from `first` to n - 1. The waves
- * divide the entries. */
+/* Writes make(i) as entry i of the i32 array `arg`, for i from `first` to n - 1. The waves divide
+ * the entries. */
 static void fill(struct plan *p, const char *arg, struct tir_value first, struct tir_value n,
                  struct tir_value (*make)(struct plan *p, struct tir_value index))
 {
@@ -550,13 +577,14 @@ static void fill(struct plan *p, const char *arg, struct tir_value first, struct
     tir_end_for(b, &loop, NULL, 0);
 }
 
+/* Returns the row of the partial with index `index`. */
 static struct tir_value partial_row(struct plan *p, struct tir_value index)
 {
     return tir_mul(&p->b, index, number(p, p->queries));
 }
 
-/* Returns the item at which list `index` begins, if lists hold whole heads. Lists after the
- * last head begin after all items. */
+/* Returns the item at which list `index` begins, if lists have whole heads. Lists after the last
+ * head begin after all items. */
 static struct tir_value list_begin(struct plan *p, struct tir_value index)
 {
     struct tir_builder *b = &p->b;
@@ -573,9 +601,9 @@ static struct tir_value items_end(struct plan *p, struct tir_value index)
     return tir_mul(b, plus(p, head, 1), number(p, p->items));
 }
 
-/* Writes where the empty lists begin: of each head the ones after part `last`, which is the batch's
- * last part. A lane writes one, since a small batch has many. `single`, i1: a list has one pair of
- * head and part; else there are no such lists. */
+/* Writes where the empty lists begin: of each head the lists after part `last`, which is the
+ * batch's last part. A lane writes one, since a small batch has many. If `single` (i1) is false,
+ * lists have several pairs of head and part, and none is empty. */
 static void end_lists(struct plan *p, struct tir_value last, struct tir_value single)
 {
     struct tir_builder *b = &p->b;
@@ -596,13 +624,14 @@ static struct tir_value all_rows(struct plan *p, struct tir_value index)
     return number(p, p->rows);
 }
 
+/* Returns 0 in every lane. */
 static struct tir_value nothing(struct plan *p, struct tir_value index)
 {
     (void)index;
     return constant(p, 0);
 }
 
-/* Writes empty tiles after the batch's last one; reduce_final_map has two numbers for each. */
+/* Writes empty tiles after the batch's last one; reduce_final_map has two numbers for each tile. */
 static void end_tiles(struct plan *p)
 {
     struct tir_builder *b = &p->b;
@@ -611,6 +640,7 @@ static void end_tiles(struct plan *p)
     fill(p, ARG_REDUCE_FINAL_MAP, att_times(b, p->batch, 2), att_times(b, most, 2), nothing);
 }
 
+/* Writes the whole plan. */
 static void write_plan(struct plan *p)
 {
     struct tir_builder *b = &p->b;
@@ -635,6 +665,7 @@ static void write_plan(struct plan *p)
          list_begin);
 }
 
+/* Sets the members of `p` that the arguments determine, and with tiles writes the tiles' words. */
 static void prepare(struct plan *p)
 {
     struct tir_builder *b = &p->b;
@@ -654,6 +685,7 @@ static void prepare(struct plan *p)
     p->rate = tir_arg(b, ARG_MERGE_RATE, TIR_I32);
 }
 
+/* Builds the kernel of a variant into `k`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     struct att_tile tile;

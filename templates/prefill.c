@@ -3,10 +3,10 @@
  * Flash attention over packed sequences: O = softmax(scale Q K^T + mask) V, one pass over K and V
  * with a running maximum m and denominator l (Dao, arXiv 2205.14135; 2307.08691).
  *
- * Everything is computed transposed. S^T = K Q^T leaves each lane with whole columns of scores for
- * one query, so the softmax needs one cross-lane step. Its registers are, unmoved, the operand of
- * O^T = V^T P^T. A workgroup owns a tile of queries, its waves own rows of it, and they share the
- * tiles of K and V in LDS.
+ * Everything is computed transposed. S^T = K Q^T gives each lane whole columns of scores of one
+ * query, so the softmax needs one cross-lane step. Its registers are, without any move, the operand
+ * of O^T = V^T P^T. A workgroup has a tile of queries, and each of its waves has some of them. All
+ * waves share the tiles of K and V in LDS.
  *
  * The loop over tiles of keys is a pipeline: prefill/pipelines/ has its tables, one for each style,
  * and prefill/pipeline.c chooses.
@@ -22,9 +22,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Allocates LDS for the second halves of the columns of K and V, from a new segment on. Finds which
- * waves copy the second halves, and which read them first: waves on the second pair of SIMDs. Wave
- * w is on SIMD w % 4, and SIMDs 0 and 1 are a pair. */
+/* Reserves LDS for the second halves of the columns of K and V, from a new segment on. Sets which
+ * waves copy the second halves, and read them first: the waves on the second pair of SIMDs. Wave w
+ * is on SIMD w % 4, and SIMDs 0 and 1 are a pair. */
 static void reserve_halves(struct prefill *p)
 {
     enum { SECOND_PAIR = 2 /* bit of a SIMD's number that is set in the second pair */ };
@@ -42,7 +42,7 @@ static void reserve_halves(struct prefill *p)
     }
 }
 
-/* Allocates LDS for K, V, and rows of Q and O. */
+/* Reserves LDS for K, V, and rows of Q and O. */
 static void reserve(struct prefill *p)
 {
     const struct tir_layout s = prefill_scores_layout(p);
@@ -70,7 +70,8 @@ struct tir_value prefill_head_base(struct prefill *p, struct att_tensor t, struc
     return tir_add(b, tir_arg(b, t.arg, TIR_I64), at);
 }
 
-/* Loads the scale of a head, or of all heads. */
+/* Loads the scale (f32) of a head, or of all heads, from the array argument `name`. `heads` is the
+ * number of heads, `head` the head (i32). */
 static struct tir_value load_descale(struct prefill *p, const char *name, struct tir_value heads,
                                      struct tir_value head)
 {
@@ -81,7 +82,7 @@ static struct tir_value load_descale(struct prefill *p, const char *name, struct
     return tir_scalar_load(b, tir_arg(b, name, TIR_I64), at, TIR_F32);
 }
 
-/* Loads the scales of fp8 tensors, except those that find_cache() loads. */
+/* Loads the scales of fp8 tensors, except the scales that find_cache() loads. */
 static void find_scales(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -101,7 +102,7 @@ static void find_scales(struct prefill *p)
     p->source.v.scale = load_descale(p, ARG_V_DESCALE, kv_heads, p->work.kv_head);
 }
 
-/* Finds the caches of K and V and their scales, and a scale of Q that lies like those. */
+/* Sets the caches of K and V, loads their scales, and the scale of Q if it has the same strides. */
 static void find_cache(struct prefill *p)
 {
     if (!p->v->paged)
@@ -119,8 +120,8 @@ static void find_cache(struct prefill *p)
                                                  p->work.sequence, p->work.kv_head);
 }
 
-/* Finds the rows of a custom mask. Queries past the last one have its row. A sequence without keys
- * has no row: bytes of mask_indptr are loaded instead. */
+/* Sets the rows of a custom mask. Queries after the last one have the last one's row. A sequence
+ * without keys has no row, and bytes of mask_indptr are loaded instead. */
 static void find_mask(struct prefill *p, struct tir_type t)
 {
     struct tir_builder *b = &p->b;
@@ -144,7 +145,7 @@ struct tir_value prefill_first_position(struct prefill *p)
     return tir_add(b, p->item.position, tir_div(b, p->work.row0, p->item.gqa));
 }
 
-/* Returns the wave's number in its key group. */
+/* Returns the wave's number (i32) in its key group. */
 static struct tir_value own_wave(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -178,8 +179,8 @@ static void find_position(struct prefill *p)
         find_mask(p, t);
 }
 
-/* Returns the number of blocks from work.first_key to `end`, at least 1. A block has a tile for
- * each key group. */
+/* Returns the number of blocks (i32) from work.first_key to key `end` (i32), at least 1. A block
+ * has a tile for each key group. */
 static struct tir_value count_blocks(struct prefill *p, struct tir_value end)
 {
     struct tir_builder *b = &p->b;
@@ -188,8 +189,8 @@ static struct tir_value count_blocks(struct prefill *p, struct tir_value end)
     return tir_max(b, tir_sar(b, keys, tir_i32(b, (int)tir_bits(all))), tir_i32(b, 1));
 }
 
-/* Sets work.first_key and returns the number of blocks that any query of the workgroup sees, at
- * least 1. */
+/* Sets work.first_key and returns the number of blocks (i32) that any query of the workgroup sees,
+ * at least 1. */
 static struct tir_value count_tiles(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -227,8 +228,8 @@ static void copy_first_keys_early(struct prefill *p)
         prefill_copy_first_keys(p);
 }
 
-/* Initialises the state while Q is in flight. LLVM would clear O later, before the loop. One wave
- * per SIMD has O in accumulation registers, which the anchor would copy. */
+/* Initialises the state while Q is in flight. LLVM would set O to zero later, before the loop.
+ * Kernels of one wave per SIMD have O in accumulation registers, which an anchor would copy. */
 static void begin_state(struct prefill *p)
 {
     const unsigned dv = prefill_dv(p), queries = prefill_queries(p);
@@ -238,8 +239,8 @@ static void begin_state(struct prefill *p)
         p->carried[ATT_CARRY_O] = tir_materialize(&p->b, p->carried[ATT_CARRY_O]);
 }
 
-/* True if the loop's instructions are padded to 8 bytes. Modelled loops with a soft cap, a hook or
- * an fp8 cache are longer with it. */
+/* True if the loop's instructions are padded to 8 bytes. Loops with a soft cap, a hook or an fp8
+ * cache take longer with padding in modelled time. */
 static bool has_even_code(const struct prefill *p)
 {
     const bool wanted = p->tile->copy_bytes >= 16 || p->tile->own[PREFILL_EVEN_CODE];
@@ -247,13 +248,13 @@ static bool has_even_code(const struct prefill *p)
            !(p->v->paged && p->shape.dtype == TIR_FP8);
 }
 
-/* True if l is the sum of the rounded weights, added two at a time. Out is then a mean with exactly
- * the weights of the product, and modelled loops are up to 4 % shorter. LSE would have the rounding
- * error. */
+/* True if l is the sum of the rounded weights, added two at a time. The output is then a mean with
+ * exactly the weights of the product, and loops are up to 4 % shorter in modelled time. LSE would
+ * have the rounding error. */
 static bool sums_pairs(const struct prefill *p) { return prefill_bytes(p) == 2 && !p->v->lse; }
 
-/* Returns the alignment of the loop's code. Without a row of its own, padded code of
- * PREFILL_EVEN_CODE begins a fetch window. */
+/* Returns the alignment of the loop's code: the tile's PREFILL_LOOP_AT, or if that is 0 its
+ * PREFILL_EVEN_CODE, so that padded code begins a fetch window. */
 static uint8_t loop_at(const struct prefill *p)
 {
     const uint16_t *const own = p->tile->own;
@@ -261,11 +262,11 @@ static uint8_t loop_at(const struct prefill *p)
 }
 
 /* Powers of two by which bf16 weights may exceed 1 before O is rescaled. bf16 has the exponents of
- * O and l in f32: weights take half of that range and leave half to values. */
+ * O and l in f32. Weights use half of that range, and leave the other half for values. */
 enum { BF16_ROOM = 64 };
 
-/* Returns att_attention.room. A lane's sum of 32 fp16 weights stays below 2^13 if no weight is
- * above 2^8. */
+/* Returns att_attention.room. A lane's sum of 32 fp16 weights stays below 2^13 if no weight exceeds
+ * 2^8. */
 static uint8_t room(const struct prefill *p)
 {
     enum { FP16_SUM_ROOM = 13 };
@@ -274,8 +275,8 @@ static uint8_t room(const struct prefill *p)
     return prefill_checks_weights(p) && p->value.tail != PREFILL_TAIL_SUM ? FP16_SUM_ROOM : 0;
 }
 
-/* Returns att_attention.packed_eighths. Sums by products need no weights in f32, so as many eighths
- * as are late are rounded at once: rounded weights take half of the registers. */
+/* Returns att_attention.packed_eighths. Sums by products need no weights in f32. As many eighths as
+ * are late are therefore rounded at once, since rounded weights take half of the registers. */
 static uint8_t packed_eighths(const struct prefill *p)
 {
     if (prefill_sums_by_product(p))
@@ -318,7 +319,8 @@ static void describe_attention(struct prefill *p)
         att_attention_sum_by_product(&p->attention);
 }
 
-/* Appends the work on the rows in p->work: loads of Q, and the loop over tiles of keys. */
+/* Builds the attention of the rows in p->work: loads of Q, the loop over tiles of keys, and the
+ * output. */
 static void attend(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -376,11 +378,11 @@ static void attend(struct prefill *p)
     att_attention_unpack(&p->attention, kept, carried);
 }
 
-/* Returns the schedule of the loop: the pipeline's, with the knobs of the tile. */
+/* Returns the schedule of the loop: the pipeline's schedule with the knobs of the tile. */
 static struct tir_schedule schedule_of(const struct prefill *p)
 {
     const uint16_t *const own = p->tile->own;
-    /* True if two exponentials take longer than a matrix instruction leaves room for. */
+    /* True if two exponentials take more issue slots than a matrix instruction leaves free. */
     const bool long_exp2 = 2 * p->m->exp_slots > prefill_mma(p)->shadow_slots;
     struct tir_schedule s = pipe_schedule(&p->plan);
     s.loop.unroll = prefill_unrolls(p) ? 2 : 1;
@@ -395,6 +397,7 @@ static struct tir_schedule schedule_of(const struct prefill *p)
     return s;
 }
 
+/* Builds the kernel of a variant into `k`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     struct att_tile tile;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * x / sqrt(mean(x^2) + eps) w of two tensors in one launch, or times 1 + w: the compressed q and
- * the latent of latent attention. The first half of the workgroups takes q, the other kv; a wave
- * takes a token at a time and has the weight in registers for all of its tokens. With many tokens a
- * workgroup takes both and has the weights in LDS. q may go to fp8, in groups of 128 or whole rows
- * with a scale that is found here; q may get a residual first.
+ * the latent kv of latent attention. The first half of the workgroups normalises q, the other half
+ * kv. A wave processes one token after the other, and has the weight in registers for all of its
+ * tokens. With many tokens a workgroup processes q and kv, with the weights in LDS. q may become
+ * fp8, with a scale that this kernel computes for each 128 elements or for each row. A residual may
+ * be added to q first.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -18,7 +19,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-/* The host counts workgroups of this many waves, whatever the tile has: runtime/host_mla.c. */
+/* The host (runtime/host_mla.c) counts workgroups of this number of waves, for every tile. */
 enum { COUNTED = 4 };
 enum { CHUNK = 8, ELEM = 2, GROUP = 128, LEAST_PANEL = 256, MAX_WIDTH = 4096 };
 enum { MAX_PANELS = MAX_WIDTH / LEAST_PANEL + 3 };
@@ -39,29 +40,31 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 4, {1, 2, 4, 8}},
 };
 
-/* One of the two tensors that are normalised, q or kv. */
+/* One of the two tensors that are normalised: q or kv. */
 struct side {
-    struct att_tensor in, residual, sum, out; /* sum: in + residual, before the norm */
-    const char *weight;                       /* argument */
-    int width;                                /* elements of a row */
+    struct att_tensor in, residual, sum, out; /* `sum` is in + residual, before the norm */
+    const char *weight;                       /* name of the argument */
+    int width;                                /* number of elements of a row */
     bool narrow;
-    unsigned n;            /* panels of a row */
+    unsigned n;            /* number of panels of a row */
     int first[MAX_PANELS]; /* first column of each panel */
     struct tir_type panel[MAX_PANELS];
     struct tir_value w[MAX_PANELS];
     struct tir_value lds; /* i32: LDS address of the weight; no value: the weight is in `w` */
 };
 
+/* The state of the kernel while it is built. */
 struct norm {
     const struct att_variant *v;
     const struct tir_machine *m;
     struct tir_builder b;
     unsigned dtype;
-    bool shares;           /* waves may share weights in LDS: a workgroup has COUNTED waves */
-    struct tir_value wave; /* i32: number in its group of COUNTED waves */
+    bool shares;           /* waves may share weights in LDS, since a workgroup has COUNTED waves */
+    struct tir_value wave; /* i32: the wave's number in its group of COUNTED waves */
 };
 
-/* True if the tile fits. Its head_dim is the widest row, of q or kv, that it is for. */
+/* True if tile `t` serves the variant; if not, the reason is in `why`. The tile's head_dim is the
+ * widest row, of q or kv, that it serves. */
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
@@ -71,6 +74,7 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return att_fits_waves(v, t, m, why);
 }
 
+/* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     struct att_tile tile;
@@ -86,7 +90,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Returns the type of a panel, 16 bytes in a lane. */
+/* Returns the type of a panel of `width` columns, with 16 bytes in a lane. */
 static struct tir_type panel_type(struct norm *k, unsigned width)
 {
     struct tir_spread l = tir_spread(k->m, 1);
@@ -96,10 +100,11 @@ static struct tir_type panel_type(struct norm *k, unsigned width)
     return tir_tile(k->b.f, k->dtype, 1, width, &layout);
 }
 
-/* Returns the elements that a wave loads at once. */
+/* Returns the number of elements that a wave loads at once. */
 static int widest_panel(const struct norm *k) { return CHUNK * (int)tir_lanes(k->m); }
 
-/* Divides a row into panels of power-of-two width, at most what a wave loads at once. */
+/* Divides a row into panels of power-of-two width, each at most the elements that a wave loads at
+ * once. */
 static void choose_panels(struct norm *k, struct side *s)
 {
     const unsigned widest = (unsigned)widest_panel(k);
@@ -113,20 +118,24 @@ static void choose_panels(struct norm *k, struct side *s)
     }
 }
 
-/* Returns a view of `rows` rows, 1 or 0, of elements of `size` bytes, from column `first` on. */
+/* Returns a view of `rows` rows (i32), 1 or 0, at address `base`, with elements of `size` bytes,
+ * from column `first` on. */
 static struct tir_view rows_view(struct norm *k, struct tir_value base, struct tir_value rows,
                                  const struct side *s, int first, int size)
 {
     return att_view(&k->b, base, rows, tir_i32(&k->b, 0), s->width * size, first * size);
 }
 
+/* Returns a view of the row at address `base`, with elements of `size` bytes, from column `first`
+ * on. */
 static struct tir_view row_view(struct norm *k, struct tir_value base, const struct side *s,
                                 int first, int size)
 {
     return rows_view(k, base, tir_i32(&k->b, 1), s, first, size);
 }
 
-/* Returns the address of a token's row of a tensor. */
+/* Returns the address (i64) of the row of token `token` (i32) in tensor `t`, whose elements have
+ * `size` bytes. */
 static struct tir_value row_at(struct norm *k, struct att_tensor t, struct tir_value token,
                                int size)
 {
@@ -134,9 +143,8 @@ static struct tir_value row_at(struct norm *k, struct att_tensor t, struct tir_v
     return tir_add(b, tir_arg(b, t.arg, TIR_I64), att_offset(b, token, t.token_stride, size));
 }
 
-/* Returns the largest |x| of a row, or with `largest` false the sum of its squares. Panels of
- * one layout are first combined element by element, so that lanes exchange once for all of
- * them. */
+/* Returns the largest |x| of a row if `largest`, else the sum of its squares. Panels of one layout
+ * are first combined element by element, so that lanes exchange once for all of them. */
 static struct tir_value over_row(struct norm *k, const struct side *s, const struct tir_value *x,
                                  bool largest)
 {
@@ -153,7 +161,7 @@ static struct tir_value over_row(struct norm *k, const struct side *s, const str
     return all;
 }
 
-/* Returns 1 / rms of a row, 1 x 1. */
+/* Returns 1 / rms of a row x[], 1 x 1. */
 static struct tir_value inverse_rms(struct norm *k, const struct side *s, const struct tir_value *x)
 {
     struct tir_builder *b = &k->b;
@@ -164,7 +172,7 @@ static struct tir_value inverse_rms(struct norm *k, const struct side *s, const 
     return tir_rsq(b, tir_fma(b, sum, share, eps));
 }
 
-/* Stores a row's panels as fp8 with one scale. */
+/* Stores a row's panels y[] as fp8 with one scale. */
 static void quantise_row(struct norm *k, const struct side *s, struct tir_value token,
                          struct tir_value *y)
 {
@@ -178,7 +186,7 @@ static void quantise_row(struct norm *k, const struct side *s, struct tir_value 
         y[i] = att_fp8_divide(&k->b, y[i], scale);
 }
 
-/* Stores the scales of a panel's groups in columns from first / 128 on. */
+/* Stores the scales of the groups of panel i, in columns from first / 128 on. */
 static void store_scales(struct norm *k, const struct side *s, unsigned i, struct tir_value token,
                          struct tir_value scale)
 {
@@ -193,8 +201,8 @@ static void store_scales(struct norm *k, const struct side *s, unsigned i, struc
     tir_tile_store(b, to, tir_i32(b, 0), scale);
 }
 
-/* Stores a row's panels as fp8 in groups of 128. All panels advance step by step, so that no step
-   waits for its own panel. */
+/* Stores a row's panels y[] as fp8 in groups of 128. Each step is done for all panels before the
+ * next step, so that no step waits for its own panel. */
 static void quantise_groups(struct norm *k, const struct side *s, struct tir_value token,
                             struct tir_value *y)
 {
@@ -210,12 +218,13 @@ static void quantise_groups(struct norm *k, const struct side *s, struct tir_val
         y[i] = tir_join_blocks(b, att_fp8_divide(&k->b, groups[i], scale[i]), 1);
 }
 
+/* Returns the LDS map of a panel of type *t. */
 static struct tir_layout panel_map(const struct tir_type *t)
 {
     return tir_row_major(t->rows, t->cols);
 }
 
-/* Returns panel i of the weight as it is stored, from registers or from LDS. */
+/* Returns panel i of the weight in its stored type, from registers or from LDS. */
 static struct tir_value weight_of(struct norm *k, const struct side *s, unsigned i)
 {
     struct tir_builder *b = &k->b;
@@ -226,7 +235,7 @@ static struct tir_value weight_of(struct norm *k, const struct side *s, unsigned
     return tir_tile_lds_load(b, at, s->panel[i], &map);
 }
 
-/* Returns a panel of a row times 1 / rms and the weight. */
+/* Returns panel x of a row times 1 / rms (`inverse`) and the weight. */
 static struct tir_value weighted(struct norm *k, struct tir_value x, struct tir_value inverse,
                                  struct tir_value weight)
 {
@@ -237,7 +246,8 @@ static struct tir_value weighted(struct norm *k, struct tir_value x, struct tir_
     return tir_mul(b, att_scaled(b, x, inverse), w);
 }
 
-/* Issues the loads of a token's row of a tensor; none if `rows` is 0. */
+/* Issues the loads of the row of token `token` (i32) of tensor `t` into x[]; none if `rows` (i32)
+ * is 0. */
 static void load_row(struct norm *k, const struct side *s, struct att_tensor t,
                      struct tir_value token, struct tir_value rows, struct tir_value *x)
 {
@@ -248,7 +258,8 @@ static void load_row(struct norm *k, const struct side *s, struct att_tensor t,
                              s->panel[i]);
 }
 
-/* Issues the loads of a token: its row, then the residual's row. */
+/* Issues the loads of a token into raw[]: its row, and then the residual's row if there is one. It
+ * issues none if `rows` (i32) is 0. */
 static void load_token(struct norm *k, const struct side *s, struct tir_value token,
                        struct tir_value rows, struct tir_value *raw)
 {
@@ -257,7 +268,7 @@ static void load_token(struct norm *k, const struct side *s, struct tir_value to
         load_row(k, s, s->residual, token, rows, raw + s->n);
 }
 
-/* Adds the residual's panels to x, the panels of q's row, and stores the sum. */
+/* Adds the residual's panels to x[], the panels of q's row, and stores the sum. */
 static void add_residual(struct norm *k, const struct side *s, struct tir_value token,
                          struct tir_value *x)
 {
@@ -273,7 +284,7 @@ static void add_residual(struct norm *k, const struct side *s, struct tir_value 
 /* Returns the number of tiles that load_token() loads: a row, and its residual if there is one. */
 static unsigned tile_count(const struct side *s) { return s->residual.arg ? 2 * s->n : s->n; }
 
-/* Converts the tiles of load_token() to f32. */
+/* Converts the tiles raw[] of load_token() to f32, as x[]. */
 static void widen(struct norm *k, const struct side *s, const struct tir_value *raw,
                   struct tir_value *x)
 {
@@ -281,6 +292,7 @@ static void widen(struct norm *k, const struct side *s, const struct tir_value *
         x[i] = tir_convert(&k->b, raw[i], TIR_F32);
 }
 
+/* Normalises and stores the row x[] of token `token` (i32). */
 static void visit_token(struct norm *k, const struct side *s, struct tir_value token,
                         struct tir_value *x)
 {
@@ -302,8 +314,8 @@ static void visit_token(struct norm *k, const struct side *s, struct tir_value t
     }
 }
 
-/* Sets the range of tokens of this wave. `block` is the number of its workgroup within q's, or
- * within kv's, workgroups. */
+/* Sets *first and *end to the range of this wave's tokens (i32). `block` (i32) is the number of its
+ * workgroup among the workgroups of q, or of kv. */
 static void find_run(struct norm *k, struct tir_value block, struct tir_value *first,
                      struct tir_value *end)
 {
@@ -314,6 +326,7 @@ static void find_run(struct norm *k, struct tir_value block, struct tir_value *f
     *end = tir_min(b, tir_add(b, *first, run), tir_arg(b, ARG_TOKENS, TIR_I32));
 }
 
+/* Issues the load of panel i of the weight. */
 static struct tir_value load_weight(struct norm *k, const struct side *s, unsigned i)
 {
     struct tir_builder *b = &k->b;
@@ -321,6 +334,7 @@ static struct tir_value load_weight(struct norm *k, const struct side *s, unsign
     return tir_tile_load(b, view, tir_i32(b, 0), s->panel[i]);
 }
 
+/* Normalises and stores this wave's tokens of `s`, with the weight in registers. */
 static void visit_side(struct norm *k, struct side *s, struct tir_value block)
 {
     struct tir_builder *b = &k->b;
@@ -338,7 +352,7 @@ static void visit_side(struct norm *k, struct side *s, struct tir_value block)
 
 /* ---- Both sides of many tokens ---- */
 
-/* Issues the loads of a token, unless it is after the last one. */
+/* Issues the loads of token `token` into raw[], unless it is after the last one. */
 static void load_ahead(struct norm *k, const struct side *s, struct tir_value token,
                        struct tir_value end, struct tir_value *raw)
 {
@@ -347,8 +361,8 @@ static void load_ahead(struct norm *k, const struct side *s, struct tir_value to
     load_token(k, s, token, tir_select(b, there, tir_i32(b, 1), tir_i32(b, 0)), raw);
 }
 
-/* Normalises and stores tokens `first` to `end` - 1, with the weight in LDS. When a token's row
- * has arrived, the loads of the next are issued; `raw` is the loaded first token. */
+/* Normalises and stores tokens `first` to `end` - 1 (i32), with the weight in LDS. When a token's
+ * row has arrived, the loads of the next one are issued. raw[] is the loaded first token. */
 static void visit_ahead(struct norm *k, const struct side *s, struct tir_value first,
                         struct tir_value end, struct tir_value *raw)
 {
@@ -361,28 +375,29 @@ static void visit_ahead(struct norm *k, const struct side *s, struct tir_value f
     tir_end_for(b, &loop, raw, tile_count(s));
 }
 
-/* The parts of the weight that one wave copies to LDS, each of widest_panel() elements. The
- * waves divide the parts. */
+/* The parts of the weight that one wave copies to LDS, each of widest_panel() elements. The waves
+ * divide the parts. */
 struct copies {
     unsigned n;
-    struct tir_value to[MAX_PANELS], part[MAX_PANELS]; /* i32 LDS addresses; the weights, 0 after
-                                                          the last part */
+    struct tir_value to[MAX_PANELS], part[MAX_PANELS]; /* i32: LDS addresses; the parts, 0 after the
+                                                          weight's last element */
 };
 
-/* Returns the number of parts of a side's weight, of widest_panel() elements each. */
+/* Returns the number of parts of the weight of `s`, of widest_panel() elements each. */
 static int part_count(const struct norm *k, const struct side *s)
 {
     return (s->width + widest_panel(k) - 1) / widest_panel(k);
 }
 
-/* Returns the bytes of LDS for a side's weight, rounded up to equally many whole parts for each
- * wave. */
+/* Returns the bytes of LDS for the weight of `s`, rounded up to the same number of whole parts for
+ * each wave. */
 static int shared_bytes(const struct norm *k, const struct side *s)
 {
     return (part_count(k, s) + COUNTED - 1) / COUNTED * COUNTED * widest_panel(k) * ELEM;
 }
 
-/* Issues the loads of this wave's parts, which go to `lds` and after. */
+/* Issues the loads of this wave's parts of the weight of `s`, whose LDS address is `lds`, and
+ * appends them to *c. */
 static void send_weight(struct norm *k, struct side *s, struct tir_value lds, struct copies *c)
 {
     struct tir_builder *b = &k->b;
@@ -399,6 +414,7 @@ static void send_weight(struct norm *k, struct side *s, struct tir_value lds, st
     }
 }
 
+/* Stores the loaded parts of weights in LDS. */
 static void store_weights(struct norm *k, const struct copies *c)
 {
     struct tir_builder *b = &k->b;
@@ -409,6 +425,7 @@ static void store_weights(struct norm *k, const struct copies *c)
     }
 }
 
+/* Normalises the workgroup's tokens of q and then of kv, with both weights in LDS. */
 static void visit_shared(struct norm *k, struct side *q, struct side *kv, struct tir_value block)
 {
     struct tir_builder *b = &k->b;
@@ -428,7 +445,7 @@ static void visit_shared(struct norm *k, struct side *q, struct side *kv, struct
 }
 
 /* Normalises the workgroup's tokens of q and then of kv. If waves of a workgroup may end at
- * different times, it keeps no weight in LDS, since that takes a barrier. */
+ * different times, no weight is in LDS, since that would need a barrier. */
 static void visit_both(struct norm *k, struct side *q, struct side *kv, struct tir_value block)
 {
     if (k->shares) {
@@ -439,6 +456,7 @@ static void visit_both(struct norm *k, struct side *q, struct side *kv, struct t
     visit_side(k, kv, block);
 }
 
+/* Normalises the tokens of workgroup `block` (i32): of q, of kv, or of both. */
 static void visit_sides(struct norm *k, struct side *q, struct side *kv, struct tir_value block)
 {
     struct tir_builder *b = &k->b;
@@ -456,6 +474,7 @@ static void visit_sides(struct norm *k, struct side *q, struct side *kv, struct 
     tir_end_if(b, &of_q, NULL);
 }
 
+/* Builds the kernel of a variant into `out`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
 {
     struct norm k = {.v = v, .m = m, .dtype = att_dtype(v)};

@@ -5,17 +5,18 @@
  *     q, k = rotate(norm(x + bias)), v = x + bias     of the new tokens
  *     O = softmax(scale q K^T + mask) V               over the cache and the new tokens
  *
- * No wave waits for another one to write the cache. Each makes the queries of its item anew. The
- * wave whose tile has the key of a new token makes that key and value. They pass through LDS, which
- * no other wave reads. The loop of decode reads tiles of the cache as if all keys were there. It
- * replaces rows of new tokens before a product takes them. The wave that made a row also writes it
- * to the cache, after all waves of the workgroup have read their tiles. Other waves may load the
- * same row beside rows of their own, and do not use it.
+ * No wave waits for another one to write the cache. Each wave computes the queries of its item. The
+ * wave whose tile has the key of a new token computes that key and value. They pass through LDS,
+ * which no other wave reads. The loop of decode reads tiles of the cache as if it had all keys. It
+ * replaces the rows of new tokens before a product reads them. The wave that computed a row also
+ * writes it to the cache, after all waves of the workgroup have read their tiles. Other waves may
+ * load the same row together with rows of their own, and do not use it.
  *
- * A tile of heads has one token's query heads in its rows. Its further rows are zero in LDS until
- * the next token's tile overwrites them. Another tile has k in the upper half of its rows and v in
- * the lower half. Loads of q and of the token's position come before all loads of the cache, loads
- * of angles, k and v among its first ones. The arithmetic comes while these are on their way.
+ * A tile of heads has one token's query heads in its rows. Its other rows are zero in LDS until the
+ * next token's tile overwrites them. Another tile has k in the upper half of its rows and v in the
+ * lower half. Loads of q and of the token's position precede all loads of the cache; loads of
+ * angles, k and v are among the cache's first loads. The arithmetic follows while these loads are
+ * in flight.
  */
 #include "templates/decode/pipelines/pipelines.h"
 #include "templates/rope_decode/rope_decode.h"
@@ -23,8 +24,9 @@
 
 #include "ir/address_map.h"
 
-/* Returns the elements of a head in a lane. With a norm rope_qk_norm_cache has as many, so that
- * sums have the same order. Without one they are fewer if a tile then has room for all heads. */
+/* Returns the number of elements of a head in a lane. With a norm it is the number of
+ * rope_qk_norm_cache, so that sums have the same order. Without a norm it is smaller if a tile then
+ * has room for all heads. */
 static int lane_elements(const struct att_variant *v, const struct tir_machine *m)
 {
     enum { MOST = 16, LEAST = 4 };
@@ -35,13 +37,15 @@ static int lane_elements(const struct att_variant *v, const struct tir_machine *
     return n;
 }
 
-/* Returns the elements of a head in a lane for tiles of k and v, which have two rows if no norm
- * needs sums. */
+/* Returns the number of elements of a head in a lane for tiles of k and v. Without a norm, which
+ * needs sums, these tiles have two rows. */
 static int kv_lane_elements(const struct att_variant *v, const struct tir_machine *m)
 {
     return v->norm != ATT_NORM_NONE ? 16 : 2 * v->head_dim / (int)tir_lanes(m);
 }
 
+/* True if the template serves the variant's head dims and rotation; if not, the reason is in
+ * `why`. */
 static bool check_heads(const struct att_variant *v, struct att_why *why)
 {
     if (v->head_dim & (v->head_dim - 1) || v->head_dim < 64 || v->head_dim > 256)
@@ -59,6 +63,8 @@ static bool check_heads(const struct att_variant *v, struct att_why *why)
     return true;
 }
 
+/* True if the template serves the variant's numbers of queries and heads; if not, the reason is in
+ * `why`. */
 static bool check_rows(const struct att_variant *v, struct att_why *why)
 {
     enum { MOST = 64, MOST_QUERIES = 8 };
@@ -77,6 +83,7 @@ static bool check_rows(const struct att_variant *v, struct att_why *why)
     return true;
 }
 
+/* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     struct att_tile tile;
@@ -90,6 +97,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
            att_find_tile(v, m, &tile, why);
 }
 
+/* Sets the shapes of the new tokens' tiles and reserves LDS: decode_arrivals.begin(). */
 static void begin(struct decode *d)
 {
     struct rope_decode *s = rope_decode_of(d);
@@ -104,6 +112,7 @@ static void begin(struct decode *d)
     rope_decode_reserve(d);
 }
 
+/* Issues the loads of the first new token: decode_arrivals.load(). */
 static void load_new_tokens(struct decode *d)
 {
     struct rope_decode *s = rope_decode_of(d);
@@ -114,7 +123,7 @@ static void load_new_tokens(struct decode *d)
     d->kv.b.stage = stage;
 }
 
-/* Clears the rows of the wave's block of q from `first` on, which have no query. */
+/* Stores zeros in the rows of the wave's block of q from row `first` on, which have no query. */
 static void clear_rows(struct decode *d, int first)
 {
     struct rope_decode *s = rope_decode_of(d);
@@ -132,7 +141,7 @@ static void clear_rows(struct decode *d, int first)
                         ROPE_DECODE_PAD, zero);
 }
 
-/* Reads a block of the wave's queries out of LDS, columns x head_dim. */
+/* Reads a block of the wave's queries from LDS, columns x head_dim. */
 static struct tir_value read_block(struct decode *d)
 {
     struct tir_builder *b = &d->kv.b;
@@ -146,7 +155,7 @@ static struct tir_value read_block(struct decode *d)
                              tir_tile(b->f, d->kv.dtype, ROPE_DECODE_BLOCK, dim, &l), &map);
 }
 
-/* Returns Q^T: the blocks of the wave's queries, stacked as rows and transposed. */
+/* Returns Q^T: the blocks block[] of the wave's queries, stacked as rows and transposed. */
 static struct tir_value stack(struct decode *d, struct tir_value *block)
 {
     struct tir_builder *b = &d->kv.b;
@@ -158,6 +167,8 @@ static struct tir_value stack(struct decode *d, struct tir_value *block)
     return tir_named(b, "q", tir_transpose(b, tir_relayout(b, block[0], &l)));
 }
 
+/* Computes queries, keys and values of all new tokens, and returns Q^T:
+ * decode_arrivals.prepare(). */
 static struct tir_value prepare(struct decode *d)
 {
     struct rope_decode *s = rope_decode_of(d);
@@ -197,13 +208,15 @@ static const struct decode_arrivals arrivals = {
     .store = rope_decode_store,
 };
 
+/* Builds the kernel of a variant into `k`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     struct rope_decode s = {0};
     decode_build(v, m, &arrivals, &s, k);
 }
 
-/* Refuses tiles that need several passes, or more LDS than there is. */
+/* True if tile `t` serves the variant in a single pass, with the LDS of the machine; if not, the
+ * reason is in `why`. */
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {

@@ -4,7 +4,7 @@
  *
  *   out = scale act(gate) act(head_gate) R(position) (x / rms(x) w)
  *
- * where x is q before attention, or attention's output. DeepSeek-V4 rotates the last 64 elements of
+ * Here x is q before attention, or attention's output. DeepSeek-V4 rotates the last 64 elements of
  * both, the output by negative angles. Other models multiply the output by gates. A wave has 512
  * elements: one head or several heads of one token.
  */
@@ -30,22 +30,25 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 1, {4}},
 };
 
+/* The state of the kernel while it is built. */
 struct heads {
     const struct att_variant *v;
     struct tir_builder b;
-    unsigned rows;          /* heads of a wave */
-    struct tir_type tile;   /* of dtype, rows x head_dim */
+    unsigned rows;          /* number of heads of a wave */
+    struct tir_type tile;   /* type of the wave's heads, of dtype, rows x head_dim */
     struct tir_value token; /* i32 */
     struct tir_value first; /* i32: the wave's first head */
-    struct tir_value left;  /* i32: heads that exist from there on */
+    struct tir_value left;  /* i32: number of heads that exist from `first` on */
 };
 
+/* True if tile `t` serves the variant; if not, the reason is in `why`. */
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
     return att_fits_waves(v, t, m, why);
 }
 
+/* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     struct att_tile tile;
@@ -69,8 +72,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 }
 
 /* Sets the layout of the heads: 16 bytes of a head in a lane, adjacent lanes along the head,
- * further lanes on further heads. Heads for which a wave of 32 lanes has no lanes are in
- * further registers. */
+ * further lanes on further heads. Heads for which a wave of 32 lanes has no lanes are in further
+ * registers. */
 static void choose_type(struct heads *h, const struct tir_machine *m)
 {
     const unsigned dim = (unsigned)h->v->head_dim;
@@ -83,8 +86,8 @@ static void choose_type(struct heads *h, const struct tir_machine *m)
     h->tile = tir_tile(h->b.f, att_dtype(h->v), h->rows, dim, &l);
 }
 
-/* Returns the wave's heads of a tensor [token, head, element] with elements of `size` bytes. The
- * view has no rows, and so loads zeros, if `there` (i1) is false. */
+/* Returns a view of the wave's heads in tensor `t` [token, head, element] with elements of `size`
+ * bytes. If `there` (i1) is false the view has no rows, and loads read zeros. */
 static struct tir_view heads_of(struct heads *h, struct att_tensor t, int size,
                                 struct tir_value there)
 {
@@ -96,15 +99,15 @@ static struct tir_view heads_of(struct heads *h, struct att_tensor t, int size,
                     att_stride32(b, t.head_stride, size), h->v->head_dim * size, 0);
 }
 
-/* Loads the wave's heads from a view, as f32. */
+/* Loads the wave's heads from `view`, as f32. */
 static struct tir_value load(struct heads *h, struct tir_view view)
 {
     struct tir_builder *b = &h->b;
     return tir_convert(b, tir_tile_load(b, view, tir_i32(b, 0), h->tile), TIR_F32);
 }
 
-/* Loads a vector of the norm, the same for all heads. Its elements are `absent` if the argument is
- * NULL. */
+/* Loads vector argument `arg` of the norm, the same for all heads, as f32. Its elements are
+ * `absent` if the argument is NULL. */
 static struct tir_value load_vector(struct heads *h, const char *arg, float absent)
 {
     struct tir_builder *b = &h->b;
@@ -115,8 +118,8 @@ static struct tir_value load_vector(struct heads *h, const char *arg, float abse
     return tir_select(b, given, x, tir_float_like(b, x, absent));
 }
 
-/* Returns the normalised heads times the weight. For layer_norm the mean is subtracted first, and
- * the bias is added last. */
+/* Returns heads x normalised and multiplied by the weight. With layer_norm the mean is subtracted
+ * first, and the bias is added last. */
 static struct tir_value normalise(struct heads *h, struct tir_value x)
 {
     struct tir_builder *b = &h->b;
@@ -132,7 +135,7 @@ static struct tir_value normalise(struct heads *h, struct tir_value x)
     return h->v->layer_norm ? tir_add(b, z, load_vector(h, ARG_BIAS, 0)) : z;
 }
 
-/* Rotates the heads by the angles of their token's position. */
+/* Returns heads z rotated by the angles of their token's position. */
 static struct tir_value rotate(struct heads *h, struct tir_value z)
 {
     enum { POSITION = 8 };
@@ -154,7 +157,7 @@ static struct tir_value act(struct heads *h, struct tir_value x, struct tir_valu
     return tir_select(b, there, y, tir_float_like(b, y, 1.0f));
 }
 
-/* Loads one gate for each of the wave's heads: heads x 1. */
+/* Loads one gate for each of the wave's heads, heads x 1; zeros if `there` (i1) is false. */
 static struct tir_value load_head_gates(struct heads *h, struct tir_value there)
 {
     struct tir_builder *b = &h->b;
@@ -169,7 +172,7 @@ static struct tir_value load_head_gates(struct heads *h, struct tir_value there)
     return tir_convert(b, tir_tile_load(b, view, tir_i32(b, 0), t), TIR_F32);
 }
 
-/* Multiplies y by the gates of its elements and of its heads. */
+/* Returns y times the gates of its elements and of its heads. */
 static struct tir_value apply_gates(struct heads *h, struct tir_value y)
 {
     struct tir_builder *b = &h->b;
@@ -180,8 +183,8 @@ static struct tir_value apply_gates(struct heads *h, struct tir_value y)
     return att_scaled(b, y, head_gate);
 }
 
-/* Returns the byte offset (i64) of each row of `column`. Row c * rows + i is the scale of group c
- * of head i. Heads past the last one have -1, where nothing is stored. */
+/* Returns the byte offset (i64) of the scale of each row of type `column`. Row c * rows + i is the
+ * scale of group c of head i. Heads after the last one have -1, so that nothing is stored. */
 static struct tir_value scale_offsets(struct heads *h, struct tir_type column)
 {
     struct tir_builder *b = &h->b;
@@ -201,7 +204,7 @@ static struct tir_value scale_offsets(struct heads *h, struct tir_type column)
     return tir_select(b, there, at, tir_int_like(b, at, -1));
 }
 
-/* Stores heads as fp8, and a scale for each 128 of their elements. */
+/* Stores heads y as fp8, and a scale for each 128 of their elements. */
 static void store_fp8(struct heads *h, struct tir_value y)
 {
     struct tir_builder *b = &h->b;
@@ -221,7 +224,7 @@ static void store_fp8(struct heads *h, struct tir_value y)
     tir_tile_store(b, heads_of(h, ATT_HEADS(OUT), 1, tir_bool(b, true)), tir_i32(b, 0), bytes);
 }
 
-/* Loads the wave's heads, normalises, rotates and stores them. */
+/* Loads the wave's heads, normalises, rotates, gates and stores them. */
 static void visit_heads(struct heads *h)
 {
     struct tir_builder *b = &h->b;
@@ -241,6 +244,7 @@ static void visit_heads(struct heads *h)
                        tir_convert_short(b, y, att_dtype(h->v)));
 }
 
+/* Builds the kernel of a variant into `k`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     struct heads h = {.v = v};
