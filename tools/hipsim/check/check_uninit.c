@@ -395,7 +395,8 @@ void uninit_execute(struct wave *w, const struct inst *in)
         origins_follow(w, in);
         return;
     }
-    if (w->copies && in->row && in->row->flags & ROW_LOAD)
+    /* Loads of a part of a register find out what they keep (mem_note_part). */
+    if (w->copies && in->row && in->row->flags & ROW_LOAD && !(in->row->flags & ROW_PARTIAL))
         bits_forget(w, &in->dst);
     in->exec(w, in);
     if (w->copies && in->row && !in->pair[0]) { /* the instructions of a VOPD have been executed

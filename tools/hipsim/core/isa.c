@@ -58,8 +58,8 @@ static const char *const gfx1201_lacks[] = {
 /* Members that gfx942 and gfx950 have in common. */
 #define CDNA                                                                                 \
     .brand = "AMD Instinct", .features = ":sramecc+:xnack-", .groups = 16, .user_sgprs = 16, \
-    .bus_bits = 8192, .checks = CHECK_ALL | CHECK_HINT, .counter_max = gfx9_counters,        \
-    .fields = decode_fields
+    .whole_loads = true, .bus_bits = 8192, .checks = CHECK_ALL | CHECK_HINT,                 \
+    .counter_max = gfx9_counters, .fields = decode_fields
 
 const struct isa isas[ISAS] = {
     {
@@ -88,6 +88,7 @@ const struct isa isas[ISAS] = {
         .vgpr_unit = 16,
         .lds_clocks = gfx950_phases, /* assumed to be gfx950's */
         .lds_phase_bytes = 256,
+        .whole_loads = true,
         .bus_bits = 24576,
         .wide_buffers = true,
         .upper_vgprs = true,

@@ -41,6 +41,8 @@ struct isa {
     uint16_t lds_phase_bytes;  /* bytes of neighbouring lanes that LDS serves in a phase; gfx12
                                   only */
     uint32_t l2_bytes;
+    bool whole_loads;           /* true: loads of 16 bits write zeros to the register's other half,
+                                   as on chips with ECC; false: they keep it */
     uint32_t bus_bits;          /* bits of the memory bus, as HIP reports them */
     bool wide_buffers;          /* true: buffer resources have gfx1250's fields */
     bool upper_vgprs;           /* true: 1,024 VGPRs, and flat addresses of private memory contain

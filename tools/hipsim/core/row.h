@@ -91,7 +91,8 @@ enum row_flags {
     ROW_DST_IS_SRC = 1 << 12, /* reads its destination: v_fmac, d16_hi loads, s_bitset */
     ROW_ADDR64 = 1 << 13,
     ROW_LDS_DMA = 1 << 14,   /* loads to LDS, without a destination register */
-    ROW_PARTIAL = 1 << 15,   /* writes 16 bits of the destination and keeps the other bits */
+    ROW_PARTIAL = 1 << 15,   /* writes 16 bits of the destination and keeps the other bits;
+                                loads keep or clear them, see isa.whole_loads */
     ROW_NO_EXEC = 1 << 16,   /* ignores EXEC: v_readlane, v_writelane, v_readfirstlane, swaps */
     ROW_CMPX = 1 << 17,      /* writes EXEC too */
     ROW_NO_FLUSH = 1 << 18,  /* a float result or source keeps denormals in any MODE */

@@ -119,9 +119,9 @@ static void put_mask(uint64_t *to, uint64_t *from, uint64_t lanes, bool swap)
 }
 
 /* Returns a mask of the bits that the load `in` writes in its last register: one half, or all. */
-static uint32_t last_bits(const struct inst *in)
+static uint32_t last_bits(const struct wave *w, const struct inst *in)
 {
-    if (!(in->row->flags & ROW_PARTIAL))
+    if (!(in->row->flags & ROW_PARTIAL) || code_isa(w->launch->code)->whole_loads)
         return UINT32_MAX;
     return strstr(in->row->name, "d16_hi") ? 0xffff0000 : 0x0000ffff;
 }
@@ -141,7 +141,7 @@ static void put(struct wave *w, const struct pending *p, bool swap)
     const struct opnd d = {.kind = p->kind, .reg = p->first};
     struct reg_rows r = reg_rows(w, &d);
     for (unsigned i = 0; i < p->count; i++) {
-        const uint32_t bits = swap || i + 1u < p->count ? UINT32_MAX : last_bits(p->in);
+        const uint32_t bits = swap || i + 1u < p->count ? UINT32_MAX : last_bits(w, p->in);
         unsigned l;
         FOR_LANES(l, p->lanes)
         put_word(&r.row[i][l], &k->row[i][l], bits, swap);
@@ -428,8 +428,8 @@ static bool returns_after(const struct wave *w, const struct inst *in, const str
     return true;
 }
 
-/* True if the load `in` keeps one half of register `o`, and the earlier load that writes that half
- * returns first. */
+/* True if the load `in` writes one half of register `o`, and the earlier load that writes the other
+ * half returns first. */
 static bool kept_half(const struct wave *w, const struct inst *in, const struct opnd *o)
 {
     return in->row->flags & ROW_PARTIAL && o->kind == in->dst.kind && o->reg == in->dst.reg &&
@@ -456,17 +456,16 @@ static uint32_t bits_used(const struct inst *in, const struct opnd *o)
 }
 
 /* True if `in` reads one half of register `o`, and the loads in flight write only the other. Such
- * loads and stores access 16 bits (RDNA4 ISA, 11.4). On GFX9 they may write the whole register:
- * with ECC, LLVM does not rely on the other half. */
+ * loads and stores access 16 bits (RDNA4 ISA, 11.4). With ECC the loads write whole registers. */
 static bool other_half(const struct wave *w, const struct inst *in, const struct opnd *o)
 {
     const uint32_t used = bits_used(in, o);
-    if (used == UINT32_MAX || !code_isa(w->launch->code)->gfx12)
+    if (used == UINT32_MAX)
         return false;
     for (unsigned c = 0; c < WAIT_COUNTERS; c++)
         for (unsigned i = 0; i < w->npending[c]; i++)
             if (overlaps(w, &w->pending[c][i], o) &&
-                (w->pending[c][i].count > 1 || last_bits(w->pending[c][i].in) & used))
+                (w->pending[c][i].count > 1 || last_bits(w, w->pending[c][i].in) & used))
                 return false;
     return true;
 }

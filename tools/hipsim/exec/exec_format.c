@@ -281,7 +281,27 @@ static void write_component(struct wave *w, const struct inst *in, unsigned i, u
         return;
     }
     uint32_t *to = &out.row[i / 2][l];
-    *to = (*to & ~(0xffffu << shift)) | value << shift;
+    const uint32_t kept = i % 2 ? 0xffff : mem_kept_bits(w, shift ? PART_HIGH : PART_LOW);
+    *to = (*to & kept) | value << shift;
+}
+
+/* Records that result number i is defined in the lanes `ok` and undefined in the other `lanes`. */
+static void note_component(struct wave *w, const struct inst *in, unsigned i, uint64_t lanes,
+                           uint64_t ok)
+{
+    const bool d16 = in->row->arg & D16, high = in->row->arg & D16_HIGH;
+    const unsigned r = d16 ? i / 2 : i;
+    struct reg_rows out = reg_rows(w, &in->dst);
+
+    if (d16 && i % 2 == 0 && i + 1 == COMPONENTS(in->row->arg)) {
+        mem_note_part(w, &in->dst, r, lanes, ok, high ? 0xffff0000 : 0x0000ffff,
+                      mem_kept_bits(w, high ? PART_HIGH : PART_LOW));
+        return;
+    }
+    if (d16 && i % 2)
+        ok &= out.valid[r];
+    out.valid[r] = (out.valid[r] & ~lanes) | (ok & lanes);
+    out.part[r] &= ~lanes;
 }
 
 /* Executes a load with a format. */
@@ -296,13 +316,8 @@ static void exec_load(struct wave *w, const struct inst *in)
     if (!buffer_begin(w, in, true, &b) || !find_format(w, in, &b.resource, &f) ||
         !resolve(w, in, &b, &f, &e))
         return;
-    struct reg_rows out = reg_rows(w, &in->dst);
     for (unsigned i = 0; i < COMPONENTS(in->row->arg); i++) {
-        uint64_t ok = loaded_valid(w, &f, &e, f.select[i], b.lanes);
-        uint64_t *valid = &out.valid[d16 ? i / 2 : i];
-        if (d16 && i % 2)
-            ok &= *valid;
-        *valid = (*valid & ~b.lanes) | (ok & b.lanes);
+        note_component(w, in, i, b.lanes, loaded_valid(w, &f, &e, f.select[i], b.lanes));
         FOR_LANES(l, b.lanes)
         write_component(w, in, i, l, loaded(&f, &e, f.select[i], l, d16));
     }

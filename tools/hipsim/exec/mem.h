@@ -17,8 +17,9 @@
 /* The bits of a register that an access of less than a dword moves. */
 enum mem_part {
     PART_ALL,  /* loads extend to 32 bits; stores use the low bits */
-    PART_LOW,  /* loads write bits 15:0 and keep the others */
-    PART_HIGH, /* loads write bits 31:16 and keep the others; stores use 31:16 (bytes: 23:16) */
+    PART_LOW,  /* loads write bits 15:0 (mem_kept_bits: the others) */
+    PART_HIGH, /* loads write bits 31:16 (mem_kept_bits: the others); stores use 31:16 (bytes:
+                  23:16) */
 };
 
 enum atomic_op {
@@ -95,6 +96,16 @@ bool mem_defined(struct wave *w, const struct inst *in, const struct opnd *o, ui
  * that have it. True if the launch goes on. */
 bool mem_undefined(struct wave *w, const struct inst *in, const struct opnd *o, uint64_t bad,
                    const char *what);
+
+/** Returns the mask of the register bits that a load of `part` keeps: the half that it does not
+ * load. 0 if the target's loads write whole registers. */
+uint32_t mem_kept_bits(const struct wave *w, enum mem_part part);
+
+/** Records which bits of register `i` of `o` are defined after a load of a part of it, in the mask
+ * `lanes`. The load wrote the bits in `loaded` from memory, which is defined in the lanes `valid`.
+ * It kept the bits in `kept` and wrote zeros to the others. */
+void mem_note_part(struct wave *w, const struct opnd *o, unsigned i, uint64_t lanes, uint64_t valid,
+                   uint32_t loaded, uint32_t kept);
 
 /** Loads the access of `m` to the registers of `o`. `arg` is a MEM_ARG(). Dropped lanes read
  * zero. */

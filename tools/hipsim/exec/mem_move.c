@@ -21,20 +21,37 @@ static uint32_t load_small(const uint8_t *p, unsigned bytes, bool sext)
     return sext ? (uint32_t)(int32_t)(int16_t)v : v;
 }
 
-static void load_part(struct lane_mem *m, uint32_t arg, uint32_t *row)
+uint32_t mem_kept_bits(const struct wave *w, enum mem_part part)
 {
-    unsigned bytes = MEM_BYTES(arg), l;
-    bool sext = MEM_SEXT(arg);
-    uint64_t lanes = m->lanes | m->dropped;
+    if (part == PART_ALL || code_isa(w->launch->code)->whole_loads)
+        return 0;
+    return part == PART_LOW ? 0xffff0000 : 0x0000ffff;
+}
 
-    FOR_LANES(l, lanes)
+/* Returns the mask of the register bits that a load with this MEM_ARG() takes from memory, signs
+ * included. Zeros that extend the loaded value are not. */
+static uint32_t bits_from_memory(uint32_t arg)
+{
+    const uint32_t value = MEM_SEXT(arg) ? UINT32_MAX : (1u << 8 * MEM_BYTES(arg)) - 1;
+    switch (MEM_PART(arg)) {
+    case PART_LOW: return value & 0xffff;
+    case PART_HIGH: return value << 16;
+    default: return value;
+    }
+}
+
+/* Loads a byte or a half of each lane to `row`, which keeps its bits in `kept`. */
+static void load_part(struct lane_mem *m, uint32_t arg, uint32_t kept, uint32_t *row)
+{
+    const unsigned bytes = MEM_BYTES(arg), shift = MEM_PART(arg) == PART_HIGH ? 16 : 0;
+    const uint32_t mask = MEM_PART(arg) == PART_LOW ? 0xffff : UINT32_MAX;
+    const bool sext = MEM_SEXT(arg);
+    unsigned l;
+
+    FOR_LANES(l, m->lanes | m->dropped)
     {
-        uint32_t v = m->lanes >> l & 1 ? load_small(m->ptr[l], bytes, sext) : 0;
-        switch (MEM_PART(arg)) {
-        case PART_ALL: row[l] = v; break;
-        case PART_LOW: row[l] = (row[l] & 0xffff0000) | (v & 0xffff); break;
-        case PART_HIGH: row[l] = (row[l] & 0xffff) | v << 16; break;
-        }
+        const uint32_t v = m->lanes >> l & 1 ? load_small(m->ptr[l], bytes, sext) & mask : 0;
+        row[l] = (row[l] & kept) | v << shift;
     }
 }
 
@@ -68,18 +85,31 @@ static void note_partial(struct wave *w, const struct lane_mem *m, const struct 
     }
 }
 
-/* Records that bits above a loaded byte or half are defined zeros, in `lanes` whose loaded bits are
- * undefined. */
-static void note_extended(struct wave *w, const struct lane_mem *m, uint32_t arg,
-                          const struct opnd *o, uint64_t lanes)
+void mem_note_part(struct wave *w, const struct opnd *o, unsigned i, uint64_t lanes, uint64_t valid,
+                   uint32_t loaded, uint32_t kept)
 {
-    const uint32_t zeros = UINT32_MAX << 8 * MEM_BYTES(arg);
+    struct reg_rows r = reg_rows(w, o);
+    const uint64_t partly = kept ? lanes : lanes & ~valid;
+    uint64_t counts = lanes & valid;
     unsigned l;
 
-    if (MEM_PART(arg) != PART_ALL || MEM_SEXT(arg) || !mem_checks(w, CHECK_UNINIT))
+    if (!mem_checks(w, CHECK_UNINIT)) {
+        note_loaded(w, &r, i, lanes, valid & lanes, false);
         return;
-    FOR_LANES(l, lanes & m->lanes)
-    bits_set(w, o, 0, l, zeros);
+    }
+    r.part[i] &= ~(lanes & ~partly);
+    FOR_LANES(l, partly)
+    {
+        const uint64_t bit = UINT64_C(1) << l;
+        const uint32_t old = bits_of_lane(w, o, i, l) & kept;
+        const uint32_t bits = old | ~(loaded | kept) | (valid & bit ? loaded : 0);
+        if (old && r.valid[i] & bit)
+            counts |= bit;
+        r.part[i] &= ~bit;
+        if (bits && bits != UINT32_MAX)
+            bits_set(w, o, i, l, bits);
+    }
+    note_loaded(w, &r, i, lanes, counts, false);
 }
 
 void mem_load(struct wave *w, struct lane_mem *m, uint32_t arg, const struct opnd *o)
@@ -89,10 +119,10 @@ void mem_load(struct wave *w, struct lane_mem *m, uint32_t arg, const struct opn
     unsigned bytes = MEM_BYTES(arg), l;
 
     if (bytes < 4) {
-        uint64_t valid = mem_written(w, m, 0, bytes) | m->dropped;
-        load_part(m, arg, r.row[0]);
-        note_loaded(w, &r, 0, lanes, valid, false);
-        note_extended(w, m, arg, o, lanes & ~valid);
+        const uint32_t kept = mem_kept_bits(w, MEM_PART(arg));
+        load_part(m, arg, kept, r.row[0]);
+        mem_note_part(w, o, 0, lanes, mem_written(w, m, 0, bytes) | m->dropped,
+                      bits_from_memory(arg), kept);
         return;
     }
     for (unsigned i = 0; i < bytes / 4; i++) {

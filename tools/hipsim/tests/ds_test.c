@@ -22,8 +22,8 @@ static void narrow_writes_and_reads_extend_or_merge(void **state)
     program_fill(&p, 10, 0xaaaabbbb);
     program_fill(&p, 11, 0xaaaabbbb);
     program_fill(&p, 12, 0xaaaabbbb);
-    /* b8 stores bits 7:0, b8_d16_hi bits 23:16, b16_d16_hi bits 31:16. d16 loads keep the other
-     * half. */
+    /* b8 stores bits 7:0, b8_d16_hi bits 23:16, b16_d16_hi bits 31:16. d16 loads clear the
+     * other half. */
     program_run(&p, "ds_write_b8 v0, v1\nds_write_b8_d16_hi v0, v1 offset:1\n"
                     "ds_write_b16_d16_hi v0, v1 offset:2\n"
                     "ds_read_u8 v2, v0\nds_read_i8 v3, v0 offset:1\nds_read_u16 v4, v0 offset:2\n"
@@ -35,9 +35,9 @@ static void narrow_writes_and_reads_extend_or_merge(void **state)
     assert_int_equal(p.v[4][9], 0x8182);
     assert_int_equal(p.v[5][9], 0xffff8182);
     assert_int_equal(p.v[6][9], 0x81828284);
-    assert_int_equal(p.v[10][9], 0xaaaa0084);
-    assert_int_equal(p.v[11][9], 0xff82bbbb);
-    assert_int_equal(p.v[12][9], 0x8182bbbb);
+    assert_int_equal(p.v[10][9], 0x0084);
+    assert_int_equal(p.v[11][9], 0xff820000);
+    assert_int_equal(p.v[12][9], 0x81820000);
 }
 
 static void wide_and_two_address_forms_agree(void **state)

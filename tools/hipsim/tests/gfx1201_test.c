@@ -254,6 +254,41 @@ static void halves_are_loaded_apart(void **state)
     hipsim_mem_free(data);
 }
 
+/* Loads of a half keep the other one on gfx1201. On gfx1250, which has ECC, they write zeros to it
+ * (CDNA5 ISA, 13.1.2 and 13.1.3). */
+static void loads_of_a_half_keep_or_clear_the_other(void **state)
+{
+    (void)state;
+    static const struct {
+        enum gfx_target target;
+        uint32_t low, high; /* bits that v4 to v8 keep when the other half is loaded */
+    } cases[] = {{GFX1201, 0xbbbb, 0xaaaa0000}, {GFX1250, 0, 0}};
+    uint32_t *data = numbers(64);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const uint32_t low = cases[i].low, high = cases[i].high;
+        struct program p = program_new(cases[i].target);
+        p.block = 32;
+        p.lds_bytes = 256;
+        program_lanes(&p, 0, 4);
+        program_s64_set(&p, 2, (uint64_t)(uintptr_t)data);
+        for (unsigned v = 4; v < 9; v++)
+            program_fill(&p, v, 0xaaaabbbb);
+        program_run(&p, "v_mov_b32 v1, 0x80f0\nds_store_b32 v0, v1\ns_wait_dscnt 0\n"
+                        "global_load_d16_b16 v4, v0, s[2:3]\n"
+                        "global_load_d16_hi_b16 v5, v0, s[2:3]\n"
+                        "ds_load_u8_d16_hi v6, v0\nds_load_i8_d16 v7, v0\n"
+                        "ds_load_u16_d16_hi v8, v0\ns_wait_loadcnt_dscnt 0\n");
+        for (unsigned l = 0; l < 32; l++) {
+            assert_int_equal(p.v[4][l], high | data[l]);
+            assert_int_equal(p.v[5][l], data[l] << 16 | low);
+            assert_int_equal(p.v[6][l], 0xf00000 | low);
+            assert_int_equal(p.v[7][l], high | 0xfff0);
+            assert_int_equal(p.v[8][l], 0x80f00000 | low);
+        }
+    }
+    hipsim_mem_free(data);
+}
+
 /* -- pairs ------------------------------------------------------------------------------------- */
 
 /* V_DUAL_AND_B32 has the opcode that V_DUAL_BITOP2_B32 has on gfx1250 (RDNA4 ISA, 7.8). */
@@ -416,6 +451,7 @@ int main(void)
         cmocka_unit_test(results_of_16_bits_are_packed),
         cmocka_unit_test(factors_need_distance),
         cmocka_unit_test(halves_are_loaded_apart),
+        cmocka_unit_test(loads_of_a_half_keep_or_clear_the_other),
         cmocka_unit_test(pairs_have_and),
         cmocka_unit_test(buffers_end_as_the_select_says),
         cmocka_unit_test(no_wave_is_first_without_a_barrier),

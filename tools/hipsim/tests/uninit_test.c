@@ -13,7 +13,7 @@ static struct fault run_on(enum gfx_target target, const char *text)
     hipsim_mem_mark((uintptr_t)buffer, sizeof(zeros));
     memset(buffer, 0, sizeof(zeros));
     struct program p = program_new(target);
-    p.block = target == GFX1250 ? 32 : p.block;
+    p.block = target == GFX1250 || target == GFX1201 ? 32 : p.block;
     p.checks = CHECK_DEFAULT & ~(uint32_t)CHECK_HAZARD; /* short texts have no s_nop */
     p.lds_bytes = 2048;
     p.private_bytes = 64;
@@ -408,6 +408,31 @@ static void bytes_of_a_dword(void **state)
            COPY "global_load_ubyte v5, v10, s[2:3] offset:1\n" WAIT STORE1("v5"));
 }
 
+/* Loads of a half clear the other one on gfx942 and keep it on gfx1201, defined or not. */
+static void loads_of_halves(void **state)
+{
+    (void)state;
+#define HALF "global_load_short_d16 v1, v10, s[2:3] offset:2048\n" WAIT
+    expect(HALF "v_bfe_u32 v4, v1, 15, 1\n" BRANCH_ON("v4"),
+           HALF "v_bfe_u32 v4, v1, 16, 1\n" BRANCH_ON("v4"));
+#define HALF_BYTE "global_load_ubyte_d16_hi v1, v10, s[2:3] offset:2048\n" WAIT
+    expect(HALF_BYTE "v_bfe_u32 v4, v1, 23, 1\n" BRANCH_ON("v4"),
+           HALF_BYTE "v_bfe_u32 v4, v1, 24, 1\n" BRANCH_ON("v4"));
+#define LOAD12(load, v, at) load " " v ", v10, s[2:3] offset:" at "\ns_wait_loadcnt 0\n"
+#define BRANCH12(bit)                                                                \
+    "v_bfe_u32 v4, v4, " bit ", 1\nv_readfirstlane_b32 s4, v4\ns_cmp_eq_u32 s4, 0\n" \
+    "s_cbranch_scc1 out\nout:"
+    /* Half of v4 is loaded from undefined memory; the other is kept from v10. */
+#define LOST "v_mov_b32 v4, v10\n" LOAD12("global_load_d16_hi_b16", "v4", "2048")
+    expect_on(GFX1201, LOST BRANCH12("16"), LOST BRANCH12("15"));
+    /* Half of v4 is loaded from defined memory; the other is kept from undefined memory. */
+#define WON                                 \
+    LOAD12("global_load_u16", "v4", "2048") \
+    LOAD12("global_load_d16_hi_b16", "v4", "0")
+    expect_on(GFX1201, WON BRANCH12("15"), WON BRANCH12("16"));
+    expect_on(GFX1250, LOST BRANCH12("16"), WON BRANCH12("15"));
+}
+
 /* A selection by a defined scalar keeps the state of bits that come from memory. */
 static void scalars_select_bits(void **state)
 {
@@ -485,6 +510,7 @@ int main(void)
         cmocka_unit_test(a_defined_bit_suffices_for_arithmetic),
         cmocka_unit_test(scalars_select_bits),
         cmocka_unit_test(bytes_of_a_dword),
+        cmocka_unit_test(loads_of_halves),
         cmocka_unit_test(a_store_may_be_padding_only),
         cmocka_unit_test(the_load_of_an_undefined_value_is_named),
     };
