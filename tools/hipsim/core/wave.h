@@ -365,7 +365,6 @@ struct arrival_margins {
 
 struct code;      /* decode.h */
 struct race_page; /* check_race.h */
-struct memory;    /* never defined: launches share one address space */
 
 /* A barrier of global wave sync, which waves signal, or of a cluster, which workgroups signal. */
 struct grid_barrier {
@@ -404,7 +403,6 @@ struct launch {
     uint32_t lds_limit;     /* bytes of LDS of a compute unit; 0: unknown */
     uint32_t private_bytes; /* bytes of private memory per work-item */
 
-    struct memory *memory;
     uint32_t checks; /* checks that run (enum check_bits) */
     enum wave_order order;
     uint64_t seed;
