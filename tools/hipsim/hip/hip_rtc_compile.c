@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs the compiler of hiprtc: Clang, on files in a temporary directory. Debian's headers and
- * device libraries lack gfx942 and gfx950. The script therefore makes the file with the number of
- * the instruction set, and the prelude has a function that Clang 22 does not link.
+ * device libraries lack the simulated targets. The script therefore makes the file with the number
+ * of the instruction set, and the prelude has a function that Clang 22 does not link.
  */
 #include "hip_rtc.h"
 
@@ -17,11 +17,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "gfx_part.h"
+#include "isa.h"
+
 extern char **environ;
 
 static const char script[] =
     "set -eu\n"
-    "clang=$1; dir=$2; shift 2\n"
+    "clang=$1; dir=$2; isa=$3; shift 3\n"
     "[ -x \"$clang\" ] || clang=clang++-22\n"
     "root=${ROCM_PATH:-/usr}\n"
     "mkdir \"$dir/bitcode\"\n"
@@ -29,17 +32,17 @@ static const char script[] =
     " /usr/lib/llvm-*/lib/clang/*/amdgcn/bitcode; do\n"
     "    [ -e \"$from/ocml.bc\" ] && ln -s \"$from\"/*.bc \"$dir/bitcode\" && break\n"
     "done\n"
-    "for isa in 942:9402 950:9500; do\n"
+    "if [ -n \"$isa\" ]; then\n"
     "    file=$dir/bitcode/oclc_isa_version_${isa%:*}.bc\n"
     "    [ -e \"$file\" ] ||\n"
     "        echo \"const __constant int __oclc_ISA_version = ${isa#*:};\n"
     "              const __constant bool __oclc_daz_opt = false;\" |\n"
     "        \"$clang\" -x cl -target amdgcn-amd-amdhsa -nogpulib -Xclang"
     " -mcode-object-version=none -fvisibility=protected -emit-llvm -c -o \"$file\" -\n"
-    "done\n"
+    "fi\n"
     "exec \"$clang\" -x hip --offload-device-only --no-gpu-bundle-output --rocm-path=\"$root\""
     " --rocm-device-lib-path=\"$dir/bitcode\" -mcode-object-version=5 -O3 -std=c++17"
-    " -D__HIPCC_RTC__ -D__AMDGCN_WAVEFRONT_SIZE=64 -Wno-linker-warnings -I\"$dir/include\""
+    " -D__HIPCC_RTC__ -Wno-linker-warnings -I\"$dir/include\""
     " -include hip/hip_runtime.h -include \"$dir/prelude.h\" \"$@\" -x hip \"$dir/program.hip\""
     " -o \"$dir/code\"\n";
 
@@ -177,21 +180,29 @@ static bool run(char *const *arguments, const char *log)
 static bool compile_in(const char *dir, const char *arch, const char *const *options,
                        size_t noptions)
 {
-    char offload[100], log[PATH_BYTES + 4];
-    const char **arguments = calloc(noptions + 9, sizeof(*arguments));
+    char offload[100], log[PATH_BYTES + 4], number[30] = "", lanes[50];
+    const struct gfx_part *part = gfx_part_find(arch, strcspn(arch, ":"));
+    const struct isa *isa = part ? isa_of(part->target) : NULL; /* NULL: it is not simulated */
+    const char **arguments = calloc(noptions + 10, sizeof(*arguments));
     size_t n = 0;
 
     if (!arguments)
         return false;
     snprintf(offload, sizeof(offload), "--offload-arch=%s", arch);
     snprintf(log, sizeof(log), "%s/log", dir);
+    snprintf(lanes, sizeof(lanes), "-D__AMDGCN_WAVEFRONT_SIZE=%u", isa ? isa->lanes : 64u);
+    if (isa) /* 942 is version 9.4.2, which the library has as 9402 */
+        snprintf(number, sizeof(number), "%u:%u", isa->version,
+                 isa->version / 100 * 1000u + isa->version / 10 % 10 * 100u + isa->version % 10);
     arguments[n++] = "sh";
     arguments[n++] = "-c";
     arguments[n++] = script;
     arguments[n++] = "sh";
     arguments[n++] = HIPSIM_CLANG;
     arguments[n++] = dir;
+    arguments[n++] = number;
     arguments[n++] = offload;
+    arguments[n++] = lanes;
     for (size_t i = 0; i < noptions; i++)
         arguments[n++] = options[i];
     const bool compiled = run((char *const *)(uintptr_t)arguments, log);

@@ -64,6 +64,10 @@ extern "C" __global__ void plain(int *p)
     __syncthreads();
     p[threadIdx.x] = lds[threadIdx.x];
 }
+extern "C" __global__ void lanes(int *p)
+{
+    p[threadIdx.x] = __AMDGCN_WAVEFRONT_SIZE + 1000 * (int)__builtin_amdgcn_wavefrontsize();
+}
 namespace n {
 __device__ int total;
 template <typename T, int N> __global__ void scaled(T *p)
@@ -95,6 +99,10 @@ static void names_and_headers(int *p)
     CHECK(strcmp(lowered, "plain") == 0);
     launch(module, lowered, p);
     CHECK(at(p, 0) == 3 * 63 + 5 && at(p, 63) == 5);
+    launch(module, "lanes", p);
+    hipDeviceProp_t properties;
+    HIP(hipGetDeviceProperties(&properties, 0));
+    CHECK(at(p, 0) == 1001 * properties.warpSize);
     RTC(hiprtcGetLoweredName(program, "n::scaled<int, 7>", &lowered));
     launch(module, lowered, p);
     CHECK(at(p, 1) == 7 && at(p, 63) == 7 * 63);
