@@ -9,7 +9,7 @@
 
 static struct {
     pthread_mutex_t lock;
-    FILE *file;
+    FILE *file, *next; /* the table's file; the one that is prepared to replace it. NULL: none */
     char path[OPTION_TEXT];
     uint64_t rows;
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -20,27 +20,37 @@ static const char header[] =
     "SQ_INSTS_VMEM,SQ_INSTS_SMEM,SQ_INSTS_LDS,SQ_INSTS_BRANCH,Findings,Duration_us,Cycles,VALUBusy,"
     "MfmaUtil,LDSBankConflict,L2CacheHit,HBM_Bytes,Load_Bytes,Store_Bytes\n";
 
-bool hip_counters_configure(const struct options *options, char *why, size_t why_size)
+bool hip_counters_prepare(const struct options *options, char *why, size_t why_size)
 {
     pthread_mutex_lock(&table.lock);
-    bool ok = true;
-    if (*options->counters && strcmp(options->counters, table.path) != 0) {
-        FILE *file = fopen(options->counters, "w");
-        ok = file != NULL;
-        if (ok) {
-            if (table.file)
-                fclose(table.file);
-            table.file = file;
-            table.rows = 0;
-            strcpy(table.path, options->counters);
-            fputs(header, file);
-            fflush(file);
-        } else {
+    const bool is_new = *options->counters && strcmp(options->counters, table.path) != 0;
+    if (is_new) {
+        table.next = fopen(options->counters, "w");
+        if (!table.next)
             snprintf(why, why_size, "%s: %s", options->counters, strerror(errno));
-        }
     }
+    const bool ok = !is_new || table.next;
     pthread_mutex_unlock(&table.lock);
     return ok;
+}
+
+void hip_counters_settle(const struct options *options, bool ok)
+{
+    pthread_mutex_lock(&table.lock);
+    FILE *const file = table.next;
+    if (file && !ok) {
+        fclose(file);
+    } else if (file) {
+        if (table.file)
+            fclose(table.file);
+        table.file = file;
+        table.rows = 0;
+        strcpy(table.path, options->counters);
+        fputs(header, file);
+        fflush(file);
+    }
+    table.next = NULL;
+    pthread_mutex_unlock(&table.lock);
 }
 
 /* Writes a name in quotes; a quote in it is written twice. */

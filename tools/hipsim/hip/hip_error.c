@@ -48,6 +48,20 @@ static void arm(const struct options *options)
     atomic_store(&runtime.calls_to_failure, options->fail_call);
 }
 
+/* Applies the options that need files, a debugger or a test of their text. If one fails, none is
+ * applied, and `why` gets a sentence. */
+static bool apply(const struct options *options, char *why, size_t why_size)
+{
+    const bool ok = hip_patch_configure(options, why, why_size) &&
+                    hip_findings_prepare(options, why, why_size) &&
+                    hip_counters_prepare(options, why, why_size) &&
+                    hip_debug_configure(options, why, why_size); /* the last that can fail, since it
+                                                                    is not undone */
+    hip_findings_settle(options, ok);
+    hip_counters_settle(options, ok);
+    return ok;
+}
+
 /* Reads the environment variable HIPSIM, once. The caller has locked the state. On failure false,
  * with a sentence in `why`. */
 static bool read_environment(char *why, size_t why_size)
@@ -58,10 +72,7 @@ static bool read_environment(char *why, size_t why_size)
     runtime.options = options_default();
     const char *text = getenv("HIPSIM");
     if (text && (!options_parse(&runtime.options, text, false, why, why_size) ||
-                 !hip_findings_configure(&runtime.options, why, why_size) ||
-                 !hip_debug_configure(&runtime.options, why, why_size) ||
-                 !hip_patch_configure(&runtime.options, why, why_size) ||
-                 !hip_counters_configure(&runtime.options, why, why_size))) {
+                 !apply(&runtime.options, why, why_size))) {
         runtime.startup = hipErrorInitializationError;
         return false;
     }
@@ -215,10 +226,7 @@ HIPSIM_API bool hipsim_configure(const char *text, char *why, size_t why_size)
     changed.fail_call = not_named;
     if (ok)
         ok = options_parse(&changed, text, runtime.frozen, why, why_size) &&
-             hip_findings_configure(&changed, why, why_size) &&
-             hip_debug_configure(&changed, why, why_size) &&
-             hip_patch_configure(&changed, why, why_size) &&
-             hip_counters_configure(&changed, why, why_size);
+             apply(&changed, why, why_size);
     if (ok && changed.fail_call != not_named)
         arm(&changed);
     if (ok)

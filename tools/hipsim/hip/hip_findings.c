@@ -28,12 +28,19 @@ struct tally {
     struct tally *next;
 };
 
+/* Rules and files of new options, until hip_findings_settle(). NULL: that option does not change. */
+struct prepared {
+    struct rules *rules;
+    FILE *json, *learned;
+};
+
 static struct {
     pthread_mutex_t lock;
     struct rules *rules, *retired; /* rules in use; rules that were replaced, which running launches
                                       may still use */
     FILE *json, *learned;
     char json_path[OPTION_TEXT], learned_path[OPTION_TEXT], rules_path[OPTION_TEXT];
+    struct prepared next;
     struct tally *first;
     _Atomic int status; /* exit status of the program if it has findings */
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -53,6 +60,8 @@ static bool open_file(const char *path, const char *current, FILE **file, char *
     return *file != NULL;
 }
 
+/* Makes `file`, which has the path `path`, the file `*old` of the path `old_path`. Closes the old
+ * file. Nothing happens if the paths are equal. */
 static void replace_file(FILE **old, FILE *file, char *old_path, const char *path)
 {
     if (strcmp(old_path, path) == 0)
@@ -63,35 +72,49 @@ static void replace_file(FILE **old, FILE *file, char *old_path, const char *pat
     strcpy(old_path, path);
 }
 
-bool hip_findings_configure(const struct options *options, char *why, size_t why_size)
+bool hip_findings_prepare(const struct options *options, char *why, size_t why_size)
 {
-    struct rules *rules = NULL;
-    FILE *json = NULL, *learned = NULL;
-
     pthread_mutex_lock(&state.lock);
-    const bool new_rules = strcmp(options->suppress, state.rules_path) != 0;
-    if (new_rules && *options->suppress)
-        rules = rules_read(options->suppress, why, why_size);
-    bool ok = !new_rules || !*options->suppress || rules;
-    ok = ok && open_file(options->json, state.json_path, &json, why, why_size);
-    ok = ok && open_file(options->write_suppress, state.learned_path, &learned, why, why_size);
-    if (!ok) {
-        rules_destroy(rules);
-        if (json)
-            fclose(json);
-        pthread_mutex_unlock(&state.lock);
-        return false;
+    struct prepared *const p = &state.next;
+    bool ok = true;
+    if (*options->suppress && strcmp(options->suppress, state.rules_path) != 0) {
+        p->rules = rules_read(options->suppress, why, why_size);
+        ok = p->rules != NULL;
     }
-    if (new_rules) {
-        rules_destroy(state.retired);
-        state.retired = state.rules;
-        state.rules = rules;
-        strcpy(state.rules_path, options->suppress);
-    }
-    replace_file(&state.json, json, state.json_path, options->json);
-    replace_file(&state.learned, learned, state.learned_path, options->write_suppress);
+    ok = ok && open_file(options->json, state.json_path, &p->json, why, why_size) &&
+         open_file(options->write_suppress, state.learned_path, &p->learned, why, why_size);
     pthread_mutex_unlock(&state.lock);
-    return true;
+    return ok;
+}
+
+/* Frees what is prepared. The caller has locked the state. */
+static void discard(struct prepared *p)
+{
+    rules_destroy(p->rules);
+    if (p->json)
+        fclose(p->json);
+    if (p->learned)
+        fclose(p->learned);
+}
+
+void hip_findings_settle(const struct options *options, bool ok)
+{
+    pthread_mutex_lock(&state.lock);
+    struct prepared *const p = &state.next;
+    if (!ok) {
+        discard(p);
+    } else {
+        if (strcmp(options->suppress, state.rules_path) != 0) {
+            rules_destroy(state.retired);
+            state.retired = state.rules;
+            state.rules = p->rules;
+            strcpy(state.rules_path, options->suppress);
+        }
+        replace_file(&state.json, p->json, state.json_path, options->json);
+        replace_file(&state.learned, p->learned, state.learned_path, options->write_suppress);
+    }
+    *p = (struct prepared){0};
+    pthread_mutex_unlock(&state.lock);
 }
 
 /* -- JSON: one object per line ----------------------------------------------------------------- */

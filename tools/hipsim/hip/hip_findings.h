@@ -2,16 +2,21 @@
 /*
  * Findings of the process: reports with source lines, suppression by rules, and counts per kernel.
  * At its end the process writes a JSON file, a file of rules and the summary, and sets the exit
- * status. /
+ * status.
  */
 #ifndef HIPSIM_HIP_FINDINGS_H
 #define HIPSIM_HIP_FINDINGS_H
 
 #include "hip.h"
 
-/** Applies the options suppress, write_suppress and json: reads the first file and creates the
- * others. On failure nothing changes and the result is false, with a sentence in `why`. */
-bool hip_findings_configure(const struct options *options, char *why, size_t why_size);
+/** Reads the file of option suppress and creates the files of write_suppress and json, if the
+ * options name other files than before. On failure false, with a sentence in `why`. The caller
+ * calls hip_findings_settle() after it. */
+bool hip_findings_prepare(const struct options *options, char *why, size_t why_size);
+
+/** Puts into use what hip_findings_prepare() prepared for the same options if `ok`; otherwise
+ * discards it. */
+void hip_findings_settle(const struct options *options, bool ok);
 
 /** Makes the process print the summary and set the exit status when it ends. */
 void hip_findings_start(void);

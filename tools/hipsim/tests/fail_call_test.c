@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests options that let calls fail: the selected call fails with the selected error and has no
- * effect. */
+ * effect. A text of options that fails has no effect either. */
 #ifndef __HIP_PLATFORM_AMD__
 #    define __HIP_PLATFORM_AMD__
 #endif
@@ -9,7 +9,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -106,6 +108,45 @@ static void a_bad_text_arms_nothing(void **state)
     SUCCEEDS(hipGetDeviceCount(&count));
 }
 
+/* Returns the size of a file in bytes; -1: there is none. */
+static long size_of(const char *path)
+{
+    FILE *const f = fopen(path, "r");
+    if (!f)
+        return -1;
+    fseek(f, 0, SEEK_END);
+    const long size = ftell(f);
+    fclose(f);
+    return size;
+}
+
+/* After a text whose last option fails, reports still go to the file of the text before it. */
+static void a_bad_option_leaves_the_files(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"patch=nonsense", "counters=/nowhere/table", "break=k:x:y",
+                                      "gdb=/nowhere/socket"};
+    char first[60], other[60], text[200], why[400] = "";
+    snprintf(first, sizeof(first), "/tmp/hipsim-first-%d", (int)getpid());
+    snprintf(other, sizeof(other), "/tmp/hipsim-other-%d", (int)getpid());
+    snprintf(text, sizeof(text), "json=%s", first);
+    assert_true(hipsim_configure(text, why, sizeof(why)));
+    long before = size_of(first);
+    for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        int no_event = 0;
+        snprintf(text, sizeof(text), "json=%s,%s", other, bad[i]);
+        if (hipsim_configure(text, why, sizeof(why)) || !*why)
+            fail_msg("%s: %s", text, why);
+        assert_int_equal(hipEventQuery((hipEvent_t)&no_event), hipErrorInvalidHandle);
+        assert_true(size_of(first) > before);
+        assert_true(size_of(other) <= 0);
+        before = size_of(first);
+    }
+    assert_true(hipsim_configure("json=", why, sizeof(why)));
+    unlink(first);
+    unlink(other);
+}
+
 static void every_call_is_counted(void **state)
 {
     (void)state;
@@ -128,6 +169,7 @@ int main(void)
         cmocka_unit_test(options_arm_it_as_well),
         cmocka_unit_test(naming_the_same_call_again_arms_it_again),
         cmocka_unit_test(a_bad_text_arms_nothing),
+        cmocka_unit_test(a_bad_option_leaves_the_files),
         cmocka_unit_test(every_call_is_counted),
     };
 
