@@ -105,13 +105,13 @@ struct attnc_cache_key attnc_cache_key(uint64_t identity, const struct att_varia
     return key;
 }
 
-/* Writes the path of a cache entry; false if it is too long. */
+/* Writes the path of a cache entry; returns false if it is too long. */
 static bool entry_path(char path[PATH_MAX], const char *dir, const struct attnc_cache_key *key)
 {
     return snprintf(path, PATH_MAX, "%s/%.2s/%s", dir, key->text, key->text + 2) < PATH_MAX;
 }
 
-/* Reads exactly `size` bytes from `fd`; false at the end of the file or on an error. */
+/* Reads exactly `size` bytes from `fd`; returns false at the end of the file or on an error. */
 static bool read_exactly(int fd, void *bytes, size_t size)
 {
     for (size_t at = 0; at < size;) {

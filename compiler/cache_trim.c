@@ -33,7 +33,7 @@ static bool is_hex(const char *s, size_t length)
     return strlen(s) == length && strspn(s, "0123456789abcdef") == length;
 }
 
-/* Adds a cache file to the listing; false if memory is exhausted. */
+/* Adds a cache file to the listing; returns false if memory is exhausted. */
 static bool add_file(struct listing *l, const char *part, const char *name, const struct stat *st)
 {
     if (l->count == l->cap) {

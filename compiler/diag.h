@@ -36,7 +36,7 @@ struct attnc_diag {
 
 /**
  * Adds an error. A repeated text at the same place is dropped, since many kernels of a product
- * share a value. False: the message was dropped or messages[] is full.
+ * share a value. Returns false if the message was dropped or messages[] is full.
  */
 bool attnc_diag_error(struct attnc_diag *d, struct att_loc at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

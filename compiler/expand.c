@@ -306,7 +306,7 @@ static bool add_variant(struct attnc_expander *x, const struct att_variant *v,
     return true;
 }
 
-/* Advances to the next combination, last dimension fastest. False after the last one. */
+/* Advances to the next combination, last dimension fastest. Returns false after the last one. */
 static bool advance(struct dimension *dims, size_t count)
 {
     for (size_t i = count; i-- > 0;) {

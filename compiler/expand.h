@@ -50,8 +50,8 @@ struct attnc_expander {
 void attnc_expander_free(struct attnc_expander *x);
 
 /**
- * Counts `n` more values against MAX_WORK, which limits the values of an expansion. False: the
- * limit is exceeded, and an error is added at `at`.
+ * Counts `n` more values against MAX_WORK, which limits the values of an expansion. Returns false
+ * if the limit is exceeded, and an error is added at `at`.
  */
 bool attnc_spend(struct attnc_expander *x, size_t n, struct att_loc at);
 

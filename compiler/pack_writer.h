@@ -74,10 +74,8 @@ struct attnc_pack_writer *attnc_pack_writer_create(void);
 /** Frees the writer and all that it has copied. */
 void attnc_pack_writer_destroy(struct attnc_pack_writer *w);
 
-/**
- * Copies a kernel into the pack. False: attnc_pack_writer_error() has a sentence, and all later
- * calls fail. One thread at a time.
- */
+/** Copies a kernel into the pack. Returns false on failure: attnc_pack_writer_error() then has a
+ * sentence, and all later calls fail. One thread at a time. */
 bool attnc_pack_writer_add(struct attnc_pack_writer *w, const struct attnc_pack_kernel *kernel);
 
 /**
@@ -107,12 +105,10 @@ bool attnc_pack_writer_finish(struct attnc_pack_writer *w, void **bytes, size_t 
 /** Returns the message of the first failure, or "". */
 const char *attnc_pack_writer_error(const struct attnc_pack_writer *w);
 
-/**
- * Convert a pack to a C header or an object file, for engines that embed it in their binary. `name`
- * is a C identifier; the symbols are attn_pack_<name> (4 KiB aligned) and attn_pack_<name>_size
- * (size_t). On success *out (freed by the caller) and *out_size are set. False: out of memory, or
- * not an identifier of at most 128 characters.
- */
+/** Convert a pack to a C header or an object file, for engines that embed it in their binary.
+ * `name` is a C identifier; the symbols are attn_pack_<name> (4 KiB aligned) and
+ * attn_pack_<name>_size (size_t). On success *out (freed by the caller) and *out_size are set.
+ * Returns false if memory is exhausted, or if `name` is no identifier of at most 128 characters. */
 bool attnc_pack_to_header(const void *pack, size_t size, const char *name, void **out,
                           size_t *out_size);
 bool attnc_pack_to_object(const void *pack, size_t size, const char *name, void **out,

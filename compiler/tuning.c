@@ -454,7 +454,7 @@ struct grown {
     struct attnc_diag *d;
 };
 
-/* Appends a variant to the description; false if memory is exhausted. */
+/* Appends a variant to the description; returns false if memory is exhausted. */
 static bool add_variant(struct grown *g, const struct att_variant *v)
 {
     if (g->desc.count == g->cap) {

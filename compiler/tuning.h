@@ -41,7 +41,7 @@ struct attnc_tuning {
 };
 
 /** Returns the name of a call's value that a choice may test, as in the compiler's tables. These
- * are the i32 arguments of the op's kernels. NULL: the op has no such argument. */
+ * are the i32 arguments of the op's kernels. Returns NULL if the op has no such argument. */
 const char *attnc_launch_value(const char *op, const char *name);
 
 /** Adds an empty row; returns NULL if memory is exhausted. */
@@ -96,11 +96,9 @@ void attnc_tuning_write(const struct attnc_tuning *t, FILE *out);
 bool attnc_tuning_apply(struct attnc_tuning *t, struct attnc_description *desc,
                         struct attnc_diag *d);
 
-/**
- * Reports each key that matched no variant in attnc_tuning_apply() as an error with the reason.
- * With `targets` (NULL at the end) only keys for them are reported; `targets` NULL: all. False: an
- * error was reported.
- */
+/** Reports each key that matched no variant in attnc_tuning_apply() as an error with the reason.
+ * Only keys for `targets` (NULL at the end) are reported, or all keys if `targets` is NULL. Returns
+ * false if an error was reported. */
 bool attnc_tuning_check_matched(const struct attnc_tuning *t, const char *const *targets,
                                 struct attnc_diag *d);
 

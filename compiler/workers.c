@@ -114,7 +114,7 @@ _Noreturn static void serve(const struct attnc_workers *w, int fd, pid_t parent)
     _exit(0);
 }
 
-/* Starts a worker process; false if it cannot be started. */
+/* Starts a worker process; returns false if it cannot be started. */
 static bool start(struct loop *l, struct worker *k)
 {
     int ends[2];
@@ -183,8 +183,8 @@ static void take(struct loop *l, struct worker *k)
         feed(l, k);
 }
 
-/* Waits until a worker has an answer and handles the answers that are there. False if no worker is
- * left. */
+/* Waits until a worker has an answer and handles the answers that are there. Returns false if no
+ * worker is left. */
 static bool wait_for_answers(struct loop *l)
 {
     struct pollfd fds[MAX_WORKERS];

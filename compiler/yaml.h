@@ -48,10 +48,9 @@ struct attnc_yaml {
     size_t text_size, text_cap;
 };
 
-/**
- * Parses `size` bytes that hold one YAML 1.2 (or JSON) document. False: the bytes do not, or exceed
- * a limit, and `d` has an error. An empty document has count 1. Free `y` in either case.
- */
+/** Parses `size` bytes that hold one YAML 1.2 (or JSON) document. Returns false if they are no
+ * document or exceed a limit; `d` then has an error. An empty document has count 1. Free `y` in
+ * either case. */
 bool attnc_yaml_parse(struct attnc_yaml *y, const char *bytes, size_t size, struct attnc_diag *d);
 /** Frees the nodes and texts of a document. */
 void attnc_yaml_free(struct attnc_yaml *y);

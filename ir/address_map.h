@@ -44,7 +44,8 @@ void tir_map_pad(struct tir_layout *map, unsigned span, unsigned pad);
 struct tir_layout tir_map_cut(const struct tir_layout *map, unsigned vector_bits,
                               unsigned lane_bits, unsigned run_bits, unsigned wave_bits);
 
-/** Finds the index of the element in row 0 of a column. False if the map has no such column. */
+/** Finds the index of the element in row 0 of a column. Returns false if the map has no such
+ * column. */
 bool tir_map_column(const struct tir_layout *map, unsigned column, uint32_t *element);
 
 /** Returns the bytes a lane copies with one load when a wave copies the whole map. It is the widest

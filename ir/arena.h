@@ -9,11 +9,11 @@
 
 struct tir_arena;
 
-/** Creates an arena. NULL if memory is exhausted. */
+/** Creates an arena. Returns NULL if memory is exhausted. */
 struct tir_arena *tir_arena_create(void);
 /** Frees the arena and all memory allocated from it. */
 void tir_arena_destroy(struct tir_arena *a);
-/** Allocates zeroed memory, aligned to 16 bytes. NULL if memory is exhausted. */
+/** Allocates zeroed memory, aligned to 16 bytes. Returns NULL if memory is exhausted. */
 void *tir_arena_alloc(struct tir_arena *a, size_t bytes);
 /** Returns p. If p is NULL, calls the out-of-memory hook (tir_out_of_memory in ir.h), which does
  * not return. */

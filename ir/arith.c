@@ -45,7 +45,7 @@ bool tir_commutes(unsigned opcode)
     }
 }
 
-/* Computes a division or a shift. False for operands with undefined results. */
+/* Computes a division or a shift. Returns false for operands with undefined results. */
 static bool eval_partial(unsigned opcode, unsigned dtype, int64_t a, int64_t b, int64_t *d)
 {
     const uint64_t ua = tir_unsigned(dtype, a), ub = tir_unsigned(dtype, b);

@@ -21,8 +21,9 @@ int64_t tir_wrap(unsigned dtype, int64_t v);
 uint64_t tir_unsigned(unsigned dtype, int64_t v);
 
 /**
- * Computes an elementwise op on wrapped integers of `dtype`; the result is wrapped too. False if
- * the result is undefined (division by zero, a shift by the width or more) or integers lack the op.
+ * Computes an elementwise op on wrapped integers of `dtype`; the result is wrapped too. Returns
+ * false if the result is undefined (division by zero, a shift by the width or more) or integers
+ * lack the op.
  */
 bool tir_eval_int(unsigned opcode, unsigned dtype, const int64_t operands[3], int64_t *d);
 
@@ -39,7 +40,7 @@ int64_t tir_from_float(unsigned dtype, float v, bool fnuz);
 /** Returns the bits of v rounded toward zero in a 16-bit dtype. A finite v stays finite. */
 int64_t tir_cut_float(unsigned dtype, float v);
 /** Computes an elementwise op on floats of `dtype`, which are given as bits. Comparisons return 0
- * or 1 in `d`. False if floats lack the op. */
+ * or 1 in `d`. Returns false if floats lack the op. */
 bool tir_eval_float(unsigned opcode, unsigned dtype, bool fnuz, const int64_t operands[3],
                     int64_t *d);
 

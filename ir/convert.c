@@ -25,7 +25,7 @@ static void reduce(const struct equations *e, uint32_t *lane, uint32_t *reg)
         }
 }
 
-/* Adds an equation. False if it contradicts the others. */
+/* Adds an equation. Returns false if it contradicts the others. */
 static bool add_equation(struct equations *e, uint32_t lane, uint32_t reg)
 {
     reduce(e, &lane, &reg);
@@ -126,8 +126,8 @@ bool tir_lane_map(const struct tir_layout *from, const struct tir_layout *to,
 }
 
 /* Finds the registers of the result whose images move lanes by `wanted` when lane bit j exchanges
- * them. False if there are none. The echelon form is rebuilt each time, since register bits are
- * few. */
+ * them. Returns false if there are none. The echelon form is rebuilt each time, since register bits
+ * are few. */
 static bool find_exchange(const struct tir_lane_map *m, uint32_t wanted, uint32_t *regs)
 {
     struct equations e = {0};

@@ -42,12 +42,12 @@ struct tir_lane_steps {
 
 /** Computes the map of a conversion of kind TIR_CONVERT_LANES or an earlier one in the enum. A
  * register has 2^unit_bits elements. If the source repeats elements, the map reads all of its lanes
- * where such a map exists. False if the low unit_bits register bits of both layouts differ in
- * meaning. */
+ * where such a map exists. Returns false if the low unit_bits register bits of both layouts differ
+ * in meaning. */
 bool tir_lane_map(const struct tir_layout *from, const struct tir_layout *to,
                   const struct tir_conversion *c, unsigned unit_bits, struct tir_lane_map *m);
 
-/** Splits a map into steps. False if no such steps exist. */
+/** Splits a map into steps. Returns false if no such steps exist. */
 bool tir_lane_steps(const struct tir_lane_map *m, struct tir_lane_steps *s);
 
 /** Returns the xor of images[i] over the set bits i of x. */

@@ -161,8 +161,8 @@ struct tir_func {
     struct tir_block *body;
 };
 
-/** Creates an empty function for `machine`, which must outlive it. NULL if memory is exhausted. The
- * caller frees it with tir_func_destroy(). */
+/** Creates an empty function for `machine`, which must outlive it. Returns NULL if memory is
+ * exhausted. The caller frees it with tir_func_destroy(). */
 struct tir_func *tir_func_create(const char *name, const struct tir_machine *machine,
                                  unsigned waves);
 /** Frees a function with all its ops; NULL is allowed. */
@@ -236,8 +236,9 @@ const char *tir_strdup(struct tir_func *f, const char *s);
  */
 extern void (*tir_out_of_memory)(void);
 
-/** Reads the next name of a comma-separated list of attrs and advances `attrs` past it. is_flag:
- * the name ended in '?', which is dropped. False at the end of the list. */
+/** Reads the next name of a comma-separated list of attrs and advances `attrs` past it. Sets
+ * *is_flag to whether the name ended in '?', which is dropped. Returns false at the end of the
+ * list. */
 bool tir_next_attr(const char **attrs, char name[16], bool *is_flag);
 /** Returns the index in imm[] of the attr `name` of an opcode, or -1. */
 int tir_attr_index(unsigned opcode, const char *name);

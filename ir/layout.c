@@ -380,11 +380,11 @@ bool tir_matrix_invert(const struct tir_matrix *m, struct tir_matrix *inverse)
 }
 
 /*
- * Sets *source to the cheapest set of input bits of `from` whose combined image is `image`.
- * `own` is the bit with the role of the destination's bit; 0: none. The function first tries the
- * set that has only `own`. It then tries sets of register bits, then sets of register and lane
- * bits, and last sets of any bits. Each of these three searches runs with `own` in the set first,
- * and without it second. False if no set has that image.
+ * Sets *source to the cheapest set of input bits of `from` whose combined image is `image`. `own`
+ * is the bit with the role of the destination's bit; 0: none. The function first tries the set that
+ * has only `own`. It then tries sets of register bits, then sets of register and lane bits, and
+ * last sets of any bits. Each of these three searches runs with `own` in the set first, and without
+ * it second. Returns false if no set has that image.
  */
 static bool cheapest_source(const struct tir_layout *from, const struct echelon by_cost[3],
                             uint32_t own, uint32_t image, uint32_t *source)

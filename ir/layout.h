@@ -139,8 +139,8 @@ bool tir_layout_equal(const struct tir_layout *a, const struct tir_layout *b);
 /**
  * Finds the linear map m with to(m(x)) = from(x): it maps every input of `from` to an input of `to`
  * that holds the same element. m[i] is the packed input of `to` (registers low, then lanes, then
- * waves) for input bit i of `from`. Free bits of `to` are 0. False if `to` lacks an element of
- * `from`.
+ * waves) for input bit i of `from`. Free bits of `to` are 0. Returns false if `to` lacks an element
+ * of `from`.
  */
 bool tir_layout_solve(const struct tir_layout *to, const struct tir_layout *from,
                       uint32_t m[TIR_LAYOUT_MAX_BITS]);
@@ -166,7 +166,7 @@ uint32_t tir_matrix_apply(const struct tir_matrix *m, uint32_t x);
  * `inner`. */
 struct tir_matrix tir_matrix_compose(const struct tir_matrix *outer,
                                      const struct tir_matrix *inner);
-/** Inverts a square map of n_bits bits. False if it has no inverse. */
+/** Inverts a square map of n_bits bits. Returns false if it has no inverse. */
 bool tir_matrix_invert(const struct tir_matrix *m, struct tir_matrix *inverse);
 
 /** The data path by which elements of layout `from` get to layout `to`. Each kind may also use the
@@ -185,7 +185,8 @@ struct tir_conversion {
     struct tir_matrix map; /* packed (reg, lane, wave) of `to` -> packed source in `from` */
 };
 
-/** Finds the cheapest conversion. False if `from` lacks elements of `to`. */
+/** Finds the cheapest conversion from layout `from` to layout `to`. Returns false if `from` lacks
+ * elements of `to`. */
 bool tir_layout_conversion(const struct tir_layout *from, const struct tir_layout *to,
                            struct tir_conversion *c);
 

@@ -20,7 +20,7 @@ struct tir_lexer {
 bool tir_lex_fail(struct tir_lexer *l, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/** Skips blanks, line ends and comments. False at the end of the text. */
+/** Skips blanks, line ends and comments. Returns false at the end of the text. */
 bool tir_lex_more(struct tir_lexer *l);
 /** True if the next character on this line, after blanks, is `c`. It is not consumed. */
 bool tir_lex_same_line(struct tir_lexer *l, char c);

@@ -75,8 +75,8 @@ unsigned tir_mma_contraction(const struct tir_mma *mma, bool right, const struct
                              uint32_t k[TIR_MAX_K_BITS]);
 
 /** Computes the layout of the scales of an operand with layout `l`: of A, [rows x k / 32], or with
- * `right` of B, [cols x k / 32]. False if a block of 32 along k does not coincide with one that the
- * instruction scales. */
+ * `right` of B, [cols x k / 32]. Returns false if a block of 32 along k does not coincide with one
+ * that the instruction scales. */
 bool tir_mma_scales(const struct tir_mma *mma, bool right, const struct tir_layout *l,
                     struct tir_layout *scales);
 

@@ -137,7 +137,8 @@ bool tir_run_passes(struct tir_func *f, const struct tir_pass_options *o, char w
 /** Prints a function; parse(print(f)) is f. */
 void tir_print(const struct tir_func *f, FILE *out);
 
-/** Parses the printed form. NULL on bad input, with line:column and a sentence in `error`. */
+/** Parses the printed form. Returns NULL on bad input, with line:column and a sentence in
+ * `error`. */
 struct tir_func *tir_parse(const char *text, size_t size, const struct tir_machine *machine,
                            char error[256]);
 

@@ -16,7 +16,7 @@ typedef void tir_remarks(void *context, struct tir_ref op, FILE *out);
 void tir_print_remarked(const struct tir_func *f, FILE *out, tir_remarks *remarks, void *context);
 
 /** Prints a function into memory that the caller frees. Sets each op's `line` to the number of its
- * line in the text, from 1. NULL if memory is exhausted. */
+ * line in the text, from 1. Returns NULL if memory is exhausted. */
 char *tir_number_lines(struct tir_func *f, size_t *size);
 
 #endif

@@ -352,7 +352,7 @@ static bool is_even(const union attn_value *values, unsigned total, unsigned lon
  * Each workgroup then has a fixed share of the work. Shares are only balanced if all sequences are
  * about equally long, so other calls keep their grid. If no sequence has more keys than the longest
  * has queries, even queries imply even keys. ATTN_ARG_WORKGROUPS informs the kernel of the change.
- * False: the kept grid has more in y or z than HIP accepts.
+ * Returns false if the kept grid has more in y or z than HIP accepts.
  */
 ON_LAUNCH bool limit_grid(uint32_t most, union attn_value *values, bool whole, uint32_t grid[3])
 {

@@ -164,7 +164,7 @@ static int check_bounds(struct attn_pack *pack, const struct attn_pack_header *h
     return check_sections(pack);
 }
 
-/* Creates a pack of `size` bytes, mapped at `bytes` or read from `fd`. NULL if memory is
+/* Creates a pack of `size` bytes, mapped at `bytes` or read from `fd`. Returns NULL if memory is
  * exhausted. */
 static struct attn_pack *create(const void *bytes, int fd, size_t size)
 {

@@ -37,12 +37,10 @@ struct tgt_range {
     size_t first, end;
 };
 
-/**
- * Finds the hot loop: the innermost loop with matrix instructions that has most of them. Without
+/** Finds the hot loop: the innermost loop with matrix instructions that has most of them. Without
  * matrix instructions it is the longest innermost loop. Cold blocks after the last backward branch
- * are left out. False: the function has no loop, or memory ran out; callers report both as "no
- * loop".
- */
+ * are left out. Returns false if the function has no loop or memory is exhausted; callers report
+ * both as "no loop". */
 bool tgt_find_hot_loop(const struct tgt_code *code, struct tgt_range *loop);
 
 /** Returns the index of the instruction at a byte offset from the function's start; -1: there is

@@ -309,7 +309,7 @@ static bool holds_another(const struct graph *g, const struct loop *loops, int n
 }
 
 /* Chooses the loop with the most matrix instructions, or the longest one among equals. `*best` is
- * its range. False if the code has no loop. */
+ * its range. Returns false if the code has no loop. */
 static bool choose_loop(const struct tgt_code *code, struct graph *g, struct tgt_range *best)
 {
     struct loop *const loops = calloc((size_t)g->count, sizeof(*loops));

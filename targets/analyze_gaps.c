@@ -192,7 +192,7 @@ static void find_msb(const struct tgt_code *code, uint8_t *msb)
 }
 
 /* Searches, after each matrix instruction, for one that reads its operands or result too early.
- * False if there is one. */
+ * Returns false if there is one. */
 static bool search_all(struct search *s)
 {
     for (s->from = 0; s->from < s->code->count; s->from++) {

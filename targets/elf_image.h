@@ -5,8 +5,8 @@
 #include <libelf.h>
 #include <stddef.h>
 
-/** Opens an ELF image in memory for reading; the memory must outlive the handle. NULL: libelf
- * rejects the image. The caller closes the handle with elf_end(). Any thread. */
+/** Opens an ELF image in memory for reading; the memory must outlive the handle. Returns NULL if
+ * libelf rejects the image. The caller closes the handle with elf_end(). Any thread. */
 Elf *tgt_open_elf(const void *data, size_t size);
 
 #endif

@@ -100,7 +100,7 @@ LLVMValueRef lower_gather(struct lower *l, LLVMValueRef *elements, unsigned n);
 /** Returns elements first .. first + count - 1. */
 LLVMValueRef lower_slice(struct lower *l, LLVMValueRef v, unsigned first, unsigned count);
 
-/** Finds the values that stay in accumulation registers. False when out of memory. */
+/** Finds the values that stay in accumulation registers. Returns false if memory is exhausted. */
 bool lower_agprs_begin(struct lower *l);
 /** Frees what lower_agprs_begin() has allocated. */
 void lower_agprs_end(struct lower *l);

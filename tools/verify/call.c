@@ -355,7 +355,7 @@ static void check_surroundings(struct call *c)
     }
 }
 
-/* Copies the operands back from the device; false if that fails. */
+/* Copies the operands back from the device; returns false if that fails. */
 static bool download(struct call *c)
 {
     for (int inside = 0; inside < 2; inside++) {
@@ -430,7 +430,7 @@ static void verify_shape(struct verify_run *run_, const struct attn_kernel_info 
     call_free(c);
 }
 
-/* Opens the kernel's logits function. False if it cannot be opened; a row then says why. */
+/* Opens the kernel's logits function. Returns false if it cannot be opened; a row then says why. */
 static bool open_hook(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info,
                       struct hook **hook)
 {

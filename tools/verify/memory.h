@@ -20,12 +20,12 @@ struct device_memory {
  * exhausted. */
 void *verify_allocate(size_t count, size_t size);
 
-/** Allocates device memory with undefined contents. NULL after an error. */
+/** Allocates device memory with undefined contents. Returns NULL after an error. */
 void *device_allocate(struct device_memory *m, size_t size);
 /** Copies `size` bytes from the host to device memory; an error is stored in `m`. */
 void device_write(struct device_memory *m, void *to, const void *from, size_t size);
 
-/** Allocates device memory and copies `bytes` to it. NULL after an error. */
+/** Allocates device memory and copies `bytes` to it. Returns NULL after an error. */
 void *device_copy(struct device_memory *m, const void *bytes, size_t size);
 /** Copies `size` bytes from device memory to the host; an error is stored in `m`. */
 void device_read(struct device_memory *m, void *to, const void *from, size_t size);

@@ -260,7 +260,7 @@ void operand_set_bits(struct operand *o, const int64_t at[], uint32_t bits)
     memcpy(set_at(o, at), &bits, (size_t)o->size);
 }
 
-/* Advances to the indices of the next element in order. False after the last one. */
+/* Advances to the indices of the next element in order. Returns false after the last one. */
 static bool next(const struct operand *o, int64_t at[])
 {
     for (int k = o->schema.ndim; k-- > 0;) {

@@ -55,11 +55,12 @@ bool gpu_open(struct gpu *gpu, const struct gpu_choice *choice, struct attn_pack
 /** Closes the device of a GPU. */
 void gpu_close(struct gpu *gpu);
 
-/** Sets the function pointer at `slot` to the function `name` of a library from dlopen(). False if
- * it has none. */
+/** Sets the function pointer at `slot` to the function `name` of a library from dlopen(). Returns
+ * false if it has none. */
 bool gpu_find_function(void *library, const char *name, void *slot);
 
-/** Finds the simulator that was built or installed beside this program. False if there is none. */
+/** Finds the simulator that was built or installed beside this program. Returns false if there is
+ * none. */
 bool gpu_find_simulator(char *path, size_t size);
 
 /** One line of the table of results. */

@@ -12,11 +12,10 @@
 struct attn_pack;
 struct gpu_identity;
 
-/**
- * Runs `call` in a child process, and copies the `size` bytes that it writes to `answer` to the
- * caller's `answer`. False if it returns an exit code other than 0, dies, or is killed after
- * `seconds`. `fault` then has the last line of its standard error, or the reason.
- */
+/** Runs `call` in a child process, and copies the `size` bytes that it writes to `answer` to the
+ * caller's `answer`. Returns false if `call` returns an exit code other than 0, or if the child
+ * dies or is killed after `seconds`. `fault` then has the last line of the child's standard error,
+ * or the reason. */
 bool child_call(int (*call)(void *context, void *answer), void *context, void *answer, size_t size,
                 double seconds, char fault[200]);
 

@@ -63,7 +63,7 @@ void copy_printed(FILE *printed)
     fflush(stdout);
 }
 
-/* Starts the child of a part. False after a message. */
+/* Starts the child of a part. Returns false after a message. */
 static bool start(const struct children *c, size_t part, struct child *child)
 {
     int ends[2];

@@ -37,7 +37,7 @@ int complain_nearest(const char *nearest, const char *format, ...)
 }
 
 /* Copies the next required word of a command's usage: neither optional nor an option's argument.
- * False at the end. */
+ * Returns false at the end. */
 static bool next_required(const char **at, char *word, size_t size)
 {
     bool argument = false; /* of an option */

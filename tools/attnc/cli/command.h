@@ -61,7 +61,7 @@ bool parse_options(const struct command *c, int *argc, char **argv, bool *help);
 int read_number(const char *command, const char *option, const char *text, long least, long most,
                 long *number);
 
-/** Reads the argument of -j, 1 to 64. False after a message that names the command. */
+/** Reads the argument of -j, 1 to 64. Returns false after a message that names the command. */
 bool parse_jobs(const char *command, const char *text, unsigned *jobs);
 
 /** Prints the help of one subcommand to standard output. */

@@ -134,7 +134,7 @@ static void apply(const struct op_limits *l, struct att_variant *v, int choice)
         set(v, l->choices[choice].field, l->choices[choice].value);
 }
 
-/* Sets the variant's head sizes to the i-th pair of common ones; false after the last. */
+/* Sets the variant's head sizes to the i-th pair of common ones; returns false after the last. */
 static bool resize(const struct op_limits *l, struct att_variant *v, int i)
 {
     static const int sizes[][2] = {{64, 64}, {128, 128}, {192, 128}, {256, 256}, {576, 512}};

@@ -8,10 +8,8 @@
 /** The most bytes that a cache has after a build, by default. */
 #define CACHE_DEFAULT_LIMIT (UINT64_C(1) << 30)
 
-/**
- * Returns the directory of compiled kernels: `given`, or the place of the XDG base directory
- * specification for what can be made again. NULL: the environment names none.
- */
+/** Returns the directory of compiled kernels: `given`, or the cache directory of the XDG base
+ * directory specification. Returns NULL if the environment names none. */
 const char *cache_directory(const char *given, char path[PATH_MAX]);
 
 /** Reads "512M", "2G", "0"; without a letter it is bytes. Returns an exit_code after a message. */

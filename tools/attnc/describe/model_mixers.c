@@ -118,7 +118,8 @@ static bool read_channels(struct reader *r, size_t k, struct model_mixer *x)
     return true;
 }
 
-/* Reads the head counts and sizes of linear layers of kind `k`; false if attnc lacks them. */
+/* Reads the head counts and sizes of linear layers of kind `k`; returns false if attnc lacks
+ * them. */
 static bool read_sizes_of(struct reader *r, size_t k, struct model_mixer *x)
 {
     if (x->recurrence == MODEL_MAMBA1)

@@ -55,7 +55,7 @@ static bool agrees(const struct fit *f, size_t i, double shown)
 
 /* Bisects a parameter's range until the simulator reproduces the measurement; every probe is
  * monotonic in its parameter. Prefers a whole number that fits as well, since most parameters are
- * whole clocks. False if nothing has changed. */
+ * whole clocks. Returns false if nothing has changed. */
 static bool fit_one(struct fit *f, size_t i)
 {
     const struct tgt_parameter *row = find_row(f, i);

@@ -102,7 +102,7 @@ bool probe_is_for(const struct probe *p, const char *target)
     return !p->target || !strcmp(p->target, target);
 }
 
-/* Records a HIP error. False if there is one. */
+/* Records a HIP error. Returns false if there is one. */
 static bool check(int error, const char *call)
 {
     if (error && !failure[0])

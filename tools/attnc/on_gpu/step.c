@@ -26,8 +26,8 @@ void step_add_text(struct step_line *line, char *text)
         step_add(line, word);
 }
 
-/* Opens the file NAME + `suffix` in `folder` for writing as file descriptor `to`. False if that
- * fails. */
+/* Opens the file NAME + `suffix` in `folder` for writing as file descriptor `to`. Returns false if
+ * that fails. */
 static bool redirect(const char *folder, const char *name, const char *suffix, int to)
 {
     char path[PATH_MAX];

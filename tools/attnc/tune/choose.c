@@ -291,7 +291,7 @@ static bool close_in(const struct tune_key *key, const struct leaf *l, struct at
 
 /* Adds a candidate's row to the tuning file, with one box of argument ranges for each decision-tree
  * leaf that chose it. A row without a box takes all calls that no earlier row takes. Returns false
- * without memory. */
+ * if memory is exhausted. */
 static bool write_candidate(const struct tune_key *key, const struct leaf *leaves, size_t count,
                             size_t candidate, struct attnc_tuning *out)
 {

@@ -35,8 +35,8 @@ static bool take(struct tune_candidate *c, struct attnc_kernel *k)
     return true;
 }
 
-/* Decides whether a compiled candidate is measured. `own` ones may spill registers. False if memory
- * is exhausted. */
+/* Decides whether a compiled candidate is measured. `own` ones may spill registers. Returns false
+ * if memory is exhausted. */
 static bool judge(struct tune_sweep *sweep, struct tune_candidate *c, bool own,
                   struct attnc_kernel *k)
 {

@@ -122,8 +122,8 @@ void tune_db_close(struct tune_db *db)
     free(db);
 }
 
-/* Prepares a statement. Its parameters 1 to 5 are key, device, shape, tile and source of the id;
- * if `shape` is false, 1 to 4 are the others. NULL after an error. */
+/* Prepares a statement. Its parameters 1 to 5 are key, device, shape, tile and source of the id; if
+ * `shape` is false, the shape is omitted and there are 4. Returns NULL after an error. */
 static sqlite3_stmt *prepare(struct tune_db *db, const char *sql, const struct tune_id *id,
                              bool shape)
 {

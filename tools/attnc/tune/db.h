@@ -35,7 +35,7 @@ struct tune_verdict {
     char fault[200]; /* "": passed */
 };
 
-/** Opens or creates a database. NULL after a message. */
+/** Opens or creates a database. Returns NULL after a message. */
 struct tune_db *tune_db_open(const char *path, bool create);
 /** Closes a database; NULL is allowed. */
 void tune_db_close(struct tune_db *db);
@@ -58,11 +58,12 @@ bool tune_db_put_verdict(struct tune_db *db, const struct tune_id *id,
 /**
  * Adds the rows of another database. Of two with the same id the more trustworthy stays: one with a
  * figure before one with a fault, then the narrower confidence interval, then more runs, then the
- * smaller figure. So the order of merging has no influence. False after a message.
+ * smaller figure. So the order of merging has no influence. Returns false after a message.
  */
 bool tune_db_merge(struct tune_db *db, const char *path);
 
-/** Prints all measurements, in the order of their ids: a table, or CSV. False after a message. */
+/** Prints all measurements, in the order of their ids: a table, or CSV. Returns false after a
+ * message. */
 bool tune_db_print(struct tune_db *db, bool csv, FILE *out);
 
 /** Rewrites the file in the order of ids: databases of the same rows are the same bytes. Only

@@ -21,7 +21,7 @@ static bool same_tile(const struct tune_key *key, const char *tile)
     return false;
 }
 
-/* Appends a candidate to a key; false if memory is exhausted. */
+/* Appends a candidate to a key; returns false if memory is exhausted. */
 static bool append(struct tune_key *key, const struct tune_candidate *c)
 {
     struct tune_candidate *grown =

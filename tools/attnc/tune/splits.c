@@ -117,7 +117,7 @@ static const struct tune_shape *find_shape(const struct tune_key *key, const cha
     return NULL;
 }
 
-/* Adds a shape to a key, once; false if memory is exhausted. */
+/* Adds a shape to a key, once; returns false if memory is exhausted. */
 static bool add_shape(struct tune_key *key, const struct tune_shape *s)
 {
     if (find_shape(key, s->text))

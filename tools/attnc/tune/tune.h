@@ -141,7 +141,7 @@ struct tune_plan {
 /** Returns the sizes and the hash of the plan for a shape. */
 struct tune_plan tune_plan_shape(const struct tune_shape *s);
 
-/** Finds the combine launch that follows a shape; false: the shape is not split. */
+/** Finds the combine launch that follows a shape; returns false if the shape is not split. */
 bool tune_find_combine(const struct tune_shape *s, struct tune_shape *out);
 
 /** Returns a key by its variant; NULL if the sweep does not have it. */
@@ -187,12 +187,9 @@ void tune_name_device(const struct tune_key *key, const char *parameters, char d
 /** True if the time of the sweep's budget is spent. */
 bool tune_is_late(const struct tune_sweep *sweep);
 
-/**
- * Times every winner of `tuning` again, beside the key's first candidate and the best other. Each
- * parameter of the model that sources leave open is set to both ends of its range. The row of a
- * winner that would not win there gets the parameters' names. False: the database cannot be
- * written.
- */
+/** Times every winner of `tuning` again, beside the key's first candidate and the best other. Each
+ * uncertain parameter of the model is set to both ends of its range. If a winner would not win
+ * there, its row gets the parameter's name. Returns false if the database cannot be written. */
 bool tune_find_open(struct tune_sweep *sweep, struct attnc_tuning *tuning);
 
 /** Checks that these are settings of the timing model, each once. Returns an exit code after a
@@ -229,8 +226,8 @@ double tune_chosen_time(const struct tune_key *key, const struct attnc_tuning *t
 double tune_own_time(const struct tune_key *key, size_t shape);
 
 /** Makes the description of one key: its variant and each kernel that the tuning file adds to it.
- * Returns false without memory, or when the pack format cannot hold all these kernels. The caller
- * frees `out` with attnc_description_free(), also after false. */
+ * Returns false if memory is exhausted, or if the pack format cannot contain all these kernels. The
+ * caller frees `out` with attnc_description_free(), also after false. */
 bool tune_describe(const struct tune_key *key, struct attnc_tuning *t,
                    struct attnc_description *out);
 
@@ -268,12 +265,10 @@ enum tune_verdict_kind { TUNE_RIGHT, TUNE_WRONG, TUNE_UNVERIFIED /* the budget i
 enum tune_verdict_kind tune_verify(struct tune_sweep *sweep, struct tune_key *key,
                                    struct tune_candidate *c);
 
-/**
- * Cuts the calls of a key into boxes around its shapes. A box gets the fastest candidate that is on
- * none of its shapes slower than what a build makes, if that gains. Replaces the key's rows in
- * `out`, whose kernels are all verified. All other calls are left to the build. False: out of
- * memory.
- */
+/** Cuts the calls of a key into boxes around its shapes. A box gets the fastest candidate that is
+ * slower than a plain build's kernel on none of its shapes, if it gains enough. Replaces the key's
+ * rows in `out`, whose kernels are all verified. All other calls are left to the build. Returns
+ * false if memory is exhausted. */
 bool tune_choose(struct tune_sweep *sweep, struct tune_key *key, struct attnc_tuning *out);
 
 /** Finds which kernel of a plain build libattn takes for each shape, where the key has several.
