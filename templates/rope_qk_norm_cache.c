@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Prepares the output of a layer's QKV projection for attention, in one pass over it:
+ * Transforms the output of a layer's QKV projection for attention, in one pass:
  *
  *   x = x + bias                                  q, k, v
  *   x = x rsq(mean(x^2) + eps) w                  q, k: per head, or with a given sum of squares
  *   (a, b) = (a cos - b sin, b cos + a sin)       q, k: pairs of elements, by position
  *
- * q goes to its output, k and v to the slot of a paged cache. A wave takes one token at a time, so
- * that its position and its slot are scalars. It goes over the heads tile by tile, and loads the
- * next tile during the work on one. A workgroup takes a run of tokens and reads only once what all
- * of them meet, weights and biases; where there are few tokens its waves share the heads of one.
+ * q is written to its output, k and v to the slot of a paged cache. A wave processes one token at a
+ * time, so that its position and its slot are scalars. It goes over the heads tile by tile, and
+ * loads the next tile while it computes one. A workgroup has a run of tokens, and reads weights and
+ * biases only once for all of them. In launches of few tokens its waves share the heads of a token.
  *
- * The elements a and b of a pair are two tiles with one layout: the rotation needs no cross-lane
- * traffic. NeoX pairs lie rotary_dim / 2 apart, which is two loads; GPT-J pairs are neighbours,
- * loaded as one dword and taken apart. Where half of rotary_dim is no power of two, the pairs are
- * in pieces that are.
+ * The elements a and b of a pair are in two tiles of one layout, so the rotation needs no exchange
+ * between lanes. NeoX pairs are rotary_dim / 2 apart, which takes two loads. GPT-J pairs are
+ * neighbours, loaded as one dword and then separated. If half of rotary_dim is no power of two, the
+ * pairs are divided into pieces of powers of two.
  */
 #include "op_names.h"
 #include "templates/rope/rope.h"
@@ -24,7 +24,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Waves of a workgroup in the host's counts, whatever the tile has: runtime/host_runs.c. */
+/* Waves of a workgroup by which the host (runtime/host_runs.c) counts, for every tile. */
 enum { COUNTED = 8 };
 
 static const struct att_tile tiles[] = {
@@ -34,13 +34,14 @@ static const struct att_tile tiles[] = {
     {.waves = COUNTED, .own = {[ROPE_ELEMENTS] = 32}, .why = "heads of 512 in waves of 32 lanes"},
 };
 
-/* waves_per_simd 0: see waves_per_simd(). */
+/* waves_per_simd 0 is replaced by the result of waves_per_simd(). */
 static const struct att_knob knobs[] = {
     {"waves", 2, {4, 16}},
     {"elements", 2, {8, 32}},
     {"waves_per_simd", 3, {2, 4, 8}},
 };
 
+/* True if tile `t` serves the variant; if not, the reason is in `why`. */
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
@@ -56,7 +57,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return !t->waves_per_simd || att_fits_waves(v, t, m, why);
 }
 
-/* Refuses a rotary_dim whose halves are no whole dwords as they are stored. */
+/* True if the halves of rotary_dim are whole dwords as they are stored; if not, the reason is in
+ * `why`. */
 static bool check_rotary_dim(const struct att_variant *v, int rotary, struct att_why *why)
 {
     const int cache = (int)tir_dtype_bits(att_cache_dtype(v)) / 8, half = rotary / 2;
@@ -76,6 +78,7 @@ static bool check_rotary_dim(const struct att_variant *v, int rotary, struct att
     return true;
 }
 
+/* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     struct att_tile tile;
@@ -104,8 +107,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_cache_check(v, why) && att_find_tile(v, m, &tile, why);
 }
 
-/* Sets the range of heads, in whole tiles, of share `part` out of 2^shift equal shares of a
- * token's heads. */
+/* Sets s->first and the end of the range of heads, in whole tiles, of share `part` (i32) of a
+ * token's heads. There are 2^shift equal shares. */
 static void share_out(struct rope *p, struct tir_value part, struct tir_value shift,
                       struct rope_source *s)
 {
@@ -119,17 +122,16 @@ static void share_out(struct rope *p, struct tir_value part, struct tir_value sh
     s->end = tir_min(b, s->all, tir_add(b, s->first, share));
 }
 
-/* Sets the token's address in the tensor of `s`, and issues the loads of its first tile of
- * heads. */
+/* Sets the token's address in the tensor of `s`, and issues the loads of its first tile of heads
+ * into first[]. */
 static void open_token(struct rope *p, struct rope_source *s, struct tir_value *first)
 {
     s->base = rope_token_base(p, &s->in);
     rope_fetch(p, s, s->first, first);
 }
 
-/* Stores the token's values, unless the workgroup stores several tokens' values at a time. Each
- * of the two ways opens the tensors of values itself, since scalar registers do not suffice for
- * both. */
+/* Stores the token's values, unless the workgroup stores several tokens' values at once. Both ways
+ * load the tensors' arguments separately, since scalar registers do not suffice for both. */
 static void visit_few_values(struct rope *p, struct rope_source of[ROPE_SOURCES])
 {
     struct tir_builder *b = &p->b;
@@ -141,6 +143,7 @@ static void visit_few_values(struct rope *p, struct rope_source of[ROPE_SOURCES]
     tir_end_if(b, &few, NULL);
 }
 
+/* Processes q, k and v of one token. */
 static void visit_token(struct rope *p, struct rope_source of[ROPE_SOURCES])
 {
     struct tir_value first[3][ROPE_MAX_SPANS];
@@ -163,7 +166,8 @@ static void visit_token(struct rope *p, struct rope_source of[ROPE_SOURCES])
         visit_few_values(p, of);
 }
 
-/* Returns whether this workgroup writes its values last, several tokens at a time (i1). */
+/* Returns an i1: true if this workgroup, whose run has `run` tokens (i32), writes its values last,
+ * several tokens at once. */
 static struct tir_value gathers(struct rope *p, struct tir_value run)
 {
     struct tir_builder *b = &p->b;
@@ -172,8 +176,8 @@ static struct tir_value gathers(struct rope *p, struct tir_value run)
     return tir_and(b, slots, tir_cmp_ge(b, run, tir_i32(b, x)));
 }
 
-/* Reads arguments, once, before the tokens. `part`: this wave's share of the heads of a token, of
- * 2^shift. */
+/* Sets of[] from the arguments, once, before the tokens. `part` (i32) is the number of this wave's
+ * share of a token's heads, one of 2^shift. */
 static void open_sources(struct rope *p, struct tir_value part, struct tir_value shift,
                          struct rope_source of[ROPE_SOURCES])
 {
@@ -218,8 +222,8 @@ static void open_sources(struct rope *p, struct tir_value part, struct tir_value
     of[ROPE_V].end = tir_select(b, none, tir_i32(b, 0), of[ROPE_V].end);
 }
 
-/* Prepares the tokens of this workgroup for attention. Each wave takes one token after the
- * other, or several waves share the heads of one. */
+/* Processes the tokens of this workgroup. Each wave processes one token after the other, or several
+ * waves share the heads of one token. */
 static void visit_tokens(struct rope *p)
 {
     struct tir_builder *b = &p->b;
@@ -258,9 +262,9 @@ static void visit_tokens(struct rope *p)
     tir_end_if(b, &some, NULL);
 }
 
-/* Returns the waves of a SIMD for which registers suffice. A lane has a tile in f32, the next tile
- * in flight, weights and angles, and the first tiles of k and v; or x tokens' values, or a page
- * that is requantised. A SIMD has two waves of a workgroup. */
+/* Returns the number of waves of a SIMD for which registers suffice. A lane has a tile in f32, the
+ * next tile in flight, weights and angles, and the first tiles of k and v. Other variants have x
+ * tokens' values, or a page that is requantised. A SIMD has two waves of a workgroup. */
 static unsigned waves_per_simd(const struct rope *p, const struct att_tile *t)
 {
     const bool wide = rope_lane_elements(p, &p->rotated) > 16;
@@ -269,6 +273,7 @@ static unsigned waves_per_simd(const struct rope *p, const struct att_tile *t)
     return t->waves_per_simd ? t->waves_per_simd : usual > least ? usual : least;
 }
 
+/* Builds the kernel of a variant into `k`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     struct rope p = {

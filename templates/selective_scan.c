@@ -2,7 +2,7 @@
  *
  * The recurrence of Mamba1, token by token: S[n] = exp(rate[n] w) S[n] + b[n] w x for each channel,
  * out = scale S c + d x, times silu(z). Channels are grouped in heads, and correspond to the value
- * elements of other recurrences. Each element of a state has a decay of its own, so the recurrence
+ * elements of other recurrences. Each element of a state has a different decay, so the recurrence
  * is no product of matrices.
  */
 #include "ir/bits.h"
@@ -18,15 +18,19 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {1, 4}},
 };
 
-/* The vectors of a token; z is the last, since an op may have none. */
+/* Indices of the vectors of a token; z is the last, since a variant may have none. */
 enum { C, B, X, DT, Z, VECTORS };
 
+/* The state of the kernel while it is built. */
 struct selective {
-    struct att_recurrence r;           /* first: its functions are given this */
+    struct att_recurrence r;           /* the first member, since functions of the recurrence have
+                                          its address */
     struct tir_value rate, bias, skip; /* f32: `rate` in the layout of the state; `bias` and
                                           `skip` one for each channel */
 };
 
+/* True if head dim field `field` is a power of two from `least` to 256; if not, the reason is in
+ * `why`. */
 static bool check_dim(const struct att_variant *v, enum att_field field, int least,
                       struct att_why *why)
 {
@@ -37,6 +41,7 @@ static bool check_dim(const struct att_variant *v, enum att_field field, int lea
     return true;
 }
 
+/* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     enum { LEAST_KEY = 16, LEAST_VALUE = 64 };
@@ -53,6 +58,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
+/* Issues the loads of the vectors of token `token` (i32) into raw[]: zeros if `there` (i1) is
+ * false. */
 static void load_token(struct att_recurrence *r, struct tir_value token, struct tir_value there,
                        struct tir_value *raw)
 {
@@ -69,8 +76,8 @@ static void load_token(struct att_recurrence *r, struct tir_value token, struct 
     }
 }
 
-/* Returns the address (i64) at which an array of f32 has this wave's channels, with `each`
- * numbers for each channel. */
+/* Returns the address (i64) of the numbers of this wave's channels in array `arg` of f32, which has
+ * `each` numbers for each channel. */
 static struct tir_value part_of(struct att_recurrence *r, const char *arg, int each)
 {
     struct tir_builder *b = &r->b;
@@ -80,13 +87,14 @@ static struct tir_value part_of(struct att_recurrence *r, const char *arg, int e
     return tir_add(b, tir_arg(b, arg, TIR_I64), bytes);
 }
 
-/* Loads an f32 for each of this wave's channels; 0 if the argument is NULL. */
+/* Loads an f32 for each of this wave's channels from array `arg`; 0 if the argument is NULL. */
 static struct tir_value load_numbers(struct att_recurrence *r, const char *arg)
 {
     return att_state_load_values(&r->b, &r->state, part_of(r, arg, 1), TIR_F32,
                                  att_is_given(&r->b, arg));
 }
 
+/* Loads the rates, biases and skips of this wave's channels. */
 static void load_channels(struct att_recurrence *r)
 {
     struct selective *s = (struct selective *)r;
@@ -101,7 +109,7 @@ static void load_channels(struct att_recurrence *r)
     s->skip = load_numbers(r, ARG_SKIP);
 }
 
-/* Returns w, the time step of each channel, from its loaded dt, `raw`. */
+/* Returns w, the time step of each channel, from its loaded dt `raw`. */
 static struct tir_value steps_of(struct selective *s, struct tir_value raw)
 {
     struct tir_builder *b = &s->r.b;
@@ -109,6 +117,7 @@ static struct tir_value steps_of(struct selective *s, struct tir_value raw)
     return att_time_step(b, s->r.v, x);
 }
 
+/* Advances *state by a token with vectors raw[], and returns the token's output. */
 static struct tir_value advance(struct att_recurrence *r, const struct tir_value *raw,
                                 struct tir_value *state)
 {
@@ -129,6 +138,7 @@ static struct tir_value advance(struct att_recurrence *r, const struct tir_value
     return tir_mul(b, out, att_silu(b, tir_convert(b, raw[Z], TIR_F32)));
 }
 
+/* Builds the kernel of a variant into `out`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
 {
     struct selective s = {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file makes lists of groups for tiles of neighbouring queries: the union of what the queries
- * of a tile chose, and a mask of the keys that each query sees. A workgroup has a tile and a KV
- * head. LDS has a word for each group of the sequence. Each query adds a bit of its own to the
- * words of its groups. Then a wave moves the words that are not 0 to the front, in place, together
- * with the numbers of their groups. No word moves before it is read, since it only moves forward.
+ * This file makes lists of groups of tokens for tiles of neighbouring queries: the union of the
+ * groups that the queries of a tile chose, and a mask of the keys that each query sees. A workgroup
+ * has a tile and a KV head. LDS has a word for each group of the sequence. Query t adds bit t to
+ * the words of its groups. Then a wave moves the words that are not 0 to the front, in place,
+ * together with the numbers of their groups. Words only move towards the front, so none is
+ * overwritten before it is read.
  */
 #include "ir/builder.h"
 #include "ir/spread.h"
@@ -18,28 +19,30 @@
 enum {
     WAVES = 4,
     INT = 4,
-    GROUPS = 8192,      /* groups of a sequence, at most: a multiple of a wave's lanes */
-    QUERIES = 16,       /* queries of a tile, at most: bits of a word below the group's number */
-    TOP_K = 511,        /* groups of a query, at most */
-    TOTAL = GROUPS - 1, /* the word that gets the number of groups of the list */
+    GROUPS = 8192,      /* most groups of a sequence, a multiple of a wave's lanes */
+    QUERIES = 16,       /* most queries of a tile: bits of a word below the group's number */
+    TOP_K = 511,        /* most groups of a query */
+    TOTAL = GROUPS - 1, /* index of the word that gets the number of groups of the list */
 };
 static_assert(QUERIES * TOP_K < GROUPS, "no list reaches the last word");
 
+/* The state of the kernel while it is built. */
 struct shared {
     struct tir_builder b;
-    int lanes;                 /* of a wave */
+    int lanes;                 /* lanes of a wave */
     struct tir_type lane;      /* i32, lanes x 1 */
     struct tir_value wave;     /* i32 */
     struct tir_value tile;     /* i32: number of the tile */
     struct tir_value head;     /* i32: number of the KV head */
     struct tir_value first, n; /* i32: first query of the tile, and its number of queries */
-    struct tir_value most;     /* i32: tokens that the last query sees */
-    struct tir_value groups;   /* i32: groups with tokens that the last query sees */
-    struct tir_value pages;    /* i32: pages with tokens that the last query sees */
-    struct tir_value room;     /* i32: groups that a list has room for */
-    struct tir_value lds;      /* i32: address of the words */
+    struct tir_value most;     /* i32: number of tokens that the last query sees */
+    struct tir_value groups;   /* i32: number of groups with tokens that the last query sees */
+    struct tir_value pages;    /* i32: number of pages with tokens that the last query sees */
+    struct tir_value room;     /* i32: number of groups for which a list has room */
+    struct tir_value lds;      /* i32: LDS address of the words */
 };
 
+/* Returns true: every variant can be built. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     (void)v;
@@ -48,20 +51,22 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return true;
 }
 
-/* Returns an i32 in all lanes. */
+/* Returns `scalar` (i32) in all lanes. */
 static struct tir_value number(struct shared *s, struct tir_value scalar)
 {
     return tir_splat(&s->b, scalar, s->lane);
 }
 
+/* Returns `n` in all lanes. */
 static struct tir_value constant(struct shared *s, int n) { return number(s, tir_i32(&s->b, n)); }
 
+/* Returns argument `arg` (i32). */
 static struct tir_value argument(struct shared *s, const char *arg)
 {
     return tir_arg(&s->b, arg, TIR_I32);
 }
 
-/* Returns first + the lane's number. */
+/* Returns `first` (i32) plus the number of each lane. */
 static struct tir_value from(struct shared *s, struct tir_value first)
 {
     return tir_add(&s->b, tir_row_index(&s->b, s->lane), number(s, first));
@@ -73,7 +78,7 @@ static struct tir_value words_at(struct shared *s, struct tir_value index)
     return tir_add(&s->b, tir_shl(&s->b, index, constant(s, 2)), number(s, s->lds));
 }
 
-/* Sets the tile's queries, and the groups and pages that the last of them sees. */
+/* Sets the tile's queries, and the numbers of groups and pages that the last of them sees. */
 static void open_tile(struct shared *s)
 {
     struct tir_builder *b = &s->b;
@@ -99,7 +104,7 @@ static void open_tile(struct shared *s)
     s->room = tir_div(b, argument(s, ARG_ENTRIES), each);
 }
 
-/* Sets the words of all groups to 0. */
+/* Stores 0 in the words of all groups. */
 static void clear_words(struct shared *s)
 {
     struct tir_builder *b = &s->b;
@@ -111,7 +116,7 @@ static void clear_words(struct shared *s)
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Adds bit t to the words of the groups that query t of the tile chose. */
+/* Adds bit t (i32) to the words of the groups that query t of the tile chose. */
 static void add_query(struct shared *s, struct tir_value t)
 {
     struct tir_builder *b = &s->b;
@@ -132,6 +137,7 @@ static void add_query(struct shared *s, struct tir_value t)
     tir_end_for(b, &loop, NULL, 0);
 }
 
+/* Adds the bits of all queries of the tile. The waves divide the queries. */
 static void add_queries(struct shared *s)
 {
     struct tir_builder *b = &s->b;
@@ -140,8 +146,8 @@ static void add_queries(struct shared *s)
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Returns the byte offsets (i64) of elements `index` of an i32 array; -1, which stores nothing, in
- * lanes where `there` (i1) is false. */
+/* Returns the byte offsets (i64) of elements `index` of an i32 array. In lanes where `there` (i1) is
+ * false, returns -1, so that these store nothing. */
 static struct tir_value where(struct shared *s, struct tir_value there, struct tir_value index)
 {
     struct tir_builder *b = &s->b;
@@ -149,9 +155,9 @@ static struct tir_value where(struct shared *s, struct tir_value there, struct t
     return tir_select(b, there, at, tir_int_like(b, at, -1));
 }
 
-/* Writes the pages of `groups`, one a lane, to the tile's list, where `there` (i1) is true. Group u
- * of the list has entries u group_entries and on. The table may end after the last page that has a
- * token, and the list within a group. */
+/* Writes the pages of `groups`, one a lane, to the tile's list, in lanes where `there` (i1) is
+ * true. Group u of the list has the entries from u * group_entries on. The table may end after the
+ * last page that has a token, and the list within a group. */
 static void write_pages(struct shared *s, struct tir_value groups, struct tir_value u,
                         struct tir_value there)
 {
@@ -177,8 +183,9 @@ static void write_pages(struct shared *s, struct tir_value groups, struct tir_va
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Moves the words that are not 0 to the front, with the numbers of their groups above the bits, and
- * writes the list. The first wave does all. The last word gets the number of groups of the list. */
+/* Moves the words that are not 0 to the front, with the numbers of their groups above their bits,
+ * and writes the list. Only the first wave does so. The last word gets the number of groups of the
+ * list. */
 static void write_list(struct shared *s)
 {
     struct tir_builder *b = &s->b;
@@ -209,7 +216,8 @@ static struct tir_value word_of(struct shared *s, struct tir_value index)
     return tir_first_lane(b, tir_lds_gather(b, words_at(s, number(s, index)), TIR_I32));
 }
 
-/* Returns the tokens of the list. The newest group may be incomplete, and is the last one. */
+/* Returns the number of tokens (i32) of a list of `total` groups. The newest group may be
+ * incomplete, and is the last one. */
 static struct tir_value tokens_of(struct shared *s, struct tir_value total)
 {
     struct tir_builder *b = &s->b;
@@ -222,7 +230,7 @@ static struct tir_value tokens_of(struct shared *s, struct tir_value total)
                       zero);
 }
 
-/* Writes the tile's entry of list_lens, in the first wave. */
+/* Writes `tokens` (i32) as the tile's entry of list_lens, in the first wave. */
 static void write_length(struct shared *s, struct tir_value tokens)
 {
     struct tir_builder *b = &s->b;
@@ -235,8 +243,8 @@ static void write_length(struct shared *s, struct tir_value tokens)
                    number(s, tokens));
 }
 
-/* Writes the mask bytes of group u of the list for query t of the tile, which sees `limit`
- * tokens. */
+/* Writes the mask bytes of group u (i32) of the list for query t (i32) of the tile, which sees
+ * `limit` tokens (i32). */
 static void write_group_mask(struct shared *s, struct tir_value u, struct tir_value t,
                              struct tir_value limit, struct tir_view mask)
 {
@@ -254,8 +262,8 @@ static void write_group_mask(struct shared *s, struct tir_value u, struct tir_va
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Writes the rows of the mask, one for each query. The waves divide them. `total`: groups of the
- * list. */
+/* Writes the rows of the mask, one for each query. The waves divide them. `total` (i32) is the
+ * number of groups of the list, `tokens` (i32) of tokens. */
 static void write_mask(struct shared *s, struct tir_value total, struct tir_value tokens)
 {
     struct tir_builder *b = &s->b;
@@ -275,6 +283,7 @@ static void write_mask(struct shared *s, struct tir_value total, struct tir_valu
     tir_end_for(b, &rows, NULL, 0);
 }
 
+/* Builds the kernel of a variant into `k`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     struct tir_func *f = att_begin_kernel(v, m, WAVES, 4);

@@ -17,16 +17,20 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {1, 4}},
 };
 
-/* The vectors of a token; those that an op does not have are not loaded. */
+/* Indices of the vectors of a token. A vector that a variant does not have is not loaded. */
 enum { C, B, X, DT, Z, VECTORS };
 
+/* The state of the kernel while it is built. */
 struct ssd {
-    struct att_recurrence r;           /* first: its functions are given this */
-    int place[VECTORS];                /* of a vector among those that are loaded, or -1 */
-    struct tir_value rate, bias, skip; /* of the value head, 1 x 1, f32: rate of decay, dt_bias, and
-                                        * d, the factor of x in the output; 0 if not given */
+    struct att_recurrence r;           /* the first member, since functions of the recurrence have
+                                          its address */
+    int place[VECTORS];                /* index of each vector among the loaded vectors; -1: it is
+                                          not loaded */
+    struct tir_value rate, bias, skip; /* f32, 1 x 1, of the value head: rate of decay, dt_bias, and
+                                        * d, the factor of x in the output; 0: the argument is NULL */
 };
 
+/* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     struct att_tile tile;
@@ -41,8 +45,11 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
+/* True if each token has a time step. */
 static bool has_steps(const struct att_variant *v) { return v->gates != ATT_GATES_CONSTANT; }
 
+/* Issues the loads of the vectors of token `token` (i32) into raw[]: zeros if `there` (i1) is
+ * false. */
 static void load_token(struct att_recurrence *r, struct tir_value token, struct tir_value there,
                        struct tir_value *raw)
 {
@@ -65,7 +72,7 @@ static void load_token(struct att_recurrence *r, struct tir_value token, struct 
     }
 }
 
-/* Loads the value head's element of an array of floats: 0 where it is not given. */
+/* Loads the value head's element of array `arg` of floats; 0 if the argument is NULL. */
 static struct tir_value load_number(struct att_recurrence *r, const char *arg)
 {
     struct tir_builder *b = &r->b;
@@ -74,6 +81,7 @@ static struct tir_value load_number(struct att_recurrence *r, const char *arg)
     return att_state_load_one(b, &r->state, at, TIR_F32, att_is_given(b, arg));
 }
 
+/* Loads the rate, the bias and the skip of the value head. */
 static void load_head(struct att_recurrence *r)
 {
     struct ssd *s = (struct ssd *)r;
@@ -91,6 +99,7 @@ static struct tir_value step_of(struct ssd *s, struct tir_value raw)
     return att_time_step(b, s->r.v, x);
 }
 
+/* Advances *state by a token with vectors raw[], and returns the token's output. */
 static struct tir_value advance(struct att_recurrence *r, const struct tir_value *raw,
                                 struct tir_value *state)
 {
@@ -116,6 +125,7 @@ static struct tir_value advance(struct att_recurrence *r, const struct tir_value
     return tir_mul(b, out, att_silu(b, tir_convert(b, raw[s->place[Z]], TIR_F32)));
 }
 
+/* Sets the places of the vectors that the variant has. */
 static void choose_vectors(struct ssd *s)
 {
     for (int i = 0; i < VECTORS; i++) {
@@ -124,6 +134,7 @@ static void choose_vectors(struct ssd *s)
     }
 }
 
+/* Builds the kernel of a variant into `out`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
 {
     struct ssd s = {

@@ -10,10 +10,9 @@
  *
  * A workgroup has one sequence, or a segment of it, one value head and some of its value elements,
  * and goes over the chunks. Its four waves have 16 tokens each of M^T and out^T, and N / 4 keys
- * each of S. The next chunk is loaded to registers while one is multiplied out of LDS. M^T and
- * S become operands of the products after them where they are: M^T in registers, S by way of LDS,
- * since all waves need it. No exponent is positive, and one below -150 is 0 in float, so sums stay
- * small.
+ * each of S. The next chunk is loaded to registers while one is multiplied from LDS. M^T is an
+ * operand of the next product in its registers. S passes through LDS, since all waves need it. No
+ * exponent is positive, and a power below 2^-150 is 0 in float, so sums stay small.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -26,7 +25,8 @@
 
 enum { BLOCK = 16 /* rows and columns of a product */, VECTOR = 8, WAVES = ATT_CHUNK / BLOCK };
 
-/* Indices in att_tile.own: value elements of a workgroup; whether b and S lie in one LDS buffer. */
+/* Indices in att_tile.own: number of value elements of a workgroup; 1 if b and S use one LDS
+ * buffer. */
 enum { VALUES, SHARED_LDS };
 
 static const struct att_tile tiles[] = {
@@ -56,8 +56,10 @@ static const struct att_knob knobs[] = {
 
 /* ---- Choices ---- */
 
+/* Returns N, the number of key elements. */
 static unsigned keys_of(const struct ssd_prefill *s) { return (unsigned)s->v->head_dim; }
 
+/* Returns the LDS map of rows x cols elements. */
 static struct tir_layout rows_map(const struct tir_machine *m, unsigned rows, unsigned cols)
 {
     return att_lds_rows(m, rows, cols, SSD_ELEM);
@@ -71,6 +73,7 @@ static unsigned buffer_bytes(const struct tir_machine *m, unsigned rows, unsigne
     return (att_lds_bytes(&map, SSD_ELEM) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
+/* Returns the bytes of LDS of a workgroup with tile `t`. */
 static unsigned bytes_of_lds(const struct att_variant *v, const struct att_tile *t,
                              const struct tir_machine *m)
 {
@@ -82,7 +85,7 @@ static unsigned bytes_of_lds(const struct att_variant *v, const struct att_tile 
            (t->own[SHARED_LDS] ? shared : keys + state);
 }
 
-/* Returns the registers of a wave that hold S, M^T, out^T, and what is loaded of a chunk. */
+/* Returns the number of registers of a wave for S, M^T, out^T, and the loads of a chunk. */
 static unsigned registers(const struct att_variant *v, const struct att_tile *t,
                           const struct tir_machine *m)
 {
@@ -91,6 +94,7 @@ static unsigned registers(const struct att_variant *v, const struct att_tile *t,
     return OTHERS + (n * p / t->waves + n * ATT_CHUNK / t->waves) / tir_lanes(m);
 }
 
+/* True if tile `t` serves the variant; if not, the reason is in `why`. */
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
@@ -105,6 +109,7 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return att_fits_waves(v, t, m, why);
 }
 
+/* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     struct att_tile tile;
@@ -121,8 +126,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Chooses the types of the pool's state and of one in segment_states, which is float in the order
- * [P, N]. */
+/* Sets the types of a state in the pool and of a state in segment_states, which is float in the
+ * order [P, N]. `transposed` is the layout of a state in a wave, transposed. */
 static void choose_states(struct ssd_prefill *s, const struct tir_layout *transposed)
 {
     struct att_variant entry = *s->v;
@@ -133,6 +138,7 @@ static void choose_states(struct ssd_prefill *s, const struct tir_layout *transp
     s->entry = att_state_of_layout(&s->b, &entry, n, p, s->values, transposed);
 }
 
+/* Sets the types of tiles and the LDS maps. */
 static void choose_layouts(struct ssd_prefill *s)
 {
     struct tir_func *f = s->b.f;
@@ -154,6 +160,7 @@ static void choose_layouts(struct ssd_prefill *s)
     s->s_map = rows_map(f->machine, p, n);
 }
 
+/* Reserves the LDS of the kernel. */
 static void reserve_lds(struct ssd_prefill *s)
 {
     enum { ALIGN = 16 };
@@ -186,19 +193,22 @@ static struct tir_type token_type(struct ssd_prefill *s)
     return tir_tile(s->b.f, s->dtype, ATT_CHUNK, s->values, &l);
 }
 
-/* Returns how many tokens from `token` on may be read: 0 for a sequence that is padding. */
+/* Returns the number of tokens (i32) from token `token` on that may be read: 0 for a padding
+ * sequence. */
 static struct tir_value left_from(struct ssd_prefill *s, struct tir_value token)
 {
     struct tir_builder *b = &s->b;
     return tir_select(b, s->real, tir_sub(b, s->end, token), tir_i32(b, 0));
 }
 
+/* Returns the number of tensors of a chunk that are loaded. */
 static unsigned loaded_count(const struct ssd_prefill *s)
 {
     return ssd_has_outputs(s) ? SSD_LOADED : SSD_C;
 }
 
-/* Loads the chunk that begins at `token`: zeros where the tokens have ended. */
+/* Issues the loads of the chunk from token `token` (i32) on into loaded[]: zeros after the last
+ * token. */
 static void load_chunk(struct ssd_prefill *s, struct tir_value token, struct tir_value *loaded)
 {
     struct tir_builder *b = &s->b;
@@ -214,7 +224,8 @@ static void load_chunk(struct ssd_prefill *s, struct tir_value token, struct tir
     loaded[SSD_C] = tir_tile_load(b, view, zero, c_type(s));
 }
 
-/* Loads the gates of a chunk. */
+/* Issues the loads of the gates z of the chunk from token `token` (i32) on. Returns an unused value
+ * if there are none. */
 static struct tir_value load_gates(struct ssd_prefill *s, struct tir_value token)
 {
     struct tir_builder *b = &s->b;
@@ -235,6 +246,7 @@ static void end_stage(struct ssd_prefill *s)
     tir_barrier(&s->b);
 }
 
+/* Stores `state` in LDS, rounded to the type of the products. */
 static void stage_state(struct ssd_prefill *s, struct tir_value state)
 {
     struct tir_builder *b = &s->b;
@@ -244,7 +256,7 @@ static void stage_state(struct ssd_prefill *s, struct tir_value state)
 
 /* ---- Products ---- */
 
-/* Loads rows x k of a buffer in LDS, as the left operand of a product. */
+/* Reads rows x N elements of the buffer at LDS address `lds` as the left operand of a product. */
 static struct tir_value left_operand(struct ssd_prefill *s, struct tir_value lds,
                                      const struct tir_layout *map, unsigned rows)
 {
@@ -254,7 +266,8 @@ static struct tir_value left_operand(struct ssd_prefill *s, struct tir_value lds
     return tir_tile_lds_load(&s->b, lds, tir_tile(f, s->dtype, rows, keys_of(s), &l), map);
 }
 
-/* Loads the transpose of a buffer of 64 tokens, rows x 64, as the left operand of a product. */
+/* Reads the transpose of a buffer of 64 tokens at LDS address `lds`, rows x 64, as the left operand
+ * of a product. */
 static struct tir_value transposed_operand(struct ssd_prefill *s, struct tir_value lds,
                                            const struct tir_layout *map, unsigned rows,
                                            struct tir_waves waves)
@@ -267,13 +280,14 @@ static struct tir_value transposed_operand(struct ssd_prefill *s, struct tir_val
     return tir_transpose(b, tir_tile_lds_load(b, lds, t, map));
 }
 
+/* Returns a tile of type `t` of zeros. */
 static struct tir_value zeros(struct ssd_prefill *s, struct tir_type t)
 {
     return tir_splat(&s->b, tir_f32(&s->b, 0), t);
 }
 
 /* Returns M^T, the weights of a chunk's tokens (rows) in its outputs (columns): decayed products of
- * b and c, and 0 for tokens after the output's own. */
+ * b and c, and 0 for tokens after the output's own token. */
 static struct tir_value weights_of(struct ssd_prefill *s, struct tir_value c)
 {
     struct tir_builder *b = &s->b;
@@ -289,8 +303,8 @@ static struct tir_value weights_of(struct ssd_prefill *s, struct tir_value c)
     return tir_select(b, seen, tir_mul(b, products, factor), zeros(s, s->scores));
 }
 
-/* Returns out^T of a chunk without its own tokens: the product of c with the state before it,
- * decayed. */
+/* Returns the part of a chunk's out^T that comes from the state before the chunk: the product of c
+ * with that state, decayed. */
 static struct tir_value carried_part(struct ssd_prefill *s, struct tir_value c)
 {
     struct tir_builder *b = &s->b;
@@ -299,7 +313,8 @@ static struct tir_value carried_part(struct ssd_prefill *s, struct tir_value c)
     return tir_mul(b, sum, ssd_spread_numbers(s, SSD_GROWN, s->out, 0));
 }
 
-/* Returns the state after the chunk; `sum` is G[63]. */
+/* Returns the state after the chunk, from `state` before it. `sum` is G[63], and x is the operand
+ * x^T. */
 static struct tir_value advance(struct ssd_prefill *s, struct tir_value state, struct tir_value sum,
                                 struct tir_value x)
 {
@@ -315,6 +330,8 @@ static struct tir_value advance(struct ssd_prefill *s, struct tir_value state, s
 
 /* ---- The walk ---- */
 
+/* Stores the outputs of the chunk from token `token` (i32) on, from the products `sum` and the
+ * gates z. */
 static void store_out(struct ssd_prefill *s, struct tir_value token, struct tir_value sum,
                       struct tir_value z)
 {
@@ -332,8 +349,8 @@ static void store_out(struct ssd_prefill *s, struct tir_value token, struct tir_
     tir_tile_store(b, view, tir_i32(b, 0), tir_transpose(b, tir_convert_short(b, out, s->dtype)));
 }
 
-/* Stores the tensors `loaded` of a chunk to LDS, and loads `next` of the next chunk and the chunk's
- * gates `z`. Returns the part of out^T that comes from `state`. */
+/* Stores the tensors loaded[] of a chunk in LDS, and issues the loads next[] of the next chunk and
+ * the chunk's gates *z. Returns the part of out^T that comes from `state`. */
 static struct tir_value stage_chunk(struct ssd_prefill *s, struct tir_value token,
                                     const struct tir_value *loaded, struct tir_value state,
                                     struct tir_value *next, struct tir_value *z)
@@ -359,7 +376,8 @@ static struct tir_value stage_chunk(struct ssd_prefill *s, struct tir_value toke
     return carried;
 }
 
-/* Goes over one chunk; `carried` are its tensors, the state before it and the sum of g. */
+/* Computes the chunk from token `token` (i32) on. carried[] has its tensors, the state before it
+ * and the sum of g, and is advanced. */
 static void visit_chunk(struct ssd_prefill *s, struct tir_value token, struct tir_value *carried)
 {
     struct tir_builder *b = &s->b;
@@ -384,7 +402,8 @@ static void visit_chunk(struct ssd_prefill *s, struct tir_value token, struct ti
         carried[i] = next[i];
 }
 
-/* Goes over a group of chunks, one for each wave. */
+/* Computes a group of chunks, one for each wave, from token `group` (i32) on. carried[] has `n`
+ * values. */
 static void visit_group(struct ssd_prefill *s, struct tir_value group, struct tir_value *carried,
                         unsigned n)
 {
@@ -398,8 +417,8 @@ static void visit_group(struct ssd_prefill *s, struct tir_value group, struct ti
     tir_end_for(b, &loop, carried, n);
 }
 
-/* Goes over the workgroup's tokens. Updates *state to the state after them, and sets *sum to
- * the sum of g over them. */
+/* Computes the workgroup's tokens. Sets *state to the state after them, and *sum to the sum of g
+ * over them. */
 static void visit_tokens(struct ssd_prefill *s, struct tir_value *state, struct tir_value *sum)
 {
     struct tir_builder *b = &s->b;
@@ -425,6 +444,8 @@ static void visit_tokens(struct ssd_prefill *s, struct tir_value *state, struct 
     *sum = carried[n + 1];
 }
 
+/* Sets the workgroup's heads, value elements and tokens, and loads the numbers of its value
+ * head. */
 static void open(struct ssd_prefill *s)
 {
     static const float log2_e = 1.44269504f;
@@ -441,8 +462,8 @@ static void open(struct ssd_prefill *s)
         s->bias = att_entry_or(b, ARG_DT_BIAS, s->value_head, zero);
 }
 
-/* Computes the state and the sum of g that a segment adds, and stores them in segment_states,
- * if another segment follows. */
+/* Computes the state and the sum of g that a segment adds, and stores them in segment_states if
+ * another segment follows. */
 static void make_segment(struct ssd_prefill *s)
 {
     struct tir_builder *b = &s->b;
@@ -455,6 +476,7 @@ static void make_segment(struct ssd_prefill *s)
     tir_end_if(b, &followed, NULL);
 }
 
+/* Computes and stores the outputs of the workgroup's tokens and the state after them. */
 static void make_outputs(struct ssd_prefill *s)
 {
     struct tir_value state = ssd_first_state(s), sum = tir_f32(&s->b, 0);
@@ -462,6 +484,7 @@ static void make_outputs(struct ssd_prefill *s)
     ssd_store_last_state(s, state);
 }
 
+/* Builds the kernel of a variant into `out`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
 {
     struct att_tile tile;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Spans of bytes from one place to another, which a list on the device names: checkpoints of the
- * states of all layers in one launch. A workgroup copies a piece of one span; the resource ends
- * with the span, so that its last piece may be short.
+ * Copies spans of bytes, whose addresses a list on the device has: checkpoints of the states of all
+ * layers in one launch. A workgroup copies a piece of one span. The buffer resource ends with the
+ * span, so that its last piece may be short.
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
@@ -11,9 +11,15 @@
 
 #include <stdio.h>
 
-enum { WORD = 4, CHUNK = 4 /* words of a lane */, SPAN = 24 /* bytes */, KIB = 1024 };
+enum {
+    WORD = 4,
+    CHUNK = 4 /* words that a lane copies at once */,
+    SPAN = 24 /* bytes */,
+    KIB = 1024
+};
 
-/* Index in att_tile.own: how often all lanes of a workgroup copy 16 bytes. */
+/* Index in att_tile.own of the number of passes. In a pass each lane of a workgroup copies 16
+ * bytes. */
 enum { PASSES };
 
 static const struct att_tile tiles[] = {
@@ -26,12 +32,13 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {2, 8}},
 };
 
-/* Returns the bytes that a workgroup copies. */
+/* Returns the number of bytes that a workgroup copies. */
 static int piece_bytes(const struct att_tile *t, const struct tir_machine *m)
 {
     return t->own[PASSES] * t->waves * (int)tir_lanes(m) * CHUNK * WORD;
 }
 
+/* Returns the type of a workgroup's piece: rows of 16 bytes. */
 static struct tir_type piece_type(struct tir_builder *b, const struct att_tile *t)
 {
     const unsigned rows = (unsigned)piece_bytes(t, b->f->machine) / (CHUNK * WORD);
@@ -44,7 +51,8 @@ static struct tir_type piece_type(struct tir_builder *b, const struct att_tile *
     return tir_tile(b->f, TIR_I32, rows, CHUNK, &l);
 }
 
-/* Returns a view of `bytes` (i32) of words at `base`, 16 bytes a row. */
+/* Returns a view of `bytes` bytes (i32) of words at address `base` (i64), with 16 bytes in each
+ * row. */
 static struct tir_view words_view(struct tir_builder *b, struct tir_value base,
                                   struct tir_value bytes)
 {
@@ -52,6 +60,7 @@ static struct tir_view words_view(struct tir_builder *b, struct tir_value base,
                              tir_i32(b, 0)};
 }
 
+/* Builds the kernel of a variant into `k`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     struct att_tile tile;

@@ -16,8 +16,8 @@ const struct att_template *const att_templates[] = {
     NULL,
 };
 
-/* The members of a tile that change the kernel, by name. The other members say which variants it is
- * for. A family's own members follow these. */
+/* The members of a tile that change the kernel, by name. The other members say which variants it
+ * serves. A family's own members follow these. */
 #define MEMBER(name) {#name, offsetof(struct att_tile, name), sizeof(((struct att_tile *)0)->name)}
 static const struct member {
     const char *name;
@@ -33,7 +33,7 @@ static const struct member {
 
 enum { N_MEMBERS = sizeof(members) / sizeof(members[0]) };
 
-/* Returns the i-th member that a family's tiles have; its name is NULL after the last. */
+/* Returns the i-th member of a family's tiles; its name is NULL after the last one. */
 static struct member find_member(const struct att_template *op, unsigned i)
 {
     if (i < N_MEMBERS)
@@ -44,6 +44,7 @@ static struct member find_member(const struct att_template *op, unsigned i)
     return (struct member){name, offsetof(struct att_tile, own) + i * size, size};
 }
 
+/* Returns the value of a tile's member. */
 static int get_member(const struct att_tile *t, const struct member *m)
 {
     const char *const at = (const char *)t + m->offset;
@@ -54,6 +55,7 @@ static int get_member(const struct att_tile *t, const struct member *m)
     return wide;
 }
 
+/* Sets a tile's member to `value`. */
 static void set_member(struct att_tile *t, const struct member *m, int value)
 {
     char *const at = (char *)t + m->offset;
@@ -64,7 +66,8 @@ static void set_member(struct att_tile *t, const struct member *m, int value)
         memcpy(at, &wide, sizeof(wide));
 }
 
-/* Returns a member by name; its own name is NULL if the family has no such member. */
+/* Returns the member with name `name`; the result's name is NULL if the family has no such
+ * member. */
 static struct member named_member(const struct att_template *op, const char *name)
 {
     unsigned i = 0;
@@ -112,7 +115,8 @@ unsigned att_count_tiles(const struct att_template *t)
     return count;
 }
 
-/* Returns the value of a name in a text of words "name=value"; NULL if the text leaves it out. */
+/* Returns where the value of `name` begins in `text`, words "name=value"; NULL if the text does not
+ * have it. */
 static const char *find_value(const char *text, const char *name)
 {
     const size_t length = strlen(name);
@@ -167,8 +171,8 @@ unsigned att_count_changed(const struct att_template *t, unsigned n)
     return count;
 }
 
-/* Sets the knobs to the values that the digits number. False if a value is the row's own, since
- * the same tile would have two numbers. */
+/* Sets the knobs of tile `t` to the values that `digits` numbers; see att_find_tile(). Returns
+ * false if a value is the row's own, since the same tile would have two numbers. */
 static bool set_knobs(const struct att_template *op, unsigned digits, struct att_tile *t,
                       struct att_why *why)
 {
@@ -186,6 +190,8 @@ static bool set_knobs(const struct att_template *op, unsigned digits, struct att
     return true;
 }
 
+/* Sets *tile to candidate `n`. Returns false if it does not exist or does not fit; the reason is in
+ * `why`. */
 static bool named_tile(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                        struct att_tile *tile, struct att_why *why)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The k largest scores of each row: one workgroup goes through a row, or a part of it, once.
- * select/select.h has the algorithm; here are where scores come from and where positions go.
+ * Selects the k largest scores of each row. One workgroup reads a row, or a part of it, once.
+ * select/select.h has the algorithm; this file loads scores and writes positions.
  */
 #include "op_names.h"
 #include "ir/bits.h"
@@ -19,8 +19,9 @@ enum {
     SAMPLE = 2,
 };
 
-/* Members of att_tile.own: scores that a lane inserts at once; steps in which the waves insert them
- * if the buffer has no room for all. The buffer is small: two workgroups share a compute unit. */
+/* Indices of att_tile.own: the number of scores that a lane inserts at once; the number of steps in
+ * which the waves insert them if the buffer has no room for all. The buffer is small, so that two
+ * workgroups share a compute unit. */
 enum { EACH, STEPS };
 
 static const struct att_tile tiles[] = {
@@ -32,6 +33,7 @@ static const struct att_knob knobs[] = {
     {"each", 2, {2, 8}},
 };
 
+/* The state of the kernel while it is built. */
 struct topk {
     struct tir_builder b;
     bool planned;
@@ -42,8 +44,8 @@ struct topk {
                                                           block_table or values is NULL */
 };
 
-/* Returns the size of the buffer, which takes the rest of half of the LDS: two workgroups share a
-   compute unit. */
+/* Returns the size of the buffer, which fills half of the LDS, since two workgroups share a compute
+ * unit. */
 static struct att_select_size size_of(const struct att_variant *v, const struct att_tile *t,
                                       const struct tir_machine *m)
 {
@@ -58,6 +60,7 @@ static struct att_select_size size_of(const struct att_variant *v, const struct 
     return size;
 }
 
+/* True if tile `t` serves the variant; if not, the reason is in `why`. */
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
@@ -71,17 +74,20 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return true;
 }
 
+/* Returns `scalar` (i32) in every lane. */
 static struct tir_value number(struct topk *t, struct tir_value scalar)
 {
     return tir_splat(&t->b, scalar, t->select.lane);
 }
 
+/* Returns an i1: true if pointer argument `arg` is NULL. */
 static struct tir_value is_null(struct topk *t, const char *arg)
 {
     return tir_cmp_eq(&t->b, tir_arg(&t->b, arg, TIR_I64), tir_i64(&t->b, 0));
 }
 
-/* Returns the address of the part's first element of an array [rows, columns] of 32 bits. */
+/* Returns the address (i64) of the part's first element of array `arg` [rows, columns] of 32
+ * bits. */
 static struct tir_value part_of(struct topk *t, const char *arg, const char *stride)
 {
     struct tir_builder *b = &t->b;
@@ -93,6 +99,8 @@ static struct tir_value part_of(struct topk *t, const char *arg, const char *str
     return tir_add(b, base, tir_add(b, row, at));
 }
 
+/* Issues the load of tile `j` of this wave's scores in the chunk that begins at column `first`
+ * (i32) of the part. */
 static struct tir_value load_scores(struct topk *t, struct tir_view scores, struct tir_value first,
                                     unsigned j)
 {
@@ -100,6 +108,8 @@ static struct tir_value load_scores(struct topk *t, struct tir_view scores, stru
     return tir_tile_load(b, scores, tir_add(b, first, att_select_place(&t->select, j)), t->score);
 }
 
+/* Issues the loads of this wave's scores of the chunk that begins at column `first` (i32) of the
+ * part into out[]. */
 static void load_chunk(struct topk *t, struct tir_view scores, struct tir_value first,
                        struct tir_value out[ATT_SELECT_EACH_MAX])
 {
@@ -107,6 +117,8 @@ static void load_chunk(struct topk *t, struct tir_view scores, struct tir_value 
         out[j] = load_scores(t, scores, first, j);
 }
 
+/* Returns the selection keys of `score`, whose first lane has column `first` (i32) of the part.
+ * Missing scores get the key of no score. */
 static struct tir_value key_of(struct topk *t, struct tir_value score, struct tir_value first)
 {
     struct tir_builder *b = &t->b;
@@ -117,8 +129,9 @@ static struct tir_value key_of(struct topk *t, struct tir_value score, struct ti
                                   tir_cmp_ne(b, bits, number(t, tir_i32(b, NO_SCORE)))));
 }
 
-/* Returns the selection key of a value from `key`, its key if it is a number. Missing values
- * get no key, and NaNs the key above infinity. */
+/* Returns the selection key of a value from `key`, which is right if the value is a number. Missing
+ * values get the key of no score, and NaNs the key above infinity. The first lane has column
+ * `first` (i32). */
 static struct tir_value mend_key(struct topk *t, struct tir_value key, struct tir_value first)
 {
     struct tir_builder *b = &t->b;
@@ -132,8 +145,9 @@ static struct tir_value mend_key(struct topk *t, struct tir_value key, struct ti
     return tir_select(b, there, any, att_select_no_key(&t->select));
 }
 
-/* Computes the keys of a chunk's scores, and issues the loads of the next chunk in their registers.
- * Keys of numbers need fewer steps, so other values and the part's end are tested once for all. */
+/* Computes keys[] of a chunk's scores[], and issues the loads of the next chunk into their
+ * registers. Keys of numbers need fewer steps. Other values and the end of the part are therefore
+ * tested once for the whole chunk. `first` is the chunk's first column (i32). */
 static void make_keys(struct topk *t, struct tir_view view, struct tir_value *scores,
                       struct tir_value first, struct tir_value *keys)
 {
@@ -158,11 +172,9 @@ static void make_keys(struct topk *t, struct tir_view view, struct tir_value *sc
     tir_end_if(b, &branch, keys);
 }
 
-/*
- * Guesses the limit from a sample, SAMPLE runs of each wave, a score a lane, spread over the part.
- * It is the sample's share of the k largest, an eighth more, and 24 for chance: at least 3.5
- * standard deviations. Few selections follow, or none before the end.
- */
+/* Sets the limit from a sample: SAMPLE runs of each wave, a score a lane, spread over the part. Its
+ * rank is the sample's share of the k largest, an eighth more, and 24 for chance, which is at least
+ * 3.5 standard deviations. Few selections follow, or none before the end. */
 static void guess_limit(struct topk *t, struct tir_view scores, struct tir_value *carried)
 {
     struct tir_builder *b = &t->b;
@@ -187,8 +199,8 @@ static void guess_limit(struct topk *t, struct tir_view scores, struct tir_value
     att_select_guess(s, carried, sample, SAMPLE, rank);
 }
 
-/* Inserts the chunks of a part of n scores. `carried` has the state, and then the first chunk's
- * scores; the next chunk is loaded while one is inserted. */
+/* Inserts the chunks of a part of n scores (i32). carried[] has the state, and then the first
+ * chunk's scores. The next chunk is loaded while one is inserted. */
 static void insert_part(struct topk *t, struct tir_view scores, struct tir_value n,
                         struct tir_value *carried)
 {
@@ -205,15 +217,15 @@ static void insert_part(struct topk *t, struct tir_view scores, struct tir_value
 
 enum { CARRIED_MAX = ATT_SELECT_N + ATT_SELECT_EACH_MAX };
 
-/* Sets the types of the values that the loop carries: the selection's state, and the scores of
- * a chunk in flight. */
+/* Sets types[] to the types of the values that the loop carries: the selection's state, and the
+ * scores of a chunk in flight. */
 static void carried_types(struct topk *t, struct tir_type types[CARRIED_MAX])
 {
     for (int i = 0; i < CARRIED_MAX; i++)
         types[i] = i < ATT_SELECT_N ? tir_scalar(TIR_I32) : t->score;
 }
 
-/* Issues the loads of the first chunk. For a part longer than the buffer, it guesses a limit
+/* Issues the loads of the first chunk. For a part longer than the buffer, guesses a limit
  * meanwhile. */
 static void begin_long(struct topk *t, struct tir_view scores, struct tir_value *carried)
 {
@@ -231,7 +243,7 @@ static void begin_long(struct topk *t, struct tir_view scores, struct tir_value 
     tir_end_if(b, &long_part, carried);
 }
 
-/* Discards what was selected, removes the limit, and loads the first chunk again, if `is` (i1) is
+/* Discards the selection, removes the limit, and loads the first chunk again, if `is` (i1) is
  * true. */
 static void begin_again(struct topk *t, struct tir_view scores, struct tir_value *carried,
                         struct tir_value is)
@@ -248,7 +260,8 @@ static void begin_again(struct topk *t, struct tir_view scores, struct tir_value
     att_select_restart(&t->select, carried, is);
 }
 
-/* Selects a second time without a limit if the guess excluded some of the k largest. */
+/* Selects from a part of several chunks, and returns the number of entries (i32). Selects a second
+ * time without a limit if the guess excluded some of the k largest. */
 static struct tir_value select_long(struct topk *t, struct tir_view scores,
                                     const struct tir_value state[ATT_SELECT_N])
 {
@@ -269,7 +282,8 @@ static struct tir_value select_long(struct topk *t, struct tir_view scores,
     return att_select_end(s, carried);
 }
 
-/* Selects from a part of one chunk in registers. */
+/* Selects from the workgroup's part, and returns the number of entries (i32). A part of one chunk
+ * is selected in registers. */
 static struct tir_value select_part(struct topk *t, struct tir_value state[ATT_SELECT_N])
 {
     struct tir_builder *b = &t->b;
@@ -289,7 +303,8 @@ static struct tir_value select_part(struct topk *t, struct tir_value state[ATT_S
     return several;
 }
 
-/* Returns the output for a column: its position, or the entry of `source`. */
+/* Returns the output (i32) for columns `column` of the part: the position, or its entry of array
+ * source. */
 static struct tir_value name_columns(struct topk *t, struct tir_value column)
 {
     struct tir_builder *b = &t->b;
@@ -303,6 +318,7 @@ static struct tir_value name_columns(struct topk *t, struct tir_value column)
     return result;
 }
 
+/* Returns the cache slots of positions `at` if block_table is given, else the positions. */
 static struct tir_value slots_or_positions(struct topk *t, struct tir_value at)
 {
     struct tir_value result = at;
@@ -313,7 +329,7 @@ static struct tir_value slots_or_positions(struct topk *t, struct tir_value at)
     return result;
 }
 
-/* Returns the scores (f32) of buffer entries `entry`, at columns `column` of the row. Zeros and
+/* Returns the scores (f32) of buffer entries `entry`, at columns `column` of the part. Zeros and
  * NaNs are read again from memory, since the buffer does not distinguish them. */
 static struct tir_value score_of(struct topk *t, struct tir_value entry, struct tir_value column)
 {
@@ -332,6 +348,7 @@ static struct tir_value score_of(struct topk *t, struct tir_value entry, struct 
     return score;
 }
 
+/* Sets out[] to the index and the score of buffer entry `entry`; see att_list_names. */
 static void name_entries(void *context, struct tir_value entry, struct tir_value out[2])
 {
     struct topk *t = context;
@@ -355,8 +372,8 @@ static void select_and_write(struct topk *t, struct tir_value state[ATT_SELECT_N
                                             .counts = ARG_COUNTS});
 }
 
-/* Selects the k largest of a row from the parts of it that a plan has divided. Rows that no
- * plan has split are already written. */
+/* Selects the k largest scores of a row from the lists of its parts, into which a plan has divided
+ * it. Rows that the plan has not divided are already written. */
 static void merge_parts(struct topk *t, struct tir_value state[ATT_SELECT_N])
 {
     struct tir_builder *b = &t->b;
@@ -366,6 +383,7 @@ static void merge_parts(struct topk *t, struct tir_value state[ATT_SELECT_N])
     tir_end_if(b, &some, NULL);
 }
 
+/* Builds the kernel of a variant into `k`. */
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     struct att_tile tile;

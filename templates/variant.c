@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fields of variants, made of fields.def: the table, access by id, defaults, and values as text.
+ * Fields of variants, generated from fields.def: the table, access by id, defaults, and values as
+ * text.
  */
 #include "templates/variant.h"
 
@@ -49,11 +50,12 @@ const struct att_field_info att_fields[ATT_FIELD_COUNT] = {
 
 static_assert(ATT_FIELD_COUNT <= 128, "a set of fields has 128 bits");
 
-/* Every enumerated field is read through int by id. */
+/* att_get() reads every enumerated field as an int. */
 #define FIELD_ENUM(ID, id, tag, dflt, role, help) \
     static_assert(sizeof(enum att_##id) == sizeof(int), "read as int");
 #include "ops/fields.def"
 
+/* Returns the address of field `f` in a variant. */
 static void *slot(const struct att_variant *v, enum att_field f)
 {
     return (char *)v + att_fields[f].offset;
@@ -97,6 +99,7 @@ void att_variant_init(struct att_variant *v, const struct att_template *op, cons
     }
 }
 
+/* Returns the kv_dtype that equals `dtype`. */
 static enum att_kv_dtype cache_dtype(enum att_dtype dtype)
 {
     return dtype == ATT_DTYPE_BF16 ? ATT_KV_DTYPE_BF16 : ATT_KV_DTYPE_FP16;
@@ -121,7 +124,8 @@ enum att_kv_dtype att_kv_dtype(const struct att_variant *v)
     return cache_dtype(v->dtype);
 }
 
-/* Returns the stem of a path and its length: "alibi" for "hooks/alibi.c". */
+/* Returns where the stem of a path begins, and sets *length to its length: "alibi" for
+ * "hooks/alibi.c". */
 static const char *stem(const char *path, int *length)
 {
     const char *slash = strrchr(path, '/');

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The name and the canonical text of a variant: those fields of it that its template takes.
+ * The name and the canonical text of a variant, which have the fields of its op.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -8,8 +8,10 @@
 
 #include "templates/template.h"
 
+/* True if the variant's op has field `f`. */
 static bool takes(const struct att_variant *v, enum att_field f) { return v->op->takes >> f & 1; }
 
+/* True if field `f` has its default value. */
 static bool at_default(const struct att_variant *v, enum att_field f)
 {
     const struct att_field_info *info = &att_fields[f];
@@ -21,7 +23,8 @@ static bool at_default(const struct att_variant *v, enum att_field f)
 }
 
 /* Writes `text` at buf[at], clipped to `size` bytes in all. Returns the length that buf has or
- * would need. Callers' buffers hold any variant, as a test over the table proves. */
+ * would need. A test over the table of fields proves that callers' buffers are long enough for any
+ * variant. */
 static size_t append(char *buf, size_t size, size_t at, const char *text)
 {
     if (at >= size)
