@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file adds up the partials of a work tile in the same launch (`one_launch`), with the
- * workgroups that wrote them: attention/share.h. A slice is some heads of a query; a wave adds up a
- * slice as `combine` does.
+ * The steps for field one_launch. The workgroups that write the partials of a work tile also add
+ * them up, in the same launch (attention/share.h). A slice is some heads of a query; a wave adds up
+ * a slice as op combine does.
  *
- * An item names its sequence, not its tile. So its tile is found by the number of its partial,
- * which is its first partial row over the rows of a partial. reduce_indptr has the ends of the
- * tiles' ranges of these numbers.
+ * An item has the number of its sequence, not of its tile. The number of its partial determines the
+ * tile; it is the first partial row divided by the rows of a partial. reduce_indptr has the ends of
+ * the tiles' ranges of these numbers.
  */
 #include "templates/prefill/item_parts.h"
 
@@ -18,30 +18,31 @@
 #include "templates/workgroup/scalar.h"
 
 enum {
-    POLLS = 16, /* of the ticket before the workgroup gives up, 400 to 600 clocks each */
-    SLEEP = 2,  /* times 64 clocks between two polls */
+    POLLS = 16, /* polls of the ticket before the workgroup leaves, 400 to 600 clocks each */
+    SLEEP = 2,  /* units of 64 clocks between two polls */
     WORD = 4,
     MOST_ENDS = 1 << 24 /* ends and numbers of partials are exact as f32 below this number */
 };
 
-/* The partials of a tile; all members are i32. */
+/* The partials of a work tile; all members are i32. */
 struct parts {
-    struct tir_value first, end;  /* numbers of the tile's partials */
-    struct tir_value rows;        /* of a partial */
+    struct tir_value first, end;  /* numbers of the tile's first partial, and after its last one */
+    struct tir_value rows;        /* number of rows of a partial */
     struct tir_value first_token; /* row of q of the tile's first query */
-    struct tir_value tokens;      /* queries of the tile */
+    struct tir_value tokens;      /* number of queries of the tile */
 };
 
 /* The sum of a tile's partials, slice by slice: some heads of a token at a time. */
 struct sum {
     struct att_part_rows rows;
     struct parts parts;
-    struct tir_value first_head, gqa; /* i32: the KV head's first query head, and their number */
-    struct tir_value blocks;          /* i32: slices of a token */
-    int slice_rows;                   /* heads of a slice */
+    struct tir_value first_head, gqa; /* i32: the KV head's first query head, and the number of its
+                                         query heads */
+    struct tir_value blocks;          /* i32: number of slices of a token */
+    int slice_rows;                   /* number of heads of a slice */
 };
 
-/* Loads entry `entry` of an argument that is an array of i32. */
+/* Loads entry `entry` (index) of array argument `array` of i32. */
 static struct tir_value load_entry(struct prefill *p, const char *array, int entry)
 {
     struct tir_builder *b = &p->b;
@@ -50,7 +51,7 @@ static struct tir_value load_entry(struct prefill *p, const char *array, int ent
 
 /* ---- The tile's partials ---- */
 
-/* Returns the type of one number per lane. */
+/* Returns the type of a number of `dtype` for each lane. */
 static struct tir_type lanes_type(struct prefill *p, unsigned dtype)
 {
     struct tir_spread s = tir_spread(p->m, p->tile->waves);
@@ -59,8 +60,8 @@ static struct tir_type lanes_type(struct prefill *p, unsigned dtype)
     return tir_tile(p->b.f, dtype, 1u << p->m->lane_bits, 1, &l);
 }
 
-/* Loads the ends of ranges of partials, as f32: lane i has end number `first` + `step` * i (i32).
- * Lanes after the last end repeat it. */
+/* Loads the ends of the ranges with indices `first` + `step` * lane (i32), as f32. Lanes after the
+ * last end repeat it. */
 static struct tir_value load_ends(struct prefill *p, struct tir_value first, struct tir_value step)
 {
     struct tir_builder *b = &p->b;
@@ -75,13 +76,13 @@ static struct tir_value load_ends(struct prefill *p, struct tir_value first, str
     return tir_convert(b, ends, TIR_F32);
 }
 
-/* Returns the greatest of all lanes' numbers (f32), as i32. */
+/* Returns the largest of all lanes' numbers (f32) as an i32 scalar. */
 static struct tir_value as_number(struct tir_builder *b, struct tir_value lanes)
 {
     return tir_convert(b, tir_first_lane(b, tir_col_max(b, lanes)), TIR_I32);
 }
 
-/* Returns i32 `a` divided by the lanes of a wave, rounded up. */
+/* Returns `a` (i32) divided by the number of lanes of a wave, rounded up. */
 static struct tir_value over_lanes(struct prefill *p, struct tir_value a)
 {
     struct tir_builder *b = &p->b;
@@ -89,8 +90,8 @@ static struct tir_value over_lanes(struct prefill *p, struct tir_value a)
     return tir_shr(b, att_plus(b, a, lanes - 1), tir_i32(b, (int)p->m->lane_bits));
 }
 
-/* Returns the rounds of find_list() for `count` ends: a round divides them by the lanes of a
- * wave. */
+/* Returns the number of rounds (i32) of find_list() for `count` ends (i32). A round divides their
+ * number by the lanes of a wave. */
 static struct tir_value count_rounds(struct prefill *p, struct tir_value count)
 {
     struct tir_builder *b = &p->b;
@@ -103,10 +104,10 @@ static struct tir_value count_rounds(struct prefill *p, struct tir_value count)
     return rounds;
 }
 
-/* Sets parts->first and parts->end to the range of partials' numbers with `own` (i32) in it. These
- * are the greatest end at or before `own`, and the least one after it. Ends ascend. Each round
- * loads an end per lane, evenly spaced, and the next round searches between two of them: two rounds
- * for up to 4,096 tiles. */
+/* Sets parts->first and parts->end to the range of partials' numbers that contains `own` (i32).
+ * These are the largest end that is at most `own`, and the smallest end after it. Ends ascend. Each
+ * round loads an end per lane, evenly spaced, and the next round searches between two of them. Up
+ * to 4,096 tiles need two rounds. */
 static void find_list(struct prefill *p, struct tir_value own, struct parts *parts)
 {
     struct tir_builder *b = &p->b;
@@ -131,6 +132,7 @@ static void find_list(struct prefill *p, struct tir_value own, struct parts *par
     parts->end = tir_sub(b, tir_i32(b, 0), as_number(b, carried[AFTER]));
 }
 
+/* Returns the partials of the tile that item `part` belongs to. */
 static struct parts find_parts(struct prefill *p, const struct prefill_part *part)
 {
     struct tir_builder *b = &p->b;
@@ -145,7 +147,7 @@ static struct parts find_parts(struct prefill *p, const struct prefill_part *par
 
 /* ---- The sum of partials ---- */
 
-/* Adds up slice `number` of all partials and writes it. */
+/* Adds up slice `number` (i32) of all partials and writes it. `family` is a struct sum. */
 static void add_slice(void *family, struct tir_value number)
 {
     struct sum *const s = family;
@@ -165,6 +167,7 @@ static void add_slice(void *family, struct tir_value number)
     att_parts_finish(&s->rows, att_parts_add_list(&s->rows, &list));
 }
 
+/* Returns the sum of the partials of the tile that item `part` belongs to. */
 static struct sum describe_sum(struct prefill *p, const struct prefill_part *part)
 {
     struct tir_builder *b = &p->b;
@@ -188,7 +191,7 @@ static struct sum describe_sum(struct prefill *p, const struct prefill_part *par
     return s;
 }
 
-/* Returns the address of the tile's ticket, which counts its written partials. */
+/* Returns the address (i64) of the tile's ticket, which counts its written partials. */
 static struct tir_value ticket_of(struct prefill *p, const struct sum *s)
 {
     struct tir_builder *b = &p->b;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * This file loads and stores the rows of an item of prefill's work list. Heads and tokens have
- * strides of their own, so each row of Q and O has its own address. The products' layouts have a
- * row per lane, whose loads and stores would touch a cache line per lane. So rows pass through LDS
- * if it has room: a wave reads and writes its own rows there, several lanes to a row.
+ * different strides, so each row of Q and O has a separate address. The products' layouts have a
+ * row in each lane, and their loads and stores would access a cache line for each lane. If LDS has
+ * room, rows therefore pass through LDS. A wave loads and stores its own rows from there, with
+ * several lanes for each row.
  *
  * An item with all keys of its tile writes the result. Other items write normalised output to
  * partial_out and LSE without sinks to partial_lse.
@@ -21,7 +22,7 @@
 
 enum { LSE_BYTES = 4, PARTIAL_BYTES = 4, LANE_BYTES = 16 };
 
-/* Returns a scalar in every element of the type of `like`. */
+/* Returns `scalar` in the shape of `like`. */
 static struct tir_value splat_like(struct prefill *p, struct tir_value scalar,
                                    struct tir_value like)
 {
@@ -44,7 +45,7 @@ struct prefill_rows prefill_find_rows(struct prefill *p, struct tir_value index)
     return r;
 }
 
-/* Returns the rows of a tile of type `t`, queries x anything. */
+/* Returns the query and head of each row of a tile of type `t`, queries x anything. */
 static struct prefill_rows rows_of(struct prefill *p, struct tir_type t)
 {
     struct tir_builder *b = &p->b;
@@ -52,19 +53,20 @@ static struct prefill_rows rows_of(struct prefill *p, struct tir_type t)
     return prefill_find_rows(p, tir_row_index(b, tir_tile(b->f, TIR_I32, t.rows, 1, &l)));
 }
 
-/* The strides of a tensor in bytes (i64), and its row of the item's first token (i32). Strides are
+/* The strides of a tensor in bytes (i64), and the row of the item's first token (i32). Strides are
  * below 2 GiB, so their upper halves are 0, and the product of a stride and a row is one
  * instruction. */
 struct strides {
     struct tir_value token, head, first;
 };
 
-/* Extends i32 numbers that are not negative to i64. */
+/* Returns i32 numbers that are not negative as i64. */
 static struct tir_value as_wide(struct prefill *p, struct tir_value a)
 {
     return tir_zext(&p->b, a, TIR_I64);
 }
 
+/* Returns the strides of tensor `t`, whose elements have `bytes` bytes. */
 static struct strides strides_of(struct prefill *p, const struct att_tensor *t, int bytes)
 {
     struct tir_builder *b = &p->b;
@@ -73,7 +75,7 @@ static struct strides strides_of(struct prefill *p, const struct att_tensor *t, 
                             p->item.first_token};
 }
 
-/* Returns the strides of a tensor of partials, with `bytes` per head. */
+/* Returns the strides of a tensor of partials, with `bytes` bytes for each head. */
 static struct strides partial_strides(struct prefill *p, int bytes)
 {
     struct tir_builder *b = &p->b;
@@ -81,7 +83,7 @@ static struct strides partial_strides(struct prefill *p, int bytes)
     return (struct strides){as_wide(p, row), tir_i64(b, bytes), p->item.partial};
 }
 
-/* Returns the byte offsets (i64) of rows. */
+/* Returns the byte offsets (i64) of rows `r` in a tensor with strides `s`. */
 static struct tir_value offsets(struct prefill *p, const struct prefill_rows *r,
                                 const struct strides *s)
 {
@@ -105,8 +107,8 @@ struct tir_value prefill_gather_q(struct prefill *p, const struct prefill_panel 
 
 /* ---- Rows through LDS ---- */
 
-/* Returns the type of the wave's rows of `width` columns, with 16 bytes a lane and neighbouring
- * columns in neighbouring lanes. */
+/* Returns the type of the wave's rows of `width` columns of `dtype`, with 16 bytes in a lane and
+ * neighbouring columns in neighbouring lanes. */
 static struct tir_type whole_rows(struct prefill *p, unsigned dtype, unsigned width)
 {
     const unsigned vector = tir_bits(LANE_BYTES * 8 / tir_dtype_bits(dtype));
@@ -123,15 +125,16 @@ static struct tir_type whole_rows(struct prefill *p, unsigned dtype, unsigned wi
     return tir_tile(p->b.f, dtype, prefill_queries(p), width, &l);
 }
 
-/* Returns the layout of columns of O in LDS. Lanes that write a column of neighbouring rows use
- * each bank once. */
+/* Returns the LDS map of `columns` columns of O with elements of `bytes` bytes. Lanes that write a
+ * column of neighbouring rows use each bank once. */
 static struct tir_layout out_map(const struct prefill *p, unsigned bytes, unsigned columns)
 {
     const unsigned chunk = LANE_BYTES / bytes;
     return att_lds_swizzled(prefill_queries(p), columns, chunk, 0, tir_bits(columns / chunk));
 }
 
-/* Returns in how many parts O passes through LDS; 0: no part fits, or columns are padded. */
+/* Returns the number of parts in which O, with elements of `bytes` bytes, passes through LDS; 0: no
+ * part fits, or columns are padded. */
 static unsigned out_parts(const struct prefill *p, unsigned bytes)
 {
     enum { LEAST = 32 /* columns of a part */ };
@@ -191,7 +194,8 @@ void prefill_await_q_reads(struct prefill *p)
 
 /* ---- Results ---- */
 
-/* Returns the sink of each row's head; -inf if the item is a partial. */
+/* Returns the sink of each row's head; -infinity if `final` (i1) is false, since a partial has no
+ * sink. */
 static struct tir_value sinks(struct prefill *p, struct tir_value final)
 {
     struct tir_builder *b = &p->b;
@@ -207,7 +211,8 @@ static struct tir_value sinks(struct prefill *p, struct tir_value final)
                       tir_splat(b, tir_f32(b, -INFINITY), vector));
 }
 
-/* Returns the byte offsets of rows; -1 for rows past the tile's last one, which are not written. */
+/* Returns the byte offsets (i64) of the rows of type `t`. Rows after the tile's last one have -1,
+ * so that they are not written. */
 static struct tir_value places(struct prefill *p, struct tir_type t, const struct strides *s)
 {
     struct tir_builder *b = &p->b;
@@ -216,14 +221,14 @@ static struct tir_value places(struct prefill *p, struct tir_type t, const struc
     return tir_select(b, r.valid, at, tir_int_like(b, at, -1));
 }
 
-/* A tensor that O or LSE is written to. */
+/* A tensor to which O or LSE is written. */
 struct target {
     struct tir_value base;
     struct strides strides;
     unsigned dtype;
 };
 
-/* Writes rows of O^T from `first` on that are below prefill_main_rows(). */
+/* Writes rows of O^T, `rows` rows from row `first` on, without rows from prefill_main_rows() on. */
 static void write_rows(struct prefill *p, const struct target *out, struct tir_value o,
                        unsigned first, unsigned rows)
 {
@@ -244,7 +249,7 @@ static void write_rows(struct prefill *p, const struct target *out, struct tir_v
                      tir_i32(b, (int)first * bytes), by_rows);
 }
 
-/* Writes O through LDS, part by part. */
+/* Writes O through LDS, in `parts` parts one after the other. */
 static void write_by_rows(struct prefill *p, const struct target *out, struct tir_value o,
                           unsigned parts)
 {
@@ -264,6 +269,7 @@ static void write_by_rows(struct prefill *p, const struct target *out, struct ti
     }
 }
 
+/* Writes O to `out`, through LDS if it has room. */
 static void write_out(struct prefill *p, const struct target *out, struct tir_value o)
 {
     const unsigned parts = out_parts(p, tir_dtype_bits(out->dtype) / 8);
@@ -279,6 +285,7 @@ static void write_out(struct prefill *p, const struct target *out, struct tir_va
         write_rows(p, out, tir_half(&p->b, o, (int)i), prefill_v_first(p, i), prefill_dv(p) / 2);
 }
 
+/* Writes `lse`, 1 x queries, to `to`. */
 static void write_lse(struct prefill *p, const struct target *to, struct tir_value lse)
 {
     struct tir_builder *b = &p->b;

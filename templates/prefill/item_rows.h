@@ -7,18 +7,20 @@
 
 #include "templates/prefill/prefill.h"
 
-/** Query and head of each row of a vector of any shape. */
+/** The query and the head of each row of a vector of any shape. */
 struct prefill_rows {
     struct tir_value token; /* i32: counted from the item's first token */
     struct tir_value head;  /* i32: query head */
     struct tir_value
-        valid; /* i1: the tile has the row; other rows have query and head of its last row */
+        valid; /* i1: the tile has the row; a row that it does not have gets query and head of its
+                  last row */
 };
 
-/** Returns query and head of rows `index` (i32), which count from the workgroup's first row. */
+/** Returns query and head of the rows with indices `index` (i32), which count from the workgroup's
+ * first row. */
 struct prefill_rows prefill_find_rows(struct prefill *p, struct tir_value index);
 
-/** Sets staging.item_bytes and staging.item_q for a kernel with `room` free bytes of LDS. */
+/** Sets staging.item_bytes and staging.item_q for a kernel with `room` unused bytes of LDS. */
 void prefill_plan_item_rows(struct prefill *p, unsigned room);
 
 /** Issues the loads of the workgroup's whole rows of Q, for prefill_store_q_rows(). */
@@ -27,7 +29,7 @@ void prefill_issue_q_rows(struct prefill *p);
 /** Stores the loaded rows of Q in LDS, for prefill_load_q(). */
 void prefill_store_q_rows(struct prefill *p);
 
-/** Waits until no wave reads Q in V's buffer. */
+/** Waits until all waves have read Q from V's buffer. */
 void prefill_await_q_reads(struct prefill *p);
 
 #endif

@@ -10,7 +10,7 @@
 
 /* ---- K and V in memory ---- */
 
-/* Finds K and V in tensors. */
+/* Sets the addresses and strides of K and V in tensors. */
 static void locate_rows(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -22,7 +22,7 @@ static void locate_rows(struct prefill *p)
     p->source.v.stride = att_stride(b, ARG_V_TOKEN_STRIDE, (int)prefill_bytes(p));
 }
 
-/* Finds K and V in pages. */
+/* Sets the pages of the sequence and the tiles that are loaded from them. */
 static void locate_pages(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -52,28 +52,29 @@ void prefill_locate_keys(struct prefill *p)
         locate_rows(p);
 }
 
-/* Returns the first key of a block, which has a tile for each key group. */
+/* Returns the first key (i32) of block `tile` (i32). A block has a tile for each key group. */
 static struct tir_value first_key(struct prefill *p, struct tir_value tile)
 {
     return tir_add(&p->b, p->work.first_key,
                    att_times(&p->b, tile, (int)(p->tile->keys * prefill_groups(p))));
 }
 
-/* Returns `from` plus `of_each` for each key group before the wave's. */
+/* Returns `from` (i32) plus `of_each` for each key group before the wave's own. */
 static struct tir_value at_group(struct prefill *p, struct tir_value from, int of_each)
 {
     return prefill_groups(p) == 1 ? from
                                   : tir_add(&p->b, from, att_times(&p->b, p->work.group, of_each));
 }
 
-/* Returns the first key of the wave's key group in a block. */
+/* Returns the first key (i32) of the wave's key group in block `tile` (i32). */
 static struct tir_value own_key(struct prefill *p, struct tir_value tile)
 {
     return at_group(p, first_key(p, tile), (int)p->tile->keys);
 }
 
-/* Returns the rows of K or V of one tile of keys. The base has 64 bits, so that a sequence may span
- * more than 4 GiB. */
+/* Returns a view of `rows` rows of K or V from key `key` on, in the tensor at `base`. Rows have
+ * `row` bytes and are `stride64` bytes apart; the view begins at byte `byte` of a row. The base has
+ * 64 bits, so that a sequence may span more than 4 GiB. */
 static struct tir_view key_rows(struct prefill *p, struct tir_value key, struct tir_value base,
                                 struct tir_value stride64, unsigned rows, int row, int byte)
 {
@@ -108,8 +109,9 @@ struct tir_value prefill_copied_from(struct prefill *p, unsigned first, unsigned
     return prefill_has_halves(p) ? tir_select(b, p->second, tir_i64(b, first + bytes), at) : at;
 }
 
-/* Copies the wave's rows of the tile of K or V that begins at `key` to LDS at `to`: `bytes` bytes
- * of each, from byte `first` on. `map` has the padding after a row. */
+/* Issues a copy by the tensor data mover to LDS address `to`: the wave's rows of the tile of K or V
+ * that begins at key `key`. It copies `bytes` bytes of each row, from byte `first` on. `map`
+ * has the padding after a row. */
 static void move_rows(struct prefill *p, int queue, const struct prefill_tensor *from,
                       struct tir_value key, unsigned first, unsigned bytes, struct tir_value to,
                       const struct tir_layout *map)
@@ -132,7 +134,8 @@ static void move_rows(struct prefill *p, int queue, const struct prefill_tensor 
 
 /* ---- K ---- */
 
-/* Returns the LDS address of a tile: one of `n` buffers of `bytes`, a power of two of them. */
+/* Returns the LDS address of tile `tile` (i32) in a ring of n buffers, a power of two, of `bytes`
+ * bytes each. */
 static struct tir_value ring_buffer(struct prefill *p, struct tir_value buffer,
                                     struct tir_value tile, unsigned n, unsigned bytes)
 {
@@ -141,6 +144,7 @@ static struct tir_value ring_buffer(struct prefill *p, struct tir_value buffer,
     return tir_add(b, buffer, att_times(b, which, (int)bytes));
 }
 
+/* Returns the LDS address to which panel `n` of tile `tile` of K is copied. */
 static struct tir_value k_buffer(struct prefill *p, const struct prefill_panel *n,
                                  struct tir_value tile)
 {
@@ -149,7 +153,8 @@ static struct tir_value k_buffer(struct prefill *p, const struct prefill_panel *
     return ring_buffer(p, to, tile, p->k.tiles, prefill_k_bytes(p, n));
 }
 
-/* Returns the LDS address of the tile of K that the wave multiplies with panel n of Q. */
+/* Returns the LDS address of the panel of tile `tile` of K that the wave multiplies with panel `n`
+ * of Q. */
 static struct tir_value k_source(struct prefill *p, const struct prefill_panel *n,
                                  struct tir_value tile)
 {
@@ -157,8 +162,9 @@ static struct tir_value k_source(struct prefill *p, const struct prefill_panel *
     return ring_buffer(p, from, tile, p->k.tiles, prefill_k_bytes(p, n));
 }
 
-/* Issues the copy to LDS, or the loads, of a panel of K. Where the panels are halves, the
- * call for the first one copies both, each with half of the waves. The other call does nothing. */
+/* Issues the copy to LDS, or the loads, of panel `n` of tile `tile` of K, whose first key is `key`.
+ * If the panels are halves, the call for the first one copies both, each with half of the waves,
+ * and the other call does nothing. */
 static void copy_panel(struct prefill *p, struct prefill_panel *n, struct tir_value tile,
                        struct tir_value key)
 {
@@ -207,7 +213,7 @@ void prefill_await_keys(struct prefill *p)
     tir_barrier(&p->b);
 }
 
-/* Reads a panel of the key group's tile of K from LDS. */
+/* Reads panel `n` of the key group's tile of K from LDS. */
 static struct tir_value read_panel(struct prefill *p, const struct prefill_panel *n,
                                    struct tir_value tile)
 {
@@ -225,14 +231,15 @@ static struct tir_value read_panel(struct prefill *p, const struct prefill_panel
 
 /* ---- V ---- */
 
-/* Returns the LDS address of a tile in a buffer of V. */
+/* Returns the LDS address of tile `tile` (i32) in buffer `buffer` of V. */
 static struct tir_value tile_of_v(struct prefill *p, struct tir_value buffer, struct tir_value tile)
 {
     return p->value.tiles == 1 ? buffer
                                : ring_buffer(p, buffer, tile, p->value.tiles, prefill_v_bytes(p));
 }
 
-/* Returns the LDS address of a tile of V, of all columns or of the half that the wave copies. */
+/* Returns the LDS address to which tile `tile` of V is copied: of all columns, or of the half that
+ * the wave copies. */
 static struct tir_value v_buffer(struct prefill *p, struct tir_value tile)
 {
     struct tir_value to = p->value.buffer;
@@ -241,7 +248,7 @@ static struct tir_value v_buffer(struct prefill *p, struct tir_value tile)
     return tile_of_v(p, to, tile);
 }
 
-/* Returns the LDS address of V of the wave's key group. */
+/* Returns the LDS address of the wave's key group's part of tile `tile` of V. */
 static struct tir_value own_v_buffer(struct prefill *p, struct tir_value tile)
 {
     const struct tir_layout copied = prefill_v_copied(p);
@@ -252,7 +259,7 @@ static struct tir_value own_v_buffer(struct prefill *p, struct tir_value tile)
     return at_group(p, v_buffer(p, tile), (int)of_each);
 }
 
-/* Issues the copy to LDS, or the loads to now.v_loaded, of a tile of V. */
+/* Issues the copy to LDS of tile `tile` of V, or its loads to now.v_loaded. */
 static void fetch_v(struct prefill *p, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
@@ -289,7 +296,7 @@ static void fetch_v(struct prefill *p, struct tir_value tile)
         tir_copy_to_lds(b, PREFILL_COPIES_OF_V, v, tir_i32(b, 0), v_buffer(p, tile), t, &copied);
 }
 
-/* Joins the column parts of V, keys x a half of dv, side by side. */
+/* Returns the column parts of V, keys x a half of dv, side by side. */
 static struct tir_value join_v(struct prefill *p, struct tir_value part[2])
 {
     if (prefill_v_parts(p) == 1)
@@ -297,7 +304,7 @@ static struct tir_value join_v(struct prefill *p, struct tir_value part[2])
     return tir_join_blocks(&p->b, tir_stack(&p->b, part[0], part[1]), p->tile->keys);
 }
 
-/* Returns the layout in which V is stored to LDS transposed. */
+/* Returns the layout in which V is stored in LDS transposed. */
 static struct tir_layout store_layout(struct prefill *p)
 {
     const struct tir_layout l = *tir_layout_of(p->b.f, prefill_v_registers(p, p->tile->keys, true));
@@ -309,38 +316,40 @@ static struct tir_layout store_layout(struct prefill *p)
 
 /* ---- The steps of the loop ---- */
 
-/* Returns the state that a step's context belongs to. */
+/* Returns the kernel's state, to which a step's context belongs. */
 static struct prefill *family_of(void *context)
 {
     return ((struct att_attention *)context)->family;
 }
 
-/* Returns the number of the step's tile. */
+/* Returns the number (i32) of the step's tile. */
 static struct tir_value tile_of(const struct prefill *p) { return p->attention.now.block.index; }
 
-/* Return the panels of a part of a step on K: part 0 is the first panel, part 1 all others. */
+/* Returns the first panel of part `part` of a step on K. Part 0 is the first panel, and part 1 all
+ * others. */
 static unsigned first_panel(unsigned part) { return part ? 1 : 0; }
 
+/* Returns the panel after the last one of part `part` of a step on K. */
 static unsigned end_panel(const struct prefill *p, unsigned part)
 {
     return part ? p->k.n_panels : 1;
 }
 
-/* Finds the entry of the page table for the rows of K that the wave copies. */
+/* Sets now.k_entry to the entry of the page table for the rows of K that the wave copies. */
 static void find_k_entry(void *context)
 {
     struct prefill *const p = family_of(context);
     p->now.k_entry = prefill_find_entry(p, tile_of(p));
 }
 
-/* Finds the entry of the page table for the rows of V that the wave copies. */
+/* Sets now.v_entry to the entry of the page table for the rows of V that the wave copies. */
 static void find_v_entry(void *context)
 {
     struct prefill *const p = family_of(context);
     p->now.v_entry = prefill_find_entry(p, tile_of(p));
 }
 
-/* Loads page numbers of K. Tiles past the end have the pages of the last tile. */
+/* Loads page numbers of a tile of K. Tiles after the end have the pages of the last tile. */
 static void find_k(void *context)
 {
     struct prefill *const p = family_of(context);
@@ -353,7 +362,7 @@ static void find_k(void *context)
                                                 first_key(p, tile_of(p)));
 }
 
-/* Issues the copies or loads of a part of K. */
+/* Issues the copies or loads of part `part` of a tile of K. */
 static void issue_k(void *context, unsigned part)
 {
     struct prefill *const p = family_of(context);
@@ -363,7 +372,7 @@ static void issue_k(void *context, unsigned part)
         copy_panel(p, &p->k.panels[i], tile_of(p), p->now.copied_key);
 }
 
-/* Stores loaded K in LDS, converted. */
+/* Stores loaded K in LDS, converted to the products' type. */
 static void store_k(void *context)
 {
     struct prefill *const p = family_of(context);
@@ -375,7 +384,7 @@ static void store_k(void *context)
     }
 }
 
-/* Loads page numbers of V. */
+/* Loads page numbers of a tile of V. */
 static void find_v(void *context)
 {
     struct prefill *const p = family_of(context);
@@ -386,7 +395,7 @@ static void find_v(void *context)
                                           first_key(p, tile_of(p)));
 }
 
-/* Loads the bytes of a custom mask. */
+/* Loads the bytes of a custom mask for a tile. */
 static void load_mask(void *context)
 {
     struct prefill *const p = family_of(context);
@@ -396,7 +405,7 @@ static void load_mask(void *context)
 /* Sets block.hides: true if loaded mask bytes may hide a key. */
 static void check_mask(void *context) { prefill_check_seen(family_of(context)); }
 
-/* Reads a part of K from LDS. */
+/* Reads part `part` of a tile of K from LDS. */
 static void read_k(void *context, unsigned part)
 {
     struct prefill *const p = family_of(context);
@@ -404,7 +413,7 @@ static void read_k(void *context, unsigned part)
         p->now.k[i] = read_panel(p, &p->k.panels[i], tile_of(p));
 }
 
-/* Computes S^T = K Q^T. Exponents include the scale. */
+/* Computes S^T = K Q^T of a tile. The exponents' factor includes the scale. */
 static void product_qk(void *context)
 {
     struct prefill *const p = family_of(context);
@@ -419,14 +428,14 @@ static void product_qk(void *context)
     p->attention.now.s = tir_named(b, "s", s);
 }
 
-/* Issues the copies or loads of V. */
+/* Issues the copies or loads of a tile of V. */
 static void issue_v(void *context)
 {
     struct prefill *const p = family_of(context);
     fetch_v(p, tile_of(p));
 }
 
-/* Converts V of a cache, and sets rows without a visible key to zero. */
+/* Converts loaded V of a cache, and sets rows without a visible key to zero. */
 static void clear_v(void *context)
 {
     struct prefill *const p = family_of(context);
@@ -437,7 +446,7 @@ static void clear_v(void *context)
     p->now.cleared_v = prefill_clear_unseen(p, join_v(p, part), first_key(p, tile_of(p)));
 }
 
-/* Stores loaded V in LDS, transposed where products need that. */
+/* Stores loaded V in LDS, transposed if the products need V^T there. */
 static void store_v(void *context)
 {
     struct prefill *const p = family_of(context);
@@ -450,7 +459,7 @@ static void store_v(void *context)
     tir_tile_lds_store(&p->b, own_v_buffer(p, tile_of(p)), v, &lds);
 }
 
-/* Reads V, or a part of its keys, from LDS. */
+/* Reads a tile of V, or part `part` of its keys, from LDS. */
 static void read_v(void *context, unsigned part)
 {
     struct prefill *const p = family_of(context);
@@ -466,7 +475,7 @@ static void read_v(void *context, unsigned part)
         p->attention.value_parts > 1 ? prefill_v_part(p, at, part) : prefill_v_operand(p, at);
 }
 
-/* Reads the operand of PREFILL_TAIL_REST from LDS. */
+/* Reads the rows of V^T for PREFILL_TAIL_REST from LDS. */
 static void read_v_rest(void *context)
 {
     struct prefill *const p = family_of(context);

@@ -31,8 +31,8 @@ bool prefill_is_padded(const struct prefill *p, const struct prefill_panel *n)
     return prefill_multiplied(p, n) > prefill_valid(p, n);
 }
 
-/* Returns the address map of rows of `cols` elements that the tensor data mover writes, with
- * `apart` bytes of padding after each. */
+/* Returns the LDS map of rows of `cols` elements that the tensor data mover writes, with `apart`
+ * bytes of padding after each row. */
 static struct tir_layout moved_rows(const struct prefill *p, unsigned cols, unsigned apart)
 {
     struct tir_layout map = tir_row_major(p->tile->keys, cols);
@@ -40,8 +40,8 @@ static struct tir_layout moved_rows(const struct prefill *p, unsigned cols, unsi
     return map;
 }
 
-/* Bytes of padding after a row, with which a read from LDS uses every bank once. A read of K has 16
- * bytes of 16 rows; a transposing read of V has 32 bytes of 8 rows. */
+/* Bytes of padding after a row in LDS. With them a read uses every bank once. A read of K has 16
+ * bytes of 16 rows, and a transposing read of V has 32 bytes of 8 rows. */
 enum { K_APART = 16, V_APART = 32 };
 
 struct tir_layout prefill_k_lds(const struct prefill *p, const struct prefill_panel *n,

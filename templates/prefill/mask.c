@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * This file loads the bytes of a custom mask for a tile of keys. A wave loads the rows of its
- * queries at once, at any alignment. A later step looks for hidden keys while a product runs; tiles
- * without one are not masked.
+ * queries at once, with any alignment. A later step looks for hidden keys while a product runs.
+ * Tiles without a hidden key are not masked.
  *
- * The trap: the mask may end at the end of mapped memory, so a tile with keys after the last one is
- * loaded byte by byte.
+ * A mask may end where mapped memory ends. A tile with keys after the last one is therefore loaded
+ * byte by byte.
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
 #include "templates/prefill/prefill.h"
 #include "templates/workgroup/scalar.h"
 
-/* Returns the type in which the bytes of a tile are loaded, queries x keys: adjacent lanes have
+/* Returns the type in which the bytes of a tile are loaded, queries x keys. Adjacent lanes have
  * adjacent queries, and each lane has adjacent keys. */
 static struct tir_type whole_rows(struct prefill *p)
 {
@@ -27,7 +27,7 @@ static struct tir_type whole_rows(struct prefill *p)
     return tir_tile(p->b.f, TIR_I8, prefill_queries(p), p->tile->keys, &l);
 }
 
-/* Loads the bytes of a tile whose keys all exist. */
+/* Loads the bytes of the tile whose first key is `key` (i32). All of its keys must exist. */
 static struct tir_value load_words(struct prefill *p, struct tir_value key)
 {
     struct tir_builder *b = &p->b;
@@ -39,7 +39,7 @@ static struct tir_value load_words(struct prefill *p, struct tir_value key)
     return tir_transpose(b, tir_tile_gather(b, base, row, key, t));
 }
 
-/* Loads the bytes of any tile, one by one. Keys after the last one are hidden. */
+/* Loads the bytes of any tile, one by one. Keys after the last one get 0: hidden. */
 static struct tir_value load_bytes(struct prefill *p, struct tir_value key)
 {
     struct tir_builder *b = &p->b;

@@ -15,31 +15,31 @@
 #include "templates/workgroup/scalar.h"
 #include "templates/template.h"
 
-enum { PREFILL_OUT_BYTES = 2 /* of an element of out */, PREFILL_MAX_PANELS = 5 };
-enum { PREFILL_MERGE_PARTS = 4 /* most parts of O that one key group hands to the other */ };
+enum { PREFILL_OUT_BYTES = 2 /* bytes of an element of out */, PREFILL_MAX_PANELS = 5 };
+enum { PREFILL_MERGE_PARTS = 4 /* most parts of O that one key group passes to the other */ };
 
 /** The products S^T = K Q^T and O^T = V^T P^T of a work tile. */
 struct prefill_shape {
-    int product;    /* both products' instruction: index in tir_machine.mma; below 0: none */
-    unsigned dtype; /* of an element of Q, K and V in LDS and registers */
-    struct tir_type scores; /* of S^T: keys x queries */
+    int product;            /* number of both products' matrix instruction; below 0: none */
+    unsigned dtype;         /* enum tir_dtype of Q, K and V in LDS and registers */
+    struct tir_type scores; /* type of S^T: keys x queries */
 };
 
-/** A column panel of Q and K, a power of two wide: head_dim 192 is 128 + 64. A rest that is
- * narrower than a product's step is widened by columns before it: 88 is 64 + 16 + 16, where the
+/** A panel of columns of Q and K, a power of two wide: head_dim 192 is 128 + 64. A remainder that
+ * is narrower than a product's step is widened by columns before it: 88 is 64 + 16 + 16, and the
  * last panel repeats 8 columns. Q is zero in repeated columns. */
 struct prefill_panel {
-    unsigned first, width;         /* columns of head_dim */
-    unsigned repeated;             /* leading columns that another panel has too; 0: none */
-    struct tir_contraction k;      /* order of these columns in the product */
-    struct tir_value buffer;       /* i32: LDS of the tiles of K */
-    struct tir_value read_from;    /* i32: LDS of the tiles that the wave multiplies with `q`, this
-                                      panel's or the other half's: prefill_has_halves(); no value:
-                                      `buffer` */
-    unsigned q_at;                 /* bytes from the beginning of staged Q */
-    unsigned q_part;               /* number of the part of Q that is staged at once */
-    struct tir_value q;            /* head_dim x queries, the right operand */
-    struct tir_value q_rows;       /* loaded rows of Q, of an item */
+    unsigned first, width;      /* first column of head_dim, and number of columns */
+    unsigned repeated;          /* number of leading columns that another panel also has */
+    struct tir_contraction k;   /* order of these columns in the product */
+    struct tir_value buffer;    /* i32: LDS address of the tiles of K */
+    struct tir_value read_from; /* i32: LDS address of the tiles that the wave multiplies with
+                                      `q`; with prefill_has_halves() this panel's or the other
+                                      one's; no value: `buffer` */
+    unsigned q_at;              /* byte at which the panel begins in the LDS of Q */
+    unsigned q_part;            /* number of the part of Q (prefill_q_parts()) that has the panel */
+    struct tir_value q;         /* head_dim x queries, the right operand */
+    struct tir_value q_rows;    /* loaded rows of Q of an item */
     struct att_paged_tile paged;   /* K of pages through registers */
     struct tir_value pages;        /* page numbers of the tile that is loaded next */
     struct att_paged_data fetched; /* the loaded tile */
@@ -49,81 +49,84 @@ struct prefill_panel {
 struct prefill_keys {
     struct prefill_panel panels[PREFILL_MAX_PANELS];
     unsigned n_panels; /* 0: the tile's panels are too narrow for the head dim */
-    unsigned tiles;    /* in LDS, a power of two */
+    unsigned tiles;    /* number of tiles in LDS, a power of two */
     unsigned room;     /* bytes of the first panel's tiles, or of the merge if that is more */
 };
 
-/** The rows of O^T after the last whole block, if head_dim_v is not a multiple of 32. */
+/** The use of the rows of O^T after the last whole block, if head_dim_v is not a multiple of 32. */
 enum prefill_tail {
-    PREFILL_TAIL_NONE, /* they are padding */
+    PREFILL_TAIL_NONE, /* the rows are padding */
     PREFILL_TAIL_SUM,  /* V has ones there: these rows of O^T are l */
-    PREFILL_TAIL_REST  /* the last 8 rows are a product of mma_halves */
+    PREFILL_TAIL_REST  /* mma_halves computes the last 8 rows */
 };
 
 /** Tiles of V in LDS. */
 struct prefill_value {
     enum prefill_tail tail;
-    struct tir_value buffer;       /* i32: LDS of all columns, or of the first half of them */
-    struct tir_value other;        /* i32: LDS of the second half: prefill_has_halves() */
-    struct tir_value read_from[2]; /* i32: LDS of the columns for each half of the wave's O^T; of
-                                      tiles with halves only */
-    unsigned tiles;                /* in LDS, a power of two */
+    struct tir_value buffer; /* i32: LDS address of all columns, or of the first half of them */
+    struct tir_value other;  /* i32: LDS address of the second half, with prefill_has_halves() */
+    struct tir_value read_from[2]; /* i32: LDS addresses of the columns for each half of the wave's
+                                      O^T, with prefill_has_halves() */
+    unsigned tiles;                /* number of tiles in LDS, a power of two */
     unsigned room;                 /* bytes of all tiles, or of a part of O if that is more */
 };
 
-/** Buffers of LDS through which rows of Q and O pass. */
+/** The LDS through which rows of Q and O pass. */
 enum prefill_room {
     PREFILL_NO_ROOM,  /* rows do not pass through LDS */
-    PREFILL_OWN_ROOM, /* a buffer of their own */
+    PREFILL_OWN_ROOM, /* a separate buffer */
     PREFILL_V_ROOM,   /* V's buffer, before and after the loop */
     PREFILL_KV_ROOM   /* the buffers of K and V, before and after the loop */
 };
 
-/** O in LDS, queries x columns, on its way to memory. */
+/** Where O, queries x columns, is in LDS on its way to memory. */
 struct prefill_out_place {
-    struct tir_layout lds; /* address map of a part of the columns */
-    unsigned parts;        /* of the columns, one after the other; 0: none */
-    unsigned at, step;     /* bytes: the first part in staging.buffer; from one to the next, 0 if
-                              all use one place */
-    bool in_v;             /* true: `at` counts from V's buffer */
+    struct tir_layout lds; /* LDS map of a part of the columns */
+    unsigned parts;        /* number of parts of the columns, one after the other; 0: O is not in
+                              LDS */
+    unsigned at, step;     /* bytes from staging.buffer to the first part, and from a part to the
+                              next; step 0: all parts use one place */
+    bool in_v;             /* `at` counts from V's buffer */
 };
 
 /** Q before the loop and O after it, which pass through LDS in whole rows. */
 struct prefill_staging {
-    enum prefill_room home;  /* of a work tile's Q and O */
-    unsigned bytes;          /* of home; 0: PREFILL_NO_ROOM */
-    struct tir_value buffer; /* i32: LDS of home, or of item_bytes */
+    enum prefill_room home;  /* the LDS of a work tile's Q and O */
+    unsigned bytes;          /* bytes of `home`; 0: PREFILL_NO_ROOM */
+    struct tir_value buffer; /* i32: LDS address of `home`, or of the item's rows */
     struct prefill_out_place o;
-    struct prefill_out_place o_beside_q; /* O while the next work tile's Q is fetched; no parts: Q
-                                            is fetched when its work tile begins */
-    enum prefill_room item_q;            /* of the rows of Q of an item */
-    unsigned item_bytes; /* of rows of Q and O of an item; 0: they do not pass through LDS */
+    struct prefill_out_place o_beside_q; /* place of O while the next work tile's Q is fetched;
+                                            parts 0: Q is fetched when its work tile begins */
+    enum prefill_room item_q;            /* the LDS of an item's rows of Q */
+    unsigned item_bytes; /* bytes of LDS for an item's rows of Q and O; 0: they do not pass through
+                            LDS */
 };
 
-/** The work tile of the workgroup: queries of one head. Scalars, uniform over the workgroup; i32
+/** The work tile of the workgroup: queries of one head. Members are i32 scalars, equal in all waves
  * unless stated. */
 struct prefill_work {
-    struct tir_value sequence, head, kv_head; /* their numbers */
+    struct tir_value sequence, head, kv_head; /* numbers of the sequence and the heads */
     struct tir_value q_begin, kv_begin;       /* first token of the sequence in q; in k and v */
-    struct tir_value q_len, kv_len;           /* queries and keys of the sequence */
-    struct tir_value row0;                    /* first query of the work tile, in the sequence */
+    struct tir_value q_len, kv_len;           /* number of queries and keys of the sequence */
+    struct tir_value row0;                    /* index in the sequence of the work tile's first
+                                                 query */
     struct tir_value offset;    /* kv_len - q_len: the key at query 0's own position */
     struct tir_value first_key; /* first key of the first tile of keys */
-    struct tir_value group;     /* key group of the wave; none: there is one */
+    struct tir_value group;     /* the wave's key group; no value: there is only one */
 };
 
-/** The way of K and V from memory to LDS. */
+/** How K and V pass from memory to LDS. */
 enum prefill_source_kind {
     PREFILL_TENSOR,     /* from tensors */
     PREFILL_PAGES,      /* from pages, through registers, which convert them */
-    PREFILL_PAGE_COPIES /* from pages, copied without registers: see prefill_copies_pages() */
+    PREFILL_PAGE_COPIES /* from pages without registers: prefill_copies_pages() */
 };
 
 /** K or V in memory at the workgroup's KV head. */
 struct prefill_tensor {
-    struct tir_value base, stride; /* i64: address of the sequence's first token; bytes to the next
-                                      token. Of a tensor only */
-    struct tir_value scale;        /* f32; none: elements are not scaled */
+    struct tir_value base, stride; /* i64, for PREFILL_TENSOR: address of the sequence's first
+                                      token, and bytes from a token to the next */
+    struct tir_value scale;        /* f32; no value: elements are not scaled */
     struct att_cache cache;        /* of pages only */
 };
 
@@ -131,33 +134,35 @@ struct prefill_tensor {
 struct prefill_source {
     enum prefill_source_kind kind;
     struct prefill_tensor k, v;
-    struct tir_value q_scale;         /* f32: scale of Q; none: 1 */
+    struct tir_value q_scale;         /* f32: scale of Q; no value: 1 */
     struct att_pages pages;           /* of pages only */
     struct tir_value first_seen;      /* i32: first key that any query sees; may be below 0 */
-    struct att_paged_tile paged_v[2]; /* of pages through registers: prefill_v_parts() of them */
+    struct att_paged_tile paged_v[2]; /* for PREFILL_PAGES: prefill_v_parts() tiles of V */
 };
 
 /** Values of the tile of keys that the pipeline's steps work on. */
 struct prefill_now {
     struct tir_value copied_key;       /* i32: first key of the tile of K that is copied */
-    struct tir_value k_entry, v_entry; /* i32: prefill_find_entry() of the rows that the wave copies
-                                          next */
+    struct tir_value k_entry, v_entry; /* i32: result of prefill_find_entry() for the rows that the
+                                          wave copies next */
     struct tir_value k_page;           /* i32: page of the rows of K that the wave copies next */
-    struct tir_value v_pages; /* of V: page of the wave's rows, or pages of all rows of a tile */
-    struct att_paged_data v_loaded[2];      /* V in registers: prefill_v_parts() of them */
-    struct tir_value cleared_v;             /* V with rows of no key set to zero */
+    struct tir_value
+        v_pages; /* i32, for V: page of the wave's rows, or pages of all rows of a tile */
+    struct att_paged_data v_loaded[2];      /* prefill_v_parts() loaded parts of V */
+    struct tir_value cleared_v;             /* V with zeros in rows without a visible key */
     struct tir_value k[PREFILL_MAX_PANELS]; /* panels of K in registers */
 };
 
 /** An item of a work list: rows of a tile and a range of keys. A row is a query and one of the
- * heads that share a KV head; heads are inner. work.row0 counts rows. */
+ * heads that share a KV head; heads are inner. work.row0 counts rows. Members are i32. */
 struct prefill_item {
-    struct tir_value partial; /* row of partial_out for first_token; -1: the result is written */
+    struct tir_value
+        partial; /* row of partial_out for first_token; -1: the item writes the result */
     struct tir_value first_token; /* row of q and out */
-    struct tir_value n_rows;      /* rows of the tile */
+    struct tir_value n_rows;      /* number of rows of the tile */
     struct tir_value end_key;     /* one past the item's last key */
     struct tir_value position;    /* the key at the first token's own position */
-    struct tir_value gqa;         /* query heads of the KV head */
+    struct tir_value gqa;         /* number of query heads of the KV head */
 };
 
 /** The state of a prefill kernel while it is built. */
@@ -170,33 +175,34 @@ struct prefill {
     struct prefill_keys k;
     struct prefill_value value;
     struct prefill_staging staging;
-    unsigned merge_parts;   /* parts of O that a key group hands to the other, in K's room */
-    struct pipe_plan plan;  /* of the loop over tiles of keys */
-    char refused[PIPE_WHY]; /* why there is no plan; empty: there is one */
+    unsigned merge_parts;   /* number of parts of O that one key group passes to the other, through
+                               the LDS of K */
+    struct pipe_plan plan;  /* plan of the loop over tiles of keys */
+    char refused[PIPE_WHY]; /* reason why there is no plan; empty: there is one */
     struct att_attention attention;
     struct prefill_work work;
-    struct prefill_item item; /* of `planned` kernels */
+    struct prefill_item item; /* for kernels with field planned */
     struct prefill_source source;
     struct prefill_now now;
-    struct tir_value swapped; /* i1: the wave takes the second half of K and V first; no value:
-                                 tiles without halves */
-    struct tir_value second; /* i1: the wave copies the second half of K and V; of tiles with halves
-                                 only */
+    struct tir_value swapped; /* i1: the wave multiplies the second half of K and V first; no value:
+                                 the tile has no halves */
+    struct tir_value second;  /* i1: the wave copies the second half of K and V; for tiles with
+                                halves */
     struct tir_value carried[ATT_MOST_CARRY]; /* state at the end of the loop */
 };
 
-/** Returns the matrix instruction of both products. */
+/* Returns the matrix instruction of both products. */
 static inline const struct tir_mma *prefill_mma(const struct prefill *p)
 {
     return &p->m->mma[p->shape.product];
 }
 
-/** Returns the rows and columns of the matrix instruction. A wave has the queries of one or several
- * of them. */
+/* Returns the number of rows and columns of the matrix instruction. A wave has the queries of one
+ * or several instructions. */
 static inline unsigned prefill_side(const struct prefill *p) { return prefill_mma(p)->m; }
 
-/** Returns the rows of the smallest block of O^T, in all lanes of a wave, that is a run of
- * registers. */
+/* Returns the number of rows of the smallest block of O^T that is a run of registers in all lanes
+ * of a wave. */
 static inline unsigned prefill_block_rows(const struct prefill *p)
 {
     enum { ELEMENTS = 256 };
@@ -209,31 +215,32 @@ static inline unsigned prefill_bytes(const struct prefill *p)
     return tir_dtype_bits(p->shape.dtype) / 8;
 }
 
-/** True if Q of the next work tile is copied to LDS while O of this one is stored. */
+/* True if Q of the next work tile is copied to LDS while O of the current one is stored. */
 static inline bool prefill_fetches_ahead(const struct prefill *p)
 {
     return p->staging.o_beside_q.parts > 0;
 }
 
-/** Returns the address (i64) of a head of a token in tensor t, with elements of `bytes` bytes. */
+/** Returns the address (i64) of head `head` of token `token` (i32) in tensor `t`, with elements of
+ * `bytes` bytes. */
 struct tir_value prefill_head_base(struct prefill *p, struct att_tensor t, struct tir_value token,
                                    struct tir_value head, unsigned bytes);
 
 /* out.c */
 
-/** Writes O / l and LSE = m + log l of the carried state, with sinks in the denominator. Rows
- * without a visible key get 0 and -inf. O passes through `place` in LDS. */
+/** Writes O / l and LSE = m + log l of the state p->carried, with sinks in the denominator. Rows
+ * without a visible key get 0 and -infinity. O passes through `place` in LDS. */
 void prefill_finish(struct prefill *p, const struct prefill_out_place *place);
 
 /* prefill.c */
 
-/** Returns the key at the position of the workgroup's first query, i32. */
+/** Returns the key (i32) at the position of the workgroup's first query. */
 struct tir_value prefill_first_position(struct prefill *p);
 
 /** Issues the copies of Q and of the first tile of K, for the work tile in p->work. */
 void prefill_fetch(struct prefill *p);
 
-/** Queues of copies to LDS: a wait is for all copies of one queue. */
+/** Numbers of the queues of copies to LDS. A wait is for all copies of one queue. */
 enum prefill_copies { PREFILL_COPIES_OF_K, PREFILL_COPIES_OF_V, PREFILL_COPIES_OF_Q };
 
 /* query.c */
@@ -242,18 +249,19 @@ enum prefill_copies { PREFILL_COPIES_OF_K, PREFILL_COPIES_OF_V, PREFILL_COPIES_O
 unsigned prefill_q_parts(const struct prefill *p);
 /** Issues the copies to LDS of part `part` of Q, one of prefill_q_parts(). */
 void prefill_copy_q(struct prefill *p, unsigned part);
-/** Loads part `part` of Q into registers from LDS. Loads all of Q from memory if it does not pass
- * through LDS. */
+/** Loads part `part` of Q from LDS into registers. If Q does not pass through LDS, loads all of it
+ * from memory. */
 void prefill_load_q(struct prefill *p, unsigned part);
-/** Returns the LDS address of a panel of Q. */
+/** Returns the LDS address (i32) of panel `n` of Q. */
 struct tir_value prefill_q_buffer(struct prefill *p, const struct prefill_panel *n);
-/** Waits for the copies of all parts of Q and loads them into registers. The copies of part 0 have
- * been issued. */
+/** Waits for the copies of all parts of Q and loads the parts into registers. The copies of part 0
+ * must have been issued. */
 void prefill_await_q(struct prefill *p);
 
 /* keys.c */
 
-/** Returns the first key that the wave's key group has in a block: att_attention.first_key. */
+/** Returns the first key (i32) that the wave's key group has in block `index`:
+ * att_attention.first_key(). */
 struct tir_value prefill_key_of_block(void *family, struct tir_value index);
 
 /** Sets p->source for the sequence and KV head of p->work. */
@@ -262,118 +270,119 @@ void prefill_locate_keys(struct prefill *p);
 /** Issues the copies of the first tile of K. */
 void prefill_copy_first_keys(struct prefill *p);
 
-/** Waits for all copies of K and appends a barrier. The loop also copies tiles past the last
- * one. */
+/** Waits for all copies of K and adds a barrier. The loop also copies tiles after the last one. */
 void prefill_await_keys(struct prefill *p);
 
 /* mask.c */
 
-/** Loads the bytes of a custom mask for the tile of keys from `key` on: keys x queries of i8, in
- * the layout of the loads. Keys after the last one are 0. */
+/** Loads the bytes of a custom mask for the tile whose first key is `key` (i32): keys x queries of
+ * i8, in the layout of the loads. Bytes of keys after the last one are 0. */
 struct tir_value prefill_load_seen(struct prefill *p, struct tir_value key);
 
-/** Sets `hides` (i1) of the current block: true if this wave has a byte other than 1 in `seen`, the
- * mask bytes that prefill_load_seen() has loaded. */
+/** Sets block.hides (i1): true if this wave has a byte other than 1 in block.seen, the result of
+ * prefill_load_seen(). */
 void prefill_check_seen(struct prefill *p);
 
 /* page_copy.c */
 
 /** True if K and V are copied from pages to LDS without registers. This needs elements of Q's type,
- * and pages that hold a wave's rows of a tile. */
+ * and pages that each have all of a wave's rows of a tile. */
 bool prefill_copies_pages(const struct prefill *p);
 
-/** Loads an entry of each cache line of the page table from the work's first key to its end. The
- * loop's loads of page numbers then hit the L2. Returns the entries, which are not used. Lanes have
- * a line of 32 entries each, so the rest of a longer table is not requested: 8 waves of 64 lanes
- * request 16,384 entries. */
+/** Loads an entry of each cache line of the page table, from the work's first key to its end. The
+ * loop's loads of page numbers then hit the L2. Returns the entries, which are not used. Each lane
+ * loads one line, so entries after the first 16,384 (waves of 64 lanes) are not loaded. */
 struct tir_value prefill_request_pages(struct prefill *p);
 
-/** Returns the byte offset (i32) of the page table's entry for the wave's rows of a tile. */
+/** Returns the byte offset (i32) in the page table of the entry for the wave's rows of tile `tile`
+ * (i32). */
 struct tir_value prefill_find_entry(struct prefill *p, struct tir_value tile);
 
-/** Loads the number (i32) of a page, from the byte offset `entry` (i32) of the page table. */
+/** Loads a page number (i32) at byte offset `entry` (i32) of the page table. */
 struct tir_value prefill_load_page(struct prefill *p, struct tir_value entry);
 
-/** A copy of columns of a tile of K or V to LDS. */
+/** A copy of columns of a tile of K or V from pages to LDS. */
 struct prefill_page_copy {
     const struct att_cache *cache;
-    struct tir_value page;        /* prefill_load_page() for the same tile */
-    unsigned first, width;        /* columns */
+    struct tir_value page;        /* i32: result of prefill_load_page() for the same tile */
+    unsigned first, width;        /* first column, and number of columns */
     struct tir_value to;          /* LDS address of the tile */
-    const struct tir_layout *lds; /* of the tile */
+    const struct tir_layout *lds; /* LDS map of the tile */
     int queue;                    /* enum prefill_copies */
 };
 
-/** Issues the copies of the wave's rows of a tile. */
+/** Issues the copies of the wave's rows of tile `tile` (i32). */
 void prefill_copy_page(struct prefill *p, const struct prefill_page_copy *c, struct tir_value tile);
 
 /* pipeline.c */
 
-/** Sets p->plan. If the tile's pipeline is refused, returns false, with a sentence in `why`. */
+/** Sets p->plan. Returns false if the tile's pipeline cannot be built, with a sentence in `why`. */
 bool prefill_plan(struct prefill *p, char why[PIPE_WHY]);
 
 /** True if the loop is unrolled by two. */
 bool prefill_unrolls(const struct prefill *p);
 
-/** Returns how many eighths of the exponentials of a tile run beside the next iteration's first
- * product; 0: none. */
+/** Returns the number of eighths of a tile's exponentials that are computed beside the next
+ * iteration's first product. */
 uint8_t prefill_late_eighths(const struct prefill *p);
 
-/** True if l is a product of the rounded weights with ones: a few instructions of the matrix unit
- * replace an addition of the VALU for each weight. The output is a mean with exactly these weights.
+/** True if l is a product of the rounded weights with ones. Some matrix instructions then replace
+ * an addition of the VALU for each weight, and the output is a mean with exactly these weights.
  * Kernels with LSE add weights in f32, since LSE would have the weights' rounding error. */
 bool prefill_sums_by_product(const struct prefill *p);
 
-/** Returns the values that the rescale check compares: enum att_check. */
+/** Returns which values the rescale check compares: enum att_check. */
 uint8_t prefill_find_check(const struct prefill *p);
 
 /** True if the rescale check uses P instead of S. S then stays live until P is computed. */
 bool prefill_checks_weights(const struct prefill *p);
 
-/** True if V of the first keys is read before the rescale check. */
+/** True if V of the first keys is read from LDS before the rescale check. */
 bool prefill_reads_before_check(const struct prefill *p);
 
 /* work_tiles.c */
 
-/** True if the last work tiles of a launch are split over two workgroups each, if there are enough.
- * The waves without queries then only copy: prefill_is_spare(). */
+/** True if the last work tiles of a launch are divided between two workgroups each, if there are
+ * enough workgroups. Waves without queries then only copy: prefill_is_spare(). */
 bool prefill_splits_last_tiles(const struct prefill *p);
-/** Returns i1: true in the second half of the waves, if the work tile has at most half of its
+/** Returns an i1: true in the second half of the waves, if the work tile has at most half of its
  * queries. */
 struct tir_value prefill_is_spare(struct prefill *p);
 
-/** Returns the workgroups of a launch of a persistent kernel; 0: each work tile has its own. */
+/** Returns the number of workgroups of a launch of a persistent kernel; 0: each work tile has its
+ * own workgroup. */
 int prefill_workgroups(const struct prefill *p);
 
 /** True if a persistent kernel has no registers for a loop unrolled by two. Scalar registers are
- * full with fp8 and with head_dim above 128 beside head_dim_v 128. Vector registers are full with
- * the padding of head_dim 120, and with the store of a causal LSE. */
+ * full with fp8, and with head_dim above 128 and head_dim_v 128. Vector registers are full with the
+ * padding of head_dim 120, and with the store of a causal LSE. */
 bool prefill_fills_registers(const struct prefill *p);
 
-/** Appends the loop over work tiles. `attend` appends the work on the tile in p->work up to
+/** Builds the loop over work tiles. `attend` builds the work on the tile in p->work, up to
  * prefill_finish(); it is called once. */
 void prefill_walk_tiles(struct prefill *p, void (*attend)(struct prefill *));
 
 /** Sets *second to the n-th further kernel, for launches of few work tiles or few keys:
- * att_template.second. False: there is no n-th one. */
+ * att_template.second(). Returns false if there is none. */
 bool prefill_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                     struct att_second *second);
 
 /* work_items.c and item_rows.c: kernels with `planned` */
 
-/** Appends the loop over the items of a work list, and over the rows of a tile that has more than
- * the workgroup. `attend` appends the work on rows up to prefill_finish(); it is called once. */
+/** Builds the loop over the items of a work list, and over the rows of a tile that has more rows
+ * than the workgroup. `attend` builds the work on these rows, up to prefill_finish(); it is called
+ * once. */
 void prefill_walk_items(struct prefill *p, void (*attend)(struct prefill *));
 
-/** Loads the workgroup's rows of Q from memory: queries x the columns of a panel, as type t. */
+/** Loads the workgroup's rows of Q from memory: queries x the columns of panel `n`, as type `t`. */
 struct tir_value prefill_gather_q(struct prefill *p, const struct prefill_panel *n,
                                   struct tir_type t);
 
 /** Sets attention.at, the keys that each row of an item sees. */
 void prefill_find_item_position(struct prefill *p);
 
-/** Writes O and LSE of the workgroup's rows: the result if the item has all keys, else a
- * partial. */
+/** Writes O and LSE of the workgroup's rows from m, l and o: as the result if the item has all
+ * keys, else as a partial. */
 void prefill_write_item(struct prefill *p, struct tir_value m, struct tir_value l,
                         struct tir_value o);
 
@@ -385,10 +394,11 @@ extern const struct att_tile prefill_tiles[PREFILL_N_TILES];
 enum { PREFILL_N_FITTED = 7 };
 extern const struct att_knob prefill_fitted[PREFILL_N_FITTED];
 
-/** Sets the tile's registers for hoisting and its priority of memory phases: att_template.rules. */
+/** Sets the tile's registers for hoisted values and its priority of memory phases:
+ * att_template.rules(). */
 void prefill_rules(const struct att_variant *v, const struct tir_machine *m, struct att_tile *t);
 
-/* Members of att_tile.own. */
+/* Indices of att_tile.own. */
 enum {
     PREFILL_K_BUFFERS,  /* tiles of K in LDS; 0: the fewest that the pipeline needs */
     PREFILL_PERSISTENT, /* workgroups per compute unit of a persistent kernel; 0: not persistent */
@@ -407,39 +417,40 @@ enum {
                                take no registers in the rest of it */
     PREFILL_MOST_KEYS,      /* most keys of a launch that takes the row as a second kernel; 0: any
                                number. The next row that fits takes launches with more */
-    PREFILL_HALVES,         /* 1: see prefill_has_halves() */
+    PREFILL_HALVES,         /* 1: prefill_has_halves() is true */
     PREFILL_SIDE, /* rows and columns of the matrix instruction in tiles for waves of 32 lanes. One
                      or several cover a wave's queries; 0: as many as the queries */
 };
 enum { PREFILL_N_KNOBS = 10 };
 extern const struct att_knob prefill_knobs[PREFILL_N_KNOBS];
 
-/** Returns the key groups of a workgroup. Each has all queries, and every n-th tile of keys. */
+/* Returns the number of key groups of a workgroup. Each group has all queries, and every n-th tile
+ * of keys. */
 static inline unsigned prefill_groups(const struct prefill *p)
 {
     return p->tile->own[PREFILL_KEY_GROUPS] ? p->tile->own[PREFILL_KEY_GROUPS] : 1;
 }
 
-/** Returns the workgroups that share a compute unit's registers and LDS. */
+/* Returns the number of workgroups that share a compute unit's registers and LDS. */
 static inline unsigned prefill_residents(const struct att_tile *t)
 {
     return t->own[PREFILL_WORKGROUPS] > 1 ? t->own[PREFILL_WORKGROUPS] : 1;
 }
 
-/** True if the tile can serve a variant. Otherwise returns a sentence in `why`. */
+/** True if tile `t` serves the variant; if not, a sentence is in `why`. */
 bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
                   const struct tir_machine *m, struct att_why *why);
-/** True if prefill takes a variant. Otherwise returns a sentence in `why`. */
+/** True if prefill serves the variant; if not, a sentence is in `why`. */
 bool prefill_check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why);
 
-/** Returns the state that follows from variant, machine and tile, before any op is built.
- * shape.product is below 0 if the machine has no such matrix instruction. */
+/** Returns the state as variant, machine and tile determine it, before any op is built.
+ * shape.product is below 0 if the machine has no suitable matrix instruction. */
 struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_machine *m,
                                  const struct att_tile *t);
 
-/** True if a tile of one wave per SIMD runs the ping-pong pipeline: caches on targets with
- * transposing LDS reads, and caches in SHUFFLE. The compiler gives their one_wave_pages loop waits
- * for all loads, or copies of O. */
+/* True if a tile of one wave per SIMD runs the ping-pong pipeline: with caches on targets with
+ * transposing LDS reads, and with caches in SHUFFLE. In their one_wave_pages loop the compiler
+ * would insert waits for all loads, or copies of O. */
 static inline bool prefill_shares_no_simd(const struct prefill *p)
 {
     return p->tile->own[PREFILL_WORKGROUPS] == 1 && p->v->paged &&
@@ -452,7 +463,7 @@ static inline bool prefill_is_one_wave(const struct prefill *p)
     return p->tile->own[PREFILL_WORKGROUPS] && !prefill_shares_no_simd(p);
 }
 
-/** Returns the rows of O^T: head_dim_v, rounded up to a power of two of at least 64. */
+/* Returns the number of rows of O^T: head_dim_v, rounded up to a power of two of at least 64. */
 static inline unsigned prefill_dv(const struct prefill *p)
 {
     unsigned dv = 64;
@@ -461,17 +472,17 @@ static inline unsigned prefill_dv(const struct prefill *p)
     return dv;
 }
 
-/** True if LDS has V^T: caches in SHUFFLE, and targets without transposing LDS reads of V's
- * type. */
+/* True if LDS has V^T and not V: for caches in SHUFFLE, and on targets without transposing LDS
+ * reads of V's type. */
 static inline bool prefill_transposes_v(const struct prefill *p)
 {
     return !tir_transposing_read(p->m, 0, 8 * prefill_bytes(p)) ||
            (p->v->paged && att_is_shuffled(p->v));
 }
 
-/** True if the tensor data mover copies K and V to LDS, for each wave an equal part of the rows.
- * Rows after the last key become zeros. Rows of a page before the first visible key are copied as
- * they are, so masks that hide such rows (att_hides_early()) exclude it. */
+/* True if the tensor data mover copies K and V to LDS, for each wave an equal part of the rows.
+ * Rows after the last key become zeros. Rows of a page before the first visible key are copied
+ * unchanged, so masks that hide such rows (att_hides_early()) exclude it. */
 static inline bool prefill_moves_tensors(const struct prefill *p)
 {
     const bool pages = p->source.kind == PREFILL_PAGE_COPIES && !att_hides_early(p->v);
@@ -481,34 +492,35 @@ static inline bool prefill_moves_tensors(const struct prefill *p)
            prefill_dv(p) == (unsigned)p->v->head_dim_v;
 }
 
-/** True if the two halves of the columns of K and V are in two LDS segments. The second pair of
- * SIMDs takes the second half first, so that both pairs read at the same time. Its waves have the
- * columns of Q and the rows of O^T in that order too. */
+/* True if the two halves of the columns of K and V are in two LDS segments. Waves on the second
+ * pair of SIMDs read the second half first, so that both pairs read at the same time. The columns
+ * of Q and the rows of O^T of these waves are in that order too. */
 static inline bool prefill_has_halves(const struct prefill *p)
 {
     return p->tile->own[PREFILL_HALVES];
 }
 
-/** Returns the waves that copy the same columns of K and V: half of them where there are halves. */
+/* Returns the number of waves that copy the same columns of K and V: half of them if the tile has
+ * halves. */
 static inline unsigned prefill_copying_waves(const struct prefill *p)
 {
     return p->tile->waves / (prefill_has_halves(p) ? 2 : 1);
 }
 
-/** Returns the rows of a tile that a wave copies. */
+/* Returns the number of rows of a tile that a wave copies. */
 static inline unsigned prefill_copied_rows(const struct prefill *p)
 {
     return p->tile->keys * prefill_groups(p) / prefill_copying_waves(p);
 }
 
-/** Returns the wave's number, i32, among the waves that copy the same columns. */
+/** Returns the wave's number (i32) among the waves that copy the same columns. */
 struct tir_value prefill_copying_wave(struct prefill *p);
 
-/** Returns the byte (i64) of a row from which the wave copies `bytes` bytes: `first`, or `first` +
- * `bytes` in waves that copy the second half. */
+/** Returns the byte (i64) of a row from which on the wave copies `bytes` bytes: `first`, or `first`
+ * + `bytes` in waves that copy the second half. */
 struct tir_value prefill_copied_from(struct prefill *p, unsigned first, unsigned bytes);
 
-/** Returns how many columns of V one buffer in LDS has. */
+/* Returns the number of columns of V in one buffer in LDS. */
 static inline unsigned prefill_v_columns(const struct prefill *p)
 {
     return prefill_dv(p) / (prefill_has_halves(p) ? 2 : 1);
@@ -520,7 +532,7 @@ static inline unsigned prefill_v_parts(const struct prefill *p)
 {
     return p->v->paged && prefill_dv(p) != (unsigned)p->v->head_dim_v ? 2 : 1;
 }
-/** Returns the columns of a part of V. */
+/* Returns the number of columns of a part of V. */
 static inline unsigned prefill_v_width(const struct prefill *p)
 {
     return prefill_dv(p) / prefill_v_parts(p);
@@ -533,7 +545,7 @@ static inline unsigned prefill_v_first(const struct prefill *p, unsigned i)
 
 enum { PREFILL_REST_ROWS = 8 /* rows of O^T in the product of PREFILL_TAIL_REST */ };
 
-/** Returns the rows of O^T that the main product computes. */
+/* Returns the number of rows of O^T that the main product computes. */
 static inline unsigned prefill_main_rows(const struct prefill *p)
 {
     return (unsigned)p->v->head_dim_v -
@@ -546,45 +558,46 @@ static inline unsigned prefill_queries(const struct prefill *p)
     return p->tile->rows * p->tile->waves / prefill_groups(p);
 }
 
-/** Returns the work split: each wave of a key group has its own queries and all keys of the
- * group. */
+/** Returns how waves divide the products: each wave of a key group has its own queries and all keys
+ * of the group. */
 struct tir_waves prefill_waves(const struct prefill *p);
 
 /* layouts.c */
 
-/** Returns how many columns of a panel Q and K have; the rest up to n->width is padding. */
+/** Returns the number of columns of panel `n` that Q and K have; the others up to n->width are
+ * padding. */
 unsigned prefill_valid(const struct prefill *p, const struct prefill_panel *n);
 
-/** Returns how many columns of a panel the products use. */
+/** Returns the number of columns of panel `n` that the products use. */
 unsigned prefill_multiplied(const struct prefill *p, const struct prefill_panel *n);
 
-/** True if a panel has padding columns that products use. */
+/** True if panel `n` has padding columns that products use. */
 bool prefill_is_padded(const struct prefill *p, const struct prefill_panel *n);
 
-/** Returns the LDS layout of the tiles of `groups` key groups of a panel of K, one after the
+/** Returns the LDS map of the tiles of panel `n` of K of `groups` key groups, one after the
  * other. */
 struct tir_layout prefill_k_lds(const struct prefill *p, const struct prefill_panel *n,
                                 unsigned groups);
 
-/** Returns the bytes of LDS of a panel's tiles of K of all key groups, with padding. */
+/** Returns the bytes of LDS of the tiles of panel `n` of K of all key groups, with padding. */
 unsigned prefill_k_bytes(const struct prefill *p, const struct prefill_panel *n);
 
-/** Returns the LDS layout of a panel of Q. */
+/** Returns the LDS map of panel `n` of Q. */
 struct tir_layout prefill_q_lds(const struct prefill *p, const struct prefill_panel *n);
 
-/** Returns the bytes of LDS of a panel of Q, a multiple of 16. */
+/** Returns the bytes of LDS of panel `n` of Q, a multiple of 16. */
 unsigned prefill_q_bytes(const struct prefill *p, const struct prefill_panel *n);
 
-/** Returns how many keys of a tile of V one product takes. */
+/** Returns the number of keys of a tile of V that one product reads. */
 unsigned prefill_v_part_keys(const struct prefill *p);
 
 /** Returns the order of the keys in the product V^T P^T. */
 struct tir_contraction prefill_v_contraction(const struct prefill *p);
 
-/** Returns the LDS layout of one key group's tile of V. */
+/** Returns the LDS map of one key group's tile of V. */
 struct tir_layout prefill_v_lds(const struct prefill *p);
 
-/** Returns the LDS layout of the tiles of V that one copy writes: all key groups', or one group's
+/** Returns the LDS map of the tiles of V that one copy writes: of all key groups, or of one group
  * if LDS has V^T. */
 struct tir_layout prefill_v_copied(const struct prefill *p);
 
@@ -595,36 +608,36 @@ unsigned prefill_v_bytes(const struct prefill *p);
  * none. */
 int prefill_rest_product(const struct prefill *p);
 
-/** Returns the LDS layout of a part of O that one key group hands to the other. */
+/** Returns the LDS map of a part of O that one key group passes to the other. */
 struct tir_layout prefill_merge_lds(const struct prefill *p);
 
 /** Returns the bytes of LDS of the part of O in prefill_merge_lds(), a multiple of 16. m and l of
- * the queries are stored after it. */
+ * the queries follow it. */
 unsigned prefill_merge_bytes(const struct prefill *p);
 
 /* values.c */
 
-/** Returns the type in which a column part of V of `keys` keys is loaded. `lds_order`: the type in
- * which it is stored to LDS. */
+/** Returns the type in which a column part of V of `keys` keys is loaded. With `lds_order`, returns
+ * the type in which it is stored in LDS. */
 struct tir_type prefill_v_registers(struct prefill *p, unsigned keys, bool lds_order);
 
-/** Reads V^T of a tile in LDS, prefill_v_columns() x keys; of part `part` of prefill_v_part_keys()
- * keys. */
+/** Read V^T of a tile at LDS address `buffer`, prefill_v_columns() x keys: prefill_v_operand() of
+ * all keys, prefill_v_part() of part `part` of prefill_v_part_keys() keys. */
 struct tir_value prefill_v_operand(struct prefill *p, struct tir_value buffer);
 struct tir_value prefill_v_part(struct prefill *p, struct tir_value buffer, unsigned part);
 
 /** Returns the type of the rows of O^T that PREFILL_TAIL_REST computes. */
 struct tir_type prefill_rest(struct prefill *p);
-/** Reads the rows of V^T for PREFILL_TAIL_REST from a tile of V in LDS, as the left operand of
- * mma_halves. */
+/** Reads the rows of V^T for PREFILL_TAIL_REST from the tile of V at LDS address `buffer`, as the
+ * left operand of mma_halves. */
 struct tir_value prefill_v_rest(struct prefill *p, struct tir_value buffer);
 
-/** Sets rows of a tile of V to zero that are after the sequence's last token or before the first
- * visible key. `key` is the tile's first key. */
+/** Returns tile `v` of V with zeros in rows after the sequence's last token or before the first
+ * visible key. `key` (i32) is the tile's first key. */
 struct tir_value prefill_clear_unseen(struct prefill *p, struct tir_value v, struct tir_value key);
 
-/** Writes the padding columns of K and V in LDS. K and PREFILL_TAIL_SUM get ones, PREFILL_TAIL_REST
- * zeros. Q is zero in K's padding, which only has to be finite. */
+/** Writes the padding columns of K and V in LDS: ones for K and PREFILL_TAIL_SUM, zeros for
+ * PREFILL_TAIL_REST. Q is zero in K's padding, which only has to be finite. */
 void prefill_fill_padding(struct prefill *p);
 
 /** Returns the layout of S^T, keys x queries. */

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The steps and features of prefill's pipelines, each a file of this folder.
+ * This file declares prefill's pipelines, each in a file of this folder, with their steps and
+ * features.
  */
 #ifndef TEMPLATES_PREFILL_PIPELINES_PIPELINES_H
 #define TEMPLATES_PREFILL_PIPELINES_PIPELINES_H
 
 #include "templates/attention/steps.h"
 
-/** Buffers of tiles in LDS. */
+/** Indices of the buffers of tiles in LDS. */
 enum { PREFILL_LDS_K, PREFILL_LDS_V };
 extern const struct pipe_buffer prefill_buffers[];
 
-/** Features of a kernel, beside attention's own: bits of pipe_row.needs. */
+/** Features of a kernel besides enum att_feature: numbers of bits of pipe_row.needs. */
 enum prefill_feature {
     PREFILL_HAS_PAGES = ATT_HAS_FAMILY, /* K and V are in a cache, and pass through registers */
     PREFILL_HAS_V_STORED,               /* V passes through registers on its way to LDS */
@@ -31,18 +32,19 @@ extern const char *const prefill_features[];
 #define HAS(name) (1u << PREFILL_HAS_##name)
 
 /* Steps: keys.c. Steps on K have part 0 for the first panel and part 1 for the others. */
-extern const struct pipe_op prefill_find_k_entry, prefill_find_v_entry; /* of the page table */
-extern const struct pipe_op prefill_find_k, prefill_find_v;             /* page numbers */
-extern const struct pipe_op prefill_issue_k, prefill_issue_v;           /* copies to LDS */
-extern const struct pipe_op prefill_load_k, prefill_store_k;            /* through registers */
-extern const struct pipe_op prefill_load_v, prefill_store_v;            /* of a tensor */
-extern const struct pipe_op prefill_load_v_pages, prefill_clear_v;      /* of a cache */
+extern const struct pipe_op prefill_find_k_entry, prefill_find_v_entry; /* find entries of the page
+                                                                           table */
+extern const struct pipe_op prefill_find_k, prefill_find_v;             /* load page numbers */
+extern const struct pipe_op prefill_issue_k, prefill_issue_v;           /* issue copies to LDS */
+extern const struct pipe_op prefill_load_k, prefill_store_k;            /* K through registers */
+extern const struct pipe_op prefill_load_v, prefill_store_v;            /* V of a tensor */
+extern const struct pipe_op prefill_load_v_pages, prefill_clear_v;      /* V of a cache */
 extern const struct pipe_op prefill_store_v_ready;
 extern const struct pipe_op prefill_load_mask, prefill_check_mask;
 extern const struct pipe_op prefill_read_k, prefill_read_v, prefill_read_v_rest;
 extern const struct pipe_op prefill_product_qk;
 
-/** Rows of all tables: shared_rows.c. */
+/** Rows that all tables share, in shared_rows.c. */
 extern const struct pipe_row prefill_rows_mask[], prefill_rows_exponents[];
 extern const struct pipe_row prefill_rows_weights[];
 
