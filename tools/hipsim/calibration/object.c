@@ -14,7 +14,6 @@
  *     i NUMBER  int32
  *     l NUMBER  int64
  *     s NUMBER  float
- * /
  */
 #include <inttypes.h>
 #include <stdio.h>

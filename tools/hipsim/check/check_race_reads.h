@@ -42,7 +42,7 @@ struct race_reads {
 /** Prepares the record for workgroups with `lds_bytes` bytes of LDS. */
 void reads_create(struct race_reads *r, uint32_t lds_bytes);
 
-/** Removes the stores of the previous workgroup. */
+/** Removes the reads and stores of the previous workgroup. */
 void reads_begin(struct race_reads *r);
 
 /** Begins epoch `epoch` if it is new, and drops the reads of earlier ones. Call it before each

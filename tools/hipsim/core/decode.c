@@ -245,7 +245,7 @@ struct code_slots code_slots(struct code *code)
  * The functions below are true for words that LLVM's disassembler takes for instructions and then
  * crashes on. Such words have reserved SDWA selects (CDNA3 ISA, "SDWA"), or a literal where the
  * encoding has no room for one. Others have a literal as scalar destination, or *_f8f6f4 sources
- * that are no vector registers. /
+ * that are no vector registers.
  */
 static bool reserved_sdwa(const uint32_t *w)
 {

@@ -5,7 +5,7 @@
  * instructions with ROW_SHARED. A wave therefore executes all other instructions without regard to
  * the others. Before a shared one it waits until no runnable wave is earlier (by clock, then id).
  * The results are the same as if all instructions were executed in the order of the clocks. The
- * waves change less often. /
+ * waves change less often.
  */
 #include "time_slice.h"
 

@@ -29,7 +29,6 @@
  * reports such accesses. All accesses are out of range of a resource whose last dword is zero. The
  * manual calls a resource of zeros unbound, and MIOpen's Winograd kernels clear that dword to drop
  * stores. An access in range of the resource but outside of any allocation is reported as an error.
- * /
  */
 #include <string.h>
 

@@ -200,7 +200,7 @@ static bool is_of_same_block(const struct inst *a, const struct inst *b)
 /*
  * Returns the lanes of the mask `lanes` in which an undefined 16-byte store is padding, as in
  * Clang's copies of structures. Such a store is one of several of the same block, and another of
- * these stores something defined. /
+ * these stores something defined.
  */
 static uint64_t block_lanes(struct wave *w, const struct inst *in, const struct lane_mem *m,
                             uint64_t lanes)

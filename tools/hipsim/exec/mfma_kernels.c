@@ -280,7 +280,7 @@ static inline vec_i scale_of(const struct step *s, unsigned p)
  * Returns `result` with C in columns whose products, of exponents `e`, are below 2^E_MIN. This is
  * exact in two cases. First, C is so large that the sum is less than half of its last bit. Second,
  * all products are zero (`none`) and C loses no bits. Sets `odd` in columns of neither case, and
- * where products exceed 2^E_MAX. For steps without scales. /
+ * where products exceed 2^E_MAX. For steps without scales.
  */
 static inline vec_f keep_c(vec_i e, vec_i none, vec_f c, vec_f result, vec_i *odd)
 {

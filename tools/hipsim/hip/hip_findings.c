@@ -28,7 +28,7 @@ struct tally {
     struct tally *next;
 };
 
-/* Rules and files of new options, until hip_findings_settle(). NULL: that option does not change. */
+/* Rules and files of new options, until hip_findings_settle(). NULL: that option stays. */
 struct prepared {
     struct rules *rules;
     FILE *json, *learned;

@@ -39,7 +39,7 @@ bool time_lines_in_groups(struct time_lines *const *lines, unsigned n);
 /*
  * Returns the number of workgroups in a group that load the same line, assuming equal groups. n - 1
  * should be a multiple of the group size; the result is then independent of where the first group
- * begins. /
+ * begins.
  */
 double time_lines_group(struct time_lines *const *lines, unsigned n);
 
