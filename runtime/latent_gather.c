@@ -9,7 +9,10 @@
 
 #include <string.h>
 
-enum { ROW_BYTES = 2 * 512, UNITS_MOST = 4096, HEADS_MOST = 128, ROWS_MOST = 1 << 24 };
+enum { ROW_BYTES = 2 * 512, UNITS_MOST = 4096, HEADS_MOST = 128 };
+
+/* Most queries, list entries, rows and launches of a call. Their modelled times are below 2^63. */
+enum { COUNT_MOST = 1 << 24 };
 
 /* Times in hundredths of a microsecond, as runtime/latent_costs.def has them. */
 static const struct costs {
@@ -51,18 +54,24 @@ static int check(const struct attn_mla_decode_desc *d, const struct attn_mla_dec
     if (d->heads < 1 || d->heads > HEADS_MOST)
         return attn_fail(ATTN_BAD_ARGUMENT, "mla_decode: heads %d is not in 1 to %d", d->heads,
                          HEADS_MOST);
-    if (s->queries < 0 || s->entries < 0 || s->rows < 0 || s->rows > ROWS_MOST)
-        return attn_fail(ATTN_BAD_ARGUMENT,
-                         "mla_decode: queries %d or entries %d is negative, or rows %d is not in 0 "
-                         "to %d",
-                         s->queries, s->entries, s->rows, ROWS_MOST);
+    const struct {
+        const char *name;
+        int32_t value;
+    } counts[] = {{"queries", s->queries},
+                  {"entries", s->entries},
+                  {"rows", s->rows},
+                  {"launches", s->launches}};
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+        if (counts[i].value < 0 || counts[i].value > COUNT_MOST)
+            return attn_fail(ATTN_BAD_ARGUMENT, "mla_decode: %s %d is not in 0 to %d",
+                             counts[i].name, counts[i].value, COUNT_MOST);
     if (s->compute_units < 1 || s->compute_units > UNITS_MOST)
         return attn_fail(ATTN_BAD_ARGUMENT, "mla_decode: compute_units %d is not in 1 to %d",
                          s->compute_units, UNITS_MOST);
     return ATTN_OK;
 }
 
-/* True if cache_gather converts the rows of the descriptor's cache. */
+/* True if the rows of the descriptor's cache have 584 bytes, in one tensor or two. */
 static bool has_mixed_rows(const struct attn_mla_decode_desc *d)
 {
     return d->cache.layout == ATTN_KV_SCALES_LAST || d->cache.layout == ATTN_KV_PLANES;

@@ -105,6 +105,14 @@ static void unknown_targets_have_the_costs_of_gfx942(void **state)
     }
 }
 
+static void the_most_queries_and_entries_save_the_most_time(void **state)
+{
+    (void)state;
+    struct attn_mla_decode_gather_shape s = prompt(1 << 24, 1 << 24, 1 << 24);
+    s.compute_units = 1;
+    assert_int_equal(choose(layer(ATTN_KV_SCALES_LAST, 128), s).rows, 1 << 24);
+}
+
 static void wrong_numbers_are_errors(void **state)
 {
     (void)state;
@@ -115,11 +123,14 @@ static void wrong_numbers_are_errors(void **state)
     assert_int_equal(attn_mla_decode_gather_plan(NULL, &s, &g), ATTN_BAD_ARGUMENT);
     assert_int_equal(attn_mla_decode_gather_plan(&d, NULL, &g), ATTN_BAD_ARGUMENT);
     assert_int_equal(attn_mla_decode_gather_plan(&d, &s, NULL), ATTN_BAD_ARGUMENT);
-    s.queries = -1;
-    assert_int_equal(attn_mla_decode_gather_plan(&d, &s, &g), ATTN_BAD_ARGUMENT);
-    s = good;
-    s.rows = (1 << 24) + 1;
-    assert_int_equal(attn_mla_decode_gather_plan(&d, &s, &g), ATTN_BAD_ARGUMENT);
+    int32_t *const counts[] = {&s.queries, &s.entries, &s.rows, &s.launches};
+    for (int i = 0; i < 4; i++) {
+        s = good;
+        *counts[i] = -1;
+        assert_int_equal(attn_mla_decode_gather_plan(&d, &s, &g), ATTN_BAD_ARGUMENT);
+        *counts[i] = (1 << 24) + 1;
+        assert_int_equal(attn_mla_decode_gather_plan(&d, &s, &g), ATTN_BAD_ARGUMENT);
+    }
     s = good;
     s.compute_units = 0;
     assert_int_equal(attn_mla_decode_gather_plan(&d, &s, &g), ATTN_BAD_ARGUMENT);
@@ -135,6 +146,7 @@ int main(void)
         cmocka_unit_test(other_rows_do_not),
         cmocka_unit_test(room_is_a_limit),
         cmocka_unit_test(unknown_targets_have_the_costs_of_gfx942),
+        cmocka_unit_test(the_most_queries_and_entries_save_the_most_time),
         cmocka_unit_test(wrong_numbers_are_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
