@@ -180,6 +180,35 @@ static void a_models_config_becomes_a_description(void **state)
            "the cache: packed rows have 512 + 64");
 }
 
+/* The list of modules that keep their type decides, by names of kv_b_proj or of whole attention. */
+static void describe_chooses_fp8_weights_by_names_of_modules(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *kept;
+        bool fp8;
+    } cases[] = {{"\"lm_head\"", true},
+                 {"\"model.layers.0.self_attn.kv_a_proj_with_mqa\"", true},
+                 {"\"model.layers.0.self_attn.kv_b_proj\"", false},
+                 {"\"model.layers.0.self_attn\"", false},
+                 {"\"re:.*self_attn.*\"", false}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[800];
+        snprintf(text, sizeof(text),
+                 "{ \"model_type\": \"deepseek_v3\", \"num_hidden_layers\": 4,\n"
+                 "  \"hidden_size\": 7168, \"num_attention_heads\": 16, \"kv_lora_rank\": 512,\n"
+                 "  \"q_lora_rank\": 1536, \"qk_nope_head_dim\": 128,\n"
+                 "  \"qk_rope_head_dim\": 64, \"v_head_dim\": 128,\n"
+                 "  \"quantization_config\": { \"quant_method\": \"fp8\",\n"
+                 "    \"weight_block_size\": [128, 128], \"modules_to_not_convert\": [%s] } }\n",
+                 cases[i].kept);
+        write_file("weights.json", text);
+        expect("describe weights.json --tp 8 -o w.yaml", 0, "", "");
+        expect("build w.yaml --emit=variants", 0,
+               cases[i].fp8 ? "weights=fp8_block product_dim" : "weights=same product_dim", "");
+    }
+}
+
 /* Rows of the cache are key and value. Scales are after a page's rows (scales_last) or in the rows
  * (planes). */
 static void describe_names_the_layout_of_pooled_rows(void **state)
@@ -725,6 +754,7 @@ int main(int argc, char **argv)
         TEST(slips_on_the_command_line_are_named),
         TEST(variants_are_printed_without_compiling),
         TEST(a_models_config_becomes_a_description),
+        TEST(describe_chooses_fp8_weights_by_names_of_modules),
         TEST(describe_names_the_layout_of_pooled_rows),
         TEST(what_is_no_config_is_refused),
         TEST(errors_touch_no_output),

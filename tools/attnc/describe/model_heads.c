@@ -194,13 +194,24 @@ static void need(const struct reader *r, long value, enum config_key key, const 
         config_fault(&r->c, "%s is not there, or 0%s", config_name(&r->c, key, name), because);
 }
 
+/* True if `name`, of modules that keep their type, includes kv_b_proj of some layer. It may be the
+ * name of kv_b_proj or of the attention that contains it, or a pattern that ends in ".*". */
+static bool names_kv_b(const char *name)
+{
+    static const char whole[] = "self_attn";
+    if (strstr(name, "kv_b_proj"))
+        return true;
+    const char *rest = strstr(name, whole);
+    return rest && !rest[strlen(whole) + strspn(rest + strlen(whole), ".*$")];
+}
+
 /* True if no module that keeps its type is kv_b_proj, of any layer. */
 static bool converts_kv_b(const struct config *c)
 {
     const struct attnc_yaml_node *const kept = config_find(c, CONFIG_WEIGHTS_KEPT);
     for (long i = 0; kept && i < config_length(c, kept); i++) {
         const char *const name = config_element(c, kept, i);
-        if (name && (strstr(name, "kv_b_proj") || strstr(name, "self_attn")))
+        if (name && names_kv_b(name))
             return false;
     }
     return true;
