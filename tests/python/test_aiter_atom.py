@@ -328,13 +328,19 @@ class Atom:
     def test_rows_of_windows(self):
         window = types.SimpleNamespace(ring_start=5, ring_slots=12, slot_rows=40, ring_stride=4, run_rows=10)
         kv, at, cu = self.numbers(9, DIM), np.int64([9, 10, 11, 12, 13, 30, 31, 4, 4]), np.int32([0, 5, 5, 7])
-        slots, pool = np.int32([1, 2, 0]), self.t(np.zeros((90, DIM), np.float16))
+        slots, around = np.int32([1, 2, 0]), self.t(np.zeros((600, DIM), np.float16))
+        pool = around[:90]
         aiter.swa_write(self.t(kv), self.t(at), self.t(cu), self.t(slots), pool, window, 3)
         want = np.zeros((90, DIM), np.float16)
         for token, slot in ((2, 1), (3, 1), (4, 1), (5, 0), (6, 0)):
             ring = at[token] % 12
             want[slot * 40 + 5 + ring // 4 * 10 + ring % 4] = kv[token]
         np.testing.assert_array_equal(self.back(pool), want)
+        aiter.swa_write(self.t(kv), self.t(at), self.t(cu), self.t(np.int32([9, 9, 9])), pool, window, 3)
+        aiter.swa_scatter_rows(self.t(kv[:2]), self.t(np.int32([90, 17])), self.t(np.int32([0, 0])), pool)
+        want[17] = kv[1]
+        np.testing.assert_array_equal(self.back(around)[:90], want)
+        self.assertFalse(self.back(around)[90:].any())
         with self.assertRaisesRegex(aiter.NotServed, "two tensors"):
             aiter.swa_write(self.t(kv), self.t(at), self.t(cu), self.t(slots), pool, window, 3, k_packed=pool)
 

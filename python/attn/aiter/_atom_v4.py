@@ -112,11 +112,12 @@ def qk_norm_rope_maybe_quant(q, kv, kv_weight, cos_cache, sin_cache, positions, 
 
 
 def scatter(call, kv, slots, pool, *packed):
-    """Writes rows of kv [tokens, D] to the rows `slots` of a pool [rows, D]; a slot below 0 has none. The halves of a row are
-    written as a key and a value."""
+    """Writes rows of kv [tokens, D] to the rows `slots` of a pool [rows, D]. A slot that is no row of the pool is left out, as
+    ATOM leaves it out. The halves of a row are written as a key and a value."""
     c.refuse(call, k_packed=(any(x is not None for x in packed), "rows in two tensors are copied by ATOM's own kernel"),
              pool=(c.dtype(pool) != c.dtype(kv), f"rows are {c.dtype(kv)}, the pool {c.dtype(pool)}"))
     half, pages = kv.shape[1] // 2, pool[:, None, None]
+    slots = c.where(slots < pool.shape[0], slots, slots * 0 - 1)
     write(call, kv[:, None, :half], kv[:, None, half:], pages[..., :half], pages[..., half:], slots, shuffled=False)
 
 
