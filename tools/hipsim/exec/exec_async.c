@@ -160,16 +160,21 @@ static bool mask_is_right(struct wave *w, const struct inst *in, uint32_t mask)
 }
 
 /* False after a report if a valid descriptor has a field that is not simulated. `flags` is the
- * first dword of group 1. The width of the count in an LDS barrier, which an arrival needs, is a
- * setting of the device (CDNA5 ISA, 11.2.2). Rows to gather are in the place of the iteration. */
+ * first dword of group 1, and g2 is group 2. The width of the count in an LDS barrier, which an
+ * arrival needs, is a setting of the device (CDNA5 ISA, 11.2.2). Rows to gather are in the place of
+ * the iteration. LLVM's dialect amdgpu allows 256 tiles at most. */
 static bool is_simulated(struct wave *w, const struct inst *in, const struct tensor *t,
-                         uint32_t flags)
+                         uint32_t flags, const uint32_t *g2)
 {
     const bool arrives = flags >> 18 & 1, iterates = flags >> 19 & 1;
-    if (!t->valid || (!arrives && !(iterates && t->gather)))
+    const char *const lacking = arrives                 ? "the arrival at an LDS barrier"
+                                : iterates && t->gather ? "iteration with a gather of rows"
+                                : iterates && field(g2, 112, 16) > 255 ? "more than 256 iterations"
+                                                                       : NULL;
+    if (!t->valid || !lacking)
         return true;
     wave_fault(w, in, FAULT_TRAP, 0, "the tensor descriptor asks for %s, which is not simulated",
-               arrives ? "the arrival at an LDS barrier" : "iteration with a gather of rows");
+               lacking);
     return false;
 }
 
@@ -206,7 +211,7 @@ static bool read_tensor(struct wave *w, const struct inst *in, struct tensor *t)
         .early = g[1][0] >> 21 & 1,
         .times = 1,
     };
-    if (!is_simulated(w, in, t, g[1][0]))
+    if (!is_simulated(w, in, t, g[1][0], g[2]))
         return false;
     if (g[1][0] >> 19 & 1)
         read_iteration(t, g[2]);
