@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# manual.sh ATTNC VERSION >attnc.1: a manual page, man(7), of what attnc says of itself.
+# manual.sh ATTNC VERSION >attnc.1: prints a manual page, man(7), from the help texts of attnc.
 set -eu
 attnc=$1 version=$2
 
-# Its output as it stands.
+# Prints the output of a command of attnc without changes.
 says() {
     echo '.nf'
     "$attnc" "$@" | sed 's/\\/\\e/g; s/-/\\-/g; s/^\([.'"'"']\)/\\\&\1/'

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bytes.py NAME FILE OUTPUT: a file as C, an array of bytes and its size, NAME and NAME_size."""
+"""bytes.py NAME FILE OUTPUT: writes a file as C: the array of bytes NAME and its size NAME_size."""
 import sys
 
 name, path, output = sys.argv[1:]
