@@ -53,11 +53,15 @@ static bool transit_layout(const struct mla *s, unsigned width, struct tir_layou
     return true;
 }
 
+/* True if the latent of a block passes through registers in two halves. Sets *transit to the
+ * registers of one half if so. */
 static bool passes_in_halves(const struct mla *s, struct tir_layout *transit)
 {
     return transit_layout(s, s->source.part->width / 2, transit);
 }
 
+/* Adds a piece to mla.source: `width` columns from column `column` of `part` on. `layout`: the
+ * registers through which the piece passes. */
 static void add_piece(struct mla *s, struct part *part, const struct att_cache *c, unsigned column,
                       unsigned width, const struct tir_layout *layout)
 {
@@ -124,6 +128,7 @@ static void find_pages(void *context, unsigned part)
     p->pages = att_page_numbers(&s->d.b, &s->source.pages, &p->paged, key_to_load(s));
 }
 
+/* Issues the loads of piece `part` of a block: piece_of(). */
 static void load_piece(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -133,6 +138,7 @@ static void load_piece(void *context, unsigned part)
     p->fetched = att_paged_load(&s->d.b, &s->source.pages, &p->paged, key_to_load(s), p->pages);
 }
 
+/* Loads the custom mask's bits for a block. */
 static void load_mask(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -164,6 +170,8 @@ static struct tir_value clear_tail(struct mla *s, const struct piece *p, struct 
     return c;
 }
 
+/* Stores piece `part` of a block to LDS, converted to the type of K there, with rows without a
+ * token cleared. */
 static void store_piece(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -184,6 +192,7 @@ static void store_entries(void *context)
     mla_store_entries(s, mla_block_of(s), s->source.piece[s->source.n_pieces - 1].pages);
 }
 
+/* Reads a block's list entries from LDS for the mask. */
 static void read_entries(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -204,6 +213,7 @@ struct tir_value mla_read_panel(struct mla *s, const struct panel *panel)
     return tir_tile_lds_load(b, at, t, &p->lds);
 }
 
+/* Reads the first panels of K before the block's last barrier: mla_early_panels(). */
 static void read_early(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -237,6 +247,8 @@ static struct tir_value key_panel(struct mla *s, unsigned n)
     return s->now.k[n].id ? s->now.k[n] : s->form->read_panel(s, &s->query.panel[n]);
 }
 
+/* Multiplies all panels of K and Q: S^T = K Q^T. If waves split the contraction, this is the wave's
+ * part of S^T. */
 static void multiply_keys(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -249,6 +261,7 @@ static void multiply_keys(void *context)
 
 /* ---- Steps: O^T += c^T P^T ---- */
 
+/* Reads c of the block from LDS, in the layout in which lanes read it. */
 static void read_c(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -257,6 +270,7 @@ static void read_c(void *context)
                           s->type.v_loaded, &s->source.part->lds);
 }
 
+/* Makes c^T, the left operand of the second product, of c as it was read. */
 static void transpose_c(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -265,6 +279,7 @@ static void transpose_c(void *context)
     *v = tir_transpose(&s->d.b, tir_relayout(&s->d.b, *v, &operand));
 }
 
+/* Adds the second product to O^T: O^T += c^T P^T. */
 static void product(void *context)
 {
     struct mla *const s = mla_of(context);

@@ -64,6 +64,7 @@ static struct tir_layout values(const struct mla *s)
     return tir_layout_transpose(&l);
 }
 
+/* Chooses the types of scores, weights and O, and the panels of K: mla_form.choose_layouts. */
 static void choose_layouts(struct mla *s)
 {
     struct split_kv *const d = &s->d;
@@ -98,6 +99,7 @@ static struct tir_layout weights_map(const struct mla *s)
     return tir_lane_major(tir_layout_of(s->d.b.f, s->type.weights), 16);
 }
 
+/* Returns the LDS address (i32) of P of block `block`, one of two places. */
 static struct tir_value weights_at(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
@@ -113,6 +115,8 @@ static struct tir_layout vector_map(const struct mla *s, unsigned columns)
     return map;
 }
 
+/* Returns the LDS address (i32) of a vector over columns in the block at address `place`: after the
+ * block's first row. */
 static struct tir_value vector_at(struct mla *s, struct tir_value place)
 {
     return att_plus(&s->d.b, place, (int)s->source.part->width);
@@ -120,12 +124,14 @@ static struct tir_value vector_at(struct mla *s, struct tir_value place)
 
 /* ---- Steps: a block to LDS ---- */
 
+/* Finds the byte offset of the block's page number in the page table. */
 static void find_page(void *context)
 {
     struct mla *const s = mla_of(context);
     s->now.pages[0] = mla_page_offset(s, mla_first_key(s, mla_block_of(s)));
 }
 
+/* Loads the block's page number as a scalar. */
 static void load_page(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -139,6 +145,7 @@ static void keep_page(void *context)
     tir_anchor(&s->d.b, s->now.pages[0]);
 }
 
+/* Issues the copies of the block's rows to LDS, the latent and the rotated key. */
 static void copy_block(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -208,6 +215,7 @@ static void store_weights(void *context)
     tir_tile_lds_store(b, weights_at(s, mla_block_of(s)), now->weights.p16, &p_map);
 }
 
+/* Adds the rounded weights of the block to l. */
 static void sum_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -235,23 +243,29 @@ static struct tir_value load_alpha(struct mla *s, struct tir_value place)
     return tir_tile_lds_load(b, vector_at(s, place), t, &map);
 }
 
+/* Returns i1 per element: true if the factor `alpha` is not 1. */
 static struct tir_value is_not_one(struct tir_builder *b, struct tir_value alpha)
 {
     return tir_cmp_ne(b, alpha, tir_float_like(b, alpha, 1.0f));
 }
 
+/* Returns half `which` of the columns' factors, with the mask of lanes whose factor is not 1. It
+ * does not set `registers`. */
 static struct mla_alpha take_alpha(struct tir_builder *b, struct tir_value alpha, unsigned which)
 {
     const struct tir_value own = tir_half(b, tir_transpose(b, alpha), (int)which);
     return (struct mla_alpha){.of_lanes = own, .lanes = tir_lane_mask(b, is_not_one(b, own))};
 }
 
+/* Sets `registers` of `alpha`. A register has a column in each half of the lanes, so its bit is the
+ * OR of two bits of `lanes`. */
 static void find_registers(struct tir_builder *b, struct mla_alpha *alpha)
 {
     const struct tir_value high = tir_shr(b, alpha->lanes, tir_i64(b, LANES));
     alpha->registers = tir_convert(b, tir_or(b, alpha->lanes, high), TIR_I32);
 }
 
+/* Returns i1: true if a bit of `mask` is set in `bits` (i32). */
 static struct tir_value is_set(struct tir_builder *b, struct tir_value bits, uint32_t mask)
 {
     return tir_cmp_ne(b, tir_and(b, bits, tir_i32(b, (int32_t)mask)), tir_i32(b, 0));
@@ -331,6 +345,8 @@ static struct tir_value rescale_registers(struct mla *s, const struct mla_alpha 
     return o;
 }
 
+/* Reads alpha of all columns from LDS and sets the two halves of it in now.alpha. now.alpha_lanes
+ * is not 0 if O must be rescaled. */
 static void read_alpha(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -341,6 +357,7 @@ static void read_alpha(void *context)
     s->now.alpha_lanes = tir_or(b, s->now.alpha[0].lanes, s->now.alpha[1].lanes);
 }
 
+/* Rescales O in a branch that is taken if alpha of a column is not 1. */
 static void rescale(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -376,6 +393,8 @@ static void read_c(void *context, unsigned part)
     s->now.quarter[part] = tir_tile_lds_load(b, from, t, &map);
 }
 
+/* Exchanges elements of half `part` of the keys of c between registers, so that they are an operand
+ * of the product. */
 static void transpose_c(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -396,6 +415,7 @@ static void read_weights(void *context, unsigned part)
     s->now.p_quarter[part] = tir_tile_lds_load(b, from, t, &map);
 }
 
+/* Takes quarter `part` of O's columns out of O, for the products with both halves of the keys. */
 static void take_quarter(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -404,6 +424,7 @@ static void take_quarter(void *context, unsigned part)
     s->now.o_quarter[part] = att_part(b, tir_transpose(b, o), part, ROWS);
 }
 
+/* Adds the product of P and half `half` of the keys of c to quarter `quarter` of O. */
 static void multiply(struct mla *s, unsigned quarter, unsigned half)
 {
     struct tir_builder *const b = &s->d.b;
@@ -412,10 +433,13 @@ static void multiply(struct mla *s, unsigned quarter, unsigned half)
     *o = tir_mma_in_agprs(b, s->d.pv, p, s->now.quarter[half], *o);
 }
 
+/* Adds the product of the first half of the keys to quarter `part` of O. */
 static void multiply_first(void *context, unsigned part) { multiply(mla_of(context), part, 0); }
 
+/* Adds the product of the last half of the keys to quarter `part` of O. */
 static void multiply_last(void *context, unsigned part) { multiply(mla_of(context), part, 1); }
 
+/* Joins the four quarters into O. */
 static void join_quarters(void *context)
 {
     struct mla *const s = mla_of(context);

@@ -99,6 +99,7 @@ void mla_gather_take_lds(struct mla *s)
     s->lds.unread = tir_lds_buffer(&d->b, UNREAD, 16);
 }
 
+/* Issues the copy to LDS of the entries of a block's keys, by each wave to its own place. */
 static void copy_entries(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
@@ -151,6 +152,7 @@ static struct tir_value read_keys(struct mla *s, const struct att_paged_tile *t,
 /* Returns the number of the lanes that have a row of few_lanes_tile(). */
 static unsigned few_lanes(const struct mla *s) { return (1u << s->d.m->lane_bits) / own_rows(s); }
 
+/* Returns the number of lanes that have a row of own_rows_tile(): mla_row_copies.lanes. */
 static unsigned one_lane(const struct mla *s)
 {
     (void)s;
@@ -192,6 +194,7 @@ static struct tir_value flight_place(struct mla *s, const struct part *p, struct
     return s->now.flight.place;
 }
 
+/* Returns the addresses `rows` (i64) of the wave's rows, per lane and also as scalars. */
 static struct mla_found find_rows(struct mla *s, struct tir_value rows)
 {
     struct mla_found f = {.rows = rows};
@@ -234,6 +237,8 @@ static void copy_columns(struct mla *s, int group, struct tir_value block,
                           mla_one_wave_before(s, s->source.part, i) + bytes, t, map);
 }
 
+/* Issues the copies to LDS of the wave's whole rows, the latent and the rotated key. `f`: their
+ * addresses. */
 static void copy_rows(struct mla *s, int group, struct tir_value block, const struct mla_found *f)
 {
     const struct tir_layout map = mla_one_wave_map(s, 1, s->source.part->width);
@@ -273,11 +278,14 @@ static unsigned line_piece(const struct mla *s, unsigned row, unsigned n, unsign
     return width;
 }
 
+/* Returns the LDS layout of `width` columns of a row in the map of one_wave.c:
+ * mla_row_copies.row_map. */
 static struct tir_layout one_row_map(const struct mla *s, unsigned width)
 {
     return mla_one_wave_map(s, 1, width);
 }
 
+/* Returns the LDS layout of `width` contiguous columns of a row: mla_row_copies.row_map. */
 static struct tir_layout plain_row_map(const struct mla *s, unsigned width)
 {
     (void)s;
@@ -311,6 +319,7 @@ static void clear_rows(struct mla *s, struct tir_value block, unsigned n)
     }
 }
 
+/* Waits until the wave's copies of blocks to LDS have arrived. */
 static void await_copies(struct mla *s)
 {
     tir_wait(&s->d.b, GROUP, 0);
@@ -318,6 +327,8 @@ static void await_copies(struct mla *s)
         tir_wait(&s->d.b, LATER, 0);
 }
 
+/* Clears the latents of the wave's rows without a key, in a branch that is taken if the block has
+ * such rows. `gaps` (i32): their number. */
 static void clear_gaps(struct mla *s, struct tir_value block, struct tir_value gaps)
 {
     struct tir_builder *const b = &s->d.b;
@@ -351,6 +362,7 @@ static struct tir_value own_addresses(struct mla *s, struct tir_value block, str
     return tir_add(b, offsets, tir_splat(b, s->d.k.c.base, tir_typeof(b->f, offsets)));
 }
 
+/* Reads the entries of a block from LDS: of all rows, and of the wave's own rows. */
 static struct mla_slots read_block(struct mla *s, struct tir_value block)
 {
     const struct att_paged_tile own = s->form->copies->own_tile(s), all = block_tile(s);
@@ -428,18 +440,22 @@ const struct mla_row_copies mla_lines_of_row_pairs = {
 
 /* ---- Steps of pipelines over lists ---- */
 
+/* Issues the copy of the block's entries to LDS. */
 static void build_copy_entries(void *context)
 {
     struct mla *const s = mla_of(context);
     copy_entries(s, mla_block_of(s));
 }
 
+/* Reads the slots of the block's rows from LDS. */
 static void build_read_entries(void *context)
 {
     struct mla *const s = mla_of(context);
     s->now.slots = read_block(s, mla_block_of(s));
 }
 
+/* Sets the block's number of rows without a key (i32), for clear_gaps() and, with lists, for the
+ * mask. */
 static void note_gaps(struct mla *s, struct tir_value gaps)
 {
     s->now.gaps = gaps;
@@ -447,6 +463,7 @@ static void note_gaps(struct mla *s, struct tir_value gaps)
         s->d.attention.now.block.gaps = gaps;
 }
 
+/* Counts the block's rows without a key, and finds the addresses of the wave's rows. */
 static void build_find(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -455,6 +472,7 @@ static void build_find(void *context)
     s->form->copies->find(s, block, own_addresses(s, block, s->now.slots.own));
 }
 
+/* Issues the copies of the wave's whole rows to LDS. */
 static void build_copy(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -479,12 +497,14 @@ static void build_copy_columns(void *context, unsigned part)
 
 /* ---- Steps of row pairs ---- */
 
+/* Issues the copy of the next block's entries to LDS. */
 static void build_copy_next_entries(void *context)
 {
     struct mla *const s = mla_of(context);
     copy_entries(s, att_plus(&s->d.b, mla_block_of(s), 1));
 }
 
+/* Issues the copies of half `part`, 0 or 1, of the cache lines of the wave's rows. */
 static void build_copy_lines(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);

@@ -175,6 +175,7 @@ struct walk {
     struct tir_value carried[ATT_N_CARRY], inside[ATT_N_CARRY];
 };
 
+/* Sets the state before the first key, and begins the branch of items that have blocks. */
 static void begin_walk(struct mla *s, struct walk *w)
 {
     struct tir_builder *const b = &s->d.b;
@@ -194,6 +195,7 @@ static void begin_walk(struct mla *s, struct walk *w)
     s->form->load_q(s);
 }
 
+/* Begins the loop over the item's blocks and builds the pipeline in it. */
 static void run_loop(struct mla *s, struct walk *w)
 {
     struct tir_builder *const b = &s->d.b;
@@ -214,6 +216,8 @@ struct split_kv_state mla_walk(struct mla *s)
     return state;
 }
 
+/* Builds the loop over an item's keys for blocks that are copied an iteration early:
+ * mla_form.walk. */
 static struct split_kv_state walk_early(struct mla *s)
 {
     struct walk w;
@@ -245,6 +249,7 @@ static void join_shared(struct mla *s, struct split_kv_state *state)
     }
 }
 
+/* Sets s->d.attention and the scales of scores for a pass. */
 static void begin_attention(struct mla *s)
 {
     struct split_kv *const d = &s->d;

@@ -104,6 +104,8 @@ struct tir_waves mla_split(const struct mla *s)
                               .cols = (uint8_t)s->split.columns};
 }
 
+/* Adds a panel of K and Q to mla.query: `width` columns from column `first` on. `product`: number
+ * of the instruction. `k`: order of the columns in it. */
 static void add_panel(struct mla *s, unsigned first, unsigned width, int product,
                       const struct tir_contraction *k)
 {
@@ -247,8 +249,10 @@ static bool shares_scores(const struct mla *s)
     return s->split.depth || s->split.agree == MLA_EXCHANGE_MAX;
 }
 
+/* Returns the bytes of one f32 for each column. */
 static unsigned part_bytes(const struct mla *s) { return s->d.columns * (unsigned)sizeof(float); }
 
+/* Returns the number of vectors in LDS. */
 static unsigned n_vectors(const struct mla *s)
 {
     if (shares_scores(s))
@@ -256,6 +260,7 @@ static unsigned n_vectors(const struct mla *s)
     return s->split.softmax_keys && s->type.scaled < 0 ? 2 * N_VECTORS : N_VECTORS;
 }
 
+/* Returns the bytes of a vector in LDS: one f32 for each column and part of the keys. */
 static unsigned vector_bytes(const struct mla *s) { return mla_parts(s) * part_bytes(s); }
 
 /* Returns the bytes of the scales of fp8 weights, one for each column and part of a block. */
@@ -283,6 +288,7 @@ static struct tir_layout weights_map(const struct mla *s)
     return tir_lane_major(tir_layout_of(s->d.b.f, s->type.weights), all < most ? all : most);
 }
 
+/* Returns the bytes of P of one block in LDS. */
 static unsigned weights_bytes(const struct mla *s)
 {
     const struct tir_layout map = weights_map(s);
@@ -338,6 +344,7 @@ static const struct pipeline *find_pipeline(const struct mla *s, unsigned most)
     return fits_between(s, most) ? &mla_values_between : &mla_deferred_values;
 }
 
+/* Returns the kernel's features as bits of pipe_variant.has. */
 static uint32_t features(const struct mla *s)
 {
     const struct {
@@ -360,6 +367,8 @@ static uint32_t features(const struct mla *s)
     return has;
 }
 
+/* Sets mla.plan to pipeline `p` of this kernel's features. Asserts that its tiles have room in
+ * LDS. */
 static void choose_pipeline(struct mla *s, const struct pipeline *p)
 {
     pipe_choose(p, &(struct pipe_variant){.has = features(s)}, &s->plan);
@@ -368,6 +377,8 @@ static void choose_pipeline(struct mla *s, const struct pipeline *p)
     assert(s->plan.depth[MLA_LDS_S] <= 1 && s->plan.depth[MLA_LDS_ENTRIES] <= s->lds.blocks);
 }
 
+/* Chooses the number of blocks and of places for P in LDS, the form and the pipeline. `room`: bytes
+ * of LDS. `block`: bytes of a block. `other`: bytes of the rest, without P and Q. */
 static void choose_buffers(struct mla *s, unsigned room, unsigned block, unsigned other)
 {
     const unsigned weights = mla_exchanges(s) ? weights_bytes(s) : 0;
@@ -448,6 +459,7 @@ struct tir_value mla_buffer_of(struct mla *s, const struct part *p, struct tir_v
     return tir_add(b, p->buffer, att_times(b, which, (int)p->bytes));
 }
 
+/* Returns the LDS address (i32) of the entries of block `block`. */
 static struct tir_value entries_at(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
@@ -482,6 +494,7 @@ bool mla_find_query(struct mla *s, unsigned n, struct tir_value *at)
     return true;
 }
 
+/* True if no two waves have the same part of S^T, so that all of them store. */
 static bool all_write(const struct mla *s)
 {
     return s->split.agree == MLA_EXCHANGE_MAX &&
@@ -512,6 +525,7 @@ struct tir_value mla_weights_slot(struct mla *s, struct tir_value block)
     return s->lds.p_places == 2 ? tir_and(b, block, tir_i32(b, 1)) : tir_i32(b, 0);
 }
 
+/* Returns the LDS address (i32) of P of block `block`. */
 static struct tir_value weights_at(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
@@ -530,6 +544,7 @@ struct tir_value mla_load_weights(struct mla *s, struct tir_value block)
     return tir_tile_lds_load(&s->d.b, weights_at(s, block), s->type.weights, &map);
 }
 
+/* Returns the LDS address (i32) of the scales of P of block `block`. */
 static struct tir_value scales_at(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
@@ -572,6 +587,7 @@ struct tir_value mla_find_high_scale(struct mla *s, struct tir_value block)
     return tir_any(b, tir_cmp_ne(b, high, tir_int_like(b, high, 0)));
 }
 
+/* Returns the LDS address (i32) of vector `n` (i32). */
 static struct tir_value vector_at(struct mla *s, struct tir_value n)
 {
     struct tir_builder *const b = &s->d.b;

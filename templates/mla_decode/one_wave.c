@@ -107,6 +107,7 @@ static struct tir_contraction panel_order(const struct mla *s)
                               : tir_contract_rows(mma, PANEL, 16 / mla_kq_bytes(s));
 }
 
+/* Chooses the types of scores, weights and O, and the panels of K: mla_form.choose_layouts. */
 static void choose_layouts(struct mla *s)
 {
     struct split_kv *const d = &s->d;
@@ -173,6 +174,7 @@ static unsigned run_of(const struct mla *s)
     return keys;
 }
 
+/* Returns the first key (i32) of run `run` of a block. */
 static struct tir_value key_of_run(struct mla *s, struct tir_value block, unsigned run)
 {
     return att_plus(&s->d.b, mla_first_key(s, block), (int)(run * run_of(s)));
@@ -230,6 +232,7 @@ static void copy_run(struct mla *s, struct tir_value block, unsigned run, struct
     }
 }
 
+/* Reads panel `n` of K of the wave's keys of the current block from LDS: mla_form.read_panel. */
 static struct tir_value read_panel(struct mla *s, const struct panel *n)
 {
     struct tir_builder *const b = &s->d.b;
@@ -287,6 +290,7 @@ static struct tir_value read_early(struct mla *s)
     return read_columns(s, columns_from(s, 0), 0, EARLY);
 }
 
+/* Appends the columns that read_early() has not read to v, the columns of c^T that it returned. */
 static struct tir_value read_late(struct mla *s, struct tir_value v)
 {
     for (unsigned width = EARLY; width < s->d.output.rows; width *= 2)
@@ -400,6 +404,7 @@ static struct tir_value scale_weights(struct mla *s, struct tir_value x, struct 
 
 /* ---- The steps of the loop of one wave a SIMD ---- */
 
+/* Loads the page number of each run of the block. */
 static void find_pages(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -407,6 +412,7 @@ static void find_pages(void *context)
         s->now.pages[i] = mla_one_wave_page(s, key_of_run(s, mla_block_of(s), i));
 }
 
+/* Issues the copies of the block's rows to LDS, run by run. */
 static void copy_block(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -424,6 +430,7 @@ static void find_lane_pages(void *context)
     s->now.pages[0] = mla_gather_pages(s, mla_block_of(s));
 }
 
+/* Makes the views of the rows of each run from the page numbers in lanes. */
 static void find_run_rows(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -435,6 +442,7 @@ static void find_run_rows(void *context)
     }
 }
 
+/* Issues the copies to LDS of the rows that find_run_rows() found. */
 static void copy_run_rows(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -442,6 +450,8 @@ static void copy_run_rows(void *context)
         copy_run(s, mla_block_of(s), i, s->now.runs[i]);
 }
 
+/* Reads part `part` of c^T from LDS: of the first keys, the first columns (0) or the others (1); of
+ * later keys, all columns. */
 static void read_c(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -454,6 +464,7 @@ static void read_c(void *context, unsigned part)
         *v = read_columns(s, columns_from(s, part - 1u), 0, s->d.output.rows);
 }
 
+/* Rescales O and l where the maximum has grown. */
 static void rescale(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -462,12 +473,14 @@ static void rescale(void *context)
                              &now->carried[ATT_CARRY_O]);
 }
 
+/* Makes the weights of fp8 and their exponents of the scores. */
 static void make_scaled(void *context)
 {
     struct mla *const s = mla_of(context);
     s->d.attention.now.p = scale_weights(s, s->d.attention.now.s, &s->d.attention.now.exponent);
 }
 
+/* Rescales O and l if an exponent is far above m. */
 static void rescale_scaled(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -491,6 +504,7 @@ static void round_scaled(void *context)
     now->weights.p16 = weights;
 }
 
+/* Adds the product of c^T and the scaled weights to O^T. */
 static void product_scaled(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -529,6 +543,7 @@ const struct pipe_op mla_product_scaled = {"PV", product_scaled,
                                            ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O), ATT_SLOT(O),
                                            .flags = PIPE_PRODUCT};
 
+/* Returns the pipeline of this kernel. */
 static const struct pipeline *find_pipeline(const struct mla *s)
 {
     if (mla_has_row_pairs(s))
@@ -538,6 +553,7 @@ static const struct pipeline *find_pipeline(const struct mla *s)
     return mla_one_wave_gathers(s) ? &mla_one_wave_lists : &mla_one_wave;
 }
 
+/* Sets mla.plan. Asserts that the pipeline's tiles have room in LDS. */
 static void choose_pipeline(struct mla *s)
 {
     struct pipe_variant v = {.has = mla_weights_fp8(s) ? 1u << MLA_HAS_SCALED : 0};
@@ -552,6 +568,7 @@ static void choose_pipeline(struct mla *s)
                                 : !s->split.pairs || s->plan.depth[MLA_LDS_P] <= s->lds.p_places);
 }
 
+/* Allocates LDS and chooses the pipeline: mla_form.take_lds. */
 static void take_lds(struct mla *s)
 {
     struct split_kv *const d = &s->d;
@@ -571,6 +588,7 @@ static void take_lds(struct mla *s)
     choose_pipeline(s);
 }
 
+/* Sets the members of s->d.attention that this pipeline needs: mla_form.begin_pass. */
 static void begin_pass(struct mla *s)
 {
     struct att_attention *const a = &s->d.attention;
@@ -582,18 +600,22 @@ static void begin_pass(struct mla *s)
     a->value_parts = (uint8_t)(own_keys(s) / together(s));
 }
 
+/* Waits for all waves at the end of an item. Each wave has m and l of its own columns:
+ * mla_form.join. */
 static void join(struct mla *s, struct split_kv_state *state)
 {
     (void)state;
     tir_barrier(&s->d.b); /* LDS is free for the next item */
 }
 
+/* Waits for all waves at the end of an item, and merges the states of a pair: mla_form.join. */
 static void join_pair(struct mla *s, struct split_kv_state *state)
 {
     tir_barrier(&s->d.b);
     mla_exchange_join(s, state);
 }
 
+/* Loads Q, with lists through LDS: mla_form.load_q. */
 static void load_q(struct mla *s)
 {
     if (mla_one_wave_gathers(s))

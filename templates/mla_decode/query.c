@@ -83,6 +83,7 @@ static unsigned load(struct mla *s, const struct part *q, struct tir_value *x)
     return n;
 }
 
+/* Stores the n loaded values x of part q to LDS, in the type of K there. */
 static void store(struct mla *s, const struct part *q, const struct tir_value *x, unsigned n)
 {
     struct tir_builder *const b = &s->d.b;
@@ -96,6 +97,7 @@ static void store(struct mla *s, const struct part *q, const struct tir_value *x
     }
 }
 
+/* Reads panel p of Q from LDS. */
 static struct tir_value read_panel(struct mla *s, const struct panel *p)
 {
     const struct part *const q = &s->query.part[p->first < s->source.part->width ? 0 : 1];

@@ -40,6 +40,7 @@ void mla_transpose_add_panels(struct mla *s)
     mla_add_panels(s, s->d.qk, &k);
 }
 
+/* Chooses the types of scores, weights and O, and the panels of K: mla_form.choose_layouts. */
 static void choose_layouts(struct mla *s)
 {
     struct split_kv *const d = &s->d;
@@ -143,12 +144,14 @@ struct tir_value mla_transpose_read_panel(struct mla *s, const struct panel *n)
 
 /* ---- The steps of the loop: weights of 16 bits ---- */
 
+/* Loads the block's page number. */
 static void find_page(void *context)
 {
     struct mla *const s = mla_of(context);
     s->now.pages[0] = mla_one_wave_page(s, mla_first_key(s, mla_block_of(s)));
 }
 
+/* Finds where the block's rows are in memory and in LDS, from its page number. */
 static void find_rows(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -177,6 +180,7 @@ static void copy_columns(void *context, unsigned part)
                        part ? MLA_COPIES_LAST : MLA_COPIES_FIRST);
 }
 
+/* Copies the rotated keys of the block to LDS. */
 static void copy_rotated(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -204,6 +208,7 @@ static void update_max(void *context)
     now->step.alpha = both[1];
 }
 
+/* Moves the rounded weights to the lanes in which the second product takes them. */
 static void order_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -221,6 +226,7 @@ static struct tir_layout quarter_layout(const struct mla *s)
     return tir_layout_transpose(&a);
 }
 
+/* Reads quarter `part` of the columns of c from LDS. */
 static void read_c(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -232,6 +238,8 @@ static void read_c(void *context, unsigned part)
     s->now.quarter[part] = tir_tile_lds_load(b, from, t, &s->source.part->lds);
 }
 
+/* Makes quarter `part` of c^T, an operand of the second product, by exchanges of elements between
+ * registers. */
 static void transpose_c(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -293,6 +301,7 @@ const struct pipe_op mla_transpose_product_pv = {"PV",
                                                  .flags = PIPE_PRODUCT,
                                                  .build_part = product};
 
+/* Sets mla.plan. Asserts that the pipeline's tiles have room in LDS. */
 static void choose_pipeline(struct mla *s)
 {
     const bool lists = s->d.v->sparse != ATT_SPARSE_NONE;
@@ -303,6 +312,7 @@ static void choose_pipeline(struct mla *s)
     assert(s->plan.depth[MLA_LDS_FIRST] <= BLOCKS && s->plan.depth[MLA_LDS_LAST] == BLOCKS);
 }
 
+/* Allocates LDS and chooses the pipeline: mla_form.take_lds. */
 static void take_lds(struct mla *s)
 {
     mla_transpose_take_lds(s);
@@ -322,6 +332,8 @@ void mla_transpose_begin_pass(struct mla *s)
 
 void mla_transpose_load_q(struct mla *s) { mla_load_q(s, MLA_STAGE_ARRIVES); }
 
+/* Waits for all waves at the end of an item, and moves m and l to the lanes of O^T:
+ * mla_form.join. */
 static void join(struct mla *s, struct split_kv_state *state)
 {
     tir_barrier(&s->d.b); /* LDS is free for the next item */

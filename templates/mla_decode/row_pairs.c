@@ -35,7 +35,9 @@ static bool shares_line(const struct mla *s) { return s->d.k.width % LINE; }
 /* Return the number of a pair's lines; the number of its lines with columns of the even row; the
  * bytes in LDS of one line of all pairs. */
 static unsigned pair_lines(const struct mla *s) { return 2 * s->d.k.width / LINE; }
+/* Returns the number of the pair's first line that has only columns of the odd row. */
 static unsigned odd_line(const struct mla *s) { return pair_lines(s) - LINES; }
+/* Returns the bytes in LDS of one line of all pairs of a block. */
 static unsigned line_bytes(const struct mla *s) { return s->d.keys / 2 * LINE; }
 
 unsigned mla_row_pairs_bytes(const struct mla *s) { return pair_lines(s) * line_bytes(s); }
@@ -45,6 +47,8 @@ unsigned mla_row_pairs_before(const struct mla *s, unsigned column)
     return column / LINE * line_bytes(s);
 }
 
+/* Adds the exchanges of 16-byte chunks to a map: two bits of the pair's number flip two bits of the
+ * chunk's number. */
 static void flip_chunks(struct tir_layout *map)
 {
     tir_map_flip(map, tir_bits(LINE) + 1, TIR_RC(0, HALF / 2));
@@ -89,6 +93,7 @@ static struct tir_value other_of(struct tir_builder *b, struct tir_value a)
     return tir_transpose(b, tir_col_flip(b, tir_transpose(b, a), 1));
 }
 
+/* Returns the address (i64) of the other row of each row's pair. */
 static struct tir_value other_row(struct tir_builder *b, struct tir_value rows)
 {
     const struct tir_value low = tir_convert(b, rows, TIR_I32);
@@ -98,6 +103,7 @@ static struct tir_value other_row(struct tir_builder *b, struct tir_value rows)
     return tir_or(b, tir_shl(b, h, tir_int_like(b, h, 32)), tir_zext(b, other_of(b, low), TIR_I64));
 }
 
+/* Returns a + n, for a tile or a scalar of integers. */
 static struct tir_value plus(struct tir_builder *b, struct tir_value a, int n)
 {
     return tir_add(b, a, tir_int_like(b, a, n));

@@ -55,6 +55,8 @@ static struct tir_value scale_bytes(struct mla *s, struct tir_value e, struct ti
     return tir_convert(b, tir_convert(b, in_range, TIR_I32), TIR_I8);
 }
 
+/* Stores the scales of a block's weights in LDS. `e`: the exponents of the weights. `m`: the
+ * maximum that O and l are relative to. */
 static void store_scales(struct mla *s, struct tir_value block, struct tir_value e,
                          struct tir_value m)
 {
@@ -63,6 +65,7 @@ static void store_scales(struct mla *s, struct tir_value block, struct tir_value
 
 /* ---- Steps ---- */
 
+/* Selects the scores of the wave's own keys and finds their exponent e. */
 static void find_exponent(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -71,6 +74,7 @@ static void find_exponent(void *context)
     s->d.attention.now.exponent = own_exponent(s, now->s, now->carried[ATT_CARRY_M]);
 }
 
+/* Stores the block's weights and their scales in LDS for all waves. */
 static void store_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -117,12 +121,14 @@ static void agree(void *context)
     tir_end_if(b, &branch, carried);
 }
 
+/* Adds the sum of the block's weights to l. */
 static void sum_weights(void *context)
 {
     struct mla *const s = mla_of(context);
     mla_add_scaled_sum(s, s->d.attention.now.weights.sum, s->d.attention.now.exponent);
 }
 
+/* Adds the product of c^T and the scaled weights to O^T. */
 static void product(void *context)
 {
     struct mla *const s = mla_of(context);

@@ -34,6 +34,7 @@ void mla_divide_scores(struct mla *s, unsigned product_keys)
         s->split.agree = small ? MLA_EXCHANGE_MAX : MLA_AGREE_ON_GROWTH;
 }
 
+/* Returns the bytes of the scores of a block, f32. */
 static unsigned part_bytes(const struct mla *s)
 {
     return s->d.keys * s->d.columns * (unsigned)sizeof(float);
@@ -90,6 +91,7 @@ unsigned mla_early_panels(const struct mla *s)
 
 /* ---- Steps: scores of parts of the latent are summed ---- */
 
+/* Stores the wave's part of S^T to LDS. */
 static void store_scores(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -99,6 +101,7 @@ static void store_scores(void *context)
     tir_tile_lds_store(b, tir_add(b, s->lds.scores, own), s->d.attention.now.s, &map);
 }
 
+/* Reads all parts of the wave's scores from LDS. */
 static void read_scores(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -110,6 +113,7 @@ static void read_scores(void *context)
     }
 }
 
+/* Sums the parts of the scores. */
 static void sum_scores(void *context)
 {
     struct mla *const s = mla_of(context);

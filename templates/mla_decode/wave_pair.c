@@ -86,6 +86,8 @@ static void find_exponent(void *context)
                         &s->d.attention.now.exponent);
 }
 
+/* Makes weights relative to the wave's exponent, sums them, and stores them with the exponent for
+ * the other wave. */
 static void make_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -97,6 +99,7 @@ static void make_weights(void *context)
     mla_exchange_store(s, mla_block_of(s), tir_convert_short(b, p, s->number.p), e);
 }
 
+/* Reads the weights of both waves and the other wave's exponents from LDS. */
 static void read_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -106,6 +109,8 @@ static void read_weights(void *context)
         s->now.pair_weights[i] = mla_exchange_load_weights(s, mla_block_of(s), i);
 }
 
+/* Converts O, l and the block's weights to a common maximum of the pair, in a branch that is seldom
+ * taken. */
 static void rescale(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -123,12 +128,14 @@ static void rescale(void *context)
     s->now.pair_weights[1] = all[F_WEIGHTS + 1];
 }
 
+/* Adds the sum of the wave's weights to l. */
 static void add_sum(void *context)
 {
     struct mla *const s = mla_of(context);
     mla_add_sum(s, s->d.attention.now.weights.sum);
 }
 
+/* Adds the product of c^T and the weights of wave `part` of the pair to O^T. */
 static void product(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -185,6 +192,7 @@ static struct tir_value query_block(struct mla *s, struct tir_value number)
     return att_plus(&s->d.b, number, FIRST);
 }
 
+/* Reads the panels of Q from LDS as operands. */
 static void read_queries(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;

@@ -81,6 +81,7 @@ static struct tir_layout all_weights(struct mla *s)
 /* Returns how many weights of a lane are contiguous: 16 bytes. */
 static unsigned vector(const struct mla *s) { return 16 / mla_kq_bytes(s); }
 
+/* Returns the LDS map of a block's weights: 16 bytes of a lane are contiguous. */
 static struct tir_layout weights_map(struct mla *s)
 {
     const struct tir_layout right = all_weights(s), l = tir_layout_transpose(&right);
@@ -101,6 +102,7 @@ static unsigned weights_bytes(const struct mla *s)
     return s->d.keys * s->d.row_columns * mla_kq_bytes(s);
 }
 
+/* Returns the bytes from a block's exponents to the next block's. */
 static unsigned exponents_bytes(const struct mla *s)
 {
     return (PARTS * s->d.columns - s->d.row_columns) * (unsigned)sizeof(float);
@@ -128,11 +130,14 @@ static struct tir_value ring_buffer(struct mla *s, struct tir_value buffer, stru
     return tir_add(b, buffer, att_times(b, tir_and(b, block, tir_i32(b, 1)), (int)bytes));
 }
 
+/* Returns the LDS address (i32) of a block's weights for weights_map(): see own_columns(). */
 static struct tir_value weights_place(struct mla *s, struct tir_value block)
 {
     return own_columns(s, ring_buffer(s, s->lds.p, block, weights_bytes(s)), weights_bytes(s));
 }
 
+/* Returns the LDS address (i32) of a block's exponents for a map of all columns: see
+ * own_columns(). */
 static struct tir_value exponents_place(struct mla *s, struct tir_value block)
 {
     return own_columns(s, ring_buffer(s, s->lds.scales, block, exponents_bytes(s)),
@@ -173,12 +178,14 @@ struct tir_value mla_exchange_load_weights(struct mla *s, struct tir_value block
         b, att_plus(b, weights_place(s, block), (int)(part * weights_before(s))), t, &map);
 }
 
+/* Returns the type of a block's weights as an operand of the product, [keys x columns]. */
 static struct tir_type weights_type(struct mla *s)
 {
     const struct tir_layout right = all_weights(s), l = tir_layout_transpose(&right);
     return tir_tile(s->d.b.f, s->number.p, s->d.keys, s->d.columns, &l);
 }
 
+/* Reads the weights of both waves from LDS. */
 static struct tir_value read_weights(struct mla *s, struct tir_value block)
 {
     const struct tir_layout map = weights_map(s);
@@ -240,6 +247,7 @@ enum { BEFORE = ATT_N_CARRY, SCALES, WEIGHTS, FIRST, N_CARRY };
 
 /* ---- The steps of the loop ---- */
 
+/* Rounds P to fp8 and stores it with its exponents for the other wave. */
 static void store_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -248,6 +256,7 @@ static void store_weights(void *context)
     mla_exchange_store(s, mla_block_of(s), *p, s->d.attention.now.exponent);
 }
 
+/* Reads the weights and exponents of both waves from LDS. */
 static void load_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -255,6 +264,7 @@ static void load_weights(void *context)
     s->now.pair_weights[0] = read_weights(s, mla_block_of(s));
 }
 
+/* Sums the rounded weights of the wave's keys. */
 static void sum_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -264,6 +274,8 @@ static void sum_weights(void *context)
         b, tir_convert(b, now->p, TIR_BF16), tir_float_like(b, now->carried[ATT_CARRY_L], 0.0f));
 }
 
+/* Reads c^T of the wave's half of the latent: part 0 has the first columns, part 1 adds the
+ * others. */
 static void read_c(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -276,6 +288,7 @@ static void read_c(void *context, unsigned part)
     s->d.attention.now.carried[FIRST] = *v;
 }
 
+/* Rescales O and l if an exponent is far above m. */
 static void rescale(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -293,6 +306,7 @@ static void make_scales(void *context)
     mla_add_scaled_sum(s, s->d.attention.now.weights.sum, s->d.attention.now.exponent);
 }
 
+/* Adds the block's product to O. Carries O before it and the other operands to finish(). */
 static void product(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -469,6 +483,7 @@ static struct tir_value share_l(struct last *last, const struct tir_value made[N
     return all;
 }
 
+/* Writes the results or the partials of an item. */
 static void write(struct mla *s, const struct split_kv_state *state)
 {
     s->d.attention.softmax.vector = tir_typeof(s->d.b.f, state->m);

@@ -48,6 +48,7 @@ struct tir_value mla_beside_output(struct mla *s, struct tir_value v)
 
 /* ---- Steps: the maximum ---- */
 
+/* Finds the maximum of all keys of the wave's columns: protocol own. */
 static void find_max(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -71,6 +72,7 @@ static void find_own_max(void *context)
     s->d.attention.now.exponent = m;
 }
 
+/* Stores to LDS the largest score that each lane has of each of its columns. */
 static void store_tops(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -79,6 +81,7 @@ static void store_tops(void *context)
     tir_tile_lds_store(b, s->lds.scores, tir_col_fold_max(b, s->d.attention.now.s), &map);
 }
 
+/* Reads the largest scores of all lanes of the wave's columns from LDS. */
 static void read_tops(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -86,6 +89,7 @@ static void read_tops(void *context)
     s->d.attention.now.top = tir_tile_lds_load(&s->d.b, s->lds.scores, mla_tops_type(s), &map);
 }
 
+/* Finds the common maximum of the scores that waves have exchanged. */
 static void find_shared_max(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -141,6 +145,8 @@ void mla_add_scaled_sum(struct mla *s, struct tir_value sum, struct tir_value ex
     *l = tir_named(b, "l", tir_fma(b, sum, tir_broadcast(b, scale, tir_typeof(b->f, *l)), *l));
 }
 
+/* Rescales O and l where the maximum has grown, and adds the weights to l. It is for waves that
+ * have O and P of the same columns. */
 static void rescale_own(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -150,6 +156,7 @@ static void rescale_own(void *context)
     mla_add_sum(s, s->d.attention.now.weights.sum);
 }
 
+/* Rescales l by alpha and adds the weights to it. */
 static void sum_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -162,6 +169,7 @@ static void sum_weights(void *context)
 
 /* ---- Steps: weights to all waves ---- */
 
+/* Stores the weights and alpha in LDS for all waves. */
 static void store_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -186,6 +194,7 @@ static void store_own_weights(void *context)
     mla_end_writers(s, &writers);
 }
 
+/* Reads the block's weights from LDS. */
 static void read_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -194,6 +203,7 @@ static void read_weights(void *context)
 
 /* ---- Steps: O follows the maximum ---- */
 
+/* Reads alpha of the columns of the wave's O^T from LDS. */
 static void read_alpha(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -214,6 +224,7 @@ static struct tir_value follow(struct mla *s, struct tir_value o, struct tir_val
     return o;
 }
 
+/* Returns half `which` of the columns of tile `a`. */
 static struct tir_value half_of_columns(struct mla *s, unsigned which, struct tir_value a)
 {
     struct tir_builder *const b = &s->d.b;
@@ -234,6 +245,7 @@ static struct tir_value follow_by_columns(struct mla *s, struct tir_value o, str
     return tir_transpose(b, tir_stack(b, part[0], part[1]));
 }
 
+/* Multiplies O^T by alpha, with one branch for all columns. */
 static void rescale(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -241,6 +253,7 @@ static void rescale(void *context)
     *o = follow(s, *o, s->d.attention.now.step.alpha);
 }
 
+/* Multiplies O^T by alpha, with a branch for the columns of each register. */
 static void rescale_by_columns(void *context)
 {
     struct mla *const s = mla_of(context);
