@@ -239,6 +239,7 @@ static struct tir_value merge_part(struct prefill *p, const struct weights *w, s
     return tir_fma(b, o, tir_broadcast(b, w->other, t), scaled);
 }
 
+/* Stacks n parts of O^T, row by row, into one tile. */
 static struct tir_value join_parts(struct prefill *p, const struct tir_value *part, unsigned n)
 {
     if (n == 1)
@@ -281,6 +282,7 @@ static void merge_groups(struct prefill *p, struct state *s)
     *s = (struct state){vectors[0], vectors[1], join_parts(p, part, n)};
 }
 
+/* Stores lse of the tile's rows. */
 static void store_lse(struct prefill *p, const struct att_softmax_end *end)
 {
     struct tir_builder *b = &p->b;
@@ -297,6 +299,8 @@ static void store_lse(struct prefill *p, const struct att_softmax_end *end)
     tir_tile_store(b, att_view(b, base, rows, step, 4, 0), tir_i32(b, 0), tir_transpose(b, lse));
 }
 
+/* Stores the results of a tile, or its partials for a plan. `place`: where O is in LDS. `s`: m, l
+ * and O of the tile. */
 static void finish(struct prefill *p, const struct prefill_out_place *place, const struct state *s)
 {
     struct tir_builder *b = &p->b;
