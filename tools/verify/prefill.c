@@ -49,6 +49,13 @@ static const struct shape shapes[] = {
      2,
      {{20, 2000}, {1, 1}},
      {.lists = 40, .q_tile = 32, .item_cost = 1, .merge_rate = 256}},
+    {{"many tiles", PLANNED},
+     1,
+     1,
+     24,
+     3,
+     {{1, 300}, {2, 260}, {1, 330}},
+     {.lists = 160, .q_tile = 16, .item_cost = 1, .merge_rate = 256}},
 };
 
 /* A prompt that fills a GPU; complete() sets the heads. */
