@@ -231,6 +231,42 @@ static void describe_names_the_layout_of_pooled_rows(void **state)
     expect("build p.yaml --emit=variants", 0, "cache_gather", "");
 }
 
+/* Main rows of the cache are e2m1, and rows of the window 528 bytes: two forms of rows are written,
+ * and every list names rows of two tensors. */
+static void describe_names_rows_of_e2m1(void **state)
+{
+    static const char *const layouts[] = {"packed_fp4", "packed_mxfp4"};
+    (void)state;
+    write_file(
+        "e2m1.json",
+        "{ \"model_type\": \"deepseek_v41_text\", \"num_hidden_layers\": 3, \"hidden_size\": "
+        "5120,\n"
+        "  \"num_attention_heads\": 64, \"num_key_value_heads\": 1, \"head_dim\": 512,\n"
+        "  \"qk_rope_head_dim\": 64, \"q_lora_rank\": 1280, \"sliding_window\": 128,\n"
+        "  \"compress_ratios\": [0, 2, 2], \"kv_source_layer_ids\": [1],\n"
+        "  \"index_source_layer_ids\": [1], \"index_n_heads\": 32, \"index_head_dim\": 128,\n"
+        "  \"index_topk\": 512 }\n");
+    for (unsigned i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++) {
+        char command[160], both[80], main_rows[80];
+        snprintf(command, sizeof(command),
+                 "describe e2m1.json --tp 8 --kv-dtype fp8 --kv-layout %s -o e.yaml", layouts[i]);
+        snprintf(both, sizeof(both), "kv_layout: [%s, packed_mxfp8]", layouts[i]);
+        snprintf(main_rows, sizeof(main_rows), "sparse=slots kv_dtype=fp8 kv_layout=%s",
+                 layouts[i]);
+        expect(command, 0, "", "");
+        *strstr(command, " -o") = '\0';
+        expect(command, 0, both, "");
+        expect(command, 0, "two_sources: true\n    one_launch: [false, true]", "");
+        expect("build e.yaml --emit=variants", 0, main_rows, "");
+        expect("build e.yaml --emit=variants", 0, "kv_layout=packed_mxfp8 rope=gptj", "");
+        expect("build e.yaml --emit=variants", 0, "cache_gather", "");
+    }
+    expect("describe e2m1.json --kv-dtype fp8 --kv-layout packed_mxfp8", 0,
+           "kv_layout: packed_mxfp8\n    sparse: slots\n    two_sources: true", "");
+    expect("describe e2m1.json --kv-layout packed_fp4", 1, "",
+           "describe: the cache: kv_layout packed_fp4 is rows of 512 elements");
+}
+
 /* One setting is missing, or does not fit the others: the sentence names it. */
 static void a_config_that_lacks_something_is_told_what(void)
 {
@@ -756,6 +792,7 @@ int main(int argc, char **argv)
         TEST(a_models_config_becomes_a_description),
         TEST(describe_chooses_fp8_weights_by_names_of_modules),
         TEST(describe_names_the_layout_of_pooled_rows),
+        TEST(describe_names_rows_of_e2m1),
         TEST(what_is_no_config_is_refused),
         TEST(errors_touch_no_output),
         TEST(no_output_replaces_an_input),

@@ -132,12 +132,29 @@ void entry_index_layout(struct entry_writer *w, long pool)
         entry_field(w, "kv_layout: shuffle # nhd where the engine's own kernels read the keys too");
 }
 
-void entry_cache(struct entry_writer *w)
+/* Adds the type and the scale of the deployment's cache that are not the defaults. */
+static void add_numbers(struct entry_writer *w)
 {
     if (strcmp(w->d->kv_dtype, "same") != 0)
         entry_field(w, "kv_dtype: %s", w->d->kv_dtype);
     if (strcmp(w->d->kv_scale, "none") != 0)
         entry_field(w, "kv_scale: %s", w->d->kv_scale);
+}
+
+void entry_cache(struct entry_writer *w)
+{
+    add_numbers(w);
     if (strcmp(w->d->kv_layout, "nhd") != 0)
         entry_field(w, "kv_layout: %s", w->d->kv_layout);
+}
+
+void entry_row_caches(struct entry_writer *w)
+{
+    if (!deployment_has_e2m1_rows(w->d)) {
+        entry_cache(w);
+        return;
+    }
+    add_numbers(w);
+    entry_field(w, "kv_layout: [%s, packed_mxfp8] # packed_mxfp8: rows of windows and of chunks",
+                w->d->kv_layout);
 }

@@ -34,6 +34,10 @@ void entry_index_layout(struct entry_writer *w, long pool);
 /** Adds the fields of the deployment's cache that are not the defaults. */
 void entry_cache(struct entry_writer *w);
 
+/** Adds the same fields for ops that write or convert rows that are key and value. Beside main rows
+ * of e2m1 they also have rows of 528 bytes, as windows and chunks of prompts have them. */
+void entry_row_caches(struct entry_writer *w);
+
 /**
  * Adds one_launch to an entry whose keys a plan cuts, where all targets of the entry have that
  * kernel. A step of few sequences then takes one launch. Splits that `combine` sums stay possible.

@@ -624,9 +624,20 @@ unsigned write_kernels(struct model *m, const struct deployment *d, FILE *out)
     return w.entries;
 }
 
-bool deployment_has_mixed_rows(const struct deployment *d)
+bool deployment_has_e2m1_rows(const struct deployment *d)
 {
-    return strcmp(d->kv_layout, "scales_last") == 0 || strcmp(d->kv_layout, "planes") == 0;
+    return strcmp(d->kv_layout, "packed_fp4") == 0 || strcmp(d->kv_layout, "packed_mxfp4") == 0;
+}
+
+bool deployment_has_packed_rows(const struct deployment *d)
+{
+    return deployment_has_e2m1_rows(d) || strcmp(d->kv_layout, "packed_mxfp8") == 0;
+}
+
+bool deployment_has_pooled_rows(const struct deployment *d)
+{
+    return strcmp(d->kv_layout, "scales_last") == 0 || strcmp(d->kv_layout, "planes") == 0 ||
+           deployment_has_packed_rows(d);
 }
 
 bool check_deployment(const struct deployment *d, char why[200])
@@ -634,7 +645,7 @@ bool check_deployment(const struct deployment *d, char why[200])
     struct model m = {0};
     struct entry_writer w = {.m = &m, .d = d};
     const bool packed = strcmp(d->kv_layout, "packed") == 0; /* rows of a latent and a key */
-    const bool rows = deployment_has_mixed_rows(d);
+    const bool rows = deployment_has_pooled_rows(d);
     entry_begin(&w, rows ? "mla_decode" : "cache_write");
     entry_field(&w, packed || rows ? "head_dim: 512" : "head_dim: 64");
     entry_field(&w, rows ? "head_dim_v: 512" : "head_dim_v: 64");

@@ -33,8 +33,16 @@ struct rank_heads {
  * them. */
 bool share_heads(const struct model_group *g, long ranks, struct rank_heads *out);
 
-/** True if rows of the cache are key and value, 448 elements of fp8 and 64 of 16 bits. */
-bool deployment_has_mixed_rows(const struct deployment *d);
+/** True if rows of the cache are key and value, 512 elements, and contain or precede their scales.
+ */
+bool deployment_has_pooled_rows(const struct deployment *d);
+
+/** True if these rows have 512 elements of one type, and then their scales. */
+bool deployment_has_packed_rows(const struct deployment *d);
+
+/** True if main rows of the cache are e2m1. Rows of windows, and of a prompt's chunk, are then 528
+ * bytes of fp8 with their scales. */
+bool deployment_has_e2m1_rows(const struct deployment *d);
 
 /** Returns whether the cache that `d` names is valid; if not, `why` has the reader's sentence. */
 bool check_deployment(const struct deployment *d, char why[200]);

@@ -51,7 +51,7 @@ static void write_rows(struct entry_writer *w, const struct model_group *g)
     entry_field(w, "norm: rms");
     entry_field(w, "rope: gptj");
     entry_field(w, "rotary_dim: %ld", g->rotary_dim);
-    entry_cache(w);
+    entry_row_caches(w);
     entry_end(w, "the rows of the window and of groups",
               "Rows of the window (ratio 1) and of groups, whose last elements rotate "
               "(rotary_first).");
@@ -106,7 +106,9 @@ static void write_index(struct entry_writer *w, const struct model_group *g)
     entry_begin(w, "indexer_rope_cache");
     entry_field(w, "rope: gptj");
     entry_field(w, "hadamard: true");
-    entry_field(w, "index_keys: fp8");
+    entry_field(w, p->shared
+                       ? "index_keys: fp8 # mxfp4, here and below, for MI355X alone: half the bytes"
+                       : "index_keys: fp8");
     entry_end(w, "rotation of the indexer's queries",
               p->shared ? "Queries of the indexer, and its keys from `latent` of compress."
                         : "Queries of the indexer; with slots below 0 no key is written.");
@@ -118,8 +120,10 @@ static void write_index(struct entry_writer *w, const struct model_group *g)
     write_choice(w, false, true, "The best rows of these blocks, in later layers.");
 }
 
-/* Begins the entry of attention over lists of rows. */
-static void begin_lists(struct entry_writer *w, const struct model_group *g, const char *ratios)
+/* Begins the entry of attention over lists of rows, of one tensor or with `two_sources` of two.
+ * `ratios`: the numbers of heads of a rank. */
+static void begin_lists(struct entry_writer *w, const struct model_group *g, const char *ratios,
+                        bool two_sources)
 {
     entry_begin(w, "mla_decode");
     entry_field(w, "head_dim: %ld", g->head_dim);
@@ -131,22 +135,26 @@ static void begin_lists(struct entry_writer *w, const struct model_group *g, con
     entry_field(w, "page_table: [blocks, indices]");
     entry_cache(w);
     entry_field(w, "sparse: slots");
+    if (two_sources)
+        entry_field(w, "two_sources: true");
 }
 
-/* Writes the conversion of rows of fp8 to 16 bits, and the attention over converted rows. `ratios`:
+/* Writes the conversion of rows to 16 bits, and the attention over converted rows. `ratios`:
  * the numbers of heads of a rank. */
 static void write_converted(struct entry_writer *w, const struct model_group *g, const char *ratios)
 {
-    if (!deployment_has_mixed_rows(w->d))
+    if (!deployment_has_pooled_rows(w->d))
         return;
     entry_begin(w, "cache_gather");
     entry_field(w, "head_dim: %ld", g->head_dim - g->rotary_dim);
     entry_field(w, "head_dim_v: %ld", g->rotary_dim);
     entry_field(w, "page_size: %s", w->d->page_size);
-    entry_cache(w);
-    entry_end(
-        w, "rows of 16 bits for prompts",
-        "Rows of 16 bits for a prompt: attn_mla_decode_gather_plan() says when to make them.");
+    entry_row_caches(w);
+    entry_end(w, "rows of 16 bits for prompts",
+              deployment_has_packed_rows(w->d)
+                  ? "Rows of 16 bits for a prompt whose queries share them."
+                  : "Rows of 16 bits for a prompt: attn_mla_decode_gather_plan() says when to make "
+                    "them.");
     entry_begin(w, "mla_decode");
     entry_field(w, "head_dim: %ld", g->head_dim);
     entry_field(w, "head_dim_v: %ld", g->head_dim);
@@ -159,23 +167,27 @@ static void write_converted(struct entry_writer *w, const struct model_group *g,
     entry_end(w, "attention over rows of 16 bits", "Attention over lists of these rows.");
 }
 
-/* Writes the attention entry over lists of rows. */
+/* Writes attention over lists of rows, which prompts and steps have. Beside main rows of e2m1 all
+ * lists name rows of two tensors, since rows of the window have another form. */
 static void write_attention(struct entry_writer *w, const struct model_group *g)
 {
-    char ratios[ENTRY_LIST], comment[120];
+    const bool e2m1 = deployment_has_e2m1_rows(w->d);
+    char ratios[ENTRY_LIST], comment[160];
     if (!entry_ratios(w, g, ratios))
         return;
-    begin_lists(w, g, ratios);
+    begin_lists(w, g, ratios, e2m1);
     entry_one_launch(w);
     snprintf(comment, sizeof(comment),
-             "Prefill and decode over a list of rows for each query; pass scale %.9g.", g->scale);
+             "Prefill and decode over a list of rows for each query%s; pass scale %.9g.",
+             e2m1 ? ", of the window's and the chunk's in second" : "", g->scale);
     entry_end(w, "attention over lists of rows", comment);
-    if (strcmp(w->d->kv_dtype, "same") != 0 && !deployment_has_mixed_rows(w->d))
-        return; /* two sources need elements of 16 bits, or rows of both sizes */
-    begin_lists(w, g, ratios);
-    entry_field(w, "two_sources: true");
-    entry_end(w, "attention over two sources",
-              "The same over lists that name rows of a prompt's chunk too (second).");
+    if (strcmp(w->d->kv_dtype, "same") != 0 && !deployment_has_pooled_rows(w->d))
+        return; /* two sources need elements of 16 bits, or rows that are key and value */
+    if (!e2m1) {
+        begin_lists(w, g, ratios, true);
+        entry_end(w, "attention over two sources",
+                  "The same over lists that name rows of a prompt's chunk too (second).");
+    }
     write_converted(w, g, ratios);
 }
 

@@ -27,12 +27,14 @@ long step_pool_page(const struct step_load *l, long pool)
 }
 
 /* Adds compress, which makes a row of `dim` elements for each `ratio` tokens. */
-static void add_compress(struct step_kind *k, const struct step_load *l, long dim, long ratio)
+static struct step_call *add_compress(struct step_kind *k, const struct step_load *l, long dim,
+                                      long ratio)
 {
     struct step_call *c = step_add_call(k, "compress");
     step_add_field(c, ATT_HEAD_DIM, (int)dim);
     snprintf(c->shape, sizeof(c->shape), "ratio=%ld,batch=%ld,length=%ld", ratio, l->batch,
              l->queries);
+    return c;
 }
 
 /* Adds rope_heads for `heads` heads of `dim` elements of each token. */
@@ -160,7 +162,9 @@ static void list_share(const struct model *m, const struct model_share *s, struc
     }
     step_add_field(add_heads(k, g->head_dim, tokens_of(l), r.heads), ATT_NORM,
                    m->pooled.shared ? ATT_NORM_NONE : ATT_NORM_RMS);
-    add_compress(k, l, g->head_dim, 1);
+    struct step_call *const window = add_compress(k, l, g->head_dim, 1);
+    if (l->fp8_windows)
+        step_add_field(window, ATT_KV_LAYOUT, ATT_KV_LAYOUT_PACKED_MXFP8);
     if (s->makes)
         add_compress(k, l, g->head_dim, s->pool);
     if (s->chooses)

@@ -142,6 +142,7 @@ static int read_deployment(struct run *r)
     if (!check_deployment(d, why))
         return complain(EXIT_USER, "step: the cache: %s", why);
     r->step.load.page_size = strtol(d->page_size, NULL, 10);
+    r->step.load.fp8_windows = deployment_has_e2m1_rows(d);
     return EXIT_GOOD;
 }
 

@@ -24,10 +24,11 @@ enum {
 /** The batch of one step on one rank. */
 struct step_load {
     long ranks;
-    long batch;     /* sequences */
-    long context;   /* keys of each sequence, the new tokens among them */
-    long queries;   /* new tokens of each sequence */
-    long page_size; /* tokens in a page; 0: a kernel for any, on pages of 16 */
+    long batch;       /* sequences */
+    long context;     /* keys of each sequence, the new tokens among them */
+    long queries;     /* new tokens of each sequence */
+    long page_size;   /* tokens in a page; 0: a kernel for any, on pages of 16 */
+    bool fp8_windows; /* rows of windows are fp8 beside main rows of e2m1 */
     const char *target;
 };
 
