@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file ends a work tile of `prefill`: it merges key groups, computes O / l and LSE, and stores
- * them, through LDS where rows of O have room there.
+ * The end of a work tile of `prefill`: merges key groups, computes O / l and lse, and stores them.
+ * Rows of O pass through LDS if they have room there.
  */
 #include <assert.h>
 
@@ -12,7 +12,7 @@
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
-/* Returns the LDS address of a part of O. */
+/* Returns the LDS address (i32) of part `part` of O. */
 static struct tir_value out_buffer(struct prefill *p, const struct prefill_out_place *place,
                                    unsigned part)
 {
@@ -20,13 +20,14 @@ static struct tir_value out_buffer(struct prefill *p, const struct prefill_out_p
                        : att_plus(&p->b, p->staging.buffer, (int)(place->at + part * place->step));
 }
 
-/* Columns of a part of O. `width` is a power of two and divides `first`. */
+/* Columns of a part of O: `width` columns from column `first` of part number `part` on. `width` is
+ * a power of two and divides `first`. */
 struct piece {
     unsigned part, first, width;
 };
 
-/* Reads the wave's rows of a piece from LDS, with up to 16 bytes a lane and neighbouring columns in
- * neighbouring lanes. No wave uses the rows of another. */
+/* Reads the wave's rows of piece n from LDS. A lane reads up to 16 bytes, and neighbouring lanes
+ * read neighbouring columns. No wave uses the rows of another. */
 static struct tir_value read_rows(struct prefill *p, const struct prefill_out_place *place,
                                   const struct piece *n)
 {
@@ -51,13 +52,13 @@ static struct tir_value read_rows(struct prefill *p, const struct prefill_out_pl
         b, att_part(b, tir_transpose(b, all), n->first / n->width, columns / n->width));
 }
 
-/* Converts a part of O^T to the type of out, queries x columns. */
+/* Converts a part of O^T to the element type of out, and returns it as queries x columns. */
 static struct tir_value short_rows(struct prefill *p, struct tir_value o)
 {
     return tir_transpose(&p->b, tir_convert_short(&p->b, o, att_dtype(p->v)));
 }
 
-/* Stores rows of O in memory, from column `first` on. */
+/* Stores rows of O (queries x columns) in memory, from column `first` of out on. */
 static void store_columns(struct prefill *p, struct tir_view out, struct tir_value rows,
                           unsigned first)
 {
@@ -81,8 +82,8 @@ static struct tir_value clear_padding(struct prefill *p, struct tir_value o, uns
 
 enum { MOST_PIECES = 8 };
 
-/* Finds the pieces of a part of O that cover the columns below prefill_main_rows(). Returns their
- * number. */
+/* Sets `piece` to the pieces that cover the columns of part `part` of O below prefill_main_rows().
+ * Returns their number. */
 static unsigned find_pieces(const struct prefill *p, const struct prefill_out_place *place,
                             unsigned part, struct piece piece[MOST_PIECES])
 {
@@ -96,8 +97,8 @@ static unsigned find_pieces(const struct prefill *p, const struct prefill_out_pl
     return n;
 }
 
-/* Stores O by way of LDS. If all parts use one place, each is read back before the next is written.
- * All are read before any is stored to memory. */
+/* Stores O^T to memory through LDS. If all parts use one place, each is read back before the next
+ * is written. All parts are read before any is stored to memory. */
 static void store_by_rows(struct prefill *p, struct tir_view out, struct tir_value o,
                           const struct prefill_out_place *place)
 {
@@ -123,8 +124,8 @@ static void store_by_rows(struct prefill *p, struct tir_view out, struct tir_val
                       piece[i].part * (prefill_dv(p) / place->parts) + piece[i].first);
 }
 
-/* Stores the first half of a block of rows of O^T, in memory from column `first` on. Lanes hold
- * the halves of a block: those with a row of the second half store nothing. */
+/* Stores the first half of a block of rows of O^T in memory, from column `first` of out on. A lane
+ * has rows of one half of the block; lanes of the second half store nothing. */
 static void store_half_block(struct prefill *p, struct tir_value o, unsigned first)
 {
     struct tir_builder *b = &p->b;
@@ -149,7 +150,7 @@ static void store_half_block(struct prefill *p, struct tir_value o, unsigned fir
     tir_tile_scatter(b, base, at, tir_i32(b, (int)first * PREFILL_OUT_BYTES), pieces);
 }
 
-/* Stores rows of O^T from `first` on that are below prefill_main_rows(). */
+/* Stores the rows of O^T below prefill_main_rows(). `o` has `rows` rows from `first` on. */
 static void store_rows(struct prefill *p, struct tir_view out, struct tir_value o, unsigned first,
                        unsigned rows)
 {
@@ -182,7 +183,7 @@ static void store_vector(struct prefill *p, struct tir_value a, unsigned number)
     tir_tile_lds_store(&p->b, att_plus(&p->b, p->k.panels[0].buffer, (int)at), a, &map);
 }
 
-/* Loads vector `number` of the other key group from LDS, as type t. */
+/* Loads the other key group's vector `number` from LDS, as type t. */
 static struct tir_value load_vector(struct prefill *p, struct tir_type t, unsigned number)
 {
     const struct tir_layout map = tir_row_major(1, prefill_queries(p));
@@ -190,7 +191,8 @@ static struct tir_value load_vector(struct prefill *p, struct tir_type t, unsign
     return tir_tile_lds_load(&p->b, att_plus(&p->b, p->k.panels[0].buffer, (int)at), t, &map);
 }
 
-/* Stores part i of the second key group's O^T in LDS, and m and l with part 0. */
+/* Stores part i of O^T in LDS, and with part 0 also m and l. Only waves of the second key group
+ * do. */
 static void give_part(struct prefill *p, const struct state *s, unsigned i)
 {
     struct tir_builder *b = &p->b;
@@ -207,7 +209,7 @@ static void give_part(struct prefill *p, const struct state *s, unsigned i)
     att_lds_barrier(b);
 }
 
-/* The factors of both key groups' O in their sum. */
+/* The factors of O^T of both key groups in the merged O^T, f32, 1 x queries. */
 struct weights {
     struct tir_value own, other;
 };
@@ -226,7 +228,8 @@ static struct weights merge_vectors(struct prefill *p, struct state *s)
     return w;
 }
 
-/* Returns the first key group's part of O^T plus the second's part in LDS. */
+/* Merges a part of O^T of the first key group, `own`, with the second group's part in LDS. Returns
+ * their weighted sum. */
 static struct tir_value merge_part(struct prefill *p, const struct weights *w, struct tir_value own)
 {
     struct tir_builder *b = &p->b;
@@ -342,7 +345,8 @@ static void finish(struct prefill *p, const struct prefill_out_place *place, con
         store_lse(p, &end);
 }
 
-/* Returns O, or zeros if the sequence has no keys: rows copied in their place may hold a NaN. */
+/* Returns O, or zeros if the sequence has no keys. Other rows are copied then, which may hold a
+ * NaN. */
 static struct tir_value only_with_keys(struct prefill *p, struct tir_value o)
 {
     struct tir_builder *b = &p->b;

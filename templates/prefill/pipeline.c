@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file chooses the pipeline of a prefill kernel, one of pipelines/, and the features that its
- * rows depend on.
+ * The choice of the pipeline of a prefill kernel, one of pipelines/, and of the features that
+ * select its rows.
  */
 #include "templates/prefill/pipelines/pipelines.h"
 #include "templates/prefill/prefill.h"
@@ -25,9 +25,10 @@ const struct pipeline *const prefill_pipelines[] = {&prefill_ping_pong, &prefill
                                                     &prefill_one_wave_transposed,
                                                     &prefill_one_wave_pages, NULL};
 
-/* True if the loop is unrolled by two, which takes the registers of two iterations. Key groups
- * with 16-bit keys do not have them. Without transposing LDS reads, lanes with more than 32 values
- * of V do not either. D 128 there gains nothing: its loop is within 2 % of its matrix clocks. */
+/* True if the loop is unrolled by two, which takes the registers of two iterations. Kernels with
+ * key groups and 16-bit keys have too few registers. So do kernels without transposing LDS reads,
+ * if a lane has more than 32 values of V. There, D 128 gains nothing: its loop is within 2 % of its
+ * matrix clocks. */
 bool prefill_unrolls(const struct prefill *p)
 {
     enum { VALUES = 32 /* of V in a lane */ };
@@ -40,8 +41,9 @@ bool prefill_unrolls(const struct prefill *p)
     return !moves && !att_scales_scores(p->v) && !full && fits;
 }
 
-/* True if the loop checks weights, not scores, for growth. S is kept until P is ready, which costs
- * 32 VGPRs. A loop unrolled by two alternates two S buffers and needs no copies. */
+/* True if the loop finds from weights, not from scores, that the maximum has grown. S is kept until
+ * P is ready, which costs 32 VGPRs. A loop unrolled by two alternates between two S buffers and
+ * needs no copies. */
 bool prefill_checks_weights(const struct prefill *p)
 {
     const int most = p->m->has_pk_max3 ? 96 : 64;
@@ -52,7 +54,7 @@ bool prefill_checks_weights(const struct prefill *p)
            p->v->head_dim <= most && p->v->head_dim_v <= most;
 }
 
-/* True if M2 takes longer than C1 of the other role. */
+/* True if phase M2 of a wave takes longer than C1 of the wave of the other role. */
 static bool has_long_m2(const struct prefill *p)
 {
     return prefill_checks_weights(p) && p->value.tail == PREFILL_TAIL_SUM;
@@ -67,7 +69,7 @@ bool prefill_reads_before_check(const struct prefill *p)
 }
 
 /* Returns how many eighths of a tile's exponentials run beside the first product of the next
- * iteration. Beside a check of the weights it has room for half of them. */
+ * iteration. If weights are checked there too, it is half of them. */
 uint8_t prefill_late_eighths(const struct prefill *p)
 {
     enum { HALF = 4 };

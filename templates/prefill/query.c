@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file loads the queries of prefill, from memory or through LDS in whole rows. Q stays in
- * registers, panel by panel, as the right operand of S^T = K Q^T.
+ * The loads of Q in prefill, from memory or in whole rows through LDS. Q stays in registers, panel
+ * by panel, as the right operand of S^T = K Q^T.
  */
 #include "templates/prefill/prefill.h"
 #include "templates/workgroup/barrier.h"
 
-/* Returns q with zeros in the repeated and the padding columns of a panel. */
+/* Returns q, panel n of Q, with zeros in the repeated and the padding columns. */
 static struct tir_value clear_unused(struct prefill *p, struct tir_value q,
                                      const struct prefill_panel *n)
 {
@@ -28,7 +28,7 @@ static struct tir_type q_type(struct prefill *p, const struct prefill_panel *n)
     return tir_tile(p->b.f, p->shape.dtype, queries, n->width, &l);
 }
 
-/* Returns the rows of a panel of Q in memory. */
+/* Returns the view of the tile's rows of panel n of Q in memory. */
 static struct tir_view q_view(struct prefill *p, const struct prefill_panel *n)
 {
     struct tir_builder *b = &p->b;
@@ -54,7 +54,8 @@ struct tir_value prefill_q_buffer(struct prefill *p, const struct prefill_panel 
     return tir_add(b, at, att_times(b, p->work.group, (int)of_group));
 }
 
-/* Returns the LDS address of the columns of Q that the wave takes as panel `i`. */
+/* Returns the LDS address (i32) of the wave's panel i of Q. With p->swapped, the two panels change
+ * places. */
 static struct tir_value q_source(struct prefill *p, unsigned i)
 {
     const struct tir_value own = prefill_q_buffer(p, &p->k.panels[i]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file derives the layouts of K, V and the scores, and the use of LDS, from a tile of
- * `prefill`. It refuses tiles that do not fit, and variants that prefill cannot serve.
+ * The layouts of K, V and scores, and the use of LDS, for a tile of `prefill`. Also the checks
+ * whether a tile fits and whether prefill serves a variant.
  */
 #include <assert.h>
 
@@ -18,10 +18,12 @@
  * 5 % longer (modelled). */
 enum { PLANNED_SCORES = 32 * 32 };
 
-/* Most values of a lane that have scales of their own: V in SHUFFLE with a scale per token. */
+/* The most values per lane that have scales of their own: of V in SHUFFLE layout with a scale per
+ * token. */
 enum { SCALED_VALUES = 32 };
 
-/* Refuses fields of a cache where K and V are plain tensors. */
+/* True unless K and V are plain tensors and the variant has a field of a cache; the reason is in
+ * `why`. */
 static bool check_plain(const struct att_variant *v, struct att_why *why)
 {
     static const enum att_field of_cache[] = {ATT_PAGE_SIZE, ATT_PAGE_TABLE, ATT_KV_DTYPE,
@@ -36,14 +38,15 @@ static bool check_plain(const struct att_variant *v, struct att_why *why)
 /* Returns n rounded up to a power of two. */
 static unsigned ceiling(unsigned n) { return n > 1 ? 2 * ceiling((n + 1) / 2) : 1; }
 
-/* Adds a panel whose lanes have `vector` neighbouring elements. */
+/* Adds panel n to the panels of K. A lane has `vector` neighbouring elements of it. */
 static void add_panel(struct prefill *p, struct prefill_panel n, unsigned vector)
 {
     n.k = tir_contract_rows(prefill_mma(p), n.width, vector);
     p->k.panels[p->k.n_panels++] = n;
 }
 
-/* True if copies to LDS leave padding columns that were written before the loop unchanged. */
+/* True if copies to LDS leave padding columns unchanged, so that these can be written once before
+ * the loop. */
 static bool leaves_columns(const struct prefill *p)
 {
     return p->tile->copy_bytes >= 16 && p->tile->whole_keys && !p->v->paged &&
@@ -58,7 +61,7 @@ static bool is_padded(const struct prefill *p)
     return leaves_columns(p) && ceiling(dim) > dim && ceiling(dim) <= p->tile->panel;
 }
 
-/* Cuts the head dim into panels. Sets n_panels to 0 if the tile's panels are too narrow for it. */
+/* Divides the head dim into panels. Sets n_panels to 0 if the tile's panels are too narrow. */
 static void find_panels(struct prefill *p)
 {
     unsigned width = 256;
@@ -114,8 +117,9 @@ static bool has_sum_rows(const struct prefill *p)
            p->v->head_dim_v % (int)prefill_side(p);
 }
 
-/* Chooses PREFILL_TAIL_REST: 8 rows of O^T cost half of another block of 32 rows, but the VALU sums
- * l. Smaller head dims have a busy VALU, and tiles of 32 keys would wait for LDS reads. */
+/* Sets value.tail to PREFILL_TAIL_REST if that is faster. Its 8 rows of O^T cost half as much as
+ * another block of 32 rows, but the VALU has to sum l. For smaller head dims the VALU is busy, and
+ * tiles of 32 keys would wait for LDS reads. */
 static void find_rest(struct prefill *p)
 {
     enum { ROWS = 8, KEYS = 64, LEAST = 80, LEAST_V = 104 };
@@ -129,7 +133,7 @@ static void find_rest(struct prefill *p)
         p->value.tail = PREFILL_TAIL_REST;
 }
 
-/* Returns the tiles of a buffer that the pipeline needs, a power of two. */
+/* Returns how many tiles of buffer `buffer` the pipeline needs, rounded up to a power of two. */
 static unsigned ceiling_of_depth(const struct prefill *p, unsigned buffer)
 {
     return p->plan.depth[buffer] ? ceiling(p->plan.depth[buffer]) : 1;
@@ -152,14 +156,14 @@ static void find_depths(struct prefill *p)
         p->value.tiles = 2;
 }
 
-/* Sets the bytes that V, and the first panel of K, take in LDS. */
+/* Sets the bytes of LDS of all tiles of V, and of all tiles of K's first panel. */
 static void find_rooms(struct prefill *p)
 {
     p->value.room = p->value.tiles * prefill_v_bytes(p);
     p->k.room = p->k.n_panels ? p->k.tiles * prefill_k_bytes(p, &p->k.panels[0]) : 0;
 }
 
-/* Cuts K into panels, and finds the tiles of K and V in LDS. */
+/* Divides K into panels, and sets the numbers of tiles of K and V in LDS. */
 static void choose_layouts(struct prefill *p)
 {
     find_rest(p);
@@ -189,13 +193,14 @@ static unsigned lds_bytes(const struct prefill *p)
            (p->staging.home != PREFILL_OWN_ROOM ? 0 : p->staging.bytes);
 }
 
-/* Returns the bytes of LDS that a workgroup may take. */
+/* Returns the most bytes of LDS of a workgroup. */
 static unsigned lds_limit(const struct prefill *p)
 {
     return p->m->lds_bytes / prefill_residents(p->tile);
 }
 
-/* Returns the layout of half of the columns of O. Rows that begin at the same bank are swizzled. */
+/* Returns the LDS layout of half of the columns of O. Rows that begin at the same bank are
+ * swizzled. */
 static struct tir_layout half_of_out(const struct prefill *p)
 {
     enum { CHUNK = 16 / PREFILL_OUT_BYTES };
@@ -205,8 +210,8 @@ static struct tir_layout half_of_out(const struct prefill *p)
                             tir_bits(columns / CHUNK));
 }
 
-/* Places O in V's buffer in two halves, one after the other. The last work tile uses Q's place,
- * also in halves, so that lanes have the same addresses. */
+/* Sets O's place in LDS to V's buffer, in two halves that follow each other in time. The last work
+ * tile uses Q's place, also in halves, so that lanes have the same addresses. */
 static void place_halves(struct prefill *p)
 {
     const unsigned half = prefill_queries(p) * prefill_dv(p) / 2 * PREFILL_OUT_BYTES;
@@ -218,8 +223,9 @@ static void place_halves(struct prefill *p)
     p->staging.bytes = p->staging.bytes > 2 * half ? p->staging.bytes : 2 * half;
 }
 
-/* Places O where Q (`q` bytes) is before the loop. A persistent kernel fetches the next Q
- * meanwhile: O gets other room, and without room neither passes through LDS. */
+/* Sets O's place in LDS to the place of Q (`q` bytes), which is free after the loop begins. A
+ * persistent kernel loads the next Q meanwhile, so there O has room of its own. Without such room
+ * neither passes through LDS. */
 static void place_out(struct prefill *p, unsigned q)
 {
     p->staging.o.parts = 1;
@@ -244,7 +250,8 @@ static void place_out(struct prefill *p, unsigned q)
         p->staging = (struct prefill_staging){.o = p->staging.o};
 }
 
-/* Places the merge of key groups in K's room: O in as many parts as needed, m and l. */
+/* Sets the places in K's room for the merge of key groups: of O, in as many parts as needed, and of
+ * m and l. */
 static void place_merge(struct prefill *p)
 {
     const unsigned words = 2 * prefill_queries(p) * sizeof(float); /* of m and l */
@@ -259,8 +266,8 @@ static void place_merge(struct prefill *p)
     }
 }
 
-/* Places Q and O in the buffers of K and V, for kernels without room beside them. Q passes before
- * the loop in as many parts as needed, O after it in halves. */
+/* Sets the places of Q and O to the buffers of K and V, for kernels without other room. Before the
+ * loop Q passes through in as many parts as needed, after it O in halves. */
 static void place_rows_in_keys(struct prefill *p)
 {
     const unsigned room = key_bytes(p), queries = prefill_queries(p);
@@ -285,15 +292,15 @@ static void place_rows_in_keys(struct prefill *p)
     p->staging.bytes = room;
 }
 
-/* Places the rows of items in the LDS that K and V leave. */
+/* Sets the place of the rows of items: the LDS after K and V. */
 static void place_item_rows(struct prefill *p)
 {
     const unsigned taken = key_bytes(p) + 16 * (p->k.n_panels + 1), most = lds_limit(p);
     prefill_plan_item_rows(p, taken < most ? most - taken : 0);
 }
 
-/* Places rows of Q and O in LDS. A load of Q to registers has a row per lane and touches 32 cache
- * lines; a copy of 16 bytes a lane to LDS touches 4 rows. */
+/* Sets the places of rows of Q and O in LDS. A load of Q to registers would have a row per lane and
+ * touch 32 cache lines. A copy to LDS of 16 bytes per lane touches 4 rows. */
 static void place_rows(struct prefill *p)
 {
     if (p->v->planned) {
@@ -317,14 +324,14 @@ static void place_rows(struct prefill *p)
 
 enum { WIDE = 64 };
 
-/* Returns the rows and columns of a tile's matrix instruction. */
+/* Returns the number of rows of a tile's matrix instruction, which has as many columns. */
 static unsigned side_of(const struct att_tile *t)
 {
     return t->own[PREFILL_SIDE] ? t->own[PREFILL_SIDE] : t->rows;
 }
 
 /* Returns the number of the matrix instruction with `rows` rows and columns; below 0: there is
- * none. fp8 prefers k = 64, which has twice the rate. */
+ * none. For fp8 it is one with k = 64 if there is one, which has twice the rate. */
 static int find_product(const struct tir_machine *m, unsigned rows, unsigned keys, unsigned dtype)
 {
     const bool enough = dtype == TIR_FP8 && keys >= WIDE;
@@ -357,7 +364,8 @@ struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_m
     return p;
 }
 
-/* True if a tile with halves of K and V suits the variant and the machine. */
+/* True if a tile with halves of K and V fits the variant and the machine; if not, the reason is in
+ * `why`. */
 static bool fits_halves(const struct prefill *p, struct att_why *why)
 {
     const unsigned segment = p->m->lds_segment_bytes;
@@ -370,16 +378,16 @@ static bool fits_halves(const struct prefill *p, struct att_why *why)
                       "is for K and V in two equal halves that the tensor mover copies");
 }
 
-/* Returns the fewest vector registers of a wave: Q, O, the scores of a tile, and V of a tile as an
- * operand. */
+/* Returns the least number of vector registers of a wave: for Q, O, the scores of a tile, and V of
+ * a tile as an operand. */
 static unsigned registers(const struct prefill *p)
 {
     const unsigned q = (unsigned)p->v->head_dim, o = prefill_dv(p);
     return (p->tile->rows * (q / 2 + o + p->tile->keys) + p->tile->keys * o / 2) / tir_lanes(p->m);
 }
 
-/* True if a tile of head_dim_v above 128 has registers for caches, caps and hooks, and matrix time
- * to hide conversions. */
+/* True unless a tile of head_dim_v above 128 lacks registers for caches, soft caps or hooks, or
+ * matrix time to hide conversions. The reason is in `why`. */
 static bool has_room_beside(const struct att_variant *v, const struct att_tile *t,
                             const struct tir_machine *m, struct att_why *why)
 {
@@ -399,8 +407,9 @@ static bool has_room_beside(const struct att_variant *v, const struct att_tile *
            att_reject(why, ATT_TILE, "has nothing to hide the conversion of int8 beside");
 }
 
-/* True if a tile of 64 keys is faster than one of 32. Modelled launches of 1,024 keys with a mask
- * and more than 96 columns are 2 to 14 % longer with 64 keys. */
+/* True unless the tile has 64 keys and one of 32 keys is faster; the reason is in `why`. Modelled
+ * launches of 1,024 keys with a mask and more than 96 columns take 2 to 14 % longer with 64
+ * keys. */
 static bool is_worth_its_keys(const struct att_variant *v, const struct att_tile *t,
                               struct att_why *why)
 {
@@ -410,7 +419,8 @@ static bool is_worth_its_keys(const struct att_variant *v, const struct att_tile
            att_reject(why, ATT_TILE, "takes more than %d columns only without a mask", COLUMNS);
 }
 
-/* True if a tile whose workgroups share a compute unit has registers for the variant. */
+/* True if a tile whose workgroups share a compute unit has registers for the variant; if not, the
+ * reason is in `why`. */
 static bool fits_beside_others(const struct prefill *p, struct att_why *why)
 {
     enum { NARROW = 64 /* columns */ };
@@ -425,8 +435,8 @@ static bool fits_beside_others(const struct prefill *p, struct att_why *why)
            att_reject(why, ATT_TILE, "has no registers for pages that are no copies");
 }
 
-/* True if registers and LDS suffice for all workgroups of a compute unit, and the registers of an
- * accumulator have whole rows of O^T. */
+/* True if registers and LDS suffice for all workgroups of a compute unit, and an accumulator's
+ * registers have whole rows of O^T. If not, the reason is in `why`. */
 static bool has_capacity(const struct prefill *p, struct att_why *why)
 {
     const unsigned most = lds_limit(p);
@@ -446,8 +456,8 @@ static bool has_capacity(const struct prefill *p, struct att_why *why)
     return true;
 }
 
-/* True if the machine's waves have registers and an instruction for the tile, as waves of 64 lanes
- * always have. Waves of fewer lanes have tiles of their own. */
+/* True if the machine's waves have registers and an instruction for the tile; if not, the reason is
+ * in `why`. Waves of 64 lanes always do. Waves of fewer lanes have tiles of their own. */
 static bool fits_waves(const struct att_variant *v, const struct att_tile *t,
                        const struct tir_machine *m, struct att_why *why)
 {
@@ -463,9 +473,9 @@ static bool fits_waves(const struct att_variant *v, const struct att_tile *t,
            att_reject(why, ATT_TILE, "is for waves of 64 lanes, %s has 32", m->name);
 }
 
-/* True if the variant has only steps that work where several matrix instructions cover a wave's
- * queries. Halves of a head_dim_v that is no power of two are no runs of registers there. Rows of
- * items are spread over one instruction only. */
+/* True if all steps of the variant work with several matrix instructions for a wave's queries; if
+ * not, the reason is in `why`. Halves of a head_dim_v that is no power of two are not contiguous
+ * registers there. Rows of items are spread over one instruction only. */
 static bool fits_several(const struct att_variant *v, struct att_why *why)
 {
     if (v->planned)
@@ -474,7 +484,8 @@ static bool fits_several(const struct att_variant *v, struct att_why *why)
            att_reject(why, ATT_TILE, "has no parts of head_dim_v %d", v->head_dim_v);
 }
 
-/* True if the tile is for the type of q, k and v, and has registers for what is done to scores. */
+/* True if the tile is for the element type of q, k and v, and has registers for a soft cap or hook
+ * on scores. If not, the reason is in `why`. */
 static bool fits_numbers(const struct att_variant *v, const struct att_tile *t, struct att_why *why)
 {
     enum { FEW_ROWS = 16 /* queries of a wave that leave registers for hooks */ };
@@ -486,7 +497,8 @@ static bool fits_numbers(const struct att_variant *v, const struct att_tile *t, 
            att_reject(why, ATT_TILE, "has no registers for a hook or a soft cap");
 }
 
-/* True unless the tile is for waves of fewer lanes. Leaves the reason of an earlier row in why. */
+/* True unless the tile is for waves of fewer lanes; the reason is in `why`, unless an earlier tile
+ * has set one. */
 static bool is_for_lanes(const struct att_tile *t, const struct tir_machine *m, struct att_why *why)
 {
     if (!t->own[PREFILL_SIDE] || m->lane_bits < TIR_WAVE_BITS)
@@ -556,10 +568,11 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
     return has_capacity(&p, why);
 }
 
-/* True for supported head dims. Above 128 the lanes of an accumulator leave no rest of 8 rows. */
+/* True if the template has tiles for head dim `dim`. Above 128 the lanes of an accumulator leave no
+ * rest of 8 rows. */
 static bool is_a_size(int dim) { return dim >= 64 && dim <= 512 && !(dim % (dim < 128 ? 8 : 16)); }
 
-/* Refuses head dims that no tile or load serves. */
+/* True if a tile and loads serve the head dims; if not, the reason is in `why`. */
 static bool check_dims(const struct att_variant *v, struct att_why *why)
 {
     static const char sizes[] = "64 to 128 by 8, or 144 to 512 by 16";
@@ -580,7 +593,8 @@ static bool check_dims(const struct att_variant *v, struct att_why *why)
     return true;
 }
 
-/* Refuses scales, masks and caches that q_dtype fp8 does not take. */
+/* True unless q_dtype is fp8 with scales, masks or caches that it does not support. The reason is
+ * in `why`. */
 static bool check_fp8(const struct att_variant *v, struct att_why *why)
 {
     if (v->q_dtype != ATT_Q_DTYPE_FP8)
@@ -601,7 +615,8 @@ static bool check_fp8(const struct att_variant *v, struct att_why *why)
     return true;
 }
 
-/* Refuses fields that planned kernels do not take, or that only they take. */
+/* True unless the variant is planned with a field that planned kernels do not support, or the other
+ * way around. The reason is in `why`. */
 static bool check_planned(const struct att_variant *v, struct att_why *why)
 {
     if (!v->planned)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tiles of `prefill`, the rules for their knobs, and what `attnc tune` varies. The first row
- * that fits is taken. Knobs that no rule finds are rows of targets/tuning/.
+ * The tiles of `prefill`, the rules for their knobs, and the knobs that `attnc tune` varies. A
+ * kernel has the first tile that fits. targets/tuning/ has the knobs that no rule sets.
  */
 #include "templates/prefill/prefill.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file chooses the registers in which V of `prefill` is loaded from memory and read from LDS.
- * It also clears rows of V without a visible key.
+ * The registers in which V of `prefill` is loaded from memory and read from LDS. Also the clearing
+ * of rows of V without a visible key.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -105,7 +105,7 @@ struct tir_value prefill_v_part(struct prefill *p, struct tir_value buffer, unsi
 /* Columns of the operand of PREFILL_TAIL_REST: the columns of its rows, and as many of padding. */
 enum { REST_READ = 2 * PREFILL_REST_ROWS };
 
-/* Returns P's layout in the product, queries x keys. */
+/* Returns the layout of P as an operand of the product with V, queries x keys. */
 static struct tir_layout weights_layout(const struct prefill *p)
 {
     const struct tir_contraction k = prefill_v_contraction(p);

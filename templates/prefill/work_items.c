@@ -25,7 +25,7 @@ enum word {
     N_WORDS,
 };
 
-/* Loads element `index` of an argument that is an array of i32. */
+/* Loads element `index` (i32) of argument `array`, an array of i32. */
 static struct tir_value load_word(struct prefill *p, const char *array, struct tir_value index)
 {
     struct tir_builder *b = &p->b;
@@ -61,7 +61,7 @@ static void find_sequence(struct prefill *p, const struct tir_value w[N_WORDS])
     p->item.position = tir_add(b, tir_sub(b, p->work.kv_len, end), w[FIRST_TOKEN]);
 }
 
-/* Loads the words of item `index` of work_info. */
+/* Loads the words of item `index` of work_info to w, as scalars. */
 static void load_item(struct prefill *p, struct tir_value index, struct tir_value w[N_WORDS])
 {
     struct tir_builder *b = &p->b;
@@ -88,7 +88,7 @@ static void read_item(struct prefill *p, struct tir_value index)
     find_sequence(p, w);
 }
 
-/* Finds the bounds of the positions of the wave's rows. */
+/* Sets `lowest` and `highest` of `at` to the bounds of the positions of the wave's rows. */
 static void find_bounds(struct prefill *p, struct att_position *at)
 {
     struct tir_builder *b = &p->b;
@@ -100,7 +100,7 @@ static void find_bounds(struct prefill *p, struct att_position *at)
     at->highest = tir_add(b, p->item.position, tir_div(b, last, p->item.gqa));
 }
 
-/* Skips the item's keys before the first visible one, except for up to 15. */
+/* Sets the item's first key to the first visible one, rounded down to a multiple of 16. */
 static void narrow_to_window(struct prefill *p)
 {
     enum { GRAIN = 16 };
@@ -141,7 +141,7 @@ void prefill_find_item_position(struct prefill *p)
 
 /* ---- The loops ---- */
 
-/* Loads the arguments of all items before the loop over them, where each use would wait. */
+/* Loads the arguments before the loop over items. In the loop, each use would wait for a load. */
 static void read_arguments(struct prefill *p)
 {
     struct tir_builder *const b = &p->b;
@@ -153,8 +153,8 @@ static void read_arguments(struct prefill *p)
     tir_anchor_all(b, loaded, sizeof(loaded) / sizeof(loaded[0]));
 }
 
-/* Adds up the partials of item `index`'s tile. `end` is the end of the list. Loads the item again,
- * so that no loop keeps its words in registers. */
+/* Builds the workgroup's share of adding up the partials of item `index`'s tile. `end`: the end of
+ * the list. Loads the item again, so that no loop keeps its words in registers. */
 static void share_part(struct prefill *p, struct tir_value index, struct tir_value end)
 {
     struct tir_builder *b = &p->b;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file finds the work tiles of a workgroup of `prefill`: one in the grid, or one after the
- * other in a persistent kernel. It also chooses tiles for launches of few work tiles.
+ * The work tiles of a workgroup of `prefill`: one tile by its place in the grid, or one after the
+ * other in a persistent kernel. Also the choice of tiles for launches with few work tiles.
  */
 #include "ir/bits.h"
 #include "templates/workgroup/grid.h"
@@ -18,9 +18,9 @@ struct tile_number {
 };
 
 /*
- * Finds sequence and head of a work tile. The grid is heads x sequences x layers. The last layer is
- * first unless the tile says `ascending`: with a causal mask it has the most keys. Within a layer
- * the heads of a KV head go to the same XCD, whose L2 then holds their keys.
+ * Sets sequence and head of work tile t in p->work. The grid is heads x sequences x layers. The
+ * last layer is first unless the tile has field `ascending`: with a causal mask it has the most
+ * keys. Within a layer the heads of a KV head are on the same XCD, whose L2 then holds their keys.
  */
 static void find_sequence_and_head(struct prefill *p, const struct tile_number *t)
 {
@@ -40,9 +40,9 @@ static struct tir_value count_layers(struct prefill *p)
     return tir_div(&p->b, att_plus(&p->b, most, rows - 1), tir_i32(&p->b, rows));
 }
 
-/* True if an XCD takes all tiles of a head before tiles of the next head. A causal mask starts
- * with the longest tiles instead. A persistent kernel needs scalar registers for it, which D 128
- * lacks. */
+/* True if an XCD works on all tiles of a head before tiles of the next head. With a causal mask the
+ * longest tiles are first instead. A persistent kernel needs scalar registers for this order, which
+ * D 128 lacks. */
 static bool takes_whole_heads(const struct prefill *p)
 {
     const bool persistent = prefill_workgroups(p) != 0;
@@ -50,8 +50,8 @@ static bool takes_whole_heads(const struct prefill *p)
            (!persistent || p->tile->own[PREFILL_WHOLE_HEADS]);
 }
 
-/* Finds sequence, head and layer of a work tile so that the tiles of a head follow each other on an
- * XCD. Its L2 then holds the keys of few heads at any GQA ratio. */
+/* Sets sequence and head in p->work, and t->layer, so that the tiles of a head follow each other on
+ * an XCD. Its L2 then holds the keys of few heads at any GQA ratio. */
 static void find_tile_of_head(struct prefill *p, struct tile_number *t)
 {
     struct tir_builder *b = &p->b;
@@ -73,10 +73,10 @@ static void find_kv_head(struct prefill *p)
                                 : tir_div(b, p->work.head, tir_arg(b, ARG_GQA, TIR_I32));
 }
 
-/* Returns how many workgroups a persistent kernel launches; 0: one for each work tile. A kernel is
- * persistent if all work tiles take about the same time and its loop leaves registers free. One
- * workgroup fills a compute unit. With two for each unit they run one after the other, which
- * distributes the tiles of a causal mask more evenly. */
+/* Returns the number of workgroups of a launch of a persistent kernel; 0: the kernel is not
+ * persistent, and has a workgroup for each work tile. A kernel is persistent if all work tiles take
+ * about the same time and its loop leaves registers free. One workgroup fills a compute unit. Two
+ * per unit run one after the other, which distributes the tiles of a causal mask more evenly. */
 int prefill_workgroups(const struct prefill *p)
 {
     const struct att_variant *const v = p->v;
@@ -114,7 +114,8 @@ bool prefill_fills_registers(const struct prefill *p)
     return persistent && (prefill_bytes(p) == 1 || full || wide_keys);
 }
 
-/* Loads the first and the one-past-last token of a sequence. */
+/* Loads the first token of a sequence and the end of its tokens. `array`: the argument with the
+ * begins of all sequences. `at`: byte offset of the sequence's element. */
 static void load_tokens(struct prefill *p, const char *array, struct tir_value at,
                         struct tir_value range[2])
 {
@@ -124,7 +125,7 @@ static void load_tokens(struct prefill *p, const char *array, struct tir_value a
     range[1] = tir_scalar_load(b, base, att_plus(b, at, 4), TIR_I32);
 }
 
-/* Sets p->work to a work tile. A persistent kernel issues all loads at once; they arrive during the
+/* Sets p->work to work tile t. A persistent kernel issues all loads at once; they arrive during the
  * division by the GQA ratio. */
 static void locate(struct prefill *p, struct tile_number *t)
 {
@@ -158,7 +159,7 @@ static void locate(struct prefill *p, struct tile_number *t)
     p->work.row0 = att_times(b, p->tile->ascending ? t->layer : tir_sub(b, last, t->layer), rows);
 }
 
-/* Returns the work tile that the grid gives to the workgroup. */
+/* Returns the number of the work tile at the workgroup's place in the grid. */
 static struct tile_number grid_tile(struct prefill *p)
 {
     struct tir_builder *const b = &p->b;
@@ -184,7 +185,8 @@ static struct tir_value find_first_layer(struct prefill *p, const struct tile_nu
     return layer;
 }
 
-/* Loads the arguments of all work tiles before the loop over them, where each use would wait. */
+/* Loads the arguments before the loop over work tiles. In the loop, each use would wait for a
+ * load. */
 static void read_arguments(struct prefill *p)
 {
     struct tir_builder *const b = &p->b;
@@ -241,13 +243,14 @@ static void set_work(struct prefill *p, const struct tir_value at[N_FIELDS])
 /* The next work tile of a workgroup. */
 struct next_tile {
     struct tir_value exists;       /* i1 */
-    struct tir_value number;       /* i32: among all tiles */
+    struct tir_value number;       /* i32: number of the tile among all tiles */
     struct tir_value at[N_FIELDS]; /* the values of prefill.work for the tile */
-    struct tir_value rows, first;  /* queries of the tile, and the first one; none: all of it */
+    struct tir_value rows, first;  /* i32: number of the workgroup's queries of the tile, and the
+                                      first of them; none: all queries */
 };
 
-/* Chooses the tile of workgroup `at` among the tiles from `begun` on, of `all`. The halves of a
- * split tile go to two workgroups of one XCD. */
+/* Returns the tile of workgroup `at` in the round that begins with tile `begun`, of `all` tiles
+ * (i32). The halves of a split tile are for two workgroups of one XCD. */
 static struct next_tile choose_tile(struct prefill *p, struct tir_value begun, struct tir_value at,
                                     struct tir_value all)
 {
@@ -271,7 +274,7 @@ static struct next_tile choose_tile(struct prefill *p, struct tir_value begun, s
     return next;
 }
 
-/* Sets next->at to the next work tile. p->work stays the same. */
+/* Sets next->at to the work tile next->number. p->work does not change. */
 static void find_next(struct prefill *p, struct next_tile *next, struct tir_value per_layer)
 {
     struct tir_builder *const b = &p->b;
@@ -301,8 +304,8 @@ static struct tir_if begin_fetch_ahead(struct prefill *p, const struct next_tile
     return there;
 }
 
-/* True if two waves copy the same part of K. Work tiles without queries have no barrier, so one
- * wave could be a work tile later than the other. */
+/* True if two waves copy the same part of K. Then a barrier is needed between work tiles: work
+ * tiles without queries have none, so one wave could be a work tile later than the other. */
 static bool shares_copies(const struct prefill *p)
 {
     const unsigned least = p->tile->waves * tir_lanes(p->m) * p->tile->copy_bytes;
@@ -312,7 +315,8 @@ static bool shares_copies(const struct prefill *p)
     return false;
 }
 
-/* Appends the work on one tile. `next` is the tile after it; NULL: there is none. */
+/* Builds the work on the tile in p->work. `next`: the tile after it; NULL: there is none. `attend`
+ * builds the attention of a tile. */
 static void work_on_tile(struct prefill *p, const struct next_tile *next,
                          void (*attend)(struct prefill *))
 {
@@ -340,9 +344,10 @@ static void work_on_tile(struct prefill *p, const struct next_tile *next,
 }
 
 /*
- * Appends the loop of a persistent kernel over all work tiles. Every second round is in reverse
- * order within an XCD, so that a workgroup with the heaviest tile gets the lightest next. If each
- * tile has a workgroup of its own, the argument workgroups is INT32_MAX, and there is one round.
+ * Builds the loop of a persistent kernel over all work tiles. Every second round is in reverse
+ * order within an XCD, so that a workgroup with the longest tile gets the shortest one next. If
+ * each tile has a workgroup of its own, the argument `workgroups` is INT32_MAX, and there is one
+ * round.
  */
 static void walk_all(struct prefill *p, void (*attend)(struct prefill *))
 {
@@ -400,8 +405,8 @@ void prefill_walk_tiles(struct prefill *p, void (*attend)(struct prefill *))
     work_on_tile(p, NULL, attend);
 }
 
-/* True if a tile has half of the usual queries, for launches with fewer work tiles than compute
- * units. Up to D 128 its waves split the keys. Above, it has one wave per SIMD, and serves heads of
+/* True if the tile has half of the usual queries, for launches with fewer work tiles than compute
+ * units. Up to D 128 its waves split the keys. Above, it has one wave per SIMD, and is for heads of
  * more than half of its width. */
 static bool takes_fewer_queries(const struct att_variant *v, const struct att_tile *t,
                                 const struct tir_machine *m)
@@ -471,8 +476,9 @@ static bool halves_planned_tiles(const struct att_variant *v, const struct att_t
     return t->own[PREFILL_KEY_GROUPS] || (prefill_residents(t) > 1 && v->mask == ATT_MASK_WINDOW);
 }
 
-/* Finds the second kernel of a planned kernel: one for tiles of the plan with at most half of the
- * usual rows. An item of key groups has twice the keys, so a tile has half as many partials. */
+/* Sets `second` to the second kernel of a planned kernel. It is for tiles of the plan with at most
+ * half of the usual rows. An item of key groups has twice the keys, so a tile has half as many
+ * partials. False: there is no n-th such kernel. */
 static bool planned_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                            struct att_second *second)
 {
@@ -491,10 +497,10 @@ static bool planned_second(const struct att_variant *v, const struct tir_machine
     return false;
 }
 
-/* Sets the calls of `second` to the ones in which a query sees few keys, and its tile to 0.
- * Prologue and epilogue of a work tile take long there compared with its products. False: the
- * variant has no such calls. With workgroups that share a compute unit they take 0.57 to 0.9 of the
- * cycles (modelled). */
+/* Sets second->calls to the calls in which a query sees few keys, and second->tile to 0. False: the
+ * variant has no such calls. In these calls, the prologue and epilogue of a work tile take long
+ * compared with its products. With workgroups that share a compute unit, they take 0.57 to 0.9
+ * times the cycles (modelled). */
 static bool find_short_calls(const struct att_variant *v, const struct tir_machine *m,
                              struct att_second *second)
 {
@@ -518,8 +524,8 @@ static bool find_short_calls(const struct att_variant *v, const struct tir_machi
     return true;
 }
 
-/* Finds the kernel for calls in which a query sees few keys. False: the variant has no such calls,
- * or no tile whose workgroups share a compute unit. */
+/* Sets `second` to the kernel for calls in which a query sees few keys. False: the variant has no
+ * such calls, or no tile whose workgroups share a compute unit. */
 static bool short_second(const struct att_variant *v, const struct tir_machine *m,
                          struct att_second *second)
 {
@@ -534,10 +540,11 @@ static bool short_second(const struct att_variant *v, const struct tir_machine *
     return second->tile != 0;
 }
 
-/* Sets `second` to the n-th further kernel, from 0: att_template.second. False if there are only n.
- * If find_few_keys() finds a tile, there is one such kernel, for calls with few keys. Else the
- * first ones are for launches with at most as many work tiles as compute units. The last one is for
- * calls in which a query sees few keys. A planned kernel has at most one: planned_second(). */
+/* Sets `second` to the n-th further kernel, from 0: att_template.second. False: there are only n.
+ * If find_few_keys() finds a tile, there is one further kernel, for calls with few keys. Otherwise
+ * the first kernels are for launches with at most as many work tiles as compute units. The last
+ * kernel is for calls in which a query sees few keys. A planned kernel has at most one:
+ * planned_second(). */
 bool prefill_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                     struct att_second *second)
 {
