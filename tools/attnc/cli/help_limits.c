@@ -19,7 +19,11 @@ struct choice {
     int value;
     int helper;      /* the number of another choice that it needs, or -1 */
     uint8_t targets; /* that have it: a bit for each of tgt_all */
+    int number;      /* the integer field that it needs besides, which is 0 by default; 0: none */
 };
+
+/* The number that an integer field gets where a choice needs one. */
+enum { NEEDED_NUMBER = 128 };
 
 enum { MOST_CHOICES = 64 };
 
@@ -126,12 +130,20 @@ static int next_of_chain(const struct op_limits *l, int choice, att_field_set *d
     return -1;
 }
 
+/* Sets a choice and the integer field that it needs. */
+static void set_choice(struct att_variant *v, const struct choice *c)
+{
+    set(v, c->field, c->value);
+    if (c->number)
+        set(v, (enum att_field)c->number, NEEDED_NUMBER);
+}
+
 /* Sets a choice and the choices that it needs. */
 static void apply(const struct op_limits *l, struct att_variant *v, int choice)
 {
     att_field_set done = 0;
     while ((choice = next_of_chain(l, choice, &done)) >= 0)
-        set(v, l->choices[choice].field, l->choices[choice].value);
+        set_choice(v, &l->choices[choice]);
 }
 
 /* Sets the variant's head sizes to the i-th pair of common ones; returns false after the last. */
@@ -188,6 +200,37 @@ static void find_helper(struct op_limits *l, int n)
     }
 }
 
+/* True if field `f` of the op's key is a number. */
+static bool is_number(const struct op_limits *l, enum att_field f)
+{
+    return (l->op->takes >> f & 1) && att_fields[f].role == ATT_ROLE_KEY &&
+           att_fields[f].kind == ATT_KIND_INT;
+}
+
+/* Finds the integer field that choice n needs, with a helper or without one. Does nothing if n has
+ * kernels. */
+static void find_number(struct op_limits *l, int n)
+{
+    struct choice *c = &l->choices[n];
+    for (int f = 1; f < ATT_FIELD_COUNT && !c->targets; f++) {
+        if (!is_number(l, f) || !att_fields[f].zero || att_fields[f].dflt)
+            continue;
+        for (int helper = -1; helper < l->count && !c->targets; helper++) {
+            if (helper >= 0 && (helper == n || l->choices[helper].helper >= 0))
+                continue;
+            struct att_variant v = l->base;
+            c->number = f;
+            c->helper = helper;
+            apply(l, &v, n);
+            c->targets = targets_of_any(l, &v, NULL);
+        }
+    }
+    if (!c->targets) {
+        c->number = 0;
+        c->helper = -1;
+    }
+}
+
 /* Finds the values other than the default of the op's fields, and which targets have them. */
 static void find_choices(struct op_limits *l)
 {
@@ -201,11 +244,14 @@ static void find_choices(struct op_limits *l)
                 continue;
             struct att_variant v = l->base;
             set(&v, f, value);
-            l->choices[l->count++] = (struct choice){f, value, -1, targets_of_any(l, &v, NULL)};
+            l->choices[l->count++] = (struct choice){
+                .field = f, .value = value, .helper = -1, .targets = targets_of_any(l, &v, NULL)};
         }
     }
     for (int i = 0; i < 2 * l->count; i++) /* twice: a helper's own is known then */
         find_helper(l, i % l->count);
+    for (int i = 0; i < l->count; i++)
+        find_number(l, i);
 }
 
 /* The other choices that a choice needs. */
@@ -250,8 +296,10 @@ static void name_value(const struct choice *c, struct text *t)
 static void name_helper(const struct op_limits *l, const struct choice *c, struct text *t)
 {
     const struct chain chain = chain_of(l, (int)(c - l->choices));
+    if (c->number)
+        text_add(t, " with %s", att_fields[c->number].name);
     for (int i = 0; i < chain.count; i++) {
-        text_add(t, "%s", i ? " and " : " with ");
+        text_add(t, "%s", i || c->number ? " and " : " with ");
         name_value(&l->choices[chain.choices[i]], t);
     }
 }
@@ -426,13 +474,6 @@ static void print_pairs(const struct op_limits *l, const uint8_t base[LIMITS_SAM
         describe_values(ATT_HEAD_DIM_V, sets[d], &t);
         text_print(&t, "    - ", "      ");
     }
-}
-
-/* True if field `f` of the op's key is a number. */
-static bool is_number(const struct op_limits *l, enum att_field f)
-{
-    return (l->op->takes >> f & 1) && att_fields[f].role == ATT_ROLE_KEY &&
-           att_fields[f].kind == ATT_KIND_INT;
 }
 
 /* Returns the largest sampled value of an integer field that every target has; 0: there is none. */
