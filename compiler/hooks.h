@@ -12,7 +12,7 @@
 enum attnc_hook_result {
     ATTNC_HOOK_COMPILED,
     ATTNC_HOOK_REJECTED, /* `messages` has Clang's errors */
-    ATTNC_HOOK_NO_CLANG, /* Clang cannot be run; errno says why */
+    ATTNC_HOOK_NO_CLANG, /* Clang cannot be run; errno has the reason */
 };
 
 /** Compiles the C file `path` for `target` to LLVM bitcode. The caller frees `bitcode` and

@@ -21,7 +21,8 @@ static bool alternative(enum att_field f, int i, int *value)
     }
 }
 
-/* True if the op can be built with the variant's values on the machine; else `why` says why not. */
+/* True if the op can be built with the variant's values on the machine; else `why` has the
+ * reason. */
 static bool accepts(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     *why = (struct att_why){.field = ATT_FIELD_COUNT};

@@ -304,7 +304,8 @@ struct tir_value tir_lanes_below(struct tir_builder *b, struct tir_value a);
 struct tir_value tir_lds_gather(struct tir_builder *b, struct tir_value address, unsigned dtype);
 void tir_lds_scatter_if(struct tir_builder *b, struct tir_value mask, struct tir_value address,
                         struct tir_value a);
-/** Adds atomically where `mask` is set. The old value is not returned. */
+/** Adds a to the i32 at an LDS address atomically, for elements whose `mask` is set. The old value
+ * is not returned. */
 void tir_lds_add_if(struct tir_builder *b, struct tir_value mask, struct tir_value address,
                     struct tir_value a);
 
@@ -321,8 +322,8 @@ void tir_wait_memory(struct tir_builder *b);
  * visible after it. */
 void tir_barrier(struct tir_builder *b);
 /** Emits here up to `states` of the MFMA wait states that must pass before results in accumulation
- * registers are read. The first read then waits only for the rest. Use it where the wave has to
- * wait anyway. */
+ * registers are read. The first read then waits only for the rest. Use it at places at which the
+ * wave has to wait anyway. */
 void tir_settle(struct tir_builder *b, int states);
 /** Counts this wave at `address` (i64). Returns how many of n waves had arrived before it; the last
  * gets n - 1 and resets the counter to 0. Stores before this op are visible after tir_acquire(), on

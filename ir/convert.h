@@ -42,8 +42,8 @@ struct tir_lane_steps {
 
 /** Computes the map of a conversion of kind TIR_CONVERT_LANES or an earlier one in the enum. A
  * register has 2^unit_bits elements. If the source repeats elements, the map reads all of its lanes
- * where such a map exists. Returns false if the low unit_bits register bits of both layouts differ
- * in meaning. */
+ * if such a map exists. Returns false if the low unit_bits register bits of both layouts differ in
+ * meaning. */
 bool tir_lane_map(const struct tir_layout *from, const struct tir_layout *to,
                   const struct tir_conversion *c, unsigned unit_bits, struct tir_lane_map *m);
 

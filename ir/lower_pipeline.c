@@ -390,7 +390,7 @@ struct search {
     struct tir_ref loop;
 };
 
-/* Stops the walk at a loop with more than one stage and stores where it is. */
+/* Stops the walk at a loop with more than one stage and stores its block and its op. */
 static bool find_loop(void *context, struct tir_block *b, struct tir_ref r)
 {
     struct search *const s = context;

@@ -229,9 +229,9 @@ static const struct tir_copy *transposing_read(const struct tir_func *f, const s
     return read && walks(a, log2u(read->block_lanes), read->bytes / a->bytes) ? read : NULL;
 }
 
-/* Makes the lanes of a block address what the tile has in registers. The first lane bits walk the
- * elements of a column, and the others select the column that register bits select in the tile. The
- * instruction transposes the block back. */
+/* Makes the lanes of a block address the elements that the tile has in registers. The first lane
+ * bits walk the elements of a column, and the others select the column that register bits select in
+ * the tile. The instruction transposes the block back. */
 static void transpose_lanes(struct lds_access *a, const struct tir_copy *read)
 {
     uint32_t *lane = a->m + a->l->reg_bits;

@@ -106,7 +106,7 @@ static struct tir_pieces change_registers(const struct change *r)
 
 /* ---- Lanes ---- */
 
-/* Replaces v[i] by v[i ^ flip] in lanes where the condition holds. */
+/* Replaces v[i] by v[i ^ flip] in the lanes for which `cond` is true. */
 static void exchange(struct tir_expander *x, struct tir_value *v, unsigned n, uint32_t flip,
                      struct tir_value cond)
 {
@@ -139,7 +139,8 @@ static void exchange_by_lane(struct tir_expander *x, struct tir_value *v, unsign
     }
 }
 
-/* Exchanges registers in pairs in the waves where a bit of the wave's number is set. */
+/* Exchanges registers in pairs in those waves whose number has a certain bit set; m->wave_reg has
+ * the pairs. */
 static void exchange_by_wave(struct tir_expander *x, struct tir_value *v, unsigned n,
                              const struct tir_lane_map *m)
 {

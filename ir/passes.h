@@ -12,8 +12,8 @@
 
 /** The phases that end with a barrier when the waves have one role. */
 enum tir_loop_barriers {
-    TIR_BARRIERS_PROLOGUE, /* where an op is a barrier, and after each phase of the prologue */
-    TIR_BARRIERS_OPS       /* only where an op is a barrier */
+    TIR_BARRIERS_PROLOGUE, /* at ops that are barriers, and after each phase of the prologue */
+    TIR_BARRIERS_OPS       /* only at ops that are barriers */
 };
 
 /**

@@ -31,7 +31,7 @@ static inline int64_t attn_packed_row(enum attn_kv_layout layout)
     }
 }
 
-/* Returns the length of a row of k, or with `value` of v: bytes where rows contain their scales,
+/* Returns the length of a row of k, or with `value` of v: bytes if rows contain their scales,
  * otherwise `dim` elements. */
 static inline int64_t attn_row_length(enum attn_kv_layout layout, bool value, int64_t dim)
 {
@@ -87,10 +87,8 @@ int attn_latent_fill(const struct attn_cache_desc *d, const struct attn_cache_he
 /* Sets the values of CACHE_ARGS() to zero, for a call that does not access the cache. */
 void attn_cache_fill_none(union attn_value *values);
 
-/*
- * Checks the page lists of a call and sets the values of PAGES_ARGS(). `lens` replaces a missing
- * kv_lens, where that is allowed; NULL: it is not. Launch path.
- */
+/* Checks the page lists of a call and sets the values of PAGES_ARGS(). `lens` replaces a missing
+ * kv_lens; if `lens` is NULL, a missing kv_lens is an error. Launch path. */
 int attn_pages_fill(enum attn_page_table table, const struct attn_pages *pages, const int32_t *lens,
                     union attn_value *values);
 

@@ -8,7 +8,8 @@
 #include "runtime/host.h"
 #include "runtime/op.h"
 
-/* int32 [rows, columns] on the device, where entries from `first` on are slots. */
+/* int32 [rows, columns] on the device. Entries of at least `first` are slots; lower ones are
+ * padding. */
 struct slots {
     const char *name;
     const int32_t *data;

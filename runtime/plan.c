@@ -33,7 +33,7 @@ struct batch {
 /* A sequence of the batch, or with q_tile a tile of its queries. */
 struct sequence {
     int32_t b;            /* its number among all */
-    int32_t of;           /* number of the sequence whose tile it is; b where there are no tiles */
+    int32_t of;           /* number of the sequence whose tile it is; equal to b without tiles */
     int32_t before;       /* tiles of that sequence with smaller numbers */
     int64_t q_start;      /* first query token */
     int64_t q_end;        /* one past its last query token */
@@ -98,7 +98,7 @@ static int64_t place_of_tile(int64_t number, int64_t tiles)
     return number % 2 ? tiles - 1 - number / 2 : number / 2;
 }
 
-/* Computes the keys and units that kernels read for q, and where its queries end. */
+/* Computes the keys and units that kernels read for q, and the end of its queries. */
 static void measure(const struct batch *p, struct sequence *q)
 {
     const int64_t all = larger(p->lengths->kv_lens[q->of], 0), end = query_start(p, q->of + 1);
@@ -264,8 +264,8 @@ static void write_item(const struct batch *p, const struct sequence *q, int64_t 
     }
 }
 
-/* Sets where lists begin: every list whose first part is `part` of a head begins with that head's
- * item `item`. */
+/* Sets the first items of lists: a list whose first part is `part` of a head begins with that
+ * head's item `item`. */
 static void begin_lists(const struct batch *p, int64_t part, int64_t item, int32_t *indptr)
 {
     const struct attn_decode_plan_shape *s = p->shape;
@@ -276,7 +276,7 @@ static void begin_lists(const struct batch *p, int64_t part, int64_t item, int32
     }
 }
 
-/* Writes where the partial results of a sequence are and where its result goes. */
+/* Writes the partial rows of a sequence and the query tokens of its result. */
 static void write_reduction(const struct batch *p, const struct sequence *q,
                             const struct attn_decode_plan *plan)
 {

@@ -8,8 +8,8 @@
 /* Numbers of a plan that follow from its shape; the brackets contain their names in
  * docs/planning.md. A unit is 64 keys. */
 struct attn_plan_numbers {
-    int64_t queries;        /* [Q] rows of a partial result, of a tile where there are tiles */
-    int64_t parts;          /* [N] parts for each KV head */
+    int64_t queries; /* [Q] query tokens, and so rows of a partial result, of a tile or sequence */
+    int64_t parts;   /* [N] parts for each KV head */
     int64_t pairs_per_list; /* [per] (KV head, part) pairs of a list, at most */
     int64_t reach;          /* [Q + W - 1] last keys that a sequence's queries can see; INT32_MAX:
                              * no window */

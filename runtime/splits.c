@@ -228,7 +228,7 @@ static int32_t rate_of_step(const struct wanted *w)
     return rate < LEAST_RATE ? LEAST_RATE : rate > MOST_RATE ? MOST_RATE : rate;
 }
 
-/* Sets costs where the planner's own are not the best. */
+/* Sets the costs for ops and sizes for which the planner's own are not the best. */
 static void set_usual_costs(const struct attn_op *op, const struct wanted *w,
                             struct attn_decode_split *split)
 {

@@ -18,7 +18,7 @@ enum { ATTN_NUMBERS_MAX = 32 };
 struct attn_dimension {
     int32_t *count;
     int64_t more;
-    int64_t least; /* 1 where a count of 0 has another meaning */
+    int64_t least; /* 1 if a count of 0 has another meaning */
 };
 
 struct attn_tensor {

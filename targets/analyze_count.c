@@ -102,7 +102,7 @@ static bool moves_vector_register(const char *text)
     return source && (strncmp(source, ", v", 3) == 0 || strncmp(source, ", a", 3) == 0);
 }
 
-/* True if a load writes to LDS, as its text says. */
+/* True if the text of a load names LDS as its destination. */
 static bool goes_to_lds(const char *load) { return strstr(load, " lds") || strstr(load, "_lds_"); }
 
 const struct tir_mma *tgt_find_product(const char *text, const struct tgt *t, char why[TGT_WHY])

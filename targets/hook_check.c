@@ -11,7 +11,7 @@
 
 #include "targets/codegen.h"
 
-/* Returns the line where a global variable is declared; 0: the module has no debug information. */
+/* Returns the line of a global variable's declaration; 0 if the module has no debug information. */
 static unsigned line_of(LLVMValueRef global)
 {
     size_t count;

@@ -149,7 +149,8 @@ static LLVMValueRef arrive(struct lower *l, const struct tir_op *op, LLVMValueRe
                                        LLVMAtomicOrderingRelease, agent(l));
 }
 
-/* Emits an atomic addition in the scope of the device, with release order if the op says so. */
+/* Emits an atomic addition in the scope of the device, with release order if the op's attribute
+ * `release` is set. */
 static LLVMValueRef atomic_add(struct lower *l, const struct tir_op *op, LLVMValueRef address)
 {
     const LLVMAtomicOrdering order =

@@ -89,7 +89,7 @@ static void size(struct call *c)
                     &c->args.cache_gather.pages);
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
+/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
 static void place(struct call *c)
 {
     if (is(c, FAR))

@@ -261,7 +261,7 @@ static void size(struct call *c)
     c->args.cache_write.cache.page_count = own->used + own->spare;
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
+/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
 static void place(struct call *c)
 {
     struct operand *k = input(c, CACHE_K), *v = input(c, CACHE_V);
@@ -306,7 +306,7 @@ static void reverse_pages(const struct call *c, int64_t *slots)
     }
 }
 
-/* Shuffles the slots and replaces some by negative ones, as the shape's flags say. */
+/* Shuffles the slots and replaces some by negative ones, by the shape's flags. */
 static void change_slots(struct call *c, int64_t *slots)
 {
     const bool whole = block_scaled(c);

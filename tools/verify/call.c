@@ -377,8 +377,8 @@ static bool launch_all(struct verify_run *run, struct call *c)
     return true;
 }
 
-/* Makes a call's launches until op->again() returns false. Each launch starts from what the one
- * before left in memory. */
+/* Makes a call's launches until op->again() returns false. Each launch starts with the memory that
+ * the previous one left. */
 static void run(struct verify_run *run, struct call *c)
 {
     for (;;) {

@@ -53,7 +53,7 @@ struct verify_op {
      * "batch=1,q=512". None: the op is not tuned. */
     const char *tuned[VERIFY_TUNED];
 
-    /** Completes a shape for `attnc trace` where --shape left numbers out. Returns NULL, or why it
+    /** Sets the numbers of a shape for `attnc trace` that --shape left out. Returns NULL, or why it
      * cannot be traced. */
     const char *(*complete)(const struct call *c, void *shape);
 

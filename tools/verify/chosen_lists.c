@@ -101,7 +101,7 @@ static void size(struct call *c)
     own->columns += own->columns == 0; /* a table has an entry */
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
+/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
 static void place(struct call *c)
 {
     const struct own *own = c->own;
@@ -134,7 +134,7 @@ static void choose(struct call *c, struct ref_chosen *row, int32_t *chosen)
             (rest && g == groups - 1 && room > 0))
             chosen[row->count++] = g;
     }
-    /* The newest group takes the place of the last one where there is no room. */
+    /* The newest group replaces the last one if there is no room. */
     if (rest && row->count && chosen[row->count - 1] != complete)
         chosen[row->count - 1] = complete;
 }

@@ -282,7 +282,7 @@ static void size(struct call *c)
         a->partial_rows = (int32_t)(own->parts * own->block);
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
+/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
 static void place(struct call *c)
 {
     const struct own *own = c->own;

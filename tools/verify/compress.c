@@ -193,7 +193,7 @@ static void size(struct call *c)
 /* Returns twice as many slots as sequences, and one that is unused. */
 static int slot_count(const struct call *c) { return 2 * c->args.compress.batch + 1; }
 
-/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
+/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
 static void place(struct call *c)
 {
     static const unsigned rings[] = {COMPRESS_STATE, COMPRESS_STATE_SCORES};
@@ -452,7 +452,7 @@ static int64_t mixed_element_byte(const struct call *c, int64_t page, int inside
 }
 
 /* Compares a row of scales_last or planes. The scale of a run may be either of two neighbouring
- * powers of two where max |row| / M is close to one of them. */
+ * powers of two if max |row| / M is close to one of them. */
 static void compare_mixed(struct call *c, const struct group *g, int64_t page, int inside)
 {
     const struct precision *fp8 = find_cache_precision(ATTN_FP8, c->target);

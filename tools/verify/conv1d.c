@@ -172,7 +172,7 @@ static void place_slots(struct call *c, struct operand *o)
     }
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
+/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
 static void place(struct call *c)
 {
     place_slots(c, call_operand(c, CONV1D_STATE));

@@ -351,7 +351,7 @@ static unsigned cache_operand(const struct call *c)
     return is_latent(c) ? MLA_DECODE_K_CACHE : is_step(c) ? ROPE_DECODE_K_CACHE : DECODE_K_CACHE;
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
+/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
 static void place(struct call *c)
 {
     const struct own *own = c->own;

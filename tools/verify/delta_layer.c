@@ -25,7 +25,7 @@ void delta_layer_size(const struct delta_layer *l)
 
 /* ---- Places ---- */
 
-/* Places k and v behind q in the same rows, with the rows' stride. */
+/* Places k and v after q in the same rows, with the rows' stride. */
 static void place_fused(const struct delta_layer *l)
 {
     struct operand *parts[] = {l->k, l->v};

@@ -112,7 +112,7 @@ static bool next(struct call *c)
     return true;
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
+/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
 static void place(struct call *c)
 {
     const struct delta_layer l = of(c);
@@ -270,7 +270,7 @@ static void find_block(struct chunk *x, int first, int n)
 {
     double inverse[BLOCK][BLOCK], off[BLOCK][BLOCK] = {{0}};
     invert_block(x, first, n, inverse);
-    for (int i = 0; i < n; i++) /* what the triangle is off by, times the inverse */
+    for (int i = 0; i < n; i++) /* error of the triangle, times the inverse */
         for (int j = 0; j < i; j++)
             for (int k = j; k < i; k++)
                 off[i][j] += triangle_off(x, first + i, first + k) * fabs(inverse[k][j]);
@@ -346,7 +346,8 @@ static void find_off(struct chunk *x, int i)
     x->u_off[i] = off + 4 * STORED_F * fabs(x->u[i]);
 }
 
-/* Returns how far the output of token i may be off, where the state's column is off by `error`. */
+/* Returns the bound for the error of the output of token i, if the state's column has the error
+ * `error`. */
 static double output_off(const struct chunk *x, int i, double error)
 {
     double off = delta_length_of(x->t[i].q, x->key) * x->fade[i + 1] * error + x->first_off[i];

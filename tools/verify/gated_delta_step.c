@@ -125,7 +125,7 @@ static void place_conv(struct call *c)
     }
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
+/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
 static void place(struct call *c)
 {
     struct operand *state = call_operand(c, GATED_DELTA_STEP_STATE);
@@ -317,7 +317,7 @@ static double make_unit(struct call *c, struct vector *v)
     return off == 0 ? 0 : off / least + ((n + 5) / 2.0 + 4) * STORED_F * length(v->x, n);
 }
 
-/* The gates of a value head: gated_delta.c says how far they are off. */
+/* The gates of a value head: gated_delta.c has the bounds of their errors. */
 struct gates {
     double decay[DIM_MAX], decay_error[DIM_MAX];
     double beta, beta_error; /* beta_error: relative to beta */

@@ -66,7 +66,7 @@ static void size(struct call *c)
     c->args.gated_rmsnorm.eps = is(c, ZEROS) ? 0 : 0.0625f;
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
+/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
 static void place(struct call *c)
 {
     const struct attn_gated_rmsnorm_desc *d = &c->desc.gated_rmsnorm;

@@ -55,7 +55,7 @@ static void size(struct call *c)
     c->args.head_product.tokens = s->tokens;
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
+/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
 static void place(struct call *c)
 {
     const struct attn_head_product_desc *d = &c->desc.head_product;

@@ -71,7 +71,7 @@ static void size(struct call *c)
     }
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
+/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
 static void place(struct call *c) { index_data_place(c->own, call_operand(c, INDEXER_LOGITS_Q)); }
 
 /* Fills the operands of the call. */

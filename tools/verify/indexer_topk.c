@@ -273,7 +273,7 @@ static void size(struct call *c)
     }
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
+/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
 static void place(struct call *c)
 {
     index_data_place(data_of(c), call_operand(c, INDEXER_TOPK_Q));

@@ -89,7 +89,7 @@ static struct weights weights_of(struct call *c)
                             .blocks = c->desc.mla_rope_cache.weights == ATTN_WEIGHTS_FP8_BLOCK};
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
+/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
 static void place(struct call *c)
 {
     const int latent = c->desc.mla_rope_cache.head_dim_v, row = latent + rotary(c);

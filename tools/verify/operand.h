@@ -22,7 +22,7 @@ struct operand {
     const struct precision *precision;    /* NULL: float32 or integers */
     bool given;                           /* false: the argument is NULL */
     int size;                             /* bytes of an element */
-    int64_t dims[ATTN_DIMENSIONS_MAX];    /* elements; initially 0 where the schema says `any` */
+    int64_t dims[ATTN_DIMENSIONS_MAX];    /* elements; initially 0 if the schema has `any` */
     int64_t strides[ATTN_DIMENSIONS_MAX]; /* elements */
     int align;                            /* alignment in bytes */
     bool far; /* strides of GiB; only rows with a value are on the device, and there are no
@@ -68,7 +68,8 @@ void operand_set_stride(struct operand *o, int axis, int64_t stride);
  * strides. An operand at offset 0 with the owner's strides is written in place. */
 void operand_place_inside(struct operand *o, struct operand *owner, int64_t offset);
 
-/* Elements, where the memory is there. A value is one that the type holds exactly. */
+/* Functions for elements, once memory is allocated. A value must be exactly representable in the
+ * operand's type. */
 
 /** Sets an element to `value`, rounded to the operand's type. */
 void operand_set(struct operand *o, const int64_t at[], double value);

@@ -71,8 +71,8 @@ double paged_result_scale(const struct paged *p, enum cache_part part, struct sl
 /** Sets the scale of a slot. */
 void paged_set_scale(struct paged *p, enum cache_part part, struct slot s, double scale);
 
-/** For packed rows: return the number of K's elements that share a scale; and the scale of element
- * d as uploaded, or as the launch left it. */
+/** Return, for packed rows, the number of K's elements that share a scale, and the uploaded or
+ * resulting scale of element d. */
 int packed_run(const struct paged *p);
 double packed_result_scale(const struct paged *p, struct slot s, int d);
 /** Compares a run's scale after the launch with the expected one. The run's largest number is
@@ -155,12 +155,10 @@ void page_lists_fill(struct call *c, struct page_lists *l, struct paged *p, unsi
 void page_lists_fill_tokens(struct call *c, struct page_lists *l, struct paged *p);
 void page_lists_set(struct call *c, const struct page_lists *l, unsigned first);
 
-/**
- * Makes lists of slots, in fill(), of tokens that `pages` lists. The first slot of a list is the
+/** Makes lists of slots, in fill(), of tokens that `pages` lists. The first slot of a list is the
  * first token of its sequence. The others are tokens of any sequence, and some are negative. If
  * there are several lists, the last has no keys. With `in_order` every token appears once, in
- * random order. Returns a byte for each entry, 0 where it is no key.
- */
+ * random order. Returns a byte for each entry: 0 if it is no key, else 1. */
 uint8_t *slot_lists_fill(struct call *c, struct page_lists *l, const struct page_lists *pages,
                          unsigned first);
 

@@ -96,7 +96,7 @@ static bool takes(const struct call *c)
     return c->desc.plan.q_tiles == (s->q_tile > 0);
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
+/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
 static void place(struct call *c)
 {
     struct attn_decode_plan_sizes sizes = {0};

@@ -41,7 +41,7 @@ static void size(struct call *c)
     c->args.qk_rmsnorm.eps = 0.0625f; /* large enough to show in a result */
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
+/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
 static void place(struct call *c)
 {
     const struct attn_qk_rmsnorm_desc *d = &c->desc.qk_rmsnorm;

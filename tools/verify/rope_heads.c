@@ -63,7 +63,7 @@ static void size(struct call *c)
         a->rotary_first = d->head_dim - d->rotary_dim;
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
+/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
 static void place(struct call *c)
 {
     struct operand *x = call_operand(c, ROPE_HEADS_X), *out = call_operand(c, ROPE_HEADS_OUT);

@@ -180,7 +180,7 @@ static void place_outputs(struct call *c)
     call_operand(c, ROPE_QK_NORM_CACHE_Q)->schema.written = true;
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
+/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
 static void place(struct call *c)
 {
     struct operand *table = call_operand(c, ROPE_QK_NORM_CACHE_COS_SIN);
@@ -258,7 +258,7 @@ static void choose_single_slots(struct call *c, const struct paged *p, const int
     }
 }
 
-/* Fills what the kernel reads of the cache: shared scales, or pages that have a scale. */
+/* Fills the parts of the cache that the kernel reads: shared scales, or pages that have a scale. */
 static void fill_cache(struct call *c, struct paged *p, const int64_t *slots)
 {
     const int n = c->args.rope_qk_norm_cache.tokens, size = p->desc.page_size;

@@ -38,7 +38,7 @@ const struct verify_schema *verify_schema_of(const char *op);
 
 /* Fields of a key as members of a descriptor. */
 
-/** Returns the dtype that a field of the n-th kernel's key names; `same` if it says "same". */
+/** Returns the dtype that a field of the n-th kernel's key names; `same` if the field is "same". */
 enum attn_dtype verify_dtype(const struct attn_pack *pack, uint32_t n, const char *field,
                              enum attn_dtype same);
 

@@ -145,7 +145,7 @@ static void size(struct call *c)
     own->columns = pages_of(s, s->most);
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
+/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
 static void place(struct call *c)
 {
     const struct own *own = c->own;

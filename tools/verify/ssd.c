@@ -37,7 +37,7 @@ static void size(struct call *c)
     ssd_layer_size(&l);
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
+/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
 static void place(struct call *c)
 {
     const struct ssd_layer l = of(c);

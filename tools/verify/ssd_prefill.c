@@ -64,7 +64,7 @@ static bool takes(const struct call *c)
     return !is_long(c) || (d->head_dim == 128 && d->head_dim_v == 64 && d->act == ATTN_ACT_SILU);
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
+/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
 static void place(struct call *c)
 {
     const struct ssd_layer l = of(c);

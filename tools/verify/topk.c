@@ -212,7 +212,7 @@ static void size(struct call *c)
         size_plan(c);
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, as the shape's flags say. */
+/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
 static void place(struct call *c)
 {
     const struct own *own = c->own;

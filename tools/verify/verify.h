@@ -126,7 +126,7 @@ bool verify_takes(const struct verify_run *run, const void *desc, const char *ke
 bool verify_launch(const struct verify_run *run, struct device_memory *m, const void *desc,
                    const void *args, bool aside, struct verify_row *row);
 
-/** True if all copies to and from `m` succeeded. Otherwise the row says what failed. */
+/** True if all copies to and from `m` succeeded. Otherwise the row has the failed call. */
 bool verify_copied(const struct device_memory *m, struct verify_row *row);
 
 /** Returns the value of a field of the n-th kernel's key, or "". */

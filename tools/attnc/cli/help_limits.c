@@ -413,8 +413,8 @@ static void describe_values(enum att_field f, const uint8_t has[LIMITS_SAMPLES],
     }
 }
 
-/* Returns the largest head_dim_v as a multiple of head_dim, where no other limit beside `base`
- * holds; 0 where one does. */
+/* Returns r, 1 to 4, if the only limits are `base` and a head_dim_v of at most r times head_dim;
+ * else 0. */
 static int ratio_of_pairs(uint8_t sets[LIMITS_DENSE][LIMITS_SAMPLES],
                           const uint8_t base[LIMITS_SAMPLES])
 {
@@ -431,7 +431,7 @@ static int ratio_of_pairs(uint8_t sets[LIMITS_DENSE][LIMITS_SAMPLES],
     return 0;
 }
 
-/* Prints the sizes of a value's head beside each size of a key's, where they are not `base`. */
+/* Prints the sizes of a value's head for each size of a key's, if they differ from `base`. */
 static void print_pairs(const struct op_limits *l, const uint8_t base[LIMITS_SAMPLES])
 {
     static uint8_t sets[LIMITS_DENSE][LIMITS_SAMPLES], same[LIMITS_SAMPLES];
@@ -609,7 +609,7 @@ static bool clash(const struct op_limits *l, int a, int b, struct att_why *why)
         return false;
     const struct choice *helpers[] = {x->helper < 0 ? NULL : &l->choices[x->helper],
                                       y->helper < 0 ? NULL : &l->choices[y->helper]};
-    for (int i = 0; i < 2; i++) { /* no clash of its own: what the helper says is said there */
+    for (int i = 0; i < 2; i++) { /* the helper's own clashes are printed with the helper */
         const struct choice *other = i ? x : y, *second = helpers[!i];
         if (helpers[i] && (helpers[i]->field == other->field ||
                            (second && second->field == helpers[i]->field && second != helpers[i])))

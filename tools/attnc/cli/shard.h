@@ -1,8 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * A share of the work, for many machines: by --shard, or by what Slurm and MPI launchers tell their
- * ranks. Nobody coordinates: who does what follows from names alone.
- */
+/* SPDX-License-Identifier: Apache-2.0 A share of the work, for many machines: by --shard, or by
+ * what Slurm and MPI launchers tell their ranks. Shards need no coordination: the name of a piece
+ * of work decides its shard. */
 #ifndef TOOLS_ATTNC_SHARD_H
 #define TOOLS_ATTNC_SHARD_H
 
@@ -14,12 +12,10 @@ struct shard {
     unsigned index, count;
 };
 
-/**
- * Reads "2/8", the second of eight; "auto" is what the environment says: the place in a Slurm array
+/** Reads "2/8", the second of eight; "auto" takes the place from the environment: in a Slurm array
  * (SLURM_ARRAY_TASK_ID) and in a launch of srun (SLURM_PROCID), mpirun (OMPI_COMM_WORLD_RANK) or
  * another PMI (PMI_RANK); without any of them the whole. NULL is the whole. Returns an exit code
- * after a message that names the command.
- */
+ * after a message that names the command. */
 int read_shard(const char *command, const char *text, struct shard *shard);
 
 /** True if the work of this name belongs to the shard. */

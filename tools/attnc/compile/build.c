@@ -240,7 +240,8 @@ static int read_units(struct build_unit *units, size_t count, const struct attnc
     return code;
 }
 
-/* Applies --tuning: the file's tiles replace the defaults, where descriptions name none. */
+/* Applies --tuning: the file's tiles replace the defaults of kernels whose description names no
+ * tile. */
 static int tune_units(struct build_unit *units, size_t count, const char *const *targets,
                       struct attnc_tuning *tuning)
 {

@@ -22,8 +22,8 @@ struct config {
     const struct attnc_yaml *yaml;
     const struct attnc_yaml_node *top;   /* the whole file */
     const struct attnc_yaml_node *model; /* the language model's map: top, or one inside it */
-    const char *type;                    /* model_type of that map; "" where it has none */
-    char *fault; /* CONFIG_FAULT bytes: the first value of a wrong kind; "" where there is none */
+    const char *type;                    /* model_type of that map; "" if it has none */
+    char *fault;    /* CONFIG_FAULT bytes: the first value of a wrong kind; "" if there is none */
     bool *was_read; /* [yaml->count], by the node of the name; NULL: nothing is marked */
     struct config_found
         *found; /* [CONFIG_KEYS], so that a key is looked for once; NULL: each time */

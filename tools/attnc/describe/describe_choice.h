@@ -10,8 +10,8 @@
 
 enum { ENTRY_INDEX_DIM = 128 /* elements of an indexer's keys */ };
 
-/** Writes the model's indexer and the lists of what it chooses. Decode takes each list as the pages
- * of a sequence. */
+/** Writes the entries of the model's indexer and of the lists of chosen groups. Decode takes each
+ * list as the pages of a sequence. */
 void write_choice_layers(struct entry_writer *w);
 
 /** Writes the entry that makes lists of what an indexer chose. */

@@ -39,7 +39,7 @@ void entry_cache(struct entry_writer *w);
 void entry_row_caches(struct entry_writer *w);
 
 /**
- * Adds one_launch to an entry whose keys a plan cuts, where all targets of the entry have that
+ * Adds one_launch to an entry whose keys a plan cuts, if all targets of the entry have that
  * kernel. A step of few sequences then takes one launch. Splits that `combine` sums stay possible.
  */
 void entry_one_launch(struct entry_writer *w);

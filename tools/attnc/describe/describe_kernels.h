@@ -23,7 +23,8 @@ struct deployment {
     bool whole;      /* adds kernels that do a step beside decode, or two steps, in one launch */
 };
 
-/** A rank's share; kv_heads is 1 where more ranks than KV heads have copies of one. */
+/** A rank's share of the heads; kv_heads is 1 if there are more ranks than KV heads, so that
+ * several ranks have copies of one. */
 struct rank_heads {
     long heads, kv_heads;
     bool copies;

@@ -432,7 +432,7 @@ static void set_rules(struct reader *r)
     };
 }
 
-/* Files of hybrids have the settings of their linear layers where there is no such layer, too. */
+/* Files of hybrid models have the settings of linear layers even if the model has no such layer. */
 static void own_linear_settings(struct reader *r)
 {
     const enum layer_kind linear = r->rules.linear;

@@ -23,7 +23,7 @@ enum method {
     METHOD_ALL,
 };
 
-/* The kind of layers that a source of kinds does not name: a window where it has one, else the
+/* The kind of layers that a source of kinds does not name: a window if the model has one, else the
  * class's linear kind. */
 enum { LAYER_REST = LAYER_KINDS };
 
@@ -118,7 +118,7 @@ static bool pattern_hits(const struct config *c, const char *pattern, long i)
     return every > 0 && (i + 1) % every == 0;
 }
 
-/* True if layer `i` is one of every n layers, where the key gives n, counted from `offset`. */
+/* True if layer `i` is one of every n layers, counted from `offset`; n is the value of `key`. */
 static bool every_hits(const struct config *c, enum config_key key, long i, long offset)
 {
     const long every = config_number(c, key);
@@ -227,7 +227,7 @@ static enum layer_kind beside_attention(int linear)
                                     : LAYER_HYBRID;
 }
 
-/* Returns the kind by the model's class, where several names mean the same kind. */
+/* Returns the kind by the model's class, which decides if several names mean the same kind. */
 static enum layer_kind settle(const struct config *c, const struct layer_rules *r,
                               enum layer_kind kind, long i)
 {

@@ -23,7 +23,7 @@ struct layer_rules {
     long layers;
     bool alternate;         /* every other layer has the window, from the first one on */
     bool global_first;      /* layer 0 is the first of KIND_GLOBAL_EVERY, not the n-th */
-    bool local;             /* what the class calls attention has the window */
+    bool local;             /* layers that the class calls attention have the window */
     bool beside;            /* Mamba runs beside attention in every layer */
     bool memory;            /* Mamba of the second half only gates an earlier layer's output */
     enum layer_kind linear; /* the kind of a linear layer of this class */
@@ -52,7 +52,7 @@ bool layer_indexes(const struct config *c, long i, char *disagrees);
 /** Returns the tokens of layer i's sliding window; 0: there is none, or it holds every sequence. */
 long layer_window(const struct config *c, long i, long layers);
 
-/** Writes "0-2, 6, 10" for the layers that are set, cut with "..." where `size` is too small. */
+/** Writes "0-2, 6, 10" for the layers that are set, cut with "..." if `size` bytes are too few. */
 void layers_text(const bool set[], long layers, char *text, size_t size);
 
 #endif

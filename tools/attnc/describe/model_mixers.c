@@ -170,7 +170,7 @@ static void read_kda_gate(struct reader *r, struct model_mixer *x)
     x->norm_groups = x->value_heads;
 }
 
-/* Reads where Mamba2's gate is: before the norm, after it, or inside the recurrence without a
+/* Reads the place of Mamba2's gate: before the norm, after it, or inside the recurrence without a
  * norm. */
 static void read_mamba_gate(struct reader *r, struct model_mixer *x)
 {

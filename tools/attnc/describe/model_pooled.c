@@ -101,7 +101,7 @@ static void read_shared(struct reader *r, struct model_pooled *p)
                     ties);
 }
 
-/* Lists the layers that choose where the file has no list: each layer of such a kind has its own
+/* Lists the layers that choose, if the file has no list: each layer of such a kind has its own
  * indexer. */
 static void list_choosers(struct reader *r, struct model_pooled *p)
 {

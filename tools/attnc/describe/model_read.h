@@ -48,7 +48,7 @@ struct model_class {
 struct reader {
     struct model *m;
     struct config c;
-    struct model_class class; /* with what the whole file's type adds */
+    struct model_class class; /* with the traits that the whole file's type adds */
     struct layer_rules rules;
     bool kinds[LAYER_KINDS];  /* the model has layers of that kind */
     bool softmax[MAX_LAYERS]; /* layer i has softmax attention */
@@ -58,7 +58,7 @@ struct reader {
  * is missing. */
 void read_sizes(struct reader *r);
 
-/** Returns the heads of layer i, of `kind`, which changes if the layer's own settings say so. */
+/** Returns the heads of layer i, of `kind`, which the layer's own settings may change. */
 struct model_group read_heads_of(struct reader *r, long i, enum layer_kind *kind);
 
 /** Sorts the layers into groups of equal attention, and reports what other layers need. */

@@ -27,7 +27,7 @@ struct visit {
     char parameters[TEXT]; /* that the loops show; "": none */
 };
 
-/* Returns the value of a key of a map; NULL where it is absent. */
+/* Returns the value of a key of a map; NULL if it is absent. */
 static const struct attnc_yaml_node *find(const struct visit *v, const struct attnc_yaml_node *map,
                                           const char *key)
 {

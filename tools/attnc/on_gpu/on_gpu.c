@@ -179,7 +179,7 @@ static int make_folder(struct visit *v)
                     errno == EEXIST ? "; remove it, or name another archive with -o" : "");
 }
 
-/* Adds a word of a step's line, with its value where it begins with $. */
+/* Adds a word to a step's line; a variable, which begins with $, is replaced by its value. */
 static void add_word(const struct visit *v, struct step_line *line, const char *word)
 {
     if (!strcmp(word, "$D")) {

@@ -17,8 +17,8 @@ struct page {
     size_t size;
 };
 
-/** Begins the data of a page. Returns an exit code, after a message where it is not EXIT_GOOD; so
- * does end_page(). */
+/** Begins the data of a page. Returns an exit code, after a message if it is not EXIT_GOOD; so does
+ * end_page(). */
 int begin_page(struct page *p);
 
 /** Ends the data and writes the page to `path`: `lines`, NULL at the end, with the data in place of

@@ -259,8 +259,8 @@ static void list_latents(const struct model *m, struct step *s)
 
 enum { VERIFIED = 8 /* maximum of a sequence's new tokens in a step of verification */ };
 
-/* Returns the states of a sequence that a step stores: one, or where few queries verify drafts one
- * after each. */
+/* Returns the number of states that a step stores for a sequence: one, or one for each query if few
+ * queries verify drafts. */
 static long stored_states(const struct step_load *l)
 {
     return l->queries <= VERIFIED ? l->queries : 1;

@@ -59,8 +59,8 @@ struct step_way {
     const char *name;
     struct step_launch launches[STEP_LAUNCHES]; /* with a split, the second is combine */
     unsigned count;
-    bool whole;                  /* true: it does the work of the stage before it, too */
-    bool split;                  /* keys are split by a plan, in as many lists as libattn says */
+    bool whole; /* true: it does the work of the stage before it, too */
+    bool split; /* keys are split by a plan, whose number of lists libattn chooses */
     char probe[TUNE_SHAPE_TEXT]; /* a small shape of the kernel, to look its op up */
     char plan[TUNE_SHAPE_TEXT];  /* shape of the plan that it follows; "": none */
     char fault[200];             /* why it has no time; "": it has one */

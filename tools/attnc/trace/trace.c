@@ -207,7 +207,8 @@ static int time_and_write(struct trace_session *t, const struct attn_pack *pack,
 }
 
 /* Times a launch of the n-th kernel of `pack` and prints its report. `isolated` is a pack of this
- * kernel only. Without --chosen libattn launches from `isolated`, where it has no other choice. */
+ * kernel only. Without --chosen libattn launches from `isolated`, in which it has no other
+ * choice. */
 static int trace_kernel(struct attn_pack *pack, uint32_t n, struct attn_pack *isolated,
                         const struct attn_kernel_info *info)
 {
@@ -231,7 +232,7 @@ static int trace_kernel(struct attn_pack *pack, uint32_t n, struct attn_pack *is
     return code;
 }
 
-/* The kernels that the command line names, for children where there are several. */
+/* The kernels that the command line names; each is traced in a child process. */
 struct selection {
     struct attn_pack *pack;
     char *bytes; /* of it */

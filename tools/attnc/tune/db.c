@@ -259,7 +259,7 @@ bool tune_db_merge(struct tune_db *db, const char *path)
     sqlite3_bind_text(s, 1, path, -1, SQLITE_STATIC);
     if (!finish(db, s))
         return false;
-    /* A row wins where its tuple of merits is the smaller. */
+    /* The row with the smaller tuple of merits wins. */
     const bool good = execute(
         db, "BEGIN IMMEDIATE;"
             "INSERT OR REPLACE INTO results SELECT o.* FROM (SELECT own_key(key) AS key, target, "

@@ -18,7 +18,7 @@ struct tune_id {
     const char *device; /* "model gfx950", or a GPU's name */
     const char *shape;  /* "batch=1,q=512"; "" of a verification */
     const char *tile;   /* att_tile_text() */
-    const char *source; /* hash of the code object, and of the model where it is one */
+    const char *source; /* hash of the code object, and for modelled times of the model */
 };
 
 struct tune_value {

@@ -216,7 +216,7 @@ static bool find_pairs(struct fit *f, const struct tir_fitted *base, const struc
         f->sweep->place = k + 1;
         const bool base_good = is_ready(f, key, a), trial_good = is_ready(f, key, b);
         if (!base_good && !trial_good)
-            continue; /* a build takes another tile, whatever the table says */
+            continue; /* a build takes another tile under every table */
         p->base_fails = base_good ? p->base_fails : key;
         p->trial_fails = trial_good ? p->trial_fails : key;
         if (base_good && trial_good)

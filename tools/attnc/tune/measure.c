@@ -19,7 +19,7 @@
 #include "tools/attnc/tune/tune.h"
 
 enum {
-    EXHAUSTIVE = 512, /* measurements of a key; where there would be more, candidates are halved */
+    EXHAUSTIVE = 512, /* most measurements of a key; candidates are halved if there would be more */
     SURVIVORS = 4,
     CHUNK = 8, /* candidates that are compiled and timed before the next are */
     HANG_SECONDS = 1800,

@@ -32,7 +32,7 @@ static void write_shapes(struct json *j, const struct tune_key *key, const struc
     json_end(j);
 }
 
-/* Times are null where there is none. */
+/* Writes a candidate as JSON. Times that are not known are null. */
 static void write_candidate(struct json *j, const struct tune_key *key, size_t c)
 {
     const struct tune_value *const times = tune_times(key, c);

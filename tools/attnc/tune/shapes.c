@@ -206,7 +206,7 @@ void tune_find_values(struct tune_shape *s)
     add_value(s, "heads", dimension(op, sizes, "heads"));
 }
 
-/* Adds ",name=number" where the op has the dimension and the shape does not say it. */
+/* Adds ",name=number" if the op has the dimension and the shape's text lacks it. */
 static void add_dimension(struct tune_shape *s, const char *name, int number)
 {
     const struct verify_op *const op = trace_find_op(s->op);
@@ -222,7 +222,7 @@ static void add_dimension(struct tune_shape *s, const char *name, int number)
         snprintf(s->text + length, sizeof(s->text) - length, "%s%d", word, number);
 }
 
-/* Adds a shape with the heads, and with `lists` where these are open. */
+/* Adds a shape with the heads, and with `lists` if the shape leaves the number of lists open. */
 static void add_shape(struct tune_key *key, const struct tune_shape *row, struct tune_heads h,
                       int lists)
 {

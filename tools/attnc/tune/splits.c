@@ -243,7 +243,7 @@ static bool choose_splits(const struct tune_sweep *sweep, const struct tune_key 
 bool tune_choose_splits(const struct tune_sweep *sweep, struct attnc_tuning *tuning)
 {
     bool good = true;
-    for (int alone = 0; alone < 2; alone++) { /* those with one_launch are wanted by the others */
+    for (int alone = 0; alone < 2; alone++) { /* first keys without one_launch */
         for (size_t i = 0; good && i < sweep->key_count; i++) {
             const struct tune_key *key = &sweep->keys[i];
             if (key->variant.one_launch == alone && has_row(tuning, key) &&

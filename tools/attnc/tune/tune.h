@@ -44,7 +44,7 @@ struct tune_candidate {
     bool tried;                  /* its compilation was tried */
     char tile[ATT_TILE_TEXT_MAX];
     char source[TUNE_SOURCE];    /* hash of the kernel and of the timing model */
-    char code[TUNE_SOURCE];      /* of the kernel alone */
+    char code[TUNE_SOURCE];      /* hash of the kernel, without the timing model */
     const char *dropped;         /* why it is out of the race, or NULL */
     struct tune_value *times;    /* one per shape of the key, on the model; runs 0: not measured */
     struct tune_value *measured; /* the same on a GPU, or NULL */
@@ -81,7 +81,7 @@ struct tune_sweep {
     unsigned jobs;
     size_t verify_shapes;          /* of each winner; 0: all */
     const char *parameters;        /* of the timing model, as --parameters; NULL: defaults */
-    const char *hooks;             /* where users' logits functions are, or NULL */
+    const char *hooks;             /* directory of users' logits functions, or NULL */
     double started, deadline;      /* of steady_seconds(); deadline 0: none */
     unsigned max_kernels;          /* of a key */
     size_t max_tiles;              /* of a key */
@@ -166,7 +166,7 @@ struct tune_item {
     struct tune_key *key;
     size_t candidate, shape;
     const char *parameters;   /* of the timing model, or NULL */
-    struct tune_value *value; /* where the time goes */
+    struct tune_value *value; /* receives the time */
 };
 
 /** True if this share measures the key on this shape. */
@@ -271,7 +271,7 @@ enum tune_verdict_kind tune_verify(struct tune_sweep *sweep, struct tune_key *ke
  * false if memory is exhausted. */
 bool tune_choose(struct tune_sweep *sweep, struct tune_key *key, struct attnc_tuning *out);
 
-/** Finds which kernel of a plain build libattn takes for each shape, where the key has several.
+/** Finds which kernel of a plain build libattn takes for each shape, if the key has several.
  * libattn may choose by values that it computes at a launch. Returns false if the database cannot
  * be written. */
 bool tune_find_own(struct tune_sweep *sweep, struct tune_key *key);
@@ -318,7 +318,7 @@ enum tune_fit_mode {
 
 struct tune_fit_options {
     enum tune_fit_mode mode;
-    const char *path;   /* of the table, where it is written */
+    const char *path;   /* path of the table */
     unsigned corners;   /* combinations of extremes of the model's open parameters, on which a row
                          * may lose */
     unsigned sample;    /* rows that are checked; 0: all */
