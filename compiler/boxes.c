@@ -35,8 +35,8 @@ bool attnc_boxes_meet(const struct att_box *a, const struct att_box *b)
     return true;
 }
 
-/* Sets the range of argument `arg` in a box of launch arguments; returns false if the box is
- * full. */
+/* Sets the range of launch argument `arg` in a box to `min` .. `max`, both included; returns false
+ * if the box is full. */
 static bool set_range(struct att_box *box, const char *arg, int64_t min, int64_t max)
 {
     unsigned i = 0;

@@ -37,7 +37,8 @@ static uint64_t checksum(const struct attnc_kernel *k, const void *code, size_t 
     return XXH3_64bits_withSeed(k, sizeof(*k), XXH3_64bits(code, size));
 }
 
-/* Adds the contents of a file to the hash; a file that cannot be read adds nothing. */
+/* Adds the contents of the file `path` to the hash `state`; a file that cannot be read adds
+ * nothing. */
 static void hash_file(XXH3_state_t *state, const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -105,7 +106,8 @@ struct attnc_cache_key attnc_cache_key(uint64_t identity, const struct att_varia
     return key;
 }
 
-/* Writes the path of a cache entry; returns false if it is too long. */
+/* Writes to `path` the path of the entry `key` in the cache `dir`; returns false if it is too
+ * long. */
 static bool entry_path(char path[PATH_MAX], const char *dir, const struct attnc_cache_key *key)
 {
     return snprintf(path, PATH_MAX, "%s/%.2s/%s", dir, key->text, key->text + 2) < PATH_MAX;

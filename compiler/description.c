@@ -132,7 +132,8 @@ static bool merge(struct reader *r, uint32_t id, unsigned depth, struct attnc_se
     return true;
 }
 
-/* Reads the settings of one map. Returns false if reading cannot continue. */
+/* Reads the settings of the map `id` to `s`; `depth` counts the merges that lead to it. Returns
+ * false if reading cannot continue. */
 static bool collect(struct reader *r, uint32_t id, unsigned depth, struct attnc_settings *s)
 {
     const struct attnc_yaml_node *map = attnc_yaml_node(&r->yaml, id);
@@ -183,7 +184,8 @@ static void report_unknown_target(struct reader *r, uint32_t id, const char *nam
     attnc_diag_error(r->d, at(r, id), "unknown target '%.40s'; there are %s", name, all);
 }
 
-/* Adds a target to a NULL-terminated list, unless it is in the list. */
+/* Adds the target that node `id` names to a NULL-terminated list of *count targets, unless it is in
+ * the list. */
 static bool add_target(struct reader *r, uint32_t id, const struct tgt **list, size_t *count)
 {
     const struct attnc_yaml_node *n = attnc_yaml_node(&r->yaml, id);

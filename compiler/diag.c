@@ -25,7 +25,8 @@ static bool is_known(const struct attnc_diag *d, struct att_loc at, bool error, 
     return false;
 }
 
-/* Stores a message, unless it is known or there are too many. Returns whether it was stored. */
+/* Stores a message about place `at`, an error or a warning, unless it is known or there are too
+ * many. Returns whether it was stored. */
 static bool add(struct attnc_diag *d, struct att_loc at, bool error, const char *format,
                 va_list args)
 {

@@ -317,7 +317,7 @@ static bool advance(struct dimension *dims, size_t count)
     return false;
 }
 
-/* Makes the variant of the current combination. */
+/* Makes the variant of `op` for `target` with the current choice of each of `count` dimensions. */
 static struct att_variant combine(const struct attnc_expander *x, const struct att_template *op,
                                   struct att_loc at, const struct tgt *target,
                                   const struct dimension *dims, size_t count)
@@ -337,7 +337,8 @@ static struct att_variant combine(const struct attnc_expander *x, const struct a
     return v;
 }
 
-/* Adds a variant for each combination of the fields' values. */
+/* Adds a variant of `op` for `target` for each combination of the `count` dimensions; `product` is
+ * the number of combinations. */
 static bool add_product(struct attnc_expander *x, const struct att_template *op, struct att_loc at,
                         const struct tgt *target, struct dimension *dims, size_t count,
                         size_t product)

@@ -108,7 +108,7 @@ static bool shares_word(const char *name, const char *op)
     }
 }
 
-/* Finds the ops to which other libraries give this name. Returns their number. */
+/* Writes to `found` the ops that other libraries call `name`. Returns their number. */
 static size_t find_common(const struct att_template *const *templates, const char *name,
                           const char *found[MOST_OPS])
 {
@@ -125,7 +125,7 @@ static size_t find_common(const struct att_template *const *templates, const cha
     return count;
 }
 
-/* Finds the ops whose names share a word with `name`. Returns their number. */
+/* Writes to `found` the ops whose names share a word with `name`. Returns their number. */
 static size_t find_by_words(const struct att_template *const *templates, const char *name,
                             const char *found[MOST_OPS])
 {

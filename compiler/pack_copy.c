@@ -74,7 +74,7 @@ static bool has_field(const struct tables *t, size_t count, const char *field)
     return false;
 }
 
-/* Adds pairs to a key that lacks them; returns its new size. */
+/* Adds each of `pairs` that a key of `count` pairs lacks; returns its new number of pairs. */
 static size_t complete(struct tables *t, size_t count, const struct attnc_pack_pair *pairs,
                        size_t pair_count)
 {
@@ -85,8 +85,8 @@ static size_t complete(struct tables *t, size_t count, const struct attnc_pack_p
     return count;
 }
 
-/* Adds kernel `n` of a pack to the writer, with additional key fields. `every_call` omits its
- * conditions. */
+/* Adds kernel `n` of the pack at `bytes` to the writer. Its key gets each of `pairs` that it lacks.
+ * `every_call` omits its conditions. */
 static bool copy(struct attnc_pack_writer *w, const void *bytes, uint32_t n, bool every_call,
                  const struct attnc_pack_pair *pairs, size_t pair_count)
 {

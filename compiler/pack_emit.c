@@ -68,7 +68,8 @@ struct names {
     size_t size;
 };
 
-/* Appends a name to the table of names and returns its offset. */
+/* Appends the concatenation of prefix, name and suffix to the table of names; returns its byte
+ * offset. */
 static uint32_t add_name(struct names *n, const char *prefix, const char *name, const char *suffix)
 {
     uint32_t offset = n->size;
@@ -187,7 +188,7 @@ static bool write_elf(Elf *elf, void *pack, size_t size, const char *name)
     return write_sections(elf, sections, sizeof(sections) / sizeof(sections[0]));
 }
 
-/* Reads the file back, since libelf can write to files only. */
+/* Reads the whole file `fd` to *out, which the caller frees: libelf can write to files only. */
 static bool read_back(int fd, void **out, size_t *out_size)
 {
     off_t size = lseek(fd, 0, SEEK_END);

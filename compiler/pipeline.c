@@ -42,7 +42,8 @@ static bool has_its_registers(const struct tir_func *f, const struct tgt_kernel_
     return !f->trimmed || !facts->agprs || fail(why, "a trimmed kernel uses AGPRs");
 }
 
-/* Emits a function as IR, LLVM IR, assembly, object or linked code, as `stage` says. */
+/* Emits a function as IR, LLVM IR, assembly, object or linked code, as `stage` says. `hooks` is the
+ * hooks' bitcode, `ir` the IR text for debug lines; both may be empty. */
 static bool emit(const struct tir_func *f, const struct tgt *t, const struct tgt_blob *hooks,
                  const struct tgt_blob *ir, enum attnc_stage stage, struct attnc_kernel *k,
                  char why[ATTNC_WHY])

@@ -13,7 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Appends the available bytes. Returns false at the end of the file or on an error. */
+/* Appends the bytes that can be read from `fd` to a blob of capacity *cap. Returns false at the end
+ * of the file or on an error. */
 static bool drain(int fd, struct tgt_blob *b, size_t *cap)
 {
     if (*cap - b->size < 4096) {
@@ -32,7 +33,8 @@ static bool drain(int fd, struct tgt_blob *b, size_t *cap)
     return n > 0;
 }
 
-/* Reads the standard output and the standard error of a process until both are closed. */
+/* Reads two pipes, a process's standard output and standard error, to `out` and `err` until both
+ * are closed. */
 static bool collect(int out_fd, int err_fd, struct tgt_blob *out, struct tgt_blob *err)
 {
     size_t out_cap = 1 << 14, err_cap = 1 << 14;

@@ -179,7 +179,8 @@ static void read_range(struct reader *r, uint32_t key, const char *op, struct at
         box->rows[box->count++] = row;
 }
 
-/* Reads the boxes of launch arguments for which a row is chosen. */
+/* Reads from the node `list` the boxes of launch arguments for which a row is chosen, to
+ * `choice`. */
 static bool read_calls(struct reader *r, uint32_t list, const char *op, struct att_choice *choice)
 {
     const struct attnc_yaml_node *n = attnc_yaml_node(&r->yaml, list);
@@ -275,7 +276,7 @@ static void check_choices(struct reader *r)
     }
 }
 
-/* Reads an optional number of a split. */
+/* Reads the optional number `name`, 0 to `most`, of a split's map to *number. */
 static void read_split_number(struct reader *r, uint32_t map, const char *name, int64_t most,
                               int64_t *number)
 {

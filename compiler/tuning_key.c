@@ -39,7 +39,7 @@ void attnc_key_text(const struct att_variant *v, char text[ATT_TEXT_MAX])
     }
 }
 
-/* Parses a name of an enum field. */
+/* Sets *value to the number of the enum value called `text`; returns false if there is none. */
 static bool parse_enum(const struct att_field_info *info, const char *text, int *value)
 {
     *value = 0;
@@ -48,7 +48,8 @@ static bool parse_enum(const struct att_field_info *info, const char *text, int 
     return *value < info->value_count;
 }
 
-/* Parses a number of an integer field, within its bounds. */
+/* Sets *value to the number in `text`; returns false if it is no number within the field's
+ * bounds. */
 static bool parse_int(const struct att_field_info *info, const char *text, int *value)
 {
     char *end;
@@ -61,7 +62,7 @@ static bool parse_int(const struct att_field_info *info, const char *text, int *
     return end != text && !*end && number >= info->min && number <= info->max;
 }
 
-/* Parses true or false. */
+/* Sets *value to 1 for "true" and 0 for "false"; returns false for other texts. */
 static bool parse_flag(const char *text, int *value)
 {
     *value = !strcmp(text, "true");

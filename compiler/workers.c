@@ -38,7 +38,8 @@ struct loop {
     struct worker workers[MAX_WORKERS];
 };
 
-/* Sends (`out`) or receives all `size` bytes, in as many calls as needed. */
+/* Sends (`out` is true) or receives `size` bytes at `data` over socket `fd`, in as many calls as
+ * needed. */
 static bool transfer_all(int fd, void *data, size_t size, bool out)
 {
     for (char *at = data; size;) {

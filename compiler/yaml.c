@@ -37,7 +37,8 @@ struct parse {
     bool starved; /* no event for ATTNC_MAX_VALUE bytes, so no more text is given */
 };
 
-/* Reserves room for `extra` more elements in a growable array. */
+/* Reserves room for `extra` more elements of `size` bytes in an array of `count` elements and
+ * capacity *cap. */
 static bool reserve(void **array, size_t size, size_t count, size_t *cap, size_t extra)
 {
     if (extra <= *cap - count)

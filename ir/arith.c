@@ -45,7 +45,8 @@ bool tir_commutes(unsigned opcode)
     }
 }
 
-/* Computes a division or a shift. Returns false for operands with undefined results. */
+/* Sets *d to the division or shift `opcode` of a and b, integers of `dtype`. Returns false for
+ * operands with undefined results. */
 static bool eval_partial(unsigned opcode, unsigned dtype, int64_t a, int64_t b, int64_t *d)
 {
     const uint64_t ua = tir_unsigned(dtype, a), ub = tir_unsigned(dtype, b);

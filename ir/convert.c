@@ -25,7 +25,7 @@ static void reduce(const struct equations *e, uint32_t *lane, uint32_t *reg)
         }
 }
 
-/* Adds an equation. Returns false if it contradicts the others. */
+/* Adds the equation X `lane` = `reg`. Returns false if it contradicts the others. */
 static bool add_equation(struct equations *e, uint32_t lane, uint32_t reg)
 {
     reduce(e, &lane, &reg);

@@ -127,7 +127,7 @@ static void copy_value(struct interp *x, struct tir_value to, struct tir_value f
         }
 }
 
-/* Copies several values at once, so that two carried values may be exchanged. */
+/* Copies `n` values at once from `from` to `to`, so that carried values may be exchanged. */
 static void copy_values(struct interp *x, const struct tir_value *to, const struct tir_value *from,
                         uint32_t n)
 {

@@ -97,8 +97,8 @@ static void write_buffer(struct place p, unsigned dtype, int64_t v)
         write_host(p.base + p.offset, dtype, v);
 }
 
-/* Returns the place of a wave's tile in a resource. Operands: rsrc, row0, row_stride, byte0.
-   Offsets wrap at 32 bits. */
+/* Returns the place of element (row, col) of a wave's tile in a buffer. Operands: rsrc, row0,
+ * row_stride, byte0. Offsets wrap at 32 bits. */
 static struct place tile_place(struct interp *x, const struct tir_op *op, unsigned wave,
                                unsigned row, unsigned col, unsigned dtype)
 {

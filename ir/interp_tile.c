@@ -226,7 +226,8 @@ static void run_fold_top(const struct part *p)
     }
 }
 
-/* Returns the elements as floats, row by row, or column by column. */
+/* Returns the elements of v that a wave holds as floats, row by row, or with `by_column` column by
+ * column. The caller frees them. */
 static float *as_floats(struct interp *x, struct tir_value v, unsigned wave, bool by_column)
 {
     const struct tir_type t = type_of(x, v);

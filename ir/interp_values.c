@@ -44,7 +44,8 @@ static int64_t saturated(unsigned dtype, float whole)
     return whole < -end ? -(int64_t)(UINT64_C(1) << (bits - 1)) : (int64_t)whole;
 }
 
-/* Converts element `v` (integer or bits of a float) between types, with the given rounding. */
+/* Converts element `v`, an integer or the bits of a float, from type `from` to type `to`.
+ * `rounding` is an enum tir_rounding. */
 static int64_t converted(const struct interp *x, struct tir_type from, struct tir_type to,
                          int64_t v, int64_t rounding)
 {
@@ -145,7 +146,8 @@ static bool is_elementwise(const struct tir_op *op)
     }
 }
 
-/* Returns bits of the little-endian byte string that a lane's consecutive elements form. */
+/* Returns `bits` bits, from `first_bit` on, of the little-endian string that consecutive elements
+ * at v form. */
 static uint64_t bits_of_elements(const int64_t *v, unsigned dtype, size_t first_bit, unsigned bits)
 {
     const unsigned size = tir_dtype_bits(dtype);

@@ -110,7 +110,8 @@ static void get_carried(const struct tir_rotation *r, struct tir_value *carried)
         carried[i] = r->iteration[r->carries[i].age][r->carries[i].v.id];
 }
 
-/* Emits one iteration of the steady state, in which all stages work on different tiles. */
+/* Emits one iteration of the steady state. All stages work on different tiles; `newest` is the tile
+ * index of stage 0. */
 static void emit_steady_iteration(struct tir_rotation *r, struct tir_builder *b,
                                   struct tir_value newest, struct tir_value *nested)
 {
@@ -125,7 +126,8 @@ static void emit_steady_iteration(struct tir_rotation *r, struct tir_builder *b,
     tir_age_iterations(r);
 }
 
-/* Emits the extra iteration for an odd number of iterations when the loop is unrolled by two. */
+/* Emits the extra iteration for an odd number of iterations, if the loop is unrolled by two.
+ * `bound` is the steady loop's bound. */
 static void emit_odd_iteration(struct tir_rotation *r, struct tir_builder *b,
                                struct tir_value bound, struct tir_value *carried,
                                struct tir_value *nested)

@@ -38,8 +38,8 @@ static struct tir_value source_register(const struct change *r, unsigned first)
     return tir_take(r->x, &r->a, r->dtype, first, r->unit);
 }
 
-/* Permutes bytes by v_perm_b32, which picks bytes 0..3 from its second operand, 4..7 from its
- * first. */
+/* Permutes bytes by v_perm_b32: byte i of the result is byte pick[i] of `low` (0..3) or `high`
+ * (4..7). */
 static struct tir_value permute(const struct change *r, struct tir_value low, struct tir_value high,
                                 const unsigned pick[4])
 {
@@ -176,7 +176,8 @@ static struct tir_value move_lanes(struct tir_expander *x, const struct tir_lane
     return tir_build(b, TIR_lane_gather, none, (struct tir_value[]){at, v}, 2, NULL);
 }
 
-/* Emits a conversion across lanes: exchanges before, moves between lanes, exchanges after. */
+/* Emits a conversion of registers `from` to registers `to` across lanes: exchanges, moves between
+ * lanes, exchanges. */
 static void run_steps(struct tir_expander *x, const struct tir_lane_map *m,
                       const struct tir_lane_steps *s, struct tir_value *from, struct tir_value *to)
 {
@@ -417,7 +418,7 @@ static struct tir_pieces change_truth(struct change *r)
     return p;
 }
 
-/* Converts the registers of a tile to another layout. */
+/* Converts the registers `a` of a tile from layout `from` to layout `to`. */
 static struct tir_pieces change_layout(struct tir_expander *x, struct tir_pieces a, unsigned dtype,
                                        const struct tir_layout *from, const struct tir_layout *to)
 {

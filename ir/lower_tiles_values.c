@@ -201,7 +201,8 @@ static struct tir_value reduce_lanes(struct tir_expander *x, const struct tir_la
     return v;
 }
 
-/* Reduces over waves: gives every wave each wave's share and reduces those. */
+/* Reduces over waves: every wave gets each wave's share `own` and reduces all of them by maximum or
+ * sum. */
 static struct tir_pieces reduce_waves(struct tir_expander *x, const struct tir_op *op,
                                       struct tir_pieces own, bool max)
 {

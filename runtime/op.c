@@ -188,7 +188,8 @@ static int prepare(struct attn_op *op, uint32_t n, const struct attn_matches *ma
     return r;
 }
 
-/* Creates an op with the kernels of `matches`, whose code is loaded. */
+/* Creates an op for the checked descriptor `desc` with the kernels of `matches`, and loads their
+ * code. */
 static int create(struct attn_device *device, const struct attn_family *family,
                   const union attn_desc *desc, const struct attn_key *key,
                   const struct attn_matches *matches, struct attn_op **out)

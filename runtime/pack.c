@@ -81,7 +81,7 @@ static int check_sections(const struct attn_pack *pack)
     return ATTN_OK;
 }
 
-/* Checks the checksum of one section. */
+/* Checks the checksum of section `id`. */
 static int check_checksum(const struct attn_pack *pack, enum attn_pack_section_id id)
 {
     const struct attn_pack_section *s = &pack->sections[id];

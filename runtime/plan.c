@@ -162,7 +162,8 @@ static bool pieces_fit(const struct batch *p, int64_t piece)
 }
 
 /* Returns the first of 1, 2, 3, 4, 6, 8, 12, ... units for which summing the parts of a sequence
- * takes no longer than reading one part. */
+ * takes no longer than reading one part. `rate`: parts summed per unit; `longest`: units of the
+ * longest sequence. */
 static int64_t worthwhile_piece(int64_t rate, int64_t longest)
 {
     int64_t piece = 1;

@@ -13,7 +13,8 @@
 
 enum { NOTE_TYPE = 32 /* NT_AMDGPU_METADATA */ };
 
-/* Finds the metadata note. Returns false if the object has none. */
+/* Sets *document to the msgpack document in the metadata note, of *size bytes. Returns false if the
+ * object has none. */
 static bool find_note(Elf *elf, const char **document, size_t *size)
 {
     size_t headers = 0;

@@ -369,7 +369,7 @@ static bool emit_text(LLVMModuleRef module, struct tgt_blob *out, char why[TGT_W
     return ok;
 }
 
-/* Emits the module as assembly or as an object. */
+/* Emits the module as assembly or as an object, by `kind`, with LLVM's machine `machine`. */
 static bool emit_machine_code(LLVMModuleRef module, LLVMTargetMachineRef machine,
                               enum tgt_emit_kind kind, const struct diagnostics *d,
                               struct tgt_blob *out, char why[TGT_WHY])

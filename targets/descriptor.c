@@ -26,7 +26,8 @@ static bool is_descriptor(const char *symbol, const char *kernel)
     return symbol && !strncmp(symbol, kernel, n) && !strcmp(symbol + n, ".kd");
 }
 
-/* Returns the offset of a symbol's bytes, or 0 if the image does not contain them. */
+/* Returns the byte offset of a symbol's data in the object, or 0 if the object does not contain
+ * them. */
 static size_t place_of(Elf *elf, const struct tgt_blob *object, const GElf_Sym *sym)
 {
     GElf_Shdr h;

@@ -43,7 +43,7 @@ static LLVMTypeRef data_type(struct lower *l, unsigned bytes)
     return bytes == 4 ? l->i32 : LLVMVectorType(l->i32, bytes / 4);
 }
 
-/* Moves an LDS pointer by a constant. */
+/* Returns the LDS pointer `lds` plus `bytes` bytes. */
 static LLVMValueRef advance(struct lower *l, LLVMValueRef lds, unsigned bytes)
 {
     LLVMValueRef by = lower_i32(l, bytes);

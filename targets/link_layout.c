@@ -133,7 +133,7 @@ void link_lay_out(struct link *l)
 
 /* ---- The file ---- */
 
-/* Makes a program header for the sections from one rank to another. */
+/* Makes a program header of `type` and `flags` for the sections of ranks `from` to `to`. */
 static Elf64_Phdr segment(const struct link *l, Elf64_Word type, Elf64_Word flags,
                           Elf64_Xword alignment, enum link_rank from, enum link_rank to)
 {

@@ -121,7 +121,8 @@ void lower_agprs_end(struct lower *l)
     free(l->read_from_agprs);
 }
 
-/* Calls inline assembly with `n` arguments, at most 5. */
+/* Calls inline assembly `text` with LLVM's constraints on `n` arguments, at most 5, and a
+ * result. */
 static LLVMValueRef assemble(struct lower *l, const char *text, const char *constraints,
                              LLVMTypeRef result, LLVMValueRef *args, unsigned n)
 {

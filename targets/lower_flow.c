@@ -44,7 +44,7 @@ LLVMValueRef lower_launch_state(struct lower *l, const struct tir_op *op)
 
 /* ---- Order ---- */
 
-/* Emits an empty inline assembly with `n` operands, to keep order. */
+/* Emits an empty inline assembly that uses `n` values, so that these are computed before it. */
 static void inline_asm(struct lower *l, LLVMTypeRef *types, LLVMValueRef *args, unsigned n,
                        const char *constraints, size_t length)
 {
@@ -62,8 +62,8 @@ static void fence_memory(struct lower *l)
     LLVMBuildFence(l->b, LLVMAtomicOrderingSequentiallyConsistent, true, "");
 }
 
-/* Emits a wait between fences that keep LLVM from moving accesses; a negative count means no wait
- * on that counter. */
+/* Emits a wait until at most `vm` memory and `lgkm` LDS or scalar ops are pending; a negative count
+ * means no wait. Fences keep LLVM from moving accesses across it. */
 static void emit_wait(struct lower *l, int64_t vm, int64_t lgkm)
 {
     fence_memory(l);

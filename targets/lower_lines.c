@@ -12,7 +12,7 @@
 
 #include "targets/lower.h"
 
-/* Sets a flag of the module. */
+/* Sets the module flag `key` to `value`. */
 static void add_flag(struct lower *l, const char *key, unsigned value)
 {
     LLVMAddModuleFlag(l->module, LLVMModuleFlagBehaviorWarning, key, strlen(key),

@@ -349,7 +349,7 @@ static void access_if(struct lower *l, const struct tir_op *op, masked_access *a
     }
 }
 
-/* Stores a dword to LDS. */
+/* Stores the dword `value` at the LDS pointer `address`. */
 static LLVMValueRef store_dword(struct lower *l, LLVMValueRef address, LLVMValueRef value)
 {
     LLVMValueRef r = LLVMBuildStore(l->b, value, address);
@@ -357,8 +357,8 @@ static LLVMValueRef store_dword(struct lower *l, LLVMValueRef address, LLVMValue
     return r;
 }
 
-/* Adds a dword atomically for all threads of the device, without ordering: one instruction and no
- * wait. */
+/* Adds the dword `value` atomically at `address`, in the scope of the device and without ordering:
+ * one instruction and no wait. */
 static LLVMValueRef add_dword(struct lower *l, LLVMValueRef address, LLVMValueRef value)
 {
     return LLVMBuildAtomicRMW(l->b, LLVMAtomicRMWBinOpAdd, address, value,

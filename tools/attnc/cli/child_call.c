@@ -35,7 +35,8 @@ static size_t read_answer(int fd, void *bytes, size_t size, double seconds)
     return at;
 }
 
-/* Copies the last line that a child wrote to its standard error, without "attnc: ". */
+/* Copies to `fault` the last line of a child's standard error, the file `log`, without "attnc:
+ * ". */
 static void read_fault(FILE *log, char *fault, size_t size)
 {
     char line[200];

@@ -108,8 +108,8 @@ static void finish(const struct children *c, size_t part, struct child *child)
         child->code = WEXITSTATUS(status);
 }
 
-/* Reads one record from a child. A record that a step begins means that the step before it is
- * done. */
+/* Reads one record from a child. A record that a step begins means that the step before it is done.
+ * *begun counts these records. */
 static void take_record(const struct children *c, size_t part, struct child *child, size_t *begun)
 {
     struct record r;

@@ -66,8 +66,8 @@ static bool are_powers(const uint8_t *has, uint8_t mask, int range[2])
     return count >= 3;
 }
 
-/* Returns the last sample of the run that begins at sample i: values `step` apart, with none
- * between them. */
+/* Returns the last sample of the run that begins at sample i: samples whose entry in `has` shares a
+ * bit with `mask`, `step` apart, with none between them. *length is their number. */
 static int end_of_run(const uint8_t *has, uint8_t mask, int i, int step, int *length)
 {
     int last = i;

@@ -119,8 +119,8 @@ static mode_t default_mode(void)
     return 0666 & ~mask;
 }
 
-/* Writes a file under another name in its directory and renames it, so that readers never see a
- * part. */
+/* Writes `size` bytes to a temporary file beside `path` and renames it to `path`, so that readers
+ * never see a part. */
 static bool write_by_rename(const char *path, const void *bytes, size_t size)
 {
     char temporary[PATH_MAX];

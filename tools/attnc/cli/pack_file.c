@@ -34,8 +34,8 @@ static bool is_read_once(const char *path)
     return strcmp(path, "-") == 0 || (stat(path, &st) == 0 && S_ISFIFO(st.st_mode));
 }
 
-/* Reads a pack that can be read only once into `spooled`, or finds it there. Returns an exit
- * code. */
+/* Sets *found to the pack at `path`, which can be read only once: it is read into memory, or found
+ * there. Returns an exit code. */
 static int spool(const char *path, const struct spooled **found)
 {
     size_t i = 0;

@@ -307,7 +307,8 @@ static int select_variants(struct build_unit *units, size_t count, size_t *total
     return code;
 }
 
-/* Compiles the kernels of all descriptions. */
+/* Compiles the kernels of all `count` descriptions with the options `o`, and counts their steps in
+ * `steps`. */
 static int compile_units(struct build_unit *units, size_t count, struct attnc_build_options *o,
                          struct steps *steps)
 {
@@ -362,7 +363,7 @@ static void trim_cache(const char *cache)
                  strerror(errno));
 }
 
-/* Builds the output from descriptions that have been read. */
+/* Selects, compiles and writes the kernels of `count` descriptions as output of kind `emit`. */
 static int build(struct build_unit *units, size_t count, const struct emit_row *emit, unsigned jobs)
 {
     struct timespec start;

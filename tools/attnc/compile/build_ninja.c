@@ -76,7 +76,8 @@ static void put_kernel(FILE *f, const char *directory, const struct att_variant 
     fprintf(f, "/%s.attnpack", name);
 }
 
-/* Writes the edge of one kernel: its pack, description and hook. */
+/* Writes the edge of one kernel: its pack in `directory`, which depends on the description of
+ * `unit` and on the kernel's hook. */
 static void write_edge(FILE *f, const struct ninja_options *o, const char *directory,
                        const struct build_unit *unit, const struct att_variant *v)
 {
