@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode with one wave per SIMD, fp8 weights and 64 KiB of LDS: the steps of dv_split.
+ * mla_decode with one wave per SIMD, fp8 weights and 64 KiB of LDS: the steps of pipeline dv_split.
  *
- * No MFMA of this target takes a scale for weights. O must be rescaled when a column's maximum
- * outgrows fp8, and one of 128 columns does in a quarter of the blocks. So O is P c instead of c^T
- * P^T: a column's elements are in one register of each 16, and the rest of O is not touched. Waves
- * split the columns of the latent, so each has a share of the rescaling. They split S^T by
- * columns, and pass P and alpha through LDS. A block's c goes to registers in the iteration of its
- * scores, which frees its place for the block after the next.
+ * No MFMA of this target multiplies weights by a scale. So O must be rescaled when a column's
+ * maximum exceeds the range of fp8. In a quarter of the blocks that happens in one of 128 columns.
+ * O is P c instead of c^T P^T: then a column's elements are in one register of each 16, and the
+ * rest of O does not change. Waves split the columns of the latent, so each has a share of the
+ * rescaling. They split S^T by columns, and exchange P and alpha through LDS. A block's c is read
+ * to registers in the iteration of its scores. Then the block after the next can have its place in
+ * LDS.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -21,19 +22,19 @@
 enum {
     PARTS = 16 /* parts of O's columns, 8 columns each */,
     ROWS = 4 /* blocks of the product's rows, which are columns of O^T */,
-    NEIGHBOURS = 4 /* columns of eight that a lane has, in registers; a lane of the other half has
-                      the others */
+    NEIGHBOURS = 4 /* columns of each eight that a lane has in registers; a lane of the other half
+                      has the other four */
     ,
-    LANES = 32 /* of each half: columns of the product's instruction */,
+    LANES = 32 /* lanes of each half: columns of the product's instruction */,
     OF_ROWS = 16 /* registers of a block of rows; each has one column per half of the lanes */,
-    HALVES = 2 /* of the keys: an instruction takes one */,
+    HALVES = 2 /* halves of the keys: an instruction multiplies one */,
     CHUNK = 16 /* bytes of padding after a row in LDS */,
     FOLLOWS = 2 /* log2 of the growth from which a column's m is raised together with another's */
 };
 /* ---- Layouts ---- */
 
-/* Keys of a block as the product with c takes them: what is in a lane's registers of S^T stays. An
- * instruction has half of them. */
+/* The order of a block's keys in the product with c: keys in a lane's registers of S^T stay in that
+ * lane. An instruction has half of the keys. */
 static const struct tir_contraction keys_of_lanes = {4, 1, {1, 2, 8, 16}, {4}};
 static const struct tir_contraction keys_of_half = {3, 1, {1, 2, 8}, {4}};
 
@@ -107,7 +108,7 @@ static struct tir_value weights_at(struct mla *s, struct tir_value block)
     return tir_add(b, s->lds.p, att_times(b, slot, (int)(s->d.keys * s->d.columns)));
 }
 
-/* Returns the LDS layout of a vector over columns: in the padding of a block's rows. */
+/* Returns the LDS layout of a vector over columns, which is in the padding after a block's rows. */
 static struct tir_layout vector_map(const struct mla *s, unsigned columns)
 {
     struct tir_layout map = tir_row_major(1, columns);
@@ -138,7 +139,7 @@ static void load_page(void *context)
     s->now.pages[0] = tir_scalar_load(&s->d.b, s->source.pages.table, s->now.pages[0], TIR_I32);
 }
 
-/* Keeps the load of the first page number early. LLVM would move it to directly before the loop. */
+/* Keeps the load of the first page number early; LLVM would move it to the end of the prologue. */
 static void keep_page(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -158,7 +159,7 @@ static void copy_block(void *context)
 
 /* ---- Steps: scores to weights ---- */
 
-/* Finds the largest score of each column, and whether one has outgrown m. */
+/* Finds the largest score of each column, and whether one exceeds m by too much for fp8. */
 static void check_max(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -172,9 +173,9 @@ static void check_max(void *context)
     now->step.grown = tir_any(b, tir_cmp_gt(b, above, tir_float_like(b, above, softmax->room)));
 }
 
-/* Sets m to the largest score of each column that exceeds m by more than FOLLOWS, and rescales l.
- * Does so only if a score of the wave has outgrown m (step.grown). Sets alpha, the factor of O,
- * which is 1 before the first key. */
+/* Raises m to the largest score in columns where that exceeds m by more than FOLLOWS, and rescales
+ * l. The branch is taken only if check_max() has found a score that is too large for fp8. Sets
+ * alpha, the factor of O, which is 1 before the first key. */
 static void follow_max(void *context)
 {
     enum { M, L, ALPHA, N };
@@ -226,8 +227,9 @@ static void sum_weights(void *context)
 
 /* ---- Steps: O follows the maximum ---- */
 
-/* Loads alpha of all columns. One bit of O's columns differs between the halves of the lanes. alpha
- * has the same bit there, so that each lane holds the factors of its registers of O. */
+/* Loads alpha of all columns from the block at LDS address `place`. One bit of O's column number
+ * differs between the halves of the lanes. The same bit differs for alpha, so that each lane has
+ * the factors of its registers of O. */
 static struct tir_value load_alpha(struct mla *s, struct tir_value place)
 {
     struct tir_builder *const b = &s->d.b;
@@ -323,8 +325,8 @@ static struct tir_value scale_columns(struct mla *s, struct tir_value o, struct 
     return tir_transpose(b, tir_relayout(b, changed, own));
 }
 
-/* Rescales n registers of O, from `first` on, where their columns have grown. Few have: one test of
- * several registers saves a test of each, and the code that rescales is off the path. */
+/* Rescales n registers of o, from `first` on, in columns whose maximum has grown. Few have: one
+ * test of n registers usually saves a test of each, and the rescaling is in a cold branch. */
 static struct tir_value rescale_registers(struct mla *s, const struct mla_alpha *alpha,
                                           unsigned first, unsigned n, struct tir_value o)
 {
@@ -500,7 +502,8 @@ const struct pipe_op mla_dv_product_last = {"PV last keys",
 const struct pipe_op mla_dv_join = {"join O", join_quarters, 15 * O_QUARTER, ATT_SLOT(O),
                                     .flags = 0};
 
-/* Waits for all waves at the end of an item and lets them exchange vectors in the LDS of P. */
+/* Waits for all waves at the end of an item. They then exchange vectors in the LDS of P:
+ * mla_form.join. */
 static void join(struct mla *s, struct split_kv_state *state)
 {
     (void)state;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode, one wave per SIMD: rows that are found one by one. Each wave copies a part of a
- * block's rows from any address. A lane reads a list entry and computes its row's address. Many
- * lanes copy a row of the latent, so its address moves to a scalar. row_pairs finds the rows of
- * pages the same way, with page numbers as entries.
+ * mla_decode, one wave per SIMD: rows whose addresses are computed one by one. Each wave copies a
+ * part of a block's rows. A lane reads a list entry and computes its row's address. All lanes copy
+ * a row of the latent, so its address is moved to a scalar. Pipeline row_pairs finds the rows of
+ * pages in the same way, with page numbers as entries.
  *
- * The trap: a negative entry means no key. Slot 0 is copied instead, and the latent row is cleared
- * after the copy, since 0 times NaN is NaN. Most blocks have no such entry: clearing is in a cold
- * branch, and so is the mask, which reads the entries again. Keys after an item's end are cleared
- * too.
+ * A negative entry means no key. Slot 0 is copied instead, and the latent's row is cleared after
+ * the copy: the weight is 0, but 0 times NaN is NaN. Most blocks have no such entry, so clearing is
+ * in a cold branch, and so is the mask, which reads the entries again. Keys after an item's end are
+ * cleared too.
  *
- * vmcnt counts in order, so entries that are issued after a block's copies would wait for them.
- * They go to LDS in an earlier iteration, and stay there until the block's scores are masked.
+ * vmcnt counts in order, so a wait for entries that are issued after a block's copies would be a
+ * wait for these copies too. So entries are copied to LDS in an earlier iteration, and stay there
+ * until the block's scores are masked.
  */
 #include "ir/address_map.h"
 #include "ir/spread.h"
@@ -23,20 +24,20 @@
 
 enum {
     COPY_BYTES = 1024 /* bytes that a wave copies at once */,
-    ENTRY_BYTES = 2048 /* of LDS for a wave's entries of 8 blocks */
+    ENTRY_BYTES = 2048 /* bytes of LDS for a wave's entries of 8 blocks */
 };
 
 /* Returns the rows of a block that one wave copies. */
 static unsigned own_rows(const struct mla *s) { return s->d.keys / s->d.waves; }
 
-/* Describes the cache rows of a tile of type `t`, whose element type does not matter. */
+/* Describes the cache rows of a tile of type `t`; its element type is not used. */
 static struct att_paged_tile rows_like(const struct mla *s, struct tir_type t)
 {
     return (struct att_paged_tile){
         .cache = s->d.k.c, .tokens = t.rows, .cols = t.cols, .run = t.cols, .gathered = t};
 }
 
-/* Returns the type of the tile that one wave copies, [rows x width]. */
+/* Returns the type of the tile that one wave copies to LDS map `map`, [rows x width]. */
 static struct tir_type copied(struct mla *s, unsigned rows, const struct tir_layout *map)
 {
     const struct tir_layout l = tir_map_lanes(map, s->d.m, s->d.waves, mla_kq_bytes(s));
@@ -50,8 +51,8 @@ static struct att_paged_tile one_lane_tile(struct mla *s, unsigned rows)
     return rows_like(s, tir_tile(s->d.b.f, TIR_I32, rows, 1, &l));
 }
 
-/* Describes the cache rows of a block that this wave copies, a few lanes per row: these lanes copy
- * its rotated key or its cache lines. */
+/* Describes the cache rows of a block that this wave copies, with a few lanes per row:
+ * mla_row_copies.own_tile. These lanes copy its rotated key or its cache lines. */
 static struct att_paged_tile few_lanes_tile(struct mla *s)
 {
     const struct tir_layout map = mla_one_wave_map(s, own_rows(s), PANEL);
@@ -127,14 +128,14 @@ static struct tir_value read_slots(struct mla *s, const struct att_paged_tile *t
                            entries);
 }
 
-/* Returns the wave's first row of a block. */
+/* Returns the number (i32) of the first of a block's rows that the wave copies. */
 static struct tir_value own_first(struct mla *s)
 {
     return att_times(&s->d.b, s->d.wave, (int)own_rows(s));
 }
 
-/* Reads the slots of keys. A slot below 0 has no key: a list may contain such entries, and keys
- * after the item's last one become such. */
+/* Reads the slots of the rows of t from LDS, as read_slots(). A slot below 0 has no key: a list may
+ * contain such entries, and keys after the item's last one get such slots. */
 static struct tir_value read_keys(struct mla *s, const struct att_paged_tile *t,
                                   struct tir_value block, struct tir_value first)
 {
@@ -149,7 +150,7 @@ static struct tir_value read_keys(struct mla *s, const struct att_paged_tile *t,
                       tir_int_like(b, slots, -1));
 }
 
-/* Returns the number of the lanes that have a row of few_lanes_tile(). */
+/* Returns the number of lanes that have a row of few_lanes_tile(): mla_row_copies.lanes. */
 static unsigned few_lanes(const struct mla *s) { return (1u << s->d.m->lane_bits) / own_rows(s); }
 
 /* Returns the number of lanes that have a row of own_rows_tile(): mla_row_copies.lanes. */
@@ -165,7 +166,7 @@ static struct tir_value lane_of(struct mla *s, unsigned row)
     return tir_i32(&s->d.b, (int)(row * s->form->copies->lanes(s)));
 }
 
-/* Returns address i of `rows`, i64, as a scalar. */
+/* Returns the address (i64) of the wave's row i as a scalar. `rows`: the addresses in lanes. */
 static struct tir_value row_of(struct mla *s, struct tir_value rows, unsigned i)
 {
     struct tir_builder *const b = &s->d.b;
@@ -177,7 +178,7 @@ static struct tir_value row_of(struct mla *s, struct tir_value rows, unsigned i)
     return tir_or(b, tir_shl(b, h, tir_i64(b, 32)), l);
 }
 
-/* Returns the LDS address of a part's first row that the wave copies. */
+/* Returns the LDS address (i32) of the wave's first row of part p of a block. */
 static struct tir_value own_place(struct mla *s, const struct part *p, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
@@ -186,7 +187,8 @@ static struct tir_value own_place(struct mla *s, const struct part *p, struct ti
     return tir_add(b, place, att_times(b, s->d.wave, (int)of_wave));
 }
 
-/* Returns the LDS address of the block in flight, which find_columns() has set. */
+/* Returns the LDS address of the block in flight, which find_columns() has set:
+ * mla_row_copies.place. */
 static struct tir_value flight_place(struct mla *s, const struct part *p, struct tir_value block)
 {
     (void)p;
@@ -204,7 +206,8 @@ static struct mla_found find_rows(struct mla *s, struct tir_value rows)
     return f;
 }
 
-/* Issues the copies of a part of rows at addresses `rows`, in the copy's layout. */
+/* Issues the copies to LDS of part p of the wave's rows, from addresses `rows` (i64, in the copy's
+ * layout). `group`: the copies' queue. */
 static void copy_part(struct mla *s, int group, const struct part *p, struct tir_value block,
                       struct tir_value rows)
 {
@@ -260,8 +263,8 @@ void mla_gather_lines(struct mla *s, int group, struct tir_value block,
         copy_lines(s, group, block, lines, half);
 }
 
-/* Returns the columns of the latent, which one store clears. Sets *before to the bytes from the
- * wave's first row to row `row`. `n`: number of the piece, 0. */
+/* Returns the columns of the latent, which are one piece: mla_row_copies.piece. Sets *before to the
+ * bytes from the wave's first row to row `row`. */
 static unsigned whole_row(const struct mla *s, unsigned row, unsigned n, unsigned *before)
 {
     (void)n;
@@ -269,8 +272,8 @@ static unsigned whole_row(const struct mla *s, unsigned row, unsigned n, unsigne
     return s->source.part->width;
 }
 
-/* Returns the columns in piece n of row `row`; 0: no such piece. Sets *before to the bytes from the
- * wave's first row to the piece. */
+/* Returns the columns in piece n of row `row`; 0: no such piece: mla_row_copies.piece. Sets *before
+ * to the bytes from the wave's first row to the piece. */
 static unsigned line_piece(const struct mla *s, unsigned row, unsigned n, unsigned *before)
 {
     unsigned width;
@@ -292,8 +295,8 @@ static struct tir_layout plain_row_map(const struct mla *s, unsigned width)
     return tir_row_major(1, width);
 }
 
-/* Clears piece n of the latent in the wave's rows without a key: mla_row_copies.piece. Stores of
- * other rows go to a place that nobody reads. */
+/* Clears piece n of the latent (mla_row_copies.piece) in the wave's rows without a key. The stores
+ * for other rows write to a place that nobody reads. */
 static void clear_rows(struct mla *s, struct tir_value block, unsigned n)
 {
     struct tir_builder *const b = &s->d.b;
@@ -340,7 +343,7 @@ static void clear_gaps(struct mla *s, struct tir_value block, struct tir_value g
     tir_end_if(b, &some, NULL);
 }
 
-/* Counts the rows of a block without a key. */
+/* Returns the number (i32) of the block's rows without a key. */
 static struct tir_value count_gaps(struct mla *s, struct tir_value block,
                                    const struct mla_slots *slots)
 {
@@ -385,21 +388,24 @@ struct tir_value mla_gather_entries(void *family, const struct att_block *block)
 
 /* ---- Ways of copying ---- */
 
-/* Keeps the addresses of the wave's rows of block `block` for copies of whole rows. */
+/* Sets s->now.found to the addresses of the wave's rows for copies of whole rows:
+ * mla_row_copies.find. */
 static void find_whole_rows(struct mla *s, struct tir_value block, struct tir_value rows)
 {
     (void)block;
     s->now.found = find_rows(s, rows);
 }
 
-/* Keeps the addresses of the wave's rows, and of the block in LDS, for copies of columns. */
+/* Sets s->now to the addresses of the wave's rows, and of the block in LDS, for copies of columns:
+ * mla_row_copies.find. */
 static void find_columns(struct mla *s, struct tir_value block, struct tir_value rows)
 {
     s->now.flight = (struct mla_flight){.place = mla_buffer_of(s, s->source.part, block)};
     s->now.found = find_rows(s, rows);
 }
 
-/* Keeps the addresses of the cache lines of the wave's rows for copies of row pairs. */
+/* Sets s->now.lines to the addresses of the cache lines of the wave's rows, for copies of row
+ * pairs: mla_row_copies.find. */
 static void find_lines(struct mla *s, struct tir_value block, struct tir_value rows)
 {
     (void)block;
@@ -459,7 +465,8 @@ static void build_read_entries(void *context)
 static void note_gaps(struct mla *s, struct tir_value gaps)
 {
     s->now.gaps = gaps;
-    if (s->d.v->sparse != ATT_SPARSE_NONE) /* else the mask knows where keys end */
+    if (s->d.v->sparse !=
+        ATT_SPARSE_NONE) /* without a list, the mask compares with the item's end */
         s->d.attention.now.block.gaps = gaps;
 }
 

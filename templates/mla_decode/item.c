@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode: a work item. Rows that exceed the columns of a tile are worked on in passes; a pass
- * loads Q, runs the pipeline over the item's keys, and stores results or split-KV partials.
+ * mla_decode: a work item. An item with more rows than the tile has columns is worked on in passes.
+ * A pass loads Q, runs the pipeline over the item's keys, and stores results or split-KV partials.
  */
 #include "op_names.h"
 #include "ir/bits.h"
@@ -23,8 +23,8 @@ struct tir_value mla_query_offsets(struct mla *s, const struct split_kv_rows *ro
                    tir_mul(b, head, mla_like(s, att_stride(b, ARG_Q_HEAD_STRIDE, bytes), head)));
 }
 
-/* Loads a wave's columns of Q^T, panel by panel, in stage `stage` of the loop's prologue. Stores
- * the panels that waves share to LDS. Addresses are computed in stage `first_stage`. */
+/* Loads a wave's columns of Q^T, panel by panel, in stage `stage` of the loop's prologue. Panels
+ * that waves share are stored to LDS. Addresses are computed in stage `first_stage`. */
 static void load_panels(struct mla *s, uint8_t first_stage, uint8_t stage)
 {
     struct split_kv *const d = &s->d;
@@ -57,9 +57,9 @@ static void load_panels(struct mla *s, uint8_t first_stage, uint8_t stage)
     b->stage = TIR_NO_STAGE;
 }
 
-/* Returns the end of the keys that a query at `position` sees. Key j of a shard is token j *
- * shards + shard of its context. A sequence of more queries than tokens has positions below 0,
- * which see none; the division is unsigned. */
+/* Returns the last key (i32) of this shard that a query at `position` sees; -1: it sees none. Key j
+ * of a shard is token j * shards + shard of its context. A sequence of more queries than tokens has
+ * positions below 0, which see no keys; the division is unsigned. */
 static struct tir_value last_seen(struct mla *s, struct tir_value position)
 {
     struct tir_builder *const b = &s->d.b;
@@ -73,8 +73,8 @@ static struct tir_value last_seen(struct mla *s, struct tir_value position)
     return tir_sub(b, quotient, tir_int_like(b, quotient, 1));
 }
 
-/* Finds a query's position for the mask: masks count tokens of the context, and keys count tokens
- * of a shard. */
+/* Converts queries' positions for the mask of a shard: positions count tokens of the context, and
+ * keys count tokens of the shard. */
 static void find_shard_position(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
@@ -91,7 +91,7 @@ static void find_shard_position(struct mla *s)
     at->highest = last_seen(s, tir_add(b, at->highest, others));
 }
 
-/* Returns what raw scores are multiplied with beside scale_log2, or none. */
+/* Returns the factor (f32) of raw scores beside scale_log2; none: there is none. */
 static struct tir_value tensor_scale(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
@@ -101,9 +101,9 @@ static struct tir_value tensor_scale(struct mla *s)
     return s->kv_scale.id ? tir_mul(b, s->kv_scale, q_scale) : q_scale;
 }
 
-/* Makes what the first iterations need while their blocks are in flight: scales, which LLVM would
- * load before the first softmax, and zeros of O, which it would write in each iteration that may
- * follow the prologue. */
+/* Builds scales and zeros of O while the first blocks are in flight. LLVM would load the scales
+ * just before the first softmax, and write the zeros in each iteration that may follow the
+ * prologue. */
 static void begin_early(struct mla *s, struct tir_value inside[ATT_N_CARRY])
 {
     struct tir_builder *const b = &s->d.b;
@@ -117,8 +117,8 @@ static void begin_early(struct mla *s, struct tir_value inside[ATT_N_CARRY])
     b->stage = TIR_NO_STAGE;
 }
 
-/* Waits for the loads of part_ends while the first blocks are in flight. LLVM would otherwise move
- * these loads to the end of the kernel. */
+/* Waits for the loads of part_ends while the first blocks are in flight. Without this, LLVM would
+ * move the loads to the end of the kernel. */
 static void await_part_ends(struct mla *s)
 {
     s->d.b.stage = MLA_STAGE_ARRIVES;
@@ -171,7 +171,7 @@ static void load_shared_q(struct mla *s)
 struct walk {
     struct tir_if some;
     struct tir_loop loop;
-    struct tir_value n; /* i32: blocks */
+    struct tir_value n; /* i32: number of blocks */
     struct tir_value carried[ATT_N_CARRY], inside[ATT_N_CARRY];
 };
 
@@ -229,7 +229,8 @@ static struct split_kv_state walk_early(struct mla *s)
 
 /* ---- A pass ---- */
 
-/* Exchanges m and l, for all columns of O^T. LDS is free for the next item then. */
+/* Waits for all waves, which frees LDS for the next item, and exchanges m and l for all columns of
+ * O^T: mla_form.join. */
 static void join_shared(struct mla *s, struct split_kv_state *state)
 {
     struct tir_builder *const b = &s->d.b;
@@ -288,8 +289,8 @@ void mla_walk_and_store(struct mla *s)
     split_kv_write_state(d, &state);
 }
 
-/* Returns the end of the keys that may be loaded. Blocks are loaded past the item's end: a later
- * item's would come from HBM, while the last page of this one is in the L2. */
+/* Returns the end (i32) of the keys that may be loaded. Some pipelines load blocks past the item's
+ * end. If HBM limits the loop, these blocks repeat the item's last page, which is in the L2. */
 static struct tir_value loaded_keys(const struct mla *s)
 {
     const bool limited = mla_pv(s)->by_k || s->type.scaled >= 0 || s->form->hbm_bound;
@@ -324,15 +325,15 @@ void mla_work_on(struct mla *s, struct tir_value index, const struct mla_passes 
     }
 }
 
-/* Returns how many operands may be read from LDS ahead of their MFMA; 0: the scheduler's own
- * number. 64 keys and 128 columns leave no registers for more than 2. */
+/* Returns how many operands may be read from LDS ahead of their MFMA; 0: the scheduler's default.
+ * With 64 keys and 128 columns there are registers for only 2. */
 static uint8_t read_ahead(const struct mla *s)
 {
     return s->d.keys == 64 && s->d.columns == 128 ? 2 : 0;
 }
 
-/* Adjusts the schedule to the product. Scaled products are so long that all other work fits under
- * the first of them. */
+/* Adjusts the schedule to the product: mla_form.adjust_schedule. Scaled products are so long that
+ * all other work fits beside the first of them. */
 static void adjust_schedule(const struct mla *s, struct tir_schedule *schedule)
 {
     if (s->type.scaled >= 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * mla_decode, waves that share scores: layouts of tiles in registers, the choice of the pipeline,
- * and what is in LDS. The trap: the order of tir_lds_buffer() calls is the order in LDS, and so
- * part of the code object.
+ * and the buffers in LDS. The order of tir_lds_buffer() calls is the order of buffers in LDS, so
+ * another order changes the code object.
  */
 #include <assert.h>
 
@@ -22,15 +22,15 @@ const struct tir_mma *mla_qk(const struct mla *s, const struct panel *p)
 
 const struct tir_mma *mla_pv(const struct mla *s) { return &s->d.m->mma[s->d.pv]; }
 
-/* True if an instruction transposes c as it reads LDS. Elements of 16 bits are exchanged in
- * registers, a few instructions for 8 bytes that a lane reads. */
+/* True if an LDS read transposes c. For elements of 16 bits it is false: they are exchanged in
+ * registers, with a few instructions for 8 bytes of a lane. */
 static bool reads_transposed(const struct mla *s)
 {
     return mla_weights_fp8(s) && att_transposes_8_bytes(s->d.m);
 }
 
-/* Returns log2 of the elements of a key that a lane reads from LDS at once. 16 lanes read the
- * wave's part of the latent in one run or in several. */
+/* Returns log2 of the number of elements of a key that a lane reads from LDS at once. 16 lanes read
+ * the wave's part of the latent, in one or several contiguous parts. */
 static unsigned v_vector_bits(const struct mla *s)
 {
     if (reads_transposed(s))
@@ -134,8 +134,8 @@ void mla_add_panels(struct mla *s, int product, const struct tir_contraction *k)
 /* Returns the number of columns of the latent in a wave's panels. */
 static unsigned own_columns(const struct mla *s) { return s->source.part->width >> s->split.depth; }
 
-/* Adds the panel of the rotated key. Waves share its columns if a wave's share fills an
- * instruction; otherwise waves of one depth have all of it. */
+/* Adds the panel of the rotated key. Waves divide its columns if a wave's part fills an
+ * instruction; otherwise the waves of one part of the contraction have all of it. */
 static void add_rotated(struct mla *s, const struct tir_contraction *whole)
 {
     const struct tir_mma *const mma = &s->d.m->mma[s->d.qk];
@@ -149,9 +149,9 @@ static void add_rotated(struct mla *s, const struct tir_contraction *whole)
     add_panel(s, latent, own, s->d.qk, &k);
 }
 
-/* Chooses the panels of Q and K. Some targets have an fp8 instruction of twice the rate, which
- * takes 128 columns at once. If it has a form with scales, a lane has columns in the order of that
- * form: 16 bytes of each half. Else a lane has 16 neighbours at a time. */
+/* Chooses the panels of Q and K. Some targets have an fp8 instruction of twice the rate, with 128
+ * columns at once. If it has a form with scales, a lane has columns in the order of that form: 16
+ * bytes of each half. Otherwise a lane has 16 neighbours at a time. */
 static void choose_panels(struct mla *s)
 {
     enum { WIDE = 128 };
@@ -269,9 +269,10 @@ static unsigned scale_bytes(const struct mla *s)
     return s->type.scaled >= 0 ? mla_parts(s) * s->d.columns : 0;
 }
 
-/* Returns the map of a block in LDS. Rows are 32 bytes apart from a multiple of all banks: 16
- * lanes that read 16 rows of K, 16 bytes each and 16 from one lane group to the next, meet every
- * bank once; so do 8 rows of 32 bytes of c in a transposing read. */
+/* Returns the LDS map of a block, `width` columns wide. From a row to the next are 32 bytes more
+ * than a multiple of all banks. So 16 lanes that read 16 bytes each of 16 rows of K use every bank
+ * once. Lane groups are 16 bytes apart. 8 rows of 32 bytes of c in a transposing read use every
+ * bank once, too. */
 static struct tir_layout block_map(const struct mla *s, unsigned width)
 {
     struct tir_layout map = tir_row_major(s->d.keys, width);
@@ -280,7 +281,7 @@ static struct tir_layout block_map(const struct mla *s, unsigned width)
     return map;
 }
 
-/* Returns the map of P in LDS: the elements that all lanes of an operand read at once are
+/* Returns the LDS map of P: the elements that all lanes of an operand read at once are
  * contiguous. */
 static struct tir_layout weights_map(const struct mla *s)
 {
@@ -302,7 +303,7 @@ struct tir_layout mla_query_map(const struct mla *s, const struct panel *p)
     return tir_lane_major(l, own < most ? own : most);
 }
 
-/* Counts the bytes that the last n panels of Q take in LDS. */
+/* Returns the bytes in LDS of the last n panels of Q. */
 static unsigned query_bytes(const struct mla *s, unsigned n)
 {
     unsigned bytes = 0;
@@ -311,8 +312,8 @@ static unsigned query_bytes(const struct mla *s, unsigned n)
     return bytes;
 }
 
-/* Returns the bytes of a block's part of a sparse list. Rows that are key and value, and
- * contain scales, have no piece with one entry for each key. So all runs of a key store its
+/* Returns the bytes in LDS of a block's entries of a sparse list. If rows are key and value and
+ * contain scales, no piece has exactly one entry for each key: each run of a key stores an
  * entry. */
 static unsigned entry_bytes(const struct mla *s)
 {
@@ -321,12 +322,12 @@ static unsigned entry_bytes(const struct mla *s)
     return s->d.keys * runs * (unsigned)sizeof(int32_t);
 }
 
-/* True if the product with c of a block may run between the first piece of the next one and its
- * others. Masks and rows that are converted would have the loop wait. */
+/* True if pipeline values_between suits the kernel, whose tile has at most `most` blocks in LDS.
+ * With custom masks, and rows that are converted, its loop would wait. */
 static bool fits_between(const struct mla *s, unsigned most)
 {
     const bool packed = att_is_packed(s->d.v);
-    const bool three = most > 2 || s->type.scaled >= 0; /* the tile does not want two */
+    const bool three = most > 2 || s->type.scaled >= 0; /* the tile is not limited to two */
     return s->d.columns <= 64 && !packed && three && s->d.v->mask != ATT_MASK_CUSTOM;
 }
 
@@ -551,7 +552,8 @@ static struct tir_value scales_at(struct mla *s, struct tir_value block)
     return tir_add(b, s->lds.scales, att_times(b, mla_weights_slot(s, block), (int)scale_bytes(s)));
 }
 
-/* Returns the layout of scales as waves store and load them: one for each part of the keys. */
+/* Returns the layout of scales in which waves store and load them: one scale for each part of the
+ * keys. */
 static struct tir_layout scales_layout(const struct mla *s)
 {
     const struct tir_layout *const all = tir_layout_of(s->d.b.f, s->type.scales);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares what the files share whose waves have a SIMD to themselves:
- * one_wave.c says what the stages and phases are.
+ * Types and functions of the pipelines with one wave per SIMD. one_wave.c has the stages and
+ * phases.
  */
 #ifndef TEMPLATES_MLA_DECODE_ONE_WAVE_H
 #define TEMPLATES_MLA_DECODE_ONE_WAVE_H
@@ -10,11 +10,11 @@
 
 enum one_wave_phase { M1, BEGIN, C1, M2, M3 /* of pairs */, C2 };
 enum one_wave_stage { A_PAGES, A_FIND, A_COPY, A_WAIT, A_SCORES, A_VALUES, A_N_STAGES };
-/** Queues of copies to LDS: of a block or its first half, of list entries, of Q, of the second half
- * of a block. LATENT is the number of columns of the latent. */
+/** Queues of copies to LDS: of a block or its first half; of list entries; of Q; of the second half
+ * of a block. LATENT: number of columns of the latent. */
 enum { GROUP = 0, ENTRIES, QUERIES, LATER, LATENT = 512 };
 
-/** True if a lane finds the address of each row of a block, from a list or the table of pages. */
+/** True if lanes compute the address of each row of a block, from a list or the page table. */
 static inline bool mla_one_wave_gathers(const struct mla *s)
 {
     return s->d.v->sparse != ATT_SPARSE_NONE || mla_has_row_pairs(s);
@@ -27,7 +27,7 @@ static inline uint8_t mla_one_wave_stage(const struct mla *s, enum one_wave_stag
     return (uint8_t)(stage - (stage > A_FIND && !finds));
 }
 
-/** Returns which half of a block's keys a wave of a pair has, 0 or 1; i32. */
+/** Returns the number of the half of a block's keys that a wave of a pair has: 0 or 1, i32. */
 static inline struct tir_value mla_one_wave_half(struct mla *s)
 {
     return tir_shr(&s->d.b, s->d.wave, tir_i32(&s->d.b, (int)mla_wave_bits(s) - 1));
@@ -43,22 +43,22 @@ struct tir_layout mla_one_wave_map(const struct mla *s, unsigned keys, unsigned 
 /** Returns the LDS address of a part of block `block` (i32). */
 struct tir_value mla_one_wave_place(struct mla *s, const struct part *p, struct tir_value block);
 
-/** Returns the bytes of a block's part before row `rows`, which is even if waves have halves of the
- * latent. */
+/** Returns the bytes in LDS of part p of a block before row `rows`. `rows` is even if waves have
+ * halves of the latent. */
 unsigned mla_one_wave_before(const struct mla *s, const struct part *p, unsigned rows);
 
 /** Returns the first of a wave's own keys of a block: att_attention.first_key. */
 struct tir_value mla_one_wave_first_key(void *family, struct tir_value block);
-/** Rescales O and l of columns whose exponent e is far above m to the largest e. e is a vector, or
- * has a row for each part of the keys. */
+/** Raises m to the largest exponent e in columns where e is far above m, and rescales O and l. e is
+ * a vector, or has a row for each part of the keys. */
 void mla_one_wave_rescale_to(struct mla *s, struct tir_value e,
                              struct tir_value carried[ATT_N_CARRY]);
 /** Rescales O and l in 1 or MLA_RESCALE_PARTS parts, each in a branch of its own. */
 enum { MLA_RESCALE_PARTS = 4 /* all of O of pairs at once would take registers */ };
 void mla_one_wave_rescale(struct mla *s, const struct att_softmax_step *step, struct tir_value *o,
                           struct tir_value *l, unsigned parts);
-/** Returns the scales that the product takes with weights relative to e, where O is relative to m:
- * 2^(e - m) as e8m0, of type t. */
+/** Returns the product's scales of weights relative to e, where O is relative to m: 2^(e - m) as
+ * e8m0, of type t. */
 struct tir_value mla_one_wave_scales(struct mla *s, struct tir_value e, struct tir_value m,
                                      struct tir_type t);
 /** Returns o + the product of c and scaled weights of fp8. */
@@ -69,8 +69,8 @@ struct tir_type mla_one_wave_scales_type(struct mla *s, const struct tir_layout 
 
 /* wave_pair.c */
 
-/** Copies Q to LDS before the loop over keys, and reads it as operands. Wave pairs need it, and
- * lists of one wave per SIMD. */
+/** Copies Q to LDS before the loop over keys, and reads it as operands: mla_form.load_q of wave
+ * pairs, and of one wave per SIMD with lists. */
 void mla_wave_pair_load_q(struct mla *s);
 /** Returns the addresses (i64) of the wave's rows of Q, from the pass's row `first` on. */
 struct tir_value mla_wave_pair_query_rows(struct mla *s, struct tir_value first);
@@ -79,9 +79,10 @@ struct tir_value mla_wave_pair_query_rows(struct mla *s, struct tir_value first)
 
 /** Loads the arguments that an item's first copies depend on, together with the item. */
 void mla_exchange_load_arguments(struct mla *s);
-/** Appends a pass over an item's keys and the store of its results, in fp8. */
+/** Builds a pass over an item's keys and the store of its results, in fp8: mla_form.pass. */
 void mla_exchange_pass(struct mla *s);
-/** Merges the states of a wave pair. Sets d.output and d.first_value to the wave's half of O. */
+/** Merges the states of a wave pair. Sets d.value.width and d.first_value to the wave's half of
+ * O. */
 void mla_exchange_join(struct mla *s, struct split_kv_state *state);
 /** Permutes the rows of a layout of S^T or of K into the order of keys. */
 struct tir_layout mla_exchange_with_keys(const struct tir_layout *l);
@@ -100,14 +101,14 @@ struct tir_value mla_exchange_load_weights(struct mla *s, struct tir_value block
 
 /* row_pairs.c */
 
-enum { MLA_ROW_PAIR_COLUMNS = 64 /* that lie side by side in LDS */ };
+enum { MLA_ROW_PAIR_COLUMNS = 64 /* columns that are contiguous in LDS */ };
 /** Returns the bytes of a block in LDS. */
 unsigned mla_row_pairs_bytes(const struct mla *s);
-/** Returns the bytes of a block before the cache line with `column` of row 0. */
+/** Returns the bytes in LDS of a block before the cache line with column `column` of row 0. */
 unsigned mla_row_pairs_before(const struct mla *s, unsigned column);
-/** Reads a tile of type t from rows at the LDS address `at`. `rows` need not be the keys of a
- * block. The tile begins with `column` of row 0 and ends before the next multiple of
- * MLA_ROW_PAIR_COLUMNS. */
+/** Reads a tile of type t from `rows` rows at the LDS address `at` (i32); the number may differ from
+ * the keys of a block. The tile begins with column `column` of row 0 and ends before the next
+ * multiple of MLA_ROW_PAIR_COLUMNS. */
 struct tir_value mla_row_pairs_read(struct mla *s, struct tir_value at, struct tir_type t,
                                     unsigned rows, unsigned column);
 /** Returns the addresses of the cache lines of rows that begin at addresses `rows` (i64), with one
@@ -129,7 +130,7 @@ unsigned mla_row_pairs_piece(const struct mla *s, unsigned row, unsigned n, unsi
 struct mla_row_copies {
     /** Describes the wave's rows of a block, with one lane or a few lanes per row. */
     struct att_paged_tile (*own_tile)(struct mla *s);
-    unsigned (*lanes)(const struct mla *s); /* returns the number of lanes per row in own_tile() */
+    unsigned (*lanes)(const struct mla *s); /* Returns the number of lanes per row in own_tile(). */
     /** Returns the LDS address (i32) of part `p` of block number `block`. */
     struct tir_value (*place)(struct mla *s, const struct part *p, struct tir_value block);
     /** Sets s->now for the copies of block number `block` from rows at addresses `rows` (i64). */
@@ -144,8 +145,8 @@ struct mla_row_copies {
                        it in GROUP */
 };
 
-/** Ways: whole rows; halves of the columns of c that is transposed in registers, whose rows have no
- * rotated keys; cache lines of pairs of rows. */
+/** Whole rows; halves of the columns of rows without rotated keys, for c that is transposed in
+ * registers; cache lines of pairs of rows. */
 extern const struct mla_row_copies mla_whole_rows, mla_columns_of_rows, mla_lines_of_row_pairs;
 
 /** Returns the type of one i32 for each row that a wave copies: rows x 1. */

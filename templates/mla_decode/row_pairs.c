@@ -13,12 +13,13 @@
  * Each row has its own address, so any two rows can be a pair. Without rotated elements a row is
  * four lines, and the halves of odd rows' lines are exchanged.
  *
- * A wave copies eight pairs, with three addresses: of lines 0 to 3, 4, and 5 to 8. The
- * instruction's offset tells the lines of an address apart. In LDS each line of all pairs takes 4
- * KB. The trap: 64 banks are two lines. 16 lanes that read K differ in the half of a line and in
- * three bits of the pair's number. Of these, the lowest bit flips nothing, and the other two flip
- * chunks of 16 bytes. A transposing read of c takes eight keys and two neighbouring chunks; no bit
- * of these keys flips the lowest bit of a chunk.
+ * A wave copies eight pairs, with three addresses: of lines 0 to 3, 4, and 5 to 8. Lines with the
+ * same address differ in the instruction's offset. In LDS, line i of all pairs of a block is
+ * contiguous, 4 KB. 64 banks are two lines, so without further steps lanes would read from the same
+ * banks. 16 lanes that read K differ in the half of a line and in three bits of the pair's number.
+ * The lowest of these bits changes nothing; each of the other two flips a bit of the number of a
+ * 16-byte chunk. A transposing read of c reads eight keys and two neighbouring chunks; no bit of
+ * these keys flips the lowest bit of a chunk.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -32,8 +33,7 @@ enum { LINE = 128, HALF = MLA_ROW_PAIR_COLUMNS, LINES = LATENT / LINE /* of a ro
 /* True if a row ends with half of a cache line. */
 static bool shares_line(const struct mla *s) { return s->d.k.width % LINE; }
 
-/* Return the number of a pair's lines; the number of its lines with columns of the even row; the
- * bytes in LDS of one line of all pairs. */
+/* Returns the number of a pair's lines. */
 static unsigned pair_lines(const struct mla *s) { return 2 * s->d.k.width / LINE; }
 /* Returns the number of the pair's first line that has only columns of the odd row. */
 static unsigned odd_line(const struct mla *s) { return pair_lines(s) - LINES; }
@@ -55,8 +55,8 @@ static void flip_chunks(struct tir_layout *map)
     tir_map_flip(map, tir_bits(LINE) + 2, TIR_RC(0, HALF / 4));
 }
 
-/* Returns the LDS map of `rows` rows with the line length of a block's rows. `column`: the first
- * column that is read. */
+/* Returns the LDS map of `rows` rows, with as many bytes between lines as a block has. `column`:
+ * the first column that is read. */
 static struct tir_layout lines_map(const struct mla *s, unsigned rows, unsigned column)
 {
     const unsigned span = LINES * line_bytes(s);
@@ -79,7 +79,7 @@ struct tir_value mla_row_pairs_read(struct mla *s, struct tir_value at, struct t
     return tir_tile_lds_load_from(b, att_plus(b, at, before), t, &map, inside);
 }
 
-/* Returns the map of a copy, whose rows are half a line each. */
+/* Returns the LDS map of a copy with `rows` rows of half a line each. */
 static struct tir_layout copy_map(unsigned rows)
 {
     struct tir_layout map = tir_row_major(rows, HALF);
@@ -87,7 +87,7 @@ static struct tir_layout copy_map(unsigned rows)
     return map;
 }
 
-/* Returns the value of the lane with the other row of the pair. */
+/* Returns `a` (rows x 1) with the values of the two rows of each pair exchanged. */
 static struct tir_value other_of(struct tir_builder *b, struct tir_value a)
 {
     return tir_transpose(b, tir_col_flip(b, tir_transpose(b, a), 1));

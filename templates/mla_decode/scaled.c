@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode: weights of fp8 with scales, for the MFMA that takes a power of two for each column
- * and 32 keys.
+ * mla_decode: weights of fp8 with scales, for the MFMA that multiplies by a power of two for each
+ * column and 32 keys.
  *
- * A wave rounds the weights of its keys relative to the largest of them: p = 2^(s - e). e is the
- * integer that puts the largest p of a column at the top of fp8's range: (2^7.75, 2^8.75]. The
- * MFMA multiplies them by 2^(e - m), where O and l of the column are relative to m. So roundings do
- * not depend on m, on which all waves agree. m changes only where an e is more than MLA_GROWTH
- * above it, since f32 has the range for less; that is rare after the first keys.
+ * A wave rounds the weights of its keys relative to the largest of them: p = 2^(s - e). e is an
+ * integer. With it, the largest p of a column is at the top of fp8's range: (2^7.75, 2^8.75]. The
+ * MFMA multiplies them by 2^(e - m), where O and l of the column are relative to m. So rounding
+ * does not depend on m, on which all waves agree. m changes only where an e exceeds it by more than
+ * MLA_GROWTH, since f32 has the range for less. That is rare after the first keys.
  */
 #include "templates/mla_decode/pipelines/pipelines.h"
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
 enum {
-    /* P has the scale 2^(e - m - MLA_GROWTH). The highest bit of that byte is set if e is too
-     * high. c has the scale 2^MLA_GROWTH. */
+    /* P has the scale 2^(e - m - MLA_GROWTH), whose byte is e - m + BYTE. Its highest bit is set if
+     * e is too far above m. c has the scale 2^MLA_GROWTH. */
     BYTE = MLA_SCALE_BIAS - MLA_GROWTH,
     MOST_BYTE = 255
 };
 
 /* The most by which a score may exceed its e: log2 of the largest weight. It is 0.06 below
- * log2(448), the top of fp8, since a large score has lost its last bits where e is made of it: up
- * to 2^-5 of scores below 2^20. The weights of a row are rounded by an e of each block and wave, so
- * that no number is the largest of all rows. */
+ * log2(448), the top of fp8. e is computed from a score without its last bits, which are up to 2^-5
+ * for scores below 2^20. Each block and wave has an e of its own, so the largest weight is not the
+ * same number in all rows. */
 static const float MOST_WEIGHT = 8.75f;
 
 struct tir_value mla_scale_exponent(struct mla *s, struct tir_value x)
@@ -35,7 +35,8 @@ struct tir_value mla_scale_exponent(struct mla *s, struct tir_value x)
     return tir_ceil(b, tir_fma(b, top, exponent, tir_float_like(b, top, -MOST_WEIGHT)));
 }
 
-/* Finds e for the scores x of a wave's own keys, no less than the smallest one that fits a byte. */
+/* Returns the exponent e for the scores x of a wave's own keys, at least the smallest one that fits
+ * a byte. */
 static struct tir_value own_exponent(struct mla *s, struct tir_value x, struct tir_value m)
 {
     struct tir_builder *const b = &s->d.b;
@@ -43,9 +44,9 @@ static struct tir_value own_exponent(struct mla *s, struct tir_value x, struct t
     return tir_max(b, e, tir_sub(b, m, tir_float_like(b, m, BYTE)));
 }
 
-/* Returns the scales of weights of e as bytes, relative to m. An e too low for a byte has weights
- * that vanish beside the others with any scale. m may just have been raised, or be so large that it
- * is not a multiple of 1. */
+/* Returns the scales, as bytes, of weights relative to e where O is relative to m. If e is too low
+ * for a byte, the weights vanish beside the others with any scale. That happens if m was just
+ * raised. m may be so large that e - m is not exact, so the byte is limited to its range. */
 static struct tir_value scale_bytes(struct mla *s, struct tir_value e, struct tir_value m)
 {
     struct tir_builder *const b = &s->d.b;
@@ -85,8 +86,8 @@ static void store_weights(void *context)
     mla_end_writers(s, &writers);
 }
 
-/* Raises m of all waves to the largest e where one exceeds it by too much, and rescales O and l.
- * The branch contains its own barriers. */
+/* Raises m of all waves to the largest e in columns where an e exceeds it by too much, and rescales
+ * O and l. The branch contains its own barriers. */
 static void agree(void *context)
 {
     struct mla *const s = mla_of(context);

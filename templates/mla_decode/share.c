@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode, small LDS: the steps of waves that share S^T.
+ * mla_decode for targets with small LDS: the steps of waves that share S^T.
  *
- * Waves of the same columns split the keys of a block in S^T = K Q^T, as far as the MFMA has rows.
- * Further waves split the latent. Waves that split the latent sum their parts through LDS, and each
- * has a softmax of all keys. Waves that only split keys have a softmax of their own keys, and
- * exchange the largest scores through LDS. Either way a column has one maximum, which all waves
- * know before weights are rounded. O is rescaled in the iteration of the product, and nothing is
- * done twice.
+ * Waves with the same columns split the keys of a block in S^T = K Q^T. Each has at least the rows
+ * of an MFMA. Further waves split the latent. Waves that split the latent sum their parts of S^T
+ * through LDS, and each computes the softmax of all keys. Waves that only split keys compute the
+ * softmax of their own keys, and exchange the largest scores through LDS. In both cases all waves
+ * know a column's maximum before they round weights. O is rescaled in the iteration of the product.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -16,9 +15,12 @@
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
-enum { COLUMN_BITS = 4 /* log2 of the columns of S^T in the result of a 16 x 16 instruction */ };
+enum {
+    COLUMN_BITS = 4 /* log2 of the number of columns of S^T in the result of a 16 x 16
+                          instruction */
+};
 
-/* Returns the log2 of the lanes that hold a column of S^T. */
+/* Returns log2 of the number of lanes that have scores of a column of S^T. */
 static unsigned lane_bits(const struct mla *s) { return s->d.m->lane_bits - COLUMN_BITS; }
 
 void mla_divide_scores(struct mla *s, unsigned product_keys)
@@ -48,8 +50,8 @@ unsigned mla_shared_bytes(const struct mla *s)
     return s->split.depth ? part_bytes(s) << s->split.depth : 0;
 }
 
-/* Returns the layout of S^T folded to one maximum a lane. Sets *rows to the number of maxima that a
- * column then has. */
+/* Returns the layout of the maxima of S^T, one per lane and column. Sets *rows to the number of
+ * maxima of a column. */
 static struct tir_layout folded_scores(const struct mla *s, unsigned *rows)
 {
     return tir_layout_fold_rows(tir_layout_of(s->d.b.f, s->type.product), rows);
@@ -143,8 +145,8 @@ struct tir_value mla_sum_own(struct mla *s, struct tir_value l)
  * after the last iteration's alpha, which some wave may still read. */
 enum { M_BEHIND = N_VECTORS - 1, L_BEHIND };
 
-/* Ends the loop and exchanges m and l through LDS. The last product hides the time of the sum and
- * the exchange. */
+/* Ends the loop and exchanges m and l through LDS. The sum of l and the exchange run beside the
+ * last product. */
 struct split_kv_state mla_share_end(struct mla *s, struct tir_if *some, struct tir_loop *loop,
                                     struct tir_value inside[ATT_N_CARRY])
 {

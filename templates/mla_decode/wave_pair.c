@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * mla_decode with one wave per SIMD: wave pairs. Two waves have the same 32 queries. Each has half
- * of a block's keys in the product with K and half of the latent in the product with c. They pass
- * weights through LDS, and l at the end. A workgroup has 64 queries, and two workgroups walk the
- * same list on one XCD (passes.c). So a plan needs no list for each compute unit, and no workgroup
- * writes partial results.
+ * of a block's keys in the product with K and half of the latent in the product with c. They
+ * exchange weights through LDS, and l at the end. A workgroup has 64 queries, and two workgroups of
+ * one XCD work on the same list (passes.c). So a plan needs fewer lists than compute units, and no
+ * workgroup writes partial results.
  *
- * There are 128 columns. The upper 64 repeat the queries of the lower ones. S^T uses MFMAs of 16
- * rows and columns. This file has the loop for 16 bits. wave_pair_exchange.c has the loop for fp8,
- * and the exchange.
+ * O^T has 128 columns. The upper 64 repeat the queries of the lower ones. S^T uses MFMAs of 16 rows
+ * and columns. This file has the steps for elements of 16 bits. wave_pair_exchange.c has the steps
+ * for fp8, and the exchange.
  *
- * Both waves have one m, which O and l are relative to. A wave's weights of a block are relative
- * to its exponent e: m, or its largest score if that exceeds m by 2^8. A cold branch rescales all
- * to the larger e of the two. LDS has two places for weights where it can, so that no wave waits
- * until all have read them.
+ * Both waves have the same m, which O and l are relative to. A wave's weights of a block are
+ * relative to its exponent e: m, or its largest score if that is far above m. In a cold branch all
+ * are rescaled to the larger of both waves' e. If LDS has room, it has two places for weights, so
+ * that no wave waits until all have read them.
  *
- * Two compute units share HBM's rate, so that a block takes an iteration to arrive. It has two:
- * the wait is where its scores begin. pipelines/wave_pair.c has the table.
+ * Two compute units share HBM's rate, so a block takes an iteration to arrive. It has two
+ * iterations, since the wait is where its scores begin. pipelines/wave_pair.c has the table.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -44,11 +44,12 @@ static struct tir_value rebase(struct mla *s, struct tir_value weights, struct t
     return tir_convert_short(b, att_scaled(b, wide, factor), s->number.p);
 }
 
-/* Values that are rescaled to a new maximum, beside the state: the sum of the wave's weights, and
- * the weights of both waves. */
+/* Values that are rescaled to a new maximum, beside the carried state: the sum of the wave's
+ * weights, and the weights of both waves. */
 enum { F_SUM = ATT_N_CARRY, F_WEIGHTS, N_FOLLOW = F_WEIGHTS + 2 };
 
-/* Rescales O, l and weights to the larger exponent of the pair, where one exceeds m. */
+/* Rescales O, l and weights (x) to the larger exponent of the pair in columns where that exceeds m.
+ * `e`: the wave's exponent. `other`: the other wave's exponent. */
 static void follow(struct mla *s, struct tir_value e, struct tir_value other,
                    struct tir_value x[N_FOLLOW])
 {
@@ -76,7 +77,7 @@ static void follow(struct mla *s, struct tir_value e, struct tir_value other,
 
 /* ---- The steps of the loop ---- */
 
-/* Finds the block's exponent: m, or the wave's largest score where it has grown past m. */
+/* Finds the block's exponent: m, or the wave's largest score where that is far above m. */
 static void find_exponent(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -169,9 +170,9 @@ const struct pipe_op mla_pair_product = {"PV",
 
 /* ---- Q ----
  *
- * Lanes that load their parts of Q take much longer than copies of its rows. So rows of Q are
- * copied to LDS as rows of K are, to the places of the third and the fourth block. Lanes read
- * their operands there.
+ * A load of Q as operands takes much longer than a copy of its rows. So rows of Q are copied to LDS
+ * as rows of K are, to the places of the third and the fourth block. Lanes read their operands
+ * there.
  */
 
 struct tir_value mla_wave_pair_query_rows(struct mla *s, struct tir_value first)
@@ -184,8 +185,8 @@ struct tir_value mla_wave_pair_query_rows(struct mla *s, struct tir_value first)
     return tir_add(b, rows, mla_like(s, tir_arg(b, ARG_Q, TIR_I64), rows));
 }
 
-/* Returns the number of the block (i32) in whose place in LDS rows of Q pass: the third block for
- * `number` 0, the fourth for 1. */
+/* Returns the number (i32) of the block in whose place rows of Q are copied to LDS: the third block
+ * for `number` 0, the fourth for 1. */
 static struct tir_value query_block(struct mla *s, struct tir_value number)
 {
     enum { FIRST = 2 };

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * mla_decode, wave pairs: the exchange of weights through LDS, the exchange of l at the end, and
- * the steps and passes of row_pairs, the fp8 pipeline.
+ * the steps and passes of pipeline row_pairs (fp8).
  *
- * An fp8 block has 64 keys, and each wave makes scores and weights of 32. The product with c takes
+ * An fp8 block has 64 keys, and each wave computes scores and weights of 32. The product with c has
  * a scale for each 32 keys, so no wave needs the other's exponents before that product.
  *
- * HBM idles before the first block and after the last one. So an item's arguments are loaded
- * together with the item, and Q is issued at once. The last block's product is after the loop:
- * each part of the results is stored as its own product ends, and the first part hides the
- * exchange of l.
+ * HBM is idle before the first block and after the last one. To shorten that, an item's arguments
+ * are loaded together with the item, and the loads of Q are issued at once. The last block's
+ * product is after the loop: each part of the results is stored when its own product ends, and l is
+ * exchanged beside the product of the first part.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -35,9 +35,9 @@ struct tir_layout mla_exchange_with_keys(const struct tir_layout *l)
     return tir_layout_permute_rows(l, key);
 }
 
-/* Returns the LDS address for accesses to the wave's columns by a map of all waves' columns. Both
- * waves of a pair have the same columns, so the address is `bytes` lower for the second one.
- * `bytes`: columns of one wave of each pair. */
+/* Returns the LDS address (i32) for accesses to the wave's columns with a map of all waves'
+ * columns. Both waves of a pair have the same columns, so the address is `bytes` lower for the
+ * second one. `bytes`: bytes of the columns of one wave of each pair. */
 static struct tir_value own_columns(struct mla *s, struct tir_value buffer, unsigned bytes)
 {
     struct tir_builder *const b = &s->d.b;
@@ -60,7 +60,8 @@ static void read_queries(struct mla *s, struct tir_value block)
 
 /* ---- Weights and exponents pass between waves ---- */
 
-/* Returns the order of keys: the second wave's are in further registers. */
+/* Returns the order of a block's keys in the product with c. The second wave's keys follow in
+ * further registers. */
 static struct tir_contraction keys_order(struct mla *s)
 {
     const struct tir_mma *const mma = &s->d.m->mma[s->d.pv];
@@ -78,7 +79,7 @@ static struct tir_layout all_weights(struct mla *s)
     return tir_mma_right(&s->d.m->mma[s->d.pv], s->d.columns, &k, mla_own_waves(s));
 }
 
-/* Returns how many weights of a lane are contiguous: 16 bytes. */
+/* Returns the number of a lane's weights that are contiguous in LDS, which is 16 bytes. */
 static unsigned vector(const struct mla *s) { return 16 / mla_kq_bytes(s); }
 
 /* Returns the LDS map of a block's weights: 16 bytes of a lane are contiguous. */
@@ -88,15 +89,15 @@ static struct tir_layout weights_map(struct mla *s)
     return tir_lane_major(&l, vector(s));
 }
 
-/* Returns the bytes before the second wave's weights. */
+/* Returns the bytes in LDS from the first wave's weights to the second wave's. */
 static unsigned weights_before(struct mla *s)
 {
     const struct tir_layout map = weights_map(s);
     return tir_lds_address(&map, vector(s) << s->d.m->lane_bits, mla_kq_bytes(s));
 }
 
-/* Returns the bytes of a block's weights: the columns of one wave of each pair. LDS has one such
- * place, or two that blocks alternate between. */
+/* Returns the bytes in LDS of a block's weights, with the columns of one wave of each pair. LDS has
+ * one such place, or two between which blocks alternate. */
 static unsigned weights_bytes(const struct mla *s)
 {
     return s->d.keys * s->d.row_columns * mla_kq_bytes(s);
@@ -120,7 +121,8 @@ void mla_exchange_take_lds(struct mla *s, unsigned blocks)
     s->lds.scales = tir_lds_buffer(b, s->lds.p_places * exponents_bytes(s), 16);
 }
 
-/* Returns the buffer of a block: the only one, or one of two. */
+/* Returns the LDS address (i32) of the place of block `block` in `buffer`: of the only place, or of
+ * one of two. `bytes`: bytes of a place. */
 static struct tir_value ring_buffer(struct mla *s, struct tir_value buffer, struct tir_value block,
                                     unsigned bytes)
 {
@@ -201,7 +203,7 @@ static struct tir_value read_exponents(struct mla *s, struct tir_value block)
     return tir_tile_lds_load(&s->d.b, exponents_place(s, block), t, &map);
 }
 
-/* Returns the LDS address of the wave's half of the latent in a block. */
+/* Returns the LDS address (i32) of the wave's half of the latent in block `block`. */
 static struct tir_value own_half(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
@@ -219,7 +221,8 @@ static struct tir_type columns_type(struct mla *s, unsigned width)
     return tir_tile(s->d.b.f, s->number.kq, s->d.keys, width, &l);
 }
 
-/* Reads c^T of columns of the wave's half of the latent, [columns x keys]. */
+/* Reads c^T of `width` columns of the wave's half of the latent, [columns x keys]. `first`: first
+ * column. */
 static struct tir_value read_columns(struct mla *s, struct tir_value block, unsigned first,
                                      unsigned width)
 {
@@ -232,7 +235,8 @@ static struct tir_value read_columns(struct mla *s, struct tir_value block, unsi
     return tir_transpose(b, mla_row_pairs_read(s, own_half(s, block), t, s->d.keys, first));
 }
 
-/* Reads c^T of the wave's half of the latent; `first` has the columns that were read before. */
+/* Reads c^T of the wave's half of the latent. `first`: its first columns, which were read
+ * before. */
 static struct tir_value read_values(struct mla *s, struct tir_value block, struct tir_value first)
 {
     struct tir_value v = first;
@@ -341,7 +345,8 @@ const struct pipe_op mla_lines_product = {
     "PV", product, ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O) | ATT_SLOT(EXPONENT), ATT_SLOT(O),
     .flags = PIPE_PRODUCT};
 
-/* Merges l and the halves of O of a pair. Both waves have the same m. */
+/* Sums l of both waves, which have the same m. Sets d.value.width and d.first_value to the wave's
+ * half of O. */
 void mla_exchange_join(struct mla *s, struct split_kv_state *state)
 {
     struct tir_builder *const b = &s->d.b;
@@ -393,9 +398,9 @@ void mla_exchange_load_arguments(struct mla *s)
     static_assert(N + 2 <= SPLIT_KV_BESIDE, "all have room");
 }
 
-/* Loads Q through the LDS of the third block. Its address is computed before the first entries are
- * loaded, and its load is issued after them, so that HBM has work until they arrive. Returns the
- * addresses of the item's results. */
+/* Loads Q through the place of the third block in LDS. Its addresses are computed before the first
+ * entries are loaded. Its loads are issued after the loads of the entries, so that HBM has work
+ * until these arrive. Returns the addresses of the item's results. */
 static struct split_kv_places load_queries(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
@@ -423,7 +428,7 @@ static struct split_kv_places load_queries(struct mla *s)
 /* The product of an item's last block with c, after the loop. */
 struct last {
     struct mla *s;
-    struct tir_value weights, scales; /* of the last block: P and its scales */
+    struct tir_value weights, scales; /* P of the last block, and its scales */
     struct tir_value first_part;      /* first PART rows of O, with the product added */
 };
 
@@ -447,10 +452,10 @@ static struct tir_value first_part(const struct last *last, struct tir_value o, 
     return mla_one_wave_multiply(last->s, c, last->weights, last->scales, o);
 }
 
-/* Exchanges l between the waves of a pair and returns the sum, as `vector`. Lanes exchange their
- * parts, which is faster than adding them first. The first part of the last product runs meanwhile,
- * and its MFMA wait states pass during the wait for LDS. Sets `weights` and `first_part` of
- * `last`. */
+/* Exchanges l between the waves of a pair and returns the sum, of type `vector`. Lanes exchange
+ * their parts, which is faster than a sum before the exchange. The first part of the last product
+ * runs at the same time, and its MFMA wait states pass during the wait for LDS. Sets `weights` and
+ * `first_part` of `last`. */
 static struct tir_value share_l(struct last *last, const struct tir_value made[N_CARRY],
                                 struct tir_type vector)
 {
@@ -490,8 +495,8 @@ static void write(struct mla *s, const struct split_kv_state *state)
     split_kv_write_state(&s->d, state);
 }
 
-/* Stores an item's results part by part, each when its product is there, so that HBM need not wait
- * for all of them. `made`: what the loop carried. */
+/* Stores an item's results part by part, each when its own product ends, so that HBM does not wait
+ * for all of them. `made`: the values that the loop carried. */
 static void finish(struct mla *s, const struct tir_value made[N_CARRY],
                    const struct split_kv_places *places)
 {
@@ -513,7 +518,7 @@ static void finish(struct mla *s, const struct tir_value made[N_CARRY],
     tir_barrier(b); /* Q of the next item may come to where others still read c */
 }
 
-/* Appends the loop over the n blocks of an item, and the store of its results. `begun`: the state
+/* Builds the loop over the n blocks of an item, and the store of its results. `begun`: the state
  * before the first block. */
 static void walk(struct mla *s, struct tir_value n, const struct tir_value begun[ATT_N_CARRY],
                  const struct split_kv_places *places)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * mla_decode, pipelines whose waves share the scores of a block: the steps from scores to weights,
- * and how waves agree on the row maximum m. A table has the steps of one protocol:
+ * and the ways in which waves agree on the maximum m. A table has the steps of one protocol:
  *
  *     own        a wave has all keys of its columns, and so the maximum
  *     parts      waves split the keys. Each makes weights with an m of its own; where one has
@@ -9,7 +9,7 @@
  *     exchanged  waves split the keys, and exchange the largest scores before weights are made
  *     scaled     as parts, with weights that have a scale for each wave's keys: scaled.c
  *
- * P, and what O is rescaled with, pass through LDS where waves split the columns of S^T.
+ * If waves split the columns of S^T, P and the factors of O are exchanged through LDS.
  */
 #include "templates/mla_decode/pipelines/pipelines.h"
 #include "templates/workgroup/barrier.h"
@@ -59,7 +59,7 @@ static void find_max(void *context)
     s->d.attention.now.exponent = *m;
 }
 
-/* Finds the maximum of the wave's own keys, and by how much it exceeds m. */
+/* Finds the maximum of the wave's own keys, and by how much it exceeds m: protocol parts. */
 static void find_own_max(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -118,8 +118,8 @@ static struct tir_value round_weights(struct mla *s, struct tir_value p, struct 
     return used;
 }
 
-/* Makes weights relative to the block's exponent. Those of fp8 are rounded first and then summed:
- * out is a mean of values, whatever the roundings were. */
+/* Computes weights relative to the block's exponent. Weights of fp8 are rounded before they are
+ * summed, so that out is a weighted mean of values also after rounding. */
 static void make_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -180,7 +180,8 @@ static void store_weights(void *context)
     mla_end_writers(s, &writers);
 }
 
-/* Stores the weights of the wave's own keys, its m, and how far that exceeds the common m. */
+/* Stores in LDS the weights of the wave's own keys, its maximum, and how far that exceeds the
+ * common m. */
 static void store_own_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -211,7 +212,8 @@ static void read_alpha(void *context)
         mla_load_vector(s, mla_weights_slot(s, mla_block_of(s)), 0, s->type.vector);
 }
 
-/* Multiplies columns of O^T by alpha, in a branch that is taken unless all of it is 1. */
+/* Multiplies columns of O^T by alpha, in a branch that is taken unless alpha of all columns is
+ * 1. */
 static struct tir_value follow(struct mla *s, struct tir_value o, struct tir_value alpha)
 {
     struct tir_builder *const b = &s->d.b;
@@ -231,8 +233,8 @@ static struct tir_value half_of_columns(struct mla *s, unsigned which, struct ti
     return tir_transpose(b, tir_half(b, tir_transpose(b, a), (int)which));
 }
 
-/* Multiplies O^T by alpha with one branch for the columns of each register. Usually the maximum of
- * at most one register's columns has grown. */
+/* Multiplies O^T by alpha with one branch for the columns of each register. Usually the maximum has
+ * grown in the columns of at most one register. */
 static struct tir_value follow_by_columns(struct mla *s, struct tir_value o, struct tir_value alpha)
 {
     struct tir_builder *const b = &s->d.b;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The steps and features of mla_decode's pipelines, each a file of this folder.
+ * The steps and features of mla_decode's pipelines. Each pipeline is a file of this folder.
  */
 #ifndef TEMPLATES_MLA_DECODE_PIPELINES_PIPELINES_H
 #define TEMPLATES_MLA_DECODE_PIPELINES_PIPELINES_H
@@ -14,7 +14,7 @@ static inline struct mla *mla_of(void *context)
     return ((struct att_attention *)context)->family;
 }
 
-/** Returns the number of the block that steps are building, i32. */
+/** Returns the number (i32) of the block whose step is being built. */
 static inline struct tir_value mla_block_of(const struct mla *s)
 {
     return s->d.attention.now.block.index;
@@ -26,7 +26,7 @@ enum {
     MLA_LDS_P,
     MLA_LDS_ENTRIES,
     MLA_LDS_S,
-    MLA_LDS_FIRST_PIECE /* of a block: K's first panels are read from it */
+    MLA_LDS_FIRST_PIECE /* first piece of a block, with K's first panels */
 };
 /** Numbers of the buffers of pipelines that copy a block in two halves, of its columns or cache
  * lines. MLA_LDS_ENTRIES keeps its number, 2, so P of pipeline row_pairs has the next one. */
@@ -39,18 +39,20 @@ enum { MLA_COPIES_FIRST, MLA_COPIES_LAST };
 /** Features of a kernel, beside attention's own: bits of pipe_row.needs. */
 enum mla_feature {
     MLA_HAS_SCALED = ATT_HAS_FAMILY, /* weights of fp8 with a scale for each block */
-    MLA_HAS_STREAMS,                 /* HBM limits the loop: each block is read once, or lists */
+    MLA_HAS_STREAMS,                 /* HBM limits the loop: each block is read once, or rows are
+                                        slots of a list */
     MLA_HAS_ROTATED,                 /* rows have a rotated key */
     MLA_HAS_LISTS,                   /* rows are slots of a sparse list */
     MLA_HAS_ONE_P,                   /* LDS has one place for the weights of a pair */
     MLA_HAS_HALVES,                  /* the latent passes to LDS in two pieces */
     MLA_HAS_PIECES,                  /* a block has more than one piece */
     MLA_HAS_ROW_PARTS,               /* waves split the contraction of K Q^T, and sum S */
-    MLA_HAS_KEY_PARTS,               /* waves split the keys; a maximum that grows is agreed on */
-    MLA_HAS_SHARED_MAX,              /* waves split the keys, and exchange maxima first */
-    MLA_HAS_ONE_BLOCK,               /* LDS has one block */
-    MLA_HAS_TWO_BLOCKS,              /* LDS has two blocks and no room for a third */
-    MLA_HAS_EARLY_K,                 /* K's first panels are read before the block's last barrier */
+    MLA_HAS_KEY_PARTS,  /* waves split the keys, and agree on a maximum that has grown */
+    MLA_HAS_SHARED_MAX, /* waves split the keys, and exchange maxima before weights are
+                                        made */
+    MLA_HAS_ONE_BLOCK,  /* LDS has one block */
+    MLA_HAS_TWO_BLOCKS, /* LDS has two blocks and no room for a third */
+    MLA_HAS_EARLY_K,    /* K's first panels are read before the block's last barrier */
 };
 extern const char *const mla_features[];
 
