@@ -107,7 +107,9 @@ int attn_cache_normalise(const char *op, enum attn_dtype dtype,
 
 /* Launch. */
 
-/* Replaces strides of 0 of k or v by contiguous ones: [0] page, [1] token, [2] head. */
+/* Replaces each stride of K or V that is 0 by the contiguous one, in elements: [0] page, [1] token,
+ * [2] head. `dim` is the number of elements of a row. Layouts with shuffled pages or mixed rows
+ * have fixed strides. */
 static void set_defaults(const struct attn_cache_desc *d, int64_t kv_heads, int64_t dim,
                          int64_t strides[3])
 {
@@ -338,8 +340,9 @@ static int check_runs(const struct attn_cache_desc *d, const int64_t *slot, int3
     return r;
 }
 
-/* Reads slots from the device and checks that the cache contains them. *copy is NULL if nothing
- * could be read. Free it in any case. */
+/* Copies the slots of `tokens` tokens from the device to *copy, and checks that each is below
+ * `count`, the slots of the cache. Does nothing if `count` is 0. *copy is NULL if nothing could be
+ * read; the caller frees it, also after a failure. */
 static int read_slots(const struct attn_device *device, const int64_t *slots, int32_t tokens,
                       int64_t count, void *stream, void **copy)
 {

@@ -111,7 +111,8 @@ int attn_check_finite(const struct attn_device *device, const struct attn_floats
 
 /* Page lists. */
 
-/* Reads an int32 array; *array is NULL if the call has none. */
+/* Copies `count` integers at the device address `data` to *array, which the caller frees. *array is
+ * NULL if `data` is. */
 static int read_array(const struct attn_device *device, const int32_t *data, int64_t count,
                       void *stream, int32_t **array)
 {

@@ -157,7 +157,8 @@ static int32_t rows_of(const struct attn_gated_delta_prefill_shape *s, int32_t e
     return (s->tokens - 1) / each + s->batch;
 }
 
-/* Returns the bytes of a record of `chunks`. */
+/* Returns the bytes of a record of `chunks`, for keys and values of these numbers of elements.
+ * `channels`: each channel of a key has its own decay. */
 static size_t record_bytes(int keys, int values, bool channels)
 {
     const size_t k = (size_t)keys, v = (size_t)values, rows = (size_t)CHUNK * HALF;

@@ -132,7 +132,8 @@ struct work {
     int64_t ticket_words;                   /* integers per sequence; the first one counts parts */
 };
 
-/* Fails with a message about word `word` of work item `i`. */
+/* Fails with a message that word `word` of work item `i` is `value`; `what` and `limit` describe
+ * the allowed range. */
 static int bad_item(int32_t i, int word, int32_t value, const char *what, int32_t limit)
 {
     return attn_fail(ATTN_BAD_DATA, "work_info[%d][%d] is %d, %s %d", i, word, value, what, limit);

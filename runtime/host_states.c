@@ -191,7 +191,8 @@ int attn_selective_scan_check_slots(const struct attn_op *op,
                     .count = (a)->state_slot_count,                 \
                     .written = true})
 
-/* Checks the slots of an op on prompts: of sequences, and of blocks if the call has any. */
+/* Checks the slots of an op on prompts: `own` of sequences, and `blocks` if the call has any.
+ * `data_in` are the slots to read, `stride_in` elements apart. */
 static int check_prompts(const struct attn_op *op, struct slots own, const int32_t *data_in,
                          int64_t stride_in, struct slots blocks, void *stream)
 {

@@ -81,7 +81,8 @@ static bool same_key(const struct search *s, const struct attn_pack *pack,
     return true;
 }
 
-/* Adds a kernel to the matches: kernels with conditions come first. */
+/* Adds kernel `number` of its pack to the matches. Kernels with conditions precede those
+ * without. */
 static void keep(struct attn_matches *m, uint32_t number, const struct attn_pack_record *record)
 {
     uint32_t at = m->count;

@@ -207,8 +207,9 @@ static double decay_between(const struct chunk *x, int j, int i, int k, double *
     return exp(log);
 }
 
-/* Returns the coefficient of u of token j in token i for a vector of i, a key or query. *off
- * becomes how far it may be off before it is stored. */
+/* Returns the coefficient of u of token j in the result of token i. `of_i` is the key or query of
+ * token i, `length_i` its length. Sets *off to the bound of the coefficient's error before it is
+ * stored. */
 static double coefficient(const struct chunk *x, const double *of_i, double length_i, double own,
                           int i, int j, double *off)
 {
@@ -257,7 +258,7 @@ static void invert_block(const struct chunk *x, int first, int n, double inverse
         }
 }
 
-/* Returns how far 1 + beta A of a block may be off in one element. */
+/* Returns the bound of the error of one element of 1 + beta A of a block. */
 static double triangle_off(const struct chunk *x, int row, int col)
 {
     const struct delta_token *t = &x->t[row];
@@ -317,7 +318,8 @@ static double of_state(const struct chunk *x, const double *vector, double lengt
     return sum;
 }
 
-/* Finds y of token i and how far it may be off. u of the tokens of earlier blocks is known. */
+/* Computes y of token i and the bound of its error. u of the tokens of earlier blocks is already
+ * computed. */
 static void find_rest(struct chunk *x, int i)
 {
     double sum = x->v[i] - x->known[i],
@@ -333,7 +335,7 @@ static void find_rest(struct chunk *x, int i)
     x->y_off[i] = off + x->unit * (fabs(sum) + off) + x->tiny;
 }
 
-/* Finds how far u of token i may be off; `u` has the recurrence's. */
+/* Computes the bound of the error of u of token i. x->u has the values of the recurrence. */
 static void find_off(struct chunk *x, int i)
 {
     const int first = i / BLOCK * BLOCK;
@@ -401,8 +403,8 @@ static void advance(struct chunk *x, double *column)
     }
 }
 
-/* Takes a column over the chunk: value element `v`, or none with -1, where all of V are 0. Returns
- * the length that the chunk adds to the error of the column. */
+/* Advances `column` by the chunk with value element `v`; if `v` is -1, all of V are 0. Returns the
+ * length that the chunk adds to the error of the column. */
 static double pass_column(struct chunk *x, int v, double *column)
 {
     double before[DIM_MAX];
@@ -482,7 +484,7 @@ static void pass_segment(struct chunk *x, struct segment *s, int values)
     s->fade *= x->fade[x->count];
 }
 
-/* Returns how far the column of value element v may be off after the segment. */
+/* Returns the bound of the error of value element v's column after the segment. */
 static double folded_off(const struct chunk *x, const struct segment *s, int v)
 {
     const double *const before = s->start.state[v], error = s->start.error[v];
@@ -499,7 +501,8 @@ static double folded_off(const struct chunk *x, const struct segment *s, int v)
            s->made.error[v] + 4 * STORED_F * delta_length_of(s->made.state[v], x->key);
 }
 
-/* Ends a segment that another follows: columns are as far off as the fold makes them. */
+/* Ends a segment that another follows: sets the bound of each column's error to the one after the
+ * fold. */
 static void end_segment(const struct chunk *x, struct segment *s, int values,
                         struct recurrent_head *h)
 {
@@ -548,7 +551,8 @@ static void compare_sequence(const struct delta_layer *l, int n, struct chunk *x
     }
 }
 
-/* Allows the kernels to write any element of `o`, a tensor that one launch leaves for the next. */
+/* Marks each element of `o` as one that a kernel may write. `o` is a tensor that one launch writes
+ * and the next one reads. */
 static void allow_records(struct operand *o)
 {
     for (int64_t row = 0; o->given && row < o->dims[0]; row++)

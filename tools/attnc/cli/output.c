@@ -26,7 +26,8 @@ struct noted {
 
 static struct noted *inputs, *outputs;
 
-/* Adds a file to a list; inputs have a NULL `name` and are known by device and inode. */
+/* Adds a file to `list`, with its device and inode from `st`. `name` is NULL for an input. Exits if
+ * memory is missing. */
 static void note(struct noted **list, const struct stat *st, const char *name)
 {
     struct noted *noted = malloc(sizeof(*noted));

@@ -188,7 +188,8 @@ static void check(const struct walk *w, const char *path, const struct attnc_yam
         say(w, path, n, "a setting that attnc does not know");
 }
 
-/* Lists a setting that was read or, among the neutral ones, one that is no gap. */
+/* Prints setting `path`, whose value is `n`. If w->neutral is set, only if it was not read and has
+ * no effect; else only if it was read. `concerns`: an empty or default value has no effect. */
 static void list_one(struct walk *w, const char *path, const struct attnc_yaml_node *n, bool read,
                      bool concerns)
 {

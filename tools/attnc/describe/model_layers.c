@@ -146,7 +146,8 @@ static bool hits(const struct config *c, const struct layer_rules *r, enum confi
     }
 }
 
-/* Returns the kind of layer `i` by a list of words, which may repeat. */
+/* Returns the kind of layer `i` by the list of words in setting `key`. `repeats`: the list is a
+ * period of the layers. A word without a kind is copied to `unknown`. */
 static enum layer_kind by_list(const struct config *c, const struct layer_rules *r,
                                enum config_key key, bool repeats, long i, char *unknown)
 {

@@ -77,8 +77,8 @@ static void write_parameters(const struct fit *f, size_t p, double value, char t
     }
 }
 
-/* Computes the mean square of log(modelled / measured time) for each of several sets of
- * parameters. */
+/* Sets errors[t] to the mean square of log(modelled / measured time) with the parameters in
+ * texts[t], for each t below `count`. False on failure. */
 static bool find_errors(struct fit *f, char texts[][TEXT], size_t count, double *errors)
 {
     struct tune_item *items = calloc(count * f->count + 1, sizeof(*items));

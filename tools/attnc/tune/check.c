@@ -119,7 +119,8 @@ static void name_kernel(const struct check *c, const struct tune_shape *s, char 
     att_variant_name(&v, name);
 }
 
-/* Counts a failed shape and keeps the first message. */
+/* Counts a failed shape, by its index. The first one's message is kept: `what`, followed by the
+ * name `kernel`. */
 static void note(struct check *c, size_t shape, const char *what, const char *kernel)
 {
     if (!c->wrong++)

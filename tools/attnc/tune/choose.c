@@ -80,8 +80,9 @@ static double find_cost(const struct tune_key *key, size_t candidate, const bool
     return cost;
 }
 
-/* Finds the candidate with the least cost over the shapes of `in`, if it gains enough, and returns
- * that cost. */
+/* Sets *best to the candidate with the least cost over the shapes of `in`, and returns that cost.
+ * If none gains enough, *best is the number of candidates and the result the cost of the plain
+ * build. */
 static double find_best(const struct tune_key *key, const bool *in, size_t *best)
 {
     size_t count;
@@ -99,7 +100,8 @@ static double find_best(const struct tune_key *key, const bool *in, size_t *best
     return *best == key->candidate_count ? own : least;
 }
 
-/* Divides the shapes of a leaf by argument `arg`: up to `last`, and above. */
+/* Divides the shapes of a leaf by argument `arg`. Sets low[s] if shape s has a value of at most
+ * `last`, and high[s] if it has a larger one or none. */
 static void split(const struct tune_key *key, const struct leaf *l, const char *arg, int64_t last,
                   bool *low, bool *high)
 {

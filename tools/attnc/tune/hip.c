@@ -88,7 +88,8 @@ static int call_race(void *context, void *out)
     return EXIT_GOOD;
 }
 
-/* Writes a row: the time as a multiple of the first runner's in the same rounds. */
+/* Writes the time of candidate `i` of the heat to the database: `base` times its ratio to the first
+ * candidate in the same rounds, `f`. A `fault` that is not empty is written instead. */
 static bool keep(const struct heat *h, size_t i, const struct race_figure *f, double base,
                  const char *fault)
 {
