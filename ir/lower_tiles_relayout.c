@@ -106,7 +106,7 @@ static struct tir_pieces change_registers(const struct change *r)
 
 /* ---- Lanes ---- */
 
-/* Replaces v[i] by v[i ^ flip] in the lanes for which `cond` is true. */
+/* Replaces v[i] by v[i ^ flip] in lanes where `cond` (i1) is true. v[] has n registers. */
 static void exchange(struct tir_expander *x, struct tir_value *v, unsigned n, uint32_t flip,
                      struct tir_value cond)
 {
@@ -120,8 +120,9 @@ static void exchange(struct tir_expander *x, struct tir_value *v, unsigned n, ui
     }
 }
 
-/* Exchanges registers by lane bits. Bits that exchange the same registers do so at once, in lanes
- * with an odd number of them set. */
+/* Exchanges the n registers v[] by lane bits: flips[j] is the exclusive-or that lane bit j applies
+ * to a register's number. Bits with the same flip do so at once, in lanes with an odd number of
+ * them set. */
 static void exchange_by_lane(struct tir_expander *x, struct tir_value *v, unsigned n,
                              const uint32_t *flips, unsigned lanes)
 {
@@ -139,8 +140,8 @@ static void exchange_by_lane(struct tir_expander *x, struct tir_value *v, unsign
     }
 }
 
-/* Exchanges registers in pairs in those waves whose number has a certain bit set; m->wave_reg has
- * the pairs. */
+/* Exchanges the n registers v[] in pairs, in the waves where a bit of the wave's number is set.
+ * m->wave_reg[i] is the exclusive-or that wave bit i applies to a register's number. */
 static void exchange_by_wave(struct tir_expander *x, struct tir_value *v, unsigned n,
                              const struct tir_lane_map *m)
 {
@@ -206,8 +207,8 @@ static unsigned cost_of(const struct tir_lane_map *m, const struct tir_lane_step
     return cost;
 }
 
-/* Returns the map that remains if the conversion ends with a swap of register bit i with lane bit
- * j. */
+/* Returns a map: its conversion and then a swap of register bit i with lane bit j are together the
+ * conversion `m`. */
 static struct tir_lane_map before_swap(const struct tir_lane_map *m, unsigned i, unsigned j)
 {
     struct tir_lane_map b = *m;
@@ -218,7 +219,8 @@ static struct tir_lane_map before_swap(const struct tir_lane_map *m, unsigned i,
     return b;
 }
 
-/* Swaps with v_permlane{16,32}_swap: registers i apart exchange halves. */
+/* Swaps bit i of the register number with bit j of the lane number in the n registers v[].
+ * v_permlane16_swap does so for j = 4, v_permlane32_swap for j = 5. */
 static void swap_lanes(struct tir_expander *x, struct tir_value *v, unsigned n, unsigned i,
                        unsigned j)
 {
@@ -255,7 +257,8 @@ static void change_lanes(struct tir_expander *x, const struct tir_lane_map *m,
     run_steps(x, m, &s, from, to);
 }
 
-/* Returns a 32-bit register with `unit` elements, or with copies of one element. */
+/* Returns a 32-bit register with the `unit` elements of the tile from element `first` on. If they
+ * are one element of less than 32 bits, the register has copies of it. */
 static struct tir_value word_of(const struct change *r, unsigned first, unsigned unit)
 {
     struct tir_builder *b = &r->x->b;

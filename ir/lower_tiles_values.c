@@ -281,7 +281,7 @@ void tir_expand_reduce(struct tir_expander *x, const struct tir_op *op)
             if (axis_part(tir_layout_apply(l, r, 0, 0), kept) == part)
                 list[n++] = tir_elements(x, op->operands[0], r, 1);
         if (x->even_code && max && fold && n > 2 && n % 2 == 0)
-            list[n++] = list[0]; /* a max of two operands would be an instruction of 4 bytes */
+            list[n++] = list[0]; /* the last max then has three operands, 8 bytes, not 4 */
         p.v[i] = reduce_list(&x->b, list, n, max);
         if (!fold)
             p.v[i] = reduce_lanes(x, l, kept, p.v[i], max);

@@ -44,7 +44,8 @@ void attn_device_log(const struct attn_device *device, enum attn_log_level level
     device->log(device->log_user, level, message);
 }
 
-/* Loads the HIP library and stores the facts of the current GPU in `device`. */
+/* Loads the HIP library of this path and stores the facts of the GPU with number device->ordinal in
+ * `device`. Returns ATTN_OK or an error. */
 static int bind(struct attn_device *device, const char *hip_library)
 {
     int r = attn_hip_load(&device->hip, hip_library);
@@ -83,7 +84,8 @@ static int bind(struct attn_device *device, const char *hip_library)
     return ATTN_OK;
 }
 
-/* Checks the flags and the packs of a device to create. */
+/* Checks the flags and the packs of a device to create. Returns ATTN_OK, or ATTN_BAD_ARGUMENT after
+ * a message. */
 static int check_options(const struct attn_device_options *o, struct attn_pack *const *packs,
                          size_t pack_count)
 {
@@ -183,8 +185,9 @@ ATTN_PUBLIC int attn_device_describe(const struct attn_device *device,
     return ATTN_OK;
 }
 
-/* Makes the device current, since HIP loads code objects on the current GPU. leave() restores the
- * caller's device. */
+/* Makes the device HIP's current GPU, since HIP loads code objects on the current GPU. Sets
+ * *previous to the ordinal of the caller's, which leave() restores. Returns ATTN_OK, or the error
+ * of a HIP call that failed. */
 static int enter(const struct attn_device *device, int *previous)
 {
     int error = device->hip.hipGetDevice(previous);
@@ -196,7 +199,8 @@ static int enter(const struct attn_device *device, int *previous)
     return error ? attn_hip_fail(&device->hip, "hipSetDevice", error) : ATTN_OK;
 }
 
-/* Sets the current GPU of HIP back to ordinal `previous`. */
+/* Makes the GPU with ordinal `previous` HIP's current one again. Returns ATTN_OK, or the error of a
+ * HIP call that failed. */
 static int leave(const struct attn_device *device, int previous)
 {
     if (previous == device->ordinal)
@@ -215,7 +219,8 @@ static struct attn_module *find_module(const struct attn_device *device,
     return m;
 }
 
-/* Maps a code object and loads it to the GPU; HIP copies it. */
+/* Maps a code object of the pack and loads it to the GPU; HIP copies it. Sets *handle to HIP's
+ * module. Returns ATTN_OK or an error. */
 static int load_code(const struct attn_device *device, const struct attn_pack *pack,
                      const struct attn_pack_record *record, void **handle)
 {
@@ -229,7 +234,8 @@ static int load_code(const struct attn_device *device, const struct attn_pack *p
     return error ? attn_hip_fail(&device->hip, "hipModuleLoadData", error) : ATTN_OK;
 }
 
-/* Loads a code object and adds it to the device's list of modules, with one reference. */
+/* Loads a code object and adds it to the device's list of modules, with one reference. Sets *module
+ * to it. Returns ATTN_OK or an error. */
 static int load_module(struct attn_device *device, const struct attn_pack *pack,
                        const struct attn_pack_record *record, struct attn_module **module)
 {
@@ -265,8 +271,9 @@ static void release_module(struct attn_device *device, struct attn_module *modul
     free(module);
 }
 
-/* Returns a kernel's function and its module, which is loaded at the first use. The caller has
- * locked the device. */
+/* Sets *function to a kernel's function and *module to its module, which is loaded at the first
+ * use. Adds a reference to the module. Returns ATTN_OK or an error. The caller has locked the
+ * device. */
 static int load_locked(struct attn_device *device, const struct attn_pack *pack,
                        const struct attn_pack_record *record, struct attn_module **module,
                        void **function)

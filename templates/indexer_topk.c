@@ -294,8 +294,9 @@ static struct tir_value block_maxima(struct indexer *x, struct tir_value scores,
     return tir_split_blocks(b, most, 1);
 }
 
-/* Returns the selection key of each block, in the lane of its first key. Other lanes get the key of
- * no score. */
+/* Returns the selection key (i32) of each block, in its first key's lane. Other lanes get the key
+ * of no score. A lane has its block's largest score `maxima` (f32), and its key's `position` in the
+ * walk (i32). `there` (i1) is true if that key exists. */
 static struct tir_value block_keys(struct indexer *x, struct tir_value maxima,
                                    struct tir_value position, struct tir_value there)
 {
@@ -312,9 +313,9 @@ static struct tir_value block_keys(struct indexer *x, struct tir_value maxima,
 }
 
 /* Computes the selection keys of the blocks in set `j` of a round, which are inserted after the
- * round. `position` is each lane's position in the walk, and `there` (i1) is true if it exists. A
- * block of more keys than a wave has lanes has several sets. Its selection key is complete with the
- * last set, and is stored for the first one. */
+ * round. Each lane has a score (f32), its `position` in the walk (i32), and `there` (i1): it
+ * exists. A block of more keys than a wave has lanes has several sets. Its selection key is
+ * complete with the last set, and is stored for the first one. */
 static void take_blocks(struct round *r, unsigned j, struct tir_value scores,
                         struct tir_value position, struct tir_value there)
 {

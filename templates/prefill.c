@@ -120,8 +120,10 @@ static void find_cache(struct prefill *p)
                                                  p->work.sequence, p->work.kv_head);
 }
 
-/* Sets the rows of a custom mask. Queries after the last one have the last one's row. A sequence
- * without keys has no row, and bytes of mask_indptr are loaded instead. */
+/* Sets attention.at's members for a custom mask: mask, its address, and mask_row, the byte offset
+ * of each query's row from there. `t` is the type of a number for each query, i32. Queries after
+ * the sequence's last one have its row. A sequence without keys has no rows, so the first bytes of
+ * mask_indptr are loaded instead. */
 static void find_mask(struct prefill *p, struct tir_type t)
 {
     struct tir_builder *b = &p->b;

@@ -107,8 +107,9 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_cache_check(v, why) && att_find_tile(v, m, &tile, why);
 }
 
-/* Sets s->first and the end of the range of heads, in whole tiles, of share `part` (i32) of a
- * token's heads. There are 2^shift equal shares. */
+/* Sets s->first and s->end, the range of heads of share `part` (i32) of a token's heads. There are
+ * 2^shift shares (shift: i32), each of the same number of whole tiles. The last shares may have
+ * fewer heads. */
 static void share_out(struct rope *p, struct tir_value part, struct tir_value shift,
                       struct rope_source *s)
 {
@@ -166,8 +167,9 @@ static void visit_token(struct rope *p, struct rope_source of[ROPE_SOURCES])
         visit_few_values(p, of);
 }
 
-/* Returns an i1: true if this workgroup, whose run has `run` tokens (i32), writes its values last,
- * several tokens at once. */
+/* Returns an i1: true if this workgroup stores the values of several tokens at once, after the
+ * queries and keys of all its tokens. It has `run` consecutive tokens (i32), which must fill a
+ * store of 16 bytes of V in SHUFFLE. The call must pass slot_mapping too. */
 static struct tir_value gathers(struct rope *p, struct tir_value run)
 {
     struct tir_builder *b = &p->b;
@@ -262,9 +264,10 @@ static void visit_tokens(struct rope *p)
     tir_end_if(b, &some, NULL);
 }
 
-/* Returns the number of waves of a SIMD for which registers suffice. A lane has a tile in f32, the
- * next tile in flight, weights and angles, and the first tiles of k and v. Other variants have x
- * tokens' values, or a page that is requantised. A SIMD has two waves of a workgroup. */
+/* Returns the number of waves per SIMD, which limits the registers of a wave: the tile's number if
+ * it has one. Other tiles have four. They have two if a lane has more than 16 elements of a head,
+ * values of several tokens, or a page to requantise. The number is not less than a SIMD's share of
+ * one workgroup. */
 static unsigned waves_per_simd(const struct rope *p, const struct att_tile *t)
 {
     const bool wide = rope_lane_elements(p, &p->rotated) > 16;

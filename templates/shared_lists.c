@@ -18,7 +18,7 @@
 
 enum {
     WAVES = 4,
-    INT = 4,
+    INT = 4,            /* bytes of a word, and of an entry of a list */
     GROUPS = 8192,      /* most groups of a sequence, a multiple of a wave's lanes */
     QUERIES = 16,       /* most queries of a tile: bits of a word below the group's number */
     TOP_K = 511,        /* most groups of a query */
@@ -32,14 +32,14 @@ struct shared {
     int lanes;                 /* lanes of a wave */
     struct tir_type lane;      /* i32, lanes x 1 */
     struct tir_value wave;     /* i32 */
-    struct tir_value tile;     /* i32: number of the tile */
+    struct tir_value tile;     /* i32: number of the tile of queries */
     struct tir_value head;     /* i32: number of the KV head */
     struct tir_value first, n; /* i32: first query of the tile, and its number of queries */
-    struct tir_value most;     /* i32: number of tokens that the last query sees */
-    struct tir_value groups;   /* i32: number of groups with tokens that the last query sees */
-    struct tir_value pages;    /* i32: number of pages with tokens that the last query sees */
+    struct tir_value most;     /* i32: number of tokens that the tile's last query sees */
+    struct tir_value groups;   /* i32: number of groups, of `ratio` tokens each, of `most` tokens */
+    struct tir_value pages;    /* i32: number of pages that have the first `most` tokens */
     struct tir_value room;     /* i32: number of groups for which a list has room */
-    struct tir_value lds;      /* i32: LDS address of the words */
+    struct tir_value lds;      /* i32: LDS address of the words, one for each group */
 };
 
 /* Returns true: every variant can be built. */
@@ -146,8 +146,8 @@ static void add_queries(struct shared *s)
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Returns the byte offsets (i64) of elements `index` of an i32 array. In lanes where `there` (i1) is
- * false, returns -1, so that these store nothing. */
+/* Returns the byte offset (i64) of element `index` (i32) of an i32 array, for each lane. It is -1
+ * in lanes where `there` (i1) is false, so that these store nothing. */
 static struct tir_value where(struct shared *s, struct tir_value there, struct tir_value index)
 {
     struct tir_builder *b = &s->b;

@@ -12,10 +12,10 @@
 #include <stdio.h>
 
 enum {
-    WORD = 4,
+    WORD = 4 /* bytes */,
     CHUNK = 4 /* words that a lane copies at once */,
-    SPAN = 24 /* bytes */,
-    KIB = 1024
+    SPAN = 24 /* bytes of a list entry: i64 offsets of source and target, i64 size in bytes */,
+    KIB = 1024 /* bytes */
 };
 
 /* Index in att_tile.own of the number of passes. In a pass each lane of a workgroup copies 16

@@ -325,7 +325,8 @@ bool att_cache_check_dims(const struct att_variant *v, struct att_why *why)
     return true;
 }
 
-/* Checks that an op moves rows that are key and value as two parts: 448 elements, and 64. */
+/* True if the variant's fields suit the two parts that ops move of rows that are key and value: 448
+ * elements of fp8 with scales, and 64 rotated ones. If not, the reason is in `why`. */
 static bool check_parts(const struct att_variant *v, struct att_why *why)
 {
     return (v->head_dim == ATT_MIXED_FP8 && v->head_dim_v == ATT_MIXED_ROTATED &&

@@ -163,10 +163,11 @@ struct tir_layout att_token_layout(const struct tir_machine *m, const struct att
  */
 enum { ATT_CACHE_PANELS = 9, ATT_CACHE_DIM_MAX = 512, ATT_CACHE_PANEL = 128 };
 struct att_cache_tiles {
-    unsigned n;
-    int first[ATT_CACHE_PANELS];             /* column */
-    struct tir_type panel[ATT_CACHE_PANELS]; /* rows x width */
-    struct tir_type column;                  /* i64, rows x 1, in the layout of the panels' rows */
+    unsigned n;                              /* number of panels */
+    int first[ATT_CACHE_PANELS];             /* first column of each panel */
+    struct tir_type panel[ATT_CACHE_PANELS]; /* type of each panel: rows x width */
+    struct tir_type column;                  /* type of a slot for each row: i64, rows x 1, in
+                                                the layout of the panels' rows */
 };
 
 /** True if rows in SHUFFLE are so long that x of them exceed the registers. The call then limits

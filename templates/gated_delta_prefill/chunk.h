@@ -53,8 +53,9 @@ struct delta_types {
     struct tir_type tokens;       /* 32 x value elements, 16-bit: right operand over tokens */
     struct tir_type padded;       /* 32 x value elements: 16 tokens, then 16 rows of zeros */
     struct tir_type transposed;   /* K x 32, 16-bit: left operand over tokens */
-    struct tir_type packed_transposed, packed_blocks; /* of records: `transposed`; two blocks of
-                                                          `coefficients` */
+    struct tir_type packed_transposed, packed_blocks; /* `transposed`, and two blocks of
+                                                         `coefficients`, as records have
+                                                         them: rows of 16 bytes */
     struct tir_type v_rows;        /* 64 x value elements of a wave, 16-bit: as loads are widest */
     struct tir_type state;         /* K x value elements, f32: result */
     struct tir_type state_rows;    /* K x 1, in the layout of `state` */

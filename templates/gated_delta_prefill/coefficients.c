@@ -83,7 +83,8 @@ static struct lengths find_lengths(struct delta *d, struct tir_value k, struct t
 
 /* ---- Blocks ---- */
 
-/* Returns the number of block [wave][j] in a triangle of blocks. */
+/* Returns the number (i32) of block [wave][j] in a triangle of blocks, which is stored row by
+ * row. */
 static struct tir_value block_index(struct delta *d, struct tir_value j)
 {
     struct tir_builder *b = &d->b;
@@ -91,8 +92,9 @@ static struct tir_value block_index(struct delta *d, struct tir_value j)
     return tir_add(b, tir_shr(b, twice, tir_i32(b, 1)), j);
 }
 
-/* Stores block [wave][j] of the key products N or the query products P to LDS, or to the chunk's
- * record for another launch. */
+/* Stores block [wave][j] of N or P (`part`), 16 x 16, in 16 bits. It goes to LDS, or to the chunk's
+ * record if the call is in several launches. `transpose` (f32) has row i of the block as column i.
+ * `j` is i32. */
 static void store_block(struct delta *d, enum delta_part part, struct tir_value j,
                         struct tir_value transpose)
 {

@@ -224,15 +224,16 @@ static void solve(struct delta *d, const struct scan_rows *r, bool records, stru
     }
 }
 
-/* Sets d to the chunk at `token`, whose row in `chunks` is `row`. */
+/* Sets d to the chunk whose first token is `token` (i32), and whose row in `chunks` is `row`
+ * (i32). */
 static void choose_chunk(struct delta *d, struct tir_value token, struct tir_value row)
 {
     delta_begin_chunk(d, token);
     delta_set_record(d, row);
 }
 
-/* Runs `load` for the chunk at `token`, whose row is `row`, and sets d back to the current
- * chunk. */
+/* Runs `load` for the chunk whose first token is `token` (i32), and whose row in `chunks` is `row`
+ * (i32). Then sets d back to the current chunk. */
 static void load_next(struct delta *d, struct tir_value token, struct tir_value row,
                       void (*load)(struct delta *d, struct scan_rows *r), struct scan_rows *r)
 {
@@ -242,9 +243,10 @@ static void load_next(struct delta *d, struct tir_value token, struct tir_value 
     choose_chunk(d, own_token, own_row);
 }
 
-/* Returns the state after a chunk. With `records` it also stores what the launch of outputs
- * reads. The next chunk is at token `after` and in row `row`. Its loads go into registers of
- * values that are no longer used, so that registers hold one chunk. */
+/* Returns the state after d's chunk, from the state before it. `r` has the chunk's loaded rows, and
+ * gets the next chunk's. That chunk's first token is `after` (i32), and its row in `chunks` is
+ * `row` (i32). Loads reuse the registers of values that are no longer needed. With `records` the
+ * state before the chunk and W are stored in its record. */
 static struct tir_value scan_chunk(struct delta *d, struct scan_rows *r, bool records,
                                    struct tir_value state, struct tir_value after,
                                    struct tir_value row)

@@ -5,7 +5,11 @@
 #include "templates/index/score.h"
 #include "templates/workgroup/scalar.h"
 
-enum { TILE = 16, CHUNK = 16 /* bytes */, FLOAT = 4 };
+enum {
+    TILE = 16 /* keys that SHUFFLE stores chunk by chunk */,
+    CHUNK = 16 /* adjacent bytes of a key in SHUFFLE */,
+    FLOAT = 4 /* bytes of a scale */
+};
 
 /* Returns `v`, of any shape, times `n`. */
 static struct tir_value times(struct tir_builder *b, struct tir_value v, int n)

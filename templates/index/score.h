@@ -31,8 +31,8 @@ enum {
     ATT_INDEX_FOURTHS = 4,     /* fourths of a product's rows, which are added one by one */
     ATT_INDEX_CARRIED = ATT_INDEX_PARTS_MAX + 2, /* values of a group in flight */
     ATT_INDEX_BLOCKS_MAX = 4,                    /* blocks of 32 heads */
-    ATT_INDEX_ROWS_MAX = 2,                      /* rows that are scored at once */
-    ATT_INDEX_AHEAD_MAX = 4,                     /* groups in flight */
+    ATT_INDEX_ROWS_MAX = 2,                      /* rows of scores that a wave computes at once */
+    ATT_INDEX_AHEAD_MAX = 4,                     /* groups of keys whose loads are in flight */
     ATT_INDEX_GROUPS_MAX = 16,                   /* groups of a round */
     ATT_INDEX_CARRIED_MAX = ATT_INDEX_AHEAD_MAX * ATT_INDEX_CARRIED,
 };
@@ -47,8 +47,8 @@ struct att_index_query {
     struct tir_value unscale; /* with pairs: f32, the factor that removes `scale` from a sum */
 };
 
-/** How one wave scores keys. A group is the keys of one matrix product. Two lanes load each key, in
- * chunks of 16 bytes. */
+/** The scoring of keys by one wave. A group is the keys of one matrix product. Two lanes load each
+ * key, in chunks of 16 bytes. */
 struct att_index {
     struct tir_builder *b;
     bool paged, shuffle;      /* keys are in pages; in the order of ATT_KV_LAYOUT_SHUFFLE */
@@ -67,7 +67,7 @@ struct att_index {
     unsigned heads, blocks;   /* query heads; blocks of 32 heads, the rows of a product */
     int mma;                  /* number of the matrix instruction */
     unsigned slices;          /* matrix instructions of a product of a block */
-    unsigned ahead;           /* groups in flight */
+    unsigned ahead;           /* groups of keys whose loads are in flight */
     struct tir_type lane;     /* i32, lanes x 1: a row for each lane */
     struct tir_layout halves; /* lanes x 2: each lane has the scales of its 2 mxfp4 blocks */
     struct tir_type chunk;    /* data of one load of a lane: lanes x 16 bytes */
@@ -75,7 +75,7 @@ struct att_index {
     uint8_t order[TIR_LAYOUT_MAX_BITS]; /* of a product's row bits: tir_layout_permute_rows() */
     struct tir_value lane_index,
         token;     /* of each lane: its number, and the number modulo `group` */
-    unsigned rows; /* rows that are scored at once */
+    unsigned rows; /* rows of scores that the wave computes at once: entries of query[] */
     struct att_index_query query[ATT_INDEX_ROWS_MAX];
     struct tir_value key_offset, scale_offset; /* bytes from a group's first key, and from its first
                                                   scale, to each lane's */

@@ -12,16 +12,17 @@
  * inside the innermost one. */
 struct att_block_end {
     struct tir_if within, ends, kept; /* `after` is in the sequence; a block ends; it has a slot */
-    struct tir_value slot;            /* i32: of the block's state */
+    struct tir_value slot;            /* i32: number of the slot for the block's state */
 };
 
 /** Returns the address (i64) of the sequence's row of block_slots. */
 struct tir_value att_block_row(struct tir_builder *b, const struct att_sequence *s);
 
 /**
- * Begins branches that are taken where a block of the sequence ends before token `after` (i32) and
- * has a slot. `after` is a multiple of 32 tokens from the first one. `row` is of att_block_row(),
- * which is called before a loop to save the loop's scalar registers.
+ * Begins three nested branches. Stores in the innermost one run if a block of the prefix cache ends
+ * with the token before `after` (i32). The block must have a slot for its state, too. `after` is a
+ * multiple of 32 tokens from the sequence's first one. `row` (i64) is the address from
+ * att_block_row(). The caller gets it before its loop, which saves scalar registers in the loop.
  */
 struct att_block_end att_begin_block_end(struct tir_builder *b, const struct att_sequence *s,
                                          struct tir_value row, struct tir_value after);

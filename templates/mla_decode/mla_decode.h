@@ -30,7 +30,7 @@ enum { VECTOR_M, VECTOR_L, N_VECTORS, VECTOR_OWN_M = N_VECTORS };
 
 /** Part of a cache row: the latent, or the rotated key. */
 struct part {
-    unsigned first, width;   /* columns of the row */
+    unsigned first, width;   /* the part's first column in the row, and its number of columns */
     struct tir_layout lds;   /* LDS layout of the part of a block */
     unsigned bytes;          /* bytes of LDS of the part of a block, or of Q */
     unsigned before;         /* bytes in LDS of the block before this part, if its parts share a
@@ -40,7 +40,7 @@ struct part {
 
 /** Columns of a cache row that one step of S^T = K Q^T multiplies. */
 struct panel {
-    unsigned first, width;    /* columns of the row */
+    unsigned first, width;    /* the panel's first column in the row, and its number of columns */
     int product;              /* number of the matrix instruction */
     struct tir_contraction k; /* order of these columns in the product */
     struct tir_type q;        /* type of the panel of Q: columns of O^T x width */
@@ -98,7 +98,7 @@ struct mla_numbers {
     unsigned p;  /* type of P and c in the second product */
 };
 
-/** How waves with the same columns of S^T agree on a maximum of each column. */
+/** The way in which waves with the same columns of S^T get one maximum of each column. */
 enum mla_agreement {
     MLA_OWN_MAX,          /* each wave has all keys of its columns */
     MLA_AGREE_ON_GROWTH,  /* each wave has a maximum of its own keys, until one of them has grown */
@@ -294,8 +294,8 @@ struct tir_value mla_weights_slot(struct mla *s, struct tir_value block);
 /** Store P of block `block`, keys x columns, in LDS for all waves, and load it. */
 void mla_store_weights(struct mla *s, struct tir_value block, struct tir_value p);
 struct tir_value mla_load_weights(struct mla *s, struct tir_value block);
-/** Store the scales of P in LDS, and load them as an operand of the second product. A scale is an i8
- * per column and part of the keys. mla_find_high_scale() returns i1: true if a scale has its
+/** Store the scales of P in LDS, and load them as an operand of the second product. A scale is an
+ * i8 per column and part of the keys. mla_find_high_scale() returns i1: true if a scale has its
  * highest bit set. */
 void mla_store_scales(struct mla *s, struct tir_value block, struct tir_value scales);
 struct tir_value mla_load_scales(struct mla *s, struct tir_value block);
@@ -331,8 +331,8 @@ static inline struct tir_waves mla_own_waves(const struct mla *s)
 /** Adds the panels of K and Q for waves with columns of their own. `product`: number of the
  * instruction. `k`: order of a panel's columns in it. */
 void mla_add_panels(struct mla *s, int product, const struct tir_contraction *k);
-/** Returns l summed over the rows of the wave's own keys, one number per column. If each part of the
- * keys has an l of its own, the columns of all parts are side by side. */
+/** Returns l summed over the rows of the wave's own keys, one number per column. If each part of
+ * the keys has an l of its own, the columns of all parts are side by side. */
 struct tir_value mla_sum_own(struct mla *s, struct tir_value l);
 /** Adds the sum of a block's weights to l. */
 void mla_add_sum(struct mla *s, struct tir_value sum);
@@ -374,8 +374,8 @@ struct tir_layout mla_scores_map(const struct mla *s);
 /** Returns the type of a block's maxima as they are read: for each column, a maximum of each lane
  * that has scores of it. */
 struct tir_type mla_tops_type(const struct mla *s);
-/** Returns how many panels of K are read before the block's last barrier. They are in the first half
- * of a block. It is 0 if source.lead is 0. */
+/** Returns how many panels of K are read before the block's last barrier. They are in the first
+ * half of a block. It is 0 if source.lead is 0. */
 unsigned mla_early_panels(const struct mla *s);
 /** Ends the loop over keys and the branch of items with keys around it. Waves exchange m and l
  * during the last product. `inside`: the values that the loop carries. Returns the state of the
@@ -450,8 +450,8 @@ struct tir_value mla_like(struct mla *s, struct tir_value scalar, struct tir_val
 struct tir_value mla_first_key(void *family, struct tir_value block);
 /** Reads a panel of K of the current block from LDS: mla_form.read_panel. */
 struct tir_value mla_read_panel(struct mla *s, const struct panel *panel);
-/** Chooses the pieces in which the latent and the rotated key of a block pass from the cache to LDS:
- * mla_form.find_source. */
+/** Chooses the pieces in which the latent and the rotated key of a block pass from the cache to
+ * LDS: mla_form.find_source. */
 void mla_find_pieces(struct mla *s);
 
 /** Returns the features of a block's pieces as bits: MLA_HAS_HALVES, MLA_HAS_ROTATED and
@@ -460,8 +460,8 @@ uint32_t mla_piece_features(const struct mla *s);
 
 /* value_product.c */
 
-/** True if the variant has no product with W_UV, or its kernel supports it; if not, the reason is in
- * `why`. */
+/** True if the variant has no product with W_UV, or its kernel supports it; if not, the reason is
+ * in `why`. */
 bool mla_product_check(const struct att_variant *v, const struct tir_machine *m,
                        struct att_why *why);
 /** Builds the product of each head's output with its rows of w_uv, after the last item of the

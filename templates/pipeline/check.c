@@ -32,6 +32,7 @@ struct check {
     char *why;
 };
 
+/* Writes the reason of a refusal to c->why. Returns false. */
 __attribute__((format(printf, 2, 3))) static bool refuse(const struct check *c, const char *format,
                                                          ...)
 {
@@ -56,6 +57,7 @@ unsigned pipe_group(const struct pipeline *p, unsigned phase)
     return group;
 }
 
+/* True if the row is a wait or a barrier, which runs at the end of its phase. */
 static bool ends_phase(const struct pipe_row *r) { return r->op->kind != PIPE_STEP; }
 
 /* True if row a runs before row b in an iteration: the order of lower_pipeline. */
@@ -76,8 +78,8 @@ static int time_of(const struct check *c, const struct pipe_row *r)
     return (int)(r->stage * c->n_phases + r->phase);
 }
 
-/* Returns the time at which `write` writes tile 0 to the buffer. With pipe_buffer.early the step is
- * at an earlier tile then. */
+/* Returns the time, in phases, at which `write` writes tile 0 to buffer number `buffer`. A row
+ * writes the tile that comes pipe_buffer.early tiles after its own. */
 static int write_time(const struct check *c, unsigned buffer, const struct pipe_row *write)
 {
     return time_of(c, write) - (int)(c->plan->of->buffers[buffer].early * c->n_phases);
@@ -85,8 +87,8 @@ static int write_time(const struct check *c, unsigned buffer, const struct pipe_
 
 /* ---- Limits of the pass ---- */
 
-/* Counts the phases, and checks that the plan has no more rows, phases and stages than
- * lower_pipeline takes. */
+/* Counts the phases. True if the plan has no more rows, phases and stages than lower_pipeline
+ * takes; if not, the reason is in c->why. */
 static bool check_limits(struct check *c)
 {
     const struct pipe_plan *const plan = c->plan;
@@ -116,8 +118,9 @@ static const struct pipe_row *find_writer(const struct pipe_plan *plan, unsigned
     return NULL;
 }
 
-/* Checks that a loop-carried value is used in the stage that writes the next one, or one stage
- * earlier in a later phase: there its tile is the one after. */
+/* True if row r uses loop-carried slot number `slot` in the stage that writes the slot's next
+ * value. One stage earlier is also valid in a later phase: there the row's tile is the one after.
+ * If false, the reason is in c->why. */
 static bool check_carried(const struct check *c, const struct pipe_row *r, unsigned slot)
 {
     const struct pipe_slot *const s = &c->plan->of->slots[slot];
@@ -134,7 +137,8 @@ static bool check_carried(const struct check *c, const struct pipe_row *r, unsig
                   phase_name(c, w));
 }
 
-/* Checks that a value which row i of the plan reads from `slot` has been written by then. */
+/* True if row i of the plan reads slot number `slot` after a row has written it; if not, the reason
+ * is in c->why. */
 static bool check_read(const struct check *c, unsigned i, unsigned slot)
 {
     const struct pipe_row *const r = &c->plan->row[i];
@@ -155,8 +159,9 @@ static bool check_read(const struct check *c, unsigned i, unsigned slot)
     return true;
 }
 
-/* Checks that a row that changes a loop-carried value is in one of the last two stages. Earlier
- * stages also run for tiles past the end: they may load, and change nothing. */
+/* True if row r, which changes loop-carried slot number `slot`, is in one of the last two stages;
+ * if not, the reason is in c->why. Earlier stages also run for tiles past the end: they may load,
+ * and change nothing. */
 static bool check_write(const struct check *c, const struct pipe_row *r, unsigned slot)
 {
     const struct pipe_slot *const s = &c->plan->of->slots[slot];
@@ -165,7 +170,7 @@ static bool check_write(const struct check *c, const struct pipe_row *r, unsigne
                   r->op->name, s->name, r->stage, c->plan->stages);
 }
 
-/* Checks the order of writes and reads of all slots. */
+/* True if all rows write and read all slots in a valid order; if not, the reason is in c->why. */
 static bool check_values(const struct check *c)
 {
     for (unsigned i = 0; i < c->plan->n_rows; i++) {
@@ -182,8 +187,8 @@ static bool check_values(const struct check *c)
 
 /* ---- Matrix phases ---- */
 
-/* Checks that row r is in a phase of its kind, and has no branch after matrix instructions of its
- * group. */
+/* True if row r is in a phase of its kind, and has no branch after matrix instructions of its
+ * group; if not, the reason is in c->why. */
 static bool check_phase(const struct check *c, const struct pipe_row *r)
 {
     const struct pipe_plan *const plan = c->plan;
@@ -203,7 +208,7 @@ static bool check_phase(const struct check *c, const struct pipe_row *r)
     return true;
 }
 
-/* Checks the phase of every row. */
+/* True if check_phase() is true for every row; if not, the reason is in c->why. */
 static bool check_phases(const struct check *c)
 {
     for (unsigned i = 0; i < c->plan->n_rows; i++)
@@ -309,7 +314,7 @@ struct end {
     const struct pipe_row *row;
 };
 
-/* Returns the earlier of two ends; one that never comes is the later. */
+/* Returns the earlier of two ends. An end with time NEVER is later than any other. */
 static struct end earlier(struct end a, struct end b)
 {
     return a.time != NEVER && (b.time == NEVER || a.time <= b.time) ? a : b;
@@ -336,9 +341,10 @@ static struct end find_end(const struct check *c, const struct pipe_row *read, s
     return end;
 }
 
-/* Returns when wait `r` runs first after this tile was written at time `written`; NEVER if it does
- * not. A wait for copies is for its own tile. One for stores is for all, so that the row of another
- * tile will do. */
+/* Returns the time at which wait `r` first runs after this tile was written at time `written`;
+ * NEVER: it does not run. Both times count phases. A wait for copies ends the copies of one tile,
+ * so the row must run for this tile. A wait for stores ends all earlier stores, so the row may also
+ * run for another tile. */
 static struct end time_of_wait(const struct check *c, const struct pipe_row *r, int written,
                                struct tile tile)
 {
@@ -379,7 +385,8 @@ static int roles_of(const struct check *c, unsigned buffer)
     return c->plan->of->buffers[buffer].scope == PIPE_WAVE ? 0 : c->plan->of->roles;
 }
 
-/* True if the read of this tile finds what the write wrote. */
+/* True if `read` finds what `write` wrote to buffer number `buffer` for this tile: a wait and
+ * enough barriers are between them. If not, the reason is in c->why. */
 static bool check_tile(const struct check *c, unsigned buffer, const struct pipe_row *write,
                        const struct pipe_row *read, struct tile tile)
 {
@@ -397,8 +404,9 @@ static bool check_tile(const struct check *c, unsigned buffer, const struct pipe
                a.row ? phase_name(c, a.row) : "the end", roles_of(c, buffer));
 }
 
-/* Checks that barriers are between a tile's arrival and its reads. The last tile has the fewest
- * barriers. With pipeline.bare the first tiles can have as few, so each is checked. */
+/* True if enough barriers are between a tile's arrival in buffer number `buffer` and its reads; if
+ * not, the reason is in c->why. The last tile has the fewest barriers. With pipeline.bare the first
+ * tiles can have as few, so each is checked. */
 static bool check_arrival(const struct check *c, unsigned buffer, const struct pipe_row *write,
                           const struct pipe_row *read)
 {
@@ -410,8 +418,9 @@ static bool check_arrival(const struct check *c, unsigned buffer, const struct p
     return true;
 }
 
-/* True if a barrier separates `read` of a tile from the `write` that reuses its place, with `depth`
- * tiles in `buffer`. */
+/* True if enough barriers separate `read` of a tile from the `write` that reuses its place, with
+ * `depth` tiles in buffer number `buffer`. The tile has `before` tiles before it; MANY: more than
+ * there are stages. */
 static bool is_deep_enough(const struct check *c, unsigned buffer, const struct pipe_row *write,
                            const struct pipe_row *read, unsigned depth, int before)
 {
@@ -438,8 +447,9 @@ static uint8_t least_depth(const struct check *c, unsigned buffer, const struct 
     return PIPE_UNSAFE;
 }
 
-/* Checks one write of a buffer against one read of it, and raises plan->depth to what the pair
- * needs. */
+/* True if `read` finds each tile that `write` wrote to buffer number `buffer`, and a depth exists
+ * at which no tile is overwritten too early. Raises plan->depth[buffer] to the least such depth. If
+ * false, the reason is in c->why. */
 static bool check_pair(const struct check *c, unsigned buffer, const struct pipe_row *write,
                        const struct pipe_row *read)
 {
@@ -454,8 +464,8 @@ static bool check_pair(const struct check *c, unsigned buffer, const struct pipe
     return true;
 }
 
-/* Checks every write of a buffer against every read of it, and that a wait follows asynchronous
- * copies. */
+/* True if check_pair() is true for all writes and reads of buffer number `buffer`. The buffer must
+ * also have a write, a wait and a read, or none of them. If false, the reason is in c->why. */
 static bool check_buffer(const struct check *c, unsigned buffer)
 {
     const struct pipe_plan *const plan = c->plan;
@@ -480,7 +490,8 @@ static bool check_buffer(const struct check *c, unsigned buffer)
                   awaited ? "" : "not ", read ? "" : "not ");
 }
 
-/* Checks all accesses to LDS, and sets the depth of every buffer. */
+/* Sets the depth of every buffer. True if all accesses to LDS are in a safe order; if not, the
+ * reason is in c->why. */
 static bool check_lds(struct check *c)
 {
     const struct pipe_plan *const plan = c->plan;

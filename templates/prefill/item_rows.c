@@ -194,8 +194,8 @@ void prefill_await_q_reads(struct prefill *p)
 
 /* ---- Results ---- */
 
-/* Returns the sink of each row's head; -infinity if `final` (i1) is false, since a partial has no
- * sink. */
+/* Returns the sink (f32) of each row's head, in the layout of m and l. Returns -infinity for all if
+ * `final` (i1) is false, since a partial has no sink. */
 static struct tir_value sinks(struct prefill *p, struct tir_value final)
 {
     struct tir_builder *b = &p->b;
@@ -211,8 +211,8 @@ static struct tir_value sinks(struct prefill *p, struct tir_value final)
                       tir_splat(b, tir_f32(b, -INFINITY), vector));
 }
 
-/* Returns the byte offsets (i64) of the rows of type `t`. Rows after the tile's last one have -1,
- * so that they are not written. */
+/* Returns the byte offsets (i64) of the rows of type `t` in a tensor with strides `s`. Rows after
+ * the tile's last one have -1, so that they are not written. */
 static struct tir_value places(struct prefill *p, struct tir_type t, const struct strides *s)
 {
     struct tir_builder *b = &p->b;
@@ -223,12 +223,13 @@ static struct tir_value places(struct prefill *p, struct tir_type t, const struc
 
 /* A tensor to which O or LSE is written. */
 struct target {
-    struct tir_value base;
-    struct strides strides;
-    unsigned dtype;
+    struct tir_value base;  /* i64: address */
+    struct strides strides; /* strides of the tensor, in bytes */
+    unsigned dtype;         /* type of the elements: enum tir_dtype */
 };
 
-/* Writes rows of O^T, `rows` rows from row `first` on, without rows from prefill_main_rows() on. */
+/* Writes rows `first` to `first` + `rows` - 1 of O^T, which `o` has, to `out`. Rows from
+ * prefill_main_rows() on are not written. */
 static void write_rows(struct prefill *p, const struct target *out, struct tir_value o,
                        unsigned first, unsigned rows)
 {
@@ -249,7 +250,7 @@ static void write_rows(struct prefill *p, const struct target *out, struct tir_v
                      tir_i32(b, (int)first * bytes), by_rows);
 }
 
-/* Writes O through LDS, in `parts` parts one after the other. */
+/* Writes `o`, O^T, to `out` through LDS, in `parts` parts of its rows one after the other. */
 static void write_by_rows(struct prefill *p, const struct target *out, struct tir_value o,
                           unsigned parts)
 {
@@ -269,7 +270,7 @@ static void write_by_rows(struct prefill *p, const struct target *out, struct ti
     }
 }
 
-/* Writes O to `out`, through LDS if it has room. */
+/* Writes `o`, O^T, to `out`. It passes through LDS if LDS has room for it. */
 static void write_out(struct prefill *p, const struct target *out, struct tir_value o)
 {
     const unsigned parts = out_parts(p, tir_dtype_bits(out->dtype) / 8);
@@ -330,7 +331,8 @@ void prefill_write_item(struct prefill *p, struct tir_value m, struct tir_value 
     struct tir_builder *b = &p->b;
     const struct tir_value final = tir_cmp_lt(b, p->item.partial, tir_i32(b, 0));
     struct tir_value sink = {0};
-    /* Keeps LLVM from holding addresses of Q in registers through the loop, as addresses of O. */
+    /* Makes LLVM compute the addresses of O here. Q has the same rows, and LLVM would hold their
+     * addresses in registers through the loop. */
     p->work.row0 = tir_materialize(b, p->work.row0);
     if (p->v->sinks)
         sink = sinks(p, final);

@@ -330,8 +330,9 @@ static unsigned side_of(const struct att_tile *t)
     return t->own[PREFILL_SIDE] ? t->own[PREFILL_SIDE] : t->rows;
 }
 
-/* Returns the number of the matrix instruction with `rows` rows and columns; below 0: there is
- * none. For fp8 it is one with k = 64 if there is one, which has twice the rate. */
+/* Returns the index, in the machine's table, of the matrix instruction with `rows` rows and columns
+ * for operands of `dtype`; below 0: none. `keys` is the number of keys of a tile: below 32 the
+ * instruction has k = 16. fp8 tiles of 64 keys or more prefer k = 64, which has twice the rate. */
 static int find_product(const struct tir_machine *m, unsigned rows, unsigned keys, unsigned dtype)
 {
     const bool enough = dtype == TIR_FP8 && keys >= WIDE;
@@ -456,8 +457,9 @@ static bool has_capacity(const struct prefill *p, struct att_why *why)
     return true;
 }
 
-/* True if the machine's waves have registers and an instruction for the tile; if not, the reason is
- * in `why`. Waves of 64 lanes always do. Waves of fewer lanes have tiles of their own. */
+/* True if tile `t` suits waves of the machine, and these have registers for the variant's head
+ * dims; if not, the reason is in `why`. It is always true for waves of 64 lanes. Waves of 32 lanes
+ * need a tile with PREFILL_SIDE. */
 static bool fits_waves(const struct att_variant *v, const struct att_tile *t,
                        const struct tir_machine *m, struct att_why *why)
 {

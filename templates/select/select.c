@@ -645,8 +645,8 @@ struct tir_value att_select_append(const struct att_select *s, struct tir_value 
     return tir_add(b, to, n);
 }
 
-/* Appends the keys above `limit` of this wave's tiles of a chunk to the buffer, from entry `to`
- * (index) on. `first` is the position of the chunk's first score. */
+/* Appends the keys above `limit` (i32) of this wave's tiles `keys` of a chunk to the buffer, from
+ * entry `to` (index, i32) on. `first` (i32) is the position of the chunk's first score. */
 static void append_tiles(const struct att_select *s, struct tir_value limit,
                          const struct tir_value *keys, struct tir_value first, struct tir_value to)
 {
@@ -658,7 +658,8 @@ static void append_tiles(const struct att_select *s, struct tir_value limit,
     tir_end_if(b, &branch, NULL);
 }
 
-/* Inserts a chunk of keys in one step. `first` is the position of the chunk's first score. */
+/* Inserts a chunk of keys in one step. `keys` are this wave's tiles of it, and `first` (i32) is the
+ * position of the chunk's first score. Updates `state`. */
 static void insert_at_once(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                            const struct tir_value *keys, struct tir_value first)
 {
@@ -667,8 +668,9 @@ static void insert_at_once(const struct att_select *s, struct tir_value state[AT
     append_tiles(s, state[ATT_SELECT_LIMIT], keys, first, to);
 }
 
-/* Inserts a chunk in s->steps steps. Each step inserts the keys of an equal number of
- * consecutive waves, so that the buffer stays in order of position. */
+/* Inserts a chunk of keys in s->steps steps. `keys` are this wave's tiles of it, and `first` (i32)
+ * is the position of the chunk's first score. Each step inserts the keys of an equal number of
+ * consecutive waves, so that the buffer stays in order of position. Updates `state`. */
 static void insert_in_steps(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                             const struct tir_value *keys, struct tir_value first)
 {

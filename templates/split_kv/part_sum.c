@@ -27,13 +27,13 @@ static const float LOWEST = -3e38f; /* log2 of the weight of a part without keys
 static const float HIGHEST = 3e38f; /* log2 of the weight of an infinite sink */
 
 enum {
-    SLICES = 32,    /* fewest slices of all rows, so that all waves have one */
+    SLICES = 32,    /* least number of slices of the result: fewer would leave waves without one */
     LEAST = 256,    /* elements of a slice: 16 bytes of each lane */
     REGISTERS = 64, /* number of registers of a lane for parts in flight */
-    MOST = SPLIT_KV_PART_LOADS,
-    FEW = SPLIT_KV_FEW_PARTS,
-    FEW_BY_ONE = 32, /* parts: if there are more, few rows are added up side by side */
-    SIDE_BY_SIDE = 8 /* number of parts that a wave has at once */
+    MOST = SPLIT_KV_PART_LOADS, /* most loads of a lane in flight */
+    FEW = SPLIT_KV_FEW_PARTS,   /* most parts that are all read at once */
+    FEW_BY_ONE = 32,            /* parts: if there are more, few rows are added up side by side */
+    SIDE_BY_SIDE = 8            /* number of parts that a wave has at once */
 };
 
 /* A row of the result, or a piece of a row, with its address in the partials. */

@@ -87,16 +87,19 @@ extern const struct pipe_op mla_read_k, mla_read_k_in_halves, mla_product_qk;
 
 /* Steps of one wave a SIMD: one_wave.c. */
 extern const struct pipe_op mla_find_pages, mla_copy_block;
-extern const struct pipe_op
-    mla_read_c; /* parts 0 and 1: of the first keys; others: of later ones */
-extern const struct pipe_op mla_rescale_some; /* att_softmax_rescale_some() */
+/* Parts of c for the first keys: 0 has the first columns, 1 the others. Further parts are of later
+ * keys, with all columns. */
+extern const struct pipe_op mla_read_c;
+extern const struct pipe_op mla_rescale_some; /* rescale branch: att_softmax_rescale_some() */
 extern const struct pipe_op mla_make_scaled, mla_rescale_scaled, mla_round_scaled,
     mla_product_scaled;
 
 /* Steps of one wave a SIMD that transposes c in registers: register_transpose.c. */
 extern const struct pipe_op mla_transpose_find_page, mla_transpose_find_block;
-extern const struct pipe_op mla_transpose_copy_rows; /* part: which half */
-extern const struct pipe_op mla_transpose_copy_first, mla_transpose_copy_last; /* parts 0 and 1 */
+/* copy_rows: part 0 or 1 is the first or the last half of a block's rows. copy_first has part 0,
+ * the first half of the latent's columns, and copy_last part 1, the last half. */
+extern const struct pipe_op mla_transpose_copy_rows;
+extern const struct pipe_op mla_transpose_copy_first, mla_transpose_copy_last;
 extern const struct pipe_op mla_transpose_copy_rotated;
 extern const struct pipe_op mla_transpose_follow, mla_transpose_order_p;
 /* Quarters of c: parts 0 and 1 are in the first half of the columns, 2 and 3 in the last. */
