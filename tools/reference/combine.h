@@ -11,15 +11,15 @@ struct ref_combine_part {
     double lse;
 };
 
-/* A row of the output, and the quantities from which a kernel's error is bounded. p_k is the weight
- * of part k, d_k the distance of its lse from the largest. */
+/* A row of the output, and the quantities from which a kernel's error is bounded. Sums are over the
+ * parts: p is a part's weight, o its output, and d the distance of its lse from the largest. */
 struct ref_combine_row {
-    double out[REF_COMBINE_DIM_MAX];       /* sum of p o; 0 if no part has a finite lse */
+    double out[REF_COMBINE_DIM_MAX];       /* sum of weight p * o; 0 if no part has a finite lse */
     double lse;                            /* log of the denominator; -infinity if that is 0 */
-    double magnitude[REF_COMBINE_DIM_MAX]; /* sum of p |o| */
-    double distance[REF_COMBINE_DIM_MAX];  /* sum of p d |o| */
+    double magnitude[REF_COMBINE_DIM_MAX]; /* sum of weight p * |o| */
+    double distance[REF_COMBINE_DIM_MAX];  /* sum of weight p * distance d of the lse * |o| */
     double values[REF_COMBINE_DIM_MAX];    /* sum of |o| over the parts with a finite lse */
-    double lse_distance;                   /* sum of p d, including the sink */
+    double lse_distance;                   /* sum of weight p * distance d, including the sink */
     double largest;                        /* largest |lse|, including the sink */
 };
 

@@ -26,7 +26,8 @@ static const struct recurrent_shape shapes[] = {
 
 static const struct recurrent_shape traced = {{"trace", UNIFORM | FUSED}, 16, 32, 64, 1, 1, {0}};
 
-/* True if the shape is for the kernel. A call that records writes no state of a step. */
+/* True if the kernel can run the shape. A kernel with `replay` stores no states of single steps, so
+ * state_slots must have one column. */
 static bool takes(const struct call *c)
 {
     const struct recurrent_shape *const s = c->shape;

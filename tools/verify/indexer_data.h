@@ -23,34 +23,34 @@ enum index_keys {
                         bits: NaNs and infinities in keys */
 };
 
-enum { INDEX_SCALE_BYTES = 4 }; /* of a key */
+enum { INDEX_SCALE_BYTES = 4 }; /* bytes of a key's scales */
 
 struct index_data {
     struct call *call;                           /* owner of the memory */
     const struct precision *fp8, *wide_elements; /* of q and keys; wide_elements if `wide` */
-    int heads, rows, sequences;
-    bool paged, shuffle, has_starts;
-    bool mxfp4;      /* keys are mxfp4 */
-    bool wide;       /* q and keys are bf16 or fp16 */
-    bool pairs;      /* the kernel rounds products and weights to f16 */
-    bool all_signs;  /* scores have no relu */
-    int key_bytes;   /* without its scale */
-    int scale_bytes; /* of a key's scales; 0: keys of 16 bits have none */
-    int page;        /* tokens of a page */
-    int page_bytes;  /* a multiple of 16 */
+    int heads, rows, sequences;      /* numbers of query heads, rows of scores, and sequences */
+    bool paged, shuffle, has_starts; /* keys are in pages; in SHUFFLE; the call passes `starts` */
+    bool mxfp4;                      /* keys are mxfp4 */
+    bool wide;                       /* q and keys are bf16 or fp16 */
+    bool pairs;                      /* the kernel rounds products and weights to f16 */
+    bool all_signs;                  /* scores have no relu */
+    int key_bytes;                   /* bytes of a key without its scale */
+    int scale_bytes;                 /* bytes of a key's scales; 0: keys of 16 bits have none */
+    int page;                        /* tokens of a page */
+    int page_bytes;                  /* bytes of a page, a multiple of 16 */
     enum index_keys kind;
-    int32_t *starts, *ends, *row_sequences; /* [rows] */
+    int32_t *starts, *ends, *row_sequences; /* [rows]: first key, end of keys, sequence */
     int *keys;                              /* number of keys of each sequence */
-    double *q;                              /* [rows, heads, 128] */
-    float *weights;
-    double **k;       /* of each sequence: [keys, 128]; mxfp4: scales included */
-    float **scales;   /* of each sequence: [keys]; 1 for keys that are not fp8 */
-    int **classes;    /* of each sequence: [keys]; keys of one class are equal */
-    int32_t *table;   /* [sequences, table_stride] */
-    int table_stride; /* pages */
-    int pages;
+    double *q;                              /* queries: [rows, heads, 128] */
+    float *weights;                         /* of heads: [rows, heads] */
+    double **k;       /* keys of each sequence: [keys, 128]; mxfp4: scales included */
+    float **scales;   /* scales of each sequence's keys: [keys]; 1 if keys are not fp8 */
+    int **classes;    /* classes of each sequence's keys: [keys]; keys of a class are equal */
+    int32_t *table;   /* page numbers: [sequences, table_stride] */
+    int table_stride; /* entries of the table from a sequence to the next */
+    int pages;        /* entries of the table */
     uint8_t *q_bytes; /* q as fp8; unused if `wide` */
-    uint8_t *image;   /* of the cache or the keys; NULL in a trace */
+    uint8_t *image;   /* bytes of the cache, or of keys without pages; NULL in a trace */
     size_t image_bytes;
 };
 
@@ -65,7 +65,9 @@ struct index_cache {
     enum attn_index_keys keys;
 };
 
-/** Begins the data for a call of an indexer. Allocates starts, ends and row_sequences. */
+/** Returns data for call `c` of an indexer with `heads` query heads and `rows` rows of scores.
+ * `kind` says how keys are made. Allocates starts, ends and row_sequences, which belong to the
+ * call. The caller then sets members, see index_data_make(). */
 struct index_data index_data_of(struct call *c, int heads, int rows,
                                 const struct index_cache *cache, enum index_keys kind);
 

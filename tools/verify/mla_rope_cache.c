@@ -60,7 +60,7 @@ struct own {
 /* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
-/* Returns the rotated elements of a row. */
+/* Returns the number of rotated elements at the end of a cache row. */
 static int rotary(const struct call *c)
 {
     return c->desc.mla_rope_cache.head_dim - c->desc.mla_rope_cache.head_dim_v;

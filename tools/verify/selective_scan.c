@@ -142,7 +142,8 @@ struct head {
     double off[DIM_MAX][DIM_MAX];
 };
 
-/* Returns the time step of a channel, with its relative error. */
+/* Returns the time step of token t for channel p of head `head`. Sets *w_off to the largest
+ * relative error that a kernel's time step may have. */
 static double time_step(struct call *c, int t, int head, int p, double *w_off)
 {
     const struct attn_selective_scan_args *a = &c->args.selective_scan;
@@ -186,8 +187,9 @@ static double advance(struct call *c, int t, int head, int p, struct head *h, do
     return y;
 }
 
-/* Compares an element of the output. The product with scale, d x and their sum add errors of 3 f,
- * and silu(z) (2 |z| + 7) f. */
+/* Compares the output of token t for channel p of head `head`, and advances the channel's state in
+ * `h`. With f = 2^-24, the product with scale, d x and their sum add errors of 3 f. silu(z) adds an
+ * error of (2 |z| + 7) f. */
 static void compare_channel(struct call *c, int t, int head, int p, struct head *h)
 {
     struct operand *out = call_operand(c, SELECTIVE_SCAN_OUT);
@@ -207,7 +209,8 @@ static void compare_channel(struct call *c, int t, int head, int p, struct head 
     call_compare(c, out, AT(t, head, p), expected, bound);
 }
 
-/* Compares the outputs of a sequence and head, and the state after it. */
+/* Compares the outputs of head `head` for sequence i, and the state after each token that has a
+ * slot for it. `h` is room for the state. */
 static void compare_head(struct call *c, int i, int head, struct head *h)
 {
     const struct recurrent r = of(c);

@@ -30,14 +30,14 @@ struct race_page {
 
 /* The other access of a race. */
 struct race_other {
-    uint64_t address; /* first address that both access */
-    uint64_t group;   /* index of its workgroup in the grid */
-    uint32_t at;      /* its code offset */
-    uint16_t readers; /* waves whose load repeats one of the storing wave, a bit each
+    uint64_t address;   /* first byte address that both access */
+    uint64_t group;     /* index, in the grid, of the workgroup that made the access */
+    uint32_t at;        /* code offset, in bytes, of the instruction that made the access */
+    uint16_t readers;   /* waves whose load repeats one of the storing wave, a bit each
                          (check_race_later.h) */
-    uint8_t wave, lane;
-    bool wrote, lds;
-    bool unwaited; /* true: a write from before the barrier that no wait has completed */
+    uint8_t wave, lane; /* the access's wave in the workgroup, and its lane */
+    bool wrote, lds;    /* true: the access is a write; it is to LDS, not to global memory */
+    bool unwaited;      /* true: a write from before the barrier that no wait has completed */
 };
 
 /** Reports a race between `in`, which accesses memory in `direction`, and `other`. Returns the

@@ -17,13 +17,17 @@
 #include "straight.h"
 #include "wait.h"
 
+/* Instructions of a step: of most slices, and of brief ones. */
 #define LONG_STEP 4096u
 #define SHORT_STEP 64u
-#define LONG_SLICE 256u /* 1 M instructions, followed by a short slice that is watched */
+/* Steps of a slice. A long one, of 1 M instructions, is followed by a short one that is watched. */
+#define LONG_SLICE 256u
 #define SHORT_SLICE 16u
 /* Instructions that are executed one by one after run_straight() was false. */
 #define STRAIGHT_RETRY 6u
-#define SLICES_ALONE 64u /* 32 M instructions, more than workgroups of attention kernels execute */
+/* Slices after which a workgroup may be one that waits for others, so that the host alternates
+ * between them: 32 M instructions, more than workgroups of attention kernels execute. */
+#define SLICES_ALONE 64u
 
 /* Returns the next pseudo-random number of 64 bits. */
 static uint64_t next_random(uint64_t *state)

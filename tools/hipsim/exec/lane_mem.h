@@ -21,10 +21,11 @@ struct lane_loops {
     /* Sets m->ptr of lane l to base + l * stride + its address, and m->low and m->bits. Returns the
      * highest address. */
     uint64_t (*resolve)(struct lane_mem *m, uint8_t *base, uint64_t stride);
-    /* Returns the states of the `bytes` bytes (4, 8 or 16) at each lane's address; state[] is by
-     * address. */
+    /* Returns the bits of state that all bytes of an access have, and those that any has. The
+     * access is to `bytes` bytes (4, 8 or 16) at addr[l] for each lane l. state[a] is of the byte
+     * at address a. */
     struct lane_states (*states)(const uint8_t *state, const uint64_t *addr, unsigned bytes);
-    /* Sets the states of the `bytes` bytes (4, 8 or 16) at each lane's address to `is`. */
+    /* Sets state[] of the `bytes` bytes (4, 8 or 16) at addr[l], for each lane l, to `is`. */
     void (*mark)(uint8_t *state, const uint64_t *addr, unsigned bytes, uint8_t is);
     /* Move `dwords` dwords (1, 2 or 4) of each lane from or to ptr[lane], which need not be
      * aligned. row[i] has the i-th dword of all lanes. */

@@ -28,6 +28,7 @@ struct run {
 
 /* Clocks that a workgroup with all registers takes beyond its instructions. 0: the table's
  * value. */
+/* Clocks to start a workgroup that has all registers of a compute unit; 0: the target's. */
 static double start_clocks;
 
 /* HBM bandwidth in GB/s. 0: the table's value. */
@@ -227,7 +228,7 @@ static void stores_drain_after_the_start(void **state)
     (void)state;
     hbm_gb_per_s = 1; /* more than 4,000 clocks for the 2 KB of 8 workgroups */
     for (unsigned i = 0; i < 2; i++) {
-        start_clocks = i ? 128001 : 1; /* for all registers; a wave of 16 registers takes 1 / 128 */
+        start_clocks = i ? 128001 : 1; /* workgroups have 1 / 128 of the registers: 1,000 clocks */
         struct run r = run(store, 8, false, 0);
         fine(&r);
         assert_true(r.report.together);
@@ -371,7 +372,7 @@ static void grids_of_mostly_idle_workgroups_are_timed_right(void **state)
 static void idle_workgroups_start_for_less(void **state)
 {
     (void)state;
-    start_clocks = 1e6; /* 16 of 512 registers on one of 4 SIMDs take 7,812 */
+    start_clocks = 1e6; /* workgroups have 16 of 512 registers of one of 4 SIMDs: 7,812 clocks */
     for (unsigned together = 0; together < 2; together++) {
         const uint32_t groups = together ? 4 : 64, samples = together ? 8 : 2;
         struct run idle = run("v_mov_b32 v1, 0\ns_endpgm\n", groups, false, samples);
@@ -418,7 +419,7 @@ static void a_slot_is_free_when_its_workgroup_has_ended(void **state)
     double cycles[3], tail[3];
     (void)state;
     small = true;
-    start_clocks = 128000; /* for all registers; a wave of 16 registers takes 1 / 128 */
+    start_clocks = 128000; /* workgroups have 1 / 128 of the registers: 1,000 clocks */
     for (uint32_t i = 0; i < 3; i++) {
         struct run r = run(count, 32 * (i + 1), false, 32 * (i + 1));
         fine(&r);

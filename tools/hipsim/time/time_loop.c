@@ -5,7 +5,8 @@
 #include "decode.h"
 #include "row.h"
 
-/* Returns the clocks of waves in the instructions with indices first to last. */
+/* Returns the clocks that waves spent in the instructions at code offsets `first` to `last`, in
+ * bytes, both included. */
 static uint64_t range_clocks(const struct time_code *code, uint64_t first, uint64_t last)
 {
     uint64_t sum = 0;
@@ -14,8 +15,9 @@ static uint64_t range_clocks(const struct time_code *code, uint64_t first, uint6
     return sum;
 }
 
-/* Returns instruction `i` if it is the backward branch of a loop; otherwise NULL. A branch that is
- * taken in few iterations returns from out-of-line code and closes no loop. */
+/* Returns the instruction at code offset 4 i if it is the backward branch of a loop; otherwise
+ * NULL. A branch that is taken in few iterations returns from out-of-line code and closes no
+ * loop. */
 static const struct inst *back_branch(const struct time_code *code, uint64_t i)
 {
     const uint64_t count = code->lines[i].count;
@@ -26,7 +28,7 @@ static const struct inst *back_branch(const struct time_code *code, uint64_t i)
     return rounds < 2 || count < rounds / 2 ? NULL : in;
 }
 
-/* True if no loop inside this one has more iterations. */
+/* True if no loop inside the loop that branch `loop` closes has more iterations. */
 static bool is_innermost(const struct time_code *code, const struct inst *loop)
 {
     for (uint64_t i = loop->target / 4; i < loop->offset / 4; i++) {
@@ -38,7 +40,8 @@ static bool is_innermost(const struct time_code *code, const struct inst *loop)
     return true;
 }
 
-/* Sets *first and *last to the innermost loop with the most clocks. False if there is no loop. */
+/* Finds the innermost loop with the most clocks. Sets *first and *last to the code offsets, in
+ * bytes, of its first and last instruction. Returns false if there is no loop. */
 static bool find_loop(const struct time_code *code, uint64_t *first, uint64_t *last)
 {
     uint64_t best = 0, n = code_size(code->code) / 4;

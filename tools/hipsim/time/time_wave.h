@@ -13,14 +13,14 @@
 /* Completion times of operations in flight: entry i % COUNTER_RING is for the i-th operation. */
 struct time_counter {
     uint64_t own[COUNTER_RING];  /* clock at which the operation itself completes */
-    uint64_t done[COUNTER_RING]; /* clock at which it and all earlier ones have completed */
+    uint64_t done[COUNTER_RING]; /* clock at which all operations up to this one have completed */
     uint64_t issued;             /* number of operations so far */
 };
 
 struct time_wave {
     struct wave *w;
-    unsigned group;      /* index of its workgroup on the compute unit */
-    unsigned simd, slot; /* its SIMD, and its wave slot on the compute unit */
+    unsigned group;      /* index of the wave's workgroup on the compute unit */
+    unsigned simd, slot; /* numbers of the wave's SIMD and of its slot on the compute unit */
     const struct inst *next;
     struct time_op *op; /* cost of `next` */
     uint64_t at;        /* clock before which `next` cannot issue; NEVER: blocked */
