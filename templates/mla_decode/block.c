@@ -3,9 +3,9 @@
  * mla_decode, pipelines whose waves share the scores of a block: the steps that bring a block of
  * the cache to LDS, multiply it with Q, and multiply P with it. weights.c has the steps between.
  *
- * A block passes through registers in one to three pieces. The cache may have another type than
- * LDS, and rows without a token are cleared. The trap: a piece's load and its store share
- * registers, so a table may not load a piece again before it is stored.
+ * A block passes through registers in one to three pieces. Its elements may be converted there, and
+ * rows without a token are cleared. A piece has the same registers in each iteration, so a table
+ * may not load a piece again before it is stored.
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
@@ -27,10 +27,10 @@ struct tir_value mla_first_key(void *family, struct tir_value block)
 
 /* ---- Pieces ---- */
 
-/* Sets *layout to the registers through which `width` columns of a block's latent pass: 16 bytes a
- * lane, or all that a lane has. A wave has at least two rows: the page number of one row would move
- * to a scalar, with a wait. False if the block has too few rows, or lanes get less than 16 bytes of
- * half of the latent. */
+/* Sets *layout to the registers through which `width` columns of a block's latent pass: 16
+ * contiguous bytes per lane, or all that a lane has. A wave has at least two rows, since the page
+ * number of a single row would be moved to a scalar, with a wait. False: the block has too few
+ * rows, or lanes have less than 16 bytes of half of the latent. */
 static bool transit_layout(const struct mla *s, unsigned width, struct tir_layout *layout)
 {
     const unsigned cols = tir_bits(width), tokens = tir_bits(s->d.keys);
@@ -104,23 +104,24 @@ uint32_t mla_piece_features(const struct mla *s)
 
 /* ---- Steps: from the cache to LDS ---- */
 
-/* Returns piece `part` of a block: 0 is the latent or its first half, 1 its other half, 2 the
- * rotated key. */
+/* Returns piece `part` of a block: 0: the latent or its first half; 1: the other half of the
+ * latent; 2: the rotated key. */
 static struct piece *piece_of(struct mla *s, unsigned part)
 {
     return &s->source.piece[part == 2 ? s->source.n_pieces - 1u : part];
 }
 
-/* Returns the first key of the block to load (i32). Copies that run ahead of the last block load it
- * again, since its rows are in the caches. */
+/* Returns the first key (i32) of the block to load. Loads that are an iteration early have no block
+ * after the last one. They load the last block again, since its rows are in the caches. */
 static struct tir_value key_to_load(struct mla *s)
 {
     const struct tir_value block = mla_block_of(s);
     return mla_first_key(s, s->source.lead ? tir_min(&s->d.b, block, s->last_block) : block);
 }
 
-/* Loads the page numbers of a piece before the piece. vmcnt counts in order: a wait for numbers
- * that were loaded after the last piece would be a wait for that piece too. */
+/* Loads the page numbers of piece `part`. A table does this before any piece is loaded. vmcnt
+ * counts in order: a wait for numbers that were loaded after a piece would be a wait for that piece
+ * too. */
 static void find_pages(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -146,8 +147,8 @@ static void load_mask(void *context)
 }
 
 /* Returns c, the elements of piece p, with zeros in rows after the sequence's last token and in
- * rows without a list entry. A page may hold a NaN there; P is 0, but its product with a NaN is
- * not. */
+ * rows without a list entry. A page may hold a NaN there. P of these rows is 0, but 0 times NaN is
+ * NaN. */
 static struct tir_value clear_tail(struct mla *s, const struct piece *p, struct tir_value c)
 {
     struct tir_builder *const b = &s->d.b;
@@ -184,7 +185,7 @@ static void store_piece(void *context, unsigned part)
     tir_tile_lds_store(b, att_plus(b, at, (int)(p->column * mla_kq_bytes(s))), x, &p->part->lds);
 }
 
-/* Stores to LDS the entries of a sparse list, which the last piece has as one page number per
+/* Stores to LDS a block's entries of a sparse list: the last piece's page numbers, one per
  * token. */
 static void store_entries(void *context)
 {
@@ -221,7 +222,7 @@ static void read_early(void *context)
         s->now.k[i] = s->form->read_panel(s, &s->query.panel[i]);
 }
 
-/* Reads the first panels of K (part 0), or the others. */
+/* Reads the first panels of K (part 0: mla_form.first_panels), or the others (part 1). */
 static void read_k(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -241,7 +242,7 @@ static struct tir_value query_panel(struct mla *s, unsigned n)
     return tir_transpose(&s->d.b, q);
 }
 
-/* Returns panel n of K: as an earlier step has read it, or from LDS. */
+/* Returns panel n of K. If no earlier step has read it, it is read from LDS. */
 static struct tir_value key_panel(struct mla *s, unsigned n)
 {
     return s->now.k[n].id ? s->now.k[n] : s->form->read_panel(s, &s->query.panel[n]);

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * mla_decode with one wave per SIMD. A wave has 32 columns, all keys of a block and all of O^T for
- * these columns. So waves share the blocks in LDS and nothing of the softmax. O is in AGPRs, Q in
- * half of the VGPRs. pipelines/one_wave.c has the table of the loop.
+ * these columns. So waves share the blocks in LDS, and exchange nothing of the softmax. O is in
+ * AGPRs, Q in half of the VGPRs. pipelines/one_wave.c has the table of the loop.
  *
- * A block has 32 keys, or 64 of fp8. A block, or each run of 16 keys or more in it, lies in one
- * page. Rows are copied directly to LDS, through a resource that ends with the item, so that rows
- * past the last token are zeros. Items of a plan begin with a multiple of 64 keys. Rows of lists
- * are copied as for wave pairs (gather.c; table: pipelines/one_wave_lists.c). Kernels with lists
- * copy Q to LDS first, since loads of Q as operands would take quarters of cache lines.
+ * A block has 32 keys, or 64 of fp8. A run is 16 or more keys of a block, or the block, that are in
+ * one page. Rows are copied to LDS without registers. The copies have a buffer resource that ends
+ * with the item, so that rows after the last token are zeros. Items of a plan begin with a multiple
+ * of 64 keys. Rows of lists are copied as for wave pairs (gather.c; table:
+ * pipelines/one_wave_lists.c). Kernels with lists copy Q to LDS first: a load of Q as an operand
+ * would read only a quarter of each cache line.
  *
- * Keys are permuted in the rows of S^T, for LDS banks. A transposing read of c takes four keys,
- * which are four rows and so 64 bytes of the banks apart. Rows of K that 16 lanes read are 16
- * bytes apart. A transposing read of fp8 takes eight keys, four rows and so 32 bytes of the banks
- * apart.
+ * Keys are permuted in the rows of S^T, so that LDS reads have no bank conflicts. A transposing
+ * read of c reads four keys that are four rows apart, and so 64 bytes of the banks. Rows of K that
+ * 16 lanes read are 16 bytes of the banks apart. A transposing read of fp8 reads eight keys that
+ * are four rows apart, and so 32 bytes of the banks.
  *
- * Both fp8 products use the MFMA of twice the rate, which takes all keys of a block at once. Their
- * softmax has no branch, and runs beside the product of the previous block in C2.
+ * Both fp8 products use the MFMA of twice the rate, which multiplies all keys of a block at once.
+ * The softmax of fp8 kernels has no branch, and runs beside the product of the previous block in
+ * phase C2.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -28,9 +30,9 @@
 #include <assert.h>
 
 enum {
-    MOST_KEYS = 64 /* of a block */,
-    RUN = 16 /* keys that lie in one page at the least */,
-    TOGETHER = 16 /* keys of a product of 16 bits; one of fp8 takes all of a block */,
+    MOST_KEYS = 64 /* most keys of a block */,
+    RUN = 16 /* the least number of keys of a block in one page */,
+    TOGETHER = 16 /* keys of a 16-bit instruction; in fp8, it has all keys of a block */,
     BLOCKS = 4,
     EARLY = 128 /* rows of c^T that are read in the phase before their product */
 };
@@ -50,7 +52,7 @@ bool mla_one_wave_takes(const struct att_variant *v, const struct tir_machine *m
 
 /* ---- Layouts ---- */
 
-/* Returns the number of the instruction of S^T = K Q^T, which takes no scales. */
+/* Returns the number of the instruction of S^T = K Q^T, one without scales. */
 static int keys_product(const struct mla *s)
 {
     if (s->split.pairs && !mla_has_row_pairs(s))
@@ -59,10 +61,10 @@ static int keys_product(const struct mla *s)
     return s->type.scaled < 0 ? s->d.pv : tir_find_mma(s->d.m, mma->m, mma->n, mma->k, TIR_FP8);
 }
 
-/* Counts the keys of a block that a wave has in K Q^T. */
+/* Returns the number of a block's keys that a wave has in K Q^T. */
 static unsigned own_keys(const struct mla *s) { return s->d.keys >> s->split.pairs; }
 
-/* Returns the wave's first key of a block. */
+/* Returns the number (i32) of the wave's first key in a block. */
 static struct tir_value own_first(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
@@ -75,10 +77,10 @@ struct tir_value mla_one_wave_first_key(void *family, struct tir_value block)
     return tir_add(&s->d.b, mla_first_key(s, block), own_first(s));
 }
 
-/* Returns how many keys one product with c takes. */
+/* Returns the number of keys in one product with c. */
 static unsigned together(const struct mla *s) { return mla_weights_fp8(s) ? s->d.keys : TOGETHER; }
 
-/* Permutes the rows of a layout of S^T or of K into the order of keys. */
+/* Returns layout l of S^T or K with its rows permuted into the order of keys. */
 static struct tir_layout with_keys(const struct mla *s, const struct tir_layout *l)
 {
     static const uint8_t key[] = {2, 3, 0, 1, 4}, key_fp8[] = {2, 3, 1, 4, 0, 5};
@@ -87,8 +89,8 @@ static struct tir_layout with_keys(const struct mla *s, const struct tir_layout 
     return tir_layout_permute_rows(l, mla_weights_fp8(s) ? key_fp8 : key);
 }
 
-/* Returns the layout of the weights: S^T with two bits of its layout exchanged. The bit of 16
- * columns, which S^T has in registers, is in lanes, and the bit of 4 keys in registers. */
+/* Returns the layout of the weights: the layout of S^T with two bits exchanged. The bit of 16
+ * columns is in registers for S^T and in lanes here. The bit of 4 keys is in registers here. */
 struct tir_layout mla_one_wave_weights(const struct mla *s)
 {
     enum { COLUMNS = 16, ROWS = 4 /* of the instruction in a lane */ };
@@ -99,7 +101,7 @@ struct tir_layout mla_one_wave_weights(const struct mla *s)
     return with_keys(s, &l);
 }
 
-/* Returns the order of a panel's columns in the product: 16 contiguous bytes per lane. */
+/* Returns the order of a panel's columns in the product: a lane has 16 contiguous bytes. */
 static struct tir_contraction panel_order(const struct mla *s)
 {
     const struct tir_mma *const mma = &s->d.m->mma[keys_product(s)];
@@ -124,9 +126,10 @@ static void choose_layouts(struct mla *s)
     d->output = tir_tile(d->b.f, TIR_F32, rows, d->columns, &o);
 }
 
-/* Returns the map of fp8 keys in LDS. A wave copies two rows of the latent at once, and 16 of the
- * rotated key. 16 bytes of padding separate copies of the former; two bits of a row's number
- * choose the chunk of the latter. No chunk leaves its panel. */
+/* Returns the LDS map of `keys` rows of `width` columns. In fp8, a wave copies two rows of the
+ * latent at once, or 16 of the rotated key. 16 bytes of padding follow each two rows of the latent.
+ * In rows of the rotated key, two bits of the row's number permute chunks of 16 bytes. A chunk
+ * stays in its panel. */
 struct tir_layout mla_one_wave_map(const struct mla *s, unsigned keys, unsigned width)
 {
     enum { CHUNK = 16 };
@@ -154,7 +157,7 @@ unsigned mla_one_wave_before(const struct mla *s, const struct part *p, unsigned
                                 : tir_lds_address(&p->lds, rows * p->width, mla_kq_bytes(s));
 }
 
-/* Returns the LDS address of the wave's first row of a part. */
+/* Returns the LDS address (i32) of the wave's first row of part p of a block. */
 static struct tir_value own_place(struct mla *s, const struct part *p, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
@@ -165,7 +168,7 @@ static struct tir_value own_place(struct mla *s, const struct part *p, struct ti
     return tir_add(b, place, att_times(b, mla_one_wave_half(s), (int)before));
 }
 
-/* Returns how many keys of a block lie in one page at least. */
+/* Returns the number of keys of a run: the most for which each run is in one page. */
 static unsigned run_of(const struct mla *s)
 {
     unsigned keys = s->d.keys;
@@ -193,7 +196,7 @@ struct tir_value mla_one_wave_page(struct mla *s, struct tir_value key)
     return tir_scalar_load(&s->d.b, s->source.pages.table, mla_page_offset(s, key), TIR_I32);
 }
 
-/* Views the rows from `key` on that lie in page `page`, up to the item's end. */
+/* Returns the view of the rows from `key` on in page `page`, up to the item's end. */
 static struct tir_view rows_of(struct mla *s, struct tir_value key, struct tir_value page)
 {
     struct tir_builder *const b = &s->d.b;
@@ -210,7 +213,8 @@ static struct tir_view rows_of(struct mla *s, struct tir_value key, struct tir_v
                     (int)(s->d.k.width * mla_kq_bytes(s)), 0);
 }
 
-/* Copies a run of a block to LDS. `rows` ends where the item's keys end. */
+/* Issues the copies of run `run` of a block to LDS. `rows`: view of its rows, which ends with the
+ * item's keys. */
 static void copy_run(struct mla *s, struct tir_value block, unsigned run, struct tir_view rows)
 {
     struct tir_builder *const b = &s->d.b;
@@ -250,7 +254,8 @@ static struct tir_value read_panel(struct mla *s, const struct panel *n)
     return tir_tile_lds_load(b, att_plus(b, place, (int)(column * mla_kq_bytes(s))), t, &map);
 }
 
-/* Reads c^T of `width` columns of the latent from column `first` on, [columns x keys]. */
+/* Reads c^T of `width` columns of the latent from column `first` on, [columns x keys]. `from`: LDS
+ * address of column 0. */
 static struct tir_value read_columns(struct mla *s, struct tir_value from, unsigned first,
                                      unsigned width)
 {
@@ -269,8 +274,8 @@ static struct tir_value read_columns(struct mla *s, struct tir_value from, unsig
         b, tir_tile_lds_load(b, att_plus(b, from, (int)(first * mla_kq_bytes(s))), t, &map));
 }
 
-/* Returns the LDS address of the wave's columns of c, for the keys of product `part`. A wave of a
- * pair has half of the columns and the keys of both. */
+/* Returns the LDS address (i32) of the wave's columns of c, for the keys of product `part`. A wave
+ * of a pair has half of the columns and all keys. */
 static struct tir_value columns_from(struct mla *s, unsigned part)
 {
     struct tir_builder *const b = &s->d.b;
@@ -283,14 +288,14 @@ static struct tir_value columns_from(struct mla *s, unsigned part)
     return s->split.pairs ? tir_add(b, from, att_times(b, mla_one_wave_half(s), half)) : from;
 }
 
-/* Reads c^T of the first columns of a block's first keys. read_late() appends the others, half by
- * half. */
+/* Reads the first columns of c^T for the block's first keys. read_late() reads the others. */
 static struct tir_value read_early(struct mla *s)
 {
     return read_columns(s, columns_from(s, 0), 0, EARLY);
 }
 
-/* Appends the columns that read_early() has not read to v, the columns of c^T that it returned. */
+/* Reads the columns of c^T that read_early() has not read. Returns them appended to v, its
+ * result. */
 static struct tir_value read_late(struct mla *s, struct tir_value v)
 {
     for (unsigned width = EARLY; width < s->d.output.rows; width *= 2)
@@ -308,15 +313,15 @@ static struct tir_value read_late(struct mla *s, struct tir_value v)
  * the first block.
  */
 
-/* Returns e - m for all parts of the keys. */
+/* Returns e - m. `e`: a vector, or a row for each part of the keys. */
 static struct tir_value above_m(struct tir_builder *b, struct tir_value e, struct tir_value m)
 {
     const struct tir_type t = tir_typeof(b->f, e);
     return tir_sub(b, e, t.rows > 1 ? tir_broadcast(b, m, t) : m);
 }
 
-/* Rescales O in parts, each in a branch of its own: one of them is in vector registers at a time.
- * A workgroup starts sooner with fewer registers. */
+/* Rescales O in parts, each in a branch of its own, so that only one part at a time is in vector
+ * registers. A workgroup that needs fewer registers starts sooner. */
 void mla_one_wave_rescale(struct mla *s, const struct att_softmax_step *step, struct tir_value *o,
                           struct tir_value *l, unsigned parts)
 {
@@ -333,8 +338,8 @@ void mla_one_wave_rescale(struct mla *s, const struct att_softmax_step *step, st
     *o = tir_stack(b, half[0], half[1]);
 }
 
-/* Raises m to the largest e where one exceeds it by more than MLA_GROWTH, and rescales O and l.
- * Before the first key there is nothing to rescale. */
+/* Raises m to the larger of m and e in all columns, and rescales O and l. The branch is taken if an
+ * e exceeds m by more than MLA_GROWTH. Before the first key, O and l are 0 and are not rescaled. */
 void mla_one_wave_rescale_to(struct mla *s, struct tir_value e,
                              struct tir_value carried[ATT_N_CARRY])
 {
@@ -360,7 +365,7 @@ void mla_one_wave_rescale_to(struct mla *s, struct tir_value e,
 }
 
 /* Returns 2^(e - m) as e8m0 bytes, one for each column and 32 keys of the weights. Powers below
- * 2^-MLA_SCALE_BIAS become that power. The lowest byte of the float 2^23 + n is n. */
+ * 2^-MLA_SCALE_BIAS are replaced by that power. The lowest byte of the float 2^23 + n is n. */
 struct tir_value mla_one_wave_scales(struct mla *s, struct tir_value e, struct tir_value m,
                                      struct tir_type t)
 {
@@ -392,7 +397,7 @@ struct tir_type mla_one_wave_scales_type(struct mla *s, const struct tir_layout 
     return tir_tile(s->d.b.f, TIR_I8, s->d.keys / TIR_MX_BLOCK, s->d.columns, &l);
 }
 
-/* Returns the weights of scores x relative to 2^*e, and sets *e for each column:
+/* Returns the weights of scores x relative to 2^e. Sets *e, an exponent for each column:
  * mla_scale_exponent(). */
 static struct tir_value scale_weights(struct mla *s, struct tir_value x, struct tir_value *e)
 {
@@ -421,9 +426,9 @@ static void copy_block(void *context)
         copy_run(s, block, i, rows_of(s, key_of_run(s, block, i), s->now.pages[i]));
 }
 
-/* Loads the page numbers of a block beside an earlier product, since an iteration of a pair is
- * short. The numbers come to lanes: while scalar loads are in flight, a wait for LDS waits for all
- * of LDS. */
+/* Loads the page numbers of a block in an earlier iteration, since an iteration of a pair is short.
+ * The numbers are loaded to lanes. While scalar loads are in flight, a wait for one LDS access
+ * would be a wait for all. */
 static void find_lane_pages(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -487,8 +492,8 @@ static void rescale_scaled(void *context)
     mla_one_wave_rescale_to(s, s->d.attention.now.exponent, s->d.attention.now.carried);
 }
 
-/* Rounds P to fp8 and updates l. The product is inline assembly whose operands need a wait state
- * or two, so they are made before l. */
+/* Rounds P to fp8 and updates l. The product is inline assembly whose operands need one or two wait
+ * states, so they are computed before l. */
 static void round_scaled(void *context)
 {
     struct mla *const s = mla_of(context);

@@ -49,8 +49,8 @@ unsigned mla_one_wave_before(const struct mla *s, const struct part *p, unsigned
 
 /** Returns the first of a wave's own keys of a block: att_attention.first_key. */
 struct tir_value mla_one_wave_first_key(void *family, struct tir_value block);
-/** Raises m to the largest exponent e in columns where e is far above m, and rescales O and l. e is
- * a vector, or has a row for each part of the keys. */
+/** Raises m to the larger of m and e in all columns if an e is far above m, and rescales O and l.
+ * `e`: exponents of columns, a vector or a row for each part of the keys. */
 void mla_one_wave_rescale_to(struct mla *s, struct tir_value e,
                              struct tir_value carried[ATT_N_CARRY]);
 /** Rescales O and l in 1 or MLA_RESCALE_PARTS parts, each in a branch of its own. */

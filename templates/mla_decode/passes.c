@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode: passes over an item whose rows exceed the columns of a tile. One workgroup for all
- * passes would read the keys from HBM in each, since they have left the L2 by then. So a list has
- * a workgroup for each pass. These workgroups are neighbours on one XCD and read the same keys at
- * the same time: one loads them, and the others find them in the L2. Keys need not be split for
- * passes to fill the device.
+ * mla_decode: passes over an item with more rows than the tile has columns. If one workgroup did
+ * all passes, it would read the keys from HBM in each pass, since the L2 no longer has them. So a
+ * list has a workgroup for each pass. These workgroups are neighbours on one XCD and read the same
+ * keys at the same time: one loads them from HBM, and the others from the L2. With passes the
+ * device is full without a split of the keys.
  */
 #include "ir/bits.h"
 #include "templates/workgroup/grid.h"
 #include "templates/mla_decode/mla_decode.h"
 #include "templates/workgroup/scalar.h"
 
-/* Returns how many rows of Q a pass takes. */
+/* Returns the number of rows of Q in a pass. */
 static unsigned pass_rows(const struct mla *s)
 {
     return s->d.row_columns ? s->d.row_columns : s->d.columns;
@@ -28,9 +28,10 @@ unsigned mla_sharers(const struct mla *s)
     return shared ? (rows + pass_rows(s) - 1) / pass_rows(s) : 1;
 }
 
-/* Finds the workgroup's list among those that n workgroups share, and its pass. Workgroups of an
- * XCD have numbers ATT_XCDS apart, and so have the workgroups of a list. In the last, incomplete
- * group of lists the workgroups of a list are neighbours. */
+/* Returns the number (i32) of the workgroup's list, if n workgroups share a list. Sets *pass to the
+ * number of its pass. The numbers of a list's workgroups differ by ATT_XCDS, so that they are on
+ * one XCD. In the last, incomplete group of lists, the numbers of a list's workgroups differ by
+ * 1. */
 static struct tir_value find_list(struct mla *s, int n, struct tir_value *pass)
 {
     struct tir_builder *const b = &s->d.b;

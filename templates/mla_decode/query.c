@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode, values_between: Q passes through LDS. A wave of S^T = K Q^T has 16 rows of Q. A load
- * of its operand has half a cache line of each row; waves that split keys load the same lines. The
- * L1 reserves a whole line for each half, so HBM would idle. Here every wave loads whole rows,
- * before the first block, since no page number is needed. They are stored to LDS and read as
- * operands while the first block is in flight.
+ * mla_decode, pipeline values_between: Q passes through LDS. In S^T = K Q^T a wave has 16 rows of
+ * Q. A load of its operand would read half a cache line of each row, and waves that split keys
+ * would load the same lines. The L1 reserves a whole line for each half, so HBM would be idle.
+ * Instead every wave loads whole rows before the first block; these loads need no page number. The
+ * rows are stored to LDS, and read as operands while the first block is in flight.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -20,8 +20,8 @@ enum {
     MOST_LOADS = 16  /* most loads of a part of a row */
 };
 
-/* Returns the map of a part of Q in LDS. Rows are 32 bytes apart from a multiple of all banks,
- * like rows of K. */
+/* Returns the LDS map of `rows` rows of part q of Q. From a row to the next are 32 bytes more than
+ * a multiple of all banks, as for K. */
 static struct tir_layout map_of(const struct mla *s, const struct part *q, unsigned rows)
 {
     struct tir_layout map = tir_row_major(rows, q->width);
@@ -49,7 +49,8 @@ void mla_take_query(struct mla *s)
         s->query.part[i].buffer = tir_lds_buffer(&s->d.b, s->query.part[i].bytes, 16);
 }
 
-/* Returns the type of the rows of a part that all lanes load at once. Lanes go along a row. */
+/* Returns the type of the rows of part q that all lanes of the workgroup load at once. Neighbouring
+ * lanes have neighbouring columns. */
 static struct tir_type loaded(const struct mla *s, const struct part *q)
 {
     const unsigned lanes = s->d.waves * tir_lanes(s->d.m), all = s->d.columns * q->width / lanes;
@@ -64,7 +65,8 @@ static struct tir_type loaded(const struct mla *s, const struct part *q)
 }
 
 /* Issues the loads of part q of all rows of Q. Sets x to the loaded values and returns their
- * number. Each load has its own addresses, so that the first one waits for no others. */
+ * number. Each load has its own addresses, so that the first one is issued before the others'
+ * addresses are computed. */
 static unsigned load(struct mla *s, const struct part *q, struct tir_value *x)
 {
     struct tir_builder *const b = &s->d.b;

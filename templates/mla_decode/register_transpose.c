@@ -1,13 +1,13 @@
-/* SPDX-License-Identifier: Apache-2.0 mla_decode on gfx942 with one wave per SIMD (one_wave.c):
- * c is transposed in registers. LDS has 64 KiB there, a lane copies 4 bytes to it, and no read
- * from it transposes. LDS holds three blocks: one in the product with its weights, the next in
- * the product with Q, and one whose copy is in flight. The barrier of an iteration comes when
- * that copy has arrived and the first block is in registers. A quarter of the first block's
- * product is left then, and the first columns of the next K are read under it. The other
- * quarters fill the time in which the matrix unit would wait for scores or the softmax. If each
- * block is read once (`streams`), HBM bounds the loop and must not run dry at the barrier. A
- * second barrier after the first quarter lets the copies of two columns start in C3. S^T has 16
- * rows for 16 keys, and O^T uses the MFMA of 32 columns, so that P changes lanes. */
+/* SPDX-License-Identifier: Apache-2.0 mla_decode on gfx942 with one wave per SIMD (one_wave.c): c
+ * is transposed in registers. These targets have 64 KiB of LDS, copies to LDS of 4 bytes per lane,
+ * and no LDS reads that transpose. LDS has three blocks: one in the product with its weights, the
+ * next in the product with Q, and one whose copy is in flight. The barrier of an iteration is where
+ * that copy has arrived and the first block is in registers. A quarter of the first block's product
+ * is left then, and the first columns of the next K are read beside it. The other quarters fill the
+ * time in which the matrix unit would wait for scores or the softmax. If each block is read once
+ * (feature MLA_HAS_STREAMS), HBM limits the loop and must have copies in flight at the barrier. A
+ * second barrier after the first quarter allows copies of half of the columns from C3 on. S^T uses
+ * the MFMA of 16 rows and O^T the one of 32 columns, so P is moved to other lanes. */
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "templates/workgroup/lds_map.h"
@@ -18,13 +18,14 @@
 
 #include <assert.h>
 
-enum { BLOCKS = 3, QUARTERS = MLA_QUARTERS, CHUNK = 16 /* elements between banks */ };
+enum { BLOCKS = 3, QUARTERS = MLA_QUARTERS, CHUNK = 16 /* elements of padding after a row */ };
 
 bool mla_transpose_takes(const struct tir_machine *m) { return !att_transposes_8_bytes(m); }
 
 /* ---- Layouts ---- */
 
-/* Keys of a block as the second product takes them: what is in a lane's registers of S^T stays. */
+/* The order of a block's keys in the second product: keys in a lane's registers of S^T stay in that
+ * lane. */
 static const struct tir_contraction keys_of_lanes = {3, 1, {1, 2, 4}, {8}};
 
 struct tir_layout mla_transpose_columns(const struct tir_layout *l)
@@ -57,9 +58,10 @@ static void choose_layouts(struct mla *s)
     s->type.weights = tir_tile(d->b.f, s->number.p, d->keys, d->columns, &weights);
 }
 
-/* Returns the map of a block's rows in LDS. Rows of the latent are 32 bytes of the banks apart: 16
- * lanes that read K, 16 bytes each and 16 from one lane group to the next, meet every bank once.
- * Two rows of the rotated key are copied at once, so their chunks are swizzled instead. */
+/* Returns the LDS map of `rows` rows of `cols` columns of a block, whose rows are `width` columns.
+ * Rows of the latent are 32 bytes of the banks apart. So 16 lanes that read 16 bytes each of K use
+ * every bank once. Lane groups are 16 bytes apart. Two rows of the rotated key are copied at once,
+ * so their chunks are swizzled instead. */
 static struct tir_layout block_map(const struct mla *s, unsigned rows, unsigned cols,
                                    unsigned width)
 {
@@ -87,8 +89,9 @@ void mla_transpose_take_lds(struct mla *s)
 
 /* ---- A block ---- */
 
-/* Returns n * stride in bytes. Strides are below 4 GiB, which libattn checks. A product of two
- * values with 32 known bits takes two instructions, one of 64 bits four. */
+/* Returns n * stride (i64), in bytes. Strides are below 4 GiB, which libattn checks. A product of
+ * two values whose upper 32 bits are known to be 0 takes two instructions; another 64-bit product
+ * takes four. */
 static struct tir_value bytes_of(struct mla *s, struct tir_value n, struct tir_value stride)
 {
     struct tir_builder *const b = &s->d.b;
@@ -98,7 +101,8 @@ static struct tir_value bytes_of(struct mla *s, struct tir_value n, struct tir_v
     return tir_mul(b, wide, tir_zext(b, tir_convert(b, stride, TIR_I32), TIR_I64));
 }
 
-/* Finds where block `block` is in memory and in LDS. All of its rows are in page number `page`. */
+/* Returns the places of block `block` in memory and in LDS. All of its rows are in page number
+ * `page`. */
 static struct mla_flight find_block(struct mla *s, struct tir_value block, struct tir_value page)
 {
     struct tir_builder *const b = &s->d.b;
@@ -190,7 +194,7 @@ static void copy_rotated(void *context)
                        MLA_COPIES_LAST);
 }
 
-/* Sets m to the largest score in columns where that exceeds m. */
+/* Raises m to the largest score in columns where that exceeds m. */
 static void update_max(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -216,8 +220,8 @@ static void order_weights(void *context)
     *p = tir_relayout(&s->d.b, *p, tir_layout_of(s->d.b.f, s->type.weights));
 }
 
-/* Returns the layout of c^T of a quarter of the latent, [columns x keys], as the product takes
- * it. */
+/* Returns the layout of a quarter of the latent, c^T, as the product's operand: [columns x
+ * keys]. */
 static struct tir_layout quarter_layout(const struct mla *s)
 {
     const struct tir_layout plain =
@@ -248,7 +252,7 @@ static void transpose_c(void *context, unsigned part)
     *c = tir_transpose(&s->d.b, tir_relayout(&s->d.b, *c, &l));
 }
 
-/* Multiplies a quarter of c^T with P. The last quarter joins all into O. */
+/* Multiplies quarter i of c^T with P. The last one joins all quarters into O. */
 static void product(void *context, unsigned i)
 {
     struct mla *const s = mla_of(context);

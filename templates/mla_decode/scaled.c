@@ -86,8 +86,8 @@ static void store_weights(void *context)
     mla_end_writers(s, &writers);
 }
 
-/* Raises m of all waves to the largest e in columns where an e exceeds it by too much, and rescales
- * O and l. The branch contains its own barriers. */
+/* Raises m of all waves to the larger of m and the largest e in all columns, and rescales O and l.
+ * The branch is taken if a scale in LDS is too high. The branch contains its own barriers. */
 static void agree(void *context)
 {
     struct mla *const s = mla_of(context);
