@@ -99,7 +99,7 @@ def normalise_cache(op):
 
 
 def normalise(op, schema):
-    text = f"static int normalise_{op.name}(const void *given, union attn_desc *out)\n{{\n"
+    text = f"static __attribute__((cold)) int normalise_{op.name}(const void *given, union attn_desc *out)\n{{\n"
     text += (f"    struct attn_{op.name}_desc *const d = &out->{op.name};\n"
              f"    *d = *(const struct attn_{op.name}_desc *)given;\n")
     for k in op.keys:
@@ -222,7 +222,7 @@ def key_rows(op, schema):
 
 def make_key(op, schema):
     rows = key_rows(op, schema)
-    text = f"static void make_key_{op.name}(const union attn_desc *desc, struct attn_key *key)\n{{\n"
+    text = f"static __attribute__((cold)) void make_key_{op.name}(const union attn_desc *desc, struct attn_key *key)\n{{\n"
     text += f"    const struct attn_{op.name}_desc *const d = &desc->{op.name};\n"
     text += "    struct attn_key_field *f = NULL;\n"
     for field in sorted(rows):

@@ -72,8 +72,9 @@ const char *attn_dtype_name(enum attn_dtype dtype);
 
 /* Checks a cache descriptor and fills in its defaults: a dtype of 0 becomes `dtype`, the op's. `op`
  * begins the messages. */
-int attn_cache_normalise(const char *op, enum attn_dtype dtype,
-                         const struct attn_cache_heads *heads, struct attn_cache_desc *desc);
+__attribute__((cold)) int attn_cache_normalise(const char *op, enum attn_dtype dtype,
+                                               const struct attn_cache_heads *heads,
+                                               struct attn_cache_desc *desc);
 
 /* Checks the cache of a call and sets the values of CACHE_ARGS() in ops/types.def. Launch path. */
 int attn_cache_fill(const struct attn_cache_desc *desc, const struct attn_cache_heads *heads,
@@ -124,10 +125,10 @@ struct attn_more_slots {
 /* ATTN_CHECK_DATA: checks lengths and entries of the lists of slots. An entry names `slots` slots:
  * 1, or a block. They must lie in cache->page_count pages, or be among `more`. Negative entries are
  * allowed. */
-int attn_slots_check(const struct attn_device *device, const struct attn_cache_desc *desc,
-                     enum attn_page_table table, const struct attn_cache *cache,
-                     const struct attn_pages *pages, int32_t slots,
-                     const struct attn_more_slots *more, int32_t batch, void *stream);
+__attribute__((cold)) int attn_slots_check(
+    const struct attn_device *device, const struct attn_cache_desc *desc,
+    enum attn_page_table table, const struct attn_cache *cache, const struct attn_pages *pages,
+    int32_t slots, const struct attn_more_slots *more, int32_t batch, void *stream);
 
 /* ATTN_CHECK_DATA: checks that slots lie in cache->page_count pages. Where pages have scales, the
  * slots of a page must form a run. */

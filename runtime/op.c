@@ -510,8 +510,9 @@ static void explain_choice(const struct attn_op *op, const struct attn_kernel *k
     }
 }
 
-ATTN_PUBLIC int attn_op_describe_launch(const struct attn_op *op, const void *given,
-                                        struct attn_op_info *info)
+ATTN_PUBLIC __attribute__((cold)) int attn_op_describe_launch(const struct attn_op *op,
+                                                              const void *given,
+                                                              struct attn_op_info *info)
 {
     if (!op || !given || !info || !attn_can_give(info))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,

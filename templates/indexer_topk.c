@@ -40,8 +40,7 @@ struct indexer {
     struct att_select blocks; /* selection of blocks of keys, of one row */
     unsigned top_blocks, block_size;
     bool listed;
-    struct tir_value begin; /* i32: first key of the walk, less than a group before the first wanted
-                               key, since groups are aligned */
+    struct tir_value begin; /* i32: first key of the walk; aligned to a group */
     struct tir_value n;     /* i32: number of keys of the walk */
 };
 
@@ -51,15 +50,9 @@ enum { SINGLE };
 
 static const struct att_tile tiles[] = {
     {.rows = 2, .waves = 4, .waves_per_simd = 2, .why = "two rows share the keys that are read"},
-    {.rows = 1,
-     .waves = 4,
-     .waves_per_simd = 2,
-     .why = "one workgroup selects while another scores"},
+    {.rows = 1, .waves = 4, .waves_per_simd = 2, .why = "one selects while another scores"},
     {.rows = 1, .waves = 8, .waves_per_simd = 2, .why = "two waves a SIMD: q stays in registers"},
-    {.rows = 1,
-     .waves = 4,
-     .waves_per_simd = 1,
-     .why = "a wave a SIMD: it has registers for the q of 128 heads"},
+    {.rows = 1, .waves = 4, .waves_per_simd = 1, .why = "a wave a SIMD: registers for 128 heads"},
     {.rows = 1,
      .waves = 4,
      .waves_per_simd = 2,
@@ -125,9 +118,8 @@ static bool fits_rows(const struct att_variant *v, const struct att_tile *t,
     return true;
 }
 
-/* True if tile `t` serves the variant; if not, the reason is in `why`. Two waves of a SIMD have 256
- * registers each. q and weights of 128 heads take half of these, and q of 16 bits takes twice the
- * registers of fp8. */
+/* True if tile `t` serves the variant; if not, the reason is in `why`. Two waves a SIMD have 256
+ * registers each; fp8 q and weights of 128 heads take half of them, 16-bit q twice as many. */
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
@@ -189,10 +181,9 @@ static struct att_index_walk walk_at(struct indexer *x, struct tir_value round)
     };
 }
 
-/* Indices of the values that the loop over rounds carries for each row: the state, the entry at
- * which to append, and the previous round's keys. These keys are appended between the products of
- * the current round. The loads in flight and the state of the blocks' selection follow all rows'
- * values. */
+/* Indices of a row's values among those that the loop over rounds carries: the state, the entry at
+ * which to append, and the previous round's keys, which are appended meanwhile. Loads in flight
+ * and the state of the blocks' selection follow all rows' values. */
 enum {
     TO = N_STATE,
     KEYS,
@@ -234,9 +225,8 @@ struct round {
     struct open_block open;
 };
 
-/* Appends the keys of set `j` that exceed the limit of row `row` to the row's buffer, and advances
- * the row's carried value TO. `first` (i32) is the position in the walk at which the round of these
- * keys begins. */
+/* Appends the keys of set `j` above the limit of row `row` to the row's buffer, and advances its
+ * carried TO. `first` (i32) is the position in the walk at which their round begins. */
 static void append(struct indexer *x, struct tir_value *carried, unsigned row, unsigned j,
                    struct tir_value first)
 {
@@ -294,9 +284,8 @@ static struct tir_value block_maxima(struct indexer *x, struct tir_value scores,
     return tir_split_blocks(b, most, 1);
 }
 
-/* Returns the selection key (i32) of each block, in its first key's lane. Other lanes get the key
- * of no score. A lane has its block's largest score `maxima` (f32), and its key's `position` in the
- * walk (i32). `there` (i1) is true if that key exists. */
+/* Returns each block's selection key (i32) in its first key's lane, and the key of no score in
+ * others. Lanes have the block's largest score (f32), their `position` (i32), `there` (i1): it exists. */
 static struct tir_value block_keys(struct indexer *x, struct tir_value maxima,
                                    struct tir_value position, struct tir_value there)
 {
@@ -312,10 +301,9 @@ static struct tir_value block_keys(struct indexer *x, struct tir_value maxima,
     return att_select_key(b, score, tir_and(b, there, first));
 }
 
-/* Computes the selection keys of the blocks in set `j` of a round, which are inserted after the
- * round. Each lane has a score (f32), its `position` in the walk (i32), and `there` (i1): it
- * exists. A block of more keys than a wave has lanes has several sets. Its selection key is
- * complete with the last set, and is stored for the first one. */
+/* Computes the selection keys of the blocks in set `j` of a round, to be inserted after it. Lanes
+ * have a score (f32), its `position` in the walk (i32), `there` (i1): it exists. A block of more
+ * keys than lanes has several sets: its key is complete with the last, and stored for the first. */
 static void take_blocks(struct round *r, unsigned j, struct tir_value scores,
                         struct tir_value position, struct tir_value there)
 {
@@ -541,9 +529,8 @@ static struct tir_value load_candidate(struct indexer *x, struct tir_value n)
     return tir_scalar_load(&x->b, x->index.list, tir_shl(&x->b, n, tir_i32(&x->b, 2)), TIR_I32);
 }
 
-/* Drops the blocks of the row's list that begin after its `all` keys. Returns the number of the
- * `count` blocks that remain, and sets *block to the last of them. Blocks ascend, so usually the
- * last one, *block, decides; otherwise the list is bisected. */
+/* Drops the blocks of the row's list that begin after its `all` keys. Returns how many of `count`
+ * remain, and sets *block to the last. Blocks ascend: the last one decides, or a bisection. */
 static struct tir_value drop_blocks(struct indexer *x, struct tir_value count, struct tir_value all,
                                     struct tir_value *block)
 {

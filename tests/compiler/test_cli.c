@@ -180,35 +180,6 @@ static void a_models_config_becomes_a_description(void **state)
            "the cache: packed rows have 512 + 64");
 }
 
-/* The list of modules that keep their type decides, by names of kv_b_proj or of whole attention. */
-static void describe_chooses_fp8_weights_by_names_of_modules(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *kept;
-        bool fp8;
-    } cases[] = {{"\"lm_head\"", true},
-                 {"\"model.layers.0.self_attn.kv_a_proj_with_mqa\"", true},
-                 {"\"model.layers.0.self_attn.kv_b_proj\"", false},
-                 {"\"model.layers.0.self_attn\"", false},
-                 {"\"re:.*self_attn.*\"", false}};
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        char text[800];
-        snprintf(text, sizeof(text),
-                 "{ \"model_type\": \"deepseek_v3\", \"num_hidden_layers\": 4,\n"
-                 "  \"hidden_size\": 7168, \"num_attention_heads\": 16, \"kv_lora_rank\": 512,\n"
-                 "  \"q_lora_rank\": 1536, \"qk_nope_head_dim\": 128,\n"
-                 "  \"qk_rope_head_dim\": 64, \"v_head_dim\": 128,\n"
-                 "  \"quantization_config\": { \"quant_method\": \"fp8\",\n"
-                 "    \"weight_block_size\": [128, 128], \"modules_to_not_convert\": [%s] } }\n",
-                 cases[i].kept);
-        write_file("weights.json", text);
-        expect("describe weights.json --tp 8 -o w.yaml", 0, "", "");
-        expect("build w.yaml --emit=variants", 0,
-               cases[i].fp8 ? "weights=fp8_block product_dim" : "weights=same product_dim", "");
-    }
-}
-
 /* Rows of the cache are key and value. Scales are after a page's rows (scales_last) or in the rows
  * (planes). */
 static void describe_names_the_layout_of_pooled_rows(void **state)
@@ -229,42 +200,6 @@ static void describe_names_the_layout_of_pooled_rows(void **state)
     expect("build p.yaml --emit=variants", 0, "kv_dtype=fp8 kv_layout=planes", "");
     expect("build p.yaml --emit=variants", 0, "two_sources=true", "");
     expect("build p.yaml --emit=variants", 0, "cache_gather", "");
-}
-
-/* Main rows of the cache are e2m1, and rows of the window 528 bytes: two forms of rows are written,
- * and every list names rows of two tensors. */
-static void describe_names_rows_of_e2m1(void **state)
-{
-    static const char *const layouts[] = {"packed_fp4", "packed_mxfp4"};
-    (void)state;
-    write_file(
-        "e2m1.json",
-        "{ \"model_type\": \"deepseek_v41_text\", \"num_hidden_layers\": 3, \"hidden_size\": "
-        "5120,\n"
-        "  \"num_attention_heads\": 64, \"num_key_value_heads\": 1, \"head_dim\": 512,\n"
-        "  \"qk_rope_head_dim\": 64, \"q_lora_rank\": 1280, \"sliding_window\": 128,\n"
-        "  \"compress_ratios\": [0, 2, 2], \"kv_source_layer_ids\": [1],\n"
-        "  \"index_source_layer_ids\": [1], \"index_n_heads\": 32, \"index_head_dim\": 128,\n"
-        "  \"index_topk\": 512 }\n");
-    for (unsigned i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++) {
-        char command[160], both[80], main_rows[80];
-        snprintf(command, sizeof(command),
-                 "describe e2m1.json --tp 8 --kv-dtype fp8 --kv-layout %s -o e.yaml", layouts[i]);
-        snprintf(both, sizeof(both), "kv_layout: [%s, packed_mxfp8]", layouts[i]);
-        snprintf(main_rows, sizeof(main_rows), "sparse=slots kv_dtype=fp8 kv_layout=%s",
-                 layouts[i]);
-        expect(command, 0, "", "");
-        *strstr(command, " -o") = '\0';
-        expect(command, 0, both, "");
-        expect(command, 0, "two_sources: true\n    one_launch: [false, true]", "");
-        expect("build e.yaml --emit=variants", 0, main_rows, "");
-        expect("build e.yaml --emit=variants", 0, "kv_layout=packed_mxfp8 rope=gptj", "");
-        expect("build e.yaml --emit=variants", 0, "cache_gather", "");
-    }
-    expect("describe e2m1.json --kv-dtype fp8 --kv-layout packed_mxfp8", 0,
-           "kv_layout: packed_mxfp8\n    sparse: slots\n    two_sources: true", "");
-    expect("describe e2m1.json --kv-layout packed_fp4", 1, "",
-           "describe: the cache: kv_layout packed_fp4 is rows of 512 elements");
 }
 
 /* One setting is missing, or does not fit the others: the sentence names it. */
@@ -790,9 +725,7 @@ int main(int argc, char **argv)
         TEST(slips_on_the_command_line_are_named),
         TEST(variants_are_printed_without_compiling),
         TEST(a_models_config_becomes_a_description),
-        TEST(describe_chooses_fp8_weights_by_names_of_modules),
         TEST(describe_names_the_layout_of_pooled_rows),
-        TEST(describe_names_rows_of_e2m1),
         TEST(what_is_no_config_is_refused),
         TEST(errors_touch_no_output),
         TEST(no_output_replaces_an_input),

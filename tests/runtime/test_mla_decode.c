@@ -215,8 +215,8 @@ static void two_sources_are_of_lists_of_rows(void **state)
     d.sparse = ATTN_SPARSE_SLOTS;
     d.cache.dtype = ATTN_FP8;
     assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-    says("two_sources is set, and rows of the cache have fp8 in another layout than "
-         "ATTN_KV_SCALES_LAST or ATTN_KV_PLANES");
+    says("two_sources is set, and rows of the cache are ATTN_KV_PACKED, or ATTN_FP8 and "
+         "ATTN_KV_NHD");
     d.cache.dtype = 0;
     assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_OK);
     struct attn_mla_decode_args a = args(ATTN_PAGES_INDICES);
