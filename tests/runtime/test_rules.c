@@ -155,8 +155,7 @@ static void latents_rotate_where_they_have_more_columns(void **state)
     lookup(family, &d, NULL);
     d.norm = ATTN_NORM_RMS;
     lookup(family, &d,
-           "cache.layout is ATTN_KV_SCALES_LAST or ATTN_KV_PLANES, and norm or "
-           "product_dim is set");
+           "rows of cache.layout are key and value, and norm or product_dim is set");
 }
 
 static void weights_of_fp8_are_for_a_product(void **state)

@@ -39,6 +39,9 @@ def main():
             print('no pack has', op)
             wrong += 1
         for row in found:
+            if not row['largest_bound']:  # rows of e2m1: each element is the nearest code, or a fault
+                assert row['passed'] and 'fp4' in row['kernel'], row
+                continue
             part = row['largest_error'] / row['largest_bound']
             least = LEAST_OF_CHUNKS if '_prefill_' in row['kernel'] else LEAST
             if not row['passed'] or part < least:
