@@ -404,7 +404,7 @@ bool mla_transpose_takes(const struct tir_machine *m);
 /** Issues the loads of the wave's columns of Q, panel by panel, in stage `stage` of the loop's
  * prologue. */
 void mla_load_q(struct mla *s, uint8_t stage);
-/** Appends the loop over an item's keys. Returns the state of the wave's columns. */
+/** Builds the loop over an item's keys: mla_form.walk. Returns the state of the wave's columns. */
 struct split_kv_state mla_walk(struct mla *s);
 /** Builds a pass: the form's walk and join, and the store of results. */
 void mla_walk_and_store(struct mla *s);

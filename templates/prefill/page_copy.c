@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file copies tiles of K and V from pages to LDS without registers, 16 bytes a lane. A wave
- * copies neighbouring rows of one page: the page number is a scalar, and lanes have the offsets of
- * a tensor. So the loop has the registers and the tiles of a loop over tensors.
+ * Copies of tiles of K and V from pages to LDS without registers, 16 bytes per lane. A wave copies
+ * neighbouring rows of one page: the page number is a scalar, and lanes have the same offsets as
+ * for a tensor. So the loop needs the same registers and tiles as a loop over tensors.
  *
- * The trap: a page may hold a NaN in rows without a key, and 0 times NaN is NaN. Rows after the
- * last key are copies of the last key's row, rows before the first visible key copies of that key's
- * row. Their weights are 0, and no row of LDS has to be cleared.
+ * A page may hold a NaN in rows without a key, and 0 times NaN is NaN. So rows of other keys are
+ * copied instead: the last key's row for rows after it, and the first visible key's row for rows
+ * before it. Their weights are 0, and no row of LDS has to be cleared.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"

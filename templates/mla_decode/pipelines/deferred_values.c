@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The product with c of shared_scores moves to the next block's iteration: one barrier says that
- * the next block and P are there. Two blocks in LDS need a second barrier, after the product, since
- * the next block but one takes the place of c.
+ * As shared_scores, but the product with c is in the next block's iteration, so that one barrier is
+ * enough for the next block and P. With two blocks in LDS a second barrier is needed after the
+ * product, since the block after the next has the place of c.
  *
  *     deferred_values: mla_decode: 128 columns, custom masks and converted caches of 32 and 64
  *     one barrier a block where LDS has three

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * register_transpose in fp8, whose MFMA takes no scale for weights: O must be rescaled when a
- * column's maximum outgrows fp8. So O is P c instead of c^T P^T, which has a column in one register
- * of 16, and waves split the latent. They split the columns of S^T, and pass P and alpha through
- * LDS. One barrier an iteration says that the next block is in LDS, that its place is free, and
- * that P is in LDS. Blocks that are read once are copied an iteration earlier, for HBM.
+ * As register_transpose, in fp8. Its MFMA has no scale for weights, so O must be rescaled when a
+ * column's maximum exceeds the range of fp8. O is P c instead of c^T P^T, which has a column in one
+ * register of 16, and waves split the latent. They split the columns of S^T, and exchange P and
+ * alpha through LDS. After the one barrier of an iteration, the next block and P are in LDS, and
+ * the place of this block is free. Blocks that are read once are copied an iteration earlier, so
+ * that HBM is busy.
  *
  *     dv_split: mla_decode: 128 columns of fp8, where LDS does not transpose c
  *     rescales one register in 16 of O; its quarters fill the waits of the softmax

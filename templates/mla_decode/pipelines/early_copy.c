@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Waves of the same columns split the latent or the keys of S^T where LDS is small. They sum S^T
- * through LDS, or exchange its maxima, and meet twice a block. A block is copied an iteration
- * before its scores, one half before each barrier: HBM gets two requests an iteration, and neither
- * half is waited for by what comes next. c is read before the second barrier, so two blocks in LDS
+ * For targets with small LDS: waves of the same columns split the latent or the keys of S^T. They
+ * sum S^T through LDS, or exchange its maxima, with two barriers per block. A block is loaded an
+ * iteration before its scores, one half before each barrier: HBM has two requests per iteration,
+ * and the next step waits for neither. c is read before the second barrier, so two blocks in LDS
  * are enough. The last two iterations load nothing.
  *
  *     early_copy: mla_decode: 32 and 64 columns where LDS is small

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Waves share the blocks of the latent cache in LDS and nothing else. During the scores of one
- * block and the product of the block before it, the next block is in LDS and one more in flight.
+ * block and the product of the previous one, the next block is in LDS and another one is in flight.
  * With weights of fp8 the softmax has no branch and runs beside the product.
  *
  *     one_wave: mla_decode: 128 columns in more than one pass, where LDS transposes c
@@ -89,7 +89,8 @@ const char *const mla_features[] = {"checks scores",
                                     "K read early",
                                     NULL};
 
-/* A read from LDS takes about 128 clocks with the queue before it: 4 MFMAs of 32 clocks. */
+/* Reads from LDS are 4 MFMAs of 32 clocks ahead: a read takes about 128 clocks, with its time in
+ * the queue. */
 const struct pipeline mla_one_wave = {
     .name = "one_wave",
     .when = "mla_decode: 128 columns in more than one pass, where LDS transposes c",

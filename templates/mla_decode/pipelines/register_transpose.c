@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * one_wave where LDS does not transpose and has room for three blocks: c is transposed in
- * registers, and multiplied by quarters of the latent. The quarters run where the matrix unit would
- * wait for the scores or the softmax. Where each block is read once, HBM must always have copies in
- * flight: waves meet after the first quarters too, and copy the columns of two from C3 on.
+ * As one_wave, for targets whose LDS does not transpose and has room for three blocks. c is
+ * transposed in registers, and multiplied by quarters of the latent. The quarters run when the
+ * matrix unit would otherwise wait for the scores or the softmax. If each block is read once, HBM
+ * must always have copies in flight: a second barrier after the first quarter allows copies of half
+ * of the columns from C3 on.
  *
  *     register_transpose: mla_decode: 128 columns of 16 bits, where LDS does not transpose c
  *     as one_wave; the quarters of the product fill the waits of the softmax
@@ -91,9 +92,9 @@ static const struct pipe_row rows[] = {
     {&pipe_part, T_ARRIVE, M1, .rows = mla_rows_transpose},
     {0}};
 
-/* Reads are 8 MFMAs of 16 clocks ahead: 128 clocks. Permutes of c are 3 ahead of their product, and
- * the last reads for the next phase 3 before the end of this one. A phase ends with an MFMA, under
- * which the next phase's scalar work runs. */
+/* Reads are 8 MFMAs of 16 clocks ahead: 128 clocks. Permutes of c are 3 MFMAs ahead of their
+ * product, and the last reads for the next phase 3 before the end of this one. A phase ends with an
+ * MFMA, so that the next phase's scalar work runs beside it. */
 const struct pipeline mla_register_transpose = {
     .name = "register_transpose",
     .when = "mla_decode: 128 columns of 16 bits, where LDS does not transpose c",

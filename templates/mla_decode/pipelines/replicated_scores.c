@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every wave computes all of S^T, or sums it with the others, and has rows of O^T of its own: P
+ * Every wave computes all of S^T, or a part that waves sum, and has rows of O^T of its own. So P
  * stays in registers. Two workgroups share a compute unit, so that one loads while the other
  * computes.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rows that tables of waves with shared scores have in common: a block to LDS in pieces, S^T,
- * weights to all waves, and the product with c. A table says in which stage and phase each list
+ * The rows that several tables of waves with shared scores have: a block to LDS in pieces, S^T,
+ * weights to all waves, and the product with c. A table has the stage and phase in which each list
  * begins. The product may be in the same iteration as the scores, or in the next.
  */
 #include "templates/mla_decode/pipelines/pipelines.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The product of deferred_values moves between the first piece of the next block and its others:
- * HBM has the rest of that block to bring meanwhile. The barrier before it says that P is there,
- * and the one after all pieces that c is free: two blocks in LDS are enough.
+ * As deferred_values, but the product is between the first piece of the next block and its other
+ * pieces, which HBM loads at that time. After the barrier before the product P is in LDS, and after
+ * the barrier that follows all pieces c is free. So two blocks in LDS are enough.
  *
  *     values_between: mla_decode: 32 and 64 columns where LDS is large, without a custom mask
  *     HBM never waits for the product
