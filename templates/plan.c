@@ -57,7 +57,7 @@ struct plan {
     struct tir_value payload; /* units of a part, item costs included */
     /* Most units of an equal piece (p), or 1 without equal pieces; i1: pieces are equal. */
     struct tir_value piece, equal;
-    /* With tiles: number of tiles of a part (k), or 1 if tiles are divided; i1: no tile is divided. */
+    /* With tiles: number of tiles of a part (k), 1 if tiles are divided; i1: no tile is divided. */
     struct tir_value whole, uncut;
     struct tir_value items; /* number of items of a head (T) */
     struct tir_value rows;  /* number of pieces of all divided sequences (R[B]); set after all rows

@@ -27,7 +27,7 @@ struct ssd {
     int place[VECTORS];                /* index of each vector among the loaded vectors; -1: it is
                                           not loaded */
     struct tir_value rate, bias, skip; /* f32, 1 x 1, of the value head: rate of decay, dt_bias, and
-                                        * d, the factor of x in the output; 0: the argument is NULL */
+                                        * d, the factor of x in out; 0: the argument is NULL */
 };
 
 /* True if the template serves the variant; if not, the reason is in `why`. */

@@ -71,7 +71,7 @@ struct decode_arrivals {
      * The tile has elements of the product's type, and its first key is `key` (i32). */
     struct tir_value (*replace_keys)(struct decode *d, struct tir_value k, struct tir_value key);
     struct tir_value (*replace_values)(struct decode *d, struct tir_value v, struct tir_value key);
-    /** Writes the new tokens of an item to the cache. Called after all waves have read their tiles. */
+    /** Writes an item's new tokens to the cache, after all waves have read their tiles. */
     void (*store)(struct decode *d);
 };
 

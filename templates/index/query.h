@@ -10,8 +10,8 @@
 
 enum { ATT_INDEX_VECTOR = 16 /* bytes of a load */ };
 
-/** Returns slice `s` of the contraction of an operand, q or keys: `rows` rows of the elements of one
- * matrix instruction. `chunks` are the operand's loads; a lane has ATT_INDEX_VECTOR bytes of
+/** Returns slice `s` of the contraction of an operand, q or keys: `rows` rows of the elements of
+ * one matrix instruction. `chunks` are the operand's loads; a lane has ATT_INDEX_VECTOR bytes of
  * each. */
 struct tir_value att_index_slice_of(const struct att_index *x, const struct tir_value *chunks,
                                     unsigned s, unsigned rows);

@@ -106,8 +106,8 @@ enum { MLA_ROW_PAIR_COLUMNS = 64 /* columns that are contiguous in LDS */ };
 unsigned mla_row_pairs_bytes(const struct mla *s);
 /** Returns the bytes in LDS of a block before the cache line with column `column` of row 0. */
 unsigned mla_row_pairs_before(const struct mla *s, unsigned column);
-/** Reads a tile of type t from `rows` rows at the LDS address `at` (i32); the number may differ from
- * the keys of a block. The tile begins with column `column` of row 0 and ends before the next
+/** Reads a tile of type t from `rows` rows at the LDS address `at` (i32); that number may differ
+ * from the keys of a block. The tile begins with column `column` of row 0 and ends before the next
  * multiple of MLA_ROW_PAIR_COLUMNS. */
 struct tir_value mla_row_pairs_read(struct mla *s, struct tir_value at, struct tir_type t,
                                     unsigned rows, unsigned column);

@@ -69,7 +69,7 @@ struct tir_value rope_decode_address(struct decode *d, int area, int row_bytes, 
 struct tir_type rope_decode_stored_type(const struct decode *d, const struct rope_shape *shape,
                                         unsigned span);
 
-/** Where a span of a tile of heads is in LDS. */
+/** The place in LDS of a span of a tile of heads. */
 struct rope_decode_place {
     struct tir_value at;   /* i32: LDS address */
     struct tir_layout map; /* LDS map, relative to `at` */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tests which kernels `attnc describe` writes for a checkpoint's weights and for rows of pooled keys.
+ * Tests which kernels `attnc describe` writes for weights of fp8 and for rows of pooled keys.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -154,8 +154,7 @@ static void latents_rotate_where_they_have_more_columns(void **state)
         (struct attn_cache_desc){.dtype = ATTN_FP8, .layout = ATTN_KV_SCALES_LAST, .page_size = 64};
     lookup(family, &d, NULL);
     d.norm = ATTN_NORM_RMS;
-    lookup(family, &d,
-           "rows of cache.layout are key and value, and norm or product_dim is set");
+    lookup(family, &d, "rows of cache.layout are key and value, and norm or product_dim is set");
 }
 
 static void weights_of_fp8_are_for_a_product(void **state)

@@ -77,6 +77,20 @@ static void the_tensor_mover_copies_a_tile(void **state)
     hipsim_mem_free(copy);
 }
 
+/* Checks that descriptors are refused that differ from the iterating one of `p`: with 257 tiles,
+ * where LLVM's dialect amdgpu allows 256, and of a gather, which has its rows in that place. */
+static void expect_refused_iterations(struct program p)
+{
+    struct program many = p;
+    many.s[15] = 256 << 16;
+    program_try(&many, "tensor_load_to_lds s[0:3], s[4:11], s[12:15], s[16:19]\n");
+    assert_int_equal(many.fault.kind, FAULT_TRAP);
+    assert_non_null(strstr(many.fault.text, "more than 256 iterations"));
+    p.s[0] |= 1u << 31;
+    program_try(&p, "tensor_load_to_lds s[0:3], s[4:11], s[12:15], s[16:19]\n");
+    assert_int_equal(p.fault.kind, FAULT_TRAP);
+}
+
 /* Copies every second row of a tensor, each as a tile of its own, 80 bytes apart in LDS. */
 static void the_tensor_mover_iterates(void **state)
 {
@@ -133,16 +147,7 @@ static void the_tensor_mover_iterates(void **state)
         const unsigned at = row / 2 * APART + column;
         assert_int_equal(out[row][column], row % 2 || column >= WIDTH ? 0 : 4 * (at % 32));
     }
-    /* LLVM's dialect amdgpu allows 256 tiles at most. */
-    struct program many = p;
-    many.s[15] = 256 << 16;
-    program_try(&many, "tensor_load_to_lds s[0:3], s[4:11], s[12:15], s[16:19]\n");
-    assert_int_equal(many.fault.kind, FAULT_TRAP);
-    assert_non_null(strstr(many.fault.text, "more than 256 iterations"));
-    /* A gather has its rows in the place of the iteration. */
-    p.s[0] |= 1u << 31;
-    program_try(&p, "tensor_load_to_lds s[0:3], s[4:11], s[12:15], s[16:19]\n");
-    assert_int_equal(p.fault.kind, FAULT_TRAP);
+    expect_refused_iterations(p);
     hipsim_mem_free(memory);
     hipsim_mem_free(copy);
 }
