@@ -79,8 +79,7 @@ static bool second(const struct att_variant *v, const struct tir_machine *m, uns
     enum {
         FIRST = 3 /* number of the candidate: the third row */,
         WAVES = 3,
-        SHORT = 16 /* most tokens of
-                                                                                            short sequences */
+        SHORT = 16 /* most tokens of a short sequence */
     };
     const int64_t many = (int64_t)m->cus * WAVES;
     if (n > 1 || v->tree)

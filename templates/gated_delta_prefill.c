@@ -118,7 +118,7 @@ struct stage {
      * no tokens. */
     struct tir_value (*find)(struct delta *d, struct tir_value row);
     void (*visit)(struct delta *d);
-    /* How workgroups along x divide the columns. SLICE: the columns of V; VALUES_AND_KEYS: the
+    /* The division of columns by workgroups along x. SLICE: the columns of V; VALUES_AND_KEYS: the
      * columns of V and K; ALL_VALUES: one workgroup has all. */
     enum { SLICE, ALL_VALUES, VALUES_AND_KEYS } columns;
 };

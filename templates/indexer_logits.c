@@ -96,7 +96,7 @@ static void clear_others(struct logits *x)
     tir_end_if(b, &clean, NULL);
 }
 
-/* Where a wave stores the scores of a round. */
+/* The place to which a wave stores the scores of a round. */
 struct stored {
     struct logits *x;
     struct tir_view out;

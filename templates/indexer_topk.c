@@ -285,7 +285,7 @@ static struct tir_value block_maxima(struct indexer *x, struct tir_value scores,
 }
 
 /* Returns each block's selection key (i32) in its first key's lane, and the key of no score in
- * others. Lanes have the block's largest score (f32), their `position` (i32), `there` (i1): it exists. */
+ * others. Lanes have the block's largest score (f32), `position` (i32), `there` (i1): it exists. */
 static struct tir_value block_keys(struct indexer *x, struct tir_value maxima,
                                    struct tir_value position, struct tir_value there)
 {

@@ -114,7 +114,7 @@ struct att_template {
     const char *own[ATT_OWN_MAX]; /* names of att_tile.own, or NULL */
     struct att_renamed {
         const char *before, *now;
-    } renamed; /* a knob's former name, which files must not use, and its present name; NULL: none */
+    } renamed; /* a knob's former name, which files must not use, and the present one; NULL: none */
 
     /* Sets the knobs of a row's tile that follow from the row and the machine. The target's fitted
      * rows are applied afterwards. NULL: the table has all knobs. */

@@ -52,7 +52,7 @@ struct att_p16 {
     struct tir_value l;
 };
 
-/** Which keys the queries of a wave see. Values are i32 scalars unless stated. */
+/** The keys that the queries of a wave see. Values are i32 scalars unless stated. */
 struct att_position {
     struct tir_value q_len, kv_len;   /* number of queries and keys of the sequence */
     struct tir_value end;             /* keys from here on do not exist; at most kv_len */
@@ -88,7 +88,7 @@ struct att_attention {
     int product;    /* number of the matrix instruction of O += V P */
     unsigned dtype; /* enum tir_dtype of P as its operand */
     void *family;   /* argument of the next two functions */
-    /** Returns the first key (i32) of the block of iteration `index`. The builder's stage is set. */
+    /** Returns the first key (i32) of iteration `index`'s block. The builder's stage is set. */
     struct tir_value (*first_key)(void *family, struct tir_value index);
     /** With block.gaps: returns block.entries, which it loads if the block has gaps. */
     struct tir_value (*entries)(void *family, const struct att_block *block);

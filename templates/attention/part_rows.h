@@ -20,7 +20,7 @@ enum {
     ATT_PARTS_WAVES = 16 /* most waves that share the parts of a row */
 };
 
-/** How D elements of some rows are spread over lanes: panels of f32, each a power of two of
+/** The spread of D elements of some rows over lanes: panels of f32, each a power of two of
  * columns. `row` is the type of one number for each row. */
 struct att_part_type {
     unsigned n;                              /* number of panels */
@@ -54,7 +54,7 @@ struct att_part_state {
     struct tir_value lse, o[ATT_PART_PANELS], l;
 };
 
-/** Where the parts of a sum are: rows of partial_out [row, head, D] and partial_lse [row, head]. */
+/** Places of the parts of a sum: rows of partial_out [row, head, D] and partial_lse [row, head]. */
 struct att_part_list {
     struct tir_value count; /* i32: number of parts */
     struct tir_value map;   /* i64: address of the list's entries in reduce_partial_map, each the

@@ -79,7 +79,7 @@ enum prefill_room {
     PREFILL_KV_ROOM   /* the buffers of K and V, before and after the loop */
 };
 
-/** Where O, queries x columns, is in LDS on its way to memory. */
+/** The place of O, queries x columns, in LDS on its way to memory. */
 struct prefill_out_place {
     struct tir_layout lds; /* LDS map of a part of the columns */
     unsigned parts;        /* number of parts of the columns, one after the other; 0: O is not in
@@ -115,7 +115,7 @@ struct prefill_work {
     struct tir_value group;     /* the wave's key group; no value: there is only one */
 };
 
-/** How K and V pass from memory to LDS. */
+/** Ways of K and V from memory to LDS. */
 enum prefill_source_kind {
     PREFILL_TENSOR,     /* from tensors */
     PREFILL_PAGES,      /* from pages, through registers, which convert them */

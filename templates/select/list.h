@@ -57,7 +57,7 @@ struct tir_value att_list_gather(const struct att_list *l, struct tir_value base
  * from the sequence's first token. */
 struct tir_value att_list_slots(const struct att_list *l, struct tir_value at);
 
-/** How entries of a buffer are written. name() sets, in every lane, out[0] to the index (i32) and
+/** The writer of a buffer's entries. name() sets, in every lane, out[0] to the index (i32) and
  * out[1] to the value (f32) of entry `entry` (index). */
 struct att_list_names {
     void (*name)(void *context, struct tir_value entry, struct tir_value out[2]);

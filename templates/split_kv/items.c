@@ -20,7 +20,7 @@ enum when {
     SPARED /* NOW, but LATER with one_launch, which lacks scalar registers for the argument */
 };
 
-/* Which kernels have an argument; see has(). */
+/* Kinds of kernels that have an argument; see has(). */
 enum needs { ALWAYS, BLOCK_TABLES, INDICES, ONE_LAUNCH, TENSOR_SCALES, FP8_QUERIES, NEW_ROWS };
 
 /* Arguments that precede the first load of K, in the order of use: the first ones may be preloaded

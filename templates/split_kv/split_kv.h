@@ -186,7 +186,7 @@ struct tir_value split_kv_offsets(struct split_kv *d, struct tir_type t,
  * partial. A SUM of partials already includes the scales of the cache. */
 enum split_kv_kind { SPLIT_KV_EITHER, SPLIT_KV_RESULT, SPLIT_KV_PART, SPLIT_KV_SUM };
 
-/** Where a state of type split_kv.output is written. */
+/** The places to which a state of type split_kv.output is written. */
 struct split_kv_places {
     enum split_kv_kind kind;
     bool own_lse;           /* true: each wave writes the LSE of its columns; false: the first wave
