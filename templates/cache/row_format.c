@@ -4,7 +4,6 @@
  */
 #include "templates/cache/cache.h"
 #include "templates/cache/e2m1.h"
-#include "templates/linear/norm.h"
 #include "templates/workgroup/fp8.h"
 #include "templates/workgroup/scalar.h"
 

@@ -28,17 +28,6 @@ struct tir_value att_norm_over_rows(struct tir_builder *b, const struct tir_valu
     return all;
 }
 
-/* Returns the next power of two that is no less than `scale`: adds 1 to the exponent unless the
- * mantissa's bits are 0, and clears the mantissa. */
-struct tir_value att_power_above(struct tir_builder *b, struct tir_value scale)
-{
-    const struct tir_type t = tir_typeof(b->f, scale);
-    const struct tir_value bits = tir_bitcast(b, scale, tir_with_dtype(t, TIR_I32));
-    const struct tir_value up = tir_and(b, tir_add(b, bits, tir_int_like(b, bits, 0x7fffff)),
-                                        tir_int_like(b, bits, -0x800000));
-    return tir_bitcast(b, up, t);
-}
-
 struct tir_value att_norm_inverse_root(struct tir_builder *b, struct tir_value sum,
                                        struct tir_value share)
 {

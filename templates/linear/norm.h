@@ -17,9 +17,6 @@ enum { ATT_NORM_PANELS = 16 };
 struct tir_value att_norm_over_rows(struct tir_builder *b, const struct tir_value *x, unsigned n,
                                     bool largest);
 
-/** Returns the least powers of two that are no less than `scale`, f32 and not negative. */
-struct tir_value att_power_above(struct tir_builder *b, struct tir_value scale);
-
 /** Returns 1 / sqrt(sum * share + eps) of each row, with `share` 1 / number of elements. The
  * result is finite even for a sum and an eps of 0, so that zeros remain 0. */
 struct tir_value att_norm_inverse_root(struct tir_builder *b, struct tir_value sum,

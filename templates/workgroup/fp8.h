@@ -23,6 +23,17 @@ static inline struct tir_value att_fp8_scale(struct tir_builder *b, struct tir_v
     return tir_mul(b, absmax, tir_float_like(b, absmax, inverse));
 }
 
+/** Returns the least powers of two that are no less than `scale`, f32 and not negative. Adds 1 to
+ * the exponent unless the mantissa's bits are 0, and clears the mantissa. */
+static inline struct tir_value att_power_above(struct tir_builder *b, struct tir_value scale)
+{
+    const struct tir_type t = tir_typeof(b->f, scale);
+    const struct tir_value bits = tir_bitcast(b, scale, tir_with_dtype(t, TIR_I32));
+    const struct tir_value up = tir_and(b, tir_add(b, bits, tir_int_like(b, bits, 0x7fffff)),
+                                        tir_int_like(b, bits, -0x800000));
+    return tir_bitcast(b, up, t);
+}
+
 /** Returns x / scale as fp8, where no |x| is above scale times the largest fp8. Scales below 1e-12
  * count as 1e-12. */
 static inline struct tir_value att_fp8_divide(struct tir_builder *b, struct tir_value x,
