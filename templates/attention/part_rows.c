@@ -378,7 +378,7 @@ static void add_batch(struct att_part_rows *r, const struct att_part_list *l,
     }
 }
 
-/* Adds the last batch of a list, which alone may have fewer than p->n parts. */
+/* Adds the last batch of a list, the only one that may have fewer than p->n parts. */
 static void add_last(struct att_part_rows *r, const struct att_part_list *l,
                      struct att_part_state *sum, struct batch *p)
 {

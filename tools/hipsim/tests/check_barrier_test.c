@@ -60,7 +60,7 @@ static void lanes_do_not_skip_a_barrier(void **state)
            "s_mov_b32 exec_hi, 0\ns_barrier\ns_barrier");
 }
 
-/* Lanes that skipped the barrier may access memory alone, but not in one instruction with lanes
+/* Lanes that skipped the barrier may access memory, but not in one instruction with lanes
  * that passed it. */
 static void lanes_do_not_overtake(void **state)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests the timing model's memory alone: the time of a request by the parameters. */
+/* Tests the timing model's memory: the time of a request by the parameters. */
 #include "tools/hipsim/tests/program.h"
 #include "tools/hipsim/time/time_memory.h"
 
-/* Sets up one compute unit that has the device alone. The MALL is empty. */
+/* Sets up the only compute unit of a device. The MALL is empty. */
 static void alone(struct time_params *p, struct time_memory *m)
 {
     const struct time_share share = {1, 1, 0, 1};
