@@ -9,7 +9,8 @@
  * once, no wave waits for another, and the grid does not depend on data in memory.
  *
  * A second kernel serves launches of few tokens, which would leave most compute units without a
- * workgroup. All waves of a workgroup have the same heads, and share the parts of these heads.
+ * workgroup. All waves of a workgroup have the same heads, and share the parts of these heads. Of
+ * few parts one wave adds them all.
  */
 #include "ir/bits.h"
 #include "ir/builder.h"
@@ -270,24 +271,33 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
              c.tile.own[AT_ONCE]);
 }
 
+/* Returns the calls of `least` to `most` tokens of one query, of up to `heads` heads. */
+static struct att_box few_tokens(const struct att_variant *v, int least, int most, int heads)
+{
+    const bool csr = v->partials == ATT_PARTIALS_CSR;
+    return (struct att_box){.rows = {{csr ? ARG_REDUCE_TILES : ARG_TOKENS, least, most},
+                                     {ARG_HEADS, 0, heads},
+                                     {ARG_MAX_SEQLEN_Q, 0, 1}},
+                            .count = csr ? 3 : 2};
+}
+
 /* Sets *second to the kernel whose waves share parts, for launches of few tokens. Returns false if
- * there is none, or if n > 0. From 16 parts on that kernel takes less time, and with up to four a
- * little more. Plans divide one or two sequences into more parts. The host knows the number of
- * splits of dense partials. */
+ * there is none, or if n > 0. A workgroup of that kernel has the heads of one wave. Launches with
+ * at most one such workgroup for each compute unit take less time with it: tokens of any number of
+ * heads, since models have at most MOST, and twice as many tokens of half as many heads. */
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {
-    enum { FEW_TILES = 2, FEW_TOKENS = 8, LEAST_SPLITS = 16 };
-    const bool csr = v->partials == ATT_PARTIALS_CSR;
+    enum { MOST = 128 };
+    const struct att_part_rows r = sized(v, m);
     struct att_why why;
     for (unsigned i = 0; !n && i < sizeof(tiles) / sizeof(tiles[0]); i++) {
         if (!tiles[i].own[SHARE_PARTS] || !fits(v, &tiles[i], m, &why))
             continue;
-        const struct att_when tokens = {csr ? ARG_REDUCE_TILES : ARG_TOKENS, 0,
-                                        csr ? FEW_TILES : FEW_TOKENS};
-        const struct att_when own = {csr ? ARG_MAX_SEQLEN_Q : ARG_SPLITS, csr ? 0 : LEAST_SPLITS,
-                                     csr ? 1 : INT32_MAX};
-        *second = (struct att_second){.tile = i + 1, .calls = {.rows = {tokens, own}, .count = 2}};
+        const int tokens = (int)(m->cus * att_parts_wave_rows(&r)) / MOST;
+        *second = (struct att_second){.tile = i + 1,
+                                      .calls = few_tokens(v, 0, tokens, INT32_MAX),
+                                      .also = {few_tokens(v, tokens + 1, 2 * tokens, MOST / 2)}};
         return true;
     }
     return false;

@@ -72,8 +72,7 @@ unsigned att_parts_row_waves(const struct att_part_rows *r)
     return row_lanes(r) > tir_lanes(r->m) ? row_lanes(r) / tir_lanes(r->m) : 1;
 }
 
-/* Returns the number of rows that the lanes of a wave hold in one register. */
-static unsigned lane_rows(const struct att_part_rows *r)
+unsigned att_parts_wave_rows(const struct att_part_rows *r)
 {
     return tir_lanes(r->m) * att_parts_row_waves(r) / row_lanes(r);
 }
@@ -90,7 +89,7 @@ static struct tir_type panel_type(struct att_part_rows *r, unsigned width)
     tir_spread_cols(&s, TIR_LANES, tir_bits(lanes));
     tir_spread_cols(&s, r->lone ? TIR_REGS : TIR_WAVES, tir_bits(att_parts_row_waves(r)));
     tir_spread_cols(&s, TIR_REGS, tir_bits(width / row_lanes(r) / neighbours));
-    tir_spread_rows(&s, TIR_LANES, tir_bits(lane_rows(r)));
+    tir_spread_rows(&s, TIR_LANES, tir_bits(att_parts_wave_rows(r)));
     tir_spread_rows(&s, TIR_REGS, r->row_bits);
     if (!r->lone)
         tir_spread_rows(&s, TIR_WAVES, tir_bits(r->waves / att_parts_row_waves(r)));

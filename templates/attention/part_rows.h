@@ -70,6 +70,9 @@ unsigned att_parts_per_lane(const struct att_part_rows *r);
 unsigned att_parts_elements(const struct att_part_rows *r);
 /** Returns the number of waves that share a row. */
 unsigned att_parts_row_waves(const struct att_part_rows *r);
+/** Returns the number of rows that the lanes of a wave, or of the waves that share a row, hold in
+ * one register. */
+unsigned att_parts_wave_rows(const struct att_part_rows *r);
 
 /** Divides a row into panels whose widths are powers of two, and sets r->type to their tiles. */
 void att_parts_choose_type(struct att_part_rows *r);
@@ -97,8 +100,9 @@ struct att_part_state att_parts_add_list(struct att_part_rows *r, const struct a
 /** Returns the bytes of LDS that att_parts_write_shared() uses. */
 unsigned att_parts_shared_bytes(const struct att_part_rows *r);
 /** Adds the parts of list `l` and the sinks, and writes the result. All waves must have the same
- * rows (r->lone), and each adds an equal share of the parts. `wave` (i32) is the wave's number in
- * the workgroup, `lds` (i32) an LDS address. All waves must call it. */
+ * rows (r->lone), and each adds an equal share of the parts. Of up to r->at_once parts each wave
+ * adds all. `wave` (i32) is the wave's number in the workgroup, `lds` (i32) an LDS address.
+ * All waves must call it. */
 void att_parts_write_shared(struct att_part_rows *r, const struct att_part_list *l,
                             struct tir_value wave, struct tir_value lds);
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The sum of a list's parts by all waves of a workgroup. Each wave adds some consecutive parts of
- * the same rows, and stores its sum in LDS. The first wave adds these sums.
+ * the same rows, and stores its sum in LDS. The first wave adds these sums. If a list has no more
+ * parts than one wave loads at once, each wave adds them all, and the first one writes the result.
+ * Other waves then load for it what it has not yet located.
  */
 #include "templates/attention/part_rows.h"
 
@@ -115,8 +117,9 @@ static void finish_shared(struct att_part_rows *r, struct tir_value lds)
     att_parts_finish(r, att_parts_add_states(r, s, r->waves + 1));
 }
 
-void att_parts_write_shared(struct att_part_rows *r, const struct att_part_list *l,
-                            struct tir_value wave, struct tir_value lds)
+/* Adds up the parts of `l`, a share of them by each wave, and writes the result. */
+static void write_shares(struct att_part_rows *r, const struct att_part_list *l,
+                         struct tir_value wave, struct tir_value lds)
 {
     struct tir_builder *b = r->b;
     struct att_part_rows own = *r;
@@ -127,6 +130,20 @@ void att_parts_write_shared(struct att_part_rows *r, const struct att_part_list 
     att_lds_barrier(b);
     struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, wave, tir_i32(b, 0)), false, NULL, 0);
     finish_shared(r, lds);
-    tir_else(b, &first, NULL);
     tir_end_if(b, &first, NULL);
+}
+
+void att_parts_write_shared(struct att_part_rows *r, const struct att_part_list *l,
+                            struct tir_value wave, struct tir_value lds)
+{
+    struct tir_builder *b = r->b;
+    const struct tir_value one_batch = tir_cmp_le(b, l->count, tir_i32(b, (int)r->at_once));
+    struct tir_if few = tir_begin_if(b, one_batch, false, NULL, 0);
+    const struct att_part_state sum = att_parts_add_list(r, l);
+    struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, wave, tir_i32(b, 0)), false, NULL, 0);
+    att_parts_finish(r, sum);
+    tir_end_if(b, &first, NULL);
+    tir_else(b, &few, NULL);
+    write_shares(r, l, wave, lds);
+    tir_end_if(b, &few, NULL);
 }
