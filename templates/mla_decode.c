@@ -59,8 +59,9 @@ enum { MAX_ROWS = 1024 };
 /* Indices of att_tile.own: LDS_KIB: KiB of LDS of the targets that the row is for; Q_IN_LDS: panels
  * of Q in LDS, for which registers have no room; BUFFERS: most blocks of keys in LDS; 0: as many as
  * fit; ONE_WAVE: 1 (SINGLE): one wave per SIMD; 2 (IN_PAIRS): wave pairs; LOOP_AT:
- * tir_schedule.loop_at. */
-enum { LDS_KIB, Q_IN_LDS, BUFFERS, ONE_WAVE, LOOP_AT };
+ * tir_schedule.loop_at; SINGLE_EIGHTHS: the most work lists that run SINGLE
+ * in place of a second round of wave pairs, over pages, in eighths of the compute units. */
+enum { LDS_KIB, Q_IN_LDS, BUFFERS, ONE_WAVE, LOOP_AT, SINGLE_EIGHTHS };
 enum { SINGLE = 1, IN_PAIRS };
 
 /* Member `rows` is the number of columns at once. A variant uses the first row with enough columns,
@@ -69,7 +70,10 @@ static const struct att_tile tiles[] = {
     {.rows = 16, .waves = 4, .keys = 32, .own = {[LDS_KIB] = 160}},
     {.rows = 32, .waves = 8, .keys = 32, .own = {[LDS_KIB] = 160}},
     {.rows = 64, .waves = 8, .keys = 32, .own = {[LDS_KIB] = 160}},
-    {.rows = 64, .waves = 4, .keys = 32, .own = {[LDS_KIB] = 160, [ONE_WAVE] = IN_PAIRS}},
+    {.rows = 64,
+     .waves = 4,
+     .keys = 32,
+     .own = {[LDS_KIB] = 160, [ONE_WAVE] = IN_PAIRS, [SINGLE_EIGHTHS] = 7}},
     {.rows = 128, .waves = 4, .keys = 32, .own = {[LDS_KIB] = 160, [ONE_WAVE] = 1}},
     {.rows = 128, .waves = 8, .keys = 32, .own = {[LDS_KIB] = 160, [Q_IN_LDS] = 4}},
     {.rows = 16, .waves = 4, .keys = 16, .own = {[LDS_KIB] = 64}},
@@ -133,12 +137,12 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
 }
 
 /* Sets the calls that run the second kernel, by the number of work lists, or of sequences if there
- * is no plan. */
+ * is no plan. Other calls run wave pairs, with tile `pairs`. */
 static void set_calls(const struct att_variant *v, const struct tir_machine *m,
-                      struct att_second *second)
+                      const struct att_tile *pairs, struct att_second *second)
 {
-    const int cus = (int)m->cus;
-    second->calls = (struct att_box){{{ARG_WORKGROUPS, cus / 2 + 1, cus * 7 / 8}}, 1};
+    const int cus = (int)m->cus, most = cus * pairs->own[SINGLE_EIGHTHS] / 8;
+    second->calls = (struct att_box){{{ARG_WORKGROUPS, cus / 2 + 1, most}}, 1};
     if (v->sparse == ATT_SPARSE_NONE)
         return;
     /* n rounds of the second kernel replace 2n - 1 or 2n rounds of pairs, which are two workgroups.
@@ -166,7 +170,7 @@ static bool second(const struct att_variant *v, const struct tir_machine *m, uns
         if (tiles[i].own[ONE_WAVE] != SINGLE || !fits(v, &tiles[i], m, &why))
             continue;
         *second = (struct att_second){.tile = i + 1};
-        set_calls(v, m, second);
+        set_calls(v, m, &first, second);
         return true;
     }
     return false;
@@ -401,7 +405,7 @@ const struct att_template att_template_mla_decode = {
     .takes = OP_TAKES_MLA_DECODE | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
     .pipelines = mla_pipelines,
-    .own = {"lds_kib", "q_in_lds", "buffers", "one_wave", "loop_at"},
+    .own = {"lds_kib", "q_in_lds", "buffers", "one_wave", "loop_at", "single_eighths"},
     .renamed = {"alone", "one_wave"},
     .fitted = fitted,
     .n_fitted = sizeof(fitted) / sizeof(fitted[0]),
