@@ -344,6 +344,29 @@ class Atom:
         with self.assertRaisesRegex(aiter.NotServed, "two tensors"):
             aiter.swa_write(self.t(kv), self.t(at), self.t(cu), self.t(slots), pool, window, 3, k_packed=pool)
 
+    def test_rows_of_pages(self):
+        """The older ATOM's windows: pages of 4 tokens by tables."""
+        kv, at, cu = self.numbers(9, DIM), np.int64([9, 10, 11, 12, 13, 2, 3, 4, 4]), np.int32([0, 5, 5, 7])
+        tables = np.int32([[7, 6, 5, 4, 3], [0, 0, 0, 0, 0], [9, 8, 0, 0, 0]])
+        pool, want = self.t(np.zeros((40, DIM), np.float16)), np.zeros((40, DIM), np.float16)
+        aiter.swa_write(self.t(kv), self.t(at), self.t(cu), self.t(tables), pool, 4, 3, swa_region_rope=None)
+        for token, row in ((2, 5 * 4 + 3), (3, 4 * 4), (4, 4 * 4 + 1), (5, 9 * 4 + 2), (6, 9 * 4 + 3)):
+            want[row] = kv[token]
+        np.testing.assert_array_equal(self.back(pool), want)
+        with self.assertRaisesRegex(aiter.NotServed, "two tensors"):
+            aiter.swa_write(None, self.t(at), self.t(cu), self.t(tables), pool, 4, 3, k_packed=pool, swa_region_rope=pool)
+        cos, sin = angles(50)
+        q, weight, owner = self.numbers(7, 3 * DIM), self.numbers(DIM), np.int32([0, 0, 0, 2, 2, -1, 2])
+        positions = np.int64([0, 5, 19, 0, 7, 0, 1])
+        got = aiter.qk_norm_rope_maybe_quant(
+            *(self.t(x) for x in (q, kv[:7], weight, cos, sin, positions)), 3, DIM, ROTARY, 1e-6, swa_kv=pool,
+            batch_id_per_token=self.t(owner), swa_block_tables=self.t(tables), swa_block_size=4, swa_cu_seqlens_q=self.t(cu),
+            swa_write_per_batch=3)
+        rows = self.back(got.kv)
+        for token, row in ((0, 7 * 4), (1, 6 * 4 + 1), (2, 3 * 4 + 3), (3, 9 * 4), (4, 8 * 4 + 3), (6, 9 * 4 + 1)):
+            want[row] = rows[token]
+        np.testing.assert_array_equal(self.back(pool), want)
+
 
 WithNumpy, WithTorch = base.twice(Atom)
 

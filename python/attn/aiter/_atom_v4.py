@@ -93,10 +93,11 @@ def answer(**fields):
 
 def qk_norm_rope_maybe_quant(q, kv, kv_weight, cos_cache, sin_cache, positions, n_local_heads, head_dim, rope_head_dim, eps,
                              quant_q=False, quant_k=False, swa_kv=None, swa_dest_rows=None, batch_id_per_token=None, prefix="", *,
-                             fp8_2buff=False, swa_nope_scale_buff=None, swa_rope_buff=None):
+                             fp8_2buff=False, swa_nope_scale_buff=None, swa_rope_buff=None, swa_block_tables=None,
+                             swa_block_size=None, swa_cu_seqlens_q=None, swa_write_per_batch=None):
     """Norm and rotation of q [tokens, heads * D], whose norm has no weight, and of kv [tokens, D]. Returns ATOM's carrier with
     both in new tensors. With swa_kv rows of kv also go to its rows swa_dest_rows, except where
-    batch_id_per_token gives no sequence."""
+    batch_id_per_token gives no sequence. With swa_block_tables the rows follow from positions, as in swa_write()."""
     call = "qk_norm_rope_maybe_quant"
     two = "fused_qk_norm_rope_group_quant of AITER writes them"
     c.refuse(call, quant_q=(quant_q or quant_k, "one scale for a row of fp8 is not written"),
@@ -107,14 +108,20 @@ def qk_norm_rope_maybe_quant(q, kv, kv_weight, cos_cache, sin_cache, positions, 
     rotate(heads, q_out, cos_cache, sin_cache, positions, rope_head_dim, "rms", eps=eps)
     rotate(rows, c.view(kv_out, tokens, 1, head_dim), cos_cache, sin_cache, positions, rope_head_dim, "rms", kv_weight, eps)
     if swa_kv is not None:
+        if swa_block_tables is not None:
+            sequences = c.most(c.cast(batch_id_per_token[:tokens], "int64"), 0)
+            swa_dest_rows = page_rows(positions[:tokens], sequences, swa_block_tables, swa_block_size)
         swa_scatter_rows(kv_out, swa_dest_rows, batch_id_per_token, swa_kv)
     return answer(q_sa=q_out, kv=kv_out)
+
+
+TWO_TENSORS = "rows in two tensors are copied by ATOM's own kernel"
 
 
 def scatter(call, kv, slots, pool, *packed):
     """Writes rows of kv [tokens, D] to the rows `slots` of a pool [rows, D]. A slot that is no row of the pool is left out, as
     ATOM leaves it out. The halves of a row are written as a key and a value."""
-    c.refuse(call, k_packed=(any(x is not None for x in packed), "rows in two tensors are copied by ATOM's own kernel"),
+    c.refuse(call, k_packed=(any(x is not None for x in packed), TWO_TENSORS),
              pool=(c.dtype(pool) != c.dtype(kv), f"rows are {c.dtype(kv)}, the pool {c.dtype(pool)}"))
     half, pages = kv.shape[1] // 2, pool[:, None, None]
     slots = c.where(slots < pool.shape[0], slots, slots * 0 - 1)
@@ -128,16 +135,32 @@ def swa_scatter_rows(kv, dest_rows, batch_id_per_token, pool, *, k_packed=None, 
     scatter("swa_scatter_rows", kv, c.where(there, dest_rows[:tokens], dest_rows[:tokens] * 0 - 1), pool, k_packed, k_rope, pool_rope)
 
 
+def page_rows(positions, sequences, tables, size):
+    """Returns the rows [tokens] of a pool in which sequences [tokens], int64, have their positions, by tables
+    [sequences, pages] of pages of `size` tokens."""
+    at = c.cast(positions, "int64")
+    return c.cast(tables[sequences, at // size], "int64") * size + at % size
+
+
+def ring_rows(positions, sequences, slots, window):
+    """Returns the rows [tokens] of a pool in which sequences [tokens], int64, have their positions. slots [sequences] are
+    their places, `window` is ATOM's WindowParams: ring_start, ring_slots, slot_rows, ring_stride, run_rows."""
+    ring, slot = c.cast(positions, "int64") % window.ring_slots, c.cast(slots[sequences], "int64")
+    return slot * window.slot_rows + window.ring_start + ring // window.ring_stride * window.run_rows + ring % window.ring_stride
+
+
 def swa_write(kv, positions, cu_seqlens_q, state_slot_per_seq, pool, window, write_per_batch, *, k_packed=None, k_rope=None,
-              pool_rope=None, prefix=""):
-    """Writes the last write_per_batch rows of each sequence's kv to its window in a pool of 16 bits. `window` is ATOM's
-    WindowParams: ring_start, ring_slots, slot_rows, ring_stride, run_rows."""
+              pool_rope=None, swa_region_rope=None, prefix=""):
+    """Writes the last write_per_batch rows of each sequence's kv to its window in a pool of 16 bits, by ring_rows(). An older ATOM
+    passes tables of pages in place of state_slot_per_seq and the tokens of a page as `window`: page_rows()."""
+    packed = (k_packed, k_rope, pool_rope, swa_region_rope)
+    if kv is None:  # ATOM has none where rows are in two tensors
+        c.refuse("swa_write", k_packed=(True, TWO_TENSORS))
     tokens, batch = kv.shape[0], state_slot_per_seq.shape[0]
     at = c.arange(cu_seqlens_q, tokens)
     sequence = c.least(c.place(cu_seqlens_q[1:batch + 1], at), batch - 1)
     end = cu_seqlens_q[sequence + 1]
     there = (at < end) & (at >= end - write_per_batch)
-    ring = c.cast(positions[:tokens], "int64") % window.ring_slots
-    slot = c.cast(state_slot_per_seq[sequence], "int64")
-    row = slot * window.slot_rows + window.ring_start + ring // window.ring_stride * window.run_rows + ring % window.ring_stride
-    scatter("swa_write", kv, c.where(there, row, row * 0 - 1), pool, k_packed, k_rope, pool_rope)
+    rows = page_rows if state_slot_per_seq.ndim == 2 else ring_rows
+    row = rows(positions[:tokens], c.cast(sequence, "int64"), state_slot_per_seq, window)
+    scatter("swa_write", kv, c.where(there, row, row * 0 - 1), pool, *packed)

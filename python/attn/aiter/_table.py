@@ -132,8 +132,8 @@ ROWS = (
     (("qk_norm_rope_maybe_quant", "inverse_rope_inplace"), "ATOM",
      "ATOM's own, of `v4_kernels`: norms and rotation of DeepSeek-V4's queries and rows by `rope_heads`, rows to the window's too, and "
      "the output rotated back", "`quant_q`, `quant_k`, `fp8_2buff`"),
-    (("swa_write", "swa_scatter_rows"), "ATOM", "ATOM's own, of `v4_kernels`: rows of 16 bits to windows of a pool, by `cache_write`",
-     "rows in two tensors"),
+    (("swa_write", "swa_scatter_rows"), "ATOM", "ATOM's own, of `v4_kernels`: rows of 16 bits to windows of a pool, by `cache_write`; "
+     "of ATOM 15290eb3 too, whose windows are pages of tables", "rows in two tensors"),
     (("minimax_m3_index_topk", "minimax_m3_index_topk_decode"), "ATOM",
      "ATOM's own, of `atom.model_ops.minimax_m3`: index keys of 16 bits, several KV heads and queries, lists of pages with "
      "`emit_sparse_block_table`. Blocks ascend, of equal scores the first one is chosen", "index keys of fp8, `local_blocks` of 0"),
