@@ -2,14 +2,14 @@
 """Runs tests that others wrote for AITER's calls, with attn.aiter in AITER's place, and compares what became of them with a list.
 
 op_tests.py has AITER's own tests, vllm_tests.py has vLLM's, sglang_tests.py has SGLang's."""
-import argparse
 import collections
 import json
-import os
 import pathlib
 import subprocess
 import sys
 import tempfile
+
+import build_tree
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -32,12 +32,7 @@ def script(file, *arguments, strict=True):
 
 def environment(build, target):
     """The environment of a process of tests."""
-    out = dict(os.environ)
-    out.update(PYTHONPATH=f"{build / 'python'}:{HERE}", ATTN_LIBRARY=str(build / "runtime" / "libattn.so"),
-               ATTN_HIPSIM=str(build / "tools" / "hipsim" / "hip" / "libamdhip64.so"), HIPSIM=f"target={target}",
-               ATTN_ATTNC=str(build / "tools" / "attnc" / "attnc"), ATTN_HOOKS=str(HERE.parents[1] / "examples" / "hooks"),
-               OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1")
-    return out
+    return dict(build_tree.environment(build, f"target={target}"), ATTN_HOOKS=str(HERE.parents[1] / "examples" / "hooks"))
 
 
 def run(suite, build, folder, checkout, target, rows):
@@ -75,21 +70,22 @@ def lines(target, results):
 
 def parse(suite, text):
     """Returns the arguments of the command line. `text` is the program's documentation."""
-    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build", type=pathlib.Path)
-    parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("files", nargs="*")
-    parser.add_argument("--aiter", type=pathlib.Path)
-    parser.add_argument("--target", choices=suite.rows)
-    parser.add_argument("--write", action="store_true")
-    return parser.parse_intermixed_args()
+    parser = build_tree.parser(text, "files", "a part of the names of the rows that run")
+    parser.add_argument("--aiter", metavar="CHECKOUT", type=pathlib.Path, help="AITER's sources, FOLDER/aiter without it")
+    parser.add_argument("--target", metavar="GFX", choices=suite.rows, help="one target; without it all")
+    parser.add_argument("--write", action="store_true", help=f"write {suite.path.name}")
+    args = parser.parse_intermixed_args()
+    unknown = build_tree.unknown(args.files, [one["file"] for rows in suite.rows.values() for one in rows])
+    if unknown:
+        parser.error(f"no row has {' or '.join(map(repr, unknown))} in its name")
+    return args
 
 
 def main(suite, text):
     """Runs a suite as the command line says. Returns the exit code: 77 without the environment, 1 if a case is wrong or the list
     lacks a line."""
     args = parse(suite, text)
-    build, folder = args.build.resolve(), args.folder.resolve()
+    build, folder = args.build, args.folder
     checkout = (args.aiter or folder / "aiter").resolve()
     needed = [folder / "venv", checkout / "op_tests", *([folder / suite.tests] if suite.engine == "vllm" else [])]
     if not all(path.exists() for path in needed):

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""run.py BUILD FOLDER [NAME]...: serving engines run tiny models on the simulated GPU, and their tokens are compared with
+"""run.py BUILD FOLDER [NAME]... or run.py --list [NAME]...: serving engines run tiny models on the simulated GPU, and their tokens are compared with
 transformers'.
 
 FOLDER holds what does not belong into the tree: the environment that prepare.sh makes (7 GB, from PyPI) and the models.
-NAMEs choose cases; without any, all run. Each case is a process. It passes if three things hold.
+NAMEs are parts of the names of cases, which they choose; without any, all run. Each case is a process. It passes if three things hold.
 
 * The log probabilities are at most twice as far from float32's as transformers' own bf16.
 * Each token is the best one by float32, within the same distance.
 * hipsim ran the attention kernels that the case lists: one of each layer and step. Nothing else attended, then.
 
-The exit code is 77, a skipped test, where FOLDER has no environment."""
+The exit code is 77, a skipped test, where FOLDER has no environment, and 2 for arguments that
+choose nothing."""
 import collections
 import json
 import os
@@ -19,6 +20,8 @@ import re
 import subprocess
 import sys
 import time
+
+import build_tree
 
 HERE = pathlib.Path(__file__).resolve().parent
 ATTENTION = re.compile(r"hipsim: ((?:decode|prefill|mla_decode|gated_delta|gated_delta_prefill|ssd|ssd_prefill)_\w+): grid")
@@ -101,13 +104,9 @@ CASES = [
 
 def environment(build, one):
     """The environment of a case's process."""
-    library, hip = build / "runtime" / "libattn.so", build / "tools" / "hipsim" / "hip" / "libamdhip64.so"
-    out = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    out.update(PYTHONPATH=f"{build / 'python'}:{HERE}", ATTN_LIBRARY=str(library), ATTN_HIPSIM=str(hip),
-               ATTN_ATTNC=str(build / "tools" / "attnc" / "attnc"), HIPSIM=f"target={one.target},stats=on",
-               # Threads of OpenMP that wait for each other are most of the time on a machine that others use.
-               OMP_NUM_THREADS="1", VLLM_CPU_OMP_THREADS_BIND="nobind", HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1")
-    return out
+    out = build_tree.environment(build, f"target={one.target},stats=on")
+    out.pop("PYTHONDONTWRITEBYTECODE", None)
+    return dict(out, VLLM_CPU_OMP_THREADS_BIND="nobind", VLLM_NO_USAGE_STATS="1")
 
 
 def faults(one, result, launches):
@@ -164,21 +163,35 @@ def run(one, python, build, folder):
     return faults(one, result, launches), text
 
 
-def main(build, folder, names):
-    build, folder = pathlib.Path(build).resolve(), pathlib.Path(folder).resolve()
-    python = folder / "venv" / "bin" / "python"
+def chosen_cases(names):
+    """Returns the cases whose names have one of `names` in them, all without any."""
+    return [one for one in CASES if not names or any(name in one.name for name in names)]
+
+
+def main(words):
+    if "--list" in words:
+        print(*(one.name for one in chosen_cases([word for word in words if word != "--list"])), sep="\n")
+        return 0
+    parser = build_tree.parser(__doc__, "names", "a part of the names of the cases that run")
+    parser.add_argument("--list", action="store_true", help="print the cases, and run none; needs no folders")
+    args = parser.parse_args(words)
+    unknown = build_tree.unknown(args.names, [one.name for one in CASES])
+    if unknown:
+        parser.error(f"no case has {' or '.join(map(repr, unknown))} in its name; --list prints all")
+    python = args.folder / "venv" / "bin" / "python"
     if not python.exists():
-        print(f"skipped, since there is no {python}: tests/engines/prepare.sh {folder} makes it")
+        print(f"skipped, since there is no {python}: tests/engines/prepare.sh {args.folder} makes it")
         return 77
-    chosen = [one for one in CASES if not names or any(name in one.name for name in names)]
-    failed = 0
+    chosen, failed, start = chosen_cases(args.names), 0, os.times()
     for one in chosen:
-        wrong, text = run(one, python, build, folder)
+        wrong, text = run(one, python, args.build, args.folder)
         failed += bool(wrong)
         print(f"{'FAIL' if wrong else 'ok'} {one.name}: {text}", *wrong, sep="\n  " if wrong else "", flush=True)
-    print(f"{len(chosen) - failed} of {len(chosen)} cases pass")
-    return failed > 0 or not chosen
+    used = os.times()
+    seconds = used.children_user + used.children_system - start.children_user - start.children_system
+    print(f"{len(chosen) - failed} of {len(chosen)} cases pass, in {seconds / 60:.1f} CPU minutes")
+    return failed > 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3:]))
+    sys.exit(main(sys.argv[1:]))
