@@ -60,6 +60,8 @@ static const struct op_shapes {
      {"batch=4,k=1024,kv_heads=8,heads=%d", "batch=16,k=1024,kv_heads=8,heads=%d",
       "batch=1,k=4096,kv_heads=8,heads=%d", "batch=64,k=1024,kv_heads=8,heads=%d",
       "batch=64,k=256,kv_heads=8,heads=%d"}},
+    {"combine",
+     {"tokens=64,parts=4,heads=%d", "tokens=2048,parts=2,heads=%d", "tokens=2,parts=64,heads=%d"}},
 };
 
 /* A pack while its launches are modelled. */
