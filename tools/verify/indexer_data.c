@@ -3,7 +3,10 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "tools/verify/paged.h"
 
 enum { DIM = REF_INDEX_DIM, TILE = 16 };
 
@@ -294,33 +297,38 @@ static void make_sequence(struct index_data *d, int s, uint64_t *random)
     }
 }
 
-/* Numbers the pages of a trace sequence by sequence. Returns how many there are. */
-static int number_pages(struct index_data *d)
+/* Returns the pages of sequence `s`: those of its keys, and one that no row sees unless the call is
+ * traced. 0 if the keys have no pages. */
+static int pages_of(const struct index_data *d, int s)
 {
-    int pages = 0;
-    for (int s = 0; s < d->sequences; s++)
-        for (int i = 0; i < (d->keys[s] + d->page - 1) / d->page; i++)
-            d->table[s * d->table_stride + i] = pages++;
-    return pages;
+    const int unused = d->call->traced ? 0 : 1;
+    return d->paged ? (d->keys[s] + d->page - 1) / d->page + unused : 0;
+}
+
+/* Sets the table: each sequence has the next numbers of `order`, which has a permutation of all page
+ * numbers, or is NULL for ascending numbers. */
+static void number_pages(struct index_data *d, const int32_t *order)
+{
+    int next = 0;
+    for (int s = 0; s < d->sequences; s++) {
+        for (int i = 0; i < pages_of(d, s); i++, next++)
+            d->table[s * d->table_stride + i] = order ? order[next] : next;
+    }
 }
 
 /* Makes the cache: pages in random order, all NaNs at first. A trace has pages in order and no
    image. */
 static void make_image(struct index_data *d, uint64_t *random)
 {
-    const int spare = d->call->traced ? 0 : 1;
+    int pages = 0;
     for (int s = 0; s < d->sequences; s++) {
-        const int pages = d->paged ? (d->keys[s] + d->page - 1) / d->page + spare : 0;
-        d->table_stride = pages > d->table_stride ? pages : d->table_stride;
+        pages += pages_of(d, s);
+        d->table_stride = pages_of(d, s) > d->table_stride ? pages_of(d, s) : d->table_stride;
     }
-    d->pages = d->sequences * d->table_stride;
-    d->table = allocate(d, (size_t)d->pages, sizeof(*d->table));
-    for (int i = 0; spare && i < d->pages; i++) {
-        const int other = (int)(random_bits(random) % (unsigned)(i + 1));
-        d->table[i] = d->table[other];
-        d->table[other] = i;
-    }
-    const int pages = d->call->traced && d->paged ? number_pages(d) : d->pages;
+    d->table = allocate(d, (size_t)d->sequences * (size_t)d->table_stride, sizeof(*d->table));
+    int32_t *const order = d->call->traced ? NULL : shuffled_pages(pages, random);
+    number_pages(d, order);
+    free(order);
     d->image_bytes = d->paged ? (size_t)pages * (size_t)d->page_bytes
                               : (size_t)((d->keys[0] + 1) * d->key_bytes);
     if (d->call->traced)
@@ -366,7 +374,7 @@ void index_data_place(const struct index_data *d, struct operand *q)
 /* Fills the table of pages. Entries of pages that no row sees are far outside the cache. */
 static void fill_table(const struct index_data *d, struct operand *table)
 {
-    for (int i = 0; i < d->pages; i++)
+    for (int i = 0; i < d->sequences * d->table_stride; i++)
         operand_set_int(table, AT(i / d->table_stride, i % d->table_stride), INT32_MAX);
     for (int r = 0; r < d->rows; r++) {
         const int s = d->row_sequences[r];

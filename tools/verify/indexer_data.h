@@ -48,7 +48,6 @@ struct index_data {
     int **classes;    /* classes of each sequence's keys: [keys]; keys of a class are equal */
     int32_t *table;   /* page numbers: [sequences, table_stride] */
     int table_stride; /* entries of the table from a sequence to the next */
-    int pages;        /* entries of the table */
     uint8_t *q_bytes; /* q as fp8; unused if `wide` */
     uint8_t *image;   /* bytes of the cache, or of keys without pages; NULL in a trace */
     size_t image_bytes;
