@@ -41,6 +41,19 @@ static int exponent_of(float x)
     return field ? (int)field - 127 : -126;
 }
 
+/* Returns x * 2^e, as ldexp() does, which takes ten times as long. */
+static double times_power(double x, int e)
+{
+    enum { BIAS = 1023, MANTISSA_BITS = 52 };
+    double power;
+
+    if (e <= -BIAS || e > BIAS)
+        return ldexp(x, e);
+    const uint64_t bits = (uint64_t)(e + BIAS) << MANTISSA_BITS;
+    memcpy(&power, &bits, sizeof(power));
+    return x * power;
+}
+
 struct partial {
     double sum; /* sum of products, in units of 2^(exponent - 24) */
     int exponent;
@@ -56,7 +69,7 @@ static struct partial add_products(const double *product, const int *exponent, u
     for (unsigned k = first; k < n; k += step)
         p.exponent = exponent[k] > p.exponent ? exponent[k] : p.exponent;
     for (unsigned k = first; k < n; k += step)
-        p.sum += trunc(ldexp(product[k], 24 - p.exponent));
+        p.sum += trunc(times_power(product[k], 24 - p.exponent));
     return p;
 }
 
@@ -67,7 +80,7 @@ float mfma_fused_step(const double *product, const int *exponent, unsigned n, in
     bool above = false, below = false; /* some product is above, below binary32's range */
 
     for (unsigned k = 0; k < n; k++) {
-        double p = ldexp(product[k], scale);
+        double p = times_power(product[k], scale);
         above |= p >= 0x1p128;
         below |= p <= -0x1p128;
         total += p;
@@ -83,16 +96,16 @@ float mfma_fused_step(const double *product, const int *exponent, unsigned n, in
     if (two_stage) {
         struct partial odd = add_products(product, exponent, n, 1, 2);
         int e = s.exponent > odd.exponent ? s.exponent : odd.exponent;
-        s.sum = floor(ldexp(s.sum, s.exponent - e)) + floor(ldexp(odd.sum, odd.exponent - e));
+        s.sum = floor(times_power(s.sum, s.exponent - e)) + floor(times_power(odd.sum, odd.exponent - e));
         s.exponent = e;
     }
     s.exponent += scale;
     int ec = exponent_of(c), e = s.exponent > ec ? s.exponent : ec;
-    double sum = floor(ldexp(s.sum, 7 + s.exponent - e)); /* in units of 2^(e - 31) */
-    double addend = floor(ldexp(c, 24 - e));              /* in units of 2^(e - 24) */
+    double sum = floor(times_power(s.sum, 7 + s.exponent - e)); /* in units of 2^(e - 31) */
+    double addend = floor(times_power(c, 24 - e));              /* in units of 2^(e - 24) */
     if (two_stage && ec < e - 25)
         addend = 0;
-    return (float)ldexp(sum + 128 * addend, e - 31);
+    return (float)times_power(sum + 128 * addend, e - 31);
 }
 
 /* -- dispatch ---------------------------------------------------------------------------------- */
