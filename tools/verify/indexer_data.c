@@ -297,16 +297,16 @@ static void make_sequence(struct index_data *d, int s, uint64_t *random)
     }
 }
 
-/* Returns the pages of sequence `s`: those of its keys, and one that no row sees unless the call is
- * traced. 0 if the keys have no pages. */
+/* Returns the number of pages of sequence `s`: its keys fill all but the last one, which no row
+ * sees. A traced call has no such page. 0 if the keys have no pages. */
 static int pages_of(const struct index_data *d, int s)
 {
     const int unused = d->call->traced ? 0 : 1;
     return d->paged ? (d->keys[s] + d->page - 1) / d->page + unused : 0;
 }
 
-/* Sets the table: each sequence has the next numbers of `order`, which has a permutation of all page
- * numbers, or is NULL for ascending numbers. */
+/* Sets the table: each sequence has the next numbers of `order`, which has a permutation of all
+ * page numbers, or is NULL for ascending numbers. */
 static void number_pages(struct index_data *d, const int32_t *order)
 {
     int next = 0;

@@ -61,7 +61,8 @@ static const struct op_shapes {
       "batch=1,k=4096,kv_heads=8,heads=%d", "batch=64,k=1024,kv_heads=8,heads=%d",
       "batch=64,k=256,kv_heads=8,heads=%d"}},
     {"combine",
-     {"tokens=64,parts=4,heads=%d", "tokens=2048,parts=2,heads=%d", "tokens=2,parts=64,heads=%d"}},
+     {"tokens=64,parts=4,heads=%d", "tokens=2048,parts=2,heads=%d", "tokens=2,parts=64,heads=%d",
+      "tokens=12,parts=16,heads=%d", "tokens=6,parts=16,heads=%d", "tokens=3,parts=16,heads=%d"}},
 };
 
 /* A pack while its launches are modelled. */

@@ -96,7 +96,8 @@ float mfma_fused_step(const double *product, const int *exponent, unsigned n, in
     if (two_stage) {
         struct partial odd = add_products(product, exponent, n, 1, 2);
         int e = s.exponent > odd.exponent ? s.exponent : odd.exponent;
-        s.sum = floor(times_power(s.sum, s.exponent - e)) + floor(times_power(odd.sum, odd.exponent - e));
+        s.sum = floor(times_power(s.sum, s.exponent - e)) +
+                floor(times_power(odd.sum, odd.exponent - e));
         s.exponent = e;
     }
     s.exponent += scale;
