@@ -387,7 +387,10 @@ static void choose_buffers(struct mla *s, unsigned room, unsigned block, unsigne
     s->lds.blocks = most > 1 && 2 * block + other <= room ? 2 : 1;
     const struct pipeline *const p = find_pipeline(s, most);
     s->source.lead = p == &mla_early_copy;
-    s->query.shared = p == &mla_values_between && 2 * block + other + mla_count_query(s) <= room;
+    s->query.in_block = p == &mla_replicated_scores && s->lds.blocks == 2 && !s->split.depth;
+    const unsigned query = mla_count_query(s);
+    s->query.shared =
+        s->query.in_block || (p == &mla_values_between && 2 * block + other + query <= room);
     if (p == &mla_deferred_values && most > 2 && 3 * block + other + weights <= room)
         s->lds.blocks = 3;
     s->lds.p_places = s->lds.blocks == 3 ? 2 : 1;

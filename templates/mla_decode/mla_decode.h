@@ -143,6 +143,8 @@ struct mla_query {
     struct tir_value q[MAX_PANELS];
     uint8_t n_panels, n_in_lds; /* number of panels; number of the last panels, which are in LDS */
     uint8_t shared;             /* 1: waves load whole rows, and read their columns from LDS */
+    uint8_t in_block;           /* 1: these rows are in the place of the second block, until all
+                                   waves have read their columns */
     struct part part[2];        /* the latent and the rotated key of Q's rows in LDS: query.c */
     struct tir_value buffer;    /* i32: LDS address of panels */
 };

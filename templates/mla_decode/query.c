@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode, pipeline values_between: Q passes through LDS. In S^T = K Q^T a wave has 16 rows of
- * Q. A load of its operand would read half a cache line of each row, and waves that split keys
- * would load the same lines. The L1 reserves a whole line for each half, so HBM would be idle.
- * Instead every wave loads whole rows before the first block; these loads need no page number. The
- * rows are stored to LDS, and read as operands while the first block is in flight.
+ * mla_decode, pipelines values_between and replicated_scores: Q passes through LDS. A wave has 16
+ * rows of Q in S^T = K Q^T. A load of its operand would read half a cache line of each row, and
+ * waves with the same rows would load the same lines. The L1 reserves a whole line for each half,
+ * so HBM would be idle. Instead every wave loads whole rows before the first block; these loads
+ * need no page number. The rows are stored to LDS, and read as operands while the first block is
+ * in flight. In replicated_scores LDS has no room for them beside two blocks. They are in the
+ * place of the second block, which is stored after all waves have read Q.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
+#include "templates/workgroup/barrier.h"
 #include "templates/workgroup/lds_map.h"
 #include "templates/mla_decode/mla_decode.h"
 #include "templates/workgroup/scalar.h"
@@ -45,8 +48,14 @@ unsigned mla_count_query(struct mla *s)
 
 void mla_take_query(struct mla *s)
 {
-    for (unsigned i = 0; i < mla_count_parts(s); i++)
-        s->query.part[i].buffer = tir_lds_buffer(&s->d.b, s->query.part[i].bytes, 16);
+    struct tir_builder *const b = &s->d.b;
+    for (unsigned i = 0; i < mla_count_parts(s); i++) {
+        struct part *const q = &s->query.part[i];
+        const struct part *const block = &s->source.part[i];
+        assert(!s->query.in_block || q->bytes <= block->bytes);
+        q->buffer = s->query.in_block ? att_plus(b, block->buffer, (int)block->bytes)
+                                      : tir_lds_buffer(b, q->bytes, 16);
+    }
 }
 
 /* Returns the type of the rows of part q that all lanes of the workgroup load at once. Neighbouring
@@ -119,9 +128,14 @@ void mla_share_query(struct mla *s)
     b->stage = MLA_STAGE_ARRIVES;
     for (unsigned i = 0; i < mla_count_parts(s); i++)
         store(s, &s->query.part[i], rows[i], n[i]);
-    b->phase = MLA_SCORES_PHASE; /* after the first block's barrier */
+    if (s->query.in_block)
+        att_lds_barrier(b);
+    else
+        b->phase = MLA_SCORES_PHASE; /* after the first block's barrier */
     for (unsigned i = 0; i < s->query.n_panels; i++)
         s->query.q[i] = tir_named(b, "q", read_panel(s, &s->query.panel[i]));
+    if (s->query.in_block)
+        att_lds_barrier(b); /* the second block's stores wait for all reads */
     b->stage = TIR_NO_STAGE;
     b->phase = 0;
 }
