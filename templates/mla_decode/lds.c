@@ -22,11 +22,12 @@ const struct tir_mma *mla_qk(const struct mla *s, const struct panel *p)
 
 const struct tir_mma *mla_pv(const struct mla *s) { return &s->d.m->mma[s->d.pv]; }
 
-/* True if an LDS read transposes c. For elements of 16 bits it is false: they are exchanged in
- * registers, with a few instructions for 8 bytes of a lane. */
+/* True if an LDS read transposes c. For elements of 16 bits and more than 16 columns it is false:
+ * they are exchanged in registers, with a few instructions for 8 bytes of a lane. */
 static bool reads_transposed(const struct mla *s)
 {
-    return mla_weights_fp8(s) && att_transposes_8_bytes(s->d.m);
+    const bool few = s->d.columns == MFMA_ROWS;
+    return att_transposes_8_bytes(s->d.m) && (few || mla_weights_fp8(s));
 }
 
 /* Returns log2 of the number of elements of a key that a lane reads from LDS at once. 16 lanes read
