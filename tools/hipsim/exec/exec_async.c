@@ -53,6 +53,48 @@ static bool lds_addresses(struct wave *w, const struct inst *in, struct lane_mem
     return true;
 }
 
+/* Sets to->addr and to->lanes to the dwords that the bytes at `lds` are in. Returns the lanes whose
+ * dword another lane has too. */
+static uint64_t dwords_of(const struct lane_mem *lds, struct lane_mem *to)
+{
+    uint64_t shared = 0;
+    unsigned l, k;
+
+    to->lanes = lds->lanes;
+    FOR_LANES(l, lds->lanes)
+    to->addr[l] = lds->addr[l] & ~UINT64_C(3);
+    FOR_LANES(l, lds->lanes)
+    for (k = 0; k < l; k++)
+        if (lds->lanes >> k & 1 && to->addr[k] == to->addr[l])
+            shared |= UINT64_C(1) << l | UINT64_C(1) << k;
+    return shared;
+}
+
+/* Loads a byte of each lane to LDS, and zeros to the other bytes of its dword, since the target has
+ * ECC (CDNA5 ISA, 13.1.4). The manual has no rule for several lanes with the same dword. All bytes
+ * of such a dword become undefined. */
+static void load_bytes(struct wave *w, const struct inst *in, struct lane_mem *from,
+                       const struct lane_mem *lds)
+{
+    struct lane_mem to = {.space = MEM_LDS};
+    struct lds_range range = {0};
+    const uint64_t shared = dwords_of(lds, &to);
+    unsigned l;
+
+    if (!mem_resolve(w, in, &to, 4, MEM_WRITE) || !mem_resolve(w, in, from, 1, MEM_READ))
+        return;
+    const uint64_t valid = mem_written(w, from, 0, 1) | ~from->lanes;
+    FOR_LANES(l, to.lanes)
+    {
+        const unsigned at = 8 * (lds->addr[l] & 3);
+        const uint32_t bits = valid >> l & 1 ? UINT32_MAX : ~(UINT32_C(0xff) << at);
+        mem_put32(to.ptr[l], from->lanes >> l & 1 ? (uint32_t)*from->ptr[l] << at : 0);
+        mem_mark_bits(w, &to, l, 0, shared >> l & 1 ? 0 : bits);
+    }
+    lds_mark(w, &to, 4, &range);
+    lds_issue_range(w, in, WAIT_VM, &range);
+}
+
 static void exec_async(struct wave *w, const struct inst *in)
 {
     const unsigned bytes = MEM_BYTES(in->row->arg);
@@ -63,6 +105,10 @@ static void exec_async(struct wave *w, const struct inst *in)
 
     if (!flat_addresses(w, in, global.lanes, global.addr) || !lds_addresses(w, in, &lds))
         return;
+    if (load && bytes == 1) {
+        load_bytes(w, in, &global, &lds);
+        return;
+    }
     if (!mem_resolve(w, in, &lds, bytes, load ? MEM_WRITE : MEM_READ) ||
         !mem_resolve(w, in, &global, bytes, load ? MEM_READ : MEM_WRITE))
         return;

@@ -202,6 +202,44 @@ static void each_counter_is_waited_for_alone(void **state)
     hipsim_mem_free(memory);
 }
 
+/* Loads to LDS of a byte write a dword, with zeros beside the byte (CDNA5 ISA, 13.1.4). Two lanes
+ * that write the same dword leave it undefined. */
+static void a_byte_to_lds_writes_a_dword(void **state)
+{
+    (void)state;
+    uint8_t data[64];
+    for (unsigned i = 0; i < 64; i++)
+        data[i] = (uint8_t)(100 + i);
+    void *memory = device_alloc(sizeof(data), data);
+    static const char load[] = "v_mov_b32 v3, -1\n"
+                               "ds_store_b32 v1, v3\n"
+                               "s_wait_dscnt 0\n"
+                               "global_load_async_to_lds_b8 v4, v2, s[2:3]\n"
+                               "s_wait_asynccnt 0\n"
+                               "ds_load_b32 v5, v1\n"
+                               "s_wait_dscnt 0\n"
+                               "global_store_b32 v1, v5, s[4:5]\n";
+    uint32_t out[32];
+    void *result = device_alloc(sizeof(out), NULL);
+    struct program p = wave32();
+    p.lds_bytes = 128;
+    program_lanes(&p, 1, 4); /* a dword of each lane */
+    program_lanes(&p, 2, 1); /* a byte of each lane */
+    program_s64_set(&p, 2, (uint64_t)(uintptr_t)memory);
+    program_s64_set(&p, 4, (uint64_t)(uintptr_t)result);
+    for (unsigned l = 0; l < 32; l++)
+        p.v[4][l] = 4 * l + l % 4; /* each byte of a dword */
+    struct program shared = p;
+    program_run(&p, load);
+    for (unsigned l = 0; l < 32; l++)
+        assert_int_equal(p.v[5][l], (100 + l) << 8 * (l % 4));
+    shared.v[4][6] = 4 * 5 + 3; /* in the dword of lane 5 */
+    program_try(&shared, load);
+    assert_int_equal(shared.fault.kind, FAULT_UNINIT);
+    hipsim_mem_free(memory);
+    hipsim_mem_free(result);
+}
+
 /* Every wave stores its number and reads its neighbour's number. */
 #define EXCHANGE(barrier)                                \
     "v_lshlrev_b32 v2, 2, v1\n"                          \
@@ -714,6 +752,7 @@ int main(void)
         cmocka_unit_test(msb_state_selects_registers),
         cmocka_unit_test(registers_end_at_the_allocation),
         cmocka_unit_test(each_counter_is_waited_for_alone),
+        cmocka_unit_test(a_byte_to_lds_writes_a_dword),
         cmocka_unit_test(a_barrier_has_two_halves),
         cmocka_unit_test(stores_are_waited_for_before_a_barrier),
         cmocka_unit_test(the_check_says_that_stores_are_not_recorded),
