@@ -421,6 +421,10 @@ static void exec_tensor(struct wave *w, const struct inst *in)
         t.lds += t.lds_step;
         t.global += t.global_step;
     }
+    if (w->launch->tensor && w->launch->tensor->failed) {
+        wave_fault(w, in, FAULT_TRAP, 0, "out of memory for the lines of a tensor copy");
+        return;
+    }
     lds_issue_range(w, in, WAIT_TENSOR, &range);
 }
 
