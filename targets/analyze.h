@@ -51,6 +51,9 @@ ptrdiff_t tgt_inst_at(const struct tgt_code *code, int64_t offset);
  * there is none. */
 const struct tir_mma *tgt_find_product(const char *text, const struct tgt *t, char why[TGT_WHY]);
 
+/** True if the text is of a matrix instruction, such as v_wmma_f32_16x16x32_bf16. */
+bool tgt_is_product(const char *text);
+
 /** True if the text is of a transcendental, such as v_exp_f32. */
 bool tgt_is_transcendental(const char *text);
 

@@ -239,7 +239,7 @@ static size_t count_matrix(const struct tgt_code *code, struct tgt_range r)
 {
     size_t n = 0;
     for (size_t i = r.first; i < r.end; i++)
-        n += starts(code->insts[i].text, "v_mfma_") || starts(code->insts[i].text, "v_smfmac_");
+        n += tgt_is_product(code->insts[i].text);
     return n;
 }
 

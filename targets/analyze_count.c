@@ -114,6 +114,8 @@ const struct tir_mma *tgt_find_product(const char *text, const struct tgt *t, ch
     return row;
 }
 
+bool tgt_is_product(const char *text) { return kind_of(text) == MATRIX; }
+
 bool tgt_is_transcendental(const char *text) { return kind_of(text) == TRANS; }
 
 /* Adds a matrix instruction with its clocks and shadow slots to the facts. */

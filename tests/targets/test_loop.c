@@ -460,8 +460,10 @@ struct drawn {
     bool falls_through;
 };
 
-/* Builds code from the blocks; checks the first and the last block of its hot loop. */
-static void assert_hot_loop(const struct drawn *blocks, size_t n, size_t first, size_t last)
+/* Builds code from the blocks, with matrix instructions named `matrix`. Checks the first and the
+ * last block of its hot loop. */
+static void assert_loop_of(const char *matrix, const struct drawn *blocks, size_t n, size_t first,
+                           size_t last)
 {
     struct tgt_inst insts[MAX_BLOCKS * BLOCK_INSTS] = {{0}};
     const struct tgt_code code = {insts, n * BLOCK_INSTS};
@@ -475,11 +477,19 @@ static void assert_hot_loop(const struct drawn *blocks, size_t n, size_t first, 
                                      .target = ends && b->to >= 0 ? 4 * BLOCK_INSTS * b->to : -1,
                                      .ends_block = ends,
                                      .falls_through = !ends || b->falls_through};
-        snprintf(insts[i].text, sizeof(insts[i].text), "%s", at < b->matrix ? "v_mfma_" : "v_add");
+        snprintf(insts[i].text, sizeof(insts[i].text), "%s", at < b->matrix ? matrix : "v_add");
     }
     assert_true(tgt_find_hot_loop(&code, &loop));
     assert_int_equal(loop.first, first * BLOCK_INSTS);
     assert_int_equal(loop.end, (last + 1) * BLOCK_INSTS);
+}
+
+/* Checks the hot loop of the blocks with matrix instructions of each generation. */
+static void assert_hot_loop(const struct drawn *blocks, size_t n, size_t first, size_t last)
+{
+    static const char *const names[] = {"v_mfma_", "v_smfmac_", "v_wmma_"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        assert_loop_of(names[i], blocks, n, first, last);
 }
 
 /* LLVM's layout of loops with a cold branch at the end. A block before the head is the target of
