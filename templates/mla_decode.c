@@ -16,8 +16,9 @@
  *
  *     shared scores       waves split the rows of O^T, and the columns of S^T, 16 a wave; further
  *                         waves split its keys. P passes through LDS. With 16 columns every wave
- *                         has all of S^T. Where LDS is small, they split the latent or the keys of
- *                         S^T too, which costs a barrier and saves many matrix instructions
+ *                         has all of S^T. Where LDS is small, or a wave has 32 lanes, they split
+ *                         the latent or the keys of S^T too, which costs a barrier and saves many
+ *                         matrix instructions
  *     one wave per SIMD   a wave has 32 of 128 columns and all of O^T for them: one_wave.c, and
  *                         register_transpose.c where LDS does not transpose c
  *     wave pairs          two waves have the same 32 columns, each with half of the keys in S^T and

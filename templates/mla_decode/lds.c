@@ -151,16 +151,17 @@ static void add_rotated(struct mla *s, const struct tir_contraction *whole)
 }
 
 /* Chooses the panels of Q and K. Some targets have an fp8 instruction of twice the rate, with 128
- * columns at once. If it has a form with scales, a lane has columns in the order of that form: 16
- * bytes of each half. Otherwise a lane has 16 neighbours at a time. */
+ * columns at once. It is for waves with as many columns of the latent. If it has a form with
+ * scales, a lane has columns in the order of that form: 16 bytes of each half. Otherwise a lane has
+ * 16 neighbours at a time. */
 static void choose_panels(struct mla *s)
 {
     enum { WIDE = 128 };
     const struct tir_machine *const m = s->d.m;
     const struct tir_contraction narrow =
         tir_contract_rows(&m->mma[s->d.qk], PANEL, 16 / mla_kq_bytes(s));
-    const int wide =
-        s->number.kq == TIR_FP8 ? tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, WIDE, TIR_FP8) : -1;
+    const bool fills = s->number.kq == TIR_FP8 && own_columns(s) >= WIDE;
+    const int wide = fills ? tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, WIDE, TIR_FP8) : -1;
     for (unsigned first = 0; first < own_columns(s) && wide < 0; first += PANEL)
         add_panel(s, first, PANEL, s->d.qk, &narrow);
     if (wide >= 0) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode for targets with small LDS: the steps of waves that share S^T.
+ * mla_decode for targets with small LDS, or with 16 columns and waves of 32 lanes: the steps of
+ * waves that share S^T.
  *
  * Waves with the same columns split the keys of a block in S^T = K Q^T. Each has at least the rows
  * of an MFMA. Further waves split the latent. Waves that split the latent sum their parts of S^T
@@ -27,8 +28,10 @@ void mla_divide_scores(struct mla *s, unsigned product_keys)
 {
     const unsigned left = mla_wave_bits(s) - s->split.columns - product_keys;
     const bool small = s->d.m->lds_bytes <= 64 * 1024;
+    /* All of Q takes twice the registers in waves of 32 lanes, so fewer waves would fit a SIMD. */
+    const bool narrow = s->d.m->lane_bits < TIR_WAVE_BITS && !s->split.columns;
     s->split.product_keys = s->split.softmax_keys = (uint8_t)product_keys;
-    if (small && left) {
+    if ((small || narrow) && left) {
         s->split.depth = (uint8_t)left;
         s->split.softmax_keys = 0;
     }
