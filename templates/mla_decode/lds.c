@@ -22,12 +22,15 @@ const struct tir_mma *mla_qk(const struct mla *s, const struct panel *p)
 
 const struct tir_mma *mla_pv(const struct mla *s) { return &s->d.m->mma[s->d.pv]; }
 
-/* True if an LDS read transposes c. For elements of 16 bits and more than 16 columns it is false:
- * they are exchanged in registers, with a few instructions for 8 bytes of a lane. */
+/* True if an LDS read transposes c. For elements of 16 bits and more than 16 columns, a read of 8
+ * bytes a lane does not: they are exchanged in registers, with a few instructions. */
 static bool reads_transposed(const struct mla *s)
 {
-    const bool few = s->d.columns == MFMA_ROWS;
-    return att_transposes_8_bytes(s->d.m) && (few || mla_weights_fp8(s));
+    enum { BLOCK = 16 /* bytes of a lane for a product of 32 keys */ };
+    const bool few = s->d.columns == MFMA_ROWS, fp8 = mla_weights_fp8(s);
+    if (att_transposes_8_bytes(s->d.m))
+        return few || fp8;
+    return !fp8 && tir_transposing_read(s->d.m, BLOCK, 16);
 }
 
 /* Returns log2 of the number of elements of a key that a lane reads from LDS at once. 16 lanes read
