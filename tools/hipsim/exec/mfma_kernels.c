@@ -20,14 +20,10 @@
 #include <stddef.h>
 
 #include "mfma_decode.h"
-#include "mfma_vec.h"
+#include "mfma_fixed.h"
+#include "mfma_step.h"
 #include "smallfloat.h"
 
-/* Range of a step's exponents that vectors can compute. */
-#define E_MIN (-100)
-#define E_MAX 122
-#define E_NEAR 24      /* up to this exponent, scaling makes no C zero */
-#define BIAS 132       /* binary32's bias, plus the 5 by which C's exponent may exceed e */
 #define SCALE_NAN 1000 /* larger than any sum of exponents and another scale */
 
 /* -- one row of the result --------------------------------------------------------------------- */
@@ -150,24 +146,6 @@ static inline __attribute__((always_inline)) void load_columns(struct columns *c
             c->b[n][p] = load_f(b + n * LINE + p * PART_COLS);
 }
 
-/* Moves biased exponents to the position of binary32's exponent field; bit 31 stays 0. */
-static inline vec_i in_place(const uint8_t *e, unsigned part)
-{
-    return vec_shl(widen_ub(e, part), 23);
-}
-
-/* Return 2^(exponent + x) and 2^(exponent - x), where `e` is x with BIAS added, moved by
- * in_place(). */
-static inline vec_f power(int exponent, vec_i e)
-{
-    return (vec_f)vec_add(e, (vec_i){0} + (exponent + 127 - BIAS) * (1 << 23));
-}
-
-static inline vec_f inverse_power(int exponent, vec_i e)
-{
-    return (vec_f)((uint32_t)(exponent + 127 + BIAS) * (1u << 23) - (vec_u)e);
-}
-
 /* Sums of the aligned products in 16 columns of a row, and the exponents to which they are aligned,
  * in the form of in_place(). */
 struct sums {
@@ -211,48 +189,6 @@ static inline __attribute__((always_inline)) struct sums find_sums(const struct 
         even.e[p] = top;
     }
     return even;
-}
-
-/* Returns floor(c * up), where `up` is a power of two. Two-stage formats drop a C that is less than
- * half of the last bit. `far`: the product may underflow to zero. */
-static inline vec_i floor_c(vec_f c, vec_f up, bool two_stage, bool far)
-{
-    const vec_f scaled = c * up;
-    const vec_i whole = vec_floor(scaled);
-
-    if (two_stage)
-        return whole & ((vec_f)((vec_i)scaled & 0x7fffffff) >= vec_f_from(0.5f));
-    if (__builtin_expect(far, 0))
-        return vec_add(whole, (scaled == vec_f_from(0)) & (c < vec_f_from(0)));
-    return whole;
-}
-
-/*
- * Returns the sum in units that are 2^by times as large. The hardware keeps 2 more bits and rounds
- * down there; this function merges all lower bits into the last one, which is rounding to odd.
- */
-static inline vec_i lower_sum(vec_i sum, vec_i by, bool two_stage)
-{
-    if (!two_stage) /* the sum's two highest bits are unused */
-        return vec_quarter_to_odd(vec_shr(vec_shl(sum, 2), by));
-    vec_i more = by - 2, kept = 2 + (more & (more < 0));
-    vec_i q = vec_shr(sum, more & ~(more < 0)), mask = kept + (kept >> 1);
-    return vec_shr(q | ((q & mask) + mask), kept);
-}
-
-#define FIELD 0x7f800000
-
-/* Returns c + sum * 2^(x - 24), aligned and rounded like the hardware, where `e` is x in the form
- * of in_place(). c is finite. */
-static inline vec_f add_c(vec_f c, vec_i sum, vec_i e, bool two_stage, bool far)
-{
-    const vec_i top = vec_max_i((vec_i)c & FIELD, e); /* the larger of e and ec - 5, as the bias 132
-                                                         makes it */
-    const vec_u over = ((vec_u)top - (vec_u)e) >> 23;
-
-    sum = lower_sum(sum, (vec_i)over, two_stage);
-    return vec_to_f(vec_add(sum, floor_c(c, inverse_power(24, top), two_stage, far))) *
-           power(-24, top);
 }
 
 /* Returns the result of column j + i exactly, by mfma_fused_step(); s->b is at column j. */
@@ -569,15 +505,18 @@ static inline bool is_zero_row(const struct step *s)
 
 /* Computes step `s` of all rows in the 16 columns from column j on, if all products are in range.
  * Returns a mask of the rows that it skips, since their C has an infinity or a NaN. */
-static inline __attribute__((always_inline)) uint32_t run_in_range(
-    const struct operands *o, const struct rows *r, const uint32_t *const *from, struct step *s,
-    const struct columns *c, const struct exponents *x, unsigned rows, unsigned k, unsigned j)
+static inline __attribute__((always_inline)) uint32_t
+run_in_range(const struct operands *o, const struct rows *r, const uint32_t *const *from,
+             struct step *s, const struct columns *c, const struct exponents *x, unsigned rows,
+             unsigned k, unsigned j, uint32_t todo)
 {
     uint32_t left = 0;
 
     s->lines = NULL;
     s->scale = NULL;
     for (unsigned i = 0; i < rows; i++) {
+        if (!(todo >> i & 1))
+            continue;
         s->a = &o->a[k][i];
         s->ea = &o->ea[k][i];
         const bool done = find_in_range(s, c, &x[i], j, from[i] + j, (float *)(r->d[i] + j));
@@ -586,13 +525,12 @@ static inline __attribute__((always_inline)) uint32_t run_in_range(
     return left;
 }
 
-/* Computes a step of `size` lines from line k on, for all rows and columns of a block. The
- * arguments from `size` on are constants where this is inlined. */
-static inline __attribute__((always_inline)) void run_step(const struct operands *o,
-                                                           const struct rows *r, unsigned rows,
-                                                           unsigned columns, unsigned k,
-                                                           unsigned size, bool two_stage,
-                                                           bool sparse, bool scaled)
+/* Computes a step of `size` lines from line k on. todo[j / 16] is a mask of the rows to compute in
+ * the 16 columns from column j on. The arguments from `size` on are constants where this is
+ * inlined. */
+static inline __attribute__((always_inline)) void run_step(
+    const struct operands *o, const struct rows *r, unsigned rows, unsigned columns, unsigned k,
+    const uint32_t todo[static 2], unsigned size, bool two_stage, bool sparse, bool scaled)
 {
     const uint32_t *const *from = k ? (const uint32_t *const *)r->d : r->c;
     _Alignas(64) float aside[LINE][COLS];
@@ -626,11 +564,11 @@ static inline __attribute__((always_inline)) void run_step(const struct operands
     memset(every, 0xff, sizeof(every));
     const bool no_infinity = !o->special || (!sparse && find_nan_rows(o, k, size, rows, &nans));
     for (unsigned j = 0; j < columns; j += COLS) {
-        uint32_t again = 0, left = UINT32_MAX; /* masks of rows */
+        uint32_t again = 0, left = todo[j / COLS]; /* masks of rows */
         s.b = &o->b[sparse ? 0 : k][j];
         if (!sparse)
             load_columns(&c, s.b, size);
-        if (in_range && !(left = run_in_range(o, r, from, &s, &c, x, rows, k, j)))
+        if (in_range && !(left = run_in_range(o, r, from, &s, &c, x, rows, k, j, left)))
             continue;
         s.nans = no_infinity && (!o->special || find_nan_columns(s.b, size, &nans)) ? &nans : NULL;
         if (may_keep)
@@ -661,6 +599,7 @@ static inline __attribute__((always_inline)) void run_columns(const struct mfma_
                                                               bool scaled)
 {
     const struct mfma_shape *s = &job->shape;
+    const uint32_t every[LINE / COLS] = {UINT32_MAX, UINT32_MAX};
     unsigned count = sparse ? s->k / 2u : s->k;
     struct rows r;
 
@@ -674,7 +613,7 @@ static inline __attribute__((always_inline)) void run_columns(const struct mfma_
         if (scaled && k % 32 == 0)
             for (unsigned i = 0; i < s->m; i++)
                 add_scales(job, i, k / 32, r.scale[i]);
-        run_step(o, &r, s->m, s->n, k, size, two_stage, sparse, scaled);
+        run_step(o, &r, s->m, s->n, k, every, size, two_stage, sparse, scaled);
     }
 }
 
@@ -700,6 +639,32 @@ static void run_small(const struct mfma_job *job, const struct operands *o, unsi
     }
 }
 
+/* Computes the steps of a two-stage format in fixed point, and in general what that leaves. */
+static __attribute__((noinline)) void run_two_stage(const struct mfma_job *job, unsigned block)
+{
+    const struct mfma_shape *s = &job->shape;
+    const uint32_t rows = (uint32_t)((UINT64_C(1) << s->m) - 1);
+    struct codes codes;
+    struct operands o;
+    struct rows r;
+    bool decoded = false;
+
+    const bool fixed = JOIN(mfma_codes, ISA)(&codes, job, block);
+    place_rows(job, block, s->n, &r);
+    for (unsigned k = 0; k < s->k; k += FIXED_STEP) {
+        const uint32_t *const *from = k ? (const uint32_t *const *)r.d : r.c;
+        uint32_t todo[LINE / COLS] = {rows, s->n > COLS ? rows : 0};
+        if (fixed)
+            JOIN(mfma_fixed_step, ISA)(&codes, from, r.d, s->m, s->n, k, todo);
+        if (!(todo[0] | todo[1]))
+            continue;
+        if (!decoded)
+            JOIN(mfma_decode, ISA)(&o, job, block);
+        decoded = true;
+        run_step(&o, &r, s->m, s->n, k, todo, FIXED_STEP, true, false, false);
+    }
+}
+
 static void run_fused(const struct mfma_job *job)
 {
     const struct mfma_shape *s = &job->shape;
@@ -707,6 +672,10 @@ static void run_fused(const struct mfma_job *job)
     struct operands o;
 
     for (unsigned block = 0; block < s->blocks; block++) {
+        if (size == FIXED_STEP && s->n >= COLS && !s->sparse && !job->scale_a) {
+            run_two_stage(job, block);
+            continue;
+        }
         JOIN(mfma_decode, ISA)(&o, job, block);
         if (s->n < COLS)
             run_small(job, &o, block);
@@ -714,8 +683,6 @@ static void run_fused(const struct mfma_job *job)
             run_columns(job, &o, block, 16, true, true, false);
         else if (size == 16 && job->scale_a)
             run_columns(job, &o, block, 16, true, false, true);
-        else if (size == 16)
-            run_columns(job, &o, block, 16, true, false, false);
         else if (size == 8 && s->sparse)
             run_columns(job, &o, block, 8, false, true, false);
         else if (size == 8 && s->k >= 8)
