@@ -89,7 +89,8 @@ void mem_note_part(struct wave *w, const struct opnd *o, unsigned i, uint64_t la
                    uint32_t loaded, uint32_t kept)
 {
     struct reg_rows r = reg_rows(w, o);
-    const uint64_t partly = kept ? lanes : lanes & ~valid;
+    /* Lanes that are defined before and after need no look at their bits. */
+    const uint64_t partly = lanes & ~(kept ? valid & r.valid[i] & ~r.part[i] : valid);
     uint64_t counts = lanes & valid;
     unsigned l;
 
