@@ -259,8 +259,8 @@ static bool check_directives(const char *bytes, size_t size, struct attnc_diag *
     return true;
 }
 
-/* Adds a note about an open [ or {, since its end may be missing. */
-static void note_open_bracket(const struct parse *p, struct attnc_diag *d)
+/* Adds a note about an open [ or {, since its end may be missing. Returns false if none is open. */
+static bool note_open_bracket(const struct parse *p, struct attnc_diag *d)
 {
     for (unsigned i = p->depth; i-- > 0;) {
         const struct attnc_yaml_node *n = &p->y->nodes[p->open[i].node];
@@ -270,8 +270,53 @@ static void note_open_bracket(const struct parse *p, struct attnc_diag *d)
         snprintf(note, sizeof(note), "    the '%c' of line %u, column %u, is open here\n",
                  n->kind == ATTNC_YAML_LIST ? '[' : '{', n->at.line, n->at.column);
         attnc_diag_attach(d, note);
-        return;
+        return true;
     }
+    return false;
+}
+
+/* Returns the first character of a line after its indentation. Returns NULL if the text has no such
+ * line, or the line is empty, a comment or indented by tabs. `line` counts from 1, and *column, the
+ * column of that character, too. */
+static const char *line_start(const struct parse *p, uint32_t line, uint32_t *column)
+{
+    const char *at = p->bytes, *const end = p->bytes + p->size;
+    for (; line > 1 && at < end; at++)
+        line -= *at == '\n';
+    const char *const first = at;
+    while (at < end && *at == ' ')
+        at++;
+    *column = (uint32_t)(at - first) + 1;
+    return at == end || strchr("\t\r\n#", *at) ? NULL : at;
+}
+
+/* Adds a note about a line that begins in a column without a key, or with "-" in one without a
+ * list. Returns false if a key or list of that column was read. `line` counts from 1. */
+static bool note_indentation(const struct parse *p, uint32_t line, struct attnc_diag *d)
+{
+    uint32_t column;
+    const char *const start = line_start(p, line, &column);
+    if (!start)
+        return false;
+    const bool item = *start == '-';
+    const struct attnc_yaml_node *newest = NULL;
+    for (uint32_t id = 1; id < p->y->count; id++) {
+        const struct attnc_yaml_node *n = &p->y->nodes[id];
+        if (n->flow || (n->kind != ATTNC_YAML_LIST && (item || n->kind != ATTNC_YAML_MAP)))
+            continue;
+        /* After a new "-" no key says yet in which column the keys of that item begin. */
+        newest = item || n->kind == ATTNC_YAML_MAP ? n : NULL;
+        if (newest && n->at.column == column)
+            return false;
+    }
+    if (!newest)
+        return false;
+    char note[160];
+    snprintf(note, sizeof(note),
+             "    line %u begins in column %u, %s of line %u in column %u: indent both equally\n",
+             line, column, item ? "the list" : "the keys", newest->at.line, newest->at.column);
+    attnc_diag_attach(d, note);
+    return true;
 }
 
 /* Reports libfyaml's first message; it continues after some errors, and later ones are
@@ -291,7 +336,8 @@ static void report_syntax(struct parse *p, struct fy_diag *diag, struct attnc_di
     struct att_loc at = {(uint32_t)(e->line > 0 ? e->line : 1),
                          (uint32_t)(e->column > 0 ? e->column : 1)};
     attnc_diag_error(d, at, "not %s: %s", format, e->msg);
-    note_open_bracket(p, d);
+    if (!note_open_bracket(p, d) && !note_indentation(p, at.line, d))
+        note_indentation(p, at.line + 1, d);
 }
 
 /*
