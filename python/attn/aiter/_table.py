@@ -2,6 +2,12 @@
 """The table of calls and of the forms of them that are served. docs/python.md shows it, and attn.aiter
 answers from it."""
 
+
+def _own(module, calls, served, refused=""):
+    """Returns the row of calls that ATOM defines itself. `module`: where it defines them, "" as in the row before."""
+    return calls, "ATOM", f"ATOM's own{f', of `{module}`' if module else ''}: {served}", refused
+
+
 # (calls, engines that make one of them, what is served, what is not)
 ROWS = (
     (("flash_attn_varlen_func",), "ATOM, SGLang, vLLM",
@@ -124,27 +130,26 @@ ROWS = (
      "lists of rows of DeepSeek-V4 in two tensors, 512 bytes with scales and 64 elements, on both targets, by kernels with "
      "`kv_layout: planes`; any number of heads; queries in two tensors are joined by `cache_gather`. Scores are multiplied by "
      "`sm_scale`, which AITER ignores", "several queries of a list, `logits`, `attn_lse`"),
-    (("sparse_attn_v4_paged_decode", "sparse_attn_v4_paged_prefill"), "ATOM",
-     "ATOM's own, of `atom.model_ops.v4_kernels`: the same rows of 16 bits or in two tensors, for decode from a pool, and for prompts "
-     "from a pool and this pass's rows", "`kv_scales`"),
-    (("sparse_attn", "sparse_attn_ragged"), "ATOM",
-     "ATOM's own, of `atom.model_ops.sparse_attn_v4`: a list of rows for each query, of its sequence or of all rows", "fp8 rows"),
-    (("qk_norm_rope_maybe_quant", "inverse_rope_inplace"), "ATOM",
-     "ATOM's own, of `v4_kernels`: norms and rotation of DeepSeek-V4's queries and rows by `rope_heads`, rows to the window's too, and "
-     "the output rotated back", "`quant_q`, `quant_k`, `fp8_2buff`"),
-    (("swa_write", "swa_scatter_rows"), "ATOM", "ATOM's own, of `v4_kernels`: rows of 16 bits to windows of a pool, by `cache_write`; "
-     "of ATOM 15290eb3 too, whose windows are pages of tables", "rows in two tensors"),
-    (("minimax_m3_index_topk", "minimax_m3_index_topk_decode"), "ATOM",
-     "ATOM's own, of `atom.model_ops.minimax_m3`: index keys of 16 bits, several KV heads and queries, lists of pages with "
-     "`emit_sparse_block_table`. Blocks ascend, of equal scores the first one is chosen", "index keys of fp8, `local_blocks` of 0"),
-    (("minimax_m3_build_sparse_block_table", "minimax_m3_build_sparse_block_table_prefill"), "ATOM",
-     "ATOM's own: ascending `topk_idx`, as the calls above write it, for any number of KV heads", ""),
-    (("minimax_m3_sparse_attn", "minimax_m3_sparse_attn_decode"), "ATOM",
-     "ATOM's own: caches `[blocks, 2, 128, heads, D]` of 16 bits, or of fp8 without scales; ascending `topk_idx`", ""),
-    (("minimax_m3_sparse_attn_decode_asm", "minimax_m3_sparse_attn_prefill_asm"), "ATOM",
-     "ATOM's own: SHUFFLE caches of pages of 16, fp8 with scales of tokens; lists from the choice, or made of ascending `topk_idx`", ""),
-    (("minimax_m3_fused_qknorm_rope_kv_insert_shuffle",), "ATOM", "ATOM's own: as `fused_qknorm_idxrqknorm` with `asm_layout`",
-     "indexers of another head size"),
+    _own("atom.model_ops.v4_kernels", ("sparse_attn_v4_paged_decode", "sparse_attn_v4_paged_prefill"),
+         "the same rows of 16 bits or in two tensors, for decode from a pool, and for prompts from a pool and this pass's rows", "`kv_scales`"),
+    _own("atom.model_ops.sparse_attn_v4", ("sparse_attn", "sparse_attn_ragged"),
+         "a list of rows for each query, of its sequence or of all rows", "fp8 rows"),
+    _own("v4_kernels", ("qk_norm_rope_maybe_quant", "inverse_rope_inplace"),
+         "norms and rotation of DeepSeek-V4's queries and rows by `rope_heads`, rows to the window's too, and the output rotated back",
+         "`quant_q`, `quant_k`, `fp8_2buff`"),
+    _own("v4_kernels", ("swa_write", "swa_scatter_rows"), "rows of 16 bits to windows of a pool, by `cache_write`; of ATOM 15290eb3 "
+         "too, whose windows are pages of tables", "rows in two tensors"),
+    _own("atom.model_ops.minimax_m3", ("minimax_m3_index_topk", "minimax_m3_index_topk_decode"),
+         "index keys of 16 bits, several KV heads and queries, lists of pages with `emit_sparse_block_table`. Blocks ascend, of equal "
+         "scores the first one is chosen", "index keys of fp8, `local_blocks` of 0"),
+    _own("", ("minimax_m3_build_sparse_block_table", "minimax_m3_build_sparse_block_table_prefill"),
+         "ascending `topk_idx`, as the calls above write it, for any number of KV heads"),
+    _own("", ("minimax_m3_sparse_attn", "minimax_m3_sparse_attn_decode"),
+         "caches `[blocks, 2, 128, heads, D]` of 16 bits, or of fp8 without scales; ascending `topk_idx`"),
+    _own("", ("minimax_m3_sparse_attn_decode_asm", "minimax_m3_sparse_attn_prefill_asm"),
+         "SHUFFLE caches of pages of 16, fp8 with scales of tokens; lists from the choice, or made of ascending `topk_idx`"),
+    _own("", ("minimax_m3_fused_qknorm_rope_kv_insert_shuffle",), "as `fused_qknorm_idxrqknorm` with `asm_layout`",
+         "indexers of another head size"),
     (("unified_attention_sparse_mla",), "",
      "slots in any order, -1 for none, by kernels with `sparse: slots`; pages of any size. A row of -1 alone gives 0",
      "caches of fp8"),
