@@ -124,6 +124,11 @@ bool entry_ratios(const struct entry_writer *w, const struct model_group *g, cha
     return count > 0;
 }
 
+void entry_written_index_keys(struct entry_writer *w)
+{
+    entry_field(w, "index_keys: fp8 # mxfp4, here and below: half the bytes, on MI355X only");
+}
+
 void entry_index_layout(struct entry_writer *w, long pool)
 {
     enum { TILE = 16 }; /* keys that the layout keeps together */

@@ -27,6 +27,9 @@ void entry_begin(struct entry_writer *w, const char *op);
 void entry_field(struct entry_writer *w, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/** Adds index_keys: fp8 of an indexer that writes its keys, and a comment about the other type. */
+void entry_written_index_keys(struct entry_writer *w);
+
 /** Writes the layout of an indexer's keys, one for `pool` tokens: tiles of 16 keys, which are read
  * faster, if the pages have whole tiles. Else it writes nothing, which means rows. */
 void entry_index_layout(struct entry_writer *w, long pool);

@@ -411,7 +411,7 @@ static void write_indexer(struct entry_writer *w, const struct model_latent *l)
     entry_field(w, "layer_norm: true");
     entry_field(
         w, "hadamard: [false, true] # true: as DeepSeek's code and SGLang's; false: as vLLM's");
-    entry_field(w, "index_keys: fp8 # mxfp4, here and below, for MI355X alone: half the bytes");
+    entry_written_index_keys(w);
     entry_index_layout(w, l->index_pool);
     entry_end(w, "rotation and cache of the indexer", "Queries and keys of the sparse indexer.");
     entry_begin(w, "indexer_topk");

@@ -106,9 +106,10 @@ static void write_index(struct entry_writer *w, const struct model_group *g)
     entry_begin(w, "indexer_rope_cache");
     entry_field(w, "rope: gptj");
     entry_field(w, "hadamard: true");
-    entry_field(w, p->shared
-                       ? "index_keys: fp8 # mxfp4, here and below, for MI355X alone: half the bytes"
-                       : "index_keys: fp8");
+    if (p->shared)
+        entry_written_index_keys(w);
+    else
+        entry_field(w, "index_keys: fp8");
     entry_end(w, "rotation of the indexer's queries",
               p->shared ? "Queries of the indexer, and its keys from `latent` of compress."
                         : "Queries of the indexer; with slots below 0 no key is written.");
