@@ -6,6 +6,8 @@
 #include "compiler/hooks.h"
 
 #include <errno.h>
+#include <libgen.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,33 +15,47 @@
 
 #include "compiler/process.h"
 
-#define HOOK_HEADER "/attn_hook.h"
-
 /* Clang's options for a hook, for every target. Integers and pointers wrap, so that no value of a
  * hook is poison; targets/codegen.c relies on it. */
 #define HOOK_DIALECT                                                                            \
     ATTNC_CLANG, "-x", "c", "-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-fwrapv", \
-        "-fwrapv-pointer", "-I", ATTNC_HOOK_INCLUDE, "-I", ATTNC_HOOK_INCLUDE_INSTALLED
+        "-fwrapv-pointer"
 
-/* Returns the path of the header with the prototype of attn_logits(), or NULL if it is not
- * installed. It is included before each hook, so that Clang reports a mismatch at the hook's
- * parameters. */
-static const char *prototype_header(void)
+/* Folders of attn_hook.h relative to the program's own: installed, and in the build tree. */
+static const char *const places[] = {"../" ATTNC_INCLUDEDIR, "../../compiler"};
+
+/* The header with the prototype of attn_logits(). Clang reads it before each hook, so that a
+ * mismatch is reported at the hook's parameters. */
+struct prototype {
+    char folder[PATH_MAX], header[PATH_MAX + 16];
+};
+
+/* Finds the header. Returns false if it is not installed. */
+static bool find_prototype(struct prototype *p)
 {
-    static const char *const paths[] = {ATTNC_HOOK_INCLUDE HOOK_HEADER,
-                                        ATTNC_HOOK_INCLUDE_INSTALLED HOOK_HEADER};
-    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
-        if (access(paths[i], R_OK) == 0)
-            return paths[i];
+    char self[PATH_MAX], place[PATH_MAX + 64];
+    const ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (length < 0)
+        return false;
+    self[length] = '\0';
+    const char *const directory = dirname(self);
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        snprintf(place, sizeof(place), "%s/%s", directory, places[i]);
+        if (!realpath(place, p->folder))
+            continue;
+        snprintf(p->header, sizeof(p->header), "%s/attn_hook.h", p->folder);
+        if (access(p->header, R_OK) == 0)
+            return true;
     }
-    return NULL;
+    return false;
 }
 
 /* Compiles a hook. `debug` is Clang's option for debug information. */
 static enum attnc_hook_result compile(const char *path, const char *target, const char *debug,
                                       struct tgt_blob *bitcode, struct tgt_blob *messages)
 {
-    const char *prototype = prototype_header();
+    struct prototype p;
+    const bool found = find_prototype(&p);
     char cpu[64];
     snprintf(cpu, sizeof(cpu), "-mcpu=%s", target);
     const char *const argv[] = {
@@ -60,8 +76,10 @@ static enum attnc_hook_result compile(const char *path, const char *target, cons
         "-o",
         "-",
         path,
-        prototype ? "-include" : NULL,
-        prototype,
+        found ? "-I" : NULL,
+        p.folder,
+        "-include",
+        p.header,
         NULL,
     };
     int status;
@@ -110,7 +128,8 @@ enum attnc_hook_result attnc_compile_hook(const char *path, const char *target,
 enum attnc_hook_result attnc_compile_hook_for_host(const char *path, const char *output,
                                                    struct tgt_blob *messages)
 {
-    const char *prototype = prototype_header();
+    struct prototype p;
+    const bool found = find_prototype(&p);
     const char *const argv[] = {
         HOOK_DIALECT,
         "-O2",
@@ -123,8 +142,10 @@ enum attnc_hook_result attnc_compile_hook_for_host(const char *path, const char 
         "-o",
         output,
         path,
-        prototype ? "-include" : NULL,
-        prototype,
+        found ? "-I" : NULL,
+        p.folder,
+        "-include",
+        p.header,
         NULL,
     };
     struct tgt_blob nothing = {0};
@@ -138,16 +159,17 @@ enum attnc_hook_result attnc_compile_hook_for_host(const char *path, const char 
 enum attnc_hook_result attnc_hook_dependencies(const char *path, struct tgt_blob *text,
                                                struct tgt_blob *messages)
 {
+    struct prototype p;
+    const bool found = find_prototype(&p);
     const char *const argv[] = {
         ATTNC_CLANG, "-x",
         "c",         "-std=c11",
         "-target",   "amdgcn-amd-amdhsa",
         "-nogpulib", "-ffreestanding",
-        "-I",        ATTNC_HOOK_INCLUDE,
-        "-I",        ATTNC_HOOK_INCLUDE_INSTALLED,
         "-MM", /* without system headers */
         "-MT",       "x",
-        path,        NULL,
+        path,        found ? "-I" : NULL,
+        p.folder,    NULL,
     };
     int status;
     if (!attnc_run_process(argv, text, messages, &status))

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # install.sh BUILD SOURCE: what `meson install` makes is enough for an engine and for attnc itself. A
 # program finds libattn through pkg-config, loads a pack that the installed attnc made, and the
-# installed attnc finds its simulator. The build without LLVM and HIP configures and is libc only.
+# installed attnc finds its simulator and the header of hooks. The build without LLVM and HIP configures and is libc only.
 set -eu
 build=$1 source=$2
 root=$(mktemp -d)
@@ -20,6 +20,20 @@ kernels: [{ op: plan }]
 END
 "$attnc" build "$root/d.yaml" -o "$root/p.attnpack" -q --no-cache || fail 'attnc cannot build'
 "$attnc" verify "$root/p.attnpack" --device sim >"$root/log" 2>&1 || { cat "$root/log"; fail 'attnc cannot verify'; }
+cat >"$root/hook.c" <<END
+#include <attn_hook.h>
+float attn_logits(float logit, int query, int key, int head, int q_len, int kv_len, const ATTN_DEVICE void *arg)
+{
+    return logit + 1.0f;
+}
+END
+cat >"$root/h.yaml" <<END
+targets: [gfx942]
+kernels: [{ op: prefill, head_dim: 64, logits: hook.c }]
+END
+(cd "$root" && "$attnc" build h.yaml -o h.attnpack -q --no-cache --depfile h.d) || fail 'attnc cannot build a hook'
+grep -qF "$(realpath "$root$prefix/include")/attn_hook.h" "$root/h.d" ||
+    fail "a hook does not include the installed header: $(cat "$root/h.d")"
 for file in share/man/man1/attnc.1 share/man/man3/attn.3 "$libdir/pkgconfig/attn.pc" \
     "$libdir/cmake/attn/attn-config.cmake" share/bash-completion/completions/attnc \
     share/zsh/site-functions/_attnc share/fish/vendor_completions.d/attnc.fish; do
