@@ -25,6 +25,7 @@ ls "$files"/attnc-*-py3-none-manylinux_*.whl "$files"/attn-*-py3-none-manylinux_
     fail 'a wheel has no manylinux tag'
 mkdir -p "$files/unpacked" "$files/packs"
 tar -xzf "$files"/attnc-*-linux-*.tar.gz -C "$files/unpacked"
+if grep -rlF "${PWD#/}/" "$files/unpacked"; then fail 'these files have the path of the build'; fi
 tools/packs "$files/packs" --attnc "$files"/unpacked/attnc-*/bin/attnc --verify 0 examples/llama3.yaml >/dev/null
 
 cat >"$files/try" <<'END'
