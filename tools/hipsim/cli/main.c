@@ -109,17 +109,25 @@ static int add_option(char **argv, int *at, char *settings)
     return n > 0 && (size_t)n < SETTINGS_BYTES - used ? 0 : fail("too long: --", row->key);
 }
 
+/* Sets `self` to the folder of this program. Returns false if the system does not say. */
+static bool find_self(char self[PATH_BYTES])
+{
+    const ssize_t n = readlink("/proc/self/exe", self, PATH_BYTES - 1);
+    if (n < 0)
+        return false;
+    self[n] = 0;
+    *strrchr(self, '/') = 0;
+    return true;
+}
+
 /* Sets `folder` to the folder of libamdhip64: in the build tree, where `meson install` puts it, or
  * in the wheel. False if none has it. */
 static bool find_library(char folder[PATH_BYTES])
 {
     static const char *const places[] = {"../hip", "../" HIPSIM_LIBDIR "/attnc/hipsim", "../lib"};
     char self[PATH_BYTES], path[2 * PATH_BYTES];
-    const ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    if (n < 0)
+    if (!find_self(self))
         return false;
-    self[n] = 0;
-    *strrchr(self, '/') = 0;
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         snprintf(path, sizeof(path), "%s/%s/libamdhip64.so.5", self, places[i]);
         char *real = realpath(path, NULL);
@@ -141,13 +149,15 @@ static int execute(char **argv)
     return errno == ENOENT ? 127 : 126;
 }
 
-/* Returns the path of tool `name`: in the library's folder, or `built` in the build tree. */
-static char *find_tool(const char *folder, const char *name, const char *built)
+/* Returns the path of tool `name`: in the library's folder or, in the build tree, beside this
+ * program. */
+static char *find_tool(const char *folder, const char *name)
 {
     static char path[PATH_BYTES + 16];
+    char self[PATH_BYTES];
     snprintf(path, sizeof(path), "%s/%s", folder, name);
-    if (access(path, X_OK) != 0)
-        snprintf(path, sizeof(path), "%s", built);
+    if (access(path, X_OK) != 0 && find_self(self))
+        snprintf(path, sizeof(path), "%s/%s", self, name);
     return path;
 }
 
@@ -157,7 +167,7 @@ static int compile(char **argv, int argc, char *folder)
     char **words = calloc((size_t)argc + 3, sizeof(*words));
     if (!words)
         return fail("out of memory", "");
-    words[0] = find_tool(folder, "hipsim-cc", HIPSIM_CC);
+    words[0] = find_tool(folder, "hipsim-cc");
     words[1] = folder;
     memcpy(words + 2, argv, (size_t)argc * sizeof(*words));
     return execute(words);
@@ -205,6 +215,6 @@ int main(int argc, char **argv)
     if (strcmp(argv[i], "cc") == 0)
         return compile(argv + i + 1, argc - i - 1, folder);
     if (strcmp(argv[i], "run") == 0)
-        argv[i] = find_tool(folder, "hipsim-run", HIPSIM_RUN);
+        argv[i] = find_tool(folder, "hipsim-run");
     return start(argv + i, settings, folder);
 }
