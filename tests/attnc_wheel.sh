@@ -48,6 +48,11 @@ echo '{ targets: [gfx942, gfx950], kernels: [{ op: prefill, dtype: bf16, head_di
 HOME=/tmp/a wheel/bin/attnc build d.yaml -q -o wheel.attnpack
 HOME=/tmp/b attnc-*/bin/attnc build d.yaml -q -o tar.attnpack
 cmp wheel.attnpack tar.attnpack
+attnc-*/bin/attnc list tar.attnpack | grep '^prefill_bf16_d64_gfx950 '
+for folder in attnc-*/ wheel/lib/python3*/site-packages/attnc/; do
+    "$folder/bin/attnc" on-gpu --help >/dev/null
+    [ -s "$folder/include/attn_hook.h" ] # beside bin/, where attnc looks for it
+done
 attnc-*/bin/attnc verify tar.attnpack --shapes 2 -q
 wheel/bin/attnc verify wheel.attnpack --shapes 2 -q
 wheel/bin/attnc on-gpu --device sim --short
