@@ -459,14 +459,20 @@ static bool has_capacity(const struct prefill *p, struct att_why *why)
 
 /* True if tile `t` suits waves of the machine, and these have registers for the variant's head
  * dims; if not, the reason is in `why`. It is always true for waves of 64 lanes. Waves of 32 lanes
- * need a tile with PREFILL_SIDE. */
+ * need a tile with PREFILL_SIDE. Where a wave has 256 VGPRs, LLVM 22.1 spills one or two of them in
+ * kernels over tensors with head_dim 120 and head_dim_v 120 or 128. */
 static bool fits_waves(const struct att_variant *v, const struct att_tile *t,
                        const struct tir_machine *m, struct att_why *why)
 {
-    enum { WIDEST = 256 };
+    enum { WIDEST = 256, FEW_VGPRS = 256, SPILLED = 120 };
     const bool wide = v->head_dim > WIDEST;
     if (m->lane_bits == TIR_WAVE_BITS)
         return true;
+    if (m->wave_vgprs <= FEW_VGPRS && !v->paged && v->head_dim == SPILLED &&
+        v->head_dim_v >= SPILLED)
+        return att_reject(why, ATT_HEAD_DIM_V,
+                          "head_dim %d with head_dim_v %d over tensors spills on %s", SPILLED,
+                          v->head_dim_v, m->name);
     if (wide || v->head_dim_v > WIDEST)
         return att_reject(why, wide ? ATT_HEAD_DIM : ATT_HEAD_DIM_V,
                           "waves of %s have no registers for heads of more than %d", m->name,
