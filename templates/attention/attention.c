@@ -14,16 +14,17 @@ static const float LOG2E = 1.4426950408889634f;
 
 bool att_scales_scores(const struct att_variant *v) { return v->soft_cap || v->logits; }
 
-/* Returns argument `arg` (f32), times `k_scale` if that has a value. */
+/* Returns argument `arg` (f32), times `k_scale` (f32), the scale of the whole of K, if that has a
+ * value. */
 static struct tir_value scaled(struct tir_builder *b, const char *arg, struct tir_value k_scale)
 {
     const struct tir_value scale = tir_arg(b, arg, TIR_F32);
     return k_scale.id ? tir_mul(b, scale, k_scale) : scale;
 }
 
-/* Sets a->most, the largest weight 2^room that the rescale check allows. If O^T includes l, a->most
- * is two equal 16-bit numbers in a vector register. With a causal mask the factor of the exponent
- * is in vector registers too, since such loops use all scalar registers. */
+/* Sets a->most, the largest weight 2^room that needs no rescaling. If O^T includes l, a->most is
+ * two equal 16-bit numbers in a vector register. With a causal mask softmax.exponent is copied to
+ * vector registers too, since such loops use all scalar registers. */
 static void keep_limits(struct att_attention *a)
 {
     struct tir_builder *const b = a->b;
@@ -42,10 +43,10 @@ static void keep_limits(struct att_attention *a)
         s->exponents = tir_materialize(b, tir_splat(b, s->exponent, s->vector));
 }
 
-/* Returns log2 of a row's largest weight if weights are truncated. Truncation removes up to one
- * step of a weight. Its mean is 0.7213 of half a step at 1: the mean of 2^-x over 0 <= x < 1 is 1 /
- * (2 ln 2). A largest weight of exactly 1 would lose nothing, and outputs would drift towards its
- * value. With this rise the largest weight loses as much as the others. */
+/* Returns log2 of the weight that a row's largest score gets if weights are truncated. Truncation
+ * removes up to one step of a weight. Its mean is 0.7213 of half a step at 1: the mean of 2^-x over
+ * 0 <= x < 1 is 1 / (2 ln 2). A largest weight of exactly 1 would lose nothing, and outputs would
+ * drift towards its value. With this rise the largest weight loses as much as the others. */
 static float rise_of_cut(const struct att_attention *a)
 {
     const float half_step = a->dtype == TIR_BF16 ? 0x1p-8f : 0x1p-11f;
@@ -70,7 +71,7 @@ void att_attention_scale(struct att_attention *a, struct tir_type scores, struct
         a->score_scale = scaled(a->b, ARG_SCALE, k_scale);
 }
 
-/* Returns scores `s` with the soft cap applied. */
+/* Returns scores `s` with the variant's soft cap applied. */
 static struct tir_value cap_scores(struct att_attention *a, struct tir_value s)
 {
     struct tir_builder *const b = a->b;
@@ -93,14 +94,15 @@ static struct tir_type query_type(const struct att_attention *a)
     return t;
 }
 
-/* Returns the key (i32) of each score of a block whose first key is `key`. */
+/* Returns the index (i32) of the key of each score, keys x queries, of a block whose first key is
+ * `key` (i32). */
 static struct tir_value key_index(struct att_attention *a, struct tir_value key)
 {
     const struct tir_type t = index_type(a);
     return tir_add(a->b, tir_row_index(a->b, t), tir_splat(a->b, key, t));
 }
 
-/* Returns scores `s`, of a block whose first key is `key`, after the user's hook. */
+/* Returns scores `s` after the user's hook. `key` (i32) is the first key of their block. */
 static struct tir_value call_logits(struct att_attention *a, struct tir_value s,
                                     struct tir_value key)
 {
@@ -190,8 +192,8 @@ struct tir_value att_first_seen(struct tir_builder *b, const struct att_variant 
     return v->mask == ATT_MASK_CHUNK ? tir_and(b, diagonal, reach) : tir_sub(b, diagonal, reach);
 }
 
-/* Returns an i1 for each score, keys x queries: true if the block's key is hidden from the query.
- * `key` is the block's first key. Row numbers are compared with the end of each query's range in
+/* Returns an i1 for each score, keys x queries: true if the key is hidden from the query. `key`
+ * (i32) is the block's first key. Row numbers are compared with the end of each query's range in
  * the block. */
 static struct tir_value is_hidden(struct att_attention *a, const struct att_block *block,
                                   struct tir_value key)
@@ -222,8 +224,8 @@ static struct tir_value is_hidden(struct att_attention *a, const struct att_bloc
     return tir_or(b, hidden, tir_cmp_eq(b, byte, tir_int_like(b, byte, 0)));
 }
 
-/* Returns a scalar i1: true if some key of the block that begins at `key` is hidden from some query
- * of the wave. */
+/* Returns a scalar i1: true if some key of the block is hidden from some query of the wave. `key`
+ * (i32) is the block's first key. */
 static struct tir_value is_edge(struct att_attention *a, struct tir_value key)
 {
     struct tir_builder *const b = a->b;
@@ -243,8 +245,8 @@ struct tir_value att_has_gaps(struct tir_builder *b, struct tir_value entries)
     return tir_any(b, tir_cmp_lt(b, entries, tir_int_like(b, entries, 0)));
 }
 
-/* Returns bytes in the layout of the scores. A byte's sign bit is set if the byte of `seen` is not
- * 0. */
+/* Returns bytes (i8) in the layout of the scores. The sign bit of a byte is set if the byte of
+ * `seen` is not 0. */
 static struct tir_value signs_of_bytes(struct att_attention *a, struct tir_value seen)
 {
     enum { LOW = 0x7f7f7f7f };
@@ -257,9 +259,9 @@ static struct tir_value signs_of_bytes(struct att_attention *a, struct tir_value
     return tir_relayout(b, tir_transpose(b, marked), tir_layout_of(b->f, a->softmax.scores));
 }
 
-/* Returns scores `s`, with -infinity for those whose byte in block->seen is 0. A byte's sign
+/* Returns scores `s` with -infinity for each key whose byte in block->seen is 0. The sign of a byte
  * becomes 32 equal bits that choose between two numbers, so that no instruction waits for a
- * comparison before it. */
+ * comparison. */
 static struct tir_value hide_by_sign(struct att_attention *a, struct tir_value s,
                                      const struct att_block *block)
 {
@@ -279,8 +281,8 @@ static struct tir_value hide_by_sign(struct att_attention *a, struct tir_value s
     return s;
 }
 
-/* Returns scores `s` with -infinity for hidden keys. `key` is the block's first key. Only a wave
- * with a hidden key in the block executes the branch. */
+/* Returns scores `s` with -infinity for hidden keys. `key` (i32) is the block's first key. The code
+ * is in a branch that only a wave with a hidden key in the block executes. */
 static struct tir_value hide(struct att_attention *a, struct tir_value s,
                              const struct att_block *block, struct tir_value key)
 {
@@ -306,7 +308,10 @@ static struct tir_value hide(struct att_attention *a, struct tir_value s,
 
 void att_attention_weights_fp8(struct att_attention *a)
 {
-    enum { FOLDED = 32 /* columns of an instruction that a sum takes as two blocks of keys */ };
+    enum {
+        FOLDED = 32 /* columns of a matrix instruction whose halves a sum treats as two blocks of
+                          keys */
+    };
     att_softmax_range_fp8(a->b, &a->softmax);
     if (a->b->f->machine->mma[a->product].n == FOLDED)
         a->sum = att_weight_sum_folded(a->b, a->softmax.scores);
@@ -319,7 +324,7 @@ void att_attention_sum_by_product(struct att_attention *a)
     a->sum = att_weight_sum_whole(a->b, a->softmax.scores, a->product, a->dtype);
 }
 
-/* Returns l, 1 x queries, which eight equal rows of O^T (`output`) hold from row a->sum_row on. */
+/* Returns l, 1 x queries. Eight equal rows of O^T (`output`), from row a->sum_row on, hold l. */
 static struct tir_value rows_of_sums(struct att_attention *a, struct tir_value output)
 {
     enum { ROWS = 8 };

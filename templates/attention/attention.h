@@ -13,65 +13,85 @@
 #include "templates/variant.h"
 #include "templates/attention/weight_sum.h"
 
-/** A block of keys. S^T has a row for each key. */
+/** A block of keys: the keys of one iteration of the key loop. S^T = K Q^T, the scores of the
+ * block, has a row for each key and a column for each query. */
 struct att_block {
-    struct tir_value index;   /* i32: number of the loop's iteration */
-    struct tir_value mask;    /* keys x queries of i8, 0: hidden; for a custom mask only */
-    struct tir_value seen;    /* alternative to `mask`: keys x queries of i8, 0: hidden by the mask,
-                                 or after the last key. A lane's registers have neighbouring keys */
-    struct tir_value hides;   /* i1, with `seen`; false: no key is hidden */
-    struct tir_value entries; /* keys x 1 of i32: entries of the sparse list, negative: no key; for
-                                 sparse lists only */
-    struct tir_value gaps;    /* alternative to `entries`, i32: the number of missing keys;
-                                 att_attention.entries() returns which */
+    struct tir_value index;   /* i32: index of the loop's iteration */
+    struct tir_value mask;    /* i8, keys x queries: bytes of the custom mask, 0: the query does not
+                                 see the key; no value: no custom mask */
+    struct tir_value seen;    /* i8, keys x queries, used in place of `mask`: 0: hidden by the mask,
+                                 or after the last key. A lane's registers have neighbouring keys.
+                                 No value: `mask` is used */
+    struct tir_value hides;   /* i1, only with `seen`; false: every byte of `seen` is not 0 */
+    struct tir_value entries; /* i32, keys x 1: entries of the sparse list, slots or blocks of the
+                                 cache; negative: no key. No value: no sparse list, or `gaps` is
+                                 used */
+    struct tir_value gaps;    /* i32, used in place of `entries`: number of the block's entries that
+                                 name no key; att_attention.entries() returns the entries. No value:
+                                 `entries` is used */
 };
 
-/** The values that the rescale check compares. */
+/** The values that the rescale check compares with their limit. */
 enum att_check {
-    ATT_CHECK_SCORES,   /* scores, before they become weights */
-    ATT_CHECK_PREVIOUS, /* scores, while weights are computed with the m of the previous block */
-    ATT_CHECK_WEIGHTS   /* weights; S stays live until they are checked */
+    ATT_CHECK_SCORES,   /* scores S, before weights are computed from them */
+    ATT_CHECK_PREVIOUS, /* scores S, while weights are computed with the running maximum m of the
+                           previous block */
+    ATT_CHECK_WEIGHTS   /* weights P; the registers of S stay occupied until P is checked */
 };
 
 enum {
-    ATT_POWER_PARTS = 6 /* each is half of the remaining keys; the last has the rest */
+    ATT_POWER_PARTS = 6 /* most parts of a block's exponentials. Each part has half of the keys that
+                           remain; the last has all that remain */
 };
 
 /** The exponentials of a block's scores, computed in parts that hold some of its keys each. */
 struct att_powers {
-    struct tir_value part[ATT_POWER_PARTS]; /* exponents, powers, or powers in 16 bits */
-    bool made[ATT_POWER_PARTS], packed[ATT_POWER_PARTS]; /* part[i] has powers; 16-bit powers */
-    uint8_t eighths[ATT_POWER_PARTS];                    /* eighths of all keys in each part */
+    struct tir_value part[ATT_POWER_PARTS]; /* weights of a part's keys: as exponents (log2) if not
+                                               `made`, else as powers in f32, or in 16 bits if
+                                               `packed` */
+    bool made[ATT_POWER_PARTS], packed[ATT_POWER_PARTS]; /* made: part[i] has powers; false:
+                                                            exponents. packed: part[i] will have, or
+                                                            has, powers of 16 bits; false: f32 */
+    uint8_t eighths[ATT_POWER_PARTS];                    /* number of eighths of the block's keys
+                                                            that are in each part */
     unsigned n;                                          /* number of parts */
 };
 
-/** The weights of a block: in 16 bits, their sum over a lane's keys, and l after the block. */
+/** The weights P of a block, and the sums of weights. */
 struct att_p16 {
     struct tir_value p16;
-    struct tir_value sum; /* no value: O^T includes l, or the weights are added to l directly */
+    struct tir_value sum; /* sum of the block's weights over each lane's keys; no value: O^T
+                             includes l, or the weights are added to l directly */
     struct tir_value l;
 };
 
-/** The keys that the queries of a wave see. Values are i32 scalars unless stated. */
+/** The keys that the queries of a wave see. Keys are indices in the sequence. Values are i32
+ * scalars unless stated. */
 struct att_position {
     struct tir_value q_len, kv_len;   /* number of queries and keys of the sequence */
-    struct tir_value end;             /* keys from here on do not exist; at most kv_len */
-    struct tir_value diagonal;        /* 1 x queries: the key at a query's own position */
-    struct tir_value lowest, highest; /* bounds of `diagonal` over the wave's queries */
-    struct tir_value reach;           /* for masks that hide early keys: the value of att_reach() */
-    struct tir_value right;           /* of a window: keys up to diagonal + right are visible */
-    struct tir_value head;            /* query head: a scalar, or 1 x queries */
-    struct tir_value mask_row;        /* custom mask: 1 x queries of i64, see att_load_mask() */
-    struct tir_value mask; /* i64: address from which mask_row counts; no value: the argument
-                              custom_mask */
+    struct tir_value end;             /* index of the first key that no query may read, at most
+                                         kv_len */
+    struct tir_value diagonal;        /* 1 x queries: index of the key at the query's own position,
+                                         kv_len - q_len + the query's index */
+    struct tir_value lowest, highest; /* least and largest `diagonal` of the wave's queries */
+    struct tir_value reach;           /* result of att_reach(), for masks that hide keys before
+                                         visible ones; else no value */
+    struct tir_value right;           /* with a window: keys up to diagonal + right are visible;
+                                         else no value */
+    struct tir_value head;            /* index of the query head: a scalar, or 1 x queries */
+    struct tir_value mask_row;        /* with a custom mask: i64, 1 x queries, byte offset of the
+                                         query's row from `mask` */
+    struct tir_value mask; /* i64: address of the custom mask, from which mask_row counts; no value:
+                              the argument custom_mask */
 };
 
-/** Values that the steps of one block (attention/steps.h) pass to each other. */
+/** Values of one block that steps (attention/steps.h) pass to each other. */
 struct att_now {
     struct att_block block;
-    struct tir_value *carried; /* values that the loop carries: [ATT_MOST_CARRY] */
+    struct tir_value *carried; /* values that the loop carries, indexed by enum att_carry */
     struct tir_value s, exponent, p, top;
-    struct tir_value v, v_rest; /* V^T of the part that is multiplied next; the last rows of V^T */
+    struct tir_value v, v_rest; /* operands of O^T += V^T P^T: V^T of the part of the keys that is
+                                   multiplied next, and the last 8 rows of V^T */
     struct att_softmax_step step;
     struct att_powers powers;
     struct att_p16 weights;
@@ -82,44 +102,53 @@ struct att_attention {
     struct tir_builder *b;
     const struct att_variant *v;
     struct att_softmax softmax;
-    struct tir_value score_scale; /* f32, factor from scores to logits; for a soft cap or a hook
-                                     only */
+    struct tir_value score_scale; /* f32: factor from scores to logits, if a soft cap or a hook
+                                     needs it; else no value */
     struct att_position at;
-    int product;    /* number of the matrix instruction of O += V P */
-    unsigned dtype; /* enum tir_dtype of P as its operand */
-    void *family;   /* argument of the next two functions */
-    /** Returns the first key (i32) of iteration `index`'s block. The builder's stage is set. */
+    int product;    /* index of the matrix instruction of O^T += V^T P^T */
+    unsigned dtype; /* enum tir_dtype of the weights P as operand of that instruction */
+    void *family;   /* the family's state, first argument of first_key() and entries() */
+    /** Returns the index (i32) of the first key of the block of iteration `index` (i32). The
+     * builder's stage is set. */
     struct tir_value (*first_key)(void *family, struct tir_value index);
-    /** With block.gaps: returns block.entries, which it loads if the block has gaps. */
+    /** Returns the entries of the sparse list for a block with `gaps`, as in att_block.entries.
+     * They are loaded only if the block has entries that name no key. */
     struct tir_value (*entries)(void *family, const struct att_block *block);
     struct att_now now;
-    struct tir_value most;     /* with ATT_CHECK_WEIGHTS: 2^room in the type of the weights */
-    struct att_weight_sum sum; /* sum of the weights by products with sum.ones; no value there: the
-                                  loop carries l */
-    bool wide_powers;          /* computes each power as exp2 of the negated m - log2 p, an
-                             instruction of 8 bytes like its neighbours: for schedules with
-                             even_code */
-    uint8_t room;              /* value of softmax.room; 0: the default of the weights' type */
-    uint8_t check;             /* enum att_check */
-    uint8_t late_eighths; /* eighths of the keys whose powers the second part of att_exp2 computes;
-                             0: none */
-    uint8_t packed_eighths; /* eighths of the keys whose powers are rounded in the first step of
-                               att_exp2; requires sum_row */
-    bool in_agprs;          /* O^T stays in accumulation registers */
-    uint8_t value_parts;    /* number of products O += V P into which a block's keys are divided, a
-                               power of two; 0: one */
-    bool ties_any;          /* weights are rounded to the nearest with ties in either direction */
-    bool cut;               /* weights are truncated, and l is their sum, with sum_row set */
-    bool sum_pairs;         /* l is the sum of the rounded weights, which are added two at a time */
-    int rest_product;       /* number of the machine's matrix instruction that multiplies `rest` */
+    struct tir_value most;     /* with ATT_CHECK_WEIGHTS: the largest weight that needs no
+                                  rescaling, 2^room, in the type that the check compares; else no
+                                  value */
+    struct att_weight_sum sum; /* the sum l by products of the weights with sum.ones; sum.ones has
+                                  no value: the loop carries l */
+    bool wide_powers;          /* powers are computed as exp2 of the negated m - log2 p. That
+                                  instruction has 8 bytes like its neighbours, for schedules with
+                                  even_code */
+    uint8_t room;              /* value for softmax.room (log2); 0: the default of the weights'
+                                  type */
+    uint8_t check;             /* enum att_check: the values that the rescale check compares */
+    uint8_t late_eighths; /* number of eighths of the keys whose powers the second part of att_exp2
+                             computes, one iteration later; 0: none */
+    uint8_t packed_eighths; /* number of eighths of the keys whose powers are rounded to 16 bits in
+                               the first part of att_exp2; 0: none. Needs sum_row */
+    bool in_agprs;          /* O^T stays in accumulation registers (AGPRs) during the loop */
+    uint8_t value_parts;    /* number of parts, a power of two, into which a block's keys are
+                               divided for O^T += V^T P^T; 0: one part */
+    bool ties_any;          /* weights are rounded to the nearest, with ties in either direction;
+                               false: ties to even */
+    bool cut;               /* weights are truncated, and l is the sum of the truncated weights;
+                               needs sum_row. False: weights are rounded */
+    bool sum_pairs;         /* l is the sum of the rounded weights, and an instruction adds two of
+                               them; false: one at a time, before rounding */
+    int rest_product;       /* index of the matrix instruction that computes the last 8 rows of O^T,
+                               if `rest` is set */
     struct tir_type rest;   /* type of the last 8 rows of O^T if a separate product computes them;
-                               kind 0: they are rows like the others. Requires ATT_CHECK_PREVIOUS */
-    unsigned sum_row; /* first of eight rows of O^T that hold l, so that the loop does not carry l;
-                         0: it does */
+                               kind 0: they are rows like the others. Needs ATT_CHECK_PREVIOUS */
+    unsigned sum_row; /* index of the first of eight rows of O^T that hold l, so that the loop does
+                         not carry l; 0: O^T has no such rows */
 };
 
-/** Indices of the values that the loop carries: the running maximum m, the denominator l, O^T, and
- * the last rows of O^T if att_attention.rest is set. */
+/** Indices of the values that the loop carries: the running maximum m (log2), the denominator l,
+ * O^T, and the last 8 rows of O^T if att_attention.rest is set. */
 enum att_carry {
     ATT_CARRY_M,
     ATT_CARRY_L,
@@ -129,20 +158,22 @@ enum att_carry {
     ATT_MOST_CARRY
 };
 
-/** Sets `carried` to the state before the first key. `output` is the type of O^T. */
+/** Sets `carried` to the state before the first key: m to the lowest number, l and O^T to 0.
+ * `output` is the type of O^T. */
 void att_attention_begin(struct att_attention *a, struct tir_type output,
                          struct tir_value carried[]);
 
-/** Prepares `a` for weights of fp8. The caller has called att_attention_scale(), which does not
- * depend on the type of P. */
+/** Sets the limits of a->softmax and the type of P for weights of fp8. The caller has called
+ * att_attention_scale(), which does not depend on the type of P. */
 void att_attention_weights_fp8(struct att_attention *a);
 
-/** Prepares `a` for l as a product of the rounded 16-bit weights with ones. The caller has called
- * att_attention_scale(). */
+/** Sets a->sum so that l is a product of the rounded 16-bit weights with ones. The caller has
+ * called att_attention_scale(). */
 void att_attention_sum_by_product(struct att_attention *a);
 
-/** Copies to `kept` the values that a loop carries: all of `carried`, without l if O^T includes l.
- * Returns their number. att_attention_unpack() copies them back to `carried`. */
+/** Copies to `kept` the values of `carried` that a loop carries: without l if O^T includes l, and
+ * without the last rows of O^T if they are not separate. Returns their number.
+ * att_attention_unpack() copies them back to `carried`. */
 unsigned att_attention_kept(const struct att_attention *a,
                             const struct tir_value carried[ATT_MOST_CARRY],
                             struct tir_value kept[ATT_MOST_CARRY]);
@@ -154,7 +185,7 @@ void att_attention_unpack(const struct att_attention *a,
 struct tir_value att_attention_scale_rest(const struct att_attention *a, struct tir_value rest,
                                           struct tir_value factor);
 
-/** True if l is the sum of the rounded weights, which are added two at a time. */
+/** True if l is the sum of the rounded weights, and each instruction adds two of them. */
 bool att_attention_sums_pairs(const struct att_attention *a);
 
 /** Returns the denominator l after the loop, in the form that att_softmax_finish() takes. */
@@ -172,12 +203,13 @@ bool att_attention_is_carried(const struct att_attention *a, unsigned which);
 struct tir_value att_attention_scale_carried(const struct att_attention *a, enum att_carry which,
                                              struct tir_value value, struct tir_value factor);
 
-/** Returns the scores `s` (S^T of a block) as logits, with soft cap, hook and mask applied. */
+/** Returns the scores `s` (S^T of a block) after soft cap, hook and mask. Hidden keys have
+ * -infinity. */
 struct tir_value att_attention_modify(struct att_attention *a, struct tir_value s,
                                       const struct att_block *block);
 
-/** True if scores are multiplied by the scale before the softmax. If not, the factor of the
- * exponent includes the scale. */
+/** True if scores are multiplied by the softmax scale before the softmax. False if the factor in
+ * the exponent, softmax.exponent, includes the scale. */
 bool att_scales_scores(const struct att_variant *v);
 
 /** Prepares a->softmax for scores of type `scores`, and sets a->score_scale, from the arguments
@@ -196,20 +228,20 @@ bool att_hides_early(const struct att_variant *v);
 struct tir_value att_first_seen(struct tir_builder *b, const struct att_variant *v,
                                 struct tir_value reach, struct tir_value diagonal);
 
-/** Returns the argument (i32) of a mask that hides early keys: a window's distance, or the bit mask
- * that rounds a key down to its chunk's first key. */
+/** Returns the argument (i32) of a mask that hides early keys: a window's distance in keys, or for
+ * chunks the bit mask that rounds a key down to its chunk's first key. */
 struct tir_value att_reach(struct tir_builder *b, const struct att_variant *v);
 
-/** True if a query sees no keys after its own position, or after a fixed distance from its
- * position. */
+/** True if the mask hides all keys after a query's own position, or after a fixed distance from
+ * that position. */
 bool att_hides_late(const struct att_variant *v);
 
-/** Returns an i1 for the wave: true if one of its `entries` of a sparse list is negative, which
- * means no key. */
+/** Returns a scalar i1: true if one of `entries` (i32), entries of a sparse list, is negative,
+ * which means no key. */
 struct tir_value att_has_gaps(struct tir_builder *b, struct tir_value entries);
 
-/** Returns position.mask_row of queries `query` (1 x queries, i32), which count from the first
- * query of sequence `sequence` (i32). */
+/** Returns att_position.mask_row of queries `query` (1 x queries, i32): indices from the first
+ * query of sequence `sequence` (i32) on. */
 struct tir_value att_mask_row(struct att_attention *a, struct tir_value sequence,
                               struct tir_value query);
 

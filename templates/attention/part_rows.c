@@ -12,8 +12,8 @@
 #include "ir/spread.h"
 
 enum {
-    ELEM = 2,   /* bytes of bf16 and fp16 */
-    VECTOR = 4, /* numbers (f32) that a lane loads at once */
+    ELEM = 2,   /* bytes of an element of bf16 or fp16 */
+    VECTOR = 4, /* numbers (f32) that a lane loads from a part at once: 16 bytes */
     VALUES_MOST = (2 + ATT_PART_PANELS) + (1 + ATT_PART_PANELS) * ATT_PARTS_MOST
 };
 
@@ -29,13 +29,13 @@ unsigned att_parts_per_lane(const struct att_part_rows *r)
     return r->tokens ? 2 * VECTOR : VECTOR;
 }
 
-/* Returns the most elements of a row that a lane may have in all its panels. */
+/* Returns the most elements of a row that a lane may have in the registers of all panels. */
 static unsigned most_per_lane(const struct att_part_rows *r)
 {
     return att_parts_per_lane(r) + 12 - VECTOR * !r->tokens;
 }
 
-/* Returns the number of lanes that share a row if its panels are disjoint. Each lane has adjacent
+/* Returns the number of lanes that share a row whose panels do not overlap. Each lane has adjacent
  * elements of the widest panel, and VECTOR of the narrowest. */
 static unsigned lanes_apart(const struct att_part_rows *r)
 {
@@ -45,8 +45,8 @@ static unsigned lanes_apart(const struct att_part_rows *r)
     return wide < narrow ? wide : narrow;
 }
 
-/* True if a row has two panels that overlap: its first and its last largest_power(head_dim)
- * columns. They are used if disjoint panels would be too many, or would exceed a lane's
+/* True if a row's two panels overlap: they are its first and its last largest_power(head_dim)
+ * columns. Such panels are used if disjoint ones would be too many, or would exceed a lane's
  * registers. */
 static bool overlaps(const struct att_part_rows *r)
 {
@@ -60,13 +60,13 @@ static unsigned row_lanes(const struct att_part_rows *r)
     return overlaps(r) ? largest_power(r->head_dim) / att_parts_per_lane(r) : lanes_apart(r);
 }
 
-/* Returns the elements of a row that one lane holds. */
+/* Returns the number of elements of a row that one lane holds, over all panels. */
 unsigned att_parts_elements(const struct att_part_rows *r)
 {
     return overlaps(r) ? 2 * att_parts_per_lane(r) : r->head_dim / lanes_apart(r);
 }
 
-/* Returns the waves that share a row. */
+/* Returns the number of waves that share a row; 1 if a row has no more lanes than a wave. */
 unsigned att_parts_row_waves(const struct att_part_rows *r)
 {
     return row_lanes(r) > tir_lanes(r->m) ? row_lanes(r) / tir_lanes(r->m) : 1;
@@ -77,9 +77,9 @@ unsigned att_parts_wave_rows(const struct att_part_rows *r)
     return tir_lanes(r->m) * att_parts_row_waves(r) / row_lanes(r);
 }
 
-/* Returns the type of a panel of `width` columns: a lane has VECTOR adjacent columns. The bits of
- * lanes and waves select first the rest of the row, then rows. A lane has 2^row_bits rows in its
- * registers. */
+/* Returns the type of a panel of `width` columns. Without r->tokens a lane has VECTOR adjacent
+ * columns, else an equal share of them. The bits of lanes and waves select first the rest of the
+ * row, then rows. A lane has 2^row_bits rows in its registers. */
 static struct tir_type panel_type(struct att_part_rows *r, unsigned width)
 {
     const unsigned lanes = row_lanes(r) / att_parts_row_waves(r),
@@ -113,14 +113,14 @@ void att_parts_choose_type(struct att_part_rows *r)
     r->type = t;
 }
 
-/* Returns e^(a - shift) of f32 tiles. */
+/* Returns e^(a - shift) for each element of the f32 tiles `a` and `shift`. */
 static struct tir_value power(struct att_part_rows *r, struct tir_value a, struct tir_value shift)
 {
     struct tir_builder *b = r->b;
     return tir_exp2(b, tir_mul(b, tir_sub(b, a, shift), tir_float_like(b, a, LOG2E)));
 }
 
-/* Returns e^(a - shift), and 1 if `a` equals the shift. Both may be infinite for a sink, and their
+/* Returns e^(a - shift), and 1 where `a` equals `shift`. Both may be infinite for a sink, and their
  * difference would be a NaN. */
 static struct tir_value power_of_sum(struct att_part_rows *r, struct tir_value a,
                                      struct tir_value shift)
@@ -130,8 +130,8 @@ static struct tir_value power_of_sum(struct att_part_rows *r, struct tir_value a
     return tir_select(b, is_shift, tir_float_like(b, a, 1.0f), power(r, a, shift));
 }
 
-/* Returns the number that is subtracted from all exponents: the largest lse `top`, or 0 if that is
- * -infinity. */
+/* Returns the number that is subtracted from all exponents: `top`, the largest lse of each row, or
+ * 0 where `top` is -infinity. */
 static struct tir_value shift_of(struct att_part_rows *r, struct tir_value top)
 {
     struct tir_builder *b = r->b;
@@ -139,8 +139,9 @@ static struct tir_value shift_of(struct att_part_rows *r, struct tir_value top)
     return tir_select(b, none, tir_float_like(b, top, 0.0f), top);
 }
 
-/* Returns sum + w o, or w o if `sum` has no value. If `part`, o comes from memory and is ignored if
- * its weight is 0: an infinity or a NaN would survive a factor of 0. */
+/* Returns sum + w * o, or w * o if `sum` has no value. w is a factor for each row of o. With
+ * `part`, o is loaded from memory and ignored where w is 0: an infinity or a NaN would survive a
+ * factor of 0. */
 static struct tir_value add_weighted(struct att_part_rows *r, struct tir_value sum,
                                      struct tir_value w, struct tir_value o, bool part)
 {
@@ -175,7 +176,8 @@ struct att_part_state att_parts_add_states(struct att_part_rows *r, const struct
     return sum;
 }
 
-/* Reads the lse of parts from memory, where either infinity marks an empty part. */
+/* Replaces +infinity by -infinity in `lse`, the lse of `n` parts as loaded. Either infinity marks a
+ * part without keys. */
 void att_parts_read_lse(struct att_part_rows *r, struct tir_value *lse, unsigned n)
 {
     struct tir_builder *b = r->b;
@@ -192,7 +194,8 @@ static struct tir_value is_null(struct att_part_rows *r, struct tir_value pointe
     return tir_cmp_eq(r->b, pointer, tir_i64(r->b, 0));
 }
 
-/* Returns the address of this token and head in `t`, whose elements have `size` bytes. */
+/* Returns the address (i64) of the first row, at this token and head, in tensor `t`. Its elements
+ * have `size` bytes. */
 struct tir_value att_parts_place(struct att_part_rows *r, struct att_tensor t, int size)
 {
     struct tir_builder *b = r->b;
@@ -202,8 +205,8 @@ struct tir_value att_parts_place(struct att_part_rows *r, struct att_tensor t, i
         tir_add(b, att_offset(b, r->token, token, size), att_offset(b, r->head, head, size)));
 }
 
-/* Returns the bytes from a row to the next in `t`: between tokens if rows are tokens, else
- * between heads. */
+/* Returns the bytes (i32) from a row to the next in tensor `t`: from token to token if rows are
+ * tokens, else from head to head. Its elements have `size` bytes. */
 struct tir_value att_parts_step(struct att_part_rows *r, struct att_tensor t, int size)
 {
     const bool pair = r->tokens;
@@ -226,7 +229,8 @@ struct tir_value att_parts_load_sinks(struct att_part_rows *r)
     return tir_tile_load(b, view, zero, r->type.row);
 }
 
-/* Returns the sinks as a state: lse is the sink and l is 1, or -infinity and 0 without sinks. */
+/* Returns the sinks as a state: lse is `sink` and l is 1. Without sinks lse is -infinity and l is
+ * 0. */
 struct att_part_state att_parts_sink_state(struct att_part_rows *r, struct tir_value sink)
 {
     struct tir_builder *b = r->b;
@@ -240,8 +244,8 @@ struct att_part_state att_parts_sink_state(struct att_part_rows *r, struct tir_v
     return (struct att_part_state){.lse = lse, .l = l};
 }
 
-/* Writes out = o / l and LSE = lse + log l of a sum's state. Without any part they are 0 and
- * -infinity. */
+/* Writes out = o / l and LSE = lse + log l of the state `sum`. For a sum without any key they are 0
+ * and -infinity. */
 void att_parts_finish(struct att_part_rows *r, struct att_part_state sum)
 {
     struct tir_builder *b = r->b;
@@ -271,23 +275,22 @@ void att_parts_finish(struct att_part_rows *r, struct att_part_state sum)
     tir_tile_store(b, to, tir_i32(b, 0), lse);
 }
 
-/* Consecutive parts of a list as they are loaded: their rows of partial_out, and the LSE and O of
- * each. */
+/* Consecutive parts of a list whose loads are issued together. */
 struct batch {
-    unsigned n; /* parts */
+    unsigned n; /* number of parts, at most ATT_PARTS_MOST */
     struct tir_value row[ATT_PARTS_MOST], lse[ATT_PARTS_MOST], o[ATT_PARTS_MOST][ATT_PART_PANELS];
 };
 
-/* Returns the row (i32) in partial_out of part `part` (index) of a list that has no map: first +
- * part * step. */
+/* Returns the index (i32) of the row in partial_out of part `part` (i32, index in the list), for a
+ * list without a map. */
 static struct tir_value place_row(struct att_part_rows *r, const struct att_part_list *l,
                                   struct tir_value part)
 {
     return tir_add(r->b, l->first, l->step.id ? tir_mul(r->b, part, l->step) : part);
 }
 
-/* Sets p->row to the rows of the parts from the k-th (i32) on. Entries after the list's end get the
- * last part's row. All loads are issued at once. */
+/* Sets p->row to the rows in partial_out of p->n parts, from the part with index `k` (i32) on.
+ * Parts after the list's end get the last part's row. All loads of the map are issued at once. */
 static void find_rows(struct att_part_rows *r, const struct att_part_list *l, struct tir_value k,
                       struct batch *p)
 {
@@ -304,8 +307,8 @@ static void find_rows(struct att_part_rows *r, const struct att_part_list *l, st
         tir_anchor_all(b, p->row, p->n);
 }
 
-/* Loads row `row` of tensor `arg`, for the workgroup's heads, into part[]. Each head has `elements`
- * numbers of f32. t[] are the types of the `n` panels. */
+/* Loads row `row` (i32) of tensor `arg`, for the rows of `r`, into part[]. `elements` is the number
+ * of f32 of a head in that tensor. t[] has the types of the `n` panels. */
 static void load_part(struct att_part_rows *r, const struct att_part_list *l, const char *arg,
                       int elements, struct tir_value row, const struct tir_type *t, unsigned n,
                       struct tir_value *part)
@@ -326,14 +329,14 @@ static void load_part(struct att_part_rows *r, const struct att_part_list *l, co
     }
 }
 
-/* Issues the loads of the lse of a batch's parts. */
+/* Issues the loads of the lse of the parts in batch `p`. */
 static void load_lse(struct att_part_rows *r, const struct att_part_list *l, struct batch *p)
 {
     for (unsigned i = 0; i < p->n; i++)
         load_part(r, l, ARG_PARTIAL_LSE, 1, p->row[i], &r->type.row, 1, &p->lse[i]);
 }
 
-/* Issues the loads of O of the i-th part of a batch. */
+/* Issues the loads of O of part `i` (index) of batch `p`. */
 static void load_values(struct att_part_rows *r, const struct att_part_list *l, struct batch *p,
                         unsigned i)
 {
@@ -350,8 +353,8 @@ static void load_batch(struct att_part_rows *r, const struct att_part_list *l, s
         load_values(r, l, p, i);
 }
 
-/* Adds the parts of batch `p` to *sum, which is empty if it has no o. The registers of each added
- * part receive the load of a part of batch `next`, unless that is NULL. */
+/* Adds the parts of batch `p` to *sum, which has no parts yet if sum->o has no value. The registers
+ * of each added part receive the load of a part of batch `next`. NULL: nothing more is loaded. */
 static void add_batch(struct att_part_rows *r, const struct att_part_list *l,
                       struct att_part_state *sum, struct batch *p, struct batch *next)
 {
@@ -377,7 +380,8 @@ static void add_batch(struct att_part_rows *r, const struct att_part_list *l,
     }
 }
 
-/* Adds the last batch of a list, the only one that may have fewer than p->n parts. */
+/* Adds the parts of `p`, the last batch of a list, to *sum. Only the last batch may have fewer than
+ * p->n parts. */
 static void add_last(struct att_part_rows *r, const struct att_part_list *l,
                      struct att_part_state *sum, struct batch *p)
 {
@@ -389,15 +393,15 @@ static void add_last(struct att_part_rows *r, const struct att_part_list *l,
     add_batch(r, l, sum, p, NULL);
 }
 
-/* Sets the panels of sum->o to zeros. */
+/* Sets the panels of sum->o to f32 zeros. */
 static void clear_values(struct att_part_rows *r, struct att_part_state *sum)
 {
     for (unsigned k = 0; k < r->type.n; k++)
         sum->o[k] = tir_splat(r->b, tir_f32(r->b, 0.0f), r->type.o[k]);
 }
 
-/* Copies the values of a sum and a batch, which the loop carries, to list[], or from list[] if
- * `back`. Returns their number. */
+/* Copies the values of *sum and *p, which the loop carries, to list[], or from list[] if `back`.
+ * Returns their number. */
 static unsigned list_values(struct att_part_rows *r, struct att_part_state *sum, struct batch *p,
                             bool back, struct tir_value list[VALUES_MOST])
 {
@@ -417,7 +421,8 @@ static unsigned list_values(struct att_part_rows *r, struct att_part_state *sum,
     return n;
 }
 
-/* Returns the sum of the sinks and of at most `most` parts, which are loaded together. */
+/* Returns the sum of `sink` and of the parts of list `l`, at most `most`, which are loaded
+ * together. */
 static struct att_part_state add_few(struct att_part_rows *r, const struct att_part_list *l,
                                      struct tir_value sink, unsigned most)
 {
@@ -428,7 +433,7 @@ static struct att_part_state add_few(struct att_part_rows *r, const struct att_p
     return sum;
 }
 
-/* Returns the sum of the sinks and of any number of parts. A batch of r->at_once parts is loaded
+/* Returns the sum of `sink` and of all parts of list `l`. A batch of r->at_once parts is loaded
  * while the previous batch is added. */
 static struct att_part_state add_batches(struct att_part_rows *r, const struct att_part_list *l,
                                          struct tir_value sink)

@@ -15,56 +15,61 @@
 #include "templates/workgroup/scalar.h"
 
 enum {
-    ATT_PART_PANELS = 2, /* most panels of a head dim: 192 is 128 + 64 */
-    ATT_PARTS_MOST = 8,  /* most parts in flight in a wave */
+    ATT_PART_PANELS = 2, /* most panels into which a row of the head dim is divided: 192 is 128 +
+                            64 */
+    ATT_PARTS_MOST = 8,  /* most parts whose loads a wave has in flight */
     ATT_PARTS_WAVES = 16 /* most waves that share the parts of a row */
 };
 
-/** The spread of D elements of some rows over lanes: panels of f32, each a power of two of
- * columns. `row` is the type of one number for each row. */
+/** The spread of a row's D elements over lanes: panels of f32, whose widths are powers of two. */
 struct att_part_type {
-    unsigned n;                              /* number of panels */
-    int first[ATT_PART_PANELS];              /* first column of each panel */
-    struct tir_type o[ATT_PART_PANELS], row; /* types of the panels, rows x width, and of numbers,
-                                                rows x 1 */
+    unsigned n;                              /* number of panels of a row */
+    int first[ATT_PART_PANELS];              /* index of the first column of each panel */
+    struct tir_type o[ATT_PART_PANELS], row; /* o: type of each panel, rows x width; row: type of
+                                                one number for each row, rows x 1 */
 };
 
-/** Rows that are summed: heads of a token, or tokens of a head. The caller sets all members but
- * `type`. */
+/** The rows of the output that a workgroup computes: heads of a token, or tokens of a head. The
+ * caller sets all members but `type`. */
 struct att_part_rows {
     struct tir_builder *b;
     const struct tir_machine *m;
     unsigned head_dim;
     unsigned waves;               /* number of waves of the workgroup */
-    unsigned row_bits;            /* log2 of the rows that a lane has */
-    unsigned at_once;             /* parts of a list that a wave loads at once */
+    unsigned row_bits;            /* log2 of the number of rows that a lane has in registers */
+    unsigned at_once;             /* number of parts of a list that a wave loads at once */
     unsigned out_dtype;           /* enum tir_dtype of the output */
-    bool tokens;                  /* rows are tokens of a head; false: heads of a token */
-    bool lone;                    /* each wave holds all of the rows; false: waves divide them */
-    bool no_sinks, no_lse;        /* the kernel has no sinks, or no LSE; false: a NULL argument says
-                                     so at run time */
-    struct att_part_type type;    /* set by att_parts_choose_type() */
-    struct tir_value token, head; /* i32: token and head of the first row */
-    struct tir_value n_rows;      /* i32: number of rows, from the first one on, that exist */
+    bool tokens;                  /* rows are tokens of one head; false: heads of one token */
+    bool lone;                    /* each wave has all of the rows; false: the rows are divided
+                                     among the waves */
+    bool no_sinks, no_lse;        /* the kernel's code has no sinks, or writes no LSE; false: the
+                                     argument may be NULL, which is tested when the kernel runs */
+    struct att_part_type type;    /* panels of a row, set by att_parts_choose_type() */
+    struct tir_value token, head; /* i32: indices of the token and the head of the first row */
+    struct tir_value n_rows;      /* i32: number of rows that exist, from the first one on */
 };
 
-/** A partial sum of each row: its output is o / l, and its denominator e^lse * l. A single part has
- * no `l`, which counts as 1. The sinks have no `o`. */
+/** A partial sum of each row. Its output is o / l, and its denominator is e^lse * l; all are f32. A
+ * part as loaded has no `l`, which counts as 1. The sinks have no `o`. */
 struct att_part_state {
     struct tir_value lse, o[ATT_PART_PANELS], l;
 };
 
-/** Places of the parts of a sum: rows of partial_out [row, head, D] and partial_lse [row, head]. */
+/** The parts of a row's sum: rows of the arguments partial_out [row, head, D] and partial_lse [row,
+ * head]. */
 struct att_part_list {
-    struct tir_value count; /* i32: number of parts */
-    struct tir_value map;   /* i64: address of the list's entries in reduce_partial_map, each the
-                               row of a part; no value: part n has row `first` + n * `step` */
-    struct tir_value first; /* i32: row of the first part */
-    struct tir_value step;  /* i32: rows from a part to the next; no value: 1 */
-    struct tir_value token; /* i32: index of the summed token in each part; no value: 0 */
+    struct tir_value count; /* i32: number of parts, at least 1 */
+    struct tir_value map;   /* i64: address of the list's entries (i32) in reduce_partial_map, each
+                               the row index of a part; no value: part n is row `first` + n *
+                               `step` */
+    struct tir_value first; /* i32: index of the row of part 0, without `map` */
+    struct tir_value step;  /* i32: number of rows from a part to the next, without `map`; no value:
+                               1 */
+    struct tir_value token; /* i32: index of the token within each part; no value: 0 */
 };
 
-/** Returns the number of elements of a row's widest panel that a lane has: 16 bytes of them. */
+/** Returns the number of adjacent elements of a row's widest panel that a lane has: 16 bytes of
+ * f32, or of the 16-bit output. */
 unsigned att_parts_per_lane(const struct att_part_rows *r);
 /** Returns the number of elements of a row that a lane has, over all panels. */
 unsigned att_parts_elements(const struct att_part_rows *r);
@@ -84,8 +89,8 @@ struct tir_value att_parts_place(struct att_part_rows *r, struct att_tensor t, i
  * bytes. */
 struct tir_value att_parts_step(struct att_part_rows *r, struct att_tensor t, int size);
 
-/** Replaces +infinity by -infinity in the lse of `n` parts, as loaded from memory. Both mark a part
- * without keys. */
+/** Replaces +infinity by -infinity in `lse`, the lse of `n` parts as loaded from memory. Both mark
+ * a part without keys. */
 void att_parts_read_lse(struct att_part_rows *r, struct tir_value *lse, unsigned n);
 /** Loads the sinks of the rows, rows x 1 of f32; zeros if there are no sinks. */
 struct tir_value att_parts_load_sinks(struct att_part_rows *r);
@@ -95,7 +100,7 @@ struct att_part_state att_parts_sink_state(struct att_part_rows *r, struct tir_v
 /** Returns the sum of `n` states. State s[0] must have o and l. */
 struct att_part_state att_parts_add_states(struct att_part_rows *r, const struct att_part_state *s,
                                            unsigned n);
-/** Returns the sum of the parts of list `l`, at least one, and of the sinks. */
+/** Returns the sum of the parts of list `l` and of the sinks. The list has at least one part. */
 struct att_part_state att_parts_add_list(struct att_part_rows *r, const struct att_part_list *l);
 /** Returns the bytes of LDS that att_parts_write_shared() uses. */
 unsigned att_parts_shared_bytes(const struct att_part_rows *r);
@@ -106,7 +111,8 @@ unsigned att_parts_shared_bytes(const struct att_part_rows *r);
 void att_parts_write_shared(struct att_part_rows *r, const struct att_part_list *l,
                             struct tir_value wave, struct tir_value lds);
 
-/** Writes out = o / l and LSE = lse + log l of a sum. A sum of nothing gives 0 and -infinity. */
+/** Writes out = o / l and LSE = lse + log l of the state `sum`. For a sum without any key they are
+ * 0 and -infinity. */
 void att_parts_finish(struct att_part_rows *r, struct att_part_state sum);
 /** Writes the results of rows that have no part: out is 0, and LSE is the sink, or -infinity
  * without sinks. */

@@ -15,7 +15,7 @@
 
 enum { FLOAT = 4, VALUES = 2 + ATT_PART_PANELS };
 
-/* Returns the bytes of LDS for one wave's state: O, l and lse of its rows. */
+/* Returns the bytes of LDS for the partial sum of one wave: O, l and lse of the rows. */
 static int state_bytes(const struct att_part_rows *r)
 {
     unsigned columns = 2;
@@ -29,8 +29,8 @@ unsigned att_parts_shared_bytes(const struct att_part_rows *r)
     return r->waves * (unsigned)state_bytes(r);
 }
 
-/* Sets member[] and types[] to the members of state `s` and their types: lse, l, then the panels of
- * O. Returns their number. */
+/* Sets member[] to the addresses of lse, l and the panels of O in *s, and types[] to their types.
+ * Returns their number. */
 static unsigned list_members(const struct att_part_rows *r, struct att_part_state *s,
                              struct tir_value *member[VALUES], struct tir_type types[VALUES])
 {
@@ -46,7 +46,7 @@ static unsigned list_members(const struct att_part_rows *r, struct att_part_stat
     return n;
 }
 
-/* Stores state `s` in LDS from address `at` (i32) on, or if `load` reads it from there. */
+/* Stores *s in LDS from address `at` (i32) on, or with `load` sets *s from LDS. */
 static void exchange(struct att_part_rows *r, struct tir_value at, bool load,
                      struct att_part_state *s)
 {
@@ -65,8 +65,8 @@ static void exchange(struct att_part_rows *r, struct tir_value at, bool load,
     }
 }
 
-/* Returns the parts of `l` that wave `wave` (i32) adds. They are consecutive, and their number is
- * the same for all waves, or less for the last ones. */
+/* Returns the parts of list `l` that wave `wave` (i32, index) adds. They are consecutive, and their
+ * number is the same for all waves, or less for the last ones. */
 static struct att_part_list share_of(struct att_part_rows *r, const struct att_part_list *l,
                                      struct tir_value wave)
 {
@@ -83,8 +83,8 @@ static struct att_part_list share_of(struct att_part_rows *r, const struct att_p
     return own;
 }
 
-/* Returns the sum of the parts `own` of this wave, without sinks. If there are none, lse is
- * -infinity. */
+/* Returns the sum of the parts `own` of this wave, without sinks. If the wave has no parts, lse is
+ * -infinity and the other members are 0. */
 static struct att_part_state add_own(struct att_part_rows *r, const struct att_part_list *own)
 {
     struct tir_builder *b = r->b;
@@ -106,8 +106,8 @@ static struct att_part_state add_own(struct att_part_rows *r, const struct att_p
     return sum;
 }
 
-/* Adds the sums of all waves, which are at LDS address `lds`, and the sinks, and writes the
- * result. */
+/* Adds the sums of all waves, which are in LDS from address `lds` (i32) on, and the sinks. Writes
+ * out and LSE. */
 static void finish_shared(struct att_part_rows *r, struct tir_value lds)
 {
     struct att_part_state s[ATT_PARTS_WAVES + 1];
@@ -117,13 +117,14 @@ static void finish_shared(struct att_part_rows *r, struct tir_value lds)
     att_parts_finish(r, att_parts_add_states(r, s, r->waves + 1));
 }
 
-/* Adds up the parts of `l`, a share of them by each wave, and writes the result. */
+/* Adds the parts of list `l`, a share of them in each wave, and writes out and LSE. `wave` is this
+ * wave's index, `lds` an LDS address (i32). The first wave writes. */
 static void write_shares(struct att_part_rows *r, const struct att_part_list *l,
                          struct tir_value wave, struct tir_value lds)
 {
     struct tir_builder *b = r->b;
     struct att_part_rows own = *r;
-    own.no_sinks = true; /* they join the sum of all waves */
+    own.no_sinks = true; /* finish_shared() adds the sinks once */
     const struct att_part_list share = share_of(r, l, wave);
     struct att_part_state sum = add_own(&own, &share);
     exchange(r, tir_add(b, lds, att_times(b, wave, state_bytes(r))), false, &sum);

@@ -16,14 +16,14 @@
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
-/* The other workgroups, as one workgroup sees them when it stops waiting; all i32. */
+/* The other workgroups of a result, as this workgroup sees them when it stops waiting; all i32. */
 struct others {
-    struct tir_value after; /* number of parts counted later in time than the workgroup's own */
-    struct tir_value left;  /* number of workgroups that left before the last part was written; -1:
-                               this one leaves */
+    struct tir_value after; /* number of parts that were counted after this workgroup's own part */
+    struct tir_value left;  /* number of workgroups that left before the last part was counted; -1:
+                               this workgroup leaves */
 };
 
-/* Returns the type of a 32-bit word that is the same in all lanes. */
+/* Returns the type of an i32 that is the same in all lanes of the workgroup. */
 static struct tir_type word_type(const struct att_share *s)
 {
     const struct tir_spread one = tir_spread(s->b->f->machine, s->waves);
@@ -31,8 +31,8 @@ static struct tir_type word_type(const struct att_share *s)
     return tir_tile(s->b->f, TIR_I32, 1, 1, &l);
 }
 
-/* Waits for the last part, up to the limit that s->waits chooses. Returns the number of workgroups
- * that have left, or -1 if this one reaches the limit and leaves, as tir_await() does. */
+/* Waits for the last part, up to the limit that s->waits chooses. Returns the number (i32) of
+ * workgroups that have left, or -1 if this one reaches the limit and leaves. */
 static struct tir_value await(const struct att_share *s)
 {
     struct tir_builder *b = s->b;
@@ -49,7 +49,7 @@ static struct tir_value await(const struct att_share *s)
 }
 
 /* Counts this workgroup's part and waits for the last part. One wave counts after all waves have
- * written their part, and passes its result to the other waves through LDS. */
+ * written, and passes the result to the other waves through LDS. */
 static struct others await_parts(const struct att_share *s)
 {
     struct tir_builder *b = s->b;
@@ -83,9 +83,9 @@ static struct others await_parts(const struct att_share *s)
 
 /* ---- All are there ---- */
 
-/* Adds up this wave's slices, of `n` (i32) in all, if no workgroup has left. Slices are dealt to
- * the workgroups in turn. The last workgroup to arrive is the first of them, since it knows first
- * that all parts are written. It also clears the ticket for the next launch. */
+/* Adds this wave's slices, of `n` (i32) in all, if no workgroup has left. Slices are dealt to the
+ * workgroups in turn, from the last workgroup to arrive on, since it knows first that all parts are
+ * written. That workgroup also clears the counters for the next launch. */
 static void add_dealt(const struct att_share *s, const struct others *o, struct tir_value n)
 {
     struct tir_builder *b = s->b;
@@ -102,21 +102,21 @@ static void add_dealt(const struct att_share *s, const struct others *o, struct 
 
 /* ---- Some have left ---- */
 
-/* Returns the address (i64) of the second word of the ticket, which counts claims of slices. */
+/* Returns the address (i64) of the second word of the counters, which counts claims of slices. */
 static struct tir_value claims_of(const struct att_share *s)
 {
     return tir_add(s->b, s->ticket, tir_i64(s->b, 4));
 }
 
-/* Claims a slice for this wave, and returns its number (i32). `claims` is the address of the
- * counter. */
+/* Claims a slice for this wave. Returns the slice's index (i32), which is n or more if no slice is
+ * left. `claims` (i64) is the address of the counter of claims. */
 static struct tir_value claim(const struct att_share *s, struct tir_value claims)
 {
     return tir_atomic_add(s->b, claims, tir_i32(s->b, 1), false);
 }
 
-/* Adds up slice `own`, which the wave has claimed, and returns its next claim. If `own` is at least
- * n there is no such slice, and `own` is returned. */
+/* Adds slice `own` (i32), which the wave has claimed, and returns its next claim. If `own` is at
+ * least `n` (i32) there is no such slice, and the result is `own`. */
 static struct tir_value add_claim(const struct att_share *s, struct tir_value claims,
                                   struct tir_value own, struct tir_value n)
 {
@@ -130,8 +130,9 @@ static struct tir_value add_claim(const struct att_share *s, struct tir_value cl
     return own;
 }
 
-/* Clears the counters of arrivals and of claims for the next launch, if `own` is the last claim of
- * all. Each wave makes one claim that finds no slice, so the number of all claims is known. */
+/* Clears the counters of arrivals and of claims for the next launch, if `own` (i32) is the last
+ * claim of all. Each wave makes one claim that gets no slice, so the number of all claims is known.
+ */
 static void reset_counters(const struct att_share *s, const struct others *o,
                            struct tir_value claims, struct tir_value own, struct tir_value n)
 {
@@ -146,9 +147,10 @@ static void reset_counters(const struct att_share *s, const struct others *o,
     tir_end_if(b, &last, NULL);
 }
 
-/* Adds up the slices that this wave claims. The numbers of its claims grow, so it has at most as
- * many claims as there are slices from its first one on. Most waves have one or two claims, and
- * skip the remaining rounds in steps of ROUNDS. */
+/* Adds the slices that this wave claims, of `n` (i32) in all. `claims` (i64) is the address of the
+ * counter. Claimed indices grow, so a wave has at most as many claims as there are slices from its
+ * first one on. Most waves have one or two claims, and skip the remaining rounds in steps of
+ * ROUNDS. */
 static void add_claimed(const struct att_share *s, const struct others *o, struct tir_value claims,
                         struct tir_value n)
 {

@@ -9,27 +9,31 @@
 #include "ir/builder.h"
 
 enum {
-    ATT_TICKET_LINE = 128 /* bytes of memory for the counters of one result, which are 0 between
-                             launches */
+    ATT_TICKET_LINE = 128 /* bytes of memory for the counters of one result; the counters are 0
+                             between launches */
 };
 
-/** The parts of one result, and the counters by which workgroups share their sum. */
+/** The parts of one split result, and the counters by which workgroups share the work of adding
+ * them. */
 struct att_share {
     struct tir_builder *b;
     unsigned waves;           /* waves of a workgroup */
-    struct tir_value wave;    /* i32: number of this wave in its workgroup */
-    struct tir_value lds;     /* i32: LDS address of a word for this file's use */
-    struct tir_value ticket;  /* i64: address of the result's line of counters */
-    struct tir_value count;   /* i32: parts of the result */
-    struct tir_value awaited; /* result of a load that must end before the part is counted; no
-                                 value: there is no such load */
-    struct tir_value waits;   /* i1; true, or no value: `polls` and `sleep` apply; false:
-                                 `other_polls` and `other_sleep` */
-    unsigned polls, sleep;    /* of tir_await(): reads until it gives up; units of 64 clocks between
-                                 two reads */
-    unsigned other_polls, other_sleep; /* the same if `waits` is false; 0 polls: the workgroup reads
-                                          once, and leaves if parts are missing */
-    void (*add)(void *family, struct tir_value slice); /* builds the sum of a slice (i32) */
+    struct tir_value wave;    /* i32: index of this wave in its workgroup */
+    struct tir_value lds;     /* i32: address of 4 bytes of LDS that only att_share_parts() uses */
+    struct tir_value ticket;  /* i64: address of the result's ATT_TICKET_LINE bytes of counters */
+    struct tir_value count;   /* i32: number of the result's parts */
+    struct tir_value awaited; /* result of a load that must have arrived before this workgroup's
+                                 part is counted; no value: there is no such load */
+    struct tir_value waits;   /* i1: true: `polls` and `sleep` apply; false: `other_polls` and
+                                 `other_sleep`. No value: as for true */
+    unsigned polls, sleep;    /* arguments of tir_await(): number of reads of the counter until the
+                                 workgroup gives up, and time between two reads in units of 64
+                                 clocks */
+    unsigned other_polls, other_sleep; /* like `polls` and `sleep`, if `waits` is false; other_polls
+                                          0: the workgroup reads once, and leaves if parts are
+                                          missing */
+    void (*add)(void *family, struct tir_value slice); /* Adds all parts of one slice of the result,
+                                                          whose index is `slice` (i32) */
     void *family;
 };
 

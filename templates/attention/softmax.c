@@ -17,7 +17,7 @@ struct att_softmax att_softmax(struct tir_builder *b, struct tir_type scores,
         .vector = tir_tile(b->f, TIR_F32, 1, scores.cols, &column),
         .folded = tir_tile(b->f, TIR_F32, rows, scores.cols, &folded),
         .exponent = exponent,
-        .room = 8, /* O and l grow by at most 2^8 before m is updated */
+        .room = 8, /* log2: O and l grow by at most 2^8 before m is updated */
     };
     return s;
 }
@@ -27,7 +27,7 @@ void att_softmax_range_fp8(const struct tir_builder *b, struct att_softmax *s)
     enum { FOLLOW = 4 };
     static const float LOG2_15 = 3.9068906f, LOG2_28 = 4.8073549f;
     s->rise = b->f->machine->fp8_is_fnuz ? LOG2_15 : LOG2_28;
-    s->room = s->rise + FOLLOW; /* 240 and 448, the largest fp8 numbers */
+    s->room = s->rise + FOLLOW; /* log2 of 240 and 448, the largest fp8 numbers */
 }
 
 struct tir_value att_softmax_lowest(struct tir_builder *b, const struct att_softmax *s)
@@ -35,8 +35,8 @@ struct tir_value att_softmax_lowest(struct tir_builder *b, const struct att_soft
     return tir_splat(b, tir_f32(b, LOWEST), s->vector);
 }
 
-/* Returns an i1 for each element of `top`, the largest scores of each lane: true if it exceeds m by
- * more than the threshold. */
+/* Returns an i1 for each element of `top`, the largest scores of each lane: true if the score
+ * exceeds its query's m by more than the threshold. m is 1 x queries. */
 static struct tir_value has_grown(struct tir_builder *b, const struct att_softmax *s,
                                   struct tir_value top, struct tir_value m)
 {
@@ -106,7 +106,8 @@ struct tir_value att_softmax_fall(struct tir_builder *b, const struct att_softma
     return tir_fma(b, scores, down, tir_broadcast(b, m, s->scores));
 }
 
-/* Returns x times alpha, 1 x queries. The columns of x may be in other lanes than alpha's. */
+/* Returns each column of x times its query's alpha (1 x queries). The columns of x may be in other
+ * lanes than alpha's. */
 static struct tir_value follow(struct tir_builder *b, struct tir_value x, struct tir_value alpha)
 {
     const struct tir_type t = tir_typeof(b->f, x);
@@ -179,8 +180,8 @@ struct tir_value att_softmax_lse(struct tir_builder *b, const struct att_softmax
     return tir_mul(b, tir_add(b, e->m, tir_log2(b, e->l)), tir_float_like(b, e->l, LN2));
 }
 
-/* Returns cap * tanh(y) = cap - 2 cap / (e^2y + 1) of scores s. s * rate2 is log2(e^2y), and `down`
- * is -2 cap. The absolute error is one last bit of `cap`. */
+/* Returns cap * tanh(y) = cap - 2 cap / (e^2y + 1) of scores s. `rate2` is log2(e^2y) / s, and
+ * `down` is -2 cap; all are f32. The absolute error is one last bit of `cap`. */
 static struct tir_value cap_by_exp(struct tir_builder *b, struct tir_value s, struct tir_value cap,
                                    struct tir_value rate2, struct tir_value down)
 {
@@ -190,8 +191,8 @@ static struct tir_value cap_by_exp(struct tir_builder *b, struct tir_value s, st
     return tir_fma(b, r, tir_splat(b, down, t), tir_splat(b, cap, t));
 }
 
-/* Returns cap * tanh(y) by the series y - y^3/3 + 2 y^5/15 - 17 y^7/315 + 62 y^9/2835. For |y| <
- * 3/8 the next term is less than 1382 y^10 / 155925 = 5e-7 of the sum. */
+/* Returns cap * tanh(y) of f32 `y` by a series: y - y^3/3 + 2 y^5/15 - 17 y^7/315 + 62 y^9/2835.
+ * For |y| < 3/8 the next term is less than 1382 y^10 / 155925 = 5e-7 of the sum. */
 static struct tir_value cap_by_series(struct tir_builder *b, struct tir_value y,
                                       struct tir_value cap)
 {
@@ -203,7 +204,7 @@ static struct tir_value cap_by_series(struct tir_builder *b, struct tir_value y,
     return tir_mul(b, tir_mul(b, sum, y), tir_splat(b, cap, tir_typeof(b->f, y)));
 }
 
-/* Returns cap * tanh(s * rate). It computes both an exponential and a series, and selects the more
+/* Returns cap * tanh(s * rate) of scores `s`, as an exponential and as a series. Selects the more
  * exact result for each element. */
 static struct tir_value cap_exactly(struct tir_builder *b, struct tir_value s, struct tir_value cap,
                                     struct tir_value rate)

@@ -10,21 +10,24 @@
 
 /** An online softmax: its types, its factor and its limits. */
 struct att_softmax {
-    struct tir_type scores, vector; /* f32, keys x queries; f32, 1 x queries */
-    struct tir_type folded;         /* type of l in a loop: a lane has one number in place of the
-                                       rows of scores in its registers */
-    struct tir_value exponent;      /* f32 scalar: p = 2^(s * exponent - m) */
-    struct tir_value exponents;     /* `exponent` as 1 x queries, if a loop keeps it in vector
-                                       registers; no value: it does not */
-    float room;                     /* log2 of the largest p allowed; a larger one updates m */
-    struct tir_value threshold;     /* f32 scalar: `room` in a register of the loop; no value: a
-                                       constant */
-    float rise;     /* log2 of the largest p after an update: m is this far below the maximum */
-    bool from_zero; /* l and O are 0 while m is the lowest, so alpha is 1 at the first update */
+    struct tir_type scores, vector; /* types of S^T and of a number for each query: f32, keys x
+                                       queries; f32, 1 x queries */
+    struct tir_type folded;         /* type of l in a loop, f32: each lane has one partial sum for
+                                       each query in place of the scores of its keys */
+    struct tir_value exponent;      /* f32 scalar: factor of a score s in its weight p = 2^(s *
+                                       exponent - m) */
+    struct tir_value exponents;     /* `exponent` in vector registers, f32, 1 x queries; no value:
+                                       the loop uses the scalar */
+    float room;                     /* log2 of the largest p for which m is not updated */
+    struct tir_value threshold;     /* f32 scalar: `room` in a register of the loop; no value:
+                                       `room` is a constant of the code */
+    float rise;     /* log2 of the largest p after an update: m is by `rise` below the maximum */
+    bool from_zero; /* l and O are 0 as long as m is the lowest number, so alpha may be 1 at the
+                       first update */
 };
 
-/** Returns a softmax for scores of type `scores`. `exponent` is a scalar f32 >= 0: log2(e), times
- * the scale of the scores if they are not yet scaled. */
+/** Returns the softmax of scores of type `scores`. `exponent` (f32 scalar, not negative) is
+ * log2(e), times the scale of the scores if they are not yet scaled. */
 struct att_softmax att_softmax(struct tir_builder *b, struct tir_type scores,
                                struct tir_value exponent);
 
@@ -38,16 +41,18 @@ struct att_softmax att_softmax(struct tir_builder *b, struct tir_type scores,
  */
 void att_softmax_range_fp8(const struct tir_builder *b, struct att_softmax *s);
 
-/** Returns the running maximum m before the first score, 1 x queries. m is in powers of two. */
+/** Returns the running maximum m before the first score, 1 x queries: the lowest number. m is the
+ * log2 of a power. */
 struct tir_value att_softmax_lowest(struct tir_builder *b, const struct att_softmax *s);
 
-/** Makes the rescale check: returns true if the maximum of some query of the wave exceeds the
- * threshold. The result is a scalar i1, or with softmax.threshold an i32 that counts lanes. Each
- * lane looks only at its own keys. */
+/** Returns the rescale check: true if a score of the wave exceeds its query's m by more than the
+ * threshold. A scalar i1, or with softmax.threshold an i32, the number of lanes with such a score.
+ * Each lane looks only at its own keys. */
 struct tir_value att_softmax_grown(struct tir_builder *b, const struct att_softmax *s,
                                    struct tir_value scores, struct tir_value m);
 
-/** Returns the new maximum m' = max(m, max over j of s_j * exponent), over all lanes' keys. */
+/** Returns the new maximum m' = max(m, max over j of s_j * exponent), 1 x queries, over the keys of
+ * all lanes. `scores` are s_j. */
 struct tir_value att_softmax_next(struct tir_builder *b, const struct att_softmax *s,
                                   struct tir_value scores, struct tir_value m);
 
@@ -64,11 +69,12 @@ struct att_softmax_step att_softmax_maximum(struct tir_builder *b, const struct 
                                             struct tir_value scores, struct tir_value alpha,
                                             struct tir_value *m);
 
-/** Returns log2 p_j = s_j * exponent - m of each score s_j. */
+/** Returns log2 p_j = s_j * exponent - m of each score s_j, keys x queries. m is 1 x queries. */
 struct tir_value att_softmax_exponent(struct tir_builder *b, const struct att_softmax *s,
                                       struct tir_value scores, struct tir_value m);
 
-/** Returns the negated exponent m - s_j * exponent of each score s_j. */
+/** Returns the negated exponent m - s_j * exponent of each score s_j, keys x queries. m is 1 x
+ * queries. */
 struct tir_value att_softmax_fall(struct tir_builder *b, const struct att_softmax *s,
                                   struct tir_value scores, struct tir_value m);
 
@@ -82,10 +88,11 @@ void att_softmax_rescale(struct tir_builder *b, const struct att_softmax_step *s
 void att_softmax_rescale_some(struct tir_builder *b, const struct att_softmax_step *step,
                               struct tir_value *l, struct tir_value *o);
 
-/** The factor for O, and the state from which LSE is computed. */
+/** The factor for O after the loop, and the state from which LSE is computed; all 1 x queries. */
 struct att_softmax_end {
-    struct tir_value inverse; /* 1 / l; 0 for a query without a visible key */
-    struct tir_value m, l;    /* m in powers of two; l relative to 2^m */
+    struct tir_value inverse; /* 1 / l, the factor for O; 0 for a query without a visible key */
+    struct tir_value m, l;    /* running maximum m (log2), and the denominator l as a multiple of
+                                 2^m */
 };
 
 /** Adds up l over the lanes, and returns the factor for O. `sink` is the logit that joins the

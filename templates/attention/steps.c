@@ -59,14 +59,14 @@ void att_begin_block(struct att_attention *a, struct tir_value index, struct tir
 
 /* ---- Powers ---- */
 
-/* Returns 2^exponent. With wide_powers `exponent` is negated. */
+/* Returns the weights 2^exponent, f32. With a->wide_powers `exponent` is negated. */
 static struct tir_value power_of(const struct att_attention *a, struct tir_value exponent)
 {
     return tir_exp2(a->b, a->wide_powers ? tir_neg(a->b, exponent) : exponent);
 }
 
-/* Returns the weights p in 16 bits. They are truncated if l is the sum of the truncated weights,
- * since a common factor of both cancels out. Otherwise they are rounded. */
+/* Returns the weights `p` (f32) in 16 bits. They are truncated if l is the sum of the truncated
+ * weights, since a common factor of both cancels out. Otherwise they are rounded. */
 static struct tir_value round_weights(const struct att_attention *a, struct tir_value p)
 {
     if (a->cut && a->sum_row)
@@ -75,9 +75,9 @@ static struct tir_value round_weights(const struct att_attention *a, struct tir_
                        : tir_convert_short(a->b, p, a->dtype);
 }
 
-/* Appends `eighths` eighths of the keys, with exponents `exponent`, to the parts of r. The first
- * `packed` of them become 16-bit powers, and the last `late` remain exponents. Eighths that are
- * treated differently become separate parts. */
+/* Appends a number of `eighths` eighths of the block's keys, with exponents `exponent`, to the
+ * parts of `r`. The first `packed` eighths become 16-bit powers, and the last `late` remain
+ * exponents. Eighths that are treated differently become separate parts. */
 static void begin_part(const struct att_attention *a, struct att_powers *r,
                        struct tir_value exponent, unsigned eighths, unsigned packed, unsigned late)
 {
@@ -96,7 +96,8 @@ static void begin_part(const struct att_attention *a, struct att_powers *r,
     r->eighths[r->n++] = (uint8_t)eighths;
 }
 
-/* Returns the exponents of the weights of scores `s`; with wide_powers they are negated. */
+/* Returns the exponents (log2) of the weights of scores `s`, relative to the maximum `m` (1 x
+ * queries). With a->wide_powers they are negated. */
 static struct tir_value exponents(const struct att_attention *a, struct tir_value s,
                                   struct tir_value m)
 {
@@ -115,7 +116,7 @@ static struct tir_value rows_last(struct tir_builder *b, struct tir_value x)
     return tir_layout_equal(own, &apart) ? x : tir_relayout(b, x, &apart);
 }
 
-/* Returns the powers of a block's keys. The last late_eighths remain exponents. */
+/* Returns the powers of the block's keys as parts. The last a->late_eighths remain exponents. */
 static struct att_powers begin_powers(const struct att_attention *a, struct tir_value exponent)
 {
     struct att_powers r = {.n = 0};
@@ -125,8 +126,8 @@ static struct att_powers begin_powers(const struct att_attention *a, struct tir_
     return r;
 }
 
-/* Returns the next `eighths` eighths of the keys as one tile, joined from the parts of r. *at is
- * the index of the first part, and is set to the index after the last. */
+/* Returns the next `eighths` eighths of the keys as one tile, joined from the parts of `r`. *at is
+ * the index of the first part, and becomes the index after the last. */
 static struct tir_value join_parts(struct tir_builder *b, const struct att_powers *r, unsigned *at,
                                    unsigned eighths)
 {
@@ -136,8 +137,8 @@ static struct tir_value join_parts(struct tir_builder *b, const struct att_power
     return tir_stack(b, upper, join_parts(b, r, at, eighths / 2));
 }
 
-/* Computes the powers of parts of r that are still exponents, and returns all parts as one tile.
- * The result has 16 bits if some part has. */
+/* Computes the powers of the parts of `r` that are still exponents, and returns all parts as one
+ * tile. The tile has 16 bits if some part has 16 bits, else f32. */
 static struct tir_value finish_powers(struct att_attention *a, struct att_powers *r)
 {
     for (unsigned i = 0; i < r->n; i++) {
@@ -153,14 +154,15 @@ static struct tir_value finish_powers(struct att_attention *a, struct att_powers
     return tir_named(a->b, "p", same ? p : tir_relayout(a->b, p, own));
 }
 
-/* Computes the exponents of the block's weights. */
+/* Computes the exponents (log2) of the block's weights from its scores. */
 static void build_exponent(void *context)
 {
     struct att_attention *const a = context;
     a->now.exponent = exponents(a, a->now.s, a->now.carried[ATT_CARRY_M]);
 }
 
-/* Computes the powers of the block's keys: in part 0 of the first keys, in part 1 of the last. */
+/* Computes the powers of a block's keys: part 0 for the first keys, part 1 for the last
+ * late_eighths. */
 static void build_exp2(void *context, unsigned part)
 {
     struct att_attention *const a = context;
@@ -179,16 +181,17 @@ static void build_mask(void *context)
     a->now.s = att_attention_modify(a, a->now.s, &a->now.block);
 }
 
-/* Returns alpha for a block whose check does not update m; no step uses it. 1 costs an instruction,
- * which matters only in loops that the VALU limits. In other loops its absence moved code in the
- * fetch windows, which made them up to 1.5 % slower. */
+/* Returns alpha for a block whose check does not update m; no step uses this number. 1 costs an
+ * instruction, which matters only in loops that the VALU limits. In other loops its absence moved
+ * code in the fetch windows, which made them up to 1.5 % slower. */
 static struct tir_value unused_alpha(const struct att_attention *a)
 {
     return att_attention_sums_pairs(a) ? tir_undef(a->b, a->softmax.vector)
                                        : tir_splat(a->b, tir_f32(a->b, 1.0f), a->softmax.vector);
 }
 
-/* Makes the rescale check of the block's scores, and updates m if needed. */
+/* Makes the rescale check of the block's scores, and updates m and alpha if a score exceeds its
+ * limit. */
 static void build_check_scores(void *context)
 {
     struct att_attention *const a = context;
@@ -196,7 +199,7 @@ static void build_check_scores(void *context)
                                       &a->now.carried[ATT_CARRY_M]);
 }
 
-/* Makes the rescale check of the block's scores, without updating m. */
+/* Makes the rescale check of the block's scores, and sets step.grown. m is not updated here. */
 static void build_check_previous(void *context)
 {
     struct att_attention *const a = context;
@@ -220,8 +223,8 @@ static void build_check_weights(void *context)
 
 /* ---- Sums ---- */
 
-/* Adds weights p before rounding to l, as w->l. Adds nothing if O^T includes l, or if l is the sum
- * of the rounded weights. */
+/* Adds the weights `p`, before rounding, to `l`, and sets w->l. Adds nothing if O^T includes l, or
+ * if l is the sum of the rounded weights. */
 static void sum_weights(struct att_attention *a, struct tir_value p, struct tir_value l,
                         struct att_p16 *w)
 {
@@ -232,8 +235,8 @@ static void sum_weights(struct att_attention *a, struct tir_value p, struct tir_
     w->l = tir_named(a->b, "l", tir_add(a->b, l, w->sum));
 }
 
-/* Rounds weights p to 16 bits, as w->p16. Adds them to l, as w->l, if l is the sum of the rounded
- * weights. */
+/* Rounds the weights `p` to 16 bits and sets w->p16. Adds them to `l`, and sets w->l, if l is the
+ * sum of the rounded weights. */
 static void finish_weights(struct att_attention *a, struct tir_value p, struct tir_value l,
                            struct att_p16 *w)
 {
@@ -249,7 +252,7 @@ static void finish_weights(struct att_attention *a, struct tir_value p, struct t
     }
 }
 
-/* Adds the block's weights before rounding to l. */
+/* Adds the block's weights to l, before they are rounded. */
 static void build_sum(void *context)
 {
     struct att_attention *const a = context;
@@ -272,7 +275,7 @@ static void build_round(void *context)
     a->now.top = a->sum_row ? tir_col_fold_top(a->b, w->p16) : w->sum;
 }
 
-/* Rounds P to fp8. A product adds up P after rounding, so that the output is a weighted mean of
+/* Rounds P to fp8. A product adds the rounded P to l, so that the output is a weighted mean of
  * values for any rounding errors. */
 static void build_round_fp8(void *context)
 {
@@ -343,8 +346,8 @@ static void build_rescale_previous(void *context)
         *part[i] = now[i];
 }
 
-/* Rescales l and O of the previous blocks, and recomputes the weights from the scores, if the check
- * of the weights demands it. */
+/* Rescales l and O of the previous blocks, and recomputes the weights from the scores, if
+ * step.grown is true. */
 static void build_rescale_weights(void *context)
 {
     struct att_attention *const a = context;
@@ -380,7 +383,7 @@ static void build_rescale_weights(void *context)
 
 /* ---- Products ---- */
 
-/* Adds the product of V^T and part `part` of P^T to O^T. */
+/* Adds the product of V^T and P^T to O^T, for part `part` (index) of the block's keys. */
 static void build_product(void *context, unsigned part)
 {
     struct att_attention *const a = context;
@@ -392,7 +395,7 @@ static void build_product(void *context, unsigned part)
                                : tir_mma(a->b, a->product, v, p16, *o));
 }
 
-/* Adds the product of the last rows of V^T and P^T to the last rows of O^T. */
+/* Adds the product of the last 8 rows of V^T and P^T to the last 8 rows of O^T. */
 static void build_product_rest(void *context)
 {
     struct att_attention *const a = context;

@@ -11,26 +11,26 @@ enum {
     SUM_ROWS = ROWS / 2 /* rows of the result for each block of 16 queries */
 };
 
-/* Returns the number of an fp8 matrix instruction of 16 rows and columns: the one with a
- * contraction of k, or any if the machine has none of that contraction. */
+/* Returns the index of an fp8 matrix instruction of 16 rows and columns. The instruction has a
+ * contraction of `k`, or any if the machine has none of that contraction. */
 static int find_product(const struct tir_machine *m, unsigned k)
 {
     const int all = tir_find_mma(m, ROWS, ROWS, k, TIR_FP8);
     return all >= 0 ? all : tir_find_mma(m, ROWS, ROWS, 0, TIR_FP8);
 }
 
-/* Returns layout `l` of an operand, `keys` keys x queries, as a layout of 2 * keys x queries / 2:
- * the upper 16 of 32 queries count as further keys. */
+/* Returns `l`, the layout of an operand of `keys` keys x queries, as a layout of 2 * keys x queries
+ * / 2. The upper 16 of each 32 queries count as further keys. */
 static struct tir_layout fold_queries(const struct tir_layout *l, unsigned keys)
 {
     const struct tir_layout blocks = tir_layout_split_blocks(l, keys, ROWS);
     return tir_layout_join_blocks(&blocks, 2 * keys, ROWS);
 }
 
-/* Returns the ones of type `t`, for folded queries and `keys` keys. A query's sum is in row 0 or
- * row 8 of the product. The other rows leave out different keys, since LLVM would merge equal
- * registers and the loop would copy them. Their sums are smaller, so the largest of eight rows is
- * the sum of row 0. */
+/* Returns the ones of type `t`, for folded queries and `keys` keys of a block. A query's sum is in
+ * row 0 or row 8 of the product. The other rows leave out different keys, since LLVM would merge
+ * equal registers and the loop would copy them. Their sums are smaller, so the largest of eight
+ * rows is the sum of row 0. */
 static struct tir_value make_ones(struct tir_builder *b, struct tir_type t, unsigned keys)
 {
     t.dtype = TIR_I32;
@@ -54,7 +54,9 @@ static struct tir_value make_ones(struct tir_builder *b, struct tir_type t, unsi
  * register that has them. */
 static struct tir_value make_whole_ones(struct tir_builder *b, struct tir_type t, unsigned dtype)
 {
-    const unsigned in_register = tir_dtype_bits(TIR_I32) / tir_dtype_bits(dtype); /* keys */
+    const unsigned in_register = tir_dtype_bits(TIR_I32) / tir_dtype_bits(dtype); /* number of keys
+                                                                                     in a
+                                                                                     register */
     t.dtype = TIR_I32;
     const struct tir_value row = tir_row_index(b, t), key = tir_col_index(b, t);
     const struct tir_value together = tir_shr(b, key, tir_int_like(b, key, tir_bits(in_register)));
@@ -111,8 +113,8 @@ struct tir_value att_weight_sum_add(struct tir_builder *b, const struct att_weig
     return tir_mma(b, s->product, s->ones, tir_join_blocks(b, blocks, 2 * s->keys), sums);
 }
 
-/* Returns sums, 16 x queries / 2, as 8 x queries. Row 0 has each query's whole sum; the other rows
- * have that sum or less. */
+/* Returns `sums`, 16 x queries / 2, as 8 x queries. Row 0 has each query's whole sum; the other
+ * rows have that sum or less. */
 static struct tir_value by_query(struct tir_builder *b, const struct att_weight_sum *s,
                                  struct tir_value sums)
 {

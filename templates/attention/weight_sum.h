@@ -15,13 +15,13 @@
 
 #include "ir/builder.h"
 
-/** The sum of weights by a matrix instruction. */
+/** The sum of a query's weights P by a matrix instruction. */
 struct att_weight_sum {
-    int product;           /* number of the matrix instruction */
-    unsigned keys;         /* keys of a block, if half of the queries count as keys; 0: all queries
-                              are columns */
-    struct tir_value ones; /* 16 x (2 * keys) if half of the queries count as keys, else 16 x the
-                              block's keys; no value: weights are not summed by products */
+    int product;           /* index of the matrix instruction */
+    unsigned keys;         /* number of keys of a block, if half of the queries count as further
+                              keys; 0: all queries are columns */
+    struct tir_value ones; /* left operand: 16 x (2 * keys) if half of the queries count as keys,
+                              else 16 x keys; no value: weights are not summed by products */
     struct tir_type sums;  /* type of the sums that the loop carries: f32, 16 x half of the queries
                               if half count as keys, else 16 x queries */
 };
