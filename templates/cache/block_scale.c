@@ -7,9 +7,9 @@
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
-enum { SLOT = 8 /* bytes */ };
+enum { SLOT = 8 /* bytes of a slot in slot_mapping */ };
 
-/* Loads the slot (i64) of token `token` of the call from slot_mapping. */
+/* Loads the slot (i64) of token `token` (i32, index in the call) from slot_mapping. */
 static struct tir_value load_slot(struct tir_builder *b, struct tir_value token)
 {
     const struct tir_value at = tir_mul(b, att_wide(b, token), tir_i64(b, SLOT));
@@ -17,8 +17,8 @@ static struct tir_value load_slot(struct tir_builder *b, struct tir_value token)
     return tir_scalar_load(b, base, tir_i32(b, 0), TIR_I64);
 }
 
-/* Returns the slot (i64) of the token before `token` in slot_mapping, or -1 if `token` is the first
- * of the call. */
+/* Returns the slot (i64) of the token before `token` (i32, index in the call), or -1 if `token` is
+ * the first of the call. */
 static struct tir_value slot_before(struct tir_builder *b, struct tir_value token)
 {
     const struct tir_value zero = tir_i32(b, 0);
@@ -26,8 +26,8 @@ static struct tir_value slot_before(struct tir_builder *b, struct tir_value toke
     return tir_select(b, tir_cmp_gt(b, token, zero), slot, tir_i64(b, -1));
 }
 
-/* Returns an i1: true if token + n - 1 has the slot slot + n - 1. The n-th token of a run from
- * `token` in `slot` has that slot. */
+/* Returns an i1: true if the n-th token (from 1) after and including `token` has the slot slot + n
+ * - 1, as in a run. `n` is i32. */
 static struct tir_value follows(struct tir_builder *b, struct tir_value token,
                                 struct tir_value slot, struct tir_value n)
 {
@@ -36,9 +36,9 @@ static struct tir_value follows(struct tir_builder *b, struct tir_value token,
                       tir_add(b, slot, att_wide(b, last)));
 }
 
-/* Returns the number of tokens from `token` on, at most `most`, with consecutive slots from `slot`
- * on. It first tests a run of `most` tokens, and then bisects, since a run of n tokens contains all
- * shorter ones. */
+/* Returns the number (i32) of tokens from `token` on, at most `most`, whose slots are consecutive
+ * from `slot` (i64) on. It first tests a run of `most` tokens, and then bisects, since a run of n
+ * tokens contains all shorter ones. */
 static struct tir_value run_length(const struct att_cache *c, struct tir_value token,
                                    struct tir_value slot, struct tir_value most)
 {
@@ -111,7 +111,7 @@ static struct tir_value outside(struct tir_builder *b, struct tir_value index,
     return tir_convert(b, tir_sar(b, sign, tir_int_like(b, sign, 31)), TIR_I64);
 }
 
-/* Returns `first` (i32) plus the number of each row of type `column`. */
+/* Returns `first` (i32) plus the row number of each row of type `column`. */
 static struct tir_value tokens_of(struct tir_builder *b, struct tir_value first,
                                   struct tir_type column)
 {
@@ -183,8 +183,8 @@ struct att_block_scale att_block_scale(const struct att_cache *c, struct tir_val
     };
 }
 
-/* Returns the number of rows of a tile that all waves process in one pass, a power of two.
- * Registers have the rows of further passes. */
+/* Returns the number of rows of a tile, a power of two, that all waves process in one pass.
+ * `column` is the type of a number for each row. Further passes have other registers. */
 static unsigned rows_of_pass(const struct att_cache *c, struct tir_type column)
 {
     const struct tir_layout *l = tir_layout_of(c->b->f, column);
@@ -192,10 +192,10 @@ static unsigned rows_of_pass(const struct att_cache *c, struct tir_type column)
     return last_wave ? 2u << tir_bits_floor(last_wave) : column.rows;
 }
 
-/* Returns the tokens of a tile from `first` on, with others in place of tokens after the page's
- * end. In the first pass the page's last group of tokens that SHUFFLE stores together takes their
- * place. In a later pass it is the wave's own token of the first pass. A wave without tokens of the
- * page does not call this code. */
+/* Returns the tokens (indices in the page) of a tile from `first` (i32) on, with others in place of
+ * tokens after the page's end. In the first pass the page's last group of tokens that SHUFFLE
+ * stores together takes their place. In a later pass it is the wave's own token of the first pass.
+ * A wave without tokens of the page does not call this code. */
 static struct tir_value clamp_to_page(const struct att_cache *c, struct tir_value first,
                                       struct tir_type column)
 {
@@ -215,10 +215,10 @@ static struct tir_value clamp_to_page(const struct att_cache *c, struct tir_valu
     return tir_xor(b, index, tir_and(b, tir_xor(b, index, other), beyond));
 }
 
-/* Returns the byte offsets of the rows of a page to read for a tile that begins at token `first`.
- * Rows after the page's end are replaced by rows of the page that the same wave owns; other waves
- * may write theirs meanwhile. In a page of a power of two of tokens that is the row number modulo
- * the page's tokens. */
+/* Returns the byte offsets (i64) of the rows that are read for a tile whose first token has index
+ * `first` (i32) in the page. Rows after the page's end are replaced by rows of the page that the
+ * same wave owns; other waves may write theirs meanwhile. In a page of a power of two of tokens
+ * that is the row number modulo the page's tokens. */
 static struct tir_value rows_within(const struct att_cache *c, const struct att_page_run *run,
                                     struct tir_value first, struct tir_type column)
 {
@@ -230,8 +230,9 @@ static struct tir_value rows_within(const struct att_cache *c, const struct att_
     return att_cache_slot_row(c, tir_add(b, tir_splat(b, run->page, column), token));
 }
 
-/* Multiplies one tile of the page's older tokens, from token `first` on, by s->shrink and stores it
- * in `slot` (i64, one a row). */
+/* Multiplies the stored numbers of one tile of the page's older tokens by s->shrink, and stores
+ * them in `slot` (i64, one for each row). `first` (i32) is the index in the page of the tile's
+ * first token. */
 static void requantise_tile(const struct att_cache *c, const struct att_page_run *run,
                             const struct att_block_scale *s, const struct att_cache_tiles *tiles,
                             struct tir_value first, struct tir_value slot)

@@ -19,15 +19,17 @@
 
 #include "templates/cache/cache.h"
 
-/** A run of tokens in a page. Scalars that are equal in all waves of the workgroup; i32 unless
- * stated. */
+/** A run: tokens of one call that are neighbours in one page. Scalars that are equal in all waves
+ * of the workgroup; i32 unless stated. */
 struct att_page_run {
     struct tir_value token;      /* index in the call of the run's first token */
-    struct tir_value page;       /* i64: slot of the page's first token */
-    struct tir_value begin, end; /* indices in the page of its first token, and one past its last */
+    struct tir_value page;       /* i64: slot of the first token of the run's page */
+    struct tir_value begin, end; /* indices in the page of the run's first token, and of the first
+                                    token after the run */
 };
 
-/** The branches and the loop of att_begin_page_runs(). */
+/** State of the loop between att_begin_page_runs() and att_end_page_runs(); the caller only passes
+ * it on. */
 struct att_page_runs {
     struct tir_loop loop;
     struct tir_if inside, begins;
@@ -40,47 +42,53 @@ struct att_page_run att_begin_page_runs(const struct att_cache *c, struct tir_va
 /** Ends the loop of att_begin_page_runs(). */
 void att_end_page_runs(const struct att_cache *c, struct att_page_runs *runs);
 
-/** Returns the slots of the page's tokens `first` + i (i32), i being the row of the i64 type
- * `column`. Slots of tokens outside `begin` to `end` - 1 (i32) are negative. */
+/** Returns the slots (i64, of type `column`) of tokens of the run's page. Row i of `column` is the
+ * token with index `first` + i (i32) in the page. Slots of tokens outside `begin` to `end` - 1
+ * (i32) are negative. */
 struct tir_value att_page_run_slots(const struct att_cache *c, const struct att_page_run *run,
                                     struct tir_value first, struct tir_value begin,
                                     struct tir_value end, struct tir_type column);
 
-/** Stores this wave's `scalar` (f32) at LDS address `lds`. */
+/** Stores `scalar` (f32), which is the same in all lanes of this wave, at LDS address `lds` (i32).
+ */
 void att_lds_put(struct tir_builder *b, struct tir_value lds, struct tir_value scalar);
-/** Returns the largest of the f32 scalars of all waves, which begin at LDS address `lds`. */
+/** Returns the largest of one f32 scalar for each wave. The scalars are adjacent in LDS from
+ * address `lds` (i32) on. */
 struct tir_value att_lds_max(struct tir_builder *b, struct tir_value lds);
 
 /** Bytes of LDS for each wave in att_workgroup_max(); a single wave needs none. */
 enum { ATT_BLOCK_LDS = 8 };
 /** Replaces each of the `n` f32 scalars v[] by its largest value over all waves of the workgroup.
- * It has a barrier. `lds` is the LDS address of ATT_BLOCK_LDS bytes for each wave. */
+ * It has a barrier. `lds` (i32) is the LDS address of ATT_BLOCK_LDS bytes for each wave. */
 void att_workgroup_max(struct tir_builder *b, struct tir_value lds, struct tir_value *v,
                        unsigned n);
 
-/** Returns the scale (f32) of the run's page; 0 for a run that begins with the page's first token.
- * A barrier, such as in att_workgroup_max(), must follow before a wave writes the scale. */
+/** Returns the stored scale (f32) of the run's page; 0 for a run that begins with the page's first
+ * token. A barrier, such as in att_workgroup_max(), must follow before a wave writes the scale. */
 struct tir_value att_block_load_scale(const struct att_cache *c, const struct att_page_run *run);
 
-/** The scale of a run, as scalars. */
+/** The scale of a run's page, and factors that follow from it, as scalars. */
 struct att_block_scale {
     struct tir_value scale;   /* f32: new scale of the page's tokens */
-    struct tir_value grows;   /* i1: the scale increased, so older tokens must be requantised */
-    struct tir_value shrink;  /* f32: old scale / new scale, the factor for the older stored
-                                 numbers */
-    struct tir_value inverse; /* f32: 1 / scale, the factor for the new tokens */
+    struct tir_value grows;   /* i1: the scale is larger than the page's old one, so older tokens
+                                 must be requantised */
+    struct tir_value shrink;  /* f32: old scale / new scale, the factor for stored numbers of older
+                                 tokens */
+    struct tir_value inverse; /* f32: 1 / scale, the factor for the run's tokens before they are
+                                 rounded */
 };
 
-/** Returns the scale of a run with the largest magnitude `absmax`, in a page of the scale `old`;
- * both are f32. */
+/** Returns the scale for a run whose largest magnitude is `absmax` (f32). `old` (f32) is the page's
+ * scale, 0 if the run begins the page. */
 struct att_block_scale att_block_scale(const struct att_cache *c, struct tir_value absmax,
                                        struct tir_value old);
 
-/** Requantises the tokens of the run's page before the run if the scale grows, tile by tile. */
+/** Multiplies the stored numbers of the page's tokens before the run by s->shrink, one tile after
+ * the other. Does nothing if s->grows is false. */
 void att_block_requantise(const struct att_cache *c, const struct att_page_run *run,
                           const struct att_block_scale *s, const struct att_cache_tiles *tiles);
 
-/** Stores the scale of the run's page. One lane of each wave writes it. */
+/** Stores s->scale as the scale of the run's page. One lane of each wave writes it. */
 void att_block_store_scale(const struct att_cache *c, const struct att_page_run *run,
                            const struct att_block_scale *s);
 

@@ -10,8 +10,9 @@
 static const float LEAST_SCALE = 1e-12f;
 
 enum {
-    CHUNK = 16 /* bytes */,
-    PACKED_WIDEST = 128, /* most columns of a panel of packed rows: whole runs of every format */
+    CHUNK = 16 /* bytes that SHUFFLE keeps together */,
+    PACKED_WIDEST = 128, /* most columns of a panel of packed rows: a number of whole runs of every
+                            format */
 };
 
 unsigned att_cache_dtype(const struct att_variant *v)
@@ -85,14 +86,14 @@ bool att_latent_check(const struct att_variant *v, struct att_why *why)
                       att_layout_name(v));
 }
 
-/* Returns the stride (i64 bytes) between pages, tokens or heads from an argument that counts
+/* Returns the bytes (i64) from a page, token or head to the next, from an argument that counts
  * elements. The argument's name is `key` for a cache of K, and `value` for a cache of V. */
 static struct tir_value stride(struct att_cache *c, const char *key, const char *value)
 {
     return att_stride(c->b, c->value ? value : key, c->size);
 }
 
-/* Sets the address and the stride of the scales of head `head` (i32). */
+/* Sets c->scales and c->scale_page_stride for KV head `head` (i32). */
 static void open_scales(struct att_cache *c, struct tir_value head)
 {
     struct tir_builder *b = c->b;
@@ -104,8 +105,8 @@ static void open_scales(struct att_cache *c, struct tir_value head)
     c->scales = tir_add(b, c->scales, tir_mul(b, att_wide(b, head), head_stride));
 }
 
-/* Sets the address and the strides, in bytes, of the tensor that holds only the rows' last 64
- * elements (kv_layout planes). */
+/* Sets the address and the strides, in bytes, of the tensor with the rows' last 64 elements
+ * (kv_layout planes). */
 static void open_plane(struct att_cache *c)
 {
     struct tir_builder *b = c->b;
@@ -222,13 +223,13 @@ static unsigned largest_power(int n)
     return p;
 }
 
-/* Returns the smaller number. */
+/* Returns the smaller one of two numbers. */
 static unsigned min_u(unsigned a, unsigned b) { return a < b ? a : b; }
 
-/* Returns the tile of the widest panel of rows of `dim` columns, at most `widest`. `x` is the
- * number of elements in 16 bytes; `runs`: a lane has x tokens. A panel has at least as many columns
- * as a row has lanes, since the narrowest one is the lowest bit of the head dim. Lanes have at
- * least two different rows. Rows of a whole wave would be scalars, and exceed the scalar
+/* Returns the tile of the widest panel, of at most `widest` columns, of rows of `dim` columns. `x`
+ * is the number of elements in 16 bytes; with `runs` a lane has x tokens. A panel has at least as
+ * many columns as a row has lanes, since the narrowest one is the lowest bit of the head dim. Lanes
+ * have at least two different rows. Rows of a whole wave would be scalars, and exceed the scalar
  * registers. */
 static struct att_token_tile token_tile_of(const struct tir_machine *m, unsigned dim,
                                            unsigned widest, unsigned x, bool runs)
@@ -345,7 +346,7 @@ bool att_cache_check_tile(const struct att_variant *v, const struct tir_machine 
            att_check_tile(v, m, why);
 }
 
-/* Returns `scalar` repeated in the shape of `like`. */
+/* Returns `scalar` repeated in the shape and layout of `like`, in its own dtype. */
 static struct tir_value shaped(struct tir_builder *b, struct tir_value scalar,
                                struct tir_value like)
 {
@@ -353,13 +354,13 @@ static struct tir_value shaped(struct tir_builder *b, struct tir_value scalar,
     return t.kind == TIR_SCALAR ? scalar : tir_splat(b, scalar, t);
 }
 
-/* Returns `a`, of any shape, times `scalar`. */
+/* Returns `a`, a tile of any shape, times `scalar` of the same dtype. */
 static struct tir_value times(struct tir_builder *b, struct tir_value a, struct tir_value scalar)
 {
     return tir_mul(b, a, shaped(b, scalar, a));
 }
 
-/* Returns a mod n, for a power of two n. */
+/* Returns each element of `a` (integers) modulo n, a power of two. */
 static struct tir_value modulo(struct tir_builder *b, struct tir_value a, int n)
 {
     return tir_and(b, a, tir_int_like(b, a, n - 1));
@@ -383,8 +384,9 @@ struct tir_value att_cache_row(const struct att_cache *c, struct tir_value page,
     return tir_add(b, at, tir_add(b, groups, tir_mul(b, rest, tir_int_like(b, rest, c->size))));
 }
 
-/* Returns `at` with the sign of `slot`, so that the row of a negative slot stays negative for any
- * offset within it. A comparison would need scalar registers for each of many rows. */
+/* Returns `at` (byte offsets) with the sign of `slot`. The row of a negative slot then stays
+ * negative for any offset within it. A comparison would need scalar registers for each of many
+ * rows. */
 static struct tir_value unless_negative(struct tir_builder *b, struct tir_value slot,
                                         struct tir_value at)
 {
@@ -410,8 +412,9 @@ static struct tir_type blocks_of(const struct att_cache *c, struct tir_type t, u
     return tir_tile(f, TIR_I64, t.rows, t.cols / width, &l);
 }
 
-/* Returns the byte offsets of blocks that are `at` (i32) bytes after their rows at `row`, in the
- * order of split_blocks(). */
+/* Returns the byte offsets (i64, type `blocks`) of blocks that are `at` (i32) bytes after the
+ * starts of their rows. `row` has the offset of each row. Blocks are in the order of
+ * split_blocks(). */
 static struct tir_value rows_at(const struct att_cache *c, struct tir_value row,
                                 struct tir_type blocks, struct tir_value at)
 {
@@ -421,9 +424,9 @@ static struct tir_value rows_at(const struct att_cache *c, struct tir_value row,
     return tir_split_blocks(b, each, 1);
 }
 
-/* Returns the byte offsets of the blocks of a tile of type `t` whose rows are at `row`, in the
- * order of split_blocks(). Block i, with columns from i * width on, is i * step bytes after its
- * row. */
+/* Returns the byte offsets (i64) of the blocks, of `width` columns, of a tile of type `t`, in the
+ * order of split_blocks(). `row` has the offset of each row. Block i, with columns from i * width
+ * on, is i * step bytes after its row. */
 static struct tir_value block_rows(const struct att_cache *c, struct tir_value row,
                                    struct tir_type t, unsigned width, struct tir_value step)
 {
@@ -431,7 +434,7 @@ static struct tir_value block_rows(const struct att_cache *c, struct tir_value r
     return rows_at(c, row, blocks, times(c->b, tir_col_index(c->b, blocks), step));
 }
 
-/* Returns the bytes (i32) from a row's offset to its column `first`. */
+/* Returns the bytes (i32) from the start of a row to its column `first`. */
 static struct tir_value column_byte(const struct att_cache *c, int first)
 {
     if (c->packed)
@@ -441,8 +444,9 @@ static struct tir_value column_byte(const struct att_cache *c, int first)
     return att_times(c->b, c->block_stride, c->value ? first : first / c->x);
 }
 
-/* Stores columns of K in SHUFFLE, from `first` on, that begin inside a block and continue in
- * others. Each access is the widest that stays inside a block. */
+/* Stores `a` as columns of K in SHUFFLE, from `first` on, which begin inside a block and continue
+ * in others. `row` has the byte offsets of rows. Each store is the widest that stays inside a
+ * block. */
 static void store_across(const struct att_cache *c, struct tir_value row, int first,
                          struct tir_value a)
 {
@@ -462,7 +466,8 @@ static void store_across(const struct att_cache *c, struct tir_value row, int fi
                      tir_split_blocks(b, a, width));
 }
 
-/* Stores V in SHUFFLE element by element, `byte` (i32) bytes after the rows' offsets `row`. */
+/* Stores tile `a` of V in SHUFFLE element by element. `row` has the byte offsets of rows, and
+ * `byte` (i32) is the offset of the first column in each row. */
 static void store_elements(const struct att_cache *c, struct tir_value row, struct tir_value byte,
                            struct tir_value a)
 {
@@ -490,7 +495,7 @@ void att_cache_store(const struct att_cache *c, struct tir_value row, int first,
     }
     const struct tir_type t = tir_typeof(b->f, a);
     const unsigned x = (unsigned)c->x, place = (unsigned)first % x;
-    if (place + t.cols <= x && t.cols < x) { /* within one block */
+    if (place + t.cols <= x && t.cols < x) { /* the columns are within one block */
         tir_tile_scatter(b, c->base, row, att_plus(b, byte, (int)place * c->size), a);
         return;
     }
@@ -526,8 +531,8 @@ struct tir_value att_cache_has_runs(const struct att_cache *c, struct tir_value 
     return tir_xor(b, tir_any(b, broken), tir_bool(b, true));
 }
 
-/* Returns the byte offset (i64) of a run from its group of x tokens, for the column in each row of
- * type `t`. A run is x adjacent tokens of one column. */
+/* Returns the byte offset (i64) of each run from its group of x tokens. A run is x adjacent tokens
+ * of one column, and each row of type `t` is a run. */
 static struct tir_value run_column(const struct att_cache *c, struct tir_type t)
 {
     struct tir_builder *b = c->b;
@@ -538,8 +543,8 @@ static struct tir_value run_column(const struct att_cache *c, struct tir_type t)
     return tir_mul(b, column, tir_int_like(b, column, CHUNK));
 }
 
-/* Returns the byte offsets of runs, one in each row of type `transposed` [(T/x) D, x]: x tokens of
- * a column. `row` has the offsets of the T tokens. */
+/* Returns the byte offsets (i64) of runs, one for each row of type `transposed` [(T/x) D, x]: x
+ * tokens of a column. `row` has the offsets of the T tokens. */
 static struct tir_value run_rows(const struct att_cache *c, struct tir_value row,
                                  struct tir_type transposed)
 {
@@ -660,15 +665,16 @@ struct tir_value att_packed_scale_row(const struct att_cache *c, struct tir_valu
     return unless_negative(b, slot, tir_add(b, page, own));
 }
 
-/* Returns the bytes (i32) from a packed row's first scale to the scale of column `first`. */
+/* Returns the bytes (i32) from the first scale of a packed row to the scale of column `first`. */
 static struct tir_value packed_scale_byte(const struct att_cache *c, int first)
 {
     const int run = (c->column + first) / c->rows->run;
     return tir_i32(c->b, run * att_row_scale_bytes(c->rows) * c->rows->copies);
 }
 
-/* Returns the addresses of the scales of a panel's runs, as if the panel began at column 0:
- * without packed_scale_byte(). Runs after the row's last scaled element have negative ones. */
+/* Returns the byte offsets (i64) of the scales of the runs of a panel of type `t`, less
+ * packed_scale_byte(). `row` is the result of att_packed_scale_row(), and `first` the panel's first
+ * column. Runs after the row's last scaled element have negative offsets. */
 static struct tir_value scale_rows(const struct att_cache *c, struct tir_value row, int first,
                                    struct tir_type t)
 {
@@ -726,7 +732,7 @@ struct tir_value att_cache_inverse(const struct att_cache *c, struct tir_value s
     return tir_rcp(c->b, tir_max(c->b, scale, tir_float_like(c->b, scale, LEAST_SCALE)));
 }
 
-/* Multiplies x by a scalar, or by a factor for each row. */
+/* Returns x times `factor`: a scalar, or a number for each row of x. */
 static struct tir_value scaled(struct tir_builder *b, struct tir_value x, struct tir_value factor)
 {
     const struct tir_type t = tir_typeof(b->f, x);

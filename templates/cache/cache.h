@@ -18,97 +18,113 @@
 #include "templates/cache/paging.h"
 #include "templates/template.h"
 
-/** The type of the scales of rows that contain them. */
+/** The type of a scale in cache rows that contain their scales: f32, e8m0 (a power of 2 in a byte),
+ * or fp8. */
 enum att_row_scale { ATT_ROW_F32, ATT_ROW_E8M0, ATT_ROW_FP8 };
 
-/** The format of rows that begin with elements of fp8 or e2m1. A run of these elements shares a
- * scale. Some rows end with 64 elements of the op's dtype. */
+/** The format of cache rows that begin with elements of fp8 or e2m1 and contain, or are followed
+ * by, their scales. A run of these elements shares a scale. Some rows end with 64 elements of the
+ * op's dtype. */
 struct att_row_format {
-    int bits;                 /* bits of an element with a scale: 8 is fp8, 4 is e2m1 */
-    int scaled;               /* number of elements of a row that have a scale */
+    int bits;                 /* bits of an element that has a scale: 8 is fp8, 4 is e2m1 */
+    int scaled;               /* number of elements at a row's start that have a scale */
     int run;                  /* number of adjacent elements that share a scale */
-    enum att_row_scale scale; /* type of a scale */
-    int copies;               /* number of adjacent copies of each scale */
-    int scales;    /* byte of a row where its scales begin; ATT_AFTER_ROWS: after a page's rows */
-    int rotated;   /* byte of a row where the last 64 elements begin; ATT_OWN_PLANE: the tensor of
-                      V has them; 0: they have scales too */
+    enum att_row_scale scale; /* type of each scale */
+    int copies;               /* number of adjacent copies of each scale in memory */
+    int scales;    /* byte offset in a row of the first scale; ATT_AFTER_ROWS: scales are after all
+                      rows of a page */
+    int rotated;   /* byte offset in a row of the last 64 elements; ATT_OWN_PLANE: they are in the
+                      tensor of argument v; 0: they have scales like the others */
     bool in_value; /* the last 64 elements are a part of key and value; false: of the key only */
-    int bytes;     /* bytes of a row in the tensor of K, without scales after a page's rows */
+    int bytes;     /* bytes of a row in the tensor of argument k, without scales that are after a
+                      page's rows */
     float least;   /* lower limit of a scale before it is rounded to its type */
     const struct att_row_format
-        *second; /* format of rows of a second source; NULL: the same format */
+        *second; /* format of the rows of a second source; NULL: the same format */
 };
 
 enum { ATT_AFTER_ROWS = -1, ATT_OWN_PLANE = -2 };
 
-/** Returns the format of a variant's rows. NULL: their elements have one type, and any scales are
- * in a tensor. */
+/** Returns the format of the rows of a variant's cache. NULL: all elements have one type, and
+ * scales, if any, are in a tensor. */
 const struct att_row_format *att_row_format(const struct att_variant *v);
 
-/** Returns the bytes of a scale of such rows. */
+/** Returns the bytes of a scale in rows of format `rows`. */
 static inline int att_row_scale_bytes(const struct att_row_format *rows)
 {
     return rows->scale == ATT_ROW_F32 ? 4 : 1;
 }
 
-/** Returns the largest magnitude of an element before it is multiplied by its scale. */
+/** Returns the largest magnitude of a stored element of format `rows` on machine `m`, before the
+ * element is multiplied by its scale. */
 float att_row_largest(const struct att_row_format *rows, const struct tir_machine *m);
 
-/** K or V of a cache, of one head. */
+/** K or V of a paged cache, at one KV head. */
 struct att_cache {
     struct tir_builder *b;
-    bool value;                        /* this is V, not K; SHUFFLE orders them differently */
+    bool value;                        /* this is V; false: K. SHUFFLE orders them differently */
     bool shuffle;                      /* the layout is SHUFFLE or SHUFFLE_K */
     bool columns;                      /* this is V of SHUFFLE_K */
-    bool packed;                       /* elements are fp8 with scales, as `rows` says */
-    const struct att_row_format *rows; /* att_row_format() */
-    struct tir_value plane;            /* i64: address of the tensor of last elements, if
-                                          rows->rotated is ATT_OWN_PLANE */
-    struct tir_value plane_page_stride, plane_token_stride; /* i64 bytes in `plane` */
+    bool packed;                       /* rows are of format `rows`: fp8 or e2m1 with scales in the
+                                          cache; false: elements have one type */
+    const struct att_row_format *rows; /* result of att_row_format(); NULL: not `packed` */
+    struct tir_value plane;            /* i64: address of the tensor that has the rows' last 64
+                                          elements, if rows->rotated is ATT_OWN_PLANE; else no
+                                          value */
+    struct tir_value plane_page_stride, plane_token_stride; /* i64: bytes in `plane` from a page,
+                                                               and from a token, to the next */
     enum att_kv_scale scaling;
-    unsigned dtype;        /* type of the elements: enum tir_dtype */
-    int size, x, dim;      /* bytes of an element; elements in 16 bytes; columns of a row */
-    int column;            /* index of the element of a packed row that is column 0 */
-    int widest;            /* most columns of a panel */
-    float largest;         /* largest finite number of the dtype, if it is scaled */
-    struct tir_value base; /* i64: address of this head's elements */
-    struct tir_value page_stride, token_stride; /* i64 bytes; token_stride for NHD only */
+    unsigned dtype;        /* enum tir_dtype of the stored elements */
+    int size, x, dim;      /* size: bytes of an element of `dtype`; x: elements in 16 bytes; dim:
+                              columns of a row */
+    int column;            /* index in a packed row of the element that is column 0 of this cache;
+                              0: all other rows */
+    int widest;            /* most columns of a panel of att_cache_tiles */
+    float largest;         /* largest magnitude of a stored element; used only for elements with
+                              scales */
+    struct tir_value base; /* i64: address of element 0 of this head in page 0 */
+    struct tir_value page_stride, token_stride; /* i64: bytes from a page, and from a token, to the
+                                                   next; token_stride for NHD only */
     struct att_paging pages;
-    struct tir_value block_stride; /* i32 bytes between x elements of K, or between elements of V;
-                                      SHUFFLE only */
-    int page_size;                 /* tokens of a page; 0: not known at compile time */
-    struct tir_value scales;       /* i64: address of the scales of this head, or of the tensor */
-    struct tir_value scale_page_stride; /* i64 bytes, from a page or a sequence to the next */
+    struct tir_value block_stride; /* i32, for SHUFFLE and SHUFFLE_K: bytes from x elements of K to
+                                      the next x, or from an element of V to the next */
+    int page_size;                 /* tokens of a page; 0: an argument of the kernel */
+    struct tir_value scales;       /* i64: address of the scales of this head, or of the scale of
+                                      the whole tensor */
+    struct tir_value scale_page_stride; /* i64: bytes of scales from a page to the next, or with
+                                           kv_scale head from a sequence to the next */
 };
 
-/** Sizes of kv_layout scales_last and planes. */
+/** Sizes of cache rows with kv_layout scales_last or planes. */
 enum {
-    ATT_MIXED_FP8 = 448,    /* elements of fp8 in a row, a byte each */
-    ATT_MIXED_ROW = 576,    /* bytes of a row of scales_last without its scales */
-    ATT_MIXED_SCALES = 8,   /* bytes of a row's scales in scales_last, after all rows of a page */
-    ATT_MIXED_ROTATED = 64, /* elements of 16 bits in a row */
-    ATT_PLANE_ROW = 512,    /* bytes of a row of planes: 448 of fp8, 7 scales twice, 50 unused */
+    ATT_MIXED_FP8 = 448,    /* number of fp8 elements of a row, a byte each */
+    ATT_MIXED_ROW = 576,    /* bytes of a row with scales_last, without the row's scales */
+    ATT_MIXED_SCALES = 8,   /* bytes of the scales of a row with scales_last; they are after all
+                               rows of a page */
+    ATT_MIXED_ROTATED = 64, /* number of 16-bit elements of a row, the rotated ones */
+    ATT_PLANE_ROW = 512,    /* bytes of a row with planes: 448 of fp8, 7 scales twice, 50 unused */
 };
 
-/** Returns the value of kv_layout as a description has it. */
+/** Returns the name of the variant's kv_layout, as it is in a description. */
 static inline const char *att_layout_name(const struct att_variant *v)
 {
     return att_fields[ATT_KV_LAYOUT].values[v->kv_layout].name;
 }
 
-/** True if rows of the cache have scales between their elements, or after a page's rows. */
+/** True if the cache's rows contain their scales, or if scales are after all rows of a page. */
 bool att_is_packed(const struct att_variant *v);
 /** True if rows are of kv_layout scales_last or planes: 448 elements of fp8 and 64 of the op's
  * dtype. */
 bool att_is_mixed(const struct att_variant *v);
-/** True if rows with scales have 512 elements that are key and value. */
+/** True if rows contain scales, and have 512 elements that are a part of key and value. */
 bool att_is_pooled(const struct att_variant *v);
 
-/** True if all rows of a head share one scale, of the tensor or of the sequence's head (kv_scale
- * tensor, head), which att_cache_tensor_scale() loads. */
+/** True if all rows of a head share one scale, which att_cache_tensor_scale() loads. It is the
+ * scale of the tensor (kv_scale tensor), or of a sequence and head (kv_scale head). */
 bool att_shares_scale(const struct att_variant *v);
 
-/** True if a tensor has a scale for each row, or for each page (kv_scale token, block). */
+/** True if the scales of rows are in a tensor, one for each row (kv_scale token) or for each page
+ * (kv_scale block). */
 bool att_scales_rows(const struct att_variant *v);
 
 /* Returns the bytes of `elements` elements in rows of format `rows`. */
@@ -117,41 +133,44 @@ static inline int att_row_bytes(const struct att_row_format *rows, int elements)
     return elements * rows->bits / 8;
 }
 
-/** Returns a cache of only the last 64 elements of packed rows. They are of type `dtype` unless
- * they have scales too. A kernel that moves both parts passes it as V, and the other part as K. */
+/** Returns the part of cache `c` that has only the last 64 elements of packed rows. They are of
+ * type `dtype` unless they have scales too. A kernel that moves both parts passes it as V, and the
+ * other part as K. */
 struct att_cache att_cache_rotated(const struct att_cache *c, unsigned dtype);
 
-/** Returns the variant's cache of V if `value`, else of K, for head `head` (i32). Reads the
+/** Returns the variant's cache of V if `value`, else of K, for KV head `head` (i32). Reads the
  * arguments k or v, their strides and scales in the builder's current stage and phase. The builder
  * must outlive the cache. */
 struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
                            const struct tir_machine *m, bool value, struct tir_value head);
 
-/** Adds the offset of sequence `sequence` (i32) to the address of the scales. Does nothing unless
- * sequences have scales of their own (kv_scale head). */
+/** Adds the offset of sequence `sequence` (i32, index) to c->scales. Does nothing unless each
+ * sequence has scales of its own (kv_scale head). */
 void att_cache_of_sequence(struct att_cache *c, struct tir_value sequence);
 
-/** True if the variant's cache is one that every op serves: dtype and scale agree, and so do page
- * size and layout. If not, the reason is in `why`. */
+/** True if every op that copies or reads a cache serves the variant's: dtype and scale suit each
+ * other, and so do page size and layout. If not, the reason is in `why`. */
 bool att_cache_check(const struct att_variant *v, struct att_why *why);
 
-/** Like att_cache_check(), for an op whose rows are key and value. These may be of kv_layout
- * scales_last, planes, or another layout of att_is_pooled(). */
+/** Like att_cache_check(), for an op whose rows are both key and value. Their kv_layout may be
+ * scales_last, planes, or another one for which att_is_pooled() is true. */
 bool att_latent_check(const struct att_variant *v, struct att_why *why);
 
-/** Returns the type of the cache's elements: enum tir_dtype. */
+/** Returns enum tir_dtype of the elements of the variant's cache, as stored. */
 unsigned att_cache_dtype(const struct att_variant *v);
 /** True if the cache has the layout SHUFFLE or SHUFFLE_K. */
 bool att_is_shuffled(const struct att_variant *v);
 
-/** A tile of tokens x columns, all numbers powers of two. `lanes` lanes share a row, with columns /
- * lanes adjacent columns each, for `run` rows. Further waves have further rows, and `passes`
- * repeats all of that for further rows. */
+/** A tile of tokens x columns of a cache that a workgroup copies. All numbers are powers of two.
+ * `lanes` lanes share a row of `cols` columns, and each lane has cols / lanes adjacent columns of
+ * `run` rows. Other waves have other rows, and `passes` is the number of times that all of this is
+ * repeated for further rows. */
 struct att_token_tile {
     unsigned cols, lanes, run, passes;
 };
 
-/** Returns the layout of tile `t` over `waves` waves. Sets *rows to the number of tokens. */
+/** Returns the layout of tile `t` over `waves` waves. Sets *rows to the number of tokens that all
+ * waves have in all passes. */
 struct tir_layout att_token_layout(const struct tir_machine *m, const struct att_token_tile *t,
                                    unsigned waves, unsigned *rows);
 
@@ -163,15 +182,15 @@ struct tir_layout att_token_layout(const struct tir_machine *m, const struct att
  */
 enum { ATT_CACHE_PANELS = 9, ATT_CACHE_DIM_MAX = 512, ATT_CACHE_PANEL = 128 };
 struct att_cache_tiles {
-    unsigned n;                              /* number of panels */
-    int first[ATT_CACHE_PANELS];             /* first column of each panel */
-    struct tir_type panel[ATT_CACHE_PANELS]; /* type of each panel: rows x width */
-    struct tir_type column;                  /* type of a slot for each row: i64, rows x 1, in
-                                                the layout of the panels' rows */
+    unsigned n;                              /* number of panels of a row */
+    int first[ATT_CACHE_PANELS];             /* index of the first column of each panel */
+    struct tir_type panel[ATT_CACHE_PANELS]; /* type of each panel: rows x width of the panel */
+    struct tir_type column;                  /* type of a slot (i64) for each row: rows x 1, in the
+                                                layout of the panels' rows */
 };
 
-/** True if rows in SHUFFLE are so long that x of them exceed the registers. The call then limits
- * panels to ATT_CACHE_PANEL columns, and the caller must process them one after the other. */
+/** True if rows of c in SHUFFLE are so long that x of them exceed the registers. The call then sets
+ * c->widest to ATT_CACHE_PANEL columns, and the caller must process panels one after the other. */
 bool att_cache_narrow_panels(struct att_cache *c);
 
 /** Returns the fewest rows, a power of two, that a workgroup of `waves` waves processes at once. */
@@ -184,16 +203,16 @@ struct att_cache_tiles att_cache_tiles(const struct att_cache *c, unsigned dtype
 /** Returns panel i of `t` as tiles with a single panel. */
 struct att_cache_tiles att_cache_panel(const struct att_cache_tiles *t, unsigned i);
 
-/** Returns the number of elements that a lane has in all panels. */
+/** Returns the number of elements of a row tile that one lane has in all panels of `t`. */
 unsigned att_cache_lane_elements(const struct att_cache *c, const struct att_cache_tiles *t);
 
-/** True if a lane has registers for `passes` passes of K and V with `waves_per_simd` waves on a
- * SIMD; if not, the reason is in `why`. */
+/** True if a lane has registers for `passes` passes over rows of K and V, with `waves_per_simd`
+ * waves on a SIMD. If not, the reason is in `why`. */
 bool att_cache_fits_passes(const struct att_variant *v, const struct tir_machine *m,
                            unsigned passes, unsigned waves_per_simd, struct att_why *why);
 
-/** Returns the number of elements of V in SHUFFLE that a lane has for the fewest rows. In f32 each
- * takes a register. */
+/** Returns the number of elements of V in SHUFFLE that a lane has if the workgroup has the fewest
+ * rows. In f32 each element occupies a register. */
 unsigned att_cache_run_elements(const struct att_variant *v, const struct tir_machine *m);
 
 /** True if att_cache_tiles() serves the variant's head dims; if not, the reason is in `why`. */
@@ -204,26 +223,26 @@ bool att_cache_check_dims(const struct att_variant *v, struct att_why *why);
 bool att_cache_check_tile(const struct att_variant *v, const struct tir_machine *m,
                           struct att_why *why);
 
-/** Returns the byte offsets (i64) of rows from the cache's base. `page` and `token` (index within
- * the page) are i64 tiles or scalars of one type. */
+/** Returns the byte offsets (i64) of rows from c->base. `page` is a page number and `token` an
+ * index within the page: i64 tiles or scalars of one type. */
 struct tir_value att_cache_row(const struct att_cache *c, struct tir_value page,
                                struct tir_value token);
 
-/** Returns the byte offsets (i64) of the rows of slots, page * P + token, an i64 tile. A negative
- * slot has an offset so low that it stays negative within the row, so that the row is never
- * written. */
+/** Returns the byte offsets (i64) from c->base of the rows of `slot`, slots page * P + token in an
+ * i64 tile. P is the tokens of a page. A negative slot has an offset so low that all offsets within
+ * the row are negative, and the row is never written. */
 struct tir_value att_cache_slot_row(const struct att_cache *c, struct tir_value slot);
 
 /** Stores `a`, of the cache's dtype, as columns from `first` on of the rows at byte offsets `row`
- * (Mx1). If x columns of a lane are in adjacent registers, a store has 16 bytes. In K of SHUFFLE it
- * has as many columns as `first` is a multiple of. V of SHUFFLE takes a store for each element; see
- * att_cache_store_runs(). */
+ * (rows x 1, i64). If x columns of a lane are in adjacent registers, a store has 16 bytes. In K of
+ * SHUFFLE it has as many columns as `first` is a multiple of. V of SHUFFLE needs a store for each
+ * element; see att_cache_store_runs(). */
 void att_cache_store(const struct att_cache *c, struct tir_value row, int first,
                      struct tir_value a);
 
-/** Returns a scalar i1 for this wave: true if att_cache_store_runs() can write the slots `slot`
- * (Mx1 i64). In each aligned group of x rows, all slots must be negative, or consecutive from a
- * multiple of x on. It is always false except for V in SHUFFLE. */
+/** Returns a scalar i1 for this wave: true if att_cache_store_runs() can write to the slots `slot`
+ * (rows x 1, i64). In each aligned group of x rows, all slots must be negative, or consecutive from
+ * a multiple of x on. Always false except for V in SHUFFLE. */
 struct tir_value att_cache_has_runs(const struct att_cache *c, struct tir_value slot);
 
 /** Like att_cache_store(), for V in SHUFFLE if att_cache_has_runs() is true. A store of 16 bytes
@@ -231,99 +250,102 @@ struct tir_value att_cache_has_runs(const struct att_cache *c, struct tir_value 
 void att_cache_store_runs(const struct att_cache *c, struct tir_value row, int first,
                           struct tir_value a);
 
-/** Stores all panels a[] of rows, of the cache's dtype, to slots `slot` (Mx1 i64), with the widest
- * possible stores. */
+/** Stores all panels a[] of rows, of the cache's dtype, to slots `slot` (rows x 1, i64), with the
+ * widest possible stores. */
 void att_cache_store_slots(const struct att_cache *c, const struct att_cache_tiles *t,
                            struct tir_value slot, const struct tir_value *a);
 
-/** Loads columns from `first` on of the rows at byte offsets `row` as a tile of type `t`; the rows
- * must exist. For V in SHUFFLE, x rows that are consecutive in a page must be the lowest register
- * bits of `t`: see att_cache_load_type(). */
+/** Loads columns from `first` on of the rows at byte offsets `row` (i64) as a tile of type `t`; the
+ * rows must exist. For V in SHUFFLE, x rows that are consecutive in a page must be the lowest
+ * register bits of `t`: see att_cache_load_type(). */
 struct tir_value att_cache_load(const struct att_cache *c, struct tir_value row, int first,
                                 struct tir_type t);
 
-/** Returns type `t`, of the cache's dtype, with its registers in the best order for
- * att_cache_load(). */
+/** Returns type `t`, of the cache's dtype, with its register bits in the order with which
+ * att_cache_load() needs the fewest loads. */
 struct tir_type att_cache_load_type(const struct att_cache *c, struct tir_type t);
 
-/* Scales: element = stored number * scale. */
+/* Scales: an element's value is its stored number times its scale. */
 
-/** Returns the byte offsets (i64) from c->scales of the scales of tokens `token` in pages
- * `page`. */
+/** Returns the byte offsets (i64) from c->scales of the scales of rows. `page` is a page number,
+ * `token` an index within the page. */
 struct tir_value att_cache_scale_at(const struct att_cache *c, struct tir_value page,
                                     struct tir_value token);
-/** Returns the byte offsets (i64) from c->scales of the scales of slots. A negative slot has a
- * negative offset. */
+/** Returns the byte offsets (i64) from c->scales of the scales of slots `slot` (i64). A negative
+ * slot has a negative offset. */
 struct tir_value att_cache_scale_row(const struct att_cache *c, struct tir_value slot);
-/** Returns where the scales of packed rows begin, as byte offsets from the cache's base (Mx1 i64).
- * `slot` is Mx1 i64; a negative slot has a negative offset. */
+/** Returns the byte offsets (rows x 1, i64) from c->base at which the scales of packed rows begin.
+ * `slot` is rows x 1 of i64; a negative slot has a negative offset. */
 struct tir_value att_packed_scale_row(const struct att_cache *c, struct tir_value slot);
-/** Loads the scales of a panel of packed rows, of type `t`, from column `first` on. `row` is the
- * result of att_packed_scale_row(). The scales are in the order of split_blocks() of a tile of type
- * `t`, as att_cache_dequantise() requires. */
+/** Loads the scales of a panel of packed rows. The panel has type `t` and begins with column
+ * `first`. `row` is the result of att_packed_scale_row(). The scales are in the order of
+ * split_blocks() of a tile of type `t`, as att_cache_dequantise() requires. */
 struct tir_value att_packed_load_scales(const struct att_cache *c, struct tir_value row, int first,
                                         struct tir_type t);
-/** Quantises panel `x` (f32) of packed rows, from column `first` on, and stores its scales. `row`
- * is the result of att_packed_scale_row(). Returns the elements to store. */
+/** Quantises panel `x` (f32) of packed rows, whose first column is `first`, and stores its scales.
+ * `row` is the result of att_packed_scale_row(). Returns the elements to store. */
 struct tir_value att_packed_quantise(const struct att_cache *c, struct tir_value row, int first,
                                      struct tir_value x);
 /** Elements of packed rows as they are stored, and the stored scales of their runs. */
 struct att_packed {
-    struct tir_value
-        elements;            /* rows x columns of fp8, or of the bytes of e2m1: att_e2m1_bytes() */
-    struct tir_value scales; /* a row for each run, in the order of split_blocks() */
+    struct tir_value elements; /* rows x columns of fp8, or the bytes of e2m1 that att_e2m1_bytes()
+                                returns */
+    struct tir_value scales; /* stored scales, a row for each run, in the order of split_blocks() */
 };
-/** Quantises x (f32), rows x whole runs, to packed elements and their scales. */
+/** Quantises `x` (f32, rows x a number of whole runs) to packed elements and their scales. */
 struct att_packed att_pack(const struct att_cache *c, struct tir_value x);
-/** The scales of runs, stored, and the factors (f32) by which elements are multiplied. */
+/** Scales of runs of packed rows: `stored` in the type of the cache, and `inverse`, the factors
+ * (f32) by which elements are multiplied before they are stored. */
 struct att_run_scales {
     struct tir_value stored, inverse;
 };
-/** Returns the scales of runs of packed rows whose largest magnitudes are `absmax` (f32). */
+/** Returns the scales of runs of packed rows. `absmax` (f32) is the largest magnitude of each run.
+ */
 struct att_run_scales att_run_scales(const struct att_cache *c, struct tir_value absmax);
-/** Returns elements `a` of packed rows in `dtype`. `scale` is the result of
- * att_packed_load_scales(). */
+/** Returns stored elements `a` of packed rows times their scales, in `dtype`. `scale` is the result
+ * of att_packed_load_scales(). */
 struct tir_value att_unpack(const struct att_cache *c, struct tir_value a, struct tir_value scale,
                             unsigned dtype);
-/** Returns stored scales of packed rows as f32. */
+/** Returns `stored`, scales of packed rows as they are stored, as f32. */
 struct tir_value att_packed_decode(const struct att_cache *c, struct tir_value stored);
-/** Returns the type of stored scales: TIR_F32, TIR_I8 for e8m0, or TIR_FP8. */
+/** Returns the enum tir_dtype of a stored scale of packed rows: TIR_F32, TIR_I8 for e8m0, or
+ * TIR_FP8. */
 unsigned att_packed_scale_dtype(const struct att_cache *c);
-/** Loads the scales (Mx1 f32) at byte offsets `row` of att_cache_scale_row(). The rows must exist.
- * Not for a scale that all rows share. */
+/** Loads the scales (rows x 1, f32) at byte offsets `row`, the result of att_cache_scale_row(). The
+ * rows must exist. Not for a scale that all rows share. */
 struct tir_value att_cache_load_scales(const struct att_cache *c, struct tir_value row);
-/** Stores `scale` (Mx1 f32) at byte offsets `row` of att_cache_scale_row(). Not for a scale that
- * all rows share. */
+/** Stores `scale` (rows x 1, f32) at byte offsets `row`, the result of att_cache_scale_row(). Not
+ * for a scale that all rows share. */
 void att_cache_store_scales(const struct att_cache *c, struct tir_value row,
                             struct tir_value scale);
 /** Returns the scale (scalar f32) that all rows share, if att_shares_scale() is true. */
 struct tir_value att_cache_tensor_scale(const struct att_cache *c);
 
-/** Loads the scale (f32) of a sequence and KV head from the tensor whose address is the argument
- * `name`. The tensor has the strides of the cache's scales, which are of kind head. `sequence` and
- * `head` are indices (i32). */
+/** Loads the scale (f32 scalar) of a sequence and KV head from the tensor whose address is the
+ * argument `name`. The tensor has the strides of the cache's scales with kv_scale head. `sequence`
+ * and `head` are indices (i32). */
 struct tir_value att_cache_head_scale(const struct att_cache *c, const char *name,
                                       struct tir_value sequence, struct tir_value head);
 
-/** Returns the largest |x| of each row of an f32 tile, Mx1 f32. */
+/** Returns the largest |x| of each row of the f32 tile `x`: rows x 1, f32. */
 struct tir_value att_absmax(struct tir_builder *b, struct tir_value x);
 
-/** Returns the scale absmax / largest, which makes `absmax` (f32) the largest number of the
- * dtype. */
+/** Returns the scale absmax / largest (f32) with which `absmax` (f32) becomes the largest number of
+ * the cache's dtype. */
 struct tir_value att_cache_scale_of(const struct att_cache *c, struct tir_value absmax);
 
-/** Returns 1 / max(scale, 1e-12), the factor by which numbers are multiplied before they are
+/** Returns 1 / max(scale, 1e-12), the factor (f32) by which numbers are multiplied before they are
  * stored. */
 struct tir_value att_cache_inverse(const struct att_cache *c, struct tir_value scale);
 
-/** Returns rows `x` (f32) times `inverse`, rounded to the nearest even number of the cache's dtype.
- * Numbers beyond the largest become the largest; a scale per token or page, computed from x, leaves
- * none. `inverse` is a scalar f32, Mx1, or no value: x is not scaled. */
+/** Returns rows `x` (f32) times `inverse`, rounded to the nearest number of the cache's dtype, ties
+ * to even. Numbers beyond the largest become the largest; a scale per token or page, computed from
+ * x, leaves none. `inverse` is a scalar f32, rows x 1, or no value: x is not scaled. */
 struct tir_value att_cache_quantise(const struct att_cache *c, struct tir_value x,
                                     struct tir_value inverse);
 
-/** Returns stored numbers `a` times `scale` in `dtype`, rounded once. `scale` is a scalar f32, Mx1,
- * or no value, or for packed rows the result of att_packed_load_scales(). */
+/** Returns stored numbers `a` times `scale` in `dtype`, rounded once. `scale` is a scalar f32, rows
+ * x 1, or no value, or for packed rows the result of att_packed_load_scales(). */
 struct tir_value att_cache_dequantise(const struct att_cache *c, struct tir_value a,
                                       struct tir_value scale, unsigned dtype);
 

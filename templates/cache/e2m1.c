@@ -3,9 +3,9 @@
 
 enum { CODE_BITS = 4, CODE = 15, MAGNITUDE = 7, SIGN = 8 };
 
-/* Returns the codes (i32) of the e2m1 numbers nearest to x. A code's low bits count the midpoints
- * between neighbouring e2m1 numbers that are below |x|, and bit 3 is the sign. A midpoint that
- * equals |x| counts if the code of its upper neighbour is even. */
+/* Returns the codes (i32) of the e2m1 numbers nearest to x (f32). A code's low 3 bits count the
+ * midpoints between neighbouring e2m1 numbers that are below |x|, and bit 3 is the sign. A midpoint
+ * that equals |x| counts if the code of its upper neighbour is even. */
 static struct tir_value nearest(struct tir_builder *b, struct tir_value x)
 {
     static const float middles[] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5.0f};

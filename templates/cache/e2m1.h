@@ -8,12 +8,13 @@
 
 #include "ir/builder.h"
 
-/** Returns the bytes of x (f32) rounded to the nearest e2m1, ties to even, at most 6: rows x
- * columns / 2 of i8, or columns / 4 of i16. A lane holds neighbours of a row next to each other. */
+/** Returns x (f32) rounded to the nearest e2m1, ties to even, at most 6, two elements in a byte.
+ * The type is i8, rows x columns / 2, or i16, rows x columns / 4. A lane holds neighbours of a row
+ * next to each other. */
 struct tir_value att_e2m1_bytes(struct tir_builder *b, struct tir_value x);
 
-/** Returns the same bytes of elements in two tiles, the even and the odd ones of each row: i8 in
- * their shape. */
+/** Returns the same bytes (i8) of elements that are in two tiles, in the shape of either: `even`
+ * has the elements of even columns of each row, `odd` the others. */
 struct tir_value att_e2m1_pairs(struct tir_builder *b, struct tir_value even, struct tir_value odd);
 
 /** Returns the elements of `bytes` (i8, rows x columns) times `scale` (f32, rows x 1) in `dtype`:

@@ -13,7 +13,8 @@ struct tir_value att_gathered_entry(struct tir_builder *b, const char *list, str
     return tir_scalar_load(b, tir_add(b, base, at), tir_i32(b, 0), TIR_I32);
 }
 
-/* Returns seq_starts[sequence] (i32), or 0 if the argument is NULL. */
+/* Returns seq_starts[sequence], the index (i32) of the first token of `sequence` that is gathered;
+ * 0 if the argument is NULL. */
 static struct tir_value start_of(struct tir_builder *b, struct tir_value sequence)
 {
     const struct tir_type t = tir_scalar(TIR_I32);

@@ -8,10 +8,10 @@
 
 #include "ir/builder.h"
 
-/** The gathered rows of one sequence, as i32 scalars. */
+/** The rows of one sequence that a call gathers, as i32 scalars. */
 struct att_gathered {
-    struct tir_value row;        /* first row in the output */
-    struct tir_value start, end; /* the sequence's tokens that are gathered: `start` to `end` - 1 */
+    struct tir_value row;        /* index of the sequence's first row in the output */
+    struct tir_value start, end; /* gathered tokens of the sequence: indices `start` to `end` - 1 */
 };
 
 /** Returns the gathered rows of sequence `sequence` (i32 scalar). Reads cu_seqlens_k, and

@@ -8,8 +8,8 @@
 
 enum { CHUNK = 16 /* bytes that SHUFFLE keeps together */ };
 
-/* Returns the address (i64) of the first page number of sequence `batch`, in the block table or in
- * the list of page numbers. */
+/* Returns the address (i64) of the first page number of sequence `batch` (i32, index): in the block
+ * table, or in the list of page numbers. */
 static struct tir_value table_of(struct tir_builder *b, const struct att_variant *v,
                                  struct tir_value batch)
 {
@@ -59,8 +59,8 @@ struct att_pages att_pages(struct tir_builder *b, const struct att_variant *v,
     return p;
 }
 
-/* Returns a layout of tokens x cols. A lane has `vector` adjacent columns. Lanes have first the
- * other columns and then other tokens; registers and waves have further ones. */
+/* Returns a layout of tokens x cols over all waves. A lane has `vector` adjacent columns. Lanes
+ * have first the other columns and then other tokens; registers and waves have further ones. */
 static struct tir_layout spread(struct tir_builder *b, unsigned tokens, unsigned cols,
                                 unsigned vector)
 {
@@ -73,8 +73,8 @@ static struct tir_layout spread(struct tir_builder *b, unsigned tokens, unsigned
     return tir_spread_layout(&s);
 }
 
-/* Returns the number of adjacent columns of a lane: `elements` divided by all lanes, at most 8 (16
- * bytes of 16-bit elements) and at most `run`. */
+/* Returns the number of adjacent columns of a lane: `elements`, the elements of a tile, divided by
+ * all lanes, at most 8 (16 bytes of 16-bit elements) and at most `run`. */
 static unsigned vector_of(struct tir_builder *b, unsigned elements, unsigned run)
 {
     unsigned vector = elements / (b->f->waves << b->f->machine->lane_bits);
@@ -104,14 +104,14 @@ struct att_paged_tile att_paged_tile(struct tir_builder *b, const struct att_cac
     return t;
 }
 
-/* Returns the type of one value of `dtype` for each row of a tile. */
+/* Returns the type of one value of `dtype` for each row of a tile of type `t`: rows x 1. */
 static struct tir_type of_rows(struct tir_builder *b, struct tir_type t, unsigned dtype)
 {
     const struct tir_layout l = tir_layout_slice(tir_layout_of(b->f, t), 1);
     return tir_tile(b->f, dtype, t.rows, 1, &l);
 }
 
-/* Returns `scalar` in the shape of `like`. */
+/* Returns `scalar` repeated in the shape and layout of `like`. */
 static struct tir_value splat_like(struct tir_builder *b, struct tir_value scalar,
                                    struct tir_value like)
 {
@@ -120,15 +120,15 @@ static struct tir_value splat_like(struct tir_builder *b, struct tir_value scala
     return tir_splat(b, scalar, t);
 }
 
-/* Returns the bitwise and of `a`, of any shape, and n. */
+/* Returns the bitwise and of each element of `a` (i32) with n. */
 static struct tir_value and_n(struct tir_builder *b, struct tir_value a, unsigned n)
 {
     return tir_and(b, a, tir_int_like(b, a, n));
 }
 
-/* Returns the index in the sequence (i32) of the token of each gathered row `row`. `key` is the
- * index of the tile's first token. If a row is a run of tokens, it is the first token of the
- * run. */
+/* Returns the index in the sequence (i32) of the token of each gathered row, whose index in the
+ * tile is `row` (i32). `key` is the index of the tile's first token. If a row is a run of tokens,
+ * the result is the run's first token. */
 static struct tir_value token_of(struct tir_builder *b, const struct att_paged_tile *t,
                                  struct tir_value row, struct tir_value key)
 {
@@ -141,9 +141,8 @@ static struct tir_value token_of(struct tir_builder *b, const struct att_paged_t
     return tir_add(b, token, splat_like(b, key, token));
 }
 
-/* Returns the byte offset (i32) of the table entry of `token` from the table's first entry. Offsets
- * after the last entry that may be read become the last one's, and offsets before the first the
- * first one's. */
+/* Returns the byte offset (i32) from the table's start of the entry for each `token` (i32, index in
+ * the sequence). An entry outside p->first to p->last is replaced by the nearer of them. */
 static struct tir_value entry_offset(struct tir_builder *b, const struct att_pages *p,
                                      struct tir_value token)
 {
@@ -155,8 +154,8 @@ static struct tir_value entry_offset(struct tir_builder *b, const struct att_pag
     return tir_shl(b, at, tir_int_like(b, at, 2));
 }
 
-/* Returns the slot of `token` with lists of blocks, with the sign of the list's entry `entry`.
- * Otherwise returns `entry`. */
+/* Returns the slot of `token` (i32) with lists of blocks, negative if `entry` is. `entry` is the
+ * loaded entry of the list that has the token. Without such lists returns `entry`. */
 static struct tir_value slot_of(struct tir_builder *b, const struct att_pages *p,
                                 struct tir_value token, struct tir_value entry)
 {
@@ -169,7 +168,8 @@ static struct tir_value slot_of(struct tir_builder *b, const struct att_pages *p
     return tir_or(b, slot, sign);
 }
 
-/* Returns the index in the sequence (i32) of each gathered row's token. */
+/* Returns the index in the sequence (i32) of the token of each gathered row. `key` (i32) is the
+ * index of the tile's first token. */
 static struct tir_value token_of_rows(struct tir_builder *b, const struct att_paged_tile *t,
                                       struct tir_value key)
 {
@@ -198,15 +198,16 @@ struct tir_value att_page_numbers(struct tir_builder *b, const struct att_pages 
     return slot_of(b, p, token, entry);
 }
 
-/* Returns the index of each gathered row `row` among the runs of its token. */
+/* Returns the index of each gathered row among the runs of its token. `row` (i32) is the row's
+ * index in the tile. */
 static struct tir_value block_of(struct tir_builder *b, const struct att_paged_tile *t,
                                  struct tir_value row)
 {
     return tir_shr(b, row, tir_int_like(b, row, tir_bits(t->tokens)));
 }
 
-/* Returns the byte offset in its page of a run of V in SHUFFLE_K: of column `column` and of the
- * group `chunk` of tokens. */
+/* Returns the byte offset, from the start of a page, of a run of tokens of V in SHUFFLE_K. The run
+ * has column `column`, and `chunk` is the index of its group of tokens. */
 static struct tir_value run_of_column(struct tir_builder *b, const struct att_paged_tile *t,
                                       struct tir_value column, struct tir_value chunk)
 {
@@ -214,14 +215,15 @@ static struct tir_value run_of_column(struct tir_builder *b, const struct att_pa
     return tir_add(b, tir_mul(b, column, step), tir_mul(b, chunk, tir_int_like(b, chunk, CHUNK)));
 }
 
-/* Returns log2 of the bytes of a run of packed rows. */
+/* Returns log2 of the bytes of a run of packed rows that a lane loads at once. */
 static unsigned run_bits(const struct att_paged_tile *t)
 {
     return tir_bits((unsigned)att_row_bytes(t->cache.rows, (int)t->run));
 }
 
-/* Returns the byte offset (i64) in its page of each gathered row, whose token is `token`. It is
- * computed in 32 bits, since a page has at most 2 GiB. */
+/* Returns the byte offset (i64) from the start of a page of each gathered row. `row` is the row's
+ * index in the tile, and `token` the index in the sequence of its token. The offset is computed in
+ * 32 bits, since a page has at most 2 GiB. */
 static struct tir_value run_offset(struct tir_builder *b, const struct att_pages *p,
                                    const struct att_paged_tile *t, struct tir_value row,
                                    struct tir_value token)
@@ -240,7 +242,7 @@ static struct tir_value run_offset(struct tir_builder *b, const struct att_pages
             tir_shr(b, inside, tir_int_like(b, inside, tir_bits(t->run)));
         const struct tir_value in_tile = and_n(b, row, t->cols - 1);
         const struct tir_value column = tir_add(b, in_tile, tir_int_like(b, in_tile, t->first));
-        if (t->cache.columns) /* each column has as many runs as a page */
+        if (t->cache.columns) /* each column has as many runs as a page has groups of tokens */
             return tir_zext(b, run_of_column(b, t, column, chunk), TIR_I64);
         run = tir_add(b, tir_mul(b, chunk, tir_int_like(b, chunk, (unsigned)t->cache.dim)), column);
     } else {
@@ -251,8 +253,8 @@ static struct tir_value run_offset(struct tir_builder *b, const struct att_pages
     return tir_zext(b, tir_mul(b, run, tir_int_like(b, run, CHUNK)), TIR_I64);
 }
 
-/* Returns the byte offset (i64) of page `page`. libattn guarantees that `stride`, the bytes of a
- * page, has 32 bits, so this is one instruction. */
+/* Returns the byte offset (i64) of page number `page` (i32) from the cache's base. libattn
+ * guarantees that `stride`, the bytes of a page, has 32 bits, so this is one instruction. */
 static struct tir_value page_offset(struct tir_builder *b, struct tir_value page,
                                     struct tir_value stride)
 {
@@ -261,8 +263,9 @@ static struct tir_value page_offset(struct tir_builder *b, struct tir_value page
     return tir_mul(b, wide, splat_like(b, narrow, wide));
 }
 
-/* Loads the scale of each gathered row, by its page and, with a scale per token, by its token. Rows
- * of V in SHUFFLE are runs of tokens, whose scales are adjacent in memory. */
+/* Loads the scale (f32) of each gathered row: of page number `page`, or with a scale per token of
+ * `token` in that page. Rows of V in SHUFFLE are runs of tokens, whose scales are adjacent in
+ * memory. */
 static struct tir_value load_scales(struct tir_builder *b, const struct att_pages *p,
                                     const struct att_paged_tile *t, struct tir_value page,
                                     struct tir_value token)
@@ -281,9 +284,9 @@ static struct tir_value load_scales(struct tir_builder *b, const struct att_page
     return tir_tile_gather(b, t->cache.scales, at, tir_i32(b, 0), type);
 }
 
-/* Loads the scale of each gathered run of packed rows that contain their scales. `row` is the index
- * of the gathered row, and `at` (i64) the byte offset of its run. The scales follow all runs of the
- * row. */
+/* Loads the scale of each gathered run, for packed rows that contain their scales. `row` is the
+ * index of the gathered row in the tile, and `at` (i64) the byte offset of its run. The scales
+ * follow all runs of the row. */
 static struct tir_value load_packed_scales(struct tir_builder *b, const struct att_paged_tile *t,
                                            struct tir_value row, struct tir_value at)
 {
@@ -309,8 +312,9 @@ static const struct att_row_format *other_rows(const struct att_pages *p, const 
     return p->v->two_sources && c->packed ? c->rows->second : NULL;
 }
 
-/* Returns the byte offsets (i64) of pages `page` from the cache's base. If the second source
- * consists of pages, entries of the list from second_first on are in the second source. */
+/* Returns the byte offsets (i64) from the cache's base of the pages with numbers `page`. If the
+ * second source consists of pages, list entries (`entries`) from second_first on are in the second
+ * source. */
 static struct tir_value offset_of(struct tir_builder *b, const struct att_pages *p,
                                   const struct att_cache *c, struct tir_value entries,
                                   struct tir_value page)
@@ -324,8 +328,8 @@ static struct tir_value offset_of(struct tir_builder *b, const struct att_pages 
     return tir_select(b, tir_cmp_lt(b, entries, first), own, second);
 }
 
-/* Loads the scales of gathered runs in layout scales_last, which follow the rows of the token's
- * page. `pages` are the byte offsets of the tokens' pages from the cache's base. */
+/* Loads the scales of gathered runs with kv_layout scales_last, which follow all rows of a page.
+ * `pages` are the byte offsets (i64) from the cache's base of the tokens' pages. */
 static struct tir_value load_last_scales(struct tir_builder *b, const struct att_pages *p,
                                          const struct att_paged_tile *t, struct tir_value pages,
                                          struct tir_value token)
@@ -341,17 +345,17 @@ static struct tir_value load_last_scales(struct tir_builder *b, const struct att
                            of_rows(b, t->gathered, TIR_I8));
 }
 
-/* True if a tile includes the columns after a packed row's scaled elements. These rotated elements
- * are of the op's dtype. False if they belong to the key only. */
+/* True if a tile includes the rotated elements, which follow a packed row's scaled ones and are of
+ * the op's dtype. False if they are a part of the key only. */
 static bool has_rotated(const struct att_paged_tile *t)
 {
     return t->cache.packed && t->cache.rows->in_value &&
            t->first + t->cols > (unsigned)t->cache.rows->scaled;
 }
 
-/* Returns the byte offsets (i64) from `base` of the rows of `slots`. Slots below second_first are
- * the cache's, with the offsets `at`. Other slots are rows of the second source at address
- * `second`, whose rows are `stride` bytes apart. */
+/* Returns the byte offsets (i64) from address `base` of the rows of `slots`. Slots below
+ * second_first are in the cache, at offsets `at`. Other slots are rows of the second source at
+ * address `second`, whose rows are `stride` bytes (i64) apart. */
 static struct tir_value place_second(struct tir_builder *b, const struct att_pages *p,
                                      struct tir_value base, struct tir_value second,
                                      struct tir_value stride, struct tir_value slots,
@@ -373,7 +377,7 @@ static struct tir_value run_byte(struct tir_builder *b, const struct att_paged_t
 }
 
 /* Loads the last 64 elements of a tile's rows from their own tensor, once for each run. The rows
- * are `slots`, or `token` in `page`. */
+ * are given by `slots`, or by index `token` in page number `page`. */
 static struct tir_value load_plane(struct tir_builder *b, const struct att_pages *p,
                                    const struct att_paged_tile *t, struct tir_value slots,
                                    struct tir_value page, struct tir_value token)
@@ -400,8 +404,8 @@ static struct tir_value load_rotated(struct tir_builder *b, const struct att_pag
                            tir_with_dtype(t->gathered, att_dtype(p->v)));
 }
 
-/* Returns x with `rotated` in place of the last 64 elements of each row. They are of the op's
- * dtype; x has them as if they were fp8. */
+/* Returns x with `rotated` in place of the last 64 elements of each row. `rotated` is of the op's
+ * dtype; x has these columns as if they were fp8. */
 static struct tir_value place_rotated(struct tir_builder *b, const struct att_paged_tile *t,
                                       struct tir_value rotated, struct tir_value x)
 {
@@ -411,10 +415,10 @@ static struct tir_value place_rotated(struct tir_builder *b, const struct att_pa
     return tir_select(b, tir_cmp_ge(b, row, tir_int_like(b, row, last)), rotated, x);
 }
 
-/* Sets *page, the result of att_page_numbers(), to the page of each gathered row's token. Sets
- * *token to the token's index, which determines its place in the page. Tokens of a second source of
- * pages are counted from that source's first row. In place of rows of another format the cache's
- * first row is read. */
+/* Sets *page, the result of att_page_numbers(), to the number of the page that has each gathered
+ * row's token. Sets *token to the token's index, which determines its place in the page. Tokens of
+ * a second source of pages are counted from that source's first row. In place of rows of another
+ * format the cache's first row is read. */
 static void find_token(struct tir_builder *b, const struct att_pages *p,
                        const struct att_paged_tile *t, struct tir_value key, struct tir_value *page,
                        struct tir_value *token)
@@ -449,7 +453,8 @@ struct tir_value att_paged_rows(struct tir_builder *b, const struct att_pages *p
     if (!p->v->two_sources || has_second_pages(p, &t->cache) || other_rows(p, &t->cache))
         return at;
     const struct tir_value base =
-        t->cache.packed ? tir_sub(b, at, run_byte(b, t)) : at; /* of the row, not of its run */
+        t->cache.packed ? tir_sub(b, at, run_byte(b, t)) : at; /* offset of the row, not of its
+                                                                  run */
     const struct tir_value rows =
         place_second(b, p, t->cache.base, p->second, p->second_stride, slots, base);
     return t->cache.packed ? tir_add(b, rows, run_byte(b, t)) : rows;
@@ -465,15 +470,18 @@ static struct tir_type stored_type(struct tir_builder *b, const struct att_paged
     return tir_tile(b->f, TIR_I8, t->gathered.rows, t->gathered.cols / 2u, &l);
 }
 
-/* Loads gathered rows from a second source whose rows have the format `rows`, into d->second_*. Its
- * first row is read in place of rows of the cache. `entries` are entries of the list. */
+/* Loads gathered rows from a second source whose rows have the format `rows`, into d->second_*.
+ * Rows that are in the cache are replaced by the second source's first row. `entries` are the rows'
+ * entries of the list. */
 static void load_second(struct tir_builder *b, const struct att_pages *p,
                         const struct att_paged_tile *t, const struct att_row_format *rows,
                         struct tir_value entries, struct att_paged_data *d)
 {
     const struct tir_value row = tir_row_index(b, of_rows(b, t->gathered, TIR_I32));
     const struct tir_value block = block_of(b, t, row);
-    const unsigned shared = tir_bits((unsigned)rows->run / t->run); /* log2 of runs with a scale */
+    const unsigned shared = tir_bits((unsigned)rows->run / t->run); /* log2 of the number of
+                                                                       gathered runs that share a
+                                                                       scale */
     const struct tir_value named = tir_max(b, entries, tir_int_like(b, entries, 0));
     d->second_row = tir_sub(b, named, splat_like(b, p->second_first, named));
     const struct tir_value own = tir_max(b, d->second_row, tir_int_like(b, entries, 0));
@@ -519,7 +527,7 @@ struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pag
     return d;
 }
 
-/* Returns the loaded bits times their scales, in `dtype`. */
+/* Returns the loaded bits in `dtype`, times their scales if there are any. */
 static struct tir_value scaled(struct tir_builder *b, struct att_paged_data d, unsigned dtype)
 {
     const struct tir_value wide = tir_convert(b, d.bits, TIR_F32);
@@ -537,8 +545,8 @@ struct tir_value att_paged_entries(struct tir_builder *b, const struct att_paged
     return t->blocks ? tir_join_blocks(b, x, t->tokens) : x;
 }
 
-/* Returns x with the rows of the second source, which has another format, in place of the
- * cache's. */
+/* Returns x with rows of the second source in place of rows of the cache, where d.second_row is not
+ * negative. The second source has another format. */
 static struct tir_value place_other(struct tir_builder *b, const struct att_paged_tile *t,
                                     struct att_paged_data d, struct tir_value x, unsigned dtype)
 {

@@ -3,7 +3,7 @@
 
 #include "ir/bits.h"
 
-enum { DIGIT = 14 /* bits of a slot */ };
+enum { DIGIT = 14 /* bits of a slot that one step of the long division divides */ };
 
 struct att_paging att_paging(struct tir_builder *b, const struct att_variant *v)
 {
@@ -31,7 +31,7 @@ struct att_paging att_paging_of_lists(struct tir_builder *b, const struct att_va
     return (struct att_paging){.b = b, .size = 1 << bits, .power = true, .shift = tir_i32(b, bits)};
 }
 
-/* Returns `scalar` in the dtype and shape of `v`. */
+/* Returns `scalar` (i32) in the dtype and shape of `v`. */
 static struct tir_value like(const struct att_paging *p, struct tir_value scalar,
                              struct tir_value v)
 {
@@ -80,8 +80,8 @@ struct tir_value att_page_place(const struct att_paging *p, struct tir_value tok
     return tir_and(b, token, like(p, most, token));
 }
 
-/* Returns `slot` (i64), or 0 for a negative slot. A comparison would need scalar registers for each
- * of many rows. */
+/* Returns `slot` (i64), with 0 in place of negative slots. A comparison would need scalar registers
+ * for each of many rows. */
 static struct tir_value not_below_zero(struct tir_builder *b, struct tir_value slot)
 {
     const struct tir_value sign = tir_sar(b, slot, tir_int_like(b, slot, 63));

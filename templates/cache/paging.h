@@ -21,19 +21,20 @@
 #include "ir/builder.h"
 #include "templates/template.h"
 
-/** The number of tokens of a page, in forms by which it can divide. */
+/** The number P of tokens of a page, in forms with which this file divides by P. */
 struct att_paging {
     struct tir_builder *b;
-    int size;               /* P; 0: it is an argument */
-    bool power;             /* P is a power of two */
+    int size;               /* P, tokens of a page; 0: an argument of the kernel */
+    bool power;             /* P is known to be a power of two */
     struct tir_value shift; /* i32: log2 of P, rounded up */
-    struct tir_value magic; /* i32, unsigned: M, if P is an argument that may be no power of two */
+    struct tir_value magic; /* i32, unsigned: the multiplier M, if P is an argument that may be no
+                               power of two; else no value */
 };
 
 /** Returns the paging of the variant's page_size. If that is 0, the size is an argument. */
 struct att_paging att_paging(struct tir_builder *b, const struct att_variant *v);
 /** Returns the paging of a size that is an argument, for an op without a field page_size. `power`:
- * the size is a power of two. */
+ * the argument is a power of two. */
 struct att_paging att_paging_by_argument(struct tir_builder *b, bool power);
 /** Returns the paging whose pages are the tokens of a list's entry: 1 token for lists of slots, 64
  * for lists of blocks. */
@@ -42,19 +43,20 @@ struct att_paging att_paging_of_lists(struct tir_builder *b, const struct att_va
 /** Returns P, the number of tokens of a page (i32). */
 struct tir_value att_page_tokens(const struct att_paging *p);
 
-/* The next three functions take tokens or pages of a sequence: i32 of any shape, not negative. */
+/* The next three functions have tokens or pages of one sequence as parameters: indices, i32 of any
+ * shape, not negative. */
 
-/** Returns the page, token / P. */
+/** Returns the index of the page that has token `token`: token / P. */
 struct tir_value att_page_of(const struct att_paging *p, struct tir_value token);
 /** Returns the token's index in its page, token mod P. */
 struct tir_value att_page_place(const struct att_paging *p, struct tir_value token);
 /** Returns the first token of a page, page * P. */
 struct tir_value att_page_first(const struct att_paging *p, struct tir_value page);
 
-/** The page and token of a slot of a cache, page * P + token: i64 of any shape. A negative slot is
+/** The page number and the index in that page of a slot, page * P + token. A negative slot is
  * treated as slot 0, or if P is a power of two, as a slot before page 0. */
 struct att_slot {
-    struct tir_value page, token; /* i64 */
+    struct tir_value page, token; /* i64 of any shape */
 };
 struct att_slot att_slot_of(const struct att_paging *p, struct tir_value slot);
 

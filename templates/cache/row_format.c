@@ -7,7 +7,7 @@
 #include "templates/workgroup/fp8.h"
 #include "templates/workgroup/scalar.h"
 
-enum { MANTISSA_BITS = 23 /* of f32 */ };
+enum { MANTISSA_BITS = 23 /* number of mantissa bits of f32 */ };
 
 enum format {
     PACKED_F32,
@@ -78,7 +78,7 @@ unsigned att_packed_scale_dtype(const struct att_cache *c)
     return dtypes[c->rows->scale];
 }
 
-/* Returns scales (f32) in the type in which rows contain them. */
+/* Returns `scale` (f32) in the type in which the cache's rows contain scales. */
 static struct tir_value encode(const struct att_cache *c, struct tir_value scale)
 {
     struct tir_builder *b = c->b;
@@ -103,7 +103,7 @@ struct tir_value att_packed_decode(const struct att_cache *c, struct tir_value s
 
 /* ---- Elements ---- */
 
-/* Returns the scale (f32) of a run with the largest magnitude `absmax` (f32), before it is rounded
+/* Returns the scale (f32) of a run whose largest magnitude is `absmax` (f32), before it is rounded
  * to fp8. A scale of e8m0 is already rounded up to a power of 2. */
 static struct tir_value scale_of(const struct att_cache *c, struct tir_value absmax)
 {
