@@ -18,6 +18,7 @@ struct tir_builder {
     struct tir_func *f;
     struct tir_block *block;
     uint32_t at; /* new ops are inserted before this index; TIR_AT_END appends */
+    /* Stage and phase of a pipelined loop that new ops carry; TIR_NO_STAGE: none. */
     uint8_t stage, phase;
     uint32_t line; /* source line that new ops carry; see struct tir_op */
 };
@@ -366,6 +367,7 @@ void tir_phase(struct tir_builder *b, int kind);
  * leaves the loop's results there.
  */
 struct tir_loop {
+    /* The builder outside the loop, the loop's op, and the index of the current iteration. */
     struct tir_builder outer;
     struct tir_ref op;
     struct tir_value index;
@@ -376,9 +378,11 @@ void tir_end_for(struct tir_builder *b, struct tir_loop *loop, struct tir_value 
                  unsigned n);
 
 /** An if. The builder moves into the then-block. tir_else() ends that block with its values and
- * moves to the else-block. tir_end_if() ends the else-block and leaves the merged values in
- * `values`. Without results, tir_else() may be omitted. */
+ * moves to the else-block. tir_end_if() ends the else-block and replaces `values` by the
+ * merged ones. Without results, tir_else() may be omitted. `cold` places the then-block out of
+ * line. */
 struct tir_if {
+    /* The builder outside the if, the op, and the number of its results. */
     struct tir_builder outer;
     struct tir_ref op;
     unsigned n;

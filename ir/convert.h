@@ -21,11 +21,13 @@
 
 #include "ir/layout.h"
 
+/* Most bits of lane, register and wave numbers in a map. */
 enum { TIR_MAX_LANE_BITS = TIR_WAVE_BITS, TIR_MAX_REG_BITS = 16, TIR_MAX_WAVE_BITS = 5 };
 
 struct tir_lane_map {
-    uint8_t to_regs, from_regs, lanes, waves; /* number of bits of the result's and the source's
-                                               * register numbers, of lanes and of waves */
+    /* Bits of the result's and the source's register numbers, of lane numbers, and of wave
+     * numbers. */
+    uint8_t to_regs, from_regs, lanes, waves;
     /* Images of the result's register and lane bits: the source's register and lane. */
     uint32_t reg_reg[TIR_MAX_REG_BITS], reg_lane[TIR_MAX_REG_BITS];     /* A, C */
     uint32_t lane_reg[TIR_MAX_LANE_BITS], lane_lane[TIR_MAX_LANE_BITS]; /* B, D */

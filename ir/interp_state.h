@@ -12,18 +12,23 @@
 
 #include "ir/interp.h"
 
+/* A run of one workgroup. */
 struct interp {
     const struct tir_func *f;
+    /* The kernel arguments, owned by the caller, and their bytes. */
     const uint8_t *kernarg;
     size_t kernarg_size;
+    /* Workgroup number in each dimension of the grid. */
     unsigned block[3];
     uint32_t active;  /* bit per wave: set if the wave runs the current op */
     int64_t **values; /* by value id; NULL: not made yet */
-    uint32_t **owned; /* by layout index: TIR_RC() of every register of every lane of every wave */
-    uint8_t *lds, *lds_written;
-    struct tir_ref at; /* the op being run */
+    /* By layout index: TIR_RC() of every register of every lane of every wave; NULL: not made
+     * yet. */
+    uint32_t **owned;
+    uint8_t *lds, *lds_written; /* bytes of LDS, and a flag for each byte that was written */
+    struct tir_ref at;          /* the op being run */
     bool failed;
-    char *why;
+    char *why; /* text of TIR_WHY bytes for the first failure */
 };
 
 /** Returns the lanes of a wave. */
@@ -35,7 +40,8 @@ bool interp_fail(struct interp *x, const char *format, ...) __attribute__((forma
 /** Returns the elements of v, which are allocated at the first use. */
 int64_t *interp_value(struct interp *x, struct tir_value v);
 
-/** Returns how many elements of a value of this type one wave holds, replicas included. */
+/** Returns the number of elements that one wave holds of a value of type `t`, repeated ones
+ * included. */
 size_t interp_wave_elements(struct interp *x, struct tir_type t);
 /** Returns the index of a wave's element k in the value: lane * count + i for a vec, and by layout
  * for a tile. */

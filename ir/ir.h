@@ -39,12 +39,13 @@ enum tir_kind {
     TIR_TILE,   /* rows x cols spread over the workgroup by `layout` */
 };
 
+/* The type of a value: its kind, element type and size. */
 struct tir_type {
-    uint8_t kind;   /* enum tir_kind */
-    uint8_t dtype;  /* enum tir_dtype */
-    uint16_t count; /* TIR_VEC: elements of a lane */
-    uint16_t rows, cols;
-    uint32_t layout; /* TIR_TILE: index into the function's layouts */
+    uint8_t kind;        /* enum tir_kind */
+    uint8_t dtype;       /* enum tir_dtype */
+    uint16_t count;      /* TIR_VEC: elements of a lane */
+    uint16_t rows, cols; /* TIR_TILE: numbers of rows and columns */
+    uint32_t layout;     /* TIR_TILE: index into the function's layouts */
 };
 
 enum tir_opcode {
@@ -57,6 +58,8 @@ enum tir_opcode {
 /* The attr rounding of convert and convert_pair. */
 enum tir_rounding { TIR_NEAREST_EVEN, TIR_TIES_ANY, TIR_TOWARD_ZERO };
 
+/* Effects of an op, as bits: none, reads memory or LDS, writes them, completes later, orders
+ * other effects. */
 enum tir_op_flags {
     TIR_PURE = 1,
     TIR_READS = 2,
@@ -65,18 +68,21 @@ enum tir_op_flags {
     TIR_FENCE = 16,
 };
 
+/* The level at which an op may appear: any, before lower_tiles, after it, and control flow. */
 enum tir_op_level { TIR_LEVEL_ANY, TIR_LEVEL_TILE, TIR_LEVEL_VEC, TIR_LEVEL_FLOW };
+/* The result's type: none, given by the builder, an operand's, or an operand's with i1 elements. */
 enum tir_result_rule { TIR_RESULT_NONE, TIR_RESULT_GIVEN, TIR_RESULT_SAME, TIR_RESULT_PRED };
 
 struct tir_op_info {
     const char *name;
     int8_t operands; /* -1: any number */
+    /* enum tir_result_rule; index of the operand whose type the result has. */
     uint8_t result_rule, result_operand;
-    uint8_t level;
-    uint8_t flags;
+    uint8_t level;         /* enum tir_op_level */
+    uint8_t flags;         /* bits of enum tir_op_flags */
     const char *attrs;     /* comma-separated names of imm[] */
     const char *signature; /* types of operands and result; see ops.def */
-    const char *semantics;
+    const char *semantics; /* one sentence: what d, the result, is */
 };
 extern const struct tir_op_info tir_ops[TIR_N_OPCODES];
 
@@ -91,8 +97,8 @@ struct tir_ref {
 };
 
 enum {
-    TIR_MAX_IMM = 5,
-    TIR_NO_STAGE = 0xff,
+    TIR_MAX_IMM = 5,      /* most attributes of an op */
+    TIR_NO_STAGE = 0xff,  /* value of `stage` outside of pipelined loops */
     TIR_MAX_STAGES = 8,   /* stages of a pipelined loop */
     TIR_MAX_PHASES = 8,   /* bits of struct tir_loop_plan's matrix_phases */
     TIR_MAX_VEC = 1024,   /* elements of a lane in one vec */
@@ -100,23 +106,24 @@ enum {
 };
 
 struct tir_op {
-    uint16_t opcode;
-    uint8_t stage; /* software-pipeline stage from the builder's cursor, or TIR_NO_STAGE */
-    uint8_t phase; /* phase of the pipelined loop body, by the schedule's order */
+    uint16_t opcode; /* enum tir_opcode */
+    uint8_t stage;   /* software-pipeline stage from the builder's cursor, or TIR_NO_STAGE */
+    uint8_t phase;   /* phase of the pipelined loop body, by the schedule's order */
     uint32_t n_operands, n_results;
     uint32_t line; /* line of tir_number_lines()'s text from which the op comes; 0: none */
     struct tir_value *operands;
-    struct tir_value result; /* first result; the others follow with consecutive ids */
-    int64_t imm[TIR_MAX_IMM];
+    struct tir_value result;     /* first result; the others follow with consecutive ids */
+    int64_t imm[TIR_MAX_IMM];    /* the op's attributes, in the order of tir_op_info.attrs */
     struct tir_block *blocks[2]; /* for: body; if: then, else */
 };
 
+/* A sequence of ops with parameters, nested in an op. */
 struct tir_block {
-    struct tir_block *parent;
-    struct tir_ref owner; /* the op that contains the block; 0 for the function's body */
-    struct tir_ref *ops;
+    struct tir_block *parent; /* block that contains the owner; NULL: the function's body */
+    struct tir_ref owner;     /* the op that contains the block; 0 for the function's body */
+    struct tir_ref *ops;      /* ops in program order */
     uint32_t n_ops, cap_ops;
-    struct tir_value *params;
+    struct tir_value *params; /* parameters of a loop's body: the index, then carried values */
     uint32_t n_params, cap_params;
 };
 
@@ -127,6 +134,7 @@ struct tir_arg {
     uint16_t offset;  /* bytes in the kernarg segment, naturally aligned */
 };
 
+/* The definition of a value. */
 struct tir_value_info {
     struct tir_type type;
     struct tir_ref def;      /* 0 for a parameter of a block */
@@ -134,14 +142,15 @@ struct tir_value_info {
     const char *name;        /* from tir_name(), for dumps; or NULL */
 };
 
+/* A kernel in tile IR or, after lower_tiles, in register ops. */
 struct tir_func {
     const char *name;
     const struct tir_machine *machine;
     struct tir_arena *arena;
-    unsigned waves;          /* waves of a workgroup */
-    unsigned lds_bytes;      /* static LDS */
-    unsigned waves_per_simd; /* waves that share a SIMD; tir_wave_vgprs() has the registers of
-                              * each */
+    unsigned waves;     /* waves of a workgroup */
+    unsigned lds_bytes; /* bytes of static LDS of a workgroup */
+    /* Waves that share a SIMD; tir_wave_vgprs() has the registers of each. */
+    unsigned waves_per_simd;
     bool trimmed; /* true: the kernel's descriptor claims only the registers that the code uses, and
                      no AGPRs, since LDS limits the occupancy. False: LLVM may use all registers of
                      the occupancy */
@@ -158,7 +167,7 @@ struct tir_func {
     uint32_t n_args, cap_args;
     const char **hooks; /* names of user functions that call_hook may call */
     uint32_t n_hooks, cap_hooks;
-    struct tir_block *body;
+    struct tir_block *body; /* the kernel's ops */
 };
 
 /** Creates an empty function for `machine`, which must outlive it. Returns NULL if memory is

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Most input bits of a layout: registers, lanes and waves together. */
 enum { TIR_LAYOUT_MAX_BITS = 32 };
 
 /** Packs the image of an input bit: the row in the low 16 bits, the column in the high 16 bits. */

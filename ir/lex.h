@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 struct tir_lexer {
+    /* Beginning of the text, current position, and end. */
     const char *begin, *at, *end;
     bool failed;
     char error[256]; /* "line:column: sentence" */
@@ -27,17 +28,20 @@ bool tir_lex_same_line(struct tir_lexer *l, char c);
 /** Consumes `text` if it comes next, after blanks, line ends and comments. A text of two letters or
  * more must be a whole word. Returns false if another text comes next. */
 bool tir_lex_try(struct tir_lexer *l, const char *text);
-/** Consumes `text`, or fails. */
+/** Consumes `text`. Records a failure and returns false if another text comes next. */
 bool tir_lex_expect(struct tir_lexer *l, const char *text);
-/** Reads letters, digits and '_', at most size - 1 of them. */
+/** Reads a word of letters, digits and '_', at most size - 1 of them. Returns false if there is
+ * none, or if it is longer. */
 bool tir_lex_word(struct tir_lexer *l, char *word, size_t size);
-/** Reads decimal digits of a number that is at most `max`. */
+/** Reads a number of decimal digits. Returns false if there is none, or if it exceeds `max`. */
 bool tir_lex_number(struct tir_lexer *l, uint32_t max, uint32_t *n);
-/** Reads a decimal integer with an optional sign. */
+/** Reads a decimal integer with an optional sign. Returns false if there is none. */
 bool tir_lex_int(struct tir_lexer *l, int64_t *n);
-/** Reads a float, or 0x and its bits. */
+/** Reads a float, or 0x and the bits of an f32, and sets *bits to the f32's bits. Returns false if
+ * there is none. */
 bool tir_lex_float_bits(struct tir_lexer *l, int64_t *bits);
-/** Reads a "string" of at most size - 1 characters. */
+/** Reads a "string" of at most size - 1 characters without its quotes. Returns false if there
+ * is none, or if it is longer. */
 bool tir_lex_string(struct tir_lexer *l, char *s, size_t size);
 
 #endif

@@ -13,12 +13,14 @@ struct tir_pieces {
     struct tir_value *v;
 };
 
+/* The state of the pass: what replaces each value of the function. */
 struct tir_expander {
     struct tir_func *f;
     struct tir_builder b;      /* expanded ops are inserted here */
     struct tir_pieces *pieces; /* by id of the tile value */
     struct tir_value *scalars; /* by id of a scalar: the value that replaces it; id 0: none */
     uint32_t n;                /* number of value ids before the pass */
+    /* The lane's index in its wave, an i32 vec; the wave's index in the workgroup, a scalar i32. */
     struct tir_value lane, wave;
     bool even_code;   /* tir_schedule.even_code */
     uint32_t scratch; /* byte of LDS after the buffers, for values that waves exchange */
@@ -51,7 +53,8 @@ struct tir_value tir_elements(struct tir_expander *x, struct tir_value tile, uns
  */
 struct tir_value tir_lane_index(struct tir_expander *x, const uint32_t *images, unsigned wave_bits);
 
-/* Store and load registers in the LDS buffer at address `lds` (i32) under an address map. */
+/* Store and load the registers of a tile of layout `l` in the LDS buffer at address `lds` (i32)
+ * under address map `map`. */
 void tir_store_pieces(struct tir_expander *x, struct tir_value lds, const struct tir_layout *map,
                       const struct tir_layout *l, unsigned dtype, const struct tir_pieces *a);
 struct tir_pieces tir_load_pieces(struct tir_expander *x, struct tir_value lds,

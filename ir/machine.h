@@ -22,14 +22,14 @@
 struct tir_mma {
     const char *name;      /* mnemonic without v_, then modifiers after a blank */
     const char *intrinsic; /* LLVM's name */
-    uint16_t m, n, k;
-    bool by_k;                         /* tir_find_mma() finds it only by its k */
-    bool scaled;                       /* for mma_scaled: has a scale for each 32 elements of k */
-    uint8_t left_format, right_format; /* of a scaled product: enum tir_mx */
+    uint16_t m, n, k;      /* rows of A and D, columns of B and D, and the inner dimension */
+    bool by_k;             /* tir_find_mma() finds it only by its k */
+    bool scaled;           /* for mma_scaled: has a scale for each 32 elements of k */
+    uint8_t left_format, right_format;        /* of a scaled product: enum tir_mx */
     uint8_t in_dtype, right_dtype, acc_dtype; /* enum tir_dtype, of A, B, and of C and D */
     uint8_t cycles;                           /* clocks for which it occupies the matrix pipe */
-    uint8_t shadow_slots; /* 4-clock issue slots of other instructions while it runs */
-    struct tir_layout a, b, d;
+    uint8_t shadow_slots;      /* 4-clock issue slots of other instructions while it runs */
+    struct tir_layout a, b, d; /* layouts of A, B and D in a wave */
 };
 
 /** Formats of a scaled product's operands, numbered as in the instruction. */
@@ -57,7 +57,7 @@ enum tir_counter {
 struct tir_copy {
     const char *name;     /* mnemonic */
     uint8_t from, to;     /* enum tir_space */
-    uint8_t bytes;        /* bytes per lane; 0: the descriptor has the number */
+    uint8_t bytes;        /* bytes per lane; 0: the copy's descriptor has the number */
     uint8_t element_bits; /* of elements that lanes exchange in a transposing copy; 0: none do */
     uint8_t block_lanes;  /* lanes that exchange elements with one another; 0: none do */
     bool descriptor;      /* a descriptor of the wave has the addresses; else each lane has one */
@@ -75,13 +75,14 @@ struct tir_fitted {
                               timing model's open parameters, and from corner to corner */
 };
 
+/* A target, as the tile IR knows it. */
 struct tir_machine {
-    const char *name;                /* gfx942 */
+    const char *name;                /* name of the target, such as gfx942 */
     const struct tir_fitted *fitted; /* rows of targets/tuning/; NULL: none */
-    const struct tir_mma *mma;
-    unsigned n_mma; /* ordered: first match wins, larger k first */
-    const struct tir_copy *copies;
-    unsigned n_copies; /* ordered: first match wins, more bytes first */
+    const struct tir_mma *mma; /* rows of matrix instructions: first match wins, larger k first */
+    unsigned n_mma;            /* number of rows */
+    const struct tir_copy *copies; /* rows of copy atoms: first match wins, more bytes first */
+    unsigned n_copies;             /* number of rows */
 
     unsigned cus;                     /* compute units, the size of a persistent grid */
     uint8_t lane_bits;                /* log2 of a wave's lanes */
@@ -94,14 +95,14 @@ struct tir_machine {
                                    from two segments only. LDS that is one memory is one segment */
     unsigned vgprs_per_simd;    /* VGPRs and AGPRs per lane of a SIMD */
     unsigned wave_vgprs;        /* most VGPRs and AGPRs per lane that a wave can address */
-    bool has_lane_swap;         /* v_permlane{16,32}_swap_b32 */
-    bool has_cvt_pk_bf16;       /* v_cvt_pk_bf16_f32 */
-    bool has_dot_bf16;          /* v_dot2_f32_bf16 */
-    bool has_pk_max3;           /* v_pk_maximum3_f16 */
-    bool has_cvt_scale;         /* v_cvt_scalef32_pk_bf16_fp8 and its like */
+    bool has_lane_swap;         /* the machine has v_permlane{16,32}_swap_b32 */
+    bool has_cvt_pk_bf16;       /* the machine has v_cvt_pk_bf16_f32 */
+    bool has_dot_bf16;          /* the machine has v_dot2_f32_bf16 */
+    bool has_pk_max3;           /* the machine has v_pk_maximum3_f16 */
+    bool has_cvt_scale;         /* the machine has v_cvt_scalef32_pk_bf16_fp8 and its like */
     uint8_t exp_slots;          /* 4-clock issue slots of one transcendental */
     uint8_t swap_slots;         /* 4-clock issue slots of one v_permlane*_swap */
-    bool fp8_is_fnuz;
+    bool fp8_is_fnuz;           /* fp8 is e4m3fnuz; false: OCP e4m3fn */
 };
 
 /** Returns the lanes of a wave. */

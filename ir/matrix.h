@@ -9,6 +9,7 @@
 
 #include "ir/machine.h"
 
+/* Most bits of the contraction index k. */
 enum { TIR_MAX_K_BITS = 16 };
 
 /**
@@ -17,7 +18,7 @@ enum { TIR_MAX_K_BITS = 16 };
  * product can be an operand of the next without moving any element.
  */
 struct tir_contraction {
-    uint8_t n_reg, n_lane;
+    uint8_t n_reg, n_lane;        /* register bits, and lane bits, that select a part of k */
     uint16_t reg[TIR_MAX_K_BITS]; /* images of register bits */
     uint16_t lane[4];             /* images of lane bits log2(m) and above */
 };

@@ -81,19 +81,20 @@ struct tir_schedule {
                         alignment */
 };
 
+/* Options of a run of the passes. */
 struct tir_pass_options {
     const struct tir_schedule *schedule;
     const char *print;      /* name of the pass after which to print to `out`, "all", or NULL */
     const char *stop_after; /* last pass to run, or NULL */
     const char *disable;    /* comma-separated names of passes not to run, or NULL */
-    FILE *out;
-    bool round_trip; /* for tests: check after each pass that parse(print(f)) prints alike */
-    /* For tests: if not NULL, called with the function before the first pass (`pass` NULL) and
-     * after each pass. */
+    FILE *out;              /* for `print`; NULL: nothing is printed but errors, on stderr */
+    bool round_trip;        /* for tests: check after each pass that parse(print(f)) prints alike */
+    /* For tests, if not NULL: called with the function before the first pass (`pass` NULL) and
+     * after each pass. `context` is passed on. */
     void (*observe)(void *context, const char *pass, const struct tir_func *f);
     void *context;
-    /* If not NULL: receives the text of the function before lower_tiles, which the caller frees.
-     * Ops of the result carry their line in it. */
+    /* If not NULL: receives the text of the function before lower_tiles, which the caller frees,
+     * and its bytes. Ops of the result carry their line in it. */
     char **tiles;
     size_t *tiles_size;
 };
@@ -111,6 +112,7 @@ enum tir_pass_order {
 /** A row of the table. Passes named lower_* may not be disabled. */
 struct tir_pass {
     const char *name, *description;
+    /* Level of ops that the pass requires, and order that it keeps. */
     enum tir_pass_level requires_;
     enum tir_pass_order keeps;
     bool (*run)(struct tir_func *f, const struct tir_schedule *s); /* returns true if anything

@@ -16,13 +16,14 @@ struct tir_carry {
     unsigned age;
 };
 
+/* The rotation of one pipelined loop: its ops and values by stage. */
 struct tir_rotation {
     struct tir_func *f;
     const struct tir_schedule *schedule;
     struct tir_op *loop;
     struct tir_block *body;
     const struct tir_op *yield;
-    unsigned last; /* the last stage */
+    unsigned last; /* number of the last stage */
 
     struct tir_ref *order; /* the body's ops in the order of an iteration */
     unsigned n_order;
@@ -33,7 +34,7 @@ struct tir_rotation {
     bool *kept;        /* by index in `order`: true if the op is emitted; all true except in loops
                         * that only copy */
     bool *is_op_value; /* by value id: defined by an op of the body */
-    unsigned max_id;
+    unsigned max_id;   /* one past the largest value id of the function before the rotation */
 
     struct tir_carry *carries;
     unsigned n_carries;
@@ -42,13 +43,13 @@ struct tir_rotation {
      * being emitted. */
     struct tir_value *iteration[TIR_MAX_STAGES + 2];
 };
-/* One iteration being emitted: which tile each stage works on. */
+/* One iteration being emitted, and the tile on which each stage works. */
 struct tir_iteration {
     struct tir_rotation *r;
     struct tir_builder b;
-    struct tir_value newest; /* tile index of stage 0 */
-    struct tir_value tile[TIR_MAX_STAGES];
-    int first_stage, last_stage;
+    struct tir_value newest;               /* tile index of stage 0 */
+    struct tir_value tile[TIR_MAX_STAGES]; /* by stage: index of its tile */
+    int first_stage, last_stage; /* stages that are emitted: from first_stage to last_stage */
     unsigned number;          /* iterations before this one; TIR_MAX_STAGES + 1 in the steady state
                                * and after it */
     struct tir_value *nested; /* by value id of an op in a nested block: its clone */

@@ -9,7 +9,8 @@
 
 #include "ir/ir.h"
 
-/** Prints remarks on `op` as whole lines; an op of id 0 means remarks on the whole function. */
+/** Prints remarks on `op` to `out` as whole lines; an op of id 0 means remarks on the whole
+ * function. */
 typedef void tir_remarks(void *context, struct tir_ref op, FILE *out);
 
 /** Prints a function with remarks on its ops; `context` is passed to `remarks`. */

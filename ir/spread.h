@@ -18,12 +18,14 @@
 
 #include "ir/machine.h"
 
+/* Holders of bits of an index: registers of a lane, lanes of a wave, waves of a workgroup. */
 enum tir_holder { TIR_REGS, TIR_LANES, TIR_WAVES, TIR_N_HOLDERS };
 
 struct tir_spread {
     uint8_t limit[TIR_N_HOLDERS]; /* bits that each holder has in total */
     uint8_t n[TIR_N_HOLDERS];     /* bits of each holder assigned so far */
     uint8_t rows, cols;           /* bits of each axis assigned so far */
+    /* By holder and bit: the TIR_RC() that the bit selects. */
     uint32_t image[TIR_N_HOLDERS][TIR_LAYOUT_MAX_BITS];
 };
 
@@ -41,7 +43,7 @@ void tir_spread_repeat(struct tir_spread *s, enum tir_holder to, unsigned bits);
  * the holder has room. */
 void tir_spread_fill(struct tir_spread *s, enum tir_holder to, unsigned rows, unsigned cols);
 
-/** Returns how many bits of the holder are not assigned yet. */
+/** Returns the number of the holder's bits that are not assigned yet. */
 unsigned tir_spread_room(const struct tir_spread *s, enum tir_holder of);
 
 /** Returns the layout with the bits that have been assigned. */

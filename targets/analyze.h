@@ -32,7 +32,7 @@ bool tgt_find_code(const void *code_object, size_t object_size, const char *name
 bool tgt_disassemble(const uint8_t *code, size_t size, const struct tgt *t, struct tgt_code *out,
                      char why[TGT_WHY]);
 
-/** A range of instructions [first, end). */
+/** A range of instructions, as indices: `first` to end - 1. */
 struct tgt_range {
     size_t first, end;
 };
@@ -47,14 +47,14 @@ bool tgt_find_hot_loop(const struct tgt_code *code, struct tgt_range *loop);
  * none. */
 ptrdiff_t tgt_inst_at(const struct tgt_code *code, int64_t offset);
 
-/** Returns the row of the matrix instruction of a text. Returns NULL with a sentence in `why` if
- * there is none. */
+/** Returns the machine's row of the matrix instruction in an assembly text. Returns NULL with a
+ * sentence in `why` if there is none. */
 const struct tir_mma *tgt_find_product(const char *text, const struct tgt *t, char why[TGT_WHY]);
 
-/** True if the text is of a matrix instruction, such as v_wmma_f32_16x16x32_bf16. */
+/** True if the assembly text is of a matrix instruction, such as v_wmma_f32_16x16x32_bf16. */
 bool tgt_is_product(const char *text);
 
-/** True if the text is of a transcendental, such as v_exp_f32. */
+/** True if the assembly text is of a transcendental, such as v_exp_f32. */
 bool tgt_is_transcendental(const char *text);
 
 /** Checks that a vector instruction which uses registers of a WMMA follows it after as many vector

@@ -22,14 +22,17 @@ struct tgt_blob {
 /** Frees the bytes of a blob. */
 void tgt_blob_free(struct tgt_blob *b);
 
+/* Bytes of a text that says why a function failed. */
 enum { TGT_WHY = 256 };
 
+/* The form of the result of tgt_emit(). */
 enum tgt_emit_kind {
     TGT_EMIT_LLVM,   /* LLVM IR as text */
     TGT_EMIT_ASM,    /* assembly as text */
-    TGT_EMIT_OBJECT, /* relocatable ELF, for tgt_link() */
+    TGT_EMIT_OBJECT, /* relocatable ELF for tgt_link() */
 };
 
+/* Options of tgt_emit(). */
 struct tgt_codegen_options {
     enum tgt_emit_kind kind;
     /* LLVM bitcode (made by clang 22 for this target) that defines the functions that the IR's
@@ -55,7 +58,8 @@ bool tgt_emit(const struct tir_func *f, const struct tgt *t, const struct tgt_co
 /** A variable that keeps its value between calls of a hook. */
 struct tgt_hook_variable {
     char name[64];
-    unsigned line; /* line of its declaration; 0: the bitcode has no debug information */
+    /* Line of the declaration in the hook's file; 0: the bitcode has no debug information. */
+    unsigned line;
 };
 
 /** Finds the first variable that keeps its value between calls in a hook's bitcode. Returns false
@@ -71,25 +75,33 @@ bool tgt_link(const struct tgt_blob *object, struct tgt_blob *code_object, char 
 
 /** Work of one wave in one iteration of a kernel's hot loop. */
 struct tgt_loop_facts {
+    /* Instructions of the loop's body. */
     unsigned instructions;
+    /* Matrix instructions, and clocks for which they occupy the matrix pipe. */
     unsigned mfma, mfma_cycles;
     unsigned valu_slots;   /* 4-clock issue slots of vector instructions that can overlap an MFMA */
     unsigned shadow_slots; /* 4-clock issue slots that are open while the MFMAs run */
     unsigned trans, packed, permlane; /* instructions: transcendental, packed f32, v_permlane*; the
                                        * first and the last also count in valu_slots */
+    /* Memory instructions by kind; loads_to_lds go from memory to LDS directly. */
     unsigned lds_reads, lds_writes, loads, stores, loads_to_lds;
+    /* Waits, waits until no load is outstanding (vmcnt 0), and barriers. */
     unsigned waits, waits_vm0, barriers;
     unsigned copies;     /* v_mov between registers, v_accvgpr_* */
     unsigned scratch;    /* scratch_* and buffer accesses to the stack */
     uint64_t start, end; /* byte offsets of the loop in the kernel's code */
 };
 
+/* Registers, memory and hot loop of a kernel's code object. */
 struct tgt_kernel_facts {
-    unsigned vgprs, agprs, sgprs; /* per lane, sgprs per wave; vgprs exclude AGPRs */
+    /* registers: vgprs (without AGPRs) and agprs per lane, sgprs per wave */
+    unsigned vgprs, agprs, sgprs;
+    /* Registers spilled to scratch memory, and bytes of scratch of a lane. */
     unsigned vgpr_spills, sgpr_spills, scratch_bytes;
+    /* Bytes of static LDS, bytes of arguments, and threads of a workgroup. */
     unsigned lds_bytes, kernarg_bytes, workgroup_size;
-    unsigned code_bytes;
-    unsigned occupancy;         /* waves per SIMD */
+    unsigned code_bytes;        /* bytes of machine code */
+    unsigned occupancy;         /* waves that a SIMD holds at once */
     struct tgt_loop_facts loop; /* all 0 in a kernel without a loop */
     /* MFMA cycles divided by the first-order bound of the loop's cycles at this occupancy, in
      * permille. analyze.c has the formula. Hardware reaches 93-96 % of the bound. */

@@ -8,6 +8,7 @@
 
 #include "targets/isa_cdna.h"
 
+/* Lanes of a row, the unit of DPP. */
 enum { GFX12_ROW_LANES = 16 };
 
 void gfx12_set_registers(struct lower *l, unsigned waves);

@@ -31,6 +31,7 @@ enum link_rank {
     LINK_STRTAB,
 };
 
+/* A section of the output file. */
 struct link_section {
     enum link_rank rank;
     const char *name;
@@ -40,24 +41,26 @@ struct link_section {
     size_t input;        /* section number in the input object; 0: made by the linker */
 };
 
+/* A link in progress: input object, output sections, and output file. */
 struct link {
     struct link_section *sections; /* in file order; [0] is the null section */
     size_t n_sections;
     size_t *moved; /* output section number by input section number; 0: left out */
     size_t n_inputs;
-    const Elf64_Sym *symbols; /* the input object's */
+    const Elf64_Sym *symbols; /* symbols of the input object */
     size_t n_symbols;
     const char *names; /* string table of `symbols`; ends in a 0 */
     size_t names_size;
-    size_t n_exported; /* number of symbols that the loader sees */
-    size_t exported_names;
-    size_t n_relative; /* number of relative relocations: the loader adds the image's address to
+    size_t n_exported;     /* number of symbols that the loader sees */
+    size_t exported_names; /* bytes of exported names */
+    size_t n_relative;     /* number of relative relocations: the loader adds the image's address to
                         * each */
-    uint8_t *file;
+    uint8_t *file;         /* the output file's bytes, and their number */
     size_t size;
     char *why; /* TGT_WHY bytes */
 };
 
+/* Most sections that the linker makes, and bytes of a page of memory. */
 enum { LINK_MOST_MADE = 10, LINK_PAGE = 4096 };
 
 /* Appends an empty section of this rank, which the linker makes. The caller has reserved room in

@@ -21,22 +21,27 @@ enum { AS_GLOBAL = 1, AS_LDS = 3, AS_CONSTANT = 4, AS_BUFFER_RESOURCE = 8 };
 /* The most copies to LDS whose data registers hold at once: 64 registers at 16 bytes a lane. */
 enum { LOWER_HELD = 16 };
 
+/* The state of one lowering. LLVM values are of the function being built. */
 struct lower {
     const struct tir_func *f;
     const struct tgt *t;
     const struct lower_isa *isa; /* instructions of the target's generation */
+    /* LLVM's context, module, builder and function. */
     LLVMContextRef ctx;
     LLVMModuleRef module;
     LLVMBuilderRef b;
     LLVMValueRef kernel;
-    LLVMDIBuilderRef di; /* NULL: the object has no debug lines */
-    LLVMMetadataRef scope;
-    LLVMTypeRef void_, i1, i8, i16, i32, i64, f16, bf16, f32;
-    LLVMTypeRef lanes; /* integer with one bit per lane */
+    LLVMDIBuilderRef di;   /* NULL: the object has no debug lines */
+    LLVMMetadataRef scope; /* debug scope of the function's instructions */
+    LLVMTypeRef void_, i1, i8, i16, i32, i64, f16, bf16, f32; /* LLVM's types of elements */
+    LLVMTypeRef lanes;                                        /* integer with one bit per lane */
+    /* Pointers by address space; a buffer resource. */
     LLVMTypeRef global_ptr, lds_ptr, constant_ptr, rsrc;
     const struct tir_op *next; /* the op after the current one; NULL: the current one is the last */
-    LLVMValueRef *values;      /* by tir_value id */
-    LLVMValueRef lane, wave;   /* computed at the kernel's entry */
+    LLVMValueRef *values;      /* LLVM's value of each tir_value, by id */
+    /* The lane's index in its wave, and the wave's in the workgroup; computed at the kernel's
+     * entry. */
+    LLVMValueRef lane, wave;
     /* Alias scopes that separate LDS accesses from direct-to-LDS loads; see lower_mem.c. */
     LLVMValueRef lds_scope, dma_scope;
     struct {
@@ -48,6 +53,7 @@ struct lower {
         LLVMValueRef data, lds; /* the lane's data, and the LDS pointer for them */
     } copies[LOWER_HELD];
     unsigned n_copies;
+    /* Numbers of LLVM's metadata kinds. */
     unsigned md_alias_scope, md_noalias, md_invariant, md_prof;
     /* By tir_value id: true if the value lives in accumulation registers, and its last copy in
      * vector registers with the block of that copy. See lower_agprs.c. */
@@ -66,7 +72,7 @@ struct lower {
     bool has_mma;           /* a matrix instruction has been lowered */
     bool counts_loads;      /* waits count loads, so loads must not be merged */
     bool failed;
-    char *why;
+    char *why; /* text of TGT_WHY bytes for the first failure */
 };
 
 /** Records why the lowering fails; only the first failure is kept. Returns NULL, so that a lowering

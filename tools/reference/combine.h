@@ -3,16 +3,18 @@
 #ifndef REFERENCE_COMBINE_H
 #define REFERENCE_COMBINE_H
 
+/* Most elements of a row. */
 enum { REF_COMBINE_DIM_MAX = 512 };
 
-/* A part of a row of the output. */
+/* A split-KV partial of a row of the output. */
 struct ref_combine_part {
     const double *out; /* [dim]; not read if lse is infinite */
     double lse;
 };
 
-/* A row of the output, and the quantities from which a kernel's error is bounded. Sums are over the
- * parts: p is a part's weight, o its output, and d the distance of its lse from the largest. */
+/* A row of the output, and the quantities from which a kernel's error is bounded. Sums are over
+ * the partials: p is a partial's weight, o its output, and d the distance of its LSE from the
+ * largest. */
 struct ref_combine_row {
     double out[REF_COMBINE_DIM_MAX];       /* sum of weight p * o; 0 if no part has a finite lse */
     double lse;                            /* log of the denominator; -infinity if that is 0 */
@@ -23,7 +25,8 @@ struct ref_combine_row {
     double largest;                        /* largest |lse|, including the sink */
 };
 
-/* Computes a row. `sink` joins the denominator; -infinity: no sink. */
+/* Computes a row of `dim` elements from `count` partials. `sink` is a logit that joins the
+ * denominator; -infinity: no sink. */
 void ref_combine_row(const struct ref_combine_part *parts, int count, double sink, int dim,
                      struct ref_combine_row *result);
 

@@ -6,38 +6,49 @@
 #include "tools/reference/attention.h"
 #include "tools/reference/cache.h"
 
+/* A call of decode, as the reference reads it. Tensors are dense. */
 struct ref_decode {
     struct ref_attention attention;
-    const double *q;           /* [token, head, dim] */
-    const int32_t *qo_indptr;  /* [batch + 1] */
-    const int32_t *kv_lens;    /* [batch] */
-    const int32_t *pages;      /* page numbers, or slots: sequence s has first_page[s] on */
-    const int32_t *first_page; /* [batch]: index in `pages` of each sequence's first */
+    const double *q;          /* [token, head, dim] */
+    const int32_t *qo_indptr; /* [batch + 1]: first query token of each sequence */
+    const int32_t *kv_lens;   /* [batch]: keys of each sequence */
+    /* Page numbers, or with `there` slots: those from first_page[s] on belong to sequence s. */
+    const int32_t *pages;
+    const int32_t *first_page; /* [batch]: index in `pages` of each sequence's first page */
     const uint8_t *there;      /* not NULL: `pages` are slots, page * page_size + token, and entries
                                   with 0 here are no keys. NULL: they are page numbers */
+    /* The cache's keys and values. */
     struct ref_cache k, v;
+    /* Numbers of query heads and of KV heads. */
     int heads, kv_heads;
-    const double *sinks;        /* [head], NULL: none */
-    int64_t left, right;        /* visible keys around the diagonal of the bottom right corner */
-    int64_t chunk;              /* length of a chunk; a query sees its own chunk only; 0: no
+    const double *sinks; /* [head]: logits of attention sinks; NULL: none */
+    /* Keys that a query sees before and after its own position; the last query is at the last
+     * key. */
+    int64_t left, right;
+    int64_t chunk; /* length of a chunk; a query sees its own chunk only; 0: no
                                    chunks */
-    const uint8_t *mask;        /* row t of sequence s begins at mask_indptr[s] + t * kv_lens[s]; or
-                                   NULL */
-    const int64_t *mask_indptr; /* [batch + 1] */
+    /* 1 shows a key to a query; row t of sequence s begins at mask_indptr[s] + t * kv_lens[s];
+     * NULL: no custom mask. */
+    const uint8_t *mask;
+    const int64_t *mask_indptr; /* [batch + 1]: first byte of each sequence in `mask` */
 };
 
-/* Copies one head of a sequence as doubles, into room for kv_lens[s] tokens each. */
+/* Copies the keys and the values of one KV head of sequence `s` as doubles. `k` and `v` have
+ * room for kv_lens[s] tokens each. */
 void ref_decode_gather(const struct ref_decode *p, int s, int kv_head, double *k, double *v);
 
-/* The keys of a row: all keys of the sequence, or a part of them, whose partial result excludes
-   sinks. */
+/* The keys that a row attends to: all keys of the sequence, or a part of them. A split-KV
+ * partial excludes sinks. */
 struct ref_part {
     const double *k, *v; /* from ref_decode_gather() */
+    /* Keys of the part: the first, and one past the last. */
     int64_t first, end;
+    /* The result is a split-KV partial. */
     bool partial;
 };
 
-/* Computes row `t` of sequence `s`. `scratch` has room for its keys. */
+/* Computes the output of query token `t` of sequence `s` for a query head. `scratch` has room
+ * for kv_lens[s] doubles. */
 void ref_decode_row(const struct ref_decode *p, int s, int head, int64_t t,
                     const struct ref_part *part, double *scratch, struct ref_row *result);
 

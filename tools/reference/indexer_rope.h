@@ -5,26 +5,33 @@
 
 #include <stdbool.h>
 
+/* Elements of a head, and how many of them, the first ones, rotate. */
 enum { REF_INDEX_ROPE_DIM = 128, REF_INDEX_ROTARY = 64 };
 
-/** Rotates the `pairs` pairs of y and bounds its error in float32 arithmetic. `error` is of y
- * before, and becomes the error of the result. cos_sin: cosines, then sines. `gptj`: pairs are
- * neighbours. */
+/** Rotates the first `pairs` pairs of y and bounds the errors in float32 arithmetic. `error`
+ * has bounds of y's errors, which become bounds of the result's. cos_sin: cosines, then sines.
+ * `gptj`: pairs are neighbours; false: pairs are of two halves. */
 void ref_rotate(double *y, double *error, const double *cos_sin, int pairs, bool gptj);
 
-/** Multiplies 128 elements by the Hadamard matrix / sqrt 128, and bounds the error likewise. */
+/** Multiplies 128 elements by the Hadamard matrix / sqrt 128. `error` has bounds of y's errors,
+ * which become bounds of the result's in float32 arithmetic. */
 void ref_hadamard(double *y, double *error);
 
+/* A head of the indexer's queries or a key, before its norm and rotation. */
 struct ref_index_rope {
-    const double *x;             /* [128] */
-    const double *weight, *bias; /* of a norm; weight NULL: no norm; bias not NULL: LayerNorm */
+    const double *x; /* [128] */
+    /* [128], of a norm; weight NULL: no norm; bias NULL: RMS norm, else LayerNorm */
+    const double *weight, *bias;
+    /* Added to the mean square or the variance before its root. */
     double eps;
     const double *cos_sin; /* [64]: cosines, then sines */
+    /* Pairs that rotate are neighbours; false: elements of two halves. */
     bool gptj;
     bool hadamard; /* the result is multiplied by the 128 x 128 Hadamard matrix / sqrt 128 */
 };
 
-/** The normalised and rotated head: y[d], and the error bound of float32. */
+/** The normalised and rotated head, with the largest error of each element in float32
+ * arithmetic. */
 struct ref_index_head {
     double y[REF_INDEX_ROPE_DIM], error[REF_INDEX_ROPE_DIM];
 };
@@ -35,10 +42,11 @@ void ref_index_rope(const struct ref_index_rope *p, struct ref_index_head *r);
 /** Elements that share a scale in mxfp4 of the OCP Microscaling Formats. */
 enum { REF_MX_BLOCK = 32 };
 
-/** Returns X + 127, the scale byte of a block whose largest magnitude is `most`. */
+/** Returns the scale byte of a block of mxfp4: the exponent X of its scale 2^X, plus 127.
+ * `most` is the block's largest magnitude. */
 int ref_mxfp4_scale(double most);
 
-/** Returns the e2m1 value to which x / 2^X rounds, ties to even. */
+/** Returns the value of e2m1 that is nearest to x, ties to even. */
 double ref_e2m1(double x);
 
 /** Returns the value of an e2m1's four bits. */

@@ -11,16 +11,18 @@
 struct ref_mla_row {
     int latent, rotary; /* elements of each part; rotary may be 0 */
     enum ref_pairs pairs;
-    bool norm; /* the latent part is normalised */
+    bool norm; /* the latent part goes through the RMS norm */
+    /* Added to the mean square before its root. */
     double eps;
     const double *c;      /* [latent]: q_nope or kv_c; NULL: this part is not computed */
     const double *weight; /* [latent], with norm */
-    const double *pe;     /* [rotary] */
+    const double *pe;     /* [rotary]: elements that rotate */
     const double *cos;    /* [rotary / 2], of the token's position */
     const double *sin;
 };
 
-/* Computes the latent part and then the rotated part, each as ref_rope_head() does. */
+/* Computes the latent part of the row, followed by the rotated part, each as ref_rope_head()
+ * does. */
 void ref_mla_row(const struct ref_mla_row *p, struct ref_rope_head *result);
 
 #endif

@@ -9,22 +9,27 @@
 struct ref_prefill {
     struct ref_attention attention;
     const double *q, *k, *v;
-    const int32_t *cu_q, *cu_k; /* [batch + 1] */
+    const int32_t *cu_q, *cu_k; /* [batch + 1]: first token of each sequence in q, and in k and v */
     int batch, heads, kv_heads;
-    const double *sinks;        /* [head], NULL: none */
-    int64_t left, right;        /* visible keys around the diagonal of the bottom right corner */
-    int64_t chunk;              /* length of a chunk; a query sees its own chunk only; 0: no
+    const double *sinks; /* [head]: logits of attention sinks; NULL: none */
+    /* Keys that a query sees before and after its own position; the last query is at the last
+     * key. */
+    int64_t left, right;
+    int64_t chunk; /* length of a chunk; a query sees its own chunk only; 0: no
                                    chunks */
-    const uint8_t *mask;        /* row i of sequence s begins at mask_indptr[s] + i * its keys;
-                                   NULL: all visible */
-    const int64_t *mask_indptr; /* [batch + 1] */
+    /* 1 shows a key to a query; row i of sequence s begins at mask_indptr[s] + i * its keys;
+     * NULL: no custom mask. */
+    const uint8_t *mask;
+    const int64_t *mask_indptr; /* [batch + 1]: first byte of each sequence in `mask` */
 };
 
-/* Computes a row of the output. `scratch` has room for the keys of sequence `s`. */
+/* Computes the output of query token `row` of sequence `s` for a query head. `scratch` has a
+ * double for each key of the sequence. */
 void ref_prefill_row(const struct ref_prefill *p, int s, int head, int64_t row, double *scratch,
                      struct ref_row *result);
 
-/* Computes a split-KV partial of the row, over keys keys[0] .. keys[1] - 1, without the sink. */
+/* Computes a split-KV partial of that output, over keys keys[0] .. keys[1] - 1 of the sequence,
+ * without the sink. */
 void ref_prefill_part(const struct ref_prefill *p, int s, int head, int64_t row,
                       const int64_t keys[2], double *scratch, struct ref_row *result);
 

@@ -3,7 +3,7 @@
 #ifndef REFERENCE_QK_RMSNORM_H
 #define REFERENCE_QK_RMSNORM_H
 
-/* Computes out = x / sqrt(mean(x^2) + eps) weight for `count` elements. */
+/* Computes the RMS norm of a row of `count` elements: out = weight x / sqrt(mean(x^2) + eps). */
 void ref_rms_norm(const double *x, const double *weight, int count, double eps, double *out);
 
 #endif

@@ -5,17 +5,22 @@
 
 #include <stdbool.h>
 
+/* Most elements of a head. */
 enum { REF_ROPE_DIM_MAX = 1024 };
 
+/* Elements that rotate together: none, elements of two halves (NeoX), neighbours (GPT-J). */
 enum ref_pairs { REF_PAIRS_NONE, REF_PAIRS_NEOX, REF_PAIRS_GPTJ };
 
 /* One head of q or of the key. */
 struct ref_rope {
+    /* Elements of the head, and how many of them, the first ones, rotate. */
     int dim, rotary_dim;
     enum ref_pairs pairs;
+    /* The head goes through the RMS norm. */
     bool norm;
-    bool gemma; /* the weight is 1 + w */
-    bool given; /* mean_square is given; false: it is the head's own */
+    bool gemma; /* the norm's weight is 1 + w */
+    bool given; /* mean_square is an input; false: it is computed from the head */
+    /* Mean square of the row, and the number that the norm adds to it. */
     double mean_square, eps;
     const double *x;      /* [dim] */
     const double *bias;   /* [dim], NULL: none */
@@ -26,6 +31,7 @@ struct ref_rope {
 
 /* The result, and the quantities from which a kernel's error is bounded. */
 struct ref_rope_head {
+    /* Elements of `out`. */
     int dim;
     double out[REF_ROPE_DIM_MAX];
     double magnitude[REF_ROPE_DIM_MAX]; /* sum of the magnitudes of out's terms */

@@ -3,7 +3,8 @@
 #ifndef REFERENCE_SSD_H
 #define REFERENCE_SSD_H
 
-/* Advances a column of the state, S[n] of one value element: S = decay S + b wx. Returns S c. */
+/* Advances S, the state of one value element with n numbers: S = decay S + b wx. Returns S c.
+ * wx is the element's input times its time step. */
 double ref_ssd_step(double *state, double decay, const double *b, const double *c, int n,
                     double wx);
 

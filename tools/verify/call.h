@@ -10,6 +10,7 @@
 #include "tools/verify/mean.h"
 #include "tools/verify/operand.h"
 
+/* Most dimensions that a user may set, and most default shapes for `attnc tune`. */
 enum { VERIFY_DIMENSIONS = 16, VERIFY_TUNED = 8 };
 
 /** The first member of every row of a table of shapes. */
@@ -27,9 +28,9 @@ struct verify_shape {
 /** A number of a shape that `attnc trace --shape` may set, such as "heads=32". */
 struct verify_dimension {
     const char *name;
-    size_t offset; /* offset of an int in the shape, in bytes */
-    int most;
-    const char *help;
+    size_t offset;    /* offset of an int in the shape, in bytes */
+    int most;         /* largest value that the user may set */
+    const char *help; /* text for `attnc trace --shape help` */
 };
 
 struct call;
@@ -103,29 +104,36 @@ struct verify_op {
 /** Returns the verification of an op; NULL if it has none. */
 const struct verify_op *verify_op_of(const char *op);
 
+/* A call that is being made: its kernel, shape, arguments and tensors, and the errors so far. */
 struct call {
     const struct verify_op *op;
     const struct verify_schema *schema;
     const struct attn_pack *pack;
     uint32_t n; /* number of the kernel in the pack */
     const char *target;
-    const void *shape; /* row of the op's table */
-    unsigned flags;    /* the shape's */
+    const void *shape; /* row of the op's table, or a trace's own row */
+    unsigned flags;    /* flags of the shape: the op's own, VERIFY_VIEWS and VERIFY_CHOSEN */
     size_t number;     /* row number of the shape in its table */
+    /* Number of the try at a size (struct verify_op.steps), and launches made so far. */
     int step, launches;
     bool traced; /* true: nothing is compared */
     bool aside;  /* the next launch is of another kernel, before or after the one being verified */
 
-    struct hook *hook; /* the kernel's logits function, or NULL */
-    float *hook_arg;   /* the hook's numbers on the host, see call_fill_hook() */
+    struct hook *hook; /* the kernel's user-defined logits function, or NULL */
+    /* The floats of the argument hook_arg on the host, see call_fill_hook(); NULL: none. */
+    float *hook_arg;
 
     union attn_desc desc;
     union verify_args args;
+    /* Data of the op, struct verify_op.own_size bytes; freed with the call. */
     void *own;
     struct operand operands[ATTN_TENSORS_MAX];
+    /* Number of operands. */
     unsigned count;
+    /* State of the random numbers; see random_bits(). */
     uint64_t random;
     struct device_memory memory;
+    /* The line of results that this call fills. */
     struct verify_row *row;
 
     double error, norm, bound; /* sums of squares of errors, of expected values and of bounds */
@@ -153,7 +161,7 @@ int call_ratio(const struct call *c);
  */
 const char *call_complete_heads(const struct call *c, int *heads, int *kv_heads, int usual);
 
-/** Allocates zeroed memory that is freed with the call. */
+/** Allocates zeroed memory for `count` elements of `size` bytes. It is freed with the call. */
 void *call_allocate(struct call *c, size_t count, size_t size);
 
 /**

@@ -14,15 +14,21 @@
 #include "tools/reference/attention.h"
 
 /** The position of an output row, for messages. */
+/* The position of an output row, for messages: its sequence, query head, and query of the
+ * sequence. */
 struct place {
     int s, head;
     int64_t row;
 };
 
+/* The comparison of an attention call's output rows, divided into tasks for several threads. */
 struct comparison {
     const struct precision *precision; /* of the second product, q and out */
     const struct ref_attention *attention;
-    double inputs; /* largest relative error of keys and values if the kernel rounds them; else 0 */
+    /* Largest relative error of keys and values that the kernel rounds before the products; 0:
+     * none. */
+    double inputs;
+    /* Number of tasks. */
     int tasks;
     /** Compares the rows of one task by compare_result(). Called from several threads. */
     void (*task)(struct comparison *c, int task);
@@ -32,16 +38,17 @@ struct comparison {
     struct verify_row *row;
     atomic_int next;
     pthread_mutex_t lock;
+    /* Sums of squares over all elements: of errors, of expected values, of bounds of final
+     * roundings, and of bounds of arithmetic. */
     double error, norm, rounded, arithmetic;
     double closest, largest, largest_bound;
     struct mean means[MEAN_KINDS], to_largest,
         lse; /* errors of elements; times ref_row.to_largest; of the LSE */
 };
 
-/**
- * Compares one row: `row` is the reference's. The kernel wrote it to out [token, head, d] and its
- * LSE to `lse_at` of `lse`, which may be NULL. A float32 output was not rounded at the end.
- */
+/** Compares one row of the output with `row`, the reference's. The kernel wrote it to out
+ * [token, head, d], and its LSE to `lse_at` of `lse`; NULL: no LSE. A float32 output was not
+ * rounded at the end. */
 void compare_result(struct comparison *c, const struct place *at, struct operand *out,
                     int64_t token, struct operand *lse, const int64_t lse_at[],
                     const struct ref_row *row);

@@ -13,27 +13,28 @@ enum { INFO = 8 }; /* integers of a work item: struct attn_decode_plan */
 
 /** A call's own data, call->own. */
 struct own {
-    int32_t *qo;      /* [batch + 1] */
+    int32_t *qo;      /* [batch + 1]: first query token of each sequence */
     int32_t *cached;  /* [batch]: tokens of each sequence in the cache */
     int32_t *kv_lens; /* [batch]: keys of each sequence: its tokens, or the entries of its list of
                          slots */
-    int64_t *mask_indptr;
+    int64_t *mask_indptr; /* [batch + 1]: first byte of each sequence in the custom mask */
     struct page_lists pages;
-    struct page_lists slots, blocks; /* for lists: the slot of each key; the operands' lists with
-                                        BLOCKS */
-    uint8_t *there;                  /* by slot: true if it holds a key */
-    uint8_t *seen;                   /* of a shard: the mask that causality implies */
+    /* With sparse lists: the slot of each key; with BLOCKS also the operands' lists of blocks. */
+    struct page_lists slots, blocks;
+    uint8_t *there; /* by slot: true if it holds a key */
+    /* For a shard of the keys: the custom mask that causality implies; NULL: no shard. */
+    uint8_t *seen;
     struct paged cache;
-    double *q, *sinks; /* copies for the reference */
-    struct attn_decode_plan_sizes sizes;
+    double *q, *sinks;                   /* q and sinks as doubles, for the reference */
+    struct attn_decode_plan_sizes sizes; /* sizes of the plan, as libattn gives them */
     struct attn_decode_plan plan;
-    int32_t items;
+    int32_t items; /* number of work items of the plan */
 };
 
 /* True if the op is latent decode (MLA). */
 static inline bool is_latent(const struct call *c) { return c->op == &verify_mla_decode; }
 
-/** True for decode with the steps before it. */
+/** True if the op is rope_decode: decode preceded by norm, rotation and the cache write. */
 static inline bool is_step(const struct call *c) { return c->op == &verify_rope_decode; }
 
 /* Members of descriptors and arguments, and tensors, that decode and rope_decode both have. */
@@ -62,7 +63,7 @@ static inline bool has_masks(struct call *c)
     return !is_step(c) && SEPARATE_OPERAND(c, CUSTOM_MASK)->given;
 }
 
-/** True if the kernel adds the parts of split keys in the same launch. */
+/** True if the kernel adds split-KV partials in the same launch, without combine. */
 static inline bool at_once(const struct call *c) { return DESC(c, one_launch); }
 
 /* True if the keys are sharded over ranks. */

@@ -11,10 +11,13 @@
 /** A call of either op. */
 struct delta_layer {
     struct recurrent r;
+    /* Operands with the names of ops/gated_delta.def. */
     struct operand *q, *k, *v, *gate_in, *beta_in, *a_log, *dt_bias, *log_decay, *beta, *out;
     enum attn_decay decay;
     enum attn_gates gates;
+    /* q and k are divided by their lengths; beta has a number for each value element. */
     bool l2_norm, beta_wide;
+    /* Counts and scalars of the call's descriptor and arguments. */
     int32_t *heads, *value_heads;
     int head_dim, head_dim_v;
     float *scale, *l2_eps, *lower_bound;
@@ -56,16 +59,8 @@ void delta_layer_place(const struct delta_layer *l);
 /** Fills the inputs, with gates at their bounds and zero keys for EXTREMES. */
 void delta_layer_fill(const struct delta_layer *l);
 
-/**
- * Errors of gates, keys and queries in float, relative to the exact numbers. f = 2^-24:
- *
- *   exp(x)       (2 |x| + 2) f: a constant, a product and an ulp
- *   sigmoid(x)   (2 |x| + 6) f
- *   softplus(x)  (3 |x| + 12) f. If x is a sum, its error counts once, since the slope of
- *                log softplus is at most 1.
- *   g            the sum of these and of exp(a_log)'s; exp(g): |g| times that, and exp's own
- *   key / |key|  (K + 5) f / 2 + 4 f; rope_compare.c says why
- */
+/** Bounds of the errors of gates, keys and queries in float, relative to the exact numbers. f =
+ * 2^-24: */
 struct delta_bounds {
     double decay[RECURRENT_DIM_MAX]; /* of exp(g), for each element of a key */
     double log[RECURRENT_DIM_MAX];   /* of g */

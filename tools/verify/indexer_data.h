@@ -23,11 +23,13 @@ enum index_keys {
                         bits: NaNs and infinities in keys */
 };
 
-enum { INDEX_SCALE_BYTES = 4 }; /* bytes of a key's scales */
+enum { INDEX_SCALE_BYTES = 4 }; /* bytes of a key's float32 scale, or of its four e8m0 scales */
 
+/* Queries, keys and cache of an indexer's call, on the host. */
 struct index_data {
-    struct call *call;                           /* owner of the memory */
-    const struct precision *fp8, *wide_elements; /* of q and keys; wide_elements if `wide` */
+    struct call *call; /* owner of the memory */
+    /* Elements of q and keys: the GPU's fp8; with `wide` the 16-bit type. */
+    const struct precision *fp8, *wide_elements;
     int heads, rows, sequences;      /* numbers of query heads, rows of scores, and sequences */
     bool paged, shuffle, has_starts; /* keys are in pages; in SHUFFLE; the call passes `starts` */
     bool mxfp4;                      /* keys are mxfp4 */
@@ -48,13 +50,13 @@ struct index_data {
     int **classes;    /* classes of each sequence's keys: [keys]; keys of a class are equal */
     int32_t *table;   /* page numbers: [sequences, table_stride] */
     int table_stride; /* entries of the table from a sequence to the next */
-    uint8_t *q_bytes; /* q as fp8; unused if `wide` */
+    uint8_t *q_bytes; /* q as fp8, [rows, heads, 128]; unused if `wide` */
     uint8_t *image;   /* bytes of the cache, or of keys without pages; NULL in a trace */
     size_t image_bytes;
 };
 
-/** Returns a page size in tokens: one for kernels of small pages if `small_pages`, else one for the
- * others. `choice` selects among such sizes. */
+/** Returns a page size in tokens. With small_pages it suits kernels of small pages, else the
+ * others. `choice` is any number: it selects among the sizes. */
 int index_data_page(bool small_pages, unsigned choice);
 
 /** The cache that an indexer reads. */

@@ -5,6 +5,7 @@
 
 #include "tools/verify/verify.h"
 
+/* Most allocations of a call. */
 enum { DEVICE_BLOCKS_MAX = 40 };
 
 /** Device memory of one shape. `error` is the first hipError_t; after it all functions do

@@ -9,6 +9,7 @@
 
 #include "runtime/attn.h"
 
+/* An element type: its format, and how precisely it rounds. */
 struct precision {
     enum attn_dtype dtype;
     const char *name;   /* name in a dispatch key */
@@ -17,16 +18,16 @@ struct precision {
     double unit;        /* largest relative error of a rounding */
     double tiny;        /* largest absolute error of a rounding to a subnormal number */
     double limit;       /* largest number, at which roundings saturate; infinity: they do not */
-    uint16_t poison;    /* a NaN that no kernel writes; int8: the lowest number */
+    uint16_t poison;    /* bits of a NaN that no kernel writes; int8: of the lowest number */
 };
 
-/** Returns the 16-bit type of this name, such as "bf16"; NULL if there is none. */
+/** Returns the 16-bit float type of this name, such as "bf16"; NULL if there is none. */
 const struct precision *find_precision(const char *name);
 
-/** Returns the type of a cache's elements. fp8 is the target's kind. */
+/** Returns the element type of a cache. A `dtype` of fp8 is the kind of fp8 that `target` has. */
 const struct precision *find_cache_precision(enum attn_dtype dtype, const char *target);
 
-/** Returns the number with these bits in the given format. */
+/** Returns the number that `bits` encode in type `p`. */
 double decode_element(const struct precision *p, uint16_t bits);
 
 /** Returns the bits of a value that the type represents exactly, such as a random_value() in 16
@@ -37,7 +38,7 @@ uint16_t encode_element(const struct precision *p, double value);
  * number generators). */
 uint64_t random_bits(uint64_t *state);
 
-/** Returns the bits of a random number of magnitude `limit` at most. */
+/** Returns the bits, in type `p`, of a random number of magnitude `limit` at most. */
 uint16_t random_element(const struct precision *p, double limit, uint64_t *state);
 
 /** Returns a random value in (-2, 2), mostly within 1, with eight significant bits. */

@@ -18,13 +18,15 @@
  * more than the schema requires.
  */
 struct operand {
-    struct attn_tensor schema;            /* name, element type, and whether the kernel writes it */
-    const struct precision *precision;    /* NULL: float32 or integers */
-    bool given;                           /* false: the argument is NULL */
-    int size;                             /* bytes of an element */
-    int64_t dims[ATTN_DIMENSIONS_MAX];    /* elements; initially 0 if the schema has `any` */
-    int64_t strides[ATTN_DIMENSIONS_MAX]; /* elements */
-    int align;                            /* alignment in bytes */
+    /* The tensor in the op's schema: name, element type, and whether the kernel writes it. */
+    struct attn_tensor schema;
+    const struct precision *precision; /* NULL: float32 or integers */
+    bool given;                        /* false: the argument is NULL */
+    int size;                          /* bytes of an element */
+    /* Lengths of the dimensions, in elements; initially 0 if the schema has `any`. */
+    int64_t dims[ATTN_DIMENSIONS_MAX];
+    int64_t strides[ATTN_DIMENSIONS_MAX]; /* elements from an index to the next, by dimension */
+    int align;                            /* alignment of the first element, in bytes */
     bool far; /* strides of GiB; only rows with a value are on the device, and there are no
                  guards */
 
@@ -34,17 +36,18 @@ struct operand {
     /* Memory on the host, from element 0 on. */
     uint8_t *image;   /* contents before the launch, which are uploaded */
     uint8_t *result;  /* contents after the launch; NULL before it */
-    uint8_t *checked; /* by element: bits CHECKED and NOTED */
-    char *device;
-    size_t front, span, back;  /* bytes before, of and after the elements */
+    uint8_t *checked; /* by element: bits CHECKED and NOTED of operand.c */
+    char *device;     /* address of element 0 on the device; NULL before operand_upload() */
+    /* Bytes of poison before the elements, of the elements, and of poison after them. */
+    size_t front, span, back;
     bool filled;               /* some element has a value */
     struct operand_rows *rows; /* of a far tensor: the rows with a value */
 };
 
-/** Returns the offset of an element from the first one, in elements. */
+/** Returns the distance of an element from the first one, in elements. */
 int64_t operand_index(const struct operand *o, const int64_t at[]);
 
-/** Returns the number of elements. */
+/** Returns the number of elements: the product of the dimensions. */
 int64_t operand_count(const struct operand *o);
 
 /* Before the memory is there. */
@@ -110,10 +113,11 @@ int64_t operand_result_int(const struct operand *o, const int64_t at[]);
 /** Returns the bits of an element as the kernel left it. */
 uint32_t operand_result_bits(const struct operand *o, const int64_t at[]);
 
-/** True if the kernel left an element unchanged. */
+/** True if an element has the same bits after the launch as before it. */
 bool operand_same(const struct operand *o, const int64_t at[]);
 
-/** Allows the kernel to write an element that the caller compares otherwise. */
+/** Allows the kernel to write an element. The caller compares it by other means than
+ * call_compare(). */
 void operand_allow(struct operand *o, const int64_t at[]);
 
 /* For call.c. */
@@ -133,7 +137,8 @@ void operand_download(struct operand *o, struct device_memory *m);
  * element. */
 bool operand_untouched(const struct operand *o, int64_t *at);
 
-/** Makes the results of a launch the contents before the next one. */
+/** Copies the results of a launch to the contents before the next one, and marks all elements
+ * as unchecked. */
 void operand_keep_result(struct operand *o);
 /** Frees the host copies of an operand. */
 void operand_free(struct operand *o);

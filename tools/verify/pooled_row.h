@@ -10,16 +10,17 @@
 
 /** A row that a kernel has written to a tensor of bytes. */
 struct pooled_row {
-    const struct ref_pooled_row *format;
-    struct operand *tensor;
-    int64_t at[ATTN_DIMENSIONS_MAX]; /* indices of the row's first byte */
-    int axis;                        /* the index that counts bytes of the row */
+    const struct ref_pooled_row *format; /* layout of elements and scales; NULL: another layout */
+    struct operand *tensor;              /* tensor of bytes that contains the row */
+    int64_t at[ATTN_DIMENSIONS_MAX];     /* indices of the row's first byte */
+    int axis;                            /* which index of `at` counts the row's bytes */
 };
 
 /** Returns the format of rows of 512 elements that end with their scales; NULL for other rows. */
 const struct ref_pooled_row *paged_row(enum attn_kv_layout layout);
 
-/** Returns element d of the row. `fp8` is the GPU's fp8, and `of` reads a byte of the tensor. */
+/** Returns element d of the row times its scale. `fp8` is the GPU's fp8, and `of` reads a byte
+ * of the tensor, before or after the launch. */
 double pooled_row_value(const struct pooled_row *r, int d, const struct precision *fp8,
                         uint32_t (*of)(const struct operand *, const int64_t *));
 
@@ -28,8 +29,8 @@ double pooled_row_value(const struct pooled_row *r, int d, const struct precisio
 void pooled_row_convert(const struct pooled_row *r, const struct precision *fp8,
                         struct operand *rows, int64_t to);
 
-/** Compares the row's 512 elements with x, whose errors before they are rounded are `error`, and
- * the scales of their runs. */
+/** Compares the row's 512 elements and its scales with x. `error` has bounds of x's errors
+ * before elements are rounded to their type. */
 void pooled_row_compare(struct call *c, const struct pooled_row *r, const double *x,
                         const double *error);
 

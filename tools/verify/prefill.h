@@ -10,34 +10,34 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* Most sequences of a shape. */
 enum { SEQUENCES_MAX = 12 };
 
 /** Properties of a shape: bits of call.flags. */
 enum {
     HUGE_LOGIT = 1 << 0, /* the last query points in the direction of the sequence's first key */
     PACKED = 1 << 1,     /* q, k, v are slices of one tensor */
-    FAR = 1 << 2,        /* all tensors extend beyond 4 GiB, with the largest allowed token
-                            stride */
-    PADDED = 1 << 3,     /* rows of q and out after the last sequence */
-    LONG = 1 << 4,       /* for kernels without special features only */
+    FAR = 1 << 2,        /* tensors extend beyond 4 GiB, with the largest allowed token stride */
+    PADDED = 1 << 3,     /* q and out have rows after the last sequence */
+    LONG = 1 << 4,       /* a long call, for kernels without special features only */
     OWN_SCALE = 1 << 5,  /* scale differs from 1 / sqrt(head_dim) */
-    IN_ORDER = 1 << 6,   /* pages in order */
+    IN_ORDER = 1 << 6,   /* pages are consecutive */
     LATE = 1 << 8,       /* the last key has 2^40 or 2^100 times the weight of the others */
     PERSISTENT = 1 << 7, /* for persistent kernels only: several work tiles for each workgroup, many
                             of them empty */
-    SINGLE_TILES = 1 << 9, /* for persistent kernels only: as many tiles as workgroups */
-    PLANNED = 1 << 10,     /* for planned kernels only */
+    SINGLE_TILES = 1 << 9, /* for persistent kernels only: as many work tiles as workgroups */
+    PLANNED = 1 << 10,     /* for kernels with a plan only */
     PREFIX = 1 << 11,      /* for custom masks only: a few keys of trace.prefix are hidden too */
 };
 
-/** A call: queries and keys of each sequence, all of them `repeat` times, and the heads for kernels
- * that take any ratio. */
+/** A row of the table of shapes: queries and keys of each sequence, and heads for kernels of
+ * any ratio. */
 struct shape {
     struct verify_shape is;
     int ratio;    /* query heads of a KV head */
     int kv_heads; /* KV heads */
-    int repeat;   /* times that the call has each sequence */
-    int count;    /* sequences */
+    int repeat;   /* times that the call repeats the list of sequences */
+    int count;    /* number of entries of `sequences` */
     struct {
         int q, k; /* tokens: queries, and keys */
     } sequences[SEQUENCES_MAX];
@@ -48,8 +48,10 @@ struct shape {
         int window;           /* keys of a window or chunk; 0: all, or chunks of 8,192 */
         int chunk_q, chunk_k; /* tokens of one more sequence; 0: there is none */
         int prefix;           /* first keys, which a custom mask shows to all queries; 0: none */
-        int lists, q_tile, item_cost, merge_rate; /* of a plan; 0: its default */
-    } trace;                                      /* of a trace, and for some tests */
+        /* Members of a plan: number of work lists, query tokens of a tile, costs in keys; 0:
+         * the plan's default. */
+        int lists, q_tile, item_cost, merge_rate;
+    } trace; /* members that a trace sets, and some tests */
 };
 
 /** A call's own data, call->own. */
@@ -58,9 +60,9 @@ struct own {
     int32_t *kv_lens;           /* [batch]: keys of each sequence */
     int64_t *mask_indptr;       /* [batch + 1]: first byte of each sequence in a custom mask */
     struct page_lists lists;    /* pages of each sequence */
-    double *q, *k, *v, *sinks;  /* copies for the reference, without gaps */
-    int32_t *dense_q, *dense_k; /* cu_q and cu_k of these copies */
-    struct attn_decode_plan_sizes sizes; /* of a planned call, as plan */
+    double *q, *k, *v, *sinks;  /* q, k, v and sinks as doubles without gaps, for the reference */
+    int32_t *dense_q, *dense_k; /* cu_q and cu_k of the reference's copies */
+    struct attn_decode_plan_sizes sizes; /* sizes and shape of the plan of a planned call */
     struct attn_decode_plan plan;
 };
 
@@ -80,8 +82,8 @@ static inline int32_t prefill_items(const struct call *c)
     return c->desc.prefill.planned ? own->plan.work_indptr[c->args.prefill.work_lists] : 0;
 }
 
-/** Returns the scale of a head of sequence `s` in operand `number`; 1 if the call lacks the
- * operand. */
+/** Returns the scale of a head of sequence `s` from operand number `number` (q's, k's or v's
+ * scales); 1 if the call lacks the operand. */
 double prefill_descale(struct call *c, unsigned number, int64_t s, int64_t head);
 
 /** Fills the tensors of a call: verify_op.fill. */

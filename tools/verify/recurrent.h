@@ -8,6 +8,8 @@
 
 #include "tools/verify/call.h"
 
+/* Most sequences in a shape's list, most sequences of a call, and most elements of a key or
+ * value. */
 enum { RECURRENT_SEQUENCES = 6, RECURRENT_BATCH_MAX = 1024, RECURRENT_DIM_MAX = 256 };
 enum { RECURRENT_STEPS_MAX = 64 /* columns of state_slots of a traced call */ };
 
@@ -17,20 +19,23 @@ enum {
     ACCEPTED = 1 << 1,   /* accepted is passed */
     FORKS = 1 << 2,      /* states are read from and written to different slots */
     FRESH = 1 << 3,      /* some sequences have no state yet */
-    PADDED = 1 << 4,     /* some slots are padding, slot 0 among them */
-    FAR = 1 << 5,        /* slots GiB apart */
-    WIDE_LISTS = 1 << 6, /* rows of slots are parts of a wider array */
-    EXTREMES = 1 << 7,   /* gates at their bounds, keys of zeros */
+    PADDED = 1 << 4,     /* some entries of state_slots are padding; slot 0 is then padding */
+    FAR = 1 << 5,        /* slots are GiB apart */
+    WIDE_LISTS = 1 << 6, /* rows of state_slots are parts of a wider array */
+    EXTREMES = 1 << 7,   /* gates are at their bounds, and some keys are zeros */
     FUSED = 1 << 8,      /* the vectors of a token are slices of one row */
     PLAIN = 1 << 9,      /* all optional arguments are NULL */
-    BLOCKS = 1 << 11,    /* prompts: states after blocks of tokens are kept too */
+    BLOCKS = 1 << 11,    /* of prompts: states after blocks of tokens are stored too */
 };
 
 /** A row of an op's table. */
 struct recurrent_shape {
     struct verify_shape is;
+    /* Heads of keys, heads of values, sequences, and tokens of every sequence if `lengths` is
+     * empty. */
     int heads, value_heads, batch, length; /* length: of every sequence if `lengths` is empty */
     int steps;                             /* columns of state_slots */
+    /* Tokens of each sequence, up to the first 0. */
     int lengths[RECURRENT_SEQUENCES];
 };
 
@@ -44,9 +49,11 @@ struct recurrent_shape {
     {"state_steps", offsetof(struct recurrent_shape, steps), RECURRENT_STEPS_MAX, \
      "columns of state_slots; above 1 the state after each token is stored"}
 
-/** The counts, lists and states that every recurrence has. `starts` belongs to call->own. */
+/** The counts, lists and states that every recurrence has. Pointers lead into the call's
+ * arguments and operands. */
 struct recurrent {
     struct call *c;
+    /* Row of the op's table of shapes. */
     const struct recurrent_shape *shape;
     struct operand *slots, *slots_in, *cu_seqlens, *accepted, *has_state, *state;
     /* Members of an op on prompts, which keeps states of blocks; NULL for other ops. */
@@ -59,6 +66,7 @@ struct recurrent {
     int keys, values; /* elements of a key and of a value; a head's state is [values][keys] */
 };
 
+/* Memory of a recurrence in call->own. */
 struct recurrent_own {
     int32_t starts[RECURRENT_BATCH_MAX + 1];
     int32_t one; /* 1: columns of state_slots, for an op without drafts */
@@ -109,10 +117,10 @@ bool recurrent_takes(const struct recurrent_shape *s, bool tree);
 /** Sets the counts of a call. */
 void recurrent_size(const struct recurrent *r);
 
-/** Places the state and the lists. */
+/** Sets the strides and the alignment of the states and the lists. */
 void recurrent_place(const struct recurrent *r);
 
-/** Aligns a pool of states, and the slots of one with gaps, to 16 bytes. */
+/** Aligns a pool of states to 16 bytes, and the slots of a pool with gaps too. */
 void recurrent_align(const struct call *c, struct operand *state);
 
 /** Fills the lists of slots, the lengths and the states. */
@@ -120,18 +128,19 @@ void recurrent_fill(const struct recurrent *r);
 
 /** A sequence of a call for the reference. */
 struct recurrent_sequence {
+    /* First token, and number of tokens. */
     int start, count;
-    int slot;           /* slot of its initial state */
-    bool padding, zero; /* zero: the initial state is zero */
+    int slot;           /* slot of the initial state */
+    bool padding, zero; /* padding: no state is read or written; zero: the initial state is zeros */
 };
-/** Returns the facts of sequence i. */
+/** Returns what the lists say about sequence i. */
 struct recurrent_sequence recurrent_sequence(const struct recurrent *r, int i);
 
-/** Returns the slot to which the state after token t of sequence i is written, or -1. */
+/** Returns the slot to which the state after token t of sequence i is written; -1: none. */
 int recurrent_target(const struct recurrent *r, int i, int t);
 
-/** Returns the slot to which the state before token t of sequence i is written because a block ends
- * there, or -1. */
+/** Returns the slot to which the state before token t of sequence i is written because a block
+ * of tokens ends there; -1: none. */
 int recurrent_block_target(const struct recurrent *r, int i, int t);
 
 /** Sets at[] to the indices of element (k, v) of a head's state in a slot. */
@@ -141,7 +150,8 @@ void recurrent_element(enum attn_state_layout layout, int slot, int head, int v,
 /** The reference's state of a value head. */
 struct recurrent_head {
     double state[RECURRENT_DIM_MAX][RECURRENT_DIM_MAX]; /* [v][k] */
-    double error[RECURRENT_DIM_MAX]; /* bound of the length of the error of row v */
+    /* By row v: largest Euclidean length of the error of the row. */
+    double error[RECURRENT_DIM_MAX];
 };
 
 /** Sets `h->state` to a sequence's initial state, zeros if it has none, and `h->error` to 0. */

@@ -9,8 +9,8 @@ enum {
     ROPE_PACKED = 1 << 0,    /* q, key and value are parts of one tensor */
     ROPE_IN_PLACE = 1 << 1,  /* the results overwrite q, key and value */
     ROPE_SKIPS = 1 << 2,     /* some slots are negative */
-    ROPE_NO_CACHE = 1 << 3,  /* no slots and no values */
-    ROPE_FAR_TABLE = 1 << 4, /* positions up to 131071 */
+    ROPE_NO_CACHE = 1 << 3,  /* no cache: slots and values are absent */
+    ROPE_FAR_TABLE = 1 << 4, /* positions reach 131071 */
     ROPE_FAR_CACHE = 1 << 5, /* pages lie 1 GiB apart */
     ROPE_IN_ORDER = 1 << 6,  /* slots of consecutive tokens are adjacent, as in a prefill */
     ROPE_COUNT_UP = 1 << 7,  /* positions are 0, 1, ... */
@@ -28,7 +28,7 @@ int rope_stream(const struct call *c, int i);
 /** True if q is overwritten. */
 bool rope_q_in_place(const struct call *c);
 
-/** The steps that q and k go through. */
+/** The steps that q and k go through, as the op's key has them. */
 struct rope_steps {
     bool bias;
     enum attn_norm norm;
@@ -40,24 +40,24 @@ struct rope_steps {
  * magnitudes of their terms. */
 double rope_arithmetic_error(const struct rope_steps *s);
 
-/** The place to which a head is written. */
+/** The memory that a head is written to. */
 struct rope_target {
-    struct operand *operand; /* NULL: the cache */
+    struct operand *operand; /* tensor of the result; NULL: the cache */
     struct paged *cache;
     enum cache_part part;
     struct slot slot;
-    const struct precision *type;
-    double scale; /* 0: stored without a scale */
+    const struct precision *type; /* element type there */
+    double scale; /* scale by which elements were divided; 0: stored without a scale */
 };
 
 struct ref_rope_head;
 
-/** Compares a token's row of the cache, and its scale, with the expected head `r`. Elements are off
- * by `arithmetic` times the magnitudes of their terms. */
+/** Compares a token's row of the cache, and its scale, with the expected head `r`. `arithmetic`
+ * bounds the errors of elements, relative to the magnitudes of their terms. */
 void rope_compare_cached(struct call *c, struct rope_target t, int token,
                          const struct ref_rope_head *r, double arithmetic);
 
-/** Compares every result with the reference. */
+/** Compares every result of a call with the reference. */
 void rope_compare(struct call *c);
 
 #endif

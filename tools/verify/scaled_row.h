@@ -8,9 +8,9 @@
 
 #include "tools/verify/call.h"
 
-/** True if `got` is the scale of a row whose largest element has an error of at most `error`. With
- * `powers` scales are rounded up to a power of two, and may be either neighbour if the exact number
- * is that close to one. `largest`: the largest number of fp8. */
+/** True if `got` may be the scale of a row whose largest magnitude, `absmax`, has an error of
+ * at most `error`. With `powers` scales are rounded up to a power of two, and may be either
+ * neighbour if the exact number is that close to one. `largest`: the largest number of fp8. */
 bool scaled_row_has(double got, double absmax, double error, double largest, bool powers);
 
 /** Returns a bound of the error of an fp8 element y under a correct scale. y / scale has two
@@ -18,11 +18,11 @@ bool scaled_row_has(double got, double absmax, double error, double largest, boo
  * the error of y before. */
 double scaled_row_bound(const struct precision *fp8, double y, double error, double scale);
 
-/** Returns the float32 at byte `at` of a result, whose bytes count as compared. */
+/** Returns the float32 at byte `at` of a result, and marks its bytes as compared. */
 float scaled_row_read(struct operand *o, int64_t at);
 
-/** Returns the position in its page of byte `e` of row `inside`, which has `bytes` bytes. With
- * `shuffle` 16 rows are together, 16 bytes of each. */
+/** Returns the offset in its page of byte `e` of row number `inside`, in bytes. `bytes` is a
+ * row's length. With `shuffle` 16 rows are stored together, 16 bytes of each in turn. */
 int64_t scaled_row_byte(int64_t inside, int e, int bytes, bool shuffle);
 
 #endif

@@ -17,6 +17,7 @@ union verify_args {
 #include "ops/ops.def"
 };
 
+/* An op's name, sizes of its structs in bytes, and functions. */
 struct verify_schema {
     const char *op;
     size_t desc_size, args_size;

@@ -11,16 +11,18 @@
 /** A call of either op. */
 struct ssd_layer {
     struct recurrent r;
+    /* Operands with the names of ops/ssd.def. */
     struct operand *x, *b, *c, *z, *dt, *dt_bias, *rate, *d, *out;
     enum attn_gates gates;
     enum attn_act act;
+    /* Counts and scalars of the call's descriptor and arguments. */
     int32_t *heads, *value_heads;
     int head_dim, head_dim_v;
     float *scale, *dt_min, *dt_max;
     int chunk; /* tokens of a matrix product; 0: the kernel works token by token */
 
-    /* Segments: whether the kernel writes or reads their states, tokens of a segment, segments of
-     * the longest sequence, and operands. */
+    /* Segments of prompts: whether the kernel writes or reads their states; tokens of a
+     * segment; segments of the longest sequence; operands. */
     enum attn_segments segments;
     int segment, segment_count;
     struct operand *segment_states, *segment_sums;
@@ -54,7 +56,8 @@ struct ssd_layer {
 /** Sets head counts, token counts, scale, dt_min and dt_max of a call. */
 void ssd_layer_size(const struct ssd_layer *l);
 
-/** Places tensors: for FUSED in one row, for PLAIN without d and dt_bias. */
+/** Sets strides and absent operands: with FUSED tensors are slices of one row, with PLAIN d and
+ * dt_bias are absent. */
 void ssd_layer_place(const struct ssd_layer *l);
 
 /** Fills the inputs, with time steps and decays at their bounds for EXTREMES. For a kernel that

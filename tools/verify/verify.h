@@ -31,7 +31,7 @@ struct gpu {
     const char *target; /* such as "gfx942" */
     struct attn_device *device;
     struct gpu_identity id;
-    char title[480]; /* the identity in one line */
+    char title[480]; /* the identity in one line, for the head of the table */
     int (*hipMalloc)(void **p, size_t size);
     int (*hipFree)(void *p);
     int (*hipMemcpy)(void *to, const void *from, size_t size, int kind);
@@ -41,7 +41,8 @@ struct gpu {
 
 /** The GPU to open. */
 struct gpu_choice {
-    const char *target;    /* such as "gfx942" */
+    /* Path of the simulator's HIP library; NULL: the machine's HIP runtime. */
+    const char *target;
     const char *simulator; /* path of a simulator's HIP library; NULL: the machine's HIP runtime */
     const char *checks;    /* the simulator's checks, such as "on"; a finding ends its launch */
     const char *part;      /* the GPU model to simulate, such as "mi308x"; NULL: the target's first
@@ -67,10 +68,13 @@ bool gpu_find_simulator(char *path, size_t size);
 struct verify_row {
     const char *kernel;
     const char *shape;
-    double relative, relative_bound; /* error of all results together, relative to their norm */
-    double largest, largest_bound;   /* error and bound of the element closest to its bound */
-    char fault[400];                 /* why it fails; "": it passes */
-    bool elsewhere; /* the pack's table selects another kernel for these arguments, so the row is
+    /* Root of the sum of squared errors of all results, and its bound; both relative to the
+     * results' norm. */
+    double relative, relative_bound;
+    /* Error of the element that is closest to its bound, and that bound; absolute. */
+    double largest, largest_bound;
+    char fault[400]; /* why it fails; "": it passes */
+    bool elsewhere;  /* the pack's table selects another kernel for these arguments, so the row is
                        omitted */
 };
 
@@ -78,7 +82,7 @@ struct verify_row {
 void verify_fail(struct verify_row *row, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/** Appends a reason to a row's reasons. */
+/** Appends a reason to the reasons why a row fails. */
 void verify_fail_too(struct verify_row *row, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -87,11 +91,11 @@ struct verify_run {
     const struct attn_pack *pack;
     struct gpu *gpu;
     const struct verify_schema *schema; /* of the kernel being verified */
-    uint64_t seed;
-    const char *hooks;     /* directory of users' logits functions, or NULL */
-    int name_width;        /* of the table's first column */
-    size_t rows, failures; /* counted by verify_report() */
-    size_t enough;         /* rows after which a kernel is done; 0: it runs all shapes */
+    uint64_t seed;                      /* seed of the inputs' random numbers */
+    const char *hooks;                  /* directory of users' logits functions, or NULL */
+    int name_width;                     /* width of the table's first column in characters */
+    size_t rows, failures; /* lines printed, and lines that failed; counted by verify_report() */
+    size_t enough;         /* rows after which a kernel is done; 0: all shapes run */
     double worst;          /* largest error relative to its bound, set by verify_report() */
 
     /** The callback for each row. `row->fault` says whether the row failed. */

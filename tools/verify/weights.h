@@ -13,6 +13,7 @@ enum {
     WEIGHTS_COLUMNS = 512 /* most columns of a row */
 };
 
+/* The weights of an op's heads. */
 struct weights {
     struct operand *w;     /* [head, row, column] */
     struct operand *scale; /* float32; not given: w has none */
@@ -25,8 +26,8 @@ struct weights_row {
     double scale[WEIGHTS_COLUMNS / WEIGHTS_BLOCK]; /* of each block of columns */
 };
 
-/** Places the elements: their alignment does not depend on their type, and strides of fp8 are
- * multiples of 16. */
+/** Sets the alignment and the strides of the elements: the alignment does not depend on their
+ * type, and strides of fp8 are multiples of 16. */
 void weights_place(struct operand *w);
 
 /** Sets all elements to numbers of magnitude `limit` at most, and scales to powers of 2 with any
@@ -36,7 +37,7 @@ void weights_fill(const struct weights *w, double limit, uint64_t *random);
 /** Reads row `n` of a head, as it was uploaded. */
 void weights_read(const struct weights *w, int64_t head, int64_t n, struct weights_row *row);
 
-/** Returns the bytes of the elements of `w`, and of the scales if they are given. */
+/** Returns the bytes of the elements of `w`, and of `scale` if that operand is given. */
 double weights_bytes(const struct operand *w, const struct operand *scale);
 
 #endif
