@@ -18,7 +18,8 @@ struct tir_func;
 
 /** The reason for which a variant cannot be built: a sentence, and the field that it is about. */
 struct att_why {
-    enum att_field field; /* ATT_FIELD_COUNT: the combination as a whole */
+    /* Field that the sentence is about; ATT_FIELD_COUNT: the combination of all fields. */
+    enum att_field field;
     char text[200];
 };
 
@@ -29,7 +30,9 @@ bool att_reject(struct att_why *why, enum att_field field, const char *format, .
 
 /* One dimension of the grid: ceil(argument / divide) * times. */
 struct att_grid {
-    const char *arg; /* name of an argument in op_args.def, which is generated from ops/; NULL: 1 */
+    /* Name of an integer argument in op_args.def, which is generated from ops/; NULL: the value is
+     * 1. */
+    const char *arg;
     int divide;
     int times;
 };
@@ -37,7 +40,7 @@ struct att_grid {
 /** The kernel that a template builds for a variant. */
 struct att_kernel {
     struct tir_func *func;        /* owned by the caller: tir_func_destroy() */
-    struct tir_schedule schedule; /* options of the scheduler */
+    struct tir_schedule schedule; /* options of the IR scheduler for the kernel */
     struct att_grid grid[3];
     /* Most workgroups of a row of the grid, if all sequences are about as long as the longest one.
      * Each then processes several items of a larger grid. 0: no limit. */
@@ -52,27 +55,40 @@ enum { ATT_OWN_MAX = 17 };
  * not have is 0. A variant uses the first row that fits, unless its field `tile` names another one.
  */
 struct att_tile {
-    int16_t head_dim, head_dim_v; /* largest head dims that the row serves */
-    uint16_t rows;                /* prefill: queries of a wave; decode: queries x heads */
-    uint16_t keys;                /* keys of a block, a tile of the loop over keys */
-    uint16_t keys_by_row;         /* decode: replaces `keys` if pages or scales are looked up key by
-                                     key */
-    uint16_t panel;               /* prefill: the widest slice of K that is read at once */
-    uint8_t waves;                /* waves of a workgroup */
-    uint8_t waves_per_simd;       /* waves on a SIMD, of all workgroups; 0 in prefill, which has
-                                     waves / 4 */
-    uint8_t copy_bytes;           /* bytes that a lane of direct-to-LDS loads must copy; 0: any
-                                     number */
-    uint8_t hoist_vgprs;          /* vector registers that hoisted values may occupy through a
-                                     loop: tir_schedule.hoist_vgprs */
-    uint8_t memory_priority;      /* tir_schedule.memory_priority */
-    bool late_power; /* some exponentials are computed during the next iteration's first product */
-    bool late_maximum; /* the maximum is checked during the product, and applied after it */
-    bool whole_keys;   /* prefill: no panel of K is read under the product */
-    bool ascending;    /* prefill: workgroups of the first queries come first, not of the last */
-    bool plain; /* only for variants without hook, soft cap and pages, which need registers */
-    bool exact; /* prefill: only for heads of just this size, causal or without a mask */
-    uint16_t own[ATT_OWN_MAX]; /* knobs of one family only, in the order of att_template.own */
+    /* Largest head_dim and head_dim_v, in elements, that the row serves. */
+    int16_t head_dim, head_dim_v;
+    /* Prefill: number of queries of a wave; decode: number of rows of Q of a pass, one for each
+     * query and head. */
+    uint16_t rows;
+    uint16_t keys; /* number of keys of a tile of the loop over keys */
+    /* decode: number of keys of a tile, in place of `keys`, if pages or scales are looked up key by
+     * key */
+    uint16_t keys_by_row;
+    uint16_t panel; /* prefill: most columns of K that are read from LDS at once */
+    uint8_t waves;  /* number of waves of a workgroup */
+    /* Number of waves on a SIMD, of all workgroups; 0 in prefill, which has waves / 4. */
+    uint8_t waves_per_simd;
+    /* Bytes that a lane of a direct-to-LDS load copies, which the machine must support; 0: any
+     * number. */
+    uint8_t copy_bytes;
+    /* Number of vector registers that hoisted values may occupy through a loop:
+     * tir_schedule.hoist_vgprs. */
+    uint8_t hoist_vgprs;
+    uint8_t memory_priority; /* priority of a wave in memory phases: tir_schedule.memory_priority */
+    /* True: some exponentials of a tile are computed during the next iteration's first product. */
+    bool late_power;
+    /* True: the rescale check is during the product, and the rescale branch after it. */
+    bool late_maximum;
+    /* Prefill: true: the whole tile of K is read before the product, no panel under it. */
+    bool whole_keys;
+    /* Prefill: true: workgroups of the first queries come first; false: workgroups of the last
+     * queries do. */
+    bool ascending;
+    /* True: the row serves only variants without hook, soft cap and pages, which need registers. */
+    bool plain;
+    /* Prefill: true: the row serves only heads of exactly this size, causal or without a mask. */
+    bool exact;
+    uint16_t own[ATT_OWN_MAX]; /* values of the family's own knobs, named by att_template.own */
     const char *why;           /* the reason for which the row exists */
 };
 
@@ -98,20 +114,22 @@ struct att_second {
 
 /** A template: the description of one op family, its checks and its code. */
 struct att_template {
-    const char *name;        /* value of `op` in descriptions, such as "prefill" */
-    const char *description; /* one line for `attnc help ops` */
-    att_field_set takes; /* the fields of its dispatch key: OP_TAKES_<op>, generated from ops/ */
+    const char *name;        /* name of the op in descriptions, such as "prefill" */
+    const char *description; /* meaning of the op, one line for `attnc help ops` */
+    att_field_set takes; /* fields of the op's dispatch key: OP_TAKES_<op>, generated from ops/ */
 
     /* True if this variant can be built for this target; if not, the reason is in `why`. Called
      * once for each variant, from any thread. */
     bool (*check)(const struct att_variant *v, const struct tir_machine *m, struct att_why *why);
 
-    /* The tile table. A family without tiles has none, which counts as one row. */
+    /* The tile table and its number of rows. A family without tiles has none, which counts as one
+     * row. */
     const struct att_tile *tiles;
     unsigned n_tiles;
     const struct att_knob *knobs;
     unsigned n_knobs;
-    const char *own[ATT_OWN_MAX]; /* names of att_tile.own, or NULL */
+    /* Names of the knobs in att_tile.own; NULL: the family has no knob of that index. */
+    const char *own[ATT_OWN_MAX];
     struct att_renamed {
         const char *before, *now;
     } renamed; /* a knob's former name, which files must not use, and the present one; NULL: none */
@@ -119,7 +137,8 @@ struct att_template {
     /* Sets the knobs of a row's tile that follow from the row and the machine. The target's fitted
      * rows are applied afterwards. NULL: the table has all knobs. */
     void (*rules)(const struct att_variant *v, const struct tir_machine *m, struct att_tile *t);
-    /* The knobs that fitted rows may set, and the values that are tried for them. */
+    /* The knobs that fitted rows of a tuning file may set, and the values that `attnc tune` tries
+     * for them. */
     const struct att_knob *fitted;
     unsigned n_fitted;
 
@@ -164,12 +183,13 @@ bool att_fits_waves(const struct att_variant *v, const struct att_tile *t,
  * families without other limits. */
 bool att_check_tile(const struct att_variant *v, const struct tir_machine *m, struct att_why *why);
 
-/** Returns an empty function with the variant's kernel name, for att_kernel.func. `waves` is of a
- * workgroup. */
+/** Returns an empty function with the variant's kernel name, for att_kernel.func. `waves` is the
+ * number of waves of a workgroup, `waves_per_simd` of a SIMD. */
 struct tir_func *att_begin_kernel(const struct att_variant *v, const struct tir_machine *m,
                                   unsigned waves, unsigned waves_per_simd);
 
-/** Returns the number of candidates of a family, including candidates that do not fit. */
+/** Returns the number of candidates of a family (rows of its table and their changed knobs),
+ * including candidates that do not fit. */
 unsigned att_count_tiles(const struct att_template *t);
 
 /** Returns row `row` (index) of the table with all its knobs set: by the family's rules, and then
@@ -177,14 +197,14 @@ unsigned att_count_tiles(const struct att_template *t);
 struct att_tile att_row_tile(const struct att_variant *v, const struct tir_machine *m,
                              unsigned row);
 
-/** Set, or read into *value, the member `name` of a tile, which has its name in att_tile_text().
- * Return false if the family has no such member. */
+/** Set member `name` of a tile to `value`, or read it into *value. `name` is the member's name in
+ * att_tile_text(). Return false if the family has no such member. */
 bool att_set_knob(const struct att_template *op, struct att_tile *t, const char *name, int value);
 bool att_get_knob(const struct att_template *op, const struct att_tile *t, const char *name,
                   int *value);
 
-/** True if a fitted row with the words `kernels` is for a variant whose tile has the knobs of its
- * rules. */
+/** True if a fitted row with the words `kernels` applies to a variant whose tile `t` has the knobs
+ * that the rules set. */
 bool att_is_fitted_by(const struct att_variant *v, const struct att_tile *t, const char *kernels);
 
 /** True if a fitted row names an op, a fitted knob of that op, and words that its tiles or keys
@@ -200,11 +220,11 @@ unsigned att_find_candidate(const struct att_variant *v, const struct tir_machin
  * `why`. */
 bool att_check_knob_names(const struct att_template *op, const char *text, struct att_why *why);
 
-/** Returns the number of knobs that candidate `n` changes. */
+/** Returns the number of knobs that candidate `n` (from 1) changes in its row of the table. */
 unsigned att_count_changed(const struct att_template *t, unsigned n);
 
-/** A tile as one line, "rows=32 keys=64 ...", without members that are 0. This text identifies a
- * tile for good; its number does not, since tables grow and change. */
+/** Writes a tile as one line, "rows=32 keys=64 ...", without members that are 0. This text
+ * identifies a tile in files. The number of a tile does not, since tables change. */
 enum { ATT_TILE_TEXT_MAX = 256 };
 void att_tile_text(const struct att_template *op, const struct att_tile *t,
                    char text[ATT_TILE_TEXT_MAX]);

@@ -54,18 +54,18 @@ struct att_field_info {
     const char *name;
     const char *tag;
     const char *help;
-    const char *unit;               /* ATT_KIND_INT */
-    const char *zero;               /* of ATT_KIND_INT: the word for 0, or NULL */
-    const struct att_value *values; /* ATT_KIND_ENUM */
+    const char *unit;               /* unit of an integer field; NULL: other kinds */
+    const char *zero;               /* word for 0 in a field of ATT_KIND_INT; NULL: 0 has no word */
+    const struct att_value *values; /* values of an enumerated field; NULL: other kinds */
     int value_count;
     int dflt;
     int min, max;
-    bool required; /* the field has no default */
-    bool follows;  /* its default is the value of field `like` */
+    bool required; /* true: the field has no default and must be given */
+    bool follows;  /* true: the field's default is the value of field `like` */
     enum att_field like;
     enum att_kind kind;
     enum att_role role;
-    size_t offset; /* offset in struct att_variant */
+    size_t offset; /* bytes from the start of struct att_variant to the field */
 };
 
 extern const struct att_field_info att_fields[ATT_FIELD_COUNT];
@@ -80,7 +80,7 @@ struct att_loc {
 enum { ATT_WHEN_MAX = 8 };
 /** A range of an argument's values, `min` to `max`. */
 struct att_when {
-    const char *arg; /* name from op_args.def */
+    const char *arg; /* name of an argument in op_args.def */
     int64_t min, max;
 };
 /** Some calls: those in which all `count` ranges hold. */
@@ -92,30 +92,32 @@ struct att_box {
 /* The best split of a call's keys: the call, and the values of struct attn_decode_plan_shape for
  * it. */
 struct att_split {
-    int batch, keys, heads, kv_heads; /* the call; heads 0: any number of heads */
+    /* The call: number of sequences, keys of a sequence, query heads and KV heads; heads 0: any
+     * number of heads. */
+    int batch, keys, heads, kv_heads;
     int lists, item_cost, merge_rate;
-    bool one_launch; /* the kernel itself adds the parts */
+    bool one_launch; /* true: the kernel adds its split-KV partials in the same launch */
 };
 /** The statements of a tuning file on a kernel. */
 struct att_choice {
     struct att_box *boxes; /* the kernel serves calls in any of these boxes; no boxes: the calls
                               that no other kernel serves */
     unsigned count;
-    struct att_split *splits; /* splits for calls of the key; only without boxes */
+    struct att_split *splits; /* best splits for calls of the key; only in a choice without boxes */
     unsigned split_count;
 };
 
 /* A variant: a plain value that may be copied. Its creator owns `op`, `target` and paths. */
 struct att_variant {
     const struct att_template *op;
-    const char *target; /* "gfx942" */
+    const char *target; /* name of the target, such as "gfx942" */
 #define FIELD_ENUM(ID, id, tag, dflt, role, help) enum att_##id id;
 #define FIELD_INT(ID, id, tag, unit, dflt, min, max, zero, role, help) int id;
 #define FIELD_FLAG(ID, id, tag, role, help) bool id;
 #define FIELD_FILE(ID, id, tag, role, help) const char *id;
 #include "ops/fields.def"
-    const struct att_choice *choice; /* from a tuning file; NULL: the kernel serves every call. Not
-                                        part of the name */
+    /* Statements of a tuning file; NULL: the kernel serves every call. Not part of the name. */
+    const struct att_choice *choice;
     /* Number of the candidate to build if `tile` is auto; 0: the first row that fits. Not part of
      * the name: see attnc_compile_unspilled(). */
     int spare_tile;
@@ -138,7 +140,7 @@ void att_variant_resolve(struct att_variant *v);
 
 /** Returns field `f`: the index of an enumerated value, an integer, or a flag (0 or 1). */
 int att_get(const struct att_variant *v, enum att_field f);
-/** Sets field `f`, of a kind that att_get() returns. */
+/** Sets field `f`, which is not of kind file, to a value as att_get() returns it. */
 void att_set(struct att_variant *v, enum att_field f, int value);
 
 /** Returns field `f` of kind file: a path, or NULL. */

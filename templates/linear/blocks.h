@@ -11,8 +11,10 @@
 /** The three nested branches of att_begin_block_end(). The caller stores the block's state
  * inside the innermost one. */
 struct att_block_end {
-    struct tir_if within, ends, kept; /* `after` is in the sequence; a block ends; it has a slot */
-    struct tir_value slot;            /* i32: number of the slot for the block's state */
+    /* Branches, outermost first: token `after` is in the sequence or at its end; a block ends
+     * before `after`; the block has a slot. */
+    struct tir_if within, ends, kept;
+    struct tir_value slot; /* i32: slot of the state pool for the block's state */
 };
 
 /** Returns the address (i64) of the sequence's row of block_slots. */

@@ -12,7 +12,7 @@
 #include "templates/linear/sequence.h"
 #include "templates/linear/state.h"
 
-enum { ATT_CHUNK = 64 /* tokens */ };
+enum { ATT_CHUNK = 64 /* tokens of a chunk */ };
 
 /** Returns a view of a head's rows of the chunk whose first token is `token`: `width` elements of
  * 16 bits each, from element `first` on. The sequence has `left` (i32) tokens from `token` on. */
@@ -26,13 +26,13 @@ struct tir_view att_chunk_numbers(struct tir_builder *b, struct att_tensor t,
                                   struct tir_value token, struct tir_value left,
                                   struct tir_value head, int size);
 
-/** Returns the type of rows x cols elements as the waves of the workgroup load whole rows from
- * memory, 16 bytes a lane. */
+/** Returns the type of `rows` x `cols` elements of `dtype` (enum tir_dtype), for loads of whole
+ * rows from memory by all waves of the workgroup. A lane loads 16 bytes. */
 struct tir_type att_chunk_staged(struct tir_builder *b, unsigned dtype, unsigned rows,
                                  unsigned cols);
 
-/** Returns the type of a number for each token of a chunk, rows x 1 f32, a row a lane, which every
- * wave has. */
+/** Returns the type of one number for each token of a chunk: f32, ATT_CHUNK x 1, one row for each
+ * lane. Memory has the numbers as `dtype` (enum tir_dtype). Every wave has all of them. */
 struct tir_type att_chunk_numbers_type(struct tir_builder *b, unsigned dtype);
 
 /** Returns the last of a chunk's numbers, of att_chunk_numbers_type(), as a scalar. */

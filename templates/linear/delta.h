@@ -9,40 +9,48 @@
 #include "templates/linear/recurrence.h"
 
 struct att_delta {
-    struct att_recurrence r;  /* first: its functions are given this */
-    struct tir_value a, bias; /* exp(a_log), 1 x 1; dt_bias, 1 x 1 or 1 x K as the decay */
-    bool late; /* true: q is divided by its length after the state has advanced. It takes fewer
-                * registers until then, and its sum of squares is not computed meanwhile */
+    /* The first member, since functions of the recurrence have its address. */
+    struct att_recurrence r;
+    /* f32: exp(a_log) of the value head, 1 x 1; its dt_bias, 1 x 1, or 1 x K if each element of a
+     * key has a decay. */
+    struct tir_value a, bias;
+    /* True: q is divided by its length after the state has advanced, so that q takes fewer
+     * registers until then; false: before. */
+    bool late;
 };
 
 /** The update that a token makes to a state: S = exp(g) S + k u^T. */
 struct att_delta_update {
-    struct tir_value u; /* rows x 1 */
-    struct tir_value k; /* 1 x K */
-    struct tir_value g; /* natural logarithm of the decay: 1 x 1, or 1 x K by channel */
+    struct tir_value u; /* f32, a number for each of the wave's value elements: rows x 1 */
+    struct tir_value k; /* f32: the token's key, 1 x K */
+    /* f32: natural logarithm of the decay, 1 x 1, or 1 x K if each element of a key has a decay. */
+    struct tir_value g;
 };
 
-/** True if each element of a key has a decay. */
+/** True if each element of a key has a decay of its own, and false if a token has one decay for a
+ * value head. */
 bool att_delta_has_channels(const struct att_variant *v);
 
-/** Loads the gate from which a token's decay is computed; zeros where `there` (i1) is false. */
+/** Loads the gate from which the decay of token `token` (i32) is computed. Returns zeros where
+ * `there` (i1) is false. */
 struct tir_value att_delta_load_gate(struct att_recurrence *r, struct tir_value token,
                                      struct tir_value there);
-/** Loads the number from which a token's beta is computed; zero where `there` (i1) is false. */
+/** Loads the number from which the beta of token `token` (i32) is computed. Returns zero where
+ * `there` (i1) is false. */
 struct tir_value att_delta_load_beta(struct att_recurrence *r, struct tir_value token,
                                      struct tir_value there);
 /** Loads the numbers that all tokens of the head share: exp(a_log) and dt_bias. `r` is the first
  * member of a struct att_delta. */
 void att_delta_load_head(struct att_recurrence *r);
 
-/** Vectors of one token as loads return them. The elements of q and k are in the order of
- * memory. */
+/** The vectors of one token as loads return them, in the dtype of memory. Elements of q and k are
+ * in the order of memory. */
 struct att_delta_token {
     struct tir_value q, k, v, gate, beta;
 };
 
-/** Advances the state by a token. Returns the output, rows x 1, and in `did` the update that the
- * token made. */
+/** Advances *state by token `t`. Returns the token's output, f32, rows x 1. Sets *did to the update
+ * of the state. */
 struct tir_value att_delta_advance(struct att_delta *d, const struct att_delta_token *t,
                                    struct tir_value *state, struct att_delta_update *did);
 

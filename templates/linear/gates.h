@@ -24,8 +24,8 @@ struct tir_value att_softplus(struct tir_builder *b, struct tir_value x);
 /** Returns the f32 argument `arg` in every element of a tile like `like`. */
 struct tir_value att_arg_like(struct tir_builder *b, const char *arg, struct tir_value like);
 
-/** Returns a time step from x, the given number plus its bias: x or softplus(x), limited to the
- * range from argument dt_min to dt_max. */
+/** Returns the time step of x (f32), the token's number plus its bias. The result is x or
+ * softplus(x), limited to the range from argument dt_min to argument dt_max. */
 struct tir_value att_time_step(struct tir_builder *b, const struct att_variant *v,
                                struct tir_value x);
 

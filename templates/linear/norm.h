@@ -12,8 +12,8 @@
 /** Most panels into which the columns of a row may be split. */
 enum { ATT_NORM_PANELS = 16 };
 
-/** Returns the largest |x| of each row (`largest`), or the sum of its squares. A row is in n
- * panels. */
+/** Returns the largest |x| of each row if `largest`, else the sum of squares of each row. The
+ * columns of a row are in `n` panels, x[]. */
 struct tir_value att_norm_over_rows(struct tir_builder *b, const struct tir_value *x, unsigned n,
                                     bool largest);
 
@@ -22,7 +22,8 @@ struct tir_value att_norm_over_rows(struct tir_builder *b, const struct tir_valu
 struct tir_value att_norm_inverse_root(struct tir_builder *b, struct tir_value sum,
                                        struct tir_value share);
 
-/** Returns 1 / sqrt(mean(x^2) + eps) of each row. A row is n panels with `width` columns in all. */
+/** Returns 1 / sqrt(mean(x^2) + eps) of each row. The columns of a row are in `n` panels, x[], with
+ * `width` columns in all. */
 struct tir_value att_norm_inverse_rms(struct tir_builder *b, int width, const struct tir_value *x,
                                       unsigned n);
 
@@ -31,8 +32,8 @@ struct tir_value att_norm_inverse_rms(struct tir_builder *b, int width, const st
 void att_norm_gates(struct tir_builder *b, const struct att_variant *v, unsigned n,
                     struct tir_value *y, const struct tir_value *z, struct tir_value *gates);
 
-/** Multiplies n panels y in place by their weights w (f32), and by the gates that come after the
- * norm. `rms` is 1 / rms of the rows, also a factor. */
+/** Multiplies n panels y in place by their weights w (f32), by the gates that apply after the norm,
+ * and by `rms`. `rms` is 1 / rms of each row. */
 void att_norm_scale(struct tir_builder *b, const struct att_variant *v, unsigned n,
                     struct tir_value *y, struct tir_value rms, const struct tir_value *gates,
                     const struct tir_value *w);

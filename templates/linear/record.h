@@ -10,15 +10,15 @@
 #include "templates/variant.h"
 #include "templates/workgroup/scalar.h"
 
-/** Returns the bytes of the record of one token and value head. */
+/** Returns the bytes of one record: of one token and value head. */
 static inline int att_record_bytes(const struct att_variant *v)
 {
     const int gates = v->decay == ATT_DECAY_CHANNEL ? v->head_dim : 4;
     return (v->head_dim_v + v->head_dim + gates) * (int)sizeof(float);
 }
 
-/** Returns the address (i64) of the record of draft `step` and a value head, in a slot at
- * address `row` (i64). */
+/** Returns the address (i64) of the record of draft `step` (i32 index) and a value head. `row`
+ * (i64) is the address of the slot's records. A record has `bytes` bytes. */
 static inline struct tir_value att_record(struct tir_builder *b, struct tir_value row,
                                           struct tir_value value_head, struct tir_value step,
                                           int bytes)

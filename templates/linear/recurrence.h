@@ -19,25 +19,28 @@ enum { ATT_RECURRENCE_VECTORS = 6 };
 struct att_recurrence {
     struct tir_builder b;
     const struct att_variant *v;
-    unsigned dtype; /* of tokens */
+    unsigned dtype; /* enum tir_dtype of q, k, v and out in memory */
     struct att_state state;
     struct att_sequence sequence;
-    struct tir_value head, value_head; /* i32: of q and k; of v and the state */
-    struct tir_value first;            /* i32: the wave's first value element */
-    struct tir_value real;             /* i1: false: the sequence is padding of a batch */
+    /* i32: index of the head of q and k; of the head of v, out and the state. */
+    struct tir_value head, value_head;
+    struct tir_value first; /* i32: index of the wave's first value element */
+    /* i1: the sequence is one of the batch; false: the sequence is padding. */
+    struct tir_value real;
 
-    struct tir_value slot;  /* i32: slot that the state is read from */
-    struct tir_value token; /* i32: token that advance() processes */
-    bool keeps_state;       /* true: the pool's state is not written */
+    struct tir_value slot;  /* i32: slot of the pool from which the sequence's state is read */
+    struct tir_value token; /* i32: row of q, k, v and out of the token that advance() processes */
+    bool keeps_state;       /* true: the state after the last token is not written to the pool */
 
     unsigned vectors; /* number of tiles that load() loads for a token */
     void (*load)(struct att_recurrence *r, struct tir_value token, struct tir_value there,
                  struct tir_value *raw);
-    /** Advances the state by one token whose loaded vectors are raw[]. Returns the token's output,
-     * rows x 1. */
+    /** Advances *state by one token, whose vectors load() has loaded to raw[]. Returns the token's
+     * output, f32, rows x 1. */
     struct tir_value (*advance)(struct att_recurrence *r, const struct tir_value *raw,
                                 struct tir_value *state);
-    /* Loads the numbers that all tokens share; may be NULL. */
+    /* Loads the numbers that all tokens of the sequence share, before the first token. NULL: there
+     * are none. */
     void (*begin)(struct att_recurrence *r);
 };
 
@@ -46,10 +49,12 @@ struct att_recurrence {
 void att_recurrence_build(struct att_recurrence *r, const struct tir_machine *m,
                           struct att_kernel *out);
 
-/** Returns the address of a token's head in q or k. */
+/** Returns the address (i64) of the recurrence's head of token `token` (i32 row) in tensor `t`,
+ * which is q or k. */
 struct tir_value att_recurrence_key(struct att_recurrence *r, struct att_tensor t,
                                     struct tir_value token);
-/** Returns the address of the wave's value elements of a token's value head in v or out. */
+/** Returns the address (i64) of the wave's first value element of token `token` (i32 row) in tensor
+ * `t`, which is v or out. */
 struct tir_value att_recurrence_value(struct att_recurrence *r, struct att_tensor t,
                                       struct tir_value token);
 
@@ -57,24 +62,24 @@ struct tir_value att_recurrence_value(struct att_recurrence *r, struct att_tenso
  * written. */
 struct tir_value att_recurrence_slot(struct att_recurrence *r, struct tir_value step);
 
-/** Returns the slot of the state after token `step` (i32) of the sequence's previous call. */
+/** Returns the slot (i32) of the state after token `step` (i32) of the sequence's previous call. */
 struct tir_value att_recurrence_slot_in(struct att_recurrence *r, struct tir_value step);
 
 /** Returns the address (i64) of the value head's state in slot `slot` (i32). */
 struct tir_value att_recurrence_state(struct att_recurrence *r, struct tir_value slot);
 
-/** Returns the address (i64) of element `element` (i32) of a token's row in `t`. An element has
- * `size` bytes. */
+/** Returns the address (i64) of element `element` (i32 index) of the row of token `token` (i32) in
+ * tensor `t`. An element has `size` bytes. */
 struct tir_value att_recurrence_element(struct att_recurrence *r, struct att_tensor t, int size,
                                         struct tir_value token, struct tir_value element);
 
-/** Returns the product of the state with a key, 1 x K: a number for each value element, rows x
- * 1. */
+/** Returns the product of `state` (rows x K) with `key` (1 x K): a number for each value element,
+ * rows x 1. */
 struct tir_value att_recurrence_product(struct att_recurrence *r, struct tir_value state,
                                         struct tir_value key);
 
-/** Returns the state with its elements multiplied by `a`: one number, a key's 1 x K, or a
- * value's rows x 1. */
+/** Returns `state` (rows x K) with its elements multiplied by `a`. `a` is one number, 1 x K for the
+ * elements of keys, or rows x 1 for value elements. */
 struct tir_value att_recurrence_scaled(struct att_recurrence *r, struct tir_value state,
                                        struct tir_value a);
 

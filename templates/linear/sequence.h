@@ -10,47 +10,51 @@
 #include "templates/workgroup/scalar.h"
 
 struct att_sequence {
-    struct tir_value index;      /* i32: number of the sequence */
-    struct tir_value start, end; /* i32: its first token, and one past its last */
-    struct tir_value count;      /* i32: tokens */
-    struct tir_value accepted;   /* i32: accepted drafts of the previous step */
-    struct tir_value verifies;   /* i1: `accepted` was given */
-    struct tir_value has_state;  /* i1: false: the state before its first token is 0, whatever
-                                    the pool has */
+    struct tir_value index; /* i32: index of the sequence in the batch */
+    /* i32: row of the sequence's first token, and one past the row of its last. */
+    struct tir_value start, end;
+    struct tir_value count;    /* i32: number of the sequence's tokens in this call */
+    struct tir_value accepted; /* i32: number of accepted drafts of the sequence's previous step */
+    struct tir_value verifies; /* i1: the argument `accepted` is not NULL */
+    /* i1: the sequence begins with a state from the pool; false: with a state of zeros. */
+    struct tir_value has_state;
 };
 
-/** Reads a sequence by the arguments cu_seqlens, max_seqlen, accepted and has_state. */
+/** Reads sequence `index` (i32) of the batch by the arguments cu_seqlens, max_seqlen, accepted and
+ * has_state. */
 struct att_sequence att_sequence(struct tir_builder *b, struct tir_value index);
 
-/** Reads the tokens of a sequence, for an op without the argument has_state. Of the other
- * members only `index` is set. */
+/** Reads the tokens of sequence `index` (i32), for an op without the argument has_state. Of the
+ * other members only `index` is set. */
 struct att_sequence att_sequence_tokens(struct tir_builder *b, struct tir_value index);
 
-/** Reads a sequence for an op without `accepted`: members `accepted` and `verifies` are not set. */
+/** Reads sequence `index` (i32) for an op without the argument `accepted`. Members `accepted` and
+ * `verifies` are not set. */
 struct att_sequence att_sequence_of_prompt(struct tir_builder *b, struct tir_value index);
 
-/** Returns entry `index` of the int32 array in argument `arg`. Its entries are apart by the
- * argument `stride`, in entries. */
+/** Returns entry `index` (i32) of the int32 array in argument `arg`. The argument named `stride`
+ * has the distance of two entries, in elements. */
 struct tir_value att_strided_entry(struct tir_builder *b, const char *arg, const char *stride,
                                    struct tir_value index);
 
-/** Returns entry [row][column] (i32 both) of the matrix of int32 in argument `arg`. The strides are
- * arguments too, in entries. */
+/** Returns entry [row][column] (i32 indices) of the matrix of int32 in argument `arg`. The
+ * arguments named `row_stride` and `column_stride` have the strides, in elements. */
 struct tir_value att_matrix_entry(struct tir_builder *b, const char *arg, const char *row_stride,
                                   struct tir_value row, const char *column_stride,
                                   struct tir_value column);
 
-/** Returns the step whose state sequence `index` begins with: accepted[index] - 1, or 0 if that is
- * negative or the argument `accepted` is NULL. */
+/** Returns the step (i32) after which the state is read that sequence `index` (i32) begins with. It
+ * is accepted[index] - 1, or 0 if that is negative or the argument `accepted` is NULL. */
 struct tir_value att_accepted(struct tir_builder *b, struct tir_value index);
 
-/** Returns the parent of a draft in a tree, i32, counted in its sequence. `token`: the draft's row
- * of `parents`. A number that is not of an earlier token is replaced by the nearest one; the root's
- * is 0. */
+/** Returns the parent (i32) of a draft in a tree, as an index in the sequence. `token` (i32) is the
+ * draft's row of argument `parents`. A parent that is not an earlier token is replaced by the
+ * nearest earlier one; the root has parent 0. */
 struct tir_value att_parent(struct tir_builder *b, const struct att_sequence *s,
                             struct tir_value token);
 
-/** Returns an i1: true if a slot number belongs to a sequence, not to padding. */
+/** Returns an i1: true if `slot` (i32) is a slot of the pool, false if it marks padding of the
+ * batch. */
 struct tir_value att_is_slot(struct tir_builder *b, struct tir_value slot);
 
 #endif

@@ -17,13 +17,14 @@
  * combined with it. */
 struct att_state {
     enum att_state_layout order;
-    unsigned dtype;                    /* in memory */
-    int size;                          /* bytes of an element in memory */
-    int key, value;                    /* K and V: elements of a key, and of a value */
-    unsigned rows;                     /* value elements of the part */
-    struct tir_type memory;            /* as it is loaded and stored */
-    struct tir_type tile;              /* rows x K, f32 */
-    struct tir_type keys, values, one; /* f32: 1 x K, rows x 1, 1 x 1 in the layout of `tile` */
+    unsigned dtype;         /* enum tir_dtype of a state's element in memory */
+    int size;               /* bytes of a state's element in memory */
+    int key, value;         /* K and V: number of elements of a key, and of a value */
+    unsigned rows;          /* number of value elements of the wave's part */
+    struct tir_type memory; /* type in which the wave loads and stores its part */
+    struct tir_type tile;   /* type of the part in registers: f32, rows x K */
+    /* Types of f32 operands in the layout of `tile`: 1 x K, rows x 1, and 1 x 1. */
+    struct tir_type keys, values, one;
 };
 
 /** Returns the least number of value elements (rows of a state [V, K]) that a wave must have, so
@@ -40,7 +41,8 @@ struct att_state att_state(struct tir_builder *b, const struct att_variant *v, i
 struct att_state att_state_of_layout(struct tir_builder *b, const struct att_variant *v, int key,
                                      int value, unsigned rows, const struct tir_layout *tile);
 
-/** Returns the address of the state of a value head in a slot (i32) of the pool `state`. */
+/** Returns the address (i64) of the state of value head `value_head` (i32) in slot `slot` (i32) of
+ * the argument `state`, the pool. */
 struct tir_value att_state_at(struct tir_builder *b, const struct att_state *s,
                               struct tir_value slot, struct tir_value value_head);
 
@@ -54,36 +56,40 @@ struct tir_value att_state_load(struct tir_builder *b, const struct att_state *s
 void att_state_store(struct tir_builder *b, const struct att_state *s, struct tir_value base,
                      struct tir_value first, struct tir_value there, struct tir_value a);
 
-/** Returns the type of 1 x K elements of `dtype` as they lie in memory. */
+/** Returns the type of 1 x K elements of `dtype` (enum tir_dtype) in the order of memory. */
 struct tir_type att_state_raw_keys(struct tir_builder *b, const struct att_state *s,
                                    unsigned dtype);
 
-/** Loads 1 x K elements of `dtype` at `base` as they lie in memory; zeros where `there` (i1) is
- * false. */
+/** Loads 1 x K elements of `dtype` (enum tir_dtype) from address `base` (i64), in the order of
+ * memory. Returns zeros where `there` (i1) is false. */
 struct tir_value att_state_load_keys(struct tir_builder *b, const struct att_state *s,
                                      struct tir_value base, unsigned dtype, struct tir_value there);
 /** Converts the result of att_state_load_keys() to f32, in the layout of att_state.keys. */
 struct tir_value att_state_keys(struct tir_builder *b, const struct att_state *s,
                                 struct tir_value raw);
 
-/** Stores keys of type att_state.keys at `base` in the order of memory; nothing where `there`
- * (i1) is false. */
+/** Stores `keys`, of type att_state.keys, at address `base` (i64) in the order of memory. Stores
+ * nothing where `there` (i1) is false. */
 void att_state_store_keys(struct tir_builder *b, const struct att_state *s, struct tir_value base,
                           struct tir_value there, struct tir_value keys);
 
-/** Loads `rows` x 1 adjacent elements of `dtype` at `base`; zeros where `there` (i1) is false. */
+/** Loads adjacent elements of `dtype` (enum tir_dtype) from address `base` (i64), one for each of
+ * the part's value elements: rows x 1. Returns zeros where `there` (i1) is false. */
 struct tir_value att_state_load_values(struct tir_builder *b, const struct att_state *s,
                                        struct tir_value base, unsigned dtype,
                                        struct tir_value there);
-/** Stores `rows` x 1 elements side by side at `base`; nothing where `there` (i1) is false. */
+/** Stores `a`, rows x 1, as adjacent elements at address `base` (i64). Stores nothing where `there`
+ * (i1) is false. */
 void att_state_store_values(struct tir_builder *b, struct tir_value base, struct tir_value there,
                             struct tir_value a);
 
-/** Stores one element at `base`; nothing where `there` (i1) is false. */
+/** Stores the one element `a` at address `base` (i64). Stores nothing where `there` (i1) is
+ * false. */
 void att_state_store_one(struct tir_builder *b, struct tir_value base, struct tir_value there,
                          struct tir_value a);
 
-/** Loads one element of `dtype` at `base`, 1 x 1; zero where `there` (i1) is false. */
+/** Loads one element of `dtype` (enum tir_dtype) from address `base` (i64), 1 x 1. Returns zero
+ * where `there` (i1) is false. */
 struct tir_value att_state_load_one(struct tir_builder *b, const struct att_state *s,
                                     struct tir_value base, unsigned dtype, struct tir_value there);
 

@@ -14,13 +14,15 @@ enum { ATT_STATE_ELEMENTS };
 enum { ATT_STATE_TILES = 1 };
 extern const struct att_tile att_state_tiles[ATT_STATE_TILES];
 
-/** Returns the value elements of a state that a wave has, with all K elements of each. */
+/** Returns the number of value elements of a state that a wave has with tile `t`. The wave has all
+ * K elements of each. */
 unsigned att_state_rows(const struct att_variant *v, const struct att_tile *t);
 
 /** True if head_dim and head_dim_v are 64, 128 or 256; else `why` names the field. */
 bool att_state_check_dims(const struct att_variant *v, struct att_why *why);
 
-/** True if the waves of a workgroup have a part of the state each, and registers for it. */
+/** True if tile `t` gives each wave of a workgroup a part of the state, and registers for that
+ * part; if not, the reason is in `why`. */
 bool att_state_fits(const struct att_variant *v, const struct att_tile *t,
                     const struct tir_machine *m, struct att_why *why);
 

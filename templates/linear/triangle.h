@@ -8,10 +8,10 @@
 
 #include "ir/builder.h"
 
-enum { ATT_TRIANGLE = 16 /* rows and columns */ };
+enum { ATT_TRIANGLE = 16 /* number of rows, and of columns, of a matrix */ };
 
-/** Returns the number of the matrix instruction that att_triangle_inverse() takes, or -1 if the
- * machine has none. */
+/** Returns the index in tir_machine.mma of the instruction that att_triangle_inverse() uses, or -1
+ * if the machine has none. */
 int att_triangle_instr(const struct tir_machine *m);
 
 /**

@@ -27,9 +27,10 @@
 enum {
     PIPE_MAX_ROWS = 64,
     PIPE_MAX_BUFFERS = 6,
-    PIPE_WHY = 160,    /* bytes of a refusal */
-    PIPE_UNSAFE = 255, /* depth of a buffer that no number of tiles makes safe */
-    PIPE_ALL = 255,    /* pipeline.bare: all iterations of the prologue */
+    /* Bytes of the sentence that gives the reason of a refusal, with the final NUL. */
+    PIPE_WHY = 160,
+    PIPE_UNSAFE = 255, /* value of pipe_plan.depth if no number of tiles in LDS is safe */
+    PIPE_ALL = 255,    /* value of pipeline.bare for all iterations of the prologue */
 };
 
 /** Kinds of phases: memory and vector work, or matrix instructions with other work under them. */
@@ -38,10 +39,13 @@ enum pipe_kind { PIPE_MEMORY, PIPE_MATRIX };
 /** A phase of an iteration. A list ends with name NULL. */
 struct pipe_phase {
     const char *name;
-    uint8_t kind;     /* enum pipe_kind */
-    uint8_t open;     /* 1: no boundary at its end; it belongs to the group of the next phase */
-    uint8_t branches; /* 1: steps with branches may be after matrix instructions, whose cover then
-                         has only what is before the branch */
+    uint8_t kind; /* kind of the phase: enum pipe_kind */
+    /* 1: the phase has no boundary at its end, and belongs to the group of the next phase; 0: a
+     * boundary ends the phase. */
+    uint8_t open;
+    /* 1: steps with branches may follow matrix instructions, which then cover only the work before
+     * the branch; 0: they may not. */
+    uint8_t branches;
 };
 
 /** The waves that read what a wave writes to a buffer: all of its workgroup, or itself only. */
@@ -51,50 +55,62 @@ enum pipe_scope { PIPE_WORKGROUP, PIPE_WAVE };
  * other pipelines of the same steps use has an empty name. */
 struct pipe_buffer {
     const char *name;
-    uint8_t queue; /* number of the wait queue that counts its asynchronous copies */
-    uint8_t scope; /* enum pipe_scope */
-    uint8_t with; /* 1 + the buffer whose wait covers this one's copies, which are older; 0: none */
-    uint8_t early; /* tiles from the one that a writing step is at to the one that it writes; the
-                      code before the loop writes the first ones */
-    uint8_t early_wait; /* tiles from the one that a waiting step is at to the one whose copies it
-                           waits for */
+    uint8_t queue; /* index of the wait queue that counts asynchronous copies to the buffer */
+    uint8_t scope; /* readers of what a wave writes to the buffer: enum pipe_scope */
+    /* 1 + index of the buffer whose wait also covers the older copies to this buffer; 0: none. */
+    uint8_t with;
+    /* Number of tiles by which the tile that a step writes to the buffer is later than the step's
+     * own tile. Code before the loop writes the first `early` tiles. */
+    uint8_t early;
+    /* Number of tiles by which the tile whose copies a wait covers is later than the wait's own
+     * tile. */
+    uint8_t early_wait;
 };
 
 /** A value in registers that steps hand to each other. A list ends with name NULL. */
 struct pipe_slot {
     const char *name;
-    uint8_t carried; /* 1: loop-carried: an iteration starts with the value of the one before */
+    /* 1: loop-carried, an iteration starts with the value that the one before has written; 0: the
+     * value belongs to one tile. */
+    uint8_t carried;
 };
 
 /** Kinds of ops: steps, and the waits of the pipeline itself. */
 enum pipe_op_kind {
-    PIPE_STEP,         /* calls build() or build_part() */
-    PIPE_AWAIT,        /* waits for this wave's asynchronous copies to buffer `part` */
-    PIPE_AWAIT_STORES, /* waits for its stores to buffer `part`, and for its reads of LDS */
-    PIPE_RELEASE,      /* waits for its reads of LDS: they are in registers */
-    PIPE_BARRIER,      /* a barrier */
-    PIPE_PART,         /* the rows of another list, pipe_row.rows */
+    PIPE_STEP,  /* a step, which pipe_op.build or pipe_op.build_part appends */
+    PIPE_AWAIT, /* a wait for this wave's asynchronous copies to buffer pipe_row.part */
+    /* A wait for this wave's stores to buffer pipe_row.part, and for its reads of LDS. */
+    PIPE_AWAIT_STORES,
+    PIPE_RELEASE, /* a wait until the data of this wave's reads of LDS are in registers */
+    PIPE_BARRIER, /* a barrier of all waves of the workgroup */
+    PIPE_PART,    /* not an op: a place for the rows of list pipe_row.rows */
 };
 
 /** Properties of steps that the checker needs. */
 enum pipe_flags {
-    PIPE_BRANCH = 1,  /* contains a branch, which ends the cover of matrix instructions */
-    PIPE_PRODUCT = 2, /* contains matrix instructions */
-    PIPE_ASYNC = 4,   /* writes LDS by copies that the wave does not wait for */
+    /* The step contains a branch, which ends the work that matrix instructions cover. */
+    PIPE_BRANCH = 1,
+    PIPE_PRODUCT = 2, /* the step contains matrix instructions */
+    PIPE_ASYNC = 4, /* the step writes LDS by asynchronous copies, which a separate row waits for */
 };
 
 /** A step: what it is called, what it touches, how it is built. */
 struct pipe_op {
-    const char *name; /* in drawings and refusals */
-    /** Appends the step's ops, with the row's stage and phase set. NULL: see build_part. */
+    const char *name; /* name of the step in drawings and refusals */
+    /** Appends the step's ops, with the row's stage and phase set. NULL: build_part appends
+     * them. */
     void (*build)(void *context);
-    uint32_t reads, writes; /* bits of slots */
-    /** Appends a part of a step that is cut into parts: pipe_row.part. */
+    /* pipe_slots that the step reads and writes in each row: bit n is slot n. */
+    uint32_t reads, writes;
+    /** Appends part `part` (pipe_row.part) of a step that is cut into parts. NULL: build appends
+     * the whole step. */
     void (*build_part)(void *context, unsigned part);
-    uint32_t reads_part, writes_part; /* slots of part 0; part n has the bits n places higher */
-    uint8_t lds_reads, lds_writes;    /* bits of buffers */
-    uint8_t flags;                    /* of enum pipe_flags */
-    uint8_t kind;                     /* enum pipe_op_kind */
+    /* pipe_slots that part 0 also reads and writes; part n has the bits n places higher. */
+    uint32_t reads_part, writes_part;
+    /* pipe_buffers that the step reads and writes: bit n is buffer n. */
+    uint8_t lds_reads, lds_writes;
+    uint8_t flags; /* properties of the step: bits of enum pipe_flags */
+    uint8_t kind;  /* kind of the op: enum pipe_op_kind */
 };
 
 extern const struct pipe_op pipe_await, pipe_await_stores, pipe_release, pipe_barrier, pipe_part;
@@ -103,14 +119,15 @@ extern const struct pipe_op pipe_await, pipe_await_stores, pipe_release, pipe_ba
 struct pipe_row {
     const struct pipe_op *op;
     uint8_t stage, phase;
-    uint8_t part;                /* which piece of a cut step; the buffer of pipe_await */
-    uint32_t needs;              /* bits of the variant's features, and the row wants all */
-    uint32_t unless;             /* bits of features: each of them drops the row */
-    const struct pipe_row *rows; /* of pipe_part: a list that tables share, whose stages and phases
-                                    count from this row's */
+    uint8_t part; /* index of the part of a step that is cut, or of the buffer that a wait is for */
+    uint32_t needs;  /* bits of features; a variant must have all of them to have the row */
+    uint32_t unless; /* bits of features; a variant with any of them does not have the row */
+    /* List of rows that tables share, for pipe_part; their stages and phases count from this row's.
+     * NULL: other ops. */
+    const struct pipe_row *rows;
 };
 
-/** Returns the slots that a row reads, or writes. */
+/** Return the slots that a row reads, or writes: bit n is slot n. */
 static inline uint32_t pipe_reads(const struct pipe_row *r)
 {
     return r->op->reads | r->op->reads_part << r->part;
@@ -131,7 +148,7 @@ struct pipe_move {
 /** The spread of other work over a loop's matrix instructions: members of struct tir_schedule with
  * the same names. 0: the pass's default. */
 struct pipe_spread {
-    uint8_t cover; /* enum tir_cover */
+    uint8_t cover; /* work that matrix instructions cover: enum tir_cover */
     uint8_t read_ahead, transpose_ahead, late_ahead, exchange_ahead, result_after;
     uint8_t hoist_vgprs;
     uint8_t bare_last, holds, reads_apart;
@@ -139,80 +156,95 @@ struct pipe_spread {
 
 struct pipeline {
     const char *name;
-    const char *when; /* the kernels that it is for */
-    const char *why;  /* what makes it fast there */
+    const char *when; /* for drawings: the kernels that run the pipeline */
+    const char *why;  /* for drawings: the reason why these kernels are fast with it */
     const struct pipe_phase *phases;
-    const struct pipe_buffer *buffers; /* NULL: nothing passes through LDS in the loop */
+    const struct pipe_buffer *buffers; /* buffers in LDS of the loop; NULL: the loop uses no LDS */
     const struct pipe_slot *slots;
     const struct pipe_row *rows;
-    const struct pipe_move *moves; /* NULL: none */
-    const char *const *features;   /* names of the bits of `needs`, for drawings; ends with NULL */
+    const struct pipe_move *moves; /* moves of steps in variants with some features; NULL: none */
+    /* Names of the features for drawings, from bit 0 on, with NULL after the last. */
+    const char *const *features;
     struct pipe_spread spread;
-    uint8_t roles;        /* 1 or 2 equal groups of waves, each a group of phases apart */
-    uint8_t hides_itself; /* 1: a SIMD has one wave, whose own reads, copies and scalar work
-                                    hide under its matrix instructions */
-    uint8_t bare;  /* first iterations of the prologue that have only the barriers of `rows`, none
-                      after each group; PIPE_ALL: all iterations of the prologue */
-    uint8_t drain; /* iterations after the loop that run only the stages that have a tile */
-    uint8_t drain_from, drain_to; /* in the first of these, the lowest stage's rows of phase
-                                     drain_from run in phase drain_to */
-    uint8_t shift_early;  /* 1: two roles part before the prologue's last iteration, not after it */
-    uint8_t barrier_last; /* 1: code after the loop waits for stores to LDS and has a barrier,
-                             before the last stage runs for the last time */
+    /* Number of roles: 1, or 2 equal groups of waves that run one group of phases apart. */
+    uint8_t roles;
+    /* 1: a SIMD has one wave, whose own reads, copies and scalar work run under its matrix
+     * instructions; 0: a second wave hides them. */
+    uint8_t hides_itself;
+    /* Number of the prologue's first iterations with only the barriers of `rows`. Other iterations
+     * of the prologue have one after each group. PIPE_ALL: all iterations. */
+    uint8_t bare;
+    /* Number of iterations after the loop that run only the stages that have a tile. */
+    uint8_t drain;
+    /* Phases: in the first iteration after the loop, rows of the lowest stage and phase drain_from
+     * run in phase drain_to. */
+    uint8_t drain_from, drain_to;
+    /* 1: the two roles become one group of phases apart before the prologue's last iteration; 0:
+     * after it. */
+    uint8_t shift_early;
+    /* 1: after the loop the waves wait for their stores to LDS and for a barrier, before the last
+     * stage runs for the last time; 0: they do not. */
+    uint8_t barrier_last;
 };
 
 /** The variant of a table that a kernel runs. */
 struct pipe_variant {
-    uint32_t has;            /* bits of features */
-    uint8_t waves;           /* of a workgroup; 0: any number */
-    uint8_t delay_at, delay; /* rows from stage delay_at on run `delay` iterations later; 0: none */
+    uint32_t has;  /* features of the variant, as bits */
+    uint8_t waves; /* number of waves of a workgroup; 0: any number */
+    /* Rows from stage delay_at on run `delay` iterations later; delay 0: no rows do. */
+    uint8_t delay_at, delay;
 };
 
 /** A table as one kernel runs it: rows that it lacks are dropped, stages count from 0. */
 struct pipe_plan {
     const struct pipeline *of;
-    struct pipe_row row[PIPE_MAX_ROWS]; /* in program order */
+    struct pipe_row row[PIPE_MAX_ROWS]; /* rows of the kernel, in program order */
     unsigned n_rows;
-    uint32_t has;        /* the features of the kernel */
-    uint8_t first_stage; /* of the table: stage 0 of the plan */
+    uint32_t has;        /* features of the kernel, as bits */
+    uint8_t first_stage; /* stage of the table that is stage 0 of the plan */
     uint8_t delay_at, delay;
     uint8_t stages; /* number of stages: one more than the highest stage of a row */
-    uint8_t depth[PIPE_MAX_BUFFERS]; /* tiles in LDS: the least that is safe; 0: it is not used */
+    /* Number of tiles in LDS of each buffer, the least that is safe; 0: the kernel does not use the
+     * buffer. */
+    uint8_t depth[PIPE_MAX_BUFFERS];
 };
 
 /* resolve.c */
 
-/** Lists the rows of a table in `rows`, with the rows of a shared list in place of its pipe_part.
- * Returns their number, at most PIPE_MAX_ROWS. */
+/** Sets rows[] to the rows of a table. A pipe_part is replaced by the rows of its shared list.
+ * Returns the number of rows, at most PIPE_MAX_ROWS. */
 unsigned pipe_list_rows(const struct pipeline *p, struct pipe_row rows[PIPE_MAX_ROWS]);
 
-/** Makes a plan of a table, checks it, and derives the depth of its buffers. False, with a sentence
- * in `why`, if the plan is unsafe or lower_pipeline cannot run it. */
+/** Sets *plan to the plan of a table for a variant, with the least safe depth of each buffer.
+ * Returns false if the plan is unsafe or lower_pipeline cannot run it; the reason is in `why`. */
 bool pipe_resolve(const struct pipeline *p, const struct pipe_variant *v, struct pipe_plan *plan,
                   char why[PIPE_WHY]);
 
-/** Makes a plan of the table that the template has chosen for the variant, as pipe_resolve() does.
- * If it is refused, prints the reason and aborts the process. */
+/** Sets *plan as pipe_resolve() does, for a table that the template has chosen for the variant. If
+ * the plan is refused, prints the reason and aborts the process. */
 void pipe_choose(const struct pipeline *p, const struct pipe_variant *v, struct pipe_plan *plan);
 
-/** Returns the plan's number of a stage of the table. */
+/** Returns the index in the plan of stage `stage` of the table. */
 uint8_t pipe_stage(const struct pipe_plan *plan, unsigned stage);
 
-/** True if a row of the plan is a barrier, or roles make boundaries barriers. */
+/** True if the loop has barriers: from a row of the plan, or from two roles, which make each
+ * boundary a barrier. */
 bool pipe_has_barriers(const struct pipe_plan *plan);
 
 /* check.c */
 
-/** Checks the order of values, branches and LDS accesses, and sets plan->depth. False, with a
- * sentence in `why`, if the plan is unsafe. */
+/** Sets plan->depth, and returns true if values, branches and LDS accesses are in a safe order. If
+ * false, the reason is in `why`. */
 bool pipe_check(struct pipe_plan *plan, char why[PIPE_WHY]);
 
-/** Returns the group of a phase: phases joined by `open` have one number. */
+/** Returns the index of the group of phase `phase` (index). Phases that are joined by
+ * pipe_phase.open have one group. */
 unsigned pipe_group(const struct pipeline *p, unsigned phase);
 
 /* build.c */
 
-/** Appends the loop's body: every row in program order. The builder's stage is none afterwards. */
+/** Appends the loop's body, every row in program order. Steps get `context`. The builder has no
+ * stage afterwards. */
 void pipe_build(struct tir_builder *b, const struct pipe_plan *plan, void *context);
 
 /** Returns the schedule of a loop: the table's loop plan and its spread. */

@@ -11,13 +11,14 @@
 
 /** The angles of one position, and the elements that they rotate. */
 struct rope_angles {
-    const struct att_variant *v; /* has the kind of rope, and rotary_dim, a power of two */
-    struct tir_value position;   /* i32: row of cos_sin */
-    struct tir_value first;      /* i32: the first element that rotates, a multiple of rotary_dim */
-    struct tir_value backwards;  /* i1: the angles are negated; none: they are not */
+    const struct att_variant *v; /* variant with the kind of rope, and rotary_dim, a power of two */
+    struct tir_value position;   /* i32: position of the token, a row of the argument cos_sin */
+    /* i32: index of the first element of a row that rotates, a multiple of rotary_dim. */
+    struct tir_value first;
+    struct tir_value backwards; /* i1: the angles are negated; no value: they are not */
 };
 
-/** Rotates rotary_dim elements of every row of z (f32) by the same angles. */
+/** Returns the rows z (f32), with rotary_dim elements of every row rotated by the same angles. */
 struct tir_value rope_rotate_rows(struct tir_builder *b, const struct rope_angles *a,
                                   struct tir_value z);
 

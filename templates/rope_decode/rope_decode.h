@@ -10,15 +10,16 @@
 #include "templates/rope/rope.h"
 
 enum {
-    ROPE_DECODE_BLOCK = 16, /* rows of q (columns of Q^T) that pass through LDS at once */
-    ROPE_DECODE_PAD = 8, /* elements between rows of q in LDS, so that rows begin in other banks */
+    ROPE_DECODE_BLOCK = 16, /* number of rows of q (columns of Q^T) that pass through LDS at once */
+    /* Number of unused elements after each row of q in LDS, so that rows begin in other banks. */
+    ROPE_DECODE_PAD = 8,
     ROPE_DECODE_TILES = 32, /* most tiles of a token's query heads */
 };
 
 /** A token's queries as loaded, with their biases, angles and norm weights. */
 struct rope_decode_queries {
-    struct rope rope;          /* has the angles */
-    struct rope_source source; /* has the weights of the norm */
+    struct rope rope;          /* state of the rotation, with the angles of the token */
+    struct rope_source source; /* source of the heads, with the weights of the norm */
     struct tir_value raw[ROPE_DECODE_TILES][ROPE_MAX_SPANS];
     struct tir_value bias[ROPE_DECODE_TILES][ROPE_MAX_SPANS];
 };
@@ -27,25 +28,27 @@ struct rope_decode_queries {
 struct rope_decode_news {
     struct rope rope;
     struct rope_source source;
-    struct tir_value mine; /* i1: the result of rope_decode_is_mine() */
-    struct tir_value raw[2][ROPE_MAX_SPANS], bias[2][ROPE_MAX_SPANS]; /* [0]: of the key; [1]: of
-                                                                         the value */
+    /* i1: this wave computes the token's key and value: rope_decode_is_mine(). */
+    struct tir_value mine;
+    /* Spans as loaded, and their biases; [0]: of the key; [1]: of the value. */
+    struct tir_value raw[2][ROPE_MAX_SPANS], bias[2][ROPE_MAX_SPANS];
 };
 
 /** The state of the new tokens while the kernel is built. */
 struct rope_decode {
-    struct rope rope, kv;   /* tiles of q, and of k and v */
+    struct rope rope, kv;   /* rotation of tiles of q, and of tiles of k and v */
     int tiles;              /* number of tiles of a token's query heads */
     struct tir_value lds_q; /* i32: LDS address of this wave's rows of q */
     struct tir_value lds;   /* i32: LDS address of all new tokens' rows of k and v, in the
                                products' dtype */
-    int stored, scales; /* bytes from `lds` to the rows in the cache's type, and to their scales */
-    struct rope_decode_queries first; /* of the first token, whose loads precede the loads of the
-                                         cache */
+    /* Bytes from `lds` to the rows in the cache's type, and to the scales of these rows. */
+    int stored, scales;
+    /* Queries of the first token; their loads precede the loads of the cache. */
+    struct rope_decode_queries first;
     struct rope_decode_news first_news;
 };
 
-/** Returns the state of the kernel's new tokens. */
+/** Returns the rope_decode of a kernel whose decode state is `d`. */
 static inline struct rope_decode *rope_decode_of(const struct decode *d) { return d->arriving; }
 
 /* True if the cache's elements have another type than the operands of the products. */
@@ -71,8 +74,8 @@ struct tir_type rope_decode_stored_type(const struct decode *d, const struct rop
 
 /** The place in LDS of a span of a tile of heads. */
 struct rope_decode_place {
-    struct tir_value at;   /* i32: LDS address */
-    struct tir_layout map; /* LDS map, relative to `at` */
+    struct tir_value at;   /* i32: LDS address at which the map begins */
+    struct tir_layout map; /* LDS map of the span's heads x elements, relative to `at` */
 };
 
 /** Returns the place of span `span` (index) in rows of head_dim elements of `size` bytes from LDS
@@ -88,29 +91,31 @@ void rope_decode_put(struct decode *d, const struct rope_shape *shape, struct ti
 /** Returns the index in the sequence (i32) of new token `token`; below 0 if the sequence has no
  * such token. */
 struct tir_value rope_decode_key(struct decode *d, int token);
-/** Returns an i1: true if the sequence has the new token `token` (index). */
+/** Returns an i1: true if the sequence has at least `token` + 1 new tokens. */
 struct tir_value rope_decode_exists(struct decode *d, int token);
-/** Returns an i1: true if the key of new token `token` is one of the item's keys, in a tile of this
- * wave. */
+/** Returns an i1: true if the key of new token `token` (index) is one of the item's keys, and in a
+ * tile of keys that this wave multiplies. */
 struct tir_value rope_decode_is_mine(struct decode *d, int token);
-/** Issues the loads of the queries of token `token` into `q`. Angles wait for a position, so they
- * are loaded in stage `stage` of the loop over keys. */
+/** Issues the loads of the queries of new token `token` (index) into `q`. Loads of angles wait for
+ * the token's position, so they are in stage `stage` of the loop over keys. */
 void rope_decode_load_queries(struct decode *d, int token, uint8_t stage,
                               struct rope_decode_queries *q);
-/** Issues the loads of the key and value of token `token` into `w`, if they are this wave's. `of`
- * has the token's position. */
+/** Issues the loads of the key and value of new token `token` (index) into `w`, if they are this
+ * wave's. `of` has the token's position. */
 void rope_decode_load_new_rows(struct decode *d, int token, const struct rope *of,
                                struct rope_decode_news *w);
-/** Computes tile `tile` (index) of queries of `q`, and stores it in LDS from row `row` of the
- * wave's block on. */
+/** Computes tile `tile` (index) of the heads of queries `q`, and stores it in LDS from row `row`
+ * (index) of the wave's block on. */
 void rope_decode_make_queries(struct decode *d, struct rope_decode_queries *q, int tile, int row);
-/** Computes the key and value of token `token`, and stores them in LDS, if they are this wave's. */
+/** Computes the key and value of new token `token` (index) from their loads `w`. Stores them in
+ * LDS, if they are this wave's. */
 void rope_decode_make_news(struct decode *d, struct rope_decode_news *w, int token);
 
 /* replace.c: members of struct decode_arrivals. */
 
-/** Return a tile of K, or of V, with the rows of new tokens from LDS. In a scaled cache the rows'
- * scales in d->now are replaced too. `key` (i32) is the tile's first key. */
+/** Return a tile of K, or of V, with the rows of new tokens replaced by their rows in LDS. In a
+ * scaled cache the scales of these rows in d->now are replaced too. `key` (i32) is the tile's first
+ * key. */
 struct tir_value rope_decode_replace_keys(struct decode *d, struct tir_value k,
                                           struct tir_value key);
 struct tir_value rope_decode_replace_values(struct decode *d, struct tir_value v,

@@ -10,7 +10,7 @@
 #include "templates/split_kv/split_kv.h"
 
 enum {
-    SPLIT_KV_FEW_PARTS = 4,   /* most parts that are all read at once */
+    SPLIT_KV_FEW_PARTS = 4,   /* most parts of a result that SPLIT_KV_PARTS_AT_ONCE reads */
     SPLIT_KV_PART_LOADS = 16, /* most loads of a lane in flight */
 };
 
@@ -30,12 +30,12 @@ struct split_kv_part_sum {
     struct tir_value first, count; /* i32: the first entry of reduce_partial_map, and the number of
                                       entries */
     struct tir_value row_bytes;    /* i64: bytes of O of a row of all heads */
-    struct tir_type lanes, slice;  /* f32: a number for each lane, of one part; the elements of a
-                                      slice, 1 x n */
-    struct tir_type one;           /* f32 1 x 1 */
+    /* f32: a number for each lane, of one part; the n elements of a slice, 1 x n. */
+    struct tir_type lanes, slice;
+    struct tir_type one; /* type of one number: f32, 1 x 1 */
     enum split_kv_part_way way;
-    struct tir_value
-        rows; /* with ONE_BY_ONE, i32 in the layout of `lanes`: rows of the first parts */
+    /* With ONE_BY_ONE, i32 in the layout of `lanes`: rows of partial_out of the first parts. */
+    struct tir_value rows;
     /* With AT_ONCE: byte offsets (i64) of each part's lse and O; entries after the last part repeat
      * its offsets. */
     struct tir_value few_lse[SPLIT_KV_FEW_PARTS], few_out[SPLIT_KV_FEW_PARTS];
@@ -46,18 +46,18 @@ struct split_kv_part_sum {
                                          parts' lse */
 };
 
-/** Returns the sum of the parts in entries `first` to `first` + `count` - 1 (i32) of
- * reduce_partial_map. split_kv_part_sum_find() must set its `way`. */
+/** Returns the description of a sum of the parts in entries `first` to `first` + `count` - 1 (i32)
+ * of reduce_partial_map. The caller sets the way by split_kv_part_sum_find(). */
 struct split_kv_part_sum split_kv_part_sum(struct split_kv *d, struct tir_value first,
                                            struct tir_value count);
-/** Returns the number of parts whose loads SPLIT_KV_PARTS_OF_ROWS has in flight together. */
+/** Returns the number of parts whose loads SPLIT_KV_PARTS_OF_ROWS keeps in flight together. */
 unsigned split_kv_few_parts_of_rows(const struct split_kv *d);
 /** Returns an i1: true if there are enough parts to add them side by side. No value: the result has
  * too many rows for that way. */
 struct tir_value split_kv_parts_lie_side_by_side(const struct split_kv_part_sum *s);
-/** Sets the way to `way`, and issues the loads that locate the first parts. */
+/** Sets s->way to `way`, and issues the loads of the rows of the first parts. */
 void split_kv_part_sum_find(struct split_kv_part_sum *s, enum split_kv_part_way way);
-/** Returns the number of slices (i32) of all rows of the result. */
+/** Returns the number of slices (i32) of all rows of the sequence's result. */
 struct tir_value split_kv_part_sum_slices(const struct split_kv_part_sum *s);
 /** Adds up slice `number` (i32) of all parts and writes it to the result. */
 void split_kv_part_sum_slice(struct split_kv_part_sum *s, struct tir_value number);

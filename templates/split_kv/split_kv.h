@@ -13,17 +13,20 @@
 #include "templates/cache/cache.h"
 #include "templates/variant.h"
 
-/** Keys of a block, which one buffer resource covers: keys are read block by block if pages have a
- * multiple of that many keys. Also the most waves of a workgroup. */
+/** SPLIT_KV_BLOCK: number of keys that one buffer resource covers. Keys are read block by block if
+ * a page has a multiple of this number. SPLIT_KV_MAX_WAVES: most waves of a workgroup. */
 enum { SPLIT_KV_BLOCK = 16, SPLIT_KV_MAX_WAVES = 8 };
 
 /** The cache of K or of V, and the width of its rows in registers. A head dim that is no power of
  * two is rounded up to one. The row's first and its last `width` / 2 columns are then side by
  * side. */
 struct split_kv_cache {
-    unsigned width;     /* head_dim or head_dim_v, rounded up to a power of two */
-    unsigned overlap;   /* number of columns that both halves have; 0: a row is loaded whole */
-    struct att_cache c; /* the cache at the item's KV head */
+    /* Number of columns of a row in registers: head_dim or head_dim_v, rounded up to a power of
+     * two. */
+    unsigned width;
+    /* Number of columns that both halves of a row have; 0: a row is loaded whole. */
+    unsigned overlap;
+    struct att_cache c; /* the cache of K or V, with its address at the item's KV head */
 };
 
 /** A workgroup's item: some queries of a sequence and a range of its keys, for the query heads of
@@ -50,18 +53,21 @@ struct split_kv {
     const struct att_variant *v;
     const struct tir_machine *m;
     struct tir_builder b;
-    unsigned dtype;              /* of P and out: enum tir_dtype */
-    unsigned kv_dtype, kv_bytes; /* enum tir_dtype, and bytes, of an element of the cache */
+    unsigned dtype;              /* enum tir_dtype of P (softmax weights) and out */
+    unsigned kv_dtype, kv_bytes; /* dtype (enum tir_dtype) and bytes of an element of the cache */
     unsigned waves, waves_per_simd;
-    unsigned keys;                /* keys of a tile, a multiple of SPLIT_KV_BLOCK */
-    unsigned columns;             /* number of queries x heads of one pass */
-    unsigned row_columns;         /* number of columns with different rows, which the other columns
-                                     repeat; 0: all columns */
-    bool own_columns;             /* true: no two waves have the same column of O^T */
-    bool zero_late;               /* true: O is set to zero after the first loads of K */
-    bool new_rows;                /* true: the newest rows of k and v are arguments of the call */
-    bool neighbours;              /* true: items with neighbouring numbers go to one XCD */
-    int qk, pv;                   /* numbers of the matrix instructions of K Q^T and P V */
+    unsigned keys; /* number of keys of a tile, a multiple of SPLIT_KV_BLOCK */
+    /* Number of rows of Q of one pass over the keys, one for each query and head; columns of S^T
+     * and O^T. */
+    unsigned columns;
+    /* Number of columns with different rows of Q, which the other columns repeat; 0: all
+     * columns. */
+    unsigned row_columns;
+    bool own_columns; /* true: no two waves have the same column of O^T */
+    bool zero_late;   /* true: O is set to zero after the first loads of K, false: before them */
+    bool new_rows;    /* true: the newest rows of k and v are arguments of the call */
+    bool neighbours;  /* true: items with consecutive indices go to one XCD */
+    int qk, pv;       /* indices in tir_machine.mma of the instructions of K Q^T and of P V */
     struct tir_value first_value; /* i32: the first element of head_dim_v that the wave writes;
                                      none: it writes all elements of its columns */
     struct tir_value divisors;    /* i32: LDS address of 1 / l and of the row offset of each column,
@@ -69,38 +75,45 @@ struct split_kv {
                                      kernels */
     struct att_paging paging;
     struct split_kv_cache k, value;
-    struct tir_type scores, output; /* types of S^T and of O^T */
+    struct tir_type scores, output; /* types of S^T (scores) and of O^T (output) */
     struct att_attention attention;
     struct tir_value lds; /* i32: LDS address of the buffer of split_kv_merge_bytes() bytes */
 
-    struct tir_value wave, gqa; /* i32: the wave's number; query heads of a KV head */
-    struct tir_value list;      /* i32: number of the list of items; none: the workgroup's number */
+    /* i32: index of the wave in the workgroup; number of query heads of a KV head. */
+    struct tir_value wave, gqa;
+    /* i32: index of the workgroup's list of items; none: the workgroup's own number is the
+     * index. */
+    struct tir_value list;
     struct split_kv_item item;
-    struct tir_value part_ends[2]; /* i32: first entry of the item's partials in reduce_partial_map,
-                                      and the one after the last */
-    struct tir_value ticket;       /* i64: address of the count of these partials */
-    struct tir_value last;         /* i1: the item is the last one of its list; none: each item is
+    /* i32: index of the first entry of the sequence's partials in reduce_partial_map, and of the
+     * entry after the last. */
+    struct tir_value part_ends[2];
+    /* i64: address of the count of the sequence's partials that are written. */
+    struct tir_value ticket;
+    struct tir_value last;    /* i1: the item is the last one of its list; none: each item is
                                  treated as the last */
     struct tir_value touched; /* i32 tile: the word that split_kv_touch_ticket() loads; none: it was
                                  not called */
-    struct tir_value first_row; /* i32: index among the item's queries x heads of the row of column
-                                   0 */
-    struct tir_value n_rows;    /* i32: number of queries x heads of the item */
+    /* i32: index of the row of Q in column 0, among the item's rows of Q. */
+    struct tir_value first_row;
+    struct tir_value n_rows; /* i32: number of rows of Q of the item, one for each query and head */
 
-    struct tir_value beside[SPLIT_KV_BESIDE]; /* arguments that are loaded together with an item */
-    unsigned n_beside;                        /* number of these arguments */
+    /* Values of arguments that are loaded together with an item. */
+    struct tir_value beside[SPLIT_KV_BESIDE];
+    unsigned n_beside; /* number of values in beside[] */
 
     /** Returns part `number` of O^T as it is divided and written. NULL: O^T is final. Only with
      * own_columns. */
     struct tir_value (*finish_part)(void *family, struct tir_value part, unsigned number);
-    void *family; /* argument of finish_part */
+    void *family; /* state of the family, which finish_part gets */
     const struct split_kv_places
-        *found; /* addresses of the result; NULL: they are computed when it is stored */
+        *found; /* addresses of the item's result; NULL: they are computed when it is stored */
 };
 
 /* items.c */
 
-/** Loads arguments at the start of the kernel. `latent`: K and V are one latent cache. */
+/** Loads the arguments that all items share, at the start of the kernel. With `latent`, K and V are
+ * one latent cache. */
 void split_kv_load_arguments(struct split_kv *d, bool latent);
 /** Sets `range` to the indices (i32) of this workgroup's first item, and of the item after its last
  * one. */
@@ -111,16 +124,16 @@ void split_kv_find_item(struct split_kv *d, struct tir_value index);
 
 /* rows.c */
 
-/** Returns a struct with `width` and `overlap` set for rows of `dim` elements. */
+/** Returns a split_kv_cache for rows of `dim` elements, with only `width` and `overlap` set. */
 struct split_kv_cache split_kv_cache(int dim);
-/* Returns the number of parts in which a row is loaded: 1 or 2. */
+/* Returns the number of parts in which a row of the cache is loaded: 1 or 2. */
 static inline unsigned split_kv_parts(const struct split_kv_cache *c) { return c->overlap ? 2 : 1; }
-/* Returns the number of columns of a part of a row. */
+/* Returns the number of columns of a part of a row of the cache. */
 static inline unsigned split_kv_part_width(const struct split_kv_cache *c)
 {
     return c->width / split_kv_parts(c);
 }
-/* Returns the first column of part i of a row. */
+/* Returns the index of the first column of part i (0 or 1) of a row of the cache. */
 static inline int split_kv_part_first(const struct split_kv_cache *c, unsigned i)
 {
     return i ? (int)(c->width / 2 - c->overlap) : 0;
@@ -132,9 +145,9 @@ bool split_kv_by_lane(const struct att_variant *v);
 
 /** The query and the head of each column: tokens are outer, heads of the KV head inner. */
 struct split_kv_rows {
-    struct tir_value row;   /* index among the item's queries x heads, at most the last one */
-    struct tir_value token; /* row of q */
-    struct tir_value head;  /* query head */
+    struct tir_value row;   /* i32: index among the item's rows of Q, at most the last row */
+    struct tir_value token; /* i32: row of the query in q */
+    struct tir_value head;  /* i32: index of the query head */
     struct tir_value valid; /* i1: the column's row exists, and no other column has it */
 };
 
@@ -143,7 +156,8 @@ struct split_kv_rows split_kv_rows(struct split_kv *d, struct tir_value column);
 /** Sets attention.at, the keys that each column sees, in the layout of attention.softmax. */
 void split_kv_find_position(struct split_kv *d);
 
-/** A wave's state after its keys. l is 1 x columns, or has several rows whose sum is l. */
+/** A wave's softmax state after its keys: maximum m, sum l, output O^T. l is 1 x columns, or has
+ * several rows whose sum is l. */
 struct split_kv_state {
     struct tir_value m, l, o;
 };
@@ -167,8 +181,8 @@ void split_kv_end_item(struct split_kv *d, struct split_kv_state *s);
 
 /** A tensor [row, head, ...] that begins with the item's first token. */
 struct split_kv_tensor {
-    struct tir_value base; /* i64 */
-    struct tir_value row0; /* i32: the row of the item's first token */
+    struct tir_value base; /* i64: address of the tensor */
+    struct tir_value row0; /* i32: row of the item's first token in the tensor */
     struct tir_value row_bytes,
         head_bytes; /* i64: bytes from a row, and from a head, to the next */
 };
@@ -177,8 +191,8 @@ struct split_kv_tensor {
  * each. `row0` (i32) is the row of the item's first token. */
 struct split_kv_tensor split_kv_partial(struct split_kv *d, const char *tensor, int bytes,
                                         struct tir_value row0);
-/** Returns the byte offsets (i64) in `tensor` of the rows of a tile of type `t`, columns x
- * anything. */
+/** Returns the byte offsets (i64) in `tensor` of the rows that the columns of the wave have. `t` is
+ * the type of the tile whose columns they are. */
 struct tir_value split_kv_offsets(struct split_kv *d, struct tir_type t,
                                   const struct split_kv_tensor *tensor);
 
@@ -191,28 +205,31 @@ struct split_kv_places {
     enum split_kv_kind kind;
     bool own_lse;           /* true: each wave writes the LSE of its columns; false: the first wave
                                writes all */
-    struct tir_value final; /* i1: the state is a result, not a partial */
+    struct tir_value final; /* i1: the state is written as a result; false: as a partial */
     struct split_kv_tensor out, lse;
     struct tir_value out_at, lse_at; /* i64: byte offset of each row in out and in lse */
     struct tir_value sinks;          /* f32: the sink of each column's head; none: no sinks */
     struct tir_value scale;          /* f32: scale of V; none: 1 */
 };
 
-/** Returns the type of O with registers in the order of dv, so that a lane has neighbours of a row.
- * If a row has two parts, the last register bit selects the part. */
+/** Returns the type of O whose registers have the order of head_dim_v, so that a lane has
+ * neighbours of a row. If a row has two parts, the last register bit selects the part. */
 struct tir_type split_kv_in_order(struct split_kv *d);
 /** Loads the arguments that locate the tensors of a state of kind `kind`. */
 struct split_kv_places split_kv_load_places(struct split_kv *d, enum split_kv_kind kind);
-/** Computes the addresses of the rows of O into p->out_at. */
+/** Computes the byte offsets of the rows of O in tensor p->out into p->out_at. */
 void split_kv_find_out(struct split_kv *d, struct split_kv_places *p);
-/** Computes the addresses of LSE into p->lse_at, and loads the sinks. */
+/** Computes the byte offsets of the rows' LSE in tensor p->lse into p->lse_at, and loads the
+ * sinks. */
 void split_kv_find_lse(struct split_kv *d, struct split_kv_places *p);
-/** Writes the LSE of state `s`, and returns the inverse of its denominator, 1 x columns. */
+/** Writes the LSE of state `s`. Returns the inverse of the softmax denominator of each column, 1 x
+ * columns. */
 struct tir_value split_kv_write_lse(struct split_kv *d, const struct split_kv_state *s,
                                     const struct split_kv_places *p);
-/** Writes `o`, of type split_kv.output, which is already divided by the denominator. */
+/** Writes `o`, of type split_kv.output and already divided by the softmax denominator, to the rows
+ * p->out_at. */
 void split_kv_write_out(struct split_kv *d, struct tir_value o, const struct split_kv_places *p);
-/** Returns the addresses of an item's result, for split_kv.found. */
+/** Returns the addresses of the current item's result, for split_kv.found. */
 struct split_kv_places split_kv_find_result(struct split_kv *d);
 /** Writes the item's result or partial: each wave writes its part of O, and wave 0 the LSE. */
 void split_kv_write_state(struct split_kv *d, const struct split_kv_state *s);
@@ -231,8 +248,8 @@ struct tir_value split_kv_prefetch_parts(struct split_kv *d);
 
 /* share.c */
 
-/** Loads part_ends and sets the address `ticket`. part_ends are not defined if the item is no part.
- * The caller anchors them after its first loads. */
+/** Loads d->part_ends and sets d->ticket. part_ends are not defined if the item is not a part. The
+ * caller anchors them after its first loads. */
 void split_kv_load_part_ends(struct split_kv *d);
 /** Loads a word of the ticket's cache line into `touched`, so that the line is in the L2 when
  * partials are counted. split_kv_share_parts() waits for it. */

@@ -9,14 +9,15 @@
 #include "templates/linear/chunk.h"
 #include "templates/template.h"
 
-enum { SSD_ELEM = 2, SSD_FLOAT = 4 }; /* bytes */
+enum { SSD_ELEM = 2, SSD_FLOAT = 4 }; /* bytes of an element of 16 bits, and of an f32 */
 
-/* Numbers of each token of a chunk, in LDS. */
+/* The f32 numbers of each token of a chunk in LDS. G is the sum of the log decays g of the chunk's
+ * tokens up to this one. */
 enum ssd_number {
-    SSD_SUMS,    /* G to the base 2: sums of g times log2(e) */
-    SSD_WEIGHTS, /* w: the time step, or 1 without steps; 0 after the last token */
-    SSD_GROWN,   /* exp(G) */
-    SSD_LEFT,    /* exp(G[63] - G) w */
+    SSD_SUMS,    /* G log2(e), so that 2^x of it is exp(G) */
+    SSD_WEIGHTS, /* w: the token's time step, or 1 without time steps; 0 after the last token */
+    SSD_GROWN,   /* exp(G), the decay from the chunk's start to the token */
+    SSD_LEFT,    /* exp(G[63] - G) w, the weight of the token in the state after the chunk */
     SSD_NUMBERS
 };
 
@@ -27,26 +28,36 @@ enum { SSD_B, SSD_X, SSD_C, SSD_LOADED };
 struct ssd_prefill {
     const struct att_variant *v;
     struct tir_builder b;
-    unsigned dtype, values, waves;     /* of tokens; value elements of the workgroup */
-    bool shares_lds;                   /* b and the state use one LDS buffer, one after the other */
-    int instr;                         /* number of the matrix instruction */
-    struct tir_waves by_token, by_key; /* division of M^T and out^T by waves; of S */
-    struct tir_contraction keys, tokens; /* of products over N; over the tokens of a chunk */
-    struct tir_type scores, out;         /* M^T, 64 x 64, and out^T, values x 64; f32 */
+    /* Enum tir_dtype of x, b, c and out; number of value elements of the workgroup; number of
+     * waves. */
+    unsigned dtype, values, waves;
+    bool shares_lds; /* true: b and the state use one LDS buffer, one after the other */
+    int instr;       /* index of the matrix instruction in tir_machine.mma */
+    struct tir_waves by_token, by_key; /* division by waves of M^T and out^T, and of the state S */
+    /* Order of the inner dimension in products over N, and over the tokens of a chunk. */
+    struct tir_contraction keys, tokens;
+    struct tir_type scores, out; /* f32 types of M^T, 64 x 64, and of out^T, values x 64 */
     struct att_state state;
     struct att_state entry;                /* the form of a state in segment_states */
     struct tir_layout b_map, x_map, s_map; /* LDS layouts of b, x and S^T of a chunk */
-    struct tir_value b_lds, x_lds, s_lds;  /* i32: buffers */
-    struct tir_value numbers;              /* i32: LDS of enum ssd_number of a group of chunks */
-    struct tir_value chunk_numbers;        /* i32: LDS of the chunk's part of `numbers` */
+    struct tir_value b_lds, x_lds, s_lds;  /* i32: LDS addresses of the buffers of b, x and S^T */
+    struct tir_value numbers; /* i32: LDS address of the enum ssd_number of a group of chunks */
+    struct tir_value chunk_numbers; /* i32: LDS address of the current chunk's part of `numbers` */
     struct att_sequence sequence;
-    struct tir_value first_token, end;        /* i32: of the workgroup's tokens */
-    struct tir_value segment;                 /* i32: number in the sequence */
-    struct tir_value segment_row;             /* i32: its row in segment_states */
-    struct tir_value head, value_head, first; /* i32: head of b and c; of x; first value element */
-    struct tir_value real;                    /* i1: false: the sequence is padding of a batch */
-    struct tir_value block_row;               /* i64: att_block_row() of the sequence */
-    struct tir_value rate, bias, skip;        /* f32 scalars; rate for exponents to the base 2 */
+    /* i32: rows of the workgroup's first token, and after its last one. */
+    struct tir_value first_token, end;
+    struct tir_value segment;     /* i32: index of the workgroup's segment in the sequence */
+    struct tir_value segment_row; /* i32: row of the segment in segment_states */
+    /* i32: index of the head of b and c; of the head of x; of the workgroup's first value
+     * element. */
+    struct tir_value head, value_head, first;
+    /* i1: the sequence is one of the batch; false: the sequence is padding. */
+    struct tir_value real;
+    /* i64: address of the sequence's row of block_slots: att_block_row(). */
+    struct tir_value block_row;
+    /* f32 scalars of the head: decay rate for exponents to the base 2, bias of time steps, factor
+     * of x in out. */
+    struct tir_value rate, bias, skip;
 };
 
 /** True if the kernel computes outputs; false if it computes only states of segments. */
@@ -57,27 +68,31 @@ static inline bool ssd_has_outputs(const struct ssd_prefill *s)
 
 /* ---- Numbers ---- */
 
-/** True if tokens have time steps. */
+/** True if tokens have time steps (argument dt); false if each token has step 1. */
 static inline bool ssd_has_steps(const struct ssd_prefill *s)
 {
     return s->v->gates != ATT_GATES_CONSTANT;
 }
 
-/** Returns the bytes of LDS that the numbers of a group of chunks take, one for each wave. */
+/** Returns the bytes of LDS of the numbers (enum ssd_number) of a group of chunks, one chunk for
+ * each of `waves` waves. */
 unsigned ssd_numbers_bytes(unsigned waves);
 
-/** Loads dt of the tokens of this wave's chunk, in the group of chunks that begins at token
- * `group`. Returns 0 if tokens have no time steps. */
+/** Loads the time steps dt of the tokens of this wave's chunk, in the group of chunks that begins
+ * at token `group` (i32). Returns 0 if tokens have no time steps. */
 struct tir_value ssd_load_steps(struct ssd_prefill *s, struct tir_value group);
 
-/** Makes the numbers of this wave's chunk and stores them to LDS; `raw` is of ssd_load_steps(). */
+/** Computes the numbers (enum ssd_number) of this wave's chunk and stores them in LDS. The group of
+ * chunks begins at token `group` (i32). `raw` is the result of ssd_load_steps(). */
 void ssd_make_numbers(struct ssd_prefill *s, struct tir_value group, struct tir_value raw);
 
-/** Loads a number for each row (axis 1) or column (axis 0) of a tile of the chunk, repeated. */
+/** Reads number `which` of the chunk's tokens from LDS, repeated over a tile of type `over`. Tokens
+ * are the tile's rows if `axis` is 1, its columns if `axis` is 0. */
 struct tir_value ssd_spread_numbers(struct ssd_prefill *s, enum ssd_number which,
                                     struct tir_type over, int axis);
 
-/** Returns the sum G[63] of the chunk, a scalar for exponents to the base 2. */
+/** Returns G[63] log2(e) of the chunk, the sum over all of its tokens: a scalar for exponents to
+ * the base 2. */
 struct tir_value ssd_sum_of_chunk(struct ssd_prefill *s);
 
 /* ---- Segments ---- */
@@ -85,21 +100,23 @@ struct tir_value ssd_sum_of_chunk(struct ssd_prefill *s);
 /** Sets the workgroup's sequence and its tokens: all of the sequence, or one segment of it. */
 void ssd_choose_tokens(struct ssd_prefill *s);
 
-/** Loads the state before the workgroup's first token, N x values. */
+/** Loads the state before the workgroup's first token, as a tile of N x values. */
 struct tir_value ssd_first_state(struct ssd_prefill *s);
 
-/** Stores the state after the workgroup's last token where it is the sequence's last. */
+/** Stores `state`, the state after the workgroup's last token, in the pool, if that token is the
+ * sequence's last one. */
 void ssd_store_last_state(struct ssd_prefill *s, struct tir_value state);
 
-/** Stores the state before token `after` (i32) if a block of a prefix cache ends there. */
+/** Stores `state`, the state before token `after` (i32), in the pool if a block of a prefix cache
+ * ends there. */
 void ssd_store_block_state(struct ssd_prefill *s, struct tir_value after, struct tir_value state);
 
 /** Stores the state before the sequence's first token in segment_states, for all segments to
  * read. */
 void ssd_share_first_state(struct ssd_prefill *s);
 
-/** Stores the state that the segment's tokens make of state 0, and the sum of their g (f32
- * scalar). */
+/** Stores `state`, the state that the segment's tokens make from a state of zeros, and `sum` in
+ * segment_states. `sum` (f32 scalar) is the sum of the log decays g of these tokens. */
 void ssd_store_segment(struct ssd_prefill *s, struct tir_value state, struct tir_value sum);
 
 #endif

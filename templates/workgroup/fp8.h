@@ -10,21 +10,22 @@
 #include "ir/machine.h"
 #include "templates/workgroup/scalar.h"
 
-/** Returns the largest number of the target's fp8. */
+/** Returns the largest finite number of the target's fp8 format. */
 static inline float att_largest_fp8(const struct tir_machine *m)
 {
     return m->fp8_is_fnuz ? 240.0f : 448.0f;
 }
 
-/** Returns the scale for numbers of magnitudes up to absmax, a tile: absmax / largest fp8. */
+/** Returns the scale (f32) for numbers of magnitudes up to `absmax`, a tile: absmax / largest
+ * finite fp8. */
 static inline struct tir_value att_fp8_scale(struct tir_builder *b, struct tir_value absmax)
 {
     const float inverse = 1 / att_largest_fp8(b->f->machine);
     return tir_mul(b, absmax, tir_float_like(b, absmax, inverse));
 }
 
-/** Returns the least powers of two that are no less than `scale`, f32 and not negative. Adds 1 to
- * the exponent unless the mantissa's bits are 0, and clears the mantissa. */
+/** Returns for each element of `scale` (f32, not negative) the least power of two that is no less.
+ * Adds 1 to the exponent unless the mantissa's bits are 0, and clears the mantissa. */
 static inline struct tir_value att_power_above(struct tir_builder *b, struct tir_value scale)
 {
     const struct tir_type t = tir_typeof(b->f, scale);
@@ -34,8 +35,8 @@ static inline struct tir_value att_power_above(struct tir_builder *b, struct tir
     return tir_bitcast(b, up, t);
 }
 
-/** Returns x / scale as fp8, where no |x| is above scale times the largest fp8. Scales below 1e-12
- * count as 1e-12. */
+/** Returns x / scale as fp8. No |x| may exceed scale times the largest fp8. A scale below 1e-12
+ * counts as 1e-12. */
 static inline struct tir_value att_fp8_divide(struct tir_builder *b, struct tir_value x,
                                               struct tir_value scale)
 {

@@ -26,8 +26,9 @@ struct tir_value att_xcd_item(struct tir_builder *b, struct tir_value place,
  * after the host's last workgroup skip everything that is built before att_end_counted().
  */
 struct att_counted_wave {
-    struct tir_value block, wave; /* i32: number of the host's workgroup; of the wave in it */
-    struct tir_if there;          /* the branch of waves that the host counts */
+    /* i32: index of the host's workgroup, and of the wave in that workgroup. */
+    struct tir_value block, wave;
+    struct tir_if there; /* the branch of waves that the host counts */
     bool some; /* true: the kernel has waves that the host does not count, so `there` is a branch */
 };
 struct att_counted_wave att_begin_counted(struct tir_builder *b, int waves, int counted,

@@ -14,36 +14,40 @@
 #include "templates/workgroup/scalar.h"
 
 enum {
-    ATT_PRODUCT_ROWS = 16,    /* rows of w in a slice */
-    ATT_PRODUCT_COLUMNS = 64, /* columns of a load; w and x have a multiple of it */
-    ATT_PRODUCT_MOST = 512,   /* most columns of w and x */
-    ATT_PRODUCT_BLOCK = 128   /* rows and columns that share a scale: ATT_WEIGHTS_FP8_BLOCK */
+    ATT_PRODUCT_ROWS = 16, /* number of rows of w in a slice */
+    /* Number of columns of a load; the columns of w and x are a multiple of it. */
+    ATT_PRODUCT_COLUMNS = 64,
+    ATT_PRODUCT_MOST = 512, /* most columns of w and x */
+    /* Number of rows, and of columns, of a block of w that shares a scale:
+     * ATT_WEIGHTS_FP8_BLOCK. */
+    ATT_PRODUCT_BLOCK = 128
 };
 
 /** The product of each token's row x with a head's matrix w, and the arguments that name the
  * tensors. */
 struct att_row_product {
     struct tir_builder *b;
-    unsigned dtype;   /* of x and of the products, 16 bits: enum tir_dtype */
-    int weights;      /* how w is stored: enum att_weights */
-    unsigned columns; /* of w and x */
-    int rows;         /* of a head's w, a multiple of ATT_PRODUCT_ROWS */
-    const char *w, *w_head_stride, *w_row_stride; /* arguments of w [head, row, column] */
-    const char *w_scale;                          /* argument of the scales of w; NULL: none */
-    struct att_tensor x, out;                     /* [token, head, column] and [token, head, row] */
-    int out_size;                                 /* bytes of an element of out */
-    struct tir_value tokens;                      /* i32: rows of x and out */
+    unsigned dtype;   /* enum tir_dtype of x and of the products, 16 bits */
+    int weights;      /* form in which w is stored: enum att_weights */
+    unsigned columns; /* number of columns of w and x */
+    int rows;         /* number of rows of a head's w, a multiple of ATT_PRODUCT_ROWS */
+    /* Names of the arguments of w [head, row, column] and of its strides in elements. */
+    const char *w, *w_head_stride, *w_row_stride;
+    const char *w_scale;      /* name of the argument with the scales of w; NULL: w has no scales */
+    struct att_tensor x, out; /* tensors x [token, head, column] and out [token, head, row] */
+    int out_size;             /* bytes of an element of out */
+    struct tir_value tokens;  /* i32: number of tokens, rows of x and out */
     /** Converts sums (f32) to the elements of out. NULL: they are rounded to dtype. */
     struct tir_value (*convert)(void *family, struct tir_value sums);
-    void *family; /* argument of convert */
+    void *family; /* state of the caller, which convert() gets */
 };
 
 /** True if the variant has no product of its own, or if its product has a kernel: the machine has
  * an instruction for dtype, and product_dim is a multiple of `multiple`. */
 bool att_row_product_check(const struct att_variant *v, const struct tir_machine *m, int multiple,
                            struct att_why *why);
-/** Multiplies slice `number` (i32) with all tokens. A head has rows / ATT_PRODUCT_ROWS slices, and
- * the next head's follow. */
+/** Multiplies slice `number` (i32) of w with all tokens and writes the products to out. A head has
+ * rows / ATT_PRODUCT_ROWS slices, and the next head's slices follow. */
 void att_row_product_slice(const struct att_row_product *p, struct tir_value number);
 
 #endif

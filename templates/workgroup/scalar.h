@@ -31,7 +31,7 @@ static inline struct tir_value att_times(struct tir_builder *b, struct tir_value
     return tir_mul(b, a, tir_i32(b, n));
 }
 
-/** Returns part i of n equal parts of a tile's rows; n is a power of two. */
+/** Returns part i (index) of n equal parts of a tile's rows; n is a power of two. */
 static inline struct tir_value att_part(struct tir_builder *b, struct tir_value tile, unsigned i,
                                         unsigned n)
 {
@@ -55,14 +55,15 @@ static inline struct tir_value att_wide(struct tir_builder *b, struct tir_value 
     return tir_convert(b, a, TIR_I64);
 }
 
-/** Returns a stride argument in bytes (i64). The argument counts elements of `size` bytes. */
+/** Returns the stride in argument `arg` as bytes (i64). The argument counts elements of `size`
+ * bytes. */
 static inline struct tir_value att_stride(struct tir_builder *b, const char *arg, int size)
 {
     return tir_mul(b, tir_arg(b, arg, TIR_I64), tir_i64(b, size));
 }
 
-/** Returns a stride argument in bytes as i32, for the rows of an att_view(). The argument counts
- * elements of `size` bytes. */
+/** Returns the stride in argument `arg` as bytes (i32), for the rows of an att_view(). The argument
+ * counts elements of `size` bytes. */
 static inline struct tir_value att_stride32(struct tir_builder *b, const char *arg, int size)
 {
     return tir_convert(b, att_stride(b, arg, size), TIR_I32);
@@ -75,37 +76,38 @@ static inline struct tir_value att_scaled(struct tir_builder *b, struct tir_valu
     return tir_mul(b, x, tir_broadcast(b, factor, tir_typeof(b->f, x)));
 }
 
-/** Returns the bytes (i64) from row 0 to row `index` (i32). `arg` is the stride in elements of
- * `size` bytes. */
+/** Returns the bytes (i64) from row 0 of a tensor to row `index` (i32). Argument `arg` has the
+ * stride of rows, in elements of `size` bytes. */
 static inline struct tir_value att_offset(struct tir_builder *b, struct tir_value index,
                                           const char *arg, int size)
 {
     return tir_mul(b, att_wide(b, index), att_stride(b, arg, size));
 }
 
-/** Returns the address of row `index` (i32) of a tensor at `base` (i64). `arg` is as for
- * att_offset(). */
+/** Returns the address (i64) of row `index` (i32) of a tensor at address `base` (i64). Argument
+ * `arg` has the stride of rows, in elements of `size` bytes. */
 static inline struct tir_value att_row(struct tir_builder *b, struct tir_value base,
                                        struct tir_value index, const char *arg, int size)
 {
     return tir_add(b, base, att_offset(b, index, arg, size));
 }
 
-/** Returns element `index` (i32) of the 32-bit array `arg`, with type `dtype`; everything is
- * uniform. */
+/** Returns element `index` (i32) of the array of 32-bit elements in argument `arg`, with type
+ * `dtype` (enum tir_dtype). The index and the result are uniform. */
 static inline struct tir_value att_entry(struct tir_builder *b, const char *arg,
                                          struct tir_value index, unsigned dtype)
 {
     return tir_scalar_load(b, tir_arg(b, arg, TIR_I64), tir_shl(b, index, tir_i32(b, 2)), dtype);
 }
 
-/** Returns an i1: the argument, a pointer, is not NULL. */
+/** Returns an i1: true if argument `arg`, a pointer, is not NULL. */
 static inline struct tir_value att_is_given(struct tir_builder *b, const char *arg)
 {
     return tir_cmp_ne(b, tir_arg(b, arg, TIR_I64), tir_i64(b, 0));
 }
 
-/** Returns element `index` (i32) of the 32-bit array `arg`, or `otherwise` if that is NULL. */
+/** Returns element `index` (i32) of the array of 32-bit elements in argument `arg`, or `otherwise`
+ * if the argument is NULL. */
 static inline struct tir_value att_entry_or(struct tir_builder *b, const char *arg,
                                             struct tir_value index, struct tir_value otherwise)
 {

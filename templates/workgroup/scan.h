@@ -12,8 +12,8 @@ enum { ATT_SCAN_ROWS = 64 };
 
 struct att_scan {
     struct tir_type lane;  /* i32, ATT_SCAN_ROWS x 1: numbers in the lanes of the wave */
-    struct tir_layout map; /* LDS address map of the ATT_SCAN_ROWS numbers */
-    struct tir_value lds;  /* LDS of this wave: 64 zeros, then 64 numbers */
+    struct tir_layout map; /* LDS map of the ATT_SCAN_ROWS numbers, relative to their LDS address */
+    struct tir_value lds;  /* i32: LDS address of this wave's region: 64 zeros, then 64 numbers */
 };
 
 /** Reserves LDS for all waves of the function, and clears it. */
