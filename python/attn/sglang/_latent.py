@@ -81,14 +81,15 @@ class LatentBackend(LatentRows):
         self.planned.plan(lengths, table, starts, calls.stream(lengths))
 
     def init_forward_metadata_out_graph(self, forward_batch, in_capture=False):
-        """Plans a step of decode, or one that verifies a chain of drafts; a step with prompts keeps its lists of pages."""
+        """Plans a step of decode, one that verifies a chain of drafts, or one in which a draft model takes verified tokens; a
+        step with prompts keeps its lists of pages."""
         if forward_batch.forward_mode.is_idle():
             return
         lengths, table, starts, longest = self.step = self.pages.fill(forward_batch)
         if self.pages.tree(forward_batch):
             raise NotServed("attn", "latent attention to drafts that form trees")
         mode = forward_batch.forward_mode
-        decodes = longest <= self.drafts and (mode.is_decode() or mode.is_target_verify())
+        decodes = longest <= self.drafts and (mode.is_decode() or mode.is_target_verify() or mode.is_draft_extend_v2())
         self.planned = self.steps[1 if longest == 1 else self.drafts] if decodes else None
         if self.planned:
             self.planned.plan(lengths, table, starts, calls.stream(lengths))
