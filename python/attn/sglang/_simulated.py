@@ -22,10 +22,16 @@ def capability(device=None):
     return 9, 4 if _engine.simulated_target() == "gfx942" else 5
 
 
+def synchronize(device=None):
+    """Returns at once, where torch.cuda.synchronize() would look for a GPU: no launch of the simulator is pending. Models call it
+    when they share a target's embedding and head with a draft model."""
+
+
 device_module.__wrapped__ = _device_module.__wrapped__  # which PyTorch's compiler reads
 torch._dynamo.config.disable = True  # functions that SGLang compiles for a GPU run as they are
 torch.get_device_module = device_module
 torch.cuda.get_device_capability = capability
+torch.cuda.synchronize = synchronize
 
 
 def take_trees():
