@@ -47,9 +47,15 @@ MODELS = {
         HEADS, layers_block_type=["linear_attention", "full_attention"], mamba_num_heads=8, mamba_head_dim=64, ssm_state_size=128,
         n_groups=4, initializer_range=0.2, rescale_prenorm_residual=False)),
     "deepseek": ("DeepseekV3Config", dict(MLA, initializer_range=0.1)),
+    # The target of a draft model with keys and values.
+    "deepseek-1": ("DeepseekV3Config", dict(MLA, num_hidden_layers=1, initializer_range=0.1, rope_parameters=YARN)),
     # One layer, and a layer for multi-token prediction that add_prediction() makes of it. The second one has no experts.
     "deepseek-mtp": ("DeepseekV3Config", dict(MLA, num_hidden_layers=1, num_nextn_predict_layers=1, initializer_range=0.1,
                                               rope_parameters=YARN)),
+    # The same for SGLang, where such a layer always has experts. The shared ones are as wide as the first layer's unit. A model
+    # of one layer would be the layer itself to SGLang, which reads topk_method and scoring_func.
+    "deepseek-nextn": ("DeepseekV3Config", dict(MLA, num_nextn_predict_layers=1, initializer_range=0.1, rope_parameters=YARN,
+                                                n_shared_experts=4, topk_method="noaux_tc", scoring_func="sigmoid")),
     # An indexer that chooses 16 keys of up to 45.
     "deepseek-v32": ("DeepseekV32Config", dict(MLA, initializer_range=0.1, index_topk=16, index_n_heads=8, index_head_dim=128)),
     "deepseek-v32-yarn": ("DeepseekV32Config", dict(
@@ -66,8 +72,8 @@ NAMES = {"kimi-linear": (".block_sparse_moe.", ".mlp.")}
 # {model: fields of its configuration in place of layers_block_type}. Both engines read hybrid_override_pattern, as published
 # configurations have it: M is Mamba2, * attention. mamba_n_groups is SGLang's name for the number of groups.
 PATTERNS = {"nemotron-h": dict(hybrid_override_pattern="M*", mamba_n_groups=4)}
-DRAFTED = ("llama-1", "deepseek-mtp")
-PREDICTING = ("deepseek-mtp",)  # whose drafts are their own layer's
+PREDICTING = ("deepseek-mtp", "deepseek-nextn")  # whose drafts are their own layer's
+DRAFTED = ("llama-1", "deepseek-1", *PREDICTING)
 MAMBA2 = ("granite-4", "nemotron-h")  # whose layers are compared with vLLM's, call by call
 PROMPTS = [[5, 17, 300, 41, 7, 99, 123, 8, 77, 260, 33], list(range(40, 77))]
 FP8 = {"gfx942": "float8_e4m3fnuz", "gfx950": "float8_e4m3fn"}
@@ -90,7 +96,7 @@ def write(name, folder):
         if name in DRAFTED:
             level(os.path.join(path, "model.safetensors"))
         if name in PREDICTING:
-            add_prediction(os.path.join(path, "model.safetensors"))
+            add_prediction(os.path.join(path, "model.safetensors"), config)
         if name in NAMES:
             rename(os.path.join(path, "model.safetensors"), *NAMES[name])
         if name in PATTERNS:
@@ -108,12 +114,20 @@ def level(path):
     save_file(weights, path, metadata={"format": "pt"})
 
 
-def add_prediction(path):
-    """Adds a layer for multi-token prediction to the weights of a model with one layer, as DeepSeek-V3's checkpoints have it. As
-    write_draft()'s model it takes the embedding of a token and not the hidden state, so that most drafts are accepted."""
+def add_prediction(path, config):
+    """Adds a layer for multi-token prediction to the weights of a model, as DeepSeek-V3's checkpoints have it. It
+    takes the embedding of a token and not the hidden state, and has the model's first layer, so that most drafts are
+    accepted. A second layer's outputs become small. With a `config` of several shared experts they are the layer's unit, and its
+    other experts add nothing."""
     from safetensors.torch import load_file, save_file
-    weights, old, new = load_file(path), "model.layers.0.", "model.layers.1."
+    weights, old, new = load_file(path), "model.layers.0.", f"model.layers.{config.num_hidden_layers}."
+    for key in ("model.layers.1.self_attn.o_proj.weight", "model.layers.1.mlp.down_proj.weight"):
+        if key in weights:
+            weights[key] = weights[key] / 16
     more = {new + key[len(old):]: x.clone() for key, x in weights.items() if key.startswith(old)}
+    if config.n_shared_experts > 1:
+        more = {key.replace(".mlp.", ".mlp.shared_experts."): x for key, x in more.items()}
+        add_experts(more, new + "mlp.", config)
     rows = weights["model.embed_tokens.weight"]
     size, one = rows.shape[1], torch.ones(rows.shape[1], dtype=torch.bfloat16)
     more.update({new + "embed_tokens.weight": rows.clone(), new + "enorm.weight": one, new + "hnorm.weight": one.clone(),
@@ -123,12 +137,23 @@ def add_prediction(path):
     save_file({**weights, **more}, path, metadata={"format": "pt"})
 
 
+def add_experts(weights, prefix, config):
+    """Adds routed experts that return zeros, and the gate that chooses them, to the weights of a layer."""
+    size, width, count = config.hidden_size, config.moe_intermediate_size, config.n_routed_experts
+    weights[prefix + "gate.weight"] = torch.zeros(count, size, dtype=torch.bfloat16)
+    weights[prefix + "gate.e_score_correction_bias"] = torch.zeros(count)
+    for n in range(count):
+        for name, shape in ("gate_proj", (width, size)), ("up_proj", (width, size)), ("down_proj", (size, width)):
+            weights[f"{prefix}experts.{n}.{name}.weight"] = torch.zeros(shape, dtype=torch.bfloat16)
+
+
 def write_draft(target, engine):
     """Writes an EAGLE draft model beside a model of DRAFTED, whose path `target` is. Returns its path.
 
     The model takes the embedding of a token and not the target's hidden state, and has the target's one layer. It has no
     key of the first token. It lacks two norms with weights of 1: the first changes nothing, the last does not change the
-    order of tokens. So most drafts are accepted, and some are not."""
+    order of tokens. So most drafts are accepted, and some are not. Beside a target with latent attention the model has keys
+    and values, see take_heads()."""
     from safetensors.torch import load_file, save_file
     path = f"{target}-draft-{engine}"
     if os.path.exists(os.path.join(path, "config.json")):
@@ -139,6 +164,8 @@ def write_draft(target, engine):
                if key.startswith(layer) and "input_layernorm" not in key}
     with open(os.path.join(target, "config.json"), encoding="utf-8") as file:
         config = json.load(file)
+    if "kv_lora_rank" in config:
+        config = take_heads(weights)
     size = config["hidden_size"]
     weights["fc.weight"] = torch.cat((torch.eye(size), torch.zeros(size, size)), 1).to(torch.bfloat16)
     if engine == "sglang":
@@ -148,6 +175,20 @@ def write_draft(target, engine):
     with open(os.path.join(path, "config.json"), "w", encoding="utf-8") as file:
         json.dump(dict(config, architectures=[name]), file, indent=2)
     return path
+
+
+def take_heads(weights):
+    """Replaces latent attention in the weights of a draft model's layer by heads with keys and values. Returns the model's
+    configuration. The numbers are small, so that the layer's other unit, the target's, decides most tokens."""
+    import transformers
+    config = transformers.LlamaConfig(**{**COMMON, **HEADS, "num_hidden_layers": 1})
+    for key in [key for key in weights if ".self_attn." in key]:
+        del weights[key]
+    size, of_heads = config.hidden_size, [n * config.head_dim for n in (config.num_attention_heads, config.num_key_value_heads)]
+    torch.manual_seed(0)
+    for name, shape in (("q", (of_heads[0], size)), ("k", (of_heads[1], size)), ("v", (of_heads[1], size)), ("o", (size, of_heads[0]))):
+        weights[f"layers.0.self_attn.{name}_proj.weight"] = torch.empty(shape).normal_(std=0.02).to(torch.bfloat16)
+    return config.to_dict()
 
 
 def rename(path, old, new):

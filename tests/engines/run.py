@@ -91,7 +91,15 @@ CASES = [
     # A step launches attention 4 times: to verify drafts, to enter the verified tokens into the draft model, and in two steps of that model.
     case("sglang", "attn", "llama-1", page=1, attention=4, plans=4, eagle=1),
     case("sglang", "attn", "llama-1", "gfx950", page=1, attention=4, plans=4, eagle=2),
+    # The draft model has keys and values.
+    case("sglang", "attn", "deepseek-1", attention=4, plans=4, eagle=1),
+    case("sglang", "attn", "deepseek-1", "gfx950", attention=4, plans=4, eagle=1),
+    # The target has two layers.
+    case("sglang", "attn", "deepseek-nextn", attention=5, plans=4, eagle=1),
+    case("sglang", "attn", "deepseek-nextn", "gfx950", attention=5, plans=4, eagle=1),
     case("sglang", "attn", "granite-4", plans=8),
+    case("sglang", "attn", "granite-4", "gfx950", batched=16, attention=22, plans=11),
+    case("sglang", "attn", "nemotron-h", plans=8),
     case("sglang", "attn", "nemotron-h", "gfx950", batched=16, attention=22, plans=11),
     # SGLang's pages of an indexer's keys have 64 tokens.
     case("sglang", "attn", "deepseek-v32-yarn", page=64, plans=8),

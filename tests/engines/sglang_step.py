@@ -24,7 +24,8 @@ def main(case):
         aiter_pack.prepare(case)
     more = {}
     if case["eagle"]:  # each branch has STEPS tokens; the target verifies 4 tokens of a chain or 6 of a tree, its own last one included
-        more = dict(speculative_algorithm="EAGLE", speculative_draft_model_path=models.write_draft(path, "sglang"),
+        draft = None if case["model"] in models.PREDICTING else models.write_draft(path, "sglang")
+        more = dict(speculative_algorithm="EAGLE", speculative_draft_model_path=draft,
                     speculative_num_steps=STEPS, speculative_eagle_topk=case["eagle"],
                     speculative_num_draft_tokens=STEPS + 1 if case["eagle"] == 1 else 2 * STEPS)
     chosen = None
@@ -55,8 +56,9 @@ def main(case):
             row[torch.tensor([each[1] for each in top])] = torch.tensor([each[0] for each in top])
         result.append({"tokens": out["output_ids"], "judged": reference.judge(prompt, out["output_ids"], rows)})
     steps = {}
-    if case["eagle"]:  # before: launches for the prompts, one of each model
-        steps = dict(steps=max(out["meta_info"]["spec_verify_ct"] for out in outs), before=dict(attention=2, plan=2))
+    if case["eagle"]:  # before: launches for the prompts, one of each layer; each has a plan
+        before = case["attention"] - STEPS + 1
+        steps = dict(steps=max(out["meta_info"]["spec_verify_ct"] for out in outs), before=dict(attention=before, plan=before))
     if chosen:
         steps["choices"] = {"used": chosen.used, "products": chosen.products}
     print(json.dumps({"seconds": seconds, "prompts": result, **steps}), flush=True)
