@@ -90,6 +90,7 @@ CASES = [
     case("sglang", "attn", "qwen3-next", "gfx950", batched=16, attention=22, plans=11),
     # A step launches attention 4 times: to verify drafts, to enter the verified tokens into the draft model, and in two steps of that model.
     case("sglang", "attn", "llama-1", page=1, attention=4, plans=4, eagle=1),
+    case("sglang", "attn", "llama-1", "gfx950", attention=4, plans=4, eagle=1),
     case("sglang", "attn", "llama-1", "gfx950", page=1, attention=4, plans=4, eagle=2),
     # The draft model has keys and values.
     case("sglang", "attn", "deepseek-1", attention=4, plans=4, eagle=1),
