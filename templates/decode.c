@@ -175,6 +175,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_Q_SCALE, "q_scale is for q_dtype fp8");
     if (v->q_scale == ATT_Q_SCALE_KV_HEAD && v->kv_scale != ATT_KV_SCALE_HEAD)
         return att_reject(why, ATT_Q_SCALE, "q_scale kv_head is for a cache of kv_scale head");
+    if (v->mask == ATT_MASK_BLOCKS)
+        return att_reject(why, ATT_MASK, "blocks is prefill's");
     struct att_tile tile;
     return att_cache_check(v, why) && att_find_tile(v, m, &tile, why);
 }

@@ -212,9 +212,10 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     if (v->gqa * v->q_len > MAX_ROWS)
         return att_reject(why, ATT_Q_LEN, "gqa %d times q_len %d is more than %d rows", v->gqa,
                           v->q_len, MAX_ROWS);
-    if (att_hides_early(v))
+    if (att_hides_early(v) || v->mask == ATT_MASK_BLOCKS)
         return att_reject(why, ATT_MASK,
-                          "mla_decode has no window and no chunks: causal, custom or none");
+                          "mla_decode has no window and no chunks, and no blocks: "
+                          "causal, custom or none");
     if (att_is_shuffled(v))
         return att_reject(
             why, ATT_KV_LAYOUT,

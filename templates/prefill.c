@@ -120,7 +120,7 @@ static void find_cache(struct prefill *p)
                                                  p->work.sequence, p->work.kv_head);
 }
 
-/* Sets attention.at's members for a custom mask: mask, its address, and mask_row, the byte offset
+/* Sets attention.at's members for rows of a mask: mask, its address, and mask_row, the byte offset
  * of each query's row from there. `t` is the type of a number for each query, i32. Queries after
  * the sequence's last one have its row. A sequence without keys has no rows, so the first bytes of
  * mask_indptr are loaded instead. */
@@ -137,6 +137,7 @@ static void find_mask(struct prefill *p, struct tir_type t)
     at->mask_row = tir_and(b, row, tir_splat(b, used, tir_typeof(b->f, row)));
     at->mask = tir_select(b, some, tir_arg(b, ARG_CUSTOM_MASK, TIR_I64),
                           tir_arg(b, ARG_MASK_INDPTR, TIR_I64));
+    prefill_find_last_keys(p);
 }
 
 struct tir_value prefill_first_position(struct prefill *p)
@@ -177,7 +178,7 @@ static void find_position(struct prefill *p)
     at->highest = att_plus(b, at->lowest, (int)p->tile->rows - 1);
     if (att_hides_early(p->v))
         at->reach = att_reach(b, p->v);
-    if (p->v->mask == ATT_MASK_CUSTOM)
+    if (att_has_mask_rows(p->v))
         find_mask(p, t);
 }
 

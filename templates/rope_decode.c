@@ -91,6 +91,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_KV_SCALE, "block is rope_qk_norm_cache's");
     if (v->mask == ATT_MASK_CUSTOM)
         return att_reject(why, ATT_MASK, "custom is decode's");
+    if (v->mask == ATT_MASK_BLOCKS)
+        return att_reject(why, ATT_MASK, "blocks is prefill's");
     if (v->kv_layout == ATT_KV_LAYOUT_PACKED)
         return att_reject(why, ATT_KV_LAYOUT, "packed rows are mla_decode's");
     return check_heads(v, why) && check_rows(v, why) && att_cache_check(v, why) &&

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * This file makes lists of groups of tokens for tiles of neighbouring queries: the union of the
- * groups that the queries of a tile chose, and a mask of the keys that each query sees. A workgroup
- * has a tile and a KV head. LDS has a word for each group of the sequence. Query t adds bit t to
+ * groups that the queries of a tile chose, and a mask of the blocks that each query sees. A
+ * workgroup has a tile and a KV head. LDS has a word for each group of the sequence. Query t adds bit t to
  * the words of its groups. Then a wave moves the words that are not 0 to the front, in place,
  * together with the numbers of their groups. Words only move towards the front, so none is
  * overwritten before it is read.
  */
+#include "ir/bits.h"
 #include "ir/builder.h"
 #include "ir/spread.h"
 #include "templates/workgroup/barrier.h"
@@ -23,6 +24,8 @@ enum {
     QUERIES = 16,       /* most queries of a tile: bits of a word below the group's number */
     TOP_K = 511,        /* most groups of a query */
     TOTAL = GROUPS - 1, /* index of the word that gets the number of groups of the list */
+    BLOCK = 64,         /* tokens of a bit of the mask; groups are a multiple of it */
+    WORD_BITS = 32,     /* bits of an integer of the mask */
 };
 static_assert(QUERIES * TOP_K < GROUPS, "no list reaches the last word");
 
@@ -243,43 +246,100 @@ static void write_length(struct shared *s, struct tir_value tokens)
                    number(s, tokens));
 }
 
-/* Writes the mask bytes of group u (i32) of the list for query t (i32) of the tile, which sees
- * `limit` tokens (i32). */
-static void write_group_mask(struct shared *s, struct tir_value u, struct tir_value t,
-                             struct tir_value limit, struct tir_view mask)
+/* A block of 64 tokens of a list, one a lane. */
+struct block {
+    struct tir_value chosen; /* i1: the query has chosen the group of the block */
+    struct tir_value seen;   /* i32: number of the block's tokens that the query sees */
+};
+
+/* Returns blocks `index` (i32, one a lane) of the list of `tokens` (i32), for query t (i32) of
+ * the tile, which sees `limit` (i32) tokens. Blocks after the list's last one are not chosen, and
+ * have no tokens. */
+static struct block find_blocks(struct shared *s, struct tir_value index, struct tir_value tokens,
+                                struct tir_value t, struct tir_value limit)
 {
     struct tir_builder *b = &s->b;
-    const struct tir_value zero = tir_i32(b, 0), ratio = argument(s, ARG_RATIO);
-    const struct tir_value word = word_of(s, u);
-    const struct tir_value position = tir_mul(b, tir_shr(b, word, tir_i32(b, QUERIES)), ratio);
-    const struct tir_value bit = tir_and(b, tir_shr(b, word, t), tir_i32(b, 1));
-    const struct tir_value seen = tir_mul(b, tir_sub(b, limit, position), bit);
-    const struct tir_value to = tir_mul(b, u, ratio);
-    struct tir_loop loop = tir_begin_for(b, zero, ratio, tir_i32(b, s->lanes), NULL, 0);
-    const struct tir_value sees = tir_cmp_lt(b, from(s, loop.index), number(s, seen));
-    const struct tir_value bytes = tir_select(b, sees, constant(s, 1), constant(s, 0));
-    tir_tile_store(b, mask, tir_add(b, to, loop.index), tir_convert(b, bytes, TIR_I8));
-    tir_end_for(b, &loop, NULL, 0);
+    const struct tir_value zero = constant(s, 0), one = constant(s, 1);
+    const struct tir_value block_bits = tir_i32(b, (int)tir_bits(BLOCK));
+    const struct tir_value each = number(s, tir_shr(b, argument(s, ARG_RATIO), block_bits));
+    const struct tir_value u = tir_div(b, index, each);
+    const struct tir_value there =
+        tir_cmp_lt(b, tir_mul(b, index, constant(s, BLOCK)), number(s, tokens));
+    const struct tir_value at = tir_select(b, there, u, zero);
+    const struct tir_value word = tir_lds_gather(b, words_at(s, at), TIR_I32);
+    const struct tir_value bit = tir_and(b, tir_shr(b, word, number(s, t)), one);
+    const struct tir_value group = tir_shr(b, word, constant(s, QUERIES));
+    const struct tir_value inside = tir_sub(b, index, tir_mul(b, u, each));
+    const struct tir_value first =
+        tir_mul(b, tir_add(b, tir_mul(b, group, each), inside), constant(s, BLOCK));
+    const struct tir_value rest = tir_sub(b, number(s, limit), first);
+    const struct tir_value part = tir_max(b, tir_min(b, rest, constant(s, BLOCK)), zero);
+    return (struct block){
+        .chosen = tir_and(b, there, tir_cmp_ne(b, bit, zero)),
+        .seen = tir_select(b, there, part, zero),
+    };
 }
 
-/* Writes the rows of the mask, one for each query. The waves divide them. `total` (i32) is the
- * number of groups of the list, `tokens` (i32) of tokens. */
-static void write_mask(struct shared *s, struct tir_value total, struct tir_value tokens)
+/* Writes `values` (i32), one a lane, to the integers from `index` (i32) on of the row at address
+ * `row` (i64). Only the first `count` lanes write, and no integer from `words` (i32) on. */
+static void write_words(struct shared *s, struct tir_value row, struct tir_value words,
+                        struct tir_value index, int count, struct tir_value values)
 {
     struct tir_builder *b = &s->b;
-    const struct tir_value zero = tir_i32(b, 0), one = tir_i32(b, 1);
-    const struct tir_value at =
-        tir_add(b, att_row(b, tir_arg(b, ARG_MASK, TIR_I64), s->head, ARG_MASK_HEAD_STRIDE, 1),
-                tir_mul(b, att_wide(b, s->tile), att_wide(b, argument(s, ARG_MASK_STRIDE))));
-    struct tir_loop rows = tir_begin_for(b, s->wave, s->n, tir_i32(b, WAVES), NULL, 0);
-    const struct tir_value row =
-        tir_add(b, at, tir_mul(b, att_wide(b, rows.index), att_wide(b, tokens)));
-    const struct tir_view mask = att_view(b, row, tokens, one, 1, 0);
-    const struct tir_value query = tir_add(b, s->first, rows.index);
+    const struct tir_value at = from(s, index);
+    const struct tir_value there =
+        tir_and(b, tir_cmp_lt(b, tir_row_index(b, s->lane), constant(s, count)),
+                tir_cmp_lt(b, at, number(s, words)));
+    tir_tile_scatter(b, row, where(s, there, at), tir_i32(b, 0), values);
+}
+
+/* Writes the row of query t (i32) of the tile at address `row` (i64): the number of tokens that the
+ * query sees, then a bit for each block. `words` (i32) is the number of integers of the row, and
+ * `tokens` (i32) of tokens of the list. */
+static void write_row(struct shared *s, struct tir_value row, struct tir_value words,
+                      struct tir_value t, struct tir_value tokens)
+{
+    struct tir_builder *b = &s->b;
+    const struct tir_value query = tir_add(b, s->first, t), one = tir_i32(b, 1);
     const struct tir_value limit = att_entry(b, ARG_KV_LENS, query, TIR_I32);
-    struct tir_loop groups = tir_begin_for(b, zero, total, one, NULL, 0);
-    write_group_mask(s, groups.index, rows.index, limit, mask);
-    tir_end_for(b, &groups, NULL, 0);
+    const struct tir_value blocks =
+        tir_shl(b, tir_sub(b, words, one), tir_i32(b, (int)tir_bits(WORD_BITS)));
+    struct tir_value seen = constant(s, 0);
+    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), blocks, tir_i32(b, s->lanes), &seen, 1);
+    const struct block own = find_blocks(s, from(s, loop.index), tokens, t, limit);
+    const struct tir_value mask = tir_lane_mask(b, own.chosen);
+    const struct tir_value low = number(s, tir_convert(b, mask, TIR_I32));
+    const struct tir_value high =
+        number(s, tir_convert(b, tir_shr(b, mask, tir_i64(b, WORD_BITS)), TIR_I32));
+    const struct tir_value is_low = tir_cmp_eq(b, tir_row_index(b, s->lane), constant(s, 0));
+    const struct tir_value word = tir_shr(b, loop.index, tir_i32(b, (int)tir_bits(WORD_BITS)));
+    write_words(s, row, words, tir_add(b, word, one), s->lanes / WORD_BITS,
+                tir_select(b, is_low, low, high));
+    seen = tir_add(b, seen, own.seen);
+    tir_end_for(b, &loop, &seen, 1);
+    const struct tir_value last = tir_i32(b, s->lanes - 1), below = tir_lane_sum_below(b, seen);
+    const struct tir_value all =
+        tir_add(b, tir_lane_read(b, below, last), tir_lane_read(b, seen, last));
+    write_words(s, row, words, tir_i32(b, 0), 1, number(s, all));
+}
+
+/* Writes the rows of the mask, one for each query. The waves divide them. `tokens` (i32) is the
+ * number of tokens of the list. */
+static void write_mask(struct shared *s, struct tir_value tokens)
+{
+    struct tir_builder *b = &s->b;
+    const int keys = (int)tir_bits(BLOCK * WORD_BITS);
+    const struct tir_value words =
+        att_plus(b, tir_shr(b, att_plus(b, tokens, BLOCK * WORD_BITS - 1), tir_i32(b, keys)), 1);
+    const struct tir_value at =
+        tir_add(b, att_row(b, tir_arg(b, ARG_MASK, TIR_I64), s->head, ARG_MASK_HEAD_STRIDE, INT),
+                tir_mul(b, att_wide(b, tir_mul(b, s->tile, tir_i32(b, INT))),
+                        att_wide(b, argument(s, ARG_MASK_STRIDE))));
+    struct tir_loop rows = tir_begin_for(b, s->wave, s->n, tir_i32(b, WAVES), NULL, 0);
+    const struct tir_value row = tir_add(
+        b, at,
+        tir_mul(b, att_wide(b, rows.index), att_wide(b, tir_mul(b, words, tir_i32(b, INT)))));
+    write_row(s, row, words, rows.index, tokens);
     tir_end_for(b, &rows, NULL, 0);
 }
 
@@ -304,7 +364,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     const struct tir_value total = tir_min(b, word_of(&s, tir_i32(b, TOTAL)), s.room);
     const struct tir_value tokens = tokens_of(&s, total);
     write_length(&s, tokens);
-    write_mask(&s, total, tokens);
+    write_mask(&s, tokens);
     tir_return(b);
     *k = (struct att_kernel){
         .func = f,

@@ -18,6 +18,7 @@ PAGE, PAGES, LONGEST = 16, 5, 400        # tokens of a page; blocks of a sequenc
 INSIDE = BLOCK // PAGE                   # pages of a block
 SCALE, KEY_BYTES = DIM ** -0.5, DIM + 4
 TILE = 16                                # queries that share a list
+MASK_WORDS = 1 + -(-PAGES * BLOCK // 2048)  # integers of a query's row of a mask
 KERNELS = [
     {"op": "rope_qk_norm_cache", "head_dim": DIM, "norm": "gemma_rms", "rope": "neox", "rotary_dim": ROTARY},
     {"op": "rope_heads", "head_dim": DIM, "norm": "rms", "rope": "none"},
@@ -26,7 +27,7 @@ KERNELS = [
      "block_size": BLOCK},
     {"op": "chosen_lists"}, {"op": "decode", "head_dim": DIM, "gqa": HEADS, "page_size": PAGE},
     {"op": "shared_lists"}, {"op": "plan", "q_tiles": True}, {"op": "combine", "head_dim": DIM, "partials": "csr"},
-    {"op": "prefill", "head_dim": DIM, "gqa": HEADS, "mask": "custom", "paged": True, "planned": True, "page_size": PAGE},
+    {"op": "prefill", "head_dim": DIM, "gqa": HEADS, "mask": "blocks", "paged": True, "planned": True, "page_size": PAGE},
 ]
 
 
@@ -59,7 +60,7 @@ class Layer:
         self.choose = device.indexer_topk(top_k=TOP, heads=1, paged=True, all_signs=True, top_blocks=TOP, block_size=BLOCK)
         self.lists_op, self.shared_op = device.chosen_lists(), device.shared_lists()
         self.decode = device.decode(dtype="fp16", head_dim=DIM, heads=HEADS, kv_heads=1, cache=cache)
-        self.prefill = BatchPrefill(device, dtype="fp16", head_dim=DIM, heads=HEADS, kv_heads=1, mask="custom", cache=cache,
+        self.prefill = BatchPrefill(device, dtype="fp16", head_dim=DIM, heads=HEADS, kv_heads=1, mask="blocks", cache=cache,
                                     planned=True, max_batch=LONGEST // TILE + ROWS, max_tokens=LONGEST)
         self.weights = np.float16(numbers((2, DIM), 1) / 8)  # of the norms of q and k, less 1
         self.index_weights = np.float16(1 + numbers((2, DIM), 2) / 8)
@@ -106,12 +107,12 @@ class Layer:
         """Attends with a list of pages for each tile of a prompt's queries, and a mask."""
         n, tiles = step.tokens, len(step.tile_sequences)
         lists, lens = np.zeros((1, tiles, PAGES * INSIDE), np.int32), np.zeros((1, tiles), np.int32)
-        mask = np.zeros((1, tiles, TILE * PAGES * BLOCK), np.uint8)
+        mask = np.zeros((1, tiles, TILE * MASK_WORDS), np.int32)
         self.shared_op(cu_tiles=step.tiles, kv_lens=step.sees, chosen=self.blocks[:n], counts=self.counts[:n],
                        block_table=step.tables, tile_sequences=step.tile_sequences, lists=lists, list_lens=lens, mask=mask,
                        kv_heads=1, ratio=BLOCK, group_entries=INSIDE)
         self.prefill.plan(step.tiles, TILE, max_seqlen_k=PAGES * BLOCK, kv_lens=lens[0], block_table=lists[0],
-                          custom_mask=mask.reshape(-1), mask_indptr=np.arange(tiles + 1) * mask.shape[2])
+                          custom_mask=mask.reshape(-1).view(np.uint8), mask_indptr=np.arange(tiles + 1) * mask.shape[2] * 4)
         self.prefill.run(self.q[:n], self.k, self.v, out=self.out[:n])
 
     def choice(self, at):

@@ -381,7 +381,7 @@ class BatchPrefill:
                     kv_heads=kv_heads, mask=mask, sinks=sinks, soft_cap=soft_cap > 0, lse=lse,
                     logits=logits, paged=self.paged, cache=cache, page_table=page_table)
         if planned or (planned is None and self.paged and max_batch and max_tokens):
-            right = {"none": -1, "custom": -1}.get(mask, 0)
+            right = {"none": -1, "custom": -1, "blocks": -1}.get(mask, 0)
             self._plan_tiles(device, desc, planned, kv_len, batch=max_batch, q_len=max_tokens,
                              tokens=max_tokens, window_right=right,
                              window=window_left + 1 if mask == "window" else chunk)
@@ -425,7 +425,7 @@ class BatchPrefill:
     def plan(self, cu_seqlens_q, max_seqlen_q, *, cu_seqlens_k=None, max_seqlen_k=0, kv_lens=None,
              block_table=None, kv_indptr=None, kv_indices=None, custom_mask=None, mask_indptr=None, stream=None):
         """Takes a step's lengths: cu_seqlens_k, by default cu_seqlens_q, or lengths and pages. With
-        mask="custom" it takes the mask too. The plan kernel, if there is one, runs on `stream`."""
+        mask="custom" or "blocks" it takes the mask too. The plan kernel, if there is one, runs on `stream`."""
         step = {"cu_seqlens_q": cu_seqlens_q, "max_seqlen_q": max_seqlen_q,
                 "max_seqlen_k": max_seqlen_k}
         if custom_mask is not None:

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "ir/arith.h"
+#include "ir/bits.h"
 #include "op_names.h"
 #include "templates/workgroup/scalar.h"
 
@@ -136,6 +137,18 @@ static struct tir_value call_logits(struct att_attention *a, struct tir_value s,
 
 /* ---- Mask ---- */
 
+/* Returns the number of bytes (i32) of a query's row of the mask. */
+static struct tir_value mask_row_bytes(struct att_attention *a)
+{
+    enum { KEYS = 2048 /* that a word of bits has */ };
+    struct tir_builder *const b = a->b;
+    if (a->v->mask == ATT_MASK_CUSTOM)
+        return a->at.kv_len;
+    const struct tir_value words =
+        tir_shr(b, att_plus(b, a->at.kv_len, KEYS - 1), tir_i32(b, (int)tir_bits(KEYS)));
+    return tir_shl(b, att_plus(b, words, 1), tir_i32(b, 2));
+}
+
 struct tir_value att_mask_row(struct att_attention *a, struct tir_value sequence,
                               struct tir_value query)
 {
@@ -145,7 +158,7 @@ struct tir_value att_mask_row(struct att_attention *a, struct tir_value sequence
     const struct tir_value first = tir_scalar_load(b, begin, tir_i32(b, 0), TIR_I64);
     const struct tir_value wide = tir_convert(b, query, TIR_I64);
     const struct tir_type t = tir_typeof(b->f, wide);
-    return tir_add(b, tir_mul(b, wide, tir_splat(b, att_wide(b, a->at.kv_len), t)),
+    return tir_add(b, tir_mul(b, wide, tir_splat(b, att_wide(b, mask_row_bytes(a)), t)),
                    tir_splat(b, first, t));
 }
 
@@ -166,6 +179,11 @@ struct tir_value att_load_mask(struct att_attention *a, struct tir_value key)
     const struct tir_value base = a->at.mask.id ? a->at.mask : tir_arg(b, ARG_CUSTOM_MASK, TIR_I64);
     const struct tir_value mask = tir_tile_gather(b, base, rows, tir_i32(b, 0), bytes);
     return tir_join_blocks(b, mask, a->softmax.scores.rows);
+}
+
+bool att_has_mask_rows(const struct att_variant *v)
+{
+    return v->mask == ATT_MASK_CUSTOM || v->mask == ATT_MASK_BLOCKS;
 }
 
 bool att_hides_early(const struct att_variant *v)
@@ -206,6 +224,8 @@ static struct tir_value is_hidden(struct att_attention *a, const struct att_bloc
     struct tir_value last = tir_splat(b, att_plus(b, at->end, -1), vector);
     if (att_hides_late(a->v))
         last = tir_min(b, tir_add(b, at->diagonal, tir_splat(b, at->right, vector)), last);
+    if (block->last.id)
+        last = tir_min(b, block->last, last);
     struct tir_value hidden = tir_cmp_gt(b, row, tir_broadcast(b, tir_sub(b, last, start), t));
     if (att_hides_early(a->v)) {
         const struct tir_value begin = att_first_seen(b, a->v, at->reach, at->diagonal);
@@ -281,6 +301,21 @@ static struct tir_value hide_by_sign(struct att_attention *a, struct tir_value s
     return s;
 }
 
+/* Returns scores `s`, with -infinity for queries from which the whole block is hidden. Only a wave
+ * with such a query executes the branch. */
+static struct tir_value hide_columns(struct att_attention *a, struct tir_value s,
+                                     const struct att_block *block)
+{
+    struct tir_builder *const b = a->b;
+    struct tir_if branch = tir_begin_if(b, block->hides, false, &a->softmax.scores, 1);
+    const struct tir_value last = tir_broadcast(b, block->last, index_type(a));
+    const struct tir_value hidden = tir_cmp_lt(b, last, tir_int_like(b, last, 0));
+    const struct tir_value masked = tir_select(b, hidden, tir_float_like(b, s, -INFINITY), s);
+    tir_else(b, &branch, &masked);
+    tir_end_if(b, &branch, &s);
+    return s;
+}
+
 /* Returns scores `s` with -infinity for hidden keys. `key` (i32) is the block's first key. The code
  * is in a branch that only a wave with a hidden key in the block executes. */
 static struct tir_value hide(struct att_attention *a, struct tir_value s,
@@ -293,6 +328,10 @@ static struct tir_value hide(struct att_attention *a, struct tir_value s,
     if (block->seen.id)
         return hide_by_sign(a, s, block);
     struct tir_value edge = is_edge(a, key);
+    if (block->last.id) {
+        s = hide_columns(a, s, block);
+        edge = tir_or(b, edge, block->ends);
+    }
     if (block->entries.id)
         edge = tir_or(b, edge, att_has_gaps(b, block->entries));
     if (block->gaps.id)

@@ -22,7 +22,14 @@ struct att_block {
     struct tir_value seen;    /* i8, keys x queries, used in place of `mask`: 0: hidden by the mask,
                                  or after the last key. A lane's registers have neighbouring keys.
                                  No value: `mask` is used */
-    struct tir_value hides;   /* i1, only with `seen`; false: every byte of `seen` is not 0 */
+    struct tir_value word;    /* i32, 1 x queries: with a mask of blocks the word of the query's row
+                                 that has the block's bit; no value: no mask of blocks */
+    struct tir_value last;    /* i32, 1 x queries, with `word`: the last key that a query sees, -1 if
+                                 the block is hidden from the query */
+    struct tir_value hides;   /* i1, with `seen` or `last`. False with `seen`: every byte of `seen`
+                                 is not 0. False with `last`: every query sees the block */
+    struct tir_value ends;    /* i1, with `last`: true if the keys of a query end before the block's
+                                 last key */
     struct tir_value entries; /* i32, keys x 1: entries of the sparse list, slots or blocks of the
                                  cache; negative: no key. No value: no sparse list, or `gaps` is
                                  used */
@@ -83,6 +90,8 @@ struct att_position {
                                          query's row from `mask` */
     struct tir_value mask; /* i64: address of the custom mask, from which mask_row counts; no value:
                               the argument custom_mask */
+    struct tir_value last; /* i32, 1 x queries, with a mask of blocks: the last key that a query
+                              sees; else no value */
 };
 
 /** Values of one block that steps (attention/steps.h) pass to each other. */
@@ -219,6 +228,9 @@ void att_attention_scale(struct att_attention *a, struct tir_type scores, struct
 /** Loads the bytes of a custom mask for a block whose first key is `key` (i32). A query has a row
  * of kv_len bytes, at position.mask_row. Keys from position.end on repeat the last key's byte. */
 struct tir_value att_load_mask(struct att_attention *a, struct tir_value key);
+
+/** True if each query has a row of a mask in memory: a custom mask, or a mask of blocks. */
+bool att_has_mask_rows(const struct att_variant *v);
 
 /** True if the mask hides keys before visible keys: a window, or chunks. */
 bool att_hides_early(const struct att_variant *v);

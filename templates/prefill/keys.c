@@ -395,15 +395,27 @@ static void find_v(void *context)
                                           first_key(p, tile_of(p)));
 }
 
-/* Loads the bytes of a custom mask for a tile. */
+/* Loads the bytes of a custom mask, or the words of a mask of blocks, for a tile. */
 static void load_mask(void *context)
 {
     struct prefill *const p = family_of(context);
-    p->attention.now.block.seen = prefill_load_seen(p, first_key(p, tile_of(p)));
+    struct att_block *const block = &p->attention.now.block;
+    const struct tir_value key = first_key(p, tile_of(p));
+    if (p->v->mask == ATT_MASK_BLOCKS)
+        block->word = prefill_load_words(p, key);
+    else
+        block->seen = prefill_load_seen(p, key);
 }
 
-/* Sets block.hides: true if loaded mask bytes may hide a key. */
-static void check_mask(void *context) { prefill_check_seen(family_of(context)); }
+/* Sets block.hides: true if the loaded part of the mask may hide a key. */
+static void check_mask(void *context)
+{
+    struct prefill *const p = family_of(context);
+    if (p->v->mask == ATT_MASK_BLOCKS)
+        prefill_check_words(p, first_key(p, tile_of(p)));
+    else
+        prefill_check_seen(p);
+}
 
 /* Reads part `part` of a tile of K from LDS. */
 static void read_k(void *context, unsigned part)

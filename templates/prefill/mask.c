@@ -6,11 +6,19 @@
  *
  * A mask may end where mapped memory ends. A tile with keys after the last one is therefore loaded
  * byte by byte.
+ *
+ * A mask of blocks has a bit for 64 keys. A tile has at most 64, so that each query needs one word:
+ * the bit says whether the query sees the tile, up to the query's last key.
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
 #include "templates/prefill/prefill.h"
 #include "templates/workgroup/scalar.h"
+
+enum {
+    MASK_BLOCK = 64, /* keys of a bit of a mask of blocks */
+    MASK_WORD = 32,  /* bits of a word of it */
+};
 
 /* Returns the type in which the bytes of a tile are loaded, queries x keys. Adjacent lanes have
  * adjacent queries, and each lane has adjacent keys. */
@@ -72,4 +80,52 @@ void prefill_check_seen(struct prefill *p)
     struct att_block *const block = &p->attention.now.block;
     const struct tir_value words = tir_words(b, tir_transpose(b, block->seen));
     block->hides = tir_any(b, tir_cmp_ne(b, words, tir_int_like(b, words, ONES)));
+}
+
+/* Loads word `word` (i32) of each query's row of a mask of blocks: 1 x queries of i32. */
+static struct tir_value load_word(struct prefill *p, struct tir_value word)
+{
+    struct tir_builder *b = &p->b;
+    const struct att_position *const at = &p->attention.at;
+    const struct tir_value rows = tir_transpose(b, at->mask_row);
+    const struct tir_value mask = at->mask.id ? at->mask : tir_arg(b, ARG_CUSTOM_MASK, TIR_I64);
+    const struct tir_value base = tir_add(b, mask, tir_shl(b, att_wide(b, word), tir_i64(b, 2)));
+    const struct tir_type t = tir_with_dtype(tir_typeof(b->f, rows), TIR_I32);
+    return tir_transpose(b, tir_tile_gather(b, base, rows, tir_i32(b, 0), t));
+}
+
+void prefill_find_last_keys(struct prefill *p)
+{
+    struct tir_builder *b = &p->b;
+    if (p->v->mask != ATT_MASK_BLOCKS)
+        return;
+    const struct tir_value sees = load_word(p, tir_i32(b, 0));
+    p->attention.at.last = tir_sub(b, sees, tir_int_like(b, sees, 1));
+}
+
+struct tir_value prefill_load_words(struct prefill *p, struct tir_value key)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value most = att_plus(b, p->attention.at.end, -1);
+    const struct tir_value there = tir_max(b, tir_min(b, key, most), tir_i32(b, 0));
+    const int bits = (int)tir_bits(MASK_BLOCK * MASK_WORD);
+    return load_word(p, att_plus(b, tir_shr(b, there, tir_i32(b, bits)), 1));
+}
+
+void prefill_check_words(struct prefill *p, struct tir_value key)
+{
+    struct tir_builder *b = &p->b;
+    struct att_block *const block = &p->attention.now.block;
+    const struct tir_value word = block->word, top = tir_int_like(b, word, MASK_WORD - 1);
+    const struct tir_type t = tir_typeof(b->f, word);
+    const struct tir_value number = tir_shr(b, key, tir_i32(b, (int)tir_bits(MASK_BLOCK)));
+    const struct tir_value left =
+        tir_sub(b, tir_i32(b, MASK_WORD - 1), tir_and(b, number, tir_i32(b, MASK_WORD - 1)));
+    const struct tir_value seen = tir_sar(b, tir_shl(b, word, tir_splat(b, left, t)), top);
+    block->last = tir_or(b, p->attention.at.last, tir_xor(b, seen, tir_int_like(b, seen, -1)));
+    const struct tir_value end = tir_splat(b, att_plus(b, key, (int)p->tile->keys - 1), t);
+    const struct tir_value zero = tir_int_like(b, seen, 0);
+    block->hides = tir_any(b, tir_cmp_eq(b, seen, zero));
+    block->ends =
+        tir_any(b, tir_and(b, tir_cmp_ne(b, seen, zero), tir_cmp_lt(b, p->attention.at.last, end)));
 }

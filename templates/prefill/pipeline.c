@@ -112,7 +112,7 @@ static uint32_t find_features(const struct prefill *p)
         {p->shape.dtype == TIR_FP8 || prefill_sums_by_product(p), ATT_HAS_SUM_PRODUCT},
         {p->value.tail == PREFILL_TAIL_SUM, ATT_HAS_SUM_ROWS},
         {p->value.tail == PREFILL_TAIL_REST, ATT_HAS_REST},
-        {p->v->mask == ATT_MASK_CUSTOM, ATT_HAS_MASK_BYTES},
+        {att_has_mask_rows(p->v), ATT_HAS_MASK_BYTES},
         {p->source.kind == PREFILL_PAGES, PREFILL_HAS_PAGES},
         {p->source.kind == PREFILL_PAGE_COPIES, PREFILL_HAS_PAGE_COPIES},
         {prefill_transposes_v(p) || (p->source.kind == PREFILL_PAGES), PREFILL_HAS_V_STORED},

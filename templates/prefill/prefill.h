@@ -283,6 +283,18 @@ struct tir_value prefill_load_seen(struct prefill *p, struct tir_value key);
  * prefill_load_seen(). */
 void prefill_check_seen(struct prefill *p);
 
+/** Sets attention.at.last, for a mask of blocks, to the last key that each query sees: the first
+ * word of the query's row, less 1. Does nothing for other masks. */
+void prefill_find_last_keys(struct prefill *p);
+
+/** Loads the words of a mask of blocks that have the bit of the tile whose first key is `key`
+ * (i32): 1 x queries of i32. Tiles after the last key get the word of the last key. */
+struct tir_value prefill_load_words(struct prefill *p, struct tir_value key);
+
+/** Sets block.last, block.hides and block.ends from block.word, the result of prefill_load_words()
+ * for the same `key` (i32). */
+void prefill_check_words(struct prefill *p, struct tir_value key);
+
 /* page_copy.c */
 
 /** True if K and V are copied from pages to LDS without registers. This needs elements of Q's type,

@@ -38,7 +38,7 @@ static struct tir_value load_word(struct prefill *p, const char *array, struct t
 /* True if a mask or a hook needs the lengths of the whole sequence, not of the item. */
 static bool needs_sequence(const struct att_variant *v)
 {
-    return v->logits || v->mask == ATT_MASK_WINDOW || v->mask == ATT_MASK_CUSTOM;
+    return v->logits || v->mask == ATT_MASK_WINDOW || att_has_mask_rows(v);
 }
 
 /* Sets the sequence's lengths and the position of the item's queries. Without needs_sequence() the
@@ -131,12 +131,13 @@ void prefill_find_item_position(struct prefill *p)
         at->reach = att_reach(b, p->v);
         narrow_to_window(p);
     }
-    if (p->v->mask != ATT_MASK_CUSTOM)
+    if (!att_has_mask_rows(p->v))
         return;
     const struct tir_value before = tir_sub(b, p->item.first_token, p->work.q_begin);
     at->mask_row =
         att_mask_row(&p->attention, p->work.sequence,
                      tir_add(b, r.token, tir_splat(b, before, tir_typeof(b->f, r.token))));
+    prefill_find_last_keys(p);
 }
 
 /* ---- The loops ---- */

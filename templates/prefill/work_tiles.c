@@ -46,7 +46,7 @@ static struct tir_value count_layers(struct prefill *p)
 static bool takes_whole_heads(const struct prefill *p)
 {
     const bool persistent = prefill_workgroups(p) != 0;
-    return p->v->mask != ATT_MASK_CAUSAL && p->v->mask != ATT_MASK_CUSTOM &&
+    return p->v->mask != ATT_MASK_CAUSAL && !att_has_mask_rows(p->v) &&
            (!persistent || p->tile->own[PREFILL_WHOLE_HEADS]);
 }
 

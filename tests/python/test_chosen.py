@@ -19,7 +19,7 @@ KERNELS = [
     {"op": "decode", "head_dim": 256, "gqa": 6, "page_size": 4},
     {"op": "mla_decode", "head_dim": 512, "head_dim_v": 512, "gqa": 8, "page_size": 4},
     {"op": "shared_lists"}, {"op": "plan", "q_tiles": True}, {"op": "combine", "head_dim": 128, "partials": "csr"},
-    {"op": "prefill", "head_dim": 128, "gqa": 4, "mask": "custom", "paged": True, "planned": True, "page_size": BLOCK},
+    {"op": "prefill", "head_dim": 128, "gqa": 4, "mask": "blocks", "paged": True, "planned": True, "page_size": BLOCK},
 ]
 
 
@@ -36,6 +36,11 @@ def attend(q, k, v, scale):
     s = np.float64(q) @ np.float64(k).T * scale
     p = np.exp(s - s.max(-1, keepdims=True))
     return p / p.sum(-1, keepdims=True) @ np.float64(v)
+
+
+def mask_words(tokens):
+    """Returns the integers of a query's row of a mask of blocks, for a list of `tokens`."""
+    return 1 + -(-tokens // 2048)
 
 
 class Chosen(unittest.TestCase):
@@ -106,17 +111,17 @@ class Chosen(unittest.TestCase):
             chosen[r, :len(own)], counts[r] = own, len(own)
         room = 8 * TOP
         lists, list_lens = np.zeros((heads, 2, room), np.int32), np.zeros((heads, 2), np.int32)
-        mask = np.zeros((heads, 2, 8 * room * BLOCK), np.uint8)
+        mask = np.zeros((heads, 2, 8 * mask_words(room * BLOCK)), np.int32)
         self.device.shared_lists()(cu_tiles=tiles, kv_lens=lens, chosen=chosen, counts=counts, block_table=pages,
                                    tile_sequences=sequences, lists=lists, list_lens=list_lens, mask=mask, kv_heads=heads,
                                    ratio=BLOCK)
         k, v = self.numbers(10, heads, BLOCK, 128), self.numbers(10, heads, BLOCK, 128)
         q, out = self.numbers(heads, len(lens), group, 128), np.zeros((heads, len(lens), group, 128), np.float16)
-        call = BatchPrefill(self.device, dtype="fp16", head_dim=128, heads=group, kv_heads=1, mask="custom",
+        call = BatchPrefill(self.device, dtype="fp16", head_dim=128, heads=group, kv_heads=1, mask="blocks",
                                  cache=attn.CacheDesc(page_size=BLOCK), planned=True, max_batch=2, max_tokens=len(lens))
         for h in range(heads):
             call.plan(tiles, 8, max_seqlen_k=room * BLOCK, kv_lens=list_lens[h], block_table=lists[h],
-                      custom_mask=mask[h].reshape(-1), mask_indptr=np.int64([0, 1, 2]) * mask.shape[2])
+                      custom_mask=mask[h].reshape(-1).view(np.uint8), mask_indptr=np.int64([0, 4, 8]) * mask.shape[2])
             call.run(q[h], *(np.ascontiguousarray(x[:, h])[:, :, None] for x in (k, v)), out=out[h])
         for r in range(rows):
             query, h = divmod(r, heads)
@@ -128,7 +133,7 @@ class Chosen(unittest.TestCase):
         pack = attn.build({"targets": [TARGET], "kernels": [{"op": "shared_lists"}]})
         call = attn.Device(pack, hip="sim", check_data=True).shared_lists()
         chosen, counts = np.int32([[0, 1, -1], [1, 0, 1], [2, 2, 2]]), np.int32([2, 2, 1])
-        lists, list_lens, mask = np.zeros((1, 1, 9), np.int32), np.zeros((1, 1), np.int32), np.zeros((1, 1, 3 * 9 * BLOCK), np.uint8)
+        lists, list_lens, mask = np.zeros((1, 1, 9), np.int32), np.zeros((1, 1), np.int32), np.zeros((1, 1, 3 * mask_words(9 * BLOCK)), np.int32)
         numbers = dict(cu_tiles=np.int32([0, 3]), kv_lens=np.int32([400, 401, 402]), chosen=chosen, counts=counts,
                        block_table=np.int32([[3, 1, 2, 0]]), lists=lists, list_lens=list_lens, mask=mask, kv_heads=1, ratio=BLOCK)
         call(**numbers)

@@ -108,7 +108,7 @@ static const struct {
     {"block_tokens", 64, NULL},
     {"kv_heads", 1, "chosen_lists"},
     {"kv_heads", 1, "shared_lists"},
-    {"mask_stride", 1 << 30, "shared_lists"},
+    {"mask_stride", 1 << 28, "shared_lists"},
     {"ratio", 64, "shared_lists"},
     {"group_entries", 16, "shared_lists"},
     {"open_group", 0, "chosen_lists"},

@@ -541,24 +541,23 @@ static void shared_lists_have_room_for_masks(void **state)
                                                  .kv_heads = 2,
                                                  .top_k = 16,
                                                  .entries = 11,
-                                                 .mask_stride = 8 * 5 * 128,
+                                                 .mask_stride = 8 * 2,
                                                  .ratio = 128,
                                                  .group_entries = 2};
-    static const char words[] =
-        "mask_stride is below the product of queries / tiles and the tokens";
+    static const char words[] = "mask_stride is below a tile's rows";
     struct attn_shared_lists_args a = eight;
     call(family, &d, &a, NULL);
     a.mask_stride--;
     call(family, &d, &a, words);
     a = eight;
-    a.entries = 12;
+    a.entries = 34; /* 17 groups: 2,176 tokens */
     call(family, &d, &a, words);
     a = eight;
     a.queries = 25;
     a.rows = 50;
     call(family, &d, &a, words);
     a.queries = a.rows = 0;
-    a.mask_stride = 5 * 128;
+    a.mask_stride = 2;
     call(family, &d, &a, NULL);
 }
 

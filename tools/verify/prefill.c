@@ -107,7 +107,9 @@ static void set_lengths(struct call *c)
     own->cu_q = call_allocate(c, (size_t)batch + 1, sizeof(*own->cu_q));
     own->cu_k = call_allocate(c, (size_t)batch + 1, sizeof(*own->cu_k));
     own->kv_lens = call_allocate(c, (size_t)batch + 1, sizeof(*own->kv_lens));
+    const bool blocks = c->desc.prefill.mask == ATTN_MASK_BLOCKS;
     own->mask_indptr = call_allocate(c, (size_t)batch + 1, sizeof(*own->mask_indptr));
+    own->seen_indptr = call_allocate(c, (size_t)batch + 1, sizeof(*own->seen_indptr));
     own->cu_q[0] = is(c, FAR) ? FAR_TOKENS : 0;
     own->cu_k[0] = is(c, FAR) && !c->desc.prefill.paged ? FAR_TOKENS : 0;
     for (int i = 0; i < batch; i++) {
@@ -117,7 +119,8 @@ static void set_lengths(struct call *c)
         own->cu_q[i + 1] = own->cu_q[i] + q;
         own->cu_k[i + 1] = own->cu_k[i] + k;
         own->kv_lens[i] = k;
-        own->mask_indptr[i + 1] = own->mask_indptr[i] + (int64_t)q * k;
+        own->seen_indptr[i + 1] = own->seen_indptr[i] + (int64_t)q * k;
+        own->mask_indptr[i + 1] = own->mask_indptr[i] + q * (blocks ? prefill_row_bytes(k) : k);
         a->max_seqlen_q = a->max_seqlen_q > q ? a->max_seqlen_q : q;
         a->max_seqlen_k = a->max_seqlen_k > k ? a->max_seqlen_k : k;
     }
@@ -148,7 +151,7 @@ static int32_t plan_right(const struct call *c)
     const enum attn_mask mask = c->desc.prefill.mask;
     if (mask == ATTN_MASK_WINDOW)
         return c->args.prefill.window_right;
-    return mask == ATTN_MASK_NONE || mask == ATTN_MASK_CUSTOM ? -1 : 0;
+    return mask == ATTN_MASK_CAUSAL || mask == ATTN_MASK_CHUNK ? 0 : -1;
 }
 
 /* Returns the queries of a work tile: tiles of few queries, and tiles with more rows than a

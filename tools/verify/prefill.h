@@ -58,7 +58,9 @@ struct shape {
 struct own {
     int32_t *cu_q, *cu_k;       /* [batch + 1]: first token of each sequence in q, and in k and v */
     int32_t *kv_lens;           /* [batch]: keys of each sequence */
-    int64_t *mask_indptr;       /* [batch + 1]: first byte of each sequence in a custom mask */
+    int64_t *mask_indptr;       /* [batch + 1]: first byte of each sequence in the call's mask */
+    int64_t *seen_indptr;       /* [batch + 1]: first byte of each sequence in a custom mask */
+    uint8_t *seen;              /* a mask of blocks as a custom mask; NULL: the call has none */
     struct page_lists lists;    /* pages of each sequence */
     double *q, *k, *v, *sinks;  /* q, k, v and sinks as doubles without gaps, for the reference */
     int32_t *dense_q, *dense_k; /* cu_q and cu_k of the reference's copies */
@@ -81,6 +83,9 @@ static inline int32_t prefill_items(const struct call *c)
     const struct own *own = c->own;
     return c->desc.prefill.planned ? own->plan.work_indptr[c->args.prefill.work_lists] : 0;
 }
+
+/** Returns the bytes of a query's row of a mask of blocks, for a sequence of `keys`. */
+static inline int64_t prefill_row_bytes(int64_t keys) { return 4 * (1 + (keys + 2047) / 2048); }
 
 /** Returns the scale of a head of sequence `s` from operand number `number` (q's, k's or v's
  * scales); 1 if the call lacks the operand. */

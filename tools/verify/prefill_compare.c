@@ -177,8 +177,8 @@ void prefill_compare(struct call *c)
                 .heads = d->heads,
                 .kv_heads = d->kv_heads,
                 .sinks = own->sinks,
-                .mask = call_operand(c, PREFILL_CUSTOM_MASK)->image,
-                .mask_indptr = own->mask_indptr,
+                .mask = own->seen ? own->seen : call_operand(c, PREFILL_CUSTOM_MASK)->image,
+                .mask_indptr = own->seen_indptr,
                 .attention =
                     {
                         .dim = d->head_dim,

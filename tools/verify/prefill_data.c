@@ -146,13 +146,49 @@ static bool shows(struct call *c, int64_t k)
                   : random_bits(&c->random) % 3 != 0;
 }
 
-/* Fills the custom mask. */
+/* Sets a query's row of a mask of blocks, which begins at byte `at`, and its row `seen` of a custom
+ * mask that says the same. The query sees all `keys` of the sequence, or a part of them. */
+static void fill_blocks(struct call *c, int64_t at, int64_t keys, uint8_t *seen)
+{
+    struct operand *const mask = call_operand(c, PREFILL_CUSTOM_MASK);
+    const int64_t bytes = prefill_row_bytes(keys);
+    const bool whole = c->traced || random_bits(&c->random) % 2;
+    const int64_t sees = whole ? keys : (int64_t)(random_bits(&c->random) % (unsigned)(keys + 1));
+    for (int64_t i = 0; i < bytes; i++)
+        operand_set_int(mask, AT(at + i), i < 4 ? sees >> 8 * i & 255 : 0);
+    for (int64_t block = 0; block * 64 < keys; block++) {
+        const int64_t byte = at + 4 + block / 8;
+        if (!shows(c, block * 64))
+            continue;
+        operand_set_int(mask, AT(byte), operand_int(mask, AT(byte)) | 1 << block % 8);
+        for (int64_t k = block * 64; k < block * 64 + 64 && k < sees; k++)
+            seen[k] = 1;
+    }
+}
+
+/* Fills the mask of blocks. */
+static void fill_all_blocks(struct call *c)
+{
+    struct own *own = c->own;
+    const int32_t batch = c->args.prefill.batch;
+    own->seen = call_allocate(c, (size_t)own->seen_indptr[batch] + 1, 1);
+    for (int s = 0; s < batch; s++)
+        for (int64_t t = 0; t < own->cu_q[s + 1] - own->cu_q[s]; t++)
+            fill_blocks(c, own->mask_indptr[s] + t * prefill_row_bytes(own->kv_lens[s]),
+                        own->kv_lens[s], own->seen + own->seen_indptr[s] + t * own->kv_lens[s]);
+}
+
+/* Fills the mask in memory, of which `mask_indptr` has the sequences' first bytes. */
 static void fill_mask(struct call *c)
 {
     const struct own *own = c->own;
     struct operand *mask = call_operand(c, PREFILL_CUSTOM_MASK);
     for (int s = 0; mask->given && s <= c->args.prefill.batch; s++)
         operand_set_int(call_operand(c, PREFILL_MASK_INDPTR), AT(s), own->mask_indptr[s]);
+    if (c->desc.prefill.mask == ATTN_MASK_BLOCKS) {
+        fill_all_blocks(c);
+        return;
+    }
     for (int s = 0; mask->given && s < c->args.prefill.batch; s++)
         for (int64_t i = own->mask_indptr[s]; i < own->mask_indptr[s + 1]; i++)
             operand_set_int(mask, AT(i), shows(c, (i - own->mask_indptr[s]) % own->kv_lens[s]));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of shared_lists kernels: every entry and every byte of the mask follows from the
+ * Verification of shared_lists kernels: every entry and every bit of the mask follows from the
  * groups that each query of a tile chose, and nothing else is written.
  */
 #include "tools/verify/call.h"
@@ -121,6 +121,10 @@ static bool has_chosen(const struct call *c, int q, int head, int g)
     return false;
 }
 
+/* Returns the integers of a mask's row for a list of `tokens`: how many the query sees, and a bit
+ * for each 64. */
+static int mask_words(int tokens) { return 1 + (tokens + 2047) / 2048; }
+
 /* Sets the sizes in the description and the arguments from the shape. */
 static void size(struct call *c)
 {
@@ -136,7 +140,7 @@ static void size(struct call *c)
     a->rows = a->queries * s->kv_heads;
     a->top_k = s->top_k;
     a->entries = is(c, FULL) ? (all / 2 + 1) * s->group_entries - 1 : all * s->group_entries;
-    a->mask_stride = s->queries * all * s->ratio;
+    a->mask_stride = s->queries * mask_words(all * s->ratio);
     a->ratio = s->ratio;
     a->group_entries = s->group_entries;
     own->chosen = call_allocate(c, (size_t)a->rows * (size_t)s->top_k, sizeof(int32_t));
@@ -181,6 +185,27 @@ static void fill(struct call *c)
         operand_set_int(call_operand(c, SHARED_LISTS_TILE_SEQUENCES), AT(i), sequence_of(c, i));
 }
 
+/* Compares the mask's row of query t of a tile. `groups` has the groups of the list of `tokens`
+ * tokens. */
+static void compare_row(struct call *c, int tile, int head, int t, const int *groups, int tokens)
+{
+    const struct shape *s = c->shape;
+    const struct own *own = c->own;
+    const int words = mask_words(tokens), query = own->first[tile] + t;
+    int sees = 0;
+    uint32_t *want = call_allocate(c, (size_t)words, sizeof(*want));
+    for (int j = 0; j < tokens; j++) {
+        const int group = groups[j / s->ratio];
+        sees += group * s->ratio + j % s->ratio < own->lens[query];
+        if (has_chosen(c, query, head, group))
+            want[1 + j / 2048] |= 1u << j / 64 % 32;
+    }
+    want[0] = (uint32_t)sees;
+    for (int i = 0; i < words; i++)
+        call_compare_int(c, call_operand(c, SHARED_LISTS_MASK), AT(head, tile, t * words + i),
+                         (int32_t)want[i]);
+}
+
 /* Compares a tile's list for a KV head, its length, and its mask. */
 static void compare_tile(struct call *c, int tile, int head)
 {
@@ -211,13 +236,7 @@ static void compare_tile(struct call *c, int tile, int head)
             operand_int(call_operand(c, SHARED_LISTS_BLOCK_TABLE), AT(sequence, entry)));
     }
     for (int t = 0; t < n; t++)
-        for (int i = 0; i < count; i++) {
-            const bool seen = has_chosen(c, first + t, head, groups[i]);
-            for (int j = 0; j < s->ratio && i * s->ratio + j < tokens; j++)
-                call_compare_int(c, call_operand(c, SHARED_LISTS_MASK),
-                                 AT(head, tile, t * tokens + i * s->ratio + j),
-                                 seen && groups[i] * s->ratio + j < own->lens[first + t]);
-        }
+        compare_row(c, tile, head, t, groups, tokens);
 }
 
 /* Compares the lists of all tiles and KV heads. */
@@ -233,7 +252,8 @@ static void compare(struct call *c)
 static double least_bytes(const struct call *c)
 {
     const struct shape *s = c->shape;
-    return (double)c->args.shared_lists.rows * s->top_k * (4.0 + s->ratio);
+    return (double)c->args.shared_lists.rows *
+           (s->top_k * 4.0 + mask_words(s->top_k * s->ratio) * 4.0);
 }
 
 const struct verify_op verify_shared_lists = {

@@ -108,7 +108,7 @@ static void write_shared_prefill(struct entry_writer *w, const struct model_grou
     entry_begin(w, "prefill");
     entry_field(w, "head_dim: %ld", g->head_dim);
     entry_field(w, "gqa: %s", ratios);
-    entry_field(w, "mask: custom");
+    entry_field(w, "mask: blocks");
     entry_field(w, "paged: true");
     entry_field(w, "planned: true");
     entry_field(w, "page_size: %s", w->d->page_size);
