@@ -18,6 +18,7 @@ struct choice {
     enum att_field field;
     int value;
     int helper;      /* the number of another choice that it needs, or -1 */
+    int also;        /* the number of a choice that it needs beside its helper, or -1 */
     uint8_t targets; /* that have it: a bit for each of tgt_all */
     int number;      /* the integer field that it needs besides, which is 0 by default; 0: none */
 };
@@ -130,10 +131,13 @@ static int next_of_chain(const struct op_limits *l, int choice, att_field_set *d
     return -1;
 }
 
-/* Sets a choice and the integer field that it needs. */
-static void set_choice(struct att_variant *v, const struct choice *c)
+/* Sets choice n, and the choice and the integer field that it needs beside its helper. */
+static void set_choice(const struct op_limits *l, struct att_variant *v, int n)
 {
+    const struct choice *c = &l->choices[n];
     set(v, c->field, c->value);
+    if (c->also >= 0)
+        set(v, l->choices[c->also].field, l->choices[c->also].value);
     if (c->number)
         set(v, (enum att_field)c->number, NEEDED_NUMBER);
 }
@@ -143,13 +147,14 @@ static void apply(const struct op_limits *l, struct att_variant *v, int choice)
 {
     att_field_set done = 0;
     while ((choice = next_of_chain(l, choice, &done)) >= 0)
-        set_choice(v, &l->choices[choice]);
+        set_choice(l, v, choice);
 }
 
 /* Sets the variant's head sizes to the i-th pair of common ones; returns false after the last. */
 static bool resize(const struct op_limits *l, struct att_variant *v, int i)
 {
-    static const int sizes[][2] = {{64, 64}, {128, 128}, {192, 128}, {256, 256}, {576, 512}};
+    static const int sizes[][2] = {{64, 64},   {128, 128}, {192, 128},
+                                   {256, 256}, {576, 512}, {512, 512}};
     if (i == (int)(sizeof(sizes) / sizeof(sizes[0])) || !(l->op->takes & ATT_BIT(HEAD_DIM)))
         return false;
     set(v, ATT_HEAD_DIM, sizes[i][0]);
@@ -200,6 +205,27 @@ static void find_helper(struct op_limits *l, int n)
     }
 }
 
+/* Finds a choice that choice n needs beside a helper, where the two need no more than each other's
+ * helpers. Does nothing if n has kernels. */
+static void find_second_helper(struct op_limits *l, int n)
+{
+    struct choice *c = &l->choices[n];
+    for (int i = 0; i < l->count * l->count && !c->targets; i++) {
+        const struct choice *helper = &l->choices[i / l->count], *also = &l->choices[i % l->count];
+        const bool same =
+            helper->field == c->field || also->field == c->field || helper->field == also->field;
+        if (same || helper->helper < 0 || also->helper != helper->helper || helper > also)
+            continue;
+        struct att_variant v = l->base;
+        c->helper = i / l->count;
+        c->also = i % l->count;
+        apply(l, &v, n);
+        c->targets = targets_of_any(l, &v, NULL);
+    }
+    if (!c->targets)
+        c->helper = c->also = -1;
+}
+
 /* True if field `f` of the op's key is a number. */
 static bool is_number(const struct op_limits *l, enum att_field f)
 {
@@ -244,14 +270,19 @@ static void find_choices(struct op_limits *l)
                 continue;
             struct att_variant v = l->base;
             set(&v, f, value);
-            l->choices[l->count++] = (struct choice){
-                .field = f, .value = value, .helper = -1, .targets = targets_of_any(l, &v, NULL)};
+            l->choices[l->count++] = (struct choice){.field = f,
+                                                     .value = value,
+                                                     .helper = -1,
+                                                     .also = -1,
+                                                     .targets = targets_of_any(l, &v, NULL)};
         }
     }
     for (int i = 0; i < 2 * l->count; i++) /* twice: a helper's own is known then */
         find_helper(l, i % l->count);
-    for (int i = 0; i < l->count; i++)
+    for (int i = 0; i < l->count; i++) {
         find_number(l, i);
+        find_second_helper(l, i);
+    }
 }
 
 /* The other choices that a choice needs. */
@@ -298,8 +329,12 @@ static void name_helper(const struct op_limits *l, const struct choice *c, struc
     const struct chain chain = chain_of(l, (int)(c - l->choices));
     if (c->number)
         text_add(t, " with %s", att_fields[c->number].name);
+    if (c->also >= 0) {
+        text_add(t, " with ");
+        name_value(&l->choices[c->also], t);
+    }
     for (int i = 0; i < chain.count; i++) {
-        text_add(t, "%s", i || c->number ? " and " : " with ");
+        text_add(t, "%s", i || c->number || c->also >= 0 ? " and " : " with ");
         name_value(&l->choices[chain.choices[i]], t);
     }
 }
