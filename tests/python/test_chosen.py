@@ -143,7 +143,7 @@ class Chosen(unittest.TestCase):
             call(**numbers)
 
     def test_the_number_of_keys_chooses_the_tiles_of_a_plan(self):
-        shape = dict(dtype="fp16", head_dim=128, heads=4, kv_heads=1, mask="custom", planned=True, max_batch=2,
+        shape = dict(dtype="fp16", head_dim=128, heads=4, kv_heads=1, mask="blocks", planned=True, max_batch=2,
                      cache=attn.CacheDesc(page_size=BLOCK), max_tokens=100)
 
         def choose(op, batch, kv_len=0, tokens=0, window=0):
