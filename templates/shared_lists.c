@@ -2,9 +2,9 @@
  *
  * This file makes lists of groups of tokens for tiles of neighbouring queries: the union of the
  * groups that the queries of a tile chose, and a mask of the blocks that each query sees. A
- * workgroup has a tile and a KV head. LDS has a word for each group of the sequence. Query t adds bit t to
- * the words of its groups. Then a wave moves the words that are not 0 to the front, in place,
- * together with the numbers of their groups. Words only move towards the front, so none is
+ * workgroup has a tile and a KV head. LDS has a word for each group of the sequence. Query t adds
+ * bit t to the words of its groups. Then a wave moves the words that are not 0 to the front, in
+ * place, together with the numbers of their groups. Words only move towards the front, so none is
  * overwritten before it is read.
  */
 #include "ir/bits.h"
