@@ -103,7 +103,8 @@ LLVMValueRef lower_lane_count(struct lower *l, const struct tir_op *op)
 
 LLVMValueRef lower_lane_mask(struct lower *l, const struct tir_op *op)
 {
-    return lower_ballot(l, lower_element(l, lower_value(l, op->operands[0]), 0));
+    LLVMValueRef set = lower_ballot(l, lower_element(l, lower_value(l, op->operands[0]), 0));
+    return set ? LLVMBuildZExt(l->b, set, l->i64, "") : NULL;
 }
 
 LLVMValueRef lower_lane_read(struct lower *l, const struct tir_op *op)
