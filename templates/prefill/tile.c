@@ -459,8 +459,8 @@ static bool has_capacity(const struct prefill *p, struct att_why *why)
 
 /* True if tile `t` suits waves of the machine, and these have registers for the variant's head
  * dims; if not, the reason is in `why`. It is always true for waves of 64 lanes. Waves of 32 lanes
- * need a tile with PREFILL_SIDE. Where a wave has 256 VGPRs, LLVM 22.1 spills one or two of them in
- * kernels over tensors with head_dim 120 and head_dim_v 120 or 128. */
+ * need a tile with PREFILL_SIDE. With 256 VGPRs a wave, kernels over tensors with head_dim 120 and
+ * head_dim_v 120 or 128 spill one or two registers (LLVM 22.1). */
 static bool fits_waves(const struct att_variant *v, const struct att_tile *t,
                        const struct tir_machine *m, struct att_why *why)
 {
