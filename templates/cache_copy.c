@@ -16,8 +16,9 @@
 enum { WORD = 4, PAIR = 16 /* bytes */ };
 enum { K, V, K_SCALE, V_SCALE, TENSORS };
 
-/* CHUNK: words of 4 bytes that a lane copies at once; of scales it copies one word. SCALE_WEIGHT:
- * bytes of keys of a workgroup divided by its bytes of scales, as in runtime/host_cache_copy.c. */
+/* CHUNK: number of words of 4 bytes that a lane copies at once; of scales it copies one word.
+ * SCALE_WEIGHT: quotient of the bytes of keys and the bytes of scales that a workgroup copies, as
+ * in runtime/host_cache_copy.c. */
 enum { CHUNK = 4, SCALE_WEIGHT = 8 };
 
 /* Index in att_tile.own of the number of copies of 16 bytes that each lane makes. */
@@ -37,18 +38,18 @@ static const struct att_knob knobs[] = {
 struct copy {
     struct tir_builder b;
     struct att_tile tile;
-    struct tir_value part, piece;        /* i32: number of the run in the page, and number of
-                                            this workgroup's piece in the run */
-    struct tir_value from_page, to_page; /* i64: pages that are read and written */
+    struct tir_value part, piece;        /* i32, indices: the run in the page, and this workgroup's
+                                            piece in the run */
+    struct tir_value from_page, to_page; /* i64: numbers of the pages that are read and written */
 };
 
 /* The names of the arguments that describe a tensor's pages. */
 struct names {
-    const char *from, *to, *from_step, *to_step; /* two pointers; two I64, bytes from a page to the
-                                                    next */
-    const char *outer_step, *inner_step, *run;   /* bytes from an outer part to the next (I64), from
-                                                    an inner part to the next (I64), and of a run
-                                                    (I32) */
+    const char *from, *to, *from_step, *to_step; /* two arguments with addresses; two I64 arguments,
+                                                    bytes from a page to the next */
+    const char *outer_step, *inner_step, *run;   /* arguments: bytes from an outer part of a page to
+                                                    the next (I64), from an inner part to the next
+                                                    (I64), and of a run (I32) */
 };
 
 static const struct names names[TENSORS] = {
@@ -62,8 +63,8 @@ static const struct names names[TENSORS] = {
                  NULL, ARG_SCALE_INNER_BYTES, ARG_SCALE_RUN_BYTES},
 };
 
-/* Copies this workgroup's piece of a run of the tensor `n`: `words` words of 4 bytes. Each lane
- * copies `per_lane` words at once. */
+/* Copies this workgroup's piece of a run of the tensor with argument names `n`. The piece has
+ * `words` words of 4 bytes, and each lane copies `per_lane` words at once. */
 static void copy_piece(struct copy *c, const struct names *n, unsigned words, unsigned per_lane)
 {
     struct tir_builder *b = &c->b;

@@ -17,9 +17,9 @@
 #include <stdio.h>
 
 enum {
-    ROWS = 64,           /* fewest rows of a workgroup */
-    LANE_ELEMENTS = 128, /* most elements that a lane loads at once */
-    ELEM = 2,            /* bytes of bf16 and fp16 */
+    ROWS = 64,           /* fewest positions that a workgroup gathers */
+    LANE_ELEMENTS = 128, /* most elements of a row tile that a lane loads at once */
+    ELEM = 2,            /* bytes of an element of bf16 or fp16 */
     INT = 4,
 };
 
@@ -44,10 +44,12 @@ struct gather {
     struct tir_builder b;
     unsigned waves, rows;
     struct tir_value head, sequence;
-    struct tir_value begin;      /* i32: the sequence's first row in the output */
-    struct tir_value start, end; /* i32: positions of the sequence that are gathered */
-    struct tir_value first;      /* i32: first position of this workgroup; SHUFFLE: up to x - 1
-                                    before `start`, in its page */
+    struct tir_value begin;      /* i32: index of the sequence's first row in the output */
+    struct tir_value start, end; /* i32: positions `start` to `end` - 1 of the sequence are
+                                    gathered */
+    struct tir_value first;      /* i32: first position of this workgroup, a multiple of x. With
+                                    SHUFFLE this is up to x - 1 positions before `start`, in the
+                                    same page */
 };
 
 /* True if tile `t` serves the variant; if not, the reason is in `why`. */
@@ -126,12 +128,14 @@ static struct tir_value finish(struct gather *g, const struct att_cache *c, stru
     return tir_convert(b, tir_relayout(b, x, tir_layout_of(b->f, t)), t.dtype);
 }
 
-/* A panel as it is loaded from the cache, and its scale. */
+/* A panel of rows as it is loaded from the cache, and the scale of its rows; no value without
+ * scales. */
 struct panel {
     struct tir_value a, scale;
 };
 
-/* Loads panel i of the rows at byte offsets `row`. `scale` is from find_scale(). */
+/* Loads panel i (index) of `t`, for the rows at byte offsets `row` (i64) in cache `c`. `scale` is
+ * the result of find_scale(). */
 static struct panel load_panel(const struct att_cache *c, struct tir_value row,
                                const struct att_cache_tiles *t, unsigned i, struct tir_value scale)
 {

@@ -24,12 +24,12 @@
 #include <stdio.h>
 
 enum {
-    ROWS = 128,           /* fewest rows of a workgroup, unless ... */
+    ROWS = 128,           /* fewest tokens of a workgroup, unless ... */
     TOKEN_ELEMENTS = 128, /* ... a lane would have more f32 elements than this while it computes a
                              token's scale */
-    LANE_ELEMENTS = 256,  /* most elements of a lane: of K and V together, or of one that is
-                             quantised */
-    ELEM = 2,             /* bytes of bf16 and fp16 */
+    LANE_ELEMENTS = 256,  /* most elements that a lane loads at once: of K and V together, or of the
+                             one that is quantised */
+    ELEM = 2,             /* bytes of an element of bf16 or fp16 */
     SLOT = 8,
 };
 
@@ -54,15 +54,17 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {4, 8}},
 };
 
-/* K or V on its way from the argument to the cache. */
+/* K or V of the workgroup's tokens, between the argument and the cache. */
 struct side {
     struct att_cache cache;
     struct att_cache_tiles tiles;
-    unsigned rows;   /* number of rows of a tile, a divisor of the workgroup's rows */
+    unsigned rows;   /* number of rows (tokens) of a tile, a divisor of the workgroup's tokens */
     bool one_by_one; /* panels are processed one by one, since a lane has no registers for all of
                         them */
-    struct tir_value x[ATT_CACHE_PANELS]; /* panels as loaded */
-    struct tir_value slot;                /* i64, rows x 1: slots of the tokens */
+    struct tir_value x[ATT_CACHE_PANELS]; /* panels of the tile as loaded, later in the type of the
+                                             cache */
+    struct tir_value slot;                /* i64, rows x 1: slot of each row's token; negative: the
+                                             row is not written */
 };
 
 /* The state of the kernel while it is built. */
@@ -70,12 +72,14 @@ struct write {
     const struct att_variant *v;
     const struct tir_machine *m;
     struct tir_builder b;
-    unsigned waves, rows; /* waves of the workgroup, and its tokens, in one pass or several */
+    unsigned waves, rows; /* number of waves of the workgroup, and of its tokens, in one pass or
+                             several */
     bool apart;           /* K and V have separate workgroups */
     struct tir_value head;
-    struct tir_value token, left; /* i32: the first token, and the number of tokens from it on */
-    struct tir_value row0;        /* i32: token of the tile's row 0, counted from `token`; below 0:
-                                     the tile has no rows before `token` */
+    struct tir_value token, left; /* i32: index in the call of the workgroup's first token, and
+                                     number of the call's tokens from it on */
+    struct tir_value row0;        /* i32: index of the token of the tile's row 0, counted from
+                                     `token`; below 0: the tile has no rows before `token` */
     struct side sides[2];         /* K and V */
 };
 
@@ -214,7 +218,7 @@ static struct tir_value find_inverse(struct write *w, const struct side *s, stru
     return att_cache_inverse(c, scale);
 }
 
-/* Sets the tiles of K and V. */
+/* Sets the tiles of w->sides, K and V. */
 static void choose_tiles(struct write *w)
 {
     for (int i = 0; i < 2; i++) {
@@ -244,7 +248,7 @@ static bool is_apart(const struct write *w)
                           w->rows * dims > LANE_ELEMENTS * tir_lanes(w->m) * w->waves);
 }
 
-/* True if each token's row has its own scales. */
+/* True if each token's row has scales of its own: in the row, or in a tensor. */
 static bool scales_tokens(const struct write *w)
 {
     return w->v->kv_scale == ATT_KV_SCALE_TOKEN || att_is_packed(w->v);
@@ -271,7 +275,8 @@ static void choose_rows(struct write *w, const struct att_tile *t)
     w->sides[0].rows = w->sides[1].rows = w->rows;
 }
 
-/* True if the cache's elements have another type than the arguments'. */
+/* True if the cache's elements of `s` have another type than the argument's, so that rows are
+ * quantised. */
 static bool is_narrowed(const struct write *w, const struct side *s)
 {
     return s->cache.dtype != att_dtype(w->v);
@@ -397,7 +402,7 @@ static void load_run(struct write *w, struct side *s, const struct att_page_run 
     widen(w, s);
 }
 
-/* Returns the largest |x| (scalar f32) of this wave's rows. */
+/* Returns the largest |x| (scalar f32) of the rows of `s` that this wave has. */
 static struct tir_value largest(struct write *w, struct side *s)
 {
     return tir_first_lane(&w->b, tir_col_max(&w->b, row_absmax(w, s)));

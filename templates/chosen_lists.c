@@ -13,24 +13,30 @@
 
 #include <stdio.h>
 
-enum { ROWS = 64 /* entries of a tile */, EACH = 2 /* tiles of a workgroup */, INT = 4 };
+enum {
+    ROWS = 64 /* number of list entries of a tile, one for each lane */,
+    EACH = 2 /* number of tiles of a workgroup */,
+    INT = 4
+};
 
 /* The state of the kernel while it is built. */
 struct lists {
     struct tir_builder b;
     struct tir_type lane;        /* type i32, ROWS x 1: an entry for each lane of the wave */
-    struct tir_value row, query; /* i32 */
-    struct tir_value sequence;   /* i32 */
+    struct tir_value row, query; /* i32, indices: the list (row of the output), and the query that
+                                    it is for */
+    struct tir_value sequence;   /* i32: index of the query's sequence */
     struct tir_value tokens;     /* i32: number of tokens that the query sees */
-    struct tir_value chosen; /* i64: address of the row's groups; of block_table if the call has no
-                                `chosen` */
+    struct tir_value chosen; /* i64: address of the row's list of chosen groups; of block_table if
+                                the call has no argument `chosen` */
     struct tir_value lists_chosen; /* i1: the call has argument `chosen` */
-    struct tir_value groups, open; /* i32: number of groups of the list; 1 if the newest,
-                                           incomplete group follows them, else 0 */
-    struct tir_value newest;       /* i32: index of the group after the last complete one */
-    struct tir_value each;         /* i32: number of entries of a group */
+    struct tir_value groups, open; /* i32: number of chosen groups of the list; and 1 if the newest,
+                                      incomplete group follows them, else 0 */
+    struct tir_value newest;       /* i32: index in the sequence of the group after the last
+                                      complete one */
+    struct tir_value each;         /* i32: number of list entries of each group */
     struct tir_value of_groups,
-        window; /* i32: number of entries of all groups, and of the window */
+        window; /* i32: number of list entries of all groups, and of the window */
 };
 
 /* Returns true: every variant can be built. */
@@ -42,20 +48,20 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return true;
 }
 
-/* Returns `scalar` (i32) in every lane, ROWS x 1. */
+/* Returns `scalar` (i32) in every lane: i32, ROWS x 1. */
 static struct tir_value number(struct lists *l, struct tir_value scalar)
 {
     return tir_splat(&l->b, scalar, l->lane);
 }
 
-/* Returns argument `arg` (i32). */
+/* Returns the value of argument `arg` (i32). */
 static struct tir_value argument(struct lists *l, const char *arg)
 {
     return tir_arg(&l->b, arg, TIR_I32);
 }
 
-/* Returns entry `index` of the i32 array at address `base`, or `absent` if `there` (i1) is
- * false. */
+/* Returns the i32 with index `index` of the array at address `base` (i64), or `absent` if `there`
+ * (i1) is false. */
 static struct tir_value entry_or(struct lists *l, struct tir_value base, struct tir_value index,
                                  struct tir_value there, struct tir_value absent)
 {

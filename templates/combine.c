@@ -21,9 +21,10 @@
 #include <stdio.h>
 
 enum {
-    ELEM = 2,       /* bytes of bf16 and fp16 */
-    TOKEN_BITS = 2, /* for pair: log2 of the number of rows that a lane has */
-    OTHERS = 8,     /* number of registers for addresses and sums besides the elements of a lane */
+    ELEM = 2,       /* bytes of an element of bf16 or fp16 */
+    TOKEN_BITS = 2, /* log2 of the number of rows of a lane, for partials pair */
+    OTHERS = 8,     /* number of a lane's registers for addresses and sums, besides those with
+                       elements */
 };
 
 /* Indices of att_tile.own: number of parts that a wave has in flight, 0 for a pair, which has two
@@ -56,8 +57,8 @@ struct combine {
     const struct att_variant *v;
     struct att_tile tile;
     struct tir_builder b;
-    unsigned dtype; /* type of the output: enum tir_dtype */
-    unsigned rows;  /* rows of a workgroup */
+    unsigned dtype; /* enum tir_dtype of the output */
+    unsigned rows;  /* number of rows of a workgroup */
     struct att_part_rows part_rows;
 };
 
@@ -211,7 +212,7 @@ static struct att_part_state load_state(struct combine *c, struct att_tensor out
     return s;
 }
 
-/* Adds up a pair. */
+/* Adds the two outputs of a pair, and writes the sum. */
 static void build_pair(struct combine *c)
 {
     struct tir_builder *b = &c->b;

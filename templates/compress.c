@@ -17,11 +17,12 @@
 
 #include <stdio.h>
 
-/* Index in att_tile.own: 1 if waves share a group. */
+/* Index in att_tile.own: 1 if the waves of a workgroup share a group; 0: each wave has a group of
+ * its own. */
 enum { SHARED };
 
 enum {
-    SHARED_TOKENS = 17, /* fewest tokens of groups that waves share */
+    SHARED_TOKENS = 17, /* fewest tokens of a group that waves share */
     RATIO_MAX = 128,
 };
 
@@ -96,7 +97,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_check_tile(v, m, why);
 }
 
-/* Sets the types of rows. */
+/* Sets c->row and c->raw, the types of a row of the pool. */
 static void choose_types(struct compress *c)
 {
     static const unsigned dtypes[] = {

@@ -21,8 +21,9 @@
 
 enum { ELEM = 2, CHANNELS = ATT_CONV_CHANNELS, ROWS = 32 };
 
-/* Indices in att_tile.own. STEPS: tiles of ROWS tokens of a wave. BLOCKS: blocks of CHANNELS
-   channels of a wave that has all tokens of a sequence; 0: it has STEPS tiles. */
+/* Indices in att_tile.own. STEPS: number of tiles of ROWS tokens of a wave. BLOCKS: number of
+ * blocks of CHANNELS channels of a wave that has all tokens of a sequence; 0: the wave has STEPS
+ * tiles. */
 enum { STEPS, BLOCKS };
 
 static const struct att_tile tiles[] = {
@@ -79,7 +80,7 @@ static bool second(const struct att_variant *v, const struct tir_machine *m, uns
     enum {
         FIRST = 3 /* number of the candidate: the third row */,
         WAVES = 3,
-        SHORT = 16 /* most tokens of a short sequence */
+        SHORT = 16 /* most tokens of a sequence that the kernels of one token serve */
     };
     const int64_t many = (int64_t)m->cus * WAVES;
     if (n > 1 || v->tree)
@@ -106,10 +107,11 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_check_tile(v, m, why);
 }
 
-/* The tensor that has this wave's outputs. */
+/* The place in an output tensor of this wave's results. */
 struct target {
-    struct tir_value base;   /* i64: address of the wave's first channel */
-    struct tir_value stride; /* i32: bytes from a token to the next */
+    struct tir_value base;   /* i64: address of the wave's first channel of the sequence's first
+                                token */
+    struct tir_value stride; /* i32: bytes in the tensor from a token to the next */
 };
 
 static const struct att_conv_args arguments = {
@@ -128,13 +130,15 @@ struct conv {
     struct tir_builder b;
     struct att_tile tile;
     struct att_sequence sequence;
-    struct att_conv own;        /* the channels of the wave */
-    struct tir_value real;      /* i1: the sequence is no padding */
-    struct tir_value block_row; /* i64: att_block_row() of the sequence */
-    struct tir_value slot_in;   /* i32: slot of the state that is read */
-    struct tir_value slot;      /* i32: slot of the state that is written */
-    struct tir_value x;         /* i64: address of the first token, at the wave's first channel */
-    struct tir_value x_stride;  /* i32: bytes from a token to the next */
+    struct att_conv own;        /* channels of the wave in the pool of states, with their weights */
+    struct tir_value real;      /* i1: the sequence has a state; false: the sequence is padding of a
+                                   batch */
+    struct tir_value block_row; /* i64: result of att_block_row() for the sequence */
+    struct tir_value slot_in;   /* i32: index of the slot from which the state is read */
+    struct tir_value slot;      /* i32: index of the slot to which the state is written */
+    struct tir_value x;         /* i64: address in x of the sequence's first token, at the wave's
+                                   first channel */
+    struct tir_value x_stride;  /* i32: bytes in x from a token to the next */
     struct target out;
 };
 
@@ -157,7 +161,8 @@ static struct tir_value load_history(struct conv *c, const struct att_conv_shape
     return att_conv_load(b, &c->own, s, c->slot_in, there, column);
 }
 
-/* Stores `a` as column `column` (i32) of the state, if `wanted` (i1) is true. */
+/* Stores `a`, 1 x channels, as column `column` (i32, index) of the state, if `wanted` (i1) is true.
+ */
 static void store_column(struct conv *c, struct tir_value column, struct tir_value a,
                          struct tir_value wanted)
 {

@@ -23,8 +23,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Indices of att_tile.own: number of tiles of keys in flight beyond the next one; 1 if matrix
- * instructions stay in the order of the template; 1 if a load of K reads whole rows. */
+/* Indices of att_tile.own. AHEAD: number of tiles of keys in flight beyond the next one. IN_ORDER:
+ * 1 if matrix instructions stay in the order of the template. WHOLE_LINES: 1 if a load of K reads
+ * whole rows. */
 enum { AHEAD, IN_ORDER, WHOLE_LINES };
 
 /* Members of a tile for heads of up to `dim` elements: `n_keys` keys, or `n_by_row` keys if each
@@ -58,7 +59,7 @@ const struct att_knob decode_fitted[DECODE_N_FITTED] = {
     {"keys", 2, {32, 64}},
 };
 
-/* True if rows of K or V are loaded in two parts. */
+/* True if a row of K or V is loaded in two parts, because its width is no power of two. */
 static bool in_parts(const struct att_variant *v)
 {
     return split_kv_cache(v->head_dim).overlap || split_kv_cache(v->head_dim_v).overlap;
@@ -192,7 +193,7 @@ static struct tir_value like(struct decode *d, struct tir_value scalar, struct t
 /* True if Q^T, the right operand of S^T = K Q^T, stays in registers. False: it is in LDS. */
 static bool keeps_q(const struct decode *d) { return d->kv.k.width <= 256; }
 
-/* Returns the bytes of LDS for Q^T; 0 if it stays in registers. */
+/* Returns the bytes of LDS for Q^T; 0 if Q^T stays in registers. */
 static unsigned q_bytes(const struct decode *d)
 {
     return keeps_q(d) ? 0 : d->kv.columns * d->kv.k.width * d->query.bytes;
@@ -216,8 +217,8 @@ static struct tir_value read_q(struct decode *d)
     return tir_tile_lds_load(b, d->query.lds, tir_typeof(b->f, d->query.q), &d->query.map);
 }
 
-/* Returns q with zeros in its first `columns` columns. The first part of K has already multiplied
- * these columns, which the second part also has. */
+/* Returns `q`, Q^T, with zeros for its first `columns` columns of the head. The first part of K has
+ * already multiplied these columns, which the second part also has. */
 static struct tir_value without_first(struct decode *d, struct tir_value q, unsigned columns)
 {
     struct tir_builder *b = &d->kv.b;
@@ -242,7 +243,7 @@ static struct tir_value q_address(struct decode *d, const struct split_kv_rows *
                    tir_mul(b, head, like(d, att_stride(b, head_stride, size), head)));
 }
 
-/* Loads Q^T of the item's columns. */
+/* Loads Q^T of the queries and heads of the item. */
 static void load_q(struct decode *d)
 {
     struct tir_builder *b = &d->kv.b;
@@ -271,7 +272,7 @@ static void load_q(struct decode *d)
     d->query.q = tir_named(b, "q", tir_transpose(b, q));
 }
 
-/* Loads the scale of each column's query and head, 1 x columns. */
+/* Loads the scale (f32) of Q for each column's query and head, 1 x columns. */
 static struct tir_value load_q_scales(struct decode *d)
 {
     struct tir_builder *b = &d->kv.b;
@@ -289,7 +290,7 @@ static struct tir_value load_q_scales(struct decode *d)
 
 /* ---- One block of keys ---- */
 
-/* Returns the first key (i32) of this wave's n-th tile of the item. */
+/* Returns the index (i32) of the first key of this wave's tile `n` (i32, index) of the item. */
 static struct tir_value tile_key(void *family, struct tir_value n)
 {
     struct decode *const d = family;
@@ -313,7 +314,7 @@ static int crowd(const struct decode *d)
     return d->kv.m->has_cvt_pk_bf16 ? 0 : 64;
 }
 
-/* Sets d->in_step, if launches of any size keep waves in step. */
+/* Sets d->in_step, if some launches keep waves in step. Else d->in_step has no value. */
 static void keep_step(struct decode *d)
 {
     struct tir_builder *b = &d->kv.b;
@@ -335,7 +336,7 @@ static void barrier_if(struct decode *d, struct tir_value condition)
 
 /* ---- The steps of the loop ---- */
 
-/* Returns the state of the kernel that a step's context belongs to. */
+/* Returns the state of the kernel to which `context`, the state of attention, belongs. */
 static struct decode *family_of(void *context) { return ((struct att_attention *)context)->family; }
 
 /* Loads the page numbers of a tile. */
@@ -354,7 +355,7 @@ static void load_k(void *context)
     d->now.k_scales = decode_load_scales(d, &d->kv.k, d->now.key, &d->now.pages);
 }
 
-/* Loads the mask bytes of a tile. */
+/* Loads the bytes of the custom mask for a tile of keys. */
 static void load_mask(void *context)
 {
     struct decode *const d = family_of(context);
@@ -521,7 +522,8 @@ static struct split_kv_state walk_keys(struct decode *d)
     return state;
 }
 
-/* Loads the scale (f32) that all queries of the item share; no value if they have none. */
+/* Loads the scale (f32) of Q that all queries of the item share. Returns no value if they share
+ * none. */
 static struct tir_value load_item_scale(struct decode *d)
 {
     if (d->kv.v->q_dtype != ATT_Q_DTYPE_FP8 || d->kv.v->q_scale == ATT_Q_SCALE_TOKEN)
@@ -532,7 +534,7 @@ static struct tir_value load_item_scale(struct decode *d)
     return att_scale(&d->kv.b, ARG_Q_SCALE);
 }
 
-/* Initialises d->kv.attention. */
+/* Initialises d->kv.attention for the kernel's variant and tile. */
 static void begin_attention(struct decode *d)
 {
     struct tir_value k_scale = {0};

@@ -29,9 +29,10 @@ struct commit {
     const struct att_variant *v;
     struct tir_builder b;
     struct att_state state;
-    struct tir_value layer, value_head, first; /* i32: layer, value head, and the wave's first value
-                                                  element */
-    struct tir_value records;                  /* i64: address of the slot's records */
+    struct tir_value layer, value_head, first; /* i32, indices: the layer, the value head, and the
+                                                  wave's first value element */
+    struct tir_value records;                  /* i64: address of the records of the sequence's
+                                                  slot */
     struct tir_value count;                    /* i32: number of records to apply, one for each
                                                   accepted draft */
 };

@@ -112,8 +112,8 @@ static bool second(const struct att_variant *v, const struct tir_machine *m, uns
 
 /* A launch of a call: its kernel, and the work of a workgroup in it. */
 struct stage {
-    const char *units; /* name of the argument that has rows times value heads; NULL: rows are
-                          sequences */
+    const char *units; /* argument whose value is the number of rows times the number of value
+                          heads; NULL: a row is a sequence */
     /* Sets d's sequence and tokens to row `row` (i32) of the grid. Returns an i1: false if it has
      * no tokens. */
     struct tir_value (*find)(struct delta *d, struct tir_value row);

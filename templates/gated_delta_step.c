@@ -26,7 +26,7 @@
 #include <stdio.h>
 
 enum { ELEM = 2, CHANNELS = ATT_CONV_CHANNELS, CHUNK = 8, LEAST_KEY = 128, DRAFTS = 8 };
-enum { GROUP = 128 /* number of elements of out that share a scale */ };
+enum { GROUP = 128 /* number of elements of a row of out that share a scale */ };
 
 /* Index of att_tile.own after ATT_STATE_ELEMENTS. Its value is 1 if att_delta.late is set, and
  * gates and weights are loaded where they are used, not at the kernel's start. */
@@ -49,24 +49,27 @@ static const struct att_knob knobs[] = {
 
 /* The state of the kernel while it is built. */
 struct step {
-    struct att_delta d; /* the first member, since functions of the recurrence have its address */
+    struct att_delta d; /* the state of the recurrence. It is the first member, since functions of
+                           the recurrence have its address */
     const struct tir_machine *m;
-    int waves, parts, rounds; /* numbers of waves of the workgroup, of waves of a value head, and of
-                                 rounds of the convolution */
-    struct tir_value own;     /* i32: index in the workgroup of the wave's value head */
+    int waves, parts, rounds; /* waves of the workgroup; waves that share a value head; rounds in
+                                 which the workgroup convolves all of its channels */
+    struct tir_value own;     /* i32: index of the wave's value head among the value heads of the
+                                 workgroup */
     struct tir_value part;    /* i32: index of the wave among the waves of its value head */
-    struct tir_value row;     /* i32: row of x, gates and out of the sequence's first token */
+    struct tir_value row;     /* i32: row index in x, gates and out of the sequence's first token */
     struct tir_value count;   /* i32: number of tokens of the sequence */
-    struct tir_value history; /* i32: first column of conv_state that is read */
-    struct tir_value slot;    /* i32: slot of conv_state that is written; without drafts also the
-                                 slot of `state` */
-    struct tir_value slot_in; /* i32: slot of conv_state that is read */
-    struct tir_value moves;   /* i1: true if conv_state is read and written */
-    int token_bytes;          /* bytes of a token's convolved channels in LDS */
-    struct tir_value inputs;  /* i32: LDS address of the workgroup's convolved channels, q, k and v,
-                                 by token */
-    struct tir_value outputs; /* i32: LDS address of the outputs of the recurrence, by token and
-                                 value head */
+    struct tir_value history; /* i32: index of the first column of conv_state that is read */
+    struct tir_value slot;    /* i32: index of the slot of conv_state that is written; without
+                                 drafts also the slot of `state` */
+    struct tir_value slot_in; /* i32: index of the slot of conv_state that is read */
+    struct tir_value moves;   /* i1: conv_state is read and written; false: the sequence has no
+                                 slot, as padding of a batch, or no tokens */
+    int token_bytes;          /* bytes in LDS of the convolved channels of one token */
+    struct tir_value inputs;  /* i32: LDS address of the workgroup's convolved channels of q, k and
+                                 v, one token after the other */
+    struct tir_value outputs; /* i32: LDS address of the outputs of the recurrence, one token after
+                                 the other, and in a token by value head */
 };
 
 /* ---- Variants and tiles that can be built ---- */
@@ -82,10 +85,10 @@ static void rules(const struct att_variant *v, const struct tir_machine *m, stru
     t->own[ATT_STATE_ELEMENTS] >>= fewer;
 }
 
-/* Returns the most tokens of a sequence. */
+/* Returns the most tokens of a sequence in one call: DRAFTS with drafts, else 1. */
 static int tokens_of(const struct att_variant *v) { return v->drafts ? DRAFTS : 1; }
 
-/* Returns the number of waves of a value head. */
+/* Returns the number of waves that share a value head. */
 static int parts_of(const struct att_variant *v, const struct att_tile *t)
 {
     return v->head_dim_v / (int)att_state_rows(v, t);
@@ -125,8 +128,9 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 
 /* ---- The convolution ---- */
 
-/* Returns the first channel (i32) of the workgroup's block `chunk` (i32) of 64 channels. Blocks are
- * numbered over the channels of q, of k, and of the workgroup's value heads. */
+/* Returns the index (i32) of the first channel of the workgroup's block `chunk` (i32, index) of 64
+ * channels. Blocks are numbered over the channels of q, of k, and of the workgroup's value heads.
+ */
 static struct tir_value channel_of(struct step *s, struct tir_value chunk)
 {
     struct att_recurrence *r = &s->d.r;
@@ -156,8 +160,9 @@ static const struct att_conv_args arguments = {
 
 /* Operands of the convolution of 64 channels. */
 struct inputs {
-    struct tir_value in[ATT_CONV_TAPS - 1 + DRAFTS]; /* W - 1 columns of the history (W taps), then
-                                                        tokens */
+    struct tir_value in[ATT_CONV_TAPS - 1 + DRAFTS]; /* W - 1 columns of the history, oldest first,
+                                                        then the call's tokens. W is the number of
+                                                        taps */
     struct tir_value weights[ATT_CONV_TAPS], bias;
 };
 
@@ -252,8 +257,8 @@ static void convolve_all(struct step *s)
 
 /* ---- The recurrence ---- */
 
-/* Reads q, k and v of a token for this wave from LDS into *t. `inputs` is the LDS address of the
- * token's channels. */
+/* Reads q, k and v of a token for this wave from LDS into *t. `inputs` (i32) is the LDS address of
+ * the token's channels. */
 static void read_inputs(struct step *s, struct tir_value inputs, struct att_delta_token *t)
 {
     struct att_recurrence *r = &s->d.r;
@@ -362,7 +367,7 @@ static void store_row(struct step *s, struct tir_value y, struct tir_value row,
     tir_tile_store(b, to, tir_i32(b, 0), y);
 }
 
-/* Loads z, the gates of the norm, of the wave's value head in row `row` (i32). */
+/* Loads z, the gate of the norm, at the wave's value head in row `row` (i32, index). */
 static struct tir_value load_z(struct step *s, struct tir_value row)
 {
     const struct tir_view gates =
@@ -397,8 +402,8 @@ static void normalise(struct step *s, struct tir_value outputs, struct tir_value
 
 /* ---- A step ---- */
 
-/* Sets the wave's head, its value head, and its part of that value head's state, `rows` value
- * elements. */
+/* Sets the wave's head, its value head, and its part of that value head's state. The part has
+ * `rows` value elements. */
 static void open_step(struct step *s, unsigned rows)
 {
     struct att_recurrence *r = &s->d.r;
@@ -429,7 +434,7 @@ static void open_token(struct step *s)
     r->real = s->moves = tir_and(b, att_is_slot(b, s->slot), att_is_slot(b, r->slot));
 }
 
-/* Issues the loads of the gates of the token in row `row` (i32). */
+/* Issues the loads into *t of the gates of the token in row `row` (i32, index). */
 static void load_gates(struct step *s, struct tir_value row, struct att_delta_token *t)
 {
     struct att_recurrence *r = &s->d.r;
@@ -500,7 +505,7 @@ static void open_drafts(struct step *s)
     s->moves = tir_and(b, tir_and(b, att_is_slot(b, s->slot), att_is_slot(b, s->slot_in)), some);
 }
 
-/* Stores `state` as the state after draft t (i32). */
+/* Stores `state` as the state after draft `t` (i32, index). */
 static void store_draft(struct step *s, struct tir_value t, struct tir_value state)
 {
     struct att_recurrence *r = &s->d.r;

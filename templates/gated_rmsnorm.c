@@ -52,18 +52,19 @@ struct norm {
     const struct tir_machine *m;
     struct tir_builder b;
     struct att_tile tile;
-    unsigned rows, n;           /* number of rows at once, and of panels of a row */
-    int first[ATT_NORM_PANELS]; /* first column of each panel */
+    unsigned rows, n;           /* number of rows that the workgroup processes at once, and number
+                                   of panels of a row */
+    int first[ATT_NORM_PANELS]; /* index of the first column of each panel */
     struct tir_type panel[ATT_NORM_PANELS];
     /* Rows are tokens of one group, or groups of one token: */
-    struct tir_value token, group; /* i32: token and group of row 0 */
-    struct tir_value left;         /* i32: number of rows that exist, from row 0 on */
+    struct tir_value token, group; /* i32: indices of the token and of the group of row 0 */
+    struct tir_value left;         /* i32: number of rows that exist, from row 0 of the tile on */
     /* If is_ordered() is true, rows are in the order of their scales, and `token` is the run's
      * first: */
     struct tir_value tokens;   /* i32: number of tokens of the run */
-    struct tir_value number;   /* i32: index of the tile in the run */
-    struct tir_value by_token; /* i32; 1: scales of a token are neighbours in memory; 0: scales of a
-                                  group are */
+    struct tir_value number;   /* i32: index in the run of the tile of rows */
+    struct tir_value by_token; /* i32: 1: scales of a token are neighbours in memory; 0: scales of a
+                                  group are neighbours */
 };
 
 /* True if rows are in the order of their scales. */
@@ -171,8 +172,9 @@ static struct tir_type column_type(struct norm *k, unsigned i)
 
 /* The token and group of each row of a tile whose rows are in the order of their scales. */
 struct places {
-    struct tir_value token, group; /* i32: token counted in the run, at most its last one; group */
-    struct tir_value there;        /* i1: the row exists */
+    struct tir_value token, group; /* i32: index in the run of the row's token, at most the run's
+                                      last one; index of the row's group */
+    struct tir_value there;        /* i1: the row exists; false: it is after the run's last row */
 };
 
 /* Masks of numbers that the op's schema limits: bytes between tokens, and groups. They show LLVM
@@ -273,7 +275,7 @@ static struct tir_value load_rows(struct norm *k, const char *arg, const char *t
     return tir_tile_load(b, view, tir_i32(b, 0), k->panel[i]);
 }
 
-/* Loads the weights of panel i: of one group for all rows, or of each row's own group. */
+/* Loads the weights of panel i (index): of one group for all rows, or of each row's own group. */
 static struct tir_value load_weight(struct norm *k, unsigned i)
 {
     struct tir_builder *b = &k->b;
@@ -317,7 +319,7 @@ static void gate_inputs(struct norm *k, struct tir_value *y, const struct tir_va
     att_norm_gates(&k->b, k->v, k->n, y, z, gates);
 }
 
-/* Loads each row's sum of squares over all ranks, rows x 1 of f32. */
+/* Loads the sum of squares of each row over all ranks: f32, rows x 1. */
 static struct tir_value load_squares(struct norm *k)
 {
     struct tir_builder *b = &k->b;
@@ -400,7 +402,8 @@ static void scatter_rows(struct norm *k, const struct tir_value *y)
     }
 }
 
-/* Stores rows y[]. */
+/* Stores the rows y[] (by panel) to out: f32 becomes the op's dtype, and fp8 is stored as is. Rows
+ * are not in the order of their scales. */
 static void store(struct norm *k, const struct tir_value *y)
 {
     struct tir_builder *b = &k->b;

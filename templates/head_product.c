@@ -33,11 +33,11 @@
  * w. */
 enum { WAVES = 4, ROWS = 32, TOKENS = 32, PANEL = 64, MAX_PANELS = 8, BLOCK = 128, TAIL = 64 };
 enum {
-    ELEM = 2 /* bytes of bf16 and fp16 */,
-    CHUNK = 8 /* elements of a lane's access */,
+    ELEM = 2 /* bytes of an element of bf16 or fp16 */,
+    CHUNK = 8 /* number of elements that a lane loads or stores at once */,
     FLOAT = 4,
     GROUP = BLOCK / PANEL,      /* number of panels of x that share a scale */
-    PLACE = ROWS * PANEL * ELEM /* bytes of a panel in LDS */
+    PLACE = ROWS * PANEL * ELEM /* bytes of LDS of a panel of x or w, ROWS x PANEL elements */
 };
 
 /* The state of the kernel while it is built. */
@@ -45,34 +45,39 @@ struct product {
     const struct att_variant *v;
     const struct tir_machine *m;
     struct tir_builder b;
-    unsigned dtype, stored;   /* types of x, and of w in memory */
-    unsigned used, size;      /* type of both operands of the products, and bytes of its elements */
-    int instr;                /* number of the matrix instruction */
-    bool shares;              /* waves share the contraction; each wave multiplies some columns */
-    struct tir_contraction k; /* contraction of a panel */
-    struct tir_type staged;   /* a panel of x, over the workgroup */
+    unsigned dtype, stored;   /* enum tir_dtype of x, and of w in memory */
+    unsigned used, size;      /* enum tir_dtype of both operands of the products, and bytes of an
+                                 operand's element */
+    int instr;                /* index of the matrix instruction */
+    bool shares;              /* waves share the contraction, and each wave multiplies some columns
+                                 of w; false: each wave has rows of its own */
+    struct tir_contraction k; /* contraction of the product of a panel of w with a panel of x */
+    struct tir_type staged;   /* type of a panel of x, spread over the workgroup */
     unsigned wide;            /* number of columns of w that a load reads: a cache line, or fewer if
                                  w is narrower */
-    struct tir_type rows;     /* rows of w, as one wave loads them */
-    struct tir_type finished; /* a wave's part of out, as it stores it */
-    struct tir_type taken;    /* a panel of w in an operand's layout, of type `stored` */
+    struct tir_type rows;     /* type of the rows of w that one wave loads */
+    struct tir_type finished; /* type of a wave's part of out, in the order in which it is stored */
+    struct tir_type taken;    /* type of a panel of w in the layout of an operand, in dtype
+                                 `stored` */
     struct tir_type left, right, result;
-    struct tir_type part, total; /* with `shares`: a panel of x for one wave, and out of all
-                                    waves */
-    struct tir_type scale_of_x;  /* f32 for each token, in the layout of out */
-    struct tir_value scales;     /* i32: LDS address of the scales of x, group by group of a tile */
-    struct tir_value lds, own;   /* i32: LDS addresses of the workgroup's part and of this wave's
-                                    part */
-    struct tir_value head, slice; /* i32: number of the head, and of its slice of 128 rows of w */
-    struct tir_value end;         /* i32: one past the workgroup's last token */
+    struct tir_type part, total; /* with `shares`: types of a panel of x for one wave, and of out of
+                                    all waves */
+    struct tir_type scale_of_x;  /* f32 type of a scale of x for each token, in the layout of out */
+    struct tir_value scales;     /* i32: LDS address of the scales of x in a tile, in the order of
+                                    the groups of panels */
+    struct tir_value lds, own;   /* i32: LDS addresses of the whole workgroup's part and of this
+                                    wave's own part */
+    struct tir_value head, slice; /* i32: indices of the head, and of the slice of 128 rows of the
+                                     head's w */
+    struct tir_value end;         /* i32: index of the first token after the workgroup's last one */
     unsigned resident;            /* number of workgroups that the device runs at once */
     struct tir_value loaded[MAX_PANELS], w[MAX_PANELS], scale[MAX_PANELS];
 };
 
-/* True if x is rounded to fp8. */
+/* True if the kernel rounds x to fp8 for the products. */
 static bool rounds(const struct product *p) { return p->used != p->dtype; }
 
-/* Returns the number of panels of columns of w. */
+/* Returns the number of panels, of PANEL columns each, of a row of w. */
 static unsigned panels(const struct product *p) { return (unsigned)p->v->head_dim / PANEL; }
 
 /* Returns the number of panels that a wave multiplies if waves share the contraction. */
@@ -164,7 +169,7 @@ static struct tir_layout weight_map(const struct product *p, unsigned cols)
  * the row from bit 1 on swizzle the chunks. */
 static struct tir_layout out_map(void) { return att_lds_swizzled(TOKENS, ROWS, CHUNK, 1, 2); }
 
-/* Returns the LDS address of panel `panel` of x. */
+/* Returns the LDS address (i32) of panel `panel` (index) of the tile of x. */
 static struct tir_value panel_at(struct product *p, unsigned panel)
 {
     return att_plus(&p->b, p->lds, (int)(panel * TOKENS * PANEL * p->size));
@@ -172,7 +177,7 @@ static struct tir_value panel_at(struct product *p, unsigned panel)
 
 /* ---- Operands ---- */
 
-/* Loads the scales of the workgroup's rows of w, if w has scales. */
+/* Loads the scales of the workgroup's rows of w. Does nothing if w has no scales. */
 static void load_scales(struct product *p)
 {
     struct tir_builder *b = &p->b;
@@ -186,7 +191,8 @@ static void load_scales(struct product *p)
         p->scale[i] = att_entry(b, ARG_W_SCALE, att_plus(b, att_times(b, row, blocks), i), TIR_F32);
 }
 
-/* Returns this wave's first row of w (i32), which may be after the head's last row. */
+/* Returns the index (i32) of this wave's first row of w in the head, which may be after the head's
+ * last row. */
 static struct tir_value first_row(struct product *p)
 {
     struct tir_builder *b = &p->b;
@@ -194,7 +200,7 @@ static struct tir_value first_row(struct product *p)
     return att_times(b, wave, ROWS);
 }
 
-/* Issues the loads of this wave's rows of w. */
+/* Issues the loads of this wave's rows of w into p->loaded[]. */
 static void load_weights(struct product *p)
 {
     struct tir_builder *b = &p->b;
@@ -261,7 +267,7 @@ static struct tir_view tile_view(struct product *p, struct att_tensor t, struct 
     return att_view(b, base, left, stride, width * ELEM, 0);
 }
 
-/* Issues the loads of the panels of x of the tile from token `token` on into x[]. */
+/* Issues the loads of the panels of x into x[], for the tile whose first token is `token` (i32). */
 static void load_tile(struct product *p, struct tir_value token, struct tir_value *x)
 {
     struct tir_builder *b = &p->b;
@@ -274,14 +280,15 @@ static void load_tile(struct product *p, struct tir_value token, struct tir_valu
 
 /* ---- One tile ---- */
 
-/* Returns the LDS address of the scales of group `group` (i32 index in the tile, or the wave's
- * number) of panels of x. */
+/* Returns the LDS address (i32) of the scales of group `group` of panels of x. `group` (i32) is the
+ * index of the group in the tile, or with p->shares the wave's index. */
 static struct tir_value scales_at(struct product *p, struct tir_value group)
 {
     return tir_add(&p->b, p->scales, att_times(&p->b, group, TOKENS * FLOAT));
 }
 
-/* Rounds the `count` panels x[] of group `group` (i32) to fp8, and stores their scales in LDS. */
+/* Rounds the `count` panels x[] of group `group` (i32, index) to fp8, and stores the scales of
+ * their tokens in LDS. */
 static void round_group(struct product *p, struct tir_value *x, unsigned count,
                         struct tir_value group)
 {
@@ -303,7 +310,7 @@ static void round_group(struct product *p, struct tir_value *x, unsigned count,
     }
 }
 
-/* Converts a tile x[] to the type of the operands, p->used. */
+/* Converts the panels x[] of a tile to the type of the operands, p->used. */
 static void round_tile(struct product *p, struct tir_value *x)
 {
     const unsigned count = panels(p);
@@ -312,7 +319,8 @@ static void round_tile(struct product *p, struct tir_value *x)
                     tir_i32(&p->b, (int)(i / GROUP)));
 }
 
-/* Returns `sum`, the products of group `group` (i32) of x, times the group's scale. */
+/* Returns `sum`, the products of group `group` (i32, index) of panels of x, times the scale of each
+ * token in that group. */
 static struct tir_value rescale(struct product *p, struct tir_value sum, struct tir_value group)
 {
     struct tir_builder *b = &p->b;
@@ -348,7 +356,7 @@ static struct tir_value multiply(struct product *p)
     return sum;
 }
 
-/* Stores `sum`, out^T of the tile from token `token` (i32) on, through LDS. */
+/* Stores `sum`, out^T of the tile whose first token is `token` (i32), by way of LDS. */
 static void store_tile(struct product *p, struct tir_value token, struct tir_value sum)
 {
     struct tir_builder *b = &p->b;
@@ -366,8 +374,8 @@ static void store_tile(struct product *p, struct tir_value token, struct tir_val
     tir_end_if(b, &some, NULL);
 }
 
-/* Copies the tail of the tokens of the tile from token `token` (i32) on, in the workgroup that has
- * the head's first rows of w. */
+/* Copies the tail of the tokens of the tile whose first token is `token` (i32). Only the workgroup
+ * that has the head's first rows of w does so. */
 static void copy_tail(struct product *p, struct tir_value token)
 {
     struct tir_builder *b = &p->b;
@@ -416,7 +424,7 @@ static void load_own_weights(struct product *p)
     }
 }
 
-/* Loads the scale of this wave's columns, which belong to one block. */
+/* Loads the scale of this wave's columns of w, which belong to one block. */
 static void load_own_scale(struct product *p)
 {
     struct tir_builder *b = &p->b;
@@ -574,8 +582,8 @@ static void find_work(struct product *p, struct tir_value work[N_WORK])
     tir_end_if(b, &shared, work);
 }
 
-/* Sets p->head and p->slice to block `row` (i32) of rows of w, counted over all heads with `slices`
- * slices each. */
+/* Sets p->head and p->slice to block `row` (i32, index) of rows of w. Blocks are counted over all
+ * heads, which have `slices` slices each. */
 static void find_slice(struct product *p, struct tir_value row, int slices)
 {
     struct tir_builder *b = &p->b;

@@ -9,11 +9,14 @@
 #include "templates/template.h"
 #include "templates/workgroup/scalar.h"
 
-/** Names of the arguments of two tensors: one has a row for each token of the call, and a ring has
- * rows of earlier tokens. */
+/** Names of the arguments of two tensors. One has a row for each token of the call, the other has
+ * rings of earlier tokens. */
 struct compress_source {
-    const char *rows, *rows_stride;               /* [tokens, columns] */
-    const char *ring, *slot_stride, *ring_stride; /* [slots, ring, columns] */
+    const char *rows, *rows_stride;               /* address of [tokens, columns], and elements from
+                                                     a row to the next */
+    const char *ring, *slot_stride, *ring_stride; /* address of [slots, ring rows, columns],
+                                                     elements from a slot to the next, and from a
+                                                     ring's row to the next */
 };
 extern const struct compress_source compress_x, compress_scores;
 
@@ -23,20 +26,23 @@ struct compress {
     const struct tir_machine *m;
     struct tir_builder b;
     struct att_tile tile;
-    bool shared;              /* the waves of a workgroup share a group */
-    struct tir_value lds;     /* i32: LDS address of the sums of the waves that share a group */
+    bool shared;              /* the waves of a workgroup share a group; false: each wave has a
+                                 group of its own */
+    struct tir_value lds;     /* i32: LDS address of the partial sums of the waves, with `shared` */
     int size;                 /* bytes of an element of x */
-    struct tir_type row;      /* f32, 1 x head_dim: a lane has neighbouring elements */
-    struct tir_type raw;      /* `row` in x's type */
-    struct tir_value ratio;   /* i32: tokens of a group */
-    struct tir_value overlap; /* i32: 1: a row is the sum of its own group and the group before it;
-                                 0: of its own group only */
-    struct tir_value window;  /* i32: number of tokens that a row adds up */
-    struct tir_value ring;    /* i32: rows of a slot */
-    /* The sequence, all i32: its tokens `first` to `end` - 1 are in the call, and token `first` is
-     * row `start` of the call. */
+    struct tir_type row;      /* type of a row of the pool: f32, 1 x head_dim, and a lane has
+                                 neighbouring elements */
+    struct tir_type raw;      /* type `row` with the dtype of x */
+    struct tir_value ratio;   /* i32: number of tokens of a group */
+    struct tir_value overlap; /* i32: 1: a row of the pool is the sum of its own group and the group
+                                 before it; 0: of its own group only */
+    struct tir_value window;  /* i32: number of tokens that a row of the pool adds up */
+    struct tir_value ring;    /* i32: number of rows, one for each token, of a ring */
+    /* The workgroup's sequence, all i32. Its tokens with indices `first` to `end` - 1 are in the
+     * call, and token `first` is row `start` of the call. */
     struct tir_value start, first, end;
-    struct tir_value slot, slot_in; /* i32: slots of the rings that are written, and read */
+    struct tir_value slot, slot_in; /* i32: indices of the slot whose ring is written, and of the
+                                       slot whose ring is read */
 };
 
 /** Returns the address (i64) of the row of token `token` (i32, counted in the sequence): a row of

@@ -16,7 +16,7 @@
 enum { STEP = 8, FLOAT = 4, SUMS = 3, MOST_WAVES = 16 };
 
 static const float LOG2E = 1.4426950408889634f;
-static const float LOWEST = -3e38f; /* the maximum before the first score */
+static const float LOWEST = -3e38f; /* the running maximum before the first score */
 
 const struct compress_source compress_x = {ARG_X, ARG_X_TOKEN_STRIDE, ARG_STATE,
                                            ARG_STATE_SLOT_STRIDE, ARG_STATE_TOKEN_STRIDE};
@@ -54,10 +54,11 @@ struct tir_value compress_load(struct compress *c, struct tir_value base, struct
 
 /* A token of the window, which are the tokens that a row adds up. */
 struct member {
-    struct tir_value token; /* i32: its position in the sequence */
-    struct tir_value place; /* i32: its row of the ring */
-    struct tir_value own;   /* i32: its number in its own group */
-    struct tir_value byte;  /* i64: its first column in a tensor, in elements: 0 or head_dim */
+    struct tir_value token; /* i32: index of the token in the sequence */
+    struct tir_value place; /* i32: index of the token's row in the ring */
+    struct tir_value own;   /* i32: index of the token in its own group */
+    struct tir_value byte;  /* i64: index of the token's first column in a tensor, in elements: 0 or
+                               head_dim */
     struct tir_value there; /* i1; false: the sequence has no such token, and its weight is 0 */
 };
 

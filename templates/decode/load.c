@@ -32,13 +32,13 @@ struct tir_value decode_join(struct decode *d, struct tir_value part[2],
     return tir_join_blocks(&d->kv.b, tir_stack(&d->kv.b, part[0], part[1]), rows);
 }
 
-/* Returns the layouts of tiles of `c`, K or V. */
+/* Returns the layouts of tiles of `c`, which is K or V of d. */
 static const struct decode_tile *tile_of(const struct decode *d, const struct split_kv_cache *c)
 {
     return c->c.value ? &d->v_tile : &d->k_tile;
 }
 
-/* True if the cache has the layout SHUFFLE or SHUFFLE_K. */
+/* True if the cache has the layout SHUFFLE or SHUFFLE_K. False if it is NHD. */
 static bool shuffled(const struct decode *d) { return att_is_shuffled(d->kv.v); }
 
 /* ---- Layouts ---- */
@@ -284,14 +284,14 @@ static struct tir_value in_page(struct decode *d, const struct block *k, struct 
     return tir_add(b, base, tir_mul(b, tir_zext(b, token, TIR_I64), step));
 }
 
-/* Returns the type of a loaded part of a block of `c`. */
+/* Returns the type of a part of a block of `c` as it is loaded. */
 static struct tir_type part_type(struct decode *d, const struct split_kv_cache *c)
 {
     return tir_tile(d->kv.b.f, d->kv.kv_dtype, SPLIT_KV_BLOCK, split_kv_part_width(c),
                     &tile_of(d, c)->part);
 }
 
-/* Loads the part of block `k` from column `first` on, in NHD. */
+/* Loads the part of block `k` of `c` from column `first` on, from a cache in NHD. */
 static struct tir_value load_rows(struct decode *d, const struct split_kv_cache *c,
                                   const struct block *k, int first)
 {
@@ -397,7 +397,7 @@ static struct tir_value load_columns(struct decode *d, const struct block *k, in
     return tir_transpose(b, tir_tile_load(b, view, tir_i32(b, first), t));
 }
 
-/* Loads block `k` of `c`, all its parts. */
+/* Loads block `k` of `c` with all its parts, and returns it as one tile. */
 static struct tir_value load_block(struct decode *d, const struct split_kv_cache *c,
                                    const struct block *k)
 {
@@ -420,7 +420,7 @@ static struct tir_value load_block(struct decode *d, const struct split_kv_cache
 
 /* ---- Tiles ---- */
 
-/* Returns the blocks of a tile stacked to one tile. */
+/* Returns the blocks block[] of a tile as one tile, stacked along the keys. */
 static struct tir_value stack(struct decode *d, struct tir_value block[DECODE_MAX_BLOCKS])
 {
     for (unsigned n = n_blocks(d); n > 1; n /= 2)
@@ -429,7 +429,8 @@ static struct tir_value stack(struct decode *d, struct tir_value block[DECODE_MA
     return block[0];
 }
 
-/* Loads the tile of `c` whose first key is `key`, from the pages (i32) of its rows. */
+/* Loads the tile of `c` whose first key has index `key` (i32). `pages` (i32) has the page number of
+ * each row. */
 static struct tir_value load_by_lane(struct decode *d, const struct split_kv_cache *c,
                                      struct tir_value key, struct tir_value pages)
 {
@@ -448,7 +449,8 @@ static struct tir_value load_by_lane(struct decode *d, const struct split_kv_cac
     return c->overlap ? tir_relayout(b, all, &tile_of(d, c)->tile) : all;
 }
 
-/* Loads the tile of `c` whose first key is `key`. */
+/* Loads the tile of `c` whose first key has index `key` (i32). `pages` are the tile's page numbers.
+ */
 static struct tir_value load_tile(struct decode *d, const struct split_kv_cache *c,
                                   struct tir_value key, const struct decode_pages *pages)
 {
@@ -474,7 +476,7 @@ struct tir_value decode_load_v(struct decode *d, struct tir_value key,
     return tir_named(&d->kv.b, "v", load_tile(d, &d->kv.value, key, pages));
 }
 
-/* Returns loaded elements converted to `dtype`. */
+/* Returns the elements of `loaded`, in the type of the cache, converted to `dtype`. */
 static struct tir_value as_elements(struct decode *d, struct tir_value loaded, unsigned dtype)
 {
     return d->kv.kv_dtype == dtype ? loaded : tir_convert(&d->kv.b, loaded, dtype);

@@ -16,7 +16,8 @@
 enum { BLOCK_BYTES = DELTA_BLOCK * DELTA_BLOCK * DELTA_ELEM };
 enum { LINE_BYTES = DELTA_CHUNK * DELTA_FLOAT, ROWS_BYTES = DELTA_BLOCK * DELTA_FLOAT };
 
-/* Factors that divide keys by their lengths and scale queries, for this wave's rows, 1 x 16. */
+/* Factors for this wave's 16 tokens, f32, 1 x 16: r divides keys by their lengths; s does so for
+ * queries and scales them. */
 struct lengths {
     struct tir_value r, s;
 };
@@ -37,7 +38,7 @@ static struct tir_value load_right(struct delta *d, struct tir_value at)
     return tir_tile_lds_load(&d->b, at, d->t.right, &d->map.strip);
 }
 
-/* Returns the product a b^T of two strips, 16 x 16, both given as operands. */
+/* Returns the product a b^T, 16 x 16, of two strips that are operands over K. */
 static struct tir_value multiply(struct delta *d, struct tir_value a, struct tir_value b)
 {
     struct tir_builder *at = &d->b;
@@ -209,7 +210,7 @@ struct pair {
     struct tir_value k, q;
 };
 
-/* Returns a strip as an operand of a product, by way of the wave's scratch in LDS. */
+/* Returns `strip` as an operand of products over K, by way of the wave's scratch in LDS. */
 static struct tir_value through_scratch(struct delta *d, struct tir_value strip)
 {
     struct tir_builder *b = &d->b;

@@ -6,7 +6,7 @@
 #include "templates/linear/triangle.h"
 #include "templates/workgroup/lds_map.h"
 
-enum { ACCESS = 8 /* 16-bit elements of a lane's access */ };
+enum { ACCESS = 8 /* number of 16-bit elements that a lane loads or stores at once */ };
 
 static const struct tir_waves one_wave;
 
@@ -188,7 +188,7 @@ static void choose_maps(struct delta *d)
 enum { BLOCK_BYTES = DELTA_BLOCK * DELTA_BLOCK * DELTA_ELEM };
 enum { LINE_BYTES = DELTA_CHUNK * DELTA_FLOAT };
 
-/* Returns the LDS bytes of 64 rows of keys or of queries. */
+/* Returns the bytes of LDS for keys, or for queries, of 64 tokens. */
 static unsigned rows_bytes(const struct att_variant *v)
 {
     return (unsigned)(DELTA_CHUNK * v->head_dim * DELTA_ELEM);

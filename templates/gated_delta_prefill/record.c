@@ -12,10 +12,10 @@
 #include "ir/bits.h"
 
 enum { LINE_BYTES = DELTA_CHUNK * DELTA_FLOAT, ROWS_BYTES = DELTA_BLOCK * DELTA_FLOAT };
-enum { FOUR = 4 /* tokens of a block that a lane has */, PACK = 2 * FOUR };
-enum { FLOATS = 4 /* of 16 bytes, so that all parts are aligned to these */ };
+enum { FOUR = 4 /* number of tokens of a block that a lane has */, PACK = 2 * FOUR };
+enum { FLOATS = 4 /* number of f32 in 16 bytes, to which all parts of a record are aligned */ };
 
-/* Returns the bytes of a part of a chunk's record; 0 if the variant has no such part. */
+/* Returns the bytes of part `part` of a chunk's record; 0 if the variant has no such part. */
 static int part_bytes(const struct att_variant *v, enum delta_part part)
 {
     const bool channels = v->decay == ATT_DECAY_CHANNEL;
@@ -34,7 +34,7 @@ static int part_bytes(const struct att_variant *v, enum delta_part part)
     }
 }
 
-/* Returns the bytes of a record before `part`. */
+/* Returns the byte offset of part `part` in a record. */
 static int bytes_before(const struct att_variant *v, enum delta_part part)
 {
     int bytes = 0;
@@ -135,7 +135,7 @@ struct tir_value delta_first_segment(struct delta *d, struct tir_value start,
     return tir_add(b, tir_div(b, start, tir_arg(b, ARG_SEGMENT_LENGTH, TIR_I32)), index);
 }
 
-/* Returns the first token of a sequence. */
+/* Returns the row of q (i32) of the first token of sequence `index` (i32). */
 static struct tir_value start_of(struct delta *d, struct tir_value index)
 {
     struct tir_builder *b = &d->b;

@@ -38,9 +38,11 @@ static struct tir_view rows_view(struct delta *d, struct att_tensor t, int size,
     return view_of(d, d->loaded, t, size, token, row, element, row_bytes);
 }
 
+/* Returns the index (i32) in the chunk of the first of this wave's 16 tokens. */
 static struct tir_value own_row(struct delta *d) { return att_times(&d->b, d->wave, DELTA_BLOCK); }
 
-/* Loads a strip: the wave's rows of a head of q, k or a gate by channel. */
+/* Loads a strip, 16 x K: the wave's rows of tensor `t`, which has q, k or gates per channel, from
+ * element `element` (i64) on. The chunk's first token is `token` (i32). */
 static struct tir_value load_strip(struct delta *d, struct att_tensor t, struct tir_value token,
                                    struct tir_value element, unsigned dtype)
 {
@@ -263,7 +265,7 @@ void delta_gates(struct delta *d, const struct delta_rows *rows)
     store_line(d, DELTA_BETA, d->v->gates == ATT_GATES_GIVEN ? x : att_sigmoid(b, x));
 }
 
-/* Returns `x` if `is` (i1) is set, else 0. */
+/* Returns `x` if `is` (i1) is true, else 0. */
 static struct tir_value where(struct tir_builder *b, struct tir_value is, struct tir_value x)
 {
     const struct tir_value all = tir_splat(b, is, tir_typeof(b->f, x));

@@ -38,12 +38,14 @@ struct tir_value delta_zeros(struct delta *d)
 
 /* 16 rows of keys or of queries, and the factors of the rows of their product with the state. */
 struct strip {
-    struct tir_value left, factors; /* 16 x K: left operand; 16 x 1, f32: a factor for each row */
-    struct tir_value decays;        /* 16 x 1: from the chunk's first token; unset: by channel */
+    struct tir_value left, factors; /* 16 x K: left operand of the product with the state; f32, 16 x
+                                       1: a factor for each row of that product */
+    struct tir_value decays;        /* f32, 16 x 1: decay from the chunk's first token; no value
+                                       with a decay per channel */
 };
 
-/* Coefficients of the chunk, n and p by block, and the decays from the tokens of each block to
- * the chunk's last one. */
+/* Coefficients of the chunk: N and P by block (delta_block_of()), and the decays from the tokens of
+ * each block to the chunk's last one. */
 struct rest {
     struct tir_value n[DELTA_TRIANGLE], p[DELTA_TRIANGLE], last[DELTA_BLOCKS];
 };
@@ -55,7 +57,7 @@ static struct tir_value load_rows(struct delta *d, struct tir_value line, int i)
                              &d->map.rows);
 }
 
-/* Returns the LDS address (i32) of a line of the wave's numbers. */
+/* Returns the LDS address (i32) of line `line` of this wave's numbers of tokens. */
 static struct tir_value line_of(struct delta *d, enum delta_line line)
 {
     return att_plus(&d->b, d->lds.sums, line * LINE_BYTES);
@@ -83,7 +85,8 @@ static struct tir_value load_block(struct delta *d, struct tir_value region, int
                              &d->map.block);
 }
 
-/* Loads the keys of half 0 or 1 of the tokens from LDS, as columns. */
+/* Loads the keys of 32 tokens from LDS as columns: the first 32 if `half` is 0, the last 32 if 1.
+ */
 static struct tir_value load_transposed(struct delta *d, int half)
 {
     const int bytes = d->v->head_dim * DELTA_CHUNK / 2 * DELTA_ELEM;
@@ -105,7 +108,7 @@ static void load_rest(struct delta *d, struct rest *r)
 
 /* ---- Products ---- */
 
-/* Appends 16 rows of zeros. */
+/* Returns `rows`, 16 rows, with 16 rows of zeros after them. */
 static struct tir_value pad(struct delta *d, struct tir_value rows)
 {
     return tir_stack(&d->b, rows, tir_float_like(&d->b, rows, 0));

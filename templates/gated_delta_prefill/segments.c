@@ -37,7 +37,8 @@ static int transition_bytes(const struct delta *d)
     return d->v->head_dim * d->v->head_dim * DELTA_ELEM;
 }
 
-/* Returns the address of a row (i32) of `segments`, at the workgroup's value head. */
+/* Returns the address (i64) of row `row` (i32, index) of `segments`, at the workgroup's value head.
+ */
 static struct tir_value row_at(struct delta *d, struct tir_value row)
 {
     struct tir_builder *b = &d->b;
@@ -48,7 +49,7 @@ static struct tir_value row_at(struct delta *d, struct tir_value row)
     return tir_add(b, tir_arg(b, ARG_SEGMENTS, TIR_I64), tir_mul(b, number, bytes));
 }
 
-/* Loads the wave's part of the state in a row (i32) of `segments`. */
+/* Loads the wave's part of the state that row `row` (i32, index) of `segments` has. */
 static struct tir_value load_kept(struct delta *d, struct tir_value row)
 {
     struct tir_builder *b = &d->b;
@@ -56,7 +57,7 @@ static struct tir_value load_kept(struct delta *d, struct tir_value row)
     return att_product_state_load(b, &v, row_at(d, row), d->first, tir_bool(b, true), d->t.state);
 }
 
-/* Stores the wave's part of `state` to a row (i32) of `segments`. */
+/* Stores `state`, the wave's part of a state, to row `row` (i32, index) of `segments`. */
 static void keep(struct delta *d, struct tir_value row, struct tir_value state)
 {
     struct tir_builder *b = &d->b;
@@ -64,7 +65,8 @@ static void keep(struct delta *d, struct tir_value row, struct tir_value state)
     att_product_state_store(b, &v, row_at(d, row), d->first, tir_bool(b, true), state);
 }
 
-/* Returns a view of A of a row, from column `first` (i32) on. */
+/* Returns a view of the transition A in row `row` (i32, index) of `segments`, from column `first`
+ * (i32) on. */
 static struct tir_view transition_of(struct delta *d, struct tir_value row, struct tir_value first)
 {
     struct tir_builder *b = &d->b;

@@ -13,6 +13,7 @@
 
 enum { ROWS_BYTES = DELTA_BLOCK * DELTA_FLOAT, LINE_BYTES = DELTA_CHUNK * DELTA_FLOAT };
 
+/* Returns the bytes of a key, or of a query, in 16 bits. */
 static int key_bytes(const struct delta *d) { return d->v->head_dim * DELTA_ELEM; }
 
 /* ---- Chunks ---- */
@@ -102,8 +103,8 @@ void delta_make_chunk(struct delta *d)
 struct scan_rows {
     struct tir_value keys[DELTA_BLOCKS], of_keys[DELTA_BLOCKS], v;
     struct tir_value n[DELTA_TRIANGLE], transposed[2], fade;
-    struct tir_value of_w[DELTA_BLOCKS]; /* factors of W's rows by block: DELTA_OF_W; not loaded
-                                            by channel */
+    struct tir_value of_w[DELTA_BLOCKS]; /* factors of W's rows (DELTA_OF_W) by block; no values
+                                            with a decay per channel */
 };
 
 enum { SCAN_ROWS = sizeof(struct scan_rows) / sizeof(struct tir_value) };

@@ -30,15 +30,19 @@
 
 enum { WAVES = 8, ROWS = 32, WIDEST = 512, MAX_PANELS = 8, MFMA_ROWS = 16, BLOCK = 128 };
 enum { TAIL = 64, TAIL_TOKENS = 64, TAILS = 4 /* tails loaded at once */ };
-enum { ELEM = 2 /* bytes of bf16 and fp16 */, CHUNK = 8 /* elements of a lane's access */ };
-enum { LDS_CHUNK = 16 /* CHUNK in bytes */ };
+enum {
+    ELEM = 2 /* bytes of an element of bf16 or fp16 */,
+    CHUNK = 8 /* number of elements that a lane loads or
+                                                           stores at once */
+};
+enum { LDS_CHUNK = 16 /* bytes of CHUNK elements */ };
 enum { GROUP_X, BUFFERS = 4, WAVES_PER_SIMD = 2 };
-enum { LINE = 128 /* bytes of a row of w that a load takes */, PANEL_BYTES = ROWS * LINE };
-enum { FIRST = 2 /* tiles that are multiplied while w arrives */ };
-enum { W_AHEAD = 3 /* panels of w in flight */ };
-/* The sum of products with w. With scales of blocks of columns, `last` is the unscaled sum of the
- * last block, and `scaled` the scaled sum of the blocks before it. The last block is scaled while
- * the other half of the waves multiplies. */
+enum { LINE = 128 /* bytes of a row of w that one load reads */, PANEL_BYTES = ROWS * LINE };
+enum { FIRST = 2 /* number of tiles that are multiplied while w arrives */ };
+enum { W_AHEAD = 3 /* number of panels of w whose loads are in flight */ };
+/* The sum of products of w and x. If each block of columns has a scale, `last` is the last block's
+ * sum without its scale. `scaled` is the scaled sum of the blocks before it. The last block is
+ * scaled while the other half of the waves multiplies. */
 struct sums {
     struct tir_value scaled, last;
 };
@@ -48,31 +52,39 @@ struct up {
     const struct att_variant *v;
     const struct tir_machine *m;
     struct tir_builder b;
-    unsigned dtype, stored;                      /* types of x, and of w in memory */
-    unsigned tokens;                             /* tokens of a tile */
-    unsigned panel;                              /* columns of w that pass through LDS at once */
-    unsigned buffers;                            /* LDS buffers for tiles of x */
-    unsigned apart;                              /* the first buffers, whose LDS w does not use */
-    int instr;                                   /* number of the matrix instruction */
-    struct tir_type staged;                      /* a tile of x, over the workgroup */
-    struct tir_type tail;                        /* a tile of the tail, over the workgroup */
-    struct tir_type rows;                        /* a panel of w, as one wave loads it */
-    struct tir_type left, right, result;         /* panels of w and x as operands, and out^T */
-    struct tir_layout x_map, x_panel_map, w_map; /* LDS maps */
-    struct tir_value lds, own;         /* i32: LDS of the workgroup, and a wave's part of it */
-    struct tir_value slice, head, row; /* i32: number of the slice of 256 rows; the wave's head, and
-                                          its first row */
-    struct tir_value first, end;       /* i32: range of the workgroup's tokens */
-    struct tir_view weights;           /* the wave's rows of w */
+    unsigned dtype, stored;                      /* enum tir_dtype of x, and of w in memory */
+    unsigned tokens;                             /* number of tokens of a tile of x */
+    unsigned panel;                              /* number of columns of a panel, the columns of w
+                                                    that pass through LDS at once */
+    unsigned buffers;                            /* number of LDS buffers for tiles of x */
+    unsigned apart;                              /* number of the first buffers, in whose LDS no
+                                                    panel of w is stored */
+    int instr;                                   /* index of the matrix instruction */
+    struct tir_type staged;                      /* type of a tile of x, spread over the
+                                                    workgroup */
+    struct tir_type tail;                        /* type of a tile of the tail, spread over the
+                                                    workgroup */
+    struct tir_type rows;                        /* type of a panel of w as one wave loads it */
+    struct tir_type left, right, result;         /* types of a panel of w and of x as operands, and
+                                                    of out^T */
+    struct tir_layout x_map, x_panel_map, w_map; /* address maps in LDS of a tile of x, of a panel
+                                                    of x, and of a panel of w */
+    struct tir_value lds, own;         /* i32: LDS addresses of the workgroup's memory, and of this
+                                          wave's part of it */
+    struct tir_value slice, head, row; /* i32, indices: the workgroup's slice of 256 rows of w; the
+                                          wave's head, and the wave's first row in that head */
+    struct tir_value first, end;       /* i32: indices of the workgroup's first token, and of the
+                                          first token after its last one */
+    struct tir_view weights;           /* view of the wave's rows of w in memory */
     struct tir_value w[MAX_PANELS], scale[WIDEST / BLOCK];
     struct pipe_plan plan;
-    /* Values that a tile's steps pass to each other: its number (i32), its first panel of x, and
-     * out^T. */
+    /* Values that a tile's steps pass to each other: index of the tile (i32), the tile's first
+     * panel of x, and out^T. */
     struct tir_value tile, x;
     struct sums sums;
 };
 
-/* Returns the number of panels of columns of w. */
+/* Returns the number of panels of a row of w. */
 static unsigned panels(const struct up *p) { return (unsigned)p->v->head_dim / p->panel; }
 
 /* Returns the bytes of LDS for one tile of x. */
@@ -81,7 +93,8 @@ static unsigned buffer_bytes(const struct up *p)
     return p->tokens * (unsigned)p->v->head_dim * ELEM;
 }
 
-/* Returns the number of tokens of a tile: 32, or 16 if LDS has no room for BUFFERS tiles of 32. */
+/* Returns the number of tokens of a tile of x: 32, or 16 if LDS has no room for BUFFERS tiles of
+ * 32. */
 static unsigned tile_tokens(const struct att_variant *v, const struct tir_machine *m)
 {
     const unsigned room = m->lds_bytes / (BUFFERS * (unsigned)v->head_dim * ELEM);
@@ -222,7 +235,7 @@ static struct tir_value find_work(struct up *p)
     return tir_cmp_lt(b, block, used);
 }
 
-/* Sets p->head and p->row of this wave, from the workgroup's slice. */
+/* Sets p->head and p->row for this wave, from p->slice. */
 static void find_rows(struct up *p)
 {
     struct tir_builder *const b = &p->b;
@@ -232,7 +245,7 @@ static void find_rows(struct up *p)
     p->row = att_times(b, tir_sub(b, unit, att_times(b, p->head, units)), ROWS);
 }
 
-/* Returns `n` (i32) if the launch has a head `head`, else 0. */
+/* Returns `n` (i32) if the launch has a head with index `head` (i32), else 0. */
 static struct tir_value if_head(struct up *p, struct tir_value head, struct tir_value n)
 {
     struct tir_builder *const b = &p->b;
@@ -265,7 +278,7 @@ static void load_weights(struct up *p, unsigned i)
     p->w[i] = tir_tile_load(b, view, tir_i32(b, 0), p->rows);
 }
 
-/* True if w has scales. */
+/* True if w has scales, so that its stored type is not x's. */
 static bool is_scaled(const struct up *p) { return p->v->weights != ATT_WEIGHTS_SAME; }
 
 /* Returns the number of scales of the wave's rows: 0 without scales, 1 for a head, or one for each
@@ -318,7 +331,7 @@ static void take_weights(struct up *p, unsigned i)
 
 /* ---- One tile ---- */
 
-/* Returns the first token (i32) of tile `tile` of the workgroup. */
+/* Returns the index (i32) of the first token of tile `tile` (i32, index in the workgroup). */
 static struct tir_value tile_token(struct up *p, struct tir_value tile)
 {
     return tir_add(&p->b, p->first, att_times(&p->b, tile, (int)p->tokens));
@@ -335,7 +348,7 @@ static struct tir_view tile_view(struct up *p, struct tir_value base, const char
                     0);
 }
 
-/* Returns the LDS address of the buffer that tile `tile` of x uses. */
+/* Returns the LDS address (i32) of the buffer that has tile `tile` (i32, index) of x. */
 static struct tir_value place_of(struct up *p, struct tir_value tile)
 {
     struct tir_builder *const b = &p->b;
@@ -343,7 +356,7 @@ static struct tir_value place_of(struct up *p, struct tir_value tile)
     return tir_add(b, p->lds, att_times(b, which, (int)buffer_bytes(p)));
 }
 
-/* Returns a view of the rows of x of tile `tile`. */
+/* Returns a view in memory of the rows of x of tile `tile` (i32, index in the workgroup). */
 static struct tir_view view_x(struct up *p, struct tir_value tile)
 {
     return tile_view(p, tir_arg(&p->b, ARG_X, TIR_I64), ARG_X_TOKEN_STRIDE, tile_token(p, tile),
@@ -367,7 +380,7 @@ static struct tir_value read_panel(struct up *p, struct tir_value tile, unsigned
     return tir_tile_lds_load(b, at, p->right, &p->x_panel_map);
 }
 
-/* Returns the whole sum of products: the last block's sum times its scale, plus s.scaled. */
+/* Returns the whole sum of products: s.last times the scale of the last block, plus s.scaled. */
 static struct tir_value add_last(struct up *p, struct sums s)
 {
     struct tir_builder *const b = &p->b;
@@ -393,7 +406,8 @@ static void add_panel(struct up *p, struct sums *s, unsigned i, struct tir_value
     s->scaled = s->scaled.id ? tir_fma(b, before, scale, s->scaled) : tir_mul(b, before, scale);
 }
 
-/* Returns w x^T of tile `tile`. `x` is the tile's first panel, already read. */
+/* Returns w x^T of tile `tile` (i32, index). `x` is the tile's first panel as operand, already
+ * read. */
 static struct sums multiply(struct up *p, struct tir_value tile, struct tir_value x)
 {
     struct sums s = {0};
@@ -402,7 +416,8 @@ static struct sums multiply(struct up *p, struct tir_value tile, struct tir_valu
     return s;
 }
 
-/* Converts `sum`, out^T of the tile that begins at token `token`, to x's dtype and stores it. */
+/* Converts `sum`, out^T of the tile whose first token is `token` (i32), to x's dtype, and stores
+ * it. */
 static void store_tile(struct up *p, struct tir_value token, struct tir_value sum)
 {
     struct tir_builder *const b = &p->b;
@@ -540,8 +555,9 @@ static void copy_first(struct up *p, unsigned tile)
     tir_phase(&p->b, false);
 }
 
-/* Adds a barrier for the upper or the lower half of the waves. The other half is at another barrier
- * at that time, so afterwards the halves are one phase further apart, or together. */
+/* Adds a barrier for the upper half of the waves, or if `upper` is false for the lower half. The
+ * other half is at another barrier at that time, so afterwards the halves are one phase further
+ * apart, or together. */
 static void add_half_barrier(struct up *p, bool upper)
 {
     struct tir_builder *const b = &p->b;

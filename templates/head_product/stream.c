@@ -29,11 +29,17 @@
 #include "templates/workgroup/scalar.h"
 
 enum { WAVES = 4, WAVE_BITS = 2, ROWS = 16, BLOCK_ROWS = WAVES * ROWS, TILE = 32, TILES = 2 };
-enum { LINE = 128 /* bytes of a row that a copy reads */, SCALED = 128, TAIL = 64 };
-enum { ELEM = 2 /* bytes of bf16 and fp16 */, CHUNK = 8, LDS_CHUNK = 16 /* bytes of it */ };
+enum { LINE = 128 /* bytes of a row of x or w that one copy reads */, SCALED = 128, TAIL = 64 };
 enum {
-    PANEL = LINE / ELEM /* columns of x in a panel */,
-    STEP = 32 /* columns that are read at once */
+    ELEM = 2 /* bytes of an element of bf16 or fp16 */,
+    CHUNK = 8,
+    LDS_CHUNK = 16 /* bytes of CHUNK, the
+                                                                           elements that a lane
+                                                                           copies at once */
+};
+enum {
+    PANEL = LINE / ELEM /* number of columns of x in a panel */,
+    STEP = 32 /* number of columns that are read from LDS at once */
 };
 enum { SHORT = 256, LONG = 512, MOST_BLOCKS = 4, MOST_SCALES = LONG / SCALED };
 enum { RING = HEAD_PRODUCT_RING };
@@ -44,24 +50,34 @@ struct stream {
     const struct att_variant *v;
     const struct tir_machine *m;
     struct tir_builder b;
-    unsigned dtype, stored;              /* types of x, and of w in memory */
-    unsigned wide;                       /* columns of a panel of w */
-    unsigned blocks;                     /* number of blocks of BLOCK_ROWS rows */
-    unsigned slots;                      /* blocks for which LDS has room */
-    bool rings;                          /* panels of a long contraction use RING places in LDS */
-    int instr;                           /* matrix instruction */
-    struct tir_type x_panel, w_panel;    /* over the workgroup */
-    struct tir_type left, right, result; /* w, x and out^T of a step, as operands */
-    struct tir_type lines, tail;         /* of out, and of the tail, as they are stored */
-    struct tir_layout x_map, w_map;      /* LDS maps of a panel */
-    struct tir_value x, w, out;          /* i32: LDS addresses */
-    struct tir_value head, part;         /* i32: head, and part of its rows */
-    struct tir_value token, tokens;      /* i32: the first token, and the number of tokens */
-    struct tir_view head_x, weights;     /* the head's tokens, and the workgroup's rows */
+    unsigned dtype, stored;              /* enum tir_dtype of x, and of w in memory */
+    unsigned wide;                       /* number of columns of a panel of w */
+    unsigned blocks;                     /* number of blocks of BLOCK_ROWS rows of w that the
+                                            workgroup has */
+    unsigned slots;                      /* number of blocks of w for which LDS has room at once */
+    bool rings;                          /* panels of a long contraction pass through RING places in
+                                            LDS; false: each panel has its own place */
+    int instr;                           /* index of the matrix instruction */
+    struct tir_type x_panel, w_panel;    /* types of a panel of x and of w, spread over the
+                                            workgroup */
+    struct tir_type left, right, result; /* types of w, x and out^T of STEP columns, as operands and
+                                            result */
+    struct tir_type lines, tail;         /* types of out, and of the tail, in the order in which
+                                            they are stored */
+    struct tir_layout x_map, w_map;      /* address maps in LDS of a panel of x and of w */
+    struct tir_value x, w, out;          /* i32: LDS addresses of the tiles of x, of the blocks of
+                                            w, and of out */
+    struct tir_value head, part;         /* i32, indices: the head, and the workgroup's part of the
+                                            head's rows of w */
+    struct tir_value token, tokens;      /* i32: index of the first token, and number of tokens that
+                                            are multiplied at once */
+    struct tir_view head_x, weights;     /* views in memory of the head's tokens of x, and of the
+                                            workgroup's rows of w */
     struct tir_value scale[MOST_SCALES];
 };
 
-/* True if the contraction is long, LONG columns: absorbed values. */
+/* True if the contraction is long, with LONG columns, as for absorbed values. False for absorbed
+ * keys. */
 static bool is_long(const struct stream *p) { return p->v->head_dim == LONG; }
 
 /* Returns the bytes of an element of w. */
@@ -70,7 +86,7 @@ static unsigned w_bytes(const struct stream *p) { return tir_dtype_bits(p->store
 /* Returns the number of panels of columns of x. */
 static unsigned x_panels(const struct stream *p) { return (unsigned)p->v->head_dim / PANEL; }
 
-/* Returns the number of panels of columns of w. */
+/* Returns the number of panels of a row of w. */
 static unsigned w_panels(const struct stream *p) { return (unsigned)p->v->head_dim / p->wide; }
 
 /* Returns the number of rows of w that a workgroup has. */
@@ -198,14 +214,14 @@ static struct tir_view weights_of(struct stream *p)
     return att_view(b, base, tir_i32(b, rows(p)), stride, p->v->head_dim * size, 0);
 }
 
-/* Returns the LDS address of panel `panel` of tile `tile` of x. */
+/* Returns the LDS address (i32) of panel `panel` of tile `tile` of x; both are indices. */
 static struct tir_value x_at(struct stream *p, unsigned tile, unsigned panel)
 {
     const unsigned place = p->rings ? panel % RING * TILES + tile : tile * x_panels(p) + panel;
     return att_plus(&p->b, p->x, (int)(place * TILE * LINE));
 }
 
-/* Returns the LDS address of panel `panel` of block `block` of w. */
+/* Returns the LDS address (i32) of panel `panel` of block `block` of w; both are indices. */
 static struct tir_value w_at(struct stream *p, unsigned block, unsigned panel)
 {
     const unsigned place = p->rings ? panel % RING : block % p->slots * w_panels(p) + panel;

@@ -10,7 +10,7 @@
 
 enum {
     HEAD_PRODUCT_AHEAD = 2, /* number of tiles that a tile is copied before it is multiplied */
-    HEAD_PRODUCT_RING = 4   /* panels for which LDS has places, in stream.c */
+    HEAD_PRODUCT_RING = 4   /* number of panels of x and w for which LDS has places, in stream.c */
 };
 
 /** The slots and steps of pipeline weight_stationary, which shared.c defines. */
