@@ -96,11 +96,13 @@ static void agree(const struct tir_builder *b, struct tir_value a, struct tir_va
 #include "ir/ops.def"
 #undef OP
 
+/* Creates an integer constant `v` of type `t`, the same in all elements. */
 static struct tir_value int_of_type(struct tir_builder *b, struct tir_type t, int64_t v)
 {
     return tir_build(b, TIR_const_int, t, NULL, 0, &v);
 }
 
+/* Creates a float constant `v` of type `t`, the same in all elements. The op holds f32 bits. */
 static struct tir_value float_of_type(struct tir_builder *b, struct tir_type t, float v)
 {
     uint32_t bits;
@@ -165,6 +167,7 @@ struct tir_value tir_convert_short(struct tir_builder *b, struct tir_value a, un
     return v;
 }
 
+/* Like tir_convert_short(), with `rounding` instead of rounding to nearest even. */
 static struct tir_value convert_rounded(struct tir_builder *b, struct tir_value a, unsigned dtype,
                                         enum tir_rounding rounding)
 {
@@ -336,57 +339,6 @@ struct tir_value tir_any_above(struct tir_builder *b, struct tir_value top, stru
     const struct tir_value low = tir_convert(b, top, TIR_I16);
     return tir_or(b, tir_any(b, tir_cmp_ult(b, limit, top)),
                   tir_any(b, tir_cmp_ult(b, tir_convert(b, limit, TIR_I16), low)));
-}
-
-struct tir_value tir_mma(struct tir_builder *b, int instr, struct tir_value a, struct tir_value c,
-                         struct tir_value acc)
-{
-    return tir_mma_first(b, instr, a, c, acc, 0);
-}
-
-struct tir_value tir_mma_halves(struct tir_builder *b, int instr, struct tir_value a,
-                                struct tir_value c, struct tir_value acc)
-{
-    assert(instr >= 0 && (unsigned)instr < b->f->machine->n_mma);
-    return tir_build(b, TIR_mma_halves, no_type, (struct tir_value[]){a, c, acc}, 3,
-                     &(int64_t){instr});
-}
-
-struct tir_value tir_mma_first(struct tir_builder *b, int instr, struct tir_value a,
-                               struct tir_value c, struct tir_value acc, unsigned k)
-{
-    assert(instr >= 0 && (unsigned)instr < b->f->machine->n_mma);
-    return tir_build(b, TIR_mma, no_type, (struct tir_value[]){a, c, acc}, 3,
-                     (int64_t[]){instr, k, 0});
-}
-
-struct tir_value tir_mma_in_agprs(struct tir_builder *b, int instr, struct tir_value a,
-                                  struct tir_value c, struct tir_value acc)
-{
-    assert(instr >= 0 && (unsigned)instr < b->f->machine->n_mma);
-    return tir_build(b, TIR_mma, no_type, (struct tir_value[]){a, c, acc}, 3,
-                     (int64_t[]){instr, 0, 1});
-}
-
-static struct tir_value mma_scaled(struct tir_builder *b, int instr,
-                                   const struct tir_value operands[5], bool in_agprs)
-{
-    assert(instr >= 0 && b->f->machine->mma[instr].scaled);
-    return tir_build(b, TIR_mma_scaled, no_type, operands, 5, (int64_t[]){instr, in_agprs});
-}
-
-struct tir_value tir_mma_scaled(struct tir_builder *b, int instr, struct tir_value a,
-                                struct tir_value c, struct tir_value acc, struct tir_value left,
-                                struct tir_value right)
-{
-    return mma_scaled(b, instr, (struct tir_value[]){a, c, acc, left, right}, false);
-}
-
-struct tir_value tir_mma_scaled_in_agprs(struct tir_builder *b, int instr, struct tir_value a,
-                                         struct tir_value c, struct tir_value acc,
-                                         struct tir_value left, struct tir_value right)
-{
-    return mma_scaled(b, instr, (struct tir_value[]){a, c, acc, left, right}, true);
 }
 
 struct tir_value tir_relayout(struct tir_builder *b, struct tir_value a,
@@ -597,6 +549,7 @@ struct tir_value tir_lane_read(struct tir_builder *b, struct tir_value a, struct
                      (struct tir_value[]){a, lane}, 2, NULL);
 }
 
+/* Returns the type of `like` with its elements' type replaced by `dtype`. */
 static struct tir_type like_but(struct tir_builder *b, struct tir_value like, unsigned dtype)
 {
     return tir_with_dtype(tir_typeof(b->f, like), dtype);
@@ -702,6 +655,7 @@ void tir_phase(struct tir_builder *b, int kind)
     tir_build(b, TIR_phase, no_type, NULL, 0, &(int64_t){kind});
 }
 
+/* Ends the current block of a loop or an if with a yield of `n` values. */
 static void yield(struct tir_builder *b, const struct tir_value *values, unsigned n)
 {
     place(b, build_op(b, TIR_yield, values, n, NULL, NULL));

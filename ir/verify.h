@@ -9,8 +9,8 @@
 #include "ir/ir.h"
 
 struct tir_finding {
-    struct tir_ref op; /* Id 0: the function */
-    char text[140];
+    struct tir_ref op; /* the op; id 0: the function */
+    char text[140];    /* the rule that the op breaks */
 };
 
 struct tir_verifier {
@@ -18,8 +18,8 @@ struct tir_verifier {
     struct tir_ref op; /* the op being checked */
     struct tir_finding *findings;
     uint32_t n_findings, cap_findings;
-    uint32_t n_pipelined; /* number of loops with stages found so far */
-    bool inside_pipelined;
+    uint32_t n_pipelined;               /* number of loops with stages found so far */
+    bool inside_pipelined;              /* the op being checked is in a pipelined loop */
     uint8_t copied_by[TIR_COPY_GROUPS]; /* by group: bits for the kinds of its copies, see
                                          * verify.c */
 };
@@ -50,6 +50,10 @@ static inline uint32_t tir_wave_image(const struct tir_layout *l, int i)
 void tir_check_mma(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t);
 void tir_check_mma_halves(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t);
 void tir_check_mfma(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t);
+
+/** Check the operands and the result of col_fold_dot, and of col_fold_top. */
+void tir_check_fold_dot(struct tir_verifier *v, struct tir_op_types t);
+void tir_check_fold_top(struct tir_verifier *v, struct tir_op_types t);
 
 /** True if the loop has stages for lower_pipeline to rotate. */
 bool tir_is_pipelined(const struct tir_func *f, const struct tir_op *loop);

@@ -167,6 +167,8 @@ static void check_bitcast(struct tir_verifier *v, struct tir_op_types t)
               lane_bits(t.d));
 }
 
+/* Checks convert, zext and bitcast. The first two may change only the element type; zext may not
+ * narrow. */
 static void check_conversion(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
 {
     if (op->opcode == TIR_bitcast) {
@@ -212,6 +214,8 @@ static void check_reduced(struct tir_verifier *v, const struct tir_op *op, struc
               "layout is not the operand's without the reduced axis");
 }
 
+/* Checks row_dot: two f32 tiles of one layout, and a result of one column. No row may span
+ * waves. */
 static void check_row_dot(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
 {
     const struct tir_layout *const l = tir_layout_of(v->f, t.a);
@@ -247,39 +251,6 @@ static void check_prefix_sum(struct tir_verifier *v, struct tir_op_types t)
     }
 }
 
-/* Checks the layouts of a fold in pairs. Registers of `from` hold rows only, which the machine
-   takes in pairs. `to` has the remaining rows. */
-static void check_fold_pairs(struct tir_verifier *v, struct tir_type from, struct tir_type to,
-                             const char *others)
-{
-    const struct tir_layout *const l = tir_layout_of(v->f, from);
-    unsigned rows = 1;
-    const struct tir_layout want = tir_layout_fold_rows(l, &rows);
-    uint32_t cols = 0;
-    for (int i = 0; i < l->reg_bits; i++)
-        cols |= tir_rc_col(l->basis[i]);
-    if (tir_check(v, rows && l->reg_bits && !cols, "registers are not all of them rows"))
-        tir_check(v,
-                  to.rows == rows && to.cols == from.cols &&
-                      tir_layout_equal(tir_layout_of(v->f, to), &want),
-                  "%s is not the rows that lanes hold of operand 0", others);
-}
-
-static void check_fold_dot(struct tir_verifier *v, struct tir_op_types t)
-{
-    tir_check(v, v->f->machine->has_dot_bf16, "the machine has no sum of pairs");
-    tir_check(v, t.a.dtype == TIR_BF16 && t.b.dtype == TIR_F32, "operands are not bf16 and f32");
-    check_fold_pairs(v, t.a, t.b, "operand 1");
-}
-
-static void check_fold_top(struct tir_verifier *v, struct tir_op_types t)
-{
-    tir_check(v, v->f->machine->has_pk_max3, "the machine has no maximum of pairs");
-    tir_check(v, t.a.dtype == TIR_BF16 || t.a.dtype == TIR_F16, "operand 0 is no 16-bit float");
-    tir_check(v, t.d.dtype == TIR_I32, "result is not i32");
-    check_fold_pairs(v, t.a, t.d, "result");
-}
-
 /* True if `vector`, Mx1 or 1xN, is held so that every lane has the elements for its part of
    `tile`. */
 static bool follows(const struct tir_verifier *v, struct tir_type vector, struct tir_type tile)
@@ -291,6 +262,8 @@ static bool follows(const struct tir_verifier *v, struct tir_type vector, struct
            c.kind <= TIR_CONVERT_REGISTERS && !c.selects;
 }
 
+/* Checks that a vector of one row or one column repeats to the result's shape without moving
+ * between lanes. */
 static void check_broadcast(struct tir_verifier *v, struct tir_op_types t)
 {
     const bool column = t.a.cols == 1 && t.a.rows == t.d.rows;
@@ -301,6 +274,7 @@ static void check_broadcast(struct tir_verifier *v, struct tir_op_types t)
         tir_check(v, follows(v, t.a, t.d), "layouts differ in more than the repeated axis");
 }
 
+/* Checks that index `layout` names an address map that has every element of a tile of type `t`. */
 static void check_address_map(struct tir_verifier *v, int64_t layout, struct tir_type t)
 {
     if (!tir_check(v, layout >= 0 && layout < (int64_t)v->f->n_layouts, "no such address map"))
@@ -370,6 +344,8 @@ static void check_tensor(struct tir_verifier *v, const int64_t *imm)
               MOST_PAD);
 }
 
+/* Checks ops that move tiles: between memory, LDS and registers. Checks each op's maps only if
+ * its types are right. */
 static void check_tile_memory(struct tir_verifier *v, const struct tir_op *op,
                               struct tir_op_types t)
 {
@@ -415,6 +391,8 @@ static void check_tile_memory(struct tir_verifier *v, const struct tir_op *op,
     }
 }
 
+/* Checks concat: operands are vecs of the result's element type, whose counts add up to the
+ * result's. */
 static void check_concat(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
 {
     unsigned count = 0;
@@ -428,6 +406,7 @@ static void check_concat(struct tir_verifier *v, const struct tir_op *op, struct
               t.d.count, count);
 }
 
+/* Checks constants, arguments and addresses whose value is an attribute of the op. */
 static void check_constants(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
 {
     const int64_t imm = op->imm[0];
@@ -448,6 +427,7 @@ static void check_constants(struct tir_verifier *v, const struct tir_op *op, str
     }
 }
 
+/* Checks the attributes of waits, barriers between phases, code alignment and wave priority. */
 static void check_sync(struct tir_verifier *v, const struct tir_op *op)
 {
     const int64_t *const imm = op->imm;
@@ -498,6 +478,8 @@ static void check_yield(struct tir_verifier *v, const struct tir_op *op, const s
     }
 }
 
+/* Checks a loop's operands (first, bound, step, initial values) against its block's parameters
+ * and its results. */
 static void check_for(struct tir_verifier *v, const struct tir_op *op)
 {
     const struct tir_block *const body = op->blocks[0];
@@ -537,6 +519,7 @@ static void check_own_lanes(struct tir_verifier *v, struct tir_type t)
         tir_check(v, t.kind == TIR_VEC, "operand is a scalar");
 }
 
+/* Checks ops that treat lanes individually: masks, counts of lanes, and LDS accesses by address. */
 static void check_lane_op(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
 {
     switch (op->opcode) {
@@ -565,6 +548,7 @@ static void check_lane_op(struct tir_verifier *v, const struct tir_op *op, struc
     }
 }
 
+/* Checks ops on registers of a lane, lane permutes, and single accesses to memory or LDS. */
 static void check_vec_op(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
 {
     const int64_t *const imm = op->imm;
@@ -692,6 +676,8 @@ static void check_flip(struct tir_verifier *v, const struct tir_op *op, struct t
               (unsigned)op->imm[0]);
 }
 
+/* Checks ops on tiles: shapes and layouts of operands and result. Calls one function for each
+ * kind. */
 static void check_tile_op(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
 {
     switch (op->opcode) {
@@ -706,8 +692,8 @@ static void check_tile_op(struct tir_verifier *v, const struct tir_op *op, struc
     case TIR_col_fold_sum: check_reduced(v, op, t); break;
     case TIR_row_dot: check_row_dot(v, op, t); break;
     case TIR_row_prefix_sum: check_prefix_sum(v, t); break;
-    case TIR_col_fold_dot: check_fold_dot(v, t); break;
-    case TIR_col_fold_top: check_fold_top(v, t); break;
+    case TIR_col_fold_dot: tir_check_fold_dot(v, t); break;
+    case TIR_col_fold_top: tir_check_fold_top(v, t); break;
     case TIR_mma:
     case TIR_mma_scaled: tir_check_mma(v, op, t); break;
     case TIR_mma_halves: tir_check_mma_halves(v, op, t); break;
@@ -734,6 +720,7 @@ static void check_tile_op(struct tir_verifier *v, const struct tir_op *op, struc
     }
 }
 
+/* Checks how types and attributes of one op depend on each other, once its signature is right. */
 static void check_relations(struct tir_verifier *v, const struct tir_op *op)
 {
     const struct tir_op_types t = types_of(v, op);

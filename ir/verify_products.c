@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * This file checks matrix products: operands and results must have the layouts of the instruction.
+ * It also checks folds of 16-bit elements in pairs, which dot and max3 instructions compute.
  */
 #include <string.h>
 
@@ -244,4 +245,37 @@ void tir_check_mfma(struct tir_verifier *v, const struct tir_op *op, struct tir_
               t.a.count == 1u << m->a.reg_bits && t.b.count == 1u << m->b.reg_bits &&
                   t.c.count == 1u << m->d.reg_bits,
               "element counts are not those of %s", m->name);
+}
+
+/* Checks the layouts of a fold in pairs. Registers of `from` hold rows only, which the machine
+   takes in pairs. `to` has the remaining rows. */
+static void check_fold_pairs(struct tir_verifier *v, struct tir_type from, struct tir_type to,
+                             const char *others)
+{
+    const struct tir_layout *const l = tir_layout_of(v->f, from);
+    unsigned rows = 1;
+    const struct tir_layout want = tir_layout_fold_rows(l, &rows);
+    uint32_t cols = 0;
+    for (int i = 0; i < l->reg_bits; i++)
+        cols |= tir_rc_col(l->basis[i]);
+    if (tir_check(v, rows && l->reg_bits && !cols, "registers are not all of them rows"))
+        tir_check(v,
+                  to.rows == rows && to.cols == from.cols &&
+                      tir_layout_equal(tir_layout_of(v->f, to), &want),
+                  "%s is not the rows that lanes hold of operand 0", others);
+}
+
+void tir_check_fold_dot(struct tir_verifier *v, struct tir_op_types t)
+{
+    tir_check(v, v->f->machine->has_dot_bf16, "the machine has no sum of pairs");
+    tir_check(v, t.a.dtype == TIR_BF16 && t.b.dtype == TIR_F32, "operands are not bf16 and f32");
+    check_fold_pairs(v, t.a, t.b, "operand 1");
+}
+
+void tir_check_fold_top(struct tir_verifier *v, struct tir_op_types t)
+{
+    tir_check(v, v->f->machine->has_pk_max3, "the machine has no maximum of pairs");
+    tir_check(v, t.a.dtype == TIR_BF16 || t.a.dtype == TIR_F16, "operand 0 is no 16-bit float");
+    tir_check(v, t.d.dtype == TIR_I32, "result is not i32");
+    check_fold_pairs(v, t.a, t.d, "result");
 }

@@ -15,22 +15,28 @@ static struct operand *operand_of(struct call *c, unsigned first, enum cache_par
     return call_operand(c, first + part + (scale ? CACHE_PARTS : 0));
 }
 
+/* True if the cache's pages are SHUFFLE: keys, or keys and values, in groups of 16 bytes. */
 static bool is_shuffled(const struct attn_cache_desc *d)
 {
     return d->layout == ATTN_KV_SHUFFLE || d->layout == ATTN_KV_SHUFFLE_K;
 }
 
+/* True if rows are latent rows of 656 bytes, which contain their scales. */
 static bool is_packed(const struct paged *p) { return p->desc.layout == ATTN_KV_PACKED; }
 
+/* True if rows are 576 bytes of two element types, and a page ends with the scales of its rows. */
 static bool is_mixed(const struct paged *p) { return p->desc.layout == ATTN_KV_SCALES_LAST; }
 
+/* True if fp8 elements and rotated 16-bit elements of a row are in two tensors. */
 static bool is_planes(const struct paged *p) { return p->desc.layout == ATTN_KV_PLANES; }
 
+/* Returns the number with these bits. `type` is a struct precision; for struct ref_cache.decode. */
 static double decode(const void *type, uint32_t bits)
 {
     return decode_element(type, (uint16_t)bits);
 }
 
+/* Returns the format of rows of 512 elements that end with their scales; NULL for other layouts. */
 static const struct ref_pooled_row *row_of(const struct paged *p)
 {
     return paged_row(p->desc.layout);
@@ -137,6 +143,7 @@ bool paged_has_rows(const struct attn_cache_desc *desc)
            desc->layout == ATTN_KV_PLANES || paged_row(desc->layout);
 }
 
+/* True if the cache's tensors are of bytes: see paged_has_rows(). */
 static bool has_rows(const struct paged *p) { return paged_has_rows(&p->desc); }
 
 /* Returns which index of element_at() counts the bytes of packed rows. */
@@ -172,6 +179,8 @@ static void set_row_bits(struct paged *p, enum cache_part part, struct slot s, i
         operand_set_bits(p->elements[part], byte_at(p, s, first + i, at), bits >> 8 * i & 0xff);
 }
 
+/* Returns the kind of a packed row's scales: e8m0 in rows with runs of 64, else the
+ * descriptor's. */
 static enum ref_scale scale_kind(const struct paged *p)
 {
     return has_runs_of_64(p) ? REF_SCALE_E8M0 : (enum ref_scale)p->desc.scale;
@@ -196,6 +205,7 @@ static int64_t scale_byte(const struct paged *p, struct slot s, int d)
 /* Returns in how many adjacent bytes of a row a scale is stored. */
 static int scale_copies(const struct paged *p) { return is_planes(p) ? 2 : 1; }
 
+/* Returns the scale of element d of a packed row. `of` reads a byte, before or after the launch. */
 static double scale_value(const struct paged *p, struct slot s, int d,
                           uint32_t (*of)(const struct operand *, const int64_t *))
 {
@@ -310,6 +320,8 @@ uint32_t paged_result_bits(const struct paged *p, enum cache_part part, struct s
                                   : operand_result_bits(p->elements[part], at);
 }
 
+/* Sets the bits of an element before the launch. Of e2m1, an even d clears the other half of its
+ * byte. */
 static void set_bits(struct paged *p, enum cache_part part, struct slot s, int d, uint32_t bits)
 {
     int64_t at[ATTN_DIMENSIONS_MAX];
@@ -462,6 +474,8 @@ double paged_scale_fraction(enum cache_part part, double of_k, uint64_t *random)
     return part == CACHE_K ? fraction : beyond_k - floor(beyond_k);
 }
 
+/* Sets a slot's scale at random so that values are less than 2. Keeps a scale that is already
+ * set. */
 static void fill_scale(struct paged *p, enum cache_part part, struct slot s, uint64_t *random)
 {
     const double most = 2 / stored_limit(p, part);
@@ -527,6 +541,7 @@ int slots_run_end(int page_size, const int64_t *slots, int tokens, int token)
 
 /* Lists. */
 
+/* Returns the number of pages of sequence s. */
 static int page_count(const struct page_lists *l, int s) { return l->first[s + 1] - l->first[s]; }
 
 struct slot page_lists_slot(const struct page_lists *l, int s, int64_t t, int head)
@@ -646,137 +661,6 @@ void page_lists_fill(struct call *c, struct page_lists *l, struct paged *p, unsi
 {
     page_lists_fill_tokens(c, l, p);
     page_lists_set(c, l, first);
-}
-
-/* Returns the slot of the n-th token of all sequences. */
-static int32_t token_slot(const struct page_lists *p, int64_t n)
-{
-    int s = 0;
-    for (; n >= p->lens[s]; s++)
-        n -= p->lens[s];
-    const struct slot slot = page_lists_slot(p, s, n, 0);
-    return (int32_t)(slot.page * p->page_size + slot.token);
-}
-
-/* Returns the slot of a random token among `all`, or a negative number, which is no token. */
-static int32_t random_slot(const struct page_lists *p, int64_t all, uint64_t *random)
-{
-    if (all == 0 || random_bits(random) % 8 == 0)
-        return random_bits(random) % 2 ? -1 : INT32_MIN;
-    return token_slot(p, (int64_t)(random_bits(random) % (uint64_t)all));
-}
-
-/* True if entry i of a list is in front of its first slot: more entries than a block has, in every
- * second list that is long enough. */
-static bool is_leading_gap(const struct page_lists *l, int s, int i)
-{
-    enum { GAP = 70 };
-    return s % 2 && l->lens[s] >= 2 * GAP && i < GAP;
-}
-
-/* Returns a slot for entry `i` of a sequence's list, or -1 for a gap. */
-static int32_t choose_slot(const struct page_lists *l, const struct page_lists *p, int s, int i,
-                           int64_t all, uint64_t *random)
-{
-    if (i >= p->lens[s] || (s > 0 && s == l->count - 1) || is_leading_gap(l, s, i))
-        return -1;
-    if (i > 0)
-        return random_slot(p, all, random);
-    const struct slot slot = page_lists_slot(p, s, 0, 0);
-    return (int32_t)(slot.page * p->page_size);
-}
-
-uint8_t *slot_lists_fill(struct call *c, struct page_lists *l, const struct page_lists *pages,
-                         unsigned first)
-{
-    const int32_t entries = l->first[l->count];
-    uint8_t *there = call_allocate(c, (size_t)entries + 1, 1);
-    int64_t all = 0;
-    for (int s = 0; s < pages->count; s++)
-        all += pages->lens[s];
-    int32_t *order = l->in_order ? shuffled_pages((int)all, &c->random) : NULL;
-    l->pages = call_allocate(c, (size_t)entries + 1, sizeof(*l->pages));
-    for (int s = 0; s < l->count; s++) {
-        for (int32_t at = l->first[s]; at < l->first[s + 1]; at++) {
-            l->pages[at] = order ? token_slot(pages, order[at])
-                                 : choose_slot(l, pages, s, at - l->first[s], all, &c->random);
-            there[at] = l->pages[at] >= 0;
-        }
-    }
-    free(order);
-    page_lists_set(c, l, first);
-    return there;
-}
-
-void slot_lists_set(struct call *c, const struct page_lists *l, int s, int i, int32_t slot,
-                    unsigned first)
-{
-    struct operand *const blocks = call_operand(c, first + 1);
-    struct operand *const indices = call_operand(c, first + 3);
-    if (indices->given)
-        operand_set_int(indices, AT(l->first[s] + i), slot);
-    if (blocks->given)
-        operand_set_int(blocks, AT(s, i), slot);
-}
-
-/* Returns a number that is no block. The second kind overflows: 64 times it, in 32 bits, is the
-   first slot of a block in the cache. */
-static int32_t no_block(int32_t count, uint64_t *random)
-{
-    return random_bits(random) % 2 ? -1
-                                   : INT32_MIN + (int32_t)(random_bits(random) % (uint64_t)count);
-}
-
-/* Chooses a block of the cache, or no block. */
-static int32_t choose_block(const struct page_lists *l, const struct page_lists *pages, int s,
-                            int i, int32_t count, uint64_t *random)
-{
-    if (count == 0 || i * LIST_BLOCK >= pages->lens[s] || (s > 0 && s == l->count - 1))
-        return -1;
-    if (i > 0)
-        return random_bits(random) % 4 == 0 ? no_block(count, random)
-                                            : (int32_t)(random_bits(random) % (uint64_t)count);
-    const struct slot slot = page_lists_slot(pages, s, 0, 0);
-    const int64_t block = (slot.page * pages->page_size + slot.token) / LIST_BLOCK;
-    return block < count ? (int32_t)block : 0;
-}
-
-/* Sets the values of the tokens of a block that no sequence has, only once. */
-static void fill_block(struct call *c, struct paged *p, int64_t block)
-{
-    for (int64_t slot = block * LIST_BLOCK; slot < (block + 1) * LIST_BLOCK; slot++)
-        paged_fill_token(p,
-                         (struct slot){.page = slot / p->desc.page_size,
-                                       .token = (int)(slot % p->desc.page_size)},
-                         &c->random);
-}
-
-uint8_t *block_lists_fill(struct call *c, struct page_lists *l, struct page_lists *slots,
-                          const struct page_lists *pages, struct paged *p, unsigned first)
-{
-    const int32_t count = (int32_t)((int64_t)p->page_count * p->desc.page_size / LIST_BLOCK);
-    uint8_t *there = call_allocate(c, (size_t)slots->first[l->count] + 1, 1);
-    uint8_t *filled = verify_allocate((size_t)count + 1, 1);
-    int32_t *order = l->in_order && count ? shuffled_pages(count, &c->random) : NULL;
-    l->pages = call_allocate(c, (size_t)l->first[l->count] + 1, sizeof(*l->pages));
-    slots->pages = call_allocate(c, (size_t)slots->first[l->count] + 1, sizeof(*slots->pages));
-    for (int s = 0; s < l->count; s++) {
-        for (int32_t t = 0; t < l->lens[s]; t++) {
-            int32_t *const block = &l->pages[l->first[s] + t / LIST_BLOCK];
-            const int32_t at = slots->first[s] + t;
-            if (t % LIST_BLOCK == 0)
-                *block = order ? order[(l->first[s] + t / LIST_BLOCK) % count]
-                               : choose_block(l, pages, s, t / LIST_BLOCK, count, &c->random);
-            there[at] = *block >= 0;
-            slots->pages[at] = there[at] ? *block * LIST_BLOCK + t % LIST_BLOCK : -1;
-            if (there[at] && !order && !filled[*block]++)
-                fill_block(c, p, *block);
-        }
-    }
-    free(order);
-    free(filled);
-    page_lists_set(c, l, first);
-    return there;
 }
 
 int32_t *shuffled_pages(int count, uint64_t *random)
