@@ -279,7 +279,7 @@ static unsigned limit_row(struct fields *x, unsigned i, unsigned mantissa_bits)
 
 void JOIN(mfma_fixed_step, ISA)(const struct codes *o, const uint32_t *const *from,
                                 uint32_t *const *to, unsigned rows, unsigned columns, unsigned k,
-                                uint32_t todo[static 2])
+                                uint32_t pending[static 2])
 {
     const struct mfma_small fa = mfma_small_format(o->a_format);
     const struct mfma_small fb = mfma_small_format(o->b_format);
@@ -304,7 +304,7 @@ void JOIN(mfma_fixed_step, ISA)(const struct codes *o, const uint32_t *const *fr
             add_row(&f, i, j, sum);
             if (add_whole_c(sum, (int)(most - bits[i]), a.most[i] - fa.bias + b.most[j] - fb.bias,
                             from[i] + j, to[i] + j))
-                todo[j / COLS] &= ~(UINT32_C(1) << i);
+                pending[j / COLS] &= ~(UINT32_C(1) << i);
         }
     }
 }

@@ -508,14 +508,14 @@ static inline bool is_zero_row(const struct step *s)
 static inline __attribute__((always_inline)) uint32_t
 run_in_range(const struct operands *o, const struct rows *r, const uint32_t *const *from,
              struct step *s, const struct columns *c, const struct exponents *x, unsigned rows,
-             unsigned k, unsigned j, uint32_t todo)
+             unsigned k, unsigned j, uint32_t pending)
 {
     uint32_t left = 0;
 
     s->lines = NULL;
     s->scale = NULL;
     for (unsigned i = 0; i < rows; i++) {
-        if (!(todo >> i & 1))
+        if (!(pending >> i & 1))
             continue;
         s->a = &o->a[k][i];
         s->ea = &o->ea[k][i];
@@ -525,12 +525,12 @@ run_in_range(const struct operands *o, const struct rows *r, const uint32_t *con
     return left;
 }
 
-/* Computes a step of `size` lines from line k on. todo[j / 16] is a mask of the rows to compute in
+/* Computes a step of `size` lines from line k on. pending[j / 16] is a mask of the rows to compute in
  * the 16 columns from column j on. The arguments from `size` on are constants where this is
  * inlined. */
 static inline __attribute__((always_inline)) void run_step(
     const struct operands *o, const struct rows *r, unsigned rows, unsigned columns, unsigned k,
-    const uint32_t todo[static 2], unsigned size, bool two_stage, bool sparse, bool scaled)
+    const uint32_t pending[static 2], unsigned size, bool two_stage, bool sparse, bool scaled)
 {
     const uint32_t *const *from = k ? (const uint32_t *const *)r->d : r->c;
     _Alignas(64) float aside[LINE][COLS];
@@ -564,7 +564,7 @@ static inline __attribute__((always_inline)) void run_step(
     memset(every, 0xff, sizeof(every));
     const bool no_infinity = !o->special || (!sparse && find_nan_rows(o, k, size, rows, &nans));
     for (unsigned j = 0; j < columns; j += COLS) {
-        uint32_t again = 0, left = todo[j / COLS]; /* masks of rows */
+        uint32_t again = 0, left = pending[j / COLS]; /* masks of rows */
         s.b = &o->b[sparse ? 0 : k][j];
         if (!sparse)
             load_columns(&c, s.b, size);
@@ -653,15 +653,15 @@ static __attribute__((noinline)) void run_two_stage(const struct mfma_job *job, 
     place_rows(job, block, s->n, &r);
     for (unsigned k = 0; k < s->k; k += FIXED_STEP) {
         const uint32_t *const *from = k ? (const uint32_t *const *)r.d : r.c;
-        uint32_t todo[LINE / COLS] = {rows, s->n > COLS ? rows : 0};
+        uint32_t pending[LINE / COLS] = {rows, s->n > COLS ? rows : 0};
         if (fixed)
-            JOIN(mfma_fixed_step, ISA)(&codes, from, r.d, s->m, s->n, k, todo);
-        if (!(todo[0] | todo[1]))
+            JOIN(mfma_fixed_step, ISA)(&codes, from, r.d, s->m, s->n, k, pending);
+        if (!(pending[0] | pending[1]))
             continue;
         if (!decoded)
             JOIN(mfma_decode, ISA)(&o, job, block);
         decoded = true;
-        run_step(&o, &r, s->m, s->n, k, todo, FIXED_STEP, true, false, false);
+        run_step(&o, &r, s->m, s->n, k, pending, FIXED_STEP, true, false, false);
     }
 }
 
