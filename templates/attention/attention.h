@@ -24,8 +24,8 @@ struct att_block {
                                  No value: `mask` is used */
     struct tir_value word;    /* i32, 1 x queries: with a mask of blocks the word of the query's row
                                  that has the block's bit; no value: no mask of blocks */
-    struct tir_value last;    /* i32, 1 x queries, with `word`: the last key that a query sees, -1 if
-                                 the block is hidden from the query */
+    struct tir_value last;    /* i32, 1 x queries, with `word`: the last key that a query sees,
+                                 -1 if the block is hidden from the query */
     struct tir_value hides;   /* i1, with `seen` or `last`. False with `seen`: every byte of `seen`
                                  is not 0. False with `last`: every query sees the block */
     struct tir_value ends;    /* i1, with `last`: true if the keys of a query end before the block's

@@ -146,8 +146,8 @@ static bool shows(struct call *c, int64_t k)
                   : random_bits(&c->random) % 3 != 0;
 }
 
-/* Sets a query's row of a mask of blocks, which begins at byte `at`, and its row `seen` of a custom
- * mask that says the same. The query sees all `keys` of the sequence, or a part of them. */
+/* Sets a query's row of a mask of blocks, which begins at byte `at`. Sets its row `seen` of a
+ * custom mask that hides the same keys. The query sees all `keys` of the sequence, or a part. */
 static void fill_blocks(struct call *c, int64_t at, int64_t keys, uint8_t *seen)
 {
     struct operand *const mask = call_operand(c, PREFILL_CUSTOM_MASK);
@@ -178,7 +178,7 @@ static void fill_all_blocks(struct call *c)
                         own->kv_lens[s], own->seen + own->seen_indptr[s] + t * own->kv_lens[s]);
 }
 
-/* Fills the mask in memory, of which `mask_indptr` has the sequences' first bytes. */
+/* Fills the mask in memory. `mask_indptr` has the first byte of each sequence in it. */
 static void fill_mask(struct call *c)
 {
     const struct own *own = c->own;

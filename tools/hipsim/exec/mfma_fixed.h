@@ -21,8 +21,8 @@ bool JOIN(mfma_codes, ISA)(struct codes *o, const struct mfma_job *job, unsigned
 
 /**
  * Computes a two-stage step, of the lines from line `k` on, in the rows and columns that fixed
- * point represents. from[i] and to[i] are row i of C and of D, from column 0 on. pending[j / 16] is a
- * mask of rows, for the 16 columns from j on: the rows whose results are stored are removed. The
+ * point represents. from[i] and to[i] are row i of C and of D, from column 0 on. pending[j / 16] is
+ * a mask of rows, for the 16 columns from j on: the rows whose results are stored are removed. The
  * others need the general step. No operand has a scale.
  */
 void JOIN(mfma_fixed_step, ISA)(const struct codes *o, const uint32_t *const *from,

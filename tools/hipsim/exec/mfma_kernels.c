@@ -525,8 +525,8 @@ run_in_range(const struct operands *o, const struct rows *r, const uint32_t *con
     return left;
 }
 
-/* Computes a step of `size` lines from line k on. pending[j / 16] is a mask of the rows to compute in
- * the 16 columns from column j on. The arguments from `size` on are constants where this is
+/* Computes a step of `size` lines from line k on. pending[j / 16] is a mask of the rows to compute
+ * in the 16 columns from column j on. The arguments from `size` on are constants where this is
  * inlined. */
 static inline __attribute__((always_inline)) void run_step(
     const struct operands *o, const struct rows *r, unsigned rows, unsigned columns, unsigned k,
