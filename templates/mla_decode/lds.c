@@ -392,10 +392,12 @@ static void choose_buffers(struct mla *s, unsigned room, unsigned block, unsigne
     s->lds.blocks = most > 1 && 2 * block + other <= room ? 2 : 1;
     const struct pipeline *const p = find_pipeline(s, most);
     s->source.lead = p == &mla_early_copy;
-    s->query.in_block = p == &mla_replicated_scores && s->lds.blocks == 2 && !s->split.depth;
+    const bool in_registers = !s->query.n_in_lds;
+    s->query.in_block =
+        in_registers && p == &mla_replicated_scores && s->lds.blocks == 2 && !s->split.depth;
     const unsigned query = mla_count_query(s);
-    s->query.shared =
-        s->query.in_block || (p == &mla_values_between && 2 * block + other + query <= room);
+    const bool beside = p == &mla_values_between && 2 * block + other + query <= room;
+    s->query.shared = s->query.in_block || (in_registers && beside);
     if (p == &mla_deferred_values && most > 2 && 3 * block + other + weights <= room)
         s->lds.blocks = 3;
     s->lds.p_places = s->lds.blocks == 3 ? 2 : 1;
