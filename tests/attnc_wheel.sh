@@ -51,6 +51,7 @@ cmp wheel.attnpack tar.attnpack
 attnc-*/bin/attnc list tar.attnpack | grep '^prefill_bf16_d64_gfx950 '
 for folder in attnc-*/ wheel/lib/python3*/site-packages/attnc/; do
     "$folder/bin/attnc" on-gpu --help >/dev/null
+    "$folder/bin/hipsim" run --help >/dev/null
     [ -s "$folder/include/attn_hook.h" ] # beside bin/, where attnc looks for it
 done
 attnc-*/bin/attnc verify tar.attnpack --shapes 2 -q
