@@ -412,7 +412,7 @@ static void bad_descriptors_are_refused(void **state)
     } while (0)
     REFUSED(d.size = 8, "desc.size is 8");
     REFUSED(d.dtype = ATTN_FP8, "dtype 3 is neither");
-    REFUSED(d.mask = 5, "mask 5");
+    REFUSED(d.mask = ATTN_MASK_BLOCKS + 1, "mask 6");
     REFUSED(d.page_table = 2, "page_table 2");
     REFUSED(d.head_dim = 0, "head_dim 0");
     REFUSED(d.heads = 7, "7 heads are not a multiple of 2 kv_heads");

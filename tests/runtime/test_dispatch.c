@@ -577,7 +577,7 @@ static void bad_descriptors_are_refused(void **state)
     d.dtype = 0;
     assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
     d = plain_desc();
-    d.mask = 5;
+    d.mask = ATTN_MASK_BLOCKS + 1;
     assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
     d = plain_desc();
     d.head_dim = -128;
