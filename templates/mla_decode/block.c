@@ -27,10 +27,10 @@ struct tir_value mla_first_key(void *family, struct tir_value block)
 
 /* ---- Pieces ---- */
 
-/* Sets *layout to the registers through which `width` columns of a block's latent pass: 16
- * contiguous bytes per lane, or all that a lane has. A wave has at least two rows, since the page
- * number of a single row would be moved to a scalar, with a wait. False: the block has too few
- * rows, or lanes have less than 16 bytes of half of the latent. */
+/* Sets *layout to the layout in registers in which `width` columns of a block's latent pass to LDS:
+ * 16 contiguous bytes per lane, or all that a lane has. A wave has at least two rows: the page
+ * number of a single row would be moved to a scalar, with a wait. Returns false if the block has
+ * too few rows, or lanes would have less than 16 bytes of half of the latent. */
 static bool transit_layout(const struct mla *s, unsigned width, struct tir_layout *layout)
 {
     const unsigned cols = tir_bits(width), tokens = tir_bits(s->d.keys);
@@ -53,15 +53,15 @@ static bool transit_layout(const struct mla *s, unsigned width, struct tir_layou
     return true;
 }
 
-/* True if the latent of a block passes through registers in two halves. Sets *transit to the
- * registers of one half if so. */
+/* True if the latent of a block passes to LDS in two halves. If so, sets *transit to the layout of
+ * one half in registers. */
 static bool passes_in_halves(const struct mla *s, struct tir_layout *transit)
 {
     return transit_layout(s, s->source.part->width / 2, transit);
 }
 
-/* Adds a piece to mla.source: `width` columns from column `column` of `part` on. `layout`: the
- * registers through which the piece passes. */
+/* Adds a piece to s->source: `width` columns of `part` from column `column` on. `layout`: layout of
+ * the piece in registers; NULL: att_paged_tile() chooses it. */
 static void add_piece(struct mla *s, struct part *part, const struct att_cache *c, unsigned column,
                       unsigned width, const struct tir_layout *layout)
 {
@@ -104,24 +104,25 @@ uint32_t mla_piece_features(const struct mla *s)
 
 /* ---- Steps: from the cache to LDS ---- */
 
-/* Returns piece `part` of a block: 0: the latent or its first half; 1: the other half of the
- * latent; 2: the rotated key. */
+/* Returns the piece that part `part` of a step works on: 0: the latent or its first half; 1: the
+ * other half of the latent; 2: the rotated key. */
 static struct piece *piece_of(struct mla *s, unsigned part)
 {
     return &s->source.piece[part == 2 ? s->source.n_pieces - 1u : part];
 }
 
-/* Returns the first key (i32) of the block to load. Loads that are an iteration early have no block
- * after the last one. They load the last block again, since its rows are in the caches. */
+/* Returns the index (i32) of the first key of the block to load. If blocks are loaded an iteration
+ * early, the iteration of the last block has no next one. It loads the last block again, whose rows
+ * are in the caches. */
 static struct tir_value key_to_load(struct mla *s)
 {
     const struct tir_value block = mla_block_of(s);
     return mla_first_key(s, s->source.lead ? tir_min(&s->d.b, block, s->last_block) : block);
 }
 
-/* Loads the page numbers of piece `part`. A table does this before any piece is loaded. vmcnt
- * counts in order: a wait for numbers that were loaded after a piece would be a wait for that piece
- * too. */
+/* Loads the page numbers of the rows of piece `part` (piece_of()). A table does this before any
+ * piece is loaded. vmcnt counts in order: a wait for numbers that were loaded after a piece would
+ * be a wait for that piece too. */
 static void find_pages(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -129,7 +130,7 @@ static void find_pages(void *context, unsigned part)
     p->pages = att_page_numbers(&s->d.b, &s->source.pages, &p->paged, key_to_load(s));
 }
 
-/* Issues the loads of piece `part` of a block: piece_of(). */
+/* Issues the loads of piece `part` (piece_of()) of a block to registers. */
 static void load_piece(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -139,7 +140,7 @@ static void load_piece(void *context, unsigned part)
     p->fetched = att_paged_load(&s->d.b, &s->source.pages, &p->paged, key_to_load(s), p->pages);
 }
 
-/* Loads the custom mask's bits for a block. */
+/* Loads the bytes of the custom mask for a block. */
 static void load_mask(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -147,8 +148,7 @@ static void load_mask(void *context)
 }
 
 /* Returns c, the elements of piece p, with zeros in rows after the sequence's last token and in
- * rows without a list entry. A page may hold a NaN there. P of these rows is 0, but 0 times NaN is
- * NaN. */
+ * rows without a list entry. Those rows may contain NaN. Their P is 0, but 0 times NaN is NaN. */
 static struct tir_value clear_tail(struct mla *s, const struct piece *p, struct tir_value c)
 {
     struct tir_builder *const b = &s->d.b;
@@ -171,8 +171,8 @@ static struct tir_value clear_tail(struct mla *s, const struct piece *p, struct 
     return c;
 }
 
-/* Stores piece `part` of a block to LDS, converted to the type of K there, with rows without a
- * token cleared. */
+/* Stores piece `part` (piece_of()) of a block to LDS, converted to the type of K in LDS. In the
+ * latent, rows without a token are zeros. */
 static void store_piece(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -185,15 +185,16 @@ static void store_piece(void *context, unsigned part)
     tir_tile_lds_store(b, att_plus(b, at, (int)(p->column * mla_kq_bytes(s))), x, &p->part->lds);
 }
 
-/* Stores to LDS a block's entries of a sparse list: the last piece's page numbers, one per
- * token. */
+/* Stores a block's entries of the sparse list to LDS, one per token. They are what find_pages() has
+ * loaded for the last piece. */
 static void store_entries(void *context)
 {
     struct mla *const s = mla_of(context);
     mla_store_entries(s, mla_block_of(s), s->source.piece[s->source.n_pieces - 1].pages);
 }
 
-/* Reads a block's list entries from LDS for the mask. */
+/* Reads the block's entries of the sparse list from LDS. The mask hides keys whose entry is
+ * negative. */
 static void read_entries(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -214,7 +215,8 @@ struct tir_value mla_read_panel(struct mla *s, const struct panel *panel)
     return tir_tile_lds_load(b, at, t, &p->lds);
 }
 
-/* Reads the first panels of K before the block's last barrier: mla_early_panels(). */
+/* Reads the first mla_early_panels() panels of K. Their columns are in LDS before the rest of the
+ * block. */
 static void read_early(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -222,7 +224,7 @@ static void read_early(void *context)
         s->now.k[i] = s->form->read_panel(s, &s->query.panel[i]);
 }
 
-/* Reads the first panels of K (part 0: mla_form.first_panels), or the others (part 1). */
+/* Reads panels of K from LDS: the first mla_form.first_panels (part 0), or all others (part 1). */
 static void read_k(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -242,14 +244,14 @@ static struct tir_value query_panel(struct mla *s, unsigned n)
     return tir_transpose(&s->d.b, q);
 }
 
-/* Returns panel n of K. If no earlier step has read it, it is read from LDS. */
+/* Returns panel n of K, from LDS if no earlier step has read it. */
 static struct tir_value key_panel(struct mla *s, unsigned n)
 {
     return s->now.k[n].id ? s->now.k[n] : s->form->read_panel(s, &s->query.panel[n]);
 }
 
-/* Multiplies all panels of K and Q: S^T = K Q^T. If waves split the contraction, this is the wave's
- * part of S^T. */
+/* Computes S^T = K Q^T over all panels. If waves split the columns of K, the result is the wave's
+ * part of that sum. */
 static void multiply_keys(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -262,7 +264,7 @@ static void multiply_keys(void *context)
 
 /* ---- Steps: O^T += c^T P^T ---- */
 
-/* Reads c of the block from LDS, in the layout in which lanes read it. */
+/* Reads the block's latent c from LDS, in the layout of mla_types.v_loaded. */
 static void read_c(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -271,7 +273,7 @@ static void read_c(void *context)
                           s->type.v_loaded, &s->source.part->lds);
 }
 
-/* Makes c^T, the left operand of the second product, of c as it was read. */
+/* Converts c from the layout of its LDS read to c^T, the left operand of O^T += c^T P^T. */
 static void transpose_c(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -280,7 +282,7 @@ static void transpose_c(void *context)
     *v = tir_transpose(&s->d.b, tir_relayout(&s->d.b, *v, &operand));
 }
 
-/* Adds the second product to O^T: O^T += c^T P^T. */
+/* Adds the block's product with V to the output: O^T += c^T P^T. */
 static void product(void *context)
 {
     struct mla *const s = mla_of(context);

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Types and functions that the files of the `mla_decode` template share.
- */
+ * This header has the state of an mla_decode kernel while it is built (struct mla), and the
+ * functions that the template's files share. A file is named in a comment before its functions.
+ *
+ * Names: c is a block's latent rows, which are keys and values; K is c with the rotated key. S^T =
+ * K Q^T are the scores, P^T the softmax weights, O^T += c^T P^T the output. Columns are queries and
+ * heads of a sequence. A block is the keys of one iteration. */
 #ifndef TEMPLATES_MLA_DECODE_MLA_DECODE_H
 #define TEMPLATES_MLA_DECODE_MLA_DECODE_H
 
@@ -10,6 +14,7 @@
 #include "templates/cache/pages.h"
 #include "templates/pipeline/pipeline.h"
 
+/** Number of rows, and of columns, of the result of the 16 x 16 matrix instructions. */
 enum { MFMA_ROWS = 16 };
 enum {
     PANEL = 64 /* columns of K in one step of the contraction, or of the rotated key */,
@@ -23,87 +28,91 @@ enum {
     MLA_MOST_ROWS = 16 /* rows of a block that a wave copies, at most */,
     MLA_MAX_RUNS = 4 /* runs of a block's keys, each in one page, at most */
 };
-/* LDS slots of the vectors that waves exchange, one number per column of O^T. At the end of an item
- * they hold m and l. In the loop, the slot of the block's parity (0 or 1) holds the rescale factor
- * alpha or its logarithm; if waves split the keys, m is VECTOR_OWN_M slots after it. */
+/* Numbers of the vectors in LDS that waves exchange. A vector has an f32 per column. At the end of
+ * an item they are m and l. In the loop, number 0 or 1 (mla_weights_slot()) is the factor alpha, or
+ * its logarithm. If waves split the keys, each wave's m is VECTOR_OWN_M numbers after it. */
 enum { VECTOR_M, VECTOR_L, N_VECTORS, VECTOR_OWN_M = N_VECTORS };
 
 /** Part of a cache row: the latent, or the rotated key. */
 struct part {
     unsigned first, width;   /* the part's first column in the row, and its number of columns */
     struct tir_layout lds;   /* LDS layout of the part of a block */
-    unsigned bytes;          /* bytes of LDS of the part of a block, or of Q */
-    unsigned before;         /* bytes in LDS of the block before this part, if its parts share a
-                                buffer */
-    struct tir_value buffer; /* i32: LDS address */
+    unsigned bytes;          /* bytes in LDS of the part, for all rows of a block or of Q */
+    unsigned before;         /* if the parts of a block share a buffer: bytes from the block's start
+                                in LDS to this part */
+    struct tir_value buffer; /* i32: LDS address of the first block's part */
 };
 
 /** Columns of a cache row that one step of S^T = K Q^T multiplies. */
 struct panel {
     unsigned first, width;    /* the panel's first column in the row, and its number of columns */
-    int product;              /* number of the matrix instruction */
+    int product;              /* index in tir_machine.mma of the matrix instruction */
     struct tir_contraction k; /* order of these columns in the product */
     struct tir_type q;        /* type of the panel of Q: columns of O^T x width */
     bool divided;             /* true: each group of waves has `width` columns of its own:
-                                 mla_own_first() */
+                                 mla_own_first(); false: all have the same */
 };
 
 /** Columns of a part that pass from the cache to LDS together. */
 struct piece {
     struct part *part;
     unsigned column;               /* number of the first column, in the part */
-    struct att_paged_tile paged;   /* registers through which a block's columns pass */
-    struct tir_value pages;        /* i32: page numbers of the block that is loaded next */
+    struct att_paged_tile paged;   /* the columns of a block's rows, and their layout in registers
+                                      on the way */
+    struct tir_value pages;        /* i32: page number, or list entry, of each row of the block that
+                                      is loaded next */
     struct att_paged_data fetched; /* the loaded columns, until they are stored to LDS */
 };
 
-/** Slots (i32) of a block's keys from a sparse list: of all rows, and of the rows that the wave
- * copies. */
+/** Slots (i32, rows x 1) of a block's rows, as the list or the page table names them; below 0: no
+ * key. `all`: of all rows of the block. `own`: of the rows that this wave copies. */
 struct mla_slots {
     struct tir_value all, own;
 };
 
-/** Addresses (i64) of the block's rows that a wave copies. All lanes copy a row of the latent, so
- * its address is a scalar. */
+/** Addresses (i64, in bytes) of the cache rows that a wave copies for a block. All lanes copy a row
+ * of the latent together, so its address is a scalar. */
 struct mla_found {
-    struct tir_value rows;               /* addresses in lanes, for rotated keys: a few lanes copy a
-                                            row */
+    struct tir_value rows;               /* row's address in each lane, for rotated keys: a few
+                                            lanes copy a row */
     struct tir_value row[MLA_MOST_ROWS]; /* the same addresses as scalars, for latents */
 };
 
-/** A block whose copy to LDS is in flight: its LDS address (i32), the address of its first row in
- * the cache (i64), and the number of its rows before the item's end (i32). */
+/** A block whose copy to LDS is in flight. `place` (i32): its LDS address. `from` (i64): address of
+ * its first row in the cache. `there` (i32): number of its rows before the item's end. */
 struct mla_flight {
     struct tir_value place, from, there;
 };
 
-/** The addresses from which lanes copy a wave's pairs of rows, i64 in each lane. */
+/** The addresses from which a wave copies its pairs of rows, i64 in each lane: row_pairs.c. */
 struct mla_row_pairs {
-    struct tir_value even, middle, odd; /* addresses of the even row's lines; of the line that both
-                                           rows share; of the odd row's lines */
+    struct tir_value even, middle, odd; /* addresses of the cache lines of the even row, of the line
+                                           that both rows share, and of the lines of the odd row */
 };
 
-/** The factors by which half of O's columns are rescaled. A register of O has a column in each half
- * of the lanes. */
+/** The factors by which half of O^T's columns are rescaled. A register of O^T has one column in the
+ * lower half of the lanes and another in the upper half. */
 struct mla_alpha {
     struct tir_value of_lanes;  /* f32, columns x 1: the factors */
     struct tir_value lanes;     /* i64: mask of lanes whose factor is not 1 */
     struct tir_value registers; /* i32: mask of registers of O with a factor that is not 1 */
 };
 
-/** Types of numbers: enum tir_dtype. */
+/** Element types, each an enum tir_dtype. */
 struct mla_numbers {
     unsigned q;  /* type of Q in memory */
     unsigned kq; /* type of Q and of the cache's rows in LDS */
     unsigned p;  /* type of P and c in the second product */
 };
 
-/** The way in which waves with the same columns of S^T get one maximum of each column. */
+/** The way in which waves with the same columns of S^T agree on the maximum m of each column. */
 enum mla_agreement {
     MLA_OWN_MAX,          /* each wave has all keys of its columns */
-    MLA_AGREE_ON_GROWTH,  /* each wave has a maximum of its own keys, until one of them has grown */
-    MLA_EXCHANGE_MAX,     /* waves exchange maxima before weights are made */
-    MLA_SCALE_OWN_WEIGHTS /* each wave's weights have a scale of their own */
+    MLA_AGREE_ON_GROWTH,  /* each wave has the maximum of its own keys; once one has grown, all
+                             waves take the largest */
+    MLA_EXCHANGE_MAX,     /* waves exchange maxima in every block, before they compute weights */
+    MLA_SCALE_OWN_WEIGHTS /* each wave's weights are fp8 with a scale that the second product
+                             applies: scaled.c */
 };
 
 /** The work split: for each dimension, log2 of the number of waves that divide it. */
@@ -111,91 +120,119 @@ struct mla_work_split {
     uint8_t columns;      /* columns of S^T */
     uint8_t product_keys; /* keys in K Q^T */
     uint8_t softmax_keys; /* keys in the softmax */
-    uint8_t depth;        /* the contraction of K Q^T; waves sum their parts of S^T through LDS */
-    uint8_t pairs;        /* 1: waves of a pair divide the keys in K Q^T, and the latent in P c */
+    uint8_t depth;        /* columns of a cache row, which K Q^T sums over; waves add their parts of
+                             S^T through LDS */
+    uint8_t pairs;        /* 1: two waves with the same columns divide the keys in K Q^T, and the
+                             latent in c^T P^T; 0: no wave pairs */
     uint8_t agree;        /* enum mla_agreement */
 };
 
-/** The cache's rows, and the way of a block of them to LDS. */
+/** The cache's rows, and how a block of rows gets to LDS. */
 struct mla_source {
     struct att_pages pages;
     struct part part[2];
-    struct piece piece[MAX_PIECES]; /* pieces of blocks that pass through registers */
+    struct piece piece[MAX_PIECES]; /* pieces of a block, if it passes through registers on its way
+                                       to LDS */
     uint8_t n_pieces;
-    uint8_t lead;                /* 1: a block is in LDS an iteration before its scores; 0: not */
+    uint8_t lead;                /* 1: a block is in LDS one iteration before its scores are
+                                    computed; 0: in the same iteration */
     struct tir_value row_stride; /* i32: bytes from a cache row to the next; none: not used */
 };
 
-/** Places in LDS. n places of a buffer are contiguous. */
+/** Buffers in LDS. If a buffer has several places, they are contiguous. */
 struct mla_lds {
-    uint8_t blocks;   /* number of blocks; before mla_form.take_lds(): the tile's maximum */
-    uint8_t p_places; /* number of places for P and what is exchanged with it: 1 or 2 */
-    struct tir_value p, vectors, scales, scores; /* i32: addresses */
-    struct tir_value entries;                    /* i32: address of entries of sparse lists, which
-                                                    are i32, keys x 1 */
-    struct tir_value unread;                     /* i32: address of a row for stores that nobody
-                                                    reads: gather.c */
+    uint8_t blocks;   /* number of blocks of keys in LDS; before mla_form.take_lds(): the most that
+                         the tile allows */
+    uint8_t p_places; /* number of places, 1 or 2, for a block's P and the vectors that belong to
+                         it */
+    struct tir_value p, vectors, scales, scores; /* i32, LDS addresses of P, of the vectors
+                                                    (VECTOR_M), of the scales of P, and of shared
+                                                    parts or maxima of S^T */
+    struct tir_value entries;                    /* i32: LDS address of the entries (i32, keys x 1)
+                                                    of the sparse list, for each block in LDS */
+    struct tir_value unread;                     /* i32: LDS address of a row that nobody reads, for
+                                                    lanes that have nothing to store: gather.c */
 };
 
-/** Q, in panels. */
+/** Q, divided into panels of columns, and its place in registers or LDS. */
 struct mla_query {
     struct panel panel[MAX_PANELS];
     struct tir_value q[MAX_PANELS];
-    uint8_t n_panels, n_in_lds; /* number of panels; number of the last panels, which are in LDS */
-    uint8_t shared;             /* 1: waves load whole rows, and read their columns from LDS */
-    uint8_t in_block;           /* 1: these rows are in the place of the second block, until all
-                                   waves have read their columns */
-    struct part part[2];        /* the latent and the rotated key of Q's rows in LDS: query.c */
-    struct tir_value buffer;    /* i32: LDS address of panels */
+    uint8_t n_panels, n_in_lds; /* number of all panels, and of the last panels, which are in LDS
+                                   instead of registers */
+    uint8_t shared;             /* 1: waves load whole rows of Q to LDS, and read their operands
+                                   there: query.c; 0: each loads its operands from memory */
+    uint8_t in_block;           /* with `shared`, 1: the rows of Q are in the LDS place of the
+                                   second block, until all waves have read their operands; 0: they
+                                   have a buffer of their own */
+    struct part part[2];        /* with `shared`: the latent part and the rotated part of Q's rows
+                                   in LDS */
+    struct tir_value buffer;    /* i32: LDS address of the last n_in_lds panels */
 };
 
 /** Types of values in registers. */
 struct mla_types {
-    struct tir_type product;     /* S^T as K Q^T leaves it */
-    struct tir_contraction keys; /* order of the keys in P c, as S^T has them in registers */
-    struct tir_type weights;     /* P^T as the right operand of the second product */
+    struct tir_type product;     /* result of K Q^T: a part of S^T if waves divide the
+                                    contraction */
+    struct tir_contraction keys; /* order in which c^T P^T sums over the keys, as S^T has keys in
+                                    registers */
+    struct tir_type weights;     /* P, keys x columns; its transpose is the right operand of c^T
+                                    P^T */
     struct tir_type v_loaded;    /* c as it is read from LDS: keys x latent */
     struct tir_type vector;      /* m and l: 1 x columns, in the layout of O^T */
     struct tir_type scales;      /* scales of P^T: one for each 32 keys of a column */
-    int scaled; /* number of the second product's MFMA with scales for P; -1: none */
+    int scaled; /* index in tir_machine.mma of the MFMA of c^T P^T that applies scales to P; -1: P
+                   has no scales */
 };
 
-/** Values of one block that one step sets and others read, beside those in att_now. */
+/** Values of the current block that one step of the pipeline sets and others read, beside those in
+ * att_now. A table decides which of them a kernel has. */
 struct mla_block {
-    struct tir_value pages[MLA_MAX_RUNS]; /* i32: page numbers, or before they are loaded, their
-                                             byte offsets */
+    struct tir_value pages[MLA_MAX_RUNS]; /* i32: for each run of keys in one page, the page's
+                                             number, or, before it is loaded, its byte offset in the
+                                             page table */
+    /* Rows of each run of keys in the cache. */
     struct tir_view runs[MLA_MAX_RUNS];
     struct mla_flight flight;
     struct mla_slots slots;
     struct mla_found found;
     struct mla_row_pairs lines;
     struct tir_value gaps;                  /* i32: number of the block's rows without a key */
-    struct tir_value k[MAX_PANELS];         /* panels of K */
-    struct tir_value quarter[MLA_QUARTERS]; /* of c^T or O, halves of c, or the waves' parts of S */
+    struct tir_value k[MAX_PANELS];         /* panels of K that a step has read from LDS; no value:
+                                               the product reads the panel */
+    struct tir_value quarter[MLA_QUARTERS]; /* quarters of c^T or of O^T, halves of c, or the waves'
+                                               parts of S^T, by pipeline */
     struct tir_value p_quarter[MLA_QUARTERS], o_quarter[MLA_QUARTERS];
     struct mla_alpha alpha[2];
+    /* i64: mask of lanes with a factor in alpha[] that is not 1. */
     struct tir_value alpha_lanes;
-    struct tir_value other_exponent, pair_weights[2]; /* of wave pairs: the other wave's exponents,
-                                                         and P of each wave. In fp8: exponents of
-                                                         both waves, and in [0] P of both */
-    struct tir_value scales;                          /* scales of fp8 weights, for the second
-                                                         product */
+    struct tir_value other_exponent, pair_weights[2]; /* for wave pairs: exponents of the other
+                                                         wave, and P of each wave. In fp8: exponents
+                                                         of both waves, and P of both in
+                                                         pair_weights[0] */
+    struct tir_value scales;                          /* scales (e8m0) of P in fp8, an operand of
+                                                         c^T P^T */
 };
 
 /** The passes of this workgroup over an item's rows, i32 each. */
 struct mla_passes {
-    struct tir_value first, step; /* first row of the first pass; rows from a pass to the next */
+    struct tir_value first, step; /* row of Q in column 0 of the first pass, and rows from the start
+                                     of a pass to the next */
 };
 
 struct mla;
 
-/** The parts of a kernel outside of its loop, for a group of pipelines. NULL: nothing to do. */
+/** The parts of a kernel outside of its loop over keys, for a group of pipelines. A function that
+ * is NULL has nothing to do. */
 struct mla_form {
     void (*choose_layouts)(struct mla *s); /* sets types and layouts before any op is built */
-    void (*take_lds)(struct mla *s);       /* allocates LDS and sets mla.plan */
-    void (*load_arguments)(struct mla *s); /* loads arguments together with an item */
+    void (*take_lds)(struct mla *s);       /* allocates the buffers in LDS and chooses the pipeline,
+                                              mla.plan */
+    void (*load_arguments)(struct mla *s); /* issues loads of arguments, which arrive together with
+                                              the item's */
     void (*find_source)(struct mla *s);    /* sets mla.source for an item's blocks */
-    void (*begin_pass)(struct mla *s);     /* sets members of s->d.attention */
+    void (*begin_pass)(struct mla *s);     /* sets members of s->d.attention that the form needs,
+                                              before scales are set */
     void (*load_q)(struct mla *s);         /* issues the loads of Q before the loop */
     /** Reads a panel of K of the current block from LDS. */
     struct tir_value (*read_panel)(struct mla *s, const struct panel *n);
@@ -204,23 +241,29 @@ struct mla_form {
     /** Builds the exchange of m and l at an item's end: every wave gets m and l of the columns of
      * its O^T. */
     void (*join)(struct mla *s, struct split_kv_state *state);
-    void (*pass)(struct mla *s); /* builds the loop and the store of its results */
+    void (*pass)(struct mla *s); /* builds one pass over the item's keys, and the store of its
+                                    results */
     void (*adjust_schedule)(const struct mla *s, struct tir_schedule *schedule);
-    const struct mla_row_copies *copies; /* for rows whose addresses are found one by one; NULL: no
-                                            such rows */
-    uint8_t first_panels;                /* number of panels of K that are read in the phase before
-                                            K Q^T */
-    uint8_t hbm_bound;                   /* 1: HBM limits the loop, whatever the dtypes */
-    uint8_t ends_beside_output; /* 1: walk() returns m and l in the lanes of O^T. l and O are 0
-                                   while m is the lowest value */
+    const struct mla_row_copies *copies; /* how a wave copies rows whose addresses it finds one by
+                                            one; NULL: it copies blocks of a page */
+    uint8_t first_panels;                /* number of panels of K that are read from LDS one phase
+                                            before K Q^T; 0: none */
+    uint8_t hbm_bound;                   /* 1: HBM limits the loop with every matrix instruction; 0:
+                                            loaded_keys() decides by the instruction */
+    uint8_t ends_beside_output; /* 1: walk() returns m and l as mla_types.vector, and in the loop l
+                                   and O are 0 while m is the lowest value; 0: m and l have the
+                                   lanes of S^T */
 };
 
-/** Forms: waves that share scores, with a block's copy an iteration early or not; one wave per
- * SIMD; wave pairs, in 16 bits and in fp8; transposition in registers, in 16 bits and in fp8. */
+/** Forms of waves that share scores: mla_early_form if a block is in LDS one iteration early, else
+ * mla_shared_form. mla_one_wave_form: one wave per SIMD. */
 extern const struct mla_form mla_shared_form, mla_early_form, mla_one_wave_form;
+/** Forms of wave pairs: in 16 bits, and in fp8 (row pairs in LDS). */
 extern const struct mla_form mla_wave_pair_form, mla_row_pairs_form;
+/** Forms of targets whose LDS does not transpose c: in 16 bits, and in fp8 (dv-split). */
 extern const struct mla_form mla_transpose_form, mla_dv_split_form;
 
+/** The state of an mla_decode kernel while it is built. */
 struct mla {
     struct split_kv d;
     const struct mla_form *form;
@@ -232,12 +275,14 @@ struct mla {
     struct mla_query query;
     struct mla_types type;
     struct mla_block now;
-    struct att_softmax softmax;  /* softmax over the wave's own keys: mla_own_keys() */
-    struct tir_value kv_scale;   /* f32: scale of the whole cache; none: the cache has none */
-    struct tir_value last_block; /* i32: number of the item's last block of keys */
+    struct att_softmax softmax;  /* softmax over the wave's own keys, of a column's scores:
+                                    mla_own_keys() */
+    struct tir_value kv_scale;   /* f32: scale of all elements of the cache; no value: the cache has
+                                    none */
+    struct tir_value last_block; /* i32: index of the item's last block of keys */
 };
 
-/** Returns the bytes of a number of Q or of a cache row in LDS. */
+/** Returns the bytes of an element of Q or of a cache row in LDS. */
 static inline unsigned mla_kq_bytes(const struct mla *s)
 {
     return tir_dtype_bits(s->number.kq) / 8;
@@ -252,7 +297,7 @@ static inline unsigned mla_count_parts(const struct mla *s)
     return s->d.v->head_dim > s->d.v->head_dim_v ? 2 : 1;
 }
 
-/** True if a pass has all rows of an item. Each block is then read once, so that HBM limits the
+/** True if one pass has all rows of an item. Each block is then read once, so HBM limits the
  * loop. */
 static inline bool mla_reads_once(const struct mla *s)
 {
@@ -261,24 +306,30 @@ static inline bool mla_reads_once(const struct mla *s)
 
 /* lds.c */
 
-/** Chooses the layouts of all values in registers. Call it before any op is built. */
+/** Chooses the layouts of all values in registers, for waves that share scores:
+ * mla_form.choose_layouts. Call it before any op is built. */
 void mla_choose_layouts(struct mla *s);
 /** Returns the layout of c, keys x latent, whose transpose is the left operand of the second
  * product. */
 struct tir_layout mla_values_operand(const struct mla *s);
-/** Allocates LDS for blocks of keys, P and panels of Q. */
+/** Allocates LDS for blocks of keys, P and panels of Q, and chooses the pipeline: mla_form.take_lds
+ * of waves that share scores. */
 void mla_take_lds(struct mla *s);
-/** Returns the MFMA of a panel of S^T = K Q^T, and of O^T = c^T P^T. */
+/** Returns the matrix instruction that multiplies panel p in S^T = K Q^T. */
 const struct tir_mma *mla_qk(const struct mla *s, const struct panel *p);
+/** Returns the matrix instruction of O^T += c^T P^T. */
 const struct tir_mma *mla_pv(const struct mla *s);
-/** Returns which waves divide the rows and the columns of S^T. */
+/** Returns how many waves divide the rows (keys) and the columns of S^T in K Q^T, as log2. */
 struct tir_waves mla_split(const struct mla *s);
 /** True if waves split the columns of S^T, so that P passes through LDS. */
 bool mla_exchanges(const struct mla *s);
-/** Returns the LDS address of a part of block `block` (i32). */
+/** Returns the LDS address (i32) of part p of the block with index `block` (i32). */
 struct tir_value mla_buffer_of(struct mla *s, const struct part *p, struct tir_value block);
-/** Store a block's entries of a sparse list in LDS, and load them as i32, keys x 1. */
+/** Stores the entries (i32, keys x 1) of the sparse list for the block with index `block` in
+ * LDS. */
 void mla_store_entries(struct mla *s, struct tir_value block, struct tir_value entries);
+/** Loads from LDS the entries of the sparse list for the block with index `block`: i32, keys x 1,
+ * in the lanes of S^T. */
 struct tir_value mla_load_entries(struct mla *s, struct tir_value block);
 /** True if panel n of Q is in LDS. Then sets *at to its LDS address (i32). */
 bool mla_find_query(struct mla *s, unsigned n, struct tir_value *at);
@@ -286,25 +337,28 @@ bool mla_find_query(struct mla *s, unsigned n, struct tir_value *at);
 struct tir_layout mla_query_map(const struct mla *s, const struct panel *p);
 /** True if the second product is in fp8; l then sums the rounded weights. */
 static inline bool mla_weights_fp8(const struct mla *s) { return s->number.p == TIR_FP8; }
-/** Begin and end a branch for stores to LDS. One of the waves with the same part of S^T takes the
- * branch. */
+/** Begins a branch for stores to LDS. Of the waves that have the same part of S^T, one takes it. */
 struct tir_if mla_begin_writers(struct mla *s);
+/** Ends the branch that mla_begin_writers() has begun. */
 void mla_end_writers(struct mla *s, struct tir_if *writers);
 /** Returns the number (i32) of the place in LDS of P and alpha for block `block`: `block` modulo
  * s->lds.p_places. */
 struct tir_value mla_weights_slot(struct mla *s, struct tir_value block);
-/** Store P of block `block`, keys x columns, in LDS for all waves, and load it. */
+/** Stores P (keys x columns) of block `block` in LDS, where all waves read it. */
 void mla_store_weights(struct mla *s, struct tir_value block, struct tir_value p);
+/** Loads P of block `block` from LDS as operand of c^T P^T: mla_types.weights. */
 struct tir_value mla_load_weights(struct mla *s, struct tir_value block);
-/** Store the scales of P in LDS, and load them as an operand of the second product. A scale is an
- * i8 per column and part of the keys. mla_find_high_scale() returns i1: true if a scale has its
- * highest bit set. */
+/** Stores the scales of P of block `block` in LDS: an i8 (e8m0) per column and part of the keys. */
 void mla_store_scales(struct mla *s, struct tir_value block, struct tir_value scales);
+/** Loads the scales of P of block `block` from LDS as operand of c^T P^T: mla_types.scales. */
 struct tir_value mla_load_scales(struct mla *s, struct tir_value block);
+/** Returns an i1: true if a scale of P of block `block` has its highest bit set, which means that
+ * its exponent is too far above m. */
 struct tir_value mla_find_high_scale(struct mla *s, struct tir_value block);
-/** Stores `a` in LDS as vector n (VECTOR_M or another): f32 for each column of S^T and part of the
- * keys. The second function loads vector n of one part as type t. */
+/** Stores `a` in LDS as vector n (i32; VECTOR_M or another): f32 for each column of S^T and part of
+ * the keys. */
 void mla_store_vector(struct mla *s, struct tir_value n, struct tir_value a);
+/** Loads vector n (i32) of part `part` of the keys from LDS, as type t: f32, 1 x columns. */
 struct tir_value mla_load_vector(struct mla *s, struct tir_value n, unsigned part,
                                  struct tir_type t);
 /** True if blocks are in LDS as cache lines of pairs of rows: row_pairs.c. */
@@ -315,37 +369,39 @@ static inline bool mla_has_row_pairs(const struct mla *s)
 /** Returns the number (i32) of the wave's part of the contraction of K Q^T, which
  * mla_work_split.depth divides. */
 struct tir_value mla_row_part(struct mla *s);
-/** Returns the first of the wave's columns of panel p, as a column of the row, times `size`;
- * i32. */
+/** Returns the byte or element offset (i32) in a cache row of the wave's first column of panel p.
+ * `size`: bytes of an element for bytes, 1 for elements. */
 struct tir_value mla_own_first(struct mla *s, const struct panel *p, unsigned size);
 /** Returns the number of parts into which waves divide a block's keys. */
 static inline unsigned mla_parts(const struct mla *s) { return 1u << s->split.softmax_keys; }
-/** Converts a tile [keys x columns] to [keys of a part x columns], with the columns of all parts
- * side by side. A wave then has columns of its own. The second function converts back. */
+/** Converts a tile [keys x columns] to [keys of a part x columns of all parts side by side]. Each
+ * wave then has all rows of its columns, which are its own keys. */
 struct tir_value mla_own_keys(struct mla *s, struct tir_value a);
+/** Converts the result of mla_own_keys() back to [keys x columns]. */
 struct tir_value mla_all_keys(struct mla *s, struct tir_value a);
 
-/** Returns the work split of waves with columns of their own. */
+/** Returns the split of a product in which all waves divide the columns. */
 static inline struct tir_waves mla_own_waves(const struct mla *s)
 {
     return (struct tir_waves){.cols = (uint8_t)mla_wave_bits(s)};
 }
-/** Adds the panels of K and Q for waves with columns of their own. `product`: number of the
- * instruction. `k`: order of a panel's columns in it. */
+/** Sets s->query.panel for waves that divide the columns. `product`: index of the matrix
+ * instruction. `k`: order in which that sums over a panel's columns. */
 void mla_add_panels(struct mla *s, int product, const struct tir_contraction *k);
-/** Returns l summed over the rows of the wave's own keys, one number per column. If each part of
- * the keys has an l of its own, the columns of all parts are side by side. */
+/** Returns l summed over its rows, the partial sums of the wave's keys: one number per column. If
+ * each part of the keys has an l of its own, the columns of all parts are side by side. */
 struct tir_value mla_sum_own(struct mla *s, struct tir_value l);
-/** Adds the sum of a block's weights to l. */
+/** Adds `sum`, the sum of a block's weights relative to m, to the carried l. */
 void mla_add_sum(struct mla *s, struct tir_value sum);
-/** Adds the sum of weights relative to `exponent` (of the columns) to l, which is relative to m. */
+/** Adds to the carried l the sum `sum` of weights that are relative to `exponent` (1 x columns). l
+ * is relative to m, so the sum is multiplied by 2^(exponent - m). */
 void mla_add_scaled_sum(struct mla *s, struct tir_value sum, struct tir_value exponent);
 /** Returns the part of a cache row with the columns of panel n: the latent or the rotated key. */
 static inline struct part *mla_part_of(struct mla *s, const struct panel *n)
 {
     return n->first < s->source.part->width ? s->source.part : s->source.part + 1;
 }
-/** Joins four quarters of the rows of a tile. */
+/** Returns the tile whose rows are those in part[0] to part[3], in this order. */
 static inline struct tir_value mla_join_quarters(struct tir_builder *b,
                                                  const struct tir_value part[4])
 {
@@ -355,12 +411,14 @@ static inline struct tir_value mla_join_quarters(struct tir_builder *b,
 
 /* query.c */
 
-/** Sets the LDS maps of Q, for kernels whose waves each load a part of Q's rows. Returns the bytes
- * of Q in LDS, which mla_take_query() allocates. */
+/** Sets s->query.part for kernels in which waves load whole rows of Q to LDS. Returns the bytes of
+ * Q in LDS, which mla_take_query() allocates. */
 unsigned mla_count_query(struct mla *s);
+/** Allocates LDS for the rows of Q, or puts them in the place of the second block
+ * (mla_query.in_block). */
 void mla_take_query(struct mla *s);
-/** Issues the loads of Q before the loop over keys. Waves read their columns after all have
- * arrived. */
+/** Loads whole rows of Q before the loop, stores them to LDS, and reads each wave's operands after
+ * all have arrived. */
 void mla_share_query(struct mla *s);
 
 /* share.c */
@@ -368,87 +426,95 @@ void mla_share_query(struct mla *s);
 /** Sets s->split: how waves divide S^T in K Q^T and in the softmax. `product_keys`: log2 of the
  * number of waves that divide the keys of K Q^T. */
 void mla_divide_scores(struct mla *s, unsigned product_keys);
-/** Returns the bytes of LDS for what waves with the same columns of S^T exchange: row maxima, or
- * parts of S^T that they sum. 0: neither. */
+/** Returns the bytes of LDS for what waves with the same columns of S^T exchange: maxima of keys,
+ * or parts of S^T that they add. 0: they exchange neither. */
 unsigned mla_shared_bytes(const struct mla *s);
-/** Returns the layout in LDS of the row maxima or parts of S^T of mla_shared_bytes(). */
+/** Returns the LDS layout of the maxima or the parts of S^T that mla_shared_bytes() counts. */
 struct tir_layout mla_scores_map(const struct mla *s);
-/** Returns the type of a block's maxima as they are read: for each column, a maximum of each lane
- * that has scores of it. */
+/** Returns the type of a block's maxima as a wave reads them from LDS: f32, for each column one
+ * maximum per lane that has scores of it. */
 struct tir_type mla_tops_type(const struct mla *s);
-/** Returns how many panels of K are read before the block's last barrier. They are in the first
- * half of a block. It is 0 if source.lead is 0. */
+/** Returns how many panels of K are read before the barrier after which a block is complete. They
+ * are in the first half of the latent. 0: none, as without source.lead. */
 unsigned mla_early_panels(const struct mla *s);
-/** Ends the loop over keys and the branch of items with keys around it. Waves exchange m and l
- * during the last product. `inside`: the values that the loop carries. Returns the state of the
- * wave's columns. */
+/** Ends the loop over keys, and the branch `some` around it, which items with keys take. Waves
+ * exchange m and l during the last product. `inside`: the values that the loop carries. Returns the
+ * wave's state. */
 struct split_kv_state mla_share_end(struct mla *s, struct tir_if *some, struct tir_loop *loop,
                                     struct tir_value inside[ATT_N_CARRY]);
 
 /* one_wave.c */
 
-/** True if a one-wave-per-SIMD pipeline serves this variant. */
+/** True if one of the pipelines of one wave per SIMD can build this variant on the machine. */
 bool mla_one_wave_takes(const struct att_variant *v, const struct tir_machine *m);
 
-/** Returns the byte offset of the entry of a key's page in the page table. Keys past the last one
- * have its page. */
+/** Returns the byte offset (i32) in the sequence's page table of the entry for key `key` (i32).
+ * Keys past the last one have the last key's page. */
 struct tir_value mla_page_offset(struct mla *s, struct tir_value key);
-/** Returns the number of a key's page; keys past the last one get the last one's page. */
+/** Returns the number (i32) of the page of key `key` (i32). Keys past the last one have the last
+ * key's page. */
 struct tir_value mla_one_wave_page(struct mla *s, struct tir_value key);
 
 /* register_transpose.c: kernels that transpose c in registers */
 
-/** True if the machine has no LDS reads that transpose 8 bytes of each of 16 lanes. */
+/** True if the machine has no LDS read that transposes 8 bytes of each of 16 lanes, so that c is
+ * transposed in registers. */
 bool mla_transpose_takes(const struct tir_machine *m);
 
 /* item.c */
 
-/** Issues the loads of the wave's columns of Q, panel by panel, in stage `stage` of the loop's
- * prologue. */
+/** Loads the wave's columns of Q, panel by panel, in stage `stage` of the loop's prologue. Panels
+ * that stay in LDS are stored there. */
 void mla_load_q(struct mla *s, uint8_t stage);
 /** Builds the loop over an item's keys: mla_form.walk. Returns the state of the wave's columns. */
 struct split_kv_state mla_walk(struct mla *s);
-/** Builds a pass: the form's walk and join, and the store of results. */
+/** Builds a pass with the form's walk() and join(), and stores the results: mla_form.pass. */
 void mla_walk_and_store(struct mla *s);
 /** Builds the work on item `index` (i32) of the work list, pass by pass. */
 void mla_work_on(struct mla *s, struct tir_value index, const struct mla_passes *passes);
-/** Returns the byte offset (i64) of each of `rows` in Q. */
+/** Returns the byte offset (i64) in argument q of each of `rows`, for its query and head. */
 struct tir_value mla_query_offsets(struct mla *s, const struct split_kv_rows *rows);
 
-/** Loads the scales of Q and of the cache. */
+/** Loads the scalar scales of Q and of the cache, if the variant has them. Called before the loop
+ * over items, so that later uses find the scales in registers. */
 void mla_load_tensor_scales(struct mla *s);
-/** Returns the number of blocks of an item's keys, i32. */
+/** Returns the number (i32) of blocks that the item's keys fill, the last one perhaps in part. */
 struct tir_value mla_count_blocks(struct mla *s);
-/** Sets s->d.attention.at for the rows of a pass: the positions that the mask compares with
- * keys. */
+/** Sets s->d.attention.at for the rows of a pass: the positions that the mask compares with the
+ * indices of keys. */
 void mla_find_position(struct mla *s);
 
 /* block.c */
 
-/** Moves a vector over columns from the lanes of S^T to the lanes of O^T. */
+/** Converts `v`, a value per column, from the lanes of S^T to the lanes of O^T. */
 struct tir_value mla_beside_output(struct mla *s, struct tir_value v);
 
 /* wave_pair.c and, with fp8, wave_pair_exchange.c */
 
-/** True if the wave-pair pipeline serves this variant. */
+/** True if the pipelines of wave pairs can build this variant: 65 to 128 rows, without
+ * one_launch. */
 bool mla_wave_pair_take(const struct att_variant *v);
 
 /* passes.c */
 
-/** Returns the number of workgroups that share a list of items. */
+/** Returns the number of workgroups that share a work list: one for each pass over an item's rows
+ * of Q. */
 unsigned mla_sharers(const struct mla *s);
 /** Sets s->d.list if workgroups share lists, and returns this workgroup's passes over an item. */
 struct mla_passes mla_find_passes(struct mla *s);
 
 /* block.c */
 
-/** Loads vector n of each part of the keys, and returns the largest number of each column as type
- * t. The second form returns it once for each part, side by side, as the parts' waves hold it. */
+/** Loads vector n (i32) of each part of the keys from LDS, and returns the largest value of each
+ * column as type t. */
 struct tir_value mla_largest(struct mla *s, struct tir_value n, struct tir_type t);
+/** Returns the values of mla_largest() in the columns of s->softmax.vector: once for each part of
+ * the keys, side by side, in the lanes of the part's waves. */
 struct tir_value mla_largest_of_parts(struct mla *s, struct tir_value n);
-/** Broadcasts a scalar to a tile of v's shape. */
+/** Returns a tile of v's type whose elements are all `scalar`. */
 struct tir_value mla_like(struct mla *s, struct tir_value scalar, struct tir_value v);
-/** Returns the first key of a block: att_attention.first_key. */
+/** Returns the index (i32) in the sequence of the first key of block `block` (i32):
+ * att_attention.first_key. */
 struct tir_value mla_first_key(void *family, struct tir_value block);
 /** Reads a panel of K of the current block from LDS: mla_form.read_panel. */
 struct tir_value mla_read_panel(struct mla *s, const struct panel *panel);
@@ -456,27 +522,28 @@ struct tir_value mla_read_panel(struct mla *s, const struct panel *panel);
  * LDS: mla_form.find_source. */
 void mla_find_pieces(struct mla *s);
 
-/** Returns the features of a block's pieces as bits: MLA_HAS_HALVES, MLA_HAS_ROTATED and
- * MLA_HAS_PIECES. */
+/** Returns the features that follow from a block's pieces as bits of pipe_variant.has:
+ * MLA_HAS_HALVES, MLA_HAS_ROTATED and MLA_HAS_PIECES. */
 uint32_t mla_piece_features(const struct mla *s);
 
 /* value_product.c */
 
-/** True if the variant has no product with W_UV, or its kernel supports it; if not, the reason is
- * in `why`. */
+/** True if the variant has no product with W_UV, or this op can build the product; if not, the
+ * reason is in `why`. */
 bool mla_product_check(const struct att_variant *v, const struct tir_machine *m,
                        struct att_why *why);
-/** Builds the product of each head's output with its rows of w_uv, after the last item of the
- * launch. `has_items` (i1): the workgroup had items. */
+/** Builds the product of each head's output with its rows of w_uv, after the workgroup's last item.
+ * `has_items` (i1): true if the workgroup had items. */
 void mla_multiply_output(struct mla *s, struct tir_value has_items);
 
 /* scaled.c */
 
-/* The bias of e8m0. MLA_GROWTH is log2 of the most by which weights may exceed 2^m, which O and l
- * are relative to. */
+/* MLA_SCALE_BIAS: the byte of the e8m0 scale 1. MLA_GROWTH: log2 of the largest weight relative to
+ * m; above it m is raised. */
 enum { MLA_SCALE_BIAS = 127, MLA_GROWTH = 24 };
 
-/** Returns the least integer e for each column of the scores x with which 2^(s - e) fits fp8. */
+/** Returns for each column of the scores x the least integer e with which all weights 2^(s - e) fit
+ * fp8. s: a score times the factor in the exponent. f32, 1 x columns. */
 struct tir_value mla_scale_exponent(struct mla *s, struct tir_value x);
 
 #endif

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * mla_decode: passes over an item with more rows than the tile has columns. If one workgroup did
- * all passes, it would read the keys from HBM in each pass, since the L2 no longer has them. So a
- * list has a workgroup for each pass. These workgroups are neighbours on one XCD and read the same
- * keys at the same time: one loads them from HBM, and the others from the L2. With passes the
- * device is full without a split of the keys.
- */
+ * all passes, it would read the keys from HBM in each pass, since the L2 would have replaced them.
+ * So one workgroup for each pass works on the same list. These workgroups are neighbours on one XCD
+ * and read the same keys at the same time. One loads them from HBM, and the others from the L2.
+ * With passes the device is full without a split of the keys. */
 #include "ir/bits.h"
 #include "templates/workgroup/grid.h"
 #include "templates/mla_decode/mla_decode.h"
@@ -17,9 +16,9 @@ static unsigned pass_rows(const struct mla *s)
     return s->d.row_columns ? s->d.row_columns : s->d.columns;
 }
 
-/* Returns how many workgroups share a list of items: one for each pass over the rows of Q. A
- * kernel that merges partials in the same launch has 1, since it counts the workgroups of each
- * partial. */
+/* Returns how many workgroups share a work list: one for each pass over the rows of Q. Kernels that
+ * merge partials in the same launch count the workgroups of each partial. There it is 1, and a
+ * workgroup does all passes. */
 unsigned mla_sharers(const struct mla *s)
 {
     const struct att_variant *const v = s->d.v;
@@ -28,10 +27,9 @@ unsigned mla_sharers(const struct mla *s)
     return shared ? (rows + pass_rows(s) - 1) / pass_rows(s) : 1;
 }
 
-/* Returns the number (i32) of the workgroup's list, if n workgroups share a list. Sets *pass to the
- * number of its pass. The numbers of a list's workgroups differ by ATT_XCDS, so that they are on
- * one XCD. In the last, incomplete group of lists, the numbers of a list's workgroups differ by
- * 1. */
+/* Returns the index (i32) of the workgroup's list, if n workgroups share a list. Sets *pass to the
+ * index of its pass. The indices of a list's workgroups differ by ATT_XCDS, so that they are on one
+ * XCD. In the last, incomplete group of lists they differ by 1. */
 static struct tir_value find_list(struct mla *s, int n, struct tir_value *pass)
 {
     struct tir_builder *const b = &s->d.b;

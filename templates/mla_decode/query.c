@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * mla_decode, pipelines values_between and replicated_scores: Q passes through LDS. A wave has 16
- * rows of Q in S^T = K Q^T. A load of its operand would read half a cache line of each row, and
- * waves with the same rows would load the same lines. The L1 reserves a whole line for each half,
- * so HBM would be idle. Instead every wave loads whole rows before the first block; these loads
- * need no page number. The rows are stored to LDS, and read as operands while the first block is
- * in flight. In replicated_scores LDS has no room for them beside two blocks. They are in the
- * place of the second block, which is stored after all waves have read Q.
- */
+ * rows of Q in S^T = K Q^T. If it loaded them as an operand, each load would read half a cache line
+ * of each row. Waves with the same rows would load the same lines. The L1 reserves a whole line for
+ * each half, so HBM would be idle.
+ *
+ * Instead every wave loads whole rows before the first block, since these loads need no page
+ * number. The rows are stored to LDS, and read as operands while the first block is in flight.
+ *
+ * In replicated_scores LDS has no room for the rows beside two blocks. They use the place of the
+ * second block, which is stored after all waves have read Q. */
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
@@ -20,11 +22,12 @@
 
 enum {
     MOST_BYTES = 16, /* most bytes that a lane loads at once */
-    MOST_LOADS = 16  /* most loads of a part of a row */
+    MOST_LOADS = 16  /* most loads by which all waves load one part (latent or rotated) of all
+                        rows */
 };
 
-/* Returns the LDS map of `rows` rows of part q of Q. From a row to the next are 32 bytes more than
- * a multiple of all banks, as for K. */
+/* Returns the LDS map of `rows` rows of part q of Q. The distance of rows is 32 bytes more than a
+ * multiple of all banks, as for K. */
 static struct tir_layout map_of(const struct mla *s, const struct part *q, unsigned rows)
 {
     struct tir_layout map = tir_row_major(rows, q->width);
@@ -58,7 +61,7 @@ void mla_take_query(struct mla *s)
     }
 }
 
-/* Returns the type of the rows of part q that all lanes of the workgroup load at once. Neighbouring
+/* Returns the type of the tile of part q that all waves of the workgroup load at once. Neighbouring
  * lanes have neighbouring columns. */
 static struct tir_type loaded(const struct mla *s, const struct part *q)
 {
@@ -73,7 +76,7 @@ static struct tir_type loaded(const struct mla *s, const struct part *q)
     return tir_tile(s->d.b.f, s->number.q, rows, q->width, &layout);
 }
 
-/* Issues the loads of part q of all rows of Q. Sets x to the loaded values and returns their
+/* Issues the loads of part q of all rows of Q. Sets x[] to the loaded tiles and returns their
  * number. Each load has its own addresses, so that the first one is issued before the others'
  * addresses are computed. */
 static unsigned load(struct mla *s, const struct part *q, struct tir_value *x)
@@ -94,7 +97,8 @@ static unsigned load(struct mla *s, const struct part *q, struct tir_value *x)
     return n;
 }
 
-/* Stores the n loaded values x of part q to LDS, in the type of K there. */
+/* Stores the n tiles x[] of part q, which load() has loaded, to LDS, converted to the type of K
+ * there. */
 static void store(struct mla *s, const struct part *q, const struct tir_value *x, unsigned n)
 {
     struct tir_builder *const b = &s->d.b;
@@ -108,7 +112,7 @@ static void store(struct mla *s, const struct part *q, const struct tir_value *x
     }
 }
 
-/* Reads panel p of Q from LDS. */
+/* Reads panel p of Q from LDS as an operand of S^T = K Q^T. */
 static struct tir_value read_panel(struct mla *s, const struct panel *p)
 {
     const struct part *const q = &s->query.part[p->first < s->source.part->width ? 0 : 1];
@@ -124,7 +128,8 @@ void mla_share_query(struct mla *s)
     b->stage = MLA_STAGE_LOADS;
     for (unsigned i = 0; i < mla_count_parts(s); i++)
         n[i] = load(s, &s->query.part[i], rows[i]);
-    tir_barrier(b); /* else the last wave loads after the others have loaded two blocks */
+    tir_barrier(b); /* without it, the last wave would load Q after the others have loaded two
+                       blocks */
     b->stage = MLA_STAGE_ARRIVES;
     for (unsigned i = 0; i < mla_count_parts(s); i++)
         store(s, &s->query.part[i], rows[i], n[i]);

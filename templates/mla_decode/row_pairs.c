@@ -33,11 +33,11 @@ enum { LINE = 128, HALF = MLA_ROW_PAIR_COLUMNS, LINES = LATENT / LINE /* of a ro
 /* True if a row ends with half of a cache line. */
 static bool shares_line(const struct mla *s) { return s->d.k.width % LINE; }
 
-/* Returns the number of a pair's lines. */
+/* Returns the number of cache lines of a pair of rows. */
 static unsigned pair_lines(const struct mla *s) { return 2 * s->d.k.width / LINE; }
-/* Returns the number of the pair's first line that has only columns of the odd row. */
+/* Returns the index of the pair's first cache line that has only columns of the odd row. */
 static unsigned odd_line(const struct mla *s) { return pair_lines(s) - LINES; }
-/* Returns the bytes in LDS of one line of all pairs of a block. */
+/* Returns the bytes in LDS of cache line i of all pairs of a block, for any i. */
 static unsigned line_bytes(const struct mla *s) { return s->d.keys / 2 * LINE; }
 
 unsigned mla_row_pairs_bytes(const struct mla *s) { return pair_lines(s) * line_bytes(s); }
@@ -47,16 +47,16 @@ unsigned mla_row_pairs_before(const struct mla *s, unsigned column)
     return column / LINE * line_bytes(s);
 }
 
-/* Adds the exchanges of 16-byte chunks to a map: two bits of the pair's number flip two bits of the
- * chunk's number. */
+/* Changes `map` so that two bits of a pair's number flip two bits of the number of a 16-byte
+ * chunk. */
 static void flip_chunks(struct tir_layout *map)
 {
     tir_map_flip(map, tir_bits(LINE) + 1, TIR_RC(0, HALF / 2));
     tir_map_flip(map, tir_bits(LINE) + 2, TIR_RC(0, HALF / 4));
 }
 
-/* Returns the LDS map of `rows` rows, with as many bytes between lines as a block has. `column`:
- * the first column that is read. */
+/* Returns the LDS map of `rows` rows of pairs, for reads that begin with column `column`. Lines of
+ * a pair are line_bytes() apart. */
 static struct tir_layout lines_map(const struct mla *s, unsigned rows, unsigned column)
 {
     const unsigned span = LINES * line_bytes(s);
@@ -79,7 +79,7 @@ struct tir_value mla_row_pairs_read(struct mla *s, struct tir_value at, struct t
     return tir_tile_lds_load_from(b, att_plus(b, at, before), t, &map, inside);
 }
 
-/* Returns the LDS map of a copy with `rows` rows of half a line each. */
+/* Returns the LDS map of one copy instruction: `rows` rows of half a cache line each. */
 static struct tir_layout copy_map(unsigned rows)
 {
     struct tir_layout map = tir_row_major(rows, HALF);
@@ -93,7 +93,8 @@ static struct tir_value other_of(struct tir_builder *b, struct tir_value a)
     return tir_transpose(b, tir_col_flip(b, tir_transpose(b, a), 1));
 }
 
-/* Returns the address (i64) of the other row of each row's pair. */
+/* Returns for each row the address (i64) of the other row of its pair. `rows`: the rows'
+ * addresses. */
 static struct tir_value other_row(struct tir_builder *b, struct tir_value rows)
 {
     const struct tir_value low = tir_convert(b, rows, TIR_I32);
@@ -103,7 +104,7 @@ static struct tir_value other_row(struct tir_builder *b, struct tir_value rows)
     return tir_or(b, tir_shl(b, h, tir_int_like(b, h, 32)), tir_zext(b, other_of(b, low), TIR_I64));
 }
 
-/* Returns a + n, for a tile or a scalar of integers. */
+/* Returns a + n in each element. `a`: a tile or a scalar of integers. */
 static struct tir_value plus(struct tir_builder *b, struct tir_value a, int n)
 {
     return tir_add(b, a, tir_int_like(b, a, n));
@@ -117,7 +118,9 @@ struct mla_row_pairs mla_row_pairs_find(struct mla *s, struct tir_value rows)
     const struct tir_value odd =
         tir_cmp_ne(b, tir_and(b, index, tir_int_like(b, index, 1)), tir_int_like(b, index, 0));
     const struct tir_value other = other_row(b, rows);
-    const int back = shares_line(s) ? HALF : -HALF; /* the odd row's first column, of line 4 */
+    const int back = shares_line(s) ? HALF : -HALF; /* bytes from where the even row's lanes begin
+                                                       to the odd row; negative: they begin inside
+                                                       of it */
     return (struct mla_row_pairs){
         .even = tir_select(b, odd, plus(b, other, HALF), rows),
         .middle = tir_select(b, odd, rows, plus(b, rows, LATENT)),

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode: weights of fp8 with scales, for the MFMA that multiplies by a power of two for each
- * column and 32 keys.
+ * mla_decode: weights P of fp8 with scales. The MFMA multiplies the weights of each column and 32
+ * keys by a power of two, their scale.
  *
- * A wave rounds the weights of its keys relative to the largest of them: p = 2^(s - e). e is an
- * integer. With it, the largest p of a column is at the top of fp8's range: (2^7.75, 2^8.75]. The
- * MFMA multiplies them by 2^(e - m), where O and l of the column are relative to m. So rounding
- * does not depend on m, on which all waves agree. m changes only where an e exceeds it by more than
- * MLA_GROWTH, since f32 has the range for less. That is rare after the first keys.
- */
+ * A wave rounds the weights of its keys relative to the largest of them: p = 2^(s - e), with an
+ * integer e for each column. With it, the largest p of a column is at the top of fp8's range:
+ * (2^7.75, 2^8.75]. The MFMA multiplies them by 2^(e - m), where O and l of the column are relative
+ * to m. So rounding does not depend on m, on which all waves agree. m changes only if an e exceeds
+ * it by more than MLA_GROWTH, since f32 has the range for less. That is rare after the first
+ * keys. */
 #include "templates/mla_decode/pipelines/pipelines.h"
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
 enum {
-    /* P has the scale 2^(e - m - MLA_GROWTH), whose byte is e - m + BYTE. Its highest bit is set if
-     * e is too far above m. c has the scale 2^MLA_GROWTH. */
+    /* The scale of P is 2^(e - m - MLA_GROWTH). Its e8m0 byte is e - m + BYTE. The byte's highest
+     * bit is set if e exceeds m by more than MLA_GROWTH. The scale of c is 2^MLA_GROWTH. */
     BYTE = MLA_SCALE_BIAS - MLA_GROWTH,
     MOST_BYTE = 255
 };
 
-/* The most by which a score may exceed its e: log2 of the largest weight. It is 0.06 below
+/* The most by which a score may exceed its column's e: log2 of the largest weight. It is 0.06 below
  * log2(448), the top of fp8. e is computed from a score without its last bits, which are up to 2^-5
  * for scores below 2^20. Each block and wave has an e of its own, so the largest weight is not the
  * same number in all rows. */
@@ -35,8 +35,8 @@ struct tir_value mla_scale_exponent(struct mla *s, struct tir_value x)
     return tir_ceil(b, tir_fma(b, top, exponent, tir_float_like(b, top, -MOST_WEIGHT)));
 }
 
-/* Returns the exponent e for the scores x of a wave's own keys, at least the smallest one that fits
- * a byte. */
+/* Returns the exponent e of each column for the scores x of the wave's own keys. It is at least m -
+ * BYTE, so that the byte of the scale is not negative. */
 static struct tir_value own_exponent(struct mla *s, struct tir_value x, struct tir_value m)
 {
     struct tir_builder *const b = &s->d.b;
@@ -44,8 +44,8 @@ static struct tir_value own_exponent(struct mla *s, struct tir_value x, struct t
     return tir_max(b, e, tir_sub(b, m, tir_float_like(b, m, BYTE)));
 }
 
-/* Returns the scales, as bytes, of weights relative to e where O is relative to m. If e is too low
- * for a byte, the weights vanish beside the others with any scale. That happens if m was just
+/* Returns the scales (i8, e8m0) of weights that are relative to e, for O relative to m. If e is too
+ * low for a byte, the weights vanish beside the others with any scale. That happens if m was just
  * raised. m may be so large that e - m is not exact, so the byte is limited to its range. */
 static struct tir_value scale_bytes(struct mla *s, struct tir_value e, struct tir_value m)
 {
@@ -56,8 +56,8 @@ static struct tir_value scale_bytes(struct mla *s, struct tir_value e, struct ti
     return tir_convert(b, tir_convert(b, in_range, TIR_I32), TIR_I8);
 }
 
-/* Stores the scales of a block's weights in LDS. `e`: the exponents of the weights. `m`: the
- * maximum that O and l are relative to. */
+/* Stores the scales of the weights of block `block` (i32) in LDS. `e`: the exponents that the
+ * weights are relative to. `m`: the maximum that O and l are relative to. */
 static void store_scales(struct mla *s, struct tir_value block, struct tir_value e,
                          struct tir_value m)
 {
@@ -66,7 +66,8 @@ static void store_scales(struct mla *s, struct tir_value block, struct tir_value
 
 /* ---- Steps ---- */
 
-/* Selects the scores of the wave's own keys and finds their exponent e. */
+/* Selects the scores of the wave's own keys (mla_own_keys()) and computes the exponent e of each
+ * column. */
 static void find_exponent(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -75,7 +76,7 @@ static void find_exponent(void *context)
     s->d.attention.now.exponent = own_exponent(s, now->s, now->carried[ATT_CARRY_M]);
 }
 
-/* Stores the block's weights and their scales in LDS for all waves. */
+/* Stores the wave's weights of the block, and their scales, in LDS for all waves. */
 static void store_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -86,8 +87,8 @@ static void store_weights(void *context)
     mla_end_writers(s, &writers);
 }
 
-/* Raises m of all waves to the larger of m and the largest e in all columns, and rescales O and l.
- * The branch is taken if a scale in LDS is too high. The branch contains its own barriers. */
+/* Raises m in each column to the largest e of all waves, if that is larger, and rescales O and l.
+ * The branch is taken if a scale in LDS has its highest bit set. It contains its own barriers. */
 static void agree(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -122,14 +123,14 @@ static void agree(void *context)
     tir_end_if(b, &branch, carried);
 }
 
-/* Adds the sum of the block's weights to l. */
+/* Adds the sum of the block's weights, which are relative to e, to l. */
 static void sum_weights(void *context)
 {
     struct mla *const s = mla_of(context);
     mla_add_scaled_sum(s, s->d.attention.now.weights.sum, s->d.attention.now.exponent);
 }
 
-/* Adds the product of c^T and the scaled weights to O^T. */
+/* Adds the product of c^T and P^T to O^T, with the scales of P from LDS. */
 static void product(void *context)
 {
     struct mla *const s = mla_of(context);

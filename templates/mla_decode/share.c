@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode for targets with small LDS, or with 16 columns and waves of 32 lanes: the steps of
- * waves that share S^T.
+ * mla_decode, the steps of waves that share S^T (mla_split). They are for targets with 64 KiB of
+ * LDS, and for tiles of 16 columns on targets whose waves have 32 lanes.
  *
- * Waves with the same columns split the keys of a block in S^T = K Q^T. Each has at least the rows
- * of an MFMA. Further waves split the latent. Waves that split the latent sum their parts of S^T
- * through LDS, and each computes the softmax of all keys. Waves that only split keys compute the
- * softmax of their own keys, and exchange the largest scores through LDS. In both cases all waves
- * know a column's maximum before they round weights. O is rescaled in the iteration of the product.
- */
+ * Waves with the same columns split the keys of a block in S^T = K Q^T; each has at least the 16
+ * rows of an MFMA. Further waves split the columns of K. Each of these has a part of the sum S^T.
+ * They add their parts through LDS, and each computes the softmax of all keys. Waves that only
+ * split keys compute the softmax of their own keys, and exchange the largest scores through LDS. In
+ * both cases all waves know a column's maximum before they round weights. O is rescaled in the
+ * iteration of the product. */
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
@@ -21,14 +21,15 @@ enum {
                           instruction */
 };
 
-/* Returns log2 of the number of lanes that have scores of a column of S^T. */
+/* Returns log2 of the number of lanes of a wave that have scores of the same column of S^T. */
 static unsigned lane_bits(const struct mla *s) { return s->d.m->lane_bits - COLUMN_BITS; }
 
 void mla_divide_scores(struct mla *s, unsigned product_keys)
 {
     const unsigned left = mla_wave_bits(s) - s->split.columns - product_keys;
     const bool small = s->d.m->lds_bytes <= 64 * 1024;
-    /* All of Q takes twice the registers in waves of 32 lanes, so fewer waves would fit a SIMD. */
+    /* A wave of 32 lanes would need twice the registers for all of Q, so fewer waves would fit a
+     * SIMD. */
     const bool narrow = s->d.m->lane_bits < TIR_WAVE_BITS && !s->split.columns;
     s->split.product_keys = s->split.softmax_keys = (uint8_t)product_keys;
     if ((small || narrow) && left) {
@@ -39,7 +40,7 @@ void mla_divide_scores(struct mla *s, unsigned product_keys)
         s->split.agree = small ? MLA_EXCHANGE_MAX : MLA_AGREE_ON_GROWTH;
 }
 
-/* Returns the bytes of the scores of a block, f32. */
+/* Returns the bytes of S^T of a block, keys x columns of f32. */
 static unsigned part_bytes(const struct mla *s)
 {
     return s->d.keys * s->d.columns * (unsigned)sizeof(float);
@@ -53,8 +54,8 @@ unsigned mla_shared_bytes(const struct mla *s)
     return s->split.depth ? part_bytes(s) << s->split.depth : 0;
 }
 
-/* Returns the layout of the maxima of S^T, one per lane and column. Sets *rows to the number of
- * maxima of a column. */
+/* Returns the layout in registers of a maximum for each lane and column of S^T. Sets *rows to the
+ * number of maxima of a column, over all lanes and waves. */
 static struct tir_layout folded_scores(const struct mla *s, unsigned *rows)
 {
     return tir_layout_fold_rows(tir_layout_of(s->d.b.f, s->type.product), rows);
@@ -96,7 +97,7 @@ unsigned mla_early_panels(const struct mla *s)
 
 /* ---- Steps: scores of parts of the latent are summed ---- */
 
-/* Stores the wave's part of S^T to LDS. */
+/* Stores the wave's part of the sum S^T to LDS. */
 static void store_scores(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -106,7 +107,7 @@ static void store_scores(void *context)
     tir_tile_lds_store(b, tir_add(b, s->lds.scores, own), s->d.attention.now.s, &map);
 }
 
-/* Reads all parts of the wave's scores from LDS. */
+/* Reads from LDS the parts of S^T of all waves that split the columns of K. */
 static void read_scores(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -118,7 +119,7 @@ static void read_scores(void *context)
     }
 }
 
-/* Sums the parts of the scores. */
+/* Adds the parts of S^T that read_scores() has read. The sum is S^T. */
 static void sum_scores(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -139,13 +140,13 @@ const struct pipe_op mla_sum_s = {"sum S", sum_scores, ATT_SLOT(TOP), ATT_SLOT(S
 struct tir_value mla_sum_own(struct mla *s, struct tir_value l)
 {
     struct tir_builder *const b = &s->d.b;
-    if (s->split.agree == MLA_EXCHANGE_MAX) /* l has rows for all parts of the keys */
+    if (s->split.agree == MLA_EXCHANGE_MAX) /* l has rows for the keys of all waves */
         l = tir_join_blocks(b, l, tir_typeof(b->f, l).rows >> s->split.softmax_keys);
     return tir_col_sum(b, l);
 }
 
-/* Numbers of the vectors in LDS by which m and l are exchanged at the end of an item. They come
- * after the last iteration's alpha, which some wave may still read. */
+/* Numbers of the vectors in LDS by which waves exchange m and l at the end of an item. The vector
+ * before these two is the last iteration's alpha, which some wave may still read. */
 enum { M_BEHIND = N_VECTORS - 1, L_BEHIND };
 
 /* Ends `loop`, the loop over keys, and `some`, the branch of items with keys. inside[] has the
@@ -158,7 +159,7 @@ struct split_kv_state mla_share_end(struct mla *s, struct tir_if *some, struct t
     b->stage = TIR_NO_STAGE;
     b->phase = 0;
     tir_end_for(b, loop, inside, ATT_N_CARRY);
-    b->stage = (uint8_t)(s->plan.stages - 1); /* before the last product */
+    b->stage = (uint8_t)(s->plan.stages - 1); /* the exchange is built before the last product */
     struct tir_value l = mla_sum_own(s, inside[ATT_CARRY_L]);
     struct tir_if writers = mla_begin_writers(s);
     mla_store_vector(s, tir_i32(b, M_BEHIND), inside[ATT_CARRY_M]);
