@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc bench: the times of a pack's kernels on a GPU, the model's beside them.
+ * attnc bench: prints the time of each kernel of a pack on a GPU, beside the time that hipsim's
+ * timing model gives.
  */
 #include <errno.h>
 #include <fnmatch.h>
@@ -41,30 +42,37 @@ static const struct option_row options[] = {
     {0},
 };
 
-/* One row of the printed table: a pair with its times. */
+/* One row of the printed table: a kernel with a shape, and its times. */
 struct row {
     const char *kernel, *target;
     struct tune_shape shape;
     struct bench_model model;
     struct bench_measured measured;
+    /* The reason if the model, or the GPU, gave no time; "": it gave one. */
     char model_fault[200], fault[200];
 };
 
+/* State of one run of the command: its inputs, the chosen device and counts of what was printed. */
 struct bench {
     struct attn_pack *pack;
+    /* The pack's file in memory, owned. */
     char *bytes;
     struct tune_shapes shapes;
     struct bench_options o;
+    /* True: kernels are timed on a GPU; false: only the timing model runs. */
     bool hip;
     struct gpu_identity gpu; /* filled if `hip` is true */
+    /* Columns of the kernel names: the length of the longest one. */
     int name_width;
     struct json json;
+    /* Rows printed, rows without a time, and rows begun. */
     size_t rows, failures, begun;
+    /* Title of the GPU, as the heading has it; "": not printed yet. */
     char device[160];
 };
 
-/* Reads a number in `least` to `most` for an option; leaves `*value` unchanged if the option is not
- * given. */
+/* Reads the number `text` of option --`option` into *value. Leaves *value unchanged if `text` is
+ * NULL. Returns an exit_code: EXIT_USER, after a message, unless it is in `least` to `most`. */
 static int read_real(const char *option, const char *text, double least, double most, double *value)
 {
     char *end;
@@ -77,7 +85,8 @@ static int read_real(const char *option, const char *text, double least, double 
                     text);
 }
 
-/* Chooses between a GPU and the simulator, by --device or by what is there. */
+/* Sets b->hip: true if --device is hip, or if it is left out and this machine has a GPU. Returns an
+ * exit_code after a message. */
 static int choose_device(struct bench *b)
 {
     char why[200] = "";
@@ -96,7 +105,7 @@ static int choose_device(struct bench *b)
     return EXIT_GOOD;
 }
 
-/* Prints the heading of the table. */
+/* Prints the column names of the table. */
 static void print_heading(const struct bench *b)
 {
     printf("%-*s  %-32s ", b->name_width, "KERNEL", "SHAPE");
@@ -108,13 +117,14 @@ static void print_heading(const struct bench *b)
     printf(b->hip ? " %9s %9s\n" : "\n", "MODEL US", "OF MODEL");
 }
 
-/* Converts a fraction of a roofline at the model's time to percent at the time `us`. */
+/* Converts `fraction`, the share of a roofline that the modelled time reaches, to the percentage
+ * that the time `us` reaches. 0 if either time is unknown. */
 static double share(double fraction, const struct row *r, double us)
 {
     return us > 0 && r->model.us > 0 ? 100 * fraction * r->model.us / us : 0;
 }
 
-/* Prints the row of one kernel and shape. */
+/* Prints the table's line for one kernel with one shape, or why it has no times. */
 static void print_row(const struct bench *b, const struct row *r)
 {
     const struct race_figure *f = &r->measured.figure;
@@ -139,7 +149,8 @@ static void print_row(const struct bench *b, const struct row *r)
     putchar('\n');
 }
 
-/* Writes the measured times in microseconds, their drift and the clock. */
+/* Writes the measured time and its 95 % interval in microseconds, the number of runs, the drift and
+ * the clock in MHz. */
 static void measured_json(struct json *j, const struct bench_measured *m)
 {
     json_real(j, "us", m->figure.us);
@@ -151,7 +162,7 @@ static void measured_json(struct json *j, const struct bench_measured *m)
     json_real(j, "mhz_low", m->mhz_low);
 }
 
-/* Writes the row of one kernel and shape as JSON. */
+/* Writes one kernel with one shape as a JSON object: its times and rates, or why it has none. */
 static void print_row_json(struct bench *b, const struct row *r)
 {
     struct json *j = &b->json;
@@ -178,7 +189,7 @@ static void print_row_json(struct bench *b, const struct row *r)
     json_end(j);
 }
 
-/* Times one kernel with one shape, on the model and on the GPU, and prints the row. */
+/* Times one kernel with one shape by the model, on the GPU if b->hip, and prints the row. */
 static void bench_pair(struct bench *b, struct attn_pack *pack, struct row *r)
 {
     const struct bench_pair pair = {pack, r->shape.text[0] ? r->shape.text : NULL};
@@ -205,7 +216,8 @@ static void bench_pair(struct bench *b, struct attn_pack *pack, struct row *r)
     fflush(stdout);
 }
 
-/* Times one kernel of the pack with each shape of its op. */
+/* Times kernel `n` with each shape that --shapes lists for its op; otherwise with --shape or the
+ * op's default. */
 static int bench_kernel(struct bench *b, uint32_t n, const struct attn_kernel_info *info)
 {
     void *bytes;
@@ -230,7 +242,8 @@ static int bench_kernel(struct bench *b, uint32_t n, const struct attn_kernel_in
     return EXIT_GOOD;
 }
 
-/* Benchmarks all pairs. Without a GPU of this kernel's target the model's times decide. */
+/* Times the kernels that --only selects, with all their shapes. Returns an exit_code: EXIT_USER if
+ * no kernel is selected or a row has no time. */
 static int bench_all(struct bench *b)
 {
     int code = EXIT_GOOD;
@@ -254,7 +267,8 @@ static int bench_all(struct bench *b)
     return code != EXIT_GOOD ? code : b->failures ? EXIT_USER : EXIT_GOOD;
 }
 
-/* Reads the options and the pack, and chooses the device. */
+/* Reads the options and the pack at `path`, and chooses the device. Returns an exit_code after a
+ * message. */
 static int prepare(struct bench *b, const char *path)
 {
     double seconds = 5, flush = 512, patience = 120;
@@ -285,7 +299,7 @@ static int prepare(struct bench *b, const char *path)
 
 extern const struct command command_bench;
 
-/* Writes the device as JSON. */
+/* Writes which device gives the times, as members of the top JSON object. */
 static void device_json(struct bench *b)
 {
     json_string(&b->json, "device", b->hip ? "hip" : "model");

@@ -9,9 +9,11 @@
 #include "tools/attnc/trace/events.h"
 #include "tools/attnc/trace/trace.h"
 
+/* Seconds after which a simulated launch counts as hung. */
 enum { MODEL_SECONDS = 3600 };
 
-/* Returns a dimension of a run's shape by name; 0: there is none. */
+/* Returns the size of dimension `name`, such as "batch", in a run's shape; 0 if the op has no such
+ * dimension. */
 static double dimension(const struct trace_run *run, const char *name)
 {
     const struct verify_op *op = trace_find_op(run->info->op);
@@ -22,15 +24,16 @@ static double dimension(const struct trace_run *run, const char *name)
     return 0;
 }
 
-/* Returns the number of pairs of query and key of one sequence and head. With a causal mask the
- * last query sees all keys, each before it one fewer; queries before the first key see none. */
+/* Returns how many keys all queries of one head of a sequence see together. With `causal` the last
+ * of `q` queries sees all `k` keys, and each earlier query one fewer. */
 static double count_pairs(double q, double k, bool causal)
 {
-    const double seen = q < k ? q : k; /* queries that see a key */
+    const double seen = q < k ? q : k; /* queries that see at least one key */
     return causal ? seen * k - seen * (seen - 1) / 2 : q * k;
 }
 
-/* Returns the tensor operations and the least bytes of a session's launch, by the op's formula. */
+/* Returns the floating-point operations and the fewest bytes of a launch. Ops other than attention
+ * have bytes only. */
 static struct bench_work count_work(const struct trace_run *run)
 {
     const bool prefill = !strcmp(run->info->op, "prefill");
@@ -53,14 +56,16 @@ static struct bench_work count_work(const struct trace_run *run)
     return w;
 }
 
-/* These functions run in child processes. */
+/* ! */
 
+/* The arguments of bench_model() and bench_measure(), for the child process. */
 struct pair_call {
     const struct bench_pair *pair;
-    const struct bench_options *o;
+    const struct bench_options *o; /* NULL for the model */
 };
 
-/* Times a launch on the simulator; runs in a child process and fills a struct bench_model. */
+/* Times a launch by the simulator's model, in a child process. `context` is a struct pair_call;
+ * fills the struct bench_model `answer`. Returns an exit_code. */
 static int call_model(void *context, void *answer)
 {
     const struct pair_call *c = context;
@@ -81,7 +86,7 @@ static int call_model(void *context, void *answer)
             .work = count_work(&t.run),
         };
     snprintf(m->kernel, sizeof(m->kernel), "%s", t.info.name ? t.info.name : "");
-    return code; /* the process ends: nothing is closed */
+    return code; /* nothing is closed: the child process ends */
 }
 
 bool bench_model(const struct bench_pair *pair, struct bench_model *model, char fault[200])
@@ -90,16 +95,17 @@ bool bench_model(const struct bench_pair *pair, struct bench_model *model, char 
     return child_call(call_model, &call, model, sizeof(*model), MODEL_SECONDS, fault);
 }
 
-/* The context of a race with one runner. */
+/* A launch that is timed on the GPU again and again, as race_run()'s context. */
 struct lane {
     struct events events;
     struct trace_session session;
-    double clocks[RACE_ROUNDS];
+    double clocks[RACE_ROUNDS]; /* clock after each launch in MHz, `clock_count` of them */
     size_t clock_count;
     char why[160];
 };
 
-/* Times one launch on the GPU in microseconds and stores the clock in MHz. */
+/* Launches once on the GPU, sets *us to the time in microseconds and notes the clock. Returns false
+ * if the launch failed. `which` is unused: the race has one runner. */
 static bool sample(void *context, size_t which, double *us)
 {
     struct lane *l = context;
@@ -111,7 +117,8 @@ static bool sample(void *context, size_t which, double *us)
     return good;
 }
 
-/* Measures a launch on the GPU; runs in a child process and fills a struct bench_measured. */
+/* Measures a launch on the GPU, in a child process. `context` is a struct pair_call; fills the
+ * struct bench_measured `answer`. Returns an exit_code. */
 static int call_measure(void *context, void *answer)
 {
     const struct pair_call *c = context;

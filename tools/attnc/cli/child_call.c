@@ -15,8 +15,8 @@
 #include "tools/attnc/cli/command.h"
 #include "tools/verify/verify.h"
 
-/* Reads at most `size` bytes that a child writes, until it ends or `seconds` have passed. Returns
- * their number. */
+/* Reads at most `size` bytes from a child's pipe `fd`, until the child closes it or `seconds` have
+ * passed. Returns the number of bytes. */
 static size_t read_answer(int fd, void *bytes, size_t size, double seconds)
 {
     const double end = steady_seconds() + seconds;
@@ -35,7 +35,7 @@ static size_t read_answer(int fd, void *bytes, size_t size, double seconds)
     return at;
 }
 
-/* Copies to `fault` the last line of a child's standard error, the file `log`, without "attnc:
+/* Copies the last line of `log`, a child's standard error, to `fault`, without the leading "attnc:
  * ". */
 static void read_fault(FILE *log, char *fault, size_t size)
 {
@@ -49,7 +49,8 @@ static void read_fault(FILE *log, char *fault, size_t size)
     }
 }
 
-/* Waits for a child to end, and kills it first if it is late. Returns its wait status. */
+/* Waits for a child to end, and returns its status as waitpid() gives it. If `late` is true, kills
+ * the child first. */
 static int end_child(pid_t pid, bool late)
 {
     int status = 0;
@@ -99,7 +100,8 @@ bool child_call(int (*call)(void *context, void *answer), void *context, void *a
     return whole;
 }
 
-/* Opens the GPU and identifies it; runs in a child process. */
+/* Opens the GPU for the pack `context` and fills the struct gpu_identity `answer`, in a child
+ * process. Returns an exit_code. */
 static int call_open(void *context, void *answer)
 {
     struct attn_pack *pack = context;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A call in a process of its own. HIP does not survive a fork, and a simulator is one GPU for the
- * whole life of its process. A call that dies or hangs leaves its caller alive.
+ * A function call in a child process. HIP does not survive a fork, and a simulator is one GPU for
+ * the whole life of its process. A call that crashes or hangs does not harm the caller.
  */
 #ifndef TOOLS_ATTNC_CHILD_CALL_H
 #define TOOLS_ATTNC_CHILD_CALL_H
@@ -19,7 +19,7 @@ struct gpu_identity;
 bool child_call(int (*call)(void *context, void *answer), void *context, void *answer, size_t size,
                 double seconds, char fault[200]);
 
-/** True if the HIP runtime of this machine has a GPU, which *id then names; else `why` has
+/** True if the HIP runtime of this machine has a GPU for the pack; fills *id. Otherwise `why` has
  * libattn's message. */
 bool probe_gpu(struct attn_pack *pack, struct gpu_identity *id, char why[200]);
 

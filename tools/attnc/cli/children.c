@@ -13,17 +13,25 @@
 #include "tools/attnc/cli/command.h"
 #include "tools/attnc/cli/progress.h"
 
-/* A record that a child writes to its pipe; it is below PIPE_BUF, so that it arrives whole. */
+/* A message from a child to its parent: a step begins, or the child's sums. It is smaller than
+ * PIPE_BUF, so that write() sends it whole. */
 struct record {
+    /* True: the child's last record, with `results`; false: a step begins. */
     bool last;
+    /* Name of the step. */
     char step[160];
     size_t results[CHILD_MAX_RESULTS];
 };
 
+/* The parent's record of one child process. */
 struct child {
-    pid_t pid; /* 0: not started yet */
-    int fd;    /* the reading end of its pipe; -1: it has ended */
+    /* Process id; 0: not started. */
+    pid_t pid;
+    /* Reading end of the child's pipe; -1: the child has ended. */
+    int fd;
+    /* exit_code of the child. */
     int code;
+    /* Temporary file that receives the child's standard output. */
     FILE *printed;
     size_t results[CHILD_MAX_RESULTS];
 };
@@ -63,7 +71,7 @@ void copy_printed(FILE *printed)
     fflush(stdout);
 }
 
-/* Starts the child of a part. Returns false after a message. */
+/* Starts a child process that does part `part`. Returns false after a message. */
 static bool start(const struct children *c, size_t part, struct child *child)
 {
     int ends[2];
@@ -93,7 +101,8 @@ static bool start(const struct children *c, size_t part, struct child *child)
     return false;
 }
 
-/* Collects a child that has closed its pipe: it has ended or died. */
+/* Waits for a child that has closed its pipe, and sets its exit code. Reports a child that a signal
+ * ended. */
 static void finish(const struct children *c, size_t part, struct child *child)
 {
     int status = 0;
@@ -108,8 +117,8 @@ static void finish(const struct children *c, size_t part, struct child *child)
         child->code = WEXITSTATUS(status);
 }
 
-/* Reads one record from a child. A record that a step begins means that the step before it is done.
- * *begun counts these records. */
+/* Reads one record from the child of part `part`, or collects the child if its pipe is closed. For
+ * the begin of a step, raises *begun by one and moves the progress bar. */
 static void take_record(const struct children *c, size_t part, struct child *child, size_t *begun)
 {
     struct record r;
@@ -122,7 +131,8 @@ static void take_record(const struct children *c, size_t part, struct child *chi
     }
 }
 
-/* Waits until one of the running children has written to its pipe or closed it. */
+/* Waits until at least one of the `started` children writes to its pipe or closes it, and reads a
+ * record from each of these. Returns false if none is running or poll() fails. */
 static bool wait_for_any(const struct children *c, struct child *children, size_t started,
                          size_t *begun)
 {

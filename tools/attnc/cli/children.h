@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Work in child processes, several at once: HIP does not survive a fork, and a simulator is one GPU
- * for the whole life of its process. What children print comes out whole, in the parts' order.
+ * Work that child processes do, several at once. HIP does not survive a fork, and a simulator is
+ * one GPU for the whole life of its process. What each child prints is collected, and handed on in
+ * the order of the parts.
  */
 #ifndef TOOLS_ATTNC_CHILDREN_H
 #define TOOLS_ATTNC_CHILDREN_H
@@ -10,45 +11,51 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/** The most children at once, and the most sums that a child reports. */
 enum { CHILDREN_MAX_JOBS = 64, CHILD_MAX_RESULTS = 8 };
 
-/** The pipe by which a child reports its steps and results. */
+/** The child's end of the pipe to its parent, for child_step() and child_result(). */
 struct child_report {
+    /* File descriptor that the child writes to. */
     int fd;
 };
 
+/** The work of run_children(): its size and the functions that do it. */
 struct children {
-    size_t parts;  /* parts of the work; each runs in a child process of its own */
-    unsigned jobs; /* children that run at once */
-    size_t steps;  /* steps of all parts, for the progress bar; 0: no bar */
+    size_t parts; /* parts of the work; each runs in a child process of its own */
+    /* Most children that run at once; more than CHILDREN_MAX_JOBS counts as that. */
+    unsigned jobs;
+    size_t steps; /* steps of all parts, for the progress bar; 0: no bar */
 
-    /** In the child: does part `part`. Its standard output is kept for later. Returns the exit
-     * code. */
+    /** Runs part `part` in a child process, whose standard output is kept for collect(). Returns
+     * the child's exit_code. */
     int (*work)(void *context, size_t part, struct child_report *report);
 
-    /** In the parent, in the order of the parts: receives what the child printed, and the sums that
-     * it passed to child_result(); zeros if it died. */
+    /** Receives, in the parent, what the child of part `part` printed and the sums that it passed
+     * to child_result(). Called in the order of the parts. Sums are 0 if the child died. */
     void (*collect)(void *context, size_t part, FILE *printed, const size_t results[]);
 
-    /** Name of a part, for the message about a child that dies. */
+    /** Returns the name of a part, for the message that its child died. */
     const char *(*name)(void *context, size_t part);
+    /* The first argument of the three functions. */
     void *context;
 };
 
-/** Runs all parts. Returns the worst exit code: EXIT_USER, then EXIT_ENVIRONMENT. */
+/** Runs all parts. Returns EXIT_USER if any child returned it or died of a signal, else
+ * EXIT_ENVIRONMENT if any returned it, else EXIT_GOOD. */
 int run_children(const struct children *c);
 
-/** Reports, in a child, that a step begins. */
+/** Tells the parent, from a child, that the step `name` begins. */
 void child_step(struct child_report *report, const char *name);
 
-/** Reports a child's sums, at most CHILD_MAX_RESULTS, to collect(). The child calls it at its
- * end. */
+/** Sends `count` sums, at most CHILD_MAX_RESULTS, from a child to the parent's collect(). Call it
+ * once, last. */
 void child_result(struct child_report *report, const size_t *results, size_t count);
 
-/** Calls `take` with each line that a child printed, without its end. */
+/** Calls `take` with each line of `printed`, a child's output, without the line's end. */
 void each_printed_line(FILE *printed, void (*take)(void *context, char *line), void *context);
 
-/** Copies the output of a child, the file `printed`, to standard output. */
+/** Copies the rest of `printed`, a child's output, to standard output. */
 void copy_printed(FILE *printed);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-/** Returns the seconds of a clock that is never set back, from an arbitrary start. */
+/** Returns the seconds since an arbitrary start, by a clock that is never set back. */
 static inline double steady_seconds(void)
 {
     struct timespec t;

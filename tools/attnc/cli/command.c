@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Messages and the option parser of all subcommands. Options are a table.
+ * Messages to the user and the option parser, shared by all subcommands. A command's options are a
+ * table.
  */
 #include "tools/attnc/cli/command.h"
 
@@ -36,11 +37,11 @@ int complain_nearest(const char *nearest, const char *format, ...)
     return EXIT_USER;
 }
 
-/* Copies the next required word of a command's usage: neither optional nor an option's argument.
- * Returns false at the end. */
+/* Copies the next required word of a usage text to `word`, and moves *at past it. Skips words in
+ * brackets and arguments of options. Returns false at the end. */
 static bool next_required(const char **at, char *word, size_t size)
 {
-    bool argument = false; /* of an option */
+    bool argument = false; /* true: the next word is an option's argument */
     while (**at) {
         const char *const start = *at;
         const bool optional = *start == '[';
@@ -73,7 +74,8 @@ int wrong_operands(const struct command *c, int argc, char **argv)
                     c->name);
 }
 
-/* Returns the row of an option by its name, of `length` letters ("output=x"), or by its letter. */
+/* Returns the row of the option with this name or letter; NULL if there is none. `name` has
+ * `length` characters and need not end there ("output=x"). */
 static const struct option_row *find_option(const struct command *c, const char *name,
                                             size_t length, char letter)
 {
@@ -85,7 +87,8 @@ static const struct option_row *find_option(const struct command *c, const char 
     return NULL;
 }
 
-/* Reports an unknown option and the nearest known one. Returns false. */
+/* Reports that option `word`, of `length` characters, is unknown, with the most similar one.
+ * Returns false. */
 static bool report_unknown(const struct command *c, const char *word, size_t length)
 {
     char name[64];
@@ -102,8 +105,8 @@ static bool report_unknown(const struct command *c, const char *word, size_t len
     return false;
 }
 
-/* Reads the option at argv[i], whose argument is in the same word or in the next. Sets `used` to
- * the number of words that it takes. */
+/* Stores the option at argv[i], whose argument is in the same word or in the next. Sets *used to
+ * the words that it occupies, 1 or 2. Returns false after a message. */
 static bool take_option(const struct command *c, int argc, char **argv, int i, int *used)
 {
     const char *word = argv[i];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc completion: scripts for shells, from the tables of commands and options.
+ * attnc completion: prints a shell's completion script, made from the tables of commands and
+ * options.
  */
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +9,8 @@
 #include "compiler/nearest.h"
 #include "tools/attnc/cli/command.h"
 
-/* Prints a help text in single quotes; `special` characters get a backslash. */
+/* Prints a help text in single quotes, with a backslash before each of the characters in
+ * `special`. */
 static void print_quoted(const char *text, const char *special)
 {
     for (; *text; text++) {
@@ -49,7 +51,7 @@ static void print_bash(void)
          "complete -o filenames -F _attnc attnc");
 }
 
-/* Prints one option for zsh's completion. */
+/* Prints one option as an argument of zsh's _arguments. */
 static void print_zsh_option(const struct option_row *o)
 {
     if (o->letter)
@@ -117,6 +119,7 @@ static void print_fish(void)
     }
 }
 
+/* The shells that have a script, by the name on the command line. */
 static const struct shell {
     const char *name;
     void (*print)(void);

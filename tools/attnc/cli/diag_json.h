@@ -5,7 +5,8 @@
 #include "compiler/diag.h"
 #include "tools/attnc/cli/json.h"
 
-/** Adds the messages about a file to a list: file, line, column, severity, text, note. */
+/** Adds a list to `j` with each message about a description: file, line, column, severity, text and
+ * note. */
 void diag_json(struct json *j, const struct attnc_diag *d);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc diff: which kernels two packs have, and what has changed in those that both have.
+ * attnc diff: lists the kernels that only one of two packs has, and what differs in the kernels of
+ * both.
  */
 #include <gelf.h>
 #include <stdio.h>
@@ -25,27 +26,34 @@ static const struct option_row options[] = {
     {0},
 };
 
-/* A kernel of a pack: its resources and a hash of its code. */
+/* A kernel of a pack, with what is compared. */
 struct facts {
     const char *name;
-    char *key; /* kernels of both packs with equal keys are compared; a pack may have one twice */
+    /* Kernels of both packs with equal keys are compared: the name, or with --by-key the target, op
+     * and dispatch key. Owned. A pack may have a key twice. */
+    char *key;
+    /* Resources in the order of value_names. */
     int64_t values[8];
+    /* FNV-1a hash of the code object, or of its machine code with --by-key. */
     uint64_t code;
-    bool damaged; /* its code object does not match its checksum */
+    bool damaged; /* true: the code object does not match its checksum */
 };
 
+/* Names of struct facts' values, as they are printed. */
 static const char *const value_names[] = {"vgprs",  "agprs",   "sgprs",     "lds",
                                           "spills", "scratch", "occupancy", "code_bytes"};
 
 enum { VALUES = sizeof(value_names) / sizeof(value_names[0]) };
 
+/* One of the two packs. */
 struct side {
     struct attn_pack *pack;
-    struct facts *kernels; /* by key, then by name */
+    /* All kernels, sorted by key, then by name. */
+    struct facts *kernels;
     size_t count;
 };
 
-/* Compares two kernels by key, then by name, for qsort(). */
+/* Compares two struct facts by key, then by name, for qsort(). */
 static int compare_kernels(const void *a, const void *b)
 {
     const struct facts *f = a, *g = b;
@@ -53,7 +61,7 @@ static int compare_kernels(const void *a, const void *b)
     return order ? order : strcmp(f->name, g->name);
 }
 
-/* Compares two key fields, for qsort(). */
+/* Compares two strings by the pointers to them, for qsort(). */
 static int compare_fields(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -72,8 +80,9 @@ static char *field_text(const struct attn_pack *pack, uint32_t n, uint32_t i)
     return text;
 }
 
-/* Returns a text of target, op and dispatch key of kernel `n`. Fields are sorted, since their order
- * may differ between packs. The caller frees the text. Returns NULL if memory is exhausted. */
+/* Returns a text of target, op and sorted fields of the dispatch key of kernel `n`, whose facts are
+ * `k`. Packs may have the fields in different orders. The caller frees the text. Returns NULL if
+ * memory is exhausted. */
 static char *dispatch_key(const struct attn_pack *pack, uint32_t n,
                           const struct attn_kernel_info *k)
 {
@@ -99,7 +108,7 @@ static char *dispatch_key(const struct attn_pack *pack, uint32_t n,
     return key;
 }
 
-/* Returns an FNV-1a hash, continued by `size` bytes. */
+/* Returns the FNV-1a hash of what `hash` covers followed by these bytes. */
 static uint64_t hash_bytes(uint64_t hash, const uint8_t *bytes, size_t size)
 {
     for (size_t i = 0; i < size; i++)
@@ -107,8 +116,8 @@ static uint64_t hash_bytes(uint64_t hash, const uint8_t *bytes, size_t size)
     return hash;
 }
 
-/* Returns an FNV-1a hash, continued by the executable sections of a code object, without symbols
- * and metadata. */
+/* Returns the FNV-1a hash of what `hash` covers followed by the executable sections of an ELF code
+ * object. Symbols and metadata are left out. */
 static uint64_t hash_machine_code(uint64_t hash, const uint8_t *object, size_t size)
 {
     Elf *elf = tgt_open_elf(object, size);
@@ -122,8 +131,8 @@ static uint64_t hash_machine_code(uint64_t hash, const uint8_t *object, size_t s
     return hash;
 }
 
-/* Sets the kernel's `code` to an FNV-1a hash of its code object; with --by-key, of its machine
- * code. Reports and marks a damaged code object. Returns an exit_code. */
+/* Sets f->code, the hash of kernel `n`, whose code object has `size` bytes. With --by-key only
+ * machine code counts. Reports a damaged code object and sets f->damaged. Returns an exit_code. */
 static int hash_code(const struct attn_pack *pack, const char *path, uint32_t n, size_t size,
                      struct facts *f)
 {
@@ -142,7 +151,8 @@ static int hash_code(const struct attn_pack *pack, const char *path, uint32_t n,
     return EXIT_GOOD;
 }
 
-/* Opens a pack and reads the facts of its kernels, sorted. */
+/* Opens the pack at `path` and fills `s` with its kernels, sorted. Returns an exit_code after a
+ * message. */
 static int open_side(struct side *s, const char *path)
 {
     int code = open_pack(path, &s->pack);
@@ -179,7 +189,8 @@ static bool is_same(const struct facts *a, const struct facts *b)
            memcmp(a->values, b->values, sizeof(a->values)) == 0;
 }
 
-/* Prints what differs between two kernels with the same key. */
+/* Prints which resources of two kernels with the same key differ, or that only their code
+ * differs. */
 static void print_change(const struct facts *a, const struct facts *b)
 {
     if (a->damaged || b->damaged) {
@@ -204,7 +215,8 @@ static void print_change(const struct facts *a, const struct facts *b)
     puts(any ? "" : " other code, the same resources");
 }
 
-/* Writes the difference of a kernel as JSON; `a` or `b` is NULL if only one pack has it. */
+/* Writes one difference as a JSON object; `a` or `b` is NULL if only the other pack has the
+ * kernel. */
 static void change_json(struct json *j, const struct facts *a, const struct facts *b)
 {
     json_begin_object(j, NULL);
@@ -224,7 +236,8 @@ static void change_json(struct json *j, const struct facts *a, const struct fact
     json_end(j);
 }
 
-/* Reports the difference of a kernel as JSON or text. */
+/* Reports one difference as JSON or text; `a` or `b` is NULL if only the other pack has the
+ * kernel. */
 static void report(struct json *j, const struct facts *a, const struct facts *b)
 {
     if (args.json)
@@ -235,7 +248,7 @@ static void report(struct json *j, const struct facts *a, const struct facts *b)
         printf("%c %s\n", a ? '-' : '+', (a ? a : b)->name);
 }
 
-/* Compares the kernels of two packs and reports the differences. */
+/* Walks the sorted kernels of both packs and reports each difference. Returns an exit_code. */
 static int compare(const struct side *a, const struct side *b)
 {
     struct json j = {.out = stdout};

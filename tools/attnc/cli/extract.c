@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc extract: one kernel's code object, as the HIP runtime would load it.
+ * attnc extract: writes one kernel of a pack as a file, the code object that the HIP runtime loads.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static const struct option_row options[] = {
     {0},
 };
 
-/* Prints what was extracted as JSON. */
+/* Prints the kernel's name, the output file and the size in bytes as a JSON object. */
 static void print_json(const char *name, size_t size)
 {
     struct json j = {.out = stdout};
@@ -35,7 +35,8 @@ static void print_json(const char *name, size_t size)
     json_end(&j);
 }
 
-/* Writes the code of kernel `n`, of `size` bytes, to the output file. */
+/* Writes the code object of kernel `n`, of `size` bytes, to the output file. Returns an
+ * exit_code. */
 static int extract(const struct attn_pack *pack, uint32_t n, const char *name, size_t size)
 {
     void *code = malloc(size);
@@ -50,7 +51,8 @@ static int extract(const struct attn_pack *pack, uint32_t n, const char *name, s
     return r;
 }
 
-/* Finds the kernel `name` in a pack and writes its code. */
+/* Writes the code object of the kernel called `name`, the first of that name in the pack. Returns
+ * an exit_code after a message. */
 static int find_and_extract(const struct attn_pack *pack, const char *path, const char *name)
 {
     struct attnc_nearest nearest = attnc_nearest_to(name);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc help: every topic is a loop over the table that the compiler itself uses.
+ * attnc help: prints each topic by a loop over the table that the compiler itself uses, so that the
+ * help cannot be out of date.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,10 +17,10 @@
 #include "tools/attnc/cli/help_limits.h"
 #include "tools/attnc/cli/op_help.h"
 
-/* True if the op has the field. */
+/* True if a kernel of op `t` may have field `f` in a description. */
 static bool takes(const struct att_template *t, enum att_field f) { return t->takes >> f & 1; }
 
-/* True if any op has the field. */
+/* True if any op has field `f`. */
 static bool is_taken(enum att_field f)
 {
     for (const struct att_template *const *t = att_templates; *t; t++) {
@@ -29,7 +30,7 @@ static bool is_taken(enum att_field f)
     return false;
 }
 
-/* Prints a field's type, such as "integer, 1 to 1024 elements, default 128". */
+/* Prints a field's type, unit and default, such as "integer, 1 to 1024 elements, default 128". */
 static void print_type(const struct att_field_info *info)
 {
     switch (info->kind) {
@@ -55,7 +56,7 @@ static void print_type(const struct att_field_info *info)
         printf(", default %d", info->dflt);
 }
 
-/* Prints the help of a field: its type, values and ops. */
+/* Prints the help of a field: its type, meaning, values and the ops that have it. */
 static void print_field(enum att_field f)
 {
     const struct att_field_info *info = &att_fields[f];
@@ -72,7 +73,7 @@ static void print_field(enum att_field f)
     fputs("\n\n", stdout);
 }
 
-/* Prints the help of all fields. */
+/* Prints the help of all fields that an op has. */
 static void help_fields(void)
 {
     puts("Fields of a kernel in a description. Each may be a list of values.\n");
@@ -82,7 +83,7 @@ static void help_fields(void)
     }
 }
 
-/* Prints the help of an op and its fields. */
+/* Prints an op's name, its description and the names of its fields. */
 static void print_op(const struct att_template *t)
 {
     printf("%s: %s\n    takes:", t->name, t->description);
@@ -93,7 +94,7 @@ static void print_op(const struct att_template *t)
     fputs("\n\n", stdout);
 }
 
-/* Prints what a kernel of the op may say in a description: what `attnc build` takes. */
+/* Prints which values of an op's fields `attnc build` accepts. */
 static void help_op(const struct att_template *t)
 {
     printf("%s: %s\n\nKernels that can be built, by the fields of a description:\n\n", t->name,
@@ -105,8 +106,8 @@ static void help_op(const struct att_template *t)
            t->name);
 }
 
-/* Prints the call of an op as its schema has it. Fields of a description are left out, except
- * those that are set at run time: `attnc help OP` has their values. */
+/* Prints the tensors and numbers of an op's call, from the help text of its schema. Of the fields
+ * of a description only the ones that are set at run time are printed. */
 static void help_call(const struct att_template *t)
 {
     bool fields = false, shown = false, any = false, blank = false;
@@ -128,7 +129,8 @@ static void help_call(const struct att_template *t)
     }
 }
 
-/* Prints a schema's sentences about a call's tensors and numbers as Markdown. */
+/* Prints as a Markdown list what an op's schema says of a call's tensors and numbers. `line` is the
+ * schema's help text, lines up to a NULL. */
 static void print_call_limits(const char *const *line)
 {
     while (*line && strcmp(*line, "Tensors of a call:"))
@@ -147,7 +149,8 @@ static void print_call_limits(const char *const *line)
     }
 }
 
-/* Prints the page of the ops' limits. */
+/* Prints docs/limits.md: for each op the field values that can be built, and the tensors and
+ * numbers of a call. */
 static void help_limits(void)
 {
     puts("# Limits of the ops\n\n"
@@ -165,7 +168,7 @@ static void help_limits(void)
     }
 }
 
-/* Prints the help of all ops. */
+/* Prints name, description and fields of each op. */
 static void help_ops(void)
 {
     puts("A kernel's `op` is one of these.\n");
@@ -173,7 +176,7 @@ static void help_ops(void)
         print_op(*t);
 }
 
-/* Prints the help of all targets. */
+/* Prints each target's name, product, compute units, LDS and clock. */
 static void help_targets(void)
 {
     puts("`targets` lists some of these.\n");
@@ -182,7 +185,7 @@ static void help_targets(void)
                (*t)->product, (*t)->machine.cus, (*t)->machine.lds_bytes >> 10, (*t)->clock_mhz);
 }
 
-/* Prints the help of all passes. */
+/* Prints the passes of the pipeline in their order. */
 static void help_passes(void)
 {
     puts("Passes over the tile IR, in order, for --print, --stop-after and --disable.\n");
@@ -201,7 +204,7 @@ static const struct option_row options[] = {
     {0},
 };
 
-/* Writes a command with its options as JSON. */
+/* Writes a command and its options as a JSON object. */
 static void command_json(struct json *j, const struct command *c)
 {
     json_begin_object(j, NULL);
@@ -222,7 +225,7 @@ static void command_json(struct json *j, const struct command *c)
     json_end(j);
 }
 
-/* Writes a field with its values as JSON. */
+/* Writes a field and its values as a JSON object. */
 static void field_json(struct json *j, const struct att_field_info *info)
 {
     static const char *const kinds[] = {[ATT_KIND_ENUM] = "enum",
@@ -248,7 +251,7 @@ static void field_json(struct json *j, const struct att_field_info *info)
     json_end(j);
 }
 
-/* Writes an op with its fields as JSON. */
+/* Writes an op and the names of its fields as a JSON object. */
 static void op_json(struct json *j, const struct att_template *t)
 {
     json_begin_object(j, NULL);
@@ -263,7 +266,7 @@ static void op_json(struct json *j, const struct att_template *t)
     json_end(j);
 }
 
-/* Prints commands, ops, fields and targets as JSON. */
+/* Prints all commands, ops, fields and targets as a JSON object. */
 static void print_json(void)
 {
     struct json j = {.out = stdout};
@@ -285,7 +288,7 @@ static void print_json(void)
     json_end(&j);
 }
 
-/* Prints the software pipelines of each op's main loop, as drawings of an iteration. */
+/* Prints a drawing of an iteration for each software pipeline of each op's main loop. */
 static void help_pipelines(void)
 {
     puts("A line is a phase of an iteration: its steps, each with the stage in brackets, which "
@@ -301,6 +304,7 @@ static void help_pipelines(void)
     }
 }
 
+/* The topics of `attnc help` that are not the name of a command, field or op. */
 static const struct topic {
     const char *name, *summary;
     void (*print)(void);
@@ -330,7 +334,8 @@ static void print_overview(void)
          "complete (describe: attnc lacks something that the model needs).");
 }
 
-/* Prints the page of a command, topic, field or op. Returns false if none has this name. */
+/* Prints the page of a command, topic, field or op; both pages if a field and an op share the name.
+ * Adds all names to `nearest` for a suggestion. Returns false if no page has this name. */
 static bool print_topic(const char *name, struct attnc_nearest *nearest)
 {
     for (int i = 0; i < TOPIC_COUNT; i++) {
@@ -347,7 +352,7 @@ static bool print_topic(const char *name, struct attnc_nearest *nearest)
             return true;
         }
     }
-    bool found = false; /* metadata is a field, and an op */
+    bool found = false; /* `metadata` is both a field and an op */
     for (int f = 0; f < ATT_FIELD_COUNT; f++) {
         attnc_nearest_offer(nearest, att_fields[f].name);
         if (strcmp(att_fields[f].name, name) == 0) {

@@ -13,39 +13,47 @@
 #include "templates/template.h"
 #include "tools/attnc/cli/help_limits_text.h"
 
-/* A value of a field other than its default, and another choice that it requires. */
+/* A field's value other than its default, for a field that is no integer. Some values have kernels
+ * only together with choices of other fields. */
 struct choice {
     enum att_field field;
     int value;
-    int helper;      /* the number of another choice that it needs, or -1 */
-    int also;        /* the number of a choice that it needs beside its helper, or -1 */
-    uint8_t targets; /* that have it: a bit for each of tgt_all */
-    int number;      /* the integer field that it needs besides, which is 0 by default; 0: none */
+    int helper;      /* index of another choice that this one needs, or -1 */
+    int also;        /* index of a choice that this one needs beside `helper`, or -1 */
+    uint8_t targets; /* targets that have a kernel with it: bit i for target i of tgt_all */
+    /* Number of an integer field (enum att_field), 0 by default, that this choice needs at another
+     * value; 0: none. */
+    int number;
 };
 
-/* The number that an integer field gets where a choice needs one. */
+/* The value that choice.number's field gets. */
 enum { NEEDED_NUMBER = 128 };
 
+/* The most choices of an op. */
 enum { MOST_CHOICES = 64 };
 
+/* The choices of one op, and the variant that they are tried on. */
 struct op_limits {
     const struct att_template *op;
-    struct att_variant base; /* sets only the fields that must be given */
+    /* Variant that every target compiles. Sets only the required head sizes, and fields whose
+     * default the op refuses. */
+    struct att_variant base;
     struct choice choices[MOST_CHOICES];
     int count;
 };
 
-/* Sets field `f` of a variant as if the description gave it. */
+/* Sets field `f` of a variant as if the description gave it. A file field gets a file name unless
+ * `value` is 0. */
 static void set(struct att_variant *v, enum att_field f, int value)
 {
-    v->loc[f].line = 1; /* given: it follows no other field */
+    v->loc[f].line = 1; /* marks the field as given, so that it does not follow another field */
     if (att_fields[f].kind == ATT_KIND_FILE)
         att_set_file(v, f, value ? "hook.c" : NULL);
     else
         att_set(v, f, value);
 }
 
-/* Returns a set of all targets, with bit i for target i of tgt_all. */
+/* Returns the set of all targets: bit i for target i of tgt_all. */
 static uint8_t all_targets(void)
 {
     uint8_t all = 0;
@@ -54,7 +62,8 @@ static uint8_t all_targets(void)
     return all;
 }
 
-/* Returns the targets that can build the variant; `why` has the last refusal. */
+/* Returns the set of targets whose check accepts the variant: bit i for target i of tgt_all. `why`,
+ * unless NULL, gets the last refusal. */
 static uint8_t targets_of(const struct att_variant *v, struct att_why *why)
 {
     uint8_t found = 0;
@@ -71,8 +80,8 @@ static uint8_t targets_of(const struct att_variant *v, struct att_why *why)
     return found;
 }
 
-/* Sets the fields of `v` whose defaults the op refuses, in the order of its refusals. An
- * enumeration gets its first value with which another field or none is refused. */
+/* Gives fields of `v` another value if the op refuses their default, in the order of the refusals.
+ * A field gets the first value for which the check no longer names that field. */
 static void set_refused_defaults(struct att_variant *v)
 {
     static const int numbers[] = {2, 4, 8, 1};
@@ -92,8 +101,8 @@ static void set_refused_defaults(struct att_variant *v)
     }
 }
 
-/* Finds the required head sizes with which every target has a kernel of the op. Returns false if
- * there are none. With `refused`, fields whose defaults the op refuses have other values. */
+/* Sets l->base to the first variant that every target compiles: tries pairs of required sizes. With
+ * `refused`, refused defaults are replaced too. Returns false if no pair works. */
 static bool find_sizes(struct op_limits *l, bool refused)
 {
     static const int sizes[] = {128, 64, 192, 256, 512, 576, 1024, 1536};
@@ -116,8 +125,8 @@ static bool find_sizes(struct op_limits *l, bool refused)
     return false;
 }
 
-/* Returns the next choice of a chain: a choice, the one that it needs, and so on, for fields that
- * are not in `done` yet; -1 after the last. A chain may lead back to itself. */
+/* Follows choice.helper from `choice` to the first choice whose field is not in *done. Adds that
+ * field to *done and returns the choice's index; -1 if there is none. Helpers may form a cycle. */
 static int next_of_chain(const struct op_limits *l, int choice, att_field_set *done)
 {
     for (int steps = 0; choice >= 0 && steps < 4; steps++) {
@@ -131,7 +140,8 @@ static int next_of_chain(const struct op_limits *l, int choice, att_field_set *d
     return -1;
 }
 
-/* Sets choice n, and the choice and the integer field that it needs beside its helper. */
+/* Sets the field of choice `n`, and the fields of its `also` and `number`, but not of its
+ * helper. */
 static void set_choice(const struct op_limits *l, struct att_variant *v, int n)
 {
     const struct choice *c = &l->choices[n];
@@ -142,7 +152,8 @@ static void set_choice(const struct op_limits *l, struct att_variant *v, int n)
         set(v, (enum att_field)c->number, NEEDED_NUMBER);
 }
 
-/* Sets a choice and the choices that it needs. */
+/* Sets choice `choice`, its helper, the helper's helper and so on. A field that is set already
+ * stays. */
 static void apply(const struct op_limits *l, struct att_variant *v, int choice)
 {
     att_field_set done = 0;
@@ -150,7 +161,8 @@ static void apply(const struct op_limits *l, struct att_variant *v, int choice)
         set_choice(l, v, choice);
 }
 
-/* Sets the variant's head sizes to the i-th pair of common ones; returns false after the last. */
+/* Sets the variant's head sizes to the i-th of a list of common pairs. Returns false after the last
+ * pair, or if the op has no head_dim. */
 static bool resize(const struct op_limits *l, struct att_variant *v, int i)
 {
     static const int sizes[][2] = {{64, 64},   {128, 128}, {192, 128},
@@ -162,7 +174,8 @@ static bool resize(const struct op_limits *l, struct att_variant *v, int i)
     return true;
 }
 
-/* Returns the targets of a variant with any of the common head sizes, a bit for each. */
+/* Returns the targets that compile the variant with its own or any common pair of head sizes: bit i
+ * for target i of tgt_all. `why`, unless NULL, gets the last refusal of its own sizes. */
 static uint8_t targets_of_any(const struct op_limits *l, const struct att_variant *v,
                               struct att_why *why)
 {
@@ -173,7 +186,8 @@ static uint8_t targets_of_any(const struct op_limits *l, const struct att_varian
     return found;
 }
 
-/* Returns the base with a choice applied, and with other head sizes if no target has the base's. */
+/* Returns the base with `choice` applied. If no target compiles its head sizes with it, takes the
+ * first common pair that one compiles. */
 static struct att_variant with_choice(const struct op_limits *l, int choice)
 {
     struct att_variant v = l->base;
@@ -186,8 +200,9 @@ static struct att_variant with_choice(const struct op_limits *l, int choice)
     return sized;
 }
 
-/* Finds the helper of choice n: another choice with which n has kernels. Does nothing if n has
- * kernels by itself. */
+/* Sets the helper of choice `n`, which no target compiles by itself: another choice that makes it
+ * compile. Choices without a helper of their own are tried first. Does nothing if a target compiles
+ * `n`. */
 static void find_helper(struct op_limits *l, int n)
 {
     struct choice *c = &l->choices[n];
@@ -197,7 +212,7 @@ static void find_helper(struct op_limits *l, int n)
         if (other->field == c->field || alone != (i < l->count) || other->helper == n)
             continue;
         struct att_variant v = l->base;
-        c->helper = i % l->count; /* and what that one needs */
+        c->helper = i % l->count; /* apply() also sets the helper's own helper */
         apply(l, &v, n);
         c->targets = targets_of_any(l, &v, NULL);
         if (!c->targets)
@@ -205,8 +220,8 @@ static void find_helper(struct op_limits *l, int n)
     }
 }
 
-/* Finds a choice that choice n needs beside a helper, where the two need no more than each other's
- * helpers. Does nothing if n has kernels. */
+/* Sets `helper` and `also` of choice `n`: two choices that share a helper and together make `n`
+ * compile. Does nothing if a target compiles `n`. */
 static void find_second_helper(struct op_limits *l, int n)
 {
     struct choice *c = &l->choices[n];
@@ -226,15 +241,15 @@ static void find_second_helper(struct op_limits *l, int n)
         c->helper = c->also = -1;
 }
 
-/* True if field `f` of the op's key is a number. */
+/* True if the op has field `f`, and the field is an integer of the dispatch key. */
 static bool is_number(const struct op_limits *l, enum att_field f)
 {
     return (l->op->takes >> f & 1) && att_fields[f].role == ATT_ROLE_KEY &&
            att_fields[f].kind == ATT_KIND_INT;
 }
 
-/* Finds the integer field that choice n needs, with a helper or without one. Does nothing if n has
- * kernels. */
+/* Sets `number` of choice `n`: an integer field whose value makes it compile, if necessary with a
+ * helper. Does nothing if a target compiles `n`. */
 static void find_number(struct op_limits *l, int n)
 {
     struct choice *c = &l->choices[n];
@@ -257,7 +272,8 @@ static void find_number(struct op_limits *l, int n)
     }
 }
 
-/* Finds the values other than the default of the op's fields, and which targets have them. */
+/* Fills l->choices: every value, except the default, of the op's enums, flags and files, with its
+ * targets and what it needs. */
 static void find_choices(struct op_limits *l)
 {
     for (int f = 0; f < ATT_FIELD_COUNT; f++) {
@@ -277,7 +293,8 @@ static void find_choices(struct op_limits *l)
                                                      .targets = targets_of_any(l, &v, NULL)};
         }
     }
-    for (int i = 0; i < 2 * l->count; i++) /* twice: a helper's own is known then */
+    /* Twice, since a choice may need a helper that is found after it. */
+    for (int i = 0; i < 2 * l->count; i++)
         find_helper(l, i % l->count);
     for (int i = 0; i < l->count; i++) {
         find_number(l, i);
@@ -285,12 +302,12 @@ static void find_choices(struct op_limits *l)
     }
 }
 
-/* The other choices that a choice needs. */
+/* The choices that a choice needs, as indexes of op_limits.choices. */
 struct chain {
     int choices[4], count;
 };
 
-/* Returns the other values that choice `n` needs, as indexes of choices. */
+/* Returns the helper of choice `n`, the helper's helper, and so on. */
 static struct chain chain_of(const struct op_limits *l, int n)
 {
     struct chain c = {.count = 0};
@@ -300,8 +317,8 @@ static struct chain chain_of(const struct op_limits *l, int n)
     return c;
 }
 
-/* True if a choice needs another choice among `in` that itself needs fewer: naming that one is
- * enough. */
+/* True if choice `n` needs another choice of the set `in` that itself needs fewer. Then naming that
+ * other choice is enough. */
 static bool is_implied(const struct op_limits *l, const bool in[MOST_CHOICES], int n)
 {
     const struct chain c = chain_of(l, n);
@@ -312,9 +329,9 @@ static bool is_implied(const struct op_limits *l, const bool in[MOST_CHOICES], i
     return false;
 }
 
-/* ---- Printing ---- */
+/* Printing. */
 
-/* Appends a field's name and, for an enum, the value to `t`. */
+/* Appends a choice's field and, for an enum, its value to `t`: "kv_dtype fp8". */
 static void name_value(const struct choice *c, struct text *t)
 {
     const struct att_field_info *info = &att_fields[c->field];
@@ -323,7 +340,7 @@ static void name_value(const struct choice *c, struct text *t)
         text_add(t, " %s", info->values[c->value].name);
 }
 
-/* Appends the other values that a choice needs to `t`. */
+/* Appends what a choice needs to `t`: " with page_size and kv_dtype fp8". */
 static void name_helper(const struct op_limits *l, const struct choice *c, struct text *t)
 {
     const struct chain chain = chain_of(l, (int)(c - l->choices));
@@ -339,16 +356,17 @@ static void name_helper(const struct op_limits *l, const struct choice *c, struc
     }
 }
 
-/* Words for several values of a field. */
+/* Words that replace a list of a field's values. */
 static const struct {
     enum att_field field;
+    /* The values that the words replace, with a space before each. */
     const char *values, *words;
 } phrases[] = {
     {ATT_KV_DTYPE, " fp8 int8", "an 8-bit cache"},
     {ATT_KV_LAYOUT, " shuffle shuffle_k", "a SHUFFLE cache"},
 };
 
-/* Appends to `t` the choices among `in` that are of field f: "mask window or chunk". */
+/* Appends field `f` and its choices in the set `in` to `t`: "mask window or chunk". */
 static void name_field(const struct op_limits *l, const bool in[MOST_CHOICES], enum att_field f,
                        struct text *t)
 {
@@ -371,7 +389,8 @@ static void name_field(const struct op_limits *l, const bool in[MOST_CHOICES], e
     text_add(t, "%s%s", info->name, values.at);
 }
 
-/* Names the choices in `in`. What a choice needs is named in the line of its own field. */
+/* Appends to `t` all choices in the set `in`, grouped by field. A choice that another one implies
+ * is left out. */
 static void name_choices(const struct op_limits *l, const bool in[MOST_CHOICES], struct text *t)
 {
     att_field_set done = 0;
@@ -385,7 +404,8 @@ static void name_choices(const struct op_limits *l, const bool in[MOST_CHOICES],
     }
 }
 
-/* Appends to `t` the names of the targets in the set, unless it has all targets. */
+/* Appends to `t` the names of the targets in a set, in parentheses; nothing if the set has all
+ * targets. */
 static void name_targets(uint8_t targets, struct text *t)
 {
     if (targets == all_targets())
@@ -396,8 +416,8 @@ static void name_targets(uint8_t targets, struct text *t)
     }
 }
 
-/* Returns the targets that have the variant with any common size of the other head: heads of
- * values may differ in size from heads of keys. */
+/* Returns the targets that compile the variant with its own or any common size in the field
+ * `other`. Used for head_dim and head_dim_v, which may differ: bit i for target i of tgt_all. */
 static uint8_t targets_of_pair(const struct att_variant *v, enum att_field other)
 {
     static const int sizes[] = {64, 128, 192, 256, 320, 512, 576};
@@ -410,7 +430,8 @@ static uint8_t targets_of_pair(const struct att_variant *v, enum att_field other
     return found;
 }
 
-/* Finds the targets of every sample of an integer field. */
+/* Sets has[i] to the targets that compile the variant with sample i in the integer field `f`. With
+ * `pairs`, head_dim and head_dim_v are tried with each common size of the other. */
 static void sweep(const struct att_variant *v, enum att_field f, bool pairs,
                   uint8_t has[LIMITS_SAMPLES])
 {
@@ -430,8 +451,8 @@ static void sweep(const struct att_variant *v, enum att_field f, bool pairs,
     }
 }
 
-/* Appends to `t` the values of an integer field that targets have; for each target if they
- * differ. */
+/* Appends to `t` the values of the integer field `f` that targets compile, from a sweep's result.
+ * Each target has its own list if targets differ. */
 static void describe_values(enum att_field f, const uint8_t has[LIMITS_SAMPLES], struct text *t)
 {
     bool same = true;
@@ -448,8 +469,9 @@ static void describe_values(enum att_field f, const uint8_t has[LIMITS_SAMPLES],
     }
 }
 
-/* Returns r, 1 to 4, if the only limits are `base` and a head_dim_v of at most r times head_dim;
- * else 0. */
+/* Returns 1, 2 or 4 if head_dim_v may be any value of `base` that is at most that many times
+ * head_dim; 0 if no such factor describes `sets`. sets[d] has the targets by head_dim_v for
+ * head_dim d. */
 static int ratio_of_pairs(uint8_t sets[LIMITS_DENSE][LIMITS_SAMPLES],
                           const uint8_t base[LIMITS_SAMPLES])
 {
@@ -466,7 +488,8 @@ static int ratio_of_pairs(uint8_t sets[LIMITS_DENSE][LIMITS_SAMPLES],
     return 0;
 }
 
-/* Prints the sizes of a value's head for each size of a key's, if they differ from `base`. */
+/* Prints which values of head_dim_v each head_dim has, where these differ from `base`. Sizes with
+ * equal values share a line. */
 static void print_pairs(const struct op_limits *l, const uint8_t base[LIMITS_SAMPLES])
 {
     static uint8_t sets[LIMITS_DENSE][LIMITS_SAMPLES], same[LIMITS_SAMPLES];
@@ -511,7 +534,8 @@ static void print_pairs(const struct op_limits *l, const uint8_t base[LIMITS_SAM
     }
 }
 
-/* Returns the largest sampled value of an integer field that every target has; 0: there is none. */
+/* Returns the largest sample of integer field `f` that every target compiles; 0 if there is
+ * none. */
 static int largest_of(const struct op_limits *l, enum att_field f)
 {
     static uint8_t has[LIMITS_SAMPLES];
@@ -523,8 +547,8 @@ static int largest_of(const struct op_limits *l, enum att_field f)
     return 0;
 }
 
-/* Prints the values of field f with each other integer field at its largest value, if they differ
- * from `base`. Fields that share LDS limit each other. */
+/* Prints the values of integer field `f` beside the largest value of each other integer field,
+ * where these differ from `base`. Fields limit each other if their buffers share LDS. */
 static void print_beside_numbers(const struct op_limits *l, enum att_field f,
                                  const uint8_t base[LIMITS_SAMPLES])
 {
@@ -545,7 +569,8 @@ static void print_beside_numbers(const struct op_limits *l, enum att_field f,
     }
 }
 
-/* Prints the values of an integer field, and the choices that change them. */
+/* Prints the values of an integer field, then a line for each group of choices that changes
+ * them. */
 static void print_integer(const struct op_limits *l, enum att_field f)
 {
     static uint8_t base[LIMITS_SAMPLES], sets[MOST_CHOICES][LIMITS_SAMPLES];
@@ -579,8 +604,8 @@ static void print_integer(const struct op_limits *l, enum att_field f)
     print_beside_numbers(l, f, base);
 }
 
-/* Returns the text of a choice's conditions: its targets, and other choices that it requires.
- * Values with the same text are named together. */
+/* Returns the text of what a choice needs: its targets, unless all have it, and other choices.
+ * Values with equal texts are printed together. */
 static struct text conditions_of(const struct op_limits *l, const struct choice *c)
 {
     struct text t = {0};
@@ -589,14 +614,14 @@ static struct text conditions_of(const struct op_limits *l, const struct choice 
     return t;
 }
 
-/* Prints the values of an enum field with their conditions. */
+/* Prints the values of an enum field that can be built, each with what it needs. */
 static void print_enum(const struct op_limits *l, enum att_field f)
 {
     const struct att_field_info *info = &att_fields[f];
     struct text t = {0};
     bool done[MOST_CHOICES] = {0};
     text_add(&t, "`%s`: %s", info->name, info->values[info->dflt].name);
-    for (int pass = 0; pass < 2; pass++) { /* first those without a condition */
+    for (int pass = 0; pass < 2; pass++) { /* values without a condition first */
         for (int i = 0; i < l->count; i++) {
             const struct choice *c = &l->choices[i];
             const struct text conditions = conditions_of(l, c);
@@ -618,7 +643,7 @@ static void print_enum(const struct op_limits *l, enum att_field f)
     text_print(&t, "- ", "  ");
 }
 
-/* Prints the flags of an op with their conditions. */
+/* Prints the flags and files of an op that can be built, each with what it needs. */
 static void print_flags(const struct op_limits *l)
 {
     struct text t = {0};
@@ -634,9 +659,8 @@ static void print_flags(const struct op_limits *l)
         text_print(&t, "- true or false: ", "  ");
 }
 
-/* True if choices a and b set different fields and no target compiles a kernel with both; `why`
- * says why not. False too if a helper, a third choice that one of them needs, sets a field of the
- * others. */
+/* True if choices `a` and `b` set different fields and no target compiles a kernel with both; `why`
+ * gets the reason. False if a helper of one sets a field of the other. */
 static bool clash(const struct op_limits *l, int a, int b, struct att_why *why)
 {
     const struct choice *x = &l->choices[a], *y = &l->choices[b];
@@ -644,7 +668,7 @@ static bool clash(const struct op_limits *l, int a, int b, struct att_why *why)
         return false;
     const struct choice *helpers[] = {x->helper < 0 ? NULL : &l->choices[x->helper],
                                       y->helper < 0 ? NULL : &l->choices[y->helper]};
-    for (int i = 0; i < 2; i++) { /* the helper's own clashes are printed with the helper */
+    for (int i = 0; i < 2; i++) { /* a helper's clashes are printed with the helper itself */
         const struct choice *other = i ? x : y, *second = helpers[!i];
         if (helpers[i] && (helpers[i]->field == other->field ||
                            (second && second->field == helpers[i]->field && second != helpers[i])))
@@ -656,7 +680,8 @@ static bool clash(const struct op_limits *l, int a, int b, struct att_why *why)
     return !targets_of_any(l, &v, why);
 }
 
-/* True if two choices clash for a reason of their own, and not because `a` needs a third one. */
+/* True if choices `a` and `b` clash, and do not clash only because of a choice that `a` needs.
+ * `why` gets the reason. */
 static bool clash_itself(const struct op_limits *l, int a, int b, struct att_why *why)
 {
     struct att_why other = {.text = ""};
@@ -671,7 +696,8 @@ static bool clash_itself(const struct op_limits *l, int a, int b, struct att_why
     return true;
 }
 
-/* Prints the choices that clash with a choice, a line for each reason. */
+/* Prints the choices after `a` that clash with it, a line for each reason. *any is true once a line
+ * was printed; the heading precedes the first. */
 static void print_clashes(const struct op_limits *l, int a, bool *any)
 {
     bool done[MOST_CHOICES] = {0};

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Width of a printed line. */
 enum { COLUMNS = 100 };
 
 void text_add(struct text *t, const char *format, ...)
@@ -48,8 +49,8 @@ int limits_sample(int i)
 /* True if `n` is a power of two. */
 static bool is_power(int n) { return n > 0 && !(n & (n - 1)); }
 
-/* True if the samples are three powers of two or more: all between the first and the last, and no
- * other number. */
+/* True if the samples whose `has` shares a bit with `mask` are at least three successive powers of
+ * two, apart from sample 0. range[] gets the least and the largest. */
 static bool are_powers(const uint8_t *has, uint8_t mask, int range[2])
 {
     int count = 0;
@@ -66,8 +67,9 @@ static bool are_powers(const uint8_t *has, uint8_t mask, int range[2])
     return count >= 3;
 }
 
-/* Returns the last sample of the run that begins at sample i: samples whose entry in `has` shares a
- * bit with `mask`, `step` apart, with none between them. *length is their number. */
+/* Returns the index of the last sample of the run that begins at sample i. The run's samples are
+ * `step` apart, share a bit with `mask`, and no sample between them does. *length is their
+ * number. */
 static int end_of_run(const uint8_t *has, uint8_t mask, int i, int step, int *length)
 {
     int last = i;
@@ -84,7 +86,8 @@ static int end_of_run(const uint8_t *has, uint8_t mask, int i, int step, int *le
     return last;
 }
 
-/* Returns the first index from `i` on at which `has` contains `mask`, or LIMITS_SAMPLES. */
+/* Returns the first index from `i` on whose entry in `has` shares a bit with `mask`; LIMITS_SAMPLES
+ * if there is none. */
 static int find_next(const uint8_t *has, uint8_t mask, int i)
 {
     while (i < LIMITS_SAMPLES && !(has[i] & mask))

@@ -30,14 +30,15 @@ static void write_string(FILE *out, const char *s)
     fputc('"', out);
 }
 
-/* Begins a new line with indentation, unless the output is compact. */
+/* Begins a new line, indented by the depth; nothing if the output is compact. */
 static void break_line(struct json *j)
 {
     if (!j->compact)
         fprintf(j->out, "\n%*s", (int)j->depth * 2, "");
 }
 
-/* Prints the text before a value: a comma, a line break, the key. */
+/* Prints what precedes a value: a comma unless it is the first member, a line break, and the key
+ * unless it is NULL. */
 static void begin_value(struct json *j, const char *key)
 {
     if (j->depth) {
@@ -52,7 +53,8 @@ static void begin_value(struct json *j, const char *key)
     fputs(": ", j->out);
 }
 
-/* Begins an object or list; `key` is NULL in a list. */
+/* Opens an object or list with the character `opening`; json_end() will close it with `closing`.
+ * `key` is NULL in a list and at the top. */
 static void begin(struct json *j, const char *key, char opening, char closing)
 {
     begin_value(j, key);

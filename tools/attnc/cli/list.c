@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc list: what is in a pack, as a table or as JSON.
+ * attnc list: prints the kernels of a pack with their resources, as a table or as JSON.
  */
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,8 @@ static const struct option_row options[] = {
     {0},
 };
 
-/* Reads the facts of kernel `n` of a pack. */
+/* Fills `info` for kernel `n` of a pack. Returns EXIT_USER after a message if the pack is
+ * damaged. */
 static int read_kernel(const struct attn_pack *pack, uint32_t n, struct attn_kernel_info *info)
 {
     *info = (struct attn_kernel_info){.size = sizeof(*info)};
@@ -28,7 +29,8 @@ static int read_kernel(const struct attn_pack *pack, uint32_t n, struct attn_ker
     return complain(EXIT_USER, "kernel %u: %s", n, attn_last_error());
 }
 
-/* Returns a width that every name fits, so that the numbers form columns. */
+/* Returns the columns of the longest kernel name, or of the heading; -1 after a message if the pack
+ * is damaged. */
 static int name_width(const struct attn_pack *pack)
 {
     size_t width = strlen("KERNEL");
@@ -41,7 +43,8 @@ static int name_width(const struct attn_pack *pack)
     return (int)width;
 }
 
-/* Prints the table of a pack's kernels and their registers. */
+/* Prints a table with registers, LDS, spills and code bytes of each kernel. Returns an
+ * exit_code. */
 static int print_table(const struct attn_pack *pack)
 {
     int width = name_width(pack);
@@ -65,7 +68,8 @@ static int print_table(const struct attn_pack *pack)
     return EXIT_GOOD;
 }
 
-/* Writes the key of kernel `n` as JSON. */
+/* Writes the `count` fields of the dispatch key of kernel `n` as a JSON object. Returns an
+ * exit_code after a message. */
 static int print_key(struct json *j, const struct attn_pack *pack, uint32_t n, uint32_t count)
 {
     json_begin_object(j, "key");
@@ -79,7 +83,8 @@ static int print_key(struct json *j, const struct attn_pack *pack, uint32_t n, u
     return EXIT_GOOD;
 }
 
-/* Writes the registers and sizes of a kernel as JSON. */
+/* Writes a kernel's workgroup size, registers, LDS, scratch, occupancy and code bytes as JSON
+ * members. */
 static void print_resources(struct json *j, const struct attn_kernel_info *k)
 {
     json_begin_list(j, "workgroup");
@@ -102,7 +107,7 @@ static void print_resources(struct json *j, const struct attn_kernel_info *k)
     json_integer(j, "object_bytes", (int64_t)k->object_bytes);
 }
 
-/* Prints the kernels of a pack as JSON. */
+/* Prints all kernels of a pack as a JSON list. Returns an exit_code. */
 static int print_json(const struct attn_pack *pack)
 {
     struct json j = {.out = stdout};

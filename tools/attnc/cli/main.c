@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The attnc command: finds the subcommand, takes its options, runs it.
+ * The attnc command: finds the subcommand, reads its options and runs it.
  */
 #include <poll.h>
 #include <signal.h>
@@ -20,7 +20,8 @@ const struct command *const commands[] = {
     NULL,
 };
 
-/* Runs the command `name`, or its help. */
+/* Runs the command `name` on its arguments, or prints its help if --help is among them. Returns an
+ * exit_code. */
 static int run(const char *name, int argc, char **argv)
 {
     struct attnc_nearest nearest = attnc_nearest_to(name);
@@ -41,27 +42,29 @@ static int run(const char *name, int argc, char **argv)
     return complain(EXIT_USER, "unknown command '%s'; `attnc help` lists them", name);
 }
 
-/* True if the reader of standard output has closed it, as in `attnc list | head`. */
+/* True if no process reads standard output any more, as after `attnc list | head`. */
 static bool reader_has_gone(void)
 {
     struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
     return poll(&out, 1, 0) == 1 && (out.revents & POLLERR);
 }
 
-/* Writes the rest of the output. If its reader has closed it, that is no error. */
+/* Flushes standard output at the end of a command that returned `code`. Returns `code`, the shell's
+ * code for SIGPIPE if the reader is gone, or EXIT_ENVIRONMENT after a message. */
 static int close_output(int code)
 {
     const bool lost = fflush(stdout) != 0 || ferror(stdout);
     if (!lost || code != EXIT_GOOD)
         return code;
     if (reader_has_gone())
-        return 128 + SIGPIPE; /* as a shell sees a program that the signal ended */
+        return 128 + SIGPIPE; /* the code that a shell reports for a program that SIGPIPE ended */
     return complain(EXIT_ENVIRONMENT, "cannot write to standard output");
 }
 
 int main(int argc, char **argv)
 {
-    /* A reader that goes away is an error of write(), not a death: files are still closed. */
+    /* Without SIGPIPE, write() returns an error when the reader is gone, and files are still
+     * closed. */
     signal(SIGPIPE, SIG_IGN);
     int code;
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)

@@ -15,19 +15,21 @@
 #include "compiler/place_file.h"
 #include "tools/attnc/cli/command.h"
 
-/* A file that this run reads or will write: by its inode, or if it does not exist yet by its
- * directory and name. The lists live as long as the process. */
+/* A file that this run reads or will write. It is known by its inode, or, if it does not exist yet,
+ * by its directory's inode and its name. Entries are never freed. */
 struct noted {
+    /* Device and inode of the file; of its directory if `name` is not NULL. */
     dev_t device;
     ino_t inode;
-    char *name; /* in the directory; NULL: the file itself */
+    char *name; /* name in the directory `inode`; NULL: the file exists */
     struct noted *next;
 };
 
+/* The files that this run reads, and the files that it will write. */
 static struct noted *inputs, *outputs;
 
-/* Adds a file to `list`, with its device and inode from `st`. `name` is NULL for an input. Exits if
- * memory is missing. */
+/* Adds a file to `list`, with device and inode from `st`. `name` is NULL unless `st` is the
+ * directory of a file that does not exist yet. Exits if memory is exhausted. */
 static void note(struct noted **list, const struct stat *st, const char *name)
 {
     struct noted *noted = malloc(sizeof(*noted));
@@ -40,7 +42,7 @@ static void note(struct noted **list, const struct stat *st, const char *name)
     *list = noted;
 }
 
-/* True if a list has the file, by device, inode and name. */
+/* True if `list` has a file with the device and inode of `st` and this `name`. */
 static bool is_noted(const struct noted *list, const struct stat *st, const char *name)
 {
     for (; list; list = list->next) {
@@ -59,17 +61,18 @@ void note_input(const char *path)
         note(&inputs, &st, NULL);
 }
 
-/* True if the file is an input of this command. */
+/* True if this run reads the file of `st`. */
 static bool is_input(const struct stat *st) { return is_noted(inputs, st, NULL); }
 
-/* Reports that an output would overwrite an input; returns the exit code. */
+/* Reports that the output `path` would replace an input. Returns EXIT_USER. */
 static int refuse_input(const char *path)
 {
     return complain(EXIT_USER, "%s: is an input of this command; the output needs another name",
                     path);
 }
 
-/* Claims a path for an output. It is an error if two outputs of a run are one file. */
+/* Adds a path to the outputs. `st` is the file, or its directory if the file does not exist yet and
+ * is called `name`. Returns EXIT_USER after a message if this run has the same output already. */
 static int claim(const char *path, const struct stat *st, const char *name)
 {
     if (is_noted(outputs, st, name))
@@ -88,7 +91,8 @@ int check_output(const char *path)
             return refuse_input(path);
         return S_ISREG(st.st_mode) ? claim(path, &st, NULL) : EXIT_GOOD;
     }
-    if (errno != ENOENT) /* a name that is too long, a directory that is a file */
+    /* For example a name that is too long, or a file where a directory must be. */
+    if (errno != ENOENT)
         return complain(EXIT_ENVIRONMENT, "%s: %s", path, strerror(errno));
     char directory[PATH_MAX] = ".";
     const char *slash = strrchr(path, '/');
@@ -100,7 +104,7 @@ int check_output(const char *path)
     return claim(path, &st, slash ? slash + 1 : path);
 }
 
-/* Writes `size` bytes to `fd`; false on an error. */
+/* Writes `size` bytes to the file descriptor `fd`. Returns false on an error, with errno set. */
 static bool write_all(int fd, const void *bytes, size_t size)
 {
     for (size_t at = 0; at < size;) {
@@ -112,7 +116,7 @@ static bool write_all(int fd, const void *bytes, size_t size)
     return true;
 }
 
-/* Returns the mode of a new file by the process's mask. */
+/* Returns the permissions of a new file: read and write for all, less the process's umask. */
 static mode_t default_mode(void)
 {
     mode_t mask = umask(0);
@@ -120,12 +124,13 @@ static mode_t default_mode(void)
     return 0666 & ~mask;
 }
 
-/* Writes `size` bytes to a temporary file beside `path` and renames it to `path`, so that readers
- * never see a part. */
+/* Writes `size` bytes to a temporary file in the directory of `path` and renames it to `path`. So
+ * readers never see a part of the file. Returns false on an error, with errno set. */
 static bool write_by_rename(const char *path, const void *bytes, size_t size)
 {
     char temporary[PATH_MAX];
-    const char *slash = strrchr(path, '/'); /* in its directory, so that a rename does */
+    /* The same directory, since rename() cannot move between file systems. */
+    const char *slash = strrchr(path, '/');
     const int length = slash ? (int)(slash + 1 - path) : 0;
     if (snprintf(temporary, sizeof(temporary), "%.*s.attnc-XXXXXX", length, path) >=
         (int)sizeof(temporary)) {
@@ -139,7 +144,7 @@ static bool write_by_rename(const char *path, const void *bytes, size_t size)
     return attnc_place_file(fd, good, temporary, path);
 }
 
-/* True if `path` is a regular file whose contents are exactly these bytes. */
+/* True if `path`, with the status `st`, is a regular file that has exactly these bytes. */
 static bool holds(const char *path, const struct stat *st, const void *bytes, size_t size)
 {
     if (!S_ISREG(st->st_mode) || (size_t)st->st_size != size || size == 0)

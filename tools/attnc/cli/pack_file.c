@@ -15,16 +15,18 @@
 #include "tools/attnc/cli/command.h"
 #include "tools/attnc/cli/output.h"
 
+/* The most packs of a run that come from pipes. */
 enum { MOST_SPOOLED = 16 };
 
-/* A pack that can be read only once, from standard input or a pipe, and stays in memory. */
+/* The packs of this run that can be read only once, from standard input or a pipe, kept in
+ * memory. */
 static struct spooled {
-    const char *path; /* as the command line has it */
+    const char *path; /* path on the command line; NULL: the entry is free */
     char *bytes;
     size_t size;
 } spooled[MOST_SPOOLED];
 
-/* Returns the name of a file for messages. */
+/* Returns how messages name a file: "<stdin>" for "-", else the path. */
 static const char *shown_name(const char *path) { return strcmp(path, "-") ? path : "<stdin>"; }
 
 /* True if a file can be read only once: standard input or a pipe. */
@@ -34,8 +36,8 @@ static bool is_read_once(const char *path)
     return strcmp(path, "-") == 0 || (stat(path, &st) == 0 && S_ISFIFO(st.st_mode));
 }
 
-/* Sets *found to the pack at `path`, which can be read only once: it is read into memory, or found
- * there. Returns an exit code. */
+/* Sets *found to the bytes of the pack at `path`, standard input or a pipe. Reads them at the first
+ * call; later calls find them in memory. Returns an exit_code after a message. */
 static int spool(const char *path, const struct spooled **found)
 {
     size_t i = 0;
@@ -52,21 +54,23 @@ static int spool(const char *path, const struct spooled **found)
     return EXIT_GOOD;
 }
 
-/* Reports why a file is no pack; `head` is its first `size` bytes. Returns the exit code. */
+/* Reports why a file is no pack. `status` is libattn's error, `head` the file's first `size` bytes.
+ * Returns an exit_code. */
 static int refuse(const char *path, int status, const char *head, size_t size)
 {
     const int code = status == ATTN_IO ? EXIT_ENVIRONMENT : EXIT_USER;
     const char *said = attn_last_error(), *name = shown_name(path);
     if (status == ATTN_BAD_PACK && size == 0)
         return complain(code, "%s: empty, not a pack", name);
-    /* Descriptions are text and packs are not. */
+    /* Descriptions are text without zero bytes; packs have some. */
     if (status == ATTN_BAD_PACK && !memchr(head, '\0', size))
         return complain(code, "%s: text, not a pack; `attnc build` makes a pack of a description",
                         name);
     return strstr(said, path) ? complain(code, "%s", said) : complain(code, "%s: %s", name, said);
 }
 
-/* Reads the first bytes of a file, at most 512. Returns 1 if it cannot be read. */
+/* Reads the first 512 bytes of a file, or all if it has fewer, to `head`. Returns their number; 1
+ * if the file cannot be opened, so that it does not count as empty. */
 static size_t read_head(const char *path, char head[512])
 {
     FILE *const file = fopen(path, "rb");
@@ -76,7 +80,8 @@ static size_t read_head(const char *path, char head[512])
     return size;
 }
 
-/* Opens a pack that was read from a pipe and is kept in memory. */
+/* Opens a pack from standard input or a pipe, whose bytes spool() keeps. Returns an exit_code after
+ * a message. */
 static int open_spooled(const char *path, struct attn_pack **pack)
 {
     const struct spooled *s;
@@ -98,7 +103,8 @@ int open_pack(const char *path, struct attn_pack **pack)
     return status == ATTN_OK ? EXIT_GOOD : refuse(path, status, head, read_head(path, head));
 }
 
-/* Reads a copy of the pack's bytes, which the caller frees. */
+/* Reads the pack's bytes; the caller frees them. A pack from a pipe is copied from memory. Returns
+ * an exit_code after a message. */
 static int read_bytes(const char *path, char **bytes, size_t *size)
 {
     const struct spooled *s;
@@ -146,7 +152,7 @@ int pack_for_children(const char *path, const char **name)
     const int code = spool(path, &s);
     if (code != EXIT_GOOD)
         return code;
-    const int fd = memfd_create("pack", 0); /* open in children too, under the same number */
+    const int fd = memfd_create("pack", 0); /* child processes inherit it under the same number */
     for (size_t at = 0; fd >= 0 && at < s->size;) {
         const ssize_t n = write(fd, s->bytes + at, s->size - at);
         if (n < 0 && errno != EINTR)

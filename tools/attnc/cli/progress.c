@@ -10,16 +10,20 @@
 
 #include "tools/attnc/cli/clock.h"
 
+/* Characters of the bar; columns below which a terminal gets no bar; columns that are used at
+ * most. */
 enum { BAR = 24, NARROW = 60, MAX_COLUMNS = 200 };
 
-/* Returns whether the bar can be redrawn: the output is a terminal that moves its cursor. */
+/* True if the bar can be redrawn in place: standard error is a terminal that can move its
+ * cursor. */
 static bool can_redraw(void)
 {
     const char *term = getenv("TERM");
     return isatty(STDERR_FILENO) && term && *term && strcmp(term, "dumb") != 0;
 }
 
-/* Returns the width of the terminal: COLUMNS, else what the terminal reports, else 80. */
+/* Returns the columns of the terminal: from the variable COLUMNS, else from the terminal, else 80.
+ * At most MAX_COLUMNS. */
 static int columns(void)
 {
     const char *text = getenv("COLUMNS");
@@ -31,7 +35,8 @@ static int columns(void)
     return width < MAX_COLUMNS ? width : MAX_COLUMNS;
 }
 
-/* Writes ", 12 s left", estimated from the steps done; "" before the first one. */
+/* Writes the estimated remaining time, such as ", 12 s left", to `text`; "" before the second step
+ * or within the first two seconds. */
 static void format_rest(char text[32], size_t done, size_t total)
 {
     static double start;
@@ -47,7 +52,7 @@ static void format_rest(char text[32], size_t done, size_t total)
 void show_progress(size_t done, size_t total, const char *step)
 {
     if (!can_redraw()) {
-        /* A log gets a line from time to time, less often the longer the work takes. */
+        /* A log gets a line at most once a second, and less often the longer the work takes. */
         static double start, told;
         const double time = steady_seconds();
         start = start > 0 ? start : time;
@@ -67,7 +72,8 @@ void show_progress(size_t done, size_t total, const char *step)
         bar[BAR] = ' ';
     }
     snprintf(line, sizeof(line), "%s%zu/%zu%s %s", bar, done, total, rest, step);
-    /* One column less: some terminals wrap at the last. \033[K clears what was there. */
+    /* The last column stays empty, since some terminals wrap there. \033[K clears the rest of the
+     * line. */
     fprintf(stderr, "\r%.*s\033[K", width - 1, line);
     fflush(stderr);
 }

@@ -8,9 +8,11 @@
 
 #include "tools/attnc/cli/command.h"
 
+/* The largest number of shards. */
 enum { MOST = 1 << 20 };
 
-/* Returns a number of the environment; `fallback` if it is absent or no number. */
+/* Returns the number in environment variable `name`; `fallback` if it is absent, no number,
+ * negative or above MOST. */
 static long number(const char *name, long fallback)
 {
     const char *text = getenv(name);
@@ -19,8 +21,9 @@ static long number(const char *name, long fallback)
     return text && (end == text || *end || n < 0 || n > MOST) ? fallback : n;
 }
 
-/* Returns the rank and the number of ranks that a launcher has set. mpirun's variables come first,
- * since Slurm sets its own for a batch script of one task as well. */
+/* Returns the rank of this process and the number of ranks, as mpirun, PMI or srun set them; rank 0
+ * of 1 without a launcher. Slurm sets its variables for a batch script too, so mpirun's come
+ * first. */
 static struct shard from_launcher(void)
 {
     static const char *const names[][2] = {
@@ -36,8 +39,8 @@ static struct shard from_launcher(void)
     return (struct shard){0, 1};
 }
 
-/* Returns the shard of this process: its task in a job array, times its rank in the task's
- * launch. */
+/* Returns the shard of this process from the environment. Each task of a Slurm array has an equal
+ * part of the shards, one for each rank of its launch. */
 static struct shard from_environment(void)
 {
     const struct shard ranks = from_launcher();
@@ -65,8 +68,8 @@ int read_shard(const char *command, const char *text, struct shard *shard)
     return EXIT_GOOD;
 }
 
-/* True if the FNV-1a hash (32 bits) of the name falls into this shard. Names differ in few bytes,
- * which the hash spreads. */
+/* True if the FNV-1a hash (32 bits) of `name`, modulo the number of shards, is the index of this
+ * shard. */
 bool in_shard(const struct shard *shard, const char *name)
 {
     unsigned hash = 2166136261u;

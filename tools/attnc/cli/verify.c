@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc verify: every kernel of a pack against its reference, on a GPU or on the simulator. Each
- * target is verified in a child process of its own: a simulator is one GPU for its whole life, and
- * HIP does not survive a fork.
+ * attnc verify: compares every kernel of a pack with its reference, on a GPU or on the simulator.
+ * Each target is verified in child processes: a simulator is one GPU for its whole life, and HIP
+ * does not survive a fork.
  */
 #include <fnmatch.h>
 #include <limits.h>
@@ -32,6 +32,7 @@ static struct {
     bool json, quiet;
 } args;
 
+/* The share of the kernels that --shard gives to this run. */
 static struct shard shard;
 
 static const struct option_row options[] = {
@@ -55,48 +56,57 @@ static const struct option_row options[] = {
     {0},
 };
 
-/* --quiet: the kernels of one op on one target. */
+/* With --quiet: the sums of one op's kernels on one target. */
 struct summary {
     char op[40], target[16];
     size_t kernels, shapes, failures;
-    double worst; /* error as a part of its bound */
+    /* Largest error as a fraction of its bound, 1: the error equals the bound. */
+    double worst;
 };
 
+/* First bytes of lines that a child prints for its parent, and limits. */
 enum {
     SUMMARY_MARK = '\001', /* first byte of a child's line with a kernel's sums */
-    ROW_MARK = '\002',     /* a row as JSON */
-    DEVICE_MARK = '\003',  /* a target's device as JSON */
+    ROW_MARK = '\002',     /* first byte of a verified shape as JSON */
+    DEVICE_MARK = '\003',  /* first byte of a target's device as JSON */
     MAX_SUMMARIES = 256,
     TARGETS_MAX = 16,
-    PART_KERNELS = 8, /* the most that a child verifies on a simulated GPU */
+    /* The most kernels that a child verifies on a simulated GPU. */
+    PART_KERNELS = 8,
 };
 
-/* Successive kernels of one target in the pack, which one child verifies. */
+/* Kernels of one target that one child process verifies. */
 struct part {
     const char *target;
+    /* The first kernel of the pack, and the one after the last. Kernels of other targets between
+     * them are skipped. */
     uint32_t first, end;
-    bool heads_table; /* true: the first part of its target, which prints the heading */
-    bool isolated;    /* one kernel, in a pack of its own, of a key that has several */
+    bool heads_table; /* true: the first part of its target, whose child prints the heading */
+    /* True: the only kernel of its part, verified in a pack without the other kernels of its
+     * key. */
+    bool isolated;
 };
 
-/* The kernels to verify. */
+/* The inputs of one run, and what it has found so far. */
 struct plan {
     struct attn_pack *pack;
-    char *bytes; /* of the pack */
+    char *bytes; /* the pack's file in memory */
     const char *targets[TARGETS_MAX];
     size_t target_count;
-    size_t kernels;            /* kernels that --only selects */
-    size_t hooked;             /* kernels among these whose logits function has no known C file */
-    char hooks[200];           /* names of the functions */
-    struct gpu_identity found; /* the GPU; unused if `simulator` is not NULL */
-    char *devices;             /* JSON objects, a comma between two */
-    int name_width;            /* characters of the longest kernel name */
-    const char *simulator;     /* path, or NULL: the HIP runtime */
+    size_t kernels; /* kernels that --only selects */
+    size_t hooked;  /* kernels among these with a logits function whose C file is unknown */
+    /* File names of these functions, each after ", ". */
+    char hooks[200];
+    /* The GPU of this machine; unused if `simulator` is not NULL. */
+    struct gpu_identity found;
+    char *devices;         /* JSON objects of the devices, a comma between two; NULL: none yet */
+    int name_width;        /* characters of the longest kernel name */
+    const char *simulator; /* path of the simulator's HIP library; NULL: a GPU of this machine */
     uint64_t seed;
     size_t shapes; /* shapes to verify of each kernel; 0: all */
     struct part *parts;
     size_t part_count;
-    struct json json; /* --json: the list of rows is open */
+    struct json json; /* with --json: the list of rows is open in it */
     struct summary *summaries;
     size_t summary_count;
     size_t sums[3]; /* verified kernels, rows, failures */
@@ -118,7 +128,8 @@ static void print_row_json(const struct verify_row *row)
     json_end(&j);
 }
 
-/* Prints one verified shape, as a line of the table or marked as JSON for the parent process. */
+/* Prints one verified shape: as a line of the table, or as JSON for the parent process. With
+ * --quiet only failures. */
 static void print_row(const struct verify_run *run, const struct verify_row *row)
 {
     const bool failed = row->fault[0];
@@ -137,21 +148,21 @@ static void print_row(const struct verify_run *run, const struct verify_row *row
     fflush(stdout);
 }
 
-/* True if the options select the kernel. */
+/* True if --only and --shard select the kernel. */
 static bool wanted(const struct attn_kernel_info *info)
 {
     return (!args.only || fnmatch(args.only, info->name, 0) == 0) && in_shard(&shard, info->name);
 }
 
-/* Returns the name of a kernel's logits function without a reference, since its C file is not
- * known; else NULL. */
+/* Returns the name of a kernel's logits function if no --hooks was given, so that the reference
+ * lacks its C file. Returns NULL if the kernel has none or --hooks was given. */
 static const char *unknown_hook(const struct attn_pack *pack, uint32_t n)
 {
     const char *name = args.hooks ? "none" : verify_field(pack, n, "logits");
     return name[0] && strcmp(name, "none") != 0 ? name : NULL;
 }
 
-/* True if kernel `n` is for the target, is selected and can be verified. */
+/* True if kernel `n` is for `target`, is selected and can be verified. Fills `info`. */
 static bool is_of(const struct attn_pack *pack, uint32_t n, const char *target,
                   struct attn_kernel_info *info)
 {
@@ -160,14 +171,14 @@ static bool is_of(const struct attn_pack *pack, uint32_t n, const char *target,
            wanted(info) && !unknown_hook(pack, n);
 }
 
-/* Prints the device and the heading of the table. */
+/* Prints the device's name and the heading of the table. */
 static void print_heading(const struct plan *plan, const struct gpu *gpu)
 {
     printf("\nDevice: %s\n%-*s  %-12s  %9s  %9s  %9s  %9s  %s\n", gpu->title, plan->name_width,
            "KERNEL", "SHAPE", "REL.ERR", "BOUND", "MAX.ERR", "BOUND", "VERDICT");
 }
 
-/* Prints the device as a marked line of JSON for the parent process. */
+/* Prints the device as JSON, for the parent process, after DEVICE_MARK. */
 static void print_device_json(const struct gpu_identity *id)
 {
     struct json j = {.out = stdout, .compact = true};
@@ -181,9 +192,8 @@ static void print_device_json(const struct gpu_identity *id)
     json_end(&j);
 }
 
-/* True if the pack in which kernel n is verified has the i-th kernel too: one of the same op and
- * target with another key. A call may need it for another stage, and it never replaces kernel n.
- * `own` describes kernel n. */
+/* True if kernel `i` has the op and target of kernel `n`, described by `own`, but another key. The
+ * pack in which `n` is verified keeps such kernels: a call may launch one before or after `n`. */
 static bool keeps(const struct plan *plan, const struct attn_kernel_info *own, uint32_t n,
                   uint32_t i)
 {
@@ -192,8 +202,9 @@ static bool keeps(const struct plan *plan, const struct attn_kernel_info *own, u
            !strcmp(info.target, own->target) && !attnc_pack_same_key(plan->bytes, i, n);
 }
 
-/* Makes, in the child, a pack in which libattn takes kernel *n for every call of its key, and sets
- * *n to its number there. Returns false after a message. */
+/* Replaces, in the child, the plan's pack by one in which kernel *n is the only one of its key.
+ * libattn then chooses it for every call. Sets *n to its number there. Returns false after a
+ * message. */
 static bool isolate(struct plan *plan, uint32_t *n)
 {
     struct attnc_pack_writer *w = attnc_pack_writer_create();
@@ -217,7 +228,8 @@ static bool isolate(struct plan *plan, uint32_t *n)
     return good;
 }
 
-/* Verifies, in the child, the kernels of one part. */
+/* Verifies, in a child process, the kernels of part `n`. `context` is the struct plan. Returns an
+ * exit_code. */
 static int verify_part(void *context, size_t n, struct child_report *report)
 {
     struct plan *plan = context;
@@ -262,7 +274,8 @@ static int verify_part(void *context, size_t n, struct child_report *report)
     return run.failures ? EXIT_USER : EXIT_GOOD;
 }
 
-/* Adds a line such as "prefill gfx942 12 0 0.31": a kernel's shapes, failures and worst error. */
+/* Adds a kernel's line, such as "prefill gfx942 12 0 0.31", to the summary of its op and target.
+ * The numbers are shapes, failures and the worst error. */
 static void add_summary(struct plan *plan, const char *line)
 {
     struct summary k = {.kernels = 1};
@@ -286,7 +299,8 @@ static void add_summary(struct plan *plan, const char *line)
     s->worst = s->worst > k.worst ? s->worst : k.worst;
 }
 
-/* Prints a row for each op and target: kernels, shapes, failures, worst error. */
+/* Prints a line for each op and target: kernels, shapes, failures and the worst error in percent of
+ * its bound. */
 static void print_summaries(const struct plan *plan)
 {
     printf("%-20s  %-8s  %7s  %7s  %7s  %s\n", "OP", "TARGET", "KERNELS", "SHAPES", "FAILED",
@@ -298,7 +312,7 @@ static void print_summaries(const struct plan *plan)
     }
 }
 
-/* Appends a device's line of JSON to the plan's list. */
+/* Appends a device's JSON object to plan->devices. */
 static void add_device(struct plan *plan, const char *line)
 {
     char *longer = NULL;
@@ -309,7 +323,8 @@ static void add_device(struct plan *plan, const char *line)
     plan->devices = longer;
 }
 
-/* Prints a line of a child; with --json as a row. */
+/* Passes on a line of a child by its first byte: adds a device or a summary to the plan `context`,
+ * a row to the JSON output, or prints the line. */
 static void take_line(void *context, char *line)
 {
     struct plan *plan = context;
@@ -325,7 +340,8 @@ static void take_line(void *context, char *line)
         puts(line);
 }
 
-/* Adds, in the parent, a child's sums to the sums of the plan, and prints the child's lines. */
+/* Adds, in the parent, the sums of part `n` to the sums of the plan, and passes on the lines that
+ * its child printed. */
 static void collect_part(void *context, size_t n, FILE *printed, const size_t results[])
 {
     struct plan *plan = context;
@@ -338,14 +354,15 @@ static void collect_part(void *context, size_t n, FILE *printed, const size_t re
         each_printed_line(printed, take_line, plan);
 }
 
-/* Returns the name of part `n`, its target. */
+/* Returns the name of part `n` for messages: its target. */
 static const char *name_part(void *context, size_t n)
 {
     const struct plan *plan = context;
     return plan->parts[n].target;
 }
 
-/* Chooses between a GPU and the simulator, by --device or by what is there. */
+/* Chooses by --device; without it a GPU if this machine has one, else the simulator. Sets
+ * plan->found or plan->simulator. Returns an exit_code after a message. */
 static int choose_device(struct plan *plan)
 {
     static char simulator[4096];
@@ -368,8 +385,8 @@ static int choose_device(struct plan *plan)
     return EXIT_GOOD;
 }
 
-/* Counts a kernel with a logits function, and adds the function's file name to plan->hooks unless
- * it is there. */
+/* Counts a kernel whose logits function `name` lacks its C file. Adds the file's name to
+ * plan->hooks unless it is there. */
 static void note_hook(struct plan *plan, const char *name)
 {
     char file[80];
@@ -380,8 +397,8 @@ static void note_hook(struct plan *plan, const char *name)
         snprintf(plan->hooks + length, sizeof(plan->hooks) - length, "%s", file);
 }
 
-/* Counts the kernels that --only selects, and lists their targets. Returns an exit_code: EXIT_USER
- * after a message if there are none, all lack their hooks, or the pack is unreadable. */
+/* Counts the selected kernels, and lists their targets. Returns an exit_code: EXIT_USER after a
+ * message if none is selected, all lack their hooks, or the pack is unreadable. */
 static int survey(struct plan *plan)
 {
     for (uint32_t n = 0; n < attn_pack_kernel_count(plan->pack); n++) {
@@ -420,11 +437,10 @@ static int survey(struct plan *plan)
                      : complain(EXIT_USER, "the pack has no kernel");
 }
 
-/*
- * Cuts the pack into parts of one target each. A kernel that shares its key with another one has a
- * part to itself. On real GPUs, which run one part at a time, parts are otherwise as large as
- * possible. Simulated GPUs start quickly, so their parts are small and occupy all jobs.
- */
+/* Cuts the selected kernels into parts of one target each. A kernel that shares its key with
+ * another one has a part to itself. On a GPU, where one part runs at a time, other parts are as
+ * large as possible. Simulated GPUs start quickly, so their parts are small and occupy all jobs.
+ * Returns an exit_code after a message. */
 static int cut_into_parts(struct plan *plan)
 {
     const uint32_t count = attn_pack_kernel_count(plan->pack);
@@ -453,7 +469,7 @@ static int cut_into_parts(struct plan *plan)
     return EXIT_GOOD;
 }
 
-/* Verifies the parts in child processes. */
+/* Verifies all parts in child processes, at most `jobs` at once. Returns an exit_code. */
 static int run_parts(struct plan *plan, unsigned jobs)
 {
     const struct children children = {
@@ -468,7 +484,7 @@ static int run_parts(struct plan *plan, unsigned jobs)
     return run_children(&children);
 }
 
-/* Writes the end of the JSON output: devices and counts. */
+/* Ends the JSON list of rows, and writes the devices and the counts. */
 static void finish_json(struct plan *plan)
 {
     json_end(&plan->json);
@@ -484,8 +500,8 @@ static void finish_json(struct plan *plan)
     json_end(&plan->json);
 }
 
-/* Prints the sums. A child that died, or whose device did not open, leaves kernels that are not
- * verified; they have a count of their own. */
+/* Prints the sums. Kernels that a child did not reach, because it died or its device did not open,
+ * are counted as not verified. */
 static void print_sums(const struct plan *plan)
 {
     const size_t left = plan->kernels - plan->hooked - plan->sums[0];
@@ -501,7 +517,7 @@ static void print_sums(const struct plan *plan)
             plan->hooked, plan->hooks + 2);
 }
 
-/* Verifies all selected kernels and prints the result. */
+/* Verifies all selected kernels and prints the results. Returns an exit_code. */
 static int verify_all(struct plan *plan)
 {
     unsigned jobs = 0;
@@ -525,7 +541,7 @@ static int verify_all(struct plan *plan)
     json_begin_object(&plan->json, NULL);
     json_flag(&plan->json, "simulated", plan->simulator || plan->found.simulated);
     json_begin_list(&plan->json, "rows");
-    /* The simulator has threads of its own: a GPU of each target is enough to begin with. */
+    /* The simulator has threads of its own, so that one child for each target is a good default. */
     code = run_parts(plan, jobs ? jobs : (unsigned)plan->target_count);
     if (code == EXIT_GOOD && plan->hooked)
         code = EXIT_PARTIAL;

@@ -14,7 +14,7 @@ static const struct option_row options[] = {
     {0},
 };
 
-/* Prints the versions and targets as JSON. */
+/* Prints the versions of attnc and LLVM, and all targets, as a JSON object. */
 static void print_json(void)
 {
     struct json j = {.out = stdout};
