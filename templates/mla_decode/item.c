@@ -23,8 +23,9 @@ struct tir_value mla_query_offsets(struct mla *s, const struct split_kv_rows *ro
                    tir_mul(b, head, mla_like(s, att_stride(b, ARG_Q_HEAD_STRIDE, bytes), head)));
 }
 
-/* Loads a wave's columns of Q^T, panel by panel, in stage `stage` of the loop's prologue. Panels
- * that waves share are stored to LDS. Addresses are computed in stage `first_stage`. */
+/* Loads the wave's columns of Q^T, panel by panel, in stage `stage` of the loop's prologue. The
+ * last mla_query.n_in_lds panels are stored to LDS. Addresses are computed in stage
+ * `first_stage`. */
 static void load_panels(struct mla *s, uint8_t first_stage, uint8_t stage)
 {
     struct split_kv *const d = &s->d;
@@ -45,7 +46,8 @@ static void load_panels(struct mla *s, uint8_t first_stage, uint8_t stage)
             q = tir_tile_gather(b, tir_arg(b, ARG_Q, TIR_I64), at, byte, loaded);
         if (s->number.q != s->number.kq)
             q = tir_convert(b, q, s->number.kq);
-        if (s->split.depth && !p->divided) /* one part of a row has this panel */
+        if (s->split.depth && !p->divided) /* waves with another part of the columns multiply this
+                                              panel by 0 */
             q = tir_select(b, tir_cmp_eq(b, mla_row_part(s), tir_i32(b, 0)), q,
                            tir_float_like(b, q, 0.0f));
         s->query.q[i] = tir_named(b, "q", q);
@@ -57,9 +59,10 @@ static void load_panels(struct mla *s, uint8_t first_stage, uint8_t stage)
     b->stage = TIR_NO_STAGE;
 }
 
-/* Returns the last key (i32) of this shard that a query at `position` sees; -1: it sees none. Key j
- * of a shard is token j * shards + shard of its context. A sequence of more queries than tokens has
- * positions below 0, which see no keys; the division is unsigned. */
+/* Returns the index (i32) in this shard of the last key that a query at `position` sees; -1: it
+ * sees none. `position` (i32) counts tokens of the context. Key j of a shard is token j * shards +
+ * shard of the context. A sequence of more queries than tokens has positions below 0, which see no
+ * keys; the division is unsigned. */
 static struct tir_value last_seen(struct mla *s, struct tir_value position)
 {
     struct tir_builder *const b = &s->d.b;
@@ -73,8 +76,8 @@ static struct tir_value last_seen(struct mla *s, struct tir_value position)
     return tir_sub(b, quotient, tir_int_like(b, quotient, 1));
 }
 
-/* Converts queries' positions for the mask of a shard: positions count tokens of the context, and
- * keys count tokens of the shard. */
+/* Converts the positions of the mask, s->d.attention.at, from tokens of the context to keys of this
+ * shard. Does nothing without shards or without a causal mask. */
 static void find_shard_position(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
@@ -91,7 +94,8 @@ static void find_shard_position(struct mla *s)
     at->highest = last_seen(s, tir_add(b, at->highest, others));
 }
 
-/* Returns the factor (f32) of raw scores beside scale_log2; none: there is none. */
+/* Returns the product (f32) of the scales of Q and of the cache, by which scores are multiplied
+ * besides the softmax scale; no value: neither has a scale. */
 static struct tir_value tensor_scale(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
@@ -101,9 +105,9 @@ static struct tir_value tensor_scale(struct mla *s)
     return s->kv_scale.id ? tir_mul(b, s->kv_scale, q_scale) : q_scale;
 }
 
-/* Builds scales and zeros of O while the first blocks are in flight. LLVM would load the scales
- * just before the first softmax, and write the zeros in each iteration that may follow the
- * prologue. */
+/* Computes the factor in the exponent and the zeros of O^T while the first blocks are in flight.
+ * LLVM would load the scales just before the first softmax, and write the zeros in each iteration
+ * that may follow the prologue. `inside`: the values that the loop carries. */
 static void begin_early(struct mla *s, struct tir_value inside[ATT_N_CARRY])
 {
     struct tir_builder *const b = &s->d.b;
@@ -117,8 +121,8 @@ static void begin_early(struct mla *s, struct tir_value inside[ATT_N_CARRY])
     b->stage = TIR_NO_STAGE;
 }
 
-/* Waits for the loads of part_ends while the first blocks are in flight. Without this, LLVM would
- * move the loads to the end of the kernel. */
+/* Waits for the loads of d.part_ends while the first blocks are in flight. Without the wait, LLVM
+ * would move the loads to the end of the kernel. */
 static void await_part_ends(struct mla *s)
 {
     s->d.b.stage = MLA_STAGE_ARRIVES;
@@ -154,8 +158,9 @@ void mla_find_position(struct mla *s)
 
 void mla_load_q(struct mla *s, uint8_t stage) { load_panels(s, TIR_NO_STAGE, stage); }
 
-/* Loads Q for waves that share scores. If no panel goes to LDS, Q is loaded after the first block.
- * Otherwise it is loaded before that block: a wait for the panels covers all earlier loads. */
+/* Loads Q for waves that share scores: mla_form.load_q. If no panel goes to LDS, Q is loaded after
+ * the first block. Otherwise it is loaded before that block, since the wait for the panels covers
+ * all earlier loads. */
 static void load_shared_q(struct mla *s)
 {
     const uint8_t stage = s->query.n_in_lds ? MLA_STAGE_LOADS : MLA_STAGE_ARRIVES;
@@ -167,11 +172,13 @@ static void load_shared_q(struct mla *s)
 
 /* ---- The loop ---- */
 
-/* The loop over an item's keys, and the branch around it. */
+/* The loop over an item's blocks of keys while it is built, and the branch around it for items
+ * without keys. */
 struct walk {
     struct tir_if some;
     struct tir_loop loop;
-    struct tir_value n; /* i32: number of blocks */
+    struct tir_value n; /* i32: number of the item's blocks */
+    /* carried: m, l and O before the first key. inside: what the loop carries. */
     struct tir_value carried[ATT_N_CARRY], inside[ATT_N_CARRY];
 };
 
@@ -195,7 +202,8 @@ static void begin_walk(struct mla *s, struct walk *w)
     s->form->load_q(s);
 }
 
-/* Begins the loop over the item's blocks and builds the pipeline in it. */
+/* Begins the loop over the item's blocks and builds the pipeline as its body. The caller ends the
+ * loop. */
 static void run_loop(struct mla *s, struct walk *w)
 {
     struct tir_builder *const b = &s->d.b;
@@ -216,8 +224,8 @@ struct split_kv_state mla_walk(struct mla *s)
     return state;
 }
 
-/* Builds the loop over an item's keys for blocks that are copied an iteration early:
- * mla_form.walk. */
+/* Builds the loop over an item's keys, if blocks are copied to LDS an iteration early:
+ * mla_form.walk. Returns the state of the wave's columns. */
 static struct split_kv_state walk_early(struct mla *s)
 {
     struct walk w;
@@ -229,8 +237,8 @@ static struct split_kv_state walk_early(struct mla *s)
 
 /* ---- A pass ---- */
 
-/* Waits for all waves, which frees LDS for the next item, and exchanges m and l for all columns of
- * O^T: mla_form.join. */
+/* Waits for all waves, so that LDS is free for the next item. If waves split columns, exchanges m
+ * and l through LDS, so that `state` has them for all columns of the wave's O^T: mla_form.join. */
 static void join_shared(struct mla *s, struct split_kv_state *state)
 {
     struct tir_builder *const b = &s->d.b;
@@ -250,7 +258,7 @@ static void join_shared(struct mla *s, struct split_kv_state *state)
     }
 }
 
-/* Sets s->d.attention and the scales of scores for a pass. */
+/* Sets s->d.attention and s->softmax for a pass, with the scales of scores. */
 static void begin_attention(struct mla *s)
 {
     struct split_kv *const d = &s->d;
@@ -289,8 +297,9 @@ void mla_walk_and_store(struct mla *s)
     split_kv_write_state(d, &state);
 }
 
-/* Returns the end (i32) of the keys that may be loaded. Some pipelines load blocks past the item's
- * end. If HBM limits the loop, these blocks repeat the item's last page, which is in the L2. */
+/* Returns the index (i32) after the last key that may be loaded: the item's end, or else the
+ * sequence's. Some pipelines load blocks past the item's end. If HBM limits the loop, these blocks
+ * repeat the item's last page, which is in the L2. */
 static struct tir_value loaded_keys(const struct mla *s)
 {
     const bool limited = mla_pv(s)->by_k || s->type.scaled >= 0 || s->form->hbm_bound;
@@ -325,15 +334,15 @@ void mla_work_on(struct mla *s, struct tir_value index, const struct mla_passes 
     }
 }
 
-/* Returns how many operands may be read from LDS ahead of their MFMA; 0: the scheduler's default.
- * With 64 keys and 128 columns there are registers for only 2. */
+/* Returns the number of operands that may be read from LDS ahead of their MFMA; 0: the scheduler's
+ * default. With 64 keys and 128 columns there are registers for only 2. */
 static uint8_t read_ahead(const struct mla *s)
 {
     return s->d.keys == 64 && s->d.columns == 128 ? 2 : 0;
 }
 
-/* Adjusts the schedule to the product: mla_form.adjust_schedule. Scaled products are so long that
- * all other work fits beside the first of them. */
+/* Sets members of *schedule that depend on the matrix instruction of O^T: mla_form.adjust_schedule.
+ * Scaled products are so long that all other work fits beside the first of them. */
 static void adjust_schedule(const struct mla *s, struct tir_schedule *schedule)
 {
     if (s->type.scaled >= 0)

@@ -22,19 +22,21 @@ const struct tir_mma *mla_qk(const struct mla *s, const struct panel *p)
 
 const struct tir_mma *mla_pv(const struct mla *s) { return &s->d.m->mma[s->d.pv]; }
 
-/* True if an LDS read transposes c. For elements of 16 bits and more than 16 columns, a read of 8
- * bytes a lane does not: they are exchanged in registers, with a few instructions. */
+/* True if c is transposed by its LDS reads. False: lanes exchange elements in registers, with a few
+ * instructions. Reads that transpose 8 bytes per lane are not used for 16-bit elements and more
+ * than 16 columns. */
 static bool reads_transposed(const struct mla *s)
 {
-    enum { BLOCK = 16 /* bytes of a lane for a product of 32 keys */ };
+    enum { BLOCK = 16 /* bytes per lane of an operand of a product of 32 keys */ };
     const bool few = s->d.columns == MFMA_ROWS, fp8 = mla_weights_fp8(s);
     if (att_transposes_8_bytes(s->d.m))
         return few || fp8;
     return !fp8 && tir_transposing_read(s->d.m, BLOCK, 16);
 }
 
-/* Returns log2 of the number of elements of a key that a lane reads from LDS at once. 16 lanes read
- * the wave's part of the latent, in one or several contiguous parts. */
+/* Returns log2 of the number of neighbouring elements of a latent that a lane reads from LDS at
+ * once, at most 2. 16 lanes read the wave's part of a latent, in one or several contiguous
+ * parts. */
 static unsigned v_vector_bits(const struct mla *s)
 {
     if (reads_transposed(s))
@@ -43,7 +45,7 @@ static unsigned v_vector_bits(const struct mla *s)
     return own < 2 ? own : 2;
 }
 
-/* Returns the layout of c as LDS reads along the latent produce it. */
+/* Returns the layout of c (keys x latent) in registers if lanes read it from LDS along rows. */
 static struct tir_layout values_as_read(const struct mla *s)
 {
     const unsigned vector = v_vector_bits(s), m_bits = tir_bits(mla_pv(s)->m);
@@ -60,13 +62,13 @@ static struct tir_layout values_as_read(const struct mla *s)
     return tir_spread_layout(&l);
 }
 
-/* Returns the work split of O^T, whose rows waves divide. */
+/* Returns the split of O^T += c^T P^T: all waves divide the rows of O^T. */
 static struct tir_waves product_waves(const struct mla *s)
 {
     return (struct tir_waves){.rows = (uint8_t)mla_wave_bits(s)};
 }
 
-/* Permutes the rows of a layout of O^T or c^T into the order in which lanes read c. */
+/* Returns layout l of O^T or c^T with its rows permuted into the order in which lanes read c. */
 static struct tir_layout in_read_order(const struct mla *s, const struct tir_layout *l)
 {
     const unsigned vector = v_vector_bits(s), m_bits = tir_bits(mla_pv(s)->m);
@@ -84,7 +86,8 @@ struct tir_layout mla_values_operand(const struct mla *s)
     return tir_layout_transpose(&v_t);
 }
 
-/* Chooses the types of O^T = c^T P^T. */
+/* Sets the types of O^T, c and P of O^T += c^T P^T, and of m and l: s->d.output and members of
+ * s->type. */
 static void choose_product(struct mla *s)
 {
     struct split_kv *const d = &s->d;
@@ -108,8 +111,8 @@ struct tir_waves mla_split(const struct mla *s)
                               .cols = (uint8_t)s->split.columns};
 }
 
-/* Adds a panel of K and Q to mla.query: `width` columns from column `first` on. `product`: number
- * of the instruction. `k`: order of the columns in it. */
+/* Adds a panel to s->query: `width` columns of K and Q from column `first` on. `product`: index of
+ * the matrix instruction. `k`: order in which that sums over the panel's columns. */
 static void add_panel(struct mla *s, unsigned first, unsigned width, int product,
                       const struct tir_contraction *k)
 {
@@ -135,11 +138,12 @@ void mla_add_panels(struct mla *s, int product, const struct tir_contraction *k)
         };
 }
 
-/* Returns the number of columns of the latent in a wave's panels. */
+/* Returns the number of columns of the latent that a wave multiplies in K Q^T. */
 static unsigned own_columns(const struct mla *s) { return s->source.part->width >> s->split.depth; }
 
-/* Adds the panel of the rotated key. Waves divide its columns if a wave's part fills an
- * instruction; otherwise the waves of one part of the contraction have all of it. */
+/* Adds the panel of the rotated key to s->query. Waves divide its columns if a wave's share fills
+ * an instruction. Otherwise the panel is not divided, and load_panels() sets Q to 0 for all but one
+ * share. `whole`: order of its columns if it is not divided. */
 static void add_rotated(struct mla *s, const struct tir_contraction *whole)
 {
     const struct tir_mma *const mma = &s->d.m->mma[s->d.qk];
@@ -153,8 +157,8 @@ static void add_rotated(struct mla *s, const struct tir_contraction *whole)
     add_panel(s, latent, own, s->d.qk, &k);
 }
 
-/* Chooses the panels of Q and K. Some targets have an fp8 instruction of twice the rate, with 128
- * columns at once. It is for waves with as many columns of the latent. If it has a form with
+/* Sets s->query.panel. Some targets have an fp8 instruction of twice the rate, with 128 columns at
+ * once. It is used for waves with at least 128 columns of the latent. If that has a form with
  * scales, a lane has columns in the order of that form: 16 bytes of each half. Otherwise a lane has
  * 16 neighbours at a time. */
 static void choose_panels(struct mla *s)
@@ -179,7 +183,8 @@ static void choose_panels(struct mla *s)
         add_rotated(s, &narrow);
 }
 
-/* Chooses the types of scales. Waves have one block of TIR_MX_BLOCK keys each, or all keys. */
+/* Sets s->type.scales, the type of the scales of P. A wave computes the weights of TIR_MX_BLOCK
+ * keys or of all keys. */
 static void choose_scales(struct mla *s)
 {
     const struct tir_layout weights =
@@ -227,7 +232,7 @@ struct tir_value mla_own_first(struct mla *s, const struct panel *p, unsigned si
     if (!s->split.depth || !p->divided)
         return tir_i32(b, (int)(p->first * size));
     if (s->source.lead &&
-        p->first < s->source.part->width) /* each part has some of what goes ahead first */
+        p->first < s->source.part->width) /* each wave has some of the columns that arrive first */
         return att_plus(b, att_times(b, mla_row_part(s), (int)(p->width * size)),
                         (int)((p->first << s->split.depth) * size));
     return att_plus(b, att_times(b, mla_row_part(s), (int)(own * size)), (int)(p->first * size));
@@ -248,16 +253,17 @@ struct tir_value mla_all_keys(struct mla *s, struct tir_value a)
 
 bool mla_exchanges(const struct mla *s) { return s->split.columns != 0; }
 
-/* True if a barrier separates K Q^T from the softmax. */
+/* True if waves exchange parts or maxima of S^T, so that a barrier separates K Q^T from the
+ * softmax. */
 static bool shares_scores(const struct mla *s)
 {
     return s->split.depth || s->split.agree == MLA_EXCHANGE_MAX;
 }
 
-/* Returns the bytes of one f32 for each column. */
+/* Returns the bytes in LDS of a vector of one part of the keys: an f32 for each column. */
 static unsigned part_bytes(const struct mla *s) { return s->d.columns * (unsigned)sizeof(float); }
 
-/* Returns the number of vectors in LDS. */
+/* Returns the number of vectors (VECTOR_M and others) that have a place in LDS. */
 static unsigned n_vectors(const struct mla *s)
 {
     if (shares_scores(s))
@@ -268,16 +274,16 @@ static unsigned n_vectors(const struct mla *s)
 /* Returns the bytes of a vector in LDS: one f32 for each column and part of the keys. */
 static unsigned vector_bytes(const struct mla *s) { return mla_parts(s) * part_bytes(s); }
 
-/* Returns the bytes of the scales of fp8 weights, one for each column and part of a block. */
+/* Returns the bytes of a block's scales of P, one for each column and part of the keys; 0: P has no
+ * scales. */
 static unsigned scale_bytes(const struct mla *s)
 {
     return s->type.scaled >= 0 ? mla_parts(s) * s->d.columns : 0;
 }
 
-/* Returns the LDS map of a block, `width` columns wide. From a row to the next are 32 bytes more
- * than a multiple of all banks. So 16 lanes that read 16 bytes each of 16 rows of K use every bank
- * once. Lane groups are 16 bytes apart. 8 rows of 32 bytes of c in a transposing read use every
- * bank once, too. */
+/* Returns the LDS map of `width` columns of a block. The distance of rows is 32 bytes more than a
+ * multiple of all banks. So 16 lanes that read 16 bytes each of 16 rows of K use every bank once. A
+ * transposing read of 8 rows of 32 bytes of c uses every bank once, too. */
 static struct tir_layout block_map(const struct mla *s, unsigned width)
 {
     struct tir_layout map = tir_row_major(s->d.keys, width);
@@ -286,7 +292,7 @@ static struct tir_layout block_map(const struct mla *s, unsigned width)
     return map;
 }
 
-/* Returns the LDS map of P: the elements that all lanes of an operand read at once are
+/* Returns the LDS map of P. The elements of an operand that one read of all lanes returns are
  * contiguous. */
 static struct tir_layout weights_map(const struct mla *s)
 {
@@ -308,7 +314,7 @@ struct tir_layout mla_query_map(const struct mla *s, const struct panel *p)
     return tir_lane_major(l, own < most ? own : most);
 }
 
-/* Returns the bytes in LDS of the last n panels of Q. */
+/* Returns the bytes of the last n panels of Q in LDS. */
 static unsigned query_bytes(const struct mla *s, unsigned n)
 {
     unsigned bytes = 0;
@@ -317,9 +323,9 @@ static unsigned query_bytes(const struct mla *s, unsigned n)
     return bytes;
 }
 
-/* Returns the bytes in LDS of a block's entries of a sparse list. If rows are key and value and
- * contain scales, no piece has exactly one entry for each key: each run of a key stores an
- * entry. */
+/* Returns the bytes of a block's entries of the sparse list in LDS: an entry per key. In formats
+ * whose rows are key and value and contain scales, no piece has exactly one entry per key. There
+ * each run of a key has an entry. */
 static unsigned entry_bytes(const struct mla *s)
 {
     const struct att_row_format *const rows = att_row_format(s->d.v);
@@ -327,16 +333,17 @@ static unsigned entry_bytes(const struct mla *s)
     return s->d.keys * runs * (unsigned)sizeof(int32_t);
 }
 
-/* True if pipeline values_between suits the kernel, whose tile has at most `most` blocks in LDS.
- * With custom masks, and rows that are converted, its loop would wait. */
+/* True if the kernel can run pipeline values_between. `most`: most blocks in LDS that its tile
+ * allows. With custom masks, or rows that are converted, its loop would wait. */
 static bool fits_between(const struct mla *s, unsigned most)
 {
     const bool packed = att_is_packed(s->d.v);
-    const bool three = most > 2 || s->type.scaled >= 0; /* the tile is not limited to two */
+    const bool three = most > 2 || s->type.scaled >= 0; /* false: the tile limits LDS to two
+                                                           blocks */
     return s->d.columns <= 64 && !packed && three && s->d.v->mask != ATT_MASK_CUSTOM;
 }
 
-/* Returns the pipeline of a kernel whose tile has at most `most` blocks in LDS. */
+/* Returns the pipeline of the kernel. `most`: most blocks in LDS that its tile allows. */
 static const struct pipeline *find_pipeline(const struct mla *s, unsigned most)
 {
     /* Registers have no room to keep scaled weights of 128 columns for the next iteration. */
@@ -350,7 +357,7 @@ static const struct pipeline *find_pipeline(const struct mla *s, unsigned most)
     return fits_between(s, most) ? &mla_values_between : &mla_deferred_values;
 }
 
-/* Returns the kernel's features as bits of pipe_variant.has. */
+/* Returns the kernel's features (enum mla_feature) as bits of pipe_variant.has. */
 static uint32_t features(const struct mla *s)
 {
     const struct {
@@ -373,8 +380,8 @@ static uint32_t features(const struct mla *s)
     return has;
 }
 
-/* Sets mla.plan to pipeline `p` of this kernel's features. Asserts that its tiles have room in
- * LDS. */
+/* Sets s->plan to pipeline p for this kernel's features. Asserts that LDS has room for its
+ * buffers. */
 static void choose_pipeline(struct mla *s, const struct pipeline *p)
 {
     pipe_choose(p, &(struct pipe_variant){.has = features(s)}, &s->plan);
@@ -383,8 +390,9 @@ static void choose_pipeline(struct mla *s, const struct pipeline *p)
     assert(s->plan.depth[MLA_LDS_S] <= 1 && s->plan.depth[MLA_LDS_ENTRIES] <= s->lds.blocks);
 }
 
-/* Chooses the number of blocks and of places for P in LDS, the form and the pipeline. `room`: bytes
- * of LDS. `block`: bytes of a block. `other`: bytes of the rest, without P and Q. */
+/* Chooses the number of blocks and of places for P in LDS, the form and the pipeline. Arguments are
+ * bytes of LDS. `room`: for a workgroup. `block`: of a block. `other`: of other buffers, with one
+ * place for P. */
 static void choose_buffers(struct mla *s, unsigned room, unsigned block, unsigned other)
 {
     const unsigned weights = mla_exchanges(s) ? weights_bytes(s) : 0;
@@ -415,7 +423,7 @@ void mla_take_lds(struct mla *s)
         p->bytes = att_lds_bytes(&p->lds, mla_kq_bytes(s));
         block += p->bytes;
     }
-    if (s->query.n_in_lds > s->query.n_panels) /* a narrow latent has all in LDS */
+    if (s->query.n_in_lds > s->query.n_panels) /* a narrow latent has fewer panels */
         s->query.n_in_lds = s->query.n_panels;
     if (mla_exchanges(s)) {
         other = weights_bytes(s) + 2 * scale_bytes(s) + n_vectors(s) * vector_bytes(s);
@@ -446,7 +454,7 @@ void mla_take_lds(struct mla *s)
         s->lds.scales = tir_lds_buffer(&d->b, s->lds.p_places * scale_bytes(s), 16);
 }
 
-/* Returns a mod 3, for a below 2^31. */
+/* Returns a modulo 3 (i32), for 0 <= a < 2^31. */
 static struct tir_value modulo_3(struct tir_builder *b, struct tir_value a)
 {
     const struct tir_value wide = tir_mul(b, tir_zext(b, a, TIR_I64), tir_i64(b, 0x55555556));
@@ -454,7 +462,7 @@ static struct tir_value modulo_3(struct tir_builder *b, struct tir_value a)
     return tir_sub(b, a, att_times(b, third, 3));
 }
 
-/* Returns the number of the block's slot in LDS. */
+/* Returns the index (i32) of the place in LDS of the block with index `block`. */
 static struct tir_value slot_of(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
@@ -470,7 +478,8 @@ struct tir_value mla_buffer_of(struct mla *s, const struct part *p, struct tir_v
     return tir_add(b, p->buffer, att_times(b, which, (int)p->bytes));
 }
 
-/* Returns the LDS address (i32) of the entries of block `block`. */
+/* Returns the LDS address (i32) of the entries of the sparse list for the block with index
+ * `block`. */
 static struct tir_value entries_at(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
@@ -505,7 +514,7 @@ bool mla_find_query(struct mla *s, unsigned n, struct tir_value *at)
     return true;
 }
 
-/* True if no two waves have the same part of S^T, so that all of them store. */
+/* True if no two waves have the same part of S^T. All of them then store what they share. */
 static bool all_write(const struct mla *s)
 {
     return s->split.agree == MLA_EXCHANGE_MAX &&
@@ -562,8 +571,8 @@ static struct tir_value scales_at(struct mla *s, struct tir_value block)
     return tir_add(b, s->lds.scales, att_times(b, mla_weights_slot(s, block), (int)scale_bytes(s)));
 }
 
-/* Returns the layout of scales in which waves store and load them: one scale for each part of the
- * keys. */
+/* Returns the layout in registers in which waves store and load scales of P: one scale for each
+ * column and part of the keys. */
 static struct tir_layout scales_layout(const struct mla *s)
 {
     const struct tir_layout *const all = tir_layout_of(s->d.b.f, s->type.scales);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The product of each head's output with its part of W_UV, in the launch of mla_decode that
- * computes the output. It is for variants with field product_dim.
+ * The product of each head's output with its part of W_UV, in the same launch of mla_decode as the
+ * output. It is for variants with field product_dim.
  *
- *     product_out[t, h] = w_uv[h] out[t, h]
+ *     product_out[t, h] = w_uv[h] out[t, h]        t: token, h: head
  *
  * Each workgroup adds 1 to a counter when its items are done. Workgroups that see the full count
  * divide the slices of w_uv among themselves: attention/share.h. A slice is multiplied with the
- * outputs of all tokens, so W_UV is read once for any division of sequences by the plan.
- */
+ * outputs of all tokens. So each launch reads W_UV once, however the plan divides the sequences. */
 #include "templates/attention/share.h"
 #include "templates/mla_decode/mla_decode.h"
 #include "templates/workgroup/row_product.h"
 
-/* Number of polls of the counter, which take 260 to 400 clocks each, and the sleep between two
- * polls in units of 64 clocks. Workgroups without items (IDLE) arrive first, and wait longer. */
+/* POLLS: most reads of the counter by a workgroup with items, 260 to 400 clocks each. SLEEP: its
+ * sleep between two reads, in units of 64 clocks. IDLE_POLLS, IDLE_SLEEP: the same for workgroups
+ * without items, which arrive first and wait longer. */
 enum { POLLS = 32, SLEEP = 1, IDLE_POLLS = 96, IDLE_SLEEP = 12 };
 
 bool mla_product_check(const struct att_variant *v, const struct tir_machine *m,
@@ -25,7 +25,8 @@ bool mla_product_check(const struct att_variant *v, const struct tir_machine *m,
     return att_row_product_check(v, m, ATT_PRODUCT_ROWS, why);
 }
 
-/* Returns the number of tokens of the call, i32: the end of the last sequence's rows of out. */
+/* Returns the number (i32) of tokens of the call, which is the end of the last sequence's rows of
+ * out. */
 static struct tir_value count_tokens(struct tir_builder *b)
 {
     const struct tir_type i32 = tir_scalar(TIR_I32);
@@ -39,7 +40,8 @@ static struct tir_value count_tokens(struct tir_builder *b)
     return n;
 }
 
-/* Computes slice `number` of the product of W_UV and out: att_share.add. */
+/* Computes slice `number` (i32) of the product of W_UV and out: att_share.add. `family`: the struct
+ * att_row_product. */
 static void multiply_slice(void *family, struct tir_value number)
 {
     att_row_product_slice(family, number);

@@ -34,7 +34,8 @@ bool mla_wave_pair_take(const struct att_variant *v)
     return rows > ROWS && rows <= 2 * ROWS && !v->one_launch;
 }
 
-/* Converts weights relative to e to weights relative to m. */
+/* Returns `weights` multiplied by 2^(e - m), and rounded again: they were relative to exponent e of
+ * their column, and become relative to m. */
 static struct tir_value rebase(struct mla *s, struct tir_value weights, struct tir_value e,
                                struct tir_value m)
 {
@@ -44,12 +45,13 @@ static struct tir_value rebase(struct mla *s, struct tir_value weights, struct t
     return tir_convert_short(b, att_scaled(b, wide, factor), s->number.p);
 }
 
-/* Values that are rescaled to a new maximum, beside the carried state: the sum of the wave's
- * weights, and the weights of both waves. */
+/* Indices of the values that are rescaled to a new maximum, after the carried state: the sum of the
+ * wave's weights (F_SUM), and the weights of the pair's first and second wave (F_WEIGHTS, F_WEIGHTS
+ * + 1). */
 enum { F_SUM = ATT_N_CARRY, F_WEIGHTS, N_FOLLOW = F_WEIGHTS + 2 };
 
-/* Rescales O, l and weights (x) to the larger exponent of the pair in columns where that exceeds m.
- * `e`: the wave's exponent. `other`: the other wave's exponent. */
+/* Raises m to the larger exponent of the two waves in each column, if one exceeds m, and rescales
+ * the values x to it. `e`: the wave's exponents. `other`: the other wave's exponents. */
 static void follow(struct mla *s, struct tir_value e, struct tir_value other,
                    struct tir_value x[N_FOLLOW])
 {
@@ -77,7 +79,8 @@ static void follow(struct mla *s, struct tir_value e, struct tir_value other,
 
 /* ---- The steps of the loop ---- */
 
-/* Finds the block's exponent: m, or the wave's largest score where that is far above m. */
+/* Sets the exponent of each column, which the wave's weights are relative to: m, or the wave's
+ * largest score where that is far above m. */
 static void find_exponent(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -87,8 +90,8 @@ static void find_exponent(void *context)
                         &s->d.attention.now.exponent);
 }
 
-/* Makes weights relative to the wave's exponent, sums them, and stores them with the exponent for
- * the other wave. */
+/* Computes the wave's weights relative to its exponent and sums them. Stores weights and exponents
+ * in LDS, where the other wave of the pair reads them. */
 static void make_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -100,7 +103,7 @@ static void make_weights(void *context)
     mla_exchange_store(s, mla_block_of(s), tir_convert_short(b, p, s->number.p), e);
 }
 
-/* Reads the weights of both waves and the other wave's exponents from LDS. */
+/* Reads from LDS the weights of both waves of the pair and the other wave's exponents. */
 static void read_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -110,8 +113,8 @@ static void read_weights(void *context)
         s->now.pair_weights[i] = mla_exchange_load_weights(s, mla_block_of(s), i);
 }
 
-/* Converts O, l and the block's weights to a common maximum of the pair, in a branch that is seldom
- * taken. */
+/* Rescales O, l and the block's weights to a common maximum of the pair where an exponent exceeds
+ * m. The branch is seldom taken. */
 static void rescale(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -129,14 +132,14 @@ static void rescale(void *context)
     s->now.pair_weights[1] = all[F_WEIGHTS + 1];
 }
 
-/* Adds the sum of the wave's weights to l. */
+/* Adds the sum of the wave's weights for the block to l. */
 static void add_sum(void *context)
 {
     struct mla *const s = mla_of(context);
     mla_add_sum(s, s->d.attention.now.weights.sum);
 }
 
-/* Adds the product of c^T and the weights of wave `part` of the pair to O^T. */
+/* Adds to O^T the product of c^T and P^T for the keys of wave `part` (0 or 1) of the pair. */
 static void product(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -185,7 +188,7 @@ struct tir_value mla_wave_pair_query_rows(struct mla *s, struct tir_value first)
     return tir_add(b, rows, mla_like(s, tir_arg(b, ARG_Q, TIR_I64), rows));
 }
 
-/* Returns the number (i32) of the block in whose place rows of Q are copied to LDS: the third block
+/* Returns the index (i32) of the block whose place in LDS is used for rows of Q: the third block
  * for `number` 0, the fourth for 1. */
 static struct tir_value query_block(struct mla *s, struct tir_value number)
 {
@@ -193,7 +196,7 @@ static struct tir_value query_block(struct mla *s, struct tir_value number)
     return att_plus(&s->d.b, number, FIRST);
 }
 
-/* Reads the panels of Q from LDS as operands. */
+/* Reads the wave's panels of Q from LDS as operands of S^T = K Q^T, into s->query.q. */
 static void read_queries(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
@@ -204,7 +207,7 @@ static void read_queries(struct mla *s)
         const struct panel *const n = &s->query.panel[i];
         const struct part *const p = mla_part_of(s, n);
         const struct tir_layout map = mla_one_wave_map(s, s->d.columns, p->width);
-        /* The map has a place for each wave's columns. */
+        /* The map has a place for the columns of each wave. */
         const int apart = (int)tir_lds_address(&map, own * p->width, mla_kq_bytes(s));
         const struct tir_value block = own < s->d.keys ? tir_i32(b, 0) : part;
         const struct tir_value inside = own < s->d.keys ? att_times(b, part, apart) : tir_i32(b, 0);

@@ -23,10 +23,11 @@
 
 enum {
     PARTS = 2,
-    PART = 32 /* columns of the latent in an instruction's result, a part of O */,
-    EARLY = 32 /* columns of c that are read in the phase before their product */,
-    SETTLED_EARLY = 14 /* MFMA wait states that take as long as a store to LDS */,
-    ALL_STATES = 20 /* MFMA wait states at most */
+    PART = 32 /* columns of the latent in an instruction's result: a part of O^T */
+    ,
+    EARLY = 32 /* columns of c that are read from LDS in the phase before their product */,
+    SETTLED_EARLY = 14 /* MFMA wait states that pass while a store to LDS ends */,
+    ALL_STATES = 20 /* most MFMA wait states before the VALU may read a result */
 };
 
 struct tir_layout mla_exchange_with_keys(const struct tir_layout *l)
@@ -35,7 +36,7 @@ struct tir_layout mla_exchange_with_keys(const struct tir_layout *l)
     return tir_layout_permute_rows(l, key);
 }
 
-/* Returns the LDS address (i32) for accesses to the wave's columns with a map of all waves'
+/* Returns the LDS address (i32) from which the wave accesses its columns with a map of all waves'
  * columns. Both waves of a pair have the same columns, so the address is `bytes` lower for the
  * second one. `bytes`: bytes of the columns of one wave of each pair. */
 static struct tir_value own_columns(struct mla *s, struct tir_value buffer, unsigned bytes)
@@ -44,8 +45,8 @@ static struct tir_value own_columns(struct mla *s, struct tir_value buffer, unsi
     return tir_sub(b, buffer, att_times(b, mla_one_wave_half(s), (int)bytes));
 }
 
-/* Reads Q from LDS, from the place of block `block`. The columns of all waves take twice the rows
- * of a block. */
+/* Reads the wave's operands of Q from LDS into s->query.q. The rows of Q are in the place of block
+ * `block` (i32). The map has the columns of all waves, twice the rows of a block. */
 static void read_queries(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
@@ -60,8 +61,8 @@ static void read_queries(struct mla *s, struct tir_value block)
 
 /* ---- Weights and exponents pass between waves ---- */
 
-/* Returns the order of a block's keys in the product with c. The second wave's keys follow in
- * further registers. */
+/* Returns the order in which c^T P^T sums over a block's keys. Keys of the pair's second wave are
+ * in further registers. */
 static struct tir_contraction keys_order(struct mla *s)
 {
     const struct tir_mma *const mma = &s->d.m->mma[s->d.pv];
@@ -72,38 +73,41 @@ static struct tir_contraction keys_order(struct mla *s)
     return k;
 }
 
-/* Returns the layout of all weights of a block, [columns x keys]. */
+/* Returns the layout of the weights of both waves for a block, [columns x keys], as right operand
+ * of c^T P^T. */
 static struct tir_layout all_weights(struct mla *s)
 {
     const struct tir_contraction k = keys_order(s);
     return tir_mma_right(&s->d.m->mma[s->d.pv], s->d.columns, &k, mla_own_waves(s));
 }
 
-/* Returns the number of a lane's weights that are contiguous in LDS, which is 16 bytes. */
+/* Returns the number of weights of a lane that are contiguous in LDS: 16 bytes. */
 static unsigned vector(const struct mla *s) { return 16 / mla_kq_bytes(s); }
 
-/* Returns the LDS map of a block's weights: 16 bytes of a lane are contiguous. */
+/* Returns the LDS map of the weights of both waves for a block: 16 bytes of a lane are
+ * contiguous. */
 static struct tir_layout weights_map(struct mla *s)
 {
     const struct tir_layout right = all_weights(s), l = tir_layout_transpose(&right);
     return tir_lane_major(&l, vector(s));
 }
 
-/* Returns the bytes in LDS from the first wave's weights to the second wave's. */
+/* Returns the bytes in LDS from the weights of a pair's first wave to the second wave's. */
 static unsigned weights_before(struct mla *s)
 {
     const struct tir_layout map = weights_map(s);
     return tir_lds_address(&map, vector(s) << s->d.m->lane_bits, mla_kq_bytes(s));
 }
 
-/* Returns the bytes in LDS of a block's weights, with the columns of one wave of each pair. LDS has
- * one such place, or two between which blocks alternate. */
+/* Returns the bytes of a place in LDS for a block's weights; columns of both waves of a pair count
+ * once. LDS has one such place, or two between which blocks alternate. */
 static unsigned weights_bytes(const struct mla *s)
 {
     return s->d.keys * s->d.row_columns * mla_kq_bytes(s);
 }
 
-/* Returns the bytes from a block's exponents to the next block's. */
+/* Returns the bytes in LDS of a place for a block's exponents, f32. Blocks alternate between two
+ * places, or all use one. */
 static unsigned exponents_bytes(const struct mla *s)
 {
     return (PARTS * s->d.columns - s->d.row_columns) * (unsigned)sizeof(float);
@@ -121,8 +125,8 @@ void mla_exchange_take_lds(struct mla *s, unsigned blocks)
     s->lds.scales = tir_lds_buffer(b, s->lds.p_places * exponents_bytes(s), 16);
 }
 
-/* Returns the LDS address (i32) of the place of block `block` in `buffer`: of the only place, or of
- * one of two. `bytes`: bytes of a place. */
+/* Returns the LDS address (i32) of block `block` (i32) in `buffer`, which has s->lds.p_places
+ * places: one for all blocks, or two between which blocks alternate. `bytes`: bytes of a place. */
 static struct tir_value ring_buffer(struct mla *s, struct tir_value buffer, struct tir_value block,
                                     unsigned bytes)
 {
@@ -132,14 +136,15 @@ static struct tir_value ring_buffer(struct mla *s, struct tir_value buffer, stru
     return tir_add(b, buffer, att_times(b, tir_and(b, block, tir_i32(b, 1)), (int)bytes));
 }
 
-/* Returns the LDS address (i32) of a block's weights for weights_map(): see own_columns(). */
+/* Returns the LDS address (i32) of block `block`'s weights, from which the wave uses
+ * weights_map(). */
 static struct tir_value weights_place(struct mla *s, struct tir_value block)
 {
     return own_columns(s, ring_buffer(s, s->lds.p, block, weights_bytes(s)), weights_bytes(s));
 }
 
-/* Returns the LDS address (i32) of a block's exponents for a map of all columns: see
- * own_columns(). */
+/* Returns the LDS address (i32) of block `block`'s exponents, from which the wave uses a row-major
+ * map of all columns. */
 static struct tir_value exponents_place(struct mla *s, struct tir_value block)
 {
     return own_columns(s, ring_buffer(s, s->lds.scales, block, exponents_bytes(s)),
@@ -180,22 +185,23 @@ struct tir_value mla_exchange_load_weights(struct mla *s, struct tir_value block
         b, att_plus(b, weights_place(s, block), (int)(part * weights_before(s))), t, &map);
 }
 
-/* Returns the type of a block's weights as an operand of the product, [keys x columns]. */
+/* Returns the type of the weights of both waves for a block, [keys x columns]; its transpose is the
+ * right operand of c^T P^T. */
 static struct tir_type weights_type(struct mla *s)
 {
     const struct tir_layout right = all_weights(s), l = tir_layout_transpose(&right);
     return tir_tile(s->d.b.f, s->number.p, s->d.keys, s->d.columns, &l);
 }
 
-/* Reads the weights of both waves from LDS. */
+/* Reads the weights of both waves for block `block` from LDS: weights_type(). */
 static struct tir_value read_weights(struct mla *s, struct tir_value block)
 {
     const struct tir_layout map = weights_map(s);
     return tir_tile_lds_load(&s->d.b, weights_place(s, block), weights_type(s), &map);
 }
 
-/* Reads the exponents of both waves' weights from LDS: f32, in the layout of the scales of the
- * product with c. */
+/* Reads from LDS the exponents that both waves' weights for block `block` are relative to: f32, in
+ * the layout of the scales of c^T P^T. */
 static struct tir_value read_exponents(struct mla *s, struct tir_value block)
 {
     const struct tir_layout right = all_weights(s), map = tir_row_major(PARTS, s->d.columns);
@@ -203,7 +209,8 @@ static struct tir_value read_exponents(struct mla *s, struct tir_value block)
     return tir_tile_lds_load(&s->d.b, exponents_place(s, block), t, &map);
 }
 
-/* Returns the LDS address (i32) of the wave's half of the latent in block `block`. */
+/* Returns the LDS address (i32) of the wave's half of the latent's columns in block `block`
+ * (i32). */
 static struct tir_value own_half(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
@@ -212,7 +219,8 @@ static struct tir_value own_half(struct mla *s, struct tir_value block)
                    att_times(b, mla_one_wave_half(s), bytes));
 }
 
-/* Returns the type of `width` columns of c, [keys x columns]. */
+/* Returns the type of `width` columns of c, [keys x columns]; its transpose is the left operand of
+ * c^T P^T. */
 static struct tir_type columns_type(struct mla *s, unsigned width)
 {
     const struct tir_contraction k = keys_order(s);
@@ -221,8 +229,8 @@ static struct tir_type columns_type(struct mla *s, unsigned width)
     return tir_tile(s->d.b.f, s->number.kq, s->d.keys, width, &l);
 }
 
-/* Reads c^T of `width` columns of the wave's half of the latent, [columns x keys]. `first`: first
- * column. */
+/* Reads c^T for `width` columns of the latent from LDS, [columns x keys]. `first`: index of the
+ * first one in the wave's half of the latent. */
 static struct tir_value read_columns(struct mla *s, struct tir_value block, unsigned first,
                                      unsigned width)
 {
@@ -235,8 +243,8 @@ static struct tir_value read_columns(struct mla *s, struct tir_value block, unsi
     return tir_transpose(b, mla_row_pairs_read(s, own_half(s, block), t, s->d.keys, first));
 }
 
-/* Reads c^T of the wave's half of the latent. `first`: its first columns, which were read
- * before. */
+/* Reads c^T of the wave's half of the latent from LDS, except for the first EARLY columns. Returns
+ * all columns. `first`: the columns that were read before. */
 static struct tir_value read_values(struct mla *s, struct tir_value block, struct tir_value first)
 {
     struct tir_value v = first;
@@ -245,13 +253,14 @@ static struct tir_value read_values(struct mla *s, struct tir_value block, struc
     return v;
 }
 
-/* Operands of the last block's product, which is after the loop: O before it, scales and weights,
- * and the first columns of c. */
+/* Indices of carried values that the last block's product needs, since it is built after the loop:
+ * O^T before the product, scales and weights of P, and the first columns of c^T. */
 enum { BEFORE = ATT_N_CARRY, SCALES, WEIGHTS, FIRST, N_CARRY };
 
 /* ---- The steps of the loop ---- */
 
-/* Rounds P to fp8 and stores it with its exponents for the other wave. */
+/* Rounds the wave's weights to fp8. Stores them and their exponents in LDS, where the other wave of
+ * the pair reads them. */
 static void store_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -260,7 +269,7 @@ static void store_weights(void *context)
     mla_exchange_store(s, mla_block_of(s), *p, s->d.attention.now.exponent);
 }
 
-/* Reads the weights and exponents of both waves from LDS. */
+/* Reads the weights and exponents of both waves of the pair from LDS. */
 static void load_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -268,7 +277,7 @@ static void load_weights(void *context)
     s->now.pair_weights[0] = read_weights(s, mla_block_of(s));
 }
 
-/* Sums the rounded weights of the wave's keys. */
+/* Sums the rounded weights of the wave's keys for l. */
 static void sum_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -278,8 +287,8 @@ static void sum_weights(void *context)
         b, tir_convert(b, now->p, TIR_BF16), tir_float_like(b, now->carried[ATT_CARRY_L], 0.0f));
 }
 
-/* Reads c^T of the wave's half of the latent: part 0 has the first columns, part 1 adds the
- * others. */
+/* Reads c^T of the wave's half of the latent from LDS. Part 0 reads the first EARLY columns, part 1
+ * adds the others. */
 static void read_c(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -292,15 +301,15 @@ static void read_c(void *context, unsigned part)
     s->d.attention.now.carried[FIRST] = *v;
 }
 
-/* Rescales O and l if an exponent is far above m. */
+/* Raises m and rescales O and l if an exponent of either wave is far above m. */
 static void rescale(void *context)
 {
     struct mla *const s = mla_of(context);
     mla_one_wave_rescale_to(s, s->now.other_exponent, s->d.attention.now.carried);
 }
 
-/* Sets the product's scales and updates l. The product is inline assembly that needs a wait state
- * or two after its scales, which the update of l fills. */
+/* Computes the scales of P for the product, and adds the sum of weights to l. The product is inline
+ * assembly that needs a wait state or two after its scales, which the update of l fills. */
 static void make_scales(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -310,7 +319,8 @@ static void make_scales(void *context)
     mla_add_scaled_sum(s, s->d.attention.now.weights.sum, s->d.attention.now.exponent);
 }
 
-/* Adds the block's product to O. Carries O before it and the other operands to finish(). */
+/* Adds the block's product c^T P^T to O^T. Carries O^T before that and the other operands to
+ * finish(), which repeats the last block's product. */
 static void product(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -345,8 +355,8 @@ const struct pipe_op mla_lines_product = {
     "PV", product, ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O) | ATT_SLOT(EXPONENT), ATT_SLOT(O),
     .flags = PIPE_PRODUCT};
 
-/* Sums l of both waves, which have the same m. Sets d.value.width and d.first_value to the wave's
- * half of O. */
+/* Adds l of the pair's waves, which have the same m: mla_form.join. Sets d.value.width and
+ * d.first_value, so that each wave writes its half of the latent's columns. */
 void mla_exchange_join(struct mla *s, struct split_kv_state *state)
 {
     struct tir_builder *const b = &s->d.b;
@@ -363,7 +373,7 @@ void mla_exchange_join(struct mla *s, struct split_kv_state *state)
         tir_tile_lds_load(b, att_plus(b, first, (int)part), tir_typeof(b->f, l), &map);
     state->m = mla_beside_output(s, state->m);
     state->l = tir_add(b, l, other);
-    tir_barrier(b); /* what comes next to LDS is another item's */
+    tir_barrier(b); /* the next store to this place belongs to another item */
     s->d.value.width = s->d.output.rows;
     s->d.first_value = att_times(b, half, s->d.output.rows);
 }
@@ -398,9 +408,9 @@ void mla_exchange_load_arguments(struct mla *s)
     static_assert(N + 2 <= SPLIT_KV_BESIDE, "all have room");
 }
 
-/* Loads Q through the place of the third block in LDS. Its addresses are computed before the first
- * entries are loaded. Its loads are issued after the loads of the entries, so that HBM has work
- * until these arrive. Returns the addresses of the item's results. */
+/* Loads Q to registers through the place of the third block in LDS. Its addresses are computed
+ * before the first entries are loaded. Its loads are issued after the loads of the entries, so that
+ * HBM has work until these arrive. Returns the addresses of the item's results. */
 static struct split_kv_places load_queries(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
@@ -425,15 +435,15 @@ static struct split_kv_places load_queries(struct mla *s)
     return places;
 }
 
-/* The product of an item's last block with c, after the loop. */
+/* Operands and results of the item's last product c^T P^T, which is built after the loop. */
 struct last {
     struct mla *s;
     struct tir_value weights, scales; /* P of the last block, and its scales */
-    struct tir_value first_part;      /* first PART rows of O, with the product added */
+    struct tir_value first_part;      /* first PART rows of O^T, with the product added */
 };
 
-/* Returns part `number` of O with the last block's product added: split_kv.finish_part. `part` is
- * that part without it. */
+/* Returns part `number` of O^T (PART rows) with the last block's product added:
+ * split_kv.finish_part. `part`: the same rows without that product. `family`: the struct last. */
 static struct tir_value finish_part(void *family, struct tir_value part, unsigned number)
 {
     struct last *const last = family;
@@ -443,7 +453,8 @@ static struct tir_value finish_part(void *family, struct tir_value part, unsigne
     return mla_one_wave_multiply(last->s, c, last->weights, last->scales, part);
 }
 
-/* Returns the first part of O with the last block's product added. `c` is the part's operand. */
+/* Returns the first PART rows of `o`, which is O^T, with the last block's product added. `c`: c^T
+ * of these rows. */
 static struct tir_value first_part(const struct last *last, struct tir_value o, struct tir_value c)
 {
     struct tir_builder *const b = &last->s->d.b;
@@ -452,10 +463,10 @@ static struct tir_value first_part(const struct last *last, struct tir_value o, 
     return mla_one_wave_multiply(last->s, c, last->weights, last->scales, o);
 }
 
-/* Exchanges l between the waves of a pair and returns the sum, of type `vector`. Lanes exchange
- * their parts, which is faster than a sum before the exchange. The first part of the last product
- * runs at the same time, and its MFMA wait states pass during the wait for LDS. Sets `weights` and
- * `first_part` of `last`. */
+/* Returns the sum of l of the pair's two waves, of type `vector`, which they exchange through LDS.
+ * Lanes exchange their parts of l, which is faster than a sum before the exchange. The first part
+ * of the last product runs at the same time, and its MFMA wait states pass during the wait for LDS.
+ * Sets last->weights and last->first_part. `made`: the values that the loop carried. */
 static struct tir_value share_l(struct last *last, const struct tir_value made[N_CARRY],
                                 struct tir_type vector)
 {
@@ -469,7 +480,8 @@ static struct tir_value share_l(struct last *last, const struct tir_value made[N
     const struct tir_value half = att_times(b, mla_one_wave_half(s), PARTS * part);
     const struct tir_value at = att_plus(b, tir_sub(b, s->lds.unread, half), part);
     tir_tile_lds_store(b, s->lds.unread, l, &map);
-    /* With the same weights this would be the product of the last round, before the store. */
+    /* Without this copy, LLVM would take the product of the loop's last iteration, before the
+     * store. */
     last->weights = tir_materialize(b, made[WEIGHTS]);
     last->first_part = first_part(last, made[BEFORE], made[FIRST]);
     tir_settle(b, SETTLED_EARLY);
@@ -488,15 +500,15 @@ static struct tir_value share_l(struct last *last, const struct tir_value made[N
     return all;
 }
 
-/* Writes the results or the partials of an item. */
+/* Writes the wave's part of the item's result or partial. `state`: m, l and O^T of the wave. */
 static void write(struct mla *s, const struct split_kv_state *state)
 {
     s->d.attention.softmax.vector = tir_typeof(s->d.b.f, state->m);
     split_kv_write_state(&s->d, state);
 }
 
-/* Stores an item's results part by part, each when its own product ends, so that HBM does not wait
- * for all of them. `made`: the values that the loop carried. */
+/* Writes an item's results part by part, each when its own product ends, so that HBM does not wait
+ * for all of them. `made`: the values that the loop carried. `places`: the results' addresses. */
 static void finish(struct mla *s, const struct tir_value made[N_CARRY],
                    const struct split_kv_places *places)
 {
@@ -515,11 +527,11 @@ static void finish(struct mla *s, const struct tir_value made[N_CARRY],
     write(s, &state);
     d->finish_part = NULL;
     d->found = NULL;
-    tir_barrier(b); /* Q of the next item may come to where others still read c */
+    tir_barrier(b); /* else Q of the next item might overwrite c that other waves still read */
 }
 
-/* Builds the loop over the n blocks of an item, and the store of its results. `begun`: the state
- * before the first block. */
+/* Builds the loop over the n (i32) blocks of an item, and the store of its results. `begun`: m, l
+ * and O^T before the first block. `places`: the results' addresses. */
 static void walk(struct mla *s, struct tir_value n, const struct tir_value begun[ATT_N_CARRY],
                  const struct split_kv_places *places)
 {

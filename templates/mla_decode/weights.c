@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * mla_decode, pipelines whose waves share the scores of a block: the steps from scores to weights,
- * and the ways in which waves agree on the maximum m. A table has the steps of one protocol:
+ * and the ways in which waves agree on the maximum m (enum mla_agreement). A table has the steps of
+ * one protocol:
  *
  *     own        a wave has all keys of its columns, and so the maximum
  *     parts      waves split the keys. Each makes weights with an m of its own; where one has
@@ -9,8 +10,8 @@
  *     exchanged  waves split the keys, and exchange the largest scores before weights are made
  *     scaled     as parts, with weights that have a scale for each wave's keys: scaled.c
  *
- * If waves split the columns of S^T, P and the factors of O are exchanged through LDS.
- */
+ * If waves split the columns of S^T, P and the factors alpha of O are exchanged through LDS. alpha
+ * is the factor 2^(m - m') by which O and l are rescaled when the maximum grows from m to m'. */
 #include "templates/mla_decode/pipelines/pipelines.h"
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
@@ -48,7 +49,8 @@ struct tir_value mla_beside_output(struct mla *s, struct tir_value v)
 
 /* ---- Steps: the maximum ---- */
 
-/* Finds the maximum of all keys of the wave's columns: protocol own. */
+/* Updates m with the block's scores, if the wave has all keys of its columns (protocol own), and
+ * sets the rescale factor alpha. */
 static void find_max(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -59,7 +61,8 @@ static void find_max(void *context)
     s->d.attention.now.exponent = *m;
 }
 
-/* Finds the maximum of the wave's own keys, and by how much it exceeds m: protocol parts. */
+/* Computes the maximum of the wave's own keys (protocol parts), from which weights are computed.
+ * Sets alpha to its excess over the carried m (log2); m does not change here. */
 static void find_own_max(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -72,7 +75,7 @@ static void find_own_max(void *context)
     s->d.attention.now.exponent = m;
 }
 
-/* Stores to LDS the largest score that each lane has of each of its columns. */
+/* Stores to LDS the largest score that each lane has in each of its columns. */
 static void store_tops(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -81,7 +84,7 @@ static void store_tops(void *context)
     tir_tile_lds_store(b, s->lds.scores, tir_col_fold_max(b, s->d.attention.now.s), &map);
 }
 
-/* Reads the largest scores of all lanes of the wave's columns from LDS. */
+/* Reads from LDS the largest scores that lanes of all waves have in the wave's columns. */
 static void read_tops(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -89,7 +92,8 @@ static void read_tops(void *context)
     s->d.attention.now.top = tir_tile_lds_load(&s->d.b, s->lds.scores, mla_tops_type(s), &map);
 }
 
-/* Finds the common maximum of the scores that waves have exchanged. */
+/* Updates m with the largest scores of all waves, which read_tops() has read (protocol exchanged),
+ * and sets the rescale factor alpha. */
 static void find_shared_max(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -106,8 +110,8 @@ static void find_shared_max(void *context)
 
 /* ---- Steps: weights ---- */
 
-/* Returns P rounded to the type that the second product takes. Sets *sum to what the rounded
- * weights add to l. */
+/* Returns the weights `p` (f32) rounded to the type of O^T += c^T P^T. Sets *sum to the sum of the
+ * weights, over each lane's keys, by which l grows. */
 static struct tir_value round_weights(struct mla *s, struct tir_value p, struct tir_value *sum)
 {
     struct tir_builder *const b = &s->d.b;
@@ -118,8 +122,8 @@ static struct tir_value round_weights(struct mla *s, struct tir_value p, struct 
     return used;
 }
 
-/* Computes weights relative to the block's exponent. Weights of fp8 are rounded before they are
- * summed, so that out is a weighted mean of values also after rounding. */
+/* Computes the block's weights 2^(s - exponent), rounds them, and sums them for l. Weights of fp8
+ * are summed after rounding, so that out stays a weighted mean of values. */
 static void make_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -145,8 +149,8 @@ void mla_add_scaled_sum(struct mla *s, struct tir_value sum, struct tir_value ex
     *l = tir_named(b, "l", tir_fma(b, sum, tir_broadcast(b, scale, tir_typeof(b->f, *l)), *l));
 }
 
-/* Rescales O and l where the maximum has grown, and adds the weights to l. It is for waves that
- * have O and P of the same columns. */
+/* Rescales O and l where the maximum has grown, and adds the block's weights to l. It is for waves
+ * that have P and O of the same columns. */
 static void rescale_own(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -156,7 +160,7 @@ static void rescale_own(void *context)
     mla_add_sum(s, s->d.attention.now.weights.sum);
 }
 
-/* Rescales l by alpha and adds the weights to it. */
+/* Multiplies l by the rescale factor alpha, and adds the block's weights to it. */
 static void sum_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -169,7 +173,7 @@ static void sum_weights(void *context)
 
 /* ---- Steps: weights to all waves ---- */
 
-/* Stores the weights and alpha in LDS for all waves. */
+/* Stores the wave's weights and its rescale factors alpha in LDS for all waves. */
 static void store_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -180,8 +184,8 @@ static void store_weights(void *context)
     mla_end_writers(s, &writers);
 }
 
-/* Stores in LDS the weights of the wave's own keys, its maximum, and how far that exceeds the
- * common m. */
+/* Stores in LDS for all waves the weights of the wave's own keys and its own maximum. Also stores
+ * by how much that exceeds the carried m (log2). */
 static void store_own_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -195,7 +199,7 @@ static void store_own_weights(void *context)
     mla_end_writers(s, &writers);
 }
 
-/* Reads the block's weights from LDS. */
+/* Reads the weights of all waves for the block from LDS. */
 static void read_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -204,7 +208,7 @@ static void read_weights(void *context)
 
 /* ---- Steps: O follows the maximum ---- */
 
-/* Reads alpha of the columns of the wave's O^T from LDS. */
+/* Reads from LDS the rescale factors alpha for the wave's O^T. */
 static void read_alpha(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -212,8 +216,8 @@ static void read_alpha(void *context)
         mla_load_vector(s, mla_weights_slot(s, mla_block_of(s)), 0, s->type.vector);
 }
 
-/* Multiplies columns of O^T by alpha, in a branch that is taken unless alpha of all columns is
- * 1. */
+/* Returns O^T (`o`) with each column multiplied by its factor `alpha` (1 x columns), in a branch
+ * that is taken unless all factors are 1. */
 static struct tir_value follow(struct mla *s, struct tir_value o, struct tir_value alpha)
 {
     struct tir_builder *const b = &s->d.b;
@@ -233,8 +237,8 @@ static struct tir_value half_of_columns(struct mla *s, unsigned which, struct ti
     return tir_transpose(b, tir_half(b, tir_transpose(b, a), (int)which));
 }
 
-/* Multiplies O^T by alpha with one branch for the columns of each register. Usually the maximum has
- * grown in the columns of at most one register. */
+/* Returns O^T (`o`) times `alpha` (1 x columns), with a branch for the columns of each register.
+ * Usually the maximum has grown in the columns of at most one register. */
 static struct tir_value follow_by_columns(struct mla *s, struct tir_value o, struct tir_value alpha)
 {
     struct tir_builder *const b = &s->d.b;
@@ -247,7 +251,7 @@ static struct tir_value follow_by_columns(struct mla *s, struct tir_value o, str
     return tir_transpose(b, tir_stack(b, part[0], part[1]));
 }
 
-/* Multiplies O^T by alpha, with one branch for all columns. */
+/* Rescales O^T by the factors alpha, with one branch for all columns. */
 static void rescale(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -255,7 +259,7 @@ static void rescale(void *context)
     *o = follow(s, *o, s->d.attention.now.step.alpha);
 }
 
-/* Multiplies O^T by alpha, with a branch for the columns of each register. */
+/* Rescales O^T by the factors alpha, with a branch for the columns of each register. */
 static void rescale_by_columns(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -263,8 +267,9 @@ static void rescale_by_columns(void *context)
     *o = follow_by_columns(s, *o, s->d.attention.now.step.alpha);
 }
 
-/* Raises m of all waves to the largest one where a score has grown, rescales O and l, and stores
- * the weights again. The branch contains a barrier. */
+/* Raises m of all waves to the largest maximum if one exceeds m, rescales O and l, and stores the
+ * weights again relative to it. Only that branch contains a barrier. Otherwise only adds the
+ * weights to l. */
 static void agree(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -301,7 +306,7 @@ static void agree(void *context)
 #define P_LDS (1u << MLA_LDS_P)
 #define S_LDS (1u << MLA_LDS_S)
 #define CARRIED (ATT_SLOT(M) | ATT_SLOT(L) | ATT_SLOT(O))
-#define STEP (ATT_SLOT(GROWN) | ATT_SLOT(EXPONENT)) /* of the maximum */
+#define STEP (ATT_SLOT(GROWN) | ATT_SLOT(EXPONENT)) /* what the steps of the maximum write */
 
 const struct pipe_op mla_max = {"max", find_max, ATT_SLOT(S) | ATT_SLOT(M), STEP | ATT_SLOT(M),
                                 .flags = PIPE_BRANCH};
