@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc build: descriptions in, a pack out, or any of the steps between.
+ * attnc build: compiles the kernels of descriptions into a pack, or prints an intermediate form of
+ * them (--emit).
  */
 #include <errno.h>
 #include <fnmatch.h>
@@ -29,6 +30,7 @@
 #include "tools/attnc/cli/progress.h"
 #include "tools/attnc/cli/shard.h"
 
+/* The most names in --target. */
 enum { MAX_TARGETS = 16 };
 
 static struct {
@@ -37,9 +39,10 @@ static struct {
     bool no_cache, quiet, json, lines, allow_stale;
 } args;
 
+/* The share of the kernels that --shard gives to this run. */
 static struct shard shard;
-static char output_path[PATH_MAX]; /* of our share */
-static struct json json;           /* --json: the list of messages, then the summary */
+static char output_path[PATH_MAX]; /* -o, with the share in its name if there are several shares */
+static struct json json;           /* with --json: the list of messages, then the summary */
 
 static const struct option_row options[] = {
     {"output", 'o', "FILE", "what to write (- is standard output, the default for text)",
@@ -81,7 +84,7 @@ static const struct option_row options[] = {
     {0},
 };
 
-/* Returns the row of the kind of output called `name`, or NULL with a message. */
+/* Returns the row of the kind of output called `name`; NULL after a message if there is none. */
 static const struct emit_row *find_emit(const char *name)
 {
     struct attnc_nearest nearest = attnc_nearest_to(name);
@@ -98,7 +101,8 @@ static const struct emit_row *find_emit(const char *name)
     return NULL;
 }
 
-/* Splits args.targets in place into names that the target table knows. */
+/* Splits `list`, the argument of --target, in place into names of known targets, NULL at the end.
+ * Returns false after a message. */
 static bool split_targets(char *list, const char *names[MAX_TARGETS + 1])
 {
     size_t count = 0;
@@ -122,7 +126,8 @@ static bool split_targets(char *list, const char *names[MAX_TARGETS + 1])
     return count > 0;
 }
 
-/* True if every name of a comma-separated list is a pass. */
+/* True if every name of the comma-separated `list` is a pass or "all". Otherwise prints a message
+ * that names the option. */
 static bool check_passes(const char *option, const char *list)
 {
     for (const char *at = list; at && *at;) {
@@ -144,7 +149,7 @@ static bool check_passes(const char *option, const char *list)
     return true;
 }
 
-/* Returns the number of processors that this process may use. */
+/* Returns the number of processors that this process may use, at most MAX_JOBS. */
 static unsigned processors(void)
 {
     cpu_set_t set;
@@ -154,7 +159,7 @@ static unsigned processors(void)
     return count < MAX_JOBS ? (unsigned)count : MAX_JOBS;
 }
 
-/* Prints the messages of `d`, or with --json adds them to the JSON object. */
+/* Prints the messages of `d` to standard error, or with --json adds them to the JSON list. */
 static void report(struct attnc_diag *d)
 {
     if (args.json)
@@ -163,12 +168,13 @@ static void report(struct attnc_diag *d)
         attnc_diag_print(d, stderr);
 }
 
-/* Progress of a build: steps of the descriptions already built, and of all descriptions. */
+/* For the progress bar: kernels of the descriptions that are already built, and of all
+ * descriptions. */
 struct steps {
     size_t before, total;
 };
 
-/* Shows the progress of a build. */
+/* Shows one finished kernel on the progress bar. `user` is a struct steps. */
 static void on_progress(void *user, const struct attnc_progress *p)
 {
     const struct steps *steps = user;
@@ -180,7 +186,7 @@ static void on_progress(void *user, const struct attnc_progress *p)
     show_progress(steps->before + p->done, steps->total, step);
 }
 
-/* Returns the seconds since `start`. */
+/* Returns the seconds that have passed since `start`. */
 static double seconds_since(const struct timespec *start)
 {
     struct timespec now;
@@ -188,7 +194,7 @@ static double seconds_since(const struct timespec *start)
     return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
 }
 
-/* Keeps the variants whose names match the glob. */
+/* Removes the variants whose kernel names do not match `glob`. */
 static void keep_matching(struct attnc_description *desc, const char *glob)
 {
     size_t kept = 0;
@@ -201,7 +207,8 @@ static void keep_matching(struct attnc_description *desc, const char *glob)
     desc->count = kept;
 }
 
-/* Keeps the variants of our share; kernels of one key stay together. */
+/* Removes the variants that other shares of --shard build. Kernels that differ only in the tile
+ * stay in one share. */
 static void keep_share(struct attnc_description *desc)
 {
     size_t kept = 0;
@@ -216,7 +223,8 @@ static void keep_share(struct attnc_description *desc)
     desc->count = kept;
 }
 
-/* Reads every description, so that one run reports all errors. */
+/* Reads every description, even after an error, so that one run reports all errors. Returns an
+ * exit_code. */
 static int read_units(struct build_unit *units, size_t count, const struct attnc_read_options *read)
 {
     int code = EXIT_GOOD;
@@ -240,8 +248,9 @@ static int read_units(struct build_unit *units, size_t count, const struct attnc
     return code;
 }
 
-/* Applies --tuning: the file's tiles replace the defaults of kernels whose description names no
- * tile. */
+/* Applies the file of --tuning: its tiles replace the defaults of kernels whose description names
+ * no tile. A kernel of the file that no description has is an error unless --allow-stale is given.
+ * Returns an exit_code. */
 static int tune_units(struct build_unit *units, size_t count, const char *const *targets,
                       struct attnc_tuning *tuning)
 {
@@ -258,7 +267,8 @@ static int tune_units(struct build_unit *units, size_t count, const char *const 
     return code;
 }
 
-/* Applies --defaults: the file's knobs for kernels of its target. */
+/* Applies the file of --defaults: its fitted knobs replace the built-in ones of its target. Returns
+ * an exit_code. */
 static int fit_units(struct build_unit *units, size_t count, struct attnc_fitted *fitted)
 {
     struct attnc_diag d;
@@ -272,8 +282,8 @@ static int fit_units(struct build_unit *units, size_t count, struct attnc_fitted
     return code;
 }
 
-/* Adds the second kernels of keys, which libattn takes for some calls. A listing of a key is of
- * its first kernel. */
+/* Adds the few-tiles kernels of each key, which libattn launches for some shapes. Text outputs such
+ * as --emit=ir show only the first kernel of a key. Returns an exit_code. */
 static int add_seconds(struct build_unit *units, size_t count, const struct emit_row *emit)
 {
     int code = EXIT_GOOD;
@@ -286,8 +296,8 @@ static int add_seconds(struct build_unit *units, size_t count, const struct emit
     return code;
 }
 
-/* Selects the variants to build: applies --only, and keeps one of equal kernels of two
- * descriptions. */
+/* Removes the variants that --only or --shard does not select, and those that an earlier
+ * description has already. *total gets the number that remains. Returns an exit_code. */
 static int select_variants(struct build_unit *units, size_t count, size_t *total)
 {
     void *seen = NULL;
@@ -307,8 +317,8 @@ static int select_variants(struct build_unit *units, size_t count, size_t *total
     return code;
 }
 
-/* Compiles the kernels of all `count` descriptions with the options `o`, and counts their steps in
- * `steps`. */
+/* Compiles the kernels of all `count` descriptions with the options `o`. `steps` counts the
+ * finished ones for the progress bar. Returns an exit_code. */
 static int compile_units(struct build_unit *units, size_t count, struct attnc_build_options *o,
                          struct steps *steps)
 {
@@ -330,7 +340,8 @@ static int compile_units(struct build_unit *units, size_t count, struct attnc_bu
     return code;
 }
 
-/* Prints how many kernels were compiled or found in the cache, and the size of the pack. */
+/* Prints how many of the `total` kernels were compiled and how many the cache had, the size of the
+ * pack and the time. */
 static void print_summary(const struct build_unit *units, size_t count, size_t total,
                           size_t pack_bytes, double seconds)
 {
@@ -351,7 +362,8 @@ static void print_summary(const struct build_unit *units, size_t count, size_t t
             cached, seconds);
 }
 
-/* Trims the cache. A failure is ignored: the build does not depend on it. */
+/* Removes the least recently used kernels of the directory `cache` until it keeps --cache-limit. A
+ * failure is only a warning. */
 static void trim_cache(const char *cache)
 {
     struct attnc_cache_size size;
@@ -363,7 +375,8 @@ static void trim_cache(const char *cache)
                  strerror(errno));
 }
 
-/* Selects, compiles and writes the kernels of `count` descriptions as output of kind `emit`. */
+/* Selects and compiles the kernels of `count` descriptions, and writes the output of kind `emit`.
+ * Returns an exit_code. */
 static int build(struct build_unit *units, size_t count, const struct emit_row *emit, unsigned jobs)
 {
     struct timespec start;
@@ -405,13 +418,14 @@ static int build(struct build_unit *units, size_t count, const struct emit_row *
     if (cache && code == EXIT_GOOD)
         trim_cache(cache);
     if (args.json)
-        json_end(&json); /* of the messages */
+        json_end(&json); /* the list of messages */
     if (code == EXIT_GOOD && pack_bytes && (!args.quiet || args.json))
         print_summary(units, count, steps.total, pack_bytes, seconds_since(&start));
     return code;
 }
 
-/* Reads the descriptions, builds their kernels and writes the output. */
+/* Reads the `count` descriptions at `paths`, builds their kernels and writes the output. Returns an
+ * exit_code. */
 static int read_and_build(char **paths, size_t count, const struct attnc_read_options *read,
                           const struct emit_row *emit, unsigned jobs)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc build --emit=ninja: a build file with an edge per kernel, for ninja and for executors that
- * read its files and run edges on many machines. An edge is a build of one kernel without a cache,
- * so that it needs its inputs only; the last edge joins the packs.
+ * attnc build --emit=ninja: writes a ninja file with an edge for each kernel. Executors that read
+ * such files can run the edges on many machines. An edge builds one kernel without a cache, so that
+ * its inputs alone decide its output. The last edge joins the packs.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static void put_path(FILE *f, const char *path)
     }
 }
 
-/* Writes a word of a command, quoted for the shell and with '$' escaped for ninja. */
+/* Writes a word of a shell command: in single quotes, with '$' escaped for ninja. */
 static void put_word(FILE *f, const char *word)
 {
     putc('\'', f);
@@ -37,7 +37,7 @@ static void put_word(FILE *f, const char *word)
     putc('\'', f);
 }
 
-/* Writes an option with its value to the command of a rule; a NULL value writes nothing. */
+/* Writes " --name 'value'" to the command of a rule; nothing if `value` is NULL. */
 static void put_option(FILE *f, const char *name, const char *value)
 {
     if (!value)
@@ -46,7 +46,7 @@ static void put_option(FILE *f, const char *name, const char *value)
     put_word(f, value);
 }
 
-/* Writes the variables and rules of the ninja file. */
+/* Writes the variable `attnc` and the two rules of the ninja file, "kernel" and "join". */
 static void write_rules(FILE *f, const struct ninja_options *o)
 {
     char self[PATH_MAX];
@@ -60,7 +60,9 @@ static void write_rules(FILE *f, const struct ninja_options *o)
     put_option(f, "target", o->targets);
     put_option(f, "defaults", o->defaults);
     put_option(f, "tuning", o->tuning);
-    fputs(o->tuning ? " --allow-stale" : "", f); /* an edge reads one of the descriptions */
+    /* An edge reads only one of the descriptions, so that most rows of the tuning file match
+     * nothing. */
+    fputs(o->tuning ? " --allow-stale" : "", f);
     fputs(" --no-cache -q -j 1 -o $out\n  description = $kernel\n\n"
           "rule join\n  command = $attnc join @$out.rsp -o $out\n  description = $out\n"
           "  rspfile = $out.rsp\n  rspfile_content = $in_newline\n\n",
@@ -76,8 +78,8 @@ static void put_kernel(FILE *f, const char *directory, const struct att_variant 
     fprintf(f, "/%s.attnpack", name);
 }
 
-/* Writes the edge of one kernel: its pack in `directory`, which depends on the description of
- * `unit` and on the kernel's hook. */
+/* Writes the edge that builds one kernel's pack in `directory`. Its inputs are the description of
+ * `unit`, its included files, and the kernel's hook. */
 static void write_edge(FILE *f, const struct ninja_options *o, const char *directory,
                        const struct build_unit *unit, const struct att_variant *v)
 {

@@ -28,12 +28,13 @@ const struct emit_row emits[] = {
     {0},
 };
 
+/* A node of drop_seen()'s tree: a kernel name, and the variant that has it. */
 struct named {
     char name[ATT_NAME_MAX];
     const struct att_variant *variant;
 };
 
-/* Compares two kernels by name, for qsort(). */
+/* Compares two struct named by name, for tsearch(). */
 static int compare_names(const void *a, const void *b)
 {
     return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
@@ -66,7 +67,7 @@ int drop_seen(const char *command, struct attnc_description *desc, void **seen)
     return EXIT_GOOD;
 }
 
-/* Prints each variant of a description on a line. */
+/* Prints each variant of a description as a line of text. */
 static void print_variants(const struct attnc_description *desc, FILE *out)
 {
     for (size_t i = 0; i < desc->count; i++) {
@@ -76,14 +77,15 @@ static void print_variants(const struct attnc_description *desc, FILE *out)
     }
 }
 
-/* Prints the code of the kernels, which is text. */
+/* Prints the text that the compiler has made of each kernel, such as IR or assembly. */
 static void print_kernels(const struct attnc_build_result *built, FILE *out)
 {
     for (size_t i = 0; i < built->count; i++)
         fwrite(built->kernels[i].code.data, 1, built->kernels[i].code.size, out);
 }
 
-/* Writes the variants or kernels of all descriptions to a text file. */
+/* Writes the variants, or the text of the kernels, of all `count` descriptions to the file `path`.
+ * Returns an exit_code. */
 static int write_text(const struct build_unit *units, size_t count, enum container container,
                       const char *path)
 {
@@ -100,7 +102,8 @@ static int write_text(const struct build_unit *units, size_t count, enum contain
     return end_output(&text, path, EXIT_GOOD);
 }
 
-/* Writes each kernel's code to a file of its own in `directory`. */
+/* Writes the code of each kernel of `unit` to the file KERNEL.`suffix` in `directory`. Returns an
+ * exit_code after a message. */
 static int write_into_directory(const struct build_unit *unit, const char *directory,
                                 const char *suffix)
 {
@@ -117,7 +120,8 @@ static int write_into_directory(const struct build_unit *unit, const char *direc
     return EXIT_GOOD;
 }
 
-/* Writes one kernel to the file `path`, or several into the directory `path`. */
+/* Writes the code of a single kernel to the file `path`, or of several kernels to files in the
+ * directory `path`. Returns an exit_code after a message. */
 static int write_files(const struct build_unit *units, size_t count, const char *path,
                        const char *suffix)
 {
@@ -139,7 +143,7 @@ static int write_files(const struct build_unit *units, size_t count, const char 
     return code;
 }
 
-/* Derives a C name from a path: "out qwen3-moe.h" gives "qwen3_moe". */
+/* Derives a C identifier from the file name in a path: "out/qwen3-moe.h" gives "qwen3_moe". */
 static void name_from_path(char name[ATT_NAME_MAX], const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -151,7 +155,8 @@ static void name_from_path(char name[ATT_NAME_MAX], const char *path)
     }
 }
 
-/* Makes a pack of all kernels; the caller frees `*bytes`. */
+/* Makes a pack of the kernels of all `count` descriptions; the caller frees *bytes. Returns false
+ * after a message. */
 static bool make_pack(const struct build_unit *units, size_t count, void **bytes, size_t *size)
 {
     struct attnc_pack_writer *w = attnc_pack_writer_create();
@@ -169,7 +174,9 @@ static bool make_pack(const struct build_unit *units, size_t count, void **bytes
     return good;
 }
 
-/* Writes the pack, or a C header or an object file that contains it under `name`. */
+/* Writes the pack itself, or a C header or object file with the pack as the array `name`. If `name`
+ * is NULL, it is derived from the path. *pack_bytes gets the size of the pack. Returns an
+ * exit_code. */
 static int write_pack(const struct build_unit *units, size_t count, enum container container,
                       const char *path, const char *name, size_t *pack_bytes)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc cache: what the cache of compiled kernels holds, and how it is made smaller.
+ * attnc cache: prints how many compiled kernels the cache has, and removes the least recently used
+ * ones.
  */
 #include "tools/attnc/compile/cache.h"
 
@@ -58,7 +59,8 @@ int read_cache_limit(const char *command, const char *option, const char *text, 
     return EXIT_GOOD;
 }
 
-/* Prints the size of the cache after the removal of old kernels. */
+/* Prints the directory, kernels and bytes of the cache, and how many kernels this run has
+ * removed. */
 static void print_size(const char *path, const struct attnc_cache_size *size)
 {
     if (args.json) {

@@ -5,14 +5,16 @@
 #include <limits.h>
 #include <stdint.h>
 
-/** The most bytes that a cache has after a build, by default. */
+/** Default for the most bytes that the cache has after a build. */
 #define CACHE_DEFAULT_LIMIT (UINT64_C(1) << 30)
 
-/** Returns the directory of compiled kernels: `given`, or the cache directory of the XDG base
- * directory specification. Returns NULL if the environment names none. */
+/** Returns the directory of compiled kernels: `given`, unless it is NULL, or the cache directory of
+ * the XDG specification, written to `path`. Returns NULL if `given` is NULL and the environment
+ * sets neither XDG_CACHE_HOME nor HOME. */
 const char *cache_directory(const char *given, char path[PATH_MAX]);
 
-/** Reads "512M", "2G", "0"; without a letter it is bytes. Returns an exit_code after a message. */
+/** Reads `text`, the argument of --`option`, as a size: "512M", "2G", or bytes without a letter.
+ * Returns an exit_code after a message that begins with `command`. */
 int read_cache_limit(const char *command, const char *option, const char *text, uint64_t *bytes);
 
 #endif

@@ -8,7 +8,7 @@
 #include "tools/attnc/cli/command.h"
 #include "tools/attnc/cli/output.h"
 
-/* Prints a name for make: blanks and # with a backslash, $ doubled. */
+/* Prints a file name for make: a backslash before blanks and #, and each $ twice. */
 static void print_name(FILE *out, const char *name)
 {
     for (; *name; name++) {
@@ -20,7 +20,8 @@ static void print_name(FILE *out, const char *name)
     }
 }
 
-/* Writes the files that a hook includes to a dependency file. */
+/* Writes the C file `hook` and the files that it includes to the rule. Returns EXIT_USER after a
+ * message if the compiler cannot list them. */
 static int print_hook(FILE *out, const char *hook)
 {
     struct tgt_blob text = {0}, messages = {0};
@@ -35,7 +36,8 @@ static int print_hook(FILE *out, const char *hook)
     return good ? EXIT_GOOD : complain(EXIT_USER, "%s: cannot tell which files it includes", hook);
 }
 
-/* Writes the dependency rule of the output: descriptions and hooks. */
+/* Writes the rule: `output` depends on the `count` descriptions, their hooks and what the hooks
+ * include. Returns an exit_code. */
 static int print_rule(const struct build_unit *units, size_t count, const char *output, FILE *out)
 {
     print_name(out, output);

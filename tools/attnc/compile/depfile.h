@@ -4,10 +4,9 @@
 
 #include "tools/attnc/compile/build_output.h"
 
-/**
- * Writes to `path` a rule of make: `output` depends on every description, every hook file and what
- * those include. Ninja and CMake read the same. Returns an exit_code after a message.
- */
+/** Writes the file `path` with a rule of make, which Ninja and CMake read too: `output` depends on
+ * every description, every hook file and the files that hooks include. Returns an exit_code after a
+ * message. */
 int write_depfile(const struct build_unit *units, size_t count, const char *output,
                   const char *path);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc join: the kernels of several packs in one.
+ * attnc join: writes one pack with the kernels of several packs.
  */
 #include <errno.h>
 #include <limits.h>
@@ -29,7 +29,9 @@ static const struct option_row options[] = {
     {0},
 };
 
-/* Lists the default of each field of an op's keys that has one of its own. Returns their count. */
+/* Lists name and default of each key field of op `op` that has a default. Such a field is neither
+ * required nor follows another. `values` is the memory of the texts. Returns the number of
+ * pairs. */
 static size_t list_defaults(const char *op, const char *target,
                             struct attnc_pack_pair pairs[ATT_FIELD_COUNT],
                             char values[ATT_FIELD_COUNT][ATT_NAME_MAX])
@@ -54,21 +56,23 @@ static size_t list_defaults(const char *op, const char *target,
     return count;
 }
 
-/* Adds kernel `n` of a pack to the joined one; with --complete its key gets the fields that it
- * lacks. */
+/* Adds kernel `n` of a pack to the joined pack. With --complete the key gets the fields that it
+ * lacks, at their defaults. Returns false if the writer has an error. */
 static bool add_kernel(struct attnc_pack_writer *w, const struct attn_pack *pack, const char *bytes,
                        uint32_t n)
 {
     struct attn_kernel_info info = {.size = sizeof(info)};
     struct attnc_pack_pair pairs[ATT_FIELD_COUNT];
     char values[ATT_FIELD_COUNT][ATT_NAME_MAX];
-    if (!args.complete || attn_pack_kernel(pack, n, &info)) /* which open_pack() has checked */
+    /* Open_pack() has checked the kernel, so that attn_pack_kernel() cannot fail. */
+    if (!args.complete || attn_pack_kernel(pack, n, &info))
         return attnc_pack_copy(w, bytes, n, false);
     return attnc_pack_copy_completed(w, bytes, n, pairs,
                                      list_defaults(info.op, info.target, pairs, values));
 }
 
-/* Adds all kernels of one pack; the writer refuses a name that it has. */
+/* Adds all kernels of the pack at `path`, and their number to *kernels. Two kernels of one name are
+ * an error. Returns an exit_code after a message. */
 static int add_pack(struct attnc_pack_writer *w, const char *path, size_t *kernels)
 {
     struct attn_pack *pack;
@@ -89,8 +93,8 @@ static int add_pack(struct attnc_pack_writer *w, const char *path, size_t *kerne
     return code;
 }
 
-/* Adds a pack, or for "@FILE" the packs that the file lists, one path a line, since commands have
- * a longest length. */
+/* Adds the pack `operand`; for "@FILE" the packs that FILE lists, a path on each line. Such a file
+ * has room for more paths than a command line. Returns an exit_code after a message. */
 static int add_operand(struct attnc_pack_writer *w, const char *operand, size_t *kernels)
 {
     char path[PATH_MAX];
@@ -110,7 +114,8 @@ static int add_operand(struct attnc_pack_writer *w, const char *operand, size_t 
     return code;
 }
 
-/* Prints the counts of packs, kernels and bytes as JSON. */
+/* Prints the output's path, the counts of packs and kernels, and the pack's bytes as a JSON
+ * object. */
 static void print_json(size_t packs, size_t kernels, size_t size)
 {
     struct json j = {.out = stdout};

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file names the files of an archive, which attnc on-gpu writes and attnc calibrate reads: a
- * folder that tar packs.
+ * This file names the files in an archive of attnc on-gpu, which attnc calibrate reads. The archive
+ * is a folder in a compressed tar file.
  */
 #ifndef TOOLS_ATTNC_ARCHIVE_H
 #define TOOLS_ATTNC_ARCHIVE_H
 
-#define ARCHIVE_FACTS "on-gpu.json" /* machine, steps, and what calibrate needs to know */
-#define ARCHIVE_LOOPS "loops"       /* what attnc probes printed */
-#define ARCHIVE_SHAPES "shapes"     /* the user's shapes; absent: attnc's own */
-#define ARCHIVE_DB "tuned.sqlite"   /* the results of attnc tune */
+#define ARCHIVE_FACTS "on-gpu.json" /* the machine, the steps and the descriptions, as JSON */
+#define ARCHIVE_LOOPS "loops"       /* the output of attnc probes */
+/* A copy of the file given by --shapes; absent without that option. */
+#define ARCHIVE_SHAPES "shapes"
+#define ARCHIVE_DB "tuned.sqlite" /* the database of attnc tune */
 
 #endif

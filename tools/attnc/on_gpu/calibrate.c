@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc calibrate: reads an archive of attnc on-gpu and fits the timing model to it: first single
- * parameters to the loops, then the open ones to the launches that tune has measured.
+ * attnc calibrate: fits the timing model to an archive of attnc on-gpu. First each loop of attnc
+ * probes determines a parameter. Then the launches that tune has measured determine the parameters
+ * that are still open.
  */
 #include <errno.h>
 #include <limits.h>
@@ -17,17 +18,20 @@
 #include "tools/attnc/on_gpu/archive.h"
 #include "tools/attnc/on_gpu/step.h"
 
+/* Most bytes of on-gpu.json, most descriptions of an archive, bytes of the text of parameters.
+ * folder that has on-gpu.json */
 enum { MOST_BYTES = 1 << 20, MOST_DESCRIPTIONS = 16, TEXT = 2048 };
 
-/* An archive that is being read. */
+/* An archive that is being read, unpacked in a temporary folder. */
 struct visit {
-    char folder[PATH_MAX]; /* where on-gpu.json is */
-    char *bytes;           /* of on-gpu.json */
+    char folder[PATH_MAX]; /* contents of on-gpu.json, owned */
+    char *bytes;           /* the parsed on-gpu.json */
     struct attnc_yaml yaml;
-    char parameters[TEXT]; /* that the loops show; "": none */
+    /* Parameters that fit the loops, in the form of --parameters; "": none has changed. */
+    char parameters[TEXT];
 };
 
-/* Returns the value of a key of a map; NULL if it is absent. */
+/* Returns the value of `key` in a YAML map; NULL if it is absent or `map` is NULL or no map. */
 static const struct attnc_yaml_node *find(const struct visit *v, const struct attnc_yaml_node *map,
                                           const char *key)
 {
@@ -43,8 +47,8 @@ static const struct attnc_yaml_node *find(const struct visit *v, const struct at
     return NULL;
 }
 
-/* Returns the text of `key` in the member `object` of the file, or in the file itself if `object`
- * is NULL. Returns "?" if it is absent or null. */
+/* Returns the text of `key` in the member `object` of on-gpu.json; at its top if `object` is NULL.
+ * Returns "?" if the key is absent or null. */
 static const char *text_at(const struct visit *v, const char *object, const char *key)
 {
     const struct attnc_yaml_node *map = attnc_yaml_node(&v->yaml, 1);
@@ -53,7 +57,7 @@ static const char *text_at(const struct visit *v, const char *object, const char
     return strcmp(text, "null") ? text : "?";
 }
 
-/* Reads on-gpu.json. Returns an exit_code after a message. */
+/* Reads and checks on-gpu.json. Returns an exit_code after a message. */
 static int read_facts(struct visit *v)
 {
     char path[PATH_MAX];
@@ -72,7 +76,7 @@ static int read_facts(struct visit *v)
                                       "attnc, or its target is unknown");
 }
 
-/* Prints the facts of a visit to a GPU and the result of each step. */
+/* Prints the GPU, driver and date of an archive, and the steps that failed. */
 static void print_facts(const struct visit *v)
 {
     const bool simulated = strcmp(text_at(v, NULL, "simulated"), "false") != 0;
@@ -95,8 +99,8 @@ static void print_facts(const struct visit *v)
     fflush(stdout);
 }
 
-/* Fits single parameters to the results of the loops, and keeps them in v->parameters. Returns an
- * exit_code after a message. */
+/* Runs `attnc probes --fit` on the results of the loops, prints its output and keeps the fitted
+ * parameters in v->parameters. Returns an exit_code after a message. */
 static int fit_loops(struct visit *v)
 {
     static const char mark[] = " --parameters ";
@@ -124,12 +128,12 @@ static int fit_loops(struct visit *v)
     return status;
 }
 
-/* True if the file's name is a plain one, so that an archive reads nothing outside of its folder.
- */
+/* True if a file name has no slash and does not begin with '-', so that an archive cannot name
+ * files outside its folder. */
 static bool is_plain(const char *name) { return name[0] && name[0] != '-' && !strchr(name, '/'); }
 
-/* Adds the archive's descriptions to a command line. Returns false if it has none, too many, or one
- * whose name is not plain. */
+/* Adds the archive's descriptions to a command line. Returns false if there is none, if there are
+ * too many, or if a name is not plain. */
 static bool add_descriptions(const struct visit *v, struct step_line *line)
 {
     const struct attnc_yaml_node *list = find(v, attnc_yaml_node(&v->yaml, 1), "descriptions");
@@ -144,8 +148,9 @@ static bool add_descriptions(const struct visit *v, struct step_line *line)
     return count > 0;
 }
 
-/* Fits the model's open parameters to the measured launches. Returns an exit_code after a message.
- */
+/* Runs `attnc tune --calibrate` on the measured launches of the archive, with the parameters that
+ * the loops have given. Does nothing if the launches were simulated. Returns an exit_code after a
+ * message. */
 static int fit_launches(struct visit *v)
 {
     char path[PATH_MAX];
@@ -180,7 +185,8 @@ static int fit_launches(struct visit *v)
     return step_run(&line, v->folder, "tune", "", true);
 }
 
-/* Unpacks the archive into `work`. Returns an exit_code after a message. */
+/* Unpacks the archive into the folder `work`, and sets v->folder. Returns an exit_code after a
+ * message. */
 static int unpack(struct visit *v, const char *archive, const char *work)
 {
     char path[PATH_MAX], name[PATH_MAX];
@@ -197,7 +203,7 @@ static int unpack(struct visit *v, const char *archive, const char *work)
     return complain(EXIT_USER, "%s: not an archive of attnc on-gpu", archive);
 }
 
-/* Removes the unpacked archive. */
+/* Removes the folder `work` with all that is in it. */
 static void remove_folder(const char *work)
 {
     struct step_line line = {0};

@@ -13,17 +13,20 @@
 #include "tools/attnc/cli/child_call.h"
 #include "tools/attnc/cli/command.h"
 
+/* Seconds after which a child that opens the GPU counts as hung. */
 enum { SECONDS = 120 /* the first start of a driver takes long */ };
 
-/* hipDeviceAttributeClockRate and hipDeviceAttributeMemoryClockRate, kHz, the same numbers since
- * HIP 5 (hip_runtime_api.h). */
+/* Numbers of hipDeviceAttributeClockRate and hipDeviceAttributeMemoryClockRate (both in kHz), the
+ * same since HIP 5 (hip_runtime_api.h). */
 enum { ATTRIBUTE_ENGINE_CLOCK = 5, ATTRIBUTE_MEMORY_CLOCK = 60 };
 
+/* The arguments of machine_find_gpu(), for the child process. */
 struct call {
     const char *simulator, *target;
 };
 
-/* Makes a pack without kernels: libattn opens a device for packs only. */
+/* Returns a pack without kernels, since libattn opens a device only together with a pack. NULL if
+ * memory is exhausted. */
 static struct attn_pack *make_empty_pack(void)
 {
     struct attnc_pack_writer *w = attnc_pack_writer_create();
@@ -32,10 +35,11 @@ static struct attn_pack *make_empty_pack(void)
     size_t size;
     if (w && attnc_pack_writer_finish(w, &bytes, &size))
         attn_pack_open_memory(bytes, size, &pack);
-    return pack; /* in a child, which ends: nothing is closed */
+    return pack; /* nothing is closed: the child process ends */
 }
 
-/* Finds the GPU and its facts; runs in a child process. */
+/* Opens the GPU and fills the struct machine_gpu `answer`, in a child process. `context` is a
+ * struct call. Returns an exit_code. */
 static int call_find(void *context, void *answer)
 {
     const struct call *c = context;
@@ -81,8 +85,8 @@ bool machine_find_gpu(const char *simulator, const char *target, struct machine_
     return child_call(call_find, &call, gpu, sizeof(*gpu), SECONDS, why);
 }
 
-/* Writes the text of the first file that matches `pattern` as a JSON string; null if none can be
- * read. */
+/* Writes the text of the first file that matches the glob `pattern` as a JSON string `key`; null if
+ * there is none or it cannot be read. */
 static void write_file(struct json *j, const char *key, const char *pattern)
 {
     char text[1024] = "";
@@ -100,8 +104,8 @@ static void write_file(struct json *j, const char *key, const char *pattern)
     json_string(j, key, size ? text : NULL);
 }
 
-/* Writes what the kernel driver says of the GPU (Linux, amdgpu, "Misc AMDGPU driver information").
- */
+/* Writes what the Linux driver amdgpu reports of the GPU in sysfs, as the JSON object "driver" (its
+ * manual: "Misc AMDGPU driver information"). */
 static void write_driver(struct json *j, const struct machine_gpu *gpu)
 {
     static const struct {
@@ -119,7 +123,8 @@ static void write_driver(struct json *j, const struct machine_gpu *gpu)
     };
     char path[160];
     json_begin_object(j, "driver");
-    write_file(j, "amdgpu", "/sys/module/amdgpu/version"); /* null: the kernel's own */
+    /* Null: the driver comes with the kernel and has no version of its own. */
+    write_file(j, "amdgpu", "/sys/module/amdgpu/version");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/%s",
                  gpu->pci[0] && !gpu->id.simulated ? gpu->pci : "none", rows[i].file);
@@ -128,7 +133,7 @@ static void write_driver(struct json *j, const struct machine_gpu *gpu)
     json_end(j);
 }
 
-/* Writes the host's system, kernel, number of processors and ROCm version as JSON. */
+/* Writes the JSON object "host": operating system, kernel, processors and ROCm version. */
 static void write_host(struct json *j)
 {
     struct utsname u = {0};

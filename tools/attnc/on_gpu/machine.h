@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares facts about the machine that results come from: its GPU as HIP and the kernel
- * driver name it, and its host.
+ * This file declares facts about the machine that measured something: its GPU, as HIP and the
+ * kernel driver describe it, and its host.
  */
 #ifndef TOOLS_ATTNC_MACHINE_H
 #define TOOLS_ATTNC_MACHINE_H
@@ -11,22 +11,23 @@
 #include "tools/attnc/cli/json.h"
 #include "tools/verify/verify.h"
 
-/** Facts about the first GPU that HIP reports. */
+/** Facts about the first GPU that HIP lists. */
 struct machine_gpu {
     struct gpu_identity id;
     int hip_driver;    /* hipDriverGetVersion(); 0: not reported */
-    int compute_units; /* as HIP reports them: fewer than the chip has if it is partitioned */
+    int compute_units; /* as HIP reports them: a partition of the GPU has fewer than the chip */
     int engine_khz;    /* highest clock of the compute units in kHz; 0: not reported */
     int memory_khz;    /* highest clock of the memory in kHz; 0: not reported */
-    char pci[32];      /* "0000:05:00.0"; "": not said */
+    char pci[32];      /* PCI address in lower case, such as "0000:05:00.0"; "": not reported */
 };
 
-/** Sets *gpu to the facts of the machine's first GPU, in a child process. With a path `simulator`
- * it is the simulator's GPU of `target`. Returns false with a sentence in `why` on failure. */
+/** Fills *gpu with facts about this machine's first GPU, in a child process. If `simulator`, the
+ * path of hipsim, is not NULL, the GPU is a simulated one of `target`. On failure returns false,
+ * with a sentence in `why`. */
 bool machine_find_gpu(const char *simulator, const char *target, struct machine_gpu *gpu,
                       char why[200]);
 
-/** Writes the members "gpu", "driver" and "host" into an open object. */
+/** Writes the members "gpu", "driver" and "host" into the open JSON object. */
 void machine_write(struct json *j, const struct machine_gpu *gpu);
 
 #endif

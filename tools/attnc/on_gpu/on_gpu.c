@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc on-gpu: for the first person with an MI300X or MI355X. Runs other commands of attnc one
- * after the other in a folder and packs what they leave. A step that fails is noted; the others go
- * on.
+ * attnc on-gpu: everything that the first person with an MI300X or MI355X has to run. It runs other
+ * commands of attnc in a new folder, and packs the folder. If a step fails, the next steps still
+ * run.
  */
 #include <errno.h>
 #include <limits.h>
@@ -22,8 +22,11 @@
 #include "tools/attnc/on_gpu/machine.h"
 #include "tools/attnc/on_gpu/step.h"
 
+/* Most descriptions, most bytes of an input file, bytes of a command line, default of --budget in
+ * seconds. */
 enum { MOST_DESCRIPTIONS = 16, MOST_BYTES = 16 << 20, LINE = 1024, BUDGET = 900 };
 
+/* Lines of first.yaml and short.yaml, the descriptions without an operand; NULL at the end. */
 extern const char *const on_gpu_first[], *const on_gpu_short[];
 
 static struct {
@@ -47,14 +50,14 @@ static const struct option_row options[] = {
     {0},
 };
 
-/*
- * The steps. A command line has variables: $D are the descriptions, $G is the target, $V is the
- * device, $S is the option of the shapes, $B is the budget in seconds. --short adds `brief`.
- */
+/* The commands of attnc that on-gpu runs. Variables in a command are replaced: $D by the
+ * descriptions, $G by the target, $V by the device. $S is replaced by the option --shapes, $B by
+ * the budget in seconds. With --short the options `brief` are added. */
 static const struct step {
     const char *name, *line, *brief;
-    double seconds, kernel_seconds; /* estimate: of the step, and for each kernel; no GPU has
-                                     * decided it */
+    /* Estimated seconds of the step, and the part for each kernel of the pack. No GPU has measured
+     * them. */
+    double seconds, kernel_seconds;
 } steps[] = {
     {"build", "build $D --target $G -o plain.attnpack -q", "", 1, 1},
     {"verify", "verify plain.attnpack --device $V -q --save verify.json", "--shapes 1", 5, 10},
@@ -65,22 +68,25 @@ static const struct step {
      " --shard 1/1",
      "--tiles 1 --verify 1 --seconds 1 --flush 1", 0, 0},
 };
+/* The number of steps; the index of the step "tune". */
 enum { STEPS = sizeof(steps) / sizeof(steps[0]), TUNE = STEPS - 1 };
 
+/* A run of attnc on-gpu. */
 struct visit {
     char folder[PATH_MAX]; /* the archive's name without its suffix */
-    const char *archive;
-    const char *simulator; /* path of its library; NULL: the machine's GPU */
+    const char *archive;   /* path of the archive */
+    /* Path of hipsim; NULL: the machine's GPU. */
+    const char *simulator;
     struct machine_gpu gpu;
     char descriptions[MOST_DESCRIPTIONS][PATH_MAX]; /* absolute paths */
     size_t description_count;
-    char shapes[PATH_MAX]; /* "--shapes PATH", or "" */
-    char budget[16];
-    int status[STEPS];     /* exit status; -1: not run */
-    double seconds[STEPS]; /* duration of each step */
+    char shapes[PATH_MAX]; /* absolute path of the file given by --shapes; "": none */
+    char budget[16];       /* seconds for the step "tune", as a number */
+    int status[STEPS];     /* exit status of each step; -1: not run */
+    double seconds[STEPS]; /* seconds that each step took */
 };
 
-/* Writes bytes to a file of the folder. Returns an exit_code after a message. */
+/* Writes `size` bytes to the file `name` in the folder. Returns an exit_code after a message. */
 static int write_to(const struct visit *v, const char *name, const void *bytes, size_t size)
 {
     char path[PATH_MAX];
@@ -89,8 +95,7 @@ static int write_to(const struct visit *v, const char *name, const void *bytes, 
     return write_output(path, bytes, size);
 }
 
-/* Copies a file into the folder under its own name or another. Returns an exit_code after a
- * message. */
+/* Copies the file at `path` into the folder as `name`. Returns an exit_code after a message. */
 static int copy_in(const struct visit *v, const char *path, const char *name)
 {
     char *bytes;
@@ -102,7 +107,8 @@ static int copy_in(const struct visit *v, const char *path, const char *name)
     return code;
 }
 
-/* Writes the built-in description into the folder. Returns an exit_code after a message. */
+/* Writes the built-in description into the folder and makes it the only description. Returns an
+ * exit_code after a message. */
 static int write_own(struct visit *v)
 {
     const char *const *lines = args.is_short ? on_gpu_short : on_gpu_first;
@@ -119,8 +125,9 @@ static int write_own(struct visit *v)
     return code;
 }
 
-/* Copies the descriptions into the folder, for calibrate. The steps read the originals, which may
- * name files beside them. Returns an exit_code after a message. */
+/* Copies the `argc` descriptions into the folder, for attnc calibrate; without any, writes the
+ * built-in one. The steps read the originals, which may include files beside them. Returns an
+ * exit_code after a message. */
 static int take_descriptions(struct visit *v, int argc, char **argv)
 {
     if (argc > MOST_DESCRIPTIONS)
@@ -140,7 +147,8 @@ static int take_descriptions(struct visit *v, int argc, char **argv)
     return EXIT_GOOD;
 }
 
-/* Chooses the device and reads its facts. Returns an exit_code after a message. */
+/* Chooses the GPU or the simulator by --device and reads the facts of the GPU. Returns an exit_code
+ * after a message. */
 static int find_device(struct visit *v)
 {
     static char simulator[PATH_MAX];
@@ -163,7 +171,8 @@ static int find_device(struct visit *v)
     return EXIT_GOOD;
 }
 
-/* Makes the folder, "x" for "x.tar.gz". Returns an exit_code after a message. */
+/* Makes the folder that the archive will contain: "x" for "x.tar.gz". Returns an exit_code after a
+ * message. */
 static int make_folder(struct visit *v)
 {
     static const char suffix[] = ".tar.gz";
@@ -179,7 +188,8 @@ static int make_folder(struct visit *v)
                     errno == EEXIST ? "; remove it, or name another archive with -o" : "");
 }
 
-/* Adds a word to a step's line; a variable, which begins with $, is replaced by its value. */
+/* Appends a word of a step's table to a command line. A variable, which begins with $, is replaced
+ * by its words. */
 static void add_word(const struct visit *v, struct step_line *line, const char *word)
 {
     if (!strcmp(word, "$D")) {
@@ -198,7 +208,7 @@ static void add_word(const struct visit *v, struct step_line *line, const char *
     }
 }
 
-/* Prints a step's command line with the file names that the archive has. */
+/* Prints a step's command line. Absolute paths become the file names that the archive has. */
 static void print_line(FILE *out, const struct step_line *line)
 {
     fputs("attnc", out);
@@ -208,7 +218,8 @@ static void print_line(FILE *out, const struct step_line *line)
     }
 }
 
-/* Makes the command line of a step; `text` is its memory. */
+/* Returns the command line of step `n`. Its words point into `text`, which the caller provides, and
+ * into `v`. */
 static struct step_line make_line(const struct visit *v, size_t n, char text[LINE])
 {
     struct step_line words = {0}, line = {0};
@@ -221,7 +232,8 @@ static struct step_line make_line(const struct visit *v, size_t n, char text[LIN
     return line;
 }
 
-/* Prints the kernels and about how long the rest takes. */
+/* Prints the number of kernels that the first step has built, and an estimate of the minutes that
+ * the others take. */
 static void print_estimate(const struct visit *v)
 {
     char path[PATH_MAX];
@@ -243,7 +255,7 @@ static void print_estimate(const struct visit *v)
                 kernels, seconds / 60 + 0.5, atof(v->budget) / 60);
 }
 
-/* Shows the last line of a failed step's errors. */
+/* Prints the last line of the standard error of step `n`. */
 static void print_failure(const struct visit *v, size_t n)
 {
     char path[PATH_MAX], line[300], last[300] = "";
@@ -257,7 +269,8 @@ static void print_failure(const struct visit *v, size_t n)
     fprintf(stderr, "    %s%s", last, last[0] && last[strlen(last) - 1] == '\n' ? "" : "\n");
 }
 
-/* Runs all steps. Returns how many failed. */
+/* Runs all steps in their order; stops only if the first, the build, fails. Returns how many
+ * failed. */
 static size_t run_steps(struct visit *v)
 {
     size_t failed = 0;
@@ -279,7 +292,7 @@ static size_t run_steps(struct visit *v)
         if (!good)
             print_failure(v, i);
         failed += !good;
-        if (i == 0 && !good) /* nothing can run without a pack */
+        if (i == 0 && !good) /* the other steps need the pack */
             break;
         if (i == 0)
             print_estimate(v);
@@ -287,7 +300,7 @@ static size_t run_steps(struct visit *v)
     return failed;
 }
 
-/* Writes the steps of the visit as JSON. */
+/* Writes the command line, exit status and seconds of each step as the JSON list "steps". */
 static void write_steps(struct json *j, const struct visit *v)
 {
     char text[LINE];
@@ -315,7 +328,8 @@ static void write_steps(struct json *j, const struct visit *v)
     json_end(j);
 }
 
-/* Writes the facts of this run. Returns an exit_code after a message. */
+/* Writes on-gpu.json: the date, the machine, the descriptions and the steps. Returns an exit_code
+ * after a message. */
 static int write_facts(const struct visit *v)
 {
     char date[40], path[PATH_MAX];
@@ -331,7 +345,7 @@ static int write_facts(const struct visit *v)
     json_string(&j, "date", date);
     json_string(&j, "attnc", ATTNC_PROVENANCE);
     json_flag(&j, "simulated", v->gpu.id.simulated);
-    json_string(&j, "device", v->simulator ? "sim" : "hip"); /* --device */
+    json_string(&j, "device", v->simulator ? "sim" : "hip"); /* the argument of --device */
     json_flag(&j, "short", args.is_short);
     machine_write(&j, &v->gpu);
     json_begin_list(&j, "descriptions");
@@ -343,7 +357,7 @@ static int write_facts(const struct visit *v)
     return end_output(&o, path, EXIT_GOOD);
 }
 
-/* Packs the folder. Returns an exit_code after a message. */
+/* Writes the archive, a compressed tar file of the folder. Returns an exit_code after a message. */
 static int pack_folder(const struct visit *v)
 {
     char parent[PATH_MAX], archive[PATH_MAX];
@@ -362,7 +376,8 @@ static int pack_folder(const struct visit *v)
     return complain(EXIT_ENVIRONMENT, "on-gpu: tar failed; the results are in %s", v->folder);
 }
 
-/* Prepares the folder and its inputs. Returns an exit_code after a message. */
+/* Reads the options, finds the device, makes the folder and copies the inputs into it. Returns an
+ * exit_code after a message. */
 static int prepare(struct visit *v, int argc, char **argv)
 {
     long budget = args.is_short ? 60 : BUDGET;

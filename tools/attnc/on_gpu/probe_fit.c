@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fits parameters of the timing model to what the probes measured: the same loops run on the
- * simulator, and one parameter at a time changes until the results agree.
+ * attnc probes --fit: finds the parameters of the timing model with which the simulator gives what
+ * the probes measured on a GPU. It runs the same loops on the simulator, and changes one parameter
+ * at a time until the results agree.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -11,16 +12,21 @@
 #include "tools/attnc/cli/command.h"
 #include "tools/attnc/on_gpu/probes.h"
 
+/* Most probes; bisections of a range; rounds over all parameters, and over the two of the clock
+ * law; bytes of the text of parameters. */
 enum { MOST_PROBES = 64, STEPS = 14, PASSES = 4, LAW_PASSES = 8, TEXT = 2048 };
 
+/* A fit: the measurements by the index of their probe, and the parameters found so far. */
 struct fit {
     const struct tgt *target;
-    struct probe_result measured[MOST_PROBES]; /* a median of 0: not measured */
-    double values[MOST_PROBES];
-    char why[200]; /* the first failure of the simulator; "": none */
+    /* Results on the GPU; a median of 0: not measured. */
+    struct probe_result measured[MOST_PROBES];
+    double values[MOST_PROBES]; /* present value of each probe's parameter */
+    char why[200];              /* the first failure of the simulator; "": none */
 };
 
-/* Returns the parameter of the model that probe `i` measures. */
+/* Returns the row of the target's parameters for the one that probe `i` measures; a row without a
+ * name if the target lacks it. */
 static const struct tgt_parameter *find_row(const struct fit *f, size_t i)
 {
     const struct tgt_parameter *row = f->target->parameters;
@@ -29,8 +35,8 @@ static const struct tgt_parameter *find_row(const struct fit *f, size_t i)
     return row;
 }
 
-/* Returns the simulated result of a probe with its parameter set to `value` and the others
- * unchanged; 0 after a failure. */
+/* Returns the result of probe `which` on the simulator with its parameter set to `value` and the
+ * others at f->values. Returns 0 after a failure. */
 static double model(struct fit *f, size_t which, double value)
 {
     char text[TEXT];
@@ -45,7 +51,8 @@ static double model(struct fit *f, size_t which, double value)
     return shown.median;
 }
 
-/* True if `shown` is within the bounds of the measurement, or within 0.1 %. */
+/* True if `shown`, a simulated result of probe `i`, is within the measured interval, widened by 0.1
+ * % of the median. */
 static bool agrees(const struct fit *f, size_t i, double shown)
 {
     const struct probe_result *m = &f->measured[i];
@@ -53,9 +60,9 @@ static bool agrees(const struct fit *f, size_t i, double shown)
     return shown >= m->low - slack && shown <= m->high + slack;
 }
 
-/* Bisects a parameter's range until the simulator reproduces the measurement; every probe is
- * monotonic in its parameter. Prefers a whole number that fits as well, since most parameters are
- * whole clocks. Returns false if nothing has changed. */
+/* Fits the parameter of probe `i`: bisects its range until the simulator gives the measured result.
+ * Every probe is monotonic in its parameter. Prefers a whole number that fits as well, since most
+ * parameters are whole clocks. Returns false if the value stays the same. */
 static bool fit_one(struct fit *f, size_t i)
 {
     const struct tgt_parameter *row = find_row(f, i);
@@ -86,7 +93,8 @@ static bool fit_one(struct fit *f, size_t i)
     return f->values[i] != before;
 }
 
-/* Prints the parameters before and after the fit, and the line for --parameters. */
+/* Prints a table of the parameters before and after the fit, then the changed ones in the form of
+ * --parameters. */
 static void print_fit(struct fit *f)
 {
     const char *comma = "";
@@ -112,8 +120,8 @@ static void print_fit(struct fit *f)
     printf("%s\n", *comma ? "" : "(nothing changes)");
 }
 
-/* Stores the result in a line "PARAMETER MEDIAN LOW HIGH UNIT". Ignores other lines, which say what
- * failed. */
+/* Stores the result in `line`, "PARAMETER MEDIAN LOW HIGH UNIT". Ignores lines of another form,
+ * such as error messages. */
 static void read_line(struct fit *f, const char *line)
 {
     char name[64];
@@ -128,7 +136,8 @@ static void read_line(struct fit *f, const char *line)
     }
 }
 
-/* Fits the first `count` probes repeatedly until nothing changes. */
+/* Fits the parameters of the first `count` probes, one after the other, up to `passes` times or
+ * until none changes. */
 static void fit_in_turn(struct fit *f, size_t count, unsigned passes)
 {
     bool changed = true;
@@ -142,7 +151,8 @@ static void fit_in_turn(struct fit *f, size_t count, unsigned passes)
     }
 }
 
-/* Reads a file of results. Returns an exit_code after a message. */
+/* Reads the output of attnc probes. Sets f->target and the measurements. Returns an exit_code after
+ * a message. */
 static int read_results(struct fit *f, const char *path)
 {
     char line[256], target[16];
@@ -168,8 +178,9 @@ int probes_fit(const char *file, const char *simulator)
     snprintf(text, sizeof(text), "target=%s,checks=off", f.target->machine.name);
     setenv("HIPSIM", text, 1);
     if (probe_open(simulator, f.target->machine.name, f.why)) {
-        /* Parameters influence each other's probes a little, so all are fitted repeatedly. The two
-         * of the clock law interact strongly and are fitted first, without the others. */
+        /* Parameters influence each other's probes a little, so that all are fitted in several
+         * rounds. The two of the clock law interact strongly and are fitted first, without the
+         * others. */
         fit_in_turn(&f, 2, LAW_PASSES);
         fit_in_turn(&f, probe_count, PASSES);
         print_fit(&f);

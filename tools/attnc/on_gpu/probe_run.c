@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs a probe by HIP: the machine's library or the simulator's, loaded at run time. Functions
- * record the first failure in `failure`, which probe_open() and probe_run() return.
+ * Runs a probe through HIP functions of the machine's library or of hipsim, loaded at run time.
+ * Functions here store the first error in `failure`; probe_open() and probe_run() hand it to their
+ * caller.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -14,15 +15,20 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* The chain that far_chain follows: bytes between two links, number of links, bytes of all. Each
+ * link is new to every cache. */
 enum { LINK_STRIDE = (16 << 20) + 4352, LINKS = 32, ROOM = LINK_STRIDE * LINKS };
-enum { COPIED = 64 << 20 /* bytes in each of two buffers */ };
-enum { AGAIN = 256 /* workgroups, 32 per XCD */ };
-/* Number of workgroups that takes milliseconds, so that the power law decides the clock. */
+enum { COPIED = 64 << 20 /* bytes of each of the two buffers that `copy` moves data between */ };
+enum { AGAIN = 256 /* workgroups of the probe `again`, 32 for each XCD */ };
+/* Workgroups of a launch that takes milliseconds, long enough that the power law decides the
+ * clock. */
 enum { HOT = 262144 };
-enum { MET = 256 /* workgroups of a cooperative launch; all are resident on both targets */ };
+/* Workgroups of the cooperative launch `meet`; both targets can hold all at once. */
+enum { MET = 256 };
 
 const struct probe probes[] = {
-    /* All launches' microseconds follow from these; the law of gfx950 was measured. */
+    /* All results in microseconds depend on the clock law. The law of gfx950 is known from
+     * measurements. */
     {"heat_16", "law_slope", "gfx942", 4, HOT, true, 0},
     {"warm_16", "law_mhz", "gfx942", 4, HOT, true, 0},
     {"mul32", "valu_mul32_cycles", NULL, 1, 1, false, 0},
@@ -61,7 +67,7 @@ const struct probe probes[] = {
 
 const size_t probe_count = COUNT(probes);
 
-/* HIP functions of the loaded library. */
+/* HIP functions of the loaded library, and hipsim's own for the timing model. */
 static struct {
     int (*init)(unsigned);
     int (*load)(void **, const void *);
@@ -85,24 +91,27 @@ static struct {
     int (*destroy_graph)(void *);
     int (*destroy_executable)(void *);
     const char *(*name)(int);
-    bool (*time)(const struct hipsim_time_options *, char *, size_t); /* NULL: a real device */
+    /* Sets options of hipsim's timing model; NULL: the library is not hipsim. */
+    bool (*time)(const struct hipsim_time_options *, char *, size_t);
 } hip;
 
+/* Kinds of hipMemcpy(): hipMemcpyHostToDevice and hipMemcpyDeviceToHost. */
 enum { TO_DEVICE = 1, TO_HOST = 2 };
 
-/* Device objects of a run. */
+/* The module, buffers, events and stream of the device; NULL: not made yet. */
 static struct {
     void *module, *results, *data, *links, *start, *stop, *flush, *stream;
 } gpu;
 
-static char failure[200]; /* "": nothing has failed */
+static char failure[200]; /* sentence about the first error; "": none */
 
 bool probe_is_for(const struct probe *p, const char *target)
 {
     return !p->target || !strcmp(p->target, target);
 }
 
-/* Records a HIP error. Returns false if there is one. */
+/* Stores the error of HIP function `call` in `failure`, unless `error` is 0 or an earlier one is
+ * stored. Returns false if `error` is not 0. */
 static bool check(int error, const char *call)
 {
     if (error && !failure[0])
@@ -110,8 +119,8 @@ static bool check(int error, const char *call)
     return !error;
 }
 
-/* Loads the HIP library at `path`, or the installed one if `path` is NULL. NULL with a message on
- * failure. */
+/* Loads the HIP library at `path`, or the machine's if `path` is NULL. Returns NULL with a message
+ * in `failure` if there is none. */
 static void *open_library(const char *path)
 {
     static const char *const names[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"};
@@ -123,7 +132,8 @@ static void *open_library(const char *path)
     return library;
 }
 
-/* Finds the functions of the HIP library; false with a message if one is absent. */
+/* Looks up all functions of `hip` in the library. Returns false with a message in `failure` if one
+ * is absent. */
 static bool bind(void *library)
 {
     const struct {
@@ -162,10 +172,13 @@ static bool bind(void *library)
     return true;
 }
 
-/* True for probes that need execute only the timed workgroups. */
+/* True for probes with so long launches that the simulator executes only the workgroups that it
+ * times. */
 static bool is_sampled(const struct probe *p) { return p->groups == HOT || p->groups == AGAIN; }
 
-/* Sets the parameters of the simulator; a real GPU has none, and nothing happens. */
+/* Sets the parameters of the simulator's timing model from `text`, in the form of --parameters.
+ * With `sampled` it executes only the workgroups that it times. Does nothing on a GPU. Returns
+ * false with a message in `failure`. */
 static bool set_parameters(const char *text, bool sampled)
 {
     const struct hipsim_time_options options = {
@@ -173,8 +186,8 @@ static bool set_parameters(const char *text, bool sampled)
     return !hip.time || hip.time(&options, failure, sizeof(failure));
 }
 
-/* Allocates the data: scalar loads repeat one address, vector loads follow a chain of links that
- * was never visited. */
+/* Loads the target's loops and allocates the buffers. Buffer `links` is a chain: each link holds
+ * the offset of the next, 16 MiB on. Returns false with a message in `failure`. */
 static bool prepare(const char *target)
 {
     extern const unsigned char probes_gfx942[], probes_gfx950[];
@@ -206,8 +219,8 @@ bool probe_open(const char *path, const char *target, char why[200])
     return good;
 }
 
-/* Evicts all data from the caches by writing more than they hold. The simulator starts with empty
- * caches. */
+/* Evicts the buffers from all caches by writing 512 MiB, more than the caches hold. Does nothing on
+ * the simulator, whose launches start with empty caches. */
 static bool flush(void)
 {
     enum { MORE = 512 << 20 };
@@ -217,8 +230,8 @@ static bool flush(void)
            check(hip.set(gpu.flush, 1, MORE), "hipMemset");
 }
 
-/* Launches a probe into a stream. Workgroups that synchronise need a cooperative launch, which
- * accepts no buffer of arguments. */
+/* Launches a probe into a stream. `extra` has its arguments. Only `meet` is launched cooperatively,
+ * since its workgroups wait for each other; it has no arguments. */
 static bool launch(const struct probe *p, void *function, void *stream, void **extra)
 {
     if (!strcmp(p->kernel, "meet"))
@@ -228,8 +241,8 @@ static bool launch(const struct probe *p, void *function, void *stream, void **e
                  "hipModuleLaunchKernel");
 }
 
-/* Makes an executable graph of a probe's launches, each after the one before. The caller destroys
- * it. *graph is NULL after a failure and for a probe without a graph. */
+/* Sets *graph to an executable graph of p->nodes launches, each after the one before; the caller
+ * destroys it. *graph is NULL after a failure and if the probe has no graph. */
 static bool make_graph(const struct probe *p, void *function, void **extra, void **graph)
 {
     void *captured = NULL;
@@ -249,14 +262,15 @@ static bool make_graph(const struct probe *p, void *function, void **extra, void
     return good;
 }
 
-/* Launches a probe's graph, or the probe itself if the graph is NULL. */
+/* Launches `graph`; the probe itself if `graph` is NULL. */
 static bool start(const struct probe *p, void *function, void **extra, void *graph)
 {
     return graph ? check(hip.replay(graph, NULL), "hipGraphLaunch")
                  : launch(p, function, NULL, extra);
 }
 
-/* Sets the caches and data as the probe's loop needs them, and the address of its data. */
+/* Prepares the caches and the buffer that the probe's loop reads, and sets *data to the buffer's
+ * address. */
 static bool set_data(const struct probe *p, void **data)
 {
     const bool far = !strcmp(p->kernel, "far_chain");
@@ -270,12 +284,14 @@ static bool set_data(const struct probe *p, void **data)
     return check(hip.set(gpu.data, 0, 4096), "hipMemset");
 }
 
-/* Runs one launch or graph. *value is its clocks or microseconds. */
+/* Runs one launch or graph of a probe. *value gets the clocks that the kernel has stored, or the
+ * microseconds between two events. */
 static bool run_once(const struct probe *p, double *value)
 {
     void *function, *graph = NULL, *args[2] = {gpu.results, NULL};
     size_t size = sizeof(args);
-    void *extra[] = {(void *)1, args, (void *)2, &size, (void *)3}; /* buffer, its size, end */
+    /* The tags of a buffer of arguments: address, size, end. */
+    void *extra[] = {(void *)1, args, (void *)2, &size, (void *)3};
     uint32_t clocks = 0;
     float milliseconds = 0;
     const bool good =
@@ -292,7 +308,7 @@ static bool run_once(const struct probe *p, double *value)
     return (!graph || check(hip.destroy_executable(graph), "hipGraphExecDestroy")) && good;
 }
 
-/* Compares two numbers, for qsort(). */
+/* Compares two doubles, for qsort(). */
 static int by_value(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -306,15 +322,16 @@ bool probe_run(const struct probe *p, const char *parameters, struct probe_resul
     failure[0] = '\0';
     bool good =
         set_parameters(parameters, is_sampled(p)) && run_once(p, &first) && run_once(p, &values[0]);
-    if (good && (!hip.time || values[0] != first)) /* only the simulator repeats exactly */
+    /* A GPU, or a simulator that does not repeat its first result. */
+    if (good && (!hip.time || values[0] != first))
         while (good && runs < PROBE_RUNS)
             good = run_once(p, &values[runs++]);
     if (!good) {
         memcpy(why, failure, sizeof(failure));
         return false;
     }
-    /* The true median is between the 3rd and the 13th of 15 runs with 99.3 % confidence (both tails
-     * of a binomial distribution: 242 of 32,768). */
+    /* With 15 runs, the true median is between the 3rd and the 13th with 99.3 % confidence. Both
+     * tails of the binomial distribution have 242 of 32,768 cases. */
     qsort(values, runs, sizeof(values[0]), by_value);
     *r = (struct probe_result){values[runs / 2], values[runs / 6], values[runs - 1 - runs / 6],
                                hip.time != NULL};

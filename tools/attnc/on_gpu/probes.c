@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc probes: each loop in a process of its own, so that one that faults or hangs is a line.
+ * attnc probes: runs each loop that measures a parameter of the timing model, in a child process of
+ * its own. A loop that faults or hangs is then only a line of the output.
  */
 #include "tools/attnc/on_gpu/probes.h"
 
@@ -15,7 +16,8 @@
 #include "tools/attnc/cli/progress.h"
 #include "tools/verify/verify.h"
 
-enum { PATIENCE = 120 /* seconds of a loop; the first start of a driver takes long */ };
+/* Seconds after which a loop counts as hung; the first start of a driver takes long. */
+enum { PATIENCE = 120 };
 
 static struct {
     const char *output, *device, *target, *only, *parameters, *fit;
@@ -33,14 +35,15 @@ static const struct option_row options[] = {
     {0},
 };
 
-/* A loop for a child to run. */
+/* The probe that a child process runs, and where. */
 struct call {
-    const char *library; /* NULL: the machine's */
+    const char *library; /* path of the HIP library; NULL: the machine's */
     const char *target;
     const struct probe *probe;
 };
 
-/* Runs one probe in a child process. */
+/* Runs one probe in a child process. `context` is a struct call; fills the struct probe_result
+ * `answer`. Returns an exit_code. */
 static int call_probe(void *context, void *answer)
 {
     const struct call *c = context;
@@ -51,7 +54,8 @@ static int call_probe(void *context, void *answer)
     return EXIT_GOOD;
 }
 
-/* Runs the loops. Returns EXIT_ENVIRONMENT if none has a result, EXIT_PARTIAL if some have none. */
+/* Runs the loops that --only selects, and prints a line for each result to `out`. Returns
+ * EXIT_ENVIRONMENT if no loop has a result, EXIT_PARTIAL if some have none. */
 static int measure(const struct call *device, FILE *out)
 {
     size_t good = 0, failed = 0;
@@ -75,7 +79,8 @@ static int measure(const struct call *device, FILE *out)
         else
             complain(EXIT_PARTIAL, "probes: %s: %s", p->parameter, why);
         failed += !ran;
-        if (!good && failed == 2) /* no device: the others will not run either */
+        /* Probably there is no device, so that the other loops would fail too. */
+        if (!good && failed == 2)
             break;
     }
     if (!good)
@@ -83,7 +88,7 @@ static int measure(const struct call *device, FILE *out)
     return failed ? EXIT_PARTIAL : EXIT_GOOD;
 }
 
-/* Finds the simulator's library. Returns an exit_code after a message. */
+/* Sets `path` to the path of hipsim. Returns an exit_code after a message. */
 static int find_simulator(char *path, size_t size)
 {
     if (gpu_find_simulator(path, size))
@@ -91,7 +96,8 @@ static int find_simulator(char *path, size_t size)
     return complain(EXIT_ENVIRONMENT, "probes: this attnc was installed without the simulator");
 }
 
-/* Chooses the device and its library. Returns an exit_code after a message. */
+/* Sets target and library of `c` by --device and --target; `path` is the library's memory. Returns
+ * an exit_code after a message. */
 static int choose_device(struct call *c, char *path, size_t size)
 {
     char text[64];

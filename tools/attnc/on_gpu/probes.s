@@ -1,14 +1,17 @@
 ; SPDX-License-Identifier: Apache-2.0
-; Loops that each measure one number of the timing model. A kernel runs its body twice: once to warm the
-; caches, once to measure. It stores the clocks of the second run. Arguments: address of the result, and
-; data. Only work-item 0 stores.
+; Loops that each measure one parameter of the timing model; probe_run.c launches them. Most kernels run their
+; body twice: once to warm the caches, once to measure. Work-item 0 stores the clocks of the second run.
+; Kernel arguments: address of the result in s[4:5], address of the data in s[6:7].
 
 .set gfx950, 0
 .ifdef TARGET_GFX950
 .set gfx950, 1
 .endif
 
-.set kernarg, 16 ; bytes
+.set kernarg, 16 ; bytes of kernel arguments; 0: the kernel has none
+; Begins a kernel: its descriptor, a line of metadata, the loads of its arguments. `lds` is in bytes. `vgprs`
+; counts VGPRs and AGPRs, `accum` is the first AGPR, `first` an instruction before all others. Sets v1 to the
+; work-item, v2 to 0, and v3 to v62 to 1.0 as bf16.
 .macro kernel name, lds=0, vgprs=128, accum=128, first:vararg
   .text
   .globl \name
@@ -48,6 +51,7 @@
   s_waitcnt lgkmcnt(0)
 .endm
 
+; Begins the measured part of a kernel, which runs `rounds` times. Copies the address of the data to s[20:21].
 .macro begin rounds=2
   s_mov_b64 s[20:21], s[6:7]
   s_movk_i32 s10, \rounds
@@ -59,6 +63,7 @@
   .p2align 5
 .endm
 
+; Ends the measured part: repeats it until s10, the rounds left, is 0, stores the clocks and ends the kernel.
 .macro finish
   s_waitcnt vmcnt(0) lgkmcnt(0)
   s_memtime s[14:15]
@@ -80,6 +85,7 @@
   s_endpgm
 .endm
 
+; Defines a kernel whose measured part is the instruction or macro `text`, `count` times.
 .macro probe name, count, text:vararg
   kernel \name
   begin
@@ -89,14 +95,14 @@
   finish
 .endm
 
-; What the readings take.
+; No instruction: the clocks of the two s_memtime alone.
 probe nothing, 0, s_nop 0
 
 ; --- Issue
 probe mul32, 128, v_mul_lo_u32 v10, v11, v12
 probe trans, 128, v_exp_f32 v10, v11
 .if gfx950
-.macro swaps ; two wait states before the same registers again
+.macro swaps ; two wait states pass before a register is used again
   v_permlane32_swap_b32 v10, v11
   v_permlane32_swap_b32 v12, v13
   v_permlane32_swap_b32 v14, v15
@@ -105,6 +111,7 @@ probe trans, 128, v_exp_f32 v10, v11
 probe lane_swap, 32, swaps
 .endif
 
+; Packed instructions under an MFMA, which wait for a hazard.
 .macro packed
   v_mfma_f32_32x32x8_f16 v[16:31], v[32:33], v[34:35], v[16:31]
   v_pk_mul_f32 v[36:37], v[38:39], v[40:41]
@@ -112,7 +119,8 @@ probe lane_swap, 32, swaps
 .endm
 probe packed_f32, 32, packed
 
-; A matrix instruction of 16 clocks, and three instructions that fit under it if the VALU opens after 4.
+; An MFMA of 16 clocks, and three VALU instructions. They fit under it if the VALU may issue 4 clocks after the
+; MFMA.
 .if gfx950
 .macro short_shadow_body
   v_mfma_f32_16x16x16_f16 v[16:19], v[32:33], v[34:35], v[16:19]
@@ -123,6 +131,7 @@ probe packed_f32, 32, packed
 probe short_shadow, 32, short_shadow_body
 .endif
 
+; A taken branch to the next 32-byte fetch window.
 .macro jump
   s_branch 1f
   .p2align 5
@@ -130,6 +139,7 @@ probe short_shadow, 32, short_shadow_body
 .endm
 probe branch_taken, 64, jump
 
+; Branches that are not taken.
 kernel branch_fall
   s_cmp_eq_u32 s4, s4
   begin
@@ -139,7 +149,7 @@ kernel branch_fall
   .endr
   finish
 
-; An instruction of 8 bytes, a quarter of them in two windows of 32.
+; Instructions of 8 bytes, every fourth of them in two 32-byte fetch windows.
 kernel straddle
   begin
   s_nop 0
@@ -148,7 +158,7 @@ kernel straddle
   .endr
   finish
 
-; A branch to such an instruction, at the end of a window.
+; A branch to an instruction of 8 bytes that begins 4 bytes before the end of a fetch window.
 .macro jump_late
   s_branch 1f
   .rept 6
@@ -162,7 +172,7 @@ probe branch_straddle, 64, jump_late
 
 probe barrier, 64, s_barrier
 
-; Code larger than the instruction cache: 96 KiB.
+; 96 KiB of code, more than the instruction cache holds.
 probe fetch, 12288, v_add_f32 v10, 0x40490fdb, v11
 
 ; 8 KiB of code, executed once: tests whether earlier launches leave it in the instruction cache.
@@ -174,6 +184,7 @@ kernel code
   finish
 
 ; --- LDS
+; A chain of LDS loads: each gives the address of the next.
 kernel lds_chain, 4096
   v_lshlrev_b32 v3, 2, v1
   ds_write_b32 v3, v2
@@ -186,6 +197,7 @@ kernel lds_chain, 4096
   .endr
   finish
 
+; LDS loads with bank conflicts: work-items read 128 bytes apart.
 kernel lds_stride, 65536
   v_lshlrev_b32 v3, 7, v1
   begin
@@ -194,6 +206,7 @@ kernel lds_stride, 65536
   .endr
   finish
 
+; LDS stores of 16 bytes per work-item.
 kernel lds_write, 65536
   v_lshlrev_b32 v3, 4, v1
   begin
@@ -202,7 +215,8 @@ kernel lds_write, 65536
   .endr
   finish
 
-; --- Memory. Scalar data hold their own address, vector data the offset of the next link.
+; --- Memory: chains of loads. Each load gives the next one's address: the address itself for scalar loads, an
+; offset for vector loads.
 kernel scalar_chain
   begin
   .rept 32
@@ -224,7 +238,7 @@ kernel \name
 chain near_chain, 2
 chain far_chain, 1
 
-; Fences of the device: a release without dirty lines, and an acquire whose load waits for it.
+; Fences of device scope: a release without dirty lines, and an acquire with a load after it.
 .macro release
   buffer_wbl2 sc1
   s_waitcnt vmcnt(0)
@@ -237,10 +251,11 @@ probe writeback, 16, release
 .endm
 probe invalidate, 16, acquire
 
-; All lanes add to one address and are serialised.
+; Atomic additions of all lanes to one address, which memory executes one after the other.
 probe atomic, 32, global_atomic_add v2, v3, s[6:7]
 
-; --- Power: matrix instructions of a class all the time, on all SIMDs, long enough for the clock to adapt.
+; --- Power: MFMAs without a pause on all SIMDs, long enough for the clock to adapt. The number in a name is the
+; bits of an operand's element.
 .macro heat name, text:vararg
 kernel \name
   s_movk_i32 s10, 16
@@ -254,8 +269,8 @@ kernel \name
   s_cbranch_scc1 1b
   s_endpgm
 .endm
-; The clock law is a function of the duty of 16-bit matrix instructions: all the time, and in 4 of 10
-; clocks. There is one wave per SIMD, without other work.
+; The clock law is a function of the share of clocks with a 16-bit MFMA: here all, in warm_16 4 of 10. There is
+; one wave per SIMD, without other work.
 heat heat_16, v_mfma_f32_32x32x8_f16 v[16:31], v[32:33], v[34:35], v[16:31]
 kernel warm_16, 0, 512, 256
   s_movk_i32 s10, 16
@@ -276,8 +291,8 @@ heat heat_32, v_mfma_f32_32x32x2_f32 v[16:31], v32, v33, v[16:31]
 heat heat_4, v_mfma_f32_32x32x64_f8f6f4 v[16:31], v[32:35], v[36:39], v[16:31] cbsz:4 blgp:4
 .endif
 
-; A cooperative launch, which has no arguments: 256 workgroups of one wave synchronise. Each barrier sets
-; the number of others for the next one; the runtime has set it for the first.
+; A cooperative launch without arguments: 256 workgroups of one wave pass 40 global barriers. Each barrier sets
+; the number of other waves (v2) for the next one; the runtime has set the number for the first.
 .set kernarg, 0
 kernel meet, 0, 64, 64, s_mov_b32 m0, 0
   v_mov_b32 v2, 255
@@ -288,7 +303,7 @@ kernel meet, 0, 64, 64, s_mov_b32 m0, 0
   s_endpgm
 .set kernarg, 16
 
-; --- Launches: nothing, with few registers and with all, and a store with all.
+; --- Launches: an empty kernel with few registers (tiny) and with all (idle), and a store with all (full).
 .macro kernel_of_nothing name, vgprs, accum
 kernel \name, 0, \vgprs, \accum, s_endpgm
 .endm
@@ -312,8 +327,8 @@ kernel copy, 0, 64, 64
   global_store_dwordx4 v3, v[4:7], s[4:5]
   s_endpgm
 
-; One workgroup of each XCD reads the same 512 KiB: the first gets them from memory, the others from the
-; MALL. The workgroups of an XCD share nothing.
+; One workgroup of each XCD reads the same 512 KiB. The first of them gets the data from memory, the others from
+; the MALL. Workgroups of the same XCD read different data, so that its L2 does not help.
 kernel again, 0, 64, 64
   s_lshr_b32 s3, s2, 3
   s_lshl_b32 s3, s3, 19

@@ -11,7 +11,8 @@
 #include "compiler/process.h"
 #include "tools/attnc/cli/clock.h"
 
-enum { TICK = 250000 /* microseconds between looks at a child */, SHOWN = 60 /* columns */ };
+/* Microseconds between two looks at a running child; SHOWN is the most columns of its last line. */
+enum { TICK = 250000 /* microseconds between looks at a child */, SHOWN = 60 };
 
 void step_add(struct step_line *line, const char *word)
 {
@@ -26,8 +27,8 @@ void step_add_text(struct step_line *line, char *text)
         step_add(line, word);
 }
 
-/* Opens the file NAME + `suffix` in `folder` for writing as file descriptor `to`. Returns false if
- * that fails. */
+/* Opens the file NAME + `suffix` in `folder` for writing, as file descriptor `to`. Returns false on
+ * failure. */
 static bool redirect(const char *folder, const char *name, const char *suffix, int to)
 {
     char path[PATH_MAX];
@@ -37,7 +38,8 @@ static bool redirect(const char *folder, const char *name, const char *suffix, i
     return fd >= 0 && dup2(fd, to) >= 0;
 }
 
-/* Runs in the child: becomes the program. */
+/* Replaces the child process by the program of `line`, in `folder`. Its output goes to files
+ * NAME.out and NAME.err unless `show` is true. Exits with 127 on failure. */
 static _Noreturn void become(const struct step_line *line, const char *folder, const char *name,
                              bool show)
 {
@@ -56,7 +58,8 @@ static _Noreturn void become(const struct step_line *line, const char *folder, c
     _exit(127);
 }
 
-/* Shows how long a child has run and the last line of its errors, on a terminal. */
+/* Shows on a terminal for how long a child has run, and the last line of its standard error, the
+ * file NAME.err in `folder`. */
 static void show_line(const char *folder, const char *name, const char *title, double seconds)
 {
     char path[PATH_MAX], text[512];

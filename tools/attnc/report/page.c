@@ -9,7 +9,7 @@
 #include "tools/attnc/cli/command.h"
 #include "tools/attnc/cli/output.h"
 
-/* Writes the data with "</" escaped, since it would end the script that holds them. */
+/* Writes the data into a page's script, with "</" escaped, since it would end the script. */
 static void put_data(FILE *out, const char *data)
 {
     for (; *data; data++) {
@@ -19,7 +19,8 @@ static void put_data(FILE *out, const char *data)
     }
 }
 
-/* Writes a page from its lines, with `data` at the mark. */
+/* Writes the page at `path` from its lines, NULL at the end, with `data` in place of "@DATA@".
+ * Returns an exit_code after a message. */
 static int write_page(const char *const *lines, const char *data, const char *path)
 {
     static const char mark[] = "@DATA@";

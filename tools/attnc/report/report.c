@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc report: packs as one HTML page that needs nothing else. Other commands of attnc make the
- * data, as JSON; the page's own script draws it.
+ * attnc report: writes an HTML page about one or two packs. Other commands of attnc print the data
+ * as JSON, and the page's own script draws it.
  */
 #include <errno.h>
 #include <limits.h>
@@ -21,6 +21,8 @@
 #include "tools/attnc/cli/pack_file.h"
 #include "tools/attnc/report/page.h"
 
+/* Most packs of a page, most modelled launches of a kernel, most shapes of an op, most bytes of
+ * JSON. */
 enum { MAX_PACKS = 2, MAX_LAUNCHES = 2, MAX_SHAPES = 7, MAX_JSON = 256 << 20 };
 
 /* The lines of report_page.html, NULL at the end. */
@@ -43,12 +45,10 @@ static const struct option_row options[] = {
     {0},
 };
 
-/*
- * Shapes of the launches that are modelled, by op. Kernels of one key are for different numbers of
- * queries. So a kernel has the first two shapes for which libattn chooses it; the first two of all
- * if there are none. %d is the number of query heads. For other ops `attnc trace` chooses the
- * shape.
- */
+/* Shapes of the launches that are modelled, by op. libattn chooses between the kernels of one key
+ * by the number of queries. So a kernel is modelled with the first two shapes for which it is
+ * chosen. If there are none, the first two of all are used. %d is replaced by the number of query
+ * heads. For other ops `attnc trace` chooses the shape. */
 static const struct op_shapes {
     const char *op, *shapes[MAX_SHAPES];
 } shapes[] = {
@@ -65,12 +65,14 @@ static const struct op_shapes {
       "tokens=12,parts=16,heads=%d", "tokens=6,parts=16,heads=%d", "tokens=3,parts=16,heads=%d"}},
 };
 
-/* A pack while its launches are modelled. */
+/* A pack whose launches are being modelled. */
 struct modelled {
     const char *path;
     struct attn_pack *pack;
     struct json *json;
-    FILE *listings; /* "NAME\tLINES\n" of each kernel, for after the traces */
+    /* Temporary file with a line for each kernel, its name, a tab and its hot loop as JSON. Written
+     * after the traces. */
+    FILE *listings;
 };
 
 /* Returns the path of this program. */
@@ -82,14 +84,15 @@ static const char *self(void)
     return path;
 }
 
-/* Runs attnc with `argv`, and writes the JSON that it prints as member `key`. */
+/* Runs attnc with `argv`, NULL at the end, and writes the JSON that it prints as member `key`.
+ * Returns an exit_code. */
 static int embed_command(struct json *j, const char *key, const char *const argv[])
 {
     struct tgt_blob out, err;
     int status;
     if (!attnc_run_process(argv, &out, &err, &status))
         return complain(EXIT_ENVIRONMENT, "%s: %s", argv[0], strerror(errno));
-    /* A verification that failed has printed its rows. */
+    /* A verification that found errors has still printed its rows. */
     const bool good = out.size > 1 && (out.data[0] == '{' || out.data[0] == '[');
     if (good) {
         out.data[out.size - 1] = '\0'; /* the line break */
@@ -102,7 +105,8 @@ static int embed_command(struct json *j, const char *key, const char *const argv
     return good ? EXIT_GOOD : status == EXIT_USER ? EXIT_USER : EXIT_ENVIRONMENT;
 }
 
-/* Writes the result of the verification as JSON: a given file, or a new run. */
+/* Writes the member "verification": the file given by --verified, null with --no-verify, or a new
+ * run of `attnc verify` on the pack at `path`. Returns an exit_code after a message. */
 static int embed_verification(struct json *j, const char *path)
 {
     if (args.verified) {
@@ -127,7 +131,8 @@ static int embed_verification(struct json *j, const char *path)
     return embed_command(j, "verification", argv);
 }
 
-/* Returns the query heads for 8 KV heads: 4 for each if the kernel takes any ratio. */
+/* Returns the number of query heads that go with 8 KV heads: the kernel's GQA ratio times 8; 32 if
+ * the kernel takes any ratio. */
 static int query_heads(const struct attn_pack *pack, uint32_t n, uint32_t field_count)
 {
     for (uint32_t i = 0; i < field_count; i++) {
@@ -139,8 +144,9 @@ static int query_heads(const struct attn_pack *pack, uint32_t n, uint32_t field_
     return 32;
 }
 
-/* Models one launch and prints its report in a line. `chosen`: only if libattn takes the kernel
- * for the shape. */
+/* Runs `attnc trace` for one launch and prints its report as a line of JSON. `shape` NULL: the op's
+ * default. With `chosen` only if libattn chooses the kernel for the shape. `annotate` is the file
+ * that gets the annotated code. Returns false if there is no report. */
 static bool model_launch(const struct modelled *m, const char *kernel, const char *shape,
                          bool chosen, const char *annotate)
 {
@@ -157,7 +163,7 @@ static bool model_launch(const struct modelled *m, const char *kernel, const cha
     }
     if (!attnc_run_process(argv, &out, &err, &status))
         return false;
-    /* A list of one report, in the second line. */
+    /* the output is a list with one report, whose first line is "[" */
     const char *line = strchr((const char *)out.data, '{');
     const char *end = line ? strrchr(line, '}') : NULL;
     if (status == 0 && end)
@@ -167,7 +173,8 @@ static bool model_launch(const struct modelled *m, const char *kernel, const cha
     return status == 0 && end;
 }
 
-/* Models up to two launches of the list. Returns how many there were. */
+/* Models launches of kernel `n` on the shapes of `list`, at most MAX_LAUNCHES. `chosen` and
+ * `annotate` are passed to model_launch(). Returns how many were modelled. */
 static int model_shapes(const struct modelled *m, uint32_t n, const struct attn_kernel_info *info,
                         const struct op_shapes *list, bool chosen, const char *annotate)
 {
@@ -180,7 +187,8 @@ static int model_shapes(const struct modelled *m, uint32_t n, const struct attn_
     return count;
 }
 
-/* Reports, in a child, a kernel on its shapes, then its hot loop. */
+/* Models kernel `n` in a child process: prints a line of JSON for each launch, then its hot loop.
+ * `context` is the struct modelled. Returns an exit_code. */
 static int model_kernel(void *context, size_t n, struct child_report *report)
 {
     struct modelled *m = context;
@@ -205,8 +213,8 @@ static int model_kernel(void *context, size_t n, struct child_report *report)
     return EXIT_GOOD;
 }
 
-/* Collects, in the parent, a kernel's reports, which are JSON objects; the hot loop becomes a
- * member of one. */
+/* Adds, in the parent, the output of a kernel's child to the JSON: lines that begin with '{' are
+ * launches. The others, the hot loop, go to the file of listings. */
 static void collect_kernel(void *context, size_t n, FILE *printed, const size_t results[])
 {
     struct modelled *m = context;
@@ -224,7 +232,7 @@ static void collect_kernel(void *context, size_t n, FILE *printed, const size_t 
     free(line);
 }
 
-/* Returns the name of kernel `n`. */
+/* Returns the name of kernel `n` for messages. `context` is the struct modelled. */
 static const char *name_kernel(void *context, size_t n)
 {
     const struct modelled *m = context;
@@ -232,7 +240,8 @@ static const char *name_kernel(void *context, size_t n)
     return attn_pack_kernel(m->pack, (uint32_t)n, &info) == ATTN_OK ? info.name : "kernel";
 }
 
-/* Writes the listings of the kernels as JSON: a name and a text on each line of the file. */
+/* Writes the file of listings as the JSON object "listings": each line is a name, a tab and a JSON
+ * value. */
 static void embed_listings(struct json *j, FILE *listings)
 {
     char *line = NULL;
@@ -250,7 +259,8 @@ static void embed_listings(struct json *j, FILE *listings)
     free(line);
 }
 
-/* Models each kernel in child processes and writes the traces as JSON. */
+/* Models each kernel of the pack in child processes, and writes the list "traces" and the object
+ * "listings". Returns an exit_code. */
 static int embed_traces(struct json *j, struct attn_pack *pack, const char *path, unsigned jobs)
 {
     struct modelled m = {.path = path, .pack = pack, .json = j, .listings = tmpfile()};
@@ -274,7 +284,8 @@ static int embed_traces(struct json *j, struct attn_pack *pack, const char *path
     return code;
 }
 
-/* Writes all about one pack as JSON: its kernels, verification and traces. */
+/* Writes the JSON object of one pack: its path, kernels, verification, traces and listings. Returns
+ * an exit_code after a message. */
 static int embed_pack(struct json *j, const char *path, unsigned jobs)
 {
     struct attn_pack *pack;
@@ -297,7 +308,8 @@ static int embed_pack(struct json *j, const char *path, unsigned jobs)
     return code;
 }
 
-/* Writes the report of the packs. */
+/* Writes the page about the `count` packs to the file `output`. Returns an exit_code after a
+ * message. */
 static int report(int count, char **paths, const char *output, unsigned jobs)
 {
     struct page page;
