@@ -49,8 +49,8 @@ static bool set_range(struct att_box *box, const char *arg, int64_t min, int64_t
     return true;
 }
 
-/* Adds the parts of a box below and above one range of the hole, and narrows the box to that
- * range. */
+/* Appends to `list` the parts of `box` whose argument is below or above the range `hole`, and
+ * narrows `box` to that range. Returns false if memory or the ranges of a box are exhausted. */
 static bool slice(struct attnc_boxes *list, struct att_box *box, const struct att_when *hole)
 {
     const struct att_when own = range_of(box, hole->arg);

@@ -11,13 +11,13 @@
 
 #include "templates/variant.h"
 
-/** A growing list of boxes. It starts zeroed; its owner frees `rows`. */
+/** A growing list of `count` boxes. It starts zeroed; its owner frees `rows`. */
 struct attnc_boxes {
     struct att_box *rows;
     size_t count;
 };
 
-/** Appends a copy. Returns false if memory is exhausted. */
+/** Appends a copy of `box`. Returns false if memory is exhausted. */
 bool attnc_boxes_add(struct attnc_boxes *list, const struct att_box *box);
 
 /** True if the boxes intersect: a call can be in both. */

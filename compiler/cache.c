@@ -24,10 +24,11 @@
 
 enum { MAX_CODE = 64 << 20 };
 
+/* The head of an entry's file. The kernel's code follows it. */
 struct entry {
     char magic[8];
-    uint64_t code_size;
-    uint64_t checksum;          /* XXH3 over kernel, seeded with the XXH3 of the code */
+    uint64_t code_size;         /* bytes of code after this struct */
+    uint64_t checksum;          /* XXH3 of `kernel`, seeded with the XXH3 of the code */
     struct attnc_kernel kernel; /* code.data is NULL */
 };
 
@@ -54,7 +55,8 @@ static void hash_file(XXH3_state_t *state, const char *path)
         close(fd);
 }
 
-/* Hashes size and modification time instead of contents, for files too large to read each time. */
+/* Adds path, size and modification time of a file to the hash `state`, instead of the contents:
+ * libraries are too large to read in each build. A missing file adds nothing. */
 static void hash_stat(XXH3_state_t *state, const char *path)
 {
     struct stat st;
@@ -127,7 +129,7 @@ static bool read_exactly(int fd, void *bytes, size_t size)
     return true;
 }
 
-/* Writes exactly `size` bytes to `fd`; false on an error. */
+/* Writes exactly `size` bytes to `fd`; returns false on an error. */
 static bool write_exactly(int fd, const void *bytes, size_t size)
 {
     for (size_t at = 0; at < size;) {
@@ -175,7 +177,8 @@ bool attnc_cache_load(const char *dir, const struct attnc_cache_key *key, struct
     return true;
 }
 
-/* Creates `path` and its missing parents. */
+/* Creates the directory `path` and its missing parents. On an error, returns false and sets
+ * errno. */
 static bool make_directories(char *path)
 {
     for (char *slash = path + 1; (slash = strchr(slash, '/')) != NULL; slash++) {

@@ -24,24 +24,26 @@ uint64_t attnc_compiler_identity(void);
 struct attnc_cache_key attnc_cache_key(uint64_t identity, const struct att_variant *v,
                                        const struct tgt_blob *hooks);
 
-/** Loads an entry to `out`, like attnc_compile(). Returns false if the entry is missing or damaged.
- * Any thread. */
+/** Loads the kernel of `key` from the cache directory `dir` to `out`, as attnc_compile() would make
+ * it. Returns false if the entry is missing or damaged. May run on any thread. */
 bool attnc_cache_load(const char *dir, const struct attnc_cache_key *key, struct attnc_kernel *out);
 
-/** Writes an entry atomically: readers see all of it or nothing. Creates `dir`. False with errno:
- * the entry is not written, which only costs time. Any thread. */
+/** Writes the entry of `key` atomically: readers see all of it or nothing. Creates the directory
+ * `dir`. Returns false and sets errno if the entry could not be written: a later build then
+ * compiles the kernel again. May run on any thread. */
 bool attnc_cache_store(const char *dir, const struct attnc_cache_key *key,
                        const struct attnc_kernel *k);
 
-/** Size of a cache, and what a trim removed. */
+/** Results of attnc_cache_trim(). */
 struct attnc_cache_size {
-    size_t kernels, removed;
-    uint64_t bytes;
+    size_t kernels, removed; /* numbers of kernels: left in the cache; removed from it */
+    uint64_t bytes;          /* of the kernels that are left */
 };
 
 /**
- * Removes the least recently used kernels until at most `limit` bytes remain; UINT64_MAX only
- * counts. A missing directory is an empty cache. False with errno.
+ * Removes the least recently used kernels from the cache directory `path` until at most `limit`
+ * bytes remain, and sets *size. With `limit` UINT64_MAX it only counts. A missing directory is an
+ * empty cache. Returns false and sets errno on an error.
  */
 bool attnc_cache_trim(const char *path, uint64_t limit, struct attnc_cache_size *size);
 

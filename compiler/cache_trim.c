@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Counts the cache's contents and removes the least recently used entries. Another process that
- * reads a removed kernel has its file open and can finish.
+ * Counts the kernels of a cache directory and removes the least recently used ones. Another process
+ * that reads a removed kernel has its file open and can finish.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -16,9 +16,9 @@
 #include "compiler/cache.h"
 
 struct file {
-    char name[64]; /* "ab/cdef..." */
+    char name[64]; /* relative to the cache directory: "ab/cdef..." */
     uint64_t bytes;
-    struct timespec used;
+    struct timespec used; /* time of the last use */
 };
 
 struct listing {
@@ -26,14 +26,15 @@ struct listing {
     size_t count, cap;
 };
 
-/* True if s has only hexadecimal digits. Entries are two digits, a slash, and 30 digits; other
- * files are never touched. */
+/* True if `s` consists of exactly `length` lower-case hexadecimal digits. The path of an entry is
+ * two digits, a slash and 30 digits; other files are never touched. */
 static bool is_hex(const char *s, size_t length)
 {
     return strlen(s) == length && strspn(s, "0123456789abcdef") == length;
 }
 
-/* Adds a cache file to the listing; returns false if memory is exhausted. */
+/* Adds the file `name` of the subdirectory `part` to the listing; `st` has its size and time.
+ * Returns false if memory is exhausted. */
 static bool add_file(struct listing *l, const char *part, const char *name, const struct stat *st)
 {
     if (l->count == l->cap) {
@@ -50,8 +51,8 @@ static bool add_file(struct listing *l, const char *part, const char *name, cons
     return true;
 }
 
-/* Adds the files of one subdirectory of the cache to the listing. A missing subdirectory adds
- * nothing. */
+/* Adds the kernels in the subdirectory `part` of the directory open at `dir` to the listing. A
+ * missing subdirectory adds nothing. Returns false if memory is exhausted. */
 static bool list_part(struct listing *l, int dir, const char *part)
 {
     const int fd = openat(dir, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

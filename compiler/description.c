@@ -27,7 +27,7 @@ struct reader {
     struct attnc_diag *d;
     const struct tgt *targets[MAX_TARGETS + 1]; /* NULL at the end */
     bool targets_given;                         /* the caller gave targets, ignore the file's */
-    struct attnc_setting defaults, kernels;
+    struct attnc_setting defaults, kernels;     /* the top-level keys of these names */
     bool misspelt;              /* a misspelt top-level key was reported with a suggestion */
     struct attnc_settings base; /* the settings in `defaults` */
 };
@@ -35,7 +35,8 @@ struct reader {
 /* Returns the position of node `id` in the description. */
 static struct att_loc at(const struct reader *r, uint32_t id) { return r->yaml.nodes[id].at; }
 
-/* Returns the text of a mapping's key, or NULL after an error. */
+/* Returns the text of the map key at node `key`. Returns NULL if the key is no scalar, which is an
+ * error. */
 static const char *key_text(struct reader *r, uint32_t key)
 {
     const struct attnc_yaml_node *n = attnc_yaml_node(&r->yaml, key);
@@ -45,7 +46,8 @@ static const char *key_text(struct reader *r, uint32_t key)
     return NULL;
 }
 
-/* Stores a key in its slot. A second use of the key in one map is an error. */
+/* Stores the node ids of a key and its value in `slot`. If the slot is taken, reports that the map
+ * has the key `name` twice. */
 static void set(struct reader *r, struct attnc_setting *slot, uint32_t key, uint32_t value,
                 const char *name)
 {
@@ -57,8 +59,8 @@ static void set(struct reader *r, struct attnc_setting *slot, uint32_t key, uint
     *slot = (struct attnc_setting){.key = key, .value = value};
 }
 
-/* Reports an unknown key. A field suggested for it is recorded, so that it is not also reported as
- * missing. */
+/* Reports the unknown key `name` and suggests a similar field. Records that field in s->misspelt,
+ * so that it is not also reported as missing. */
 static void report_unknown_field(struct reader *r, uint32_t key, const char *name,
                                  struct attnc_settings *s)
 {
@@ -94,7 +96,8 @@ static struct attnc_setting *find_slot(struct attnc_settings *s, const char *nam
     return NULL;
 }
 
-/* Copies a setting to an empty slot; `defaults` says that it comes from the defaults. */
+/* Copies a setting to a slot, unless the slot is taken. `defaults` is true if the setting comes
+ * from the key `defaults` of the description. */
 static void fill_slot(struct attnc_setting *slot, const struct attnc_setting *from, bool defaults)
 {
     if (slot->key || !from->key)
@@ -103,7 +106,7 @@ static void fill_slot(struct attnc_setting *slot, const struct attnc_setting *fr
     slot->from_defaults = defaults;
 }
 
-/* Copies the settings that `into` leaves open from `from`. */
+/* Copies from `from` to `into` each setting that `into` lacks; `defaults` as in fill_slot(). */
 static void fill(struct attnc_settings *into, const struct attnc_settings *from, bool defaults)
 {
     into->misspelt |= from->misspelt;
@@ -116,8 +119,8 @@ static void fill(struct attnc_settings *into, const struct attnc_settings *from,
 
 static bool collect(struct reader *r, uint32_t id, unsigned depth, struct attnc_settings *s);
 
-/* Merges `<<: *base` or `<<: [*a, *b]`. The map's own keys take precedence, then earlier maps over
- * later ones. */
+/* Adds to `s` the settings of the map or maps `id` that a merge key names: `<<: *base` or `<<: [*a,
+ * *b]`. Settings that `s` has take precedence, then earlier maps over later ones. */
 static bool merge(struct reader *r, uint32_t id, unsigned depth, struct attnc_settings *s)
 {
     const struct attnc_yaml_node *n = attnc_yaml_node(&r->yaml, id);
@@ -176,7 +179,7 @@ void attnc_list_targets(char *text, size_t size)
                                    (*t)->machine.name, (*t)->product);
 }
 
-/* Reports a target's name that is unknown, with the known ones. */
+/* Reports that `name`, at node `id`, is no target, and lists the targets. */
 static void report_unknown_target(struct reader *r, uint32_t id, const char *name)
 {
     char all[256];
@@ -227,8 +230,8 @@ static bool read_targets(struct reader *r, uint32_t id, const struct tgt **list)
     return good;
 }
 
-/* Reads one of the three top-level keys. A field at this level is a common mistake, with a message
- * of its own. */
+/* Reads the top-level key `targets` to *targets, `defaults` and `kernels` to `r`, and reports any
+ * other key. A kernel's field at this level is a common mistake and has its own message. */
 static void read_top_key(struct reader *r, uint32_t key, uint32_t value,
                          struct attnc_setting *targets)
 {
@@ -260,8 +263,8 @@ static void read_top_key(struct reader *r, uint32_t key, uint32_t value,
     }
 }
 
-/* Returns a key that only a model's config.json has, which `attnc describe` reads. 0: the file has
- * none, or it has kernels. */
+/* Returns the node id of a key that only a model's config.json has: `attnc describe` reads such
+ * files. Returns 0 if the file has no such key, or if it has kernels. */
 static uint32_t find_model_key(const struct reader *r, const struct attnc_yaml_node *top)
 {
     static const char *const names[] = {"model_type", "architectures", "hidden_size",
@@ -279,7 +282,8 @@ static uint32_t find_model_key(const struct reader *r, const struct attnc_yaml_n
     return found;
 }
 
-/* Reads the top level of a description: targets, defaults and the list of kernels. */
+/* Reads the top-level keys and the settings in `defaults`. Returns false after an error that ends
+ * the reading. */
 static bool read_top(struct reader *r)
 {
     if (r->yaml.count < 2) {
@@ -364,7 +368,8 @@ static void read_kernels(struct reader *r)
     }
 }
 
-/* Takes over the targets that the caller has chosen. */
+/* Sets the reader's targets to `names`, which ends with NULL. If `names` is NULL, the file's
+ * targets apply. */
 static void take_targets(struct reader *r, const char *const *names)
 {
     size_t count = 0;

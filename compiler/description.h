@@ -14,38 +14,40 @@ enum { ATTNC_MAX_VARIANTS = 1 << 16 };
 
 struct attnc_description {
     struct att_variant *variants; /* no two equal, each accepted by its template's check */
-    size_t count;
-    void *seconds; /* memory of the variants that attnc_add_seconds() has added; it may be called
-                    * once */
-    char **paths;  /* memory of the variants' file fields */
+    size_t count;                 /* number of variants */
+    void *seconds; /* the block of att_choice and att_box to which variants point after
+                    * attnc_add_seconds(); NULL before it */
+    char **paths;  /* paths of the files that variants name, each once */
     size_t path_count;
     char *bytes; /* the file's text, for messages */
-    size_t size;
+    size_t size; /* length of `bytes` */
 };
 
 struct attnc_read_options {
-    const char *const *targets; /* NULL-terminated, replaces the file's targets; NULL: use the
-                                 * file's */
-    const struct att_template *const *templates; /* NULL: att_templates */
+    const char *const *targets; /* names of targets, NULL at the end, instead of the file's targets;
+                                 * NULL: use the file's */
+    const struct att_template *const *templates; /* the known ops, NULL at the end; NULL:
+                                                  * att_templates */
 };
 
 /**
- * Reads `path` ("-": standard input) and collects all errors in `d`. False: `d` has errors and
- * `out` has no variants. In either case free `out` with attnc_description_free() after the last use
- * of `d`.
+ * Reads the description `path` ("-": standard input) and collects all errors in `d`. Returns false
+ * if `d` has errors; `out` then has no variants. In either case free `out` with
+ * attnc_description_free() after the last use of `d`.
  */
 bool attnc_read_description(const char *path, const struct attnc_read_options *options,
                             struct attnc_description *out, struct attnc_diag *d);
 
 /**
- * Like attnc_read_description(), for bytes in memory, which remain the caller's. Relative paths
- * start at `directory`. `out` and `d` begin zeroed, except d->file.
+ * Like attnc_read_description(), for bytes in memory, which remain the caller's. Relative paths in
+ * the description start at `directory`. The caller zeroes `out` and `d`, except d->file.
  */
 bool attnc_read_description_bytes(const char *bytes, size_t size, const char *directory,
                                   const struct attnc_read_options *options,
                                   struct attnc_description *out, struct attnc_diag *d);
 
-/** Writes the targets with their products: "gfx942 (MI300X) and gfx950 (MI355X)". */
+/** Writes all targets with their products to `text`, which has `size` bytes: "gfx942 (MI300X) and
+ * gfx950 (MI355X)". */
 void attnc_list_targets(char *text, size_t size);
 
 /** Frees what the description has allocated. */

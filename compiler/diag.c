@@ -9,8 +9,8 @@
 #include <string.h>
 
 enum {
-    MESSAGE_MAX = 512,
-    SHOWN_MAX = 160, /* characters of a source line that are printed around the caret */
+    MESSAGE_MAX = 512, /* bytes of a message, with the NUL; longer ones are cut */
+    SHOWN_MAX = 160,   /* characters of a source line that are printed around the caret */
 };
 
 /* True if the same message at the same place is already stored. */
@@ -25,8 +25,8 @@ static bool is_known(const struct attnc_diag *d, struct att_loc at, bool error, 
     return false;
 }
 
-/* Stores a message about place `at`, an error or a warning, unless it is known or there are too
- * many. Returns whether it was stored. */
+/* Stores a message about place `at`, an error or a warning, unless it is known or messages[] is
+ * full. Returns true if it was stored. */
 static bool add(struct attnc_diag *d, struct att_loc at, bool error, const char *format,
                 va_list args)
 {
@@ -131,7 +131,8 @@ size_t attnc_utf8_length(const char *bytes, size_t size)
     return overlong || surrogate || too_large ? 0 : length;
 }
 
-/* Prints the part of the line around the caret, and the caret below it. */
+/* Prints the source line of place `at`, or the part of a long line around it, and a caret below the
+ * place. */
 static void print_source(const struct attnc_diag *d, struct att_loc at, FILE *out)
 {
     size_t length;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Messages about the user's file. They are collected while reading continues, and printed at the
- * end with line and caret.
+ * Messages about a file of the user: a description, a tuning file or a table of knobs. Messages are
+ * collected while reading continues, and printed at the end with line and caret.
  */
 #ifndef COMPILER_DIAG_H
 #define COMPILER_DIAG_H
@@ -12,25 +12,26 @@
 
 #include "templates/variant.h"
 
-/** Further messages are only counted. */
+/** Most messages that are stored. Of further ones, errors are only counted. */
 enum { ATTNC_MAX_MESSAGES = 100 };
 
 struct attnc_message {
     struct att_loc at; /* line 0: the file as a whole */
     bool error;        /* false: a warning */
-    char *text;
-    char *attached; /* output of another program, printed below the message; NULL: none */
+    char *text;        /* one line without line break */
+    char *attached;    /* output of another program, printed below the message; NULL: none */
 };
 
 struct attnc_diag {
-    const char *file; /* as the user named it; not owned */
-    const char *text; /* its contents, not owned; NULL: the file could not be read */
-    size_t size;
+    const char *file; /* path of the file as the user named it; not owned */
+    const char *text; /* the file's contents, not owned; NULL: it could not be read */
+    size_t size;      /* bytes of `text` */
     struct attnc_message messages[ATTNC_MAX_MESSAGES];
     size_t count;
-    size_t left_out; /* errors beyond the capacity of messages[] */
-    size_t errors;   /* number of all errors, dropped repetitions apart */
-    bool no_memory;  /* out of memory, not an error of the user */
+    size_t left_out; /* number of errors that were not stored because messages[] was full */
+    size_t errors;   /* number of all errors, with left_out; a repetition of a stored one does not
+                      * count */
+    bool no_memory;  /* memory ran out: not an error of the user */
     bool unreadable; /* the file is missing or unreadable */
 };
 
@@ -40,11 +41,12 @@ struct attnc_diag {
  */
 bool attnc_diag_error(struct attnc_diag *d, struct att_loc at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/** Adds a warning at `at`, once. */
+/** Adds a warning at `at`, unless the same text is stored for this place or messages[] is full. */
 void attnc_diag_warning(struct attnc_diag *d, struct att_loc at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/** Attaches text, which ends in a line break, to the newest message if it was kept. */
+/** Attaches `text`, which ends in a line break, to the newest stored message. Does nothing if that
+ * message has an attached text, or if errors were left out since. */
 void attnc_diag_attach(struct attnc_diag *d, const char *text);
 
 /** Records that memory ran out. Returns false, for `return attnc_diag_no_memory(d)`. */
@@ -62,8 +64,8 @@ void attnc_diag_print(struct attnc_diag *d, FILE *out);
 /** Frees the messages but keeps the file, so that more messages can be added. */
 void attnc_diag_clear(struct attnc_diag *d);
 
-/** Returns the bytes of the UTF-8 sequence at the start of `s` (RFC 3629, section 4); 0: not
- * well-formed. */
+/** Returns the number of bytes of the UTF-8 sequence at the start of `s` (RFC 3629, section 4).
+ * Returns 0 if it is not well-formed within `size` bytes. */
 size_t attnc_utf8_length(const char *s, size_t size);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Build driver. Variants are built in child processes, so that a crash of LLVM harms no other
- * variant. Each child sends a struct answer, the kernel's code and its log. The driver keeps them
- * and reports them in order when all are done.
+ * variant. Each child sends a struct answer, the kernel's code and the compilation's log. The
+ * driver keeps all answers and reports them in the description's order when the last has arrived.
  */
 #include "compiler/driver.h"
 
@@ -18,21 +18,22 @@
 #include "compiler/parallel.h"
 #include "compiler/workers.h"
 
-/* A hook file for one target. */
+/* A hook file, compiled for one target. */
 struct hook {
     const char *path, *target;
-    struct att_loc at;
-    struct tgt_blob bitcode, messages;
+    struct att_loc at;                 /* place of the field `logits` in the description */
+    struct tgt_blob bitcode, messages; /* Clang's outputs */
     enum attnc_hook_result result;
-    int error;
+    int error; /* errno if Clang could not be run, else 0 */
 };
 
+/* The compilation of one variant. */
 struct job {
     const struct att_variant *variant;
     struct hook *hook; /* NULL: none */
     bool failed;
-    char why[ATTNC_WHY];
-    char *log;
+    char why[ATTNC_WHY]; /* message if it failed */
+    char *log;           /* output of --print, `log_size` bytes; NULL: none */
     size_t log_size;
 };
 
@@ -80,7 +81,8 @@ static void compile_hook(void *context, size_t i)
     h->error = h->result == ATTNC_HOOK_NO_CLANG ? errno : 0;
 }
 
-/* Compiles one variant with its hook's bitcode and collects what is printed in `*log`. */
+/* Compiles one variant with its hook's bitcode to `a`. Collects the output of --print in *log,
+ * which the caller frees. */
 static bool compile(const struct build *b, const struct att_variant *v,
                     const struct tgt_blob *bitcode, struct answer *a, char **log)
 {
@@ -94,7 +96,8 @@ static bool compile(const struct build *b, const struct att_variant *v,
     return fclose(out) == 0 && good;
 }
 
-/* Loads the variant from the cache or compiles it. */
+/* Loads variant `i` from the cache to `a`; if the cache lacks it, compiles and stores it. `log` as
+ * in compile(). */
 static void build_variant(const struct build *b, size_t i, struct answer *a, char **log)
 {
     static const struct tgt_blob no_bitcode;
@@ -153,7 +156,8 @@ static void fail(struct job *job, const char *format, ...)
     job->failed = true;
 }
 
-/* Moves a worker's answer to the job and the result. */
+/* Moves a worker's answer `a` about variant `i` to its job and to the build's result. `rest` has
+ * the bytes after the answer: the code, then the log. */
 static void read_answer(struct build *b, size_t i, const struct answer *a, const uint8_t *rest)
 {
     struct job *job = &b->jobs[i];
@@ -177,7 +181,8 @@ static void read_answer(struct build *b, size_t i, const struct answer *a, const
         b->result->cache_error = a->cache_error;
 }
 
-/* Explains a worker's death by a signal: Linux uses SIGKILL when memory runs out. */
+/* Marks a job as failed because its worker died of `signal`. Linux sends SIGKILL when memory runs
+ * out. */
 static void fail_by_signal(struct job *job, int signal)
 {
     if (signal == SIGKILL)
@@ -191,7 +196,8 @@ static void fail_by_signal(struct job *job, int signal)
              signal, strsignal(signal));
 }
 
-/* Records the end of one variant and reports progress. */
+/* Records the result of variant `i` and reports progress. The parameters are those that
+ * attnc_workers.done receives. */
 static void finish(void *context, size_t i, const uint8_t *result, size_t size, int status)
 {
     struct build *b = context;
@@ -262,7 +268,8 @@ static void report_spills(struct build *b, size_t i, struct attnc_diag *d)
         attnc_diag_warning(d, at, "%s", text);
 }
 
-/* Reports the messages of all hooks and jobs in their order. */
+/* Reports the messages of all hooks, then log, spills and failure of each variant, in the
+ * description's order. */
 static void report(struct build *b, struct attnc_diag *d)
 {
     report_hooks(b, d);

@@ -16,34 +16,34 @@ typedef bool attnc_compile_fn(const struct att_variant *v, const struct tgt_blob
 
 /** Progress of a build, reported when a variant is done. */
 struct attnc_progress {
-    size_t done, total;
-    const char *name;
-    bool cached, failed;
+    size_t done, total;  /* numbers of variants: finished, and of the whole build */
+    const char *name;    /* of the variant */
+    bool cached, failed; /* the variant was loaded from the cache; it could not be built */
 };
 
 struct attnc_build_options {
     struct attnc_compile_options compile;
-    attnc_compile_fn *compile_one;
-    unsigned jobs;
-    const char *cache_dir; /* NULL: no cache. The cache only stores complete kernels for which all
+    attnc_compile_fn *compile_one; /* compiles each variant that is not in the cache */
+    unsigned jobs;                 /* most child processes at once */
+    const char *cache_dir;  /* NULL: no cache. The cache only stores complete kernels for which all
                             * passes ran */
-    uint64_t identity;     /* attnc_compiler_identity() */
-    bool spills_are_errors;
-    FILE *log; /* output of --print, in the order of variants */
-    void (*progress)(void *user, const struct attnc_progress *p); /* NULL: none */
-    void *user;
+    uint64_t identity;      /* attnc_compiler_identity() */
+    bool spills_are_errors; /* true: a kernel that spills is an error; false: a warning */
+    FILE *log;              /* output of --print, in the order of variants */
+    void (*progress)(void *user, const struct attnc_progress *p); /* NULL: no reports */
+    void *user;                                                   /* passed to progress() */
 };
 
 struct attnc_build_result {
     struct attnc_kernel *kernels; /* one per variant, in the description's order; zeroed if its
                                    * compilation failed */
-    size_t count, cached, failed;
+    size_t count, cached, failed; /* numbers of variants: all, loaded from the cache, not built */
     int cache_error; /* errno of the first cache entry that could not be written; 0: none */
 };
 
 /**
  * Builds all variants of a description. Failures, including crashed compilations, are added to `d`
- * at the place of their variant, and the other variants are built nevertheless. True if all
+ * at the place of their variant, and the other variants are built nevertheless. Returns true if all
  * succeeded. Free the result in either case. compile_one runs in child processes: the caller must
  * have no other threads.
  */

@@ -26,13 +26,15 @@ enum {
     HOOK_NAME_MAX = 48, /* characters of a hook file's stem: it becomes part of kernel names */
 };
 
+/* One value of a field. */
 struct attnc_choice {
-    struct att_loc at;
-    int value;
-    const char *path;
+    struct att_loc at; /* place of the value in the description */
+    int value;         /* number, enum value or flag; 0 for a file */
+    const char *path;  /* of a file field; NULL: no file */
 };
 
-/* The choices for one field, from x->choices[first] on; `next` is the current one. */
+/* The values of one field: `count` elements of x->choices from `first` on. The current combination
+ * has element `first` + `next`. */
 struct dimension {
     enum att_field field;
     size_t first, count, next;
@@ -48,13 +50,15 @@ bool attnc_spend(struct attnc_expander *x, size_t n, struct att_loc at)
     return false;
 }
 
-/* True if a scalar of a description is empty or null. */
+/* True if the scalar `n`, with the text `text`, has no value: it is empty, "~" or "null" without
+ * quotes. */
 static bool is_null(const struct attnc_yaml_node *n, const char *text)
 {
     return n->plain && (!*text || strcmp(text, "~") == 0 || strcasecmp(text, "null") == 0);
 }
 
-/* Reads a whole number or the name of 0 that the field defines. */
+/* Reads a whole number within the field's bounds, or the field's word for 0, to c->value. Returns
+ * false after an error. */
 static bool read_int(struct attnc_expander *x, const struct att_field_info *info, const char *text,
                      struct attnc_choice *c)
 {
@@ -82,7 +86,8 @@ static bool read_int(struct attnc_expander *x, const struct att_field_info *info
     return true;
 }
 
-/* Reads a name of an enum field; on an error it proposes the nearest one. */
+/* Reads the name of an enum value to c->value. Returns false after an error, which proposes the
+ * nearest name. */
 static bool read_enum(struct attnc_expander *x, const struct att_field_info *info, const char *text,
                       struct attnc_choice *c)
 {
@@ -105,7 +110,7 @@ static bool read_enum(struct attnc_expander *x, const struct att_field_info *inf
     return false;
 }
 
-/* Reads true or false. */
+/* Reads "true" or "false" to c->value, as 1 or 0. Returns false after an error. */
 static bool read_flag(struct attnc_expander *x, const struct att_field_info *info, const char *text,
                       struct attnc_choice *c)
 {
@@ -116,8 +121,8 @@ static bool read_flag(struct attnc_expander *x, const struct att_field_info *inf
     return false;
 }
 
-/* Checks the stem of a path such as "hooks/alibi.c". Engines look kernels up by it, so it must be
- * a name. */
+/* Finds the stem of a hook's path, "alibi" in "hooks/alibi.c": *stem and its *length. Returns false
+ * after an error if the stem is no name. Engines look kernels up by it. */
 static bool check_stem(struct attnc_expander *x, const char *path, struct att_loc at,
                        const char **stem, size_t *length)
 {
@@ -136,8 +141,8 @@ static bool check_stem(struct attnc_expander *x, const char *path, struct att_lo
     return good;
 }
 
-/* Stores one copy of each path. Two files with the same stem would have the same dispatch key and
- * are an error. */
+/* Sets c->path to a copy of `path`, which the description owns once for all uses. Two files with
+ * the same stem are an error, because their kernels would have the same dispatch key. */
 static bool keep_path(struct attnc_expander *x, const char *path, struct attnc_choice *c)
 {
     struct attnc_description *out = x->out;
@@ -171,8 +176,8 @@ static bool keep_path(struct attnc_expander *x, const char *path, struct attnc_c
     return true;
 }
 
-/* Reads the path of a file, relative to the description's directory, and checks that the file is
- * readable. */
+/* Reads the path of a file, relative to the description's directory, to c->path. "none" is NULL. A
+ * file that cannot be read is an error. */
 static bool read_file(struct attnc_expander *x, const char *text, struct attnc_choice *c)
 {
     if (strcmp(text, "none") == 0)
@@ -192,7 +197,7 @@ static bool read_file(struct attnc_expander *x, const char *text, struct attnc_c
     return false;
 }
 
-/* Reads one value of field `f` by the field's kind. */
+/* Reads node `n` as one value of field `f`, by the field's kind. Returns false after an error. */
 static bool read_value(struct attnc_expander *x, enum att_field f, const struct attnc_yaml_node *n,
                        struct attnc_choice *c)
 {
@@ -217,7 +222,8 @@ static bool read_value(struct attnc_expander *x, enum att_field f, const struct 
     }
 }
 
-/* Adds one value to the choices of field `f`. */
+/* Reads node `id` as a value of field `f` and appends it to x->choices. Returns false after an
+ * error. */
 static bool add_choice(struct attnc_expander *x, enum att_field f, uint32_t id)
 {
     if (x->choice_count == x->choice_cap) {
@@ -235,7 +241,8 @@ static bool add_choice(struct attnc_expander *x, enum att_field f, uint32_t id)
     return true;
 }
 
-/* Reads all values of a field and reports each wrong one. */
+/* Reads node `id`, a value or a list of values of field `f`, to x->choices and *dim. Reports each
+ * wrong value and then returns false. */
 static bool read_choices(struct attnc_expander *x, enum att_field f, uint32_t id,
                          struct dimension *dim)
 {
@@ -257,7 +264,7 @@ static bool read_choices(struct attnc_expander *x, enum att_field f, uint32_t id
     return good;
 }
 
-/* Returns the variant's entry in the hash table, or the free entry for it. */
+/* Returns the place of the variant in the hash table x->table, or the free place for it. */
 static uint32_t *find_place(struct attnc_expander *x, const struct att_variant *v)
 {
     char text[ATT_TEXT_MAX];
@@ -268,8 +275,9 @@ static uint32_t *find_place(struct attnc_expander *x, const struct att_variant *
     return &x->table[i];
 }
 
-/* Adds the variant unless it is a duplicate or cannot be built. Returns false if memory or a limit
- * is exhausted. */
+/* Adds the variant unless it is a duplicate or its template refuses it. The refusal is an error,
+ * except with `where: possible`; `together` as in attnc_report_refusal(). Returns false if memory
+ * or a limit is exhausted. */
 static bool add_variant(struct attnc_expander *x, const struct att_variant *v,
                         const struct tgt *target, bool together)
 {
@@ -306,7 +314,8 @@ static bool add_variant(struct attnc_expander *x, const struct att_variant *v,
     return true;
 }
 
-/* Advances to the next combination, last dimension fastest. Returns false after the last one. */
+/* Advances to the next combination of values; the last of the `count` dimensions changes fastest.
+ * Returns false after the last combination. */
 static bool advance(struct dimension *dims, size_t count)
 {
     for (size_t i = count; i-- > 0;) {
@@ -352,8 +361,9 @@ static bool add_product(struct attnc_expander *x, const struct att_template *op,
 }
 
 /*
- * Reads the fields that `op` takes into dimensions. Returns the bits of missing, wrong and
- * unsupported fields; wrong ones get no dimension.
+ * Reads the values of the fields that `op` takes to `dims`, *count elements. Returns ATT_BIT() of
+ * each field that is missing, has a wrong value, or is given but not a field of the op. Such fields
+ * get no dimension.
  */
 static att_field_set read_fields(struct attnc_expander *x, const struct attnc_settings *s,
                                  const struct att_template *op, struct att_loc at,
@@ -384,7 +394,8 @@ static att_field_set read_fields(struct attnc_expander *x, const struct attnc_se
     return wrong;
 }
 
-/* Adds the variants of an op for all targets; reports fields that the op does not have. */
+/* Adds the variants of `op` for all `targets`, and reports wrong fields. Returns false if expansion
+ * cannot continue. */
 static bool expand_op(struct attnc_expander *x, const struct attnc_settings *s,
                       const struct att_template *op, struct att_loc at,
                       const struct tgt *const *targets)
@@ -421,7 +432,8 @@ static bool expand_op(struct attnc_expander *x, const struct attnc_settings *s,
     return add_product(x, op, at, targets[0], dims, count, product);
 }
 
-/* Reads `where`: "possible" leaves out impossible combinations. Returns false for another word. */
+/* Reads the key `where` to x->leaves_out. Its only word is "possible"; returns false after an error
+ * for another one. */
 static bool read_where(struct attnc_expander *x, const struct attnc_setting *where)
 {
     x->leaves_out = false;
@@ -435,7 +447,7 @@ static bool read_where(struct attnc_expander *x, const struct attnc_setting *whe
     return x->leaves_out;
 }
 
-/* Returns the op that a node names, or NULL with a message. */
+/* Returns the op that node `id` names. Returns NULL after an error, which suggests similar ops. */
 static const struct att_template *find_template(struct attnc_expander *x, uint32_t id)
 {
     const struct attnc_yaml_node *n = attnc_yaml_node(x->yaml, id);

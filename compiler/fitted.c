@@ -68,7 +68,8 @@ void attnc_fitted_free(struct attnc_fitted *f)
     *f = (struct attnc_fitted){0};
 }
 
-/* Reads the range of a row's gain, such as "range: [-0.10, 0.55]". */
+/* Reads the range of a row's gain from the list at node `id`, "[-0.10, 0.55]", to row->low and
+ * row->high. */
 static void read_range(const struct attnc_yaml *y, uint32_t id, struct tir_fitted *row,
                        struct attnc_diag *d)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A table of fitted knobs, targets/tuning/GFX.yaml: numbers of kernels' schedules that no rule
- * finds. `attnc tune --defaults` writes it, a build of attnc compiles it in, and `attnc build
- * --defaults` takes another one in its place. docs/tuning.md is the manual.
+ * A table of fitted knobs, targets/tuning/GFX.yaml: numbers of kernels' schedules that no rule of a
+ * template gives. `attnc tune --defaults` writes the table, and a build of attnc compiles it in.
+ * `attnc build --defaults` uses another table instead. docs/tuning.md is the manual.
  */
 #ifndef COMPILER_FITTED_H
 #define COMPILER_FITTED_H
@@ -13,19 +13,19 @@
 #include "templates/template.h"
 
 struct attnc_fitted {
-    char target[16];
-    struct tir_fitted *rows; /* ends with a row without kernels; texts are owned */
-    size_t count;            /* without that row */
-    char *bytes;             /* the file's text, for messages */
-    size_t size;
+    char target[16];         /* "gfx950" */
+    struct tir_fitted *rows; /* `count` rows, then one whose `kernels` is NULL; texts are owned */
+    size_t count;
+    char *bytes; /* the file's text, for messages; NULL: not read from a file */
+    size_t size; /* length of `bytes` */
 };
 
-/** Reads a table and collects all errors in `d`: unknown keys, ops, knobs and words. Free `f` in
- * either case. */
+/** Reads the table in the file `path` and collects all errors in `d`: unknown keys, ops, knobs and
+ * words. Returns false if `d` has errors. Free `f` in either case. */
 bool attnc_fitted_read(const char *path, struct attnc_fitted *f, struct attnc_diag *d);
 
-/** Sets the fitted knobs of all variants for f->target to `f`'s rows, instead of the ones compiled
- * in. The variants then point into `f`. */
+/** Makes all variants for f->target use the rows of `f` instead of the rows that are compiled in.
+ * The variants then point into `f`. */
 void attnc_fitted_apply(const struct attnc_fitted *f, struct attnc_description *desc);
 
 /** Inserts a copy of `row` before row number `at`; with `at` = `count` it becomes the last. Returns

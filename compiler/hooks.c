@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs Clang on a hook file. Results are not cached: only Clang knows the included files, a run
- * takes less than 50 ms, and the kernels' cache keys need the bitcode.
+ * Runs Clang on a hook file. Bitcode is not cached: only Clang knows the included files, and a run
+ * takes less than 50 ms. The cache keys of kernels need the bitcode.
  */
 #include "compiler/hooks.h"
 
@@ -21,7 +21,8 @@
     ATTNC_CLANG, "-x", "c", "-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-fwrapv", \
         "-fwrapv-pointer"
 
-/* Folders of attn_hook.h relative to the program's own: installed, and in the build tree. */
+/* Folders in which attn_hook.h can be, relative to the folder of the running program: when
+ * installed, and in the build tree. */
 static const char *const places[] = {"../" ATTNC_INCLUDEDIR, "../../compiler"};
 
 /* The header with the prototype of attn_logits(). Clang reads it before each hook, so that a
@@ -30,7 +31,7 @@ struct prototype {
     char folder[PATH_MAX], header[PATH_MAX + 16];
 };
 
-/* Finds the header. Returns false if it is not installed. */
+/* Finds attn_hook.h by the path of the running program. Returns false if it is not installed. */
 static bool find_prototype(struct prototype *p)
 {
     char self[PATH_MAX], place[PATH_MAX + 64];
@@ -50,7 +51,7 @@ static bool find_prototype(struct prototype *p)
     return false;
 }
 
-/* Compiles a hook. `debug` is Clang's option for debug information. */
+/* Compiles a hook, as attnc_compile_hook(). `debug` is Clang's option for debug information. */
 static enum attnc_hook_result compile(const char *path, const char *target, const char *debug,
                                       struct tgt_blob *bitcode, struct tgt_blob *messages)
 {
@@ -91,7 +92,8 @@ static enum attnc_hook_result compile(const char *path, const char *target, cons
     return ATTNC_HOOK_REJECTED;
 }
 
-/* Rejects the file because of variable `v`; a second run of Clang finds its line. */
+/* Rejects the hook because its variable `v` outlives a call. A second run of Clang, with debug
+ * information, finds the variable's line. Replaces `messages`. */
 static enum attnc_hook_result refuse_variable(const char *path, const char *target,
                                               struct tgt_hook_variable *v, struct tgt_blob *bitcode,
                                               struct tgt_blob *messages)

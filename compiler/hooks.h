@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Compiles a user's C file with Clang to bitcode, which the lowering inlines (runtime/attn_hook.h).
+ * Compiles a hook, a user's C file that changes logits (runtime/attn_hook.h), with Clang to
+ * bitcode. The lowering inlines the bitcode in the kernel.
  */
 #ifndef COMPILER_HOOKS_H
 #define COMPILER_HOOKS_H
@@ -15,14 +16,14 @@ enum attnc_hook_result {
     ATTNC_HOOK_NO_CLANG, /* Clang cannot be run; errno has the reason */
 };
 
-/** Compiles the C file `path` for `target` to LLVM bitcode. The caller frees `bitcode` and
- * `messages`, which include warnings. Any thread. */
+/** Compiles the C file `path` for `target` ("gfx942") to LLVM bitcode. `messages` receives Clang's
+ * errors and warnings as text. The caller frees `bitcode` and `messages`. May run on any thread. */
 enum attnc_hook_result attnc_compile_hook(const char *path, const char *target,
                                           struct tgt_blob *bitcode, struct tgt_blob *messages);
 
 /**
- * Compiles `path` for this machine to the shared object `output`, so that a reference can call the
- * kernel's function. `messages` as in attnc_compile_hook().
+ * Compiles the hook `path` for the CPU to the shared object `output`, so that a reference
+ * computation on the host can call it. `messages` as in attnc_compile_hook().
  */
 enum attnc_hook_result attnc_compile_hook_for_host(const char *path, const char *output,
                                                    struct tgt_blob *messages);

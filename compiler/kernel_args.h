@@ -7,15 +7,16 @@
 
 #include <stdbool.h>
 
+/** An argument of the kernels of one op. */
 struct attnc_kernel_arg {
     const char *op, *name;
-    unsigned dtype; /* enum tir_dtype; a pointer is an i64 */
+    unsigned dtype; /* enum tir_dtype; TIR_I64 for a pointer */
 };
 
 /** Returns the argument `name` of the op's kernels, or NULL. */
 const struct attnc_kernel_arg *attnc_find_kernel_arg(const char *op, const char *name);
 
-/** True if libattn has the op; tests use further ops. */
+/** True if libattn passes arguments to kernels of the op. False for ops that only tests have. */
 bool attnc_has_kernel_args(const char *op);
 
 #endif

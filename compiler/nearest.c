@@ -7,13 +7,13 @@
 
 #include <string.h>
 
-enum { LONGEST = 127 };
+enum { LONGEST = 127 }; /* bytes of a name; longer names match nothing */
 
 /* Returns the lesser of two numbers. */
 static size_t min(size_t a, size_t b) { return a < b ? a : b; }
 
-/* Returns the edit distance. Three rows of the matrix suffice, because a swap looks two rows
- * back. */
+/* Returns the edit distance of `a`, `n` bytes, and `b`, `m` bytes. Three rows of the matrix
+ * suffice, because a swap looks two rows back. */
 static size_t distance(const char *a, size_t n, const char *b, size_t m)
 {
     size_t rows[3][LONGEST + 1];

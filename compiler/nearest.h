@@ -7,15 +7,15 @@
 
 #include <stddef.h>
 
-/** The best candidate so far for `wanted`; initialised by attnc_nearest_to(). */
+/** A search for the name nearest to `wanted`; initialised by attnc_nearest_to(). */
 struct attnc_nearest {
     const char *wanted;
-    const char *name; /* NULL: nothing is close */
+    const char *name; /* the nearest name so far; NULL: none is close */
     size_t distance;  /* edit distance of `name`; with `name` NULL, the smallest distance that is
                        * too far */
 };
 
-/** Returns a search for the name nearest to `wanted`, to which no name was offered yet. */
+/** Begins a search for the name nearest to `wanted`, which must outlive the search. */
 struct attnc_nearest attnc_nearest_to(const char *wanted);
 
 /** Compares the candidate `name` with n->wanted, and keeps it if it is nearer than the best so far.

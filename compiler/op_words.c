@@ -8,7 +8,7 @@
 
 #include "compiler/nearest.h"
 
-enum { MOST_OPS = 3 };
+enum { MOST_OPS = 3 }; /* most ops of one suggestion */
 
 /* Names in engines and kernel libraries, and the ops that do the same work. */
 static const struct {
@@ -64,7 +64,8 @@ static const struct {
     {"mqa_logits", {"indexer_logits"}},
 };
 
-/* True if the names are equal; '-' equals '_', and letter case is ignored. */
+/* True if `a`, a user's word, is the name `b`. '-' in `a` equals '_', and the case of its letters
+ * is ignored. */
 static bool is_same(const char *a, const char *b)
 {
     while (*a && (tolower((unsigned char)*a) == *b || (*a == '-' && *b == '_')))
@@ -108,7 +109,7 @@ static bool shares_word(const char *name, const char *op)
     }
 }
 
-/* Writes to `found` the ops that other libraries call `name`. Returns their number. */
+/* Writes to `found` the names of the ops that other libraries call `name`. Returns their number. */
 static size_t find_common(const struct att_template *const *templates, const char *name,
                           const char *found[MOST_OPS])
 {
@@ -125,7 +126,7 @@ static size_t find_common(const struct att_template *const *templates, const cha
     return count;
 }
 
-/* Writes to `found` the ops whose names share a word with `name`. Returns their number. */
+/* Writes to `found` the names of the ops that share a word with `name`. Returns their number. */
 static size_t find_by_words(const struct att_template *const *templates, const char *name,
                             const char *found[MOST_OPS])
 {

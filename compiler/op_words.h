@@ -11,8 +11,8 @@
 #include "templates/template.h"
 
 /**
- * Writes the ops of `templates` (NULL at the end) that `name` may mean to `text`, as in "'prefill'
- * or 'decode'". False, and an empty text: none is close.
+ * Writes the ops of `templates` (NULL at the end) that `name` may mean to `text` of `size` bytes,
+ * as in "'prefill' or 'decode'". If no op is close, returns false and an empty text.
  */
 bool attnc_suggest_ops(const struct att_template *const *templates, const char *name, char *text,
                        size_t size);

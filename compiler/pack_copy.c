@@ -7,6 +7,7 @@
 
 #include "compiler/pack_writer.h"
 
+/* A pack in memory. Both members point to its first byte. */
 struct pack {
     const uint8_t *bytes;
     const struct attn_pack_header *header;
@@ -24,7 +25,8 @@ static const char *text(const struct pack *p, attn_pack_string s)
     return (const char *)section(p, ATTN_PACK_STRINGS) + s;
 }
 
-/* Returns the n-th record. The records' offsets follow the index's rows. */
+/* Returns the record of the n-th kernel, counted from 0. The records' offsets follow the rows of
+ * the index. */
 static const struct attn_pack_kernel *record(const struct pack *p, uint32_t n)
 {
     const struct attn_pack_index_row *rows = section(p, ATTN_PACK_INDEX);
@@ -34,16 +36,17 @@ static const struct attn_pack_kernel *record(const struct pack *p, uint32_t n)
     return (const void *)((const uint8_t *)section(p, ATTN_PACK_KERNELS) + offset);
 }
 
-/* The tables of a record in the writer's types. */
+/* The tables that follow a kernel's record in a pack, converted to the pack writer's types. */
 struct tables {
     struct attnc_pack_pair pairs[ATTN_PACK_PAIRS_MAX];
     struct attnc_pack_kernarg kernargs[ATTN_PACK_KERNARGS_MAX];
-    struct attnc_pack_factor factors[3][ATTN_PACK_FACTORS_MAX];
+    struct attnc_pack_factor factors[3][ATTN_PACK_FACTORS_MAX]; /* of the grid in x, y, z */
     struct attnc_pack_when whens[ATTN_PACK_WHENS_MAX];
-    const struct attn_pack_split *splits;
+    const struct attn_pack_split *splits; /* in the pack */
 };
 
-/* Reads the tables that follow a kernel's record: key, arguments, grid, conditions, splits. */
+/* Converts the tables that follow the record `k` to `t`: key, arguments, grid, conditions,
+ * splits. */
 static void read_tables(const struct pack *p, const struct attn_pack_kernel *k, struct tables *t)
 {
     const struct attn_pack_pair *pairs = (const void *)(k + 1);
@@ -64,7 +67,7 @@ static void read_tables(const struct pack *p, const struct attn_pack_kernel *k, 
     t->splits = (const void *)(whens + k->when_count);
 }
 
-/* True if a key of `count` pairs has the field. */
+/* True if the key, the first `count` of t->pairs, has the field. */
 static bool has_field(const struct tables *t, size_t count, const char *field)
 {
     for (size_t i = 0; i < count; i++) {
@@ -74,7 +77,8 @@ static bool has_field(const struct tables *t, size_t count, const char *field)
     return false;
 }
 
-/* Adds each of `pairs` that a key of `count` pairs lacks; returns its new number of pairs. */
+/* Adds to the key, the first `count` of t->pairs, each of `pairs` whose field the key lacks.
+ * Returns the key's new number of pairs. */
 static size_t complete(struct tables *t, size_t count, const struct attnc_pack_pair *pairs,
                        size_t pair_count)
 {
@@ -85,8 +89,9 @@ static size_t complete(struct tables *t, size_t count, const struct attnc_pack_p
     return count;
 }
 
-/* Adds kernel `n` of the pack at `bytes` to the writer. Its key gets each of `pairs` that it lacks.
- * `every_call` omits its conditions. */
+/* Adds kernel `n` of the pack at `bytes` to the writer. The key gets each of `pairs` whose field it
+ * lacks. If `every_call` is true, the kernel loses its conditions on calls. Returns false as
+ * attnc_pack_writer_add(). */
 static bool copy(struct attnc_pack_writer *w, const void *bytes, uint32_t n, bool every_call,
                  const struct attnc_pack_pair *pairs, size_t pair_count)
 {
@@ -136,7 +141,7 @@ bool attnc_pack_copy_completed(struct attnc_pack_writer *w, const void *bytes, u
     return copy(w, bytes, n, false, pairs, count);
 }
 
-/* Returns the hash of the n-th kernel's key. */
+/* Returns the hash of the key of the n-th kernel, from the pack's index. */
 static uint64_t hash_of(const struct pack *p, uint32_t n)
 {
     const struct attn_pack_index_row *rows = section(p, ATTN_PACK_INDEX);

@@ -62,7 +62,7 @@ bool attnc_pack_to_header(const void *pack, size_t size, const char *name, void 
     return true;
 }
 
-/* Section names and symbol names in one string table. */
+/* The string table of an ELF file: names of sections and symbols, each with a NUL. */
 struct names {
     char text[512];
     size_t size;
@@ -78,6 +78,7 @@ static uint32_t add_name(struct names *n, const char *prefix, const char *name, 
     return offset;
 }
 
+/* A section of an ELF file: the fields of its header, and `size` bytes of contents. */
 struct section {
     uint32_t name, type, link, info;
     uint64_t flags, align, entry_size;
@@ -86,7 +87,7 @@ struct section {
     size_t size;
 };
 
-/* Adds a section to an ELF file. */
+/* Adds a section to an ELF file. Returns false on an error of libelf. */
 static bool add_section(Elf *elf, const struct section *s)
 {
     Elf_Scn *scn = elf_newscn(elf);
@@ -109,7 +110,8 @@ static bool add_section(Elf *elf, const struct section *s)
     return gelf_update_shdr(scn, &header) != 0;
 }
 
-/* Writes the header and the sections of a relocatable file; section 4 has the names. */
+/* Writes a relocatable file with these sections, whose numbers begin at 1. Section 4 must be the
+ * string table. Returns false on an error. */
 static bool write_sections(Elf *elf, const struct section *sections, size_t count)
 {
     if (!gelf_newehdr(elf, ELFCLASS64))
@@ -129,8 +131,8 @@ static bool write_sections(Elf *elf, const struct section *sections, size_t coun
     return gelf_update_ehdr(elf, &header) && elf_update(elf, ELF_C_WRITE) > 0;
 }
 
-/* Writes sections 1 to 4: .rodata, symbols, their names, and the mark for a non-executable
- * stack. */
+/* Writes an object file with sections 1 to 5: the pack, its size, the symbols of both, the names,
+ * and the mark for a non-executable stack. */
 static bool write_elf(Elf *elf, void *pack, size_t size, const char *name)
 {
     struct names n = {.size = 1};
@@ -188,7 +190,8 @@ static bool write_elf(Elf *elf, void *pack, size_t size, const char *name)
     return write_sections(elf, sections, sizeof(sections) / sizeof(sections[0]));
 }
 
-/* Reads the whole file `fd` to *out, which the caller frees: libelf can write to files only. */
+/* Reads the whole file `fd` to *out, which the caller frees. The detour is needed because libelf
+ * writes only to files. Returns false on an error. */
 static bool read_back(int fd, void **out, size_t *out_size)
 {
     off_t size = lseek(fd, 0, SEEK_END);

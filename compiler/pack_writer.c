@@ -13,38 +13,41 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-/* A copy of caller's data, freed with the writer. */
+/* Memory for a copy of the caller's data, in a list that is freed with the writer. */
 struct chunk {
     struct chunk *next;
     max_align_t bytes[];
 };
 
+/* A growing array of bytes. */
 struct buffer {
     uint8_t *data;
     size_t size, capacity;
 };
 
+/* An added kernel and its place in the pack; place_code() and append_record() set the place. */
 struct kernel {
-    struct attnc_pack_kernel k;
-    size_t record;        /* offset of its record */
-    uint64_t code_offset; /* in the code section */
-    uint64_t code_checksum;
+    struct attnc_pack_kernel k; /* points to copies that the writer owns */
+    size_t record;              /* byte offset of its record in the section of kernels */
+    uint64_t code_offset;       /* byte offset of its code in the section of code */
+    uint64_t code_checksum;     /* XXH3 of its code */
 };
 
 struct attnc_pack_writer {
     struct chunk *chunks;
     struct kernel *kernels;
     size_t count, capacity;
-    bool failed;
-    char error[256];
+    bool failed;     /* an earlier call failed, and later ones fail too */
+    char error[256]; /* message of the first failure */
 };
 
-/* The growing sections, and a hash table of the offsets in `strings` (0: free). */
+/* The sections of a pack under construction, and a hash table of the strings. */
 struct layout {
     struct attnc_pack_writer *w;
     struct buffer strings, index, records, code;
-    uint32_t *slots;
-    size_t slot_count, string_count;
+    uint32_t *slots; /* hash table, open addressing: byte offset of a string in `strings`; 0:
+                      * free */
+    size_t slot_count, string_count; /* slots, a power of 2; slots that are taken */
 };
 
 static bool fail(struct attnc_pack_writer *w, const char *format, ...)
@@ -86,7 +89,8 @@ void attnc_pack_writer_destroy(struct attnc_pack_writer *w)
 
 const char *attnc_pack_writer_error(const struct attnc_pack_writer *w) { return w->error; }
 
-/* Copies of caller's data. They return NULL after a failure, which they record. */
+/* Functions that copy data of the caller. Each returns NULL or false after a failure, and records
+ * its message. */
 
 /* Returns a copy of `bytes` that the writer owns, or NULL after an error. */
 static void *copy(struct attnc_pack_writer *w, const void *bytes, size_t size)
@@ -105,8 +109,8 @@ static void *copy(struct attnc_pack_writer *w, const void *bytes, size_t size)
     return chunk->bytes;
 }
 
-/* Returns a copy of a string, which must be printable ASCII of limited length. `what` names it in
- * messages. */
+/* Returns a copy of `s`, which must be printable ASCII of limited length; a copy of "" if `s` is
+ * NULL. `what` names the string in messages. */
 static const char *copy_string(struct attnc_pack_writer *w, const char *what, const char *s)
 {
     if (!s)
@@ -125,7 +129,7 @@ static const char *copy_string(struct attnc_pack_writer *w, const char *what, co
     return copy(w, s, length + 1);
 }
 
-/* Returns a copy of a string that must not be empty. */
+/* Returns a copy of `s` like copy_string(), but an empty string or NULL is a failure. */
 static const char *copy_name(struct attnc_pack_writer *w, const char *what, const char *s)
 {
     if (!s || !*s) {
@@ -135,7 +139,7 @@ static const char *copy_name(struct attnc_pack_writer *w, const char *what, cons
     return copy_string(w, what, s);
 }
 
-/* Bytes of each kind of argument in the kernarg segment. */
+/* Bytes that an argument of each kind takes in the kernarg segment. */
 static const uint8_t kind_size[ATTN_KIND_COUNT] = {
     [ATTN_KIND_I64] = 8,
     [ATTN_KIND_I32] = 4,
@@ -149,7 +153,8 @@ static int by_field(const void *a, const void *b)
     return strcmp(x->field, y->field);
 }
 
-/* Copies the key of a kernel and sorts it by field. */
+/* Replaces the key of a kernel by a copy that is sorted by field. A field that occurs twice is a
+ * failure. */
 static bool copy_key(struct attnc_pack_writer *w, struct attnc_pack_kernel *k)
 {
     if (k->key_count > ATTN_PACK_PAIRS_MAX)
@@ -171,7 +176,8 @@ static bool copy_key(struct attnc_pack_writer *w, struct attnc_pack_kernel *k)
     return true;
 }
 
-/* Copies the arguments of a kernel and checks their offsets. */
+/* Replaces the arguments of a kernel by a copy, and checks that their offsets ascend within the
+ * segment. */
 static bool copy_kernargs(struct attnc_pack_writer *w, struct attnc_pack_kernel *k)
 {
     if (k->kernarg_count > ATTN_PACK_KERNARGS_MAX)
@@ -201,7 +207,7 @@ static bool copy_kernargs(struct attnc_pack_writer *w, struct attnc_pack_kernel 
     return !w->failed;
 }
 
-/* Copies the factors of a kernel's grid. */
+/* Replaces the factors of a kernel's grid by a copy. */
 static bool copy_grid(struct attnc_pack_writer *w, struct attnc_pack_kernel *k)
 {
     for (int d = 0; d < 3; d++) {
@@ -220,7 +226,7 @@ static bool copy_grid(struct attnc_pack_writer *w, struct attnc_pack_kernel *k)
     return !w->failed;
 }
 
-/* Copies the conditions under which a kernel is chosen. */
+/* Replaces the conditions under which a kernel is chosen by a copy. */
 static bool copy_when(struct attnc_pack_writer *w, struct attnc_pack_kernel *k)
 {
     if (k->when_count > ATTN_PACK_WHENS_MAX)
@@ -233,7 +239,7 @@ static bool copy_when(struct attnc_pack_writer *w, struct attnc_pack_kernel *k)
     return !w->failed;
 }
 
-/* Copies a kernel's table of splits. */
+/* Replaces a kernel's table of splits by a copy. */
 static bool copy_splits(struct attnc_pack_writer *w, struct attnc_pack_kernel *k)
 {
     if (k->split_count > ATTN_PACK_SPLITS_MAX)
@@ -276,9 +282,10 @@ bool attnc_pack_writer_add(struct attnc_pack_writer *w, const struct attnc_pack_
     return true;
 }
 
-/* Sections that grow. */
+/* Functions that append to sections. Each returns false after a failure, and records its
+ * message. */
 
-/* Appends bytes to a buffer, which grows as needed. */
+/* Appends `size` bytes to the buffer, which grows as needed. */
 static bool append(struct layout *l, struct buffer *b, const void *bytes, size_t size)
 {
     if (size > b->capacity - b->size) {
@@ -297,7 +304,7 @@ static bool append(struct layout *l, struct buffer *b, const void *bytes, size_t
     return true;
 }
 
-/* Appends zeros up to a multiple of `boundary`. */
+/* Appends zeros until the buffer's size is a multiple of `boundary` bytes. */
 static bool align(struct layout *l, struct buffer *b, size_t boundary)
 {
     static const uint8_t zeros[ATTN_PACK_CODE_ALIGN];
@@ -314,7 +321,7 @@ static size_t find_slot(const struct layout *l, const char *s)
     return i;
 }
 
-/* Doubles the hash table of strings. */
+/* Doubles the number of slots in the hash table of strings. */
 static bool grow_slots(struct layout *l)
 {
     size_t old_count = l->slot_count;
@@ -334,7 +341,8 @@ static bool grow_slots(struct layout *l)
     return true;
 }
 
-/* Returns the offset of `s` in the strings section; 0 for "" and after a failure. */
+/* Returns the byte offset of `s` in the section of strings, to which it is added at its first use.
+ * Returns 0 for "" and after a failure. */
 static attn_pack_string intern(struct layout *l, const char *s)
 {
     if (!*s || l->w->failed)
@@ -352,13 +360,14 @@ static attn_pack_string intern(struct layout *l, const char *s)
     return l->slots[slot];
 }
 
-/* Returns the hash of a key field and its value. */
+/* Returns the hash of a field of a dispatch key and its value. */
 static uint64_t hash_pair(const char *field, const char *value)
 {
     return XXH3_64bits_withSeed(value, strlen(value), XXH3_64bits(field, strlen(field)));
 }
 
-/* Returns the hash of a kernel's key; it does not depend on the order of the fields. */
+/* Returns the hash of a kernel's dispatch key with op and target. It does not depend on the order
+ * of the fields. */
 static uint64_t hash_key(const struct attnc_pack_kernel *k)
 {
     uint64_t hash = hash_pair("op", k->op) + hash_pair("target", k->target);
@@ -367,7 +376,8 @@ static uint64_t hash_key(const struct attnc_pack_kernel *k)
     return hash;
 }
 
-/* Places a code object; kernels with equal code share it. */
+/* Appends the code of kernels[index] to the section of code, unless an earlier kernel has equal
+ * code. Then both share it. */
 static bool place_code(struct layout *l, struct kernel *kernels, size_t index)
 {
     struct kernel *kernel = &kernels[index];
@@ -386,7 +396,8 @@ static bool place_code(struct layout *l, struct kernel *kernels, size_t index)
     return append(l, &l->code, kernel->k.code, kernel->k.code_size);
 }
 
-/* Appends the record's tables after its fixed part. */
+/* Appends the tables of a kernel's record, which follow its fixed part: key, arguments, grid,
+ * conditions, splits. */
 static bool append_tables(struct layout *l, const struct attnc_pack_kernel *k)
 {
     struct buffer *out = &l->records;
@@ -414,7 +425,8 @@ static bool append_tables(struct layout *l, const struct attnc_pack_kernel *k)
     return !l->w->failed;
 }
 
-/* Appends a string to the record that begins at `start`, and returns its offset there. */
+/* Appends a string to the record that begins at byte `start` of the section. Returns the string's
+ * byte offset in the record. */
 static uint32_t append_text(struct layout *l, size_t start, const char *s)
 {
     uint32_t offset = l->records.size - start;
@@ -422,7 +434,7 @@ static uint32_t append_text(struct layout *l, size_t start, const char *s)
     return offset;
 }
 
-/* Appends the record of a kernel with its tables. */
+/* Appends the record of a kernel with its tables and texts to the section of kernels. */
 static bool append_record(struct layout *l, struct kernel *kernel)
 {
     const struct attnc_pack_kernel *k = &kernel->k;
@@ -479,7 +491,8 @@ static int by_hash(const void *a, const void *b)
     return x->kernel < y->kernel ? -1 : x->kernel > y->kernel;
 }
 
-/* Appends the index: rows sorted by hash, then the offsets of the records. */
+/* Writes the section of the index: a row for each kernel, sorted by hash, then the byte offset of
+ * each kernel's record. */
 static bool append_index(struct layout *l)
 {
     const struct kernel *kernels = l->w->kernels;
@@ -499,7 +512,7 @@ static bool append_index(struct layout *l)
     return !l->w->failed;
 }
 
-/* Lays out all sections of a pack; fails if two kernels have the same name. */
+/* Fills all sections of a pack. Two kernels with the same name are a failure. */
 static bool lay_out(struct layout *l)
 {
     struct attnc_pack_writer *w = l->w;
@@ -518,7 +531,7 @@ static bool lay_out(struct layout *l)
     return append_index(l);
 }
 
-/* Assembles the sections in file order, and fills in the header at the end. */
+/* Writes the header and the sections in file order to `out`. */
 static bool assemble(struct layout *l, struct buffer *out)
 {
     const struct buffer *parts[ATTN_PACK_SECTIONS] = {

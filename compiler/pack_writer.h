@@ -12,26 +12,29 @@
 
 #include "pack/pack_format.h"
 
-/** A field of the dispatch key, spelt as in descriptions: ("head_dim", "128"). */
+/** A field of a dispatch key and its value, spelt as in descriptions: ("head_dim", "128"). */
 struct attnc_pack_pair {
     const char *field;
     const char *value;
 };
 
-/** A kernel argument: the value `arg` of ops/ at `offset` of the kernarg segment. */
+/** A kernel argument: the value that a schema in ops/ calls `arg`, at byte `offset` of the kernarg
+ * segment. */
 struct attnc_pack_kernarg {
     const char *arg;
     uint16_t offset;
     enum attn_arg_kind kind;
 };
 
-/** A factor of a grid dimension: ceil(arg / number), or `number` if arg is NULL. */
+/** A factor of a grid dimension: the launch argument `arg` divided by `number`, rounded up;
+ * `number` itself if `arg` is NULL. */
 struct attnc_pack_factor {
     const char *arg;
     uint32_t number;
 };
 
-/** A condition on the calls that the kernel is for: min <= arg <= max. */
+/** A condition on the calls that a kernel is for: the launch argument `arg` is `min` to `max`, both
+ * included. */
 struct attnc_pack_when {
     const char *arg;
     int64_t min, max;
@@ -39,26 +42,26 @@ struct attnc_pack_when {
 
 /** One kernel. Strings are printable ASCII; those marked "may be empty" may be NULL. */
 struct attnc_pack_kernel {
-    const char *name;       /* unique in the pack */
-    const char *symbol;     /* in the code object, without ".kd" */
-    const char *op;         /* "prefill" */
-    const char *target;     /* "gfx942" */
-    const char *tuning;     /* "block_q=128 ..."; may be empty */
-    const char *provenance; /* may be empty */
-
-    const struct attnc_pack_pair *key;
+    const char *name;                  /* of the kernel, unique in the pack */
+    const char *symbol;                /* of the kernel in the code object, without ".kd" */
+    const char *op;                    /* such as "prefill" */
+    const char *target;                /* such as "gfx942" */
+    const char *tuning;                /* the tile as text, "block_q=128 ..."; may be empty */
+    const char *provenance;            /* the compiler that built it; may be empty */
+    const struct attnc_pack_pair *key; /* dispatch key, without op and target; in any order */
     size_t key_count;
     const struct attnc_pack_kernarg *kernargs;
     size_t kernarg_count;
-    uint32_t kernarg_size; /* of the segment in bytes, as the code object declares it */
-    const struct attnc_pack_factor *grid[3]; /* factors of the workgroups in x, y, z; none: 1 */
+    uint32_t kernarg_size; /* bytes of the kernarg segment, as the code object declares */
+    const struct attnc_pack_factor *grid[3]; /* factors whose product is the number of workgroups in
+                                              * x, y, z; without factors 1 */
     size_t grid_count[3];
-    uint16_t workgroups_most; /* as in struct attn_pack_kernel */
-    const struct attnc_pack_when *when;
+    uint16_t workgroups_most;           /* as in struct attn_pack_kernel */
+    const struct attnc_pack_when *when; /* conditions that a call must all meet; none: every call */
     size_t when_count;
     const struct attn_pack_split *splits; /* in the format of packs */
     size_t split_count;
-    uint32_t workgroup[3];
+    uint32_t workgroup[3]; /* work-items in x, y, z; none is 0 */
 
 #define NUMBER(type, name) type name;
 #include "pack/kernel_numbers.def"
@@ -74,41 +77,42 @@ struct attnc_pack_writer *attnc_pack_writer_create(void);
 /** Frees the writer and all that it has copied. */
 void attnc_pack_writer_destroy(struct attnc_pack_writer *w);
 
-/** Copies a kernel into the pack. Returns false on failure: attnc_pack_writer_error() then has a
- * sentence, and all later calls fail. One thread at a time. */
+/** Adds a copy of a kernel to the pack. On failure returns false: attnc_pack_writer_error() then
+ * has a sentence, and all later calls fail. One thread at a time may use a writer. */
 bool attnc_pack_writer_add(struct attnc_pack_writer *w, const struct attnc_pack_kernel *kernel);
 
 /**
- * Adds the n-th kernel of a pack in memory, 8-byte aligned. libattn must have accepted the whole
- * pack (attn_pack_check() and attn_pack_kernel()). `every_call` drops the kernel's conditions.
- * False as in attnc_pack_writer_add().
+ * Adds the n-th kernel, counted from 0, of the pack at `bytes`, which is 8-byte aligned. libattn
+ * must have accepted the whole pack (attn_pack_check() and attn_pack_kernel()). If `every_call` is
+ * true, the kernel loses its conditions on calls. Returns false as attnc_pack_writer_add().
  */
 bool attnc_pack_copy(struct attnc_pack_writer *w, const void *bytes, uint32_t n, bool every_call);
 
-/** Like attnc_pack_copy() with the kernel's conditions, but adds to its key every pair of `count`
- * whose field it lacks. */
+/** Like attnc_pack_copy(), but adds to the kernel's key each of the `count` pairs whose field the
+ * key lacks. The kernel's conditions on calls remain. */
 bool attnc_pack_copy_completed(struct attnc_pack_writer *w, const void *bytes, uint32_t n,
                                const struct attnc_pack_pair *pairs, size_t count);
 
-/** True if the n-th kernel of such a pack shares its key with others, so that each call chooses
- * one. */
+/** True if another kernel of the pack at `bytes` has the key of the n-th. The conditions of both
+ * then decide which one a call uses. libattn must have accepted the pack. */
 bool attnc_pack_shares_key(const void *bytes, uint32_t n);
 
-/** True if kernels `n` and `other` of such a pack have the same key, so that each call chooses one
- * of them. */
+/** True if kernels `n` and `other` of the pack at `bytes` have the same key. The conditions of both
+ * then decide which one a call uses. libattn must have accepted the pack. */
 bool attnc_pack_same_key(const void *bytes, uint32_t n, uint32_t other);
 
-/** Lays out the pack. On success sets *size and *bytes, which the caller frees. False as in
- * attnc_pack_writer_add(). */
+/** Lays out the pack of all added kernels. On success sets *bytes, which the caller frees, and its
+ * length *size. Returns false as attnc_pack_writer_add(). */
 bool attnc_pack_writer_finish(struct attnc_pack_writer *w, void **bytes, size_t *size);
 
-/** Returns the message of the first failure, or "". */
+/** Returns the message of the writer's first failure, or "". The writer owns the text. */
 const char *attnc_pack_writer_error(const struct attnc_pack_writer *w);
 
-/** Convert a pack to a C header or an object file, for engines that embed it in their binary.
- * `name` is a C identifier; the symbols are attn_pack_<name> (4 KiB aligned) and
- * attn_pack_<name>_size (size_t). On success *out (freed by the caller) and *out_size are set.
- * Returns false if memory is exhausted, or if `name` is no identifier of at most 128 characters. */
+/** Convert a pack to the text of a C header, or to an ELF object of the host. Engines can embed
+ * either in their binary. `name` is a C identifier; the symbols are attn_pack_<name> (4 KiB
+ * aligned) and attn_pack_<name>_size (size_t). On success *out (freed by the caller) and *out_size
+ * are set. Returns false if memory is exhausted, or if `name` is no identifier of at most 128
+ * characters. */
 bool attnc_pack_to_header(const void *pack, size_t size, const char *name, void **out,
                           size_t *out_size);
 bool attnc_pack_to_object(const void *pack, size_t size, const char *name, void **out,

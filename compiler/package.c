@@ -12,13 +12,13 @@
 #include "ir/ir.h"
 #include "targets/tgt.h"
 
-/* Text of a key's value. */
+/* The text of one value of a dispatch key. */
 struct spelling {
     char text[ATT_NAME_MAX];
 };
 
-/* Writes the key of a variant to `pairs`, whose texts are in `values`. Returns the number of
- * fields. */
+/* Writes the fields of a variant's dispatch key to `pairs`, and the texts of their values to
+ * `values`. Returns the number of fields. */
 static size_t make_key(const struct att_variant *v, struct attnc_pack_pair *pairs,
                        struct spelling *values)
 {
@@ -33,7 +33,7 @@ static size_t make_key(const struct att_variant *v, struct attnc_pack_pair *pair
     return count;
 }
 
-/* Returns the kind of a kernel argument in a pack. */
+/* Returns the kind by which a pack describes the argument's type. */
 static enum attn_arg_kind arg_kind(const struct attnc_arg *arg)
 {
     switch (arg->dtype) {
@@ -43,7 +43,7 @@ static enum attn_arg_kind arg_kind(const struct attnc_arg *arg)
     }
 }
 
-/* Makes up to two factors of the dimension ceil(arg / divide) * times. */
+/* Writes the factors of a grid dimension to `factors`. Returns their number, 0 to 2. */
 static size_t make_grid(const struct attnc_grid *g, struct attnc_pack_factor factors[2])
 {
     size_t count = 0;
@@ -54,7 +54,8 @@ static size_t make_grid(const struct attnc_grid *g, struct attnc_pack_factor fac
     return count;
 }
 
-/* Adds a record for each box of calls that the kernel is for; the records share its code. */
+/* Adds the kernel `p` to the pack once for each box of calls in `choice`, with the box as
+ * conditions. The records share the code. Without boxes adds it once, for every call. */
 static bool add_records(struct attnc_pack_writer *w, struct attnc_pack_kernel *p,
                         const struct att_choice *choice)
 {
@@ -78,7 +79,8 @@ static bool add_records(struct attnc_pack_writer *w, struct attnc_pack_kernel *p
     return true;
 }
 
-/* Converts the splits of the kernel's key to the pack's type. */
+/* Converts the splits of `choice` to the pack's type and returns their number, at most
+ * ATTN_PACK_SPLITS_MAX. */
 static size_t make_splits(const struct att_choice *choice, struct attn_pack_split *rows)
 {
     const unsigned count = choice ? choice->split_count : 0;
@@ -98,7 +100,7 @@ static size_t make_splits(const struct att_choice *choice, struct attn_pack_spli
     return count;
 }
 
-/* Adds a compiled variant to the pack. */
+/* Adds the kernel `k` of variant `v` to the pack. */
 static bool add_kernel(struct attnc_pack_writer *w, const struct att_variant *v,
                        const struct attnc_kernel *k)
 {

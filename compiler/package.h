@@ -9,8 +9,8 @@
 
 struct attnc_pack_writer;
 
-/** Adds all successfully built kernels to a pack. Returns false on failure; see
- * attnc_pack_writer_error(). */
+/** Adds all kernels of a build, which must have succeeded, to a pack. Returns false on failure:
+ * attnc_pack_writer_error() has the message. */
 bool attnc_package(struct attnc_pack_writer *w, const struct attnc_description *desc,
                    const struct attnc_build_result *built);
 

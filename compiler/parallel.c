@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Threads take the next index from one counter.
+ * A parallel loop: the threads share a counter, and each takes the next index from it.
  */
 #include "compiler/parallel.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { MAX_THREADS = 64, STACK_BYTES = 16 << 20 /* LLVM recurses deeply on large blocks */ };
+enum { MAX_THREADS = 64, STACK_BYTES = 16 << 20 /* of a thread: LLVM recurses deeply */ };
 
 struct loop {
-    atomic_size_t next;
+    atomic_size_t next; /* the smallest index that no thread has taken */
     size_t count;
     void (*body)(void *context, size_t i);
     void *context;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A parallel loop on threads.
+ * A parallel loop on threads of this process.
  */
 #ifndef COMPILER_PARALLEL_H
 #define COMPILER_PARALLEL_H

@@ -18,7 +18,7 @@ static bool fail(char why[ATTNC_WHY], const char *sentence)
     return false;
 }
 
-/* Prints the function to a blob. */
+/* Prints the function's IR as text to `out`. Returns false if memory is exhausted. */
 static bool print_function(const struct tir_func *f, struct tgt_blob *out)
 {
     char *text = NULL;
@@ -35,15 +35,17 @@ static bool print_function(const struct tir_func *f, struct tgt_blob *out)
     return true;
 }
 
-/* Fails if a trimmed kernel uses AGPRs: tgt_trim_registers() would cut them off. */
+/* True if the kernel's descriptor claims all registers that its code uses. A trimmed kernel must
+ * have no AGPRs, because tgt_trim_registers() counts only VGPRs. */
 static bool has_its_registers(const struct tir_func *f, const struct tgt_kernel_facts *facts,
                               char why[ATTNC_WHY])
 {
     return !f->trimmed || !facts->agprs || fail(why, "a trimmed kernel uses AGPRs");
 }
 
-/* Emits a function as IR, LLVM IR, assembly, object or linked code, as `stage` says. `hooks` is the
- * hooks' bitcode, `ir` the IR text for debug lines; both may be empty. */
+/* Emits a function as tile IR, LLVM IR, assembly, object or linked code, as `stage` says, to
+ * k->code. `hooks` is the bitcode of hooks, `ir` the text of the tile IR for debug lines; both may
+ * be empty. */
 static bool emit(const struct tir_func *f, const struct tgt *t, const struct tgt_blob *hooks,
                  const struct tgt_blob *ir, enum attnc_stage stage, struct attnc_kernel *k,
                  char why[ATTNC_WHY])
@@ -75,7 +77,8 @@ static bool emit(const struct tir_func *f, const struct tgt *t, const struct tgt
     return false;
 }
 
-/* Checks the LDS size, for a clearer message than LLVM's. */
+/* True if the function's LDS fits on its machine. The check exists because LLVM's message is less
+ * clear. */
 static bool fits(const struct tir_func *f, char why[ATTNC_WHY])
 {
     if (f->lds_bytes <= f->machine->lds_bytes)
@@ -85,7 +88,8 @@ static bool fits(const struct tir_func *f, char why[ATTNC_WHY])
     return false;
 }
 
-/* Checks that libattn passes this argument to kernels of the op. */
+/* True if libattn passes an argument `name` of type `dtype` to kernels of the op, or if the op is
+ * one of a test. */
 static bool is_given(const char *op, const char *name, unsigned dtype, char why[ATTNC_WHY])
 {
     const struct attnc_kernel_arg *const a = attnc_find_kernel_arg(op, name);
@@ -98,7 +102,8 @@ static bool is_given(const char *op, const char *name, unsigned dtype, char why[
     return false;
 }
 
-/* Fills the record of a kernel from the function that the template built. */
+/* Sets name, tile, arguments and grid of `k` from the kernel that the template of `v` has built.
+ * Returns false with a message in `why` if they do not fit the record. */
 static bool describe(const struct att_variant *v, const struct att_kernel *built,
                      struct attnc_kernel *k, char why[ATTNC_WHY])
 {

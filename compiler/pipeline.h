@@ -11,6 +11,8 @@
 #include "targets/codegen.h"
 #include "templates/template.h"
 
+/** Bytes of a message, most arguments of a kernel, and bytes of an argument's name. Sizes of texts
+ * include the NUL. */
 enum { ATTNC_WHY = 256, ATTNC_MAX_ARGS = 96, ATTNC_ARG_NAME = 32 };
 
 /** The stage at which compilation stops; attnc_kernel.code holds that stage's output. */
@@ -22,59 +24,64 @@ enum attnc_stage {
     ATTNC_STAGE_LINKED, /* loadable code object, analysed */
 };
 
-/** Shared by every compile of a build; read only. */
+/** Options that all compilations of a build share; they are only read. */
 struct attnc_compile_options {
     enum attnc_stage stage;
-    const char *print;      /* pass after which to print the IR, "all", or NULL */
-    const char *stop_after; /* last pass to run, or NULL */
-    const char *disable;    /* comma-separated passes not to run, or NULL */
-    bool lines;             /* keep the tile IR in the code object, and the lines of instructions */
+    const char *print;      /* name of the pass after which to print the IR, "all", or NULL: no
+                             * pass */
+    const char *stop_after; /* name of the last pass to run; NULL: run all */
+    const char *disable;    /* comma-separated names of passes not to run; NULL: none */
+    bool lines;             /* true: the code object has the tile IR, and for each instruction the
+                             * IR's line, for debuggers */
 };
 
 /** A kernel argument that the runtime packs. */
 struct attnc_arg {
-    char name[ATTNC_ARG_NAME]; /* as in op_args.def, generated from ops/ */
-    uint8_t dtype;             /* enum tir_dtype; pointers are i64 */
-    uint16_t offset;           /* bytes in the kernarg segment */
+    char name[ATTNC_ARG_NAME]; /* name in the op's schema in ops/ */
+    uint8_t dtype;             /* enum tir_dtype; TIR_I64 for a pointer */
+    uint16_t offset;           /* byte offset in the kernarg segment */
 };
 
-/** A dimension of the grid: ceil(argument / divide) * times, or `times` without an argument. */
+/** The number of workgroups in one dimension of the grid: the launch argument `arg` divided by
+ * `divide`, rounded up, times `times`. It is `times` if `arg` is "". */
 struct attnc_grid {
     char arg[ATTNC_ARG_NAME];
     uint32_t divide, times;
 };
 
 /**
- * A compiled kernel. Everything but `code` is plain data, so that the cache can store the struct.
- * Free the bytes of `code` with attnc_kernel_free().
+ * A compiled kernel. The members other than `code` contain no pointers, so that the cache can store
+ * the struct. attnc_kernel_free() frees the bytes of `code`.
  */
 struct attnc_kernel {
     char name[ATT_NAME_MAX]; /* the symbol; its descriptor is NAME.kd */
     struct attnc_arg args[ATTNC_MAX_ARGS];
     uint32_t arg_count;
-    struct attnc_grid grid[3];
-    uint16_t workgroups_most; /* as in struct att_kernel */
-    char tuning[128];
+    struct attnc_grid grid[3];     /* x, y, z */
+    uint16_t workgroups_most;      /* most workgroups of a row of the grid; 0: no limit. See struct
+                               * att_kernel */
+    char tuning[128];              /* the tile as text, "rows=32 keys=64 ..."; may be cut off */
     struct tgt_kernel_facts facts; /* all 0 unless the stage is ATTNC_STAGE_LINKED */
-    struct tgt_blob code;
+    struct tgt_blob code;          /* output of the stage at which the compilation stopped */
 };
 
-/* Frees the code and texts of a kernel. */
+/* Frees the code of a kernel. */
 static inline void attnc_kernel_free(struct attnc_kernel *k) { tgt_blob_free(&k->code); }
 
 /**
- * Compiles `v`, which its template's check has accepted. `hooks` is LLVM bitcode for the variant's
- * target that defines attn_logits(); empty: the variant has no hook. The output of --print goes to
- * `log`. On failure: false, a sentence in `why`, `out` unchanged. Any thread.
+ * Compiles `v`, which its template's check has accepted, to `out`. `hooks` is LLVM bitcode for the
+ * variant's target that defines attn_logits(); it is empty if the variant has no hook. The IR that
+ * o->print selects goes to `log`. On failure returns false with a sentence in `why`, and leaves
+ * `out` unchanged. May run on any thread.
  */
 bool attnc_compile(const struct att_variant *v, const struct tgt_blob *hooks,
                    const struct attnc_compile_options *o, FILE *log, struct attnc_kernel *out,
                    char why[ATTNC_WHY]);
 
 /**
- * Compiles like attnc_compile(), but retries a kernel that spills with other tiles, unless the
- * variant names one. It tries rows that fit, then rows with one knob changed, at most SPARE_TILES.
- * It takes the first without spills, else the one that spills least.
+ * Like attnc_compile(), but if the kernel spills and the variant names no tile, compiles it with
+ * other tiles. These are rows of the template's table, then rows with one knob changed, at most
+ * SPARE_TILES tiles. The first tile without spills is used, otherwise the one that spills least.
  */
 bool attnc_compile_unspilled(const struct att_variant *v, const struct tgt_blob *hooks,
                              const struct attnc_compile_options *o, FILE *log,

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Last step of writing a file atomically, so that readers see all of it or nothing. */
+/* The last step of writing a file atomically: its temporary copy gets the final name. Readers see
+ * all of the file or nothing. */
 #ifndef ATTNC_PLACE_FILE_H
 #define ATTNC_PLACE_FILE_H
 
 #include <stdbool.h>
 
-/** Closes `fd`, open on the file `temporary`. If `written` (all bytes were written), renames that
- * file to `path`. Otherwise, or if that fails, it removes `temporary`. False with errno: `path` is
- * unchanged. */
+/** Closes `fd`, which is open on the file `temporary`. If `written` is true, because all bytes were
+ * written, renames the file to `path`. Otherwise, or if that fails, removes the file, leaves `path`
+ * unchanged, and returns false with errno. */
 bool attnc_place_file(int fd, bool written, const char *temporary, const char *path);
 
 #endif

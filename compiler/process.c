@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A child process whose output and errors return through two pipes.
+ * Runs a child process, which returns its standard output and error through two pipes. A third pipe
+ * reports that the program could not be started.
  */
 #include "compiler/process.h"
 
@@ -13,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Appends the bytes that can be read from `fd` to a blob of capacity *cap. Returns false at the end
- * of the file or on an error. */
+/* Reads once from `fd` and appends the bytes to a blob of capacity *cap, which may grow. Returns
+ * false at the end of the file or on an error. */
 static bool drain(int fd, struct tgt_blob *b, size_t *cap)
 {
     if (*cap - b->size < 4096) {
@@ -61,7 +62,8 @@ void attnc_die_with(pid_t parent)
         _exit(128 + SIGKILL);
 }
 
-/* Runs in the child: replaces it by the program. Writes errno to `failed` if that is impossible. */
+/* Replaces the calling child process by the program argv[0]. `fds` become its standard input,
+ * output and error. If that fails, writes errno to the pipe `failed`. */
 _Noreturn static void become(const char *const argv[], const int fds[3], pid_t parent, int failed)
 {
     attnc_die_with(parent);
@@ -73,8 +75,8 @@ _Noreturn static void become(const char *const argv[], const int fds[3], pid_t p
     _exit(write(failed, &error, sizeof(error)) == sizeof(error) ? 127 : 126);
 }
 
-/* Starts the program; returns 0 or an errno. fork() is used because posix_spawn() cannot bind a
- * child's life to its parent's. */
+/* Starts the program argv[0] and sets *pid. Returns 0, or an errno. Uses fork() because
+ * posix_spawn() cannot bind a child's life to its parent's. */
 static int start(const char *const argv[], int out_fd, int err_fd, pid_t *pid)
 {
     int report[2], error = 0;

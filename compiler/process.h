@@ -11,16 +11,18 @@
 #include "targets/codegen.h"
 
 /**
- * Runs argv[0] (a path, no search) with empty standard input. On success `out` and `err` hold its
- * output, each followed by a NUL. *status is its exit code, or 128 + the signal that ended it.
- * False with errno: it could not be run. Any thread.
+ * Runs the program argv[0], a path, with empty standard input. `out` and `err` receive its standard
+ * output and error, each followed by a NUL; the caller frees both. *status receives its exit code,
+ * or 128 + the signal that ended it. Returns false with errno if the program could not be run. May
+ * run on any thread.
  */
 bool attnc_run_process(const char *const argv[], struct tgt_blob *out, struct tgt_blob *err,
                        int *status);
 
 /**
- * Makes the calling child die with the thread that forked it: by SIGKILL if its process `parent` is
- * killed. Ends the child at once if the parent is already gone.
+ * Binds the life of the calling process to the thread that forked it: Linux sends SIGKILL to the
+ * process when that thread ends. If `parent`, the process of that thread, has already ended, the
+ * calling process ends at once.
  */
 void attnc_die_with(pid_t parent);
 

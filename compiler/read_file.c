@@ -7,7 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Reads a file to its end, at most `most` bytes. The caller frees `*bytes`. */
+/* Reads a file until its end, or until more than `most` bytes are read. The caller frees *bytes.
+ * Returns false with errno on an error. */
 static bool read_all(int fd, size_t most, char **bytes, size_t *size)
 {
     size_t cap = 1 << 16;

@@ -6,8 +6,9 @@
 #include <stddef.h>
 
 /**
- * Reads the file or pipe `path` ("-": standard input) into *bytes, which the caller frees. A file
- * of more than `most` bytes may be cut off after `most` + 1 or more bytes. False with errno.
+ * Reads the file or pipe `path` ("-": standard input) into *bytes, which the caller frees. If the
+ * file has more than `most` bytes, at least `most` + 1 are read, perhaps not all. On an error
+ * returns false with errno.
  */
 bool attnc_read_file(const char *path, size_t most, char **bytes, size_t *size);
 

@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Replacements for a wrong number: values that some template takes. */
+/* Numbers that are tried instead of a wrong one: some template takes each of them. */
 static const int numbers[] = {64, 128, 256, 16, 32, 1, 2, 4};
 
 enum { NUMBERS = sizeof(numbers) / sizeof(numbers[0]) };
 
-/* Returns the i-th possible value of a field. Returns false if there are no more values. */
+/* Sets *value to the i-th value to try for field `f`. Returns false if there are at most `i`. */
 static bool alternative(enum att_field f, int i, int *value)
 {
     const struct att_field_info *info = &att_fields[f];
@@ -21,16 +21,15 @@ static bool alternative(enum att_field f, int i, int *value)
     }
 }
 
-/* True if the op can be built with the variant's values on the machine; else `why` has the
- * reason. */
+/* True if the template's check accepts the variant on the machine; if not, `why` has the reason. */
 static bool accepts(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     *why = (struct att_why){.field = ATT_FIELD_COUNT};
     return v->op->check(v, m, why);
 }
 
-/* Returns `v` with the wrong fields set to their defaults, or to a likely number if they have
- * none. */
+/* Returns a copy of `v` with the fields in `wrong` set to their defaults. Required fields, which
+ * have no default, get numbers[0]. */
 static struct att_variant without(const struct att_variant *v, att_field_set wrong)
 {
     struct att_variant good = *v;
@@ -48,8 +47,8 @@ static struct att_variant without(const struct att_variant *v, att_field_set wro
     return good;
 }
 
-/* True if `v` is refused at field `other` with the message `text` for every valid value of field
- * `f`. */
+/* True if `v` is refused at field `other` with the message `text` for every value of field `f` that
+ * is valid itself. */
 static bool is_wrong_for_all(const struct att_variant *v, const struct tir_machine *m,
                              enum att_field f, enum att_field other, const char *text)
 {
@@ -70,7 +69,8 @@ static bool is_wrong_for_all(const struct att_variant *v, const struct tir_machi
     return true;
 }
 
-/* True if another value of another field would make this one valid. */
+/* True if the value of the field that `why` names would be valid with another value of another
+ * given field. */
 static bool depends_on_others(const struct att_variant *v, const struct tir_machine *m,
                               const struct att_why *why)
 {
@@ -83,8 +83,8 @@ static bool depends_on_others(const struct att_variant *v, const struct tir_mach
     return false;
 }
 
-/* Returns the place of the last field with a value that would fix the refusal; the entry, if none
- * would. */
+/* Returns the place of the last given field that another value would make the variant valid.
+ * Returns the entry's place if there is no such field. */
 static struct att_loc decisive_place(const struct att_variant *v, const struct tir_machine *m)
 {
     struct att_why why = {.text = ""};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Adds the second kernels of keys. The calls of tuned kernels are cut out of the calls of second
- * kernels. So no call is for two kernels, and the order of a pack's kernels does not matter.
+ * Adds the second kernels of dispatch keys. The calls of a key's tuned kernels are subtracted from
+ * the calls of its second kernels. So no call is for two kernels, and the order of a pack's kernels
+ * does not matter.
  */
 #include "compiler/second.h"
 
@@ -12,8 +13,8 @@
 #include "pack/pack_format.h"
 #include "targets/tgt.h"
 
-/* A kernel of the description and the calls that it is for; without boxes the variant's own choice
- * applies. */
+/* A kernel of the new description and the calls that it is for. Without boxes the variant's own
+ * choice applies. */
 struct row {
     struct att_variant variant;
     struct attnc_boxes boxes;
@@ -25,15 +26,16 @@ struct rows {
     struct attnc_diag *d;
 };
 
-/* Returns the boxes of launch arguments that a variant is limited to, NULL if it serves all. */
+/* Returns the *count boxes of launch arguments to which a variant is limited. NULL and 0: it is for
+ * all calls that no other kernel of its key is for. */
 static const struct att_box *boxes_of(const struct att_variant *v, unsigned *count)
 {
     *count = v->choice ? v->choice->count : 0;
     return *count ? v->choice->boxes : NULL;
 }
 
-/* Finds the n-th alternative kernel of a key. Returns false if it has no more, or if the variant
- * names a tile or calls. */
+/* Sets *second to the n-th (from 0) second kernel of the variant's key. Returns false if the key
+ * has at most `n`, or if the variant names a tile or calls. */
 static bool find_second(const struct att_variant *v, unsigned n, struct att_second *second)
 {
     const struct tgt *const target = tgt_find(v->target);
@@ -43,7 +45,7 @@ static bool find_second(const struct att_variant *v, unsigned n, struct att_seco
            v->op->second(v, &target->machine, n, second);
 }
 
-/* Appends a row for a variant; NULL if memory is exhausted. */
+/* Appends a row without boxes for a variant. Returns NULL if memory is exhausted. */
 static struct row *add_row(struct rows *l, const struct att_variant *v)
 {
     if (l->count == l->cap) {
@@ -66,7 +68,8 @@ static bool same_key(const struct att_variant *a, const struct att_variant *b)
     return att_variant_same(&x, &y);
 }
 
-/* Adds a second kernel's calls to `row`, without the calls of the key's tuned kernels. */
+/* Adds a second kernel's calls to `row`, without the calls of the key's tuned kernels, which are
+ * rows `first` to `tuned` (excluded). Returns false if memory is exhausted. */
 static bool add_calls(const struct rows *l, size_t first, size_t tuned, struct row *row,
                       const struct att_second *second)
 {
@@ -83,7 +86,8 @@ static bool add_calls(const struct rows *l, size_t first, size_t tuned, struct r
     return good;
 }
 
-/* Returns the tuned kernel with this tile among rows `first` to `end`; NULL if there is none. */
+/* Returns the kernel with this tile and with calls of its own among rows `first` to `end`
+ * (excluded). NULL: there is none. */
 static struct row *find_tile(const struct rows *l, size_t first, size_t end, int tile)
 {
     for (size_t i = first; i < end; i++) {
@@ -93,7 +97,8 @@ static struct row *find_tile(const struct rows *l, size_t first, size_t end, int
     return NULL;
 }
 
-/* Adds the second kernels of row `own`, whose key has the rows from `first` to `tuned`. */
+/* Adds the second kernels of row `own`. The description's kernels of its key are rows `first` to
+ * `tuned` (excluded). Returns false if memory is exhausted. */
 static bool add_seconds(struct rows *l, size_t own, size_t first, size_t tuned)
 {
     struct att_second second;
@@ -115,7 +120,8 @@ static bool add_seconds(struct rows *l, size_t own, size_t first, size_t tuned)
     return true;
 }
 
-/* Reports a key with more kernels than libattn considers. */
+/* Reports an error if the key of the rows from `first` on has more kernels than libattn
+ * considers. */
 static void check_count(const struct rows *l, size_t first)
 {
     size_t records = 0;
@@ -127,7 +133,8 @@ static void check_count(const struct rows *l, size_t first)
                          ATTN_PACK_MATCHES_MAX);
 }
 
-/* Adds the kernels of a key, variants `i` to `end`. */
+/* Adds rows for variants `i` to `end` (excluded), which have one key, and for the key's second
+ * kernels. Returns false if memory is exhausted. */
 static bool add_key(struct rows *l, const struct attnc_description *desc, size_t i, size_t end)
 {
     const size_t first = l->count, tuned = first + (end - i);
@@ -156,7 +163,8 @@ struct block {
     struct att_box *boxes;
 };
 
-/* Allocates one block for the choices and boxes of all rows. */
+/* Allocates one block for the choices and boxes of all rows. Returns false if memory is
+ * exhausted. */
 static bool allocate(const struct rows *l, struct block *b)
 {
     size_t boxes = 0;
@@ -167,7 +175,7 @@ static bool allocate(const struct rows *l, struct block *b)
     return b->choices;
 }
 
-/* Replaces the description's variants by the rows. */
+/* Replaces the description's variants by the rows. Returns false if memory is exhausted. */
 static bool replace(struct attnc_description *desc, const struct rows *l)
 {
     struct block b;

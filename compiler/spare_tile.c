@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finds another tile for a variant whose first tile spills.
+ * Finds another tile for a variant whose kernel spills registers with the tile that a build would
+ * choose.
  */
 #include "compiler/pipeline.h"
 
 #include <string.h>
 
-enum { SPARE_TILES = 8 };
+enum { SPARE_TILES = 8 }; /* most tiles that are tried besides the first */
 
 struct spare {
     const struct att_variant *v;
@@ -14,19 +15,19 @@ struct spare {
     const struct attnc_compile_options *options;
     struct att_tile tried[SPARE_TILES + 1];
     unsigned n_tried;
-    int best; /* candidate number; 0: the first row that fits */
-    uint64_t best_cost;
+    int best;           /* number of the best candidate tile so far; 0: the first row that fits */
+    uint64_t best_cost; /* spill_cost() of the best tile; 0: it does not spill */
 };
 
-/* Returns the cost of spills. Vector registers spill to memory and weigh more than scalars, which
- * spill to lanes of a vector register. */
+/* Returns a number that orders kernels by their spills; 0: none. Vector registers and scratch
+ * memory weigh more than scalar registers, which spill to lanes of a vector register. */
 static uint64_t spill_cost(const struct tgt_kernel_facts *f)
 {
     return ((uint64_t)(f->vgpr_spills + f->scratch_bytes) << 32) + f->sgpr_spills;
 }
 
-/* Adds the variant's tile to those tried. Returns false if no tile has this number, or if it equals
- * an earlier one. */
+/* Adds the tile of `v` to the tiles tried. Returns false if the variant has no such tile, or if an
+ * equal one was tried. */
 static bool add_tile(struct spare *s, const struct att_variant *v)
 {
     struct att_tile *const tile = &s->tried[s->n_tried];
@@ -43,7 +44,8 @@ static bool add_tile(struct spare *s, const struct att_variant *v)
     return true;
 }
 
-/* Compiles candidate n and records it if it is the best so far. */
+/* Compiles the variant with candidate tile `n`, and records the tile if it spills least so far. 0
+ * is the first row that fits. */
 static void try_tile(struct spare *s, int n)
 {
     const struct attnc_compile_options plain = {.stage = ATTNC_STAGE_LINKED,
@@ -62,8 +64,8 @@ static void try_tile(struct spare *s, int n)
     attnc_kernel_free(&k);
 }
 
-/* Tries the tiles of the op that differ in `changed` knobs from its own tile, until one does not
- * spill. */
+/* Tries the candidate tiles that differ in `changed` knobs from a row of the table, until one does
+ * not spill or SPARE_TILES are tried. */
 static void try_candidates(struct spare *s, unsigned changed)
 {
     const unsigned count = att_count_tiles(s->v->op);

@@ -11,8 +11,8 @@
  *       - key: gfx950 prefill head_dim=128 lse=true
  *         tile: auto
  *
- * Keys of version 1 say every field that an op had then, defaults included, and the last of a key's
- * kernels has a tile. Both can be read.
+ * Files of version 1 can be read as well. Their keys have every field that an op had then, with
+ * defaults, and the last kernel of a key has a tile.
  */
 #include "compiler/tuning.h"
 
@@ -26,7 +26,11 @@
 #include "compiler/yaml_map.h"
 #include "targets/tgt.h"
 
-enum { OLDEST = 1, FORMAT = 2 };
+enum {
+    OLDEST = 1,
+    FORMAT = 2
+}; /* versions of the file format: the oldest that is read, and the
+                                  * one that is written */
 
 static const struct att_loc nowhere;
 
@@ -51,7 +55,7 @@ struct attnc_tuned *attnc_tuning_add(struct attnc_tuning *t, const char *key, co
     return row->key && row->tile ? row : NULL;
 }
 
-/* Frees the texts and boxes of a row. */
+/* Frees the texts, boxes and splits of a row. */
 static void free_row(struct attnc_tuned *row)
 {
     free(row->key);
@@ -129,13 +133,13 @@ struct reader {
     struct attnc_tuning *t;
 };
 
-/* Returns the value of `name` in a map, 0 if it is absent. */
+/* Returns the node id of the value of key `name` in a map, 0 if it is absent. */
 static uint32_t get(const struct reader *r, uint32_t map, const char *name)
 {
     return attnc_yaml_get(&r->yaml, map, name);
 }
 
-/* Returns the text of `name` in a map, NULL if it is absent. */
+/* Returns the text of the value of key `name` in a map, NULL if it is absent. */
 static const char *get_text(const struct reader *r, uint32_t map, const char *name)
 {
     return attnc_yaml_get_text(&r->yaml, map, name);
@@ -150,13 +154,14 @@ static bool check_keys(struct reader *r, uint32_t map, const char *const names[]
     return attnc_yaml_check_keys(&r->yaml, map, names, r->d);
 }
 
-/* Reads a whole number. */
+/* Reads the whole number at node `id`. Returns false after an error. */
 static bool read_number(struct reader *r, uint32_t id, int64_t *number)
 {
     return attnc_yaml_read_number(&r->yaml, id, number, r->d);
 }
 
-/* Reads one range "batch: [1, 8]" of a box. */
+/* Reads one range of a launch argument, "batch: [1, 8]", from node `key` and the node after it, and
+ * appends it to `box`. */
 static void read_range(struct reader *r, uint32_t key, const char *op, struct att_box *box)
 {
     const struct attnc_yaml_node *k = attnc_yaml_node(&r->yaml, key);
@@ -179,8 +184,8 @@ static void read_range(struct reader *r, uint32_t key, const char *op, struct at
         box->rows[box->count++] = row;
 }
 
-/* Reads from the node `list` the boxes of launch arguments for which a row is chosen, to
- * `choice`. */
+/* Reads the list of boxes of launch arguments at node `list` to `choice`. Returns false only if
+ * memory is exhausted. */
 static bool read_calls(struct reader *r, uint32_t list, const char *op, struct att_choice *choice)
 {
     const struct attnc_yaml_node *n = attnc_yaml_node(&r->yaml, list);
@@ -200,7 +205,7 @@ static bool read_calls(struct reader *r, uint32_t list, const char *op, struct a
     return true;
 }
 
-/* Reads one row of the tuning's kernels. False only if memory is exhausted. */
+/* Reads the entry of `kernels` at node `id`. Returns false only if memory is exhausted. */
 static bool read_kernel(struct reader *r, uint32_t id)
 {
     static const char *const names[] = {"key", "tile", "calls", "open", NULL};
@@ -228,7 +233,7 @@ static bool read_kernel(struct reader *r, uint32_t id)
     return !calls || read_calls(r, calls, op, &row->choice);
 }
 
-/* True if some launch arguments lie in both boxes. */
+/* True if a call can be in both boxes. */
 static bool overlap(const struct att_box *a, const struct att_box *b)
 {
     for (unsigned i = 0; i < a->count; i++) {
@@ -241,7 +246,8 @@ static bool overlap(const struct att_box *a, const struct att_box *b)
     return true;
 }
 
-/* True if two rows of the same key could be chosen for the same call. */
+/* True if two rows of one key could both be for the same call: their boxes overlap, or neither has
+ * boxes. */
 static bool clash(const struct attnc_tuned *a, const struct attnc_tuned *b)
 {
     if (!a->choice.count && !b->choice.count)
@@ -255,7 +261,7 @@ static bool clash(const struct attnc_tuned *a, const struct attnc_tuned *b)
     return false;
 }
 
-/* Checks that every call has exactly one kernel. */
+/* Reports rows of one key whose calls overlap, and keys without a row for all other calls. */
 static void check_choices(struct reader *r)
 {
     const struct attnc_tuning *t = r->t;
@@ -294,7 +300,7 @@ static bool has_kernel(const struct attnc_tuning *t, const char *key)
     return i < t->count;
 }
 
-/* Reads one row of the tuning's splits. False only if memory is exhausted. */
+/* Reads the entry of `splits` at node `id`. Returns false only if memory is exhausted. */
 static bool read_split(struct reader *r, uint32_t id)
 {
     static const char *const names[] = {"key",       "call",       "lists", "one_launch",
@@ -323,8 +329,8 @@ static bool read_split(struct reader *r, uint32_t id)
     return r->d->errors > errors || attnc_tuning_add_split(r->t, &s) || attnc_diag_no_memory(r->d);
 }
 
-/* Reads the rows of the tuning's splits and attaches them to the kernels. False only if memory is
- * exhausted. */
+/* Reads the list `splits` and copies the splits of each key to the key's row. Returns false only if
+ * memory is exhausted. */
 static bool read_splits(struct reader *r)
 {
     const uint32_t splits = get(r, 1, "splits");
@@ -338,7 +344,8 @@ static bool read_splits(struct reader *r)
     return attnc_tuning_link(r->t) || attnc_diag_no_memory(r->d);
 }
 
-/* Reads a tuning file. False only if memory is exhausted. */
+/* Reads the top level of a tuning file: version, kernels and splits. Returns false only if memory
+ * is exhausted. */
 static bool read_document(struct reader *r)
 {
     static const char *const names[] = {"tuning", "kernels", "splits", NULL};
@@ -391,7 +398,7 @@ bool attnc_tuning_read(const char *path, struct attnc_tuning *t, struct attnc_di
 
 /* Writing. */
 
-/* Writes one box of launch arguments. */
+/* Writes one box of launch arguments as an item of the list `calls`. */
 static void write_box(const struct att_box *box, FILE *out)
 {
     fputs("      - {", out);
@@ -470,7 +477,7 @@ static bool add_variant(struct grown *g, const struct att_variant *v)
     return true;
 }
 
-/* Records that a description has the kernels of a key. */
+/* Marks the rows whose key is the key of `v` as matched. */
 static void match(struct attnc_tuning *t, const struct att_variant *v)
 {
     char key[ATT_TEXT_MAX];
@@ -479,7 +486,8 @@ static void match(struct attnc_tuning *t, const struct att_variant *v)
         t->rows[i].matched = t->rows[i].matched || !strcmp(t->rows[i].key, key);
 }
 
-/* Adds the file's kernels for a variant's key, or the variant itself. */
+/* Adds to `g` the kernels that the tuning has for the key of `v`. Adds `v` itself if the tuning has
+ * none or the variant names a tile. Returns false only if memory is exhausted. */
 static bool add_tuned(const struct attnc_tuning *t, const struct att_variant *v, struct grown *g)
 {
     char key[ATT_TEXT_MAX];
@@ -507,7 +515,7 @@ static bool add_tuned(const struct attnc_tuning *t, const struct att_variant *v,
     return true;
 }
 
-/* True if a variant has the same key with any tile. */
+/* True if a variant of `g` has the key of `v`, with any tile. */
 static bool has_key(const struct grown *g, const struct att_variant *v)
 {
     char text[ATT_TEXT_MAX], other[ATT_TEXT_MAX];
@@ -520,7 +528,8 @@ static bool has_key(const struct grown *g, const struct att_variant *v)
     return false;
 }
 
-/* Adds the further kernels that a variant's splits need. */
+/* Adds the kernels that the splits of variant `number` of `g` need and `g` lacks. Returns false
+ * only if memory is exhausted. */
 static bool add_needed(const struct attnc_tuning *t, size_t number, struct grown *g)
 {
     const struct att_variant v = g->desc.variants[number];
@@ -536,7 +545,8 @@ static bool add_needed(const struct attnc_tuning *t, size_t number, struct grown
             add_tuned(t, &combine, g));
 }
 
-/* Matches the keys of a variant and of the kernels that its splits may need. */
+/* Marks the rows for the key of `v`, and for the keys of the kernels that its splits may need, as
+ * matched. */
 static void match_all(struct attnc_tuning *t, const struct att_variant *v)
 {
     struct att_variant other;
@@ -571,7 +581,7 @@ bool attnc_tuning_apply(struct attnc_tuning *t, struct attnc_description *desc,
     return good && d->errors == errors;
 }
 
-/* True if a key's target is in the list. */
+/* True if the target, the first word of `key`, is in the list `targets`, which ends with NULL. */
 static bool is_of(const char *key, const char *const *targets)
 {
     const size_t length = strcspn(key, " ");

@@ -8,7 +8,7 @@
 #include "targets/tgt.h"
 #include "templates/template.h"
 
-/* True if field `f` is part of the key of the variant's op. */
+/* True if field `f` is part of the dispatch key of the variant's op. */
 static bool has_field(const struct att_variant *v, int f)
 {
     return (v->op->takes >> f & 1) && att_fields[f].role == ATT_ROLE_KEY;
@@ -39,7 +39,8 @@ void attnc_key_text(const struct att_variant *v, char text[ATT_TEXT_MAX])
     }
 }
 
-/* Sets *value to the number of the enum value called `text`; returns false if there is none. */
+/* Sets *value to the index of the field's enum value called `text`. Returns false if there is
+ * none. */
 static bool parse_enum(const struct att_field_info *info, const char *text, int *value)
 {
     *value = 0;
@@ -69,7 +70,7 @@ static bool parse_flag(const char *text, int *value)
     return *value || !strcmp(text, "false");
 }
 
-/* Sets a field to the value in a key. */
+/* Sets field `f` to the value `text` of a key. Returns false if the field has no such value. */
 static bool set_value(struct att_variant *v, int f, const char *text)
 {
     const struct att_field_info *const info = &att_fields[f];
@@ -96,7 +97,8 @@ static int find_field(const struct att_variant *v, const char *name)
     return ATT_FIELD_COUNT;
 }
 
-/* Reads one "gqa=8", which it splits in place. */
+/* Reads one field of a key, such as "gqa=8", into `v`; `word` is cut at its '='. Returns false with
+ * a message in `why` on an error. */
 static bool read_word(struct att_variant *v, char *word, char why[ATTNC_KEY_WHY])
 {
     char *const value = strchr(word, '=');

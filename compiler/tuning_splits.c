@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The splits of a tuning file: the best division of decode calls' keys. They become rows of the
- * key's kernel in the pack, and may need kernels that the description lacks.
+ * The splits of a tuning file: the best split-KV division for decode calls. Splits become a table
+ * of the key's kernel in the pack, and may need kernels that the description lacks.
  */
 #include "compiler/tuning.h"
 
@@ -36,7 +36,8 @@ bool attnc_split_call(const char *call, struct att_split *out)
     return out->batch > 0 && out->keys > 0;
 }
 
-/* Assigns the splits of a key to its kernel for all other calls. */
+/* Replaces the splits of a row by the splits that the tuning has for its key. A row with boxes of
+ * calls gets none. Returns false if memory is exhausted. */
 static bool link_row(const struct attnc_tuning *t, struct attnc_tuned *row)
 {
     struct att_choice *c = &row->choice;
@@ -79,7 +80,7 @@ static const struct att_template *find_template(const char *name)
     return *t;
 }
 
-/* True if the variant's op can be built with its values. */
+/* True if the variant's template accepts it. */
 static bool is_possible(const struct att_variant *v)
 {
     struct att_why why = {.text = ""};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each child has one end of a socket. It reads an item's index and writes the size of the result
- * and the result, until the other end is closed.
+ * A parallel loop in child processes. Each child has one end of a socket. It reads the index of an
+ * item, then writes the result's size and the result, until the parent closes the other end.
  */
 #include "compiler/workers.h"
 
@@ -21,25 +21,26 @@
 
 enum {
     MAX_WORKERS = 64,
-    NO_MEMORY = 99,         /* a child's exit status */
-    STACK_BYTES = 64 << 20, /* LLVM recurses deeply on large blocks */
+    NO_MEMORY = 99,         /* exit status of a child that has no memory */
+    STACK_BYTES = 64 << 20, /* of a child's stack: LLVM recurses deeply on large blocks */
     PROBE_BYTES = 32 << 20, /* more than LLVM's largest request while it compiles a kernel */
 };
 
+/* A child process. */
 struct worker {
     pid_t pid;
-    int fd; /* -1: no child */
-    size_t item;
+    int fd;      /* the parent's end of the socket; -1: no child */
+    size_t item; /* index of the item that it processes */
 };
 
 struct loop {
     const struct attnc_workers *w;
-    size_t next, count;
+    size_t next, count; /* index of the next item to start; number of items */
     struct worker workers[MAX_WORKERS];
 };
 
-/* Sends (`out` is true) or receives `size` bytes at `data` over socket `fd`, in as many calls as
- * needed. */
+/* Sends (`out` is true) or receives exactly `size` bytes at `data` over socket `fd`. Returns false
+ * on an error or at the end of the data. */
 static bool transfer_all(int fd, void *data, size_t size, bool out)
 {
     for (char *at = data; size;) {
@@ -54,7 +55,8 @@ static bool transfer_all(int fd, void *data, size_t size, bool out)
     return true;
 }
 
-/* Returns the result of an item, which the caller frees; returns NULL if memory is exhausted. */
+/* Processes item `i` in this process. Returns the result, which the caller frees, or NULL if memory
+ * is exhausted. */
 static char *do_item(const struct attnc_workers *w, size_t i, size_t *size)
 {
     char *result = NULL;
@@ -68,7 +70,7 @@ static char *do_item(const struct attnc_workers *w, size_t i, size_t *size)
     return NULL;
 }
 
-/* Raises the limit of the stack for worker processes. */
+/* Raises this process's limit of the stack to STACK_BYTES, as far as the system allows. */
 static void grow_stack(void)
 {
     struct rlimit r;
@@ -78,8 +80,9 @@ static void grow_stack(void)
     setrlimit(RLIMIT_STACK, &r);
 }
 
-/* Handles a fatal signal. LLVM aborts, or follows a null pointer, if it gets no memory, so a
- * process that cannot get a little more memory died of that. */
+/* Handles a fatal signal. LLVM aborts or follows a null pointer if it gets no memory. So if
+ * PROBE_BYTES cannot be allocated, lack of memory was the cause, and the exit status is
+ * NO_MEMORY. */
 static void on_fatal_signal(int number)
 {
     const void *probe =
@@ -98,6 +101,8 @@ static void watch_memory(void)
         signal(signals[i], on_fatal_signal);
 }
 
+/* Processes in a child the items whose indices arrive at socket `fd`, until its other end is
+ * closed. */
 _Noreturn static void serve(const struct attnc_workers *w, int fd, pid_t parent)
 {
     attnc_die_with(parent);
@@ -139,7 +144,7 @@ static bool start(struct loop *l, struct worker *k)
     return k->pid > 0;
 }
 
-/* Closes a worker's socket and returns its exit status. */
+/* Ends a worker by closing its socket, waits for it, and returns its status from waitpid(). */
 static int stop(struct worker *k)
 {
     int status = 0;
@@ -150,7 +155,7 @@ static int stop(struct worker *k)
     return status;
 }
 
-/* Gives the worker the next item, or ends it. */
+/* Sends the index of the next item to the worker, or ends the worker if no item is left. */
 static void feed(struct loop *l, struct worker *k)
 {
     if (l->next == l->count) {
@@ -161,7 +166,8 @@ static void feed(struct loop *l, struct worker *k)
     transfer_all(k->fd, &k->item, sizeof(k->item), true); /* a dead worker sends no answer */
 }
 
-/* Takes the answer of a worker. Replaces a worker that has died. */
+/* Receives the answer of a worker, passes it to done(), and sends the next item. Replaces a worker
+ * that has died. */
 static void take(struct loop *l, struct worker *k)
 {
     size_t size;
@@ -184,8 +190,8 @@ static void take(struct loop *l, struct worker *k)
         feed(l, k);
 }
 
-/* Waits until a worker has an answer and handles the answers that are there. Returns false if no
- * worker is left. */
+/* Waits until a worker has an answer or has died, and handles all answers that have arrived.
+ * Returns false if no worker is left. */
 static bool wait_for_answers(struct loop *l)
 {
     struct pollfd fds[MAX_WORKERS];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Turns libfyaml's events into the flat tree. libfyaml's documents would resolve aliases by
- * copying, so that a few lines of nested aliases could exhaust memory.
+ * Turns libfyaml's events into the nodes of struct attnc_yaml. libfyaml's own tree would resolve
+ * aliases by copies, so that a few lines of nested aliases could exhaust memory.
  */
 #include "compiler/yaml.h"
 
@@ -10,13 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GIVE_AT_ONCE = 4096 };
+enum { GIVE_AT_ONCE = 4096 }; /* most bytes of text that libfyaml gets at a time */
 
+/* A name that aliases can refer to. */
 struct anchor {
-    const char *name; /* in `names`, NUL-terminated */
-    uint32_t node;
+    const char *name; /* freed with the parse */
+    uint32_t node;    /* id of the newest node with this anchor */
 };
 
+/* A list or map whose end has not been read: its id and the id of its last child so far, 0 if it
+ * has none. */
 struct open_node {
     uint32_t node, last_child;
 };
@@ -24,21 +27,22 @@ struct open_node {
 struct parse {
     struct attnc_yaml *y;
     struct attnc_diag *d;
-    struct open_node open[ATTNC_MAX_DEPTH];
-    unsigned depth;
+    struct open_node open[ATTNC_MAX_DEPTH]; /* from the outermost to the innermost */
+    unsigned depth;                         /* number of open nodes */
     struct anchor *anchors;
     unsigned anchor_count;
-    unsigned documents;
+    unsigned documents; /* number of documents that have begun */
 
-    /* The text, how much of it libfyaml has been given, and how much it had at the newest event. */
+    /* The text and its bytes; the bytes that libfyaml has received; the bytes that it had received
+     * at its newest event. */
     const char *bytes;
     size_t size, given, given_before;
-    struct att_loc newest;
-    bool starved; /* no event for ATTNC_MAX_VALUE bytes, so no more text is given */
+    struct att_loc newest; /* place of the newest event */
+    bool starved; /* true: ATTNC_MAX_VALUE bytes without an event, so libfyaml gets no more text */
 };
 
-/* Reserves room for `extra` more elements of `size` bytes in an array of `count` elements and
- * capacity *cap. */
+/* Makes room for `extra` more elements of `size` bytes in an array of `count` elements and capacity
+ * *cap. Returns false if memory is exhausted. */
 static bool reserve(void **array, size_t size, size_t count, size_t *cap, size_t extra)
 {
     if (extra <= *cap - count)
@@ -54,7 +58,8 @@ static bool reserve(void **array, size_t size, size_t count, size_t *cap, size_t
     return true;
 }
 
-/* Returns a position of libfyaml with line and column from 1. */
+/* Returns a position in libfyaml's text as a place whose line and column count from 1. NULL is the
+ * start of the text. */
 static struct att_loc where(const struct fy_mark *mark)
 {
     if (!mark)
@@ -62,7 +67,7 @@ static struct att_loc where(const struct fy_mark *mark)
     return (struct att_loc){(uint32_t)mark->line + 1, (uint32_t)mark->column + 1};
 }
 
-/* Copies a text of a document and returns its offset in y->text. */
+/* Appends a scalar's text, with a NUL, to y->text and sets *offset to its byte offset there. */
 static bool keep_text(struct parse *p, const char *text, size_t length, uint32_t *offset)
 {
     struct attnc_yaml *y = p->y;
@@ -78,7 +83,8 @@ static bool keep_text(struct parse *p, const char *text, size_t length, uint32_t
     return true;
 }
 
-/* Appends a node to the innermost open list or map. 0: out of memory. */
+/* Appends a node to the document, as a child of the innermost open list or map. Returns its id, or
+ * 0 after an error. */
 static uint32_t add_node(struct parse *p, struct attnc_yaml_node node)
 {
     struct attnc_yaml *y = p->y;
@@ -107,7 +113,7 @@ static uint32_t add_node(struct parse *p, struct attnc_yaml_node node)
     return id;
 }
 
-/* Returns the newest anchor called `name`, or NULL. */
+/* Returns the anchor called `name`, or NULL. */
 static struct anchor *find_anchor(struct parse *p, const char *name)
 {
     for (unsigned i = p->anchor_count; i-- > 0;) {
@@ -117,8 +123,8 @@ static struct anchor *find_anchor(struct parse *p, const char *name)
     return NULL;
 }
 
-/* Adds an anchor. The newest definition of a name applies, as YAML requires; older ones are
- * dropped. */
+/* Makes the anchor `token`, if it is not NULL, refer to `node`. The newest definition of a name
+ * applies, as YAML requires. */
 static bool add_anchor(struct parse *p, struct fy_token *token, uint32_t node)
 {
     if (!token)
@@ -143,7 +149,8 @@ static bool add_anchor(struct parse *p, struct fy_token *token, uint32_t node)
     return true;
 }
 
-/* Begins a map or list; fails if it is nested too deep. */
+/* Adds a map or list and makes it the innermost open node. Returns false after an error, such as
+ * too deep nesting. */
 static bool open_node(struct parse *p, struct fy_event *e, enum attnc_yaml_kind kind,
                       struct fy_token *anchor)
 {
@@ -161,7 +168,7 @@ static bool open_node(struct parse *p, struct fy_event *e, enum attnc_yaml_kind 
     return true;
 }
 
-/* Adds a scalar to the open map or list. */
+/* Adds the scalar of event `e` to the innermost open map or list. Returns false after an error. */
 static bool add_scalar(struct parse *p, struct fy_event *e)
 {
     struct attnc_yaml_node node = {.kind = ATTNC_YAML_SCALAR};
@@ -184,7 +191,7 @@ static bool add_scalar(struct parse *p, struct fy_event *e)
     return id && add_anchor(p, e->scalar.anchor, id);
 }
 
-/* Adds an alias of an anchor that precedes it. */
+/* Adds an alias, whose anchor must precede it. Returns false after an error. */
 static bool add_alias(struct parse *p, struct fy_event *e)
 {
     struct att_loc at = where(fy_event_start_mark(e));
@@ -200,7 +207,8 @@ static bool add_alias(struct parse *p, struct fy_event *e)
                            .kind = ATTNC_YAML_ALIAS, .at = at, .first = anchor->node}) != 0;
 }
 
-/* Adds what one event of the parser begins, contains or ends. */
+/* Handles one event of libfyaml: adds the node that it begins or contains, or closes the node that
+ * it ends. Returns false after an error. */
 static bool add_event(struct parse *p, struct fy_event *e)
 {
     switch (e->type) {
@@ -220,7 +228,8 @@ static bool add_event(struct parse *p, struct fy_event *e)
     }
 }
 
-/* Checks for UTF-8 without NUL; libfyaml would report such a fault far from its place. */
+/* True if the bytes are UTF-8 without NUL; otherwise adds an error. libfyaml would report such a
+ * fault far from its place. */
 static bool check_encoding(const char *bytes, size_t size, struct attnc_diag *d)
 {
     struct att_loc at = {1, 1};
@@ -241,7 +250,8 @@ static bool check_encoding(const char *bytes, size_t size, struct attnc_diag *d)
     return true;
 }
 
-/* Limits directives, because libfyaml's time is quadratic in their length. */
+/* True if no line that begins with % is too long; otherwise adds an error. libfyaml's time is
+ * quadratic in the length of such a directive. */
 static bool check_directives(const char *bytes, size_t size, struct attnc_diag *d)
 {
     const char *end = bytes + size;
@@ -259,7 +269,8 @@ static bool check_directives(const char *bytes, size_t size, struct attnc_diag *
     return true;
 }
 
-/* Adds a note about an open [ or {, since its end may be missing. Returns false if none is open. */
+/* Attaches to the newest error a note about the innermost open [ or {, since its end may be
+ * missing. Returns false if none is open. */
 static bool note_open_bracket(const struct parse *p, struct attnc_diag *d)
 {
     for (unsigned i = p->depth; i-- > 0;) {
@@ -275,9 +286,9 @@ static bool note_open_bracket(const struct parse *p, struct attnc_diag *d)
     return false;
 }
 
-/* Returns the first character of a line after its indentation. Returns NULL if the text has no such
- * line, or the line is empty, a comment or indented by tabs. `line` counts from 1, and *column, the
- * column of that character, too. */
+/* Returns the first character of a line after its indentation, and sets *column to its column.
+ * Lines and columns count from 1. Returns NULL if the text has no such line, or if the line is
+ * empty, a comment or indented by tabs. */
 static const char *line_start(const struct parse *p, uint32_t line, uint32_t *column)
 {
     const char *at = p->bytes, *const end = p->bytes + p->size;
@@ -290,8 +301,9 @@ static const char *line_start(const struct parse *p, uint32_t line, uint32_t *co
     return at == end || strchr("\t\r\n#", *at) ? NULL : at;
 }
 
-/* Adds a note about a line that begins in a column without a key, or with "-" in one without a
- * list. Returns false if a key or list of that column was read. `line` counts from 1. */
+/* Attaches a note to the newest error if no map has keys in the column in which line `line` begins.
+ * If the line begins with "-", this applies to lists. Lines count from 1. Returns false, without a
+ * note, if a map or list has that column. */
 static bool note_indentation(const struct parse *p, uint32_t line, struct attnc_diag *d)
 {
     uint32_t column;
@@ -319,8 +331,8 @@ static bool note_indentation(const struct parse *p, uint32_t line, struct attnc_
     return true;
 }
 
-/* Reports libfyaml's first message; it continues after some errors, and later ones are
- * consequences. */
+/* Reports the first of libfyaml's messages, with a note about a likely cause. libfyaml continues
+ * after some errors, and later messages are consequences. */
 static void report_syntax(struct parse *p, struct fy_diag *diag, struct attnc_diag *d)
 {
     size_t first = 0;
@@ -341,8 +353,9 @@ static void report_syntax(struct parse *p, struct fy_diag *diag, struct attnc_di
 }
 
 /*
- * Feeds libfyaml the text in pieces. A [...] or {...} could be a key: until its end libfyaml emits
- * nothing and keeps about 400 bytes per byte of text.
+ * Copies the next bytes of the text to libfyaml's `buffer`, at most `count`, and returns their
+ * number; 0 ends the text. The trap is that a [...] or {...} could be a key: until its end libfyaml
+ * emits no event and keeps about 400 bytes per byte of text.
  */
 static ssize_t give(void *user, void *buffer, size_t count)
 {
@@ -358,7 +371,8 @@ static ssize_t give(void *user, void *buffer, size_t count)
     return (ssize_t)count;
 }
 
-/* Handles the parser's events until the end of the document or an error. */
+/* Handles libfyaml's events until the end of the text. Returns false after an error of the events;
+ * the parser's syntax errors are reported later. */
 static bool parse_events(struct parse *p, struct fy_parser *parser)
 {
     struct fy_event *e;
@@ -379,7 +393,7 @@ static bool parse_events(struct parse *p, struct fy_parser *parser)
     return good;
 }
 
-/* Runs libfyaml over the bytes; its parser and diagnostics exist only here. */
+/* Parses the text with libfyaml and reports its syntax errors. Returns false after an error. */
 static bool run_parser(struct parse *p)
 {
     struct fy_diag_cfg diag_config;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A YAML document as a flat tree with the place of every node. libfyaml parses it; the tree keeps
- * only what a description needs, within limits. Aliases remain references, so expansion cannot
- * multiply memory.
+ * A YAML document as an array of nodes, each with its place in the file. libfyaml parses the text;
+ * the nodes keep only what a description needs, within limits. Aliases remain references, so nested
+ * aliases cannot multiply memory.
  */
 #ifndef COMPILER_YAML_H
 #define COMPILER_YAML_H
@@ -18,8 +18,8 @@ enum {
     ATTNC_MAX_BYTES = 16 << 20,
     ATTNC_MAX_VALUE = 1 << 20, /* bytes of one scalar, comment, [...] or {...} */
     ATTNC_MAX_DIRECTIVE = 128, /* bytes of a line that starts with % */
-    ATTNC_MAX_NODES = 1 << 20,
-    ATTNC_MAX_DEPTH = 32,
+    ATTNC_MAX_NODES = 1 << 20, /* keys and values */
+    ATTNC_MAX_DEPTH = 32,      /* lists and maps inside each other */
     ATTNC_MAX_ANCHORS = 1024,
 };
 
@@ -30,32 +30,35 @@ enum attnc_yaml_kind {
     ATTNC_YAML_ALIAS,
 };
 
-/** Ids index attnc_yaml.nodes; 0: no node, 1: the document. */
+/** A node of a document. A node's id is its index in attnc_yaml.nodes. 0: no node, 1: the
+ * document. */
 struct attnc_yaml_node {
-    struct att_loc at;
-    uint32_t text;  /* scalar: offset into attnc_yaml.text, NUL-terminated there */
-    uint32_t first; /* list, map: first child; alias: the node it refers to */
-    uint32_t next;  /* next child of the same parent */
-    uint8_t kind;
-    bool plain; /* scalar without quotes, which may mean null */
-    bool flow;  /* list or map in [...] or {...} */
+    struct att_loc at; /* place of the node in the file */
+    uint32_t text;     /* of a scalar: byte offset of its text in attnc_yaml.text, which ends with a
+                        * NUL */
+    uint32_t first;    /* id: of the first child of a list or map, or of the node that an alias
+                        * means */
+    uint32_t next;     /* id of the next child of the same parent; 0: the last one */
+    uint8_t kind;      /* enum attnc_yaml_kind */
+    bool plain;        /* true: a scalar without quotes, which may mean null */
+    bool flow;         /* true: a list or map in [...] or {...} */
 };
 
 struct attnc_yaml {
     struct attnc_yaml_node *nodes;
-    uint32_t count, cap;
-    char *text;
-    size_t text_size, text_cap;
+    uint32_t count, cap; /* number of nodes, with node 0; nodes that the memory has room for */
+    char *text;          /* the texts of all scalars, each with a NUL */
+    size_t text_size, text_cap; /* bytes of `text`: used, and allocated */
 };
 
-/** Parses `size` bytes that hold one YAML 1.2 (or JSON) document. Returns false if they are no
- * document or exceed a limit; `d` then has an error. An empty document has count 1. Free `y` in
+/** Parses `size` bytes that hold one YAML 1.2 (or JSON) document. Returns false with an error in
+ * `d` if they are no document or exceed a limit. For an empty document y->count is 1. Free `y` in
  * either case. */
 bool attnc_yaml_parse(struct attnc_yaml *y, const char *bytes, size_t size, struct attnc_diag *d);
 /** Frees the nodes and texts of a document. */
 void attnc_yaml_free(struct attnc_yaml *y);
 
-/** Returns the node, or the node that it refers to if it is an alias. */
+/** Returns node `id`; if it is an alias, the node that the alias refers to. */
 const struct attnc_yaml_node *attnc_yaml_node(const struct attnc_yaml *y, uint32_t id);
 
 /* Returns the text of a scalar. */

@@ -44,7 +44,7 @@ bool attnc_yaml_check_keys(const struct attnc_yaml *y, uint32_t map, const char 
     return true;
 }
 
-/* Returns the text of a scalar, "" for other nodes. */
+/* Returns the text of node `id` if it is a scalar, "" if not. */
 static const char *scalar(const struct attnc_yaml *y, uint32_t id)
 {
     const struct attnc_yaml_node *n = attnc_yaml_node(y, id);

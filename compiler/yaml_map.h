@@ -8,21 +8,25 @@
 
 #include "compiler/yaml.h"
 
-/** Returns the node of a map's value, or 0 if the map lacks it. */
+/** Returns the id of the value whose key is `name` in the map `map`. Returns 0 if the map lacks the
+ * key or the node is no map. */
 uint32_t attnc_yaml_get(const struct attnc_yaml *y, uint32_t map, const char *name);
 
-/** Returns the text of a map's scalar value, or NULL. */
+/** Returns the text of the scalar whose key is `name` in the map `map`. Returns NULL if there is no
+ * such scalar. */
 const char *attnc_yaml_get_text(const struct attnc_yaml *y, uint32_t map, const char *name);
 
-/** Checks that a node is a map whose keys are all in `names`, which NULL ends. Returns false after
- * an error in `d`. */
+/** True if the node `map` is a map whose keys are all in `names`, which NULL ends. If not, an error
+ * is in `d`. */
 bool attnc_yaml_check_keys(const struct attnc_yaml *y, uint32_t map, const char *const names[],
                            struct attnc_diag *d);
 
-/** Read a scalar as a decimal whole number, and as any number in C's notation. Returns false after
- * an error in `d`. */
+/** Reads the scalar `id` as a decimal whole number to *number. Returns false after an error in
+ * `d`. */
 bool attnc_yaml_read_number(const struct attnc_yaml *y, uint32_t id, int64_t *number,
                             struct attnc_diag *d);
+/** Reads the scalar `id` as a number in C's notation to *number. Returns false after an error in
+ * `d`. */
 bool attnc_yaml_read_real(const struct attnc_yaml *y, uint32_t id, double *number,
                           struct attnc_diag *d);
 
