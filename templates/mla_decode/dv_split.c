@@ -4,11 +4,13 @@
  *
  * No MFMA of this target multiplies weights by a scale. So O must be rescaled when a column's
  * maximum exceeds the range of fp8. In a quarter of the blocks that happens in one of 128 columns.
- * O is P c instead of c^T P^T: then a column's elements are in one register of each 16, and the
- * rest of O does not change. Waves split the columns of the latent, so each has a share of the
- * rescaling. They split S^T by columns, and exchange P and alpha through LDS. A block's c is read
- * to registers in the iteration of its scores. Then the block after the next can have its place in
- * LDS.
+ * The product computes O = P c instead of O^T = c^T P^T. A column of O^T is then in one register of
+ * each 16, and the rest of O does not change. Waves split the columns of the latent, so each has a
+ * share of the rescaling. They split S^T by columns, and exchange P and the rescale factors alpha
+ * through LDS.
+ *
+ * A block's c is read to registers in the iteration of its scores. Its place in LDS is then free
+ * for the block after the next.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -20,25 +22,26 @@
 #include <assert.h>
 
 enum {
-    PARTS = 16 /* parts of O's columns, 8 columns each */,
-    ROWS = 4 /* blocks of the product's rows, which are columns of O^T */,
-    NEIGHBOURS = 4 /* columns of each eight that a lane has in registers; a lane of the other half
-                      has the other four */
+    PARTS = 16 /* parts of O^T's 128 columns, 8 columns each */,
+    ROWS = 4 /* quarters of O^T's columns: rows of the product, 32 in an instruction's result */,
+    NEIGHBOURS = 4 /* columns of each 8 that a lane has; the other half of the lanes has 4 others */
     ,
-    LANES = 32 /* lanes of each half: columns of the product's instruction */,
-    OF_ROWS = 16 /* registers of a block of rows; each has one column per half of the lanes */,
-    HALVES = 2 /* halves of the keys: an instruction multiplies one */,
+    LANES = 32 /* lanes of half a wave, and columns of the instruction's result */,
+    OF_ROWS = 16 /* registers of a quarter of O^T's columns, with a column per half of the lanes */
+    ,
+    HALVES = 2 /* an instruction multiplies half of a block's keys */,
     CHUNK = 16 /* bytes of padding after a row in LDS */,
-    FOLLOWS = 2 /* log2 of the growth from which a column's m is raised together with another's */
+    FOLLOWS = 2 /* a raise of m includes all columns whose maximum exceeds it by more (log2) */
 };
 /* ---- Layouts ---- */
 
-/* The order of a block's keys in the product with c: keys in a lane's registers of S^T stay in that
- * lane. An instruction has half of the keys. */
+/* The order in which P c sums over a block's keys: keys in a lane's registers of S^T stay in that
+ * lane. An instruction has half of the keys (keys_of_half). */
 static const struct tir_contraction keys_of_lanes = {4, 1, {1, 2, 8, 16}, {4}};
 static const struct tir_contraction keys_of_half = {3, 1, {1, 2, 8}, {4}};
 
-/* Returns the layout of O^T. The product computes O, whose rows are the columns of O^T. */
+/* Returns the layout of O^T in registers. The product computes O, whose rows are the columns of
+ * O^T. */
 static struct tir_layout output(const struct mla *s)
 {
     const unsigned rows = mla_pv(s)->m;
@@ -49,14 +52,15 @@ static struct tir_layout output(const struct mla *s)
     return mla_transpose_columns(&o);
 }
 
-/* Returns the layout of n columns of P, [keys x columns]. */
+/* Returns the layout in registers of P for n columns, [keys x columns], as operand of P c. */
 static struct tir_layout weights(const struct mla *s, unsigned n)
 {
     const struct tir_layout l = tir_mma_left(mla_pv(s), n, &keys_of_lanes, mla_own_waves(s));
     return tir_layout_transpose(&l);
 }
 
-/* Returns the layout of c of half of the keys, [keys x latent]. */
+/* Returns the layout in registers of c for half of a block's keys, [keys x latent], as operand of P
+ * c. */
 static struct tir_layout values(const struct mla *s)
 {
     const struct tir_layout right =
@@ -69,7 +73,7 @@ static struct tir_layout values(const struct mla *s)
 static void choose_layouts(struct mla *s)
 {
     struct split_kv *const d = &s->d;
-    d->qk = d->pv; /* 32 keys */
+    d->qk = d->pv; /* the instruction with 32 rows, for 32 keys */
     const struct tir_layout scores =
         tir_mma_result(mla_pv(s), d->keys, d->columns, mla_own_waves(s));
     const struct tir_layout o = output(s), all = tir_layout_slice(&o, 0);
@@ -82,7 +86,8 @@ static void choose_layouts(struct mla *s)
     s->type.vector = tir_tile(d->b.f, TIR_F32, 1, d->columns, &vector);
 }
 
-/* Allocates LDS for blocks, and after them for two places of P. */
+/* Allocates LDS for blocks, and after them for P of two blocks, and chooses the pipeline:
+ * mla_form.take_lds. */
 static void take_lds(struct mla *s)
 {
     const uint32_t has = mla_reads_once(s) ? 1u << MLA_HAS_STREAMS : 0;
@@ -94,13 +99,14 @@ static void take_lds(struct mla *s)
     assert(s->plan.depth[MLA_LDS_P] <= MLA_DV_P_BUFFERS);
 }
 
-/* Returns the layout of P in LDS: a lane's 16 bytes of an operand are contiguous. */
+/* Returns the LDS map of P: 16 bytes of a lane's operand are contiguous. */
 static struct tir_layout weights_map(const struct mla *s)
 {
     return tir_lane_major(tir_layout_of(s->d.b.f, s->type.weights), 16);
 }
 
-/* Returns the LDS address (i32) of P of block `block`, one of two places. */
+/* Returns the LDS address (i32) of P of block `block` (i32). Blocks alternate between two
+ * places. */
 static struct tir_value weights_at(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
@@ -108,7 +114,8 @@ static struct tir_value weights_at(struct mla *s, struct tir_value block)
     return tir_add(b, s->lds.p, att_times(b, slot, (int)(s->d.keys * s->d.columns)));
 }
 
-/* Returns the LDS layout of a vector over columns, which is in the padding after a block's rows. */
+/* Returns the LDS layout of a vector with a value per column, which is in the padding after a
+ * block's rows. */
 static struct tir_layout vector_map(const struct mla *s, unsigned columns)
 {
     struct tir_layout map = tir_row_major(1, columns);
@@ -116,8 +123,8 @@ static struct tir_layout vector_map(const struct mla *s, unsigned columns)
     return map;
 }
 
-/* Returns the LDS address (i32) of a vector over columns in the block at address `place`: after the
- * block's first row. */
+/* Returns the LDS address (i32) of a vector with a value per column. It begins after the first row
+ * of the block at LDS address `place` (i32). */
 static struct tir_value vector_at(struct mla *s, struct tir_value place)
 {
     return att_plus(&s->d.b, place, (int)s->source.part->width);
@@ -125,7 +132,7 @@ static struct tir_value vector_at(struct mla *s, struct tir_value place)
 
 /* ---- Steps: a block to LDS ---- */
 
-/* Finds the byte offset of the block's page number in the page table. */
+/* Computes the byte offset of the block's page number in the page table. */
 static void find_page(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -139,14 +146,15 @@ static void load_page(void *context)
     s->now.pages[0] = tir_scalar_load(&s->d.b, s->source.pages.table, s->now.pages[0], TIR_I32);
 }
 
-/* Keeps the load of the first page number early; LLVM would move it to the end of the prologue. */
+/* Anchors the load of the block's page number. Without the anchor, LLVM would move the first load
+ * to the end of the prologue. */
 static void keep_page(void *context)
 {
     struct mla *const s = mla_of(context);
     tir_anchor(&s->d.b, s->now.pages[0]);
 }
 
-/* Issues the copies of the block's rows to LDS, the latent and the rotated key. */
+/* Issues the copies to LDS of the block's rows, the latent and the rotated key. */
 static void copy_block(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -159,7 +167,7 @@ static void copy_block(void *context)
 
 /* ---- Steps: scores to weights ---- */
 
-/* Finds the largest score of each column, and whether one exceeds m by too much for fp8. */
+/* Computes the largest score of each column, and whether one exceeds m by too much for fp8. */
 static void check_max(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -173,9 +181,9 @@ static void check_max(void *context)
     now->step.grown = tir_any(b, tir_cmp_gt(b, above, tir_float_like(b, above, softmax->room)));
 }
 
-/* Raises m to the largest score in columns where that exceeds m by more than FOLLOWS, and rescales
- * l. The branch is taken only if check_max() has found a score that is too large for fp8. Sets
- * alpha, the factor of O, which is 1 before the first key. */
+/* Raises m to the largest score in columns where that exceeds m by more than FOLLOWS (log2), and
+ * rescales l. The branch is taken only if check_max() has found a score that is too large for fp8.
+ * Sets alpha, the factor of O, which is 1 before the first key. */
 static void follow_max(void *context)
 {
     enum { M, L, ALPHA, N };
@@ -201,7 +209,8 @@ static void follow_max(void *context)
     now->step.alpha = both[ALPHA];
 }
 
-/* Stores P and alpha of the wave's columns for all waves. */
+/* Computes P of the wave's columns, rounds it to fp8, and stores it with the factors alpha in LDS
+ * for all waves. */
 static void store_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -227,8 +236,8 @@ static void sum_weights(void *context)
 
 /* ---- Steps: O follows the maximum ---- */
 
-/* Loads alpha of all columns from the block at LDS address `place`. One bit of O's column number
- * differs between the halves of the lanes. The same bit differs for alpha, so that each lane has
+/* Loads the factors alpha of all columns from the block at LDS address `place` (i32). One bit of
+ * the column number differs between the halves of the lanes, for alpha as for O. So each lane has
  * the factors of its registers of O. */
 static struct tir_value load_alpha(struct mla *s, struct tir_value place)
 {
@@ -251,29 +260,29 @@ static struct tir_value is_not_one(struct tir_builder *b, struct tir_value alpha
     return tir_cmp_ne(b, alpha, tir_float_like(b, alpha, 1.0f));
 }
 
-/* Returns half `which` of the columns' factors, with the mask of lanes whose factor is not 1. It
- * does not set `registers`. */
+/* Returns the factors of half `which` (0 or 1) of the columns, with the mask of lanes whose factor
+ * is not 1. `alpha`: factors of all columns. `registers` of the result is not set. */
 static struct mla_alpha take_alpha(struct tir_builder *b, struct tir_value alpha, unsigned which)
 {
     const struct tir_value own = tir_half(b, tir_transpose(b, alpha), (int)which);
     return (struct mla_alpha){.of_lanes = own, .lanes = tir_lane_mask(b, is_not_one(b, own))};
 }
 
-/* Sets `registers` of `alpha`. A register has a column in each half of the lanes, so its bit is the
- * OR of two bits of `lanes`. */
+/* Sets alpha->registers. A register has a column in each half of the lanes, so its bit is the OR of
+ * two bits of alpha->lanes. */
 static void find_registers(struct tir_builder *b, struct mla_alpha *alpha)
 {
     const struct tir_value high = tir_shr(b, alpha->lanes, tir_i64(b, LANES));
     alpha->registers = tir_convert(b, tir_or(b, alpha->lanes, high), TIR_I32);
 }
 
-/* Returns i1: true if a bit of `mask` is set in `bits` (i32). */
+/* Returns an i1: true if `bits` (i32) has a bit of `mask`. */
 static struct tir_value is_set(struct tir_builder *b, struct tir_value bits, uint32_t mask)
 {
     return tir_cmp_ne(b, tir_and(b, bits, tir_i32(b, (int32_t)mask)), tir_i32(b, 0));
 }
 
-/* Returns `a` with part i of `parts` replaced. */
+/* Returns tile `a`, whose rows are `parts` equal parts, with part i replaced by `part`. */
 static struct tir_value put_part(struct tir_builder *b, struct tir_value a, struct tir_value part,
                                  unsigned i, unsigned parts)
 {
@@ -285,8 +294,8 @@ static struct tir_value put_part(struct tir_builder *b, struct tir_value a, stru
     return tir_stack(b, half[0], half[1]);
 }
 
-/* Multiplies a part of O, [columns x latent]: register `which` of every NEIGHBOURS by alpha of
- * lane `lane` of each half. */
+/* Multiplies a part `x` of O, [columns x latent], and returns it. Register `which` of every
+ * NEIGHBOURS is multiplied by alpha of lane `lane` of each half. */
 static struct tir_value scale_part(struct mla *s, struct tir_value x, struct tir_value alpha,
                                    unsigned lane, unsigned which)
 {
@@ -309,7 +318,8 @@ static struct tir_value scale_part(struct mla *s, struct tir_value x, struct tir
     return tir_split_blocks(b, all, s->d.value.width);
 }
 
-/* Multiplies the columns of O that register i of a lane has by their alpha. */
+/* Returns O^T (`o`) with the columns of each lane's register i multiplied by their factors.
+ * `alpha`: factors in lanes. */
 static struct tir_value scale_columns(struct mla *s, struct tir_value o, struct tir_value alpha,
                                       unsigned i)
 {
@@ -325,8 +335,9 @@ static struct tir_value scale_columns(struct mla *s, struct tir_value o, struct 
     return tir_transpose(b, tir_relayout(b, changed, own));
 }
 
-/* Rescales n registers of o, from `first` on, in columns whose maximum has grown. Few have: one
- * test of n registers usually saves a test of each, and the rescaling is in a cold branch. */
+/* Rescales n registers of O^T (`o`), from register `first` on, in columns whose maximum has grown,
+ * and returns it. Few have grown: one test of n registers usually saves a test of each. Rescaling
+ * is in a cold branch. */
 static struct tir_value rescale_registers(struct mla *s, const struct mla_alpha *alpha,
                                           unsigned first, unsigned n, struct tir_value o)
 {
@@ -347,8 +358,8 @@ static struct tir_value rescale_registers(struct mla *s, const struct mla_alpha 
     return o;
 }
 
-/* Reads alpha of all columns from LDS and sets the two halves of it in now.alpha. now.alpha_lanes
- * is not 0 if O must be rescaled. */
+/* Reads the factors alpha of all columns from LDS into the two halves of now.alpha. Sets
+ * now.alpha_lanes to a value that is not 0 if O must be rescaled. */
 static void read_alpha(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -359,7 +370,7 @@ static void read_alpha(void *context)
     s->now.alpha_lanes = tir_or(b, s->now.alpha[0].lanes, s->now.alpha[1].lanes);
 }
 
-/* Rescales O in a branch that is taken if alpha of a column is not 1. */
+/* Rescales O^T, in a branch that is taken if the factor alpha of any column is not 1. */
 static void rescale(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -380,7 +391,7 @@ static void rescale(void *context)
 
 /* ---- Steps: the product with c ---- */
 
-/* Reads half `part` of the keys of c from LDS. */
+/* Reads c of half `part` (0 or 1) of the block's keys from LDS, in the layout of its rows. */
 static void read_c(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -395,8 +406,8 @@ static void read_c(void *context, unsigned part)
     s->now.quarter[part] = tir_tile_lds_load(b, from, t, &map);
 }
 
-/* Exchanges elements of half `part` of the keys of c between registers, so that they are an operand
- * of the product. */
+/* Converts c of half `part` (0 or 1) of the keys to an operand of P c. Lanes exchange elements
+ * between registers. */
 static void transpose_c(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -405,7 +416,7 @@ static void transpose_c(void *context, unsigned part)
     *c = tir_relayout(&s->d.b, *c, &l);
 }
 
-/* Reads the weights of quarter `part` of the columns from LDS. */
+/* Reads P of quarter `part` (0 to 3) of the columns from LDS. */
 static void read_weights(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -417,7 +428,8 @@ static void read_weights(void *context, unsigned part)
     s->now.p_quarter[part] = tir_tile_lds_load(b, from, t, &map);
 }
 
-/* Takes quarter `part` of O's columns out of O, for the products with both halves of the keys. */
+/* Takes quarter `part` (0 to 3) of the columns out of O^T, for the products with both halves of the
+ * keys. */
 static void take_quarter(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -426,7 +438,7 @@ static void take_quarter(void *context, unsigned part)
     s->now.o_quarter[part] = att_part(b, tir_transpose(b, o), part, ROWS);
 }
 
-/* Adds the product of P and half `half` of the keys of c to quarter `quarter` of O. */
+/* Adds P c of half `half` (0 or 1) of the keys to quarter `quarter` (0 to 3) of O's rows. */
 static void multiply(struct mla *s, unsigned quarter, unsigned half)
 {
     struct tir_builder *const b = &s->d.b;
@@ -435,13 +447,13 @@ static void multiply(struct mla *s, unsigned quarter, unsigned half)
     *o = tir_mma_in_agprs(b, s->d.pv, p, s->now.quarter[half], *o);
 }
 
-/* Adds the product of the first half of the keys to quarter `part` of O. */
+/* Adds P c of the first half of the keys to quarter `part` (0 to 3) of O's rows. */
 static void multiply_first(void *context, unsigned part) { multiply(mla_of(context), part, 0); }
 
-/* Adds the product of the last half of the keys to quarter `part` of O. */
+/* Adds P c of the last half of the keys to quarter `part` (0 to 3) of O's rows. */
 static void multiply_last(void *context, unsigned part) { multiply(mla_of(context), part, 1); }
 
-/* Joins the four quarters into O. */
+/* Joins the four quarters into the carried O^T. */
 static void join_quarters(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -502,8 +514,8 @@ const struct pipe_op mla_dv_product_last = {"PV last keys",
 const struct pipe_op mla_dv_join = {"join O", join_quarters, 15 * O_QUARTER, ATT_SLOT(O),
                                     .flags = 0};
 
-/* Waits for all waves at the end of an item. They then exchange vectors in the LDS of P:
- * mla_form.join. */
+/* Waits for all waves at the end of an item: mla_form.join. The LDS of P is then free for vectors
+ * that the waves exchange (split_kv.divisors). */
 static void join(struct mla *s, struct split_kv_state *state)
 {
     (void)state;

@@ -23,43 +23,46 @@
 #include <assert.h>
 
 enum {
-    COPY_BYTES = 1024 /* bytes that a wave copies at once */,
-    ENTRY_BYTES = 2048 /* bytes of LDS for a wave's entries of 8 blocks */
+    COPY_BYTES = 1024 /* bytes of a latent, which all lanes of a wave copy with one instruction */,
+    ENTRY_BYTES = 2048 /* bytes of LDS in which a wave keeps the list entries of 8 blocks */
 };
 
-/* Returns the rows of a block that one wave copies. */
+/* Returns the number of rows of a block that one wave copies. */
 static unsigned own_rows(const struct mla *s) { return s->d.keys / s->d.waves; }
 
-/* Describes the cache rows of a tile of type `t`; its element type is not used. */
+/* Returns a description of the cache rows that a tile of type `t` has; the element type of `t` is
+ * not used. */
 static struct att_paged_tile rows_like(const struct mla *s, struct tir_type t)
 {
     return (struct att_paged_tile){
         .cache = s->d.k.c, .tokens = t.rows, .cols = t.cols, .run = t.cols, .gathered = t};
 }
 
-/* Returns the type of the tile that one wave copies to LDS map `map`, [rows x width]. */
+/* Returns the type of the tile that one wave copies to LDS map `map`: `rows` rows, with the columns
+ * of the map. */
 static struct tir_type copied(struct mla *s, unsigned rows, const struct tir_layout *map)
 {
     const struct tir_layout l = tir_map_lanes(map, s->d.m, s->d.waves, mla_kq_bytes(s));
     return tir_tile(s->d.b.f, s->number.kq, rows, (1u << map->reg_bits) / rows, &l);
 }
 
-/* Describes `rows` rows, one lane per row. */
+/* Returns a description of `rows` cache rows with one lane per row. */
 static struct att_paged_tile one_lane_tile(struct mla *s, unsigned rows)
 {
     const struct tir_layout l = tir_spread_column(s->d.m, s->d.waves, rows);
     return rows_like(s, tir_tile(s->d.b.f, TIR_I32, rows, 1, &l));
 }
 
-/* Describes the cache rows of a block that this wave copies, with a few lanes per row:
- * mla_row_copies.own_tile. These lanes copy its rotated key or its cache lines. */
+/* Returns a description of the cache rows of a block that this wave copies, with a few lanes per
+ * row: mla_row_copies.own_tile. These lanes copy the rotated key or the cache lines of the row. */
 static struct att_paged_tile few_lanes_tile(struct mla *s)
 {
     const struct tir_layout map = mla_one_wave_map(s, own_rows(s), PANEL);
     return rows_like(s, copied(s, own_rows(s), &map));
 }
 
-/* Describes the cache rows of a block that this wave copies, one lane per row. */
+/* Returns a description of the cache rows of a block that this wave copies, with one lane per row:
+ * mla_row_copies.own_tile. */
 static struct att_paged_tile own_rows_tile(struct mla *s) { return one_lane_tile(s, own_rows(s)); }
 
 struct tir_type mla_gather_rows(struct mla *s)
@@ -69,7 +72,7 @@ struct tir_type mla_gather_rows(struct mla *s)
     return tir_tile(s->d.b.f, TIR_I32, t.rows, 1, &l);
 }
 
-/* Describes all rows of a block, one lane per row. */
+/* Returns a description of all cache rows of a block, with one lane per row. */
 static struct att_paged_tile block_tile(struct mla *s) { return one_lane_tile(s, s->d.keys); }
 
 struct tir_value mla_gather_pages(struct mla *s, struct tir_value block)
@@ -78,11 +81,12 @@ struct tir_value mla_gather_pages(struct mla *s, struct tir_value block)
     return att_page_numbers(&s->d.b, &s->source.pages, &keys, mla_first_key(s, block));
 }
 
-/* Returns the layout of the entries of a block's first rows in LDS. */
+/* Returns the LDS layout of the entries of `rows` rows of a block. */
 static struct tir_layout entry_map(unsigned rows) { return tir_row_major(rows, 1); }
 
-/* Returns the LDS address (i32) of the wave's entries of a block. At least 256 bytes of entries are
- * copied. Blocks whose numbers differ by ENTRY_BYTES / COPIED share an address. */
+/* Returns the LDS address (i32) of the wave's copy of the entries of block `block` (i32). At least
+ * 256 bytes (COPIED) are copied for a block. Blocks whose indices differ by ENTRY_BYTES / COPIED
+ * share an address. */
 static struct tir_value entry_place(struct mla *s, struct tir_value block)
 {
     enum { COPIED = 256 };
@@ -94,13 +98,14 @@ static struct tir_value entry_place(struct mla *s, struct tir_value block)
 
 void mla_gather_take_lds(struct mla *s)
 {
-    enum { UNREAD = 1024 /* a row of 16 bits, or two vectors of f32 */ };
+    enum { UNREAD = 1024 /* bytes of a latent of 16-bit elements, or of two vectors of f32 */ };
     struct split_kv *const d = &s->d;
     s->lds.entries = tir_lds_buffer(&d->b, d->waves * ENTRY_BYTES, 16);
     s->lds.unread = tir_lds_buffer(&d->b, UNREAD, 16);
 }
 
-/* Issues the copy to LDS of the entries of a block's keys, by each wave to its own place. */
+/* Issues the copy to LDS of the entries of all keys of block `block` (i32). Each wave copies all to
+ * its own place. */
 static void copy_entries(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
@@ -113,8 +118,8 @@ static void copy_entries(struct mla *s, struct tir_value block)
                       tir_i32(b, 0), entry_place(s, block), 0, t, &map);
 }
 
-/* Reads the entries of the rows of t from LDS and returns their slots. The rows begin with the
- * block's row `first`. */
+/* Reads from LDS the entries of the rows that t describes and returns their slots (i32, rows x 1).
+ * The first of these rows is row `first` (i32) of block `block`. */
 static struct tir_value read_slots(struct mla *s, const struct att_paged_tile *t,
                                    struct tir_value block, struct tir_value first)
 {
@@ -128,14 +133,14 @@ static struct tir_value read_slots(struct mla *s, const struct att_paged_tile *t
                            entries);
 }
 
-/* Returns the number (i32) of the first of a block's rows that the wave copies. */
+/* Returns the index (i32) in a block of the first row that the wave copies. */
 static struct tir_value own_first(struct mla *s)
 {
     return att_times(&s->d.b, s->d.wave, (int)own_rows(s));
 }
 
-/* Reads the slots of the rows of t from LDS, as read_slots(). A slot below 0 has no key: a list may
- * contain such entries, and keys after the item's last one get such slots. */
+/* Returns the slots of read_slots(), with -1 for keys after the item's last one. A slot below 0 has
+ * no key; a sparse list may contain such entries too. */
 static struct tir_value read_keys(struct mla *s, const struct att_paged_tile *t,
                                   struct tir_value block, struct tir_value first)
 {
@@ -153,20 +158,21 @@ static struct tir_value read_keys(struct mla *s, const struct att_paged_tile *t,
 /* Returns the number of lanes that have a row of few_lanes_tile(): mla_row_copies.lanes. */
 static unsigned few_lanes(const struct mla *s) { return (1u << s->d.m->lane_bits) / own_rows(s); }
 
-/* Returns the number of lanes that have a row of own_rows_tile(): mla_row_copies.lanes. */
+/* Returns the number of lanes per row in own_rows_tile(): mla_row_copies.lanes. */
 static unsigned one_lane(const struct mla *s)
 {
     (void)s;
     return 1;
 }
 
-/* Returns the number of the first lane that has the wave's row `row`, i32. */
+/* Returns the index (i32) of the first lane that has the address of the wave's row `row`. */
 static struct tir_value lane_of(struct mla *s, unsigned row)
 {
     return tir_i32(&s->d.b, (int)(row * s->form->copies->lanes(s)));
 }
 
-/* Returns the address (i64) of the wave's row i as a scalar. `rows`: the addresses in lanes. */
+/* Returns the address (i64) of the wave's row i as a scalar. `rows`: the addresses of all of the
+ * wave's rows, in lanes. */
 static struct tir_value row_of(struct mla *s, struct tir_value rows, unsigned i)
 {
     struct tir_builder *const b = &s->d.b;
@@ -178,7 +184,8 @@ static struct tir_value row_of(struct mla *s, struct tir_value rows, unsigned i)
     return tir_or(b, tir_shl(b, h, tir_i64(b, 32)), l);
 }
 
-/* Returns the LDS address (i32) of the wave's first row of part p of a block. */
+/* Returns the LDS address (i32) of the first row of part p that the wave copies in block `block`
+ * (i32). */
 static struct tir_value own_place(struct mla *s, const struct part *p, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
@@ -187,8 +194,8 @@ static struct tir_value own_place(struct mla *s, const struct part *p, struct ti
     return tir_add(b, place, att_times(b, s->d.wave, (int)of_wave));
 }
 
-/* Returns the LDS address of the block in flight, which find_columns() has set:
- * mla_row_copies.place. */
+/* Returns the LDS address (i32) of the block whose copy is in flight. find_columns() has computed
+ * it: mla_row_copies.place. */
 static struct tir_value flight_place(struct mla *s, const struct part *p, struct tir_value block)
 {
     (void)p;
@@ -196,7 +203,8 @@ static struct tir_value flight_place(struct mla *s, const struct part *p, struct
     return s->now.flight.place;
 }
 
-/* Returns the addresses `rows` (i64) of the wave's rows, per lane and also as scalars. */
+/* Returns the addresses of the wave's rows in lanes and as scalars. `rows`: the addresses (i64) in
+ * lanes. */
 static struct mla_found find_rows(struct mla *s, struct tir_value rows)
 {
     struct mla_found f = {.rows = rows};
@@ -206,8 +214,8 @@ static struct mla_found find_rows(struct mla *s, struct tir_value rows)
     return f;
 }
 
-/* Issues the copies to LDS of part p of the wave's rows, from addresses `rows` (i64, in the copy's
- * layout). `group`: the copies' queue. */
+/* Issues the copies to LDS of part p of the wave's rows of block `block` (i32). `rows`: addresses
+ * (i64) of the rows, in the copy's lanes. `group`: the copies' queue. */
 static void copy_part(struct mla *s, int group, const struct part *p, struct tir_value block,
                       struct tir_value rows)
 {
@@ -217,15 +225,17 @@ static void copy_part(struct mla *s, int group, const struct part *p, struct tir
                       own_place(s, p, block), 0, copied(s, own_rows(s), &map), &map);
 }
 
-/* Issues the copies of half of the cache lines of the wave's rows: mla_row_pairs_copy(). */
+/* Issues the copies to LDS of half `half` (0 or 1) of the cache lines of the wave's rows:
+ * mla_row_pairs_copy(). */
 static void copy_lines(struct mla *s, int group, struct tir_value block,
                        const struct mla_row_pairs *lines, unsigned half)
 {
     mla_row_pairs_copy(s, group, own_place(s, s->source.part, block), own_rows(s), lines, half);
 }
 
-/* Issues the copies of columns `first` to `first` + `width` - 1 of the wave's latents. `row`:
- * addresses of the rows. `map`: layout in LDS of these columns of one row. */
+/* Issues the copies to LDS of some columns of the wave's latents, from column `first` on. `row`:
+ * addresses (i64) of the rows. `map`: LDS layout of these columns of one row. `group`: the copies'
+ * queue. */
 static void copy_columns(struct mla *s, int group, struct tir_value block,
                          const struct tir_value *row, unsigned first, const struct tir_layout *map)
 {
@@ -240,8 +250,8 @@ static void copy_columns(struct mla *s, int group, struct tir_value block,
                           mla_one_wave_before(s, s->source.part, i) + bytes, t, map);
 }
 
-/* Issues the copies to LDS of the wave's whole rows, the latent and the rotated key. `f`: their
- * addresses. */
+/* Issues the copies to LDS of the wave's rows of block `block` (i32), the latent and the rotated
+ * key. `f`: their addresses. `group`: the copies' queue. */
 static void copy_rows(struct mla *s, int group, struct tir_value block, const struct mla_found *f)
 {
     const struct tir_layout map = mla_one_wave_map(s, 1, s->source.part->width);
@@ -263,8 +273,8 @@ void mla_gather_lines(struct mla *s, int group, struct tir_value block,
         copy_lines(s, group, block, lines, half);
 }
 
-/* Returns the columns of the latent, which are one piece: mla_row_copies.piece. Sets *before to the
- * bytes from the wave's first row to row `row`. */
+/* Returns the number of columns of the latent, which is one piece: mla_row_copies.piece. Sets
+ * *before to the bytes in LDS from the wave's first row to row `row`. */
 static unsigned whole_row(const struct mla *s, unsigned row, unsigned n, unsigned *before)
 {
     (void)n;
@@ -272,8 +282,8 @@ static unsigned whole_row(const struct mla *s, unsigned row, unsigned n, unsigne
     return s->source.part->width;
 }
 
-/* Returns the columns in piece n of row `row`; 0: no such piece: mla_row_copies.piece. Sets *before
- * to the bytes from the wave's first row to the piece. */
+/* Returns the number of columns in piece n of row `row`; 0: no such piece: mla_row_copies.piece.
+ * Sets *before to the bytes in LDS from the wave's first row to the piece. */
 static unsigned line_piece(const struct mla *s, unsigned row, unsigned n, unsigned *before)
 {
     unsigned width;
@@ -295,8 +305,8 @@ static struct tir_layout plain_row_map(const struct mla *s, unsigned width)
     return tir_row_major(1, width);
 }
 
-/* Clears piece n of the latent (mla_row_copies.piece) in the wave's rows without a key. The stores
- * for other rows write to a place that nobody reads. */
+/* Clears piece n of the latent (mla_row_copies.piece) in the wave's rows of block `block` that have
+ * no key. The stores for other rows write to a place that nobody reads. */
 static void clear_rows(struct mla *s, struct tir_value block, unsigned n)
 {
     struct tir_builder *const b = &s->d.b;
@@ -330,8 +340,8 @@ static void await_copies(struct mla *s)
         tir_wait(&s->d.b, LATER, 0);
 }
 
-/* Clears the latents of the wave's rows without a key, in a branch that is taken if the block has
- * such rows. `gaps` (i32): their number. */
+/* Clears the latents in LDS of the wave's rows without a key. The branch is taken if block `block`
+ * has such rows. `gaps` (i32): their number in the block. */
 static void clear_gaps(struct mla *s, struct tir_value block, struct tir_value gaps)
 {
     struct tir_builder *const b = &s->d.b;
@@ -343,7 +353,8 @@ static void clear_gaps(struct mla *s, struct tir_value block, struct tir_value g
     tir_end_if(b, &some, NULL);
 }
 
-/* Returns the number (i32) of the block's rows without a key. */
+/* Returns the number (i32) of rows without a key in block `block` (i32): entries below 0, or
+ * without a list, keys after the item's end. `slots`: slots of its rows. */
 static struct tir_value count_gaps(struct mla *s, struct tir_value block,
                                    const struct mla_slots *slots)
 {
@@ -355,7 +366,8 @@ static struct tir_value count_gaps(struct mla *s, struct tir_value block,
     return tir_max(b, tir_sub(b, end, s->d.item.end_key), none);
 }
 
-/* Returns the addresses (i64) of the wave's rows. */
+/* Returns the addresses (i64) in memory of the wave's rows of block `block`. `slots`: slots (i32)
+ * of these rows. */
 static struct tir_value own_addresses(struct mla *s, struct tir_value block, struct tir_value slots)
 {
     struct tir_builder *const b = &s->d.b;
@@ -365,7 +377,7 @@ static struct tir_value own_addresses(struct mla *s, struct tir_value block, str
     return tir_add(b, offsets, tir_splat(b, s->d.k.c.base, tir_typeof(b->f, offsets)));
 }
 
-/* Reads the entries of a block from LDS: of all rows, and of the wave's own rows. */
+/* Reads the slots of block `block` from LDS: of all rows, and of the wave's own rows. */
 static struct mla_slots read_block(struct mla *s, struct tir_value block)
 {
     const struct att_paged_tile own = s->form->copies->own_tile(s), all = block_tile(s);
@@ -388,24 +400,24 @@ struct tir_value mla_gather_entries(void *family, const struct att_block *block)
 
 /* ---- Ways of copying ---- */
 
-/* Sets s->now.found to the addresses of the wave's rows for copies of whole rows:
- * mla_row_copies.find. */
+/* Sets s->now.found for copies of whole rows: mla_row_copies.find. `rows`: addresses (i64) of the
+ * wave's rows, in lanes. */
 static void find_whole_rows(struct mla *s, struct tir_value block, struct tir_value rows)
 {
     (void)block;
     s->now.found = find_rows(s, rows);
 }
 
-/* Sets s->now to the addresses of the wave's rows, and of the block in LDS, for copies of columns:
- * mla_row_copies.find. */
+/* Sets s->now.found and the block's LDS address for copies of columns: mla_row_copies.find. `rows`:
+ * addresses (i64) of the wave's rows, in lanes. */
 static void find_columns(struct mla *s, struct tir_value block, struct tir_value rows)
 {
     s->now.flight = (struct mla_flight){.place = mla_buffer_of(s, s->source.part, block)};
     s->now.found = find_rows(s, rows);
 }
 
-/* Sets s->now.lines to the addresses of the cache lines of the wave's rows, for copies of row
- * pairs: mla_row_copies.find. */
+/* Sets s->now.lines for copies of row pairs: mla_row_copies.find. `rows`: addresses (i64) of the
+ * wave's rows, in lanes. */
 static void find_lines(struct mla *s, struct tir_value block, struct tir_value rows)
 {
     (void)block;
@@ -446,22 +458,22 @@ const struct mla_row_copies mla_lines_of_row_pairs = {
 
 /* ---- Steps of pipelines over lists ---- */
 
-/* Issues the copy of the block's entries to LDS. */
+/* Issues the copy to LDS of the sparse list's entries for the current block. */
 static void build_copy_entries(void *context)
 {
     struct mla *const s = mla_of(context);
     copy_entries(s, mla_block_of(s));
 }
 
-/* Reads the slots of the block's rows from LDS. */
+/* Reads the slots of the current block's rows from LDS. */
 static void build_read_entries(void *context)
 {
     struct mla *const s = mla_of(context);
     s->now.slots = read_block(s, mla_block_of(s));
 }
 
-/* Sets the block's number of rows without a key (i32), for clear_gaps() and, with lists, for the
- * mask. */
+/* Keeps the current block's number of rows without a key (`gaps`, i32) for clear_gaps() and, with
+ * sparse lists, for the mask. */
 static void note_gaps(struct mla *s, struct tir_value gaps)
 {
     s->now.gaps = gaps;
@@ -470,7 +482,8 @@ static void note_gaps(struct mla *s, struct tir_value gaps)
         s->d.attention.now.block.gaps = gaps;
 }
 
-/* Counts the block's rows without a key, and finds the addresses of the wave's rows. */
+/* Counts the current block's rows without a key, and computes the addresses of the rows that the
+ * wave copies. */
 static void build_find(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -493,7 +506,7 @@ static void build_clear(void *context)
     clear_gaps(s, mla_block_of(s), s->now.gaps);
 }
 
-/* Copies half `part`, 0 or 1, of the columns of the wave's rows to LDS. */
+/* Issues the copies to LDS of half `part` (0 or 1) of the columns of the wave's latents. */
 static void build_copy_columns(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -504,14 +517,14 @@ static void build_copy_columns(void *context, unsigned part)
 
 /* ---- Steps of row pairs ---- */
 
-/* Issues the copy of the next block's entries to LDS. */
+/* Issues the copy to LDS of the entries of the block after the current one. */
 static void build_copy_next_entries(void *context)
 {
     struct mla *const s = mla_of(context);
     copy_entries(s, att_plus(&s->d.b, mla_block_of(s), 1));
 }
 
-/* Issues the copies of half `part`, 0 or 1, of the cache lines of the wave's rows. */
+/* Issues the copies to LDS of half `part` (0 or 1) of the cache lines of the wave's rows. */
 static void build_copy_lines(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);

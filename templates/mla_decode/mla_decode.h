@@ -5,7 +5,8 @@
  *
  * Names: c is a block's latent rows, which are keys and values; K is c with the rotated key. S^T =
  * K Q^T are the scores, P^T the softmax weights, O^T += c^T P^T the output. Columns are queries and
- * heads of a sequence. A block is the keys of one iteration. */
+ * heads of a sequence. A block is the keys of one iteration.
+ */
 #ifndef TEMPLATES_MLA_DECODE_MLA_DECODE_H
 #define TEMPLATES_MLA_DECODE_MLA_DECODE_H
 

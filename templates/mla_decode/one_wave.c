@@ -31,10 +31,12 @@
 
 enum {
     MOST_KEYS = 64 /* most keys of a block */,
-    RUN = 16 /* the least number of keys of a block in one page */,
-    TOGETHER = 16 /* keys of a 16-bit instruction; in fp8, it has all keys of a block */,
+    RUN = 16 /* fewest neighbouring keys of a block that are in one page */,
+    TOGETHER = 16 /* keys that one 16-bit instruction multiplies; in fp8 one multiplies all keys of
+                     a block */
+    ,
     BLOCKS = 4,
-    EARLY = 128 /* rows of c^T that are read in the phase before their product */
+    EARLY = 128 /* rows of c^T that are read from LDS in the phase before their product */
 };
 
 bool mla_one_wave_takes(const struct att_variant *v, const struct tir_machine *m)
@@ -52,7 +54,7 @@ bool mla_one_wave_takes(const struct att_variant *v, const struct tir_machine *m
 
 /* ---- Layouts ---- */
 
-/* Returns the number of the instruction of S^T = K Q^T, one without scales. */
+/* Returns the index in tir_machine.mma of the instruction of S^T = K Q^T, one without scales. */
 static int keys_product(const struct mla *s)
 {
     if (s->split.pairs && !mla_has_row_pairs(s))
@@ -61,10 +63,10 @@ static int keys_product(const struct mla *s)
     return s->type.scaled < 0 ? s->d.pv : tir_find_mma(s->d.m, mma->m, mma->n, mma->k, TIR_FP8);
 }
 
-/* Returns the number of a block's keys that a wave has in K Q^T. */
+/* Returns the number of a block's keys that a wave multiplies in K Q^T. */
 static unsigned own_keys(const struct mla *s) { return s->d.keys >> s->split.pairs; }
 
-/* Returns the number (i32) of the wave's first key in a block. */
+/* Returns the index (i32) in a block of the first key that the wave multiplies in K Q^T. */
 static struct tir_value own_first(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
@@ -77,10 +79,11 @@ struct tir_value mla_one_wave_first_key(void *family, struct tir_value block)
     return tir_add(&s->d.b, mla_first_key(s, block), own_first(s));
 }
 
-/* Returns the number of keys in one product with c. */
+/* Returns the number of keys that one instruction of c^T P^T multiplies. */
 static unsigned together(const struct mla *s) { return mla_weights_fp8(s) ? s->d.keys : TOGETHER; }
 
-/* Returns layout l of S^T or K with its rows permuted into the order of keys. */
+/* Returns layout l of S^T or K with its rows permuted into the order of keys, which avoids LDS bank
+ * conflicts. */
 static struct tir_layout with_keys(const struct mla *s, const struct tir_layout *l)
 {
     static const uint8_t key[] = {2, 3, 0, 1, 4}, key_fp8[] = {2, 3, 1, 4, 0, 5};
@@ -101,7 +104,7 @@ struct tir_layout mla_one_wave_weights(const struct mla *s)
     return with_keys(s, &l);
 }
 
-/* Returns the order of a panel's columns in the product: a lane has 16 contiguous bytes. */
+/* Returns the order in which K Q^T sums over a panel's columns: a lane has 16 contiguous bytes. */
 static struct tir_contraction panel_order(const struct mla *s)
 {
     const struct tir_mma *const mma = &s->d.m->mma[keys_product(s)];
@@ -157,7 +160,8 @@ unsigned mla_one_wave_before(const struct mla *s, const struct part *p, unsigned
                                 : tir_lds_address(&p->lds, rows * p->width, mla_kq_bytes(s));
 }
 
-/* Returns the LDS address (i32) of the wave's first row of part p of a block. */
+/* Returns the LDS address (i32) of the first row of part p that the wave reads in block `block`
+ * (i32). */
 static struct tir_value own_place(struct mla *s, const struct part *p, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
@@ -168,7 +172,8 @@ static struct tir_value own_place(struct mla *s, const struct part *p, struct ti
     return tir_add(b, place, att_times(b, mla_one_wave_half(s), (int)before));
 }
 
-/* Returns the number of keys of a run: the most for which each run is in one page. */
+/* Returns the number of keys of a run: the most neighbouring keys of a block that are always in one
+ * page. */
 static unsigned run_of(const struct mla *s)
 {
     unsigned keys = s->d.keys;
@@ -177,7 +182,7 @@ static unsigned run_of(const struct mla *s)
     return keys;
 }
 
-/* Returns the first key (i32) of run `run` of a block. */
+/* Returns the index (i32) in the sequence of the first key of run `run` of block `block`. */
 static struct tir_value key_of_run(struct mla *s, struct tir_value block, unsigned run)
 {
     return att_plus(&s->d.b, mla_first_key(s, block), (int)(run * run_of(s)));
@@ -196,7 +201,8 @@ struct tir_value mla_one_wave_page(struct mla *s, struct tir_value key)
     return tir_scalar_load(&s->d.b, s->source.pages.table, mla_page_offset(s, key), TIR_I32);
 }
 
-/* Returns the view of the rows from `key` on in page `page`, up to the item's end. */
+/* Returns the view of a run's rows in the cache: from key `key` (i32) on in page `page` (i32), up
+ * to the run's or the item's end. */
 static struct tir_view rows_of(struct mla *s, struct tir_value key, struct tir_value page)
 {
     struct tir_builder *const b = &s->d.b;
@@ -207,19 +213,19 @@ static struct tir_view rows_of(struct mla *s, struct tir_value key, struct tir_v
                                         tir_mul(b, tir_zext(b, inside, TIR_I64), c->token_stride));
     const struct tir_value most = tir_i32(b, (int)run_of(s));
     const struct tir_value there = tir_min(b, tir_sub(b, s->d.item.end_key, key), most);
-    /* A pair holds its multiples all through the loop. */
+    /* A wave pair would hold multiples of it in registers all through the loop. */
     return att_view(b, tir_add(b, c->base, at), there,
                     s->split.pairs ? stride : tir_materialize(b, stride),
                     (int)(s->d.k.width * mla_kq_bytes(s)), 0);
 }
 
-/* Issues the copies of run `run` of a block to LDS. `rows`: view of its rows, which ends with the
- * item's keys. */
+/* Issues the copies to LDS of run `run` of block `block` (i32). `rows`: view of the run's rows in
+ * the cache, which ends with the item's keys. */
 static void copy_run(struct mla *s, struct tir_value block, unsigned run, struct tir_view rows)
 {
     struct tir_builder *const b = &s->d.b;
     const unsigned keys = run_of(s);
-    /* The map says which lane copies what. */
+    /* Only the map decides which lane copies what; the layout of `any` has no effect. */
     const struct tir_layout any = tir_mma_left(&s->d.m->mma[s->query.panel->product], s->d.keys,
                                                &s->query.panel->k, mla_own_waves(s));
     for (unsigned i = 0; i < mla_count_parts(s); i++) {
@@ -236,7 +242,7 @@ static void copy_run(struct mla *s, struct tir_value block, unsigned run, struct
     }
 }
 
-/* Reads panel `n` of K of the wave's keys of the current block from LDS: mla_form.read_panel. */
+/* Reads panel n of K from LDS, for the wave's keys of the current block: mla_form.read_panel. */
 static struct tir_value read_panel(struct mla *s, const struct panel *n)
 {
     struct tir_builder *const b = &s->d.b;
@@ -254,8 +260,8 @@ static struct tir_value read_panel(struct mla *s, const struct panel *n)
     return tir_tile_lds_load(b, att_plus(b, place, (int)(column * mla_kq_bytes(s))), t, &map);
 }
 
-/* Reads c^T of `width` columns of the latent from column `first` on, [columns x keys]. `from`: LDS
- * address of column 0. */
+/* Reads c^T for `width` columns of the latent from column `first` on, [columns x keys], from LDS.
+ * `from`: LDS address (i32) of column 0. */
 static struct tir_value read_columns(struct mla *s, struct tir_value from, unsigned first,
                                      unsigned width)
 {
@@ -274,8 +280,8 @@ static struct tir_value read_columns(struct mla *s, struct tir_value from, unsig
         b, tir_tile_lds_load(b, att_plus(b, from, (int)(first * mla_kq_bytes(s))), t, &map));
 }
 
-/* Returns the LDS address (i32) of the wave's columns of c, for the keys of product `part`. A wave
- * of a pair has half of the columns and all keys. */
+/* Returns the LDS address (i32) of the wave's first column of c, for the keys of part `part` of c^T
+ * P^T. A wave of a pair has half of the columns and all keys. */
 static struct tir_value columns_from(struct mla *s, unsigned part)
 {
     struct tir_builder *const b = &s->d.b;
@@ -288,14 +294,15 @@ static struct tir_value columns_from(struct mla *s, unsigned part)
     return s->split.pairs ? tir_add(b, from, att_times(b, mla_one_wave_half(s), half)) : from;
 }
 
-/* Reads the first columns of c^T for the block's first keys. read_late() reads the others. */
+/* Reads the first EARLY columns of the latent for the block's first keys, as c^T. read_late() reads
+ * the others. */
 static struct tir_value read_early(struct mla *s)
 {
     return read_columns(s, columns_from(s, 0), 0, EARLY);
 }
 
-/* Reads the columns of c^T that read_early() has not read. Returns them appended to v, its
- * result. */
+/* Reads the columns of the latent that read_early() has not read, as c^T. Returns them appended to
+ * v, the result of read_early(). */
 static struct tir_value read_late(struct mla *s, struct tir_value v)
 {
     for (unsigned width = EARLY; width < s->d.output.rows; width *= 2)
@@ -313,15 +320,17 @@ static struct tir_value read_late(struct mla *s, struct tir_value v)
  * the first block.
  */
 
-/* Returns e - m. `e`: a vector, or a row for each part of the keys. */
+/* Returns e - m. `e`: exponents of columns, as a vector or as a row for each part of the keys. `m`:
+ * a vector. */
 static struct tir_value above_m(struct tir_builder *b, struct tir_value e, struct tir_value m)
 {
     const struct tir_type t = tir_typeof(b->f, e);
     return tir_sub(b, e, t.rows > 1 ? tir_broadcast(b, m, t) : m);
 }
 
-/* Rescales O in parts, each in a branch of its own, so that only one part at a time is in vector
- * registers. A workgroup that needs fewer registers starts sooner. */
+/* Rescales O^T (*o) in parts, and l with the first one. Each part has a branch of its own, so that
+ * only one part at a time is in vector registers. A workgroup that needs fewer registers starts
+ * sooner. */
 void mla_one_wave_rescale(struct mla *s, const struct att_softmax_step *step, struct tir_value *o,
                           struct tir_value *l, unsigned parts)
 {
@@ -397,8 +406,8 @@ struct tir_type mla_one_wave_scales_type(struct mla *s, const struct tir_layout 
     return tir_tile(s->d.b.f, TIR_I8, s->d.keys / TIR_MX_BLOCK, s->d.columns, &l);
 }
 
-/* Returns the weights of scores x relative to 2^e. Sets *e, an exponent for each column:
- * mla_scale_exponent(). */
+/* Returns the weights 2^(s - e) of scores x, s being a score times the factor in the exponent. Sets
+ * *e, an exponent for each column: mla_scale_exponent(). */
 static struct tir_value scale_weights(struct mla *s, struct tir_value x, struct tir_value *e)
 {
     struct tir_builder *const b = &s->d.b;
@@ -409,7 +418,7 @@ static struct tir_value scale_weights(struct mla *s, struct tir_value x, struct 
 
 /* ---- The steps of the loop of one wave a SIMD ---- */
 
-/* Loads the page number of each run of the block. */
+/* Loads the page number of each run of the block as a scalar. */
 static void find_pages(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -426,16 +435,16 @@ static void copy_block(void *context)
         copy_run(s, block, i, rows_of(s, key_of_run(s, block, i), s->now.pages[i]));
 }
 
-/* Loads the page numbers of a block in an earlier iteration, since an iteration of a pair is short.
- * The numbers are loaded to lanes. While scalar loads are in flight, a wait for one LDS access
- * would be a wait for all. */
+/* Loads the block's page numbers to lanes, an iteration before they are used, since an iteration of
+ * a wave pair is short. While scalar loads are in flight, a wait for one LDS access would be a wait
+ * for all. */
 static void find_lane_pages(void *context)
 {
     struct mla *const s = mla_of(context);
     s->now.pages[0] = mla_gather_pages(s, mla_block_of(s));
 }
 
-/* Makes the views of the rows of each run from the page numbers in lanes. */
+/* Makes the view of each run's rows in the cache from the page numbers in lanes. */
 static void find_run_rows(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -455,8 +464,8 @@ static void copy_run_rows(void *context)
         copy_run(s, mla_block_of(s), i, s->now.runs[i]);
 }
 
-/* Reads part `part` of c^T from LDS: of the first keys, the first columns (0) or the others (1); of
- * later keys, all columns. */
+/* Reads a part of c^T from LDS: for the block's first keys, the first columns (part 0) or the
+ * others (part 1); for later keys, all columns. */
 static void read_c(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -469,7 +478,7 @@ static void read_c(void *context, unsigned part)
         *v = read_columns(s, columns_from(s, part - 1u), 0, s->d.output.rows);
 }
 
-/* Rescales O and l where the maximum has grown. */
+/* Rescales O and l in columns whose maximum has grown, in a branch. */
 static void rescale(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -478,7 +487,7 @@ static void rescale(void *context)
                              &now->carried[ATT_CARRY_O]);
 }
 
-/* Makes the weights of fp8 and their exponents of the scores. */
+/* Computes weights and the exponents that they are relative to from the block's scores. */
 static void make_scaled(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -492,8 +501,8 @@ static void rescale_scaled(void *context)
     mla_one_wave_rescale_to(s, s->d.attention.now.exponent, s->d.attention.now.carried);
 }
 
-/* Rounds P to fp8 and updates l. The product is inline assembly whose operands need one or two wait
- * states, so they are computed before l. */
+/* Rounds P to fp8, computes its scales, and adds its sum to l. The product is inline assembly whose
+ * operands need one or two wait states, so they are computed before l. */
 static void round_scaled(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -509,7 +518,7 @@ static void round_scaled(void *context)
     now->weights.p16 = weights;
 }
 
-/* Adds the product of c^T and the scaled weights to O^T. */
+/* Adds the product of c^T and P^T of fp8, with the scales of P, to O^T. */
 static void product_scaled(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -558,7 +567,7 @@ static const struct pipeline *find_pipeline(const struct mla *s)
     return mla_one_wave_gathers(s) ? &mla_one_wave_lists : &mla_one_wave;
 }
 
-/* Sets mla.plan. Asserts that the pipeline's tiles have room in LDS. */
+/* Sets s->plan to the kernel's pipeline. Asserts that LDS has room for its buffers. */
 static void choose_pipeline(struct mla *s)
 {
     struct pipe_variant v = {.has = mla_weights_fp8(s) ? 1u << MLA_HAS_SCALED : 0};
@@ -573,7 +582,8 @@ static void choose_pipeline(struct mla *s)
                                 : !s->split.pairs || s->plan.depth[MLA_LDS_P] <= s->lds.p_places);
 }
 
-/* Allocates LDS and chooses the pipeline: mla_form.take_lds. */
+/* Allocates LDS for blocks, exchanged weights and list entries, and chooses the pipeline:
+ * mla_form.take_lds. */
 static void take_lds(struct mla *s)
 {
     struct split_kv *const d = &s->d;
@@ -588,7 +598,7 @@ static void take_lds(struct mla *s)
         mla_exchange_take_lds(s, BLOCKS);
     if (mla_one_wave_gathers(s))
         mla_gather_take_lds(s);
-    else if (s->split.pairs) /* two vectors: mla_wave_pair_join() */
+    else if (s->split.pairs) /* two vectors: mla_exchange_join() */
         s->lds.unread = tir_lds_buffer(&d->b, 2 * d->columns * (unsigned)sizeof(float), 16);
     choose_pipeline(s);
 }
@@ -605,22 +615,22 @@ static void begin_pass(struct mla *s)
     a->value_parts = (uint8_t)(own_keys(s) / together(s));
 }
 
-/* Waits for all waves at the end of an item. Each wave has m and l of its own columns:
- * mla_form.join. */
+/* Waits for all waves at the end of an item: mla_form.join. Each wave has m and l of its own
+ * columns already. */
 static void join(struct mla *s, struct split_kv_state *state)
 {
     (void)state;
     tir_barrier(&s->d.b); /* LDS is free for the next item */
 }
 
-/* Waits for all waves at the end of an item, and merges the states of a pair: mla_form.join. */
+/* Waits for all waves at the end of an item, and adds l of the waves of a pair: mla_form.join. */
 static void join_pair(struct mla *s, struct split_kv_state *state)
 {
     tir_barrier(&s->d.b);
     mla_exchange_join(s, state);
 }
 
-/* Loads Q, with lists through LDS: mla_form.load_q. */
+/* Loads Q to registers, through LDS if the kernel has sparse lists: mla_form.load_q. */
 static void load_q(struct mla *s)
 {
     if (mla_one_wave_gathers(s))

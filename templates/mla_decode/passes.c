@@ -4,7 +4,8 @@
  * all passes, it would read the keys from HBM in each pass, since the L2 would have replaced them.
  * So one workgroup for each pass works on the same list. These workgroups are neighbours on one XCD
  * and read the same keys at the same time. One loads them from HBM, and the others from the L2.
- * With passes the device is full without a split of the keys. */
+ * With passes the device is full without a split of the keys.
+ */
 #include "ir/bits.h"
 #include "templates/workgroup/grid.h"
 #include "templates/mla_decode/mla_decode.h"

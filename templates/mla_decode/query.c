@@ -9,7 +9,8 @@
  * number. The rows are stored to LDS, and read as operands while the first block is in flight.
  *
  * In replicated_scores LDS has no room for the rows beside two blocks. They use the place of the
- * second block, which is stored after all waves have read Q. */
+ * second block, which is stored after all waves have read Q.
+ */
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"

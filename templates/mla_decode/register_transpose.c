@@ -1,13 +1,20 @@
-/* SPDX-License-Identifier: Apache-2.0 mla_decode on gfx942 with one wave per SIMD (one_wave.c): c
- * is transposed in registers. These targets have 64 KiB of LDS, copies to LDS of 4 bytes per lane,
- * and no LDS reads that transpose. LDS has three blocks: one in the product with its weights, the
- * next in the product with Q, and one whose copy is in flight. The barrier of an iteration is where
- * that copy has arrived and the first block is in registers. A quarter of the first block's product
- * is left then, and the first columns of the next K are read beside it. The other quarters fill the
- * time in which the matrix unit would wait for scores or the softmax. If each block is read once
- * (feature MLA_HAS_STREAMS), HBM limits the loop and must have copies in flight at the barrier. A
- * second barrier after the first quarter allows copies of half of the columns from C3 on. S^T uses
- * the MFMA of 16 rows and O^T the one of 32 columns, so P is moved to other lanes. */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mla_decode with one wave per SIMD (one_wave.c) on targets such as gfx942, which transpose c in
+ * registers. These targets have 64 KiB of LDS, copies to LDS of 4 bytes per lane, and no LDS reads
+ * that transpose.
+ *
+ * LDS has three blocks: one in the product with P, the next in the product with Q, and one whose
+ * copy is in flight. At the barrier of an iteration, that copy has arrived and the first block is
+ * in registers. A quarter of the first block's product is left then, and the first columns of the
+ * next K are read beside it. The other quarters fill the time in which the matrix unit would wait
+ * for scores or the softmax.
+ *
+ * If each block is read once (feature MLA_HAS_STREAMS), HBM limits the loop and must have copies in
+ * flight at the barrier. A second barrier after the first quarter allows copies of half of the
+ * columns from phase C3 on. S^T uses the MFMA of 16 rows and O^T the one of 32 columns, so P is
+ * moved to other lanes.
+ */
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "templates/workgroup/lds_map.h"
@@ -18,14 +25,19 @@
 
 #include <assert.h>
 
-enum { BLOCKS = 3, QUARTERS = MLA_QUARTERS, CHUNK = 16 /* elements of padding after a row */ };
+enum {
+    BLOCKS = 3,
+    QUARTERS = MLA_QUARTERS,
+    CHUNK = 16 /* elements of padding after a row of the
+                                                          latent in LDS */
+};
 
 bool mla_transpose_takes(const struct tir_machine *m) { return !att_transposes_8_bytes(m); }
 
 /* ---- Layouts ---- */
 
-/* The order of a block's keys in the second product: keys in a lane's registers of S^T stay in that
- * lane. */
+/* The order in which c^T P^T sums over a block's keys: keys in a lane's registers of S^T stay in
+ * that lane. */
 static const struct tir_contraction keys_of_lanes = {3, 1, {1, 2, 4}, {8}};
 
 struct tir_layout mla_transpose_columns(const struct tir_layout *l)
@@ -58,10 +70,10 @@ static void choose_layouts(struct mla *s)
     s->type.weights = tir_tile(d->b.f, s->number.p, d->keys, d->columns, &weights);
 }
 
-/* Returns the LDS map of `rows` rows of `cols` columns of a block, whose rows are `width` columns.
- * Rows of the latent are 32 bytes of the banks apart. So 16 lanes that read 16 bytes each of K use
- * every bank once. Lane groups are 16 bytes apart. Two rows of the rotated key are copied at once,
- * so their chunks are swizzled instead. */
+/* Returns the LDS map of `rows` rows and `cols` columns of a part of a block, whose rows have
+ * `width` columns. The distance of rows of the latent is 32 bytes more than a multiple of all
+ * banks. So 16 lanes that read 16 bytes each of K use every bank once. Two rows of the rotated key
+ * are copied at once, so their chunks are swizzled instead. */
 static struct tir_layout block_map(const struct mla *s, unsigned rows, unsigned cols,
                                    unsigned width)
 {
@@ -89,9 +101,9 @@ void mla_transpose_take_lds(struct mla *s)
 
 /* ---- A block ---- */
 
-/* Returns n * stride (i64), in bytes. Strides are below 4 GiB, which libattn checks. A product of
- * two values whose upper 32 bits are known to be 0 takes two instructions; another 64-bit product
- * takes four. */
+/* Returns n * stride (i64, bytes), for a number n (i32) of pages or rows. Strides are below 4 GiB,
+ * which libattn checks. A product of two values whose upper 32 bits are known to be 0 takes two
+ * instructions; another 64-bit product takes four. */
 static struct tir_value bytes_of(struct mla *s, struct tir_value n, struct tir_value stride)
 {
     struct tir_builder *const b = &s->d.b;
@@ -101,8 +113,8 @@ static struct tir_value bytes_of(struct mla *s, struct tir_value n, struct tir_v
     return tir_mul(b, wide, tir_zext(b, tir_convert(b, stride, TIR_I32), TIR_I64));
 }
 
-/* Returns the places of block `block` in memory and in LDS. All of its rows are in page number
- * `page`. */
+/* Returns the addresses of block `block` (i32) in memory and in LDS, and its number of rows. All of
+ * its rows are in page number `page` (i32). */
 static struct mla_flight find_block(struct mla *s, struct tir_value block, struct tir_value page)
 {
     struct tir_builder *const b = &s->d.b;
@@ -126,7 +138,7 @@ void mla_transpose_copy(struct mla *s, const struct mla_flight *f, struct mla_co
                  (int)((p->first + c.col) * mla_kq_bytes(s)));
     const struct tir_layout map = block_map(s, c.rows, c.cols, p->width);
     const unsigned first = tir_lds_address(&p->lds, c.row * p->width + c.col, mla_kq_bytes(s));
-    /* The map says which lane copies what. */
+    /* Only the map decides which lane copies what; the layout of `any` has no effect. */
     const struct tir_layout any = *tir_layout_of(b->f, s->d.scores);
     struct tir_type t = tir_tile(b->f, s->number.kq, s->d.keys, s->d.columns, &any);
     t.rows = (uint16_t)c.rows;
@@ -148,21 +160,21 @@ struct tir_value mla_transpose_read_panel(struct mla *s, const struct panel *n)
 
 /* ---- The steps of the loop: weights of 16 bits ---- */
 
-/* Loads the block's page number. */
+/* Loads the block's page number as a scalar. */
 static void find_page(void *context)
 {
     struct mla *const s = mla_of(context);
     s->now.pages[0] = mla_one_wave_page(s, mla_first_key(s, mla_block_of(s)));
 }
 
-/* Finds where the block's rows are in memory and in LDS, from its page number. */
+/* Computes the addresses of the block's rows in memory and in LDS from its page number. */
 static void find_rows(void *context)
 {
     struct mla *const s = mla_of(context);
     s->now.flight = find_block(s, mla_block_of(s), s->now.pages[0]);
 }
 
-/* Copies half `part` of the rows of the latent to LDS. */
+/* Issues the copy to LDS of half `part` (0 or 1) of the block's latents, by rows. */
 static void copy_rows(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -173,7 +185,7 @@ static void copy_rows(void *context, unsigned part)
                        MLA_COPIES_LAST);
 }
 
-/* Copies half `part` of the columns of the latent to LDS. */
+/* Issues the copy to LDS of half `part` (0 or 1) of the columns of the block's latents. */
 static void copy_columns(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -184,7 +196,7 @@ static void copy_columns(void *context, unsigned part)
                        part ? MLA_COPIES_LAST : MLA_COPIES_FIRST);
 }
 
-/* Copies the rotated keys of the block to LDS. */
+/* Issues the copy to LDS of the block's rotated keys. */
 static void copy_rotated(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -194,7 +206,8 @@ static void copy_rotated(void *context)
                        MLA_COPIES_LAST);
 }
 
-/* Raises m to the largest score in columns where that exceeds m. */
+/* Raises m to the largest score in columns where that exceeds m, if the rescale check has found
+ * one. Sets alpha, the factor of O and l. */
 static void update_max(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -212,7 +225,7 @@ static void update_max(void *context)
     now->step.alpha = both[1];
 }
 
-/* Moves the rounded weights to the lanes in which the second product takes them. */
+/* Moves the rounded weights to the lanes of the right operand of c^T P^T. */
 static void order_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -220,8 +233,8 @@ static void order_weights(void *context)
     *p = tir_relayout(&s->d.b, *p, tir_layout_of(s->d.b.f, s->type.weights));
 }
 
-/* Returns the layout of a quarter of the latent, c^T, as the product's operand: [columns x
- * keys]. */
+/* Returns the layout of a quarter of the latent's columns in registers, [keys x columns]; its
+ * transpose is the left operand of c^T P^T. */
 static struct tir_layout quarter_layout(const struct mla *s)
 {
     const struct tir_layout plain =
@@ -230,7 +243,7 @@ static struct tir_layout quarter_layout(const struct mla *s)
     return tir_layout_transpose(&a);
 }
 
-/* Reads quarter `part` of the columns of c from LDS. */
+/* Reads quarter `part` (0 to 3) of the latent's columns from LDS, in the layout of its rows. */
 static void read_c(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -242,8 +255,8 @@ static void read_c(void *context, unsigned part)
     s->now.quarter[part] = tir_tile_lds_load(b, from, t, &s->source.part->lds);
 }
 
-/* Makes quarter `part` of c^T, an operand of the second product, by exchanges of elements between
- * registers. */
+/* Converts quarter `part` (0 to 3) of the latent's columns to the left operand of c^T P^T. Lanes
+ * exchange elements between registers. */
 static void transpose_c(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -252,7 +265,8 @@ static void transpose_c(void *context, unsigned part)
     *c = tir_transpose(&s->d.b, tir_relayout(&s->d.b, *c, &l));
 }
 
-/* Multiplies quarter i of c^T with P. The last one joins all quarters into O. */
+/* Adds quarter i (0 to 3) of c^T, times P^T, to the same quarter of O^T. The last quarter's step
+ * joins all quarters into O^T. */
 static void product(void *context, unsigned i)
 {
     struct mla *const s = mla_of(context);
@@ -305,7 +319,7 @@ const struct pipe_op mla_transpose_product_pv = {"PV",
                                                  .flags = PIPE_PRODUCT,
                                                  .build_part = product};
 
-/* Sets mla.plan. Asserts that the pipeline's tiles have room in LDS. */
+/* Sets s->plan to the kernel's pipeline. Asserts that LDS has room for its buffers. */
 static void choose_pipeline(struct mla *s)
 {
     const bool lists = s->d.v->sparse != ATT_SPARSE_NONE;
@@ -316,7 +330,7 @@ static void choose_pipeline(struct mla *s)
     assert(s->plan.depth[MLA_LDS_FIRST] <= BLOCKS && s->plan.depth[MLA_LDS_LAST] == BLOCKS);
 }
 
-/* Allocates LDS and chooses the pipeline: mla_form.take_lds. */
+/* Allocates LDS for blocks and list entries, and chooses the pipeline: mla_form.take_lds. */
 static void take_lds(struct mla *s)
 {
     mla_transpose_take_lds(s);
@@ -329,14 +343,15 @@ void mla_transpose_begin_pass(struct mla *s)
 {
     s->d.attention.dtype = s->number.p;
     s->d.attention.entries = mla_gather_entries;
-    /* Inside the loop it would separate instructions that the schedule keeps adjacent. */
+    /* Computed inside the loop, the stride would separate instructions that the schedule keeps
+     * adjacent. */
     const struct tir_value stride = tir_convert(&s->d.b, s->d.k.c.token_stride, TIR_I32);
     s->source.row_stride = tir_materialize(&s->d.b, stride);
 }
 
 void mla_transpose_load_q(struct mla *s) { mla_load_q(s, MLA_STAGE_ARRIVES); }
 
-/* Waits for all waves at the end of an item, and moves m and l to the lanes of O^T:
+/* Waits for all waves at the end of an item, and converts m and l to the lanes of O^T:
  * mla_form.join. */
 static void join(struct mla *s, struct split_kv_state *state)
 {

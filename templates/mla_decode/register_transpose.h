@@ -8,8 +8,8 @@
 
 #include "templates/mla_decode/mla_decode.h"
 
-/** The part of a block that one copy moves to LDS: `rows` rows from `row` on, `cols` columns from
- * `col` of `part` on. */
+/** The piece of a block that one copy moves to LDS: in part `part` of the block, `rows` rows from
+ * row `row` on, and `cols` columns from column `col` on. */
 struct mla_copy_piece {
     const struct part *part;
     unsigned row, rows, col, cols;
@@ -17,22 +17,24 @@ struct mla_copy_piece {
 
 /* register_transpose.c */
 
-/** Returns layout l of the product with c, its rows permuted to columns of the latent as LDS is
- * read: a lane reads 4 neighbours, and 32 lanes 128. */
+/** Returns layout l of an operand or a result whose rows are columns of the latent, permuted into
+ * the order of LDS reads. A lane reads 4 neighbours, and 32 lanes 128. */
 struct tir_layout mla_transpose_columns(const struct tir_layout *l);
-/** Adds the panels of Q to mla.query. */
+/** Sets s->query.panel: panels of the instruction of K Q^T, 16 contiguous bytes per lane. */
 void mla_transpose_add_panels(struct mla *s);
-/** Issues the copies of piece c of block f to LDS. `group`: the copies' queue. */
+/** Issues the copies to LDS of piece c of block f. `group`: the copies' queue, MLA_COPIES_FIRST or
+ * MLA_COPIES_LAST. */
 void mla_transpose_copy(struct mla *s, const struct mla_flight *f, struct mla_copy_piece c,
                         int group);
-/** Reads a panel of K of the current block from LDS: mla_form.read_panel. */
+/** Reads panel n of K from LDS for the current block: mla_form.read_panel. */
 struct tir_value mla_transpose_read_panel(struct mla *s, const struct panel *n);
 
-/** Allocates LDS for blocks, in two parts: mla_form.take_lds. */
+/** Allocates LDS for three blocks, each with the latent's part and the rotated part. */
 void mla_transpose_take_lds(struct mla *s);
-/** Issues the loads of Q while the first block is in flight: mla_form.load_q. */
+/** Loads Q to registers while the first block is in flight: mla_form.load_q. */
 void mla_transpose_load_q(struct mla *s);
-/** Builds the code before the loop over an item's keys: mla_form.begin_pass. */
+/** Sets members of s->d.attention, and the distance of cache rows, before the loop:
+ * mla_form.begin_pass. */
 void mla_transpose_begin_pass(struct mla *s);
 
 #endif

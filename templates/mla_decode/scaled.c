@@ -8,7 +8,8 @@
  * (2^7.75, 2^8.75]. The MFMA multiplies them by 2^(e - m), where O and l of the column are relative
  * to m. So rounding does not depend on m, on which all waves agree. m changes only if an e exceeds
  * it by more than MLA_GROWTH, since f32 has the range for less. That is rare after the first
- * keys. */
+ * keys.
+ */
 #include "templates/mla_decode/pipelines/pipelines.h"
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"

@@ -8,7 +8,8 @@
  * They add their parts through LDS, and each computes the softmax of all keys. Waves that only
  * split keys compute the softmax of their own keys, and exchange the largest scores through LDS. In
  * both cases all waves know a column's maximum before they round weights. O is rescaled in the
- * iteration of the product. */
+ * iteration of the product.
+ */
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"

@@ -7,7 +7,8 @@
  *
  * Each workgroup adds 1 to a counter when its items are done. Workgroups that see the full count
  * divide the slices of w_uv among themselves: attention/share.h. A slice is multiplied with the
- * outputs of all tokens. So each launch reads W_UV once, however the plan divides the sequences. */
+ * outputs of all tokens. So each launch reads W_UV once, however the plan divides the sequences.
+ */
 #include "templates/attention/share.h"
 #include "templates/mla_decode/mla_decode.h"
 #include "templates/workgroup/row_product.h"

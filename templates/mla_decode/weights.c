@@ -11,7 +11,8 @@
  *     scaled     as parts, with weights that have a scale for each wave's keys: scaled.c
  *
  * If waves split the columns of S^T, P and the factors alpha of O are exchanged through LDS. alpha
- * is the factor 2^(m - m') by which O and l are rescaled when the maximum grows from m to m'. */
+ * is the factor 2^(m - m') by which O and l are rescaled when the maximum grows from m to m'.
+ */
 #include "templates/mla_decode/pipelines/pipelines.h"
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
