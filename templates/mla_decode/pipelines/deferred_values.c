@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * As shared_scores, but the product with c is in the next block's iteration, so that one barrier is
- * enough for the next block and P. With two blocks in LDS a second barrier is needed after the
- * product, since the block after the next has the place of c.
+ * As shared_scores, but a block's product with c is in the iteration of the next block. So one
+ * barrier per iteration is enough for the next block and for P. If LDS has two blocks, a second
+ * barrier is needed after the product, since the block after the next takes the place of c.
  *
  *     deferred_values: mla_decode: 128 columns, custom masks and converted caches of 32 and 64
  *     one barrier a block where LDS has three

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * As register_transpose, in fp8. Its MFMA has no scale for weights, so O must be rescaled when a
- * column's maximum exceeds the range of fp8. O is P c instead of c^T P^T, which has a column in one
- * register of 16, and waves split the latent. They split the columns of S^T, and exchange P and
- * alpha through LDS. After the one barrier of an iteration, the next block and P are in LDS, and
- * the place of this block is free. Blocks that are read once are copied an iteration earlier, so
- * that HBM is busy.
+ * As register_transpose, in fp8. The target's MFMA has no scale for weights, so O must be rescaled
+ * when a column's maximum exceeds the range of fp8. The product is P c instead of c^T P^T, so that
+ * a column is in one register of 16. Waves split the latent, and the columns of S^T. They exchange
+ * P and the rescale factors alpha through LDS. After the one barrier of an iteration, the next
+ * block and P are in LDS, and the place of this block is free. Blocks that are read once are copied
+ * an iteration earlier, so that HBM is busy.
  *
  *     dv_split: mla_decode: 128 columns of fp8, where LDS does not transpose c
  *     rescales one register in 16 of O; its quarters fill the waits of the softmax
@@ -48,7 +48,7 @@ static const struct pipe_buffer buffers[] = {
     [MLA_LDS_ALPHA] = {"alpha", MLA_COPIES_LAST, PIPE_WORKGROUP, .with = 1 + MLA_LDS_P},
     {0}};
 
-/* M4 waits for LDS, and so for the page number as well. */
+/* The wait for LDS in phase M4 includes the scalar load of the page number. */
 static const struct pipe_row rows[] = {{&mla_dv_find_page, PAGE, C3, .part = 0},
                                        {&mla_dv_load_page, PAGE, LATER, .part = 0},
                                        {&mla_dv_keep_page, PAGE, M4, .part = 0},
@@ -97,8 +97,9 @@ static const struct pipe_move moves[] = {{&mla_dv_find_page, 0, STREAM_PAGE, C3,
                                          {&mla_dv_copy, 0, STREAM_COPY, C1, STREAMS},
                                          {0}};
 
-/* As register_transpose. An MFMA of 32 clocks hides no exponential beside other work (MIXED), and
- * an exchange of maxima takes 2 of them. 4 registers are left for hoisted addresses. */
+/* Distances are as in register_transpose. An MFMA of 32 clocks hides no exponential beside other
+ * work (MIXED), and an exchange of maxima takes 2 of them. 4 registers are left for hoisted
+ * addresses. */
 const struct pipeline mla_dv_split = {
     .name = "dv_split",
     .when = "mla_decode: 128 columns of fp8, where LDS does not transpose c",

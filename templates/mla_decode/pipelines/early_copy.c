@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For targets with small LDS: waves of the same columns split the latent or the keys of S^T. They
- * sum S^T through LDS, or exchange its maxima, with two barriers per block. A block is loaded an
- * iteration before its scores, one half before each barrier: HBM has two requests per iteration,
- * and the next step waits for neither. c is read before the second barrier, so two blocks in LDS
- * are enough. The last two iterations load nothing.
+ * This pipeline is for targets with small LDS: waves of the same columns split the columns of K or
+ * the keys of S^T. They add parts of S^T through LDS, or exchange its maxima, with two barriers per
+ * block. A block is loaded an iteration before its scores, one half before each barrier. HBM then
+ * has two requests per iteration, and the next step waits for neither. c is read before the second
+ * barrier, so two blocks in LDS are enough. The last two iterations load nothing.
  *
  *     early_copy: mla_decode: 32 and 64 columns where LDS is small
  *     loads have an iteration to arrive, and the softmax runs beside the product
@@ -30,7 +30,7 @@
 enum { PAGES, LOADS, PLACES, QK, PV };
 enum { PLACE, SCORES, EXCHANGE, SOFTMAX, FOLLOW, VALUES, REST };
 
-/* A wait for stores covers all of them: the block's one is before P is read. */
+/* A wait for stores covers all stores: the wait for the block's stores is before P is read. */
 static const struct pipe_buffer buffers[] = {
     [MLA_LDS_BLOCK] = {"block", 0, PIPE_WORKGROUP},
     [MLA_LDS_P] = {"P", 0, PIPE_WORKGROUP, .with = 1 + MLA_LDS_BLOCK},

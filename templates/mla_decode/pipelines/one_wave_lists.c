@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file has the table of one_wave for lists of slots. A block's list entries are in LDS an
- * iteration before its rows are requested, and stay there until its scores are masked.
+ * The table of one_wave for sparse lists. A block's list entries are in LDS an iteration before its
+ * rows are requested, and stay there until its scores are masked.
  *
  *     one_wave_lists: mla_decode: more than 64 rows of 16 bits and lists, where LDS transposes c
  *     as one_wave: a row of a list is copied to LDS once for 128 columns
@@ -38,7 +38,7 @@ static const struct pipe_row rows[] = {{&mla_list_copy_entries, PAGE, M1, .part 
                                        {&pipe_part, WAIT, M1, .rows = mla_rows_one_wave},
                                        {0}};
 
-/* Reads have one_wave's prefetch distances. */
+/* Distances between reads and their uses are as in one_wave. */
 const struct pipeline mla_one_wave_lists = {
     .name = "one_wave_lists",
     .when = "mla_decode: more than 64 rows of 16 bits and lists, where LDS transposes c",

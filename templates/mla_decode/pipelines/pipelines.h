@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The steps and features of mla_decode's pipelines. Each pipeline is a file of this folder.
+ * The steps and features of mla_decode's pipelines, and the lists of rows that tables share. Each
+ * pipeline is a file of this folder. A comment names the file with the steps; c is a block's latent
+ * rows.
  */
 #ifndef TEMPLATES_MLA_DECODE_PIPELINES_PIPELINES_H
 #define TEMPLATES_MLA_DECODE_PIPELINES_PIPELINES_H
@@ -8,60 +10,66 @@
 #include "templates/attention/steps.h"
 #include "templates/mla_decode/mla_decode.h"
 
-/** Returns the kernel that a step's context belongs to. */
+/** Returns the kernel of a step's context, which is the address of its struct att_attention. */
 static inline struct mla *mla_of(void *context)
 {
     return ((struct att_attention *)context)->family;
 }
 
-/** Returns the number (i32) of the block whose step is being built. */
+/** Returns the index (i32) of the block whose step is being built. */
 static inline struct tir_value mla_block_of(const struct mla *s)
 {
     return s->d.attention.now.block.index;
 }
 
-/** Numbers of the buffers of tiles in LDS. */
+/** Indices in pipeline.buffers of the buffers in LDS: a block, P, entries of a sparse list, and
+ * parts or maxima of S^T that waves exchange. */
 enum {
     MLA_LDS_BLOCK,
     MLA_LDS_P,
     MLA_LDS_ENTRIES,
     MLA_LDS_S,
-    MLA_LDS_FIRST_PIECE /* first piece of a block, with K's first panels */
+    MLA_LDS_FIRST_PIECE /* the first piece of a block, with the columns of K's first panels */
 };
-/** Numbers of the buffers of pipelines that copy a block in two halves, of its columns or cache
- * lines. MLA_LDS_ENTRIES keeps its number, 2, so P of pipeline row_pairs has the next one. */
+/** The same indices for pipelines that copy a block in two halves, of its columns or cache lines.
+ * Entries of lists are still MLA_LDS_ENTRIES (2), so P of pipeline row_pairs has the next index. */
 enum { MLA_LDS_FIRST, MLA_LDS_LAST, MLA_LDS_PAIR_P = 3 };
-/** dv_split has alpha in the padding of a block's rows. */
-enum { MLA_LDS_ALPHA = MLA_LDS_ENTRIES, MLA_DV_P_BUFFERS = 2 /* places for P */ };
-/** Queues of copies to LDS: a wait is for all copies of one queue. */
+/** MLA_LDS_ALPHA: index of the buffer of rescale factors alpha in dv_split, in the padding of a
+ * block's rows. MLA_DV_P_BUFFERS: number of places for P there. */
+enum { MLA_LDS_ALPHA = MLA_LDS_ENTRIES, MLA_DV_P_BUFFERS = 2 /* no index */ };
+/** Queues of copies to LDS of a block's first and last half; a wait is for all copies of one
+ * queue. */
 enum { MLA_COPIES_FIRST, MLA_COPIES_LAST };
 
 /** Features of a kernel, beside attention's own: bits of pipe_row.needs. */
 enum mla_feature {
     MLA_HAS_SCALED = ATT_HAS_FAMILY, /* weights of fp8 with a scale for each block */
-    MLA_HAS_STREAMS,                 /* HBM limits the loop: each block is read once, or rows are
-                                        slots of a list */
-    MLA_HAS_ROTATED,                 /* rows have a rotated key */
-    MLA_HAS_LISTS,                   /* rows are slots of a sparse list */
-    MLA_HAS_ONE_P,                   /* LDS has one place for the weights of a pair */
+    MLA_HAS_STREAMS,                 /* HBM limits the loop, since each block is read once or rows
+                                        are slots of a list */
+    MLA_HAS_ROTATED,                 /* cache rows have a rotated key */
+    MLA_HAS_LISTS,                   /* cache rows are slots or blocks of a sparse list */
+    MLA_HAS_ONE_P,                   /* LDS has one place, not two, for the weights of a wave
+                                        pair */
     MLA_HAS_HALVES,                  /* the latent passes to LDS in two pieces */
     MLA_HAS_PIECES,                  /* a block has more than one piece */
-    MLA_HAS_ROW_PARTS,               /* waves split the contraction of K Q^T, and sum S */
-    MLA_HAS_KEY_PARTS,  /* waves split the keys, and agree on a maximum that has grown */
-    MLA_HAS_SHARED_MAX, /* waves split the keys, and exchange maxima before weights are
-                                        made */
+    MLA_HAS_ROW_PARTS,               /* waves split the columns of K in K Q^T, and add their parts
+                                        of S^T */
+    MLA_HAS_KEY_PARTS,  /* waves split the keys, and agree on a maximum only after it has grown */
+    MLA_HAS_SHARED_MAX, /* waves split the keys, and exchange maxima in every block */
     MLA_HAS_ONE_BLOCK,  /* LDS has one block */
     MLA_HAS_TWO_BLOCKS, /* LDS has two blocks and no room for a third */
     MLA_HAS_EARLY_K,    /* K's first panels are read before the block's last barrier */
 };
+/** Names of the features, for drawings, indexed by bit; NULL at the end. */
 extern const char *const mla_features[];
 
-/* Bits of pipe_row.needs and pipe_row.unless. */
+/* The bit of feature MLA_HAS_<name> in pipe_row.needs and pipe_row.unless. */
 #define HAS(name) (1u << MLA_HAS_##name)
 
 /* Steps of waves that share scores: block.c, weights.c, scaled.c and share.c. */
-extern const struct pipe_op mla_find_piece, mla_load_piece, mla_store_piece; /* part: see block.c */
-extern const struct pipe_op mla_store_first; /* of a block that is read before it is complete */
+extern const struct pipe_op mla_find_piece, mla_load_piece, mla_store_piece; /* part: see
+                                                                                piece_of() */
+extern const struct pipe_op mla_store_first; /* as store_piece, if K is read early */
 extern const struct pipe_op mla_load_mask, mla_store_list, mla_read_list;
 extern const struct pipe_op mla_read_early, mla_multiply_keys, mla_multiply_early;
 extern const struct pipe_op mla_load_c, mla_transpose_c, mla_product;
@@ -72,23 +80,25 @@ extern const struct pipe_op mla_scaled_exponent, mla_scaled_store_p, mla_scaled_
     mla_scaled_sum, mla_scaled_product;
 extern const struct pipe_op mla_store_s, mla_read_s, mla_sum_s;
 
-/* Rows that tables of these waves share. Stages and phases count from the row pipe_part. */
-extern const struct pipe_row mla_rows_first_piece[], mla_rows_other_pieces[]; /* of a block */
+/* Rows of tables of waves that share scores. Stages and phases count from the row pipe_part that
+ * contains the list. */
+extern const struct pipe_row mla_rows_first_piece[], mla_rows_other_pieces[]; /* a block to LDS */
 extern const struct pipe_row mla_rows_scores[];  /* QK in phase 0, mask and sums in phase 1 */
 extern const struct pipe_row mla_rows_weights[]; /* from scores to P in LDS */
 extern const struct pipe_row mla_rows_product[]; /* from P in LDS to O */
 
-/* Rows from a block's arrival in LDS to its product, of tables with lists and without: one_wave.c,
- * and register_transpose.c. Stages count from the block's arrival. */
+/* Rows from a block's arrival in LDS to its product with P, for tables with sparse lists and
+ * without: of one_wave.c, and of register_transpose.c. Stages count from the block's arrival. */
 extern const struct pipe_row mla_rows_one_wave[], mla_rows_transpose[];
 
-/* Steps of waves with columns of their own: block.c. Parts of K: the first panels, the others. */
+/* Steps of waves that have columns of their own: block.c. mla_read_k: part 0 reads the first panels
+ * of K, part 1 the others. */
 extern const struct pipe_op mla_read_k, mla_read_k_in_halves, mla_product_qk;
 
 /* Steps of one wave a SIMD: one_wave.c. */
 extern const struct pipe_op mla_find_pages, mla_copy_block;
-/* Parts of c for the first keys: 0 has the first columns, 1 the others. Further parts are of later
- * keys, with all columns. */
+/* Part 0 reads the first columns of c for the first keys, part 1 the other columns. Further parts
+ * read later keys, with all columns. */
 extern const struct pipe_op mla_read_c;
 extern const struct pipe_op mla_rescale_some; /* rescale branch: att_softmax_rescale_some() */
 extern const struct pipe_op mla_make_scaled, mla_rescale_scaled, mla_round_scaled,
@@ -96,13 +106,14 @@ extern const struct pipe_op mla_make_scaled, mla_rescale_scaled, mla_round_scale
 
 /* Steps of one wave a SIMD that transposes c in registers: register_transpose.c. */
 extern const struct pipe_op mla_transpose_find_page, mla_transpose_find_block;
-/* copy_rows: part 0 or 1 is the first or the last half of a block's rows. copy_first has part 0,
- * the first half of the latent's columns, and copy_last part 1, the last half. */
+/* mla_transpose_copy_rows: part 0 or 1 is the first or the last half of a block's rows. copy_first
+ * is part 0, the first half of the latent's columns; copy_last is part 1, the last half. */
 extern const struct pipe_op mla_transpose_copy_rows;
 extern const struct pipe_op mla_transpose_copy_first, mla_transpose_copy_last;
 extern const struct pipe_op mla_transpose_copy_rotated;
 extern const struct pipe_op mla_transpose_follow, mla_transpose_order_p;
-/* Quarters of c: parts 0 and 1 are in the first half of the columns, 2 and 3 in the last. */
+/* Part: quarter of c's columns. Parts 0 and 1 are in the first half of the columns (read_first), 2
+ * and 3 in the last. */
 extern const struct pipe_op mla_transpose_read_first, mla_transpose_read_last;
 extern const struct pipe_op mla_transpose_quarter, mla_transpose_product_pv;
 
@@ -119,16 +130,18 @@ extern const struct pipe_op mla_dv_join;
 extern const struct pipe_op mla_find_lane_pages, mla_find_run_rows, mla_copy_run_rows;
 extern const struct pipe_op mla_list_copy_entries, mla_list_read_entries, mla_list_find;
 extern const struct pipe_op mla_list_copy, mla_list_clear;
-/* Steps of lists where c is transposed in registers: gather.c. copy_first has part 0, the first
- * half of the columns, and copy_last part 1. */
+/* Steps of sparse lists where c is transposed in registers: gather.c. copy_first is part 0, the
+ * first half of the columns; copy_last is part 1, the last half. */
 extern const struct pipe_op mla_list_copy_first, mla_list_copy_last;
 extern const struct pipe_op mla_pair_exponent, mla_pair_make_p, mla_pair_read_p;
 extern const struct pipe_op mla_pair_rescale, mla_pair_sum;
-extern const struct pipe_op mla_pair_product; /* part: of the keys */
+extern const struct pipe_op mla_pair_product; /* part: keys of the pair's wave 0 or 1 */
 
 /* Steps of wave pairs with row pairs in LDS: gather.c, one_wave.c, wave_pair_exchange.c. */
-extern const struct pipe_op mla_lines_copy_entries;                    /* of the next block */
-extern const struct pipe_op mla_lines_copy_first, mla_lines_copy_last; /* parts 0 and 1 */
+extern const struct pipe_op mla_lines_copy_entries;                    /* of the block after the
+                                                                          current one */
+extern const struct pipe_op mla_lines_copy_first, mla_lines_copy_last; /* halves of a block's cache
+                                                                          lines */
 extern const struct pipe_op mla_lines_read_c;
 extern const struct pipe_op mla_lines_store_p, mla_lines_read_p, mla_lines_sum;
 extern const struct pipe_op mla_lines_rescale, mla_lines_scales, mla_lines_product;
@@ -136,9 +149,10 @@ extern const struct pipe_op mla_lines_rescale, mla_lines_scales, mla_lines_produ
 /** All of mla_decode's pipelines; NULL at the end. */
 extern const struct pipeline *const mla_pipelines[];
 extern const struct pipe_buffer mla_shared_buffers[];
-extern const struct pipe_phase mla_shared_phases[];    /* of shared_scores, replicated_scores */
-extern const struct pipe_phase mla_one_wave_phases[];  /* enum one_wave_phase */
-extern const struct pipe_phase mla_transpose_phases[]; /* of both register_transpose tables */
+extern const struct pipe_phase mla_shared_phases[];    /* for shared_scores and replicated_scores */
+extern const struct pipe_phase mla_one_wave_phases[];  /* indexed by enum one_wave_phase */
+extern const struct pipe_phase mla_transpose_phases[]; /* for register_transpose, with lists or
+                                                          without */
 extern const struct pipeline mla_one_wave, mla_one_wave_lists, mla_register_transpose,
     mla_register_transpose_lists, mla_wave_pair, mla_row_pairs, mla_dv_split;
 extern const struct pipeline mla_replicated_scores, mla_shared_scores, mla_deferred_values,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file has the table of register_transpose for lists of slots. A block's list entries are in
- * LDS an iteration before its rows are requested, and stay there until its scores are masked.
+ * The table of register_transpose for sparse lists. A block's list entries are in LDS an iteration
+ * before its rows are requested, and stay there until its scores are masked.
  *
  *     register_transpose_lists: mla_decode: as one_wave_lists, where LDS does not transpose c
  *     as register_transpose: a row of a list is copied to LDS once for 128 columns
@@ -43,7 +43,7 @@ static const struct pipe_row rows[] = {{&mla_list_copy_entries, T_PAGES, T_C1, .
                                        {&pipe_part, T_ARRIVE, T_M1, .rows = mla_rows_transpose},
                                        {0}};
 
-/* Reads have register_transpose's prefetch distances. */
+/* Distances between reads and their uses are as in register_transpose. */
 const struct pipeline mla_register_transpose_lists = {
     .name = "register_transpose_lists",
     .when = "mla_decode: as one_wave_lists, where LDS does not transpose c",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every wave computes all of S^T, or a part that waves sum, and has rows of O^T of its own. So P
- * stays in registers. Two workgroups share a compute unit, so that one loads while the other
- * computes.
+ * Every wave computes all of S^T, or a part of the sum that waves add. Every wave has rows of O^T
+ * of its own. So P stays in registers. Two workgroups share a compute unit, so that one loads while
+ * the other computes.
  *
  *     replicated_scores: mla_decode: up to 16 columns
  *     P needs no exchange: one barrier a block

@@ -3,9 +3,9 @@
  * As wave_pair, in fp8, where HBM limits the loop: the L1 has room for little more than one block
  * in flight. So a block is copied in two halves, which are cache lines of pairs of rows, and lanes
  * compute the rows' addresses. Entries of a list, or page numbers, are copied one block ahead:
- * vmcnt counts in order, and entries that are issued after lines would arrive after them. The
- * product has a scale for the keys of each wave, so no wave needs the other's exponents before it.
- * The last block's product is after the loop.
+ * vmcnt counts in order, and entries that are issued after lines would arrive after them. c^T P^T
+ * has a scale for the keys of each wave. So no wave needs the exponents of the pair's other wave
+ * before that product. The last block's product is after the loop.
  *
  *     row_pairs: mla_decode: 65 to 128 rows of fp8, where LDS transposes c
  *     as wave_pair; each cache line is touched once, and HBM is busy at both ends of an item
@@ -61,7 +61,7 @@ static const struct pipe_row rows[] = {{&mla_lines_copy_entries, PAGE, M1, .part
                                        {&mla_lines_product, PV, C2, .part = 0},
                                        {0}};
 
-/* Reads are 2 MFMAs of 64 clocks ahead. The other numbers are as in wave_pair. */
+/* A read from LDS is 2 MFMAs of 64 clocks before its use. The other numbers are as in wave_pair. */
 const struct pipeline mla_row_pairs = {
     .name = "row_pairs",
     .when = "mla_decode: 65 to 128 rows of fp8, where LDS transposes c",

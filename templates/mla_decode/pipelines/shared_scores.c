@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Waves split the columns of S^T, and its keys if there are more waves. P and the factors of O are
- * stored to LDS for all waves, in the same iteration. A barrier is before P is read.
+ * Waves split the columns of S^T, and its keys if there are more waves than column groups. They
+ * store P and the rescale factors alpha to LDS for all waves, in the same iteration. A barrier is
+ * before P is read.
  *
  *     shared_scores: mla_decode: more columns, one block in LDS, or 128 columns with scaled weights
  *     needs LDS for one block, and few registers

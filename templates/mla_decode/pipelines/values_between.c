@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * As deferred_values, but the product is between the first piece of the next block and its other
- * pieces, which HBM loads at that time. After the barrier before the product P is in LDS, and after
- * the barrier that follows all pieces c is free. So two blocks in LDS are enough.
+ * As deferred_values, but the product of a block is between the first piece of the next block and
+ * its other pieces. HBM loads these pieces meanwhile. P is in LDS after the barrier before the
+ * product. The place of c is free after the barrier that follows all pieces. So two blocks in LDS
+ * are enough.
  *
  *     values_between: mla_decode: 32 and 64 columns where LDS is large, without a custom mask
  *     HBM never waits for the product

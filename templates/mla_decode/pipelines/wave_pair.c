@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Two waves have the same queries: each has half of the keys in the product with K and half of the
- * latent in the product with c. They exchange P and the exponents of a block through LDS. A block
- * has two iterations to arrive. If LDS has room, it has two places for P, so that no wave waits
- * until all have read it.
+ * latent in the product with c. They exchange P and the exponents that it is relative to through
+ * LDS. The copy of a block has two iterations to arrive. If LDS has room, it has two places for P,
+ * so that no wave waits until all have read P.
  *
  *     wave_pair: mla_decode: 65 to 128 rows of 16 bits, and lists, where LDS transposes c
  *     half of the keys and half of the latent for each wave: one pass
@@ -62,9 +62,9 @@ static const struct pipe_row rows[] = {
     {&mla_pair_product, PV, C2, .part = 1},
     {0}};
 
-/* Reads are 6 MFMAs ahead: 144 clocks, since the products have MFMAs of 16 and 32 clocks. The loop
- * has a read for each short MFMA, so reads do not count as work to be spread. 8 registers are free
- * beside half of O. */
+/* A read from LDS is 6 MFMAs before its use: 144 clocks, since the products have MFMAs of 16 and 32
+ * clocks. The loop has a read for each short MFMA, so reads do not count as work to be spread. 8
+ * registers are free beside half of O. */
 const struct pipeline mla_wave_pair = {
     .name = "wave_pair",
     .when = "mla_decode: 65 to 128 rows of 16 bits, and lists, where LDS transposes c",
