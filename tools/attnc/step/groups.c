@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file lists what an engine calls in layers that attend to groups of tokens: docs/pooled.md as
- * data. Layers of DeepSeek-V4 attend to rows of groups beside a window. Layers of MiniMax-M3 and
- * Qwen3.8-Flash-Next attend to the keys of chosen groups.
+ * This file lists the calls of layers that attend to groups of tokens; docs/pooled.md describes
+ * these layers. DeepSeek-V4 has a pooled row for each group, and attends to such rows beside a
+ * window. MiniMax-M3 and Qwen3.8-Flash-Next attend to the keys of the groups that an indexer
+ * chooses.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,14 +11,16 @@
 #include "tools/attnc/step/stages.h"
 
 enum {
-    INDEX_DIM = 128,  /* elements of an indexer's key */
-    MOST_RATIO = 4096 /* the largest ratio of chosen_lists: lists then are nearly the window only */
+    INDEX_DIM = 128, /* elements of an indexer's key */
+    /* Tokens of a group in calls of layers without groups, the most that chosen_lists accepts.
+     * Lists then have little but the window. */
+    MOST_RATIO = 4096
 };
 
 /* Returns the lesser of two numbers. */
 static long least(long a, long b) { return a < b ? a : b; }
 
-/* Returns the query tokens of a step. */
+/* Returns the new tokens of all sequences of a step. */
 static long tokens_of(const struct step_load *l) { return l->batch * l->queries; }
 
 long step_pool_page(const struct step_load *l, long pool)
@@ -26,7 +29,8 @@ long step_pool_page(const struct step_load *l, long pool)
     return page > 0 ? page : 1;
 }
 
-/* Adds compress, which makes a row of `dim` elements for each `ratio` tokens. */
+/* Adds a launch of compress, which makes a row of `dim` elements from each `ratio` tokens. Returns
+ * its call. */
 static struct step_call *add_compress(struct step_kind *k, const struct step_load *l, long dim,
                                       long ratio)
 {
@@ -37,7 +41,8 @@ static struct step_call *add_compress(struct step_kind *k, const struct step_loa
     return c;
 }
 
-/* Adds rope_heads for `heads` heads of `dim` elements of each token. */
+/* Adds a launch of rope_heads for `tokens` tokens with `heads` heads of `dim` elements. Returns its
+ * call. */
 static struct step_call *add_heads(struct step_kind *k, long dim, long tokens, long heads)
 {
     struct step_call *c = step_add_call(k, "rope_heads");
@@ -53,9 +58,9 @@ void step_add_pooled_keys(struct step_kind *k, const struct step_load *l, long p
     add_compress(k, l, INDEX_DIM, pool);
 }
 
-/* Rows of groups beside a window. */
+/* Layers that attend to pooled rows beside a window. */
 
-/* Returns whose choice the layers of a share use. */
+/* Returns which rows the layers of a share attend to, for the name of their kind. */
 static const char *name_of(const struct model_share *s)
 {
     static const char *const levels[] = {
@@ -66,7 +71,7 @@ static const char *name_of(const struct model_share *s)
     return s->chooses ? levels[s->level] : "a layer's before";
 }
 
-/* Writes the name of a share's kind of layers. */
+/* Writes the name of the kind of layers that a share is, such as "window 128, every row of 4". */
 static void name_share(const struct model_group *g, const struct model_share *s, char name[64])
 {
     const int n = snprintf(name, 64, "window %ld", g->window);
@@ -76,7 +81,7 @@ static void name_share(const struct model_group *g, const struct model_share *s,
         snprintf(name + n, 64 - (size_t)n, ", every row of %ld", s->pool);
 }
 
-/* Returns the group of a share's layers. */
+/* Returns the group of layers that a share belongs to. */
 static const struct model_group *group_of(const struct model *m, const struct model_share *s)
 {
     unsigned i = 0;
@@ -86,14 +91,14 @@ static const struct model_group *group_of(const struct model *m, const struct mo
     return &m->groups[i];
 }
 
-/* Returns the number of rows of groups that a sequence has; 0: the layers have only a window. */
+/* Returns how many pooled rows a sequence has; 0: the layers attend to a window only. */
 static long rows_of(const struct step_load *l, const struct model_share *s)
 {
     return s->pool ? l->context / s->pool : 0;
 }
 
-/* Adds the indexer of a share whose layers choose: its keys, unless the layers share them, its
- * queries and the choice. */
+/* Adds the launches of the indexer, for a share whose layers choose rows. These make the indexer's
+ * keys, unless it shares the layer's rows, then its queries and the choice. */
 static void add_share_choice(struct step_kind *k, const struct model *m,
                              const struct model_share *s, const struct step_load *l)
 {
@@ -115,14 +120,16 @@ static void add_share_choice(struct step_kind *k, const struct model *m,
     step_add_index(k, l, &x);
 }
 
-/* Adds the attention over a list of rows for each query, and the rotation of its output. */
+/* Adds the launches of attention over a list of rows for each query, and of the rotation of its
+ * output. */
 static void add_list_attention(struct step_kind *k, const struct model *m,
                                const struct model_group *g, const struct model_share *s,
                                const struct step_load *l)
 {
     const long rows = rows_of(l, s);
     const long groups = s->chosen ? least(m->pooled.index_topk, rows) : rows;
-    /* Lists name rows of the layer's own window, so each layer has its own. */
+    /* A list names rows of the window in the layer's own cache, so that each layer makes its
+     * lists. */
     step_add_lists(
         k, tokens_of(l),
         &(struct step_lists){l->context, s->pool ? s->pool : MOST_RATIO, groups ? groups : 1, 1});
@@ -144,7 +151,7 @@ static void add_list_attention(struct step_kind *k, const struct model *m,
     step_add_field(add_heads(k, g->head_dim, tokens_of(l), k->heads), ATT_NORM, ATT_NORM_NONE);
 }
 
-/* Adds a kind of layers: the ones of a share. */
+/* Adds the layers of a share as a kind, with all their launches. */
 static void list_share(const struct model *m, const struct model_share *s, struct step *step)
 {
     struct step_kind *k = &step->kinds[step->kind_count++];
@@ -178,10 +185,10 @@ void step_list_rows(const struct model *m, struct step *s)
         list_share(m, &m->pooled.shares[i], s);
 }
 
-/* Keys of chosen groups. */
+/* Layers that attend to the keys of chosen groups. */
 
-/* Adds the indexer. A pooled one has a key for each group. MiniMax-M3's has keys of tokens, and a
- * head and a choice for each KV head. */
+/* Adds the launches of the indexer. A pooled indexer has a key for each group of tokens.
+ * MiniMax-M3's has a key for each token, and chooses for each KV head with a head of its own. */
 static void add_choice(struct step_kind *k, const struct model_choice *c, const struct step_load *l)
 {
     const long keys = c->pooled ? l->context / c->group : l->context;
@@ -218,7 +225,7 @@ void step_list_choice(const struct model *m, struct step *s)
     k->kv_heads = r.kv_heads;
     step_add_rope(k, m, g, l, tokens_of(l));
     add_choice(k, c, l);
-    const long lists = c->pooled ? 1 : r.kv_heads; /* of a query */
+    const long lists = c->pooled ? 1 : r.kv_heads; /* lists of each query */
     step_add_lists(k, tokens_of(l), &(struct step_lists){l->context, c->group, c->top, lists});
     const struct step_attention a = {
         .op = "decode",

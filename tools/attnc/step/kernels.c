@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file compiles the kernels of a step. Each key has a pack of its own, with all kernels that a
- * build makes of the key. So libattn dispatches a call as it does from the model's pack.
+ * This file compiles the kernels of a step. A pack in memory has all kernels that attnc build makes
+ * of one dispatch key. So libattn chooses between them as it does with the model's pack.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "compiler/package.h"
 #include "tools/attnc/step/step.h"
 
-/* True if the variant has all values that the call fixes. */
+/* True if the variant has the value of each field that the call names. */
 static bool has_fields(const struct att_variant *v, const struct step_call *call)
 {
     for (unsigned i = 0; i < call->field_count; i++) {
@@ -31,7 +31,8 @@ const struct att_variant *step_find_variant(const struct step_kernels *k, const 
     return NULL;
 }
 
-/* Builds a key's kernels into a pack in memory, which lies in *bytes. */
+/* Compiles all kernels of the key of `v` into a pack in memory. *bytes gets the pack's bytes, which
+ * the caller frees. Returns NULL with a sentence in `fault` on failure. */
 static struct attn_pack *build(struct step_kernels *k, const struct att_variant *v, void **bytes,
                                char fault[200])
 {

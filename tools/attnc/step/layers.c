@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file lists what an engine calls in each kind of layer: docs/decode.md and docs/latent.md as
- * data. The fields of a call pick one kernel among those that attnc describe writes for the model.
+ * This file lists the calls of each kind of layer; docs/decode.md and docs/latent.md describe them.
+ * The fields of a call select one kernel among those that attnc describe writes for the model.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,19 +10,20 @@
 #include "tools/attnc/step/stages.h"
 
 enum {
-    PRODUCT_TOKENS = 64 /* maximum of new tokens for products in the launches of latent layers */
+    /* Most new tokens of a step with which latent layers multiply by W_UK or W_UV inside another
+     * launch. */
+    PRODUCT_TOKENS = 64
 };
 
-/* Layers with a key and a value per head. */
+/* Layers with a key and a value per KV head. */
 
-/* Returns the tokens of the window, at most the longest sequence: a longer window holds every
- * sequence. */
+/* Returns the window in tokens, at most STEP_MOST_KEYS, since no sequence is longer; 0: none. */
 static long window_of(const struct model_group *g)
 {
     return g->window < STEP_MOST_KEYS ? g->window : STEP_MOST_KEYS;
 }
 
-/* Returns the mask of a group of layers. */
+/* Returns the mask of the attention of a group of layers. */
 static enum att_mask mask_of(const struct model_group *g)
 {
     return g->window      ? ATT_MASK_WINDOW
@@ -50,8 +51,8 @@ const struct step_call *step_add_rope(struct step_kind *k, const struct model *m
     return c;
 }
 
-/* Adds attention without a mask, which has no cache: all tokens of a sequence are queries of one
- * launch. */
+/* Adds a launch of prefill over whole sequences in tensors, for layers without a causal mask, such
+ * as an encoder's. */
 static void add_encoder(struct step_kind *k, const struct model_group *g, const struct step_load *l)
 {
     struct step_call *c = step_add_call(k, "prefill");
@@ -67,7 +68,7 @@ static void add_encoder(struct step_kind *k, const struct model_group *g, const 
         snprintf(c->shape + n, sizeof(c->shape) - (size_t)n, ",window=%ld", window_of(g));
 }
 
-/* Writes the name of a group of layers. */
+/* Writes the name of a group of layers, such as "window 128, no rotation". */
 static void name_group(const struct model_group *g, char name[64])
 {
     const char *rest = g->rotates ? "" : ", no rotation";
@@ -79,7 +80,7 @@ static void name_group(const struct model_group *g, char name[64])
         snprintf(name, 64, "%s%s", g->both_ways ? "no mask" : "full", rest);
 }
 
-/* Adds a kind of layers: `layers` of a group. */
+/* Adds a kind with `layers` layers of the group `g`, and all their launches. */
 static void list_group(const struct model *m, const struct model_group *g, long layers,
                        struct step *s)
 {
@@ -107,7 +108,8 @@ static void list_group(const struct model *m, const struct model_group *g, long 
         .kv_heads = r.kv_heads,
         .batch = l->batch,
         .queries = l->queries,
-        .keys = g->chunk ? (l->context - 1) % g->chunk + 1 : l->context, /* of the newest chunk */
+        /* With chunks, the keys of the newest one. */
+        .keys = g->chunk ? (l->context - 1) % g->chunk + 1 : l->context,
         .window = window_of(g),
         .mask = mask_of(g),
         .sinks = g->sinks,
@@ -115,8 +117,8 @@ static void list_group(const struct model *m, const struct model_group *g, long 
     step_add_attention(k, &a);
 }
 
-/* Lists the layers of each group. Layers whose keys an indexer chooses are counted in the first
- * group, and listed separately. */
+/* Adds a kind for each group of layers. Layers whose keys an indexer chooses are counted in the
+ * first group, but become a kind of their own. */
 static void list_groups(const struct model *m, struct step *s)
 {
     for (unsigned i = 0; i < m->group_count; i++) {
@@ -128,9 +130,10 @@ static void list_groups(const struct model *m, struct step *s)
         step_list_choice(m, s);
 }
 
-/* Layers with a latent cache. */
+/* Layers of latent attention. */
 
-/* Adds the call of a product of each head, from `from` to `to` elements. */
+/* Adds a launch of head_product: each head's row of `from` elements becomes one of `to`
+ * elements. */
 static void add_product(struct step_kind *k, long tokens, long from, long to)
 {
     struct step_call *c = step_add_call(k, "head_product");
@@ -139,7 +142,8 @@ static void add_product(struct step_kind *k, long tokens, long from, long to)
     snprintf(c->shape, sizeof(c->shape), "tokens=%ld,heads=%ld", tokens, k->heads);
 }
 
-/* Adds mla_rope_cache. It multiplies heads of q of `product` elements by W_UK; 0: it does not. */
+/* Adds mla_rope_cache to a stage, as the way `name`. If `product` is not 0, the launch also
+ * multiplies heads of q of that many elements by W_UK. */
 static void add_latent_rope(struct step_stage *stage, long heads, const struct step_load *l,
                             const char *name, long product)
 {
@@ -150,7 +154,8 @@ static void add_latent_rope(struct step_stage *stage, long heads, const struct s
              heads, step_page_size(l));
 }
 
-/* Adds the calls that make q and the latent and write the cache. */
+/* Adds the launches that make q and write the latent to the cache. With few tokens the stage has a
+ * second way, in which one launch also multiplies q by W_UK. */
 static void add_latent_write(struct step_kind *k, const struct model_latent *m,
                              const struct step_load *l)
 {
@@ -169,8 +174,8 @@ static void add_latent_write(struct step_kind *k, const struct model_latent *m,
     stage->ways[1].whole = true;
 }
 
-/* Adds the stages of the indexer. The indexer of GLM-5.3-Flash has a key for each group of tokens,
- * and chosen_lists writes its choice as lists of pages. */
+/* Adds the launches of the sparse indexer. In GLM-5.3-Flash it has a key for each group of tokens,
+ * and chosen_lists turns its choice into lists of pages. */
 static void add_indexer(struct step_kind *k, const struct model_latent *m,
                         const struct step_load *l)
 {
@@ -189,7 +194,8 @@ static void add_indexer(struct step_kind *k, const struct model_latent *m,
         step_add_lists(k, tokens, &(struct step_lists){l->context, pool, x.top_k, 1});
 }
 
-/* Adds the product out of the latent, and decode in one launch that includes it. */
+/* Adds the launch that multiplies the output by W_UV, giving heads of `value` elements. With few
+ * tokens there are also ways in which decode does this in its own launch; `a` is that decode. */
 static void add_output(struct step_kind *k, const struct step_attention *a, long value)
 {
     struct step_attention with = *a;
@@ -203,7 +209,8 @@ static void add_output(struct step_kind *k, const struct step_attention *a, long
     step_add_decode(stage, &with, "in that of attention, no plan", true, false, true);
 }
 
-/* Lists the calls of latent attention layers; `scores` says that they have an indexer. */
+/* Adds a kind with `layers` latent attention layers and all their launches. `scores` is true for
+ * layers that have an indexer of their own. */
 static void list_latent(const struct model *m, struct step *s, long layers, bool scores)
 {
     struct step_kind *k = &s->kinds[s->kind_count++];
@@ -240,8 +247,8 @@ static void list_latent(const struct model *m, struct step *s, long layers, bool
     add_output(k, &a, latent->value);
 }
 
-/* Lists the stages of latent layers. In some layers a sparse indexer selects keys; the others use
- * the selection of an earlier layer. */
+/* Adds the kinds of latent attention layers: the ones whose indexer chooses keys, and the ones that
+ * use the choice of an earlier layer or attend to all keys. */
 static void list_latents(const struct model *m, struct step *s)
 {
     long layers = 0, own = 0;
@@ -255,18 +262,18 @@ static void list_latents(const struct model *m, struct step *s)
         list_latent(m, s, layers - own, false);
 }
 
-/* Linear layers. */
+/* Linear attention and Mamba layers. */
 
-enum { VERIFIED = 8 /* maximum of a sequence's new tokens in a step of verification */ };
+enum { VERIFIED = 8 /* most new tokens of a sequence that count as drafts to verify */ };
 
-/* Returns the number of states that a step stores for a sequence: one, or one for each query if few
- * queries verify drafts. */
+/* Returns how many states the step stores for each sequence: one after each new token if these are
+ * drafts, else only the last. */
 static long stored_states(const struct step_load *l)
 {
     return l->queries <= VERIFIED ? l->queries : 1;
 }
 
-/* Sets the fields and the shape of a call of conv1d. */
+/* Sets the fields and the shape of a launch of conv1d. `r` has the layer's sizes on this rank. */
 static void set_conv(struct step_call *c, const struct model_mixer *x, const struct rank_mixer *r,
                      const struct step_load *l)
 {
@@ -277,14 +284,14 @@ static void set_conv(struct step_call *c, const struct model_mixer *x, const str
         snprintf(c->shape + n, sizeof(c->shape) - (size_t)n, ",drafts=%ld", stored_states(l) - 1);
 }
 
-/* True if the recurrence belongs to GDN or KDA. */
+/* True if the recurrence is a gated delta rule, of GDN or KDA layers. */
 static bool is_delta(const struct model_mixer *x)
 {
     return x->recurrence == MODEL_DELTA_NET || x->recurrence == MODEL_KDA;
 }
 
-/* Sets the fields and the shape of a step's recurrence, which writes states, without records of
- * drafts. */
+/* Sets the fields and the shape of the launch of a recurrence. `r` has the layer's sizes on this
+ * rank. Drafts are verified with a stored state for each, not with ATT_REPLAY. */
 static void set_recurrence(struct step_call *c, const struct model_mixer *x,
                            const struct rank_mixer *r, const struct step_load *l)
 {
@@ -297,7 +304,7 @@ static void set_recurrence(struct step_call *c, const struct model_mixer *x,
         snprintf(c->shape + n, sizeof(c->shape) - (size_t)n, ",state_steps=%ld", stored_states(l));
 }
 
-/* Sets the fields and the shape of a call of gated_rmsnorm. */
+/* Sets the fields and the shape of a launch of gated_rmsnorm; `stage` is an ATT_STAGE_ value. */
 static void set_norm(struct step_call *c, const struct rank_mixer *r, int stage, long tokens)
 {
     step_add_field(c, ATT_WIDTH, (int)r->norm_width);
@@ -305,7 +312,8 @@ static void set_norm(struct step_call *c, const struct rank_mixer *r, int stage,
     snprintf(c->shape, sizeof(c->shape), "tokens=%ld,groups=%ld", tokens, r->norm_groups);
 }
 
-/* Adds the launches of the gated norm. Adding sums over ranks is no kernel here. */
+/* Adds the launches of the gated norm: two if its sums cross ranks. The all-reduce between them is
+ * no launch of attnc. */
 static void add_norm(struct step_kind *k, const struct rank_mixer *r, long tokens)
 {
     if (!r->norm_groups)
@@ -316,7 +324,7 @@ static void add_norm(struct step_kind *k, const struct rank_mixer *r, long token
              r->norm_ranks > 1 ? ATT_STAGE_OUTPUTS : ATT_STAGE_ALL, tokens);
 }
 
-/* Adds the launches of a linear layer, each in a stage of its own. */
+/* Adds the launches of a linear layer, each as a stage: convolution, recurrence and gated norm. */
 static void add_launches(struct step_kind *k, const struct model_mixer *x,
                          const struct rank_mixer *r, const struct step_load *l)
 {
@@ -328,7 +336,8 @@ static void add_launches(struct step_kind *k, const struct model_mixer *x,
     add_norm(k, r, l->batch * l->queries);
 }
 
-/* Adds a step of a delta layer in one stage: as three launches, or as gated_delta_step. */
+/* Adds a decode step of a GDN or KDA layer as one stage with two ways: three launches, or the
+ * single gated_delta_step. */
 static void add_delta_step(struct step_kind *k, const struct model_mixer *x,
                            const struct rank_mixer *r, const struct step_load *l)
 {
@@ -346,7 +355,7 @@ static void add_delta_step(struct step_kind *k, const struct model_mixer *x,
              l->queries);
 }
 
-/* Adds the call that rotates q and k of linear layers, if they rotate. */
+/* Adds the launch that rotates q and k; nothing for layers that do not rotate. */
 static void add_mixer_rope(struct step_kind *k, const struct model_mixer *x,
                            const struct rank_mixer *r, long tokens)
 {
@@ -359,7 +368,8 @@ static void add_mixer_rope(struct step_kind *k, const struct model_mixer *x,
              r->heads);
 }
 
-/* Lists the calls of linear layers. */
+/* Adds the linear layers of one recurrence as a kind, with all their launches. Adds nothing if the
+ * ranks cannot share the layers. */
 static void list_mixer(const struct model_mixer *x, struct step *s)
 {
     const struct step_load *l = &s->load;

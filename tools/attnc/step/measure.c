@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file times the launches of a step, each in a process of its own, and chooses between the
- * ways of launching attention.
+ * This file times the launches of a step, each in a child process, and chooses the fastest way of
+ * each stage.
  */
 #include <math.h>
 #include <stdio.h>
@@ -13,6 +13,7 @@
 #include "tools/attnc/step/step.h"
 #include "tools/attnc/trace/trace.h"
 
+/* Seconds after which a child that finds a split counts as hung. */
 enum { SPLIT_SECONDS = 300 };
 
 double step_way_us(const struct step *s, const struct step_way *way)
@@ -50,15 +51,18 @@ double step_whole_us(const struct step *s)
     return us;
 }
 
-/* A step that is measured. */
+/* A step while its launches are timed. */
 struct work {
     struct step *step;
     struct step_kernels *kernels;
     const struct step_device *device;
-    size_t done, total; /* launches; combine and plans are added to the total when they are found */
+    /* Launches begun and launches in all, for the progress bar. Launches of combine and plan are
+     * added to `total` when they turn out to be necessary. */
+    size_t done, total;
 };
 
-/* Sets the figures of `l` to the model's. */
+/* Sets the times of `l` from the timing model, without the launch overhead. Returns false, with the
+ * reason in `fault`, on failure. */
 static bool model_launch(const struct bench_pair *pair, struct step_launch *l, char fault[200])
 {
     struct bench_model m;
@@ -74,7 +78,8 @@ static bool model_launch(const struct bench_pair *pair, struct step_launch *l, c
     return true;
 }
 
-/* Measures a launch on the GPU; false with `fault` on failure. */
+/* Measures a launch on the GPU and sets the time of `l`. Returns false, with the reason in `fault`,
+ * on failure. */
 static bool measure_launch(struct work *w, const struct bench_pair *pair, struct step_launch *l,
                            char fault[200])
 {
@@ -88,7 +93,8 @@ static bool measure_launch(struct work *w, const struct bench_pair *pair, struct
     return true;
 }
 
-/* Times a launch of the pack on its call's shape. */
+/* Times the launch `l` on its shape, on the GPU or by the model. `pack` has its key's kernels.
+ * Returns false, with the reason in `fault`, on failure. */
 static bool time_launch(struct work *w, struct attn_pack *pack, struct step_launch *l,
                         char fault[200])
 {
@@ -99,23 +105,27 @@ static bool time_launch(struct work *w, struct attn_pack *pack, struct step_laun
     return w->device->hip ? measure_launch(w, &pair, l, fault) : model_launch(&pair, l, fault);
 }
 
-/* The split that libattn chooses for a kernel. */
+/* The arguments of call_split(). */
 struct split_call {
     struct attn_pack *pack;
+    /* a shape that the key's kernels are made for, as trace_open_any() takes it */
     const char *shape;
     const struct step_load *load;
-    int window; /* keys that a query sees at most; 0: all */
-    bool hip;
+    /* The most keys that a query sees; 0: no limit. */
+    int window;
+    bool hip; /* true: on the machine's GPU; false: on the simulator */
 };
 
-/* Returns the query tokens of a step, or 0, which means many, if they exceed an int32. */
+/* Returns the new tokens of all sequences; 0, which libattn reads as many, if they exceed an
+ * int32. */
 static int32_t tokens_of(const struct step_load *l)
 {
     const long tokens = l->batch * l->queries;
     return tokens <= INT32_MAX ? (int32_t)tokens : 0;
 }
 
-/* Asks the runtime for the split of a decode call; runs in a child process. */
+/* Calls attn_decode_choose_split() for the batch, in a child process. `context` is a struct
+ * split_call; fills the struct attn_decode_split `answer`. Returns an exit_code. */
 static int call_split(void *context, void *answer)
 {
     const struct split_call *c = context;
@@ -132,10 +142,10 @@ static int call_split(void *context, void *answer)
     split->size = sizeof(*split);
     if (attn_decode_choose_split(t.run.op, &step, split))
         return complain(EXIT_USER, "%s", attn_last_error());
-    return EXIT_GOOD; /* the process ends: nothing is closed */
+    return EXIT_GOOD; /* nothing is closed: the child process ends */
 }
 
-/* Appends ",name=number" to a shape, if the number is positive. */
+/* Appends ",NAME=NUMBER" to a shape; nothing if `number` is not positive. */
 static void add_number(char shape[TUNE_SHAPE_TEXT], const char *name, int number)
 {
     const size_t length = strlen(shape);
@@ -143,7 +153,7 @@ static void add_number(char shape[TUNE_SHAPE_TEXT], const char *name, int number
         snprintf(shape + length, TUNE_SHAPE_TEXT - length, ",%s=%d", name, number);
 }
 
-/* Returns the op and the shape of a call. `lists`, `item_cost` and `merge_rate` are 0: not set. */
+/* Returns a call's op and shape; the numbers of a split are left 0. */
 static struct tune_shape shape_of(const struct step_call *call)
 {
     struct tune_shape shape = {0};
@@ -152,8 +162,10 @@ static struct tune_shape shape_of(const struct step_call *call)
     return shape;
 }
 
-/* Adds the lists that libattn chooses to a way's shape, and the combine launch that follows if the
- * plan cuts a sequence. *combine is its shape; the op is "" if there is no such launch. */
+/* Adds the split that libattn chooses to the shape of a way's first launch. *combine becomes the
+ * shape of the combine launch that adds the parts; its op is "" if no sequence is split or decode
+ * adds them itself. `v` is the way's variant. Returns false, with the reason in way->fault, on
+ * failure. */
 static bool split_way(struct work *w, struct step_way *way, struct attn_pack *pack,
                       const struct att_variant *v, struct tune_shape *combine)
 {
@@ -185,8 +197,8 @@ static bool split_way(struct work *w, struct step_way *way, struct attn_pack *pa
     return true;
 }
 
-/* Writes the shape of the plan that a call follows: the call's shape without pages, in which k has
- * the name keys. */
+/* Writes the shape of the plan that a call needs: the call's shape without page_size, and with
+ * "keys" in place of "k". */
 static void write_plan(const struct step_call *call, char plan[TUNE_SHAPE_TEXT])
 {
     static const char *const names[][2] = {
@@ -199,10 +211,11 @@ static void write_plan(const struct step_call *call, char plan[TUNE_SHAPE_TEXT])
     plan[0] = '\0';
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         add_number(plan, names[i][1], tune_shape_number(&shape, names[i][0]));
-    memmove(plan, plan + 1, strlen(plan)); /* the first comma */
+    memmove(plan, plan + 1, strlen(plan)); /* drops the first comma */
 }
 
-/* Times the launch that combines the parts of a decode; false with a fault on failure. */
+/* Adds the combine launch of `shape` to a way and times it. `v` is the variant of the way's first
+ * launch. Returns false, with the reason in way->fault, on failure. */
 static bool time_combine(struct work *w, struct step_way *way, const struct att_variant *v,
                          const struct tune_shape *shape)
 {
@@ -219,7 +232,8 @@ static bool time_combine(struct work *w, struct step_way *way, const struct att_
     return pack && time_launch(w, pack, l, way->fault);
 }
 
-/* Times all launches but the first of a way that has no split. */
+/* Times the second and later launches of a way without a plan. Returns false, with the reason in
+ * way->fault, on failure. */
 static bool time_rest(struct work *w, struct step_way *way)
 {
     for (unsigned i = 1; !way->split && i < way->count; i++) {
@@ -236,7 +250,8 @@ static bool time_rest(struct work *w, struct step_way *way)
     return true;
 }
 
-/* Times all launches of a way. Returns false if a launch has no time; way->fault has the reason. */
+/* Times all launches of a way. Returns false, with the reason in way->fault, if a launch has no
+ * time. */
 static bool time_way(struct work *w, struct step_way *way)
 {
     struct step_launch *l = &way->launches[0];
@@ -255,8 +270,9 @@ static bool time_way(struct work *w, struct step_way *way)
            (!combine.op[0] || time_combine(w, way, v, &combine)) && time_rest(w, way);
 }
 
-/* Times the ways of a stage and chooses the fastest. `before` is the stage before it, or NULL: ways
- * that do its work save its time. Returns false if no way works. */
+/* Times all ways of a stage and chooses the fastest. `before` is the previous stage, or NULL. A way
+ * that also does the work of `before` is credited with the time of `before`. Returns false if no
+ * way works. */
 static bool time_stage(struct work *w, struct step_stage *before, struct step_stage *stage)
 {
     const struct step_way *const other = before ? step_best_way(before) : NULL;
@@ -279,7 +295,8 @@ static bool time_stage(struct work *w, struct step_stage *before, struct step_st
     return least < INFINITY;
 }
 
-/* Times a plan, unless an earlier kind of layer needed the same one. */
+/* Times a plan of this shape, unless an earlier kind of layer has needed the same one. `kind` is
+ * the name of the layer's kind. Returns false after a message. */
 static bool time_plan(struct work *w, const char *kind, const char *shape)
 {
     struct step *s = w->step;
@@ -305,7 +322,7 @@ static bool time_plan(struct work *w, const char *kind, const char *shape)
     return false;
 }
 
-/* Times the launch of the plan of each stage whose best way needs one. */
+/* Times the plans that the best ways need. Adds to the counts of timed and failed launches. */
 static void time_plans(struct work *w, struct step_count *count)
 {
     for (unsigned i = 0; i < w->step->kind_count; i++) {
@@ -318,7 +335,8 @@ static void time_plans(struct work *w, struct step_count *count)
     count->timed += w->step->plan_count;
 }
 
-/* Times the stages of a kind of layer. */
+/* Times the stages of a kind of layer, and reports the ones without a working way. Adds to the
+ * counts. */
 static void time_kind(struct work *w, struct step_kind *k, struct step_count *count)
 {
     for (unsigned i = 0; i < k->count; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file prints the launches of a step: a table of each kind of layer and one of the step, or
- * the same as a JSON object.
+ * This file prints the times of a step: a table for each kind of layer and one for the step, or the
+ * same as a JSON object.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,10 +9,11 @@
 #include "tools/attnc/cli/json.h"
 #include "tools/attnc/step/step.h"
 
-/* Below this share of a roofline neither memory nor the matrix units bound a launch. */
+/* Share of a roofline below which a launch is bound by latency. */
 static const double BOUND = 0.5;
 
-/* Returns what bounds a launch by its model: HBM, matrix or latency; NULL if unknown. */
+/* Returns what bounds a launch by the model: "HBM", "matrix" or "latency"; NULL if there is no
+ * model's figure. */
 static const char *bound_of(const struct step_launch *l)
 {
     const double most = l->memory > l->matrix ? l->memory : l->matrix;
@@ -21,22 +22,22 @@ static const char *bound_of(const struct step_launch *l)
     return most < BOUND ? "latency" : l->memory > l->matrix ? "HBM" : "matrix";
 }
 
-/* Returns the overhead of a layer's launch n, us, when a graph has this layer alone: the first
- * launch pays for the graph launch, each other one for a node. */
+/* Returns the overhead in us of launch `n` of a layer that is a graph by itself: of the graph's
+ * start for n = 0, else of a node. */
 static double overhead(const struct step *s, unsigned n) { return n ? s->node_us : s->launch_us; }
 
-/* Returns the microseconds of a layer that is launched without a graph before it. */
+/* Returns the time in us of a layer that is a graph by itself. */
 static double layer_alone_us(const struct step *s, const struct step_kind *k)
 {
     return step_layer_us(s, k) + s->launch_us - s->node_us;
 }
 
-/* Returns `part` in percent of `whole`. */
+/* Returns 100 times `part` / `whole`; 0 if `whole` is 0. */
 static double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
 /* Tables. */
 
-/* Prints the line of launch `n` of a layer; `whole` is the layer's time in microseconds. */
+/* Prints the line of launch `n` of a layer. `whole` is the layer's time in us. */
 static void print_launch(const struct step *s, const struct step_launch *l, unsigned n,
                          double whole)
 {
@@ -49,14 +50,14 @@ static void print_launch(const struct step *s, const struct step_launch *l, unsi
     printf("  %s\n", l->kernel);
 }
 
-/* True if way i is what an engine launches: the fastest of the stage, unless the next stage does
- * the work. */
+/* True if way `i` of the stage is the one that an engine should launch. No way is if the next
+ * stage's way does the work. */
 static bool is_taken(const struct step_stage *stage, unsigned i)
 {
     return !stage->idle && !stage->ways[i].fault[0] && i == stage->best;
 }
 
-/* Prints the times of all ways in which a stage may be launched. */
+/* Prints the time of each way of a stage in a graph; nothing if there is only one way. */
 static void print_ways(const struct step *s, const struct step_stage *stage)
 {
     if (stage->count < 2)
@@ -73,7 +74,7 @@ static void print_ways(const struct step *s, const struct step_stage *stage)
     printf(".\n");
 }
 
-/* Prints the launches of a layer of one kind. */
+/* Prints the table of one layer of a kind: its launches, its time, and the ways of each stage. */
 static void print_kind(const struct step *s, const struct step_kind *k)
 {
     const double whole = layer_alone_us(s, k);
@@ -98,7 +99,8 @@ static void print_kind(const struct step *s, const struct step_kind *k)
         print_ways(s, &k->stages[i]);
 }
 
-/* Prints the line of all layers of one kind; times are in microseconds. */
+/* Prints a line of the step's table: `times` layers or launches of `us` us each, and their share of
+ * `whole`, the step's time in us. */
 static void print_total(const char *name, long times, double us, double whole)
 {
     printf("  %-44s %7ld %9.2f %11.2f %5.1f%%\n", name, times, us, (double)times * us,
@@ -135,7 +137,8 @@ void step_print(const struct step *s, const struct model *m)
 
 /* JSON. */
 
-/* Writes a launch as JSON; `launch_us` is its overhead. */
+/* Writes a launch as a JSON object. `launch_us` is its overhead, `whole` the time of its layer or
+ * step, both in us. */
 static void launch_json(struct json *j, const struct step_launch *l, double launch_us, double whole)
 {
     json_begin_object(j, NULL);
@@ -153,7 +156,7 @@ static void launch_json(struct json *j, const struct step_launch *l, double laun
     json_end(j);
 }
 
-/* Writes the ways that a stage could take as JSON. */
+/* Writes each way of a stage as a JSON object; nothing if there is only one way. */
 static void ways_json(struct json *j, const struct step *s, const struct step_stage *stage)
 {
     for (unsigned i = 0; stage->count > 1 && i < stage->count; i++) {
@@ -172,7 +175,7 @@ static void ways_json(struct json *j, const struct step *s, const struct step_st
     }
 }
 
-/* Writes the launches of a layer of one kind as JSON. */
+/* Writes a kind of layer as a JSON object: its sizes, times, launches and ways. */
 static void kind_json(struct json *j, const struct step *s, const struct step_kind *k)
 {
     unsigned n = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * This file adds the stages that several kinds of layers have: attention with all its ways, and the
- * indexer's choice.
+ * choice of an indexer.
  */
 #include "tools/attnc/step/stages.h"
 
@@ -12,14 +12,17 @@
 #include "targets/tgt.h"
 
 enum {
-    PROBE_KEYS = 64,     /* keys of a small call of a kernel */
-    ANY_PAGE = 16,       /* tokens of a page if the deployment names no size */
-    LISTED_GROUPS = 4096 /* maximum of groups in a list of a trace of chosen_lists */
+    /* Keys of the short sequence that struct step_way's `probe` has. */
+    PROBE_KEYS = 64,
+    ANY_PAGE = 16, /* tokens of a page if the deployment fixes no size */
+    /* The most groups of a list for which attnc trace can make inputs of chosen_lists. */
+    LISTED_GROUPS = 4096
 };
 
+/* Limits of rope_decode. */
 enum {
-    WHOLE_QUERIES = 8, /* maximum of a sequence's new tokens for rope_decode */
-    WHOLE_BATCH = 64,  /* maximum of sequences for rope_decode */
+    WHOLE_QUERIES = 8, /* most new tokens of a sequence */
+    WHOLE_BATCH = 64,  /* most sequences */
 };
 
 void step_add_field(struct step_call *c, enum att_field field, int value)
@@ -50,7 +53,8 @@ struct step_call *step_add_call(struct step_kind *k, const char *op)
 
 long step_page_size(const struct step_load *l) { return l->page_size ? l->page_size : ANY_PAGE; }
 
-/* Writes the shape of a call over `batch` sequences of `keys` keys. */
+/* Writes the shape of an attention launch over `batch` sequences of `keys` keys to `text`,
+ * TUNE_SHAPE_TEXT bytes. */
 static void write_shape(const struct step_attention *a, long batch, long keys, char *text)
 {
     const int n = snprintf(
@@ -60,7 +64,8 @@ static void write_shape(const struct step_attention *a, long batch, long keys, c
         snprintf(text + n, TUNE_SHAPE_TEXT - (size_t)n, ",window=%ld", a->window);
 }
 
-/* Writes the shape of a call of one sequence of few keys, which the same kernel serves. */
+/* Writes the shape of one short sequence, for which the same kernels are made, to `text`,
+ * TUNE_SHAPE_TEXT bytes. */
 static void write_probe(const struct step_attention *a, char *text)
 {
     write_shape(a, 1, PROBE_KEYS > a->queries ? PROBE_KEYS : a->queries, text);
@@ -98,8 +103,8 @@ void step_add_decode(struct step_stage *stage, const struct step_attention *a, c
     write_probe(a, w->probe);
 }
 
-/* Adds one way of prefill over pages. `planned`: a plan splits the keys. `one_launch`: parts are
- * added up in the same launch. */
+/* Adds a way of prefill over a paged cache. `planned`: a plan splits the keys. `one_launch`: the
+ * launch also adds the split-KV partials. */
 static void add_paged_prefill(struct step_stage *stage, const struct step_attention *a,
                               const char *name, bool planned, bool one_launch)
 {
@@ -136,9 +141,10 @@ void step_add_attention(struct step_kind *k, const struct step_attention *a)
     }
 }
 
-/* The indexer's choice. */
+/* The choice of an indexer. */
 
-/* Returns the number of parts into which libattn cuts the keys of a row; 1: it is not cut. */
+/* Returns into how many parts libattn cuts the keys of a row of indexer_topk; 1: it does not cut
+ * them. */
 static long parts_of(const struct step_load *l, const struct step_index *x)
 {
     const struct attn_indexer_topk_desc desc = {.size = sizeof(desc),
@@ -154,7 +160,7 @@ static long parts_of(const struct step_load *l, const struct step_index *x)
     return attn_indexer_topk_workspace_size(&desc, &shape, &w) ? 1 : w.splits;
 }
 
-/* Adds the launch that merges the lists of the parts of `rows` rows, `top_k` entries each. */
+/* Adds a launch of topk to a way. It merges the `parts` lists of each row, `top_k` entries each. */
 static void add_merge(struct step_way *w, long rows, long parts, long top_k)
 {
     struct step_call *c = step_add_launch(w, "topk");
@@ -162,8 +168,8 @@ static void add_merge(struct step_way *w, long rows, long parts, long top_k)
     snprintf(c->shape, sizeof(c->shape), "rows=%ld,columns=%ld", rows, parts * top_k);
 }
 
-/* Adds a way with the launch that cuts rows into `parts` parts, scores the keys and selects in each
- * part. */
+/* Adds a way with a launch of indexer_topk that cuts each row's keys into `parts` parts and selects
+ * in each part. Returns the way. */
 static struct step_way *add_choice(struct step_stage *stage, const struct step_index *x,
                                    const char *name, long parts)
 {
@@ -201,8 +207,6 @@ void step_add_index_queries(struct step_kind *k, const struct step_load *l,
              l->batch * l->queries, x->page);
 }
 
-/* Adds the launch. A trace has lists of at most LISTED_GROUPS groups, so longer lists are timed
- * with that many. */
 void step_add_lists(struct step_kind *k, long tokens, const struct step_lists *x)
 {
     const long groups = x->groups < LISTED_GROUPS ? x->groups : LISTED_GROUPS;

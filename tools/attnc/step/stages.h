@@ -1,110 +1,117 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stages that several kinds of layers have, and the kinds of layers that groups.c lists. layers.c
- * lists the others.
+ * This file declares the stages that several kinds of layers have, and the kinds of layers that
+ * groups.c lists. layers.c lists the other kinds.
  */
 #ifndef TOOLS_ATTNC_STEP_STAGES_H
 #define TOOLS_ATTNC_STEP_STAGES_H
 
 #include "tools/attnc/step/step.h"
 
-enum { STEP_DECODE_QUERIES = 64 }; /* maximum of a sequence's new tokens for decode */
+enum { STEP_DECODE_QUERIES = 64 }; /* most new tokens of a sequence for decode and mla_decode */
 
-/** Adds a field that the call's kernel has to have. */
+/** Requires that the call's kernel has this value of a field. */
 void step_add_field(struct step_call *c, enum att_field field, int value);
 
-/** Adds the fields head_dim and head_dim_v to a call. */
+/** Requires that the call's kernel has these head dims. */
 void step_add_dims(struct step_call *c, long head_dim, long head_dim_v);
 
-/** Adds a launch to a way, after its others. Returns its call. */
+/** Adds a launch of `op` to a way, after the launches that it has. Returns the launch's call, whose
+ * fields and shape the caller sets. */
 struct step_call *step_add_launch(struct step_way *w, const char *op);
 
-/** Adds a way to a stage, with one launch of `op`. Returns the way. */
+/** Adds a way called `name` to a stage, with one launch of `op`. Returns the way. */
 struct step_way *step_add_way(struct step_stage *stage, const char *name, const char *op);
 
-/** Adds a stage with one way of one launch. Returns the call of `op` that it makes. */
+/** Adds a stage with a single way, a launch of `op`. Returns the launch's call. */
 struct step_call *step_add_call(struct step_kind *k, const char *op);
 
-/** Returns the tokens in a page of the cache. */
+/** Returns the tokens in a page of the KV cache. */
 long step_page_size(const struct step_load *l);
 
-/** The attention of a layer on a rank: sizes, and which keys a query sees. */
+/** The attention of a layer on one rank: its sizes, and which keys a query sees. */
 struct step_attention {
     const char *op; /* "decode" or "mla_decode" */
     const struct step_load *load;
-    const struct step_call *rope; /* the launch before it, which rope_decode includes; NULL: none */
+    /* The launch before it, whose work rope_decode includes; NULL: none. */
+    const struct step_call *rope;
     long head_dim, head_dim_v, heads, kv_heads;
-    long batch;   /* sequences of the launch; over lists each query is one */
+    long batch;   /* sequences of the launch; with sparse lists, each query counts as one */
     long queries; /* new tokens of a sequence */
-    long keys;    /* keys of a sequence, or entries of a list */
-    long page;    /* tokens in a page; 0: as many as the cache's */
+    long keys;    /* keys of a sequence; with sparse lists, entries of a list */
+    long page;    /* tokens in a page; 0: step_page_size() */
     long window;  /* tokens; 0: none */
-    long product; /* elements of a head after the product with W_UV in the launch; 0: no product */
+    /* Elements of a head after a product with W_UV in the same launch; 0: no product. */
+    long product;
     enum att_mask mask;
     enum att_sparse sparse;
     bool sinks;
 };
 
-/** Adds the stage of attention with every way that libattn has: keys split by a plan or not, parts
- * added up in the same launch or by combine. */
+/** Adds the stage of attention with every way that libattn has. Keys are split by a plan or not,
+ * and the split-KV partials are added in the same launch or by combine. */
 void step_add_attention(struct step_kind *k, const struct step_attention *a);
 
-/** Adds one way of decode. `split`: a plan splits the keys. `one_launch`: parts are added up in the
- * same launch. With `whole` the launch does the work of the stage before it too: as rope_decode, or
- * as the latent decode that ends with the product of this stage. */
+/** Adds a way of decode called `name`. `split`: a plan splits the keys. `one_launch`: the launch
+ * also adds the split-KV partials. With `whole` the launch does the work of the previous stage too:
+ * as rope_decode, or as mla_decode with a product. */
 void step_add_decode(struct step_stage *stage, const struct step_attention *a, const char *name,
                      bool whole, bool split, bool one_launch);
 
-/** Adds the launch for `tokens` tokens that rotates q and k, with their norms, and writes keys and
- * values. Returns its call. */
+/** Adds a launch of rope_qk_norm_cache for `tokens` tokens. It normalises and rotates q and k, and
+ * writes keys and values to the cache. Returns its call. */
 const struct step_call *step_add_rope(struct step_kind *k, const struct model *m,
                                       const struct model_group *g, const struct step_load *l,
                                       long tokens);
 
-/** Returns the keys in a page of an indexer that has one for each `pool` tokens; at least 1. */
+/** Returns the keys in a page of an indexer that has one key for `pool` tokens; at least 1. */
 long step_pool_page(const struct step_load *l, long pool);
 
-/** Adds the norm of an indexer's inputs, `heads` rows of a token, and the launch that makes a key
- * of each `pool` tokens. */
+/** Adds a launch that normalises the inputs of an indexer, `heads` rows for each new token. Adds a
+ * launch of compress after it, which makes a key from each `pool` tokens. */
 void step_add_pooled_keys(struct step_kind *k, const struct step_load *l, long pool, long heads);
 
-/** A choice among the keys of an indexer. */
+/** The choice of an indexer among its keys, for the new tokens of a step. */
 struct step_index {
-    long rows;       /* choices: one for each query, and for each of its KV heads if these choose */
-    long keys;       /* of a row's sequence */
-    long scored;     /* keys that a row scores; with `listed` only keys in blocks */
+    long rows; /* choices that are made: one for each query, or for each query and KV head */
+    long keys; /* keys of the sequence of a row */
+    /* Keys that a row scores; fewer than `keys` if `listed`. */
+    long scored;
     long page;       /* keys in a page of the indexer's cache */
     long top_k;      /* keys that a row chooses */
-    long top_blocks; /* blocks of keys that it chooses; 0: none */
-    bool listed;     /* only keys of blocks that an earlier layer chose are scored */
-    bool only_blocks; /* true: nothing reads the chosen keys, so their lists are not merged */
+    long top_blocks; /* blocks of keys that a row chooses; 0: none */
+    bool listed;     /* true: only keys in blocks that an earlier layer has chosen are scored */
+    /* True: only the chosen blocks are read, so that no launch merges the lists of keys. */
+    bool only_blocks;
 };
 
-/** Adds to `k` the stage in which the indexer of `x` chooses keys. Its ways are a launch over whole
- * rows and, if libattn cuts rows, one over parts with the launches that merge them. */
+/** Adds the stage in which an indexer chooses keys. One way is a launch over whole rows. If libattn
+ * cuts rows, another is a launch over their parts and the launches that merge the parts. */
 void step_add_index(struct step_kind *k, const struct step_load *l, const struct step_index *x);
 
-/** Adds the launch that rotates an indexer's `heads` queries of each token, and writes the tokens'
- * keys. */
+/** Adds a launch of indexer_rope_cache. It rotates an indexer's `heads` queries of each new token,
+ * and writes the tokens' keys to its cache. */
 void step_add_index_queries(struct step_kind *k, const struct step_load *l,
                             const struct step_index *x, long heads);
 
-/** Lists of the groups that were chosen for each query. */
+/** Sizes of the lists of chosen groups that attention reads. */
 struct step_lists {
     long keys;     /* tokens of a sequence */
-    long ratio;    /* tokens of a group */
-    long groups;   /* in a list */
-    long kv_heads; /* lists of a query */
+    long ratio;    /* tokens in a group */
+    long groups;   /* groups in a list */
+    long kv_heads; /* lists of each query */
 };
 
-/** Adds chosen_lists for `tokens` queries. */
+/** Adds a launch of chosen_lists for `tokens` queries. If lists exceed what attnc trace can make
+ * inputs for, shorter lists are timed. */
 void step_add_lists(struct step_kind *k, long tokens, const struct step_lists *x);
 
-/** Adds the layers that attend to rows of groups beside a window: a kind for each share of
+/** Adds the layers that attend to pooled rows beside a window: a kind for each share in
  * m->pooled. */
 void step_list_rows(const struct model *m, struct step *s);
 
-/** Adds the layers that attend to groups of keys that an indexer chooses: m->choice. */
+/** Adds the layers that attend to groups of keys which an indexer chooses, as one kind:
+ * m->choice. */
 void step_list_choice(const struct model *m, struct step *s);
 
 #endif

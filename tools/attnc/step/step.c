@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc step: the launches of one step of a model on one rank, with the time of each. Kernels are
- * those that attnc describe writes for the model, launched as docs/decode.md says.
+ * attnc step: times the launches of one step of a model on one rank. The kernels are the ones that
+ * attnc describe writes for the model, launched as docs/decode.md says.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -16,6 +16,7 @@
 #include "tools/attnc/step/step.h"
 #include "tools/attnc/tune/model.h"
 
+/* Most ranks, most sequences of a step, kernels that are compiled at once. */
 enum { MAX_RANKS = 1024, MAX_BATCH = 4096, JOBS = 4 };
 
 static struct {
@@ -57,7 +58,7 @@ struct run {
     struct step_device device;
 };
 
-/* Returns a parameter of the target's timing model. */
+/* Returns the parameter `name` of the target's timing model; 0 if it has none of this name. */
 static double parameter(const struct tgt *target, const char *name)
 {
     const struct tgt_parameter *p = target->parameters;
@@ -66,7 +67,8 @@ static double parameter(const struct tgt *target, const char *name)
     return p->name ? p->value : 0;
 }
 
-/* Reads the target and, for the simulator, its overheads of a launch. */
+/* Reads --target. For the simulator also sets the launch overheads of its timing model. Returns an
+ * exit_code after a message. */
 static int read_target(struct step *s, bool hip)
 {
     s->load.target = args.target ? args.target : "gfx950";
@@ -76,14 +78,15 @@ static int read_target(struct step *s, bool hip)
         attnc_list_targets(all, sizeof(all));
         return complain(EXIT_USER, "step: unknown target '%s'; there are %s", s->load.target, all);
     }
-    if (!hip) { /* a GPU's times have the overhead in them */
+    if (!hip) { /* times of a GPU include the overhead */
         s->launch_us = parameter(target, "launch_us");
         s->node_us = parameter(target, "graph_node_us");
     }
     return EXIT_GOOD;
 }
 
-/* Reads the sizes of the step from the options. */
+/* Reads the sizes of the step: --tp, --batch, --context and --queries. Returns an exit_code after a
+ * message. */
 static int read_load(struct step_load *l)
 {
     *l = (struct step_load){.ranks = 1, .batch = 1, .context = 4096, .queries = 1};
@@ -97,7 +100,7 @@ static int read_load(struct step_load *l)
     return code;
 }
 
-/* Reads the device and the options of the measurement. */
+/* Reads --device and --seconds. Returns an exit_code after a message. */
 static int read_device(struct step_device *d)
 {
     double seconds = 5;
@@ -122,7 +125,8 @@ static int read_device(struct step_device *d)
     return EXIT_GOOD;
 }
 
-/* Reads the options that describe the deployment. */
+/* Reads the options of the cache, and checks that the model's kernels can have it. Returns an
+ * exit_code after a message. */
 static int read_deployment(struct run *r)
 {
     char why[200];
@@ -146,7 +150,8 @@ static int read_deployment(struct run *r)
     return EXIT_GOOD;
 }
 
-/* Reads the description that attnc describe writes for the model. */
+/* Makes the description that attnc describe writes for the model, and reads its variants. `path` is
+ * the model's file, for messages. Returns an exit_code after a message. */
 static int read_kernels(struct run *r, const char *path)
 {
     char *text = NULL;
@@ -169,7 +174,7 @@ static int read_kernels(struct run *r, const char *path)
     return good ? EXIT_GOOD : complain(EXIT_USER, "%s: no kernel of the model can be built", path);
 }
 
-/* Reads the tuning file, if one is given. */
+/* Reads the file of --tuning; does nothing without it. Returns an exit_code. */
 static int read_tuning(struct run *r)
 {
     struct attnc_diag d;
@@ -182,7 +187,8 @@ static int read_tuning(struct run *r)
     return code;
 }
 
-/* Reports what the model needs and attnc lacks; returns the exit code. */
+/* Reports what the model needs and attnc lacks. Returns EXIT_PARTIAL if there is anything, else
+ * EXIT_GOOD. */
 static int report_gaps(const struct model *m, const char *path)
 {
     for (unsigned i = 0; i < m->gaps.count; i++)
@@ -190,7 +196,8 @@ static int report_gaps(const struct model *m, const char *path)
     return m->gaps.count ? EXIT_PARTIAL : EXIT_GOOD;
 }
 
-/* Compiles and times the kernels of the step and prints the result. */
+/* Compiles and times the kernels of the step, and prints the result. `path` is the model's file.
+ * Returns an exit_code. */
 static int measure(struct run *r, const char *path)
 {
     char room[PATH_MAX];
@@ -210,7 +217,8 @@ static int measure(struct run *r, const char *path)
     return count.failed ? EXIT_PARTIAL : code;
 }
 
-/* Lists the launches of the step and measures them. */
+/* Lists the launches of the step and measures them. `path` is the model's file. Returns an
+ * exit_code. */
 static int list_and_measure(struct run *r, const char *path)
 {
     char why[200];

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file has what the parts of attnc step share. layers.c and groups.c list the calls of each
- * kind of layer. kernels.c compiles what they launch, measure.c times it, print.c shows it.
+ * The parts of attnc step. layers.c and groups.c list the calls of each kind of layer. kernels.c
+ * compiles the kernels, measure.c times them, and print.c prints the times.
+ * A step consists of kinds of layers, and a kind of stages. A stage has ways, and a way is one or
+ * more launches.
  */
 #ifndef TOOLS_ATTNC_STEP_STEP_H
 #define TOOLS_ATTNC_STEP_STEP_H
@@ -10,29 +12,34 @@
 #include "tools/attnc/describe/describe_kernels.h"
 #include "tools/attnc/tune/tune.h"
 
+/** The most fields of a call, launches of a way, ways of a stage, stages and kinds of layers,
+ * packs, and keys of a sequence. */
 enum {
     STEP_FIELDS = 14,
     STEP_LAUNCHES = 3,
     STEP_WAYS = 9,
     STEP_STAGES = 12,
-    STEP_KINDS =
-        MODEL_MAX_GROUPS + MODEL_MAX_SHARES + MODEL_RECURRENCES, /* a group may have several */
+    STEP_KINDS = MODEL_MAX_GROUPS + MODEL_MAX_SHARES + MODEL_RECURRENCES,
     STEP_PACKS = 64,
-    STEP_MOST_KEYS = 1 << 20, /* of a sequence, as shapes of attnc trace have it */
+    STEP_MOST_KEYS = 1 << 20, /* keys of a sequence; attnc trace has the same limit */
 };
 
-/** The batch of one step on one rank. */
+/** The sizes of one step, and what of the deployment decides its calls. */
 struct step_load {
+    /* Ranks of tensor parallelism that share the heads. */
     long ranks;
-    long batch;       /* sequences */
-    long context;     /* keys of each sequence, the new tokens among them */
-    long queries;     /* new tokens of each sequence */
-    long page_size;   /* tokens in a page; 0: a kernel for any, on pages of 16 */
-    bool fp8_windows; /* rows of windows are fp8 beside main rows of e2m1 */
+    long batch;   /* sequences of the batch */
+    long context; /* keys of each sequence, its new tokens included */
+    long queries; /* new tokens of each sequence */
+    /* Tokens in a page of the KV cache; 0: kernels for any page size, timed with 16. */
+    long page_size;
+    /* True: beside pooled rows of e2m1, the rows of the window are fp8. */
+    bool fp8_windows;
     const char *target;
 };
 
-/** A call of one op: the fields of its kernel that differ within a description, and its shape. */
+/** A call of one op. The fields select its kernel among the variants of the model's description
+ * that have the op. */
 struct step_call {
     const char *op;
     struct {
@@ -40,126 +47,140 @@ struct step_call {
         int value;
     } fields[STEP_FIELDS];
     unsigned field_count;
-    char shape[TUNE_SHAPE_TEXT]; /* as attnc trace takes it */
+    char shape[TUNE_SHAPE_TEXT]; /* sizes of the call, in the form of attnc trace's --shape */
 };
 
 /** A launch and its time. */
 struct step_launch {
     struct step_call call;
+    /* Name of the kernel that libattn chooses; "": not timed yet. */
     char kernel[ATT_NAME_MAX];
-    double us;             /* microseconds: on the model without launch overhead, on a GPU with
-                              it */
-    double cycles;         /* modelled; 0: not known */
-    double bytes;          /* the least that it moves; 0: not known */
-    double matrix, memory; /* fractions of the rooflines at `us`; 0: not known */
+    /* Time in us: by the model without launch overhead, on a GPU with it. */
+    double us;
+    double cycles; /* modelled clock cycles; 0: unknown */
+    double bytes;  /* fewest bytes of memory that it needs; 0: unknown */
+    /* Shares of the matrix and the memory roofline that `us` reaches, 0 to 1; 0: unknown. */
+    double matrix, memory;
 };
 
 /** One way to compute a stage. */
 struct step_way {
     const char *name;
-    struct step_launch launches[STEP_LAUNCHES]; /* with a split, the second is combine */
+    /* The second is combine if a plan splits the keys. */
+    struct step_launch launches[STEP_LAUNCHES];
     unsigned count;
-    bool whole; /* true: it does the work of the stage before it, too */
-    bool split; /* keys are split by a plan, whose number of lists libattn chooses */
-    char probe[TUNE_SHAPE_TEXT]; /* a small shape of the kernel, to look its op up */
-    char plan[TUNE_SHAPE_TEXT];  /* shape of the plan that it follows; "": none */
-    char fault[200];             /* why it has no time; "": it has one */
+    bool whole; /* true: it also does the work of the previous stage */
+    /* True: a plan splits the keys, into as many lists as libattn chooses. */
+    bool split;
+    /* Shape of a short sequence for the same kernels, to look the op up without large inputs. */
+    char probe[TUNE_SHAPE_TEXT];
+    char plan[TUNE_SHAPE_TEXT]; /* shape of the plan launch that it needs; "": none */
+    char fault[200];            /* why it has no time; "": it has one */
 };
 
-/** One step of a layer; the fastest of its ways is what an engine launches. */
+/** One step of a layer's computation. An engine should launch the fastest of its ways. */
 struct step_stage {
-    const char *name; /* what its ways compute, for print.c; NULL: there is one way */
+    /* Name in the table of ways, such as "Attention"; NULL if there is only one way. */
+    const char *name;
     struct step_way ways[STEP_WAYS];
+    /* Number of ways, and the index of the fastest. */
     unsigned count, best;
-    bool idle; /* true: the next stage's way does its work */
+    bool idle; /* the fastest way of the next stage does this stage's work */
 };
 
-/** Layers whose launches are the same. */
+/** A kind of layer: layers of the model whose launches are the same. */
 struct step_kind {
     char name[64];
-    long layers, heads, kv_heads; /* heads of the rank; of values and keys, if linear */
-    bool linear;                  /* a recurrence, not softmax attention */
+    /* Number of such layers, and heads on this rank. For linear layers value heads and key
+     * heads. */
+    long layers, heads, kv_heads;
+    bool linear; /* true: a recurrence, not softmax attention */
     struct step_stage stages[STEP_STAGES];
     unsigned count;
 };
 
-/** The launch that plans the work of a kind of layer, and of later kinds that have the same
- * plan. */
+/** A launch of plan, for all kinds of layers that need a plan of its shape. */
 struct step_plan {
     struct step_launch launch;
-    const char *kind; /* name of the first of these kinds */
+    const char *kind; /* name of the first kind of layer that needs it */
 };
 
-/** All launches of a step. */
+/** A step of the model: its sizes, its kinds of layers and its plans. */
 struct step {
     struct step_load load;
-    char gpu[160];             /* name of the GPU that was measured; "": times are modelled */
-    double launch_us, node_us; /* overhead of the first kernel of a graph, and of each other one */
+    char gpu[160]; /* name of the GPU if launches were measured; "": they were modelled */
+    /* Overhead in us of the first launch of a graph, and of each other launch; 0 on a GPU, whose
+     * times include it. */
+    double launch_us, node_us;
     struct step_kind kinds[STEP_KINDS];
     unsigned kind_count;
-    struct step_plan plans[STEP_KINDS]; /* each once a step */
+    struct step_plan plans[STEP_KINDS]; /* each is launched once in a step */
     unsigned plan_count;
 };
 
-/** Lists the calls of every kind of layer. Returns false with a sentence in `why` on failure. */
+/** Fills s->kinds with all kinds of layers of the model and their calls. On failure returns false,
+ * with a sentence in `why`. */
 bool step_list_layers(const struct model *m, struct step *s, char why[200]);
 
-/** The kernels of a description, compiled when they are first used. */
+/** The kernels of the model's description. A pack for each dispatch key is compiled when it is
+ * first used. */
 struct step_kernels {
     struct attnc_description description;
     struct attnc_tuning tuning;
     struct attnc_build_options build;
     struct {
         struct att_variant variant;
-        struct attn_pack *pack; /* pack of the key's kernels; NULL: `fault` has the reason */
-        void *bytes;            /* of the pack; owned */
+        struct attn_pack *pack; /* kernels of the variant's key; NULL: `fault` has the reason */
+        void *bytes;            /* the pack's bytes, owned */
         char fault[200];
     } packs[STEP_PACKS];
     unsigned pack_count;
 };
 
-/** Finds the variant of a call in the description; NULL if it has none. */
+/** Returns the description's variant for `target` that has the call's op and fields; NULL if there
+ * is none. */
 const struct att_variant *step_find_variant(const struct step_kernels *k, const char *target,
                                             const struct step_call *call);
 
-/** Returns a pack with all kernels of the variant's key, valid until step_free_kernels(). Returns
- * NULL with a sentence in `fault` on failure. */
+/** Returns a pack with all kernels of the key of `v`, valid until step_free_kernels(). On failure
+ * returns NULL, with a sentence in `fault`. */
 struct attn_pack *step_open_kernels(struct step_kernels *k, const struct att_variant *v,
                                     char fault[200]);
-/** Closes the packs and frees the kernels. */
+/** Closes all packs and frees the description and the tuning. */
 void step_free_kernels(struct step_kernels *k);
 
-/** The device on which launches are timed. */
+/** Where launches are timed, and how. */
 struct step_device {
-    bool hip; /* on the machine's GPU; else on the timing model */
+    bool hip; /* true: on the machine's GPU; false: by the timing model */
     struct bench_options bench;
 };
 
-/** Launches of a step that were timed, and those that could not be. */
+/** Numbers of stages and plans with a time, and without one. */
 struct step_count {
     unsigned timed, failed;
 };
 
-/** Times all ways of all stages, chooses the fastest, and times the plans that these need. A stage
- * without any way that works has no time and is reported on standard error. */
+/** Times all ways of all stages, chooses the fastest of each, and times the plans that these need.
+ * Reports on standard error the stages in which no way works. */
 struct step_count step_measure(struct step *s, struct step_kernels *k,
                                const struct step_device *device);
 
-/** Returns the fastest way of a stage; NULL if none has a kernel. */
+/** Returns the fastest way of a stage; NULL if no way works or the next stage does its work. */
 const struct step_way *step_best_way(const struct step_stage *stage);
 
-/** Returns the time of a way in us, with the overhead of each launch in a graph. */
+/** Returns the time of a way in us, with the overhead of each launch inside a graph. */
 double step_way_us(const struct step *s, const struct step_way *way);
 
-/** Returns the time of a layer in us, as a part of a step's graph. */
+/** Returns the time in us of one layer inside the step's graph: the sum over its stages. */
 double step_layer_us(const struct step *s, const struct step_kind *kind);
 
-/** Returns the time of a whole step in us: all layers, the plans, and the first launch's
- * overhead. */
+/** Returns the time in us of the step as one graph: all layers, the plans, and the start of the
+ * graph. */
 double step_whole_us(const struct step *s);
 
-/** Prints a table of each kind of layer and one of the step, or the same as a JSON object. */
+/** Prints a table for each kind of layer and one for the step. */
 void step_print(const struct step *s, const struct model *m);
+/** Prints the times of step_print() as a JSON object. */
 void step_print_json(const struct step *s, const struct model *m);
 
 #endif

@@ -6,8 +6,9 @@
 #include <glob.h>
 #include <stdio.h>
 
-/* Finds the driver's hwmon of a GPU: freq1_input is the shader clock in Hz (Linux, amdgpu, "hwmon
- * Interfaces"). */
+/* Finds the file with the shader clock of a GPU: freq1_input, in Hz, in the hwmon folder of its PCI
+ * device (Linux, amdgpu, "hwmon Interfaces"). `library` is the HIP library, `ordinal` HIP's number
+ * of the GPU. */
 static void find_clock(struct events *e, void *library, int ordinal)
 {
     int (*hipDeviceGetPCIBusId)(char *id, int size, int device);
@@ -49,7 +50,8 @@ bool events_open(struct events *e, struct trace_session *t, size_t flush, char *
     return true;
 }
 
-/* Writes a message about a failed HIP call; returns whether `error` is 0. */
+/* Returns true if `error` is 0. Otherwise writes a message about the failed HIP function `call` to
+ * `why`. */
 static bool fail(struct trace_session *t, const char *call, int error, char *why, size_t size)
 {
     if (error)

@@ -7,17 +7,22 @@
 #include "tools/attnc/trace/ir_lines.h"
 #include "tools/attnc/cli/json.h"
 
+/* Most lines of a listing; column of the stall's name and its width. */
 enum { MAX_LINES = 65536, STALL_COLUMN = 43, STALL_WIDTH = 22 };
 
-/* A line of the disassembly. */
+/* A line of an annotated listing of a kernel. */
 struct line {
-    double share; /* of all clocks, in percent */
+    double share; /* percent of all clocks */
+    /* Offset of the instruction from the kernel's start, in bytes. */
     unsigned long address;
+    /* Name and percentage of the stall that costs most, such as "vmem wait 12%"; "": none. */
     char stall[STALL_WIDTH + 1];
-    char text[100], op[300]; /* the instruction; the tile op that it comes from, if that is known */
+    /* The instruction, and the op of the tile IR that it comes from; "": unknown. */
+    char text[100], op[300];
 };
 
-/* Finds the target of a branch: simm16 words after the next instruction. */
+/* True if the line is a branch. *target gets its target's offset: simm16 words after the next
+ * instruction. */
 static bool branch_target(const struct line *l, unsigned long *target)
 {
     if (strncmp(l->text, "s_branch", 8) != 0 && strncmp(l->text, "s_cbranch", 9) != 0)
@@ -29,7 +34,8 @@ static bool branch_target(const struct line *l, unsigned long *target)
     return true;
 }
 
-/* Parses a line such as " 0.110% 5120 4.0 1280 vmem wait 12% 00094c s_nop 0". */
+/* Parses a line such as " 0.110% 5120 4.0 1280 vmem wait 12% 00094c s_nop 0". Returns false for a
+ * line without an instruction; changes `text`. */
 static bool parse_line(char *text, struct line *l)
 {
     char *end;
@@ -37,7 +43,7 @@ static bool parse_line(char *text, struct line *l)
     if (*end != '%' || strlen(text) <= STALL_COLUMN)
         return false;
     const char *stall = text + STALL_COLUMN;
-    /* The address is the first word of six hexadecimal digits. */
+    /* The offset is the first word of six hexadecimal digits. */
     const char *at = stall;
     for (; *at; at++) {
         if (strspn(at, "0123456789abcdef") == 6 && at[-1] == ' ' && at[6] == ' ')
@@ -62,7 +68,8 @@ static bool parse_line(char *text, struct line *l)
     return true;
 }
 
-/* Reads the lines of a listing to a new array; returns their number. */
+/* Reads the instructions of a listing into a new array, which the caller frees. Returns their
+ * number. */
 static size_t read_lines(FILE *in, struct line **lines)
 {
     char text[1024];
@@ -75,12 +82,14 @@ static size_t read_lines(FILE *in, struct line **lines)
     return count;
 }
 
+/* A loop of a kernel. */
 struct loop {
-    size_t first, last; /* lines */
-    double share;       /* of all clocks, in percent; 0: there is no loop */
+    size_t first, last; /* indexes of the first and the last line */
+    double share;       /* percent of all clocks; 0: there is no loop */
 };
 
-/* Returns the loop whose branch back is line i; without a share if the line is no such branch. */
+/* Returns the loop whose backward branch is line `i`; its share is 0 if the line is no backward
+ * branch. */
 static struct loop loop_at(const struct line *lines, size_t i)
 {
     struct loop l = {i, i, 0};
@@ -94,7 +103,8 @@ static struct loop loop_at(const struct line *lines, size_t i)
     return l;
 }
 
-/* Returns the loop with the largest share of those inside `outer` that are smaller than it. */
+/* Returns the loop with the largest share among loops inside `outer` that are shorter than it; its
+ * share is 0 if there is none. */
 static struct loop largest_inside(const struct line *lines, struct loop outer)
 {
     struct loop best = {0};
@@ -107,8 +117,9 @@ static struct loop largest_inside(const struct line *lines, struct loop outer)
     return best;
 }
 
-/* Finds the loop in which a kernel spends its time. Starts with the largest loop and descends while
- * an inner loop has half of the clocks: the loop over tiles contains the loop over keys. */
+/* Finds the loop in which a kernel spends its time: begins with the loop of the largest share, and
+ * goes on to an inner loop while that has half of the clocks. So it finds the loop over keys inside
+ * the loop over work tiles. */
 static struct loop find_loop(const struct line *lines, size_t count)
 {
     struct loop best = largest_inside(lines, (struct loop){0, count - 1, 100});

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From instructions back to the tile IR. A code object that was built with -g holds the IR's text
- * in a section. DWARF says which of its lines an instruction comes from.
+ * This file finds the tile IR op that an instruction comes from. A code object that was built with
+ * -g has the IR's text in a section. Its debug information (DWARF) names a line of that text for
+ * each instruction.
  */
 #include "tools/attnc/trace/ir_lines.h"
 
@@ -17,18 +18,21 @@
 #include "targets/codegen.h"
 #include "tools/attnc/cli/command.h"
 
+/* Column of the op in a listing; hexadecimal digits of an offset. */
 enum { OP_COLUMN = 110, ADDRESS_DIGITS = 6 };
 
+/* The IR of one kernel. */
 struct ir_lines {
     void *image;
     Elf *elf;
     Dwarf *dwarf;
     Dwarf_Die unit;
-    uint64_t kernel;          /* the virtual address of the kernel's first instruction */
-    const char *text, *limit; /* the IR */
+    /* Virtual address of the kernel's first instruction; 0: not found. */
+    uint64_t kernel;
+    const char *text, *limit; /* begin and end of the IR's text */
 };
 
-/* Returns the value of a symbol in the symbol table `section`, 0 if absent. */
+/* Returns the value of the symbol `name` in the symbol table `section`; 0 if it is absent. */
 static uint64_t symbol_value(Elf *elf, Elf_Scn *section, const char *name)
 {
     GElf_Shdr header;
@@ -44,7 +48,7 @@ static uint64_t symbol_value(Elf *elf, Elf_Scn *section, const char *name)
     return 0;
 }
 
-/* Reads the kernel's address and the IR's text. */
+/* Finds the kernel's address and the IR's text. Returns false if one is absent. */
 static bool read_sections(struct ir_lines *l, const char *kernel)
 {
     size_t names;
@@ -66,7 +70,7 @@ static bool read_sections(struct ir_lines *l, const char *kernel)
     return l->kernel && l->text;
 }
 
-/* Finds the debug information of the kernel. */
+/* Finds the debug information of the unit that has the kernel. Returns false if there is none. */
 static bool read_dwarf(struct ir_lines *l)
 {
     Dwarf_CU *cu = NULL;
@@ -79,7 +83,7 @@ static bool read_dwarf(struct ir_lines *l)
     return false;
 }
 
-/* Frees the debug information. */
+/* Frees what open_lines() has opened. */
 static void close_lines(struct ir_lines *l)
 {
     dwarf_end(l->dwarf);
@@ -87,7 +91,8 @@ static void close_lines(struct ir_lines *l)
     free(l->image);
 }
 
-/* Opens the IR's lines of a kernel. False, with nothing to close: it was built without -g. */
+/* Opens the IR of kernel `n`. Returns false, with nothing to close, if the kernel was built without
+ * -g. */
 static bool open_lines(struct ir_lines *l, const struct attn_pack *pack, uint32_t n)
 {
     struct attn_kernel_info info = {.size = sizeof(info)};
@@ -105,7 +110,8 @@ static bool open_lines(struct ir_lines *l, const struct attn_pack *pack, uint32_
     return false;
 }
 
-/* Returns the IR line from which the instruction at `offset` comes; 0: none. */
+/* Returns the number of the IR line that the instruction at `offset` from the kernel's start comes
+ * from, counted from 1; 0: none. */
 static int find_line(struct ir_lines *l, uint64_t offset)
 {
     int number = 0;
@@ -113,7 +119,7 @@ static int find_line(struct ir_lines *l, uint64_t offset)
     return line && dwarf_lineno((Dwarf_Line *)line, &number) == 0 ? number : 0;
 }
 
-/* Prints the op of the `number`th line, such as "%89.p = exp2 %88". */
+/* Prints IR line `number`, counted from 1, after IR_LINE_MARK, such as "%89.p = exp2 %88". */
 static void print_op(const struct ir_lines *l, int number, FILE *out)
 {
     const char *at = l->text;
@@ -129,7 +135,7 @@ static void print_op(const struct ir_lines *l, int number, FILE *out)
     fprintf(out, IR_LINE_MARK "%d: %.*s", number, (int)((end ? end : l->limit) - at), at);
 }
 
-/* Reads the offset that a line of the disassembly shows. Returns false if it shows none. */
+/* Reads the instruction's offset from a line of the listing. Returns false if it has none. */
 static bool read_offset(const char *text, uint64_t *offset)
 {
     for (const char *at = text; *text != ';' && *at; at++) {
@@ -142,7 +148,8 @@ static bool read_offset(const char *text, uint64_t *offset)
     return false;
 }
 
-/* Copies a listing with the IR op of each instruction beside it. */
+/* Copies a listing, and appends to each instruction the IR op that it comes from. Returns false on
+ * an input or output error. */
 static bool copy_lines(struct ir_lines *l, FILE *in, FILE *out)
 {
     char text[512];

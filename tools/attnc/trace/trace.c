@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc trace: one launch of one kernel on the simulator with its timing model: a summary, a
- * trace to open in Perfetto, the disassembly with cycles per line.
+ * attnc trace: runs one launch of a kernel on the simulator and models its time. Writes a summary,
+ * a trace for Perfetto, or a listing with cycles for each instruction.
  */
 #include "tools/attnc/trace/trace.h"
 
@@ -77,7 +77,7 @@ static void print_report(const struct trace_run *run, const struct trace_timing 
         100 * least_us / (report->us_at_power - report->launch_us));
 }
 
-/* Writes the shape of a launch as JSON. */
+/* Writes the dimensions of a launch's shape as a JSON object. */
 static void shape_json(struct json *j, const struct trace_run *run, const struct verify_op *op)
 {
     json_begin_object(j, "shape");
@@ -86,8 +86,8 @@ static void shape_json(struct json *j, const struct trace_run *run, const struct
     json_end(j);
 }
 
-/* Writes, for each XCD, the share of its room for workgroups that was used in each part of the
- * launch. */
+/* Writes for each XCD a list of shares, 0 to 1: how much of its room for workgroups was used in
+ * each of HIPSIM_TIME_PARTS equal parts of the launch. */
 static void taken_json(struct json *j, const struct hipsim_time_report *r)
 {
     json_begin_list(j, "taken");
@@ -100,7 +100,8 @@ static void taken_json(struct json *j, const struct hipsim_time_report *r)
     json_end(j);
 }
 
-/* Writes the cycles of issue and stalls as JSON. */
+/* Writes the cycles in which waves issued, and the cycles of each kind of stall, as JSON
+ * members. */
 static void stalls_json(struct json *j, const struct trace_timing *timing,
                         const struct hipsim_time_report *r)
 {
@@ -113,7 +114,8 @@ static void stalls_json(struct json *j, const struct trace_timing *timing,
     json_end(j);
 }
 
-/* Prints one report in one line, since run_children() does not break lines. */
+/* Prints the report of a launch as a JSON object in one line, since the parent process reads a line
+ * for each kernel. */
 static void print_json(const struct trace_run *run, const struct verify_op *op,
                        const struct trace_timing *timing, const struct hipsim_time_report *r)
 {
@@ -145,15 +147,18 @@ static void print_json(const struct trace_run *run, const struct verify_op *op,
     json_end(&j);
 }
 
-/* An output that the simulator writes to memory. attnc then writes it to its path, and can report a
- * failure with its reason. */
+/* An output that the simulator writes to a file in memory. attnc then writes it to its path, so
+ * that a failure has its usual message. */
 struct written {
     const char *to; /* path of the output; NULL: there is none */
+    /* File descriptor of the file in memory; -1: none. */
     int fd;
+    /* Path under which the simulator opens it. */
     char path[32];
 };
 
-/* Opens a file in memory for what will be written to `to`; NULL means none. */
+/* Opens a file in memory for the output `to`; does nothing if `to` is NULL. Returns an exit_code
+ * after a message. */
 static int begin_written(struct written *w, const char *to)
 {
     *w = (struct written){.to = to, .fd = -1};
@@ -164,7 +169,8 @@ static int begin_written(struct written *w, const char *to)
     return w->fd >= 0 ? EXIT_GOOD : complain(EXIT_ENVIRONMENT, "%s: %s", to, strerror(errno));
 }
 
-/* Writes the file in memory to its destination, if `code` is good. Returns the exit code. */
+/* Writes the file in memory to its path if `code` is EXIT_GOOD, and closes it. Returns `code`, or
+ * the exit_code of a failed write. */
 static int end_written(struct written *w, int code)
 {
     struct stat st;
@@ -183,7 +189,8 @@ static int end_written(struct written *w, int code)
     return code;
 }
 
-/* Times the launch on the model, and writes the files about it. */
+/* Models a launch of kernel `n`, and writes the files of -o and --annotate. Returns an exit_code
+ * after a message. */
 static int time_and_write(struct trace_session *t, const struct attn_pack *pack, uint32_t n,
                           struct hipsim_time_report *report)
 {
@@ -206,9 +213,9 @@ static int time_and_write(struct trace_session *t, const struct attn_pack *pack,
     return end_written(&listing, code);
 }
 
-/* Times a launch of the n-th kernel of `pack` and prints its report. `isolated` is a pack of this
- * kernel only. Without --chosen libattn launches from `isolated`, in which it has no other
- * choice. */
+/* Models a launch of kernel `n` of `pack` and prints its report. `isolated` has only this kernel,
+ * so that libattn must choose it. With --chosen the launch is from `pack`, and an error if libattn
+ * chooses another kernel. Returns an exit_code after a message. */
 static int trace_kernel(struct attn_pack *pack, uint32_t n, struct attn_pack *isolated,
                         const struct attn_kernel_info *info)
 {
@@ -232,16 +239,18 @@ static int trace_kernel(struct attn_pack *pack, uint32_t n, struct attn_pack *is
     return code;
 }
 
-/* The kernels that the command line names; each is traced in a child process. */
+/* The kernels that the command line selects. Each is traced in a child process. */
 struct selection {
     struct attn_pack *pack;
-    char *bytes; /* of it */
+    char *bytes; /* the pack's file in memory */
+    /* Numbers of the selected kernels, `count` of them. */
     uint32_t *kernels;
     size_t count;
+    /* With --json: the list of reports is open in it. */
     struct json json;
 };
 
-/* Returns the facts of kernel `n`; ends the process if it cannot be read. */
+/* Returns the facts of kernel `n`; ends the process after a message if the pack is damaged. */
 static struct attn_kernel_info kernel_info(const struct attn_pack *pack, uint32_t n)
 {
     struct attn_kernel_info info = {.size = sizeof(info)};
@@ -250,7 +259,7 @@ static struct attn_kernel_info kernel_info(const struct attn_pack *pack, uint32_
     return info;
 }
 
-/* Traces one kernel of the selection in a child process. */
+/* Traces kernel `part` of the selection `context`, in a child process. Returns an exit_code. */
 static int trace_part(void *context, size_t part, struct child_report *report)
 {
     struct selection *s = context;
@@ -267,14 +276,14 @@ static int trace_part(void *context, size_t part, struct child_report *report)
     return code;
 }
 
-/* Adds a printed line of JSON to the list. */
+/* Adds a line of a child, a JSON object, to the list of the selection `context`. */
 static void add_row(void *context, char *line)
 {
     struct selection *s = context;
     json_raw(&s->json, NULL, line);
 }
 
-/* Passes on what a child process printed. */
+/* Adds what a child has printed to the JSON list, or copies it to standard output. */
 static void collect_part(void *context, size_t part, FILE *printed, const size_t results[])
 {
     (void)part, (void)results;
@@ -284,14 +293,15 @@ static void collect_part(void *context, size_t part, FILE *printed, const size_t
         copy_printed(printed);
 }
 
-/* Returns the name of a part, which is its kernel's. */
+/* Returns the kernel name of part `part`, for messages. */
 static const char *name_part(void *context, size_t part)
 {
     const struct selection *s = context;
     return kernel_info(s->pack, s->kernels[part]).name;
 }
 
-/* Selects every kernel whose name is `pattern` or matches it. */
+/* Selects every kernel whose name matches the glob `pattern`. Returns an exit_code after a message
+ * if there is none; `path` is the pack. */
 static int select_kernels(struct selection *s, const char *path, const char *pattern)
 {
     const uint32_t count = attn_pack_kernel_count(s->pack);
@@ -311,7 +321,7 @@ static int select_kernels(struct selection *s, const char *path, const char *pat
                             path, pattern);
 }
 
-/* Traces the selected kernels in child processes. */
+/* Traces the selected kernels in child processes. Returns an exit_code. */
 static int trace_selection(struct selection *s)
 {
     unsigned jobs = 1;
@@ -340,7 +350,8 @@ static int trace_selection(struct selection *s)
     return code;
 }
 
-/* Checks the path of an output, so that a directory is refused before the launch. */
+/* Checks the path of an output before the launch, and refuses a directory. Returns an exit_code
+ * after a message. */
 static int check_file(const char *path)
 {
     struct stat st;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A kernel on a device with the arguments of a shape, ready to be launched: for attnc trace, tune
- * and bench. tools/verify/<op>.c makes an op's inputs.
+ * This file prepares a launch: opens a device, makes the arguments of a shape and checks which
+ * kernel libattn chooses. attnc trace, tune, bench and step use it.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "tools/attnc/cli/command.h"
 #include "tools/attnc/trace/trace.h"
 
-/* Returns the number of an op's dimensions. */
+/* Returns how many dimensions the op's shape has. */
 static unsigned count_dimensions(const struct verify_op *op)
 {
     unsigned n = 0;
@@ -21,7 +21,7 @@ static unsigned count_dimensions(const struct verify_op *op)
     return n;
 }
 
-/* Returns the place of dimension `i` in an op's shape. */
+/* Returns a pointer to dimension `i` in `shape`, a struct of the op's own type. */
 static int *number_of(const struct verify_op *op, unsigned i, void *shape)
 {
     return (int *)((char *)shape + op->dimensions[i].offset);
@@ -33,8 +33,8 @@ const struct verify_op *trace_find_op(const char *name)
     return op && op->trace ? op : NULL;
 }
 
-/* Prepares the call that verification makes of the op's traced shape, with the numbers of
- * --shape. */
+/* Makes inputs and outputs of the shape in `run`, as verification does, and looks up the op. Sizes
+ * of the shape may change. Returns an exit_code after a message. */
 static int prepare(struct trace_run *run)
 {
     struct call *c = &run->call;
@@ -57,7 +57,7 @@ static int prepare(struct trace_run *run)
     return EXIT_GOOD;
 }
 
-/* The shape. */
+/* Shapes. */
 
 void trace_explain_shape(const struct verify_op *op)
 {
@@ -71,7 +71,8 @@ void trace_explain_shape(const struct verify_op *op)
     }
 }
 
-/* Sets the dimension called `name` (of `length` characters) of a shape. */
+/* Sets the dimension called `name`, of `length` characters, to `value`. Returns an exit_code after
+ * a message: EXIT_USER if it is unknown, given twice or out of range. */
 static int set_dimension(const struct verify_op *op, int *shape, const char *name, size_t length,
                          long value)
 {
@@ -114,9 +115,9 @@ int trace_parse_shape(const struct verify_op *op, const char *text, int *shape)
     return EXIT_GOOD;
 }
 
-/* The launch. */
+/* Launches. */
 
-/* Opens the simulator's timing functions. */
+/* Loads the timing functions from the library at `simulator`. Returns false if one is absent. */
 static bool open_timing(const char *simulator, struct trace_timing *t)
 {
     void *library = dlopen(simulator, RTLD_NOW | RTLD_LOCAL);
@@ -145,7 +146,8 @@ int trace_time(struct trace_session *t, const struct hipsim_time_options *time,
     return EXIT_GOOD;
 }
 
-/* Finds the kernel that the pack's table selects for these arguments. */
+/* Sets *kernel to the kernel that libattn chooses for the arguments. Returns an exit_code after a
+ * message. */
 static int find_choice(const struct trace_run *run, struct attn_kernel_info *kernel)
 {
     struct attn_op_info info = {.size = sizeof(info)};
@@ -155,7 +157,8 @@ static int find_choice(const struct trace_run *run, struct attn_kernel_info *ker
     return EXIT_GOOD;
 }
 
-/* Checks that lookup chooses this kernel for the shape. */
+/* Checks that libattn chooses the kernel of `run` for its arguments. Returns EXIT_USER after a
+ * message if not. */
 static int check_choice(const struct trace_run *run)
 {
     struct attn_kernel_info kernel;
@@ -165,10 +168,11 @@ static int check_choice(const struct trace_run *run)
     return complain(EXIT_USER, "for this shape lookup takes another kernel: %s", kernel.name);
 }
 
-/* The simulator's checks for a trace: all but races, which take too long on shapes of this size. */
+/* The simulator's checks during a trace: all but races, which would take too long on shapes of this
+ * size. */
 static const char checks[] = "memory+align+uninit+wait+hazard+barrier+diverge";
 
-/* Opens the GPU or the simulator with the pack. */
+/* Opens the GPU or the simulator with the pack. Returns an exit_code after a message. */
 static int open_gpu(struct trace_session *t, struct attn_pack *pack, const struct trace_gpu *gpu)
 {
     char simulator[4096], why[600];
@@ -184,8 +188,8 @@ static int open_gpu(struct trace_session *t, struct attn_pack *pack, const struc
     return t->opened ? EXIT_GOOD : complain(EXIT_ENVIRONMENT, "%s", why);
 }
 
-/* Opens the device and makes the arguments, without a check that lookup chooses kernel n for
- * them. */
+/* Opens the device and makes the arguments, but does not check which kernel libattn chooses.
+ * Returns an exit_code after a message. */
 static int open_shape(struct trace_session *t, struct attn_pack *pack, uint32_t n,
                       const char *shape, const struct trace_gpu *gpu)
 {
