@@ -23,9 +23,9 @@ static struct tir_value scaled(struct tir_builder *b, const char *arg, struct ti
     return k_scale.id ? tir_mul(b, scale, k_scale) : scale;
 }
 
-/* Sets a->most, the largest weight 2^room that needs no rescaling. If O^T includes l, a->most is
- * two equal 16-bit numbers in a vector register. With a causal mask softmax.exponent is copied to
- * vector registers too, since such loops use all scalar registers. */
+/* Sets a->most, the largest weight 2^room that needs no rescaling. If O^T includes l, a->most is a
+ * register of two such numbers in 16 bits. With a causal mask, also copies softmax.exponent to
+ * vector registers, since such loops use all scalar registers. */
 static void keep_limits(struct att_attention *a)
 {
     struct tir_builder *const b = a->b;
@@ -103,7 +103,8 @@ static struct tir_value key_index(struct att_attention *a, struct tir_value key)
     return tir_add(a->b, tir_row_index(a->b, t), tir_splat(a->b, key, t));
 }
 
-/* Returns scores `s` after the user's hook. `key` (i32) is the first key of their block. */
+/* Returns scores `s` after the user's hook on logits. `key` (i32) is the first key of their
+ * block. */
 static struct tir_value call_logits(struct att_attention *a, struct tir_value s,
                                     struct tir_value key)
 {
@@ -137,10 +138,11 @@ static struct tir_value call_logits(struct att_attention *a, struct tir_value s,
 
 /* ---- Mask ---- */
 
-/* Returns the number of bytes (i32) of a query's row of the mask. */
+/* Returns the bytes (i32) from a query's row of the mask to the next query's: a byte per key, or
+ * for a mask of blocks its words and one more. */
 static struct tir_value mask_row_bytes(struct att_attention *a)
 {
-    enum { KEYS = 2048 /* that a word of bits has */ };
+    enum { KEYS = 2048 /* keys whose bits one word of 32 bits has */ };
     struct tir_builder *const b = a->b;
     if (a->v->mask == ATT_MASK_CUSTOM)
         return a->at.kv_len;
@@ -244,8 +246,8 @@ static struct tir_value is_hidden(struct att_attention *a, const struct att_bloc
     return tir_or(b, hidden, tir_cmp_eq(b, byte, tir_int_like(b, byte, 0)));
 }
 
-/* Returns a scalar i1: true if some key of the block is hidden from some query of the wave. `key`
- * (i32) is the block's first key. */
+/* Returns a scalar i1: true if the block crosses the end of the keys, or the causal, window or
+ * chunk limit of some query. `key` (i32) is the block's first key. */
 static struct tir_value is_edge(struct att_attention *a, struct tir_value key)
 {
     struct tir_builder *const b = a->b;
@@ -265,7 +267,7 @@ struct tir_value att_has_gaps(struct tir_builder *b, struct tir_value entries)
     return tir_any(b, tir_cmp_lt(b, entries, tir_int_like(b, entries, 0)));
 }
 
-/* Returns bytes (i8) in the layout of the scores. The sign bit of a byte is set if the byte of
+/* Returns bytes (i8) in the layout of the scores: the sign bit of a byte is set if the byte of
  * `seen` is not 0. */
 static struct tir_value signs_of_bytes(struct att_attention *a, struct tir_value seen)
 {
@@ -348,8 +350,8 @@ static struct tir_value hide(struct att_attention *a, struct tir_value s,
 void att_attention_weights_fp8(struct att_attention *a)
 {
     enum {
-        FOLDED = 32 /* columns of a matrix instruction whose halves a sum treats as two blocks of
-                          keys */
+        FOLDED = 32 /* columns of the matrix instructions for which att_weight_sum_folded() is
+                       used */
     };
     att_softmax_range_fp8(a->b, &a->softmax);
     if (a->b->f->machine->mma[a->product].n == FOLDED)
@@ -363,7 +365,8 @@ void att_attention_sum_by_product(struct att_attention *a)
     a->sum = att_weight_sum_whole(a->b, a->softmax.scores, a->product, a->dtype);
 }
 
-/* Returns l, 1 x queries. Eight equal rows of O^T (`output`), from row a->sum_row on, hold l. */
+/* Returns l, 1 x queries, from eight equal rows of O^T (`output`) that hold l, from row a->sum_row
+ * on. */
 static struct tir_value rows_of_sums(struct att_attention *a, struct tir_value output)
 {
     enum { ROWS = 8 };

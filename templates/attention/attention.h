@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention over one block of keys after the other, as all families of kernels compute it: S^T = K
- * Q^T, changes of the scores, the online softmax, O^T += V^T P^T. A family says which queries are
- * the columns of S^T (struct att_position). The table of a pipeline has steps of this folder
+ * Attention over one block of keys after the other, as all families of kernels compute it: scores
+ * S^T = K Q^T, changes of the scores, the online softmax with weights P, output O^T += V^T P^T. A
+ * family is a group of kernels with one loop, such as prefill. It says which queries are the
+ * columns of S^T (struct att_position). The table of its pipeline has steps of this folder
  * (steps.h), and steps of the family, which load K and V.
+ *
+ * A value of the builder (struct tir_value) whose id is 0 is meant by "no value".
  */
 #ifndef TEMPLATES_ATTENTION_ATTENTION_H
 #define TEMPLATES_ATTENTION_ATTENTION_H
@@ -16,20 +19,23 @@
 /** A block of keys: the keys of one iteration of the key loop. S^T = K Q^T, the scores of the
  * block, has a row for each key and a column for each query. */
 struct att_block {
-    struct tir_value index;   /* i32: index of the loop's iteration */
+    struct tir_value index;   /* i32: index of the block, which is the number of the loop's
+                                 iteration */
     struct tir_value mask;    /* i8, keys x queries: bytes of the custom mask, 0: the query does not
                                  see the key; no value: no custom mask */
-    struct tir_value seen;    /* i8, keys x queries, used in place of `mask`: 0: hidden by the mask,
-                                 or after the last key. A lane's registers have neighbouring keys.
-                                 No value: `mask` is used */
-    struct tir_value word;    /* i32, 1 x queries: with a mask of blocks the word of the query's row
-                                 that has the block's bit; no value: no mask of blocks */
-    struct tir_value last;    /* i32, 1 x queries, with `word`: the last key that a query sees,
-                                 -1 if the block is hidden from the query */
-    struct tir_value hides;   /* i1, with `seen` or `last`. False with `seen`: every byte of `seen`
-                                 is not 0. False with `last`: every query sees the block */
-    struct tir_value ends;    /* i1, with `last`: true if the keys of a query end before the block's
-                                 last key */
+    struct tir_value seen;    /* i8, keys x queries, used in place of `mask`. 0: the mask hides the
+                                 key, or it is after the last key. A lane's registers have
+                                 neighbouring keys. No value: `mask` is used */
+    struct tir_value word;    /* i32, 1 x queries: for a mask of blocks (a bit for 64 keys), the
+                                 word of the query's mask row that has this block's bit; no value:
+                                 no mask of blocks */
+    struct tir_value last;    /* i32, 1 x queries, with `word`: index of the last key that a query
+                                 sees; -1: the block is hidden from the query */
+    struct tir_value hides;   /* i1. With `seen`: true if a byte of `seen` is 0. With `last`: true
+                                 if the block is hidden from a query. No value: neither `seen` nor
+                                 `last` */
+    struct tir_value ends;    /* i1, with `last`: true if the last key that some query sees is
+                                 before the block's last key */
     struct tir_value entries; /* i32, keys x 1: entries of the sparse list, slots or blocks of the
                                  cache; negative: no key. No value: no sparse list, or `gaps` is
                                  used */
@@ -53,8 +59,8 @@ enum {
 
 /** The exponentials of a block's scores, computed in parts that hold some of its keys each. */
 struct att_powers {
-    struct tir_value part[ATT_POWER_PARTS]; /* weights of a part's keys: as exponents (log2) if not
-                                               `made`, else as powers in f32, or in 16 bits if
+    struct tir_value part[ATT_POWER_PARTS]; /* weights of a part's keys: exponents (log2) if not
+                                               `made`; else powers in f32, or in 16 bits if
                                                `packed` */
     bool made[ATT_POWER_PARTS], packed[ATT_POWER_PARTS]; /* made: part[i] has powers; false:
                                                             exponents. packed: part[i] will have, or
@@ -64,11 +70,13 @@ struct att_powers {
     unsigned n;                                          /* number of parts */
 };
 
-/** The weights P of a block, and the sums of weights. */
+/** The weights P of a block, and sums of weights. */
 struct att_p16 {
+    /* P rounded to the type of the product with V: keys x queries, 16 bits or fp8. */
     struct tir_value p16;
     struct tir_value sum; /* sum of the block's weights over each lane's keys; no value: O^T
                              includes l, or the weights are added to l directly */
+    /* The loop's l with this block's weights added. */
     struct tir_value l;
 };
 
@@ -97,24 +105,34 @@ struct att_position {
 /** Values of one block that steps (attention/steps.h) pass to each other. */
 struct att_now {
     struct att_block block;
-    struct tir_value *carried; /* values that the loop carries, indexed by enum att_carry */
+    struct tir_value *carried; /* values that the loop carries (m, l, O^T), indexed by enum
+                                  att_carry */
+    /* s: scores S^T, f32, keys x queries. exponent: in att_exponent, log2 of the weights, keys x
+     * queries; in some families, the power of two that weights are relative to, 1 x queries. p:
+     * weights P in f32, before rounding. top: what the rescale check compares, see ATT_SLOT_TOP. */
     struct tir_value s, exponent, p, top;
     struct tir_value v, v_rest; /* operands of O^T += V^T P^T: V^T of the part of the keys that is
                                    multiplied next, and the last 8 rows of V^T */
+    /* The result of the rescale check, and the factor alpha of O and l. */
     struct att_softmax_step step;
+    /* Weights whose powers are not all computed yet. */
     struct att_powers powers;
+    /* Rounded weights, and their sums. */
     struct att_p16 weights;
 };
 
-/** The state of a wave in its key loop. */
+/** Attention in a kernel's key loop while it is built: constants of the kernel, and values of the
+ * current block. */
 struct att_attention {
     struct tir_builder *b;
     const struct att_variant *v;
+    /* Types and limits of the online softmax, and the factor of its exponents. */
     struct att_softmax softmax;
     struct tir_value score_scale; /* f32: factor from scores to logits, if a soft cap or a hook
                                      needs it; else no value */
+    /* The keys that the wave's queries see. */
     struct att_position at;
-    int product;    /* index of the matrix instruction of O^T += V^T P^T */
+    int product;    /* index in tir_machine.mma of the matrix instruction of O^T += V^T P^T */
     unsigned dtype; /* enum tir_dtype of the weights P as operand of that instruction */
     void *family;   /* the family's state, first argument of first_key() and entries() */
     /** Returns the index (i32) of the first key of the block of iteration `index` (i32). The
@@ -123,41 +141,44 @@ struct att_attention {
     /** Returns the entries of the sparse list for a block with `gaps`, as in att_block.entries.
      * They are loaded only if the block has entries that name no key. */
     struct tir_value (*entries)(void *family, const struct att_block *block);
+    /* Values of the block whose steps are being built. */
     struct att_now now;
     struct tir_value most;     /* with ATT_CHECK_WEIGHTS: the largest weight that needs no
-                                  rescaling, 2^room, in the type that the check compares; else no
-                                  value */
-    struct att_weight_sum sum; /* the sum l by products of the weights with sum.ones; sum.ones has
-                                  no value: the loop carries l */
-    bool wide_powers;          /* powers are computed as exp2 of the negated m - log2 p. That
-                                  instruction has 8 bytes like its neighbours, for schedules with
-                                  even_code */
+                                  rescaling, 2^room, in the type of the values that the check
+                                  compares; else no value */
+    struct att_weight_sum sum; /* l as a product of the weights with sum.ones; if sum.ones has no
+                                  value, vector instructions add weights to l */
+    bool wide_powers;          /* true: powers are computed as exp2(-x) with x = m - s * exponent,
+                                  an instruction of 8 bytes like its neighbours, for schedules with
+                                  even_code; false: as exp2 of the exponent */
     uint8_t room;              /* value for softmax.room (log2); 0: the default of the weights'
                                   type */
     uint8_t check;             /* enum att_check: the values that the rescale check compares */
-    uint8_t late_eighths; /* number of eighths of the keys whose powers the second part of att_exp2
-                             computes, one iteration later; 0: none */
-    uint8_t packed_eighths; /* number of eighths of the keys whose powers are rounded to 16 bits in
-                               the first part of att_exp2; 0: none. Needs sum_row */
-    bool in_agprs;          /* O^T stays in accumulation registers (AGPRs) during the loop */
+    uint8_t late_eighths; /* number of eighths of a block's keys, the last ones, whose powers part 1
+                             of att_exp2 computes, in the next iteration; 0: none */
+    uint8_t packed_eighths; /* number of eighths of a block's keys, the first ones, whose powers are
+                               rounded to 16 bits in part 0 of att_exp2; 0: none. Needs sum_row */
+    bool in_agprs;          /* true: O^T stays in accumulation registers (AGPRs) during the loop;
+                               false: in VGPRs */
     uint8_t value_parts;    /* number of parts, a power of two, into which a block's keys are
-                               divided for O^T += V^T P^T; 0: one part */
-    bool ties_any;          /* weights are rounded to the nearest, with ties in either direction;
-                               false: ties to even */
-    bool cut;               /* weights are truncated, and l is the sum of the truncated weights;
-                               needs sum_row. False: weights are rounded */
-    bool sum_pairs;         /* l is the sum of the rounded weights, and an instruction adds two of
-                               them; false: one at a time, before rounding */
-    int rest_product;       /* index of the matrix instruction that computes the last 8 rows of O^T,
-                               if `rest` is set */
+                               divided for O^T += V^T P^T, one step each; 0: one part */
+    bool ties_any;          /* true: weights are rounded to the nearest, with ties in either
+                               direction; false: with ties to even */
+    bool cut;               /* true: weights are truncated, and l is the sum of the truncated
+                               weights; needs sum_row. False: weights are rounded */
+    bool sum_pairs;         /* true: l is the sum of the rounded weights, and an instruction adds
+                               two of them; false: weights are added one by one, before rounding */
+    int rest_product;       /* index in tir_machine.mma of the instruction that computes the last 8
+                               rows of O^T, if `rest` is set */
     struct tir_type rest;   /* type of the last 8 rows of O^T if a separate product computes them;
                                kind 0: they are rows like the others. Needs ATT_CHECK_PREVIOUS */
     unsigned sum_row; /* index of the first of eight rows of O^T that hold l, so that the loop does
                          not carry l; 0: O^T has no such rows */
 };
 
-/** Indices of the values that the loop carries: the running maximum m (log2), the denominator l,
- * O^T, and the last 8 rows of O^T if att_attention.rest is set. */
+/** Indices of the values that the key loop carries: the running maximum m (log2), the denominator
+ * l, O^T, and the last 8 rows of O^T if att_attention.rest is set. ATT_N_CARRY: their number
+ * without those rows. */
 enum att_carry {
     ATT_CARRY_M,
     ATT_CARRY_L,
@@ -167,8 +188,8 @@ enum att_carry {
     ATT_MOST_CARRY
 };
 
-/** Sets `carried` to the state before the first key: m to the lowest number, l and O^T to 0.
- * `output` is the type of O^T. */
+/** Sets carried[] (enum att_carry) to the state before the first key: m to the lowest number, l and
+ * O^T to 0. `output` is the type of O^T. */
 void att_attention_begin(struct att_attention *a, struct tir_type output,
                          struct tir_value carried[]);
 
@@ -180,12 +201,12 @@ void att_attention_weights_fp8(struct att_attention *a);
  * called att_attention_scale(). */
 void att_attention_sum_by_product(struct att_attention *a);
 
-/** Copies to `kept` the values of `carried` that a loop carries: without l if O^T includes l, and
- * without the last rows of O^T if they are not separate. Returns their number.
- * att_attention_unpack() copies them back to `carried`. */
+/** Copies to kept[] the values of carried[] that a loop carries: without l if O^T includes l, and
+ * without the last rows of O^T if they are not separate. Returns their number. */
 unsigned att_attention_kept(const struct att_attention *a,
                             const struct tir_value carried[ATT_MOST_CARRY],
                             struct tir_value kept[ATT_MOST_CARRY]);
+/** Copies kept[], which att_attention_kept() has filled, back to the members of carried[]. */
 void att_attention_unpack(const struct att_attention *a,
                           const struct tir_value kept[ATT_MOST_CARRY],
                           struct tir_value carried[ATT_MOST_CARRY]);
@@ -207,8 +228,8 @@ bool att_attention_has_rest(const struct att_attention *a);
 /** True if the loop carries the value with index `which` of enum att_carry. */
 bool att_attention_is_carried(const struct att_attention *a, unsigned which);
 
-/** Returns `value`, which is l, O^T or its last rows as `which` says, times `factor`, 1 x
- * queries. */
+/** Returns `value` times `factor` (1 x queries). `which` says what it is: l, O^T or the last rows
+ * of O^T. */
 struct tir_value att_attention_scale_carried(const struct att_attention *a, enum att_carry which,
                                              struct tir_value value, struct tir_value factor);
 
@@ -221,12 +242,13 @@ struct tir_value att_attention_modify(struct att_attention *a, struct tir_value 
  * the exponent, softmax.exponent, includes the scale. */
 bool att_scales_scores(const struct att_variant *v);
 
-/** Prepares a->softmax for scores of type `scores`, and sets a->score_scale, from the arguments
- * scale and scale_log2. `k_scale` (f32) is the scale of the whole of K, or has no value. */
+/** Sets a->softmax for scores of type `scores`, and a->score_scale, from the arguments scale and
+ * scale_log2. `k_scale` (f32) is the scale of the whole of K; no value: K has none. */
 void att_attention_scale(struct att_attention *a, struct tir_type scores, struct tir_value k_scale);
 
-/** Loads the bytes of a custom mask for a block whose first key is `key` (i32). A query has a row
- * of kv_len bytes, at position.mask_row. Keys from position.end on repeat the last key's byte. */
+/** Loads the bytes of a custom mask for a block whose first key is `key` (i32): i8, keys x queries.
+ * A query has a row of kv_len bytes, at a->at.mask_row. Keys from a->at.end on repeat the last
+ * key's byte. */
 struct tir_value att_load_mask(struct att_attention *a, struct tir_value key);
 
 /** True if each query has a row of a mask in memory: a custom mask, or a mask of blocks. */
@@ -235,13 +257,14 @@ bool att_has_mask_rows(const struct att_variant *v);
 /** True if the mask hides keys before visible keys: a window, or chunks. */
 bool att_hides_early(const struct att_variant *v);
 
-/** Returns the first key that the query at `diagonal` (i32 of any shape) sees, for a mask that
- * hides early keys. `reach` is the value of att_reach(). The result may be negative. */
+/** Returns the index of the first key that the query at `diagonal` (i32 of any shape) sees, for
+ * masks that hide keys before visible ones. `reach` is the value of att_reach(). The result may be
+ * negative. */
 struct tir_value att_first_seen(struct tir_builder *b, const struct att_variant *v,
                                 struct tir_value reach, struct tir_value diagonal);
 
-/** Returns the argument (i32) of a mask that hides early keys: a window's distance in keys, or for
- * chunks the bit mask that rounds a key down to its chunk's first key. */
+/** Returns the argument (i32) of a mask that hides keys before visible ones: for a window, its
+ * distance in keys; for chunks, the bit mask that rounds a key down to its chunk's first key. */
 struct tir_value att_reach(struct tir_builder *b, const struct att_variant *v);
 
 /** True if the mask hides all keys after a query's own position, or after a fixed distance from
@@ -252,8 +275,9 @@ bool att_hides_late(const struct att_variant *v);
  * which means no key. */
 struct tir_value att_has_gaps(struct tir_builder *b, struct tir_value entries);
 
-/** Returns att_position.mask_row of queries `query` (1 x queries, i32): indices from the first
- * query of sequence `sequence` (i32) on. */
+/** Returns the byte offsets (i64, 1 x queries) of the mask rows of queries `query`, for
+ * att_position.mask_row. `query` (i32): indices from the first query of sequence `sequence` (i32)
+ * on. */
 struct tir_value att_mask_row(struct att_attention *a, struct tir_value sequence,
                               struct tir_value query);
 

@@ -22,8 +22,8 @@ static const float LOG2E = 1.4426950408889634f, LN2 = 0.6931471805599453f;
 /* Returns the largest power of two that is at most n. */
 static unsigned largest_power(unsigned n) { return 1u << (31 - __builtin_clz(n)); }
 
-/* Implements the declaration in part_rows.h. 16 bytes are 4 numbers of f32, or 8 of a 16-bit
- * type. */
+/* Returns the number of adjacent elements that a lane has: 16 bytes, which are 4 numbers of f32, or
+ * 8 of a 16-bit type. */
 unsigned att_parts_per_lane(const struct att_part_rows *r)
 {
     return r->tokens ? 2 * VECTOR : VECTOR;
@@ -154,8 +154,8 @@ static struct tir_value add_weighted(struct att_part_rows *r, struct tir_value s
     return sum.id ? tir_fma(b, wide, o, sum) : tir_mul(b, wide, o);
 }
 
-/* Implements the declaration in part_rows.h. The lse of the result is the largest one, and o and l
- * are relative to it. */
+/* Returns the sum of the n states s[]. The lse of the result is the largest one, and o and l are
+ * relative to it. */
 struct att_part_state att_parts_add_states(struct att_part_rows *r, const struct att_part_state *s,
                                            unsigned n)
 {
@@ -194,7 +194,7 @@ static struct tir_value is_null(struct att_part_rows *r, struct tir_value pointe
     return tir_cmp_eq(r->b, pointer, tir_i64(r->b, 0));
 }
 
-/* Returns the address (i64) of the first row, at this token and head, in tensor `t`. Its elements
+/* Returns the address (i64) in tensor `t` of the first row, at r->token and r->head. Its elements
  * have `size` bytes. */
 struct tir_value att_parts_place(struct att_part_rows *r, struct att_tensor t, int size)
 {
@@ -214,7 +214,7 @@ struct tir_value att_parts_step(struct att_part_rows *r, struct att_tensor t, in
     return att_stride32(r->b, name, size);
 }
 
-/* Implements the declaration in part_rows.h. The zeros without sinks are never used. */
+/* Returns the sinks of the rows. The zeros without sinks are never used. */
 struct tir_value att_parts_load_sinks(struct att_part_rows *r)
 {
     struct tir_builder *b = r->b;
@@ -278,6 +278,7 @@ void att_parts_finish(struct att_part_rows *r, struct att_part_state sum)
 /* Consecutive parts of a list whose loads are issued together. */
 struct batch {
     unsigned n; /* number of parts, at most ATT_PARTS_MOST */
+    /* row: i32, row of each part in partial_out. lse, o: what is loaded of each part, f32. */
     struct tir_value row[ATT_PARTS_MOST], lse[ATT_PARTS_MOST], o[ATT_PARTS_MOST][ATT_PART_PANELS];
 };
 
@@ -289,8 +290,9 @@ static struct tir_value place_row(struct att_part_rows *r, const struct att_part
     return tir_add(r->b, l->first, l->step.id ? tir_mul(r->b, part, l->step) : part);
 }
 
-/* Sets p->row to the rows in partial_out of p->n parts, from the part with index `k` (i32) on.
- * Parts after the list's end get the last part's row. All loads of the map are issued at once. */
+/* Sets p->row to the rows in partial_out of p->n parts, from the part with index `k` (i32) in the
+ * list on. Parts after the list's end get the last part's row. All loads of the map are issued at
+ * once. */
 static void find_rows(struct att_part_rows *r, const struct att_part_list *l, struct tir_value k,
                       struct batch *p)
 {
@@ -307,8 +309,9 @@ static void find_rows(struct att_part_rows *r, const struct att_part_list *l, st
         tir_anchor_all(b, p->row, p->n);
 }
 
-/* Loads row `row` (i32) of tensor `arg`, for the rows of `r`, into part[]. `elements` is the number
- * of f32 of a head in that tensor. t[] has the types of the `n` panels. */
+/* Loads a part from tensor `arg` (partial_out or partial_lse), where it has row index `row` (i32),
+ * into panels part[]. `elements`: number of f32 of a head in the tensor. t[]: types of the n
+ * panels. */
 static void load_part(struct att_part_rows *r, const struct att_part_list *l, const char *arg,
                       int elements, struct tir_value row, const struct tir_type *t, unsigned n,
                       struct tir_value *part)
@@ -353,8 +356,9 @@ static void load_batch(struct att_part_rows *r, const struct att_part_list *l, s
         load_values(r, l, p, i);
 }
 
-/* Adds the parts of batch `p` to *sum, which has no parts yet if sum->o has no value. The registers
- * of each added part receive the load of a part of batch `next`. NULL: nothing more is loaded. */
+/* Adds the parts of batch `p` to *sum, which has no parts yet if sum->o has no value. As each part
+ * is added, its registers receive the load of a part of batch `next`. NULL: nothing more is
+ * loaded. */
 static void add_batch(struct att_part_rows *r, const struct att_part_list *l,
                       struct att_part_state *sum, struct batch *p, struct batch *next)
 {
@@ -458,8 +462,8 @@ static struct att_part_state add_batches(struct att_part_rows *r, const struct a
     return sum;
 }
 
-/* Implements the declaration in part_rows.h. A branch for few parts loads fewer rows in vain. The
- * loads of sinks are issued first, but waited for after the parts. */
+/* Returns the sum of the parts of list `l` and of the sinks. A branch for few parts loads fewer
+ * rows in vain. The loads of sinks are issued first, but waited for after the parts. */
 struct att_part_state att_parts_add_list(struct att_part_rows *r, const struct att_part_list *l)
 {
     struct tir_builder *b = r->b;

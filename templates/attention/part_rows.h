@@ -24,7 +24,8 @@ enum {
 /** The spread of a row's D elements over lanes: panels of f32, whose widths are powers of two. */
 struct att_part_type {
     unsigned n;                              /* number of panels of a row */
-    int first[ATT_PART_PANELS];              /* index of the first column of each panel */
+    int first[ATT_PART_PANELS];              /* index in the row of the first column of each
+                                                panel */
     struct tir_type o[ATT_PART_PANELS], row; /* o: type of each panel, rows x width; row: type of
                                                 one number for each row, rows x 1 */
 };
@@ -34,6 +35,7 @@ struct att_part_type {
 struct att_part_rows {
     struct tir_builder *b;
     const struct tir_machine *m;
+    /* Number of elements of a row, D. */
     unsigned head_dim;
     unsigned waves;               /* number of waves of the workgroup */
     unsigned row_bits;            /* log2 of the number of rows that a lane has in registers */
@@ -75,8 +77,8 @@ unsigned att_parts_per_lane(const struct att_part_rows *r);
 unsigned att_parts_elements(const struct att_part_rows *r);
 /** Returns the number of waves that share a row. */
 unsigned att_parts_row_waves(const struct att_part_rows *r);
-/** Returns the number of rows that the lanes of a wave, or of the waves that share a row, hold in
- * one register. */
+/** Returns the number of rows in one register of a wave; if several waves share a row, in one
+ * register of all these waves. */
 unsigned att_parts_wave_rows(const struct att_part_rows *r);
 
 /** Divides a row into panels whose widths are powers of two, and sets r->type to their tiles. */
@@ -85,8 +87,8 @@ void att_parts_choose_type(struct att_part_rows *r);
 /** Returns the address (i64) of element 0 of the first row in tensor `t`, whose elements have
  * `size` bytes. */
 struct tir_value att_parts_place(struct att_part_rows *r, struct att_tensor t, int size);
-/** Returns the bytes (i32) from a row to the next in tensor `t`, whose elements have `size`
- * bytes. */
+/** Returns the bytes (i32) from a row to the next in tensor `t`: from token to token if rows are
+ * tokens, else from head to head. Its elements have `size` bytes. */
 struct tir_value att_parts_step(struct att_part_rows *r, struct att_tensor t, int size);
 
 /** Replaces +infinity by -infinity in `lse`, the lse of `n` parts as loaded from memory. Both mark
@@ -94,10 +96,10 @@ struct tir_value att_parts_step(struct att_part_rows *r, struct att_tensor t, in
 void att_parts_read_lse(struct att_part_rows *r, struct tir_value *lse, unsigned n);
 /** Loads the sinks of the rows, rows x 1 of f32; zeros if there are no sinks. */
 struct tir_value att_parts_load_sinks(struct att_part_rows *r);
-/** Returns the sinks as a state whose lse is the sink, so that exp(sink) joins the denominator.
- * Without sinks, lse is -infinity. */
+/** Returns the sinks (rows x 1) as a state: lse is the sink, so that exp(sink) joins the
+ * denominator. Without sinks, lse is -infinity. */
 struct att_part_state att_parts_sink_state(struct att_part_rows *r, struct tir_value sink);
-/** Returns the sum of `n` states. State s[0] must have o and l. */
+/** Returns the sum of the n states s[]. s[0] must have o and l. */
 struct att_part_state att_parts_add_states(struct att_part_rows *r, const struct att_part_state *s,
                                            unsigned n);
 /** Returns the sum of the parts of list `l` and of the sinks. The list has at least one part. */

@@ -2,8 +2,8 @@
  *
  * The sum of a list's parts by all waves of a workgroup. Each wave adds some consecutive parts of
  * the same rows, and stores its sum in LDS. The first wave adds these sums. If a list has no more
- * parts than one wave loads at once, each wave adds them all, and the first one writes the result.
- * Other waves then load for it what it has not yet located.
+ * parts than one wave loads at once, each wave adds all parts, and the first one writes the result.
+ * The loads of the other waves then fill the caches for the first.
  */
 #include "templates/attention/part_rows.h"
 
@@ -29,7 +29,7 @@ unsigned att_parts_shared_bytes(const struct att_part_rows *r)
     return r->waves * (unsigned)state_bytes(r);
 }
 
-/* Sets member[] to the addresses of lse, l and the panels of O in *s, and types[] to their types.
+/* Sets member[] to pointers to lse, l and the panels of O in *s, and types[] to their types.
  * Returns their number. */
 static unsigned list_members(const struct att_part_rows *r, struct att_part_state *s,
                              struct tir_value *member[VALUES], struct tir_type types[VALUES])
@@ -65,8 +65,8 @@ static void exchange(struct att_part_rows *r, struct tir_value at, bool load,
     }
 }
 
-/* Returns the parts of list `l` that wave `wave` (i32, index) adds. They are consecutive, and their
- * number is the same for all waves, or less for the last ones. */
+/* Returns the share of list `l` that wave `wave` (i32, index) adds: consecutive parts, as many in
+ * each wave, or fewer in the last ones. */
 static struct att_part_list share_of(struct att_part_rows *r, const struct att_part_list *l,
                                      struct tir_value wave)
 {

@@ -83,9 +83,9 @@ static struct others await_parts(const struct att_share *s)
 
 /* ---- All are there ---- */
 
-/* Adds this wave's slices, of `n` (i32) in all, if no workgroup has left. Slices are dealt to the
- * workgroups in turn, from the last workgroup to arrive on, since it knows first that all parts are
- * written. That workgroup also clears the counters for the next launch. */
+/* Adds this wave's fixed slices, if no workgroup has left; `n` (i32): number of all slices. They
+ * are dealt round-robin from the last workgroup to arrive on, since it knows first that all parts
+ * are written. That workgroup also clears the counters for the next launch. */
 static void add_dealt(const struct att_share *s, const struct others *o, struct tir_value n)
 {
     struct tir_builder *b = s->b;
@@ -131,8 +131,8 @@ static struct tir_value add_claim(const struct att_share *s, struct tir_value cl
 }
 
 /* Clears the counters of arrivals and of claims for the next launch, if `own` (i32) is the last
- * claim of all. Each wave makes one claim that gets no slice, so the number of all claims is known.
- */
+ * claim of all waves. Each wave makes one claim that gets no slice, so the number of all claims is
+ * known. */
 static void reset_counters(const struct att_share *s, const struct others *o,
                            struct tir_value claims, struct tir_value own, struct tir_value n)
 {
@@ -147,10 +147,10 @@ static void reset_counters(const struct att_share *s, const struct others *o,
     tir_end_if(b, &last, NULL);
 }
 
-/* Adds the slices that this wave claims, of `n` (i32) in all. `claims` (i64) is the address of the
- * counter. Claimed indices grow, so a wave has at most as many claims as there are slices from its
- * first one on. Most waves have one or two claims, and skip the remaining rounds in steps of
- * ROUNDS. */
+/* Claims slices for this wave and adds them, until none of the `n` (i32) slices is left. `claims`
+ * (i64) is the address of the counter. Claimed indices grow, so a wave has at most as many claims
+ * as there are slices from its first one on. Most waves have one or two claims, and skip the
+ * remaining rounds in steps of ROUNDS. */
 static void add_claimed(const struct att_share *s, const struct others *o, struct tir_value claims,
                         struct tir_value n)
 {

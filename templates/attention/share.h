@@ -29,11 +29,12 @@ struct att_share {
     unsigned polls, sleep;    /* arguments of tir_await(): number of reads of the counter until the
                                  workgroup gives up, and time between two reads in units of 64
                                  clocks */
-    unsigned other_polls, other_sleep; /* like `polls` and `sleep`, if `waits` is false; other_polls
-                                          0: the workgroup reads once, and leaves if parts are
-                                          missing */
+    unsigned other_polls, other_sleep; /* like `polls` and `sleep`, if `waits` is false. other_polls
+                                          0: the workgroup reads the counter once, and leaves if
+                                          parts are missing */
     void (*add)(void *family, struct tir_value slice); /* Adds all parts of one slice of the result,
                                                           whose index is `slice` (i32) */
+    /* First argument of add(). */
     void *family;
 };
 

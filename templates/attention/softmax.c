@@ -17,7 +17,7 @@ struct att_softmax att_softmax(struct tir_builder *b, struct tir_type scores,
         .vector = tir_tile(b->f, TIR_F32, 1, scores.cols, &column),
         .folded = tir_tile(b->f, TIR_F32, rows, scores.cols, &folded),
         .exponent = exponent,
-        .room = 8, /* log2: O and l grow by at most 2^8 before m is updated */
+        .room = 8, /* weights are at most 2^8 before m is updated */
     };
     return s;
 }
@@ -27,7 +27,7 @@ void att_softmax_range_fp8(const struct tir_builder *b, struct att_softmax *s)
     enum { FOLLOW = 4 };
     static const float LOG2_15 = 3.9068906f, LOG2_28 = 4.8073549f;
     s->rise = b->f->machine->fp8_is_fnuz ? LOG2_15 : LOG2_28;
-    s->room = s->rise + FOLLOW; /* log2 of 240 and 448, the largest fp8 numbers */
+    s->room = s->rise + FOLLOW; /* log2 of the largest fp8 number: 240 (fnuz) or 448 */
 }
 
 struct tir_value att_softmax_lowest(struct tir_builder *b, const struct att_softmax *s)
@@ -106,8 +106,8 @@ struct tir_value att_softmax_fall(struct tir_builder *b, const struct att_softma
     return tir_fma(b, scores, down, tir_broadcast(b, m, s->scores));
 }
 
-/* Returns each column of x times its query's alpha (1 x queries). The columns of x may be in other
- * lanes than alpha's. */
+/* Returns x with each column times its query's alpha (1 x queries). The columns of x may be in
+ * other lanes than alpha's. */
 static struct tir_value follow(struct tir_builder *b, struct tir_value x, struct tir_value alpha)
 {
     const struct tir_type t = tir_typeof(b->f, x);
@@ -217,9 +217,9 @@ static struct tir_value cap_exactly(struct tir_builder *b, struct tir_value s, s
     return tir_select(b, small, series, other);
 }
 
-/* Returns cap_exactly() of scores `s`, computed for the upper half of the rows and then for the
- * lower half, if a lane has both. Temporaries are live beside all registers of a loop, and a half
- * needs fewer. */
+/* Returns cap_exactly() of scores `s`. If a lane has rows of both halves, the upper half is
+ * computed first and then the lower one. Temporaries are live beside all registers of a loop, and a
+ * half needs fewer. */
 static struct tir_value cap_by_halves(struct tir_builder *b, struct tir_value s,
                                       struct tir_value cap, struct tir_value rate)
 {
@@ -234,9 +234,9 @@ static struct tir_value cap_by_halves(struct tir_builder *b, struct tir_value s,
     return tir_relayout(b, tir_stack(b, upper, lower), own);
 }
 
-/* Implements the declaration in softmax.h, by an exponential or by a series. Up to a cap of 512 the
- * last bit of `cap` is at most 2^-14 of a logit, so the exponential suffices. With a larger cap,
- * scores much smaller than the cap use the series. */
+/* Computes the soft cap by an exponential or by a series. Up to a cap of 512 the last bit of `cap`
+ * is at most 2^-14 of a logit, so the exponential suffices. With a larger cap, scores much smaller
+ * than the cap use the series. */
 struct tir_value att_soft_cap(struct tir_builder *b, struct tir_value s, struct tir_value cap,
                               struct tir_value rate)
 {

@@ -10,20 +10,21 @@
 
 /** An online softmax: its types, its factor and its limits. */
 struct att_softmax {
-    struct tir_type scores, vector; /* types of S^T and of a number for each query: f32, keys x
-                                       queries; f32, 1 x queries */
+    struct tir_type scores, vector; /* type of S^T (f32, keys x queries), and type of a number for
+                                       each query (f32, 1 x queries) */
     struct tir_type folded;         /* type of l in a loop, f32: each lane has one partial sum for
                                        each query in place of the scores of its keys */
     struct tir_value exponent;      /* f32 scalar: factor of a score s in its weight p = 2^(s *
                                        exponent - m) */
     struct tir_value exponents;     /* `exponent` in vector registers, f32, 1 x queries; no value:
-                                       the loop uses the scalar */
+                                       the loop uses `exponent` */
     float room;                     /* log2 of the largest p for which m is not updated */
     struct tir_value threshold;     /* f32 scalar: `room` in a register of the loop; no value:
                                        `room` is a constant of the code */
-    float rise;     /* log2 of the largest p after an update: m is by `rise` below the maximum */
-    bool from_zero; /* l and O are 0 as long as m is the lowest number, so alpha may be 1 at the
-                       first update */
+    float rise;     /* log2 of the largest p after an update of m, which is `rise` below the
+                       maximum; 0: the largest p is 1 */
+    bool from_zero; /* true: l and O are 0 as long as m is the lowest number, so alpha is 1 at the
+                       first update; false: alpha is 2^(m - m') at every update */
 };
 
 /** Returns the softmax of scores of type `scores`. `exponent` (f32 scalar, not negative) is
@@ -62,19 +63,21 @@ struct att_softmax_step {
     struct tir_value grown, alpha;
 };
 
-/** Updates *m if the rescale check demands it. Any m is correct as long as nothing overflows, and
- * with most tiles O needs no rescaling. The exchange between lanes is in the rarely taken branch.
- * If m stays, step.alpha is `alpha`: 1, or tir_undef() if it is read only after an update. */
+/** Updates *m if a score exceeds it by more than the threshold. Any m is correct as long as nothing
+ * overflows, and with most tiles O needs no rescaling. The exchange between lanes is in the rarely
+ * taken branch. If m stays, step.alpha is `alpha`: 1, or tir_undef() if it is read only after an
+ * update. */
 struct att_softmax_step att_softmax_maximum(struct tir_builder *b, const struct att_softmax *s,
                                             struct tir_value scores, struct tir_value alpha,
                                             struct tir_value *m);
 
-/** Returns log2 p_j = s_j * exponent - m of each score s_j, keys x queries. m is 1 x queries. */
+/** Returns the exponents log2 p_j = s_j * exponent - m of the weights of scores s_j, keys x
+ * queries. m is 1 x queries. */
 struct tir_value att_softmax_exponent(struct tir_builder *b, const struct att_softmax *s,
                                       struct tir_value scores, struct tir_value m);
 
-/** Returns the negated exponent m - s_j * exponent of each score s_j, keys x queries. m is 1 x
- * queries. */
+/** Returns the negated exponents m - s_j * exponent of the weights of scores s_j, keys x queries. m
+ * is 1 x queries. */
 struct tir_value att_softmax_fall(struct tir_builder *b, const struct att_softmax *s,
                                   struct tir_value scores, struct tir_value m);
 

@@ -75,9 +75,9 @@ static struct tir_value round_weights(const struct att_attention *a, struct tir_
                        : tir_convert_short(a->b, p, a->dtype);
 }
 
-/* Appends a number of `eighths` eighths of the block's keys, with exponents `exponent`, to the
- * parts of `r`. The first `packed` eighths become 16-bit powers, and the last `late` remain
- * exponents. Eighths that are treated differently become separate parts. */
+/* Appends `eighths` eighths of the block's keys, whose exponents are `exponent`, to the parts of
+ * *r. The first `packed` eighths become 16-bit powers, and the last `late` remain exponents.
+ * Eighths that are treated differently become separate parts. */
 static void begin_part(const struct att_attention *a, struct att_powers *r,
                        struct tir_value exponent, unsigned eighths, unsigned packed, unsigned late)
 {
@@ -105,9 +105,10 @@ static struct tir_value exponents(const struct att_attention *a, struct tir_valu
                           : att_softmax_exponent(a->b, &a->softmax, s, m);
 }
 
-/* Returns x with its register bits reordered: columns and the rows of an eighth first, the number
- * of the eighth last. Each eighth of the rows is then a run of registers. If several matrix
- * instructions cover the columns, the instruction's number is the last bit. */
+/* Returns tile x (keys x queries) with its register bits reordered. Columns and the rows of an
+ * eighth are first, the number of the eighth is last. Each eighth of the rows is then a run of
+ * registers. If several matrix instructions cover the columns, the instruction's number is the last
+ * bit. */
 static struct tir_value rows_last(struct tir_builder *b, struct tir_value x)
 {
     const struct tir_type t = tir_typeof(b->f, x);
@@ -116,7 +117,8 @@ static struct tir_value rows_last(struct tir_builder *b, struct tir_value x)
     return tir_layout_equal(own, &apart) ? x : tir_relayout(b, x, &apart);
 }
 
-/* Returns the powers of the block's keys as parts. The last a->late_eighths remain exponents. */
+/* Returns the powers of `exponent` (exponents of the block's weights) in parts. The last
+ * a->late_eighths remain exponents. */
 static struct att_powers begin_powers(const struct att_attention *a, struct tir_value exponent)
 {
     struct att_powers r = {.n = 0};
@@ -126,8 +128,8 @@ static struct att_powers begin_powers(const struct att_attention *a, struct tir_
     return r;
 }
 
-/* Returns the next `eighths` eighths of the keys as one tile, joined from the parts of `r`. *at is
- * the index of the first part, and becomes the index after the last. */
+/* Returns the next `eighths` eighths of the keys as one tile, joined from parts of *r. *at is the
+ * index of the first part, and becomes the index after the last. */
 static struct tir_value join_parts(struct tir_builder *b, const struct att_powers *r, unsigned *at,
                                    unsigned eighths)
 {
@@ -161,7 +163,7 @@ static void build_exponent(void *context)
     a->now.exponent = exponents(a, a->now.s, a->now.carried[ATT_CARRY_M]);
 }
 
-/* Computes the powers of a block's keys: part 0 for the first keys, part 1 for the last
+/* Computes the powers of a block's weights: part 0 for the first keys, part 1 for the last
  * late_eighths. */
 static void build_exp2(void *context, unsigned part)
 {
@@ -181,9 +183,9 @@ static void build_mask(void *context)
     a->now.s = att_attention_modify(a, a->now.s, &a->now.block);
 }
 
-/* Returns alpha for a block whose check does not update m; no step uses this number. 1 costs an
- * instruction, which matters only in loops that the VALU limits. In other loops its absence moved
- * code in the fetch windows, which made them up to 1.5 % slower. */
+/* Returns the factor alpha for a block whose check does not update m; no step uses this number. 1
+ * costs an instruction, which matters only in loops that the VALU limits. In other loops its
+ * absence moved code in the fetch windows, which made them up to 1.5 % slower. */
 static struct tir_value unused_alpha(const struct att_attention *a)
 {
     return att_attention_sums_pairs(a) ? tir_undef(a->b, a->softmax.vector)
@@ -199,15 +201,16 @@ static void build_check_scores(void *context)
                                       &a->now.carried[ATT_CARRY_M]);
 }
 
-/* Makes the rescale check of the block's scores, and sets step.grown. m is not updated here. */
+/* Makes the rescale check of the block's scores: sets now.step.grown if a score exceeds its limit.
+ * m is not updated here. */
 static void build_check_previous(void *context)
 {
     struct att_attention *const a = context;
     a->now.step.grown = att_softmax_grown(a->b, &a->softmax, a->now.s, a->now.carried[ATT_CARRY_M]);
 }
 
-/* Makes the rescale check of the weights: sets step.grown to a scalar i1 that is true if a->now.top
- * exceeds a->most in some lane. */
+/* Makes the rescale check of the weights: sets now.step.grown to a scalar i1 that is true if
+ * a->now.top exceeds a->most in some lane. */
 static void build_check_weights(void *context)
 {
     struct att_attention *const a = context;
@@ -223,8 +226,8 @@ static void build_check_weights(void *context)
 
 /* ---- Sums ---- */
 
-/* Adds the weights `p`, before rounding, to `l`, and sets w->l. Adds nothing if O^T includes l, or
- * if l is the sum of the rounded weights. */
+/* Sets w->l to `l` plus the weights `p`, before they are rounded. Adds nothing if O^T includes l,
+ * or if l is the sum of the rounded weights. */
 static void sum_weights(struct att_attention *a, struct tir_value p, struct tir_value l,
                         struct att_p16 *w)
 {
@@ -235,8 +238,8 @@ static void sum_weights(struct att_attention *a, struct tir_value p, struct tir_
     w->l = tir_named(a->b, "l", tir_add(a->b, l, w->sum));
 }
 
-/* Rounds the weights `p` to 16 bits and sets w->p16. Adds them to `l`, and sets w->l, if l is the
- * sum of the rounded weights. */
+/* Sets w->p16 to the weights `p` rounded to 16 bits. If l is the sum of the rounded weights, also
+ * sets w->l to `l` plus that sum. */
 static void finish_weights(struct att_attention *a, struct tir_value p, struct tir_value l,
                            struct att_p16 *w)
 {
@@ -276,7 +279,7 @@ static void build_round(void *context)
 }
 
 /* Rounds P to fp8. A product adds the rounded P to l, so that the output is a weighted mean of
- * values for any rounding errors. */
+ * values whatever the rounding errors are. */
 static void build_round_fp8(void *context)
 {
     struct att_attention *const a = context;
@@ -285,7 +288,7 @@ static void build_round_fp8(void *context)
 
 /* ---- O and l follow the maximum ---- */
 
-/* Multiplies O and l by alpha if m was updated. */
+/* Multiplies O and l by alpha if the rescale check has updated m. */
 static void build_rescale(void *context)
 {
     struct att_attention *const a = context;
@@ -308,9 +311,9 @@ static void build_rescale(void *context)
     carried[ATT_CARRY_O] = both[1];
 }
 
-/* Rescales O and l and recomputes the exponents if m was updated. They were computed with the
- * previous block's m, and a large exponent has lost its last bits. They are therefore computed anew
- * from the scores, and overflowed values are dropped. */
+/* Updates m, rescales O and l and computes weights again, if a score exceeded its limit. The
+ * weights were computed with the previous block's m, and a large exponent has lost its last bits.
+ * They are therefore computed anew from the scores, and overflowed values are dropped. */
 static void build_rescale_previous(void *context)
 {
     struct att_attention *const a = context;
@@ -346,8 +349,8 @@ static void build_rescale_previous(void *context)
         *part[i] = now[i];
 }
 
-/* Rescales l and O of the previous blocks, and recomputes the weights from the scores, if
- * step.grown is true. */
+/* Updates m, rescales l and O of the previous blocks, and computes the weights again from the
+ * scores, if a weight exceeded its limit (now.step.grown). */
 static void build_rescale_weights(void *context)
 {
     struct att_attention *const a = context;
@@ -383,7 +386,7 @@ static void build_rescale_weights(void *context)
 
 /* ---- Products ---- */
 
-/* Adds the product of V^T and P^T to O^T, for part `part` (index) of the block's keys. */
+/* Adds V^T P^T to O^T for part `part` (index) of the block's keys. */
 static void build_product(void *context, unsigned part)
 {
     struct att_attention *const a = context;
@@ -395,7 +398,7 @@ static void build_product(void *context, unsigned part)
                                : tir_mma(a->b, a->product, v, p16, *o));
 }
 
-/* Adds the product of the last 8 rows of V^T and P^T to the last 8 rows of O^T. */
+/* Adds the product of the last 8 rows of V^T with P^T to the last 8 rows of O^T. */
 static void build_product_rest(void *context)
 {
     struct att_attention *const a = context;

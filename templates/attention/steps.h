@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The steps of attention over one block of keys that all families share, as ops of a pipeline:
- * scores to weights, O and l. A family adds steps that bring K and V, and a table says where each
- * one runs. The context of every step is a struct att_attention; its member `now` has the values of
- * the block that is being built.
+ * The steps of attention over one block of keys that all families share, as ops of a pipeline: from
+ * scores to weights, O and l. A family (such as prefill) adds steps that load K and V, and a table
+ * says where each step runs. The context of every step is a struct att_attention; its member `now`
+ * has the values of the block that is being built.
  */
 #ifndef TEMPLATES_ATTENTION_STEPS_H
 #define TEMPLATES_ATTENTION_STEPS_H
@@ -11,41 +11,52 @@
 #include "templates/attention/attention.h"
 #include "templates/pipeline/pipeline.h"
 
-/** Values that steps pass to each other: bit numbers of pipe_op.reads and pipe_op.writes. */
+/** Values in registers that steps pass to each other: bit numbers of pipe_op.reads and
+ * pipe_op.writes. A family uses some of them. */
 enum att_register {
-    ATT_SLOT_M, /* m, carried by the loop, as are l, O and the last 8 rows of O */
+    ATT_SLOT_M, /* the running maximum m; M to REST are carried by the loop */
+    /* The denominator l. */
     ATT_SLOT_L,
+    /* The output O^T. */
     ATT_SLOT_O,
+    /* The last 8 rows of O^T: att_attention.rest. */
     ATT_SLOT_REST,
-    ATT_SLOT_K_PAGES, /* page numbers (i32) of the tile's keys; the next one: of its values */
+    ATT_SLOT_K_PAGES, /* page numbers (i32) of the keys of the block that is loaded; V_PAGES: for
+                         its rows of V */
     ATT_SLOT_V_PAGES,
-    ATT_SLOT_K_DATA, /* rows of K in flight from memory to registers; the next one: of V */
+    ATT_SLOT_K_DATA, /* rows of K in flight from memory to registers or LDS, or their addresses;
+                        V_DATA: rows of V */
     ATT_SLOT_V_DATA,
     ATT_SLOT_V_READY, /* rows of V in registers, in the order in which they are stored to LDS */
     ATT_SLOT_MASK,    /* bytes of a custom mask for the block */
-    ATT_SLOT_K,       /* operand of S^T = K Q^T, or its first part; K_MORE is the rest. V, V_MORE,
-                         V_REST: operand of O^T += V^T P^T */
+    ATT_SLOT_K,       /* operand of S^T = K Q^T, or its first part; K_MORE: the rest */
     ATT_SLOT_K_MORE,
+    /* Operand of O^T += V^T P^T, or its first part; V_MORE: the rest; V_REST: the last 8 rows of
+     * V^T. */
     ATT_SLOT_V,
     ATT_SLOT_V_MORE,
     ATT_SLOT_V_REST,
+    /* Scores S^T. */
     ATT_SLOT_S,
     ATT_SLOT_GROWN, /* the result of the rescale check, and alpha, the factor of O and l */
+    /* Exponents (log2) of the weights: att_now.exponent. */
     ATT_SLOT_EXPONENT,
+    /* Weights P before rounding, or exponents of the keys whose powers are computed later. */
     ATT_SLOT_P,
     ATT_SLOT_P16,      /* weights P in the type of the product with V */
     ATT_SLOT_TOP,      /* the largest weight, or the sum of weights, that the rescale check
                           compares; some families: the largest score */
-    ATT_SLOT_E,        /* the reference of a block's exponents in the families that have one, or
-                          alpha for a wave that rescales only O */
-    ATT_SLOT_QUARTERS, /* first of four slots for the quarters of V or P, whichever the pipeline
-                          divides */
+    ATT_SLOT_E,        /* what a block's weights are relative to, in families that have it besides
+                          m; or alpha, in a wave that rescales only O */
+    ATT_SLOT_QUARTERS, /* first of four slots for the quarters of V or P, as the pipeline divides
+                          one of them */
     ATT_SLOT_LAST_QUARTER = ATT_SLOT_QUARTERS + 3,
     ATT_SLOT_O_QUARTERS, /* first of four slots for the quarters of O that are rescaled beside a
                             product */
     ATT_SLOT_LAST_O_QUARTER = ATT_SLOT_O_QUARTERS + 3,
     ATT_N_SLOTS
 };
+/** Names of the slots, and whether the loop carries them, indexed by enum att_register. */
 extern const struct pipe_slot att_slots[ATT_N_SLOTS + 1];
 
 #define ATT_SLOT(name) (1u << ATT_SLOT_##name)
@@ -53,14 +64,17 @@ extern const struct pipe_slot att_slots[ATT_N_SLOTS + 1];
 /** Features of a variant: bit numbers of pipe_row.needs. A family's own features begin at
  * ATT_HAS_FAMILY. */
 enum att_feature {
-    ATT_HAS_CHECK_SCORES, /* the rescale check is the one of enum att_check with this name */
+    ATT_HAS_CHECK_SCORES, /* one of these three bits is set: the rescale check, as enum att_check
+                             names it */
     ATT_HAS_CHECK_PREVIOUS,
     ATT_HAS_CHECK_WEIGHTS,
+    /* Weights P are rounded to fp8. */
     ATT_HAS_FP8_WEIGHTS,
     ATT_HAS_SUM_PRODUCT, /* l is a product of the weights P with ones */
     ATT_HAS_SUM_ROWS,    /* eight rows of O^T hold l: att_attention.sum_row */
     ATT_HAS_REST,        /* a separate product computes the last 8 rows of O^T:
                             att_attention.rest */
+    /* A custom mask, whose bytes are loaded. */
     ATT_HAS_MASK_BYTES,
     ATT_HAS_FAMILY
 };
@@ -70,20 +84,27 @@ enum att_feature {
 /** Step that applies soft cap, hook and mask to the scores S. att_mask_bytes also reads the bytes
  * of a custom mask. */
 extern const struct pipe_op att_mask, att_mask_bytes;
+/** Rescale checks: steps that update m, or find that it must be updated, as enum att_check says. */
 extern const struct pipe_op att_check_scores, att_check_previous, att_check_weights;
+/** Step that computes the exponents of the weights from scores and m. */
 extern const struct pipe_op att_exponent;
 extern const struct pipe_op att_exp2; /* computes 2^exponent: part 0 for the first keys of the
                                          block, part 1 for the last late_eighths */
+/** Steps that rescale O and l if m is updated, after the check of the same name; att_rescale after
+ * att_check_scores. */
 extern const struct pipe_op att_rescale, att_rescale_previous, att_rescale_weights;
-extern const struct pipe_op att_sum;   /* l += P, if l is the sum of the weights before rounding */
+extern const struct pipe_op att_sum;   /* adds P to l, if l is the sum of the weights before
+                                          rounding */
 extern const struct pipe_op att_round; /* rounds P to 16 bits for the product with V, and adds P to
                                           l if l is the sum of the rounded weights */
 extern const struct pipe_op att_round_fp8; /* rounds P to fp8; a product adds P to l */
-extern const struct pipe_op att_product;   /* O^T += V^T P^T for part `part` of the block's keys */
+extern const struct pipe_op att_product;   /* O^T += V^T P^T, for part `part` of the block's keys
+                                              (att_attention.value_parts) */
+/** Steps for the last 8 rows of O^T, and for l as a product of P with ones. */
 extern const struct pipe_op att_product_rest, att_product_sum;
 
-/** Sets a->now for the block of iteration `index` (i32), without values of the previous block.
- * `carried` are the values that the loop carries. */
+/** Clears a->now for the block of iteration `index` (i32). carried[] has the values that the loop
+ * carries. */
 void att_begin_block(struct att_attention *a, struct tir_value index, struct tir_value *carried);
 
 #endif
