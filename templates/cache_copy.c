@@ -34,7 +34,7 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {4, 8}},
 };
 
-/* The state of the kernel while it is built. */
+/* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct copy {
     struct tir_builder b;
     struct att_tile tile;

@@ -67,7 +67,7 @@ struct side {
                                              row is not written */
 };
 
-/* The state of the kernel while it is built. */
+/* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct write {
     const struct att_variant *v;
     const struct tir_machine *m;

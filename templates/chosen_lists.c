@@ -19,7 +19,7 @@ enum {
     INT = 4
 };
 
-/* The state of the kernel while it is built. */
+/* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct lists {
     struct tir_builder b;
     struct tir_type lane;        /* type i32, ROWS x 1: an entry for each lane of the wave */

@@ -124,7 +124,7 @@ static const struct att_conv_args arguments = {
     .columns = ARG_STATE_COLUMNS,
 };
 
-/* The state of the kernel while it is built. */
+/* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct conv {
     const struct att_variant *v;
     struct tir_builder b;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file sets the knobs of a tile: by the family's rules, then by the fitted rows of the target
- * (targets/tuning/). A row names an op and values, such as "prefill tile_head_dim=64 plain=1". It
- * applies to the op's kernels whose tile and key have all of these values.
+ * This file sets the knobs of a tile: first by the family's rules, then by fitted rows. Fitted rows
+ * are the rows of targets/tuning/, or of a build's own tuning file. A row names an op and words,
+ * such as "prefill tile_head_dim=64 plain=1". It applies to kernels of the op whose tile or
+ * dispatch key has all of these values.
  *
- * The values are compared with the tile after the rules and before the first row, so that no row
+ * A row is compared with the tile that the rules made, before any fitted row changes it. So no row
  * depends on another.
  */
 #include <stdio.h>
@@ -13,8 +14,8 @@
 #include "ir/machine.h"
 #include "templates/template.h"
 
-/* Writes the text of member `name` of a kernel's tile, or of field `name` of its key, to `value`.
- * Returns false if there is none. */
+/* Writes the value of word `name` to `value` as text: a limit or a knob of tile `t`, or a field of
+ * the variant's dispatch key. Returns false if no such name exists. */
 static bool find_word(const struct att_variant *v, const struct att_tile *t, const char *name,
                       char value[ATT_NAME_MAX])
 {
@@ -49,7 +50,8 @@ static bool is_any_of(const char *values, const char *text)
     return false;
 }
 
-/* Returns the op whose name is the first word of a row; NULL if no op has it. */
+/* Returns the op whose name is the first word of `kernels`, the words of a fitted row; NULL if no
+ * op has it. */
 static const struct att_template *find_op(const char *kernels)
 {
     const size_t length = strcspn(kernels, " ");

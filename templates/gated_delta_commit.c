@@ -24,7 +24,7 @@ static const struct att_knob knobs[] = {
 
 enum { U, K, G, VECTORS };
 
-/* The state of the kernel while it is built. */
+/* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct commit {
     const struct att_variant *v;
     struct tir_builder b;

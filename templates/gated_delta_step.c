@@ -47,7 +47,7 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 1, {1}},
 };
 
-/* The state of the kernel while it is built. */
+/* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct step {
     struct att_delta d; /* the state of the recurrence. It is the first member, since functions of
                            the recurrence have its address */

@@ -40,7 +40,7 @@ enum {
     PLACE = ROWS * PANEL * ELEM /* bytes of LDS of a panel of x or w, ROWS x PANEL elements */
 };
 
-/* The state of the kernel while it is built. */
+/* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct product {
     const struct att_variant *v;
     const struct tir_machine *m;

@@ -20,8 +20,8 @@
 enum {
     DIM = ATT_INDEX_DIM,
     CHUNK = 16, /* bytes of a lane */
-    FLOAT = 4,
-    INT = 4,
+    FLOAT = 4,  /* bytes of a scale */
+    INT = 4,    /* bytes of a page number */
 };
 
 /* Index in att_tile.own of the number of passes. In a pass each lane of a workgroup copies 16
@@ -37,15 +37,15 @@ static const struct att_knob knobs[] = {
     {"waves", 4, {1, 2, 8, 16}},
 };
 
-/* The state of the kernel while it is built. */
+/* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct gather {
     struct tir_builder b;
-    bool shuffle;
-    unsigned rows; /* tokens of a workgroup */
-    struct att_paging paging;
-    struct att_gathered of;
-    struct tir_value first; /* i32: the workgroup's first token */
-    struct tir_value table; /* i64: address of the sequence's page numbers */
+    bool shuffle;  /* true: pages have the order of kv_layout shuffle; see index/page.h */
+    unsigned rows; /* number of tokens that a workgroup copies */
+    struct att_paging paging; /* size of pages */
+    struct att_gathered of;   /* the sequence: its range of tokens, and its first output row */
+    struct tir_value first;   /* i32: the workgroup's first token */
+    struct tir_value table;   /* i64: address of the sequence's page numbers */
 };
 
 /* True if the template serves the variant; if not, the reason is in `why`. */
@@ -61,8 +61,8 @@ struct places {
     struct tir_value key, scale;
 };
 
-/* Returns the places of this workgroup's tokens, in type `column`. Tokens after the sequence's end
- * get places in its last page, which exists. */
+/* Returns the places of the keys and scales of this workgroup's tokens, with a row of type `column`
+ * for each token. Tokens after the sequence's end get places in its last page, which exists. */
 static struct places find_places(struct gather *g, struct tir_type column)
 {
     struct tir_builder *b = &g->b;
@@ -101,7 +101,7 @@ static struct tir_view open_rows(struct gather *g, const char *out, struct tir_v
     return att_view(b, base, rows, tir_convert(b, stride, TIR_I32), row_bytes, 0);
 }
 
-/* Copies the workgroup's keys, as tiles of type `t`, and their scales. */
+/* Copies the keys of the workgroup's tokens, a tile of type `t`, and their scales to the output. */
 static void copy_rows(struct gather *g, struct tir_type t)
 {
     struct tir_builder *b = &g->b;

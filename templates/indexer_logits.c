@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Computes the sparse indexer's scores and stores all of them. A workgroup has a block of a row's
- * columns (keys), and each wave has some of these keys. index/score.h computes the scores. The host
- * chooses the size of a block: few large blocks read q less often, and many small blocks occupy
- * more compute units.
+ * Computes the sparse indexer's scores (logits) and stores all of them. A workgroup has one row, a
+ * query, and a block of the row's columns, which are keys. Each of its waves has some of these
+ * keys. index/score.h computes the scores. The host chooses the size of a block: few large blocks
+ * read q less often, and many small blocks occupy more compute units.
  */
 #include "op_names.h"
 #include "ir/builder.h"
@@ -26,14 +26,14 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 3, {1, 3, 4}},
 };
 
-/* The state of the kernel while it is built. */
+/* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct logits {
     struct tir_builder b;
-    int lanes; /* lanes of a wave */
-    int round; /* number of columns that a workgroup computes at once */
-    struct att_index index;
-    struct tir_type score; /* f32, lanes x 1 */
-    struct tir_value row, wave;
+    int lanes;                   /* number of lanes of a wave */
+    int round;                   /* number of columns that a workgroup computes at once */
+    struct att_index index;      /* computes the scores */
+    struct tir_type score;       /* type of a set of scores: f32, lanes x 1 */
+    struct tir_value row, wave;  /* i32: numbers of the workgroup's row and of the wave */
     struct tir_value first, end; /* i32: the workgroup's first column, and the one after its last */
     struct tir_value scored, n;  /* i32: the first column with a score; number of columns with a
                                     score */
@@ -46,7 +46,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_index_check(v, m, why) && att_find_tile(v, m, &tile, why);
 }
 
-/* Sets the workgroup's row and columns, and the columns that have a score. */
+/* Sets the workgroup's row and range of columns, and the range of columns that have a score by
+ * arguments row_starts and row_ends. */
 static void find_columns(struct logits *x)
 {
     struct tir_builder *b = &x->b;
@@ -62,8 +63,8 @@ static void find_columns(struct logits *x)
     x->n = tir_max(b, x->n, zero);
 }
 
-/* Returns a view of `n` columns (i32) of the workgroup's row of scores, from column `first` (i32)
- * on. */
+/* Returns a view of `n` scores (i32) of the workgroup's row in argument logits, from column `first`
+ * (i32) on. A row of the view is one score. */
 static struct tir_view columns_of(struct logits *x, struct tir_value first, struct tir_value n)
 {
     struct tir_builder *b = &x->b;
@@ -96,18 +97,20 @@ static void clear_others(struct logits *x)
     tir_end_if(b, &clean, NULL);
 }
 
-/* The place to which a wave stores the scores of a round. */
+/* The place to which a wave stores the scores of a round: the context of store(). */
 struct stored {
     struct logits *x;
+    /* View of the workgroup's scores, from the first column with a score on. */
     struct tir_view out;
     struct tir_value first; /* i32: the wave's first column of the round in the view; below 0:
                                before the first scored one */
 };
 
-/* Stores set `j` of a row's scores. A column below 0 is outside of the view, since its offset is
- * very large as an unsigned number. Each set has a scalar offset of its own: LLVM treats the sum of
- * a negative offset and the instruction's offset as out of range, while gfx950 adds them in 32
- * bits. With pages the loop is 1 % shorter if all sets have one. */
+/* Stores set `j` of a round's scores: the consumer att_index_user.take. A column below 0 is outside
+ * of the view, since its offset is very large as an unsigned number. Each set has a scalar offset
+ * of its own: LLVM treats the sum of a negative offset and the instruction's offset as out of
+ * range, while gfx950 adds them in 32 bits. With pages the loop is 1 % shorter if all sets have
+ * one. */
 static void store(void *context, unsigned row, unsigned j, struct tir_value scores)
 {
     (void)row;
@@ -119,7 +122,7 @@ static void store(void *context, unsigned row, unsigned j, struct tir_value scor
     tir_tile_store(b, s->out, at, scores);
 }
 
-/* Returns without effect, since stores need no preparation. */
+/* Implements att_index_user.prepare without effect, since stores need no preparation. */
 static void prepare(void *context, unsigned row, unsigned j) { (void)context, (void)row, (void)j; }
 
 /* Computes and stores the scores of the workgroup's columns. */
@@ -139,7 +142,7 @@ static void score_columns(struct logits *x)
     struct tir_loop loop =
         tir_begin_for(b, tir_i32(b, 0), tir_add(b, x->n, skip), tir_i32(b, x->round), carried, n);
     walk.own = tir_add(b, own, loop.index);
-    /* Rows below 0 are beyond the view too. */
+    /* Columns below 0 are outside of the view, so store() drops them. */
     s.first = tir_add(b, tir_sub(b, loop.index, skip), place);
     att_index_score(&x->index, &walk, carried, &(struct att_index_user){prepare, store, &s});
     tir_end_for(b, &loop, carried, n);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Computes the operands of the indexer's scores in one pass: normalises k, rotates q and k, and
- * multiplies both by the Hadamard matrix if the variant has one. Both become fp8 with a scale for
- * each head and token. The scale of q is multiplied into the weights, and the scale of k is written
- * to the cache. Tiles of heads are as in rope_qk_norm_cache (rope/rope.h). Keys of mxfp4 are put
- * into the order of the lanes through LDS before they are rounded.
+ * Computes the operands of the sparse indexer's scores in one pass: normalises k, rotates q and k,
+ * and multiplies both by the Hadamard matrix if the variant has one. Both become fp8, q with a
+ * scale for each head and k with a scale for each token. The scale of q is multiplied into the
+ * weights, and the scale of k is written to the cache. Tiles of heads are as in rope_qk_norm_cache
+ * (rope/rope.h). Keys of mxfp4 are put into the order of the lanes through LDS before they are
+ * rounded.
  */
 #include "op_names.h"
 #include "ir/address_map.h"
@@ -21,10 +22,10 @@
 #include <string.h>
 
 enum {
-    DIM = 128,
-    ROTARY = 64,
-    TILE = 16, /* tokens that SHUFFLE stores together */
-    FLOAT = 4,
+    DIM = 128,   /* elements of a head and of a key */
+    ROTARY = 64, /* first elements of a head, which rotate */
+    TILE = 16,   /* tokens that SHUFFLE stores together */
+    FLOAT = 4,   /* bytes of an f32 */
 };
 
 static const struct att_tile tiles[] = {
@@ -36,18 +37,20 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {2, 8}},
 };
 
-/* The state of the kernel while it is built. */
+/* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct indexer_rope {
     const struct att_variant *v;
-    struct att_variant heads; /* variant of `rope`, with only the fields that all kernels of the op
-                             share */
-    struct rope rope;         /* rotates the heads; its builder is the kernel's */
-    float largest;            /* largest finite number of the cache's fp8 */
-    bool mxfp4;               /* the cache has keys of mxfp4 */
-    struct tir_value lds;     /* i32: LDS address for a key in mxfp4 */
+    /* the variant for `rope`: a copy of `v` with the fields that rope/ reads set for the indexer's
+     * heads */
+    struct att_variant heads;
+    struct rope rope; /* loads, rotates and stores heads; rope.b is the kernel's builder */
+    float largest;    /* largest finite number of the target's fp8 */
+    bool mxfp4;       /* true: keys in the cache are mxfp4; false: fp8 */
+    /* i32: LDS address through which an mxfp4 key passes; no value without mxfp4 */
+    struct tir_value lds;
 };
 
-/* Returns the bytes of a key in a page, without its scales. */
+/* Returns the number of bytes of a key in a page of the cache, without its scales. */
 static int key_bytes(const struct indexer_rope *k) { return k->mxfp4 ? DIM / 2 : DIM; }
 
 /* True if the template serves the variant; if not, the reason is in `why`. */
@@ -69,7 +72,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Returns `scalar` in the shape of `other`. */
+/* Returns a tile with the shape of `other` and `scalar` in every element. */
 static struct tir_value like(struct indexer_rope *k, struct tir_value scalar,
                              struct tir_value other)
 {
@@ -92,9 +95,10 @@ static struct tir_value signs_of(struct indexer_rope *k, struct tir_value x, uns
     return tir_select(b, tir_cmp_ne(b, own, tir_int_like(b, own, 0)), tir_neg(b, one), one);
 }
 
-/* Multiplies x by H / sqrt 128. For each bit of an element's number, each pair of elements that
- * differ in this bit is replaced by its sum and difference. Within a part such elements are in
- * other registers or lanes. Two bits number the four parts, in any order. */
+/* Multiplies x by the Hadamard matrix H over sqrt 128. For each bit of an element's index, each
+ * pair of elements whose indices differ in this bit is replaced by its sum and difference. The four
+ * parts of x have 32 elements each. Bits 0 to 4 select an element within a part: pairs are in other
+ * registers or lanes. The last two bits select the part, in any order. */
 static void hadamard(struct indexer_rope *k, struct rope_parts *x)
 {
     enum { PARTS = 4 };
@@ -146,7 +150,8 @@ static struct tir_value find_scale(struct indexer_rope *k, const struct rope_par
     return tir_select(b, round, tir_bitcast(b, up, tir_typeof(b->f, scale)), scale);
 }
 
-/* Divides x by the scale, converts it to fp8, and sets raw[] to it in the layout of memory. */
+/* Divides x by `scale`, converts it to fp8, and sets raw[] to the result in the layout of
+ * memory. */
 static void quantise(struct indexer_rope *k, const struct rope_parts *x, struct tir_value scale,
                      struct tir_value *raw)
 {
@@ -174,8 +179,8 @@ static struct tir_view heads_of(struct indexer_rope *k, struct att_tensor t, int
                     0);
 }
 
-/* Rotates, quantises and stores the tile of query heads from head `first` (i32) on, and their
- * weights. */
+/* Rotates, quantises and stores the tile of query heads from head `first` (i32) on, and stores the
+ * weights of these heads. */
 static void visit_heads(struct indexer_rope *k, struct tir_value first)
 {
     struct rope *p = &k->rope;
@@ -202,8 +207,8 @@ static void visit_heads(struct indexer_rope *k, struct tir_value first)
 
 /* ---- Keys ---- */
 
-/* Loads argument `arg`, a vector [128] of f32, in the layout of the parts. Packed spans have every
- * other element. */
+/* Loads argument `arg`, a vector of 128 f32, in the layout of a head's parts. If spans are packed
+ * (rope_shape.packed), a part has every other element of a span. */
 static struct rope_parts load_vector(struct indexer_rope *k, const char *arg)
 {
     struct rope *p = &k->rope;
@@ -227,7 +232,7 @@ static struct rope_parts load_vector(struct indexer_rope *k, const char *arg)
     return x;
 }
 
-/* Returns the sum of a head's elements, or of their squares if `squares`. */
+/* Returns the mean of a head's elements, or of their squares if `squares`. */
 static struct tir_value sum_parts(struct indexer_rope *k, const struct rope_parts *x, bool squares)
 {
     struct tir_builder *b = &k->rope.b;
@@ -267,16 +272,18 @@ static void normalise(struct indexer_rope *k, struct rope_parts *x)
     }
 }
 
-/* The page of the token's slot, and where the token's key is in that page. */
+/* The page of the token's slot, and the place of the token's key in that page. */
 struct key_slot {
+    /* The page's keys, as a cache whose rows begin at the page's first byte. */
     struct att_cache cache;
-    struct tir_value at;     /* i32: byte offset of the key in the page */
-    struct tir_value row;    /* i64, rows x 1: `at` in the key's row; far below 0 in rows of query
-                                heads, so that these are not stored */
+    struct tir_value at; /* i32: byte offset of the key in the page */
+    /* i64, a row for each row of a tile of heads: `at` in row 0, which is the key; far below 0 in
+     * others, so that these are not stored */
+    struct tir_value row;
     struct tir_value scales; /* i64: address of the key's scale */
 };
 
-/* Returns where the token's key is stored. */
+/* Returns the place of the token's key, by the token's slot. */
 static struct key_slot open_slot(struct indexer_rope *k)
 {
     struct rope *p = &k->rope;
@@ -304,7 +311,7 @@ static struct key_slot open_slot(struct indexer_rope *k)
     };
 }
 
-/* Stores the key raw[] of fp8 and its scale. */
+/* Stores the token's fp8 key raw[], in the layout of memory, and its scale (f32). */
 static void store_key(struct indexer_rope *k, const struct tir_value *raw, struct tir_value scale)
 {
     struct rope *p = &k->rope;
@@ -327,11 +334,11 @@ static void store_key(struct indexer_rope *k, const struct tir_value *raw, struc
 /* ---- Keys in mxfp4 ---- */
 
 enum {
-    MX_BLOCK = 32, /* elements that share a scale */
-    PART_COLS = 32,
-    MANTISSA = 23,
-    NAN_SCALE = 255,
-    E2M1_MAX_EXPONENT = 2,
+    MX_BLOCK = 32,         /* elements that share a scale */
+    PART_COLS = 32,        /* elements of a part of a head */
+    MANTISSA = 23,         /* mantissa bits of an f32 */
+    NAN_SCALE = 255,       /* the e8m0 scale of a block with a NaN */
+    E2M1_MAX_EXPONENT = 2, /* exponent of 6, the largest e2m1 number */
 };
 
 /* Returns a tile of type `lane` with `n` in every lane. */
@@ -340,11 +347,12 @@ static struct tir_value constant(struct indexer_rope *k, int n, struct tir_type 
     return tir_splat(&k->rope.b, tir_i32(&k->rope.b, n), lane);
 }
 
-/* Returns the bytes of LDS of a part of a tile of heads. */
+/* Returns the bytes of LDS of one part, 32 elements of every head, of a tile of heads in f32. */
 static int part_bytes(const struct indexer_rope *k) { return k->rope.rows * PART_COLS * FLOAT; }
 
-/* Sets out[] to elements 2 l and 2 l + 1 of the key in lane l, through LDS. A part of `x` has 32
- * neighbouring elements; a packed part has the even, or the odd, elements of 64. */
+/* Passes a key through LDS: sets out[] to the bits (i32) of elements 2 l and 2 l + 1 in lane l. A
+ * part of `x` has 32 adjacent elements. If packed, a part has the even, or the odd, elements of
+ * 64. */
 static void deal_elements(struct indexer_rope *k, const struct rope_parts *x, struct tir_type lane,
                           struct tir_value out[2])
 {
@@ -368,8 +376,8 @@ static void deal_elements(struct indexer_rope *k, const struct rope_parts *x, st
         out[j] = tir_lds_gather(b, tir_add(b, at, constant(k, j * apart, lane)), TIR_I32);
 }
 
-/* Returns the largest magnitude of a block in each of its lanes. Magnitudes are compared as bits,
- * so that a NaN exceeds all numbers. */
+/* Returns the largest magnitude of a block of 32 elements in each of its 16 lanes. sizes[] are the
+ * magnitudes of each lane's two elements, as bits (i32), so that a NaN exceeds all numbers. */
 static struct tir_value block_most(struct indexer_rope *k, const struct tir_value sizes[2])
 {
     struct tir_builder *b = &k->rope.b;
@@ -398,8 +406,8 @@ static struct tir_value nearest_e2m1(struct indexer_rope *k, struct tir_value si
     return number;
 }
 
-/* Returns byte offsets `at` as i64, and -1 for lanes whose `write` (i1) is false, so that these
- * store nothing. */
+/* Returns byte offsets `at` (i32) as i64, and -1 in lanes whose `write` (i1) is false, so that
+ * these lanes store nothing. */
 static struct tir_value where(struct indexer_rope *k, struct tir_value write, struct tir_value at)
 {
     struct tir_builder *b = &k->rope.b;
@@ -407,7 +415,8 @@ static struct tir_value where(struct indexer_rope *k, struct tir_value write, st
     return tir_select(b, write, wide, tir_int_like(b, wide, -1));
 }
 
-/* Stores a key of mxfp4 from its bytes, one a lane, and the scales of its blocks. */
+/* Stores the token's mxfp4 key: `bytes` has one byte, two elements, in each lane. `scales` has the
+ * e8m0 scale of a lane's block; one lane of each block stores it. */
 static void store_nibbles(struct indexer_rope *k, struct tir_value bytes, struct tir_value scales,
                           struct tir_type lane)
 {
@@ -429,8 +438,8 @@ static void store_nibbles(struct indexer_rope *k, struct tir_value bytes, struct
     tir_tile_scatter(b, slot.scales, where(k, first, block), zero, tir_convert(b, scales, TIR_I8));
 }
 
-/* Stores the token's key in mxfp4. The scale of a block is 2^(byte - 127), so a multiplication by
- * 2^(127 - byte) is exact. */
+/* Rounds the token's key x to mxfp4 and stores it. The scale of a block is 2^(byte - 127), so a
+ * multiplication by 2^(127 - byte) is exact. */
 static void store_mxfp4(struct indexer_rope *k, const struct rope_parts *x)
 {
     struct tir_builder *b = &k->rope.b;
@@ -463,8 +472,7 @@ static void store_mxfp4(struct indexer_rope *k, const struct rope_parts *x)
     store_nibbles(k, bytes, scale, lane);
 }
 
-/* Normalises, rotates, quantises and stores the token's key, which is the first row of a tile of
- * heads. */
+/* Normalises, rotates, quantises and stores the token's key, which is row 0 of a tile of heads. */
 static void visit_key(struct indexer_rope *k)
 {
     struct rope *p = &k->rope;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sparse indexer's scores and the selection of the largest ones, in one pass over the keys. A
- * workgroup has a query row, a part of a row's keys, or two rows of a sequence. index/score.h
- * computes the scores, select/select.h keeps the largest ones, and no score is written to memory.
+ * Computes the sparse indexer's scores and selects each query row's largest, in one pass over the
+ * keys. A workgroup has a row, a part of a row's keys, or two rows of a sequence. index/score.h
+ * computes scores, select/select.h keeps the largest, and no score is written to memory.
  */
 #include "op_names.h"
 #include "ir/bits.h"
@@ -16,32 +16,32 @@
 #include <string.h>
 
 enum {
-    EACH_MAX = 8, /* most scores of a lane in one round */
-    N_STATE = ATT_SELECT_N,
-    ROWS_MAX = ATT_INDEX_ROWS_MAX,
-    QUIET_NAN = 0x7fc00000,
-    INFINITE = 0x7f800000,
+    EACH_MAX = 8,                  /* most scores of a lane in one round */
+    N_STATE = ATT_SELECT_N,        /* values of a selection's state */
+    ROWS_MAX = ATT_INDEX_ROWS_MAX, /* most rows that share a walk over keys */
+    QUIET_NAN = 0x7fc00000,        /* bits of an f32 NaN */
+    INFINITE = 0x7f800000,         /* bits of an infinite f32 */
 };
 
-/* A row, or a part of a row, and its selection. */
+/* A row, or a part of a row, and its selection. A walk is one pass over the keys of all rows. */
 struct own {
-    struct att_list list;
-    struct att_select select;
-    struct tir_value skip; /* i32: number of keys of the walk before the part's first key */
-    struct tir_value n;    /* i32: number of keys of the walk up to the part's last key */
+    struct att_list list;     /* the part's range of keys, and its output list */
+    struct att_select select; /* buffer of the part's largest scores */
+    struct tir_value skip;    /* i32: number of keys of the walk before the part's first key */
+    struct tir_value n;       /* i32: number of keys of the walk up to the part's last key */
 };
 
-/* The state of the kernel while it is built. */
+/* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct indexer {
     struct tir_builder b;
     struct att_index index;
     struct own row[ROWS_MAX];
-    unsigned rows;            /* number of rows that one walk over the keys scores */
-    struct att_select blocks; /* selection of blocks of keys, of one row */
-    unsigned top_blocks, block_size;
-    bool listed;
-    struct tir_value begin; /* i32: first key of the walk; aligned to a group */
-    struct tir_value n;     /* i32: number of keys of the walk */
+    unsigned rows;                   /* number of rows that share the walk */
+    struct att_select blocks;        /* selection of row 0's blocks of keys, if top_blocks */
+    unsigned top_blocks, block_size; /* number of blocks to select, 0: none; keys of a block */
+    bool listed;                     /* true: keys come from the row's list of candidate blocks */
+    struct tir_value begin;          /* i32: first key of the walk, a multiple of a group */
+    struct tir_value n;              /* i32: number of keys of the walk */
 };
 
 /* Index in att_tile.own: 1 if scores are computed in single precision although att_index.pairs
@@ -67,16 +67,16 @@ static bool has_pairs(const struct att_variant *v, const struct att_tile *t,
     return att_index_has_pairs(v, m) && !t->own[SINGLE];
 }
 
-/* Returns the number of workgroups that share a compute unit. */
+/* Returns the number of workgroups of tile `t` that share a compute unit. */
 static unsigned beside(const struct att_tile *t) { return 4u * t->waves_per_simd / t->waves; }
 
-/* The sizes of the buffers of keys and blocks. If LDS is too small, a round has fewer keys. */
+/* Sizes of the buffers for the largest keys and blocks. */
 struct sizes {
     struct att_select_size keys, blocks; /* sizes of the buffers of one row */
     unsigned bytes;                      /* bytes of LDS for all rows */
 };
 
-/* Returns the sizes of the buffers of a variant with tile `t`. */
+/* Returns the buffer sizes for tile `t`. If LDS is too small, a round has half as many keys. */
 static struct sizes sizes_of(const struct att_variant *v, const struct att_tile *t,
                              const struct tir_machine *m)
 {
@@ -159,7 +159,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why) && att_index_check(v, m, why);
 }
 
-/* Returns the first row's selection. All rows have the same sizes. */
+/* Returns row 0's selection. All rows have the same sizes. */
 static const struct att_select *chunk_of(const struct indexer *x) { return &x->row[0].select; }
 
 /* Returns the key (i32) whose score is the j-th of lane 0, in the round that begins at position
@@ -191,7 +191,7 @@ enum {
     CARRIED_MAX = ROWS_MAX * ROW_CARRIED + ATT_INDEX_CARRIED_MAX + N_STATE
 };
 
-/* Returns the place of the loads in flight among the carried values. */
+/* Returns a pointer to the loads in flight among the loop's carried values. */
 static struct tir_value *way_of(const struct indexer *x, struct tir_value *carried)
 {
     return carried + x->rows * ROW_CARRIED;
@@ -203,7 +203,7 @@ static unsigned carried_before_blocks(const struct indexer *x)
     return x->rows * ROW_CARRIED + att_index_carried(&x->index);
 }
 
-/* Returns the place of the state of the blocks' selection among the carried values. */
+/* Returns a pointer to the state of the blocks' selection in the loop's carried values. */
 static struct tir_value *blocks_state(const struct indexer *x, struct tir_value *carried)
 {
     return carried + carried_before_blocks(x);
@@ -236,7 +236,7 @@ static void append(struct indexer *x, struct tir_value *carried, unsigned row, u
     own[TO] = att_select_append(s, own[ATT_SELECT_LIMIT], own[KEYS + j], at, own[TO]);
 }
 
-/* Appends set `j` of the previous round's keys of row `row`. */
+/* Appends set `j` of row `row`'s keys of the previous round: att_index_user.prepare. */
 static void append_former(void *context, unsigned row, unsigned j)
 {
     struct round *r = context;
@@ -324,8 +324,8 @@ static void take_blocks(struct round *r, unsigned j, struct tir_value scores,
         r->blocks[j - tile] = block_keys(x, r->open.maxima, r->open.position, r->open.there);
 }
 
-/* Computes the selection keys of the scores of set `j` of row `row`, and counts the keys above the
- * limit. */
+/* Computes the selection keys of set `j` of row `row`'s scores, and counts the keys above the
+ * limit: the consumer's att_index_user.take. */
 static void take(void *context, unsigned row, unsigned j, struct tir_value scores)
 {
     struct round *r = context;
@@ -462,13 +462,13 @@ static void select_keys(struct indexer *x, struct tir_value *state)
     tir_end_if(b, &some, state);
 }
 
-/* The entries of a row that are written. */
+/* Row `own` of the workgroup, whose entries name_entries() or name_blocks() names. */
 struct named {
     struct indexer *x;
     const struct own *own;
 };
 
-/* Returns the position in its sequence of the key at position `walked` of the walk. */
+/* Returns the position (i32) in its sequence of the key at position `walked` (i32) of the walk. */
 static struct tir_value position_of(const struct named *w, struct tir_value walked)
 {
     struct indexer *const x = w->x;

@@ -25,14 +25,14 @@
 
 enum { LANES = ATT_SCAN_ROWS, EACH = 8 /* number of entries that a lane copies */ };
 
-/* The state of the kernel while it is built. */
+/* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct metadata {
     struct tir_builder b;
-    struct tir_type lane; /* type i32, LANES x 1: a row for each lane */
-    struct tir_value batch;
+    struct tir_type lane;   /* type i32, LANES x 1: a row for each lane */
+    struct tir_value batch; /* i32: number of sequences */
 };
 
-/* Returns true: every variant can be built. */
+/* True, since every variant can be built. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     (void)v;
@@ -50,14 +50,14 @@ static struct tir_value number(struct metadata *d, struct tir_value scalar)
 /* Returns `n` in every lane. */
 static struct tir_value constant(struct metadata *d, int n) { return number(d, tir_i32(&d->b, n)); }
 
-/* Returns an i1: true if pointer argument `arg` is NULL. */
+/* Returns an i1 scalar: true if pointer argument `arg` is NULL. */
 static struct tir_value is_null(struct metadata *d, const char *arg)
 {
     return tir_cmp_eq(&d->b, tir_arg(&d->b, arg, TIR_I64), tir_i64(&d->b, 0));
 }
 
-/* Returns a view of `n` entries (i32) of `bytes` bytes each of array `arg`; it is empty if the
- * array is NULL. */
+/* Returns a view of `n` entries (i32) of `bytes` bytes each of array argument `arg`. The view is
+ * empty if the pointer is NULL. */
 static struct tir_view array(struct metadata *d, const char *arg, struct tir_value n, int bytes)
 {
     struct tir_builder *b = &d->b;
@@ -65,7 +65,7 @@ static struct tir_view array(struct metadata *d, const char *arg, struct tir_val
     return att_view(b, tir_arg(b, arg, TIR_I64), rows, tir_i32(b, bytes), bytes, 0);
 }
 
-/* Loads an entry of array `arg` for each lane's sequence, from sequence `first` (i32) on. */
+/* Loads an i32 of array argument `arg` for each lane's sequence, from sequence `first` (i32) on. */
 static struct tir_value load(struct metadata *d, const char *arg, struct tir_value first)
 {
     return tir_tile_load(&d->b, array(d, arg, d->batch, 4), first, d->lane);
@@ -81,14 +81,15 @@ static struct tir_value lengths(struct metadata *d, struct tir_value first)
 /* Returns P, the number of tokens of a page (i32). */
 static struct tir_value page(struct metadata *d) { return tir_arg(&d->b, ARG_PAGE_SIZE, TIR_I32); }
 
-/* Returns the number of pages ceil(keys / P) of each lane. */
+/* Returns the number of pages ceil(keys / P) of each lane's number of keys. P is the page size. */
 static struct tir_value pages(struct metadata *d, struct tir_value keys)
 {
     struct tir_builder *b = &d->b;
     return tir_div(b, tir_add(b, keys, number(d, att_plus(b, page(d), -1))), number(d, page(d)));
 }
 
-/* Writes an indptr, 64 sequences at a time, by one wave. Entry [batch] is the sum of all pages. */
+/* Writes kv_indptr, 64 sequences at a time, by one wave. Entry [batch] is the number of all
+ * sequences' pages. */
 static void build_indptr(struct metadata *d)
 {
     struct tir_builder *b = &d->b;
@@ -146,7 +147,8 @@ static struct tir_value scalar_entry(struct metadata *d, const char *arg, struct
     return tir_scalar_load(b, tir_arg(b, arg, TIR_I64), at, TIR_I32);
 }
 
-/* Returns page numbers from entries of the block table. Negative entries stay as they are. */
+/* Returns the page numbers of entries of the block table: each divided by argument entry_divisor.
+ * Negative entries stay as they are. */
 static struct tir_value page_numbers(struct metadata *d, struct tir_value entries)
 {
     struct tir_builder *b = &d->b;
@@ -208,8 +210,8 @@ static void build_entries(struct metadata *d, bool indices)
     tir_end_if(b, &some, NULL);
 }
 
-/* Adds argument advance to the lengths, and writes the newest token's slot and position. A sequence
- * without keys is padding: its length stays, and its slot is -1. */
+/* Adds argument `advance` to the lengths, and writes the slot and the position of each sequence's
+ * newest token. A sequence without keys is padding: its length stays, and its slot is -1. */
 static void build_draft_slots(struct metadata *d)
 {
     struct tir_builder *b = &d->b;

@@ -57,16 +57,16 @@
 #include <string.h>
 enum { MAX_ROWS = 1024 };
 
-/* Indices of att_tile.own: LDS_KIB: KiB of LDS of the targets that the row is for; Q_IN_LDS: panels
- * of Q in LDS, for which registers have no room; BUFFERS: most blocks of keys in LDS; 0: as many as
- * fit; ONE_WAVE: 1 (SINGLE): one wave per SIMD; 2 (IN_PAIRS): wave pairs; LOOP_AT:
- * tir_schedule.loop_at; SINGLE_EIGHTHS: the most work lists that run SINGLE
- * in place of a second round of wave pairs, over pages, in eighths of the compute units. */
+/* Indices of att_tile.own. LDS_KIB: KiB of LDS of the targets that the row is for. Q_IN_LDS: panels
+ * of Q that are in LDS, since registers have no room. BUFFERS: most blocks of keys in LDS; 0: as
+ * many as fit. ONE_WAVE: SINGLE: one wave per SIMD; IN_PAIRS: wave pairs; 0: neither. LOOP_AT:
+ * tir_schedule.loop_at. SINGLE_EIGHTHS: most work lists, in eighths of the compute units, that the
+ * second kernel runs in place of wave pairs. */
 enum { LDS_KIB, Q_IN_LDS, BUFFERS, ONE_WAVE, LOOP_AT, SINGLE_EIGHTHS };
 enum { SINGLE = 1, IN_PAIRS };
 
-/* Member `rows` is the number of columns at once. A variant uses the first row with enough columns,
- * or else the last row. */
+/* Member `rows` is the number of columns (a query and head each) that a workgroup computes at once.
+ * A variant uses the first row with enough columns, or else the last row that fits. */
 static const struct att_tile tiles[] = {
     {.rows = 16, .waves = 4, .keys = 32, .own = {[LDS_KIB] = 160}},
     {.rows = 32, .waves = 8, .keys = 32, .own = {[LDS_KIB] = 160}},
@@ -93,6 +93,7 @@ static const struct att_knob knobs[] = {
     {"q_in_lds", 2, {2, 6}},
 };
 
+/* knobs of fitted rows */
 static const struct att_knob fitted[] = {{"loop_at", 6, {0, 1, 2, 3, 4, 6}}};
 
 /* True if the pipelines of one wave per SIMD serve the variant's lists of slots. Machines without
@@ -108,8 +109,9 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
                  struct att_why *why)
 {
     const int rows = (v->gqa ? v->gqa : 64) * v->q_len;
-    /* Addresses of a mask's bytes would not fit the registers beside 128 columns. Waves of 32 lanes
-     * have no accumulation registers, and LLVM spills their O of 128 columns as it is rescaled. */
+    /* Columns that have registers: addresses of a mask's bytes do not fit beside 128 columns. Waves
+     * of 32 lanes have no accumulation registers, and LLVM spills their O of 128 columns as it is
+     * rescaled. */
     const int most = v->mask == ATT_MASK_CUSTOM || m->lane_bits < TIR_WAVE_BITS ? 64 : 128;
     if (t->own[LDS_KIB] * 1024u != m->lds_bytes)
         return att_reject(why, ATT_TILE, "is for %d KiB of LDS", t->own[LDS_KIB]);
@@ -137,8 +139,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return true;
 }
 
-/* Sets the calls that run the second kernel, by the number of work lists, or of sequences if there
- * is no plan. Other calls run wave pairs, with tile `pairs`. */
+/* Sets the calls that run the second kernel (one wave per SIMD), by the number of work lists, or of
+ * sequences without a plan. Other calls run wave pairs, with tile `pairs`. */
 static void set_calls(const struct att_variant *v, const struct tir_machine *m,
                       const struct att_tile *pairs, struct att_second *second)
 {
@@ -177,13 +179,13 @@ static bool second(const struct att_variant *v, const struct tir_machine *m, uns
     return false;
 }
 
-/* Adapts the tile to the type of keys. In fp8 a block and Q take half of the room, so there are
- * twice as many keys, and Q stays in registers. A 16-bit block in flight takes twice as many
- * registers as one of fp8, which leaves fewer for Q. fp8 products of gfx1250 need at least 64
- * keys. */
+/* Adapts the tile to the type of keys; `large` is true with more than 64 KiB of LDS. In fp8 a block
+ * and Q take half of the room, so there are twice as many keys, and Q stays in registers. A 16-bit
+ * block in flight takes twice as many registers as one of fp8, which leaves fewer for Q. fp8
+ * products of gfx1250 need at least 64 keys. */
 static void fit_tile(struct mla *s, bool large)
 {
-    /* Mask bytes of 64 keys have no registers. */
+    /* The bytes of a mask of 64 keys do not fit in registers. */
     const bool masked = s->d.v->mask == ATT_MASK_CUSTOM;
     if (mla_kq_bytes(s) == 1) {
         enum { KEYS = 32 };
@@ -241,8 +243,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
            att_find_tile(v, m, &tile, why);
 }
 
-/* Returns the number of bits of a wave's number that select its group of keys. Waves that would
- * compute the same columns of S^T get different keys, as long as each has the rows of a matrix
+/* Returns the number of bits of a wave's number that select its group of keys in S^T. Waves that
+ * would compute the same columns get different keys, as long as each wave has the rows of a matrix
  * instruction. */
 static unsigned find_product_keys(const struct mla *s)
 {
@@ -267,9 +269,9 @@ static const struct mla_form *find_form(const struct att_variant *v, const struc
     return fp8 ? &mla_dv_split_form : &mla_transpose_form;
 }
 
-/* Returns the number of the matrix instruction of the product with V. Some targets have one of
- * twice the rate for fp8, for blocks of 64 keys and 32 columns. P is then read from LDS in the
- * order of that instruction. */
+/* Returns the index (tir_machine.mma) of the matrix instruction of the product with V. Some targets
+ * have one of twice the rate for fp8, for blocks of 64 keys and 32 columns. P is then read from LDS
+ * in the order of that instruction. */
 static int find_values_product(const struct mla *s, bool one_wave)
 {
     enum { WIDE_ROWS = 32, WIDE_KEYS = 64 };
@@ -284,8 +286,8 @@ static int find_values_product(const struct mla *s, bool one_wave)
     return wide >= 0 ? wide : tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, s->d.keys < 32 ? 16 : 0, dtype);
 }
 
-/* Returns the number of the matrix instruction that has a scale for each 32 keys, for tiles in
- * which one wave has all 32; -1: there is none. */
+/* Returns the index (tir_machine.mma) of the fp8 matrix instruction with a scale for each 32 keys,
+ * for the product with V. Returns -1 if there is none, or if one wave does not have all 32 keys. */
 static int find_scaled_product(const struct mla *s)
 {
     const struct tir_mma *const mma = &s->d.m->mma[s->d.pv];
@@ -294,7 +296,8 @@ static int find_scaled_product(const struct mla *s)
     return tir_find_mma_scaled(s->d.m, mma->m, mma->n, TIR_MX_E4M3, TIR_MX_E4M3);
 }
 
-/* Sets *s to the state of a variant's kernel. */
+/* Sets *s to a variant's kernel: the sizes of its tile, its form, and its matrix instructions. The
+ * builder and layouts are set later. */
 static void begin(struct mla *s, const struct att_variant *v, const struct tir_machine *m)
 {
     struct att_tile tile, *const t = &tile;
@@ -324,7 +327,9 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
     s->d.kv_bytes = tir_dtype_bits(s->d.kv_dtype) / 8;
     s->number.q = v->q_dtype == ATT_Q_DTYPE_FP8 ? TIR_FP8 : dtype;
     s->number.kq = att_is_packed(v) ? dtype : s->number.q;
-    s->number.p = s->number.kq; /* fp8 where q and the cache are: c goes into both products as is */
+    /* fp8 if q and the cache are fp8: the latent c is then an operand of both products without
+     * conversion */
+    s->number.p = s->number.kq;
     fit_tile(s, m->lds_bytes > 64 * 1024);
     if (!t->own[ONE_WAVE])
         mla_divide_scores(s, find_product_keys(s));
@@ -352,8 +357,8 @@ static void build_items(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
     const struct att_variant *const v = s->d.v;
-    /* Loads before the items shorten launches whose sum of parts is short. Elsewhere the scalar
-     * registers that they take cost more. */
+    /* Loads of arguments before the loop over items shorten launches whose sum of split-KV partials
+     * is short. In other launches the scalar registers that they take cost more. */
     const bool early = v->one_launch && s->d.columns == MFMA_ROWS;
     struct tir_value range[2];
     s->d.wave = tir_wave_id(b);
@@ -363,7 +368,7 @@ static void build_items(struct mla *s)
     s->d.gqa = v->gqa ? tir_i32(b, v->gqa) : tir_arg(b, ARG_GQA, TIR_I32);
     const struct mla_passes passes = mla_find_passes(s);
     split_kv_find_items(&s->d, range);
-    if (early) /* beside the list's ends: later they would delay the first page number */
+    if (early) /* together with the list's ends: later loads would delay the first page number */
         mla_load_tensor_scales(s);
     struct tir_loop items = tir_begin_for(b, range[0], range[1], tir_i32(b, 1), NULL, 0);
     mla_work_on(s, items.index, &passes);

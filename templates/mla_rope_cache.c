@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The step before absorbed latent attention, in one pass. It rotates each head's q_pe and the
- * token's k_pe, normalises the token's latent, and writes k_pe and latent as a row of the paged
- * cache.
+ * Computes the step before absorbed latent attention in one pass. It rotates each head's q_pe and
+ * the token's k_pe, and normalises the token's latent kv_c. Latent and k_pe become a row of the
+ * paged cache. R is the rotation, and ‖ appends elements:
  *
  *   q_out = q_nope ‖ R q_pe        a head
  *   row   = norm(kv_c) ‖ R k_pe    a token
  *
  * Three parts of the grid divide the work, so that no wave has a long chain of loads. In the first
  * part each wave has the latents of a run of tokens. In the second part each wave rotates 16 heads
- * of a token, and k_pe with the token's first heads. In the third part each wave has the latents of
- * 4 of a workgroup's 16 query heads. Latents are loads of 16 bytes a lane. With many items each
- * workgroup has some work of all three parts, see visit_whole(). With field product_dim the latents
- * of queries are products of a head's q_nope and its part of W_UK. Each wave of the third part then
- * multiplies 16 rows of W_UK (workgroup/row_product.h). The 64 elements that rotate have the layout
- * of rope_qk_norm_cache's heads (rope/rope.h).
+ * of a token, and k_pe with the token's first heads. In the third part each wave copies q_nope, the
+ * latents of queries, for 4 of a workgroup's 16 heads. A lane loads 16 bytes of a latent at a time.
+ * With many items each workgroup has some work of all three parts, see visit_whole().
+ *
+ * With field product_dim the latents of queries are products of a head's q_nope and its part of
+ * W_UK. Each wave of the third part then multiplies 16 rows of W_UK (workgroup/row_product.h). The
+ * 64 elements that rotate have the layout of rope_qk_norm_cache's heads (rope/rope.h).
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
@@ -28,7 +29,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The host (runtime/host_mla.c) counts workgroups by these numbers, for every tile. */
+/* Sizes by which the host (runtime/host_mla.c) counts workgroups, for every tile: waves of a
+ * workgroup, query heads of a wave, and query heads of a workgroup. */
 enum { WAVES = 4, WAVE_HEADS = 4, HEADS = WAVES * WAVE_HEADS };
 enum { CHUNK = 8 /* elements of a lane's load */, FLOAT = 4 };
 
@@ -41,17 +43,21 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {2, 4}},
 };
 
-/* The state of the kernel while it is built. */
+/* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct mla_rope {
     const struct att_variant *v;
-    struct att_variant pe;     /* variant of the rotated part, which is treated as separate heads */
-    struct rope rope;          /* state of the rotated part; its builder is the kernel's */
-    int width;                 /* number of elements of the rotated part: 64; 0: there is none */
-    struct tir_value kv_scale; /* f32: scale of a cache with one scale; no value: other caches */
+    /* the variant for `rope`: the rotated part as heads of `width` elements */
+    struct att_variant pe;
+    /* loads, rotates and stores the rotated part; rope.b is the kernel's builder */
+    struct rope rope;
+    int width; /* number of elements of the rotated part: 64; 0: there is none */
+    /* f32: the cache's scale; no value: the cache has none, or several */
+    struct tir_value kv_scale;
 };
 
-/* True if the template serves a variant with rows that are key and value; if not, the reason is in
- * `why`. The norm of such a row spans all 512 elements, and a launch normalises only the latent. */
+/* True if the template serves a variant with cache rows that are key and value (att_is_pooled());
+ * if not, the reason is in `why`. The norm of such a row spans all 512 elements, and a launch
+ * normalises only the latent. */
 static bool check_pooled(const struct att_variant *v, struct att_why *why)
 {
     if (v->head_dim != ATT_MIXED_FP8 + ATT_MIXED_ROTATED || v->head_dim_v != ATT_MIXED_FP8 ||
@@ -118,8 +124,9 @@ static unsigned find_panels(const struct mla_rope *k, struct panel panels[PANELS
     return n;
 }
 
-/* Returns the type of `rows` rows of a panel of `columns` columns. Adjacent lanes have 8 adjacent
- * elements each, row by row. A row that is wider than all lanes takes further registers. */
+/* Returns the tile type of `rows` rows of a panel of `columns` columns. A lane has 8 adjacent
+ * elements, and adjacent lanes continue the row. A row that is wider than all lanes takes further
+ * registers. */
 static struct tir_type latent_tile(struct mla_rope *k, unsigned rows, int columns)
 {
     const unsigned width = (unsigned)columns;
@@ -134,7 +141,7 @@ static struct tir_type latent_tile(struct mla_rope *k, unsigned rows, int column
     return tir_tile(k->rope.b.f, k->rope.dtype, rows, width, &l);
 }
 
-/* Returns x as f32. */
+/* Returns x converted to f32. */
 static struct tir_value as_f32(struct mla_rope *k, struct tir_value x)
 {
     return tir_convert(&k->rope.b, x, TIR_F32);
@@ -148,14 +155,15 @@ static struct tir_value times(struct tir_builder *b, struct tir_value x, struct 
 
 /* ---- The latents of queries ---- */
 
-/* Up to 16 heads of a token. */
+/* Up to 16 query heads of a token: the work of an item. */
 struct heads {
-    struct tir_value part;       /* i32: number of the group of 16 heads */
+    struct tir_value part;       /* i32: number of the group of 16 heads in the token */
     struct tir_value first, end; /* i32: the first head, and the one after the last */
-    struct tir_value scale;      /* f32: scale of q_out; no value: it has none */
+    struct tir_value scale;      /* f32: scale of q_out; no value: q_out has no scale */
 };
 
-/* Sets the token to item / parts, and returns the heads of its part item % parts. `item` is i32. */
+/* Sets rope.token to item / parts, and returns the heads of group item % parts of that token.
+ * `item` is i32; parts is argument head_parts, the groups of 16 heads of a token. */
 static struct heads find_heads(struct mla_rope *k, struct tir_value item)
 {
     struct tir_builder *b = &k->rope.b;
@@ -169,8 +177,8 @@ static struct heads find_heads(struct mla_rope *k, struct tir_value item)
     return h;
 }
 
-/* Returns the inverse of q_out's scale, by which elements are multiplied before they are stored. No
- * value: q_out has no scale. */
+/* Returns the inverse of q_out's scale (f32), by which elements are multiplied before they are
+ * stored. Returns no value if q_out has no scale. */
 static struct tir_value inverse(struct mla_rope *k, const struct heads *h)
 {
     return h->scale.id ? tir_rcp(&k->rope.b, h->scale) : h->scale;
@@ -184,7 +192,8 @@ static struct tir_view heads_view(struct mla_rope *k, const struct heads *h,
                     (p->first + p->width) * t->size, p->first * t->size);
 }
 
-/* Copies panel `part` of the latents of WAVE_HEADS heads of q, from head `first` (i32) on. */
+/* Copies panel `part` of q_nope of WAVE_HEADS heads to q_out, from head `first` (i32) on, and
+ * converts it if q_out is fp8. */
 static void copy_panel(struct mla_rope *k, const struct heads *h, struct tir_value first,
                        const struct panel *part)
 {
@@ -202,7 +211,8 @@ static void copy_panel(struct mla_rope *k, const struct heads *h, struct tir_val
     tir_tile_store(b, heads_view(k, &some, &to, part), first, x);
 }
 
-/* Copies the latents of WAVE_HEADS heads of q, from head `first` (i32) on. */
+/* Copies q_nope of WAVE_HEADS heads to q_out, from head `first` (i32) on: the latents of
+ * queries. */
 static void copy_latents(struct mla_rope *k, const struct heads *h, struct tir_value first)
 {
     struct panel panels[PANELS_MAX];
@@ -211,8 +221,8 @@ static void copy_latents(struct mla_rope *k, const struct heads *h, struct tir_v
         copy_panel(k, h, first, &panels[i]);
 }
 
-/* Copies the latents of 4 heads of item `item` (i32) in each wave, unless q_out already has
- * them. */
+/* Copies q_nope to q_out, 4 heads of item `item` (i32) in each wave. Does nothing if q_nope is
+ * NULL, since q_out then has these elements. */
 static void visit_queries(struct mla_rope *k, struct tir_value item)
 {
     struct tir_builder *b = &k->rope.b;
@@ -223,8 +233,9 @@ static void visit_queries(struct mla_rope *k, struct tir_value item)
     tir_end_if(b, &some, NULL);
 }
 
-/* Returns sums of a product rounded to dtype, as a separate launch of the product would round them,
- * and divided by q_out's scale. */
+/* Returns the sums (f32) of a product with W_UK, rounded to the variant's dtype and divided by
+ * q_out's scale. A separate launch of the product would round in the same way. `family` is the
+ * struct mla_rope. */
 static struct tir_value convert_product(void *family, struct tir_value sums)
 {
     struct mla_rope *const k = family;
@@ -236,8 +247,8 @@ static struct tir_value convert_product(void *family, struct tir_value sums)
     return tir_convert(b, times(b, as_f32(k, x), inverse), TIR_FP8);
 }
 
-/* Multiplies rows of W_UK by all tokens, one slice in each wave. `block` (i32) is the workgroup's
- * number in the third part of the grid. */
+/* Multiplies rows of W_UK by q_nope of all tokens, one slice of rows in each wave. `block` (i32) is
+ * the workgroup's number in the third part of the grid. */
 static void visit_products(struct mla_rope *k, struct tir_value block)
 {
     struct rope *const p = &k->rope;
@@ -262,8 +273,8 @@ static void visit_products(struct mla_rope *k, struct tir_value block)
 
 /* ---- A token's place in the cache ---- */
 
-/* Issues the load of the cache's scale. Without slots its pointer may be NULL. The first bytes of
- * another tensor are loaded in that case, and not used. */
+/* Issues the load of the cache's scale. Without argument slot_mapping the scale's pointer may be
+ * NULL, so the first bytes of another tensor are loaded and not used. */
 static void load_cache_scale(struct mla_rope *k)
 {
     struct tir_builder *b = &k->rope.b;
@@ -276,14 +287,15 @@ static void load_cache_scale(struct mla_rope *k)
     k->kv_scale = tir_scalar_load(b, from, tir_i32(b, 0), TIR_F32);
 }
 
-/* Returns the inverse of the cache's scale, by which elements are multiplied before they are
- * stored. No value: the cache has no scale. */
+/* Returns the inverse of the cache's scale (f32), by which elements are multiplied before they are
+ * stored. Returns no value if the cache has no scale. */
 static struct tir_value inverse_scale(const struct mla_rope *k, const struct att_cache *c)
 {
     return k->kv_scale.id ? att_cache_inverse(c, k->kv_scale) : k->kv_scale;
 }
 
-/* Begins a branch for tokens with a slot. The builder is in the branch afterwards. */
+/* Begins a branch that runs if the token has a slot in the cache, which is 0 or more. The builder
+ * is in the branch afterwards. */
 static struct tir_if begin_slot(struct mla_rope *k)
 {
     struct tir_builder *b = &k->rope.b;
@@ -330,7 +342,8 @@ static void rotate(struct mla_rope *k, struct tir_value *raw, struct tir_value f
     rope_pack(p, s, &x, raw);
 }
 
-/* Returns a view of the bytes of panel `p` of the token's packed row. */
+/* Returns a view of the bytes of panel `p` of the token's cache row, whose layout is packed: the
+ * row contains scales. */
 static struct tir_view row_view(struct mla_rope *k, const struct att_cache *c,
                                 const struct panel *p)
 {
@@ -339,8 +352,9 @@ static struct tir_view row_view(struct mla_rope *k, const struct att_cache *c,
                     att_row_bytes(c->rows, p->first + p->width), att_row_bytes(c->rows, p->first));
 }
 
-/* Stores the scales of k_pe's runs. `stored` has a row for each run of each of `heads` heads, and
- * only the first head is a key. `first` is the first element of the runs in the row. */
+/* Stores the scales of k_pe's runs in the token's cache row. `stored` has a row for each run of
+ * each of `heads` heads, and only head 0 is a key. `first` is the index in the cache row of the
+ * runs' first element. */
 static void store_run_scales(struct mla_rope *k, const struct att_cache *c, unsigned heads,
                              int first, struct tir_value stored)
 {
@@ -356,8 +370,8 @@ static void store_run_scales(struct mla_rope *k, const struct att_cache *c, unsi
     tir_tile_scatter(b, base, at, tir_i32(b, first / c->rows->run), stored);
 }
 
-/* Stores elements of k_pe that share runs, from element panel->first of the row on. x[] has n
- * tiles: one, or the even and the odd elements. */
+/* Quantises and stores some runs of k_pe, from element panel->first of the cache row on. x[] has n
+ * tiles: one with all elements, or two with the even and the odd elements. */
 static void store_runs(struct mla_rope *k, const struct att_cache *c, const struct panel *panel,
                        const struct tir_value *x, unsigned n)
 {
@@ -383,7 +397,8 @@ static void store_runs(struct mla_rope *k, const struct att_cache *c, const stru
     tir_tile_store(b, row_view(k, c, panel), tir_i32(b, 0), bytes);
 }
 
-/* Stores k_pe of the token, loaded as raw[], in a row whose last elements have scales too. */
+/* Stores the token's k_pe, loaded as raw[], in a cache row whose rotated elements have scales
+ * too. */
 static void store_scaled_key(struct mla_rope *k, const struct att_cache *c,
                              const struct tir_value *raw)
 {
@@ -401,7 +416,8 @@ static void store_scaled_key(struct mla_rope *k, const struct att_cache *c,
     }
 }
 
-/* Stores k_pe of the token, loaded as raw[]. */
+/* Rotates the token's k_pe, loaded as raw[], and stores it in the cache, and with field keep_kv in
+ * k_pe_out. */
 static void store_key(struct mla_rope *k, const struct tir_value *raw)
 {
     struct rope *p = &k->rope;
@@ -454,7 +470,7 @@ static void load_token(struct mla_rope *k, const struct heads *h)
     tir_anchor_all(b, loaded, n);
 }
 
-/* Rotates and stores up to 16 heads of q_pe, and k_pe together with the token's first heads. */
+/* Rotates and stores q_pe of the heads `h`, and k_pe together with the token's first heads. */
 static void visit_rotated(struct mla_rope *k, struct heads h)
 {
     struct rope *p = &k->rope;
@@ -467,7 +483,8 @@ static void visit_rotated(struct mla_rope *k, struct heads h)
     struct tir_value q[ROPE_MAX_SPANS], key[ROPE_MAX_SPANS];
     rope_load(p, &p->rotated, rope_token_base(p, &from), h.end, from.head_stride, h.first, false,
               q);
-    /* Other parts load beyond the resource, which causes no traffic. */
+    /* Heads other than the token's first ones load k_pe beyond the resource, which causes no
+     * traffic. */
     rope_load(p, &p->rotated, token_at(k, ATT_TOKENS(K_PE)), tir_select(b, first, one, zero), zero,
               zero, false, key);
     load_token(k, &h);
@@ -587,8 +604,8 @@ static void visit_latent(struct mla_rope *k, struct tir_value weight)
         visit_panel(k, &panels[i], raw[i], weight);
 }
 
-/* Normalises and stores the latents of a run of tokens in wave `wave` (i32), and loads the weight
- * of the norm once. */
+/* Normalises and stores the latents of run `wave` (i32) of tokens, and loads the weight of the norm
+ * once. A run has run_tokens tokens. */
 static void visit_latents(struct mla_rope *k, struct tir_value wave)
 {
     struct tir_builder *b = &k->rope.b;
@@ -609,9 +626,9 @@ static void visit_latents(struct mla_rope *k, struct tir_value wave)
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Computes a run of `run` items (i32) in each wave of workgroup `block`: rotates the heads of each
- * item and copies their latents. A cache line of q_out with elements of both is then complete
- * before it leaves the L2. The first wave also writes latents of a run of tokens. */
+/* Computes a run of `run` items (i32) in each wave of workgroup `block` (i32): rotates the heads of
+ * each item and copies their latents. A cache line of q_out with elements of both is then complete
+ * before it leaves the L2. Wave 0 also writes the latents of a run of tokens. */
 static void visit_whole(struct mla_rope *k, struct tir_value block, struct tir_value run)
 {
     struct tir_builder *b = &k->rope.b;
@@ -632,8 +649,8 @@ static void visit_whole(struct mla_rope *k, struct tir_value block, struct tir_v
     tir_end_if(b, &of_rows, NULL);
 }
 
-/* Copies latents of queries. If argument ARG_RUN_PARTS is not 0, the same waves also rotate the
- * heads of these items. `block` and `after_rotated` (i32) are the workgroup's numbers with and
+/* Copies the latents of queries. If argument ARG_RUN_PARTS is not 0, the same waves also rotate the
+ * heads of these items. `block` and `after_rotated` (i32) are the workgroup's number with and
  * without the workgroups that only rotate. */
 static void visit_latent_queries(struct mla_rope *k, struct tir_value block,
                                  struct tir_value after_rotated)
@@ -647,8 +664,8 @@ static void visit_latent_queries(struct mla_rope *k, struct tir_value block,
     tir_end_if(b, &apart, NULL);
 }
 
-/* Computes heads of queries. The first ARG_ROTATED_GROUPS workgroups rotate; the others have
- * latents or products. `block` (i32) counts the workgroups after the ones for latents of tokens. */
+/* Computes query heads. The first ARG_ROTATED_GROUPS workgroups rotate; the others copy or multiply
+ * latents. `block` (i32) is the workgroup's number after the workgroups for tokens' latents. */
 static void visit_heads(struct mla_rope *k, struct tir_value block)
 {
     struct tir_builder *b = &k->rope.b;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Computes work lists on the device. docs/planning.md defines them, and this file uses its names.
- * The launch has one workgroup, so that one node of a captured graph reads the lengths and writes
- * the plan.
+ * Computes the work lists of decode on the device. docs/planning.md defines them, and comments here
+ * give its names in parentheses. The launch has one workgroup, so that one node of a captured graph
+ * reads the lengths and writes the plan.
  *
- * Each lane has a sequence. The starts of its pieces, items and partial rows are prefix sums over
- * the sequences, computed for 64 sequences at a time through LDS. All that is written for a
- * sequence follows from these sums. Every wave computes the same sums, so that none waits for
- * another. Pieces are dealt to the waves round-robin, since a long sequence has many.
+ * A sequence's keys are divided in pieces, each of some units of 64 keys. A part is the share of
+ * one work list, and an item is a piece for one KV head. Each lane has a sequence. The starts of
+ * its pieces, items and partial rows are prefix sums over the sequences, computed for 64 sequences
+ * at a time through LDS. All that is written for a sequence follows from these sums. Every wave
+ * computes the same sums, so that no wave waits for another. Pieces are dealt to the waves
+ * round-robin, since a long sequence has many.
  */
 #include "op_names.h"
 #include "ir/builder.h"
@@ -20,7 +22,7 @@
 #include <stdio.h>
 
 enum {
-    LANES = ATT_SCAN_ROWS,
+    LANES = ATT_SCAN_ROWS, /* sequences of a chunk: one for each lane */
     WIDE = 8,         /* number of lengths that a lane adds at once, for the units of the batch */
     UNIT_BITS = 6,    /* log2 of the keys of a unit */
     GRAIN_BITS = 4,   /* log2 of the granularity of a sequence's first key */
@@ -38,47 +40,53 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {2, 4}},
 };
 
-/* The state of the kernel while it is built. Values are i32 scalars unless stated. */
+/* The kernel under construction: its builder, and values that several functions use. Values are i32
+ * scalars unless stated. */
 struct plan {
     struct tir_builder b;
-    int waves;
-    struct att_scan scan;
-    struct tir_type lane, wide; /* types i32: LANES x 1, a row for each lane; 1 x (LANES * WIDE) */
-    struct tir_value wave;
-    bool tiles; /* the plan is of tiles of queries */
-    /* Numbers of sequences or tiles (B); of parts for each head (N); of query tokens of a sequence,
-     * at most (Q); of key/value heads (H). Letters in parentheses are the names of
+    int waves;            /* number of waves of the workgroup */
+    struct att_scan scan; /* prefix sums over a chunk's lanes */
+    /* types of i32: LANES x 1, a row for each lane; 1 x (LANES * WIDE) */
+    struct tir_type lane, wide;
+    struct tir_value wave; /* number of the wave */
+    bool tiles; /* true: the plan is of tiles of queries, and "sequence" below means a tile */
+    /* Number of sequences or tiles (B); of parts (N) of a head's work; most query tokens of a
+     * sequence (Q); number of KV heads (H). Letters in parentheses are the names of
      * docs/planning.md. */
     struct tir_value batch, parts, queries, heads;
-    /* Number of units that could be read while an item begins (o); of parts that are added up while
-     * a unit is read (r). */
+    /* Costs in units of 64 keys: units that could be read while an item begins (o); parts that are
+     * added up while a unit is read (r). */
     struct tir_value cost, rate;
     struct tir_value least;   /* least units of a piece (m) */
-    struct tir_value payload; /* units of a part, item costs included */
-    /* Most units of an equal piece (p), or 1 without equal pieces; i1: pieces are equal. */
+    struct tir_value payload; /* units of a part, with the costs of its items */
+    /* Most units of an equal piece (p), 1 if pieces are not equal; i1: true if all pieces of a
+     * sequence are equal. */
     struct tir_value piece, equal;
-    /* With tiles: number of tiles of a part (k), 1 if tiles are divided; i1: no tile is divided. */
+    /* With tiles: number of tiles of a part (k), 1 if tiles are divided; i1: true if no tile is
+     * divided. */
     struct tir_value whole, uncut;
-    struct tir_value items; /* number of items of a head (T) */
-    struct tir_value rows;  /* number of pieces of all divided sequences (R[B]); set after all rows
-                               are written */
+    struct tir_value items; /* number of items of one KV head (T) */
+    /* number of pieces of all divided sequences (R[B]), which have partial results; set at the
+     * end */
+    struct tir_value rows;
 };
 
-/* 64 sequences or tiles, from `first` on. Entries after the last one are empty. Values are i32 with
- * an entry for each lane unless stated. */
+/* 64 sequences or tiles, from `first` on. Lanes after the batch's last sequence are empty. Values
+ * are i32 with an entry for each lane unless stated. */
 struct chunk {
-    struct tir_value first; /* i32 scalar: the first sequence */
+    struct tir_value first; /* i32 scalar: index of the first sequence */
     struct tir_value b;     /* index of each sequence in the batch */
     struct tir_value there; /* i1: the sequence exists */
     struct tir_value skip;  /* number of keys before the window */
-    /* Number of keys; of units (u); start on the line of costs (S), or with equal pieces the first
-     * part; index of the first part (first); number of pieces (n); index of the last part
-     * (last). */
+    /* Number of keys; of units (u); start on the line of costs (S), or with equal pieces the index
+     * of its first part; index of the first part (first); number of pieces (n); index of the last
+     * part (last). */
     struct tir_value keys, u, start, part, n, last;
     struct tir_value length; /* number of units of an equal piece (l) */
 };
 
-/* Indices of the sums over all chunks before the current one. */
+/* Indices in sums[], which are over all chunks before the current one: costs or parts, items,
+ * partial rows; SUM_LAST: index of the last part. */
 enum { SUM_START, SUM_ITEMS, SUM_ROWS, SUM_LAST, N_SUMS };
 
 /* Returns `scalar` (i32) in every lane. */
@@ -125,7 +133,7 @@ static struct tir_view rows_of(struct plan *p, const char *arg, struct tir_value
     return att_view(b, base, rows, tir_i32(b, bytes), bytes, byte);
 }
 
-/* Loads an i32 of array `arg` for each sequence of the chunk: the entry that is `offset` entries
+/* Loads an i32 of array argument `arg` for each sequence of the chunk: the entry `offset` entries
  * after the sequence's own. */
 static struct tir_value entries(struct plan *p, const struct chunk *c, const char *arg, int offset)
 {
@@ -133,7 +141,7 @@ static struct tir_value entries(struct plan *p, const struct chunk *c, const cha
     return tir_tile_load(&p->b, v, att_plus(&p->b, c->first, offset), p->lane);
 }
 
-/* Loads word `word` of each of the chunk's tiles. */
+/* Loads word `word` (i32) of each of the chunk's tiles of queries. */
 static struct tir_value tile_words(struct plan *p, const struct chunk *c, enum att_plan_word word)
 {
     struct tir_builder *b = &p->b;
@@ -142,13 +150,13 @@ static struct tir_value tile_words(struct plan *p, const struct chunk *c, enum a
     return tir_tile_load(b, v, c->first, p->lane);
 }
 
-/* Returns a / 2^bits, rounded down. */
+/* Returns `a`, not negative, divided by 2^bits and rounded down. */
 static struct tir_value halve(struct plan *p, struct tir_value a, int bits)
 {
     return tir_shr(&p->b, a, tir_int_like(&p->b, a, bits));
 }
 
-/* Returns the number of units of 64 keys that `keys` keys take, rounded up. */
+/* Returns the number of units of 64 keys that hold `keys` keys, rounded up. */
 static struct tir_value units(struct plan *p, struct tir_value keys)
 {
     const struct tir_value most = tir_int_like(&p->b, keys, (1 << UNIT_BITS) - 1);
@@ -162,15 +170,15 @@ static struct tir_value ceil_div(struct plan *p, struct tir_value a, struct tir_
     return tir_div(b, tir_add(b, a, tir_add(b, n, tir_int_like(b, n, -1))), n);
 }
 
-/* Returns the number of pieces of at most `piece` units that a sequence of `u` units has, at least
- * 1. */
+/* Returns the number of pieces of at most `piece` units into which a sequence of `u` units is
+ * divided, at least 1. */
 static struct tir_value count_pieces(struct plan *p, struct tir_value u, struct tir_value piece)
 {
     return tir_max(&p->b, ceil_div(p, u, piece), constant(p, 1));
 }
 
-/* Returns the number of keys that no query sees in sequences of length `lengths`, which may be
- * negative. */
+/* Returns the number of keys before the window, which no query sees, for sequences of length
+ * `lengths`. A negative length counts as 0. The result is a multiple of 16. */
 static struct tir_value before_window(struct plan *p, struct tir_value lengths)
 {
     struct tir_builder *b = &p->b;
@@ -182,7 +190,8 @@ static struct tir_value before_window(struct plan *p, struct tir_value lengths)
     return tir_and(b, most, tir_int_like(b, most, -(1 << GRAIN_BITS)));
 }
 
-/* Loads the numbers of visible keys of the first sequences of view `v`, in type p->wide. */
+/* Loads the number of visible keys of each of the first LANES * WIDE sequences of view `v`, in type
+ * p->wide. */
 static struct tir_value load_keys(struct plan *p, struct tir_view v)
 {
     struct tir_builder *b = &p->b;
@@ -203,8 +212,8 @@ static struct tir_view keys_from(struct plan *p, struct tir_value first)
     return att_view(b, tir_add(b, base, at), left, tir_i32(b, 4), 4, 0);
 }
 
-/* Returns the sum of all sequences' units, and sets *longest to the largest. A lane reads WIDE
- * sequences at a time. */
+/* Returns the sum of all sequences' units (i32 scalar), and sets *longest to the most units of a
+ * sequence. A lane reads WIDE sequences at a time. */
 static struct tir_value units_of_batch(struct plan *p, struct tir_value *longest)
 {
     struct tir_builder *b = &p->b;
@@ -224,8 +233,8 @@ static struct tir_value units_of_batch(struct plan *p, struct tir_value *longest
     return tir_first_lane(b, tir_row_sum(b, carried[0]));
 }
 
-/* Returns the chunk of 64 sequences from `first` (i32) on, with their keys, units and skipped
- * keys. */
+/* Returns the chunk of 64 sequences from `first` (i32) on, with only their keys, units and skipped
+ * keys set. */
 static struct chunk measure(struct plan *p, struct tir_value first)
 {
     struct tir_builder *b = &p->b;
@@ -245,7 +254,8 @@ static struct chunk measure(struct plan *p, struct tir_value first)
     return c;
 }
 
-/* Returns the number of pieces of at most `piece` units of all sequences. */
+/* Returns the number of pieces of all sequences (i32 scalar), if a piece has at most `piece`
+ * units. */
 static struct tir_value pieces_of_batch(struct plan *p, struct tir_value piece)
 {
     struct tir_builder *b = &p->b;
@@ -258,8 +268,9 @@ static struct tir_value pieces_of_batch(struct plan *p, struct tir_value piece)
     return total(p, sum);
 }
 
-/* Returns the first of 1, 2, 3, 4, 6, 8, 12, ... for which r times its square is at least
- * `longest`, at most LONGEST. r is limited in each step so that the product does not overflow. */
+/* Returns the least size of a piece, in units, that is worth its merge: the first of 1, 2, 3, 4, 6,
+ * 8, 12, ... for which r times its square is at least `longest`. r is p->rate, limited in each step
+ * so that the product does not overflow. */
 static struct tir_value worthwhile_piece(struct plan *p, struct tir_value longest)
 {
     struct tir_builder *b = &p->b;
@@ -273,8 +284,9 @@ static struct tir_value worthwhile_piece(struct plan *p, struct tir_value longes
     return piece;
 }
 
-/* Returns p, the most units of a piece, from a few candidates; usually the first one fits.
- * `all_units` is the sum of all units, `longest` the most units of a sequence. */
+/* Returns the most units of an equal piece (p), from a few candidates; usually the first one fits.
+ * Returns 0 if none fits. `all_units` is the sum of all units, `longest` the most units of a
+ * sequence. */
 static struct tir_value choose_piece(struct plan *p, struct tir_value all_units,
                                      struct tir_value longest)
 {
@@ -335,8 +347,8 @@ static void choose_pieces(struct plan *p)
         choose_whole(p, longest);
 }
 
-/* Sets the first and the last part of the line of units that each of the chunk's sequences covers,
- * from the sequences' starts. */
+/* Sets c->part and c->last: the first and the last part that each sequence covers. They follow from
+ * the sequences' starts on the line of costs. */
 static void place_on_line(struct plan *p, struct chunk *c)
 {
     struct tir_builder *b = &p->b;
@@ -349,9 +361,9 @@ static void place_on_line(struct plan *p, struct chunk *c)
     c->last = tir_max(b, tir_div(b, end, payload), c->part);
 }
 
-/* Returns the chunk from sequence `first` (i32) on, with its sequences' starts and the parts that
- * they cover. *start is the start of the chunk's first sequence, and becomes the next chunk's. With
- * p->equal starts count parts. */
+/* Returns the whole chunk from sequence `first` (i32) on: sizes, starts, and the parts that each
+ * sequence covers. *start is the start of the chunk's first sequence, and becomes the next chunk's.
+ * With p->equal a start is a number of parts. */
 static struct chunk place(struct plan *p, struct tir_value first, struct tir_value *start)
 {
     struct tir_builder *b = &p->b;
@@ -375,10 +387,11 @@ static struct chunk place(struct plan *p, struct tir_value first, struct tir_val
     return c;
 }
 
-/* Returns the end of loops over chunks (i32), one more than the number of sequences. */
+/* Returns the end (i32) of loops that write an entry after the last sequence: the number of
+ * sequences + 1. */
 static struct tir_value chunks_end(struct plan *p) { return att_plus(&p->b, p->batch, 1); }
 
-/* Returns T, the number of items of a head (i32). */
+/* Returns the number of items of one KV head (i32 scalar; T). */
 static struct tir_value count_items(struct plan *p)
 {
     struct tir_builder *b = &p->b;
@@ -391,9 +404,8 @@ static struct tir_value count_items(struct plan *p)
     return sums[1];
 }
 
-/* Stores `a` in the rows of array `arg` of the chunk's sequences, by one of the waves. The array
- * has n rows (i32) of `bytes` bytes; `a` begins at byte `byte`. These rows do not depend on the
- * division of sequences. */
+/* Stores `a` in array argument `arg`, in the rows of the chunk's sequences; only wave 0 does so.
+ * The array has n rows (i32) of `bytes` bytes, and `a` begins at byte `byte` of a row. */
 static void store_rows(struct plan *p, const struct chunk *c, const char *arg, struct tir_value n,
                        int bytes, int byte, struct tir_value a)
 {
@@ -403,18 +415,19 @@ static void store_rows(struct plan *p, const struct chunk *c, const char *arg, s
     tir_tile_store(b, rows_of(p, arg, rows, bytes, byte), c->first, a);
 }
 
-/* The members of an item that do not depend on its piece, for each sequence of a chunk. */
+/* The members of an item that do not depend on its piece, for each sequence of a chunk. Values are
+ * i32 with an entry for each lane. */
 struct sequence {
     struct tir_value item, row; /* indices of the first item (I) and of the first partial row (R) */
     struct tir_value number;    /* number of the sequence, if the chunk has tiles */
-    struct tir_value q_start, q_end;
-    struct tir_value previous;  /* index of the last part of the previous sequence */
+    struct tir_value q_start, q_end; /* index of the first query, and of the one after the last */
+    struct tir_value previous;       /* index of the last part of the previous sequence */
     struct tir_value lists_end; /* lists of the parts from previous + 1 to lists_end - 1 begin with
                                    this sequence */
 };
 
-/* Sets the item and the partial row at which each of the chunk's sequences begins. The counts of
- * pieces and of partial pieces share a register. */
+/* Sets s->item and s->row, at which each of the chunk's sequences begins, and advances sums[]. The
+ * counts of pieces and of pieces with partial results share a register. */
 static void count_before(struct plan *p, const struct chunk *c, struct sequence *s,
                          struct tir_value sums[N_SUMS])
 {
@@ -431,8 +444,8 @@ static void count_before(struct plan *p, const struct chunk *c, struct sequence 
     sums[SUM_ROWS] = tir_add(b, sums[SUM_ROWS], tir_shr(b, all, tir_i32(b, HALF)));
 }
 
-/* Sets the range of parts whose lists begin with each sequence: the parts after the previous
- * sequence's last part, up to its own last part. */
+/* Sets s->previous and s->lists_end, the range of parts whose lists begin with each sequence: the
+ * parts after the previous sequence's last part, up to its own last part. */
 static void find_lists(struct plan *p, const struct chunk *c, struct sequence *s,
                        struct tir_value sums[N_SUMS])
 {
@@ -445,7 +458,7 @@ static void find_lists(struct plan *p, const struct chunk *c, struct sequence *s
     sums[SUM_LAST] = tir_max(b, sums[SUM_LAST], largest(p, last));
 }
 
-/* Sets the number of each sequence and the range of its queries. */
+/* Sets the number of each sequence, and the range of its queries in the batch. */
 static void find_queries(struct plan *p, const struct chunk *c, struct sequence *s)
 {
     struct tir_builder *b = &p->b;
@@ -464,7 +477,8 @@ static void find_queries(struct plan *p, const struct chunk *c, struct sequence 
     s->q_end = tir_select(b, null, tir_add(b, same, number(p, p->queries)), end);
 }
 
-/* Returns the number of a sequence's keys before its piece j, which begins there. */
+/* Returns the key at which piece j of each sequence begins, counted from the first key in the
+ * window. */
 static struct tir_value cut(struct plan *p, const struct chunk *c, struct tir_value j)
 {
     struct tir_builder *b = &p->b;
@@ -478,8 +492,8 @@ static struct tir_value cut(struct plan *p, const struct chunk *c, struct tir_va
     return tir_select(b, none, constant(p, 0), tir_select(b, before, inside, c->keys));
 }
 
-/* Returns the byte offset (i64) of entry `index` of an array with `bytes` bytes each. Returns -1 if
- * `write` (i1) is false, so that nothing is written. */
+/* Returns the byte offset (i64) of entry `index` of an array with entries of `bytes` bytes. Returns
+ * -1 in lanes whose `write` (i1) is false, so that nothing is written. */
 static struct tir_value address(struct plan *p, struct tir_value write, struct tir_value index,
                                 int bytes)
 {
@@ -489,7 +503,7 @@ static struct tir_value address(struct plan *p, struct tir_value write, struct t
                       tir_int_like(b, at, -1));
 }
 
-/* Returns eight columns c[] as rows of eight numbers. */
+/* Returns a tile with a row of eight numbers for each lane, of the eight columns c[]. */
 static struct tir_value join(struct plan *p, struct tir_value c[INFO])
 {
     struct tir_value t[INFO];
@@ -501,8 +515,8 @@ static struct tir_value join(struct plan *p, struct tir_value c[INFO])
     return tir_join_blocks(&p->b, t[0], LANES);
 }
 
-/* Writes piece j (i32) of every sequence, and the j-th list that begins with the sequence, for
- * every head. */
+/* Writes the items of piece j (i32) of every sequence, one for each KV head. Also writes the start
+ * of the j-th list that begins with the sequence. */
 static void write_piece(struct plan *p, const struct chunk *c, const struct sequence *s,
                         struct tir_value j)
 {
@@ -542,8 +556,8 @@ static void write_piece(struct plan *p, const struct chunk *c, const struct sequ
     tir_end_for(b, &head, NULL, 0);
 }
 
-/* Writes all that belongs to the chunk from sequence `first` (i32) on. sums[] are the sums of all
- * chunks before it, and are advanced. */
+/* Writes the items, lists and map rows of the chunk from sequence `first` (i32) on. sums[] are over
+ * all chunks before it, and are advanced. */
 static void write_chunk(struct plan *p, struct tir_value first, struct tir_value sums[N_SUMS])
 {
     struct tir_builder *b = &p->b;
@@ -564,8 +578,8 @@ static void write_chunk(struct plan *p, struct tir_value first, struct tir_value
     tir_end_for(b, &piece, NULL, 0);
 }
 
-/* Writes make(i) as entry i of the i32 array `arg`, for i from `first` to n - 1. The waves divide
- * the entries. */
+/* Writes make(p, i) as entry i of the i32 array argument `arg`, for i from `first` to n - 1. The
+ * waves divide the entries. */
 static void fill(struct plan *p, const char *arg, struct tir_value first, struct tir_value n,
                  struct tir_value (*make)(struct plan *p, struct tir_value index))
 {
@@ -577,14 +591,14 @@ static void fill(struct plan *p, const char *arg, struct tir_value first, struct
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Returns the row of the partial with index `index`. */
+/* Returns the first row of partial result `index`: each has max_seqlen_q rows. */
 static struct tir_value partial_row(struct plan *p, struct tir_value index)
 {
     return tir_mul(&p->b, index, number(p, p->queries));
 }
 
-/* Returns the item at which list `index` begins, if lists have whole heads. Lists after the last
- * head begin after all items. */
+/* Returns the item at which work list `index` begins, if a list has all items of several heads.
+ * Lists after the last head begin after all items. */
 static struct tir_value list_begin(struct plan *p, struct tir_value index)
 {
     struct tir_builder *b = &p->b;
@@ -601,9 +615,9 @@ static struct tir_value items_end(struct plan *p, struct tir_value index)
     return tir_mul(b, plus(p, head, 1), number(p, p->items));
 }
 
-/* Writes where the empty lists begin: of each head the lists after part `last`, which is the
- * batch's last part. A lane writes one, since a small batch has many. If `single` (i1) is false,
- * lists have several pairs of head and part, and none is empty. */
+/* Writes where empty work lists begin: of each head the lists after part `last`, which is the
+ * batch's last part. A lane writes one list, since a small batch has many. If `single` (i1) is
+ * false, a list has several pairs of head and part, and no list is empty. */
 static void end_lists(struct plan *p, struct tir_value last, struct tir_value single)
 {
     struct tir_builder *b = &p->b;
@@ -617,7 +631,8 @@ static void end_lists(struct plan *p, struct tir_value last, struct tir_value si
     tir_end_for(b, &head, NULL, 0);
 }
 
-/* Returns R[B], the number of partial rows of the batch, for tiles after its last one. */
+/* Returns the number of partial results of the batch (R[B]) in every lane: reduce_indptr's entry
+ * for tiles after the last one. */
 static struct tir_value all_rows(struct plan *p, struct tir_value index)
 {
     (void)index;
@@ -631,7 +646,8 @@ static struct tir_value nothing(struct plan *p, struct tir_value index)
     return constant(p, 0);
 }
 
-/* Writes empty tiles after the batch's last one; reduce_final_map has two numbers for each tile. */
+/* Writes entries for empty tiles after the batch's last one, up to argument most_tiles. A tile has
+ * one number in reduce_indptr and two in reduce_final_map. */
 static void end_tiles(struct plan *p)
 {
     struct tir_builder *b = &p->b;
@@ -646,8 +662,8 @@ static void write_plan(struct plan *p)
     struct tir_builder *b = &p->b;
     const struct tir_value zero = tir_i32(b, 0);
     struct tir_value sums[N_SUMS] = {zero, zero, zero, tir_i32(b, -1)};
-    /* The loop includes sequence B, which does not exist, since reduce_indptr has an entry for
-     * it. */
+    /* The loop includes the sequence after the last one, which does not exist, since reduce_indptr
+     * has an entry for it. */
     struct tir_loop loop = tir_begin_for(b, zero, chunks_end(p), tir_i32(b, LANES), sums, N_SUMS);
     write_chunk(p, loop.index, sums);
     tir_end_for(b, &loop, sums, N_SUMS);
@@ -656,7 +672,8 @@ static void write_plan(struct plan *p)
     p->rows = sums[SUM_ROWS];
     if (p->tiles)
         end_tiles(p);
-    /* With more than one pair for each list there is one part, and a list begins with a head. */
+    /* With more than one pair of head and part for each list there is one part, and a list begins
+     * with a head. */
     const struct tir_value per = tir_arg(b, ARG_PAIRS_PER_LIST, TIR_I32);
     const struct tir_value single = tir_cmp_eq(b, per, tir_i32(b, 1));
     end_lists(p, sums[SUM_LAST], single);

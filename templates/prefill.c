@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Flash attention over packed sequences: O = softmax(scale Q K^T + mask) V, one pass over K and V
- * with a running maximum m and denominator l (Dao, arXiv 2205.14135; 2307.08691).
+ * Flash attention over packed sequences: O = softmax(scale Q K^T + mask) V, in one pass over K and
+ * V with a running maximum m and denominator l (Dao, arXiv 2205.14135; 2307.08691).
  *
  * Everything is computed transposed. S^T = K Q^T gives each lane whole columns of scores of one
- * query, so the softmax needs one cross-lane step. Its registers are, without any move, the operand
- * of O^T = V^T P^T. A workgroup has a tile of queries, and each of its waves has some of them. All
- * waves share the tiles of K and V in LDS.
+ * query, so the softmax needs one cross-lane step. The registers of S^T are, without any move, the
+ * operand of O^T = V^T P^T. A workgroup has a tile of queries, and each of its waves has some of
+ * them. All waves share the tiles of K and V in LDS.
  *
- * The loop over tiles of keys is a pipeline: prefill/pipelines/ has its tables, one for each style,
- * and prefill/pipeline.c chooses.
+ * The loop over tiles of keys is a pipeline: prefill/pipelines/ has a table for each style, and
+ * prefill/pipeline.c chooses one.
  */
 #include "ir/builder.h"
 #include "ir/bits.h"
@@ -22,9 +22,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Reserves LDS for the second halves of the columns of K and V, from a new segment on. Sets which
- * waves copy the second halves, and read them first: the waves on the second pair of SIMDs. Wave w
- * is on SIMD w % 4, and SIMDs 0 and 1 are a pair. */
+/* Reserves LDS for the second halves of the columns of K and V. The second half of K begins at a
+ * new LDS segment. Sets which waves copy the second halves (p->second). Sets which waves read them
+ * first (p->swapped): the waves on the second pair of SIMDs. Wave w is on SIMD w % 4, and SIMDs 0
+ * and 1 are a pair. */
 static void reserve_halves(struct prefill *p)
 {
     enum { SECOND_PAIR = 2 /* bit of a SIMD's number that is set in the second pair */ };
@@ -42,7 +43,8 @@ static void reserve_halves(struct prefill *p)
     }
 }
 
-/* Reserves LDS for K, V, and rows of Q and O. */
+/* Reserves LDS for tiles of K and V, and for rows of Q and O on their way between registers and
+ * memory. */
 static void reserve(struct prefill *p)
 {
     const struct tir_layout s = prefill_scores_layout(p);
@@ -70,8 +72,8 @@ struct tir_value prefill_head_base(struct prefill *p, struct att_tensor t, struc
     return tir_add(b, tir_arg(b, t.arg, TIR_I64), at);
 }
 
-/* Loads the scale (f32) of a head, or of all heads, from the array argument `name`. `heads` is the
- * number of heads, `head` the head (i32). */
+/* Loads a scale (f32) from array argument `name`: the only scale if the variant's scales are per
+ * tensor, else the scale of the sequence and of head `head` (i32) of `heads`. */
 static struct tir_value load_descale(struct prefill *p, const char *name, struct tir_value heads,
                                      struct tir_value head)
 {
@@ -82,7 +84,7 @@ static struct tir_value load_descale(struct prefill *p, const char *name, struct
     return tir_scalar_load(b, tir_arg(b, name, TIR_I64), at, TIR_F32);
 }
 
-/* Loads the scales of fp8 tensors, except the scales that find_cache() loads. */
+/* Loads the scales of fp8 q, k and v, except the scales that find_cache() loads. */
 static void find_scales(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -102,7 +104,8 @@ static void find_scales(struct prefill *p)
     p->source.v.scale = load_descale(p, ARG_V_DESCALE, kv_heads, p->work.kv_head);
 }
 
-/* Sets the caches of K and V, loads their scales, and the scale of Q if it has the same strides. */
+/* Sets the caches of K and V and loads their scales, and the scale of Q if q has a scale for each
+ * KV head. Does nothing in variants without pages. */
 static void find_cache(struct prefill *p)
 {
     if (!p->v->paged)
@@ -120,10 +123,10 @@ static void find_cache(struct prefill *p)
                                                  p->work.sequence, p->work.kv_head);
 }
 
-/* Sets attention.at's members for rows of a mask: mask, its address, and mask_row, the byte offset
- * of each query's row from there. `t` is the type of a number for each query, i32. Queries after
- * the sequence's last one have its row. A sequence without keys has no rows, so the first bytes of
- * mask_indptr are loaded instead. */
+/* Sets attention.at's members for the rows of a custom mask: `mask`, an address, and `mask_row`,
+ * the byte offset of each query's row from there. `t` is the type of an i32 for each query. Queries
+ * after the sequence's last one have its row. A sequence without keys has no rows, so the first
+ * bytes of mask_indptr are loaded instead. */
 static void find_mask(struct prefill *p, struct tir_type t)
 {
     struct tir_builder *b = &p->b;
@@ -148,7 +151,7 @@ struct tir_value prefill_first_position(struct prefill *p)
     return tir_add(b, p->item.position, tir_div(b, p->work.row0, p->item.gqa));
 }
 
-/* Returns the wave's number (i32) in its key group. */
+/* Returns the wave's number (i32) in its key group, from 0. */
 static struct tir_value own_wave(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -157,8 +160,8 @@ static struct tir_value own_wave(struct prefill *p)
     return prefill_groups(p) == 1 ? wave : tir_and(b, wave, tir_i32(b, waves - 1));
 }
 
-/* Sets attention.at for the workgroup's queries, which are the columns of S^T. A wave has
- * shape.rows of them. */
+/* Sets attention.at, the positions of the workgroup's queries, which are the columns of S^T. A wave
+ * has tile->rows of them. */
 static void find_position(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -192,8 +195,8 @@ static struct tir_value count_blocks(struct prefill *p, struct tir_value end)
     return tir_max(b, tir_sar(b, keys, tir_i32(b, (int)tir_bits(all))), tir_i32(b, 1));
 }
 
-/* Sets work.first_key and returns the number of blocks (i32) that any query of the workgroup sees,
- * at least 1. */
+/* Sets work.first_key to the first key that any query of the workgroup sees. Returns the number of
+ * blocks (i32) of keys from there to the last one that any query sees, at least 1. */
 static struct tir_value count_tiles(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -224,15 +227,17 @@ void prefill_fetch(struct prefill *p)
     prefill_copy_first_keys(p);
 }
 
-/* Copies the first tile of K together with Q. The loop copies it again, from the L1. */
+/* Issues the copy of the first tile of K together with Q, where LDS has separate room for both. The
+ * loop copies this tile again, from the L1. */
 static void copy_first_keys_early(struct prefill *p)
 {
     if (!p->v->paged && !prefill_fetches_ahead(p) && p->staging.home != PREFILL_KV_ROOM)
         prefill_copy_first_keys(p);
 }
 
-/* Initialises the state while Q is in flight. LLVM would set O to zero later, before the loop.
- * Kernels of one wave per SIMD have O in accumulation registers, which an anchor would copy. */
+/* Initialises the loop's carried values (O, m, l) while Q is in flight. LLVM would set O to zero
+ * later, before the loop. Kernels of one wave per SIMD have O in accumulation registers, which an
+ * anchor would copy. */
 static void begin_state(struct prefill *p)
 {
     const unsigned dv = prefill_dv(p), queries = prefill_queries(p);
@@ -252,24 +257,25 @@ static bool has_even_code(const struct prefill *p)
 }
 
 /* True if l is the sum of the rounded weights, added two at a time. The output is then a mean with
- * exactly the weights of the product, and loops are up to 4 % shorter in modelled time. LSE would
- * have the rounding error. */
+ * exactly the weights of the product P V, and loops are up to 4 % shorter in modelled time. LSE
+ * would have the rounding error, so variants with LSE sum weights in f32. */
 static bool sums_pairs(const struct prefill *p) { return prefill_bytes(p) == 2 && !p->v->lse; }
 
-/* Returns the alignment of the loop's code: the tile's PREFILL_LOOP_AT, or if that is 0 its
- * PREFILL_EVEN_CODE, so that padded code begins a fetch window. */
+/* Returns tir_schedule.loop_at, the alignment of the loop's code: the tile's PREFILL_LOOP_AT, or if
+ * that is 0 its PREFILL_EVEN_CODE, so that padded code begins a fetch window. */
 static uint8_t loop_at(const struct prefill *p)
 {
     const uint16_t *const own = p->tile->own;
     return (uint8_t)(own[PREFILL_LOOP_AT] ? own[PREFILL_LOOP_AT] : own[PREFILL_EVEN_CODE]);
 }
 
-/* Powers of two by which bf16 weights may exceed 1 before O is rescaled. bf16 has the exponents of
- * O and l in f32. Weights use half of that range, and leave the other half for values. */
+/* Log2 of the largest bf16 weight: when a weight would exceed 2^64, O is rescaled. bf16 has the
+ * exponents of O and l in f32. Weights use half of that range, and leave the other half for
+ * values. */
 enum { BF16_ROOM = 64 };
 
-/* Returns att_attention.room. A lane's sum of 32 fp16 weights stays below 2^13 if no weight exceeds
- * 2^8. */
+/* Returns att_attention.room, the log2 of the largest weight; 0: the default. A lane's sum of 32
+ * fp16 weights stays below 2^13 if no weight exceeds 2^8. */
 static uint8_t room(const struct prefill *p)
 {
     enum { FP16_SUM_ROOM = 13 };
@@ -278,8 +284,9 @@ static uint8_t room(const struct prefill *p)
     return prefill_checks_weights(p) && p->value.tail != PREFILL_TAIL_SUM ? FP16_SUM_ROOM : 0;
 }
 
-/* Returns att_attention.packed_eighths. Sums by products need no weights in f32. As many eighths as
- * are late are therefore rounded at once, since rounded weights take half of the registers. */
+/* Returns att_attention.packed_eighths, the eighths of a tile's weights that are rounded to 16 bits
+ * in the first part of the exponentials. Rounded weights take half of the registers. Sums by
+ * products need no weights in f32. */
 static uint8_t packed_eighths(const struct prefill *p)
 {
     if (prefill_sums_by_product(p))
@@ -287,7 +294,7 @@ static uint8_t packed_eighths(const struct prefill *p)
     return p->value.tail == PREFILL_TAIL_SUM && prefill_checks_weights(p);
 }
 
-/* Sets p->attention, except for the position. */
+/* Sets p->attention, except its member `at`. */
 static void describe_attention(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -322,7 +329,7 @@ static void describe_attention(struct prefill *p)
         att_attention_sum_by_product(&p->attention);
 }
 
-/* Builds the attention of the rows in p->work: loads of Q, the loop over tiles of keys, and the
+/* Builds the attention of the work tile p->work: loads of Q, the loop over tiles of keys, and the
  * output. */
 static void attend(struct prefill *p)
 {
@@ -363,8 +370,9 @@ static void attend(struct prefill *p)
         prefill_await_q(p);
     }
     if (requested.id)
-        tir_anchor(b, requested); /* arrives with Q */
-    if (prefill_fetches_ahead(p)) /* no wave reads O of the previous work tile there now */
+        tir_anchor(b, requested); /* page numbers arrive with Q */
+    /* by then no wave reads O of the previous work tile in that LDS */
+    if (prefill_fetches_ahead(p))
         prefill_fill_padding(p);
 
     struct tir_value *const carried = p->carried;
@@ -385,7 +393,8 @@ static void attend(struct prefill *p)
 static struct tir_schedule schedule_of(const struct prefill *p)
 {
     const uint16_t *const own = p->tile->own;
-    /* True if two exponentials take more issue slots than a matrix instruction leaves free. */
+    /* True if two exponentials take more issue slots than a matrix instruction leaves to the
+     * VALU. */
     const bool long_exp2 = 2 * p->m->exp_slots > prefill_mma(p)->shadow_slots;
     struct tir_schedule s = pipe_schedule(&p->plan);
     s.loop.unroll = prefill_unrolls(p) ? 2 : 1;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * x / sqrt(mean(x^2) + eps) w of two tensors in one launch, or times 1 + w: the compressed q and
- * the latent kv of latent attention. The first half of the workgroups normalises q, the other half
- * kv. A wave processes one token after the other, and has the weight in registers for all of its
- * tokens. With many tokens a workgroup processes q and kv, with the weights in LDS. q may become
- * fp8, with a scale that this kernel computes for each 128 elements or for each row. A residual may
- * be added to q first.
+ * RMS norms of two tensors in one launch: the compressed q and the latent kv of latent attention. A
+ * row x becomes x / sqrt(mean(x^2) + eps) times the weight w, or times 1 + w with field gemma.
+ *
+ * The first half of the workgroups normalises q, the other half kv. A wave processes one token
+ * after the other, and has the weight in registers for all of its tokens. With many tokens a
+ * workgroup processes q and kv, with the weights in LDS. q may become fp8, with a scale that this
+ * kernel computes for each 128 elements or for each row. A residual may be added to q first.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -19,9 +20,13 @@
 #include <assert.h>
 #include <stdio.h>
 
-/* The host (runtime/host_mla.c) counts workgroups of this number of waves, for every tile. */
+/* Number of waves of a workgroup as the host (runtime/host_mla.c) counts workgroups, for every
+ * tile. */
 enum { COUNTED = 4 };
+/* Elements of a lane's load; bytes of a 16-bit element; elements that share an fp8 scale; least
+ * columns of a wave's load; most elements of a row. */
 enum { CHUNK = 8, ELEM = 2, GROUP = 128, LEAST_PANEL = 256, MAX_WIDTH = 4096 };
+/* Most panels of a row: full panels, and three narrower ones at its end. */
 enum { MAX_PANELS = MAX_WIDTH / LEAST_PANEL + 3 };
 
 static const struct att_tile tiles[] = {
@@ -42,24 +47,26 @@ static const struct att_knob knobs[] = {
 
 /* One of the two tensors that are normalised: q or kv. */
 struct side {
-    struct att_tensor in, residual, sum, out; /* `sum` is in + residual, before the norm */
-    const char *weight;                       /* name of the argument */
-    int width;                                /* number of elements of a row */
-    bool narrow;
-    unsigned n;            /* number of panels of a row */
-    int first[MAX_PANELS]; /* first column of each panel */
-    struct tir_type panel[MAX_PANELS];
-    struct tir_value w[MAX_PANELS];
+    /* input; tensor added to it, whose `arg` is NULL if there is none; their sum, before the norm;
+     * output */
+    struct att_tensor in, residual, sum, out;
+    const char *weight;                /* name of the weight's argument */
+    int width;                         /* number of elements of a row */
+    bool narrow;                       /* true: the output is fp8 */
+    unsigned n;                        /* number of panels of a row */
+    int first[MAX_PANELS];             /* first column of each panel */
+    struct tir_type panel[MAX_PANELS]; /* type of each panel of a row */
+    struct tir_value w[MAX_PANELS];    /* panels of the weight, if it is in registers */
     struct tir_value lds; /* i32: LDS address of the weight; no value: the weight is in `w` */
 };
 
-/* The state of the kernel while it is built. */
+/* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct norm {
     const struct att_variant *v;
     const struct tir_machine *m;
     struct tir_builder b;
-    unsigned dtype;
-    bool shares;           /* waves may share weights in LDS, since a workgroup has COUNTED waves */
+    unsigned dtype; /* 16-bit type of both tensors */
+    bool shares;    /* true: waves share weights in LDS, which needs a workgroup of COUNTED waves */
     struct tir_value wave; /* i32: the wave's number in its group of COUNTED waves */
 };
 
@@ -90,7 +97,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Returns the type of a panel of `width` columns, with 16 bytes in a lane. */
+/* Returns the tile type of one row of `width` columns. Each lane has 16 adjacent bytes. */
 static struct tir_type panel_type(struct norm *k, unsigned width)
 {
     struct tir_spread l = tir_spread(k->m, 1);
@@ -100,11 +107,11 @@ static struct tir_type panel_type(struct norm *k, unsigned width)
     return tir_tile(k->b.f, k->dtype, 1, width, &layout);
 }
 
-/* Returns the number of elements that a wave loads at once. */
+/* Returns the number of elements that a wave loads at once, 8 in each lane. */
 static int widest_panel(const struct norm *k) { return CHUNK * (int)tir_lanes(k->m); }
 
-/* Divides a row into panels of power-of-two width, each at most the elements that a wave loads at
- * once. */
+/* Divides a row of `s` into panels whose widths are powers of two. A panel is at most as wide as a
+ * wave loads at once. */
 static void choose_panels(struct norm *k, struct side *s)
 {
     const unsigned widest = (unsigned)widest_panel(k);
@@ -118,16 +125,16 @@ static void choose_panels(struct norm *k, struct side *s)
     }
 }
 
-/* Returns a view of `rows` rows (i32), 1 or 0, at address `base`, with elements of `size` bytes,
- * from column `first` on. */
+/* Returns a view of `rows` rows (i32), 1 or 0, of tensor `s` at address `base` (i64), from column
+ * `first` on. Elements have `size` bytes. */
 static struct tir_view rows_view(struct norm *k, struct tir_value base, struct tir_value rows,
                                  const struct side *s, int first, int size)
 {
     return att_view(&k->b, base, rows, tir_i32(&k->b, 0), s->width * size, first * size);
 }
 
-/* Returns a view of the row at address `base`, with elements of `size` bytes, from column `first`
- * on. */
+/* Returns a view of the row of tensor `s` at address `base` (i64), with elements of `size` bytes,
+ * from column `first` on. */
 static struct tir_view row_view(struct norm *k, struct tir_value base, const struct side *s,
                                 int first, int size)
 {
@@ -143,8 +150,8 @@ static struct tir_value row_at(struct norm *k, struct att_tensor t, struct tir_v
     return tir_add(b, tir_arg(b, t.arg, TIR_I64), att_offset(b, token, t.token_stride, size));
 }
 
-/* Returns the largest |x| of a row if `largest`, else the sum of its squares. Panels of one layout
- * are first combined element by element, so that lanes exchange once for all of them. */
+/* Returns the largest |x| of the row x[] if `largest`, else the sum of its squares. Panels of one
+ * layout are first combined element by element, so that lanes exchange once for all of them. */
 static struct tir_value over_row(struct norm *k, const struct side *s, const struct tir_value *x,
                                  bool largest)
 {
@@ -161,7 +168,7 @@ static struct tir_value over_row(struct norm *k, const struct side *s, const str
     return all;
 }
 
-/* Returns 1 / rms of a row x[], 1 x 1. */
+/* Returns 1 / sqrt(mean(x^2) + eps) of the row x[], a tile of 1 x 1. */
 static struct tir_value inverse_rms(struct norm *k, const struct side *s, const struct tir_value *x)
 {
     struct tir_builder *b = &k->b;
@@ -172,7 +179,8 @@ static struct tir_value inverse_rms(struct norm *k, const struct side *s, const 
     return tir_rsq(b, tir_fma(b, sum, share, eps));
 }
 
-/* Stores a row's panels y[] as fp8 with one scale. */
+/* Converts the panels y[] of the token's row to fp8 with one scale, and stores the scale. The
+ * caller stores the elements. */
 static void quantise_row(struct norm *k, const struct side *s, struct tir_value token,
                          struct tir_value *y)
 {
@@ -186,7 +194,8 @@ static void quantise_row(struct norm *k, const struct side *s, struct tir_value 
         y[i] = att_fp8_divide(&k->b, y[i], scale);
 }
 
-/* Stores the scales of the groups of panel i, in columns from first / 128 on. */
+/* Stores the scales of panel i, one for each group of 128 elements, in the token's row of argument
+ * q_out_scale. `scale` is a tile with a row for each group. */
 static void store_scales(struct norm *k, const struct side *s, unsigned i, struct tir_value token,
                          struct tir_value scale)
 {
@@ -201,8 +210,9 @@ static void store_scales(struct norm *k, const struct side *s, unsigned i, struc
     tir_tile_store(b, to, tir_i32(b, 0), scale);
 }
 
-/* Stores a row's panels y[] as fp8 in groups of 128. Each step is done for all panels before the
- * next step, so that no step waits for its own panel. */
+/* Converts the panels y[] of the token's row to fp8 with a scale for each 128 elements, and stores
+ * the scales. Each step is done for all panels before the next step, so that no step waits for its
+ * own panel. */
 static void quantise_groups(struct norm *k, const struct side *s, struct tir_value token,
                             struct tir_value *y)
 {
@@ -235,7 +245,8 @@ static struct tir_value weight_of(struct norm *k, const struct side *s, unsigned
     return tir_tile_lds_load(b, at, s->panel[i], &map);
 }
 
-/* Returns panel x of a row times 1 / rms (`inverse`) and the weight. */
+/* Returns panel x of a row times `inverse` (1 / rms) and the weight, or 1 + weight with field
+ * gemma. */
 static struct tir_value weighted(struct norm *k, struct tir_value x, struct tir_value inverse,
                                  struct tir_value weight)
 {
@@ -246,8 +257,8 @@ static struct tir_value weighted(struct norm *k, struct tir_value x, struct tir_
     return tir_mul(b, att_scaled(b, x, inverse), w);
 }
 
-/* Issues the loads of the row of token `token` (i32) of tensor `t` into x[]; none if `rows` (i32)
- * is 0. */
+/* Issues the loads of the row of token `token` (i32) of tensor `t` into x[]. Loads nothing if
+ * `rows` (i32) is 0. */
 static void load_row(struct norm *k, const struct side *s, struct att_tensor t,
                      struct tir_value token, struct tir_value rows, struct tir_value *x)
 {
@@ -258,8 +269,8 @@ static void load_row(struct norm *k, const struct side *s, struct att_tensor t,
                              s->panel[i]);
 }
 
-/* Issues the loads of a token into raw[]: its row, and then the residual's row if there is one. It
- * issues none if `rows` (i32) is 0. */
+/* Issues the loads of a token into raw[]: its row, and then the residual's row if there is one.
+ * Loads nothing if `rows` (i32) is 0. */
 static void load_token(struct norm *k, const struct side *s, struct tir_value token,
                        struct tir_value rows, struct tir_value *raw)
 {
@@ -268,7 +279,8 @@ static void load_token(struct norm *k, const struct side *s, struct tir_value to
         load_row(k, s, s->residual, token, rows, raw + s->n);
 }
 
-/* Adds the residual's panels to x[], the panels of q's row, and stores the sum. */
+/* Adds the residual, whose panels are in x[] after the row's own panels, to the row, and stores the
+ * sum. */
 static void add_residual(struct norm *k, const struct side *s, struct tir_value token,
                          struct tir_value *x)
 {
@@ -284,7 +296,7 @@ static void add_residual(struct norm *k, const struct side *s, struct tir_value 
 /* Returns the number of tiles that load_token() loads: a row, and its residual if there is one. */
 static unsigned tile_count(const struct side *s) { return s->residual.arg ? 2 * s->n : s->n; }
 
-/* Converts the tiles raw[] of load_token() to f32, as x[]. */
+/* Sets x[] to the tiles raw[] of load_token(), converted to f32. */
 static void widen(struct norm *k, const struct side *s, const struct tir_value *raw,
                   struct tir_value *x)
 {
@@ -334,7 +346,8 @@ static struct tir_value load_weight(struct norm *k, const struct side *s, unsign
     return tir_tile_load(b, view, tir_i32(b, 0), s->panel[i]);
 }
 
-/* Normalises and stores this wave's tokens of `s`, with the weight in registers. */
+/* Normalises and stores this wave's tokens of tensor `s`, with the weight in registers. `block`
+ * (i32) is the workgroup's number among the workgroups of `s`. */
 static void visit_side(struct norm *k, struct side *s, struct tir_value block)
 {
     struct tir_builder *b = &k->b;
@@ -352,7 +365,7 @@ static void visit_side(struct norm *k, struct side *s, struct tir_value block)
 
 /* ---- Both sides of many tokens ---- */
 
-/* Issues the loads of token `token` into raw[], unless it is after the last one. */
+/* Issues the loads of token `token` (i32) into raw[], unless it is `end` (i32) or later. */
 static void load_ahead(struct norm *k, const struct side *s, struct tir_value token,
                        struct tir_value end, struct tir_value *raw)
 {
@@ -375,12 +388,12 @@ static void visit_ahead(struct norm *k, const struct side *s, struct tir_value f
     tir_end_for(b, &loop, raw, tile_count(s));
 }
 
-/* The parts of the weight that one wave copies to LDS, each of widest_panel() elements. The waves
+/* The parts of weights that one wave copies to LDS, each of widest_panel() elements. The waves
  * divide the parts. */
 struct copies {
-    unsigned n;
-    struct tir_value to[MAX_PANELS], part[MAX_PANELS]; /* i32: LDS addresses; the parts, 0 after the
-                                                          weight's last element */
+    unsigned n; /* number of parts */
+    /* i32: LDS address of each part; the loaded parts, 0 after the weight's last element */
+    struct tir_value to[MAX_PANELS], part[MAX_PANELS];
 };
 
 /* Returns the number of parts of the weight of `s`, of widest_panel() elements each. */
@@ -396,8 +409,8 @@ static int shared_bytes(const struct norm *k, const struct side *s)
     return (part_count(k, s) + COUNTED - 1) / COUNTED * COUNTED * widest_panel(k) * ELEM;
 }
 
-/* Issues the loads of this wave's parts of the weight of `s`, whose LDS address is `lds`, and
- * appends them to *c. */
+/* Issues the loads of this wave's parts of the weight of `s`, and appends the parts to *c. The
+ * weight's LDS address will be `lds` (i32). */
 static void send_weight(struct norm *k, struct side *s, struct tir_value lds, struct copies *c)
 {
     struct tir_builder *b = &k->b;
@@ -414,7 +427,7 @@ static void send_weight(struct norm *k, struct side *s, struct tir_value lds, st
     }
 }
 
-/* Stores the loaded parts of weights in LDS. */
+/* Stores the parts in *c to LDS. */
 static void store_weights(struct norm *k, const struct copies *c)
 {
     struct tir_builder *b = &k->b;
@@ -425,7 +438,7 @@ static void store_weights(struct norm *k, const struct copies *c)
     }
 }
 
-/* Normalises the workgroup's tokens of q and then of kv, with both weights in LDS. */
+/* Normalises and stores the workgroup's tokens of q and then of kv, with both weights in LDS. */
 static void visit_shared(struct norm *k, struct side *q, struct side *kv, struct tir_value block)
 {
     struct tir_builder *b = &k->b;

@@ -24,7 +24,7 @@
 
 #include "ir/address_map.h"
 
-/* Returns the number of elements of a head in a lane. With a norm it is the number of
+/* Returns the number of elements of a query head in a lane. With a norm it is the number of
  * rope_qk_norm_cache, so that sums have the same order. Without a norm it is smaller if a tile then
  * has room for all heads. */
 static int lane_elements(const struct att_variant *v, const struct tir_machine *m)
@@ -37,8 +37,8 @@ static int lane_elements(const struct att_variant *v, const struct tir_machine *
     return n;
 }
 
-/* Returns the number of elements of a head in a lane for tiles of k and v. Without a norm, which
- * needs sums, these tiles have two rows. */
+/* Returns the number of elements of a head in a lane, for tiles of k and v. Without a norm a tile
+ * has two rows, one of k and one of v. */
 static int kv_lane_elements(const struct att_variant *v, const struct tir_machine *m)
 {
     return v->norm != ATT_NORM_NONE ? 16 : 2 * v->head_dim / (int)tir_lanes(m);
@@ -99,7 +99,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
            att_find_tile(v, m, &tile, why);
 }
 
-/* Sets the shapes of the new tokens' tiles and reserves LDS: decode_arrivals.begin(). */
+/* Sets the shapes of the new tokens' tiles of heads and reserves LDS for them. It is
+ * decode_arrivals.begin. */
 static void begin(struct decode *d)
 {
     struct rope_decode *s = rope_decode_of(d);
@@ -114,7 +115,7 @@ static void begin(struct decode *d)
     rope_decode_reserve(d);
 }
 
-/* Issues the loads of the first new token: decode_arrivals.load(). */
+/* Issues the loads of the first new token's q, k and v. It is decode_arrivals.load. */
 static void load_new_tokens(struct decode *d)
 {
     struct rope_decode *s = rope_decode_of(d);
@@ -125,7 +126,8 @@ static void load_new_tokens(struct decode *d)
     d->kv.b.stage = stage;
 }
 
-/* Stores zeros in the rows of the wave's block of q from row `first` on, which have no query. */
+/* Stores zeros in LDS in the rows of the wave's block of q from row `first` on. These rows have no
+ * query. */
 static void clear_rows(struct decode *d, int first)
 {
     struct rope_decode *s = rope_decode_of(d);
@@ -143,7 +145,8 @@ static void clear_rows(struct decode *d, int first)
                         ROPE_DECODE_PAD, zero);
 }
 
-/* Reads a block of the wave's queries from LDS, columns x head_dim. */
+/* Reads a block of the wave's queries from LDS: ROPE_DECODE_BLOCK rows, one for each query and
+ * head, by head_dim. */
 static struct tir_value read_block(struct decode *d)
 {
     struct tir_builder *b = &d->kv.b;
@@ -157,7 +160,8 @@ static struct tir_value read_block(struct decode *d)
                              tir_tile(b->f, d->kv.dtype, ROPE_DECODE_BLOCK, dim, &l), &map);
 }
 
-/* Returns Q^T: the blocks block[] of the wave's queries, stacked as rows and transposed. */
+/* Returns Q^T, from the blocks block[] of the wave's queries, which are stacked as rows and
+ * transposed. */
 static struct tir_value stack(struct decode *d, struct tir_value *block)
 {
     struct tir_builder *b = &d->kv.b;
@@ -169,15 +173,16 @@ static struct tir_value stack(struct decode *d, struct tir_value *block)
     return tir_named(b, "q", tir_transpose(b, tir_relayout(b, block[0], &l)));
 }
 
-/* Computes queries, keys and values of all new tokens, and returns Q^T:
- * decode_arrivals.prepare(). */
+/* Computes queries, keys and values of all new tokens, and returns Q^T. It is
+ * decode_arrivals.prepare. */
 static struct tir_value prepare(struct decode *d)
 {
     struct rope_decode *s = rope_decode_of(d);
     struct tir_value block[4];
     struct rope_decode_queries now = s->first, next;
     struct rope_decode_news w = s->first_news;
-    int row = 0, blocks = 0; /* the row of queries x heads; blocks of rows that are read */
+    /* index of a row of Q, a query and head; number of blocks that are read */
+    int row = 0, blocks = 0;
     for (int t = 0; t < d->kv.v->q_len; t++) {
         if (t > 0)
             rope_decode_load_new_rows(d, t, &now.rope, &w);
@@ -217,8 +222,8 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     decode_build(v, m, &arrivals, &s, k);
 }
 
-/* True if tile `t` serves the variant in a single pass, with the LDS of the machine; if not, the
- * reason is in `why`. */
+/* True if tile `t` serves the variant in one pass over the keys and its LDS fits the machine; if
+ * not, the reason is in `why`. */
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {

@@ -4,9 +4,10 @@
  *
  *   out = scale act(gate) act(head_gate) R(position) (x / rms(x) w)
  *
- * Here x is q before attention, or attention's output. DeepSeek-V4 rotates the last 64 elements of
- * both, the output by negative angles. Other models multiply the output by gates. A wave has 512
- * elements: one head or several heads of one token.
+ * R is the rotation by the token's position, w the norm's weight, and `act` the variant's
+ * activation of gates. Here x is q before attention, or attention's output. DeepSeek-V4 rotates the
+ * last 64 elements of both, the output by negative angles. Other models multiply the output by
+ * gates. A wave has 512 elements: one head or several heads of one token.
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
@@ -19,6 +20,8 @@
 
 #include <stdio.h>
 
+/* Elements of a lane's load; bytes of a 16-bit element; elements that share an fp8 scale; elements
+ * of a wave; least head_dim. */
 enum { CHUNK = 8, ELEM = 2, GROUP = 128, WAVE_ELEMENTS = 512, LEAST = 64 };
 
 static const struct att_tile tiles[] = {
@@ -30,13 +33,13 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 1, {4}},
 };
 
-/* The state of the kernel while it is built. */
+/* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct heads {
     const struct att_variant *v;
     struct tir_builder b;
     unsigned rows;          /* number of heads of a wave */
     struct tir_type tile;   /* type of the wave's heads, of dtype, rows x head_dim */
-    struct tir_value token; /* i32 */
+    struct tir_value token; /* i32: index of the wave's token */
     struct tir_value first; /* i32: the wave's first head */
     struct tir_value left;  /* i32: number of heads that exist from `first` on */
 };
@@ -71,8 +74,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Sets the layout of the heads: 16 bytes of a head in a lane, adjacent lanes along the head,
- * further lanes on further heads. Heads for which a wave of 32 lanes has no lanes are in further
+/* Sets h->rows and h->tile. A lane has 16 bytes of a head, adjacent lanes continue the head, and
+ * further lanes have further heads. Heads for which a wave of 32 lanes has no lanes are in further
  * registers. */
 static void choose_type(struct heads *h, const struct tir_machine *m)
 {
@@ -99,15 +102,15 @@ static struct tir_view heads_of(struct heads *h, struct att_tensor t, int size,
                     att_stride32(b, t.head_stride, size), h->v->head_dim * size, 0);
 }
 
-/* Loads the wave's heads from `view`, as f32. */
+/* Loads the wave's heads from `view`, a head in each row, and converts them to f32. */
 static struct tir_value load(struct heads *h, struct tir_view view)
 {
     struct tir_builder *b = &h->b;
     return tir_convert(b, tir_tile_load(b, view, tir_i32(b, 0), h->tile), TIR_F32);
 }
 
-/* Loads vector argument `arg` of the norm, the same for all heads, as f32. Its elements are
- * `absent` if the argument is NULL. */
+/* Loads vector argument `arg` of the norm (head_dim elements) as f32, repeated for all of the
+ * wave's heads. Its elements are `absent` if the argument is NULL. */
 static struct tir_value load_vector(struct heads *h, const char *arg, float absent)
 {
     struct tir_builder *b = &h->b;
@@ -135,7 +138,8 @@ static struct tir_value normalise(struct heads *h, struct tir_value x)
     return h->v->layer_norm ? tir_add(b, z, load_vector(h, ARG_BIAS, 0)) : z;
 }
 
-/* Returns heads z rotated by the angles of their token's position. */
+/* Returns heads z rotated by the angles of their token's position, or by the negative angles if
+ * argument turns_back is set. */
 static struct tir_value rotate(struct heads *h, struct tir_value z)
 {
     enum { POSITION = 8 };
@@ -149,7 +153,7 @@ static struct tir_value rotate(struct heads *h, struct tir_value z)
     return rope_rotate_rows(b, &angles, z);
 }
 
-/* Returns act(x) of gates x, or 1 if `there` (i1) is false. */
+/* Returns silu(x) or sigmoid(x) of gates x by field act, or 1 if `there` (i1) is false. */
 static struct tir_value act(struct heads *h, struct tir_value x, struct tir_value there)
 {
     struct tir_builder *b = &h->b;
@@ -157,7 +161,8 @@ static struct tir_value act(struct heads *h, struct tir_value x, struct tir_valu
     return tir_select(b, there, y, tir_float_like(b, y, 1.0f));
 }
 
-/* Loads one gate for each of the wave's heads, heads x 1; zeros if `there` (i1) is false. */
+/* Loads one gate for each of the wave's heads as f32, a tile of heads x 1; zeros if `there` (i1) is
+ * false. */
 static struct tir_value load_head_gates(struct heads *h, struct tir_value there)
 {
     struct tir_builder *b = &h->b;
@@ -172,7 +177,8 @@ static struct tir_value load_head_gates(struct heads *h, struct tir_value there)
     return tir_convert(b, tir_tile_load(b, view, tir_i32(b, 0), t), TIR_F32);
 }
 
-/* Returns y times the gates of its elements and of its heads. */
+/* Returns heads y times the gates of their elements (argument gate) and of whole heads (head_gate).
+ * An argument that is NULL has no effect. */
 static struct tir_value apply_gates(struct heads *h, struct tir_value y)
 {
     struct tir_builder *b = &h->b;
@@ -183,8 +189,9 @@ static struct tir_value apply_gates(struct heads *h, struct tir_value y)
     return att_scaled(b, y, head_gate);
 }
 
-/* Returns the byte offset (i64) of the scale of each row of type `column`. Row c * rows + i is the
- * scale of group c of head i. Heads after the last one have -1, so that nothing is stored. */
+/* Returns the byte offset (i64) in argument out_scale of the scale of each row of type `column`.
+ * Row c * rows + i is group c (128 elements) of head i. Heads after the last one have -1, so that
+ * nothing is stored. */
 static struct tir_value scale_offsets(struct heads *h, struct tir_type column)
 {
     struct tir_builder *b = &h->b;
@@ -204,7 +211,7 @@ static struct tir_value scale_offsets(struct heads *h, struct tir_type column)
     return tir_select(b, there, at, tir_int_like(b, at, -1));
 }
 
-/* Stores heads y as fp8, and a scale for each 128 of their elements. */
+/* Stores heads y (f32) as fp8, and a scale for each 128 of their elements. */
 static void store_fp8(struct heads *h, struct tir_value y)
 {
     struct tir_builder *b = &h->b;

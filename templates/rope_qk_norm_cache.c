@@ -6,15 +6,15 @@
  *   x = x rsq(mean(x^2) + eps) w                  q, k: per head, or with a given sum of squares
  *   (a, b) = (a cos - b sin, b cos + a sin)       q, k: pairs of elements, by position
  *
- * q is written to its output, k and v to the slot of a paged cache. A wave processes one token at a
- * time, so that its position and its slot are scalars. It goes over the heads tile by tile, and
+ * q is written to its output, k and v to the token's slot in a paged cache. A wave processes one
+ * token at a time, so that position and slot are scalars. It goes over the heads tile by tile, and
  * loads the next tile while it computes one. A workgroup has a run of tokens, and reads weights and
  * biases only once for all of them. In launches of few tokens its waves share the heads of a token.
  *
  * The elements a and b of a pair are in two tiles of one layout, so the rotation needs no exchange
  * between lanes. NeoX pairs are rotary_dim / 2 apart, which takes two loads. GPT-J pairs are
- * neighbours, loaded as one dword and then separated. If half of rotary_dim is no power of two, the
- * pairs are divided into pieces of powers of two.
+ * adjacent: a load of one dword has both, and they are then separated. If half of rotary_dim is no
+ * power of two, the pairs are divided into pieces of powers of two.
  */
 #include "op_names.h"
 #include "templates/rope/rope.h"
@@ -24,7 +24,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Waves of a workgroup by which the host (runtime/host_runs.c) counts, for every tile. */
+/* Number of waves of a workgroup as the host (runtime/host_runs.c) counts workgroups, for every
+ * tile. */
 enum { COUNTED = 8 };
 
 static const struct att_tile tiles[] = {
@@ -34,7 +35,8 @@ static const struct att_tile tiles[] = {
     {.waves = COUNTED, .own = {[ROPE_ELEMENTS] = 32}, .why = "heads of 512 in waves of 32 lanes"},
 };
 
-/* waves_per_simd 0 is replaced by the result of waves_per_simd(). */
+/* Candidates of `attnc tune`. A tile whose waves_per_simd is 0 gets the result of
+ * waves_per_simd(). */
 static const struct att_knob knobs[] = {
     {"waves", 2, {4, 16}},
     {"elements", 2, {8, 32}},
@@ -57,8 +59,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return !t->waves_per_simd || att_fits_waves(v, t, m, why);
 }
 
-/* True if the halves of rotary_dim are whole dwords as they are stored; if not, the reason is in
- * `why`. */
+/* True if half of `rotary`, the elements that rotate, is a multiple of the elements of a dword as q
+ * and k are stored. If not, or if half is too many powers of two, the reason is in `why`. */
 static bool check_rotary_dim(const struct att_variant *v, int rotary, struct att_why *why)
 {
     const int cache = (int)tir_dtype_bits(att_cache_dtype(v)) / 8, half = rotary / 2;
@@ -107,9 +109,9 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_cache_check(v, why) && att_find_tile(v, m, &tile, why);
 }
 
-/* Sets s->first and s->end, the range of heads of share `part` (i32) of a token's heads. There are
- * 2^shift shares (shift: i32), each of the same number of whole tiles. The last shares may have
- * fewer heads. */
+/* Sets s->first and s->end, the heads of share `part` (i32) of a token's s->all heads. There are
+ * 2^shift shares (shift: i32), each of the same number of whole tiles of heads. The last shares may
+ * have fewer heads. */
 static void share_out(struct rope *p, struct tir_value part, struct tir_value shift,
                       struct rope_source *s)
 {
@@ -123,16 +125,17 @@ static void share_out(struct rope *p, struct tir_value part, struct tir_value sh
     s->end = tir_min(b, s->all, tir_add(b, s->first, share));
 }
 
-/* Sets the token's address in the tensor of `s`, and issues the loads of its first tile of heads
- * into first[]. */
+/* Sets s->base to the token's address in the input tensor of `s`, and issues the loads of its first
+ * tile of heads into first[]. */
 static void open_token(struct rope *p, struct rope_source *s, struct tir_value *first)
 {
     s->base = rope_token_base(p, &s->in);
     rope_fetch(p, s, s->first, first);
 }
 
-/* Stores the token's values, unless the workgroup stores several tokens' values at once. Both ways
- * load the tensors' arguments separately, since scalar registers do not suffice for both. */
+/* Stores the token's v in the cache, unless the workgroup stores v of several tokens at once
+ * (p->gathers). Both ways load the tensors' arguments separately, since scalar registers do not
+ * suffice for both. */
 static void visit_few_values(struct rope *p, struct rope_source of[ROPE_SOURCES])
 {
     struct tir_builder *b = &p->b;
@@ -144,7 +147,7 @@ static void visit_few_values(struct rope *p, struct rope_source of[ROPE_SOURCES]
     tir_end_if(b, &few, NULL);
 }
 
-/* Processes q, k and v of one token. */
+/* Processes q, k and v of token p->token. With kv_scale block (p->by_pages) it processes only q. */
 static void visit_token(struct rope *p, struct rope_source of[ROPE_SOURCES])
 {
     struct tir_value first[3][ROPE_MAX_SPANS];
@@ -167,9 +170,9 @@ static void visit_token(struct rope *p, struct rope_source of[ROPE_SOURCES])
         visit_few_values(p, of);
 }
 
-/* Returns an i1: true if this workgroup stores the values of several tokens at once, after the
- * queries and keys of all its tokens. It has `run` consecutive tokens (i32), which must fill a
- * store of 16 bytes of V in SHUFFLE. The call must pass slot_mapping too. */
+/* Returns an i1: true if this workgroup stores v of several tokens at once, after q and k of all
+ * its tokens. It has `run` consecutive tokens (i32), which must fill a store of 16 bytes of V in
+ * SHUFFLE. Argument slot_mapping must also be given. */
 static struct tir_value gathers(struct rope *p, struct tir_value run)
 {
     struct tir_builder *b = &p->b;
@@ -178,8 +181,9 @@ static struct tir_value gathers(struct rope *p, struct tir_value run)
     return tir_and(b, slots, tir_cmp_ge(b, run, tir_i32(b, x)));
 }
 
-/* Sets of[] from the arguments, once, before the tokens. `part` (i32) is the number of this wave's
- * share of a token's heads, one of 2^shift. */
+/* Sets of[], the sources of heads (q, k, v and gate), from the arguments, once for all tokens.
+ * `part` (i32) is the number of this wave's share of a token's heads; there are 2^shift shares
+ * (shift: i32). */
 static void open_sources(struct rope *p, struct tir_value part, struct tir_value shift,
                          struct rope_source of[ROPE_SOURCES])
 {
@@ -265,9 +269,9 @@ static void visit_tokens(struct rope *p)
 }
 
 /* Returns the number of waves per SIMD, which limits the registers of a wave: the tile's number if
- * it has one. Other tiles have four. They have two if a lane has more than 16 elements of a head,
- * values of several tokens, or a page to requantise. The number is not less than a SIMD's share of
- * one workgroup. */
+ * that is not 0. Other tiles have 4. They have 2 if a lane has more than 16 elements of a head, v
+ * of several tokens, or a page to requantise. The number is not less than a SIMD's share of one
+ * workgroup. */
 static unsigned waves_per_simd(const struct rope *p, const struct att_tile *t)
 {
     const bool wide = rope_lane_elements(p, &p->rotated) > 16;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The recurrence of Mamba1, token by token: S[n] = exp(rate[n] w) S[n] + b[n] w x for each channel,
- * out = scale S c + d x, times silu(z). Channels are grouped in heads, and correspond to the value
- * elements of other recurrences. Each element of a state has a different decay, so the recurrence
- * is no product of matrices.
+ * The recurrence of Mamba1, token by token. For each channel, S[n] = exp(rate[n] w) S[n] + b[n] w x
+ * and out = scale S c + d x, times silu(z). S is the channel's state, w its time step (from dt),
+ * and d is argument skip. Channels are grouped in heads, and correspond to the value elements of
+ * other recurrences. Each element of a state has a different decay, so the recurrence is no product
+ * of matrices.
  */
 #include "ir/bits.h"
 #include "templates/linear/gates.h"
@@ -11,22 +12,24 @@
 #include "templates/linear/tile.h"
 #include "templates/template.h"
 
-enum { FLOAT = 4 };
+enum { FLOAT = 4 }; /* bytes of an f32 */
 
 static const struct att_knob knobs[] = {
     {"elements", 2, {1024, 2048}},
     {"waves_per_simd", 2, {1, 4}},
 };
 
-/* Indices of the vectors of a token; z is the last, since a variant may have none. */
+/* Indices of the loaded vectors of a token: c, b, x, dt and z. Z is the last, since a variant may
+ * have no z. */
 enum { C, B, X, DT, Z, VECTORS };
 
-/* The state of the kernel while it is built. */
+/* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct selective {
-    struct att_recurrence r;           /* the first member, since functions of the recurrence have
+    struct att_recurrence r; /* the first member, since functions of the recurrence have
                                           its address */
-    struct tir_value rate, bias, skip; /* f32: `rate` in the layout of the state; `bias` and
-                                          `skip` one for each channel */
+    /* f32: `rate` in the layout of the state; bias of dt and d, the factor of x in out, one for
+     * each of the wave's channels, 0 if the argument is NULL */
+    struct tir_value rate, bias, skip;
 };
 
 /* True if head dim field `field` is a power of two from `least` to 256; if not, the reason is in
@@ -76,8 +79,8 @@ static void load_token(struct att_recurrence *r, struct tir_value token, struct 
     }
 }
 
-/* Returns the address (i64) of the numbers of this wave's channels in array `arg` of f32, which has
- * `each` numbers for each channel. */
+/* Returns the address (i64) of the numbers of this wave's channels in array argument `arg` of f32,
+ * which has `each` numbers for a channel. */
 static struct tir_value part_of(struct att_recurrence *r, const char *arg, int each)
 {
     struct tir_builder *b = &r->b;
@@ -109,7 +112,7 @@ static void load_channels(struct att_recurrence *r)
     s->skip = load_numbers(r, ARG_SKIP);
 }
 
-/* Returns w, the time step of each channel, from its loaded dt `raw`. */
+/* Returns w, the time step of each of the wave's channels (f32), from their loaded dt, `raw`. */
 static struct tir_value steps_of(struct selective *s, struct tir_value raw)
 {
     struct tir_builder *b = &s->r.b;
@@ -117,7 +120,8 @@ static struct tir_value steps_of(struct selective *s, struct tir_value raw)
     return att_time_step(b, s->r.v, x);
 }
 
-/* Advances *state by a token with vectors raw[], and returns the token's output. */
+/* Advances *state by the token whose loaded vectors are raw[], and returns the token's output, an
+ * f32 for each of the wave's channels. */
 static struct tir_value advance(struct att_recurrence *r, const struct tir_value *raw,
                                 struct tir_value *state)
 {

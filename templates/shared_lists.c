@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file makes lists of groups of tokens for tiles of neighbouring queries: the union of the
- * groups that the queries of a tile chose, and a mask of the blocks that each query sees. A
- * workgroup has a tile and a KV head. LDS has a word for each group of the sequence. Query t adds
- * bit t to the words of its groups. Then a wave moves the words that are not 0 to the front, in
- * place, together with the numbers of their groups. Words only move towards the front, so none is
+ * This file makes shared lists for tiles of neighbouring queries: the union of the groups of tokens
+ * that the queries of a tile chose, and a mask of the blocks that each query sees. A workgroup has
+ * a tile and a KV head. LDS has a word for each group of the sequence. Query t of the tile adds bit
+ * t to the words of its groups. Then a wave moves the words that are not 0 to the front, in place,
+ * together with the numbers of their groups. Words only move towards the front, so none is
  * overwritten before it is read.
  */
 #include "ir/bits.h"
@@ -29,23 +29,23 @@ enum {
 };
 static_assert(QUERIES * TOP_K < GROUPS, "no list reaches the last word");
 
-/* The state of the kernel while it is built. */
+/* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct shared {
     struct tir_builder b;
-    int lanes;                 /* lanes of a wave */
-    struct tir_type lane;      /* i32, lanes x 1 */
-    struct tir_value wave;     /* i32 */
-    struct tir_value tile;     /* i32: number of the tile of queries */
-    struct tir_value head;     /* i32: number of the KV head */
-    struct tir_value first, n; /* i32: first query of the tile, and its number of queries */
-    struct tir_value most;     /* i32: number of tokens that the tile's last query sees */
-    struct tir_value groups;   /* i32: number of groups, of `ratio` tokens each, of `most` tokens */
-    struct tir_value pages;    /* i32: number of pages that have the first `most` tokens */
-    struct tir_value room;     /* i32: number of groups for which a list has room */
-    struct tir_value lds;      /* i32: LDS address of the words, one for each group */
+    int lanes;                       /* number of lanes of a wave */
+    struct tir_type lane;            /* type i32, lanes x 1: a row for each lane */
+    struct tir_value wave; /* i32 */ /* i32: number of the wave */
+    struct tir_value tile;           /* i32: number of the tile of queries */
+    struct tir_value head;           /* i32: number of the KV head */
+    struct tir_value first, n;       /* i32: first query of the tile, and its number of queries */
+    struct tir_value most;           /* i32: number of tokens that the tile's last query sees */
+    struct tir_value groups; /* i32: number of groups, of `ratio` tokens each, of `most` tokens */
+    struct tir_value pages;  /* i32: number of pages that have the first `most` tokens */
+    struct tir_value room;   /* i32: number of groups for which a list has room */
+    struct tir_value lds;    /* i32: LDS address of the words, one for each group */
 };
 
-/* Returns true: every variant can be built. */
+/* True, since every variant can be built. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     (void)v;
@@ -69,19 +69,20 @@ static struct tir_value argument(struct shared *s, const char *arg)
     return tir_arg(&s->b, arg, TIR_I32);
 }
 
-/* Returns `first` (i32) plus the number of each lane. */
+/* Returns `first` (i32) plus the lane's number, in each lane. */
 static struct tir_value from(struct shared *s, struct tir_value first)
 {
     return tir_add(&s->b, tir_row_index(&s->b, s->lane), number(s, first));
 }
 
-/* Returns the LDS addresses (i32) of words `index`, one a lane. */
+/* Returns the LDS addresses (i32) of the words of groups `index` (i32), one in each lane. */
 static struct tir_value words_at(struct shared *s, struct tir_value index)
 {
     return tir_add(&s->b, tir_shl(&s->b, index, constant(s, 2)), number(s, s->lds));
 }
 
-/* Sets the tile's queries, and the numbers of groups and pages that the last of them sees. */
+/* Sets the tile's queries, KV head and sizes. `most`, `groups` and `pages` are numbers of what the
+ * tile's last query sees. */
 static void open_tile(struct shared *s)
 {
     struct tir_builder *b = &s->b;
@@ -119,7 +120,7 @@ static void clear_words(struct shared *s)
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Adds bit t (i32) to the words of the groups that query t of the tile chose. */
+/* Adds bit t (i32) in LDS to the words of the groups that query t of the tile chose. */
 static void add_query(struct shared *s, struct tir_value t)
 {
     struct tir_builder *b = &s->b;
@@ -140,7 +141,7 @@ static void add_query(struct shared *s, struct tir_value t)
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Adds the bits of all queries of the tile. The waves divide the queries. */
+/* Adds the bits of all queries of the tile to the words in LDS. The waves divide the queries. */
 static void add_queries(struct shared *s)
 {
     struct tir_builder *b = &s->b;
@@ -158,9 +159,9 @@ static struct tir_value where(struct shared *s, struct tir_value there, struct t
     return tir_select(b, there, at, tir_int_like(b, at, -1));
 }
 
-/* Writes the pages of `groups`, one a lane, to the tile's list, in lanes where `there` (i1) is
- * true. Group u of the list has the entries from u * group_entries on. The table may end after the
- * last page that has a token, and the list within a group. */
+/* Writes the pages of `groups` (i32, one in each lane) to the tile's list, in lanes where `there`
+ * (i1) is true. `u` (i32) is a group's index in the list, whose entries begin at u * group_entries.
+ * The table may end after the last page that has a token, and the list within a group. */
 static void write_pages(struct shared *s, struct tir_value groups, struct tir_value u,
                         struct tir_value there)
 {
@@ -186,9 +187,9 @@ static void write_pages(struct shared *s, struct tir_value groups, struct tir_va
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Moves the words that are not 0 to the front, with the numbers of their groups above their bits,
- * and writes the list. Only the first wave does so. The last word gets the number of groups of the
- * list. */
+/* Moves the words in LDS that are not 0 to the front, and writes the tile's list. A moved word has
+ * the number of its group above the bits of queries. Only wave 0 calls it. The word at TOTAL gets
+ * the number of groups of the list. */
 static void write_list(struct shared *s)
 {
     struct tir_builder *b = &s->b;
@@ -212,15 +213,15 @@ static void write_list(struct shared *s)
     tir_lds_scatter_if(b, own, number(s, att_plus(b, s->lds, INT * TOTAL)), number(s, total));
 }
 
-/* Returns word `index` (i32) of LDS as a scalar. */
+/* Returns the word at index `index` (i32) in LDS as a scalar. */
 static struct tir_value word_of(struct shared *s, struct tir_value index)
 {
     struct tir_builder *b = &s->b;
     return tir_first_lane(b, tir_lds_gather(b, words_at(s, number(s, index)), TIR_I32));
 }
 
-/* Returns the number of tokens (i32) of a list of `total` groups. The newest group may be
- * incomplete, and is the last one. */
+/* Returns the number of tokens (i32) of a list of `total` groups (i32). Only the last group, the
+ * newest, may be incomplete. */
 static struct tir_value tokens_of(struct shared *s, struct tir_value total)
 {
     struct tir_builder *b = &s->b;
@@ -233,7 +234,7 @@ static struct tir_value tokens_of(struct shared *s, struct tir_value total)
                       zero);
 }
 
-/* Writes `tokens` (i32) as the tile's entry of list_lens, in the first wave. */
+/* Writes `tokens` (i32) as the tile's entry of argument list_lens, by wave 0. */
 static void write_length(struct shared *s, struct tir_value tokens)
 {
     struct tir_builder *b = &s->b;
@@ -246,15 +247,15 @@ static void write_length(struct shared *s, struct tir_value tokens)
                    number(s, tokens));
 }
 
-/* A block of 64 tokens of a list, one a lane. */
+/* Blocks of 64 tokens of a list, one in each lane. */
 struct block {
-    struct tir_value chosen; /* i1: the query has chosen the group of the block */
+    struct tir_value chosen; /* i1: true if the query has chosen the block's group */
     struct tir_value seen;   /* i32: number of the block's tokens that the query sees */
 };
 
-/* Returns blocks `index` (i32, one a lane) of the list of `tokens` (i32), for query t (i32) of
- * the tile, which sees `limit` (i32) tokens. Blocks after the list's last one are not chosen, and
- * have no tokens. */
+/* Returns the blocks with indices `index` (i32, one in each lane) of a list of `tokens` (i32)
+ * tokens, for query t (i32) of the tile. The query sees `limit` (i32) tokens of the sequence.
+ * Blocks after the list's last one are not chosen, and have no tokens. */
 static struct block find_blocks(struct shared *s, struct tir_value index, struct tir_value tokens,
                                 struct tir_value t, struct tir_value limit)
 {
@@ -280,8 +281,9 @@ static struct block find_blocks(struct shared *s, struct tir_value index, struct
     };
 }
 
-/* Writes `values` (i32), one a lane, to the integers from `index` (i32) on of the row at address
- * `row` (i64). Only the first `count` lanes write, and no integer from `words` (i32) on. */
+/* Writes `values` (i32, one in each lane) to consecutive integers of the mask's row at address
+ * `row` (i64), from integer `index` (i32) on. Only the first `count` lanes write, and no integer
+ * from `words` (i32) on. */
 static void write_words(struct shared *s, struct tir_value row, struct tir_value words,
                         struct tir_value index, int count, struct tir_value values)
 {
@@ -293,9 +295,9 @@ static void write_words(struct shared *s, struct tir_value row, struct tir_value
     tir_tile_scatter(b, row, where(s, there, at), tir_i32(b, 0), values);
 }
 
-/* Writes the row of query t (i32) of the tile at address `row` (i64): the number of tokens that the
- * query sees, then a bit for each block. `words` (i32) is the number of integers of the row, and
- * `tokens` (i32) of tokens of the list. */
+/* Writes the mask's row of query t (i32) of the tile at address `row` (i64): the number of listed
+ * tokens that the query sees, then a bit for each block. `words` (i32) is the number of integers of
+ * the row, `tokens` (i32) the number of tokens of the list. */
 static void write_row(struct shared *s, struct tir_value row, struct tir_value words,
                       struct tir_value t, struct tir_value tokens)
 {
@@ -323,8 +325,8 @@ static void write_row(struct shared *s, struct tir_value row, struct tir_value w
     write_words(s, row, words, tir_i32(b, 0), 1, number(s, all));
 }
 
-/* Writes the rows of the mask, one for each query. The waves divide them. `tokens` (i32) is the
- * number of tokens of the list. */
+/* Writes the rows of the tile's mask, one for each query. The waves divide the rows. `tokens` (i32)
+ * is the number of tokens of the list. */
 static void write_mask(struct shared *s, struct tir_value tokens)
 {
     struct tir_builder *b = &s->b;

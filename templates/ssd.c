@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The recurrence of Mamba2 and of lightning attention, token by token: S = exp(g) S + b (w x)^T and
- * out = scale S c + d x, times silu(z). The state is N x P: b and c are like keys of gated_delta,
- * and x is like a value. A wave has the same part of a state as in templates/gated_delta.c.
+ * out = scale S c + d x, times silu(z). The state S is N x P (head_dim x head_dim_v). w is the
+ * token's time step (from dt), g = rate w the log of its decay, and d is argument skip. b and c
+ * correspond to keys and queries of gated_delta, and x to a value. A wave has the same part of a
+ * state as in templates/gated_delta.c.
  */
 #include "templates/linear/gates.h"
 #include "templates/linear/recurrence.h"
 #include "templates/linear/tile.h"
 #include "templates/template.h"
 
-enum { FLOAT = 4, ELEM = 2 };
+enum { FLOAT = 4, ELEM = 2 }; /* bytes of an f32, and of a 16-bit element */
 
 static const struct att_knob knobs[] = {
     {"elements", 2, {2048, 8192}},
@@ -17,10 +19,10 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {1, 4}},
 };
 
-/* Indices of the vectors of a token. A vector that a variant does not have is not loaded. */
+/* Vectors of a token: c, b, x, dt and z. A vector that a variant does not have is not loaded. */
 enum { C, B, X, DT, Z, VECTORS };
 
-/* The state of the kernel while it is built. */
+/* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct ssd {
     struct att_recurrence r;           /* the first member, since functions of the recurrence have
                                           its address */
@@ -72,7 +74,8 @@ static void load_token(struct att_recurrence *r, struct tir_value token, struct 
     }
 }
 
-/* Loads the value head's element of array `arg` of floats; 0 if the argument is NULL. */
+/* Loads the value head's element of array argument `arg` of f32, a tile of 1 x 1; 0 if the argument
+ * is NULL. */
 static struct tir_value load_number(struct att_recurrence *r, const char *arg)
 {
     struct tir_builder *b = &r->b;
@@ -91,7 +94,7 @@ static void load_head(struct att_recurrence *r)
         s->bias = load_number(r, ARG_DT_BIAS);
 }
 
-/* Returns w, the time step of the value head, 1 x 1, from its loaded dt `raw`. */
+/* Returns w, the time step of the value head (f32, 1 x 1), from its loaded dt, `raw`. */
 static struct tir_value step_of(struct ssd *s, struct tir_value raw)
 {
     struct tir_builder *b = &s->r.b;
@@ -99,7 +102,8 @@ static struct tir_value step_of(struct ssd *s, struct tir_value raw)
     return att_time_step(b, s->r.v, x);
 }
 
-/* Advances *state by a token with vectors raw[], and returns the token's output. */
+/* Advances *state by the token whose loaded vectors are raw[], and returns the token's output, an
+ * f32 for each of the wave's value elements. */
 static struct tir_value advance(struct att_recurrence *r, const struct tir_value *raw,
                                 struct tir_value *state)
 {
@@ -125,7 +129,7 @@ static struct tir_value advance(struct att_recurrence *r, const struct tir_value
     return tir_mul(b, out, att_silu(b, tir_convert(b, raw[s->place[Z]], TIR_F32)));
 }
 
-/* Sets the places of the vectors that the variant has. */
+/* Sets place[] of the vectors that the variant has, and counts them in r.vectors. */
 static void choose_vectors(struct ssd *s)
 {
     for (int i = 0; i < VECTORS; i++) {

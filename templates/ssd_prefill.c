@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The recurrence of Mamba2 and of lightning attention in chunks of 64 tokens. G has the sums of g
- * over a chunk up to each token. S, N x P, is the state before the chunk, transposed as a wave has
- * it:
+ * The recurrence of Mamba2 and of lightning attention in chunks of 64 tokens. b, c and x are a
+ * token's vectors, w its time step, and g = rate w the log of its decay. G[t] is the sum of g over
+ * the chunk's tokens up to t. S, N x P, is the state before the chunk, transposed as a wave has it:
  *
- *     M^T[s][t] = (b[s] . c[t]) exp(G[t] - G[s]) w[s] for s <= t, else 0
- *     out^T = exp(G) (S^T c^T) + x^T M^T
- *     S = exp(G[63]) S + (exp(G[63] - G) w b)^T x
+ *      M^T[s][t] = (b[s] . c[t]) exp(G[t] - G[s]) w[s] for s <= t, else 0
+ *      out^T = exp(G) (S^T c^T) + x^T M^T
+ *      S = exp(G[63]) S + (exp(G[63] - G) w b)^T x
  *
  * A workgroup has one sequence, or a segment of it, one value head and some of its value elements,
  * and goes over the chunks. Its four waves have 16 tokens each of M^T and out^T, and N / 4 keys
@@ -23,10 +23,14 @@
 
 #include <stdio.h>
 
-enum { BLOCK = 16 /* rows and columns of a product */, VECTOR = 8, WAVES = ATT_CHUNK / BLOCK };
+enum {
+    BLOCK = 16 /* rows and columns of a matrix instruction */,
+    VECTOR = 8,
+    WAVES = ATT_CHUNK / BLOCK
+};
 
-/* Indices in att_tile.own: number of value elements of a workgroup; 1 if b and S use one LDS
- * buffer. */
+/* Indices in att_tile.own: number of value elements of a workgroup; 1 if b and the state S use one
+ * LDS buffer. */
 enum { VALUES, SHARED_LDS };
 
 static const struct att_tile tiles[] = {
@@ -56,16 +60,17 @@ static const struct att_knob knobs[] = {
 
 /* ---- Choices ---- */
 
-/* Returns N, the number of key elements. */
+/* Returns N, the number of elements of b, c and of a state's rows (head_dim). */
 static unsigned keys_of(const struct ssd_prefill *s) { return (unsigned)s->v->head_dim; }
 
-/* Returns the LDS map of rows x cols elements. */
+/* Returns the LDS layout of a buffer of rows x cols elements of 16 bits. */
 static struct tir_layout rows_map(const struct tir_machine *m, unsigned rows, unsigned cols)
 {
     return att_lds_rows(m, rows, cols, SSD_ELEM);
 }
 
-/* Returns the bytes of a buffer of rows x cols elements, as tir_lds_buffer() reserves them. */
+/* Returns the bytes of LDS of a buffer of rows x cols elements of 16 bits, as tir_lds_buffer()
+ * reserves them. */
 static unsigned buffer_bytes(const struct tir_machine *m, unsigned rows, unsigned cols)
 {
     enum { ALIGN = 16 };
@@ -73,7 +78,7 @@ static unsigned buffer_bytes(const struct tir_machine *m, unsigned rows, unsigne
     return (att_lds_bytes(&map, SSD_ELEM) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* Returns the bytes of LDS of a workgroup with tile `t`. */
+/* Returns the bytes of LDS that a workgroup with tile `t` reserves. */
 static unsigned bytes_of_lds(const struct att_variant *v, const struct att_tile *t,
                              const struct tir_machine *m)
 {
@@ -85,7 +90,7 @@ static unsigned bytes_of_lds(const struct att_variant *v, const struct att_tile 
            (t->own[SHARED_LDS] ? shared : keys + state);
 }
 
-/* Returns the number of registers of a wave for S, M^T, out^T, and the loads of a chunk. */
+/* Returns the number of registers that a wave needs for S, M^T, out^T, and the loads of a chunk. */
 static unsigned registers(const struct att_variant *v, const struct att_tile *t,
                           const struct tir_machine *m)
 {
@@ -126,8 +131,9 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Sets the types of a state in the pool and of a state in segment_states, which is float in the
- * order [P, N]. `transposed` is the layout of a state in a wave, transposed. */
+/* Sets s->state, the form of a state in the pool. Sets s->entry, the form of a state in
+ * segment_states, which is f32 in the order [P, N]. `transposed` is the layout of a state's part in
+ * registers, P x N. */
 static void choose_states(struct ssd_prefill *s, const struct tir_layout *transposed)
 {
     struct att_variant entry = *s->v;
@@ -138,7 +144,7 @@ static void choose_states(struct ssd_prefill *s, const struct tir_layout *transp
     s->entry = att_state_of_layout(&s->b, &entry, n, p, s->values, transposed);
 }
 
-/* Sets the types of tiles and the LDS maps. */
+/* Sets the types of tiles, the layouts of products, and the LDS layouts. */
 static void choose_layouts(struct ssd_prefill *s)
 {
     struct tir_func *f = s->b.f;
@@ -160,7 +166,7 @@ static void choose_layouts(struct ssd_prefill *s)
     s->s_map = rows_map(f->machine, p, n);
 }
 
-/* Reserves the LDS of the kernel. */
+/* Reserves LDS for b, x, the state S and the tokens' numbers. */
 static void reserve_lds(struct ssd_prefill *s)
 {
     enum { ALIGN = 16 };
@@ -176,7 +182,7 @@ static void reserve_lds(struct ssd_prefill *s)
 
 /* ---- Loads and stores ---- */
 
-/* Returns the type of c as an operand of products, 64 x N. */
+/* Returns the tile type of a chunk's c, 64 x N, as the right operand of products. */
 static struct tir_type c_type(struct ssd_prefill *s)
 {
     struct tir_func *f = s->b.f;
@@ -185,7 +191,7 @@ static struct tir_type c_type(struct ssd_prefill *s)
     return tir_tile(f, s->dtype, ATT_CHUNK, keys_of(s), &l);
 }
 
-/* Returns the type of a tile of x, z or out: 64 tokens x values, in the layout of out^T
+/* Returns the tile type of a chunk's x, z or out: 64 tokens x values, in the layout of out^T
  * transposed. */
 static struct tir_type token_type(struct ssd_prefill *s)
 {
@@ -201,14 +207,14 @@ static struct tir_value left_from(struct ssd_prefill *s, struct tir_value token)
     return tir_select(b, s->real, tir_sub(b, s->end, token), tir_i32(b, 0));
 }
 
-/* Returns the number of tensors of a chunk that are loaded. */
+/* Returns the number of tensors of a chunk that are loaded: b, x, and c if outputs are computed. */
 static unsigned loaded_count(const struct ssd_prefill *s)
 {
     return ssd_has_outputs(s) ? SSD_LOADED : SSD_C;
 }
 
-/* Issues the loads of the chunk from token `token` (i32) on into loaded[]: zeros after the last
- * token. */
+/* Issues the loads of b, x and c of the chunk from token `token` (i32) on into loaded[]: zeros
+ * after the last token. */
 static void load_chunk(struct ssd_prefill *s, struct tir_value token, struct tir_value *loaded)
 {
     struct tir_builder *b = &s->b;
@@ -224,8 +230,8 @@ static void load_chunk(struct ssd_prefill *s, struct tir_value token, struct tir
     loaded[SSD_C] = tir_tile_load(b, view, zero, c_type(s));
 }
 
-/* Issues the loads of the gates z of the chunk from token `token` (i32) on. Returns an unused value
- * if there are none. */
+/* Issues the loads of the gates z of the chunk from token `token` (i32) on. Returns an unused i32
+ * if the variant has no gates. */
 static struct tir_value load_gates(struct ssd_prefill *s, struct tir_value token)
 {
     struct tir_builder *b = &s->b;
@@ -236,17 +242,18 @@ static struct tir_value load_gates(struct ssd_prefill *s, struct tir_value token
     return tir_tile_load(b, z, tir_i32(b, 0), token_type(s));
 }
 
-/* Waits until all waves have read the values in LDS that the next stage overwrites. */
+/* Places a barrier, after which all waves have read the values in LDS that the next stage
+ * overwrites. */
 static void begin_stage(struct ssd_prefill *s) { tir_barrier(&s->b); }
 
-/* Waits until all waves have written the values of this stage to LDS. */
+/* Places a wait and a barrier, after which all waves have written this stage's values to LDS. */
 static void end_stage(struct ssd_prefill *s)
 {
     tir_wait(&s->b, TIR_LDS_WRITES, 0);
     tir_barrier(&s->b);
 }
 
-/* Stores `state` in LDS, rounded to the type of the products. */
+/* Stores `state` (f32, N x values) in LDS, rounded to the type of the products. */
 static void stage_state(struct ssd_prefill *s, struct tir_value state)
 {
     struct tir_builder *b = &s->b;
@@ -256,7 +263,8 @@ static void stage_state(struct ssd_prefill *s, struct tir_value state)
 
 /* ---- Products ---- */
 
-/* Reads rows x N elements of the buffer at LDS address `lds` as the left operand of a product. */
+/* Reads rows x N elements of the buffer at LDS address `lds` (i32) with layout `map`, as the left
+ * operand of a product. */
 static struct tir_value left_operand(struct ssd_prefill *s, struct tir_value lds,
                                      const struct tir_layout *map, unsigned rows)
 {
@@ -266,8 +274,8 @@ static struct tir_value left_operand(struct ssd_prefill *s, struct tir_value lds
     return tir_tile_lds_load(&s->b, lds, tir_tile(f, s->dtype, rows, keys_of(s), &l), map);
 }
 
-/* Reads the transpose of a buffer of 64 tokens at LDS address `lds`, rows x 64, as the left operand
- * of a product. */
+/* Reads the buffer of 64 tokens x `rows` elements at LDS address `lds` (i32), with layout `map`, as
+ * a left operand: its transpose, which `waves` divide. */
 static struct tir_value transposed_operand(struct ssd_prefill *s, struct tir_value lds,
                                            const struct tir_layout *map, unsigned rows,
                                            struct tir_waves waves)
@@ -280,14 +288,14 @@ static struct tir_value transposed_operand(struct ssd_prefill *s, struct tir_val
     return tir_transpose(b, tir_tile_lds_load(b, lds, t, map));
 }
 
-/* Returns a tile of type `t` of zeros. */
+/* Returns a tile of type `t` with 0 in all elements. */
 static struct tir_value zeros(struct ssd_prefill *s, struct tir_type t)
 {
     return tir_splat(&s->b, tir_f32(&s->b, 0), t);
 }
 
 /* Returns M^T, the weights of a chunk's tokens (rows) in its outputs (columns): decayed products of
- * b and c, and 0 for tokens after the output's own token. */
+ * b and c, and 0 for tokens after the output's own token. `c` is the operand c^T. */
 static struct tir_value weights_of(struct ssd_prefill *s, struct tir_value c)
 {
     struct tir_builder *b = &s->b;
@@ -303,8 +311,8 @@ static struct tir_value weights_of(struct ssd_prefill *s, struct tir_value c)
     return tir_select(b, seen, tir_mul(b, products, factor), zeros(s, s->scores));
 }
 
-/* Returns the part of a chunk's out^T that comes from the state before the chunk: the product of c
- * with that state, decayed. */
+/* Returns the part of a chunk's out^T that comes from the state before the chunk, which LDS has:
+ * the product of the state with c, decayed. `c` is the operand c^T. */
 static struct tir_value carried_part(struct ssd_prefill *s, struct tir_value c)
 {
     struct tir_builder *b = &s->b;
@@ -313,8 +321,8 @@ static struct tir_value carried_part(struct ssd_prefill *s, struct tir_value c)
     return tir_mul(b, sum, ssd_spread_numbers(s, SSD_GROWN, s->out, 0));
 }
 
-/* Returns the state after the chunk, from `state` before it. `sum` is G[63], and x is the operand
- * x^T. */
+/* Returns the state after the chunk (f32, N x values), from `state` before it. `sum` is G[63]
+ * log2(e), and x is the operand x^T. */
 static struct tir_value advance(struct ssd_prefill *s, struct tir_value state, struct tir_value sum,
                                 struct tir_value x)
 {
@@ -330,8 +338,8 @@ static struct tir_value advance(struct ssd_prefill *s, struct tir_value state, s
 
 /* ---- The walk ---- */
 
-/* Stores the outputs of the chunk from token `token` (i32) on, from the products `sum` and the
- * gates z. */
+/* Stores the outputs of the chunk from token `token` (i32) on: scale `sum` + d x, times silu(z) if
+ * the variant has gates. `sum` is out^T. */
 static void store_out(struct ssd_prefill *s, struct tir_value token, struct tir_value sum,
                       struct tir_value z)
 {
@@ -349,8 +357,8 @@ static void store_out(struct ssd_prefill *s, struct tir_value token, struct tir_
     tir_tile_store(b, view, tir_i32(b, 0), tir_transpose(b, tir_convert_short(b, out, s->dtype)));
 }
 
-/* Stores the tensors loaded[] of a chunk in LDS, and issues the loads next[] of the next chunk and
- * the chunk's gates *z. Returns the part of out^T that comes from `state`. */
+/* Stores the tensors loaded[] of a chunk in LDS. Issues the loads next[] of the next chunk, and the
+ * loads *z of this chunk's gates. Returns the part of out^T that comes from `state`. */
 static struct tir_value stage_chunk(struct ssd_prefill *s, struct tir_value token,
                                     const struct tir_value *loaded, struct tir_value state,
                                     struct tir_value *next, struct tir_value *z)
@@ -376,8 +384,8 @@ static struct tir_value stage_chunk(struct ssd_prefill *s, struct tir_value toke
     return carried;
 }
 
-/* Computes the chunk from token `token` (i32) on. carried[] has its tensors, the state before it
- * and the sum of g, and is advanced. */
+/* Computes the chunk from token `token` (i32) on. carried[] has its loaded tensors, the state
+ * before it, and without outputs the sum of g. All of these are advanced. */
 static void visit_chunk(struct ssd_prefill *s, struct tir_value token, struct tir_value *carried)
 {
     struct tir_builder *b = &s->b;
@@ -402,8 +410,8 @@ static void visit_chunk(struct ssd_prefill *s, struct tir_value token, struct ti
         carried[i] = next[i];
 }
 
-/* Computes a group of chunks, one for each wave, from token `group` (i32) on. carried[] has `n`
- * values. */
+/* Computes a group of chunks from token `group` (i32) on, one after the other. A group has a chunk
+ * for each wave, whose numbers that wave has made. carried[] has `n` values. */
 static void visit_group(struct ssd_prefill *s, struct tir_value group, struct tir_value *carried,
                         unsigned n)
 {
@@ -417,8 +425,8 @@ static void visit_group(struct ssd_prefill *s, struct tir_value group, struct ti
     tir_end_for(b, &loop, carried, n);
 }
 
-/* Computes the workgroup's tokens. Sets *state to the state after them, and *sum to the sum of g
- * over them. */
+/* Computes the workgroup's tokens. *state is the state before them, and becomes the state after
+ * them. *sum becomes the sum of g log2(e) over them, which only kernels without outputs compute. */
 static void visit_tokens(struct ssd_prefill *s, struct tir_value *state, struct tir_value *sum)
 {
     struct tir_builder *b = &s->b;
@@ -444,8 +452,8 @@ static void visit_tokens(struct ssd_prefill *s, struct tir_value *state, struct 
     *sum = carried[n + 1];
 }
 
-/* Sets the workgroup's heads, value elements and tokens, and loads the numbers of its value
- * head. */
+/* Sets the workgroup's heads, value elements and tokens, and loads its value head's rate, skip and
+ * bias. */
 static void open(struct ssd_prefill *s)
 {
     static const float log2_e = 1.44269504f;
@@ -462,8 +470,8 @@ static void open(struct ssd_prefill *s)
         s->bias = att_entry_or(b, ARG_DT_BIAS, s->value_head, zero);
 }
 
-/* Computes the state and the sum of g that a segment adds, and stores them in segment_states if
- * another segment follows. */
+/* Computes the state that a segment's tokens make from zeros, and their sum of g. Stores both in
+ * segment_states and segment_sums if another segment follows. */
 static void make_segment(struct ssd_prefill *s)
 {
     struct tir_builder *b = &s->b;
@@ -476,7 +484,7 @@ static void make_segment(struct ssd_prefill *s)
     tir_end_if(b, &followed, NULL);
 }
 
-/* Computes and stores the outputs of the workgroup's tokens and the state after them. */
+/* Computes and stores the outputs of the workgroup's tokens, and the state after the sequence. */
 static void make_outputs(struct ssd_prefill *s)
 {
     struct tir_value state = ssd_first_state(s), sum = tir_f32(&s->b, 0);

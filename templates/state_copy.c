@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies spans of bytes, whose addresses a list on the device has: checkpoints of the states of all
- * layers in one launch. A workgroup copies a piece of one span. The buffer resource ends with the
- * span, so that its last piece may be short.
+ * Copies spans of bytes between two tensors, such as checkpoints of the states of all layers in one
+ * launch. A list on the device has each span's offsets and size. A workgroup copies a piece of one
+ * span. The buffer resource ends with the span, so that its last piece may be short.
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
@@ -32,13 +32,14 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {2, 8}},
 };
 
-/* Returns the number of bytes that a workgroup copies. */
+/* Returns the number of bytes that a workgroup copies with tile `t`, its piece of a span. */
 static int piece_bytes(const struct att_tile *t, const struct tir_machine *m)
 {
     return t->own[PASSES] * t->waves * (int)tir_lanes(m) * CHUNK * WORD;
 }
 
-/* Returns the type of a workgroup's piece: rows of 16 bytes. */
+/* Returns the tile type of a workgroup's piece: i32 words in rows of 16 bytes, one row for each
+ * lane and pass. */
 static struct tir_type piece_type(struct tir_builder *b, const struct att_tile *t)
 {
     const unsigned rows = (unsigned)piece_bytes(t, b->f->machine) / (CHUNK * WORD);
@@ -51,8 +52,7 @@ static struct tir_type piece_type(struct tir_builder *b, const struct att_tile *
     return tir_tile(b->f, TIR_I32, rows, CHUNK, &l);
 }
 
-/* Returns a view of `bytes` bytes (i32) of words at address `base` (i64), with 16 bytes in each
- * row. */
+/* Returns a view of `bytes` bytes (i32) at address `base` (i64), with 16 bytes in each row. */
 static struct tir_view words_view(struct tir_builder *b, struct tir_value base,
                                   struct tir_value bytes)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file lists the op families. ops/ops.def has a row for each. */
+/* This file lists the op families (ops/ops.def has a row for each), and finds tiles and their
+ * knobs. */
 #include "templates/template.h"
 
 #include <stdarg.h>
@@ -16,8 +17,8 @@ const struct att_template *const att_templates[] = {
     NULL,
 };
 
-/* The members of a tile that change the kernel, by name. The other members say which variants it
- * serves. A family's own members follow these. */
+/* The members of struct att_tile that are knobs of every family, with their names. Other members
+ * say which variants a tile serves. Knobs of one family are in att_tile.own. */
 #define MEMBER(name) {#name, offsetof(struct att_tile, name), sizeof(((struct att_tile *)0)->name)}
 static const struct member {
     const char *name;
@@ -33,7 +34,8 @@ static const struct member {
 
 enum { N_MEMBERS = sizeof(members) / sizeof(members[0]) };
 
-/* Returns the i-th member of a family's tiles; its name is NULL after the last one. */
+/* Returns knob `i` of a family: the knobs in members[], then the knobs of att_template.own. The
+ * name is NULL after the last one. */
 static struct member find_member(const struct att_template *op, unsigned i)
 {
     if (i < N_MEMBERS)
@@ -115,8 +117,8 @@ unsigned att_count_tiles(const struct att_template *t)
     return count;
 }
 
-/* Returns where the value of `name` begins in `text`, words "name=value"; NULL if the text does not
- * have it. */
+/* Returns the text after "name=" in `text`, which has words "knob=value"; NULL if no word has that
+ * name. */
 static const char *find_value(const char *text, const char *name)
 {
     const size_t length = strlen(name);
@@ -171,8 +173,8 @@ unsigned att_count_changed(const struct att_template *t, unsigned n)
     return count;
 }
 
-/* Sets the knobs of tile `t` to the values that `digits` numbers; see att_find_tile(). Returns
- * false if a value is the row's own, since the same tile would have two numbers. */
+/* Sets the knobs of tile `t` to the values that the digits of `digits` select; see att_find_tile().
+ * Returns false if a value equals the row's own, so that no tile has two numbers. */
 static bool set_knobs(const struct att_template *op, unsigned digits, struct att_tile *t,
                       struct att_why *why)
 {
@@ -190,8 +192,8 @@ static bool set_knobs(const struct att_template *op, unsigned digits, struct att
     return true;
 }
 
-/* Sets *tile to candidate `n`. Returns false if it does not exist or does not fit; the reason is in
- * `why`. */
+/* Sets *tile to candidate `n`, from 1. Returns false if it does not exist or does not fit the
+ * variant; the reason is in `why`. */
 static bool named_tile(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                        struct att_tile *tile, struct att_why *why)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file declares a template: one op family, its algorithm and what it accepts. The front end
- * and the tests iterate over att_templates[]; nothing outside templates/ knows a family by name.
+ * This file declares a template: one op family, its algorithm, and the variants that it accepts.
+ * The front end and the tests iterate over att_templates[]; nothing outside templates/ knows a
+ * family by name.
  */
 #ifndef ATT_TEMPLATE_H
 #define ATT_TEMPLATE_H
@@ -28,10 +29,11 @@ struct att_why {
 bool att_reject(struct att_why *why, enum att_field field, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* One dimension of the grid: ceil(argument / divide) * times. */
+/* Number of workgroups in one dimension of the grid: ceil(argument / divide) * times. A `divide` or
+ * `times` of 0 counts as 1. */
 struct att_grid {
-    /* Name of an integer argument in op_args.def, which is generated from ops/; NULL: the value is
-     * 1. */
+    /* Name of an integer argument in op_args.def, which is generated from ops/; NULL: 1 in place of
+     * the argument. */
     const char *arg;
     int divide;
     int times;
@@ -41,14 +43,15 @@ struct att_grid {
 struct att_kernel {
     struct tir_func *func;        /* owned by the caller: tir_func_destroy() */
     struct tir_schedule schedule; /* options of the IR scheduler for the kernel */
+    /* Grid of a launch: x, y and z. */
     struct att_grid grid[3];
-    /* Most workgroups of a row of the grid, if all sequences are about as long as the longest one.
-     * Each then processes several items of a larger grid. 0: no limit. */
+    /* Most workgroups of a launch whose sequences are about equally long. A larger grid becomes
+     * this number of workgroups in x, and each has several work tiles. 0: no limit. */
     uint16_t workgroups_most;
-    char tuning[128]; /* the tile, for `attnc list`: "q=256 kv=32 waves=8 ..." */
+    char tuning[128]; /* text on the tile, for `attnc list`: "q=256 kv=32 waves=8 ..." */
 };
 
-enum { ATT_OWN_MAX = 17 };
+enum { ATT_OWN_MAX = 17 }; /* most knobs of a family in att_tile.own */
 
 /**
  * A row of a template's tile table: one way to divide a variant's work. A knob that a family does
@@ -66,7 +69,8 @@ struct att_tile {
     uint16_t keys_by_row;
     uint16_t panel; /* prefill: most columns of K that are read from LDS at once */
     uint8_t waves;  /* number of waves of a workgroup */
-    /* Number of waves on a SIMD, of all workgroups; 0 in prefill, which has waves / 4. */
+    /* Number of waves on a SIMD, of all workgroups; 0 in prefill: waves / 4 of each workgroup that
+     * shares the compute unit. */
     uint8_t waves_per_simd;
     /* Bytes that a lane of a direct-to-LDS load copies, which the machine must support; 0: any
      * number. */
@@ -75,11 +79,14 @@ struct att_tile {
      * tir_schedule.hoist_vgprs. */
     uint8_t hoist_vgprs;
     uint8_t memory_priority; /* priority of a wave in memory phases: tir_schedule.memory_priority */
-    /* True: some exponentials of a tile are computed during the next iteration's first product. */
+    /* True: some exponentials of a tile are computed beside the first product of the next
+     * iteration. */
     bool late_power;
-    /* True: the rescale check is during the product, and the rescale branch after it. */
+    /* True: exponentials use the maximum of earlier tiles, and the rescale check runs beside the
+     * second product, P V; false: the check precedes the exponentials. */
     bool late_maximum;
-    /* Prefill: true: the whole tile of K is read before the product, no panel under it. */
+    /* Prefill: true: a wave reads the whole tile of K from LDS before the first product, and no
+     * panel of K during that product. */
     bool whole_keys;
     /* Prefill: true: workgroups of the first queries come first; false: workgroups of the last
      * queries do. */
@@ -93,22 +100,23 @@ struct att_tile {
 };
 
 /**
+ *
  * A knob: a member of struct att_tile, or a name of att_template.own, that may have other values
- * than in the rows of the table. Candidates are the rows, and the rows with one or more members
- * changed; see att_find_tile().
+ * than in the rows of the table. A candidate is a row, or a row with one or more knobs changed; see
+ * att_find_tile().
  */
 enum { ATT_KNOB_VALUES = 6 };
 struct att_knob {
-    const char *member;
-    uint8_t count;
-    int16_t values[ATT_KNOB_VALUES];
+    const char *member;              /* name, as att_tile_text() writes it */
+    uint8_t count;                   /* number of `values` */
+    int16_t values[ATT_KNOB_VALUES]; /* values that replace the row's own value */
 };
 
-/** A candidate that some calls use instead of the first tile that fits: the calls in the box
- * `calls`, and in the boxes `also` that are not empty. */
+/** A second kernel of a variant, besides the kernel with the first tile that fits. It serves calls
+ * in the box `calls`, and calls in boxes of `also` that are not empty. */
 enum { ATT_SECOND_ALSO = 2 };
 struct att_second {
-    unsigned tile;
+    unsigned tile; /* number of the candidate, from 1 */
     struct att_box calls, also[ATT_SECOND_ALSO];
 };
 
@@ -122,27 +130,29 @@ struct att_template {
      * once for each variant, from any thread. */
     bool (*check)(const struct att_variant *v, const struct tir_machine *m, struct att_why *why);
 
-    /* The tile table and its number of rows. A family without tiles has none, which counts as one
-     * row. */
+    /* The tile table and its number of rows. In a family without tiles the table is NULL and
+     * n_tiles 0. */
     const struct att_tile *tiles;
     unsigned n_tiles;
+    /* The knobs that `attnc tune` may change in rows of the table; NULL: none. */
     const struct att_knob *knobs;
     unsigned n_knobs;
     /* Names of the knobs in att_tile.own; NULL: the family has no knob of that index. */
     const char *own[ATT_OWN_MAX];
     struct att_renamed {
         const char *before, *now;
-    } renamed; /* a knob's former name, which files must not use, and the present one; NULL: none */
+        /* a knob's former name, which is an error in files, and its present name; NULL: none */
+    } renamed;
 
     /* Sets the knobs of a row's tile that follow from the row and the machine. The target's fitted
      * rows are applied afterwards. NULL: the table has all knobs. */
     void (*rules)(const struct att_variant *v, const struct tir_machine *m, struct att_tile *t);
-    /* The knobs that fitted rows of a tuning file may set, and the values that `attnc tune` tries
-     * for them. */
+    /* The knobs that fitted rows (struct tir_fitted) may set, with the values that `attnc tune
+     * --defaults` tries; NULL: none. */
     const struct att_knob *fitted;
     unsigned n_fitted;
 
-    /* The family's software pipelines, with NULL after the last; NULL: it has none. */
+    /* The family's software pipelines, with NULL after the last one; NULL: the family has none. */
     const struct pipeline *const *pipelines;
 
     /* True if this tile fits the variant on this target; if not, `why` has the numbers of LDS,
@@ -160,7 +170,8 @@ struct att_template {
     void (*build)(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k);
 };
 
-/* A family's tables as members of its att_template. */
+/* Initialises the members of an att_template for its tile table and its knobs. Both arguments are
+ * arrays. */
 #define ATT_TILES(table, choices)                                                        \
     .tiles = (table), .n_tiles = sizeof(table) / sizeof((table)[0]), .knobs = (choices), \
     .n_knobs = sizeof(choices) / sizeof((choices)[0])
@@ -229,10 +240,10 @@ enum { ATT_TILE_TEXT_MAX = 256 };
 void att_tile_text(const struct att_template *op, const struct att_tile *t,
                    char text[ATT_TILE_TEXT_MAX]);
 
-/* Every family, NULL at the end. */
+/* The templates of all families, with NULL after the last one. */
 extern const struct att_template *const att_templates[];
 
-/** Returns the type of the variant's q, k and v: TIR_BF16 or TIR_F16. */
+/** Returns the element type that field `dtype` of the variant selects: TIR_BF16 or TIR_F16. */
 unsigned att_dtype(const struct att_variant *v);
 
 #endif

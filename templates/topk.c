@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Selects the k largest scores of each row. One workgroup reads a row, or a part of it, once.
- * select/select.h has the algorithm; this file loads scores and writes positions.
+ * Selects the k largest scores of each row, and writes their positions. One workgroup reads a row,
+ * or a part of it, once. select/select.h has the algorithm; this file loads scores and names the
+ * results.
  */
 #include "op_names.h"
 #include "ir/bits.h"
@@ -14,9 +15,9 @@
 #include <string.h>
 
 enum {
-    NO_SCORE = -1, /* bits of the NaN that marks a missing score */
-    INFINITY_BITS = 0x7f800000,
-    SAMPLE = 2,
+    NO_SCORE = -1,              /* bits of the NaN that marks a missing score */
+    INFINITY_BITS = 0x7f800000, /* bits of an infinite f32 */
+    SAMPLE = 2,                 /* scores of a lane in a sample: runs of each wave */
 };
 
 /* Indices of att_tile.own: the number of scores that a lane inserts at once; the number of steps in
@@ -33,19 +34,19 @@ static const struct att_knob knobs[] = {
     {"each", 2, {2, 8}},
 };
 
-/* The state of the kernel while it is built. */
+/* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct topk {
     struct tir_builder b;
-    bool planned;
-    struct att_select select;
-    struct att_list list;
-    struct tir_type score;                             /* f32, a row for each lane */
+    bool planned;             /* true: the launch merges the lists of rows that a plan divided */
+    struct att_select select; /* buffer of the largest scores */
+    struct att_list list;     /* the workgroup's row or part, and its output list */
+    struct tir_type score;    /* f32, a row for each lane */
     struct tir_value by_position, no_slots, no_values; /* i1: true if the argument source,
                                                           block_table or values is NULL */
 };
 
-/* Returns the size of the buffer, which fills half of the LDS, since two workgroups share a compute
- * unit. */
+/* Returns the sizes of the buffer, which fills at most half of the LDS, since two workgroups share
+ * a compute unit. */
 static struct att_select_size size_of(const struct att_variant *v, const struct att_tile *t,
                                       const struct tir_machine *m)
 {
@@ -86,8 +87,9 @@ static struct tir_value is_null(struct topk *t, const char *arg)
     return tir_cmp_eq(&t->b, tir_arg(&t->b, arg, TIR_I64), tir_i64(&t->b, 0));
 }
 
-/* Returns the address (i64) of the part's first element of array `arg` [rows, columns] of 32
- * bits. */
+/* Returns the address (i64) of the part's first element in array argument `arg` [rows, columns] of
+ * 32 bits. `stride` names the argument with its row stride; with a plan the lists are
+ * contiguous. */
 static struct tir_value part_of(struct topk *t, const char *arg, const char *stride)
 {
     struct tir_builder *b = &t->b;
@@ -117,8 +119,8 @@ static void load_chunk(struct topk *t, struct tir_view scores, struct tir_value 
         out[j] = load_scores(t, scores, first, j);
 }
 
-/* Returns the selection keys of `score`, whose first lane has column `first` (i32) of the part.
- * Missing scores get the key of no score. */
+/* Returns the selection keys (i32) of a tile `score`, whose first lane has column `first` (i32) of
+ * the part. Missing scores get the key of no score. */
 static struct tir_value key_of(struct topk *t, struct tir_value score, struct tir_value first)
 {
     struct tir_builder *b = &t->b;
@@ -129,9 +131,9 @@ static struct tir_value key_of(struct topk *t, struct tir_value score, struct ti
                                   tir_cmp_ne(b, bits, number(t, tir_i32(b, NO_SCORE)))));
 }
 
-/* Returns the selection key of a value from `key`, which is right if the value is a number. Missing
- * values get the key of no score, and NaNs the key above infinity. The first lane has column
- * `first` (i32). */
+/* Returns the selection keys of any scores from `key`, which att_select_number_key() made and which
+ * is right only for numbers. Missing scores get the key of no score, and NaNs the key of a NaN. The
+ * first lane has column `first` (i32). */
 static struct tir_value mend_key(struct topk *t, struct tir_value key, struct tir_value first)
 {
     struct tir_builder *b = &t->b;
@@ -145,9 +147,9 @@ static struct tir_value mend_key(struct topk *t, struct tir_value key, struct ti
     return tir_select(b, there, any, att_select_no_key(&t->select));
 }
 
-/* Computes keys[] of a chunk's scores[], and issues the loads of the next chunk into their
- * registers. Keys of numbers need fewer steps. Other values and the end of the part are therefore
- * tested once for the whole chunk. `first` is the chunk's first column (i32). */
+/* Computes the keys[] of a chunk's scores[], and issues the loads of the next chunk into scores[].
+ * Keys of numbers need fewer instructions. So other values and the end of the part are tested once
+ * for the whole chunk. `first` is the chunk's first column (i32). */
 static void make_keys(struct topk *t, struct tir_view view, struct tir_value *scores,
                       struct tir_value first, struct tir_value *keys)
 {
@@ -172,9 +174,10 @@ static void make_keys(struct topk *t, struct tir_view view, struct tir_value *sc
     tir_end_if(b, &branch, keys);
 }
 
-/* Sets the limit from a sample: SAMPLE runs of each wave, a score a lane, spread over the part. Its
- * rank is the sample's share of the k largest, an eighth more, and 24 for chance, which is at least
- * 3.5 standard deviations. Few selections follow, or none before the end. */
+/* Sets the limit of an empty buffer from a sample of the part, and issues the loads of the first
+ * chunk. A sample has SAMPLE runs of each wave, one score in each lane. The limit's rank in it is
+ * the sample's share of the k largest, an eighth more, and 24 for chance. That is at least 3.5
+ * standard deviations, so few selections follow, or none before the end. */
 static void guess_limit(struct topk *t, struct tir_view scores, struct tir_value *carried)
 {
     struct tir_builder *b = &t->b;
@@ -199,8 +202,8 @@ static void guess_limit(struct topk *t, struct tir_view scores, struct tir_value
     att_select_guess(s, carried, sample, SAMPLE, rank);
 }
 
-/* Inserts the chunks of a part of n scores (i32). carried[] has the state, and then the first
- * chunk's scores. The next chunk is loaded while one is inserted. */
+/* Inserts the chunks of a part of n scores (i32) into the buffer. carried[] has the selection's
+ * state, and then the first chunk's scores. The next chunk is loaded while one is inserted. */
 static void insert_part(struct topk *t, struct tir_view scores, struct tir_value n,
                         struct tir_value *carried)
 {
@@ -225,8 +228,8 @@ static void carried_types(struct topk *t, struct tir_type types[CARRIED_MAX])
         types[i] = i < ATT_SELECT_N ? tir_scalar(TIR_I32) : t->score;
 }
 
-/* Issues the loads of the first chunk. For a part longer than the buffer, guesses a limit
- * meanwhile. */
+/* Issues the loads of the first chunk into carried[], after the selection's state. For a part
+ * longer than the buffer, a limit is guessed meanwhile. */
 static void begin_long(struct topk *t, struct tir_view scores, struct tir_value *carried)
 {
     struct tir_builder *b = &t->b;
@@ -243,8 +246,8 @@ static void begin_long(struct topk *t, struct tir_view scores, struct tir_value 
     tir_end_if(b, &long_part, carried);
 }
 
-/* Discards the selection, removes the limit, and loads the first chunk again, if `is` (i1) is
- * true. */
+/* Empties the buffer, removes the limit, and loads the first chunk into carried[] again, if `is`
+ * (i1) is true. */
 static void begin_again(struct topk *t, struct tir_view scores, struct tir_value *carried,
                         struct tir_value is)
 {
@@ -260,8 +263,8 @@ static void begin_again(struct topk *t, struct tir_view scores, struct tir_value
     att_select_restart(&t->select, carried, is);
 }
 
-/* Selects from a part of several chunks, and returns the number of entries (i32). Selects a second
- * time without a limit if the guess excluded some of the k largest. */
+/* Selects from a part of several chunks, and returns the number of buffer entries (i32). Selects a
+ * second time without a limit if the guess excluded some of the k largest. */
 static struct tir_value select_long(struct topk *t, struct tir_view scores,
                                     const struct tir_value state[ATT_SELECT_N])
 {
@@ -282,8 +285,8 @@ static struct tir_value select_long(struct topk *t, struct tir_view scores,
     return att_select_end(s, carried);
 }
 
-/* Selects from the workgroup's part, and returns the number of entries (i32). A part of one chunk
- * is selected in registers. */
+/* Selects from the workgroup's part, and returns the number of buffer entries (i32). A part of one
+ * chunk is selected in registers. */
 static struct tir_value select_part(struct topk *t, struct tir_value state[ATT_SELECT_N])
 {
     struct tir_builder *b = &t->b;
@@ -303,8 +306,8 @@ static struct tir_value select_part(struct topk *t, struct tir_value state[ATT_S
     return several;
 }
 
-/* Returns the output (i32) for columns `column` of the part: the position, or its entry of array
- * source. */
+/* Returns the output index (i32) for columns `column` (i32, one in each lane) of the part: the
+ * position, or its entry of argument source if that is given. */
 static struct tir_value name_columns(struct topk *t, struct tir_value column)
 {
     struct tir_builder *b = &t->b;
@@ -318,7 +321,8 @@ static struct tir_value name_columns(struct topk *t, struct tir_value column)
     return result;
 }
 
-/* Returns the cache slots of positions `at` if block_table is given, else the positions. */
+/* Returns the cache slots (i32) of positions `at` (i32) if argument block_table is given, else the
+ * positions. */
 static struct tir_value slots_or_positions(struct topk *t, struct tir_value at)
 {
     struct tir_value result = at;
@@ -329,8 +333,9 @@ static struct tir_value slots_or_positions(struct topk *t, struct tir_value at)
     return result;
 }
 
-/* Returns the scores (f32) of buffer entries `entry`, at columns `column` of the part. Zeros and
- * NaNs are read again from memory, since the buffer does not distinguish them. */
+/* Returns the scores (f32) of buffer entries `entry` (index), which are at columns `column` (i32)
+ * of the part. Zeros and NaNs are read again from memory, since the buffer does not distinguish
+ * them. */
 static struct tir_value score_of(struct topk *t, struct tir_value entry, struct tir_value column)
 {
     struct tir_builder *b = &t->b;
@@ -348,7 +353,8 @@ static struct tir_value score_of(struct topk *t, struct tir_value entry, struct 
     return score;
 }
 
-/* Sets out[] to the index and the score of buffer entry `entry`; see att_list_names. */
+/* Sets out[] to the output index (i32) and the score (f32) of buffer entry `entry`. It is
+ * att_list_names.name. */
 static void name_entries(void *context, struct tir_value entry, struct tir_value out[2])
 {
     struct topk *t = context;
@@ -372,8 +378,8 @@ static void select_and_write(struct topk *t, struct tir_value state[ATT_SELECT_N
                                             .counts = ARG_COUNTS});
 }
 
-/* Selects the k largest scores of a row from the lists of its parts, into which a plan has divided
- * it. Rows that the plan has not divided are already written. */
+/* Selects the k largest scores of a row that a plan has divided, from the lists of its parts. Rows
+ * that the plan has not divided are already written. */
 static void merge_parts(struct topk *t, struct tir_value state[ATT_SELECT_N])
 {
     struct tir_builder *b = &t->b;

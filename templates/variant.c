@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fields of variants, generated from fields.def: the table, access by id, defaults, and values as
- * text.
+ * This file implements access to the fields of variants: the table att_fields[], which fields.def
+ * generates, get and set by field id, defaults, and values as text.
  */
 #include "templates/variant.h"
 
@@ -50,7 +50,8 @@ const struct att_field_info att_fields[ATT_FIELD_COUNT] = {
 
 static_assert(ATT_FIELD_COUNT <= 128, "a set of fields has 128 bits");
 
-/* att_get() reads every enumerated field as an int. */
+/* Checks that every enumerated field has the size of an int, since att_get() and att_set() access
+ * it as one. */
 #define FIELD_ENUM(ID, id, tag, dflt, role, help) \
     static_assert(sizeof(enum att_##id) == sizeof(int), "read as int");
 #include "ops/fields.def"
@@ -124,7 +125,7 @@ enum att_kv_dtype att_kv_dtype(const struct att_variant *v)
     return cache_dtype(v->dtype);
 }
 
-/* Returns where the stem of a path begins, and sets *length to its length: "alibi" for
+/* Returns a pointer to the stem of `path`, and sets *length to its length: "alibi" of
  * "hooks/alibi.c". */
 static const char *stem(const char *path, int *length)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file declares a variant: one kernel to be built, as a value per field of fields.def, for
- * one op family and one target. The description reader fills it; templates and the key read it.
+ * This file declares a variant: one kernel to be built. It is an op family, a target, and a value
+ * for each field of fields.def. The description reader sets it; templates and the dispatch key read
+ * it.
  */
 #ifndef ATT_VARIANT_H
 #define ATT_VARIANT_H
@@ -40,10 +41,14 @@ __extension__ typedef unsigned __int128 att_field_set;
 #define ATT_FIELD(number) ((att_field_set)1 << (number))
 #define ATT_BIT(ID) ATT_FIELD(ATT_##ID)
 
+/* Type of a field: one of a list of values, an integer, a bool, or the path of a file. */
 enum att_kind { ATT_KIND_ENUM, ATT_KIND_INT, ATT_KIND_FLAG, ATT_KIND_FILE };
+/* Use of a field: a part of the dispatch key, which the engine gives, or a choice that the compiler
+ * makes itself. */
 enum att_role { ATT_ROLE_KEY, ATT_ROLE_TUNE };
 
-/** A value of an enumerated field. */
+/** A value of an enumerated field: its spelling in descriptions, and its meaning for `attnc
+ * help`. */
 struct att_value {
     const char *name;
     const char *help;
@@ -52,17 +57,17 @@ struct att_value {
 /** A row of fields.def: the facts of a field. */
 struct att_field_info {
     const char *name;
-    const char *tag;
+    const char *tag; /* text before the value in a kernel's name, such as "d" in "d128" */
     const char *help;
-    const char *unit;               /* unit of an integer field; NULL: other kinds */
+    const char *unit;               /* unit of a field of ATT_KIND_INT; NULL: other kinds */
     const char *zero;               /* word for 0 in a field of ATT_KIND_INT; NULL: 0 has no word */
-    const struct att_value *values; /* values of an enumerated field; NULL: other kinds */
+    const struct att_value *values; /* values of a field of ATT_KIND_ENUM; NULL: other kinds */
     int value_count;
-    int dflt;
-    int min, max;
-    bool required; /* true: the field has no default and must be given */
-    bool follows;  /* true: the field's default is the value of field `like` */
-    enum att_field like;
+    int dflt;            /* default value; unused if `required` or `follows` */
+    int min, max;        /* least and largest value of a field of ATT_KIND_INT */
+    bool required;       /* true: the field has no default and must be given */
+    bool follows;        /* true: the field's default is the value of field `like` */
+    enum att_field like; /* the field whose value is the default, if `follows` */
     enum att_kind kind;
     enum att_role role;
     size_t offset; /* bytes from the start of struct att_variant to the field */
@@ -70,27 +75,29 @@ struct att_field_info {
 
 extern const struct att_field_info att_fields[ATT_FIELD_COUNT];
 
-/* A place in the user's file: line and column, counted from 1. Line 0: the value is a default. */
+/* A place in the user's file: line and column, counted from 1. Line 0: the file does not have the
+ * value, which is a default. */
 struct att_loc {
     uint32_t line, column;
 };
 
-/* Most ranges of a box. Boxes describe the calls that a kernel serves, if several kernels have one
- * key. */
+/* Most ranges of a box. A box describes calls that a kernel serves, if several kernels have the
+ * same dispatch key. */
 enum { ATT_WHEN_MAX = 8 };
-/** A range of an argument's values, `min` to `max`. */
+/** A condition on a call: the argument's value is from `min` to `max`, both included. */
 struct att_when {
     const char *arg; /* name of an argument in op_args.def */
     int64_t min, max;
 };
-/** Some calls: those in which all `count` ranges hold. */
+/** Some calls: the calls for which all `count` conditions in `rows` hold. A `count` of 0: an empty
+ * box, which no call is in. */
 struct att_box {
     struct att_when rows[ATT_WHEN_MAX];
-    unsigned count;
+    unsigned count; /* number of conditions in `rows` */
 };
 
-/* The best split of a call's keys: the call, and the values of struct attn_decode_plan_shape for
- * it. */
+/* A row of a tuning file: the best split-KV work lists for one call. `lists`, `item_cost` and
+ * `merge_rate` are the values of struct attn_decode_plan_shape. */
 struct att_split {
     /* The call: number of sequences, keys of a sequence, query heads and KV heads; heads 0: any
      * number of heads. */
@@ -98,13 +105,14 @@ struct att_split {
     int lists, item_cost, merge_rate;
     bool one_launch; /* true: the kernel adds its split-KV partials in the same launch */
 };
-/** The statements of a tuning file on a kernel. */
+/** The rows of a tuning file about one kernel. */
 struct att_choice {
-    struct att_box *boxes; /* the kernel serves calls in any of these boxes; no boxes: the calls
-                              that no other kernel serves */
-    unsigned count;
-    struct att_split *splits; /* best splits for calls of the key; only in a choice without boxes */
-    unsigned split_count;
+    /* the kernel serves calls in any of these boxes; NULL: the calls that no other kernel serves */
+    struct att_box *boxes;
+    unsigned count; /* number of `boxes` */
+    /* best splits for calls with the kernel's key; only in a choice without boxes */
+    struct att_split *splits;
+    unsigned split_count; /* number of `splits` */
 };
 
 /* A variant: a plain value that may be copied. Its creator owns `op`, `target` and paths. */
@@ -116,18 +124,21 @@ struct att_variant {
 #define FIELD_FLAG(ID, id, tag, role, help) bool id;
 #define FIELD_FILE(ID, id, tag, role, help) const char *id;
 #include "ops/fields.def"
-    /* Statements of a tuning file; NULL: the kernel serves every call. Not part of the name. */
+    /* Rows of a tuning file about the kernel; NULL: the kernel serves every call. Not part of the
+     * name. */
     const struct att_choice *choice;
     /* Number of the candidate to build if `tile` is auto; 0: the first row that fits. Not part of
      * the name: see attnc_compile_unspilled(). */
     int spare_tile;
-    /* The fitted knobs of a build; NULL: the target's. Not part of the name. */
+    /* Rows of fitted knobs for this build; NULL: the target's rows (tir_machine.fitted). Not part
+     * of the name. */
     const struct tir_fitted *fitted;
     struct att_loc at; /* place of the kernel's `op` in the user's file */
+    /* Place of each field's value in the user's file. */
     struct att_loc loc[ATT_FIELD_COUNT];
 };
 
-/* The longest name and canonical text, with the final NUL. */
+/* Bytes of the longest name and of the longest canonical text, with the final NUL. */
 enum { ATT_NAME_MAX = 256, ATT_TEXT_MAX = 1024 };
 
 /** Sets every field to its default. att_variant_resolve() sets the fields that follow another

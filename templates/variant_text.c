@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The name and the canonical text of a variant, which have the fields of its op.
+ * This file writes a variant's name and its canonical text, which have the values of its op's
+ * fields, and compares two variants.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -22,9 +23,8 @@ static bool at_default(const struct att_variant *v, enum att_field f)
     return att_get(v, f) == info->dflt;
 }
 
-/* Writes `text` at buf[at], clipped to `size` bytes in all. Returns the length that buf has or
- * would need. A test over the table of fields proves that callers' buffers are long enough for any
- * variant. */
+/* Writes `text` at buf[at]; bytes beyond buf[size - 1] are lost. Returns the length that the whole
+ * text needs. A test over the table of fields proves that callers' buffers are long enough. */
 static size_t append(char *buf, size_t size, size_t at, const char *text)
 {
     if (at >= size)

@@ -47,7 +47,7 @@ struct sums {
     struct tir_value scaled, last;
 };
 
-/* The state of the kernel while it is built. */
+/* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct up {
     const struct att_variant *v;
     const struct tir_machine *m;

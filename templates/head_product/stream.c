@@ -45,7 +45,7 @@ enum { SHORT = 256, LONG = 512, MOST_BLOCKS = 4, MOST_SCALES = LONG / SCALED };
 enum { RING = HEAD_PRODUCT_RING };
 enum { GROUP_X, GROUP_W };
 
-/* The state of the kernel while it is built. */
+/* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct stream {
     const struct att_variant *v;
     const struct tir_machine *m;

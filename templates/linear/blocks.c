@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "templates/linear/blocks.h"
 
+/* bytes of a slot's number; log2 of a unit of tokens; bits after the binary point of a number of
+ * blocks */
 enum { INT = 4, UNIT_BITS = 5 /* callers pass multiples of 32 tokens */, FRACTION_BITS = 38 };
 
 struct tir_value att_block_row(struct tir_builder *b, const struct att_sequence *s)

@@ -17,7 +17,8 @@ struct att_block_end {
     struct tir_value slot; /* i32: slot of the state pool for the block's state */
 };
 
-/** Returns the address (i64) of the sequence's row of block_slots. */
+/** Returns the address (i64) of the sequence's row of argument block_slots, which has a slot of the
+ * pool for each block of tokens. */
 struct tir_value att_block_row(struct tir_builder *b, const struct att_sequence *s);
 
 /**

@@ -5,7 +5,7 @@
 #include "ir/spread.h"
 #include "templates/template.h"
 
-enum { ELEM = 2 };
+enum { ELEM = 2 }; /* bytes of an element */
 
 /* Returns the number of adjacent channels that one lane holds. */
 static unsigned lane_channels(const struct att_conv_shape *s)
@@ -13,7 +13,7 @@ static unsigned lane_channels(const struct att_conv_shape *s)
     return ATT_CONV_CHANNELS / s->lanes;
 }
 
-/* Adds the wave's channels to the columns of a spread, `each` columns for a channel. Each
+/* Adds the wave's `channels` channels to the columns of *spread, `each` columns for a channel. Each
  * ATT_CONV_CHANNELS channels go over all lanes, and a lane's channels among them are adjacent. */
 static void spread_channels(struct tir_spread *spread, const struct att_conv_shape *s,
                             unsigned channels, unsigned each)
@@ -51,8 +51,8 @@ static struct tir_value widen(struct tir_builder *b, struct tir_value a)
 
 /* ---- Weights ---- */
 
-/* Returns the address (i64) of the weights of the wave's first channel: rows of `taps` elements of
- * 16 bits. */
+/* Returns the address (i64) of the weights of the wave's first channel. A channel's weights are a
+ * row of `taps` elements of 16 bits. */
 static struct tir_value weight_base(struct tir_builder *b, const struct att_conv *c)
 {
     const int step = c->v->taps * ELEM;
@@ -60,7 +60,7 @@ static struct tir_value weight_base(struct tir_builder *b, const struct att_conv
     return tir_add(b, tir_arg(b, c->args.weight, TIR_I64), at);
 }
 
-/* Loads the weights of tap j, C x 1. */
+/* Issues the load of the weights of tap j, a tile of C x 1. */
 static struct tir_value load_tap(struct tir_builder *b, const struct att_conv *c,
                                  const struct att_conv_shape *s, int j)
 {
@@ -70,8 +70,8 @@ static struct tir_value load_tap(struct tir_builder *b, const struct att_conv *c
     return tir_tile_load(b, view, tir_i32(b, 0), s->column);
 }
 
-/* Loads the weights of all taps, 2 or 4, with one load: 1 x (C taps). A channel has its taps
- * side by side. */
+/* Issues one load of the weights of all taps, 2 or 4: a tile of 1 x (C taps). A channel has its
+ * taps side by side. */
 static struct tir_value load_all_taps(struct tir_builder *b, const struct att_conv *c,
                                       const struct att_conv_shape *s)
 {
@@ -84,7 +84,7 @@ static struct tir_value load_all_taps(struct tir_builder *b, const struct att_co
     return tir_tile_load(b, view, tir_i32(b, 0), tir_tile(b->f, att_dtype(c->v), 1, n, &line));
 }
 
-/* Converts the result of load_all_taps() to `taps` x C, f32. */
+/* Converts the result of load_all_taps() to a tile of `taps` x C, f32. */
 static struct tir_value sort_taps(struct tir_builder *b, unsigned taps, struct tir_value all)
 {
     const struct tir_value rows = tir_transpose(b, tir_split_blocks(b, widen(b, all), taps));
@@ -143,8 +143,8 @@ struct tir_value att_conv_bias(struct tir_builder *b, const struct att_conv *c,
 
 /* ---- The state ---- */
 
-/* Returns a view of the columns of a slot's state from `column` (i32) on. Where `there` (i1) is
- * false it reads zeros. */
+/* Returns a view of the state in slot `slot` (i32), with a row for each of the wave's channels,
+ * from column `column` (i32) on. If `there` (i1) is false it reads zeros and stores nothing. */
 static struct tir_view state_view(struct tir_builder *b, const struct att_conv *c,
                                   struct tir_value slot, struct tir_value there,
                                   struct tir_value column)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares 64 channels of a short causal convolution: their weights, their bias, and
- * their columns of a sequence's state, in which channels may be any distance apart.
+ * This file declares what a short causal convolution of some channels loads and stores: weights,
+ * bias, and the columns of a sequence's state. A state has the last inputs of each channel, a
+ * column for each; its channels and columns may be any distance apart.
  */
 #ifndef TEMPLATES_LINEAR_CONV_H
 #define TEMPLATES_LINEAR_CONV_H
@@ -9,26 +10,28 @@
 #include "templates/variant.h"
 #include "templates/workgroup/scalar.h"
 
+/* Channels of a wave (or a multiple); channels of a lane in a tile of several tokens; most taps. */
 enum { ATT_CONV_CHANNELS = 64, ATT_CONV_CHUNK = 8, ATT_CONV_TAPS = 6 };
 
-/** Names of the arguments of a convolution. */
+/** Names of the arguments of a convolution: weights, bias, the pool of states, and the state's
+ * strides. */
 struct att_conv_args {
     const char *weight, *bias;
     const char *state, *slot_stride, *channel_stride, *column_stride;
     /* Name of the argument with the number of columns of a slot; NULL: a slot has conv_width - 1
      * columns. */
     const char *columns;
-    /* Name of the argument with the elements between a slot's windows, one for each draft; NULL: a
-     * slot has one window. */
+    /* Name of the argument with the distance in elements of two windows of a slot, one window for
+     * each draft; NULL: a slot has one window. */
     const char *step_stride;
 };
 
-/** The channels that a wave convolves, and the names of the arguments that describe the tensors. */
+/** The channels that a wave convolves, and the names of the convolution's arguments. */
 struct att_conv {
     const struct att_variant *v;
     struct att_conv_args args;
     struct tir_value channel; /* i32: index of the wave's first channel */
-    /* C, number of channels of the wave: ATT_CONV_CHANNELS, or a multiple of it if a tile has one
+    /* Number of channels of the wave (C): ATT_CONV_CHANNELS, or a multiple of it if a tile has one
      * token. */
     unsigned channels;
     /* i32: index of the draft whose window is loaded or stored; not read if args.step_stride is
@@ -37,7 +40,7 @@ struct att_conv {
 };
 
 /** Types of tiles with C channels and the variant's dtype: `rows` x C, 1 x C, and C x 1. The last
- * one serves memory whose channels lie any distance apart. */
+ * type serves loads and stores of memory whose channels are any distance apart. */
 struct att_conv_shape {
     unsigned lanes; /* number of lanes that hold ATT_CONV_CHANNELS channels together */
     struct tir_type tile, row, column;
@@ -45,7 +48,8 @@ struct att_conv_shape {
 struct att_conv_shape att_conv_shape(struct tir_builder *b, const struct att_variant *v,
                                      unsigned channels, unsigned rows);
 
-/** Loads the weights of the wave's channels. Sets taps[] to one tile of 1 x C f32 for each tap. */
+/** Loads the weights of the wave's channels, and sets taps[] to a tile of 1 x C f32 for each
+ * tap. */
 void att_conv_taps(struct tir_builder *b, const struct att_conv *c, const struct att_conv_shape *s,
                    struct tir_value *taps);
 
@@ -58,18 +62,18 @@ void att_conv_load_taps(struct tir_builder *b, const struct att_conv *c,
 void att_conv_convert_taps(struct tir_builder *b, const struct att_conv *c,
                            const struct att_conv_shape *s, struct tir_value *taps);
 
-/** Loads the bias, zeros where the variant has none: 1 x C, f32. */
+/** Loads the bias of the wave's channels as f32, 1 x C; zeros if the variant has no bias. */
 struct tir_value att_conv_bias(struct tir_builder *b, const struct att_conv *c,
                                const struct att_conv_shape *s);
 
-/** Loads column `column` (i32) of the state in slot `slot` (i32) of the pool, 1 x C. Returns zeros
- * where `there` (i1) is false. */
+/** Loads column `column` (i32) of the state in slot `slot` (i32) of the pool: an element of each
+ * channel, 1 x C. Returns zeros if `there` (i1) is false. */
 struct tir_value att_conv_load(struct tir_builder *b, const struct att_conv *c,
                                const struct att_conv_shape *s, struct tir_value slot,
                                struct tir_value there, struct tir_value column);
 
-/** Stores `a`, 1 x C, as column `column` (i32) of the state in slot `slot` (i32) of the pool.
- * Stores nothing where `there` (i1) is false. */
+/** Stores `a`, an element of each channel (1 x C), as column `column` (i32) of the state in slot
+ * `slot` (i32) of the pool. Stores nothing if `there` (i1) is false. */
 void att_conv_store(struct tir_builder *b, const struct att_conv *c, struct tir_value slot,
                     struct tir_value there, struct tir_value column, struct tir_value a);
 

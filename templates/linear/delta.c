@@ -5,7 +5,7 @@
 
 #include <float.h>
 
-enum { FLOAT = 4, ELEM = 2 };
+enum { FLOAT = 4, ELEM = 2 }; /* bytes of an f32, and of a 16-bit element */
 
 bool att_delta_has_channels(const struct att_variant *v) { return v->decay == ATT_DECAY_CHANNEL; }
 
@@ -39,7 +39,8 @@ struct tir_value att_delta_load_beta(struct att_recurrence *r, struct tir_value 
 
 /* ---- Gates ---- */
 
-/* Loads dt_bias of the value head, one number or K of them; zeros if the argument is NULL. */
+/* Loads dt_bias of the value head as f32: one number, or K numbers if each element of a key has a
+ * decay; zeros if the argument is NULL. */
 static struct tir_value load_bias(struct att_recurrence *r)
 {
     struct tir_builder *b = &r->b;
@@ -75,8 +76,8 @@ static struct tir_value log_decay_of(struct att_delta *d, struct tir_value raw)
     return att_log_decay(b, d->r.v, in, d->a, d->bias);
 }
 
-/* Returns beta, f32, from its loaded number `raw`: that number itself with gates "given", else its
- * sigmoid. One beta of a head is repeated for all value elements. */
+/* Returns beta (f32) from its loaded number `raw`: that number itself with gates "given", else its
+ * sigmoid. If a head has one beta, it is repeated for all value elements. */
 static struct tir_value beta_of(struct att_delta *d, struct tir_value raw)
 {
     struct tir_builder *b = &d->r.b;
@@ -85,7 +86,8 @@ static struct tir_value beta_of(struct att_delta *d, struct tir_value raw)
     return d->r.v->beta_wide ? beta : tir_broadcast(b, beta, d->r.state.values);
 }
 
-/* Returns x / sqrt(sum x^2 + eps), or x without l2_norm. A zero x remains zero even if eps is 0. */
+/* Returns x / sqrt(sum x^2 + eps) of the row x, or x itself if field l2_norm is false. A zero x
+ * remains zero even if eps is 0. */
 static struct tir_value unit(struct att_delta *d, struct tir_value x)
 {
     struct tir_builder *b = &d->r.b;
@@ -99,7 +101,8 @@ static struct tir_value unit(struct att_delta *d, struct tir_value x)
     return att_scaled(b, x, tir_rsq(b, square));
 }
 
-/* Returns a token's q times `scale`, of unit length before that with l2_norm. */
+/* Returns a token's q (f32, 1 x K) times argument scale. With field l2_norm q is first divided by
+ * its length. */
 static struct tir_value query(struct att_delta *d, const struct att_delta_token *t)
 {
     struct tir_builder *b = &d->r.b;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares a token of the gated delta rule: S = exp(g) S, S += k (beta (v - S k))^T and
- * out = S q. The ops that run it share it; where q, k and v come from is their own.
+ * This file declares the update of a state by one token of the gated delta rule: S = exp(g) S, S +=
+ * k (beta (v - S k))^T and out = S q. The ops that run it share it; each op loads q, k and v
+ * itself. K is the number of elements of a key.
  */
 #ifndef TEMPLATES_LINEAR_DELTA_H
 #define TEMPLATES_LINEAR_DELTA_H
 
 #include "templates/linear/recurrence.h"
 
+/* A recurrence of the gated delta rule under construction. */
 struct att_delta {
     /* The first member, since functions of the recurrence have its address. */
     struct att_recurrence r;
@@ -31,15 +33,15 @@ struct att_delta_update {
  * value head. */
 bool att_delta_has_channels(const struct att_variant *v);
 
-/** Loads the gate from which the decay of token `token` (i32) is computed. Returns zeros where
- * `there` (i1) is false. */
+/** Issues the load of the gate from which the decay of token `token` (i32 row) is computed. Returns
+ * zeros if `there` (i1) is false. */
 struct tir_value att_delta_load_gate(struct att_recurrence *r, struct tir_value token,
                                      struct tir_value there);
-/** Loads the number from which the beta of token `token` (i32) is computed. Returns zero where
- * `there` (i1) is false. */
+/** Issues the load of the number from which the beta of token `token` (i32 row) is computed.
+ * Returns zero if `there` (i1) is false. */
 struct tir_value att_delta_load_beta(struct att_recurrence *r, struct tir_value token,
                                      struct tir_value there);
-/** Loads the numbers that all tokens of the head share: exp(a_log) and dt_bias. `r` is the first
+/** Loads exp(a_log) and dt_bias of the value head, which all of its tokens share. `r` is the first
  * member of a struct att_delta. */
 void att_delta_load_head(struct att_recurrence *r);
 
@@ -49,8 +51,8 @@ struct att_delta_token {
     struct tir_value q, k, v, gate, beta;
 };
 
-/** Advances *state by token `t`. Returns the token's output, f32, rows x 1. Sets *did to the update
- * of the state. */
+/** Advances *state by token `t`. Returns the token's output, an f32 for each of the wave's value
+ * elements (rows x 1). Sets *did to the update of the state. */
 struct tir_value att_delta_advance(struct att_delta *d, const struct att_delta_token *t,
                                    struct tir_value *state, struct att_delta_update *did);
 

@@ -12,26 +12,27 @@
  * in the last place. */
 struct tir_value att_exp(struct tir_builder *b, struct tir_value x);
 
-/** Computes 1 / (1 + exp(-x)); infinity where exp overflows makes it 0. */
+/** Computes 1 / (1 + exp(-x)). If exp overflows to infinity, the result is 0. */
 struct tir_value att_sigmoid(struct tir_builder *b, struct tir_value x);
 
 /** Computes x / (1 + exp(-x)). */
 struct tir_value att_silu(struct tir_builder *b, struct tir_value x);
 
-/** Computes log(1 + exp(x)), and x above 20. Small results keep their relative precision. */
+/** Computes log(1 + exp(x)), and returns x if x is above 20. Small results keep their relative
+ * precision. */
 struct tir_value att_softplus(struct tir_builder *b, struct tir_value x);
 
-/** Returns the f32 argument `arg` in every element of a tile like `like`. */
+/** Returns a tile with the type of `like` and f32 argument `arg` in every element. */
 struct tir_value att_arg_like(struct tir_builder *b, const char *arg, struct tir_value like);
 
-/** Returns the time step of x (f32), the token's number plus its bias. The result is x or
- * softplus(x), limited to the range from argument dt_min to argument dt_max. */
+/** Returns the time step (f32) of x, a token's dt plus its bias. The result is x or softplus(x), by
+ * field gates, limited to the range from argument dt_min to argument dt_max. */
 struct tir_value att_time_step(struct tir_builder *b, const struct att_variant *v,
                                struct tir_value x);
 
-/** Returns g, the natural logarithm of a decay. `in` (f32) is g itself, or a gate's input, from
- * which g follows by `bias` and `a` = exp(a_log). `bias` has the type of `in`; `a` has too, or
- * is one number, 1 x 1. */
+/** Returns g (f32), the natural logarithm of a decay. With gates "given" it is `in` itself.
+ * Otherwise it follows from `in`, a gate's input, with `bias` and `a`, which is exp(a_log). `bias`
+ * has the type of `in`; `a` has that type, or is one number, 1 x 1. */
 struct tir_value att_log_decay(struct tir_builder *b, const struct att_variant *v,
                                struct tir_value in, struct tir_value a, struct tir_value bias);
 

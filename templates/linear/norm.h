@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * This file declares the gated norm of rows in registers: x / sqrt(mean(x^2) + eps) w, times silu
- * or sigmoid of a gate, or the norm of x silu(z). A row may be several panels of columns.
+ * or sigmoid of a gate z, or the norm of x silu(z). A row may be several panels of columns.
  */
 #ifndef TEMPLATES_LINEAR_NORM_H
 #define TEMPLATES_LINEAR_NORM_H
@@ -27,19 +27,20 @@ struct tir_value att_norm_inverse_root(struct tir_builder *b, struct tir_value s
 struct tir_value att_norm_inverse_rms(struct tir_builder *b, int width, const struct tir_value *x,
                                       unsigned n);
 
-/** Computes the gates, f32, of n panels z of any dtype, and multiplies the panels y (f32) by gates
- * before the norm. z is not read, and gates are not set, where the variant has none. */
+/** Sets gates[] (f32) to the activation of n panels z of any dtype. With ATT_ACT_SILU_FIRST it also
+ * multiplies the panels y (f32) by the gates. A variant without gates changes nothing and reads no
+ * z. */
 void att_norm_gates(struct tir_builder *b, const struct att_variant *v, unsigned n,
                     struct tir_value *y, const struct tir_value *z, struct tir_value *gates);
 
-/** Multiplies n panels y in place by their weights w (f32), by the gates that apply after the norm,
- * and by `rms`. `rms` is 1 / rms of each row. */
+/** Multiplies n panels y in place by `rms` (1 / rms of each row), by their weights w (f32), and by
+ * the gates that apply after the norm. */
 void att_norm_scale(struct tir_builder *b, const struct att_variant *v, unsigned n,
                     struct tir_value *y, struct tir_value rms, const struct tir_value *gates,
                     const struct tir_value *w);
 
-/** Replaces n panels of rows y (f32) of `width` columns by their norms with the weights w (f32) and
- * the gates z, of any dtype; z is not read where the variant has no gate. */
+/** Replaces rows y (f32) of `width` columns, in n panels, by their norms with the weights w (f32)
+ * and the gates z of any dtype. z is not read if the variant has no gate. */
 void att_norm_apply(struct tir_builder *b, const struct att_variant *v, int width, unsigned n,
                     struct tir_value *y, const struct tir_value *z, const struct tir_value *w);
 

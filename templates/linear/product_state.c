@@ -3,6 +3,7 @@
 
 #include "ir/bits.h"
 
+/* FOUR: keys of a group in K_FOURS */
 enum { FOUR = 4, COLUMNS = 0xffff /* TIR_RC: any bit of a column */ };
 
 /* Returns the dtype of states in memory: enum tir_dtype. */
@@ -19,9 +20,9 @@ static int size_of(const struct att_variant *v)
     return v->state_dtype == ATT_STATE_DTYPE_F32 ? 4 : 2;
 }
 
-/* Returns the type of a state as it lies in memory: [K][V] or, its transpose, [V][K]. In K_FOURS a
- * row has four keys of one value element. Each group of keys has a row for every value element of
- * the tile. Registers walk the columns first. */
+/* Returns the tile type in which memory has a part `t` of a state: [K][V], or its transpose [V][K].
+ * In K_FOURS a row has four keys of one value element. Each group of keys has a row for every value
+ * element of the tile. Registers walk the columns first. */
 static struct tir_type memory_type(struct tir_builder *b, const struct att_variant *v,
                                    struct tir_type t)
 {
@@ -39,8 +40,8 @@ static struct tir_type memory_type(struct tir_builder *b, const struct att_varia
     return tir_tile(b->f, dtype_of(v), rows, cols, &l);
 }
 
-/* Returns a view of a state at `base` from value element `first` on; an empty view where
- * `there` (i1) is false. */
+/* Returns a view of the state at address `base` (i64), from value element `first` (i32) on. The
+ * view is empty if `there` (i1) is false. */
 static struct tir_view view_of(struct tir_builder *b, const struct att_variant *v,
                                struct tir_value base, struct tir_value first,
                                struct tir_value there)
@@ -53,9 +54,9 @@ static struct tir_view view_of(struct tir_builder *b, const struct att_variant *
                              att_times(b, first, (keys ? 1 : v->head_dim) * size)};
 }
 
-/* Returns the byte offsets of the rows of a tile of K_FOURS: row n is value element n % values
- * of the four keys from 4 (n / values) on. Where `there` (i1) is false, offsets are beyond
- * every state, or negative. */
+/* Returns the byte offset (i32) in the state of each row of a tile of K_FOURS, whose type is
+ * `memory`. With `values` value elements, row n is value element n % values of the four keys from 4
+ * (n / values) on. `first` (i32) is the tile's first value element. */
 static struct tir_value rows_of_fours(struct tir_builder *b, const struct att_variant *v,
                                       struct tir_type memory, struct tir_value first)
 {

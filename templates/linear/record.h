@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Records [slot, value head, step] of the updates that tokens make to states of the gated delta
- * rule: S = exp(g) S + k u^T. A record has f32 numbers: V of u, K of k, and g. g has K numbers, or
- * one and three of padding.
+ * This file defines records [slot, value head, step] of the updates that tokens make to states of
+ * the gated delta rule: S = exp(g) S + k u^T. A record has f32 numbers: V of u, K of k, and g. g
+ * has K numbers, or one number and three of padding.
  */
 #ifndef TEMPLATES_LINEAR_RECORD_H
 #define TEMPLATES_LINEAR_RECORD_H
@@ -10,7 +10,7 @@
 #include "templates/variant.h"
 #include "templates/workgroup/scalar.h"
 
-/** Returns the bytes of one record: of one token and value head. */
+/** Returns the number of bytes of one record, for one token and value head. */
 static inline int att_record_bytes(const struct att_variant *v)
 {
     const int gates = v->decay == ATT_DECAY_CHANNEL ? v->head_dim : 4;

@@ -6,7 +6,8 @@
 
 enum { ELEM = 2 /* bytes of a token's element */ };
 
-/* Sets r's sequence, heads, and part of the state: `rows` value elements of this wave. */
+/* Sets the workgroup's sequence and heads, and the wave's part of the state: `rows` value elements.
+ * `waves` is the number of waves of a workgroup. */
 static void begin(struct att_recurrence *r, unsigned rows, int waves)
 {
     struct tir_builder *b = &r->b;
@@ -108,10 +109,10 @@ static void store_state(struct att_recurrence *r, struct tir_value token, struct
 
 /* ---- Trees ---- */
 
-/* Returns the state of a draft's parent in a tree, as it was stored. `state` is the one after the
- * previous token. It is returned if that token is the parent and has stored it in float32, and for
- * the root. Else the state is loaded: this wave has stored it. A parent without a slot has zeros.
- */
+/* Returns the state of the parent of draft `token` (i32 row) in a tree, as it was stored. `state`
+ * is the state after the previous token. `state` is returned if that token is the parent and has
+ * stored it in float32, and for the root. Otherwise this wave has stored the parent's state, and
+ * loads it. A parent without a slot has zeros. */
 static struct tir_value parent_state(struct att_recurrence *r, struct tir_value token,
                                      struct tir_value state)
 {
@@ -136,14 +137,15 @@ static struct tir_value parent_state(struct att_recurrence *r, struct tir_value 
 
 /* ---- Tokens ---- */
 
-/* Loads the vectors of a token that the sequence has; zeros for padding. */
+/* Issues the loads of the vectors of token `token` (i32 row) into raw[]; zeros if the sequence is
+ * padding. */
 static void load_token(struct att_recurrence *r, struct tir_value token, struct tir_value *raw)
 {
     r->load(r, token, r->real, raw);
 }
 
-/* Loads the vectors of the token after `token` to next[], with the types of raw[]; zeros after
- * the last token. */
+/* Issues the loads of the vectors of the token after `token` (i32 row) into next[]. After the last
+ * token next[] is undefined. raw[] gives the types. */
 static void load_next(struct att_recurrence *r, struct tir_value token, const struct tir_value *raw,
                       struct tir_value *next)
 {
@@ -187,7 +189,7 @@ static void visit_tokens(struct att_recurrence *r, struct tir_value *carried)
     tir_end_for(b, &loop, carried, r->vectors + 1);
 }
 
-/* Loads the sequence's state, walks its tokens, and stores the states that are wanted. */
+/* Loads the sequence's state, processes its tokens, and stores states for the next call. */
 static void run(struct att_recurrence *r)
 {
     struct tir_builder *b = &r->b;

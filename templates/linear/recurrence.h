@@ -14,15 +14,18 @@
 #include "templates/linear/state.h"
 #include "templates/template.h"
 
-enum { ATT_RECURRENCE_VECTORS = 6 };
+enum { ATT_RECURRENCE_VECTORS = 6 }; /* most tiles that load() loads for a token */
 
+/* A kernel of a recurrence under construction. Rows and K are the sizes of the wave's part of the
+ * state: value elements and elements of a key. */
 struct att_recurrence {
     struct tir_builder b;
     const struct att_variant *v;
-    unsigned dtype; /* enum tir_dtype of q, k, v and out in memory */
-    struct att_state state;
-    struct att_sequence sequence;
-    /* i32: index of the head of q and k; of the head of v, out and the state. */
+    unsigned dtype;               /* enum tir_dtype of q, k, v and out in memory */
+    struct att_state state;       /* the wave's part of the state, and its form in the pool */
+    struct att_sequence sequence; /* the workgroup's sequence */
+    /* i32: index of the head of q and k; index of the value head, the head of v, out and the
+     * state. */
     struct tir_value head, value_head;
     struct tir_value first; /* i32: index of the wave's first value element */
     /* i1: the sequence is one of the batch; false: the sequence is padding. */
@@ -33,6 +36,8 @@ struct att_recurrence {
     bool keeps_state;       /* true: the state after the last token is not written to the pool */
 
     unsigned vectors; /* number of tiles that load() loads for a token */
+    /* Issues the loads of the vectors of token `token` (i32 row) into raw[]; zeros if `there` (i1)
+     * is false. */
     void (*load)(struct att_recurrence *r, struct tir_value token, struct tir_value there,
                  struct tir_value *raw);
     /** Advances *state by one token, whose vectors load() has loaded to raw[]. Returns the token's
@@ -49,12 +54,12 @@ struct att_recurrence {
 void att_recurrence_build(struct att_recurrence *r, const struct tir_machine *m,
                           struct att_kernel *out);
 
-/** Returns the address (i64) of the recurrence's head of token `token` (i32 row) in tensor `t`,
+/** Returns the address (i64) of the workgroup's head of token `token` (i32 row) in tensor `t`,
  * which is q or k. */
 struct tir_value att_recurrence_key(struct att_recurrence *r, struct att_tensor t,
                                     struct tir_value token);
-/** Returns the address (i64) of the wave's first value element of token `token` (i32 row) in tensor
- * `t`, which is v or out. */
+/** Returns the address (i64) of the wave's first value element of token `token` (i32 row). Tensor
+ * `t` has value heads, as v and out have. */
 struct tir_value att_recurrence_value(struct att_recurrence *r, struct att_tensor t,
                                       struct tir_value token);
 

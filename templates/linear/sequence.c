@@ -5,7 +5,8 @@
 
 enum { INT = 4 };
 
-/* Returns byte `index` of the argument has_state, or 1 if that is NULL. */
+/* Returns byte `index` (i32) of argument has_state as an i32 scalar, or 1 if the argument is
+ * NULL. */
 static struct tir_value flag_or_set(struct tir_builder *b, struct tir_value index)
 {
     const struct tir_type t = tir_scalar(TIR_I32);

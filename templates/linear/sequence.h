@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares what ops with a state for each sequence read of it: where its tokens are,
- * which slot of the pool its state is read from and which ones it is written to.
+ * This file declares how ops with a state for each sequence find a sequence's tokens, and the slots
+ * of the state pool that the sequence reads and writes.
  */
 #ifndef TEMPLATES_LINEAR_SEQUENCE_H
 #define TEMPLATES_LINEAR_SEQUENCE_H
@@ -9,12 +9,15 @@
 #include "ir/builder.h"
 #include "templates/workgroup/scalar.h"
 
+/* A sequence of the batch, as a workgroup reads it from the arguments. */
 struct att_sequence {
     struct tir_value index; /* i32: index of the sequence in the batch */
     /* i32: row of the sequence's first token, and one past the row of its last. */
     struct tir_value start, end;
-    struct tir_value count;    /* i32: number of the sequence's tokens in this call */
-    struct tir_value accepted; /* i32: number of accepted drafts of the sequence's previous step */
+    struct tir_value count; /* i32: number of the sequence's tokens in this call */
+    /* i32: index of the token of the previous call whose state the sequence continues
+     * (att_accepted()); 0 unless drafts are verified */
+    struct tir_value accepted;
     struct tir_value verifies; /* i1: the argument `accepted` is not NULL */
     /* i1: the sequence begins with a state from the pool; false: with a state of zeros. */
     struct tir_value has_state;
@@ -43,13 +46,14 @@ struct tir_value att_matrix_entry(struct tir_builder *b, const char *arg, const 
                                   struct tir_value row, const char *column_stride,
                                   struct tir_value column);
 
-/** Returns the step (i32) after which the state is read that sequence `index` (i32) begins with. It
- * is accepted[index] - 1, or 0 if that is negative or the argument `accepted` is NULL. */
+/** Returns the index (i32) of the token of the previous call whose state sequence `index` (i32)
+ * continues: accepted[index] - 1. The result is 0 if that is negative or argument `accepted` is
+ * NULL. */
 struct tir_value att_accepted(struct tir_builder *b, struct tir_value index);
 
-/** Returns the parent (i32) of a draft in a tree, as an index in the sequence. `token` (i32) is the
- * draft's row of argument `parents`. A parent that is not an earlier token is replaced by the
- * nearest earlier one; the root has parent 0. */
+/** Returns the parent (i32) of a draft in a tree, as an index of a token in the sequence. `token`
+ * (i32) is the draft's row of argument `parents`. A parent that is not an earlier token is replaced
+ * by the previous token; the root has parent 0. */
 struct tir_value att_parent(struct tir_builder *b, const struct att_sequence *s,
                             struct tir_value token);
 

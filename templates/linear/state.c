@@ -4,6 +4,7 @@
 #include "ir/bits.h"
 #include "ir/spread.h"
 
+/* LINE_LANES: lanes that load a line of 128 bytes; FOUR: keys of a group in K_FOURS */
 enum { ACCESS = 16 /* bytes a lane */, LINE_LANES = 8, FOUR = 4 };
 
 /* Returns the enum tir_dtype of a state's dtype in the description. */
@@ -14,8 +15,8 @@ static unsigned dtype_of(enum att_state_dtype dtype)
                                            : TIR_F16;
 }
 
-/* Returns the number of lanes that together access a row of `cols` elements of `size` bytes, 16
- * bytes each. */
+/* Returns the number of lanes that together load a row of `cols` elements of `size` bytes, 16 bytes
+ * each, at most LINE_LANES. */
 static unsigned lanes_of_row(unsigned cols, unsigned size)
 {
     const unsigned accesses = cols * size / ACCESS;
@@ -28,9 +29,10 @@ unsigned att_state_least_rows(const struct att_variant *v, const struct tir_mach
     return tir_lanes(m) / lanes_of_row((unsigned)v->head_dim, size);
 }
 
-/* Returns the type of a tile as memory has it: 16 bytes a lane, and eight lanes a line of 128
- * bytes if rows are that long. With `rows_first` a lane has four rows side by side, so that keys
- * are loads of 8 bytes; LLVM 22.1 crashes with eight rows of 16 bits. */
+/* Returns the tile type in which memory has rows x cols elements of a state. A lane has 16 bytes,
+ * and eight lanes have a line of 128 bytes if rows are that long. With `rows_first` a lane has four
+ * rows side by side, so that keys are loads of 8 bytes. LLVM 22.1 crashes with eight rows of 16
+ * bits. */
 static struct tir_type memory_type(struct tir_builder *b, const struct att_state *s, unsigned rows,
                                    unsigned cols, bool rows_first)
 {
@@ -52,14 +54,14 @@ static struct tir_type memory_type(struct tir_builder *b, const struct att_state
  * With bits of columns and rows named from the lowest on, memory is [row: k / 4][column: k % 4, v].
  * Its transpose as one row has columns k / 4, k % 4, v; rows of K columns of that are the state. */
 
-/* Returns a state, rows x `key`, from a tile in K_FOURS order of memory. */
+/* Returns a part of a state, rows x `key`, from `memory`, a tile in K_FOURS order. */
 static struct tir_value from_fours(struct tir_builder *b, struct tir_value memory, int key)
 {
     const struct tir_value line = tir_join_blocks(b, tir_transpose(b, memory), 1);
     return tir_split_blocks(b, line, (unsigned)key);
 }
 
-/* Returns a tile in K_FOURS order of memory from a state, rows x `key`. */
+/* Returns a tile in K_FOURS order from `tile`, a part of a state, rows x `key`. */
 static struct tir_value to_fours(struct tir_builder *b, struct tir_value tile, int key)
 {
     const struct tir_value line = tir_join_blocks(b, tile, 1);
@@ -82,8 +84,8 @@ static struct tir_layout layout_to_fours(const struct tir_layout *tile, unsigned
     return tir_layout_transpose(&split);
 }
 
-/* Returns the layout in which 1 x K numbers lie in the order of memory, for numbers that are in
- * layout `keys` beside the state. */
+/* Returns the layout of 1 x K numbers in the order of memory, for numbers that att_state_keys()
+ * converts to layout *keys. */
 static struct tir_layout layout_of_memory_keys(const struct tir_layout *keys, unsigned key)
 {
     const struct tir_layout split = tir_layout_split_blocks(keys, 1, key / FOUR);
@@ -93,8 +95,8 @@ static struct tir_layout layout_of_memory_keys(const struct tir_layout *keys, un
 
 /* ---- The state ---- */
 
-/* Sets s->memory, the type of a load of the state, by its order in memory. Returns the layout that
- * a loaded state has as rows x K. */
+/* Sets s->memory, the tile type of loads and stores of the part, by its order in memory. Returns
+ * the layout that a loaded part has as rows x K. */
 static struct tir_layout choose_memory(struct tir_builder *b, struct att_state *s)
 {
     const unsigned key = (unsigned)s->key;
@@ -112,8 +114,8 @@ static struct tir_layout choose_memory(struct tir_builder *b, struct att_state *
                                                 : layout_from_fours(l, key);
 }
 
-/* Returns the description of `rows` value elements of a `key` x `value` state, without its
- * types. */
+/* Returns the description of a part, `rows` value elements, of a state of `key` x `value` elements.
+ * Its types are not set. */
 static struct att_state state_of(const struct att_variant *v, int key, int value, unsigned rows)
 {
     return (struct att_state){
@@ -126,8 +128,8 @@ static struct att_state state_of(const struct att_variant *v, int key, int value
     };
 }
 
-/* Sets the types of a state in registers with the layout `tile`, and of its row, column and scalar
- * operands. */
+/* Sets s->tile to the type of the part in registers with layout *tile, and the types of its row,
+ * column and scalar operands. */
 static void set_types(struct tir_builder *b, struct att_state *s, const struct tir_layout *tile)
 {
     const unsigned key = (unsigned)s->key;
@@ -175,7 +177,8 @@ struct tir_value att_state_at(struct tir_builder *b, const struct att_state *s,
     return att_row(b, base, slot, ARG_STATE_SLOT_STRIDE, s->size);
 }
 
-/* Returns a view of a state in memory: the rows with the value elements from `first` on. */
+/* Returns a view of the state at address `base` (i64), from value element `first` (i32) on, with a
+ * row for each row of s->memory. The view is empty if `there` (i1) is false. */
 static struct tir_view part_view(struct tir_builder *b, const struct att_state *s,
                                  struct tir_value base, struct tir_value first,
                                  struct tir_value there)
@@ -217,8 +220,8 @@ void att_state_store(struct tir_builder *b, const struct att_state *s, struct ti
 
 /* ---- Vectors ---- */
 
-/* Returns a view of one row of `count` elements of `dtype` at `base` (i64); an empty view where
- * `there` (i1) is false. */
+/* Returns a view of one row of `count` elements of `dtype` at address `base` (i64). The view is
+ * empty if `there` (i1) is false. */
 static struct tir_view line_view(struct tir_builder *b, struct tir_value base,
                                  struct tir_value there, unsigned dtype, unsigned count)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares a part of a recurrent state in the registers of a wave: `rows` of the V value
- * elements by all K key elements, f32, whatever the order in memory. Keys are rows of 1 x K beside
- * it, values columns of rows x 1.
+ * This file declares the part of a recurrent state that a wave has in registers: `rows` of the V
+ * value elements by all K key elements, f32, whatever the order in memory. A key beside it is a row
+ * of 1 x K, and a value a column of rows x 1.
  *
- * K_FOURS comes to registers with the elements of keys in another order, k / 4 + (k % 4) K / 4:
- * rows beside it have to go through att_state_keys().
+ * In registers a state of the order K_FOURS has the elements of a key in another order: element k
+ * is column k / 4 + (k % 4) K / 4. Keys have to be converted by att_state_keys() before they are
+ * combined with it.
  */
 #ifndef TEMPLATES_LINEAR_STATE_H
 #define TEMPLATES_LINEAR_STATE_H
@@ -16,13 +17,13 @@
 /** The part of a value head's state [V, K] that one wave holds, and the types of tiles that are
  * combined with it. */
 struct att_state {
-    enum att_state_layout order;
-    unsigned dtype;         /* enum tir_dtype of a state's element in memory */
-    int size;               /* bytes of a state's element in memory */
-    int key, value;         /* K and V: number of elements of a key, and of a value */
-    unsigned rows;          /* number of value elements of the wave's part */
-    struct tir_type memory; /* type in which the wave loads and stores its part */
-    struct tir_type tile;   /* type of the part in registers: f32, rows x K */
+    enum att_state_layout order; /* order of a state's elements in memory */
+    unsigned dtype;              /* enum tir_dtype of a state's element in memory */
+    int size;                    /* bytes of a state's element in memory */
+    int key, value;              /* K and V: number of elements of a key, and of a value */
+    unsigned rows;               /* number of value elements of the wave's part */
+    struct tir_type memory;      /* type in which the wave loads and stores its part */
+    struct tir_type tile;        /* type of the part in registers: f32, rows x K */
     /* Types of f32 operands in the layout of `tile`: 1 x K, rows x 1, and 1 x 1. */
     struct tir_type keys, values, one;
 };
@@ -31,13 +32,14 @@ struct att_state {
  * that each of its lanes holds a part. */
 unsigned att_state_least_rows(const struct att_variant *v, const struct tir_machine *m);
 
-/** Returns the description of `rows` value elements of a state of K x V in a wave's registers:
- * their layout there and in memory. */
+/** Returns the description of a part of a state of K x V (`key` x `value`) elements: `rows` value
+ * elements. The function chooses the layout in registers by the order in memory. */
 struct att_state att_state(struct tir_builder *b, const struct att_variant *v, int key, int value,
                            unsigned rows);
 
-/** Describes `rows` value elements of a state of K x V, in registers of the layout `tile`, rows x
- * K: the transpose of an accumulator K x rows. */
+/** Returns the description of a part of a state of K x V (`key` x `value`) elements: `rows` value
+ * elements in registers with the layout *tile, rows x K. Such a layout is the transpose of the
+ * layout of a matrix product's result, K x rows. */
 struct att_state att_state_of_layout(struct tir_builder *b, const struct att_variant *v, int key,
                                      int value, unsigned rows, const struct tir_layout *tile);
 
@@ -46,22 +48,23 @@ struct att_state att_state_of_layout(struct tir_builder *b, const struct att_var
 struct tir_value att_state_at(struct tir_builder *b, const struct att_state *s,
                               struct tir_value slot, struct tir_value value_head);
 
-/** Loads the part of the state at `base` (i64) whose first value element is `first` (i32); zeros
- * where `there` (i1) is false. */
+/** Loads the part of the state at address `base` (i64) whose first value element is `first` (i32),
+ * as f32. Returns zeros if `there` (i1) is false. */
 struct tir_value att_state_load(struct tir_builder *b, const struct att_state *s,
                                 struct tir_value base, struct tir_value first,
                                 struct tir_value there);
-/** Stores a part of a state to the place where att_state_load() loads it; nothing where `there`
- * (i1) is false. */
+/** Stores `a`, a part of a state, to the place where att_state_load() loads it. Stores nothing if
+ * `there` (i1) is false. */
 void att_state_store(struct tir_builder *b, const struct att_state *s, struct tir_value base,
                      struct tir_value first, struct tir_value there, struct tir_value a);
 
-/** Returns the type of 1 x K elements of `dtype` (enum tir_dtype) in the order of memory. */
+/** Returns the tile type of a key, 1 x K elements of `dtype` (enum tir_dtype), in the order of
+ * memory. */
 struct tir_type att_state_raw_keys(struct tir_builder *b, const struct att_state *s,
                                    unsigned dtype);
 
-/** Loads 1 x K elements of `dtype` (enum tir_dtype) from address `base` (i64), in the order of
- * memory. Returns zeros where `there` (i1) is false. */
+/** Issues the load of a key, 1 x K elements of `dtype` (enum tir_dtype), from address `base` (i64).
+ * The result has the order of memory. Returns zeros if `there` (i1) is false. */
 struct tir_value att_state_load_keys(struct tir_builder *b, const struct att_state *s,
                                      struct tir_value base, unsigned dtype, struct tir_value there);
 /** Converts the result of att_state_load_keys() to f32, in the layout of att_state.keys. */
@@ -73,8 +76,8 @@ struct tir_value att_state_keys(struct tir_builder *b, const struct att_state *s
 void att_state_store_keys(struct tir_builder *b, const struct att_state *s, struct tir_value base,
                           struct tir_value there, struct tir_value keys);
 
-/** Loads adjacent elements of `dtype` (enum tir_dtype) from address `base` (i64), one for each of
- * the part's value elements: rows x 1. Returns zeros where `there` (i1) is false. */
+/** Issues the load of adjacent elements of `dtype` (enum tir_dtype) from address `base` (i64), one
+ * for each of the part's value elements: rows x 1. Returns zeros if `there` (i1) is false. */
 struct tir_value att_state_load_values(struct tir_builder *b, const struct att_state *s,
                                        struct tir_value base, unsigned dtype,
                                        struct tir_value there);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * X is the inverse of the blocks of h rows on the diagonal of I + A. N is the rest of A in blocks
- * of 2 h rows. The inverse of the blocks of 2 h rows is X - X N X. The registers of a product's
- * result are, as a left operand, the result's transpose. So X is kept with its transpose.
+ * This file inverts I + A by merging blocks on its diagonal. X is the inverse of the blocks of h
+ * rows. N is the rest of A in blocks of 2 h rows. The inverse of the blocks of 2 h rows is X - X N
+ * X. The registers of a product's result are, as a left operand, the result's transpose. So X is
+ * kept together with its transpose.
  */
 #include "templates/linear/triangle.h"
 
@@ -19,7 +20,7 @@ static struct tir_value zeros(struct tir_builder *b, struct tir_value like)
     return tir_float_like(b, like, 0);
 }
 
-/* Returns a product of 16 x 16 matrices, the left one given by its transpose. */
+/* Returns the product of two 16 x 16 matrices. The left one is given by its transpose. */
 static struct tir_value product(struct tir_builder *b, struct tir_value left_transpose,
                                 struct tir_value right)
 {

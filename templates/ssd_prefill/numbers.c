@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The numbers of tokens in ssd_prefill: time steps, sums of g over a chunk, and their powers. Each
- * wave makes the numbers of one chunk of a group, since all waves would wait for a wave that makes
- * all.
+ * This file computes the f32 numbers of tokens in ssd_prefill (enum ssd_number): time steps, sums
+ * of g over a chunk, and their powers. Each wave makes the numbers of one chunk of a group, since
+ * all waves would wait for a wave that makes all.
  */
 #include "ir/address_map.h"
 #include "ir/spread.h"
 #include "templates/linear/gates.h"
 #include "templates/ssd_prefill/ssd_prefill.h"
 
-enum { CHUNK_BYTES = SSD_NUMBERS * ATT_CHUNK * SSD_FLOAT };
+enum { CHUNK_BYTES = SSD_NUMBERS * ATT_CHUNK * SSD_FLOAT }; /* bytes of LDS of a chunk's numbers */
 
 unsigned ssd_numbers_bytes(unsigned waves) { return waves * CHUNK_BYTES; }
 
-/* Returns the first token of this wave's chunk in the group of chunks that begins with token
- * `group`. */
+/* Returns the row in the batch (i32) of the first token of this wave's chunk. The group of chunks
+ * begins at token `group` (i32). */
 static struct tir_value own_token(struct ssd_prefill *s, struct tir_value group)
 {
     struct tir_builder *b = &s->b;
@@ -43,7 +43,7 @@ static struct tir_value steps_of(struct ssd_prefill *s, struct tir_value raw)
     return att_time_step(b, s->v, x);
 }
 
-/* Returns `a` with 0 in rows from `left` on, for which the sequence has no token. */
+/* Returns `a` with 0 in rows from `left` (i32) on, for which the sequence has no token. */
 static struct tir_value clear_rows(struct tir_builder *b, struct tir_value a, struct tir_value left)
 {
     struct tir_type t = tir_typeof(b->f, a);
@@ -52,8 +52,8 @@ static struct tir_value clear_rows(struct tir_builder *b, struct tir_value a, st
     return tir_select(b, tir_cmp_lt(b, row, tir_splat(b, left, t)), a, tir_float_like(b, a, 0));
 }
 
-/* Stores `a`, a number for each of the 64 tokens, as line `which` of the numbers in LDS at address
- * `chunk`. */
+/* Stores `a`, a number for each of a chunk's 64 tokens, in LDS as line `which` of the chunk's
+ * numbers at LDS address `chunk` (i32). */
 static void store_numbers(struct tir_builder *b, struct tir_value chunk, enum ssd_number which,
                           struct tir_value a)
 {

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Segments of ssd_prefill: few long sequences leave most compute units without a workgroup, so they
- * are cut. One launch computes, for each segment, the state B that its tokens make of state 0. The
- * next launch computes the state before a segment by S = exp(sum of g) S + B of earlier segments.
+ * This file divides sequences in segments: few long sequences would leave most compute units
+ * without a workgroup. One launch computes, for each segment, the state B that its tokens make from
+ * a state of zeros. The next launch computes the state before a segment by S = exp(sum of g) S + B,
+ * over earlier segments.
  *
- * segment_states has a row of states for each segment. A sequence's first segment has the state
- * before the sequence, which the second launch may overwrite in the pool. Each other segment has B
- * of the segment before it.
+ * segment_states has a row of states for each segment. The row of a sequence's first segment has
+ * the state before the sequence, which the second launch may overwrite in the pool. The row of each
+ * other segment has B of the segment before it.
  */
 #include "templates/linear/blocks.h"
 #include "templates/ssd_prefill/ssd_prefill.h"
 
-/* Returns the sequence's entry (i32, a slot) of the argument array `arg`, whose entries are
- * `stride` apart. */
+/* Returns the sequence's entry (i32, a slot of the pool) of array argument `arg`. The argument
+ * named `stride` has the distance of two entries. */
 static struct tir_value slot_of(struct ssd_prefill *s, const char *arg, const char *stride)
 {
     return att_strided_entry(&s->b, arg, stride, s->sequence.index);
@@ -47,7 +48,7 @@ void ssd_choose_tokens(struct ssd_prefill *s)
     s->real = att_is_slot(b, slot_of(s, ARG_STATE_SLOTS_IN, ARG_STATE_SLOTS_IN_SEQUENCE_STRIDE));
 }
 
-/* Returns the address (i64) of row `row` (i32) of segment_states at the workgroup's value head. */
+/* Returns the address (i64) of the value head's state in row `row` (i32) of segment_states. */
 static struct tir_value entry_at(struct ssd_prefill *s, struct tir_value row)
 {
     struct tir_builder *b = &s->b;
@@ -58,8 +59,8 @@ static struct tir_value entry_at(struct ssd_prefill *s, struct tir_value row)
     return tir_add(b, tir_arg(b, ARG_SEGMENT_STATES, TIR_I64), tir_mul(b, number, bytes));
 }
 
-/* Returns the address (i64) of row `row` (i32) of segment_sums, the sums of g, at the
- * workgroup's value head. */
+/* Returns the address (i64) of the value head's element in row `row` (i32) of segment_sums, which
+ * has sums of g log2(e). */
 static struct tir_value sum_at(struct ssd_prefill *s, struct tir_value row)
 {
     struct tir_builder *b = &s->b;
@@ -70,15 +71,16 @@ static struct tir_value sum_at(struct ssd_prefill *s, struct tir_value row)
                    tir_mul(b, number, tir_i64(b, SSD_FLOAT)));
 }
 
-/* Loads the workgroup's part of the state in a row (i32) of segment_states, N x values. */
+/* Loads the workgroup's part of the value head's state in row `row` (i32) of segment_states, as a
+ * tile of N x values. */
 static struct tir_value load_entry(struct ssd_prefill *s, struct tir_value row)
 {
     return tir_transpose(&s->b,
                          att_state_load(&s->b, &s->entry, entry_at(s, row), s->first, s->real));
 }
 
-/* Loads the workgroup's part of the state that the sequence begins with, N x values; zeros if it
- * has none. */
+/* Loads the workgroup's part of the state with which the sequence begins, as a tile of N x values;
+ * zeros if the sequence begins without a state. */
 static struct tir_value load_from_slot(struct ssd_prefill *s)
 {
     struct tir_builder *b = &s->b;

@@ -21,10 +21,12 @@ enum ssd_number {
     SSD_NUMBERS
 };
 
-/* Tensors of a chunk that are loaded before it is multiplied. */
+/* Indices of the tensors of a chunk, which are loaded to registers before the chunk is multiplied:
+ * b, x and c. */
 enum { SSD_B, SSD_X, SSD_C, SSD_LOADED };
 
-/** A kernel of ssd_prefill. ssd_prefill.c defines M, S and out. */
+/** A kernel of ssd_prefill under construction. The header of ssd_prefill.c defines b, c, x, N, M, S
+ * and out. */
 struct ssd_prefill {
     const struct att_variant *v;
     struct tir_builder b;
@@ -32,19 +34,21 @@ struct ssd_prefill {
      * waves. */
     unsigned dtype, values, waves;
     bool shares_lds; /* true: b and the state use one LDS buffer, one after the other */
-    int instr;       /* index of the matrix instruction in tir_machine.mma */
-    struct tir_waves by_token, by_key; /* division by waves of M^T and out^T, and of the state S */
-    /* Order of the inner dimension in products over N, and over the tokens of a chunk. */
+    int instr;       /* index in tir_machine.mma of the matrix instruction */
+    /* how waves divide M^T and out^T (by tokens), and the state S (by keys) */
+    struct tir_waves by_token, by_key;
+    /* Order of the inner dimension of products: over the N key elements, and over the tokens of a
+     * chunk. */
     struct tir_contraction keys, tokens;
     struct tir_type scores, out; /* f32 types of M^T, 64 x 64, and of out^T, values x 64 */
-    struct att_state state;
-    struct att_state entry;                /* the form of a state in segment_states */
+    struct att_state state;      /* the workgroup's part of a state, and its form in the pool */
+    struct att_state entry;      /* the form of a state in segment_states */
     struct tir_layout b_map, x_map, s_map; /* LDS layouts of b, x and S^T of a chunk */
     struct tir_value b_lds, x_lds, s_lds;  /* i32: LDS addresses of the buffers of b, x and S^T */
     struct tir_value numbers; /* i32: LDS address of the enum ssd_number of a group of chunks */
     struct tir_value chunk_numbers; /* i32: LDS address of the current chunk's part of `numbers` */
-    struct att_sequence sequence;
-    /* i32: rows of the workgroup's first token, and after its last one. */
+    struct att_sequence sequence;   /* the workgroup's sequence */
+    /* i32: row in the batch of the workgroup's first token, and of the token after its last one. */
     struct tir_value first_token, end;
     struct tir_value segment;     /* i32: index of the workgroup's segment in the sequence */
     struct tir_value segment_row; /* i32: row of the segment in segment_states */
@@ -55,8 +59,9 @@ struct ssd_prefill {
     struct tir_value real;
     /* i64: address of the sequence's row of block_slots: att_block_row(). */
     struct tir_value block_row;
-    /* f32 scalars of the head: decay rate for exponents to the base 2, bias of time steps, factor
-     * of x in out. */
+    /* f32 scalars of the value head: the decay rate times log2(e), so that `rate` w is g log2(e);
+     * the bias added to dt, 0 if argument dt_bias is NULL; d, the factor of x in out, 0 if argument
+     * skip is NULL. */
     struct tir_value rate, bias, skip;
 };
 
@@ -78,8 +83,8 @@ static inline bool ssd_has_steps(const struct ssd_prefill *s)
  * each of `waves` waves. */
 unsigned ssd_numbers_bytes(unsigned waves);
 
-/** Loads the time steps dt of the tokens of this wave's chunk, in the group of chunks that begins
- * at token `group` (i32). Returns 0 if tokens have no time steps. */
+/** Loads dt, from which time steps follow, of the tokens of this wave's chunk. The chunk is in the
+ * group of chunks that begins at token `group` (i32). Returns 0 if tokens have no time steps. */
 struct tir_value ssd_load_steps(struct ssd_prefill *s, struct tir_value group);
 
 /** Computes the numbers (enum ssd_number) of this wave's chunk and stores them in LDS. The group of
@@ -91,16 +96,18 @@ void ssd_make_numbers(struct ssd_prefill *s, struct tir_value group, struct tir_
 struct tir_value ssd_spread_numbers(struct ssd_prefill *s, enum ssd_number which,
                                     struct tir_type over, int axis);
 
-/** Returns G[63] log2(e) of the chunk, the sum over all of its tokens: a scalar for exponents to
- * the base 2. */
+/** Returns G[63] log2(e) of the current chunk as an f32 scalar, for exponents to the base 2. G[63]
+ * is the sum of the log decays g of all of its tokens. */
 struct tir_value ssd_sum_of_chunk(struct ssd_prefill *s);
 
 /* ---- Segments ---- */
 
-/** Sets the workgroup's sequence and its tokens: all of the sequence, or one segment of it. */
+/** Sets the workgroup's sequence and its range of tokens: all of the sequence, or one segment of
+ * it. */
 void ssd_choose_tokens(struct ssd_prefill *s);
 
-/** Loads the state before the workgroup's first token, as a tile of N x values. */
+/** Returns the state before the workgroup's first token, a tile of N x values: zeros in the launch
+ * that makes states of segments. */
 struct tir_value ssd_first_state(struct ssd_prefill *s);
 
 /** Stores `state`, the state after the workgroup's last token, in the pool, if that token is the
@@ -115,8 +122,9 @@ void ssd_store_block_state(struct ssd_prefill *s, struct tir_value after, struct
  * read. */
 void ssd_share_first_state(struct ssd_prefill *s);
 
-/** Stores `state`, the state that the segment's tokens make from a state of zeros, and `sum` in
- * segment_states. `sum` (f32 scalar) is the sum of the log decays g of these tokens. */
+/** Stores the effect of the segment's tokens in row segment_row + 1 of segment_states, and in
+ * segment_sums. `state` is the state that they make from a state of zeros. `sum` (f32 scalar) is
+ * the sum of their log decays g, times log2(e). */
 void ssd_store_segment(struct ssd_prefill *s, struct tir_value state, struct tir_value sum);
 
 #endif
