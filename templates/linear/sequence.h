@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares how ops with a state for each sequence find a sequence's tokens, and the slots
- * of the state pool that the sequence reads and writes.
+ * This file declares how ops with a state for each sequence find a sequence: its tokens, and the
+ * slots of the state pool for its states.
  */
 #ifndef TEMPLATES_LINEAR_SEQUENCE_H
 #define TEMPLATES_LINEAR_SEQUENCE_H
