@@ -26,8 +26,8 @@ static struct tir_value slot_before(struct tir_builder *b, struct tir_value toke
     return tir_select(b, tir_cmp_gt(b, token, zero), slot, tir_i64(b, -1));
 }
 
-/* Returns an i1: true if the n-th token (from 1) after and including `token` has the slot slot + n
- * - 1, as in a run. `n` is i32. */
+/* Returns an i1: true if the n-th token from `token` on, which is the first, has slot `slot` + n -
+ * 1, as in a run. `n` is i32. */
 static struct tir_value follows(struct tir_builder *b, struct tir_value token,
                                 struct tir_value slot, struct tir_value n)
 {
@@ -99,8 +99,8 @@ void att_end_page_runs(const struct att_cache *c, struct att_page_runs *runs)
     tir_end_for(b, &runs->loop, &next, 1);
 }
 
-/* Returns -1 as an i64 for an index outside the range `begin` to `end` - 1, and 0 inside the
- * range. */
+/* Returns -1 (i64) where `index` (i32) is outside of the range `begin` to `end` - 1 (i32), and 0
+ * inside of it. */
 static struct tir_value outside(struct tir_builder *b, struct tir_value index,
                                 struct tir_value begin, struct tir_value end)
 {
@@ -215,10 +215,10 @@ static struct tir_value clamp_to_page(const struct att_cache *c, struct tir_valu
     return tir_xor(b, index, tir_and(b, tir_xor(b, index, other), beyond));
 }
 
-/* Returns the byte offsets (i64) of the rows that are read for a tile whose first token has index
- * `first` (i32) in the page. Rows after the page's end are replaced by rows of the page that the
- * same wave owns; other waves may write theirs meanwhile. In a page of a power of two of tokens
- * that is the row number modulo the page's tokens. */
+/* Returns the byte offsets (i64) of the rows that a tile reads; its first token has index `first`
+ * (i32) in the page. Rows after the page's end are replaced by rows of the page that the same wave
+ * owns; other waves may write theirs meanwhile. If a page has a power of two of tokens, the
+ * replacement is the index modulo that number. */
 static struct tir_value rows_within(const struct att_cache *c, const struct att_page_run *run,
                                     struct tir_value first, struct tir_type column)
 {

@@ -70,8 +70,8 @@ struct tir_value att_block_load_scale(const struct att_cache *c, const struct at
 /** The scale of a run's page, and factors that follow from it, as scalars. */
 struct att_block_scale {
     struct tir_value scale;   /* f32: new scale of the page's tokens */
-    struct tir_value grows;   /* i1: the scale is larger than the page's old one, so older tokens
-                                 must be requantised */
+    struct tir_value grows;   /* i1: true if the scale is larger than the page's old one, so that
+                                 older tokens must be requantised */
     struct tir_value shrink;  /* f32: old scale / new scale, the factor for stored numbers of older
                                  tokens */
     struct tir_value inverse; /* f32: 1 / scale, the factor for the run's tokens before they are

@@ -86,8 +86,8 @@ bool att_latent_check(const struct att_variant *v, struct att_why *why)
                       att_layout_name(v));
 }
 
-/* Returns the bytes (i64) from a page, token or head to the next, from an argument that counts
- * elements. The argument's name is `key` for a cache of K, and `value` for a cache of V. */
+/* Returns the value (i64) of a stride argument in bytes; the argument counts elements. Its name is
+ * `key` for a cache of K, and `value` for a cache of V. */
 static struct tir_value stride(struct att_cache *c, const char *key, const char *value)
 {
     return att_stride(c->b, c->value ? value : key, c->size);
@@ -105,8 +105,8 @@ static void open_scales(struct att_cache *c, struct tir_value head)
     c->scales = tir_add(b, c->scales, tir_mul(b, att_wide(b, head), head_stride));
 }
 
-/* Sets the address and the strides, in bytes, of the tensor with the rows' last 64 elements
- * (kv_layout planes). */
+/* Sets c->plane and its strides (bytes): the tensor with the rows' last 64 elements, with kv_layout
+ * planes. */
 static void open_plane(struct att_cache *c)
 {
     struct tir_builder *b = c->b;
@@ -226,10 +226,10 @@ static unsigned largest_power(int n)
 /* Returns the smaller one of two numbers. */
 static unsigned min_u(unsigned a, unsigned b) { return a < b ? a : b; }
 
-/* Returns the tile of the widest panel, of at most `widest` columns, of rows of `dim` columns. `x`
- * is the number of elements in 16 bytes; with `runs` a lane has x tokens. A panel has at least as
- * many columns as a row has lanes, since the narrowest one is the lowest bit of the head dim. Lanes
- * have at least two different rows. Rows of a whole wave would be scalars, and exceed the scalar
+/* Returns the tile of the widest panel of rows of `dim` columns, at most `widest` columns. `x` is
+ * the number of elements in 16 bytes. If `runs`, a lane has x tokens. A panel has at least as many
+ * columns as a row has lanes, since the narrowest one is the lowest bit of the head dim. Lanes have
+ * at least two different rows. Rows of a whole wave would be scalars, and exceed the scalar
  * registers. */
 static struct att_token_tile token_tile_of(const struct tir_machine *m, unsigned dim,
                                            unsigned widest, unsigned x, bool runs)
@@ -326,7 +326,7 @@ bool att_cache_check_dims(const struct att_variant *v, struct att_why *why)
     return true;
 }
 
-/* True if the variant's fields suit the two parts that ops move of rows that are key and value: 448
+/* True if the variant's fields suit an op that moves pooled rows (key and value) as two parts: 448
  * elements of fp8 with scales, and 64 rotated ones. If not, the reason is in `why`. */
 static bool check_parts(const struct att_variant *v, struct att_why *why)
 {
@@ -384,9 +384,9 @@ struct tir_value att_cache_row(const struct att_cache *c, struct tir_value page,
     return tir_add(b, at, tir_add(b, groups, tir_mul(b, rest, tir_int_like(b, rest, c->size))));
 }
 
-/* Returns `at` (byte offsets) with the sign of `slot`. The row of a negative slot then stays
- * negative for any offset within it. A comparison would need scalar registers for each of many
- * rows. */
+/* Returns `at` (i64, byte offsets of rows) with the sign bit set where `slot` (i64) is negative.
+ * The row of a negative slot then stays negative for any offset within it. A comparison would need
+ * scalar registers for each of many rows. */
 static struct tir_value unless_negative(struct tir_builder *b, struct tir_value slot,
                                         struct tir_value at)
 {
@@ -412,9 +412,9 @@ static struct tir_type blocks_of(const struct att_cache *c, struct tir_type t, u
     return tir_tile(f, TIR_I64, t.rows, t.cols / width, &l);
 }
 
-/* Returns the byte offsets (i64, type `blocks`) of blocks that are `at` (i32) bytes after the
- * starts of their rows. `row` has the offset of each row. Blocks are in the order of
- * split_blocks(). */
+/* Returns the byte offsets (i64, shape of `blocks`) of blocks of columns that are `at` (i32) bytes
+ * after the starts of their rows. `row` has the offset of each row. Blocks are in the order of
+ * tir_split_blocks(). */
 static struct tir_value rows_at(const struct att_cache *c, struct tir_value row,
                                 struct tir_type blocks, struct tir_value at)
 {
@@ -424,9 +424,9 @@ static struct tir_value rows_at(const struct att_cache *c, struct tir_value row,
     return tir_split_blocks(b, each, 1);
 }
 
-/* Returns the byte offsets (i64) of the blocks, of `width` columns, of a tile of type `t`, in the
- * order of split_blocks(). `row` has the offset of each row. Block i, with columns from i * width
- * on, is i * step bytes after its row. */
+/* Returns the byte offsets (i64) of the blocks of `width` columns of a tile of type `t`, in the
+ * order of tir_split_blocks(). `row` has the offset of each row. Block i of a row is i * step bytes
+ * after the row's start. */
 static struct tir_value block_rows(const struct att_cache *c, struct tir_value row,
                                    struct tir_type t, unsigned width, struct tir_value step)
 {
@@ -444,9 +444,9 @@ static struct tir_value column_byte(const struct att_cache *c, int first)
     return att_times(c->b, c->block_stride, c->value ? first : first / c->x);
 }
 
-/* Stores `a` as columns of K in SHUFFLE, from `first` on, which begin inside a block and continue
- * in others. `row` has the byte offsets of rows. Each store is the widest that stays inside a
- * block. */
+/* Stores `a` as columns of K in SHUFFLE, from column `first` on. The columns begin inside a block
+ * of x and continue in others. `row` has the byte offsets of rows. Each store is the widest that
+ * stays inside a block. */
 static void store_across(const struct att_cache *c, struct tir_value row, int first,
                          struct tir_value a)
 {
@@ -531,8 +531,8 @@ struct tir_value att_cache_has_runs(const struct att_cache *c, struct tir_value 
     return tir_xor(b, tir_any(b, broken), tir_bool(b, true));
 }
 
-/* Returns the byte offset (i64) of each run from its group of x tokens. A run is x adjacent tokens
- * of one column, and each row of type `t` is a run. */
+/* Returns the byte offset (i64) of each run from the start of its group of x tokens in V of
+ * SHUFFLE. A run is x adjacent tokens of one column, and each row of type `t` is a run. */
 static struct tir_value run_column(const struct att_cache *c, struct tir_type t)
 {
     struct tir_builder *b = c->b;
@@ -543,8 +543,8 @@ static struct tir_value run_column(const struct att_cache *c, struct tir_type t)
     return tir_mul(b, column, tir_int_like(b, column, CHUNK));
 }
 
-/* Returns the byte offsets (i64) of runs, one for each row of type `transposed` [(T/x) D, x]: x
- * tokens of a column. `row` has the offsets of the T tokens. */
+/* Returns the byte offsets (i64) of runs of V in SHUFFLE, one for each row of type `transposed`
+ * [(T/x) D, x]: x tokens of a column. `row` has the offsets of the T tokens. */
 static struct tir_value run_rows(const struct att_cache *c, struct tir_value row,
                                  struct tir_type transposed)
 {
@@ -672,9 +672,9 @@ static struct tir_value packed_scale_byte(const struct att_cache *c, int first)
     return tir_i32(c->b, run * att_row_scale_bytes(c->rows) * c->rows->copies);
 }
 
-/* Returns the byte offsets (i64) of the scales of the runs of a panel of type `t`, less
- * packed_scale_byte(). `row` is the result of att_packed_scale_row(), and `first` the panel's first
- * column. Runs after the row's last scaled element have negative offsets. */
+/* Returns the byte offsets (i64) of the scales of a packed panel's runs, to which the caller adds
+ * packed_scale_byte(). `t`: type of the panel. `row`: result of att_packed_scale_row(). `first`:
+ * the panel's first column. Runs after the row's last scaled element have negative offsets. */
 static struct tir_value scale_rows(const struct att_cache *c, struct tir_value row, int first,
                                    struct tir_type t)
 {
@@ -732,7 +732,7 @@ struct tir_value att_cache_inverse(const struct att_cache *c, struct tir_value s
     return tir_rcp(c->b, tir_max(c->b, scale, tir_float_like(c->b, scale, LEAST_SCALE)));
 }
 
-/* Returns x times `factor`: a scalar, or a number for each row of x. */
+/* Returns x times `factor` (f32): a scalar, or a number for each row of x; no value: 1. */
 static struct tir_value scaled(struct tir_builder *b, struct tir_value x, struct tir_value factor)
 {
     const struct tir_type t = tir_typeof(b->f, x);

@@ -26,7 +26,7 @@ enum att_row_scale { ATT_ROW_F32, ATT_ROW_E8M0, ATT_ROW_FP8 };
  * by, their scales. A run of these elements shares a scale. Some rows end with 64 elements of the
  * op's dtype. */
 struct att_row_format {
-    int bits;                 /* bits of an element that has a scale: 8 is fp8, 4 is e2m1 */
+    int bits;                 /* bits of an element that has a scale: 8 (fp8) or 4 (e2m1) */
     int scaled;               /* number of elements at a row's start that have a scale */
     int run;                  /* number of adjacent elements that share a scale */
     enum att_row_scale scale; /* type of each scale */
@@ -43,6 +43,7 @@ struct att_row_format {
         *second; /* format of the rows of a second source; NULL: the same format */
 };
 
+/** Values of att_row_format.scales and of att_row_format.rotated that are no byte offsets. */
 enum { ATT_AFTER_ROWS = -1, ATT_OWN_PLANE = -2 };
 
 /** Returns the format of the rows of a variant's cache. NULL: all elements have one type, and
@@ -62,37 +63,43 @@ float att_row_largest(const struct att_row_format *rows, const struct tir_machin
 /** K or V of a paged cache, at one KV head. */
 struct att_cache {
     struct tir_builder *b;
-    bool value;                        /* this is V; false: K. SHUFFLE orders them differently */
-    bool shuffle;                      /* the layout is SHUFFLE or SHUFFLE_K */
-    bool columns;                      /* this is V of SHUFFLE_K */
-    bool packed;                       /* rows are of format `rows`: fp8 or e2m1 with scales in the
-                                          cache; false: elements have one type */
+    bool value;                        /* true: the cache of V; false: of K. SHUFFLE orders their
+                                          elements differently */
+    bool shuffle;                      /* true: the layout is SHUFFLE or SHUFFLE_K; false: NHD */
+    bool columns;                      /* true: the cache of V in SHUFFLE_K; false: any other */
+    bool packed;                       /* true: rows are of format `rows`: fp8 or e2m1 with scales
+                                          in the cache; false: elements have one type */
     const struct att_row_format *rows; /* result of att_row_format(); NULL: not `packed` */
     struct tir_value plane;            /* i64: address of the tensor that has the rows' last 64
                                           elements, if rows->rotated is ATT_OWN_PLANE; else no
                                           value */
     struct tir_value plane_page_stride, plane_token_stride; /* i64: bytes in `plane` from a page,
                                                                and from a token, to the next */
+    /* Kind of the scales that are outside of rows: kv_scale of the variant, or none for packed
+     * rows. */
     enum att_kv_scale scaling;
     unsigned dtype;        /* enum tir_dtype of the stored elements */
-    int size, x, dim;      /* size: bytes of an element of `dtype`; x: elements in 16 bytes; dim:
-                              columns of a row */
+    int size, x, dim;      /* size: bytes of an element of `dtype`; x: number of elements in 16
+                              bytes; dim: number of columns of a row */
     int column;            /* index in a packed row of the element that is column 0 of this cache;
-                              0: all other rows */
-    int widest;            /* most columns of a panel of att_cache_tiles */
-    float largest;         /* largest magnitude of a stored element; used only for elements with
-                              scales */
+                              0: the row's first element, and for all other rows */
+    int widest;            /* most columns of a panel in att_cache_tiles() */
+    float largest;         /* largest magnitude of a stored element, from which scales are
+                              computed */
     struct tir_value base; /* i64: address of element 0 of this head in page 0 */
     struct tir_value page_stride, token_stride; /* i64: bytes from a page, and from a token, to the
                                                    next; token_stride for NHD only */
+    /* The number of tokens of a page, and how slots are divided by it. */
     struct att_paging pages;
-    struct tir_value block_stride; /* i32, for SHUFFLE and SHUFFLE_K: bytes from x elements of K to
-                                      the next x, or from an element of V to the next */
+    struct tir_value block_stride; /* i32, for SHUFFLE and SHUFFLE_K: bytes from x elements of a row
+                                      of K to the row's next x, or from an element of a row of V to
+                                      the next */
     int page_size;                 /* tokens of a page; 0: an argument of the kernel */
     struct tir_value scales;       /* i64: address of the scales of this head, or of the scale of
-                                      the whole tensor */
+                                      the whole tensor; no value: no scales outside of the rows */
     struct tir_value scale_page_stride; /* i64: bytes of scales from a page to the next, or with
-                                           kv_scale head from a sequence to the next */
+                                           kv_scale head from a sequence to the next; with kv_scale
+                                           tensor no value */
 };
 
 /** Sizes of cache rows with kv_layout scales_last or planes. */
@@ -127,7 +134,7 @@ bool att_shares_scale(const struct att_variant *v);
  * (kv_scale block). */
 bool att_scales_rows(const struct att_variant *v);
 
-/* Returns the bytes of `elements` elements in rows of format `rows`. */
+/* Returns the bytes that `elements` elements take in rows of format `rows`, without scales. */
 static inline int att_row_bytes(const struct att_row_format *rows, int elements)
 {
     return elements * rows->bits / 8;
@@ -148,12 +155,13 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
  * sequence has scales of its own (kv_scale head). */
 void att_cache_of_sequence(struct att_cache *c, struct tir_value sequence);
 
-/** True if every op that copies or reads a cache serves the variant's: dtype and scale suit each
- * other, and so do page size and layout. If not, the reason is in `why`. */
+/** True if ops that copy or read a cache can serve the variant's cache: its dtype and scale suit
+ * each other, and so do its page size and layout. If not, the reason is in `why`. */
 bool att_cache_check(const struct att_variant *v, struct att_why *why);
 
-/** Like att_cache_check(), for an op whose rows are both key and value. Their kv_layout may be
- * scales_last, planes, or another one for which att_is_pooled() is true. */
+/** True if the variant's cache suits an op whose rows are both key and value. Like
+ * att_cache_check(), but kv_layout may also be one for which att_is_pooled() is true. If not, the
+ * reason is in `why`. */
 bool att_latent_check(const struct att_variant *v, struct att_why *why);
 
 /** Returns enum tir_dtype of the elements of the variant's cache, as stored. */
@@ -162,9 +170,9 @@ unsigned att_cache_dtype(const struct att_variant *v);
 bool att_is_shuffled(const struct att_variant *v);
 
 /** A tile of tokens x columns of a cache that a workgroup copies. All numbers are powers of two.
- * `lanes` lanes share a row of `cols` columns, and each lane has cols / lanes adjacent columns of
- * `run` rows. Other waves have other rows, and `passes` is the number of times that all of this is
- * repeated for further rows. */
+ * `cols`: number of columns. `lanes`: number of lanes that share a row. `run`: number of rows of
+ * which a lane has cols / lanes adjacent columns. Other waves have other rows. `passes`: number of
+ * times that all of this is repeated for further rows. */
 struct att_token_tile {
     unsigned cols, lanes, run, passes;
 };
@@ -174,13 +182,13 @@ struct att_token_tile {
 struct tir_layout att_token_layout(const struct tir_machine *m, const struct att_token_tile *t,
                                    unsigned waves, unsigned *rows);
 
-/**
- * The spread of rows of K or V over a workgroup that copies them to or from the cache. A lane has
+/** Most panels of a row; most columns of a row; columns of a panel if att_cache_narrow_panels() has
+ * divided rows. */
+enum { ATT_CACHE_PANELS = 9, ATT_CACHE_DIM_MAX = 512, ATT_CACHE_PANEL = 128 };
+/** The spread of rows of K or V over a workgroup that copies them to or from the cache. A lane has
  * elements that are stored as 16 bytes, or of V in SHUFFLE 64 elements of x tokens. A head dim is
  * divided into panels of power-of-two width on the same lanes: 192 is 128 + 64. With scales per
- * page in SHUFFLE, 496 is seven panels of 64, one of 32 and one of 16 columns.
- */
-enum { ATT_CACHE_PANELS = 9, ATT_CACHE_DIM_MAX = 512, ATT_CACHE_PANEL = 128 };
+ * page in SHUFFLE, 496 is seven panels of 64, one of 32 and one of 16 columns. */
 struct att_cache_tiles {
     unsigned n;                              /* number of panels of a row */
     int first[ATT_CACHE_PANELS];             /* index of the first column of each panel */
@@ -203,7 +211,7 @@ struct att_cache_tiles att_cache_tiles(const struct att_cache *c, unsigned dtype
 /** Returns panel i of `t` as tiles with a single panel. */
 struct att_cache_tiles att_cache_panel(const struct att_cache_tiles *t, unsigned i);
 
-/** Returns the number of elements of a row tile that one lane has in all panels of `t`. */
+/** Returns the number of elements that one lane has in all panels of `t`. */
 unsigned att_cache_lane_elements(const struct att_cache *c, const struct att_cache_tiles *t);
 
 /** True if a lane has registers for `passes` passes over rows of K and V, with `waves_per_simd`
@@ -218,13 +226,13 @@ unsigned att_cache_run_elements(const struct att_variant *v, const struct tir_ma
 /** True if att_cache_tiles() serves the variant's head dims; if not, the reason is in `why`. */
 bool att_cache_check_dims(const struct att_variant *v, struct att_why *why);
 
-/** True if a family that moves rows of a cache serves the variant's fields, head dims and tile; if
- * not, the reason is in `why`. It is the member `check` of such a template. */
+/** True if an op that moves rows of a cache can serve the variant's fields, head dims and tile; if
+ * not, the reason is in `why`. It is att_template.check of such ops. */
 bool att_cache_check_tile(const struct att_variant *v, const struct tir_machine *m,
                           struct att_why *why);
 
-/** Returns the byte offsets (i64) of rows from c->base. `page` is a page number and `token` an
- * index within the page: i64 tiles or scalars of one type. */
+/** Returns the byte offsets (i64) from c->base of rows. `page`: page numbers. `token`: indices
+ * within the page. Both are i64 tiles or scalars of one type. */
 struct tir_value att_cache_row(const struct att_cache *c, struct tir_value page,
                                struct tir_value token);
 
@@ -240,13 +248,13 @@ struct tir_value att_cache_slot_row(const struct att_cache *c, struct tir_value 
 void att_cache_store(const struct att_cache *c, struct tir_value row, int first,
                      struct tir_value a);
 
-/** Returns a scalar i1 for this wave: true if att_cache_store_runs() can write to the slots `slot`
- * (rows x 1, i64). In each aligned group of x rows, all slots must be negative, or consecutive from
- * a multiple of x on. Always false except for V in SHUFFLE. */
+/** Returns a scalar i1, which may differ between waves: true if att_cache_store_runs() can write to
+ * the slots `slot` (rows x 1, i64). In each aligned group of x rows, all slots must be negative, or
+ * consecutive from a multiple of x on. Always false except for V in SHUFFLE. */
 struct tir_value att_cache_has_runs(const struct att_cache *c, struct tir_value slot);
 
-/** Like att_cache_store(), for V in SHUFFLE if att_cache_has_runs() is true. A store of 16 bytes
- * writes x rows that are adjacent in a lane's registers. */
+/** Stores `a` like att_cache_store(), for V in SHUFFLE if att_cache_has_runs() is true. A store of
+ * 16 bytes writes x rows that are adjacent in a lane's registers. */
 void att_cache_store_runs(const struct att_cache *c, struct tir_value row, int first,
                           struct tir_value a);
 
@@ -277,9 +285,9 @@ struct tir_value att_cache_scale_row(const struct att_cache *c, struct tir_value
 /** Returns the byte offsets (rows x 1, i64) from c->base at which the scales of packed rows begin.
  * `slot` is rows x 1 of i64; a negative slot has a negative offset. */
 struct tir_value att_packed_scale_row(const struct att_cache *c, struct tir_value slot);
-/** Loads the scales of a panel of packed rows. The panel has type `t` and begins with column
- * `first`. `row` is the result of att_packed_scale_row(). The scales are in the order of
- * split_blocks() of a tile of type `t`, as att_cache_dequantise() requires. */
+/** Loads the scales (f32) of a panel of packed rows. The panel has type `t` and begins with column
+ * `first`. `row` is the result of att_packed_scale_row(). There is a row of the result for each
+ * run, in the order of tir_split_blocks() of a tile of type `t`. */
 struct tir_value att_packed_load_scales(const struct att_cache *c, struct tir_value row, int first,
                                         struct tir_type t);
 /** Quantises panel `x` (f32) of packed rows, whose first column is `first`, and stores its scales.
@@ -290,7 +298,8 @@ struct tir_value att_packed_quantise(const struct att_cache *c, struct tir_value
 struct att_packed {
     struct tir_value elements; /* rows x columns of fp8, or the bytes of e2m1 that att_e2m1_bytes()
                                 returns */
-    struct tir_value scales; /* stored scales, a row for each run, in the order of split_blocks() */
+    struct tir_value scales;   /* stored scales, a row for each run, in the order of
+                                tir_split_blocks() */
 };
 /** Quantises `x` (f32, rows x a number of whole runs) to packed elements and their scales. */
 struct att_packed att_pack(const struct att_cache *c, struct tir_value x);
@@ -327,11 +336,11 @@ struct tir_value att_cache_tensor_scale(const struct att_cache *c);
 struct tir_value att_cache_head_scale(const struct att_cache *c, const char *name,
                                       struct tir_value sequence, struct tir_value head);
 
-/** Returns the largest |x| of each row of the f32 tile `x`: rows x 1, f32. */
+/** Returns the largest magnitude of each row of the f32 tile `x`: rows x 1, f32. */
 struct tir_value att_absmax(struct tir_builder *b, struct tir_value x);
 
-/** Returns the scale absmax / largest (f32) with which `absmax` (f32) becomes the largest number of
- * the cache's dtype. */
+/** Returns the scale absmax / c->largest (f32), by which a number of magnitude `absmax` (f32) is
+ * divided to become the largest stored number. */
 struct tir_value att_cache_scale_of(const struct att_cache *c, struct tir_value absmax);
 
 /** Returns 1 / max(scale, 1e-12), the factor (f32) by which numbers are multiplied before they are
@@ -345,7 +354,7 @@ struct tir_value att_cache_quantise(const struct att_cache *c, struct tir_value 
                                     struct tir_value inverse);
 
 /** Returns stored numbers `a` times `scale` in `dtype`, rounded once. `scale` is a scalar f32, rows
- * x 1, or no value, or for packed rows the result of att_packed_load_scales(). */
+ * x 1, or no value (1). For packed rows it is the result of att_packed_load_scales(). */
 struct tir_value att_cache_dequantise(const struct att_cache *c, struct tir_value a,
                                       struct tir_value scale, unsigned dtype);
 

@@ -49,8 +49,8 @@ struct tir_value att_e2m1_pairs(struct tir_builder *b, struct tir_value even, st
     return tir_convert(b, tir_or(b, nearest(b, even), up), TIR_I8);
 }
 
-/* Returns the bits (i32) of e2m1 times `half`, as f32. The code is in the lowest 4 bits of `code`,
- * which may have others. Twice its magnitude is 4 bits of TWICE. */
+/* Returns the bits (i32) of the f32 number 2 * half * e, e being an e2m1 number. Its code is in the
+ * lowest 4 bits of `code`; higher bits are ignored. Twice its magnitude is 4 bits of TWICE. */
 static struct tir_value number_bits(struct tir_builder *b, struct tir_value code,
                                     struct tir_value half)
 {
@@ -65,7 +65,8 @@ static struct tir_value number_bits(struct tir_builder *b, struct tir_value code
     return tir_or(b, tir_bitcast(b, size, tir_typeof(b->f, code)), sign);
 }
 
-/* Computes in f32. A product has 6 significant bits, so that it is the upper half of its f32. */
+/* Returns elements times scales, computed in f32. A product has 6 significant bits, so that it is
+ * the upper half of its f32. */
 struct tir_value att_e2m1_elements(struct tir_builder *b, struct tir_value bytes,
                                    struct tir_value scale, unsigned dtype)
 {

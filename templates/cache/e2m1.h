@@ -13,8 +13,9 @@
  * next to each other. */
 struct tir_value att_e2m1_bytes(struct tir_builder *b, struct tir_value x);
 
-/** Returns the same bytes (i8) of elements that are in two tiles, in the shape of either: `even`
- * has the elements of even columns of each row, `odd` the others. */
+/** Returns the bytes of att_e2m1_bytes() (i8) for elements in two tiles of one shape, which is also
+ * the shape of the result: `even` has the elements of even columns of each row, `odd` the
+ * others. */
 struct tir_value att_e2m1_pairs(struct tir_builder *b, struct tir_value even, struct tir_value odd);
 
 /** Returns the elements of `bytes` (i8, rows x columns) times `scale` (f32, rows x 1) in `dtype`:

@@ -21,10 +21,9 @@ static struct tir_value table_of(struct tir_builder *b, const struct att_variant
                    tir_mul(b, att_wide(b, first), tir_i64(b, 4)));
 }
 
-/* Returns `table` (i64), the address of the sequence's first entry, or the address of other
- * readable memory if `some` (i1) is false. `some` is true if the sequence has keys. The first entry
- * is read even without keys, and then ignored. A list without entries may be at the end of its
- * array. */
+/* Returns `table` (i64), the address of the sequence's first entry; or, if `some` (i1) is false,
+ * other readable memory. `some` is true if the sequence has keys. The first entry is read even
+ * without keys, and then ignored. A list without entries may be at the end of its array. */
 static struct tir_value table_or_any(struct tir_builder *b, const struct att_variant *v,
                                      struct tir_value table, struct tir_value some)
 {
@@ -73,8 +72,9 @@ static struct tir_layout spread(struct tir_builder *b, unsigned tokens, unsigned
     return tir_spread_layout(&s);
 }
 
-/* Returns the number of adjacent columns of a lane: `elements`, the elements of a tile, divided by
- * all lanes, at most 8 (16 bytes of 16-bit elements) and at most `run`. */
+/* Returns the number of adjacent columns that a lane has: `elements`, the elements of a tile,
+ * divided by all lanes of the workgroup. It is at most 8 (16 bytes of 16-bit elements) and at most
+ * `run`. */
 static unsigned vector_of(struct tir_builder *b, unsigned elements, unsigned run)
 {
     unsigned vector = elements / (b->f->waves << b->f->machine->lane_bits);
@@ -141,8 +141,8 @@ static struct tir_value token_of(struct tir_builder *b, const struct att_paged_t
     return tir_add(b, token, splat_like(b, key, token));
 }
 
-/* Returns the byte offset (i32) from the table's start of the entry for each `token` (i32, index in
- * the sequence). An entry outside p->first to p->last is replaced by the nearer of them. */
+/* Returns the byte offset (i32) in the table of the entry for each `token` (i32, index in the
+ * sequence). An entry outside of p->first to p->last is replaced by the nearer one of these two. */
 static struct tir_value entry_offset(struct tir_builder *b, const struct att_pages *p,
                                      struct tir_value token)
 {
@@ -154,8 +154,9 @@ static struct tir_value entry_offset(struct tir_builder *b, const struct att_pag
     return tir_shl(b, at, tir_int_like(b, at, 2));
 }
 
-/* Returns the slot of `token` (i32) with lists of blocks, negative if `entry` is. `entry` is the
- * loaded entry of the list that has the token. Without such lists returns `entry`. */
+/* Returns the slot (i32) of `token` (i32) if the table is a list of blocks; it is negative if
+ * `entry` is. `entry` is the loaded entry of the list that has the token. For other tables returns
+ * `entry`. */
 static struct tir_value slot_of(struct tir_builder *b, const struct att_pages *p,
                                 struct tir_value token, struct tir_value entry)
 {
@@ -206,8 +207,8 @@ static struct tir_value block_of(struct tir_builder *b, const struct att_paged_t
     return tir_shr(b, row, tir_int_like(b, row, tir_bits(t->tokens)));
 }
 
-/* Returns the byte offset, from the start of a page, of a run of tokens of V in SHUFFLE_K. The run
- * has column `column`, and `chunk` is the index of its group of tokens. */
+/* Returns the byte offset (i32) from the start of a page of a run of tokens of V in SHUFFLE_K. The
+ * run has column `column`, and `chunk` is the index of its group of tokens. */
 static struct tir_value run_of_column(struct tir_builder *b, const struct att_paged_tile *t,
                                       struct tir_value column, struct tir_value chunk)
 {
@@ -215,7 +216,7 @@ static struct tir_value run_of_column(struct tir_builder *b, const struct att_pa
     return tir_add(b, tir_mul(b, column, step), tir_mul(b, chunk, tir_int_like(b, chunk, CHUNK)));
 }
 
-/* Returns log2 of the bytes of a run of packed rows that a lane loads at once. */
+/* Returns log2 of the bytes of a run of a packed row, without its scale. */
 static unsigned run_bits(const struct att_paged_tile *t)
 {
     return tir_bits((unsigned)att_row_bytes(t->cache.rows, (int)t->run));
@@ -263,9 +264,9 @@ static struct tir_value page_offset(struct tir_builder *b, struct tir_value page
     return tir_mul(b, wide, splat_like(b, narrow, wide));
 }
 
-/* Loads the scale (f32) of each gathered row: of page number `page`, or with a scale per token of
- * `token` in that page. Rows of V in SHUFFLE are runs of tokens, whose scales are adjacent in
- * memory. */
+/* Loads the scale (f32) of each gathered row, from the tensor of scales: the scale of page number
+ * `page`, or with a scale per token, of `token` in that page. With a scale per token, rows of V in
+ * SHUFFLE are runs of tokens and get a scale for each token. */
 static struct tir_value load_scales(struct tir_builder *b, const struct att_pages *p,
                                     const struct att_paged_tile *t, struct tir_value page,
                                     struct tir_value token)
@@ -306,7 +307,8 @@ static bool has_second_pages(const struct att_pages *p, const struct att_cache *
     return p->v->two_sources && c->packed && c->rows->scales == ATT_AFTER_ROWS;
 }
 
-/* Returns the format of the second source's rows if it is not the cache's; else NULL. */
+/* Returns the format of the second source's rows. NULL: it is the cache's format, or there is no
+ * second source. */
 static const struct att_row_format *other_rows(const struct att_pages *p, const struct att_cache *c)
 {
     return p->v->two_sources && c->packed ? c->rows->second : NULL;
@@ -328,8 +330,9 @@ static struct tir_value offset_of(struct tir_builder *b, const struct att_pages 
     return tir_select(b, tir_cmp_lt(b, entries, first), own, second);
 }
 
-/* Loads the scales of gathered runs with kv_layout scales_last, which follow all rows of a page.
- * `pages` are the byte offsets (i64) from the cache's base of the tokens' pages. */
+/* Loads the scales (bytes of e8m0) of gathered runs with kv_layout scales_last, which follow all
+ * rows of a page. `pages`: byte offsets (i64) from the cache's base of the tokens' pages. `token`:
+ * indices of the tokens. */
 static struct tir_value load_last_scales(struct tir_builder *b, const struct att_pages *p,
                                          const struct att_paged_tile *t, struct tir_value pages,
                                          struct tir_value token)
@@ -376,8 +379,9 @@ static struct tir_value run_byte(struct tir_builder *b, const struct att_paged_t
     return tir_zext(b, tir_shl(b, block, tir_int_like(b, block, run_bits(t))), TIR_I64);
 }
 
-/* Loads the last 64 elements of a tile's rows from their own tensor, once for each run. The rows
- * are given by `slots`, or by index `token` in page number `page`. */
+/* Loads the last 64 elements of a tile's rows from their own tensor (kv_layout planes), once for
+ * each run of a row. Rows are given by their list entries `slots` if they are in the second source,
+ * else by `token` in page number `page`. */
 static struct tir_value load_plane(struct tir_builder *b, const struct att_pages *p,
                                    const struct att_paged_tile *t, struct tir_value slots,
                                    struct tir_value page, struct tir_value token)
@@ -415,10 +419,10 @@ static struct tir_value place_rotated(struct tir_builder *b, const struct att_pa
     return tir_select(b, tir_cmp_ge(b, row, tir_int_like(b, row, last)), rotated, x);
 }
 
-/* Sets *page, the result of att_page_numbers(), to the number of the page that has each gathered
- * row's token. Sets *token to the token's index, which determines its place in the page. Tokens of
- * a second source of pages are counted from that source's first row. In place of rows of another
- * format the cache's first row is read. */
+/* Sets *page from the result of att_page_numbers() to the number of the page that has each gathered
+ * row's token. Sets *token to the token's index, which determines its place in the page. `key`
+ * (i32): index of the tile's first token. Tokens of a second source of pages are counted from that
+ * source's first row. In place of rows of another format the cache's first row is read. */
 static void find_token(struct tir_builder *b, const struct att_pages *p,
                        const struct att_paged_tile *t, struct tir_value key, struct tir_value *page,
                        struct tir_value *token)
@@ -527,7 +531,7 @@ struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pag
     return d;
 }
 
-/* Returns the loaded bits in `dtype`, times their scales if there are any. */
+/* Returns the loaded elements d.bits times their scales, in `dtype`. */
 static struct tir_value scaled(struct tir_builder *b, struct att_paged_data d, unsigned dtype)
 {
     const struct tir_value wide = tir_convert(b, d.bits, TIR_F32);

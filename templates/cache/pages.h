@@ -17,8 +17,9 @@ struct att_pages {
     const struct att_variant *v;
     struct tir_value table; /* i64: address of the sequence's first table entry, a page number (i32)
                                or with sparse lists an entry of the list */
-    bool slots; /* the table is a sparse list, with a slot or block for each entry in place of a
-                   page number. A negative entry means no key, and slot 0 is read instead */
+    bool slots; /* true: the table is a sparse list, with a slot or block for each entry. A negative
+                   entry means no key, and slot 0 is read instead. False: entries are page
+                   numbers */
     struct att_paging paging, entries; /* divisors: `paging` by the tokens of a page, `entries` by
                                           the tokens of an entry of the table */
     struct tir_value first, last; /* indices of the first and last table entries that may be read;
@@ -51,12 +52,13 @@ struct att_paged_tile {
                                           loaded by one lane at once */
     struct tir_type gathered;          /* type of the loaded elements: a row for each run of each
                                           token, `run` columns */
-    bool blocks; /* a token has several runs, none of them a run of tokens of V in SHUFFLE */
+    bool blocks; /* true: a token has several runs of its own columns; false: one, or for V in
+                    SHUFFLE a run has several tokens */
 };
 
-/** Returns the spread of a tile. `layout` is the caller's layout of tokens x cols for an NHD cache.
- * NULL: 16 bytes of 16-bit elements in a lane. For packed rows `cols` and `layout` are of the
- * latent part. */
+/** Returns the spread of a tile of `tokens` tokens and `cols` columns from `first` on. `layout`:
+ * layout of tokens x cols that the caller wants, for an NHD cache. NULL: 16 bytes of 16-bit
+ * elements in a lane. For packed rows `cols` and `layout` are of the latent part. */
 struct att_paged_tile att_paged_tile(struct tir_builder *b, const struct att_cache *cache,
                                      unsigned tokens, unsigned cols, unsigned first,
                                      const struct tir_layout *layout);
@@ -66,12 +68,13 @@ struct att_paged_tile att_paged_tile(struct tir_builder *b, const struct att_cac
 struct tir_value att_page_numbers(struct tir_builder *b, const struct att_pages *p,
                                   const struct att_paged_tile *t, struct tir_value key);
 
-/** Returns the byte offset (i32) of each gathered row's entry in the table: the first step of
- * att_page_numbers(), for templates that read the table themselves. */
+/** Returns the byte offset (i32) in the table of each gathered row's entry: the first step of
+ * att_page_numbers(), for templates that read the table themselves. `key` (i32): index of the
+ * tile's first token. */
 struct tir_value att_entry_offsets(struct tir_builder *b, const struct att_pages *p,
                                    const struct att_paged_tile *t, struct tir_value key);
-/** Returns the page number or slot (i32) of each gathered row from its loaded table entry: the
- * second step of att_page_numbers(). */
+/** Returns the page number or slot (i32) of each gathered row from `entries`, its loaded table
+ * entry: the second step of att_page_numbers(). `key` (i32): index of the tile's first token. */
 struct tir_value att_entry_slots(struct tir_builder *b, const struct att_pages *p,
                                  const struct att_paged_tile *t, struct tir_value key,
                                  struct tir_value entries);
@@ -81,15 +84,16 @@ struct tir_value att_entry_slots(struct tir_builder *b, const struct att_pages *
 struct tir_value att_paged_entries(struct tir_builder *b, const struct att_paged_tile *t,
                                    struct tir_value entries);
 
-/** Returns the byte offset (i64) of each gathered row from the cache's base. `page_numbers` is the
- * result of att_page_numbers(). A negative slot is replaced by slot 0. With two_sources a row may
- * be in the second source. */
+/** Returns the byte offset (i64) of each gathered row from the cache's base. `key` (i32): index of
+ * the tile's first token. `page_numbers`: result of att_page_numbers(). A negative slot is replaced
+ * by slot 0. With two_sources a row may be in the second source. */
 struct tir_value att_paged_rows(struct tir_builder *b, const struct att_pages *p,
                                 const struct att_paged_tile *t, struct tir_value key,
                                 struct tir_value page_numbers);
 
-/** A loaded tile: the cache's bits, and f32 scales if there are any, else no value. A gathered row
- * has one scale, or one for each element if the row has several tokens. */
+/** A tile as loaded. `bits`: stored elements. `scale`: scales as stored (f32 if they are not
+ * packed), one for each gathered row, or for each token of a row that is a run of tokens; no value:
+ * none. */
 struct att_paged_data {
     struct tir_value bits, scale;
     struct tir_value rotated; /* with scales_last and planes: the last 64 elements of the row,

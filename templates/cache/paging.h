@@ -40,7 +40,7 @@ struct att_paging att_paging_by_argument(struct tir_builder *b, bool power);
  * for lists of blocks. */
 struct att_paging att_paging_of_lists(struct tir_builder *b, const struct att_variant *v);
 
-/** Returns P, the number of tokens of a page (i32). */
+/** Returns the number P (i32) of tokens of a page. */
 struct tir_value att_page_tokens(const struct att_paging *p);
 
 /* The next three functions have tokens or pages of one sequence as parameters: indices, i32 of any
@@ -53,11 +53,12 @@ struct tir_value att_page_place(const struct att_paging *p, struct tir_value tok
 /** Returns the first token of a page, page * P. */
 struct tir_value att_page_first(const struct att_paging *p, struct tir_value page);
 
-/** The page number and the index in that page of a slot, page * P + token. A negative slot is
- * treated as slot 0, or if P is a power of two, as a slot before page 0. */
+/** A slot, page * P + token, as page number and index in that page. */
 struct att_slot {
     struct tir_value page, token; /* i64 of any shape */
 };
+/** Returns page and token of `slot` (i64). A negative slot is treated as slot 0, or if P is a power
+ * of two, as a slot before page 0. */
 struct att_slot att_slot_of(const struct att_paging *p, struct tir_value slot);
 
 #endif

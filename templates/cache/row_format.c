@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file has the formats of cache rows that contain scales, and converts their elements and
- * scales.
- */
+/* The formats of cache rows that contain scales, and conversions of their elements and scales. */
 #include "templates/cache/cache.h"
 #include "templates/cache/e2m1.h"
 #include "templates/workgroup/fp8.h"
@@ -20,7 +18,7 @@ enum format {
     N_FORMATS,
 };
 
-/* bits, scaled, run, scale, copies, scales, rotated, in_value, bytes, least, second */
+/* Columns: bits, scaled, run, scale, copies, scales, rotated, in_value, bytes, least, second. */
 static const struct att_row_format formats[N_FORMATS] = {
     [PACKED_F32] = {8, 512, 128, ATT_ROW_F32, 1, 512, 528, false, 656, 1e-12f, NULL},
     [PACKED_E8M0] = {8, 512, 32, ATT_ROW_E8M0, 1, 512, 528, false, 656, 1e-12f, NULL},
@@ -103,8 +101,8 @@ struct tir_value att_packed_decode(const struct att_cache *c, struct tir_value s
 
 /* ---- Elements ---- */
 
-/* Returns the scale (f32) of a run whose largest magnitude is `absmax` (f32), before it is rounded
- * to fp8. A scale of e8m0 is already rounded up to a power of 2. */
+/* Returns the scale (f32) of a run whose largest magnitude is `absmax` (f32). An e8m0 scale is
+ * rounded up to a power of 2, an fp8 scale is not rounded yet. */
 static struct tir_value scale_of(const struct att_cache *c, struct tir_value absmax)
 {
     struct tir_builder *b = c->b;
