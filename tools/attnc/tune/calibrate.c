@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc tune --calibrate: the parameters of the timing model that sources leave open, and those
- * that were fitted before, are fitted to what a GPU has measured. Each step changes the one
- * parameter, to the one of a few values, that brings the model closest: so few change, and those
- * that matter. A parameter that has changed is tried again nearer to where it is.
+ * attnc tune --calibrate: fits parameters of the timing model to launches that a GPU has measured.
+ * Free to change are the parameters that no source decides, and the ones that were fitted before.
+ * Each step changes only the parameter, to one of a few values, that brings the model closest. So
+ * few parameters change. A parameter that has changed is tried again with values nearer to the
+ * present one.
  */
 #include <math.h>
 #include <stdio.h>
@@ -13,35 +14,45 @@
 #include "tools/attnc/cli/command.h"
 #include "tools/attnc/tune/tune.h"
 
+/* Most measured launches and parameters; values tried of a parameter in a step; steps; bytes of a
+ * text of parameters. */
 enum { MOST_PAIRS = 48, MOST_PARAMETERS = 128, TRIES = 5, STEPS = 8, TEXT = 2048 };
 
-static const double WORTH = 0.05; /* least gain of a step, as a part of the mean square */
-static const double EXACT = 1e-8; /* mean square beyond the noise's that is nothing to gain */
+/* Least decrease of the mean square error for which a step is taken, as a fraction. */
+static const double WORTH = 0.05;
+static const double EXACT = 1e-8; /* mean square error above the noise's at which the fit ends */
 
-/* A kernel and shape of one target that a GPU has measured. */
+/* A launch of one candidate on one shape that a GPU has measured. */
 struct pair {
     struct tune_item item;
+    /* Measured time in us. */
     double us;
 };
 
+/* The fit for one target. Arrays are in the order of `parameters`. */
 struct fit {
     struct tune_sweep *sweep;
     const struct tgt_parameter *parameters;
     double values[MOST_PARAMETERS];
-    bool changed[MOST_PARAMETERS], idle[MOST_PARAMETERS]; /* idle: no value changes any time */
-    unsigned taken[MOST_PARAMETERS];                      /* steps that have changed it */
+    /* Changed: the value is not the model's own. Idle: no value of it changes a modelled time. */
+    bool changed[MOST_PARAMETERS], idle[MOST_PARAMETERS];
+    unsigned taken[MOST_PARAMETERS]; /* steps that have changed it */
     struct pair pairs[MOST_PAIRS];
     size_t count;
-    double noise; /* mean square of the measurements' half intervals, as logarithms */
+    /* Mean square of the half widths of the measurements' intervals, in units of the natural
+     * logarithm. */
+    double noise;
 };
 
-/* True if the fit may change the parameter: it has a range, and its tag is U or F. */
+/* True if the fit may change the parameter: it has a range, and its tag in targets/facts/ is U
+ * (unknown) or F (fitted). */
 static bool is_free(const struct tgt_parameter *p)
 {
     return p->low < p->high && (p->tag == TGT_TAG_U || p->tag == TGT_TAG_F);
 }
 
-/* Finds the pairs of measured and modelled time of the target's kernels. */
+/* Collects the measured launches of the target's kernels from the database, at most MOST_PAIRS, and
+ * their noise. */
 static void find_pairs(struct fit *f, const char *target)
 {
     struct tune_sweep *s = f->sweep;
@@ -65,7 +76,8 @@ static void find_pairs(struct fit *f, const char *target)
     }
 }
 
-/* Writes the changed parameters in the form of --parameters, with parameter `p` at `value`. */
+/* Writes all changed parameters in the form of --parameters, and parameter `p` with the value
+ * `value`. MOST_PARAMETERS for `p`: only the changed ones. */
 static void write_parameters(const struct fit *f, size_t p, double value, char text[TEXT])
 {
     size_t at = 0;
@@ -77,8 +89,8 @@ static void write_parameters(const struct fit *f, size_t p, double value, char t
     }
 }
 
-/* Sets errors[t] to the mean square of log(modelled / measured time) with the parameters in
- * texts[t], for each t below `count`. False on failure. */
+/* Sets errors[t], for each t below `count`, to the mean square of log(modelled / measured time)
+ * with the parameters in texts[t]. Returns false on failure. */
 static bool find_errors(struct fit *f, char texts[][TEXT], size_t count, double *errors)
 {
     struct tune_item *items = calloc(count * f->count + 1, sizeof(*items));
@@ -106,7 +118,8 @@ static bool find_errors(struct fit *f, char texts[][TEXT], size_t count, double 
     return good;
 }
 
-/* Returns a value to try: from the whole range at first, then ever nearer to the present value. */
+/* Returns the value number `number`, of TRIES, to try for parameter `p`. Values cover the whole
+ * range at first, then an interval around the present value that halves with each change. */
 static double try_value(const struct fit *f, size_t p, unsigned number)
 {
     const struct tgt_parameter *row = &f->parameters[p];
@@ -117,7 +130,9 @@ static double try_value(const struct fit *f, size_t p, unsigned number)
     return value < row->low ? row->low : value > row->high ? row->high : value;
 }
 
-/* Makes the best change of one parameter. Returns false if the database cannot be written. */
+/* Takes the best change of one parameter, if it is worth a step. *changed says whether there is
+ * one, *error gets its mean square error. Returns false if memory is exhausted or the database
+ * cannot be written. */
 static bool step(struct fit *f, double *error, bool *changed)
 {
     char (*texts)[TEXT] = calloc(MOST_PARAMETERS * TRIES, sizeof(*texts));
@@ -151,7 +166,8 @@ static bool step(struct fit *f, double *error, bool *changed)
     return good;
 }
 
-/* Prints the errors before and after the fit and the changed parameters. */
+/* Prints the errors before and after the fit, and the changed parameters. `before` and `after` are
+ * mean squares. */
 static void print_fit(const struct fit *f, const char *target, double before, double after)
 {
     char text[TEXT];
@@ -168,8 +184,8 @@ static void print_fit(const struct fit *f, const char *target, double before, do
     }
 }
 
-/* Reads the first setting NAME=VALUE of a list and returns the address of the next one; NULL if it
- * is no setting. */
+/* Reads the first setting NAME=VALUE of a comma-separated list. *which gets the parameter's index
+ * in `rows`. Returns the address of the next setting; NULL if the text is no setting. */
 static const char *read_setting(const struct tgt_parameter *rows, const char *text, size_t *which,
                                 double *value)
 {
@@ -188,7 +204,8 @@ static const char *read_setting(const struct tgt_parameter *rows, const char *te
 
 int tune_check_parameters(const char *list)
 {
-    const struct tgt_parameter *const rows = tgt_find("gfx942")->parameters; /* names of all */
+    /* All targets have parameters of the same names. */
+    const struct tgt_parameter *const rows = tgt_find("gfx942")->parameters;
     bool seen[MOST_PARAMETERS] = {false};
     for (const char *text = list; text && *text;) {
         size_t which;
@@ -205,7 +222,8 @@ int tune_check_parameters(const char *list)
     return EXIT_GOOD;
 }
 
-/* Sets the parameters that --parameters names before the fit, such as results of attnc probes. */
+/* Sets the parameters that the user gives with --parameters, for example results of attnc probes,
+ * before the fit. */
 static void begin_with(struct fit *f, const char *text)
 {
     while (text && *text) {
@@ -219,7 +237,8 @@ static void begin_with(struct fit *f, const char *text)
     }
 }
 
-/* Fits the parameters of a target to the measured times. */
+/* Fits the parameters of a target and prints the result. Adds the number of measured launches to
+ * *measured. Returns false on failure. */
 static bool fit_target(struct tune_sweep *sweep, const char *target, size_t *measured)
 {
     struct fit *f = calloc(1, sizeof(*f));

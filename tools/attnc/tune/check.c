@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks a tuned key against a plain build: its kernels are built as `attnc build --tuning` would,
- * and libattn says which of them each shape takes. That one must be the one whose time decided, and
- * no slower than what a build without tuning dispatches.
+ * Checks the tuned kernels of a key against a plain build. They are built as `attnc build --tuning`
+ * would, and libattn dispatches each shape. It must choose the kernel whose time has decided, and
+ * that must be no slower than the kernel of a build without tuning.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,27 +17,32 @@
 #include "tools/attnc/trace/trace.h"
 #include "tools/attnc/tune/tune.h"
 
-/* A key's pack, and the kernels that libattn chose from it. */
+/* The check of one key: its pack, and the outcome so far. */
 struct check {
     struct tune_sweep *sweep;
     struct tune_key *key;
     struct attnc_tuning *tuning;
+    /* The pack, `size` bytes, owned. */
     void *bytes;
     size_t size;
+    /* Hexadecimal hash of the pack, the shapes and the simulator. */
     char hash[TUNE_SOURCE];
     size_t number; /* index of the shape that a child dispatches */
     size_t done, wrong;
-    bool late;     /* the budget is spent; of tune_find_own(): the database cannot be written */
+    /* True: the budget is spent; in tune_find_own(): the database cannot be written. */
+    bool late;
     char why[400]; /* message about the first wrong shape */
 };
 
-/* The symbol of a kernel, or why there is none. */
+/* The answer of a child process: the symbol of the kernel that libattn chooses, or why there is
+ * none. */
 struct dispatch {
     bool known;
     char kernel[ATT_NAME_MAX], fault[200];
 };
 
-/* Hashes the pack, the shapes and the simulator for which a verdict holds. */
+/* Sets c->hash to a hash of the pack, the shapes and the simulator. A verdict in the database holds
+ * for these. */
 static void hash_check(struct check *c)
 {
     XXH64_hash_t shapes = c->sweep->model;
@@ -48,8 +53,8 @@ static void hash_check(struct check *c)
              (unsigned long long)XXH3_64bits(c->bytes, c->size), (unsigned long long)shapes);
 }
 
-/* Builds a pack that has only the kernels of `c->key` under its tuning file, and hashes it. Prints
- * a message and returns false when it cannot be built. */
+/* Builds a pack with the kernels of c->key under c->tuning, and hashes it. Returns false after a
+ * message if it cannot be built. */
 static bool build(struct check *c)
 {
     struct attnc_description desc;
@@ -71,7 +76,8 @@ static bool build(struct check *c)
     return good;
 }
 
-/* Dispatches a shape by libattn, in a process of its own, and answers with the kernel's symbol. */
+/* Dispatches shape number c->number by libattn, in a child process. `context` is a struct check;
+ * writes the kernel's symbol to `answer`. Returns an exit_code. */
 static int call_dispatch(void *context, void *answer)
 {
     const struct check *c = context;
@@ -85,7 +91,8 @@ static int call_dispatch(void *context, void *answer)
     return code;
 }
 
-/* Makes libattn choose for a shape, in a worker. */
+/* Dispatches shape `i` in a child process of a worker, and writes a struct dispatch to `out`;
+ * nothing if the budget is spent. `context` is a struct check. */
 static void dispatch(void *context, size_t i, FILE *out)
 {
     struct check c = *(struct check *)context;
@@ -98,7 +105,7 @@ static void dispatch(void *context, size_t i, FILE *out)
     fwrite(&d, sizeof(d), 1, out);
 }
 
-/* Dispatches a shape that has a time, in a worker. */
+/* Dispatches shape `i`, as dispatch() does, if a build's own kernel has a time on it. */
 static void work(void *context, size_t i, FILE *out)
 {
     const struct check *c = context;
@@ -106,7 +113,7 @@ static void work(void *context, size_t i, FILE *out)
         dispatch(context, i, out);
 }
 
-/* Writes the name of the kernel that a build with the tuning gives a shape to. */
+/* Writes the name of the kernel that libattn must choose for a shape under c->tuning. */
 static void name_kernel(const struct check *c, const struct tune_shape *s, char name[ATT_NAME_MAX])
 {
     const struct tune_key *const key = c->key;
@@ -119,15 +126,16 @@ static void name_kernel(const struct check *c, const struct tune_shape *s, char 
     att_variant_name(&v, name);
 }
 
-/* Counts a failed shape, by its index. The first one's message is kept: `what`, followed by the
- * name `kernel`. */
+/* Counts a shape that fails the check. The message of the first one is kept: `what`, followed by
+ * `kernel`. */
 static void note(struct check *c, size_t shape, const char *what, const char *kernel)
 {
     if (!c->wrong++)
         snprintf(c->why, sizeof(c->why), "%s: %s%s", c->key->shapes[shape].text, what, kernel);
 }
 
-/* Counts, in the parent, a shape that was checked. */
+/* Compares, in the parent, the kernel that libattn chose for shape `i` with the expected one.
+ * `result` is a struct dispatch; its size is 0 if the worker left the shape out. */
 static void done(void *context, size_t i, const uint8_t *result, size_t size, int status)
 {
     struct check *c = context;
@@ -149,7 +157,8 @@ static void done(void *context, size_t i, const uint8_t *result, size_t size, in
     show_progress(c->done, c->key->shape_count, "check what libattn takes");
 }
 
-/* True if the database has the verdict of this pack on these shapes. */
+/* True if the database says that this pack has passed with these shapes. Sets *id to the id of that
+ * verdict. */
 static bool recall(const struct check *c, struct tune_id *id, struct tune_verdict *v)
 {
     *id = (struct tune_id){c->key->text, "dispatch", "", c->hash, c->hash};
@@ -157,7 +166,8 @@ static bool recall(const struct check *c, struct tune_id *id, struct tune_verdic
            (size_t)v->shapes == c->key->shape_count;
 }
 
-/* Verifies the chosen kernel with all shapes, unless the database has the verdict. */
+/* Dispatches all shapes by libattn and compares its choices, unless the database has the verdict.
+ * Returns false if the verdict cannot be written. */
 static bool look(struct check *c)
 {
     struct tune_id id;
@@ -172,7 +182,7 @@ static bool look(struct check *c)
     return c->wrong || c->late || tune_db_put_verdict(c->sweep->db, &id, &v);
 }
 
-/* True if a row gives the key's calls to a tile. */
+/* True if a row of the tuning gives calls of the key to a tile, not all to the plain build. */
 static bool is_tuned(const struct tune_key *key, const struct attnc_tuning *t)
 {
     for (size_t i = 0; i < t->count; i++) {
@@ -182,15 +192,16 @@ static bool is_tuned(const struct tune_key *key, const struct attnc_tuning *t)
     return false;
 }
 
-/* Returns the id of the database row with the kernel that libattn selects for a shape from a plain
- * build. Writes the member `device` of the id to `device`. */
+/* Returns the database id under which the kernel that a plain build's pack gives to a shape is
+ * stored. `device` is memory for one of its texts. */
 static struct tune_id own_id(const struct check *c, size_t shape, char device[160])
 {
     snprintf(device, 160, "own %.150s", c->key->shapes[shape].text);
     return (struct tune_id){c->key->text, device, "", c->hash, c->hash};
 }
 
-/* Stores, in the parent, the kernel that libattn chose for a shape. */
+/* Stores, in the parent, which candidate libattn chose for shape `i` from a plain build's pack: in
+ * the shape and in the database. `result` is a struct dispatch. */
 static void own_done(void *context, size_t i, const uint8_t *result, size_t size, int status)
 {
     struct check *c = context;
@@ -209,8 +220,8 @@ static void own_done(void *context, size_t i, const uint8_t *result, size_t size
     }
 }
 
-/* Sets, for each shape, the candidate that libattn chooses, from the database; 0 if it is not
- * there. True if all are there. */
+/* Sets `own` of each shape from the database; 0 where it does not say which candidate libattn
+ * chooses. True if it does for all shapes. */
 static bool recall_own(struct check *c)
 {
     bool all = true;
@@ -233,7 +244,7 @@ bool tune_find_own(struct tune_sweep *sweep, struct tune_key *key)
     const size_t count = key->shape_count;
     for (size_t i = 0; i < key->own_count; i++) {
         if (!key->candidates[i].kernel)
-            return true; /* nothing to ask: it does not compile */
+            return true; /* a kernel does not compile, so that there is no pack */
     }
     if (key->own_count < 2 || !build(&c))
         return true;
@@ -245,7 +256,7 @@ bool tune_find_own(struct tune_sweep *sweep, struct tune_key *key)
     return !c.late;
 }
 
-/* Compares, on each shape, the time of the chosen kernel with the time of a plain build's
+/* Reports shapes on which the chosen kernel has no time, or is slower than a plain build's
  * kernel. */
 static void compare(struct check *c)
 {

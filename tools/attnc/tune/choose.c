@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From times to kernels. The calls of a key are cut by launch values, at the geometric mean of the
- * two neighbouring shapes where a cut gains most. Each part gets its fastest candidate. A candidate
- * that is slower than the build's kernel on any shape of the part is left out. A candidate gets the
- * calls around its shapes; all others are left to the build.
+ * This file chooses kernels from times. The calls of a key are divided by values that libattn has
+ * at a launch, such as batch. A cut is at the geometric mean of two neighbouring values, where it
+ * gains most.
+ * Each part gets its fastest candidate. A candidate that is slower than the plain build's kernel on
+ * a shape of the part is left out. A candidate gets only calls near its shapes; all others stay
+ * with the plain build's kernels.
  */
 #include <limits.h>
 #include <math.h>
@@ -12,33 +14,42 @@
 
 #include "tools/attnc/tune/tune.h"
 
+/* The most parts that the calls of a key are divided into. */
 enum { MOST_LEAVES = 12 };
 
-static const double WORTH = 0.004; /* the least gain a shape, as a logarithm, for a cut */
+/* Least gain of a cut for each shape, as a natural logarithm of the time. */
+static const double WORTH = 0.004;
 
+/* A part of a key's calls, a leaf of the tree of cuts. */
 struct leaf {
+    /* Ranges of the launch values that the part has. */
     struct att_box box;
-    bool *in; /* by shape: true if the leaf has it */
+    bool *in; /* by shape: true if the leaf has it, owned */
+    /* Number of shapes that `in` marks. */
     size_t shapes;
-    size_t candidate; /* index; the count of candidates: the kernels that a build makes */
-    double cost;      /* sum of the logarithms of its shapes' times */
-    double own_cost;  /* the same with the kernels that a build makes */
+    /* Index of the candidate for these calls; candidate_count: the plain build's kernels. */
+    size_t candidate;
+    double cost;     /* sum of the natural logarithms of the shapes' times with that candidate */
+    double own_cost; /* the same sum with the plain build's kernels */
 };
 
-/* True if no candidate runs the calls of leaf `l`: a build's usual kernels run them. */
+/* True if the plain build's kernels run the calls of the leaf. */
 static bool is_own(const struct tune_key *key, const struct leaf *l)
 {
     return l->candidate == key->candidate_count;
 }
 
+/* A cut of a leaf in two at a launch value. */
 struct cut {
+    /* Index of the leaf. */
     size_t leaf;
+    /* Name of the launch value; NULL: there is no cut. */
     const char *arg;
-    int64_t last; /* largest value of the argument in the lower part */
-    double gain;
+    int64_t last; /* largest value in the lower part */
+    double gain;  /* decrease of the sum of logarithms */
 };
 
-/* Returns the launch argument of a shape called `arg`, or NULL. */
+/* Returns the launch value of a shape called `arg`; NULL if it has none. */
 static const struct tune_launch_value *find_value(const struct tune_shape *s, const char *arg)
 {
     for (unsigned i = 0; i < s->value_count; i++) {
@@ -48,11 +59,11 @@ static const struct tune_launch_value *find_value(const struct tune_shape *s, co
     return NULL;
 }
 
-/* True if a time was measured without fault. */
+/* True if a launch was timed without a fault. */
 static bool is_timed(const struct tune_value *v) { return v->runs && !v->fault[0] && v->us > 0; }
 
-/* Returns the cost of a build's kernels on the shapes of `in`; sets *count to the number of these
- * with a time. */
+/* Returns the sum of the logarithms of the plain build's times over the shapes that `in` marks.
+ * *count gets the number of these shapes that have a time. */
 static double find_own_cost(const struct tune_key *key, const bool *in, size_t *count)
 {
     double cost = 0;
@@ -65,8 +76,8 @@ static double find_own_cost(const struct tune_key *key, const bool *in, size_t *
     return cost;
 }
 
-/* Returns the sum of a candidate's log times over the shapes of `in`; INFINITY if one of them has
- * no time or is slower than a plain build's kernel. */
+/* Returns the sum of the logarithms of a candidate's times over the shapes that `in` marks.
+ * INFINITY if it has no time on one of them, or is slower there than the plain build's kernel. */
 static double find_cost(const struct tune_key *key, size_t candidate, const bool *in)
 {
     const struct tune_value *const times = tune_times(key, candidate);
@@ -80,9 +91,8 @@ static double find_cost(const struct tune_key *key, size_t candidate, const bool
     return cost;
 }
 
-/* Sets *best to the candidate with the least cost over the shapes of `in`, and returns that cost.
- * If none gains enough, *best is the number of candidates and the result the cost of the plain
- * build. */
+/* Sets *best to the fastest candidate over the shapes that `in` marks, and returns its sum of
+ * logarithms. If none gains enough, *best is candidate_count, and the sum is the plain build's. */
 static double find_best(const struct tune_key *key, const bool *in, size_t *best)
 {
     size_t count;
@@ -100,8 +110,8 @@ static double find_best(const struct tune_key *key, const bool *in, size_t *best
     return *best == key->candidate_count ? own : least;
 }
 
-/* Divides the shapes of a leaf by argument `arg`. Sets low[s] if shape s has a value of at most
- * `last`, and high[s] if it has a larger one or none. */
+/* Divides the shapes of a leaf at the launch value `arg`. Sets low[s] if shape s has a value of at
+ * most `last`, and high[s] if its value is larger or it has none. */
 static void split(const struct tune_key *key, const struct leaf *l, const char *arg, int64_t last,
                   bool *low, bool *high)
 {
@@ -112,8 +122,8 @@ static void split(const struct tune_key *key, const struct leaf *l, const char *
     }
 }
 
-/* Returns the number of kernels that splitting leaf `l` adds to the pack, when its two parts take
- * candidates `a` and `b`. */
+/* Returns how many kernels a cut of the leaf adds to the pack, if its two parts get the candidates
+ * `a` and `b`. */
 static size_t count_new(const struct tune_key *key, const struct leaf *l, size_t a, size_t b)
 {
     const size_t own = key->candidate_count;
@@ -121,9 +131,9 @@ static size_t count_new(const struct tune_key *key, const struct leaf *l, size_t
     return now > before ? now - before : 0;
 }
 
-/* Splits leaf `l` at each threshold on argument `arg` that lies between two values of its shapes.
- * Stores the split with the largest gain in `best`, among those that add at most `spare` kernels to
- * the pack. */
+/* Tries all cuts of the leaf at the launch value `arg`. Stores in `best` the one with the largest
+ * gain, if it gains more than `best` and adds at most `spare` kernels. `number` is the leaf's
+ * index, `room` memory for two flags per shape. */
 static void try_argument(const struct tune_key *key, const struct leaf *l, size_t number,
                          const char *arg, size_t spare, bool *room, struct cut *best)
 {
@@ -157,7 +167,8 @@ static size_t count_shapes(const struct tune_key *key, const bool *in)
     return count;
 }
 
-/* Narrows a box's range of one argument. */
+/* Limits a box to values of `arg` from `min` to `max`. Returns false if the box has no room for
+ * another value. */
 static bool narrow(struct att_box *box, const char *arg, int64_t min, int64_t max)
 {
     unsigned i = 0;
@@ -173,7 +184,8 @@ static bool narrow(struct att_box *box, const char *arg, int64_t min, int64_t ma
     return true;
 }
 
-/* Sets the best candidate of a leaf and the costs with it and with the op's own tiles. */
+/* Sets a leaf's candidate, its number of shapes, and the sums of logarithms with that candidate and
+ * with the plain build's kernels. */
 static void settle(const struct tune_key *key, struct leaf *l)
 {
     size_t count;
@@ -182,7 +194,8 @@ static void settle(const struct tune_key *key, struct leaf *l)
     l->cost = find_best(key, l->in, &l->candidate);
 }
 
-/* Carries out a cut: the upper part is a new leaf. */
+/* Carries out a cut: the upper part becomes a new leaf, the lower part stays in the old one.
+ * Returns false if memory is exhausted or a box is full. */
 static bool carry_out(const struct tune_key *key, struct leaf *leaves, size_t *count,
                       const struct cut *cut)
 {
@@ -204,7 +217,7 @@ static bool carry_out(const struct tune_key *key, struct leaf *leaves, size_t *c
     return good;
 }
 
-/* Returns the number of different candidates that the leaves use. */
+/* Returns the number of different candidates that the `count` leaves use. */
 static size_t count_kernels(const struct tune_key *key, const struct leaf *leaves, size_t count)
 {
     size_t kernels = 0;
@@ -217,7 +230,8 @@ static size_t count_kernels(const struct tune_key *key, const struct leaf *leave
     return kernels;
 }
 
-/* Returns the cut of a leaf that saves most, with at most `most` kernels in total. */
+/* Returns the cut that gains most with at most `most` kernels in total; its `arg` is NULL if none
+ * is worth it. `room` is memory for two flags per shape. */
 static struct cut find_cut(const struct tune_key *key, const struct leaf *leaves, size_t count,
                            size_t most, bool *room)
 {
@@ -231,7 +245,8 @@ static struct cut find_cut(const struct tune_key *key, const struct leaf *leaves
     return best;
 }
 
-/* Cuts leaves at the best threshold until no cut gains enough. */
+/* Divides the calls of a key: starts with one leaf, and cuts until no cut is worth it. Returns
+ * false if memory is exhausted. */
 static bool grow(const struct tune_sweep *sweep, const struct tune_key *key, struct leaf *leaves,
                  size_t *count)
 {
@@ -252,8 +267,8 @@ static bool grow(const struct tune_sweep *sweep, const struct tune_key *key, str
     return good;
 }
 
-/* Verifies the kernels of all leaves. Returns false if one was wrong or could not be verified; its
- * candidate is then dropped. */
+/* Verifies the candidates of all leaves. Returns false if one is wrong or could not be verified;
+ * that candidate is then dropped. */
 static bool verify_leaves(struct tune_sweep *sweep, struct tune_key *key, const struct leaf *leaves,
                           size_t count)
 {
@@ -266,8 +281,8 @@ static bool verify_leaves(struct tune_sweep *sweep, struct tune_key *key, const 
     return good;
 }
 
-/* Narrows a box to the calls around a leaf's shapes: half an octave beyond the least and the most
- * of each value. */
+/* Limits a box to calls near the leaf's shapes: each launch value from the least divided by sqrt(2)
+ * to the largest times sqrt(2). Returns false if the box is full. */
 static bool close_in(const struct tune_key *key, const struct leaf *l, struct att_box *box)
 {
     const double margin = sqrt(2);
@@ -291,9 +306,8 @@ static bool close_in(const struct tune_key *key, const struct leaf *l, struct at
     return true;
 }
 
-/* Adds a candidate's row to the tuning file, with one box of argument ranges for each decision-tree
- * leaf that chose it. A row without a box takes all calls that no earlier row takes. Returns false
- * if memory is exhausted. */
+/* Adds a row with a candidate to the tuning, with a box for each leaf that has the candidate. A row
+ * without a box takes all calls that no earlier row takes. Returns false if memory is exhausted. */
 static bool write_candidate(const struct tune_key *key, const struct leaf *leaves, size_t count,
                             size_t candidate, struct attnc_tuning *out)
 {
@@ -314,11 +328,12 @@ static bool write_candidate(const struct tune_key *key, const struct leaf *leave
     return true;
 }
 
-/* Writes the key's rows; the last one is for all other calls. */
+/* Adds the rows of a key to the tuning; the last one takes all remaining calls. Returns false if
+ * memory is exhausted. */
 static bool write_result(const struct tune_key *key, const struct leaf *leaves, size_t count,
                          struct attnc_tuning *out)
 {
-    bool all = false; /* a row takes all calls */
+    bool all = false; /* true: a row without a box takes all calls */
     const size_t before = out->count;
     for (size_t c = 0; c < key->candidate_count; c++) {
         if (!write_candidate(key, leaves, count, c, out))
@@ -329,8 +344,8 @@ static bool write_result(const struct tune_key *key, const struct leaf *leaves, 
     return all || attnc_tuning_add(out, key->text, ATTNC_AUTO);
 }
 
-/* Gives the calls of the leaf with the least gain back to the kernels of a plain build. Returns
- * false if all leaves have these already. */
+/* Gives the calls of the leaf with the least gain back to the plain build's kernels. Returns false
+ * if all leaves have these. */
 static bool give_up_one(const struct tune_key *key, struct leaf *leaves, size_t count)
 {
     size_t worst = count;
@@ -347,7 +362,8 @@ static bool give_up_one(const struct tune_key *key, struct leaf *leaves, size_t 
     return true;
 }
 
-/* Writes as many of the leaves as a pack has room for. */
+/* Adds the rows of a key to the tuning, and drops leaves while the pack format cannot hold all
+ * their boxes. Returns false if memory is exhausted. */
 static bool write_what_fits(const struct tune_key *key, struct leaf *leaves, size_t count,
                             struct attnc_tuning *out)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Compiles candidates. Tiles that spill are out before anything is timed.
+ * Compiles candidates, the tiles that a key's kernel may have. Candidates that spill registers are
+ * dropped before anything is timed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,8 @@
 #include "tools/attnc/cli/progress.h"
 #include "tools/attnc/tune/tune.h"
 
-/* Hashes the code and the model for which a measurement holds. */
+/* Sets the hashes of a candidate's code: `source`, which includes the timing model, and `code`,
+ * which does not. A measurement holds while they stay the same. */
 static void hash_source(const struct tune_sweep *sweep, struct tune_candidate *c)
 {
     struct attnc_kernel plain = *c->kernel;
@@ -24,7 +26,8 @@ static void hash_source(const struct tune_sweep *sweep, struct tune_candidate *c
              (unsigned long long)plainly);
 }
 
-/* Moves a kernel from a build's result to the candidate. Returns false if memory is exhausted. */
+/* Moves the kernel `k` of a build's result to the candidate. Returns false if memory is
+ * exhausted. */
 static bool take(struct tune_candidate *c, struct attnc_kernel *k)
 {
     c->kernel = malloc(sizeof(*c->kernel));
@@ -35,8 +38,8 @@ static bool take(struct tune_candidate *c, struct attnc_kernel *k)
     return true;
 }
 
-/* Decides whether a compiled candidate is measured. `own` ones may spill registers. Returns false
- * if memory is exhausted. */
+/* Takes over a candidate's compiled kernel `k`, or drops the candidate. `own` is true for a plain
+ * build's kernel, which may spill registers. Returns false if memory is exhausted. */
 static bool judge(struct tune_sweep *sweep, struct tune_candidate *c, bool own,
                   struct attnc_kernel *k)
 {
@@ -54,7 +57,7 @@ static bool judge(struct tune_sweep *sweep, struct tune_candidate *c, bool own,
     return true;
 }
 
-/* Shows the progress of compilation. */
+/* Shows on the progress bar which kernel is compiled. `user` is the struct tune_sweep. */
 static void tell(void *user, const struct attnc_progress *p)
 {
     const struct tune_sweep *sweep = user;
@@ -64,7 +67,7 @@ static void tell(void *user, const struct attnc_progress *p)
     show_progress(p->done, p->total, step);
 }
 
-/* Compiles the candidates whose numbers are given. */
+/* Compiles the `count` candidates with these numbers. Returns false if memory is exhausted. */
 static bool compile(struct tune_sweep *sweep, struct tune_key *key, const size_t *numbers,
                     size_t count)
 {
@@ -79,6 +82,7 @@ static bool compile(struct tune_sweep *sweep, struct tune_key *key, const size_t
         desc.variants[desc.count++] = key->candidates[numbers[i]].variant;
     if (good)
         attnc_build(&desc, &options, &built, &d); /* what fails is dropped */
+    /* a kernel that fails to compile has no code, and judge() drops it */
     good = good && !d.no_memory;
     for (size_t i = 0; good && i < count; i++)
         good = judge(sweep, &key->candidates[numbers[i]], numbers[i] < key->own_count,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The planner's costs. A call whose keys are split is timed with other costs too, if these make
- * another plan. By then its kernel is known, and into how many lists its keys are cut.
+ * This file tunes the costs that the planner uses to divide keys (item_cost and merge_rate). A call
+ * whose keys are split is also timed with other costs, if these give another plan. At that point
+ * its kernel and its number of work lists are already chosen.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,14 +12,16 @@
 #include "tools/attnc/trace/trace.h"
 #include "tools/attnc/tune/tune.h"
 
-enum { INFO = 8 /* integers of an item */, TRIALS = 20 };
+/* Integers of a work item in a plan; most other plans that are tried for a call. */
+enum { INFO = 8, TRIALS = 20 };
 
-/* Costs to try, in all combinations; 0 is the planner's own. */
+/* Values to try, in all combinations; 0 is the planner's default. */
 static const int item_costs[] = {0, 1, 4, 8, 16}, merge_rates[] = {0, 1, 16, 64};
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* Makes a plan in one piece of memory: work_indptr, work_info, reduce_indptr, the maps. */
+/* Makes a plan on the host for sequences of `lens` keys, and returns its sizes and hash. Returns
+ * zeros if it cannot be made. */
 static struct tune_plan make_plan(const struct attn_decode_plan_shape *shape, const int32_t *lens)
 {
     struct attn_decode_plan_sizes sizes;
@@ -70,21 +73,21 @@ struct tune_plan tune_plan_shape(const struct tune_shape *s)
     return plan;
 }
 
-/* A launch of a key's kernel on a shape that was added after the sweep. */
+/* A launch of a key's kernel on a shape that was added after the sweep, and its time. */
 struct part {
     struct tune_key *key; /* NULL: there is nothing to launch */
     size_t candidate, shape;
     struct tune_value value;
 };
 
-/* A call with other costs: decode's launch, followed by combine's. */
+/* A decode call with other costs: its own launch, and the combine launch after it. */
 struct trial {
     struct tune_shape shape;
     struct part own, combine;
 };
 
-/* Adds a shape after the swept ones of a key, and sets *p to its launch by the tile that the tuning
- * chooses. Returns false if memory is exhausted. */
+/* Adds the shape `s` to a key after the sweep. Sets *p to its launch with the candidate that the
+ * tuning chooses. Returns false if memory is exhausted. */
 static bool add_late(struct part *p, struct tune_key *key, const struct attnc_tuning *tuning,
                      const struct tune_shape *s)
 {
@@ -100,7 +103,7 @@ static bool add_late(struct part *p, struct tune_key *key, const struct attnc_tu
     return true;
 }
 
-/* Appends ",name=number" to the text of a shape, if the number is not 0. */
+/* Appends ",NAME=NUMBER" to the text of a shape; nothing if `number` is 0. */
 static void add_number(struct tune_shape *s, const char *name, int number)
 {
     const size_t length = strlen(s->text);
@@ -108,7 +111,8 @@ static void add_number(struct tune_shape *s, const char *name, int number)
         snprintf(s->text + length, sizeof(s->text) - length, ",%s=%d", name, number);
 }
 
-/* Lists the plans of a shape that other item costs and merge rates make, each once. */
+/* Lists the costs under which the planner makes another plan of the shape `base`, one for each
+ * different plan. Returns their number. */
 static size_t find_trials(const struct tune_shape *base, struct trial trials[TRIALS])
 {
     uint64_t seen[TRIALS + 1] = {tune_plan_shape(base).hash};
@@ -131,8 +135,8 @@ static size_t find_trials(const struct tune_shape *base, struct trial trials[TRI
     return count;
 }
 
-/* Times the launch of a part; nothing if it has no key or no compiled kernel. Returns false if the
- * database could not be written. */
+/* Times a launch; does nothing if it has no key or its kernel was not compiled. Returns false if
+ * the database cannot be written. */
 static bool time_part(struct tune_sweep *sweep, struct part *p)
 {
     const struct tune_item item = {p->key, p->candidate, p->shape, sweep->parameters, &p->value};
@@ -143,13 +147,14 @@ static bool time_part(struct tune_sweep *sweep, struct part *p)
                           : tune_time_items(sweep, &item, 1);
 }
 
-/* True if a part has no key and so needs no time, or if its time was measured. */
+/* True if there is nothing to launch, or if the launch has a time. */
 static bool is_known(const struct part *p)
 {
     return !p->key || (p->value.runs && !p->value.fault[0] && p->value.us > 0);
 }
 
-/* Times one trial, and stores its costs in the split if it is certainly faster. */
+/* Times a call with other costs. Stores the costs in `split` if the upper end of the time's
+ * interval is below the present time. Returns false if the database cannot be written. */
 static bool try(struct tune_sweep *sweep, struct tune_key *key, const struct attnc_tuning *tuning,
                 struct trial *t, struct attnc_split *split)
 {
@@ -160,7 +165,7 @@ static bool try(struct tune_sweep *sweep, struct tune_key *key, const struct att
         cut && attnc_split_combine(&key->variant, &v) ? tune_find_key(sweep, &v) : NULL;
     if ((cut && !combine) || !add_late(&t->own, key, tuning, &t->shape) ||
         (combine && !add_late(&t->combine, combine, tuning, &after)))
-        return true; /* nothing to compare with */
+        return true; /* nothing is launched, so that the split keeps its costs */
     if (!time_part(sweep, &t->own) || !time_part(sweep, &t->combine))
         return false;
     const double high = t->own.value.us_high + t->combine.value.us_high;
@@ -172,7 +177,8 @@ static bool try(struct tune_sweep *sweep, struct tune_key *key, const struct att
     return true;
 }
 
-/* Finds the key whose kernel runs a split's call, and its shape. */
+/* Returns the key whose kernel runs the call of a split, and sets *base to the call's shape.
+ * Returns NULL if the sweep lacks it. */
 static struct tune_key *find_base(const struct tune_sweep *sweep, const struct attnc_split *split,
                                   struct tune_shape *base)
 {

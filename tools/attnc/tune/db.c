@@ -11,15 +11,17 @@
 #include "compiler/tuning_key.h"
 #include "tools/attnc/cli/command.h"
 
-/* Keys of version 0 say every field of their op; since 1 they are attnc_key_text()'s. */
+/* Milliseconds to wait for a lock; version of the database. In version 0 a key names every field of
+ * its op; from version 1 on it is what attnc_key_text() writes. */
 enum { BUSY_MS = 60000, VERSION = 1 };
 
+/* An open database. */
 struct tune_db {
     sqlite3 *handle;
     char *path;
 };
 
-/* Tables keep their rows in the order of the primary key, so that listings need no sort. */
+/* Rows are stored in the order of the primary key, so that listings need no sort. */
 static const char schema[] =
     "PRAGMA journal_mode=WAL;"
     "PRAGMA synchronous=NORMAL;"
@@ -31,7 +33,7 @@ static const char schema[] =
     " source TEXT, shapes INTEGER, worst REAL, fault TEXT,"
     " PRIMARY KEY(key, device, tile, source)) WITHOUT ROWID;";
 
-/* Reports the error of the database; returns false. */
+/* Reports the database's last error. Returns false. */
 static bool fail(const struct tune_db *db)
 {
     const int code = sqlite3_errcode(db->handle);
@@ -43,14 +45,14 @@ static bool fail(const struct tune_db *db)
     return false;
 }
 
-/* Executes SQL; false with a message on failure. */
+/* Executes SQL without results. Returns false after a message. */
 static bool execute(struct tune_db *db, const char *sql)
 {
     return sqlite3_exec(db->handle, sql, NULL, NULL, NULL) == SQLITE_OK || fail(db);
 }
 
-/* Implements SQL's own_key(key): the key as this version writes it; a key without a kernel stays
- * as it is. */
+/* Implements the SQL function own_key(key): returns the key in the form of this version; a key that
+ * no kernel has stays the same. `count` is 1. */
 static void own_key(sqlite3_context *context, int count, sqlite3_value **values)
 {
     const char *const key = (const char *)sqlite3_value_text(values[0]);
@@ -62,7 +64,7 @@ static void own_key(sqlite3_context *context, int count, sqlite3_value **values)
         sqlite3_result_value(context, values[0]);
 }
 
-/* Reads the version of the database's tables; -1 after a message. */
+/* Returns the version of the database's tables; -1 after a message. */
 static int read_version(struct tune_db *db)
 {
     sqlite3_stmt *s;
@@ -77,7 +79,7 @@ static int read_version(struct tune_db *db)
     return version;
 }
 
-/* Brings a database of an earlier version up to this one. */
+/* Converts a database of an earlier version to this version. Returns false after a message. */
 static bool bring_up(struct tune_db *db)
 {
     if (sqlite3_create_function(db->handle, "own_key", 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC, NULL,
@@ -122,8 +124,8 @@ void tune_db_close(struct tune_db *db)
     free(db);
 }
 
-/* Prepares a statement. Its parameters 1 to 5 are key, device, shape, tile and source of the id; if
- * `shape` is false, the shape is omitted and there are 4. Returns NULL after an error. */
+/* Prepares an SQL statement whose first parameters are the key, device, shape, tile and source of
+ * `id`; without the shape if `shape` is false. Returns NULL after a message. */
 static sqlite3_stmt *prepare(struct tune_db *db, const char *sql, const struct tune_id *id,
                              bool shape)
 {
@@ -142,14 +144,15 @@ static sqlite3_stmt *prepare(struct tune_db *db, const char *sql, const struct t
     return s;
 }
 
-/* Copies the text of a fault from a column. */
+/* Copies a text column of the statement's current row to `fault`, `size` bytes. */
 static void read_fault(sqlite3_stmt *s, int column, char *fault, size_t size)
 {
     const unsigned char *text = sqlite3_column_text(s, column);
     snprintf(fault, size, "%s", text ? (const char *)text : "");
 }
 
-/* Reads the first row that meets the condition into *v. Returns false if there is none. */
+/* Reads the first row of table "results" with this id into *v. `condition` replaces the comparison
+ * of the device. Returns false if there is none. */
 static bool find(struct tune_db *db, const char *condition, const struct tune_id *id,
                  struct tune_value *v)
 {
@@ -202,7 +205,8 @@ bool tune_db_find_verdict(struct tune_db *db, const struct tune_id *id, struct t
     return found;
 }
 
-/* Executes a prepared statement and frees it; false with a message on failure. */
+/* Executes a prepared statement that returns no rows, and frees it. Returns false after a message,
+ * or if `s` is NULL. */
 static bool finish(struct tune_db *db, sqlite3_stmt *s)
 {
     const bool good = s && sqlite3_step(s) == SQLITE_DONE;
@@ -212,7 +216,8 @@ static bool finish(struct tune_db *db, sqlite3_stmt *s)
     return good;
 }
 
-/* Returns the length of the target's name, the first word of a key such as "gfx950 prefill ...". */
+/* Returns the length of the target's name, the first word of the key, as in "gfx950 prefill
+ * ...". */
 static int target_length(const struct tune_id *id) { return (int)strcspn(id->key, " "); }
 
 bool tune_db_put(struct tune_db *db, const struct tune_id *id, const struct tune_value *v)
@@ -259,7 +264,7 @@ bool tune_db_merge(struct tune_db *db, const char *path)
     sqlite3_bind_text(s, 1, path, -1, SQLITE_STATIC);
     if (!finish(db, s))
         return false;
-    /* The row with the smaller tuple of merits wins. */
+    /* Rows are compared by tuples of merits; the row with the smaller tuple stays. */
     const bool good = execute(
         db, "BEGIN IMMEDIATE;"
             "INSERT OR REPLACE INTO results SELECT o.* FROM (SELECT own_key(key) AS key, target, "
@@ -281,7 +286,8 @@ bool tune_db_merge(struct tune_db *db, const char *path)
     return execute(db, "DETACH other") && good;
 }
 
-/* Writes the database to a new file, without counters of changes or free pages. */
+/* Writes the database to a new file at `path`. It has no free pages and no counters of changes, so
+ * that equal contents are equal bytes. Returns false after a message. */
 static bool write_anew(struct tune_db *db, const char *path)
 {
     sqlite3_stmt *s;
@@ -300,7 +306,7 @@ bool tune_db_tidy(struct tune_db *db)
     unlink(path);
     if (!write_anew(db, path))
         return false;
-    sqlite3_close(db->handle); /* with the last connection the log goes */
+    sqlite3_close(db->handle); /* the last connection removes the log */
     db->handle = NULL;
     if (!access(log, F_OK)) {
         unlink(path);
@@ -311,7 +317,7 @@ bool tune_db_tidy(struct tune_db *db)
     return complain(EXIT_ENVIRONMENT, "%s: %s", db->path, strerror(errno)) == EXIT_GOOD;
 }
 
-/* Prints a field of a CSV file, in quotes if it needs them. */
+/* Prints a field of a CSV file, in quotes if it has commas, quotes or line breaks. */
 static void print_field(const char *text, FILE *out)
 {
     if (!strpbrk(text, ",\"\n")) {
@@ -327,14 +333,14 @@ static void print_field(const char *text, FILE *out)
     putc('"', out);
 }
 
-/* Returns the text of a column, "" if it is NULL. */
+/* Returns the text of a column in the statement's current row; "" if it is NULL. */
 static const char *text_of(sqlite3_stmt *s, int column)
 {
     const char *text = (const char *)sqlite3_column_text(s, column);
     return text ? text : "";
 }
 
-/* Prints the rows of a query as CSV. */
+/* Prints the column names and all rows of a query as CSV. Returns SQLite's last result code. */
 static int print_csv(sqlite3_stmt *s, FILE *out)
 {
     const int columns = sqlite3_column_count(s);
@@ -352,10 +358,11 @@ static int print_csv(sqlite3_stmt *s, FILE *out)
     return step;
 }
 
-/* The columns of print_groups()'s query. */
+/* The columns of the query that print_groups() prints. */
 enum { KEY, PLACE, TILE, US, CYCLES, STATE };
 
-/* Prints a column if it differs from the row above. */
+/* Prints a column, indented by its number, if it differs from `last`, the text in the row above;
+ * updates `last`. Returns true if it differs. */
 static bool print_heading(sqlite3_stmt *s, int column, char *last, size_t size, FILE *out)
 {
     const char *text = text_of(s, column);
@@ -366,7 +373,8 @@ static bool print_heading(sqlite3_stmt *s, int column, char *last, size_t size, 
     return true;
 }
 
-/* Prints each key, its devices and shapes, and for each of these the tiles, fastest first. */
+/* Prints each key, below it each device and shape, and below these the tiles, fastest first.
+ * Returns SQLite's last result code. */
 static int print_groups(sqlite3_stmt *s, FILE *out)
 {
     char key[2048] = "", place[512] = "";

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc tune --defaults: the fitted knobs of a target, a row for a class of kernels. A row is kept
- * if its gain with the timing model's open parameters at their middle exceeds its loss at every
- * corner of their ranges. So a number that only suits the model's middle does not get in.
- *
- * The trap: a gain is measured against the table without the row. Rows that come later may then
+ * attnc tune --defaults: fits the knobs of a target that no rule decides, in a table with a row for
+ * a class of kernels. A row is kept if its gain exceeds its loss. The gain is with the timing
+ * model's open parameters in the middle of their ranges. The loss is the worst at any corner of
+ * these ranges. So a number that only suits the middle does not get in.
+ * The trap: a gain is measured against the table without the row. Rows that are added later may
  * give the same kernels another value of the knob.
  */
 #include <math.h>
@@ -18,30 +18,38 @@
 #include "tools/attnc/cli/output.h"
 #include "tools/attnc/tune/tune.h"
 
+/* Bytes of the text of a corner's parameters. */
 enum { CORNER_TEXT = 2048 };
 
 /* Gains below this, in %, are not worth a row. */
 static const double LEAST_GAIN = 0.2;
 
+/* The fit of a target's table. */
 struct fit {
     struct tune_sweep *sweep;
+    /* The table that is fitted. */
     struct attnc_fitted *table;
     const struct tune_fit_options *o;
+    /* Texts of parameters, in the form of --parameters: o->corners of them, owned. */
     char (*corners)[CORNER_TEXT];
-    struct attnc_fitted *tables; /* candidates point to their rows */
+    /* Copies of the table that were tried, owned. Candidates point to their rows until the fit
+     * ends. */
+    struct attnc_fitted *tables;
     size_t table_count;
     bool broken; /* out of memory, or the database cannot be written */
 };
 
-/* A row against the table without it, in %; `kernels` have other tiles with it. */
+/* The effect of a row on the mean time of the kernels that it changes, in %: with the model's
+ * parameters at their middle, and at the worst and the best corner. */
 struct outcome {
     double gain, low, high;
+    /* Number of kernels that the row gives another tile. */
     size_t kernels;
 };
 
-/* ---- Kernels ---- */
+/* Kernels. */
 
-/* True if libattn gives the shape to variant `i` of the description. */
+/* True if libattn chooses variant `i` of the description for the shape. */
 static bool is_taken(const struct attnc_description *d, size_t i, const struct tune_shape *s)
 {
     const struct att_variant *const v = &d->variants[i];
@@ -57,7 +65,8 @@ static bool is_taken(const struct attnc_description *d, size_t i, const struct t
     return true;
 }
 
-/* Adds a kernel with the last of the shapes that it takes. */
+/* Adds variant `i` of a description as a key of the sweep, with the last shape for which libattn
+ * chooses it. Returns false if memory is exhausted. */
 static bool add_kernel(struct tune_sweep *sweep, const struct attnc_description *d, size_t i,
                        const struct tune_shapes *shapes)
 {
@@ -72,7 +81,7 @@ static bool add_kernel(struct tune_sweep *sweep, const struct attnc_description 
     if (taken)
         key.shapes[0] = key.shapes[taken - 1];
     key.shape_count = taken > 0;
-    /* Candidate 0 of a sweep is a build's own kernel. Here it is none. */
+    /* In other sweeps candidate 0 is the plain build's kernel. Here it is a placeholder. */
     key.candidates = calloc(1, sizeof(*key.candidates));
     struct tune_key *const grown =
         realloc(sweep->keys, (sweep->key_count + 1) * sizeof(*sweep->keys));
@@ -98,9 +107,9 @@ bool tune_fit_add(struct tune_sweep *sweep, const struct attnc_description *desc
     return true;
 }
 
-/* ---- Corners ---- */
+/* Corners. */
 
-/* Returns the next number of a xorshift generator. */
+/* Returns the next number of a xorshift generator, and updates *state. */
 static uint64_t next_random(uint64_t *state)
 {
     *state ^= *state << 13;
@@ -109,8 +118,8 @@ static uint64_t next_random(uint64_t *state)
     return *state;
 }
 
-/* Makes the corners. Corner 0 has every open parameter at its low end, corner 1 at its high end;
- * the others are random. */
+/* Makes the corners of the ranges of the target's open parameters. Corner 0 has all at the low end,
+ * corner 1 all at the high end; the others are random. Returns false if memory is exhausted. */
 static bool make_corners(struct fit *f, const char *target)
 {
     uint64_t state = 0x9e3779b97f4a7c15u ^ f->o->seed;
@@ -128,12 +137,13 @@ static bool make_corners(struct fit *f, const char *target)
     return f->corners;
 }
 
-/* ---- Candidates ---- */
+/* Candidates. */
 
-enum { NOWHERE = -1 }; /* a row's place outside of the table */
+enum { NOWHERE = -1 }; /* argument `at` for a row that is not in the table */
 
-/* Returns a copy of the table for the rest of the fit. Row `at` is `row` there, or is left out if
- * that is NULL; NOWHERE: `row` comes last, unless NULL. */
+/* Returns a copy of the table's rows, which lives until the fit ends. In it row `at` is replaced by
+ * `row`, or left out if `row` is NULL. If `at` is NOWHERE, `row`, unless NULL, is added at the end.
+ * Returns NULL if memory is exhausted. */
 static const struct tir_fitted *copy_table(struct fit *f, int at, const struct tir_fitted *row)
 {
     struct attnc_fitted *const grown =
@@ -154,8 +164,8 @@ static const struct tir_fitted *copy_table(struct fit *f, int at, const struct t
     return f->broken ? NULL : copy->rows;
 }
 
-/* Returns the number of the candidate that a key gets under a table, compiled once per tile; 0 if
- * there is none. */
+/* Returns the number of the candidate with the tile that the key gets under a table of fitted rows;
+ * adds it if it is new. Returns 0 if no tile fits or memory is exhausted. */
 static size_t find_candidate(struct fit *f, struct tune_key *key, const struct tir_fitted *rows)
 {
     struct tune_candidate c = {.variant = key->variant};
@@ -178,7 +188,7 @@ static size_t find_candidate(struct fit *f, struct tune_key *key, const struct t
     return key->candidate_count++;
 }
 
-/* True if the candidate is another than the first and compiles without spills. */
+/* Compiles the candidate. True if it is not candidate 0 and compiles without spills. */
 static bool is_ready(struct fit *f, struct tune_key *key, size_t candidate)
 {
     f->broken = !tune_compile(f->sweep, key, candidate, candidate + 1) || f->broken;
@@ -186,21 +196,25 @@ static bool is_ready(struct fit *f, struct tune_key *key, size_t candidate)
            !key->candidates[candidate].dropped;
 }
 
-/* ---- Gains ---- */
+/* Gains. */
 
+/* A kernel that a row changes. */
 struct pair {
     struct tune_key *key;
+    /* Candidates without the row and with it. */
     size_t base, trial;
 };
 
-/* Kernels that the tables make different, and whether some cannot be built with one of them. */
+/* The kernels that a row changes. `list` has the ones that can be timed. */
 struct pairs {
     struct pair *list;
     size_t count;
+    /* A key whose kernel cannot be built without the row, or with it; NULL: there is none. */
     const struct tune_key *base_fails, *trial_fails;
 };
 
-/* Finds the kernels that a trial row changes, with their times before and after. */
+/* Finds the kernels to which the tables `base` and `trial` give different tiles, and compiles both
+ * tiles. Returns false if memory is exhausted. */
 static bool find_pairs(struct fit *f, const struct tir_fitted *base, const struct tir_fitted *trial,
                        struct pairs *p)
 {
@@ -216,7 +230,7 @@ static bool find_pairs(struct fit *f, const struct tir_fitted *base, const struc
         f->sweep->place = k + 1;
         const bool base_good = is_ready(f, key, a), trial_good = is_ready(f, key, b);
         if (!base_good && !trial_good)
-            continue; /* a build takes another tile under every table */
+            continue; /* under both tables the plain build has to take another tile */
         p->base_fails = base_good ? p->base_fails : key;
         p->trial_fails = trial_good ? p->trial_fails : key;
         if (base_good && trial_good)
@@ -225,8 +239,9 @@ static bool find_pairs(struct fit *f, const struct tir_fitted *base, const struc
     return !f->broken;
 }
 
-/* Times all pairs, each with `count` lists of the model's parameters. Returns the pairs' values for
- * the first list, base before trial, then those for the next; NULL: no memory. */
+/* Times the two candidates of each pair with each of `count` texts of parameters. The result has
+ * the pairs' values for the first text, base before trial, then for the next text; the caller frees
+ * it. It is NULL if memory is exhausted. */
 static struct tune_value *time_pairs(struct fit *f, const struct pairs *p,
                                      const char *const parameters[], size_t count)
 {
@@ -244,14 +259,15 @@ static struct tune_value *time_pairs(struct fit *f, const struct pairs *p,
     return values;
 }
 
-/* Returns the gain of the second time over the first in percent of a logarithm; -INFINITY if one is
- * missing. */
+/* Returns 100 times the natural logarithm of the first time over the second, the gain of the second
+ * in %. Returns -INFINITY if a time is missing. */
 static double gain_of(const struct tune_value pair[2])
 {
     return pair[0].us > 0 && pair[1].us > 0 ? 100 * log(pair[0].us / pair[1].us) : -INFINITY;
 }
 
-/* Finds the gain in % of all pairs for each of `count` lists of the model's parameters. */
+/* Sets gains[c] to the mean gain in % of all pairs with the parameters in parameters[c], for each c
+ * below `count`. */
 static void find_gains(struct fit *f, const struct pairs *p, const char *const parameters[],
                        size_t count, double *gains)
 {
@@ -264,16 +280,17 @@ static void find_gains(struct fit *f, const struct pairs *p, const char *const p
     free(values);
 }
 
-/* True if a row's gain is large and certain enough to keep it. */
+/* True if a row is worth keeping: it changes a kernel, gains at least LEAST_GAIN, and gains more
+ * than it loses at the worst corner. */
 static bool is_kept(const struct outcome *o)
 {
     return o->kernels && o->gain >= LEAST_GAIN && o->gain > -o->low;
 }
 
-/* The gain in % of a kernel that can be built with a row, and spills registers without it. */
+/* Gain in % that counts for a kernel which spills registers without the row and not with it. */
 static const double BUILT_GAIN = 100;
 
-/* Finds the least and the most gain at the corners. */
+/* Sets o->low and o->high to the least and the largest gain at the corners. */
 static void try_corners(struct fit *f, const struct pairs *p, struct outcome *o)
 {
     const char *parameters[TUNE_FIT_CORNERS];
@@ -287,7 +304,8 @@ static void try_corners(struct fit *f, const struct pairs *p, struct outcome *o)
     }
 }
 
-/* Compares two tables: at the middle, and at the corners if the middle is worth it. */
+/* Returns the effect of table `trial` against `base`. Corners are tried only if the gain at the
+ * middle is worth it. */
 static struct outcome compare(struct fit *f, const struct tir_fitted *base,
                               const struct tir_fitted *trial)
 {
@@ -307,9 +325,9 @@ static struct outcome compare(struct fit *f, const struct tir_fitted *base,
     return o;
 }
 
-/* ---- Rows ---- */
+/* Rows. */
 
-/* Prints the verdict about a row. */
+/* Prints a row with its verdict, its gain, and the least and the largest gain at corners. */
 static void print_row(const char *verdict, const struct tir_fitted *row, const struct outcome *o)
 {
     printf("%-8s %7.2f  %7.2f %7.2f  %3zu  %s: %s %d\n", verdict, o->gain, o->low, o->high,
@@ -317,8 +335,9 @@ static void print_row(const char *verdict, const struct tir_fitted *row, const s
     fflush(stdout);
 }
 
-/* Tries the values of a row's knob, its own first, and gives it the best of those that are kept.
- * Returns false if none is kept. `at` is its place in the table. */
+/* Tries the values of the row's knob, its present one first, and sets the one that gains most among
+ * those worth keeping. `at` is its place in the table; NOWHERE: it is new. `knob` NULL: only the
+ * present value is tried. Returns false if none is worth keeping. */
 static bool fit_value(struct fit *f, int at, struct tir_fitted *row, const struct att_knob *knob)
 {
     const struct tir_fitted *const base = copy_table(f, at, NULL);
@@ -347,7 +366,7 @@ static bool fit_value(struct fit *f, int at, struct tir_fitted *row, const struc
     return kept;
 }
 
-/* Returns the knob that a row sets, or NULL. */
+/* Returns the knob that a row sets; NULL if no op has such a knob. */
 static const struct att_knob *find_knob(const struct tir_fitted *row)
 {
     for (const struct att_template *const *op = att_templates; *op; op++)
@@ -358,7 +377,7 @@ static const struct att_knob *find_knob(const struct tir_fitted *row)
     return NULL;
 }
 
-/* True if a row of the table applies to a kernel of the sweep. */
+/* True if a row applies to any kernel of the sweep. */
 static bool is_used(const struct fit *f, const struct tir_fitted *row)
 {
     static const struct tir_fitted none[1];
@@ -374,8 +393,9 @@ static bool is_used(const struct fit *f, const struct tir_fitted *row)
     return false;
 }
 
-/* Fits the rows of the table from the last to the first, since a row hides those that come later.
- * Rows for no kernel of the sweep stay as they are. */
+/* Fits the rows of the table from the last to the first, since earlier rows take precedence.
+ * Removes rows that are not worth keeping; rows for no kernel of the sweep stay. `all_values`:
+ * tries every value of the knob, not only the present one. */
 static void fit_rows(struct fit *f, bool all_values)
 {
     for (int i = (int)f->table->count - 1; i >= 0 && !f->broken; i--) {
@@ -390,9 +410,9 @@ static void fit_rows(struct fit *f, bool all_values)
     }
 }
 
-/* ---- New rows ---- */
+/* New rows. */
 
-/* Returns the row of the tile table that a variant takes under the table of fitted knobs. */
+/* Returns the index of the row of the op's tile table that a variant gets; n_tiles if none fits. */
 static unsigned find_row(const struct att_variant *v, const struct tir_machine *m)
 {
     struct att_why why = {.text = ""};
@@ -407,7 +427,7 @@ static unsigned find_row(const struct att_variant *v, const struct tir_machine *
     return row;
 }
 
-/* Writes the op and the words that are not empty, except number `without`, to `text`. */
+/* Writes the op and all words that are not empty, except word number `without`, to `text`. */
 static void join(char words[][64], unsigned count, const char *op, unsigned without,
                  char text[ATT_TEXT_MAX])
 {
@@ -417,7 +437,7 @@ static void join(char words[][64], unsigned count, const char *op, unsigned with
             at += (size_t)snprintf(text + at, ATT_TEXT_MAX - at, " %s", words[i]);
 }
 
-/* True if no other tile row than `row` of the op is fitted by `text`. */
+/* True if the description `text` fits no row of the op's tile table but `row`. */
 static bool is_only(const struct att_variant *v, const struct tir_machine *m, unsigned row,
                     const char *text)
 {
@@ -429,7 +449,8 @@ static bool is_only(const struct att_variant *v, const struct tir_machine *m, un
     return true;
 }
 
-/* Describes a row of the tile table by as few words as tell it from the others. */
+/* Describes a row of the op's tile table by the fewest words, such as "plain=1", that no other row
+ * has together. */
 static void describe_row(const struct att_variant *v, const struct tir_machine *m, unsigned row,
                          char text[ATT_TEXT_MAX])
 {
@@ -455,7 +476,7 @@ static void describe_row(const struct att_variant *v, const struct tir_machine *
     join(words, count, v->op->name, count, text);
 }
 
-/* True if a row of the table already names the knob for the kernel. */
+/* True if a row of the table sets the knob for a kernel of this variant and tile. */
 static bool has_row(const struct fit *f, const struct att_variant *v, const struct att_tile *t,
                     const char *knob)
 {
@@ -466,7 +487,8 @@ static bool has_row(const struct fit *f, const struct att_variant *v, const stru
     return false;
 }
 
-/* Looks for rows that the table lacks: each tile of the sweep's kernels, each knob. */
+/* Tries to add rows that the table lacks: for the tile of each kernel of the sweep, each knob of
+ * its op. */
 static void find_rows(struct fit *f)
 {
     for (size_t k = 0; k < f->sweep->key_count; k++) {
@@ -494,9 +516,9 @@ static void find_rows(struct fit *f)
     }
 }
 
-/* ---- Modes ---- */
+/* Modes. */
 
-/* Writes the table of fitted defaults. */
+/* Writes the table to its file. Returns an exit_code after a message. */
 static int write_table(const struct fit *f)
 {
     char *text = NULL;
@@ -511,7 +533,8 @@ static int write_table(const struct fit *f)
     return code;
 }
 
-/* Derives a sample of rows again. Returns how many do not gain more than they may lose. */
+/* Evaluates a random sample of rows again and prints the verdicts. Returns how many are no longer
+ * worth keeping. */
 static size_t check(struct fit *f)
 {
     uint64_t state = 0x2545f4914f6cdd1du ^ f->o->seed;
@@ -534,7 +557,8 @@ static size_t check(struct fit *f)
     return bad;
 }
 
-/* Prints the gain of the table over the rules: each kernel that it changes, and the mean of all. */
+/* Prints the gain of the table over the rules without a table: for each kernel that it changes, and
+ * as a mean of all kernels. */
 static void compare_rules(struct fit *f)
 {
     static const struct tir_fitted none[1];
@@ -561,7 +585,7 @@ static void compare_rules(struct fit *f)
     free(values);
 }
 
-/* Fits, checks or compares the table, as the mode says. */
+/* Fits, checks or compares the table, by the mode in f->o. Returns an exit_code after a message. */
 static int run(struct fit *f)
 {
     const char *const rows = "VERDICT     GAIN     LEAST    MOST  KERNELS  ROW";

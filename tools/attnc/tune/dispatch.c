@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file says which kernel of a key a shape takes: under a plain build, and under a tuning file.
- * libattn decides the same by the pack's rows; check.c and the timed launches hold this file to it.
+ * This file finds the kernel of a key that a shape gets: from a plain build, and under a tuning
+ * file. libattn decides the same from the pack's rows; check.c and the timed launches test that
+ * both agree.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "compiler/second.h"
 #include "tools/attnc/tune/tune.h"
 
-/* True if a shape's launch arguments are in the box. */
+/* True if the shape's launch values are in all ranges of the box. */
 static bool holds(const struct att_box *box, const struct tune_shape *s)
 {
     for (unsigned i = 0; i < box->count; i++) {
@@ -64,7 +65,8 @@ size_t tune_chosen_candidate(const struct tune_key *key, const struct attnc_tuni
     const struct attnc_tuned *row = tune_find_row(key, t, s);
     if (!row || !strcmp(row->tile, ATTNC_AUTO))
         return tune_own_candidate(key, s);
-    size_t c = 1; /* the first is taken by no row: a build may give it another tile than it names */
+    /* Candidate 0 is in no row, since a plain build may give it another tile than the row names. */
+    size_t c = 1;
     while (c < key->candidate_count && strcmp(key->candidates[c].tile, row->tile))
         c++;
     return c;
@@ -76,7 +78,7 @@ const struct tune_value *tune_times(const struct tune_key *key, size_t candidate
     return key->on_gpu ? c->measured : c->times;
 }
 
-/* Returns the microseconds of a candidate with a shape, 0 if not measured. */
+/* Returns the microseconds of a candidate on a shape; 0 if they are unknown. */
 static double time_of(const struct tune_key *key, size_t candidate, size_t shape)
 {
     const struct tune_value *const times =

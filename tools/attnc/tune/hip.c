@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc tune --device hip: the candidates that are fastest on the model race on the GPU. All
- * candidates of a key and shape race in one process, with alternating launches. A candidate that
- * faults, kills the process or hangs is removed, and the others race again.
+ * attnc tune --device hip: the candidates that are fastest by the model race on the GPU. All
+ * candidates of a key and shape race in one child process, with launches that alternate. A
+ * candidate that faults, kills the process or hangs is removed, and the others race again.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,35 +17,46 @@
 #include "tools/attnc/tune/race.h"
 #include "tools/attnc/tune/tune.h"
 
-/* A race of the candidates of one key on one shape. */
+/* A race of candidates of one key on one shape, the runners. */
 struct heat {
     struct tune_sweep *sweep;
     struct tune_key *key;
     size_t shape;
-    struct tune_value
-        *alone; /* result, if only one candidate is timed; NULL: results go to `measured` */
-    size_t candidates[RACE_RUNNERS]; /* the first is what a build takes, unless it cannot run */
+    /* The result, if only one candidate is timed; NULL: results go to its `measured`. */
+    struct tune_value *alone;
+    /* Indexes of the racing candidates. The first is the plain build's kernel, unless it cannot
+     * run. */
+    size_t candidates[RACE_RUNNERS];
     size_t count;
-    volatile size_t *running; /* shared with the child: index of the runner that it measures */
+    /* Index of the runner that the child is timing; in memory that the child shares. */
+    volatile size_t *running;
 };
 
+/* The child's side of a race. */
 struct lane {
+    /* Shared events, and a session for each runner. */
     struct events events;
     struct trace_session sessions[RACE_RUNNERS];
+    /* The index of the runner that is being timed, for the parent. */
     volatile size_t *running;
     char why[160];
 };
 
+/* The child's answer. */
 struct answer {
     struct race_result result;
+    /* True: a launch failed, of runner `culprit`, for the reason in `fault`. */
     bool faulted;
-    size_t culprit; /* the candidate whose launch failed first: later failures may be its fault */
+    /* The first runner that failed. Later failures of others may be its fault. */
+    size_t culprit;
     char fault[160];
 };
 
-static struct answer *shared_answer; /* of this process: the child's sampler notes faults in it */
+/* The answer of this process, in which sample() stores faults. */
+static struct answer *shared_answer;
 
-/* Times one launch of candidate `which` on the GPU; stores the first fault. */
+/* Launches runner `which` once on the GPU and sets *us to its time in us. Stores the first fault in
+ * shared_answer. Returns false if the launch failed. */
 static bool sample(void *context, size_t which, double *us)
 {
     struct lane *l = context;
@@ -60,7 +71,8 @@ static bool sample(void *context, size_t which, double *us)
     return false;
 }
 
-/* Measures the candidates of a heat in a child process. */
+/* Races the candidates of a heat, in a child process. `context` is a struct heat; fills the struct
+ * answer `out`. Returns an exit_code. */
 static int call_race(void *context, void *out)
 {
     const struct heat *h = context;
@@ -88,8 +100,9 @@ static int call_race(void *context, void *out)
     return EXIT_GOOD;
 }
 
-/* Writes the time of candidate `i` of the heat to the database: `base` times its ratio to the first
- * candidate in the same rounds, `f`. A `fault` that is not empty is written instead. */
+/* Stores the time of runner `i` in the heat and the database. The time is `base`, the first
+ * runner's in us, times the ratio in `f`. If `fault` is not empty, it is stored in place of a time.
+ * Returns false if the database cannot be written. */
 static bool keep(const struct heat *h, size_t i, const struct race_figure *f, double base,
                  const char *fault)
 {
@@ -112,16 +125,16 @@ static bool keep(const struct heat *h, size_t i, const struct race_figure *f, do
     return tune_db_put(h->sweep->db, &id, &v);
 }
 
-/* Removes candidate `i` from the heat. */
+/* Removes runner `i` from the heat. */
 static void drop(struct heat *h, size_t i)
 {
     h->count--;
     memmove(&h->candidates[i], &h->candidates[i + 1], (h->count - i) * sizeof(h->candidates[0]));
 }
 
-/* Runs one race in a child. Returns true if it ended without a fault and its figures are in the
- * database. Else `culprit` is the candidate that failed, and `fault` says why. `good` is false if
- * memory ran out or the database cannot be written. */
+/* Runs one race in a child process and stores the times. Returns true if no runner failed.
+ * Otherwise *culprit is the index of the runner that failed, and `fault` says why. *good is false
+ * if memory is exhausted or the database cannot be written. */
 static bool race_once(struct heat *h, size_t *culprit, char fault[200], bool *good)
 {
     struct answer *a = calloc(1, sizeof(*a));
@@ -141,7 +154,8 @@ static bool race_once(struct heat *h, size_t *culprit, char fault[200], bool *go
     return sound;
 }
 
-/* Races until no runner is lost. Returns false if the database cannot be written. */
+/* Races until no runner fails; each that fails is removed. Returns false if memory is exhausted or
+ * the database cannot be written. */
 static bool race(struct heat *h)
 {
     static const struct race_figure none;
@@ -155,8 +169,8 @@ static bool race(struct heat *h)
     return good;
 }
 
-/* Selects the runners of a race: the kernel of a plain build, and up to `finalists` candidates that
- * are fastest on the model. */
+/* Selects the runners: the plain build's kernel, and up to `finalists` candidates that are fastest
+ * by the model. */
 static void choose_finalists(struct heat *h)
 {
     const struct tune_key *key = h->key;
@@ -180,8 +194,8 @@ static void choose_finalists(struct heat *h)
     }
 }
 
-/* Reads the results that the database has, of any GPU if this machine has none. True if none is
- * missing. */
+/* Reads the times of all runners from the database. If this machine has no GPU, times of any GPU
+ * will do. True if none is missing. */
 static bool recall(struct heat *h)
 {
     size_t known = 0;
@@ -198,12 +212,14 @@ static bool recall(struct heat *h)
     return known == h->count;
 }
 
+/* The arguments of call_name(). */
 struct name_call {
     struct attn_pack *pack;
     const char *target;
 };
 
-/* Writes the GPU's name; runs in a child process. */
+/* Opens the GPU and writes its name to `answer`, in a child process. `context` is a struct
+ * name_call. Returns an exit_code. */
 static int call_name(void *context, void *answer)
 {
     const struct name_call *c = context;
@@ -217,7 +233,8 @@ static int call_name(void *context, void *answer)
     return EXIT_GOOD;
 }
 
-/* Reads the GPU's name, which identifies measurements. */
+/* Sets sweep->gpu to the name of the GPU, by which measurements are known; "" after a message if
+ * there is none for the key's target. */
 static void find_gpu(struct tune_sweep *sweep, const struct tune_key *key)
 {
     char why[200];
@@ -230,7 +247,8 @@ static void find_gpu(struct tune_sweep *sweep, const struct tune_key *key)
                  key->variant.target, call.pack ? why : "no pack");
 }
 
-/* Measures all candidates of a key with each shape on the GPU. */
+/* Races candidates of h->key on each of its shapes. Returns false if memory is exhausted or the
+ * database cannot be written. */
 static bool measure_key(struct heat *h)
 {
     struct tune_key *key = h->key;
@@ -258,7 +276,8 @@ static bool measure_key(struct heat *h)
     return true;
 }
 
-/* Allocates the memory that the heat shares with its child process. */
+/* Allocates the memory that the heat shares with its child processes. Returns false if it is
+ * exhausted. */
 static bool open_heat(struct heat *h)
 {
     h->running =
@@ -266,7 +285,7 @@ static bool open_heat(struct heat *h)
     return h->running != MAP_FAILED;
 }
 
-/* Frees the memory that the heat shares with its child process. */
+/* Frees the memory that the heat shared with its child processes. */
 static void close_heat(struct heat *h) { munmap((void *)h->running, sizeof(*h->running)); }
 
 bool tune_time_gpu(struct tune_sweep *sweep, struct tune_key *key, size_t candidate, size_t shape,

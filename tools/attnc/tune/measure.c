@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Timing of candidates. Each launch is a process of its own: what a simulator has done before must
- * not show in a figure, and a launch that dies or hangs costs one row.
+ * This file times candidates on the simulator. Each launch is in a child process: earlier launches
+ * of a simulator must not influence a time, and a launch that crashes or hangs costs only its own
+ * row.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -19,23 +20,25 @@
 #include "tools/attnc/tune/tune.h"
 
 enum {
-    EXHAUSTIVE = 512, /* most measurements of a key; candidates are halved if there would be more */
-    SURVIVORS = 4,
-    CHUNK = 8, /* candidates that are compiled and timed before the next are */
-    HANG_SECONDS = 1800,
-    GRACE_SECONDS = 5, /* for a launch that has begun when the budget ends */
+    /* Most launches of a key that are all timed; with more, candidates are halved in rounds. */
+    EXHAUSTIVE = 512,
+    SURVIVORS = 4,       /* candidates that a round of halving keeps at least */
+    CHUNK = 8,           /* candidates that are compiled and timed before the next ones */
+    HANG_SECONDS = 1800, /* seconds after which a launch counts as hung */
+    GRACE_SECONDS = 5,   /* seconds that a launch may still take when the budget ends */
 };
 
+/* Launches that are timed together, in several workers. */
 struct batch {
     struct tune_sweep *sweep;
     struct tune_item *items;
     size_t count, done;
-    double until;   /* time of steady_seconds() after which no launch starts; 0: none */
+    double until;   /* time of steady_seconds() after which no launch starts; 0: no limit */
     size_t skipped; /* launches that did not start because of `until` */
     bool broken;    /* the database cannot be written */
 };
 
-/* True if the time `end` is past; 0 means never. */
+/* True if steady_seconds() is past `end`; false if `end` is 0. */
 static bool is_past(double end) { return end > 0 && steady_seconds() > end; }
 
 bool tune_is_late(const struct tune_sweep *sweep) { return is_past(sweep->deadline); }
@@ -58,8 +61,8 @@ void tune_name_device(const struct tune_key *key, const char *parameters, char d
                  parameters ? parameters : "");
 }
 
-/* Makes a pack of the kernels and opens it, or returns NULL. It stays open until the process
- * ends. */
+/* Makes a pack of the kernels in memory and opens it, until the process ends. Returns NULL if that
+ * fails. */
 static struct attn_pack *open_pack(const struct attnc_description *desc,
                                    const struct attnc_build_result *built)
 {
@@ -71,7 +74,7 @@ static struct attn_pack *open_pack(const struct attnc_description *desc,
         attn_pack_open_memory(bytes, size, &pack))
         pack = NULL;
     attnc_pack_writer_destroy(w);
-    return pack; /* for the rest of this process's life */
+    return pack; /* open until the process ends */
 }
 
 struct attn_pack *tune_open_candidate(const struct tune_key *key, size_t candidate)
@@ -99,7 +102,8 @@ struct attn_pack *tune_open_own(const struct tune_key *key)
     return pack;
 }
 
-/* Opens a build's own kernels of the key and lets libattn choose: it must be the candidate. */
+/* Opens a session from a pack of the plain build's kernels. libattn must choose the item's
+ * candidate from it. Returns an exit_code after a message. */
 static int open_own(const struct tune_item *item, struct trace_session *t)
 {
     const char *const name = item->key->candidates[item->candidate].kernel->name;
@@ -112,7 +116,8 @@ static int open_own(const struct tune_item *item, struct trace_session *t)
     return complain(EXIT_ENVIRONMENT, "libattn takes %s, not %s", t->info.symbol, name);
 }
 
-/* Opens a session with one candidate and one shape on the simulator. */
+/* Opens a session from a pack of the item's candidate only. Returns an exit_code after a
+ * message. */
 static int open_alone(const struct tune_item *item, struct trace_session *t)
 {
     struct attn_pack *const pack = tune_open_candidate(item->key, item->candidate);
@@ -121,7 +126,8 @@ static int open_alone(const struct tune_item *item, struct trace_session *t)
     return trace_open(t, pack, 0, item->key->shapes[item->shape].text, NULL);
 }
 
-/* Times a launch in a process of its own; its standard error is the fault's text. */
+/* Times a launch of the item by the model and fills *v. Runs in a child process, whose last message
+ * is the fault. Returns an exit_code. */
 static int time_launch(const struct tune_item *item, struct tune_value *v)
 {
     const struct tune_shape *const s = &item->key->shapes[item->shape];
@@ -143,19 +149,22 @@ static int time_launch(const struct tune_item *item, struct tune_value *v)
             .memory_fraction = r.memory_fraction,
             .runs = 1,
         };
-    return code; /* the process ends: nothing is closed */
+    return code; /* nothing is closed: the child process ends */
 }
 
-/* Times a candidate on the simulator; runs in a child process. */
+/* Times a launch in a child process. `context` is a struct tune_item; fills the struct tune_value
+ * `answer`. Returns an exit_code. */
 static int call_time(void *context, void *answer) { return time_launch(context, answer); }
 
 /* Measures an item, in a worker. */
+/* Times item `i` in a child process of a worker, and writes a struct tune_value to `out`. Writes
+ * nothing if the time is up. `context` is a struct batch. */
 static void work(void *context, size_t i, FILE *out)
 {
     const struct batch *b = context;
     struct tune_value v = {0};
     if (is_past(b->until))
-        return; /* an empty answer: not measured */
+        return; /* an empty answer means that the launch was left out */
     char fault[200];
     if (!child_call(call_time, &b->items[i], &v, sizeof(v), tune_launch_patience(b->sweep),
                     fault)) {
@@ -167,7 +176,8 @@ static void work(void *context, size_t i, FILE *out)
     fwrite(&v, sizeof(v), 1, out);
 }
 
-/* Returns the database's key of a measurement. */
+/* Returns the database id of a candidate's modelled time on a shape. `device` is the text of
+ * tune_name_device(). */
 static struct tune_id make_id(const struct tune_key *key, size_t candidate, size_t shape,
                               const char *device)
 {
@@ -180,8 +190,8 @@ static struct tune_id make_id(const struct tune_key *key, size_t candidate, size
     };
 }
 
-/* Prints why a launch has failed; only the first failure of a run, since others tend to have the
- * same reason. */
+/* Counts a failed launch. Reports only the first of a run, since others tend to fail for the same
+ * reason. */
 static void note_failure(struct tune_sweep *sweep, const struct tune_id *id, const char *fault)
 {
     if (!sweep->failed++)
@@ -189,7 +199,8 @@ static void note_failure(struct tune_sweep *sweep, const struct tune_id *id, con
                  id->shape, fault);
 }
 
-/* Stores, in the parent, a finished measurement. */
+/* Stores, in the parent, the time of item `i`: in its value and in the database. `result` is a
+ * struct tune_value; its size is 0 if the launch was left out. */
 static void done(void *context, size_t i, const uint8_t *result, size_t size, int status)
 {
     struct batch *b = context;
@@ -219,8 +230,8 @@ static void done(void *context, size_t i, const uint8_t *result, size_t size, in
     show_progress(b->done, b->count, step);
 }
 
-/* True if a candidate's loop, by its instructions, cannot use the matrix units as much as the
- * kernel of a plain build did. */
+/* True if a candidate's loop, judged by its instructions, cannot use the matrix units as much as
+ * the plain build's kernel did on the shape. */
 static bool is_hopeless(const struct tune_key *key, size_t candidate, size_t shape)
 {
     const size_t own = tune_own_candidate(key, &key->shapes[shape]);
@@ -230,14 +241,14 @@ static bool is_hopeless(const struct tune_key *key, size_t candidate, size_t sha
            f->mfma_duty / 1000.0 < first->matrix_duty;
 }
 
-/* True if a key has so few candidates and shapes that all pairs are measured. */
+/* True if a key has so few candidates and shapes that all of them are timed. */
 static bool is_small(const struct tune_key *key)
 {
     return key->candidate_count * key->shape_count <= EXHAUSTIVE;
 }
 
-/* True if this shard measures the key. One shard has all candidates of a key, since successive
- * halving compares them. */
+/* True if this share of --shard measures the key on the shape. Of a large key one share has all
+ * launches, since halving compares candidates. */
 bool tune_is_ours(const struct tune_sweep *sweep, const struct tune_key *key, size_t shape)
 {
     char name[ATT_TEXT_MAX + TUNE_SHAPE_TEXT];
@@ -245,8 +256,8 @@ bool tune_is_ours(const struct tune_sweep *sweep, const struct tune_key *key, si
     return in_shard(&sweep->shard, name);
 }
 
-/* Reads an item's value from the database, or else adds the item to the batch. Returns false if
- * memory is exhausted. */
+/* Reads the item's value from the database; if it is not there, adds the item to the batch. Returns
+ * false if memory is exhausted. */
 static bool add(struct batch *b, const struct tune_item *item)
 {
     char device[160];
@@ -266,7 +277,8 @@ static bool add(struct batch *b, const struct tune_item *item)
     return true;
 }
 
-/* Adds a candidate and shape to the batch, unless they are measured, dropped or hopeless. */
+/* Adds a launch of a candidate on a shape to the batch. Skips it if it is timed, dropped, hopeless
+ * or in another share. Returns false if memory is exhausted. */
 static bool add_item(struct batch *b, struct tune_key *key, size_t candidate, size_t shape)
 {
     struct tune_candidate *c = &key->candidates[candidate];
@@ -278,7 +290,8 @@ static bool add_item(struct batch *b, struct tune_key *key, size_t candidate, si
                &(struct tune_item){key, candidate, shape, b->sweep->parameters, &c->times[shape]});
 }
 
-/* Times the items of a batch. Adds to *left the number of items that the deadline left out. */
+/* Times the batch's items and frees them. Adds to *left the number of launches that `until` left
+ * out. Returns false if the database cannot be written. */
 static bool run_batch(struct batch *b, size_t *left)
 {
     const unsigned jobs = b->count < b->sweep->jobs ? (unsigned)b->count : b->sweep->jobs;
@@ -300,12 +313,13 @@ bool tune_time_items(struct tune_sweep *sweep, const struct tune_item *items, si
     return run_batch(&b, &sweep->skipped) && good;
 }
 
+/* A candidate and the sum of the logarithms of its times. */
 struct rank {
     size_t candidate;
     double score;
 };
 
-/* Compares two candidates by score, then by number, for qsort(). */
+/* Compares two struct rank by score, then by candidate, for qsort(). */
 static int by_score(const void *a, const void *b)
 {
     const struct rank *x = a, *y = b;
@@ -314,8 +328,8 @@ static int by_score(const void *a, const void *b)
     return x->candidate < y->candidate ? -1 : 1;
 }
 
-/* Ranks the remaining candidates by their times on the first `shapes` shapes, the fastest first.
- * Returns their count. The caller frees *ranks, which is NULL if memory is exhausted. */
+/* Ranks the candidates that are not dropped by their times on the first `shapes` shapes, fastest
+ * first. Returns their number. The caller frees *ranks, which is NULL if memory is exhausted. */
 static size_t rank_all(const struct tune_key *key, size_t shapes, struct rank **ranks)
 {
     size_t count = 0;
@@ -334,7 +348,8 @@ static size_t rank_all(const struct tune_key *key, size_t shapes, struct rank **
     return count;
 }
 
-/* Drops the worse half of a key's candidates by their times on the first `shapes` shapes. */
+/* Drops the slower half of a key's candidates, by their times on the first `shapes` shapes. Returns
+ * false if memory is exhausted. */
 static bool halve(struct tune_key *key, size_t shapes)
 {
     struct rank *ranks;
@@ -347,7 +362,8 @@ static bool halve(struct tune_key *key, size_t shapes)
     return good;
 }
 
-/* Times the kernels of a plain build on all shapes, as the reference for other candidates. */
+/* Compiles and times the plain build's kernels on all shapes, as the reference for other
+ * candidates. Returns false on failure. */
 static bool measure_own(struct tune_sweep *sweep, struct tune_key *key, double until)
 {
     struct batch b = {.sweep = sweep, .until = until};
@@ -357,7 +373,8 @@ static bool measure_own(struct tune_sweep *sweep, struct tune_key *key, double u
     return run_batch(&b, &key->left) && good;
 }
 
-/* Times the remaining candidates `first` to `end` - 1 on the first `shapes` shapes. */
+/* Times candidates `first` to `end` - 1, if not dropped, on the first `shapes` shapes. Returns
+ * false on failure. */
 static bool measure_some(struct tune_sweep *sweep, struct tune_key *key, size_t first, size_t end,
                          size_t shapes, double until)
 {
@@ -373,7 +390,8 @@ static bool measure_some(struct tune_sweep *sweep, struct tune_key *key, size_t 
     return good;
 }
 
-/* Compiles and times all candidates on the first `shapes` shapes, some at a time. */
+/* Compiles all candidates and times them on the first `shapes` shapes, CHUNK candidates at a time.
+ * Returns false on failure. */
 static bool measure_all(struct tune_sweep *sweep, struct tune_key *key, size_t shapes, double until)
 {
     bool good = true;
@@ -388,7 +406,8 @@ static bool measure_all(struct tune_sweep *sweep, struct tune_key *key, size_t s
     return good;
 }
 
-/* Times the better half of the candidates on twice as many shapes, and so on. */
+/* Halves the candidates repeatedly: drops the slower half, and times the rest on twice as many
+ * shapes. Returns false on failure. */
 static bool measure_halves(struct tune_sweep *sweep, struct tune_key *key, double until)
 {
     bool good = true;
@@ -402,7 +421,7 @@ static bool measure_halves(struct tune_sweep *sweep, struct tune_key *key, doubl
     return good;
 }
 
-/* Returns how many launches of a key are still to be timed by this share. */
+/* Returns how many launches of a key this share still has to time. */
 static size_t count_left(const struct tune_sweep *sweep, const struct tune_key *key)
 {
     size_t left = 0;
@@ -415,8 +434,8 @@ static size_t count_left(const struct tune_sweep *sweep, const struct tune_key *
     return left;
 }
 
-/* Times on all shapes the candidate that was fastest on the first shape. A budget leaves no time
-   for halving. */
+/* Times the candidates that were fastest on the first shape, at most SURVIVORS, on all shapes.
+ * Replaces halving if the budget has no time for it. Returns false on failure. */
 static bool measure_best(struct tune_sweep *sweep, struct tune_key *key, double until)
 {
     struct batch b = {.sweep = sweep, .until = until};
@@ -431,7 +450,9 @@ static bool measure_best(struct tune_sweep *sweep, struct tune_key *key, double 
     return run_batch(&b, &key->left) && good;
 }
 
-/* Halves candidates; with a budget only if the first round leaves half of the time. */
+/* Measures a key with many launches: all candidates on the first shape, then by halving. If the
+ * first round takes more than half of the time, only the best candidates go on. Returns false on
+ * failure. */
 static bool measure_large(struct tune_sweep *sweep, struct tune_key *key, double until)
 {
     const double now = steady_seconds();

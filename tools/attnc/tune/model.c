@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc tune --model: the kernels and heads of a rank, from a model's config.json.
+ * attnc tune --model: derives the kernels and the head counts of one rank from a model's
+ * config.json.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,8 +15,8 @@
 #include "tools/attnc/cli/output.h"
 #include "tools/attnc/tune/model.h"
 
-/* Writes a description of the model on `ranks` ranks to out->text, and its head counts to
- * out->heads. */
+/* Writes to `out` a description of the kernels of the model on one of `ranks` ranks, and the head
+ * counts of each group of layers. Returns an exit_code after a message with `path`. */
 static int describe(struct model *m, long ranks, const char *path, struct tune_model *out)
 {
     struct deployment d = {.ranks = {ranks},

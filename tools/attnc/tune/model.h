@@ -5,19 +5,21 @@
 #include "tools/attnc/describe/model_config.h"
 #include "tools/attnc/tune/tune.h"
 
-/** A rank of a model. */
+/** The kernels and heads of one rank of a model. */
 struct tune_model {
-    char *text; /* the description of its kernels; the caller frees it */
+    char *text; /* the description of its kernels, YAML; the caller frees it */
     size_t size;
+    /* Head counts of each group of layers. */
     struct tune_heads heads[MODEL_MAX_GROUPS];
     size_t head_count;
 };
 
-/** Reads a config.json in the Hugging Face layout. Returns an exit code after a message; free the
- * model in any case. */
+/** Reads the config.json at `path`, in Hugging Face's layout, into *m. Returns an exit_code after a
+ * message; call model_free() also after a failure. */
 int tune_parse_model(const char *path, struct model *m);
 
-/** Reads a config.json and describes a rank's kernels. Returns an exit code after a message. */
+/** Reads the config.json at `path` and describes the kernels of one of `ranks` ranks. Returns an
+ * exit_code after a message. */
 int tune_read_model(const char *path, long ranks, struct tune_model *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Winners that the model's open questions decide: they are none at one end of the range that
- * sources leave to a parameter. A GPU has to say which it is.
+ * This file finds winners that depend on open parameters of the timing model: at one end of a
+ * parameter's range another candidate is faster. Only a measurement on a GPU can decide these.
  */
 #include <math.h>
 #include <stdio.h>
@@ -10,17 +10,21 @@
 
 #include "tools/attnc/tune/tune.h"
 
-enum { MOST_SHAPES = 4, RIVALS = 3 }; /* the winner, what a build takes, the best of the others */
+/* Most shapes of a trial. Rivals are the winner, the plain build's kernel and the best of the
+ * others. */
+enum { MOST_SHAPES = 4, RIVALS = 3 };
 
-/* A winner and its rivals, on up to MOST_SHAPES of its shapes. */
+/* A winner of the sweep and its rivals, with some of the shapes that it won. */
 struct trial {
     struct tune_key *key;
     struct attnc_tuned *row;
+    /* Candidates; the first is the winner. */
     size_t rivals[RIVALS], rival_count;
     size_t shapes[MOST_SHAPES], shape_count;
 };
 
-/* Returns the sum of the logarithms of the modelled times; INFINITY if one is missing. */
+/* Returns the sum of the logarithms of a candidate's modelled times over the trial's shapes;
+ * INFINITY if one is missing. */
 static double cost(const struct trial *t, size_t candidate)
 {
     double sum = 0;
@@ -31,7 +35,7 @@ static double cost(const struct trial *t, size_t candidate)
     return sum;
 }
 
-/* Lists the rivals: the winner, the op's own candidate and the next best one. */
+/* Sets the rivals: the winner, the plain build's kernel and the fastest other candidate. */
 static void find_rivals(struct trial *t, size_t winner)
 {
     const size_t own = tune_own_candidate(t->key, &t->key->shapes[t->shapes[0]]);
@@ -53,7 +57,8 @@ static void find_rivals(struct trial *t, size_t winner)
         t->rivals[t->rival_count++] = best;
 }
 
-/* Prepares the trial of a tuning row: its shapes, winner and rivals. */
+/* Prepares the trial of a row of the tuning. Returns false if it has no shape or the winner has no
+ * rival. */
 static bool prepare(struct trial *t, struct tune_key *key, struct attnc_tuned *row,
                     const struct attnc_tuning *tuning)
 {
@@ -72,8 +77,8 @@ static bool prepare(struct trial *t, struct tune_key *key, struct attnc_tuned *r
     return t->shape_count && t->rival_count > 1;
 }
 
-/* True if no rival of the winner is faster with these parameters. *good is false if the database
- * could not be written. */
+/* True if with these parameters of the model no rival is faster than the winner. *good is false if
+ * the database cannot be written. */
 static bool holds(struct tune_sweep *sweep, const struct trial *t, const char *parameters,
                   bool *good)
 {
@@ -98,7 +103,8 @@ static bool holds(struct tune_sweep *sweep, const struct trial *t, const char *p
     return true;
 }
 
-/* Appends a parameter's name to the ones that a row leaves open. */
+/* Appends a parameter's name to row->open, the parameters that decide whether the row wins. Returns
+ * false if memory is exhausted. */
 static bool add_name(struct attnc_tuned *row, const char *name)
 {
     const size_t length = row->open ? strlen(row->open) : 0;
@@ -110,7 +116,8 @@ static bool add_name(struct attnc_tuned *row, const char *name)
     return true;
 }
 
-/* Tries both ends of each uncertain parameter: the row is open in it if a rival then wins. */
+/* Sets each open parameter of the model to both ends of its range. If a rival wins there, adds the
+ * parameter to row->open. Returns false on failure. */
 static bool try_parameters(struct tune_sweep *sweep, const struct trial *t)
 {
     bool good = true;

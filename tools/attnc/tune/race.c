@@ -7,17 +7,18 @@
 
 #include "tools/attnc/cli/clock.h"
 
-/* The times of a race; NAN if a runner was not in a round. */
+/* A race that is being run. */
 struct track {
     const struct race_options *o;
     size_t count;
     race_sample *sample;
     void *context;
     struct race_result *result;
+    /* Microseconds of each runner in each round; NAN if the runner was not in that round. */
     double times[RACE_RUNNERS][RACE_ROUNDS];
 };
 
-/* Compares two numbers, for qsort(). */
+/* Compares two doubles, for qsort(). */
 static int ascending(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -26,7 +27,7 @@ static int ascending(const void *a, const void *b)
 
 void race_median(double *values, size_t count, double *median, double *low, double *high)
 {
-    const double z = 1.96; /* 95 % */
+    const double z = 1.96; /* standard deviations of the normal distribution for 95 % */
     qsort(values, count, sizeof(*values), ascending);
     const double n = (double)count, half = z * sqrt(n) / 2;
     const double first = floor(n / 2 - half), last = ceil(n / 2 + half);
@@ -35,13 +36,14 @@ void race_median(double *values, size_t count, double *median, double *low, doub
     *high = values[last < n ? (size_t)last : count - 1];
 }
 
-/* True if candidate `i` still takes part in the race. */
+/* True if runner `i` is still in the race. */
 static bool runs(const struct track *t, size_t i)
 {
     return !t->result->figures[i].faulty && !t->result->figures[i].dropped;
 }
 
-/* Takes one sample of each runner, beginning with another runner each round. */
+/* Launches each runner once and stores the times of round `round`. Each round begins with another
+ * runner. */
 static void run_round(struct track *t, unsigned round)
 {
     for (size_t k = 0; k < t->count; k++) {
@@ -57,7 +59,7 @@ static void run_round(struct track *t, unsigned round)
     }
 }
 
-/* Returns the first runner that has not failed; the others are compared with it. */
+/* Returns the first runner that has not failed; ratios are to its times. */
 static size_t find_reference(const struct track *t)
 {
     size_t i = 0;
@@ -66,8 +68,8 @@ static size_t find_reference(const struct track *t)
     return i;
 }
 
-/* Computes the median time of candidate `i` and the median of its ratio to the reference, with
- * their bounds. */
+/* Computes the figure of runner `i`: the median of its times and of its ratios to runner
+ * `reference`, with their intervals. */
 static void sum_up(struct track *t, size_t i, size_t reference)
 {
     double own[RACE_ROUNDS], ratios[RACE_ROUNDS];
@@ -88,10 +90,10 @@ static void sum_up(struct track *t, size_t i, size_t reference)
     race_median(ratios, pairs, &f->ratio, &f->ratio_low, &f->ratio_high);
 }
 
-/* True if a figure has a result. */
+/* True if the figure has a time and no fault. */
 static bool counts(const struct race_figure *f) { return !f->faulty && f->runs && f->ratio > 0; }
 
-/* Finds the winner, and whether any other candidate could be as fast. */
+/* Finds the runner with the least ratio, and whether any other runner might be as fast. */
 static void find_winner(struct track *t)
 {
     struct race_result *r = t->result;
@@ -108,7 +110,8 @@ static void find_winner(struct track *t)
     }
 }
 
-/* Runners that cannot win any more leave; the reference is needed to the end. */
+/* Drops the runners that are certainly slower than the winner. Runner `reference` stays to the
+ * end. */
 static void drop_slow(struct track *t, size_t reference)
 {
     struct race_result *r = t->result;
@@ -120,7 +123,8 @@ static void drop_slow(struct track *t, size_t reference)
     }
 }
 
-/* True if the figures of all candidates are as precise as required. */
+/* True if the figures of all runners that are still in the race are as precise as the options
+ * require. */
 static bool is_precise(const struct track *t)
 {
     for (size_t i = 0; i < t->count; i++) {
@@ -132,7 +136,8 @@ static bool is_precise(const struct track *t)
     return true;
 }
 
-/* Returns the drift of the reference from the first to the last third of the rounds. */
+/* Returns the reference's median time in the last third of the rounds over its median in the first
+ * third. */
 static double find_drift(const struct track *t, size_t reference)
 {
     double early[RACE_ROUNDS], late[RACE_ROUNDS], a, b, ignored;
@@ -152,7 +157,7 @@ static double find_drift(const struct track *t, size_t reference)
     return a > 0 ? b / a : 1;
 }
 
-/* Runs each candidate a few times without measuring it. */
+/* Launches each runner o->warm_up times without storing times. */
 static void warm_up(struct track *t)
 {
     for (unsigned w = 0; w < t->o->warm_up; w++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc tune --report: a page about a sweep. The data are every candidate's time on every shape,
- * and which one each shape takes in the end.
+ * attnc tune --report: writes a page about a sweep, with the time of every candidate on every
+ * shape, and the candidate that each shape gets.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,8 @@
 /* The lines of tune_page.html, NULL at the end. */
 extern const char *const tune_page[];
 
-/* Writes the shapes of a key with the chosen candidates as JSON. */
+/* Writes the JSON list "shapes" of a key: each shape, the index of the plain build's candidate, and
+ * the index of the chosen one. */
 static void write_shapes(struct json *j, const struct tune_key *key, const struct attnc_tuning *t)
 {
     json_begin_list(j, "shapes");
@@ -24,7 +25,7 @@ static void write_shapes(struct json *j, const struct tune_key *key, const struc
         const size_t chosen = tune_chosen_candidate(key, t, &key->shapes[s]);
         json_begin_object(j, NULL);
         json_string(j, "text", key->shapes[s].text);
-        json_integer(j, "own", (int64_t)own); /* numbers of candidates */
+        json_integer(j, "own", (int64_t)own); /* indexes in the list of candidates */
         json_integer(j, "chosen", (int64_t)chosen);
         json_string(j, "open", row ? row->open : NULL);
         json_end(j);
@@ -32,7 +33,8 @@ static void write_shapes(struct json *j, const struct tune_key *key, const struc
     json_end(j);
 }
 
-/* Writes a candidate as JSON. Times that are not known are null. */
+/* Writes candidate `c` of a key as a JSON object: its tile, why it was dropped, and its times in us
+ * by shape. Unknown times are null. */
 static void write_candidate(struct json *j, const struct tune_key *key, size_t c)
 {
     const struct tune_value *const times = tune_times(key, c);
@@ -50,7 +52,7 @@ static void write_candidate(struct json *j, const struct tune_key *key, size_t c
     json_end(j);
 }
 
-/* Writes a key with its candidates and shapes as JSON. */
+/* Writes a key as a JSON object: its name, shapes and candidates. */
 static void write_key(struct json *j, const struct tune_key *key, const struct attnc_tuning *t)
 {
     char name[ATT_NAME_MAX];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The shapes that are tuned for: from a file, or those that each op names in tools/verify/.
+ * This file reads the shapes that are tuned for: from a file, or the ones that each op in
+ * tools/verify/ names.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -14,6 +15,7 @@
 #include "tools/attnc/trace/trace.h"
 #include "tools/attnc/tune/tune.h"
 
+/* All ops that can be verified. */
 static const struct verify_op *const ops[] = {
 #define OP(op) &verify_##op,
 #include "ops/ops.def"
@@ -31,7 +33,8 @@ int tune_shape_number(const struct tune_shape *s, const char *name)
     return 0;
 }
 
-/* Reads a line of a file of shapes: an op and its sizes. */
+/* Adds the shape in a line, an op and its sizes, to `shapes`. `path` and `number`, the line's
+ * number, are for messages. Returns an exit_code after a message. */
 static int parse_line(char *line, unsigned number, const char *path, struct tune_shapes *shapes)
 {
     struct tune_shape *grown = realloc(shapes->rows, (shapes->count + 1) * sizeof(*shapes->rows));
@@ -61,7 +64,8 @@ static int parse_line(char *line, unsigned number, const char *path, struct tune
     return EXIT_GOOD;
 }
 
-/* Reads a file of shapes, where '#' begins a comment. */
+/* Adds the shapes in a file's text, in which '#' begins a comment. Returns an exit_code after a
+ * message with `path`. */
 static int parse_text(char *text, const char *path, struct tune_shapes *shapes)
 {
     unsigned number = 0;
@@ -77,7 +81,8 @@ static int parse_text(char *text, const char *path, struct tune_shapes *shapes)
     return code;
 }
 
-/* Adds the shapes for which ops are tuned by default: member `tuned` of struct verify_op. */
+/* Adds the shapes for which each op is tuned by default: member `tuned` of struct verify_op.
+ * Returns an exit_code after a message. */
 static int take_usual(struct tune_shapes *shapes)
 {
     int code = EXIT_GOOD;
@@ -117,7 +122,8 @@ int tune_read_shapes(const char *path, struct tune_shapes *shapes)
     return code;
 }
 
-/* Returns a dimension of the shape by name; 0 if the family has none. */
+/* Returns dimension `name` of a shape; 0 if the op has no such dimension. `sizes` are in the order
+ * of the op's dimensions. */
 static int dimension(const struct verify_op *op, const int *sizes, const char *name)
 {
     for (unsigned i = 0; i < VERIFY_DIMENSIONS && op->dimensions[i].name; i++) {
@@ -127,7 +133,7 @@ static int dimension(const struct verify_op *op, const int *sizes, const char *n
     return 0;
 }
 
-/* True if a key's kernels have heads of this size, or of any. */
+/* True if these heads suit the key's kernels, by head_dim and GQA ratio. */
 static bool has_heads(const struct tune_key *key, const struct tune_heads *h)
 {
     const struct att_variant *const v = &key->variant;
@@ -135,7 +141,8 @@ static bool has_heads(const struct tune_key *key, const struct tune_heads *h)
     return (!sized || h->head_dim == v->head_dim) && (!v->gqa || h->heads == v->gqa * h->kv_heads);
 }
 
-/* Returns the heads that the model has for this key, else few heads, as on one rank. */
+/* Returns the model's heads that suit the key. Without any it returns the heads of a typical rank,
+ * about 32 query heads; zeros if the op has no GQA ratio. */
 static struct tune_heads find_heads(const struct tune_key *key, const struct tune_heads *heads,
                                     size_t count)
 {
@@ -148,12 +155,14 @@ static struct tune_heads find_heads(const struct tune_key *key, const struct tun
     if (!(key->variant.op->takes & ATT_BIT(GQA)))
         return (struct tune_heads){0};
     const int ratio = gqa ? gqa : 4;
-    const bool latent = key->variant.op->takes & ATT_BIT(SPARSE); /* all heads share a key */
+    /* Latent attention: all heads share a key. */
+    const bool latent = key->variant.op->takes & ATT_BIT(SPARSE);
     const int kv = ratio < USUAL && !latent ? USUAL / ratio : 1;
     return (struct tune_heads){.heads = ratio * kv, .kv_heads = kv};
 }
 
-/* Adds a launch argument to a shape, if lookup can use it. */
+/* Adds a launch value to a shape, if libattn can choose kernels of the op by it and it is
+ * positive. */
 static void add_value(struct tune_shape *s, const char *arg, int64_t value)
 {
     const char *name = attnc_launch_value(s->op, arg);
@@ -161,7 +170,7 @@ static void add_value(struct tune_shape *s, const char *arg, int64_t value)
         s->values[s->value_count++] = (struct tune_launch_value){.arg = name, .value = value};
 }
 
-/* Adds the launch values of ops that have no queries. */
+/* Adds the launch values of ops without queries: rows, pairs and tokens. */
 static void add_counts(struct tune_shape *s, const struct verify_op *op, const int *sizes)
 {
     const int tokens = dimension(op, sizes, "tokens");
@@ -172,7 +181,8 @@ static void add_counts(struct tune_shape *s, const struct verify_op *op, const i
         add_value(s, "max_seqlen_k", tokens);
 }
 
-/* Adds the values of prefill: tiles of 128 queries of all heads represent batch and heads. */
+/* Adds the launch values of prefill. "tiles" is the number of tiles of 128 queries, of all
+ * sequences and heads. */
 static void add_prefill(struct tune_shape *s, const struct verify_op *op, const int *sizes)
 {
     enum { TILE_QUERIES = 128 };
@@ -200,13 +210,14 @@ void tune_find_values(struct tune_shape *s)
         return;
     }
     add_value(s, "batch", batch);
-    if (batch) /* of decode: others have lists with a plan only */
+    if (batch) /* for decode; other ops have lists only with a plan */
         add_value(s, "workgroups", lists ? lists : (int64_t)batch * (kv_heads ? kv_heads : 1));
     add_counts(s, op, sizes);
     add_value(s, "heads", dimension(op, sizes, "heads"));
 }
 
-/* Adds ",name=number" if the op has the dimension and the shape's text lacks it. */
+/* Appends ",NAME=NUMBER" to a shape's text, if the op has the dimension, the text lacks it, and
+ * `number` is positive. */
 static void add_dimension(struct tune_shape *s, const char *name, int number)
 {
     const struct verify_op *const op = trace_find_op(s->op);
@@ -222,7 +233,8 @@ static void add_dimension(struct tune_shape *s, const char *name, int number)
         snprintf(s->text + length, sizeof(s->text) - length, "%s%d", word, number);
 }
 
-/* Adds a shape with the heads, and with `lists` if the shape leaves the number of lists open. */
+/* Adds the shape `row` to a key, with the heads `h` unless it names some. `lists` is its number of
+ * work lists if the row leaves that open (lists=*); 0: none. */
 static void add_shape(struct tune_key *key, const struct tune_shape *row, struct tune_heads h,
                       int lists)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The space of a sweep: keys, and the tiles that each may have. The first candidates of a key are
- * the kernels that a build makes by itself.
+ * This file makes the keys of a sweep, and the candidates of each key: the tiles that its kernel
+ * may have. The first candidates are the kernels that a plain build makes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 #include "targets/tgt.h"
 #include "tools/attnc/tune/tune.h"
 
-/* True if a candidate has the tile. The first one of several that a build makes does not count: a
- * row of a tuning file cannot name it. */
+/* True if a candidate of the key has the tile. If a plain build makes several kernels, the first
+ * does not count, since a row of a tuning file cannot name it. */
 static bool same_tile(const struct tune_key *key, const char *tile)
 {
     for (size_t i = key->own_count > 1; i < key->candidate_count; i++) {
@@ -21,7 +21,7 @@ static bool same_tile(const struct tune_key *key, const char *tile)
     return false;
 }
 
-/* Appends a candidate to a key; returns false if memory is exhausted. */
+/* Appends a copy of `c` to a key's candidates. Returns false if memory is exhausted. */
 static bool append(struct tune_key *key, const struct tune_candidate *c)
 {
     struct tune_candidate *grown =
@@ -33,7 +33,7 @@ static bool append(struct tune_key *key, const struct tune_candidate *c)
     return true;
 }
 
-/* Writes the tile of a variant. Returns false if it has none. */
+/* Writes the text of the tile that a variant gets. Returns false if no tile fits. */
 static bool write_tile(const struct att_variant *v, char text[ATT_TILE_TEXT_MAX])
 {
     struct att_tile tile;
@@ -43,7 +43,8 @@ static bool write_tile(const struct att_variant *v, char text[ATT_TILE_TEXT_MAX]
     return true;
 }
 
-/* Adds a tile that fits and that no candidate has yet. Returns false if memory is exhausted. */
+/* Adds tile number `number` as a candidate, if it fits and no candidate has it yet. Returns false
+ * if memory is exhausted. */
 static bool add_candidate(struct tune_key *key, int number)
 {
     struct tune_candidate c = {.variant = key->variant};
@@ -51,7 +52,8 @@ static bool add_candidate(struct tune_key *key, int number)
     return !write_tile(&c.variant, c.tile) || same_tile(key, c.tile) || append(key, &c);
 }
 
-/* Adds the kernels that a plain build makes of the key; none if it can build none. */
+/* Adds the kernels that a plain build makes of the key as candidates, and counts them in own_count.
+ * Adds none if one cannot be built. Returns false if memory is exhausted. */
 static bool add_own(struct tune_key *key)
 {
     struct attnc_tuning none = {0};
@@ -69,7 +71,7 @@ static bool add_own(struct tune_key *key)
     return true;
 }
 
-/* True if no key of the sweep has this text. */
+/* True if no key of the sweep has the text `text`. */
 static bool is_new(const struct tune_sweep *sweep, const char *text)
 {
     for (size_t i = 0; i < sweep->key_count; i++) {
@@ -79,14 +81,16 @@ static bool is_new(const struct tune_sweep *sweep, const char *text)
     return true;
 }
 
-/* A sort key: a candidate's number among all candidates, and how far its tile is from the table's.
- * */
+/* A tile number, and how far that tile is from the one of a plain build, for sorting. */
+/* Tile number, counted from 1, and the number of knobs that differ from its row of the tile
+ * table. */
 struct place {
-    unsigned number, knobs; /* knobs that differ from its row of the table */
+    unsigned number, knobs; /* true: its row is not the plain build's */
     bool other_row;         /* true: the row is another than a build takes */
 };
 
-/* Compares two tiles by their distance from the op's own, for qsort(). */
+/* Compares two struct place: fewer changed knobs first, then the plain build's row, then the
+ * number; for qsort(). */
 static int by_distance(const void *a, const void *b)
 {
     const struct place *x = a, *y = b;
@@ -97,7 +101,7 @@ static int by_distance(const void *a, const void *b)
     return x->number < y->number ? -1 : 1;
 }
 
-/* Returns the row that a build takes by itself; 0: none fits. */
+/* Returns the index of the row of the tile table that a plain build takes; 0 also if none fits. */
 static unsigned find_own_row(const struct att_variant *v)
 {
     struct att_variant row = *v;
@@ -111,10 +115,10 @@ static unsigned find_own_row(const struct att_variant *v)
     return 0;
 }
 
-/* Adds up to `most` candidates to the key: the default build first, then table rows without a
- * changed knob (the default's own row before the others), then rows with one knob changed, with
- * two, and so on. The order puts near neighbours of the default first, so a small `most` still
- * has those. */
+/* Adds up to `most` candidates to the key: a plain build's kernels, then rows of the tile table
+ * (the plain build's row first), then rows with one changed knob, with two, and so on. So a small
+ * `most` still has the nearest neighbours of the plain build's tile. Returns false if memory is
+ * exhausted. */
 static bool add_candidates(struct tune_key *key, size_t most)
 {
     const struct att_template *op = key->variant.op;
@@ -138,7 +142,7 @@ bool tune_add_key(struct tune_sweep *sweep, const struct att_variant *v)
     if (v->tile || !att_count_tiles(v->op) || !is_new(sweep, key.text))
         return true;
     const bool good = add_candidates(&key, sweep->max_tiles);
-    const bool possible = key.own_count > 0; /* else the build says why it is not */
+    const bool possible = key.own_count > 0; /* if false, attnc build reports why */
     struct tune_key *grown =
         good && possible ? realloc(sweep->keys, (sweep->key_count + 1) * sizeof(*grown)) : NULL;
     if (!grown) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file times splits of a decode call's keys: shapes with `lists=*` are timed without work
- * lists, and with one to four for each compute unit, or half of one. Parts are added up by a
- * combine launch, whose time is added, or in the kernel, by the key's sibling with one_launch.
+ * This file tunes how the keys of a decode call are split. Shapes with `lists=*` are timed without
+ * work lists, and with one to four lists for each compute unit; some also with half a list.
+ * Split-KV partials are added by a combine launch, whose time counts, or in the same launch by the
+ * key's sibling with one_launch.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,16 +13,17 @@
 #include "tools/attnc/trace/trace.h"
 #include "tools/attnc/tune/tune.h"
 
+/* The most work lists for a compute unit; the most candidates of a combine kernel. */
 enum { LISTS_A_UNIT = 4, COMBINE_TILES = 4 };
 
-/* True if the op works on lists of work, whose number can be tuned. */
+/* True if calls of the op can have work lists, whose number can be tuned. */
 static bool has_lists(const struct att_variant *v)
 {
     return !strcmp(v->op->name, "decode") || !strcmp(v->op->name, "rope_decode") ||
            !strcmp(v->op->name, "mla_decode");
 }
 
-/* True if a shape of the op leaves the number of lists open. */
+/* True if `shapes` has a shape of the op that leaves the number of lists open (lists=*). */
 static bool is_open(const struct tune_shapes *shapes, const char *op)
 {
     for (size_t i = 0; i < shapes->count; i++) {
@@ -40,15 +42,16 @@ static int units_of(const char *target)
     return (int)p->value;
 }
 
-/* True if several workgroups may share a work list: mla_decode with more than 64 rows. */
+/* True if several workgroups may share a work list: mla_decode with more than 64 rows of queries
+ * and heads. */
 static bool is_shared(const struct att_variant *v)
 {
     enum { ROWS = 64 };
     return !strcmp(v->op->name, "mla_decode") && v->gqa * v->q_len > ROWS && !v->one_launch;
 }
 
-/* Lists the numbers of work lists to try. A kernel that adds up parts itself is always tried with
- * lists. */
+/* Sets key->splits to the numbers of work lists to try; 0 is a call without lists. A kernel with
+ * one_launch always has lists. */
 static void list_splits(struct tune_key *key)
 {
     const int units = units_of(key->variant.target);
@@ -107,7 +110,7 @@ struct tune_key *tune_find_key(const struct tune_sweep *sweep, const struct att_
     return NULL;
 }
 
-/* Returns a key's shape by its text; NULL if it has none. */
+/* Returns the key's shape with this text; NULL if it has none. */
 static const struct tune_shape *find_shape(const struct tune_key *key, const char *text)
 {
     for (size_t i = 0; i < key->shape_count; i++) {
@@ -117,7 +120,7 @@ static const struct tune_shape *find_shape(const struct tune_key *key, const cha
     return NULL;
 }
 
-/* Adds a shape to a key, once; returns false if memory is exhausted. */
+/* Adds a shape to a key, unless the key has it. Returns false if memory is exhausted. */
 static bool add_shape(struct tune_key *key, const struct tune_shape *s)
 {
     if (find_shape(key, s->text))
@@ -149,7 +152,8 @@ bool tune_add_combine_shapes(struct tune_sweep *sweep)
     return good;
 }
 
-/* Returns the time of a shape together with the combine that its result needs; 0: not known. */
+/* Returns the time in us of a key's chosen kernel on a shape, and of the combine launch that it
+ * needs; 0 if one is unknown. */
 static double whole_time(const struct tune_sweep *sweep, const struct attnc_tuning *tuning,
                          const struct tune_key *key, size_t shape)
 {
@@ -165,8 +169,8 @@ static double whole_time(const struct tune_sweep *sweep, const struct attnc_tuni
     return own > 0 && more > 0 ? own + more : 0;
 }
 
-/* Updates `best` by the times of a key's shapes whose call is best->call: the fastest one, and the
- * time without lists. */
+/* Compares the key's shapes of the call best->call with `best`, and stores a faster split there.
+ * Also stores the time without lists. `key` may be NULL. */
 static void offer(const struct tune_sweep *sweep, const struct attnc_tuning *tuning,
                   const struct tune_key *key, struct attnc_split *best)
 {
@@ -184,7 +188,7 @@ static void offer(const struct tune_sweep *sweep, const struct attnc_tuning *tun
     }
 }
 
-/* True if no earlier shape of the key has the same call. */
+/* True if the shape comes from lists=* and no earlier shape of the key has the same call. */
 static bool is_first(const struct tune_key *key, size_t shape)
 {
     for (size_t i = 0; i < shape; i++) {
@@ -194,8 +198,8 @@ static bool is_first(const struct tune_key *key, size_t shape)
     return key->shapes[shape].call[0];
 }
 
-/* True if a key's kernel belongs in the pack: a description has it, or a split uses it without
- * one_launch. */
+/* True if the pack needs a kernel of the key: a description has the key, or a chosen split uses it
+ * as a sibling with one_launch. */
 static bool is_wanted(const struct tune_sweep *sweep, const struct attnc_tuning *tuning,
                       const struct tune_key *key)
 {
@@ -212,7 +216,7 @@ static bool is_wanted(const struct tune_sweep *sweep, const struct attnc_tuning 
     return wanted;
 }
 
-/* True if the tuning has a kernel of the key: the budget may have ended before. */
+/* True if the tuning has a row of the key; it has none if the budget ended before. */
 static bool has_row(const struct attnc_tuning *tuning, const struct tune_key *key)
 {
     size_t i = 0;
@@ -221,7 +225,8 @@ static bool has_row(const struct attnc_tuning *tuning, const struct tune_key *ke
     return i < tuning->count;
 }
 
-/* Chooses the split of each call of a key from the measured times. */
+/* Adds the fastest split of each call of a key to the tuning. Returns false if memory is
+ * exhausted. */
 static bool choose_splits(const struct tune_sweep *sweep, const struct tune_key *key,
                           struct attnc_tuning *tuning)
 {
@@ -243,7 +248,7 @@ static bool choose_splits(const struct tune_sweep *sweep, const struct tune_key 
 bool tune_choose_splits(const struct tune_sweep *sweep, struct attnc_tuning *tuning)
 {
     bool good = true;
-    for (int alone = 0; alone < 2; alone++) { /* first keys without one_launch */
+    for (int alone = 0; alone < 2; alone++) { /* keys without one_launch first */
         for (size_t i = 0; good && i < sweep->key_count; i++) {
             const struct tune_key *key = &sweep->keys[i];
             if (key->variant.one_launch == alone && has_row(tuning, key) &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The summary of attnc tune: gains against what a plain build dispatches, splits, what only
- * hardware can decide, and how far the budget reached.
+ * This file prints the summary of attnc tune: gains over a plain build, splits, decisions that need
+ * a GPU, and how much the budget has left out.
  */
 #include <math.h>
 #include <string.h>
@@ -9,26 +9,30 @@
 #include "tools/attnc/cli/json.h"
 #include "tools/attnc/tune/tune.h"
 
+/* The sweep and its result. */
 struct summary {
     const struct tune_sweep *sweep;
     const struct attnc_tuning *tuning;
 };
 
-/* Numbers of keys that were measured wholly, in part, or not. */
+/* Numbers of keys whose launches were timed wholly, in part, or not at all. */
 struct reach {
     size_t whole, part, none;
 };
 
-/* The gain of tuning over some pairs of key and shape, as sums of logarithms. */
+/* The gain over a plain build on some pairs of key and shape. */
 struct gain {
+    /* Sum of the natural logarithms of the plain build's time over the tuned time. */
     double sum;
+    /* Number of pairs, and of those that tuning has made slower. */
     size_t pairs, slower;
 };
 
-/* Returns the geometric mean of the gains, 1 if there are none. */
+/* Returns the geometric mean of the gains, as a factor; 1 if there are no pairs. */
 static double mean(const struct gain *g) { return g->pairs ? exp(g->sum / (double)g->pairs) : 1; }
 
-/* Returns the gain of a key's tuned kernels over the op's own. */
+/* Returns the gain of a key's chosen kernels over the plain build's; no pairs if the key is
+ * extra. */
 static struct gain find_gain(const struct summary *r, const struct tune_key *key)
 {
     struct gain g = {0};
@@ -52,7 +56,7 @@ static void add_gain(struct gain *to, const struct gain *g)
     to->slower += g->slower;
 }
 
-/* Counts the tiles that were chosen for calls of the key. */
+/* Returns the number of tiles that the tuning has chosen for calls of the key. */
 static size_t count_kernels(const struct summary *r, const struct tune_key *key)
 {
     size_t kernels = 0;
@@ -62,7 +66,7 @@ static size_t count_kernels(const struct summary *r, const struct tune_key *key)
     return kernels;
 }
 
-/* Prints the row of a key. */
+/* Prints the table's line of a key. */
 static void print_key(const struct summary *r, const struct tune_key *key)
 {
     const struct gain g = find_gain(r, key);
@@ -72,7 +76,7 @@ static void print_key(const struct summary *r, const struct tune_key *key)
     printf("%-56s %5zu %6zu %7zu  %.3f\n", name, key->candidate_count, g.pairs, kernels, mean(&g));
 }
 
-/* Prints a line for each op and target. */
+/* Prints the mean gain for each op and target. */
 static void print_families(const struct summary *r)
 {
     const struct tune_sweep *s = r->sweep;
@@ -93,7 +97,7 @@ static void print_families(const struct summary *r)
     }
 }
 
-/* Counts keys by how much of them was measured. */
+/* Returns how many keys were timed wholly, in part and not at all. */
 static struct reach find_reach(const struct tune_sweep *s)
 {
     struct reach reach = {0};
@@ -106,7 +110,7 @@ static struct reach find_reach(const struct tune_sweep *s)
     return reach;
 }
 
-/* Prints how many keys were measured wholly or in part. */
+/* Prints how many keys were timed wholly, in part and not at all. */
 static void print_reach(const struct tune_sweep *s)
 {
     const struct reach reach = find_reach(s);
@@ -117,7 +121,7 @@ static void print_reach(const struct tune_sweep *s)
     printf("\n");
 }
 
-/* Prints the table of all keys and their gains. */
+/* Prints the table of all keys with their gains, and the totals. */
 static void print_table(const struct summary *r)
 {
     struct gain all = {0};
@@ -144,7 +148,7 @@ static void print_table(const struct summary *r)
     print_reach(s);
 }
 
-/* Writes a key and its gain as JSON. */
+/* Writes a key and its gain as a JSON object. */
 static void key_json(struct json *j, const struct summary *r, const struct tune_key *key,
                      const struct gain *g)
 {
@@ -160,7 +164,8 @@ static void key_json(struct json *j, const struct summary *r, const struct tune_
     json_end(j);
 }
 
-/* Writes the rows that only a measurement on hardware can decide as JSON. */
+/* Writes the JSON list of the rows that only a measurement on a GPU can confirm, with the
+ * parameters that decide. */
 static void open_json(struct json *j, const struct summary *r)
 {
     json_begin_list(j, "for_hardware");
@@ -177,7 +182,7 @@ static void open_json(struct json *j, const struct summary *r)
     json_end(j);
 }
 
-/* Writes the chosen splits as JSON. */
+/* Writes the chosen splits as a JSON list. */
 static void splits_json(struct json *j, const struct summary *r)
 {
     json_begin_list(j, "splits");
@@ -233,7 +238,7 @@ static void print_json(const struct summary *r)
     json_end(&j);
 }
 
-/* Decisions that need a GPU. */
+/* Prints the rows that only a measurement on a GPU can confirm, with the parameters that decide. */
 static void print_open(const struct summary *r)
 {
     for (size_t i = 0; i < r->tuning->count; i++) {
@@ -243,7 +248,7 @@ static void print_open(const struct summary *r)
     }
 }
 
-/* Prints the chosen split of a call. */
+/* Prints the chosen split of a call and its time. */
 static void print_split(const struct attnc_split *row)
 {
     if (!row->lists) {
@@ -262,7 +267,7 @@ static void print_split(const struct attnc_split *row)
     printf("\n");
 }
 
-/* Prints the best split of the keys of each call, which callers of libattn choose. */
+/* Prints the chosen splits by key. A caller of libattn passes their numbers. */
 static void print_splits(const struct summary *r)
 {
     for (size_t k = 0; r->tuning->split_count && k < r->sweep->key_count; k++) {

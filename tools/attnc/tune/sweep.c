@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The order of a sweep: one key after the other is compiled, timed, chosen for, verified, checked
- * and written. Keys with few launches come first, so that a budget measures as many as it can. Each
- * key has a share of the time that is left; keys that had too little come again while there is any.
+ * This file runs a sweep: each key is compiled, timed, chosen for, verified, checked and written
+ * before the next. Keys with few launches come first, so that a budget reaches as many keys as it
+ * can. Each key gets an equal share of the time that is left. Keys whose share was too short get
+ * another one while there is time.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,17 +13,17 @@
 #include "tools/attnc/cli/command.h"
 #include "tools/attnc/tune/tune.h"
 
-/* About how long a tile takes to compile and a launch to be modelled, on one processor; the
- * estimate's unit, from the sweep of docs/tuning.md. */
+/* Seconds on one processor to compile a tile and to model a launch, roughly, for the estimate. From
+ * the sweep of docs/tuning.md. */
 static const double COMPILE_SECONDS = 0.1, LAUNCH_SECONDS = 0.2;
 
-/* Fraction of a key's time after which nothing new is timed; the rest is for verification. */
+/* Part of a key's time in which launches are timed; the rest is for verification. */
 static const double SEARCH_PART = 0.8;
 
-/* True if the key has something left to measure. */
+/* True if the key has shapes and not all of its launches are timed. */
 static bool is_open(const struct tune_key *key) { return key->shape_count && !key->whole; }
 
-/* Returns the number of keys with something left to measure. */
+/* Returns the number of keys with launches that are not timed. */
 static size_t count_open(const struct tune_sweep *sweep)
 {
     size_t count = 0;
@@ -42,8 +43,8 @@ size_t tune_count_left(const struct tune_sweep *sweep)
     return left;
 }
 
-/* Estimates the seconds that the end of a sweep takes: kernels that no key has compiled yet, and
- * the pack. */
+/* Returns an estimate of the seconds that the end of a sweep takes: to compile the plain build's
+ * kernels of keys that were not reached, and to write the pack. At most a fifth of the budget. */
 static double reserve(const struct tune_sweep *sweep)
 {
     double seconds = 1;
@@ -55,8 +56,8 @@ static double reserve(const struct tune_sweep *sweep)
     return seconds < most ? seconds : most;
 }
 
-/* Returns the time at which a key's share ends, if `keys` keys share what is left; 0: there is no
- * budget. */
+/* Returns the time of steady_seconds() at which the share of a key ends, if `keys` keys share what
+ * is left of the budget; 0: no budget. */
 static double end_of_share(const struct tune_sweep *sweep, size_t keys)
 {
     const double now = steady_seconds();
@@ -66,7 +67,7 @@ static double end_of_share(const struct tune_sweep *sweep, size_t keys)
     return now + (left > 0 ? SEARCH_PART * left / (double)keys : 0);
 }
 
-/* Sorts the kernels of a tuning in the order of the sweep's keys. Returns false if memory is
+/* Sorts the rows of a tuning in the order of the sweep's keys. Returns false if memory is
  * exhausted. */
 static bool sort_rows(const struct tune_sweep *sweep, struct attnc_tuning *tuning)
 {
@@ -85,7 +86,8 @@ static bool sort_rows(const struct tune_sweep *sweep, struct attnc_tuning *tunin
     return true;
 }
 
-/* Chooses and verifies the kernels of a key, then writes the tuning. */
+/* Chooses, verifies and checks the kernels of a key, then calls `write` with `context`. Does
+ * nothing in a share of --shard. Returns an exit_code after a message. */
 static int finish_key(struct tune_sweep *sweep, struct tune_key *key, struct attnc_tuning *tuning,
                       tune_write_fn *write, void *context)
 {
@@ -98,7 +100,8 @@ static int finish_key(struct tune_sweep *sweep, struct tune_key *key, struct att
     return write(context);
 }
 
-/* Measures a key until the time `until` and finishes it. */
+/* Times the candidates of a key until `until`, a time of steady_seconds(), and finishes the key.
+ * Returns an exit_code after a message. */
 static int sweep_key(struct tune_sweep *sweep, struct tune_key *key, double until,
                      struct attnc_tuning *tuning, tune_write_fn *write, void *context)
 {
@@ -109,7 +112,7 @@ static int sweep_key(struct tune_sweep *sweep, struct tune_key *key, double unti
     return finish_key(sweep, key, tuning, write, context);
 }
 
-/* Compares two keys by target, then by their number of measurements, for qsort(). */
+/* Compares two pointers to keys by target, then by number of launches, for qsort(). */
 static int by_work(const void *a, const void *b)
 {
     const struct tune_key *const *const x = a, *const *const y = b;
@@ -121,7 +124,8 @@ static int by_work(const void *a, const void *b)
     return *x < *y ? -1 : 1;
 }
 
-/* Sweeps each key that is not whole yet; `order` is as long as the sweep's keys. */
+/* Sweeps each key in `order` that still has launches to time. Returns an exit_code after a
+ * message. */
 static int pass(struct tune_sweep *sweep, struct tune_key **order, struct attnc_tuning *tuning,
                 tune_write_fn *write, void *context)
 {
@@ -152,7 +156,7 @@ int tune_run(struct tune_sweep *sweep, struct attnc_tuning *tuning, tune_write_f
     return code;
 }
 
-/* Writes a duration in hours, minutes or seconds. */
+/* Writes a duration with its unit, hours, minutes or seconds, to `text`. */
 static void write_time(double seconds, char text[32])
 {
     if (seconds < 120)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc tune: times the tiles that the kernels of a description may have, and writes the pack and
- * the tuning file of those that won.
+ * attnc tune: times the tiles that the kernels of descriptions may have. Writes a pack with the
+ * fastest, and the tuning file that describes them.
  */
 #include <errno.h>
 #include <fnmatch.h>
@@ -109,11 +109,12 @@ struct tuning_run {
     struct build_unit *units;
     size_t unit_count;
     struct attnc_tuning tuning;
+    /* Paths of the database and of the tuning file. */
     char db[PATH_MAX], yaml[PATH_MAX];
 };
 
 /* Writes `given` to `path`. If it is NULL, writes the path of --output with another suffix:
- * "out/x.attnpack" becomes "out/x.yaml". */
+ * "out/x.attnpack" becomes "out/x.yaml". Returns an exit_code after a message. */
 static int name_beside(char path[PATH_MAX], const char *given, const char *suffix)
 {
     if (!given && !args.output)
@@ -128,7 +129,8 @@ static int name_beside(char path[PATH_MAX], const char *given, const char *suffi
                              : complain(EXIT_USER, "%s: %s", base, strerror(ENAMETOOLONG));
 }
 
-/* Hashes the simulator's library, which contains the timing model. */
+/* Sets *hash to a hash of hipsim's library, which contains the timing model. Returns an exit_code
+ * after a message. */
 static int hash_model(uint64_t *hash)
 {
     enum { MOST = 256 << 20 };
@@ -143,7 +145,7 @@ static int hash_model(uint64_t *hash)
     return EXIT_GOOD;
 }
 
-/* Reads the options of the sweep. */
+/* Reads the options of the sweep. Returns an exit_code after a message. */
 static int read_sweep(struct tune_sweep *s)
 {
     long kernels = 4, tiles = 96, verify = 0, budget = 0;
@@ -167,7 +169,7 @@ static int read_sweep(struct tune_sweep *s)
     return hash_model(&s->model);
 }
 
-/* Reads --device hip and its options. */
+/* Reads --device and its options. Returns an exit_code after a message. */
 static int read_device(struct tuning_run *r)
 {
     long finalists = 3, seconds = 10, flush = 512, patience = 120;
@@ -186,7 +188,8 @@ static int read_device(struct tuning_run *r)
     return EXIT_GOOD;
 }
 
-/* Reads one description; `text` NULL: from the file at the unit's path. */
+/* Reads a description and applies --only to it. `text`, of `size` bytes, is the description; NULL:
+ * it is in the file u->path. Returns an exit_code after a message. */
 static int read_unit(struct build_unit *u, const char *text, size_t size)
 {
     const char *const target[] = {args.targets, NULL};
@@ -213,7 +216,8 @@ static int read_unit(struct build_unit *u, const char *text, size_t size)
     return code;
 }
 
-/* Refuses a sweep without a key, or whose shapes are for none of them. */
+/* Checks that the sweep has a key, and a shape for any of them. Returns an exit_code after a
+ * message. */
 static int check_work(const struct tune_sweep *s)
 {
     size_t shapes = 0;
@@ -228,7 +232,8 @@ static int check_work(const struct tune_sweep *s)
     return EXIT_GOOD;
 }
 
-/* Reads the shapes, the model and the descriptions. */
+/* Reads the shapes, the model and the `count` descriptions at `paths`, and makes the keys of the
+ * sweep. Returns an exit_code after a message. */
 static int read_inputs(struct tuning_run *r, char **paths, size_t count)
 {
     long ranks = 1;
@@ -265,7 +270,8 @@ static int read_inputs(struct tuning_run *r, char **paths, size_t count)
     return code == EXIT_GOOD ? check_work(&r->sweep) : code;
 }
 
-/* Writes the tuning file. */
+/* Writes the tuning file. `context` is the struct tuning_run. Returns an exit_code after a
+ * message. */
 static int write_tuning(void *context)
 {
     struct tuning_run *r = context;
@@ -281,11 +287,13 @@ static int write_tuning(void *context)
     return code;
 }
 
-/* Builds the tuned kernels and writes the pack. */
+/* Builds the kernels of the descriptions under the tuning and writes the pack. Returns an exit_code
+ * after a message. */
 static int write_pack(struct tuning_run *r, const struct attnc_build_options *o)
 {
     size_t bytes;
-    void *seen = NULL; /* splits of several descriptions may need the same kernel */
+    /* The names of all kernels, since splits of several descriptions may need the same one. */
+    void *seen = NULL;
     int code = EXIT_GOOD;
     for (size_t i = 0; i < r->unit_count && code == EXIT_GOOD; i++) {
         struct build_unit *u = &r->units[i];
@@ -305,7 +313,8 @@ static int write_pack(struct tuning_run *r, const struct attnc_build_options *o)
     return write_build(r->units, r->unit_count, &emits[0], args.output, NULL, &bytes);
 }
 
-/* Finds the splits of calls, by the kernels that were chosen. */
+/* Chooses the splits of calls and their costs, for the kernels that were chosen. Returns an
+ * exit_code after a message. */
 static int choose_splits(struct tuning_run *r)
 {
     if (!tune_choose_splits(&r->sweep, &r->tuning))
@@ -317,13 +326,15 @@ static int choose_splits(struct tuning_run *r)
     return EXIT_GOOD;
 }
 
-/* Returns the exit code of a sweep that has written all results it could. */
+/* Returns the exit_code of a sweep whose results are written: EXIT_USER if a launch failed or a
+ * result was refused, EXIT_PARTIAL if the budget left launches out. */
 static int judge(const struct tune_sweep *s)
 {
     return s->failed || s->refused ? EXIT_USER : tune_count_left(s) ? EXIT_PARTIAL : EXIT_GOOD;
 }
 
-/* Ends a shard: it only measures, and winners are chosen after a merge. */
+/* Prints the counts of a share of --shard, which only times launches; `attnc tune --merge` chooses
+ * winners later. Returns an exit_code. */
 static int finish_share(const struct tuning_run *r)
 {
     const struct tune_sweep *s = &r->sweep;
@@ -334,7 +345,8 @@ static int finish_share(const struct tuning_run *r)
     return judge(s);
 }
 
-/* Finds splits and writes everything, when all keys were swept. */
+/* Chooses splits, and writes the tuning file, the pack, the report and the summary. Returns an
+ * exit_code. */
 static int finish(struct tuning_run *r)
 {
     int code = choose_splits(r);
@@ -351,7 +363,8 @@ static int finish(struct tuning_run *r)
     return code == EXIT_GOOD ? judge(&r->sweep) : code;
 }
 
-/* Runs the sweep and writes its results. */
+/* Runs the sweep, or the calibration, and writes the results. Returns an exit_code after a
+ * message. */
 static int sweep(struct tuning_run *r)
 {
     char room[PATH_MAX];
@@ -391,7 +404,7 @@ static void free_run(struct tuning_run *r)
     attnc_tuning_free(&r->tuning);
 }
 
-/* Prints the database at `path`. */
+/* Prints the database at `path`. Returns an exit_code after a message. */
 static int show(const char *path)
 {
     struct tune_db *db = tune_db_open(path, false);
@@ -400,7 +413,8 @@ static int show(const char *path)
     return good ? EXIT_GOOD : EXIT_ENVIRONMENT;
 }
 
-/* Merges other databases into the one at `path`. */
+/* Merges the `count` databases `others` and the one of --merge into the one at `path`. Returns an
+ * exit_code after a message. */
 static int merge(const char *path, char **others, size_t count)
 {
     struct tune_db *db = tune_db_open(path, true);
@@ -418,7 +432,8 @@ static int merge(const char *path, char **others, size_t count)
     return good ? EXIT_GOOD : EXIT_ENVIRONMENT;
 }
 
-/* Reads the table of --defaults, empty if the file does not exist, and the options of the fit. */
+/* Reads the table of --defaults, which is empty if the file does not exist, and the options of the
+ * fit. Returns an exit_code after a message. */
 static int read_table(struct attnc_fitted *table, struct tune_fit_options *o)
 {
     struct attnc_diag d = {0};
@@ -441,7 +456,7 @@ static int read_table(struct attnc_fitted *table, struct tune_fit_options *o)
                    ? EXIT_GOOD
                    : complain(EXIT_USER, "tune: there is no target '%s'", args.targets);
     }
-    if (o->mode > TUNE_FIT_REVISE) /* else it is written too */
+    if (o->mode > TUNE_FIT_REVISE) /* otherwise the file is also written */
         note_input(args.defaults);
     const bool good = attnc_fitted_read(args.defaults, table, &d);
     attnc_diag_print(&d, stderr);
@@ -451,14 +466,14 @@ static int read_table(struct attnc_fitted *table, struct tune_fit_options *o)
     return code;
 }
 
-/* Fits the table of defaults with the kernels of the run. */
+/* Fits the table of --defaults to the kernels of the run. Returns an exit_code. */
 static int fit_table(struct tuning_run *r, struct attnc_fitted *table,
                      const struct tune_fit_options *o)
 {
     char room[PATH_MAX];
     const struct attnc_build_options build = {
         .compile = {.stage = ATTNC_STAGE_LINKED},
-        .compile_one = attnc_compile, /* a kernel that spills is none */
+        .compile_one = attnc_compile, /* without another tile for kernels that spill */
         .jobs = r->sweep.jobs,
         .cache_dir = cache_directory(args.cache, room),
         .identity = attnc_compiler_identity(),
@@ -469,7 +484,7 @@ static int fit_table(struct tuning_run *r, struct attnc_fitted *table,
     return r->sweep.db ? tune_fit(&r->sweep, table, o) : EXIT_ENVIRONMENT;
 }
 
-/* Runs `attnc tune --defaults`. */
+/* Runs `attnc tune --defaults` on the `count` descriptions at `paths`. Returns an exit_code. */
 static int run_defaults(char **paths, size_t count)
 {
     struct tuning_run r = {0};

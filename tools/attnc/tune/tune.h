@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc tune: what its parts share. A sweep is a list of keys; each has candidates, the tiles that
- * its kernel may have, and shapes, on which every candidate is timed.
+ * The parts of attnc tune. A sweep is a list of keys. A key is a kernel of a description whose tile
+ * is open. It has candidates, the tiles that its kernel may have, and shapes, on which candidates
+ * are timed.
+ * The plain build's kernel is the one that attnc build makes without a tuning file. The first
+ * candidates of a key are the plain build's kernels.
  */
 #ifndef TOOLS_ATTNC_TUNE_TUNE_H
 #define TOOLS_ATTNC_TUNE_TUNE_H
@@ -12,328 +15,382 @@
 #include "tools/attnc/cli/shard.h"
 #include "tools/attnc/tune/db.h"
 
+/** Bytes of a shape's text, most launch values of a shape, bytes of a hash's text, most numbers of
+ * work lists. */
 enum { TUNE_SHAPE_TEXT = 128, TUNE_VALUES = 8, TUNE_SOURCE = 33, TUNE_SPLITS = 6 };
 
-/** A launch value that a tuning file may choose by. */
+/** A value that libattn has on the host at a launch. A tuning file may choose kernels by it. */
 struct tune_launch_value {
-    const char *arg; /* attnc_launch_value() */
+    const char *arg; /* name, from attnc_launch_value() */
     int64_t value;
 };
 
+/** A shape on which a key's candidates are timed. */
 struct tune_shape {
     char op[40];
-    char text[TUNE_SHAPE_TEXT]; /* "batch=1,q=512" */
+    char text[TUNE_SHAPE_TEXT]; /* sizes such as "batch=1,q=512" */
+    /* The values by which libattn may choose a kernel for this shape. */
     struct tune_launch_value values[TUNE_VALUES];
     unsigned value_count;
-    unsigned own;   /* 1 + the candidate that libattn selects from a build without a tuning file;
-                     * 0: not known */
-    bool any_lists; /* "lists=*": the sweep tries several numbers of work lists */
-    int lists;      /* work lists of this shape, if it comes from "lists=*" */
-    int item_cost, merge_rate;  /* costs of its plan; 0: the planner's defaults */
-    char call[TUNE_SHAPE_TEXT]; /* the shape without its lists, if from "lists=*"; else empty */
+    /* 1 + the index of the candidate that libattn chooses from a plain build; 0: not known. */
+    unsigned own;
+    /* True: the shape has "lists=*", and the sweep tries several numbers of work lists. */
+    bool any_lists;
+    /* Number of work lists, if the shape comes from "lists=*"; 0: none. */
+    int lists;
+    /* Costs of the plan's launch; 0: the planner's defaults. */
+    int item_cost, merge_rate;
+    /* The text without its lists, if the shape comes from "lists=*"; otherwise "". */
+    char call[TUNE_SHAPE_TEXT];
 };
 
+/** The shapes that are tuned for, of all ops. */
 struct tune_shapes {
     struct tune_shape *rows;
     size_t count;
 };
 
+/** A tile that a key's kernel may have, with its kernel and times. */
 struct tune_candidate {
     struct att_variant variant;
-    struct attnc_kernel *kernel; /* owned; NULL: it was not compiled, or did not compile */
-    bool tried;                  /* its compilation was tried */
+    /* Owned; NULL: not compiled yet, or it does not compile. */
+    struct attnc_kernel *kernel;
+    bool tried; /* true: its compilation was tried */
+    /* The tile, as att_tile_text() writes it. */
     char tile[ATT_TILE_TEXT_MAX];
-    char source[TUNE_SOURCE];    /* hash of the kernel and of the timing model */
-    char code[TUNE_SOURCE];      /* hash of the kernel, without the timing model */
-    const char *dropped;         /* why it is out of the race, or NULL */
-    struct tune_value *times;    /* one per shape of the key, on the model; runs 0: not measured */
-    struct tune_value *measured; /* the same on a GPU, or NULL */
+    /* Hash of the kernel and of the timing model, in hexadecimal digits. */
+    char source[TUNE_SOURCE];
+    /* Hash of the kernel alone, in hexadecimal digits. */
+    char code[TUNE_SOURCE];
+    /* Why it is no longer timed; NULL: it is. */
+    const char *dropped;
+    /* Modelled times by shape; `runs` 0: not timed. */
+    struct tune_value *times;
+    /* Times on a GPU by shape; NULL: none. */
+    struct tune_value *measured;
 };
 
+/** A kernel whose tile is chosen, known by target, op and dispatch key. */
 struct tune_key {
-    struct att_variant variant; /* its tile is open */
+    struct att_variant variant; /* variant without a tile */
+    /* Target, op and dispatch key, as attnc_key_text() writes them. */
     char text[ATT_TEXT_MAX];
-    struct tune_candidate *candidates; /* the first ones are what a build makes by itself */
-    size_t candidate_count, own_count; /* all, and what a build makes */
-    struct attnc_description own;      /* variants of the first `own_count` candidates */
+    /* The candidates; the plain build's kernels come first. */
+    struct tune_candidate *candidates;
+    /* Number of candidates, and of the plain build's kernels among them. */
+    size_t candidate_count, own_count;
+    /* Variants of the plain build's kernels. */
+    struct attnc_description own;
     struct tune_shape *shapes;
     size_t shape_count;
-    size_t late_count; /* further entries of `shapes` after shape_count: other planner costs */
-    size_t halved;     /* the last round after which the worse half was dropped; 0: none */
-    size_t left;       /* launches that the budget has left out */
-    bool begun, whole; /* some tile other than a build's own was timed; all tiles were */
-    bool on_gpu;       /* times measured on a GPU decide, not modelled ones */
-    int splits[TUNE_SPLITS]; /* numbers of work lists that are tried for "lists=*" */
+    /* Shapes after the first shape_count in `shapes`: calls with other costs of the plan. */
+    size_t late_count;
+    /* Shapes that were timed in the last round after which slower candidates were dropped; 0:
+     * none. */
+    size_t halved;
+    size_t left; /* launches that the budget left out */
+    /* Begun: candidates besides the plain build's were timed. Whole: every launch was timed. */
+    bool begun, whole;
+    /* True: times on a GPU decide, not modelled ones. */
+    bool on_gpu;
+    /* Numbers of work lists that "lists=*" tries; 0: no lists. */
+    int splits[TUNE_SPLITS];
     unsigned split_count;
-    bool extra; /* no description has the key: it was added to compare splits */
+    /* True: no description has the key; it was added to compare splits. */
+    bool extra;
 };
 
-/** Heads of a rank of the model that is tuned for; heads 0: any. */
+/** Head counts of one rank of the model that is tuned for; heads 0: any number. */
 struct tune_heads {
     int heads, kv_heads, head_dim;
 };
 
+/** A sweep: its keys, its options and its counts. */
 struct tune_sweep {
     struct tune_key *keys;
     size_t key_count;
     struct tune_db *db;
-    const struct attnc_build_options *build; /* how candidates are compiled */
+    const struct attnc_build_options *build; /* options by which candidates are compiled */
+    /* Launches that are timed at once. */
     unsigned jobs;
-    size_t verify_shapes;          /* of each winner; 0: all */
-    const char *parameters;        /* of the timing model, as --parameters; NULL: defaults */
-    const char *hooks;             /* directory of users' logits functions, or NULL */
-    double started, deadline;      /* of steady_seconds(); deadline 0: none */
-    unsigned max_kernels;          /* of a key */
-    size_t max_tiles;              /* of a key */
-    struct shard shard;            /* the share of the launches that this process measures */
-    uint64_t model;                /* hash of the timing model */
-    bool gpu_races;                /* --device hip */
-    unsigned finalists;            /* fastest candidates of the model that race on a GPU */
-    double race_seconds, patience; /* of a race on a GPU; of a launch until it counts as hung */
-    size_t flush;                  /* bytes that are overwritten before each launch there */
-    char gpu[160];                 /* name of the GPU that was opened last */
-    const char *gpu_target;        /* target that this GPU was opened for; NULL: none yet */
-    size_t place;                  /* number of the current key, from 1, for messages */
+    /* Shapes on which each winner is verified; 0: all that attnc verify has. */
+    size_t verify_shapes;
+    /* Changes of the timing model, in the form of --parameters; NULL: none. */
+    const char *parameters;
+    /* Directory of the users' logits functions; NULL: none. */
+    const char *hooks;
+    /* Times of steady_seconds(); deadline 0: no budget. */
+    double started, deadline;
+    unsigned max_kernels; /* most kernels that a key gets */
+    size_t max_tiles;     /* most candidates that a key gets */
+    /* The share of the launches that --shard gives to this process. */
+    struct shard shard;
+    uint64_t model; /* hash of hipsim's library, which contains the timing model */
+    bool gpu_races; /* true: the best candidates race on a GPU */
+    /* Candidates, the fastest by the model, that race on a GPU. */
+    unsigned finalists;
+    /* Longest time of a race on a GPU, and of a launch until it counts as hung, in seconds. */
+    double race_seconds, patience;
+    /* Bytes that are overwritten before each launch of a race, so that caches are cold. */
+    size_t flush;
+    char gpu[160];          /* name of the GPU that was opened last; "": none */
+    const char *gpu_target; /* target that the GPU was opened for; NULL: none yet */
+    size_t place;           /* number of the present key, counted from 1, for messages */
+    /* Launches that were timed, that the database had, that the budget left out, and that failed;
+     * candidates with wrong results, and candidates that were not timed since they spill or do not
+     * compile. */
     size_t measured, known, skipped, failed, wrong, pruned;
-    size_t refused; /* keys whose result was slower than a build, or another than was chosen */
+    /* Keys whose chosen kernels failed tune_check(). */
+    size_t refused;
 };
 
-/** Reads the shapes in a file, lines such as "prefill batch=1,q=512". If `path` is NULL, the
- * default shapes of all ops are taken. A file without a shape is an error. Returns an exit code
+/** Reads the shapes in the file `path`, lines such as "prefill batch=1,q=512". If `path` is NULL,
+ * takes the default shapes of all ops. A file without a shape is an error. Returns an exit_code
  * after a message. */
 int tune_read_shapes(const char *path, struct tune_shapes *shapes);
 
-/** Chooses the shapes for a key, with the numbers that libattn knows at a launch. */
+/** Sets key->shapes to the shapes of the key's op, with heads that suit the key, and with their
+ * launch values. Returns false if memory is exhausted. */
 bool tune_choose_shapes(const struct tune_shapes *all, const struct tune_heads *heads,
                         size_t head_count, struct tune_key *key);
 
-/** Fills keys of `sweep` with the variants of a description that have a choice of tiles. */
+/** Adds a key for each variant of a description that has a choice of tiles. Returns false if memory
+ * is exhausted. */
 bool tune_add_keys(struct tune_sweep *sweep, const struct attnc_description *desc);
 
-/** Adds a key, unless the sweep has it or there is nothing to choose. Returns false if memory is
- * exhausted. */
+/** Adds the key of a variant, unless the sweep has it or there is no choice of tiles. Returns false
+ * if memory is exhausted. */
 bool tune_add_key(struct tune_sweep *sweep, const struct att_variant *v);
 
-/** Adds the keys that splits need if shapes leave the lists open: the sibling of each key whose
- * kernel also sums the parts, and the combine kernel. */
+/** Adds the keys that are needed to compare splits, if a shape has lists=*: a key's sibling with
+ * one_launch, and its combine kernel. Sets the numbers of lists to try. Returns false if memory is
+ * exhausted. */
 bool tune_add_split_keys(struct tune_sweep *sweep, const struct tune_shapes *shapes);
 
-/** Adds to combine keys the shapes of the combine launches that split shapes of other keys need.
+/** Adds to each combine key the shapes of the combine launches that split calls of other keys need.
  * Returns false if memory is exhausted. */
 bool tune_add_combine_shapes(struct tune_sweep *sweep);
 
-/** Adds the fastest split of each open call to `tuning`, whose kernels are chosen. Returns false if
- * memory is exhausted. */
+/** Adds the fastest split of each call with lists=* to `tuning`, which already has the chosen
+ * kernels. Returns false if memory is exhausted. */
 bool tune_choose_splits(const struct tune_sweep *sweep, struct attnc_tuning *tuning);
 
-/** Times the calls with split keys under other costs of the planner, if these make another plan.
- * The kernels are the chosen ones. Stores faster costs in the splits. Returns false if the database
- * cannot be written. */
+/** Times each split call of `tuning`, with its chosen kernels, under other costs of the planner
+ * that give another plan. Stores faster costs in the split. Returns false if the database cannot be
+ * written. */
 bool tune_choose_costs(struct tune_sweep *sweep, struct attnc_tuning *tuning);
 
-/** The planner's result for a shape with work lists. With q_tile, a tile of queries has the keys
- * that a causal mask shows it. */
+/** Sizes of the plan for a shape with work lists. With q_tile the queries of a sequence are cut
+ * into tiles, whose keys a causal mask limits. */
 struct tune_plan {
-    int tiles;     /* sequences, or with q_tile tiles of queries */
-    int parts;     /* partial rows of all its sequences; 0: nothing is cut */
-    uint64_t hash; /* of the plan; the same for equal ones */
+    int tiles; /* sequences; with q_tile, tiles of queries */
+    /* Split-KV partials of all sequences; 0: no sequence is cut. */
+    int parts;
+    uint64_t hash; /* hash of the plan's tensors */
 };
-/** Returns the sizes and the hash of the plan for a shape. */
+/** Returns the plan's sizes and hash for a shape; zeros if it has no lists or no plan can be
+ * made. */
 struct tune_plan tune_plan_shape(const struct tune_shape *s);
 
-/** Finds the combine launch that follows a shape; returns false if the shape is not split. */
+/** Sets *out to the shape of the combine launch that adds the partials of the split shape `s`.
+ * Returns false if no sequence of `s` is cut. */
 bool tune_find_combine(const struct tune_shape *s, struct tune_shape *out);
 
-/** Returns a key by its variant; NULL if the sweep does not have it. */
+/** Returns the sweep's key with the dispatch key of a variant; NULL if there is none. */
 struct tune_key *tune_find_key(const struct tune_sweep *sweep, const struct att_variant *v);
 
-/** Sets s->values to the numbers of the shape that libattn has on the host at a launch. Lengths of
+/** Sets s->values to the values that libattn has on the host at a launch of the shape. Lengths of
  * single sequences are not among them. */
 void tune_find_values(struct tune_shape *s);
 
-/** Returns the number of a shape's dimension, such as "batch". */
+/** Returns the size of a shape's dimension, such as "batch"; 0 if its op has no such dimension. */
 int tune_shape_number(const struct tune_shape *s, const char *name);
 
-/** Compiles candidates [first, end) of a key that were not compiled yet. Drops candidates that fail
- * to compile or spill. Returns false if memory is exhausted. */
+/** Compiles candidates `first` to `end` - 1 of a key, unless that was tried before. Drops
+ * candidates that do not compile or spill. Returns false if memory is exhausted. */
 bool tune_compile(struct tune_sweep *sweep, struct tune_key *key, size_t first, size_t end);
 
-/** Frees the keys and measurements of a sweep. */
+/** Frees the keys of a sweep and closes its database. */
 void tune_sweep_free(struct tune_sweep *sweep);
 
-/** A launch to be timed. */
+/** A launch of a candidate on a shape, to be timed by the model. */
 struct tune_item {
     struct tune_key *key;
     size_t candidate, shape;
-    const char *parameters;   /* of the timing model, or NULL */
+    const char *parameters;   /* changes of the timing model; NULL: none */
     struct tune_value *value; /* receives the time */
 };
 
-/** True if this share measures the key on this shape. */
+/** True if this share of --shard times the key on this shape. */
 bool tune_is_ours(const struct tune_sweep *sweep, const struct tune_key *key, size_t shape);
 
-/** Times the items, or reads their times from the database. Returns false if the database cannot be
- * written. */
+/** Times the launches by the model, or reads their times from the database. Returns false if the
+ * database cannot be written. */
 bool tune_time_items(struct tune_sweep *sweep, const struct tune_item *items, size_t count);
 
-/** Returns the seconds after which a launch that has not ended is stopped. It counts as hung, or as
- * left out if the budget has ended by then. */
+/** Returns the seconds after which a launch that has not ended is stopped. It then counts as hung,
+ * or as left out if the budget has ended. */
 double tune_launch_patience(const struct tune_sweep *sweep);
 
-/** Writes the device of a modelled time: "model gfx950" and the changed parameters, or the hash of
- * these if they are many. */
+/** Writes the device of a modelled time, as the database has it: "model gfx950" and the changed
+ * parameters, or their hash if the text is long. */
 void tune_name_device(const struct tune_key *key, const char *parameters, char device[160]);
 
-/** True if the time of the sweep's budget is spent. */
+/** True if the budget of the sweep is spent. */
 bool tune_is_late(const struct tune_sweep *sweep);
 
-/** Times every winner of `tuning` again, beside the key's first candidate and the best other. Each
- * uncertain parameter of the model is set to both ends of its range. If a winner would not win
- * there, its row gets the parameter's name. Returns false if the database cannot be written. */
+/** Times every winner of `tuning` again, with the plain build's kernel and the best other candidate
+ * as rivals. Each open parameter of the model is set to both ends of its range. If a rival wins
+ * there, the row's `open` gets the parameter's name. Returns false on failure. */
 bool tune_find_open(struct tune_sweep *sweep, struct attnc_tuning *tuning);
 
-/** Checks that these are settings of the timing model, each once. Returns an exit code after a
- * message. */
+/** Checks that `list` has settings NAME=VALUE of the timing model, each once. Returns an exit_code
+ * after a message. */
 int tune_check_parameters(const char *list);
 
-/** Fits the timing model's open and fitted parameters to GPU times in the database, and prints
- * them.
- * Returns an exit code after a message. */
+/** Fits the open and fitted parameters of the timing model to GPU times in the database, and prints
+ * the fit. Returns an exit_code after a message. */
 int tune_calibrate(struct tune_sweep *sweep);
 
-/** True if a kernel with this choice of calls takes the shape; a choice of NULL has none. */
+/** True if the shape is in a box of this choice, so that its kernel gets the shape. False if
+ * `choice` is NULL. */
 bool tune_takes(const struct att_choice *choice, const struct tune_shape *s);
 
-/** Returns the candidate that libattn selects for a shape from a build without a tuning file: the
- * first, or a second kernel of the key. */
+/** Returns the index of the candidate that libattn chooses for a shape from a plain build: the
+ * first, or another of the plain build's kernels. */
 size_t tune_own_candidate(const struct tune_key *key, const struct tune_shape *s);
 
-/** Returns the row of a tuning file that applies to a shape of a key; NULL if there is none. */
+/** Returns the row of a tuning that has a shape of the key; NULL if there is none. */
 const struct attnc_tuned *tune_find_row(const struct tune_key *key, const struct attnc_tuning *t,
                                         const struct tune_shape *s);
 
-/** Returns the candidate that a shape gets under a tuning file, dispatched as libattn does it; the
- * count of candidates if the file's tile is none of them. */
+/** Returns the index of the candidate that libattn chooses for a shape under a tuning;
+ * candidate_count if the row's tile is no candidate. */
 size_t tune_chosen_candidate(const struct tune_key *key, const struct attnc_tuning *t,
                              const struct tune_shape *s);
 
-/** Returns the measured time, us, of the kernel that the tuning file selects for a shape of the
- * key; 0: not measured. */
+/** Returns the time in us of the kernel that a shape gets under a tuning; 0: not timed. `shape` is
+ * an index. */
 double tune_chosen_time(const struct tune_key *key, const struct attnc_tuning *t, size_t shape);
 
-/** Returns the measured time, us, of the kernel that a build without a tuning file selects for a
- * shape of the key; 0: not measured. */
+/** Returns the time in us of the kernel that a shape gets from a plain build; 0: not timed. `shape`
+ * is an index. */
 double tune_own_time(const struct tune_key *key, size_t shape);
 
-/** Makes the description of one key: its variant and each kernel that the tuning file adds to it.
- * Returns false if memory is exhausted, or if the pack format cannot contain all these kernels. The
- * caller frees `out` with attnc_description_free(), also after false. */
+/** Makes the description of one key: its variant, and each kernel that the tuning adds to it.
+ * Returns false if memory is exhausted or the pack format cannot hold all these kernels. The caller
+ * frees `out` with attnc_description_free() also after a failure. */
 bool tune_describe(const struct tune_key *key, struct attnc_tuning *t,
                    struct attnc_description *out);
 
-/** Times on hipsim the candidates of a key on its shapes, except those that the database has. Of a
- * large key it times only the most promising. Stops at `until`, in seconds of steady_seconds(); 0:
- * no deadline. Returns false when the database cannot be written. */
+/** Times the candidates of a key on its shapes by the model, except launches that the database has.
+ * Of a large key only the most promising candidates are timed on all shapes. Stops at `until`, a
+ * time of steady_seconds(); 0: no limit. Returns false on failure. */
 bool tune_measure(struct tune_sweep *sweep, struct tune_key *key, double until);
 
-/** Times two kernels of a key on the machine's GPU, on each shape: the default build's, and the one
- * that hipsim times fastest. GPU times then replace modelled ones in the choice. Returns false when
- * the database cannot be written. */
+/** Races candidates of a key on the machine's GPU, on each shape: the plain build's kernel and
+ * sweep->finalists others that are fastest by the model. Their times then replace modelled ones in
+ * the choice. Returns false on failure. */
 bool tune_measure_gpu(struct tune_sweep *sweep, struct tune_key *key);
 
-/** Times a candidate on the machine's GPU on a shape, also a late one, or takes the time from the
- * database. Returns false if the database cannot be written. */
+/** Times a candidate on a shape on the machine's GPU, or takes the time from the database. `shape`
+ * may be one of the late ones. Returns false if the database cannot be written. */
 bool tune_time_gpu(struct tune_sweep *sweep, struct tune_key *key, size_t candidate, size_t shape,
                    struct tune_value *value);
 
-/** Returns the times of a candidate, one per shape: measured if there are any, else modelled. */
+/** Returns a candidate's times by shape: on a GPU if the key has such, otherwise modelled. */
 const struct tune_value *tune_times(const struct tune_key *key, size_t candidate);
 
 struct attn_pack;
 
-/** Returns a pack in memory that has only the candidate; it is never closed. Returns NULL if memory
- * is exhausted. */
+/** Returns a pack in memory with only this candidate, open until the process ends. Returns NULL on
+ * failure. */
 struct attn_pack *tune_open_candidate(const struct tune_key *key, size_t candidate);
 
-/** Opens a pack of a build's own kernels of the key, among which libattn chooses. */
+/** Returns a pack in memory with the plain build's kernels of the key, open until the process ends.
+ * Returns NULL on failure. */
 struct attn_pack *tune_open_own(const struct tune_key *key);
 
+/** The outcome of a verification. */
 enum tune_verdict_kind { TUNE_RIGHT, TUNE_WRONG, TUNE_UNVERIFIED /* the budget is spent */ };
 
-/** Verifies a candidate, or takes the verdict from the database. One that is wrong, or that the
- * budget leaves unverified, is dropped. */
+/** Verifies a candidate, or takes the verdict from the database. Drops a candidate that is wrong or
+ * that the budget leaves unverified. */
 enum tune_verdict_kind tune_verify(struct tune_sweep *sweep, struct tune_key *key,
                                    struct tune_candidate *c);
 
-/** Cuts the calls of a key into boxes around its shapes. A box gets the fastest candidate that is
- * slower than a plain build's kernel on none of its shapes, if it gains enough. Replaces the key's
- * rows in `out`, whose kernels are all verified. All other calls are left to the build. Returns
- * false if memory is exhausted. */
+/** Replaces the rows of a key in `out` by its verified winners. The calls of the key are cut into
+ * boxes around its shapes. A box gets the fastest candidate that is nowhere slower than the plain
+ * build's kernel, if it gains enough. Other calls are left to the plain build. Returns false if
+ * memory is exhausted. */
 bool tune_choose(struct tune_sweep *sweep, struct tune_key *key, struct attnc_tuning *out);
 
-/** Finds which kernel of a plain build libattn takes for each shape, if the key has several.
- * libattn may choose by values that it computes at a launch. Returns false if the database cannot
- * be written. */
+/** Sets `own` of each shape: which of the plain build's kernels libattn chooses for it. Needed
+ * because libattn may choose by values that it computes at a launch. Returns false if the database
+ * cannot be written. */
 bool tune_find_own(struct tune_sweep *sweep, struct tune_key *key);
 
-/** Builds a key as `attnc build --tuning` would and lets libattn dispatch each shape. If it takes
- * another kernel than was chosen, or a slower one than without tuning, the key gets no row and a
- * message is printed. Returns false if memory is exhausted, or if the database cannot be
- * written. */
+/** Builds a key as `attnc build --tuning` would, and dispatches each shape by libattn. If libattn
+ * chooses another kernel than the tuning, or a slower one than a plain build, the key's rows are
+ * removed. A message then says why. Returns false on failure. */
 bool tune_check(struct tune_sweep *sweep, struct tune_key *key, struct attnc_tuning *tuning);
 
-/** Called after each key whose rows in the tuning have changed. Returns an exit code. */
+/** Writes the tuning file; called after each key whose rows have changed. Returns an exit_code
+ * after a message. */
 typedef int tune_write_fn(void *context);
 
-/** Sweeps one key after the other, until all is measured or the budget spent, and leaves the result
- * in `tuning`. A share of a sweep only measures. Returns an exit code after a message. */
+/** Sweeps one key after the other until all launches are timed or the budget is spent, and collects
+ * the winners in `tuning`. A share of --shard only times. Returns an exit_code after a message. */
 int tune_run(struct tune_sweep *sweep, struct attnc_tuning *tuning, tune_write_fn *write,
              void *context);
 
-/** Prints the size of a sweep to standard error: keys, tiles, launches, and the estimated time. */
+/** Prints the numbers of keys, tiles and launches of a sweep, and the estimated time, to standard
+ * error. */
 void tune_print_estimate(const struct tune_sweep *sweep);
 
-/** Prints what was found: a table, or with `json` a JSON object. */
+/** Prints the result of a sweep as a table, or with `json` as a JSON object. */
 void tune_print_summary(const struct tune_sweep *sweep, const struct attnc_tuning *tuning,
                         bool json);
 
-/** Returns the number of launches that the budget has left out, keys not reached
- * included. */
+/** Returns the number of launches that the budget has left out, with all launches of keys that were
+ * not reached. */
 size_t tune_count_left(const struct tune_sweep *sweep);
 
-/** Writes the page about a sweep. Returns an exit code after a message. */
+/** Writes an HTML page about a sweep to `path`. Returns an exit_code after a message. */
 int tune_write_report(const struct tune_sweep *sweep, const struct attnc_tuning *tuning,
                       const char *path);
 
-/* defaults.c: fitted knobs of a target */
+/* Fitted knobs of a target (defaults.c). */
 
-enum { TUNE_FIT_CORNERS = 64 /* at most */ };
+enum { TUNE_FIT_CORNERS = 64 /* most corners of a fit */ };
 
+/** The modes of tune_fit(), which works on a table of fitted knobs. */
 enum tune_fit_mode {
-    TUNE_FIT,        /* finds values and rows, and writes the table */
-    TUNE_FIT_REVISE, /* keeps the rows whose values still gain, and writes the table */
-    TUNE_FIT_CHECK,  /* derives a sample of rows again; an error if one loses */
-    TUNE_FIT_RULES,  /* compares the table with the rules alone */
+    TUNE_FIT,        /* fits the values of rows, finds new rows, and writes the table */
+    TUNE_FIT_REVISE, /* removes rows whose values no longer gain, and writes the table */
+    TUNE_FIT_CHECK,  /* evaluates a sample of rows again; an error if one no longer gains */
+    TUNE_FIT_RULES,  /* times kernels with the table and by the rules alone */
 };
 
+/** The options of attnc tune --defaults. */
 struct tune_fit_options {
     enum tune_fit_mode mode;
-    const char *path;   /* path of the table */
-    unsigned corners;   /* combinations of extremes of the model's open parameters, on which a row
-                         * may lose */
-    unsigned sample;    /* rows that are checked; 0: all */
-    unsigned long seed; /* of corners and sample */
+    const char *path; /* path of the table */
+    /* Number of corners: combinations of ends of the ranges of the model's open parameters. */
+    unsigned corners;
+    unsigned sample;    /* rows that TUNE_FIT_CHECK evaluates; 0: all */
+    unsigned long seed; /* seed of the corners and of the sample */
 };
 
 struct attnc_fitted;
 
-/** Adds the kernels of a description that have fitted knobs, each with one shape that it takes.
+/** Adds the kernels of a description whose op has fitted knobs, each as a key with one shape.
  * Returns false if memory is exhausted. */
 bool tune_fit_add(struct tune_sweep *sweep, const struct attnc_description *desc,
                   const struct tune_shapes *shapes);
 
-/** Fits, revises, checks or compares a table by the kernels of the sweep, and prints what it found.
- * Returns an exit code after a message. */
+/** Fits, revises, checks or compares a table by the kernels of the sweep, as the options say, and
+ * prints the result. Returns an exit_code after a message. */
 int tune_fit(struct tune_sweep *sweep, struct attnc_fitted *table,
              const struct tune_fit_options *o);
 

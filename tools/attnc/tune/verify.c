@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of the tiles that have won, each in a process of its own.
+ * This file verifies the candidates that have won, each in a child process.
  */
 #include <string.h>
 
@@ -10,13 +10,16 @@
 #include "tools/attnc/tune/tune.h"
 #include "tools/verify/verify.h"
 
+/* The arguments of call_verify(). */
 struct verify_call {
     const struct tune_key *key;
+    /* Index of the candidate; shapes to verify, 0: all. */
     size_t candidate, shapes;
+    /* Directory of the users' logits functions; NULL: none. */
     const char *hooks;
 };
 
-/* Reports only the shapes that failed. */
+/* Reports a verified shape only if it failed. */
 static void ignore_row(const struct verify_run *run, const struct verify_row *row)
 {
     (void)run;
@@ -24,7 +27,8 @@ static void ignore_row(const struct verify_run *run, const struct verify_row *ro
         complain(EXIT_USER, "%s: %s", row->shape, row->fault);
 }
 
-/* Verifies a candidate on the simulator; runs in a child process. */
+/* Verifies a candidate on the simulator, in a child process. `context` is a struct verify_call;
+ * fills the struct tune_verdict `answer`. Returns an exit_code. */
 static int call_verify(void *context, void *answer)
 {
     const struct verify_call *c = context;
@@ -47,8 +51,8 @@ static int call_verify(void *context, void *answer)
     return run.failures ? EXIT_USER : EXIT_GOOD;
 }
 
-/* Verifies a candidate without the database. Returns false if the budget was spent before the
- * end. */
+/* Verifies a candidate and sets *v, without looking into the database. Returns false if the budget
+ * ended before the result. */
 static bool verify_now(const struct tune_sweep *sweep, const struct tune_key *key,
                        const struct tune_candidate *c, struct tune_verdict *v)
 {
@@ -85,7 +89,8 @@ enum tune_verdict_kind tune_verify(struct tune_sweep *sweep, struct tune_key *ke
         key->whole = false;
         return TUNE_UNVERIFIED;
     }
-    if (!known && (!key->variant.logits || sweep->hooks)) /* else it says nothing of the kernel */
+    /* Without its C file, a logits function's verdict says nothing about the kernel. */
+    if (!known && (!key->variant.logits || sweep->hooks))
         tune_db_put_verdict(sweep->db, &id, &v);
     if (!v.fault[0])
         return TUNE_RIGHT;
