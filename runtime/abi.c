@@ -6,8 +6,8 @@
 
 #include "runtime/error.h"
 
-/* Limits of a struct's size in bytes. A struct has at least one member besides its size, unless
- * all its members are unknown, and at most a page. */
+/* Bytes of the smallest and the largest struct that is plausible: a size and one member of pointer
+ * size; a page. */
 enum { SMALLEST = 2 * sizeof(size_t), LARGEST = 4096 };
 
 /* Returns the first field of a versioned struct, its size in bytes. */

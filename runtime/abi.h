@@ -12,23 +12,24 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The result of attn_adopt(): the struct is copied; its size member is invalid; or a member that
- * the library does not have is not 0. */
+/* The result of attn_adopt(). FITS: the struct is copied. SIZE_UNSET: its size member is
+ * implausible. SURPLUS_SET: a member that the library does not have is not 0. */
 enum attn_fit { ATTN_FITS, ATTN_SIZE_UNSET, ATTN_SURPLUS_SET };
 
-/* Copies the caller's struct `given` to `known`, the library's version of it with `size` bytes.
- * Members that `given` lacks become 0. */
+/* Copies the caller's struct `given`, whose first member is its size, to `known`, the library's
+ * version of the struct with `size` bytes. Members that `given` lacks become 0. */
 enum attn_fit attn_adopt(void *known, size_t size, const void *given);
 
-/* Like attn_adopt(), but returns a status and records an error sentence; `what` names the
- * struct. */
+/* Like attn_adopt(), but returns ATTN_OK, or ATTN_BAD_ARGUMENT with a message in which `what` names
+ * the struct. */
 int attn_adopt_named(const char *what, void *known, size_t size, const void *given);
 
-/* Copies the result `known` of `size` bytes to the caller's struct `given`, whose size member is
- * kept. Members that the library does not have become 0. */
+/* Copies the library's struct `known` of `size` bytes to the caller's struct `given`, whose size
+ * member is kept and limits the copy. Members that the library does not have become 0. */
 void attn_give(void *given, const void *known, size_t size);
 
-/* True if the size member of the caller's struct `given` is plausible; attn_give() requires it. */
+/* True if the size member of the caller's struct `given` is plausible. Call it before attn_give(),
+ * which trusts the size. */
 bool attn_can_give(const void *given);
 
 #endif

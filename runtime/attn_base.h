@@ -16,6 +16,7 @@
 extern "C" {
 #endif
 
+/* Marks a function that libattn exports. */
 #if defined(__GNUC__)
 #    define ATTN_PUBLIC __attribute__((visibility("default")))
 #else
@@ -36,8 +37,8 @@ enum attn_status {
     ATTN_NO_MEMORY = -2,            /**< the host has no memory */
     ATTN_IO = -3,                   /**< a file cannot be read */
     ATTN_BAD_PACK = -4,             /**< truncated, corrupted or not a pack */
-    ATTN_PACK_VERSION_UNKNOWN = -5, /**< a pack of a version that this library does not read */
-    ATTN_NO_KERNEL = -6,  /**< no pack has a kernel for this: the message names the nearest */
+    ATTN_PACK_VERSION_UNKNOWN = -5, /**< this library does not read the pack's format version */
+    ATTN_NO_KERNEL = -6,  /**< no pack has a kernel for the op: the message names the nearest */
     ATTN_NO_HIP = -7,     /**< no HIP library, or one without a function that is needed */
     ATTN_NO_DEVICE = -8,  /**< HIP sees no such GPU */
     ATTN_HIP_FAILED = -9, /**< a HIP call failed: the message names call and error */
@@ -47,7 +48,8 @@ enum attn_status {
     ATTN_FORKED = -13 /**< the device was opened before fork(): HIP does not survive it */
 };
 
-/** "ATTN_NO_KERNEL" for -6, and so on; "unknown status" for any other number. Never NULL. */
+/** Returns the name of a status: "ATTN_NO_KERNEL" for -6, and so on; "unknown status" for a number
+ * that is no status. Never NULL. */
 ATTN_PUBLIC const char *attn_status_name(int status);
 
 /**
@@ -56,10 +58,10 @@ ATTN_PUBLIC const char *attn_status_name(int status);
  */
 ATTN_PUBLIC const char *attn_last_error(void);
 
-/** The library's version, major * 1000 + minor. */
+/** Returns the library's version, major * 1000 + minor. */
 ATTN_PUBLIC int attn_version(void);
 
-/** True if this library has a feature: an op ("prefill"), "dlpack", "check-data". */
+/** True if this library has the feature `name`: an op ("prefill"), "dlpack" or "check-data". */
 ATTN_PUBLIC bool attn_has_feature(const char *name);
 
 enum attn_log_level {
@@ -67,8 +69,8 @@ enum attn_log_level {
     ATTN_LOG_INFO = 2     /**< a device was bound, a kernel chosen or loaded */
 };
 
-/** Receives log messages in the thread that caused them, never during a launch. `message` is valid
- * only during the call. */
+/** A caller's function that receives log messages. It is called in the thread that caused the
+ * message, never during a launch. `message` is valid only during the call. */
 typedef void (*attn_log_function)(void *user, enum attn_log_level level, const char *message);
 
 /* ---- Packs ---- */
@@ -76,8 +78,8 @@ typedef void (*attn_log_function)(void *user, enum attn_log_level level, const c
 /**
  * Opens the pack at `path`. Header, shared strings and index are read and checked at once, a kernel
  * only when it is needed. The file must not change while the pack is open. Release with
- * attn_pack_close(). ATTN_BAD_ARGUMENT: a pointer is NULL. ATTN_IO: not a file that can be read.
- * ATTN_BAD_PACK: not a pack, or a damaged one. ATTN_PACK_VERSION_UNKNOWN. ATTN_NO_MEMORY.
+ * attn_pack_close(). Errors: ATTN_BAD_ARGUMENT: a pointer is NULL. ATTN_IO: the file cannot be
+ * read. ATTN_BAD_PACK: the file is no pack, or damaged. ATTN_PACK_VERSION_UNKNOWN. ATTN_NO_MEMORY.
  */
 ATTN_PUBLIC int attn_pack_open(const char *path, struct attn_pack **pack);
 
@@ -88,54 +90,55 @@ ATTN_PUBLIC int attn_pack_open_memory(const void *bytes, size_t size, struct att
 /** Closes a pack. Devices that were opened with the pack keep it alive. NULL is allowed. */
 ATTN_PUBLIC void attn_pack_close(struct attn_pack *pack);
 
-/** Reads the whole pack and checks every checksum and every record.
- * ATTN_BAD_ARGUMENT: pack is NULL. ATTN_BAD_PACK: a checksum or a record is wrong.
- * ATTN_IO: the file changed. ATTN_NO_MEMORY. */
+/** Reads the whole pack and checks every checksum and every record. Errors: ATTN_BAD_ARGUMENT: pack
+ * is NULL. ATTN_BAD_PACK: a checksum or a record is wrong. ATTN_IO: the file changed.
+ * ATTN_NO_MEMORY. */
 ATTN_PUBLIC int attn_pack_check(const struct attn_pack *pack);
 
-/** Returns the number of kernels; 0 for NULL. */
+/** Returns the number of kernels in the pack; 0 if `pack` is NULL. */
 ATTN_PUBLIC uint32_t attn_pack_kernel_count(const struct attn_pack *pack);
 
-/** A kernel as the pack describes it. Strings live as long as the pack. */
+/** A kernel as its pack describes it. Strings live as long as the pack. */
 struct attn_kernel_info {
-    size_t size; /**< in: sizeof(struct attn_kernel_info) */
-    const char *name;
-    const char *symbol; /**< in the code object, without ".kd" */
-    const char *op;
-    const char *target;     /**< "gfx942" */
+    size_t size;            /**< in: sizeof(struct attn_kernel_info) */
+    const char *name;       /**< unique in the pack */
+    const char *symbol;     /**< name of the kernel in the code object, without ".kd" */
+    const char *op;         /**< such as "prefill" */
+    const char *target;     /**< GPU architecture, such as "gfx942" */
     const char *tuning;     /**< tile and schedule that the compiler chose: "q=128 kv=64 ..." */
     const char *provenance; /**< compiler version and input that produced the kernel */
     uint32_t field_count;   /**< number of fields of its dispatch key: attn_pack_kernel_field() */
-    uint32_t workgroup[3];
-    uint32_t lds_static;  /**< bytes */
-    uint32_t lds_dynamic; /**< bytes */
-    uint32_t vgprs, agprs, sgprs;
-    uint32_t spills;     /**< spilled VGPRs and SGPRs */
-    uint32_t scratch;    /**< bytes per work item */
-    uint32_t occupancy;  /**< waves per SIMD */
-    int32_t mfma_duty;   /**< permille of the hot loop's clocks in which MFMAs run, modelled; -1:
+    uint32_t workgroup[3];  /**< work-items of a workgroup in x, y and z */
+    uint32_t lds_static;    /**< bytes of LDS of a workgroup that the code object declares */
+    uint32_t lds_dynamic;   /**< bytes of LDS that each launch adds to a workgroup */
+    uint32_t vgprs, agprs, sgprs; /**< registers of a wave: vector, accumulation, scalar */
+    uint32_t spills;              /**< number of spilled VGPRs and SGPRs */
+    uint32_t scratch;             /**< bytes of scratch memory of a work-item */
+    uint32_t occupancy;           /**< waves that a SIMD holds at once */
+    int32_t mfma_duty;   /**< permille of the main loop's clocks in which MFMAs run, modelled; -1:
                           * unknown */
     uint32_t code_bytes; /**< bytes of the kernel's machine code */
-    size_t object_bytes; /**< bytes of the code object */
+    size_t object_bytes; /**< bytes of the ELF file with the code, which kernels may share */
 };
 
-/** Describes the n-th kernel from 0 on, in the order of names, and checks its record. Set
- * info->size before. ATTN_BAD_ARGUMENT: a pointer is NULL, size is 0, or there is no such kernel.
- * ATTN_BAD_PACK: its record is wrong. */
+/** Checks the record of the n-th kernel, counted from 0 in the order of names, and describes the
+ * kernel in *info. Set info->size before. Errors: ATTN_BAD_ARGUMENT: a pointer is NULL, size is 0,
+ * or there is no such kernel. ATTN_BAD_PACK: the record is wrong. */
 ATTN_PUBLIC int attn_pack_kernel(const struct attn_pack *pack, uint32_t n,
                                  struct attn_kernel_info *info);
 
-/** Returns the i-th field of the n-th kernel's dispatch key, both from 0 on, spelt as in a
- * description. Strings live as long as the pack. The errors are the same as of attn_pack_kernel().
- * ATTN_BAD_ARGUMENT also if the key has no such field. */
+/** Sets *field and *value to the name and the value of the i-th field of the n-th kernel's dispatch
+ * key, both counted from 0. They are spelt as in a description and live as long as the pack.
+ * Returns the errors of attn_pack_kernel(), and ATTN_BAD_ARGUMENT also if the key has no such
+ * field. */
 ATTN_PUBLIC int attn_pack_kernel_field(const struct attn_pack *pack, uint32_t n, uint32_t i,
                                        const char **field, const char **value);
 
 /**
- * Checks the n-th kernel's code object and copies it to `buffer`, which has room for `buffer_size`
- * bytes. *size becomes the size of the code object, which is also attn_kernel_info.object_bytes. A
- * NULL buffer only checks it. ATTN_BAD_ARGUMENT: size is NULL, there is no such kernel, or the
- * buffer is too small. ATTN_BAD_PACK: record or code is wrong.
+ * Checks the code object of the n-th kernel and copies it to `buffer`, which has room for
+ * `buffer_size` bytes. If `buffer` is NULL, only checks it. *size becomes the bytes of the code
+ * object, like attn_kernel_info.object_bytes. Errors: ATTN_BAD_ARGUMENT: size is NULL, there is no
+ * such kernel, or the buffer is too small. ATTN_BAD_PACK: record or code is wrong.
  */
 ATTN_PUBLIC int attn_pack_kernel_code(const struct attn_pack *pack, uint32_t n, void *buffer,
                                       size_t buffer_size, size_t *size);
@@ -145,28 +148,29 @@ ATTN_PUBLIC int attn_pack_kernel_code(const struct attn_pack *pack, uint32_t n, 
 enum {
     /**
      * Launches also read lengths and indices from the device and check them. For debugging: each
-     * launch waits for the stream. The first tokens of packed sequences (cu_seqlens_q, qo_indptr)
-     * must then begin at 0. No check on a stream that is being captured.
+     * launch waits for the stream. Packed sequences must then begin at token 0: cu_seqlens_q[0] and
+     * qo_indptr[0] are 0. Nothing is checked on a stream that is being captured.
      */
     ATTN_CHECK_DATA = 1u << 0
 };
 
+/** How attn_device_open() opens a GPU. */
 struct attn_device_options {
     size_t size;             /**< sizeof(struct attn_device_options) */
-    int ordinal;             /**< HIP's number of the GPU */
+    int ordinal;             /**< number of the GPU in HIP, from 0 */
     uint32_t flags;          /**< ATTN_CHECK_DATA or 0 */
     const char *hip_library; /**< path of the HIP runtime; NULL: the one that the process has
                               * loaded, else libamdhip64.so.7 to .5 */
-    attn_log_function log;   /**< NULL: no log */
-    void *log_user;
+    attn_log_function log;   /**< receives messages; NULL: no log */
+    void *log_user;          /**< passed to `log` */
 };
 
 /**
- * Binds a GPU to packs. If several packs have a kernel for the same key, the last such pack is
- * used. options may be NULL: GPU 0, no checks, no log. Release with attn_device_close(). The packs
- * may be closed before the device. ATTN_BAD_ARGUMENT: a pointer is NULL, pack_count is not 1 to
- * 1,024, or flags are unknown. ATTN_NO_HIP, ATTN_NO_DEVICE, ATTN_HIP_FAILED: HIP or the GPU is
- * missing or fails. ATTN_NO_MEMORY.
+ * Binds a GPU to packs. If several packs have a kernel for the same dispatch key, the last such
+ * pack is used. `options` may be NULL: GPU 0, no checks, no log. Release with attn_device_close().
+ * The packs may be closed before the device. Errors: ATTN_BAD_ARGUMENT: a pointer is NULL,
+ * pack_count is not 1 to 1,024, or flags are unknown. ATTN_NO_HIP, ATTN_NO_DEVICE, ATTN_HIP_FAILED:
+ * HIP or the GPU is missing or fails. ATTN_NO_MEMORY.
  */
 ATTN_PUBLIC int attn_device_open(struct attn_pack *const *packs, size_t pack_count,
                                  const struct attn_device_options *options,
@@ -175,17 +179,19 @@ ATTN_PUBLIC int attn_device_open(struct attn_pack *const *packs, size_t pack_cou
 /** Closes a device, whose ops must all be destroyed. NULL is allowed. */
 ATTN_PUBLIC void attn_device_close(struct attn_device *device);
 
+/** A GPU that attn_device_open() has opened. */
 struct attn_device_info {
     size_t size;             /**< in: sizeof(struct attn_device_info) */
     const char *name;        /**< HIP's name of the GPU */
-    const char *target;      /**< "gfx942" */
+    const char *target;      /**< GPU architecture, such as "gfx942" */
     const char *hip_library; /**< the name under which HIP was found */
     int hip_version;         /**< hipRuntimeGetVersion() */
-    int ordinal;
-    int32_t compute_units; /**< CUs; a plan's number of lists should be a multiple of them */
+    int ordinal;             /**< number of the GPU in HIP, from 0 */
+    int32_t compute_units;   /**< number of CUs; a plan's number of lists should be a multiple of
+                            * it */
 };
 
-/** Describes a device. Set info->size before. Strings live as long as the device.
+/** Describes a device in *info. Set info->size before. Strings live as long as the device.
  * ATTN_BAD_ARGUMENT: a pointer is NULL, or size is 0. */
 ATTN_PUBLIC int attn_device_describe(const struct attn_device *device,
                                      struct attn_device_info *info);
@@ -195,16 +201,17 @@ ATTN_PUBLIC int attn_device_describe(const struct attn_device *device,
 /** The kernel that an op launches, and the reason for the choice. */
 struct attn_op_info {
     size_t size;                    /**< in: sizeof(struct attn_op_info) */
-    struct attn_kernel_info kernel; /**< the (first) kernel */
+    struct attn_kernel_info kernel; /**< the kernel; of several the first, or the one that a call
+                                     * chooses */
     uint32_t kernel_count;          /**< kernels of the op; if several, each call chooses one by its
                                      * arguments */
-    uint32_t pack;                  /**< number of its pack, in the order of attn_device_open() */
-    char why[200];                  /**< "exact", or which fields a more general kernel covers;
+    uint32_t pack; /**< index of the kernel's pack in the packs of attn_device_open() */
+    char why[200]; /**< "exact", or which fields a more general kernel covers;
                                      * for a call also what the choice depended on */
 };
 
-/** Describes an op. Set info->size before. Strings of `kernel` live as long as its pack.
- * ATTN_BAD_ARGUMENT: a pointer is NULL, or size is 0. */
+/** Describes an op and its (first) kernel in *info. Set info->size before. Strings live as long as
+ * the kernel's pack. ATTN_BAD_ARGUMENT: a pointer is NULL, or size is 0. */
 ATTN_PUBLIC int attn_op_describe(const struct attn_op *op, struct attn_op_info *info);
 
 /**

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks paged caches and page lists, and sets the values that kernels take of them. */
+/* Checks paged caches and page lists, and sets the kernel arguments that describe them. */
 #include "runtime/cache_args.h"
 
 #include <stdlib.h>
@@ -8,19 +8,19 @@
 #include "runtime/error.h"
 #include "runtime/fill.h"
 
-enum { PAGE_SIZE_MAX = 65536 };
+enum { PAGE_SIZE_MAX = 65536 }; /* tokens */
 
 /* Most bytes of a page: kernels address it with 32-bit byte offsets. */
 #define PAGE_BYTES_MAX (INT64_C(1) << 31)
 
-/* Limit of the page stride: kernels multiply page numbers by a 32-bit stride. */
+/* The page stride in bytes must be below this: kernels multiply page numbers by a 32-bit stride. */
 #define PAGE_STRIDE_MAX (INT64_C(1) << 32)
 
-/* Returns the elements in 16 bytes. */
+/* Returns the number of cache elements in 16 bytes. */
 static int chunk(const struct attn_cache_desc *d) { return 16 / attn_dtype_size(d->dtype); }
 
-/* Checks that the cache's head sizes, data type and page size fit its layout. `op` is the name for
- * messages. */
+/* Checks that the cache's head sizes, data type and page size fit its layout. `op` is the first
+ * word of messages. Returns ATTN_OK or ATTN_BAD_ARGUMENT. */
 static int check_layout(const char *op, const struct attn_cache_heads *h,
                         const struct attn_cache_desc *d)
 {
@@ -64,7 +64,8 @@ static int check_layout(const char *op, const struct attn_cache_heads *h,
     return ATTN_OK;
 }
 
-/* Checks that the cache's data type and layout allow its kind of scale. */
+/* Checks that the cache's data type and layout allow its kind of scale. `op` is the first word of
+ * messages. Returns ATTN_OK or ATTN_BAD_ARGUMENT. */
 static int check_scale(const char *op, const struct attn_cache_desc *d)
 {
     const bool scaled = d->scale != ATTN_KV_SCALE_NONE;
@@ -105,11 +106,11 @@ int attn_cache_normalise(const char *op, enum attn_dtype dtype,
     return r ? r : check_scale(op, d);
 }
 
-/* Launch. */
+/* Functions that run during a launch: their messages are constants. */
 
-/* Replaces each stride of K or V that is 0 by the contiguous one, in elements: [0] page, [1] token,
- * [2] head. `dim` is the number of elements of a row. Layouts with shuffled pages or mixed rows
- * have fixed strides. */
+/* Replaces each stride of K or V that is 0 by the stride of a contiguous tensor. Strides are in
+ * elements: [0] of pages, [1] of tokens, [2] of heads. `dim` is the length of a row. With layouts
+ * SHUFFLE and SCALES_LAST the strides inside a page are fixed. */
 static void set_defaults(const struct attn_cache_desc *d, int64_t kv_heads, int64_t dim,
                          int64_t strides[3])
 {
@@ -129,7 +130,8 @@ static void set_defaults(const struct attn_cache_desc *d, int64_t kv_heads, int6
             shuffle ? attn_times(kv_heads, strides[2]) : attn_times(d->page_size, strides[1]);
 }
 
-/* Checks the strides of K or V, in elements: page, token, head. 0 means contiguous. */
+/* Checks the strides of K or V, in elements: [0] of pages, [1] of tokens, [2] of heads.
+ * set_defaults() has replaced zeros. */
 static int check_strides(const struct attn_cache_desc *d, int32_t kv_heads,
                          const int64_t strides[3])
 {
@@ -149,8 +151,9 @@ static int check_strides(const struct attn_cache_desc *d, int32_t kv_heads,
     return ATTN_OK;
 }
 
-/* True if a page ends after the next one begins. `row` is the elements of a head of a token.
- * Tokens and heads that are further apart than pages are outside of a page's run of elements. */
+/* True if a page ends after the next page begins. `row` is the number of elements of a head's row;
+ * strides as in check_strides(). If tokens or heads are further apart than pages, pages interleave,
+ * and that dimension does not count to the length of a page. */
 static bool pages_overlap(const struct attn_cache_desc *d, int32_t kv_heads, int64_t row,
                           const int64_t strides[3])
 {
@@ -170,7 +173,8 @@ static bool pages_overlap(const struct attn_cache_desc *d, int32_t kv_heads, int
     return strides[0] < run;
 }
 
-/* Checks the pointers and strides of the scales, if the cache has separate tensors of them. */
+/* Checks the pointers and strides of the scales, if the cache has scales in tensors of their
+ * own. */
 static int check_scale_args(const struct attn_cache_desc *d, int32_t kv_heads,
                             const struct attn_cache *c)
 {
@@ -193,7 +197,8 @@ static int check_scale_args(const struct attn_cache_desc *d, int32_t kv_heads,
     return ATTN_OK;
 }
 
-/* Sets the strides of the scales, in elements; those given as 0 become contiguous. */
+/* Sets the strides of the scales in `values`, in elements. A stride that the caller gave as 0
+ * becomes the stride of a contiguous tensor, except with ATTN_KV_SCALE_HEAD. */
 static void set_scale_strides(const struct attn_cache_desc *d, int64_t kv_heads,
                               const struct attn_cache *c, union attn_value *values)
 {
@@ -210,7 +215,8 @@ static void set_scale_strides(const struct attn_cache_desc *d, int64_t kv_heads,
     values[ATTN_ARG_SCALE_PAGE_STRIDE].i64 = single ? 0 : page;
 }
 
-/* Sets the strides of K and V, in elements: page, token, head. */
+/* Sets the strides of K and V in `values`, in elements. `k` and `v` have them for pages, tokens and
+ * heads. */
 static void set_strides(union attn_value *values, const int64_t k[3], const int64_t v[3])
 {
     values[ATTN_ARG_K_PAGE_STRIDE].i64 = k[0];
@@ -232,7 +238,8 @@ int64_t attn_page_magic(int32_t page_size)
     return (int64_t)(((UINT64_C(1) << (31 + attn_page_shift(page_size))) + n - 1) / n);
 }
 
-/* Checks the K and V of `c` and sets their pointers and strides in `values`. */
+/* Checks K, V and their scales in `c`, and sets their pointers, strides and the page size in
+ * `values`. Returns ATTN_OK or ATTN_BAD_ARGUMENT. */
 static int fill_sides(const struct attn_cache_desc *d, const struct attn_cache_heads *heads,
                       const struct attn_cache *c, union attn_value *values)
 {
@@ -270,7 +277,7 @@ static int fill_sides(const struct attn_cache_desc *d, const struct attn_cache_h
     return ATTN_OK;
 }
 
-/* Without slots the kernel loads these values but does not use them. */
+/* A kernel without cache still loads these arguments but does not use them. */
 void attn_cache_fill_none(union attn_value *values)
 {
     static const enum attn_arg args[] = {
@@ -308,7 +315,8 @@ int attn_latent_fill(const struct attn_cache_desc *d, const struct attn_cache_he
     return fill_sides(d, heads, &both, values);
 }
 
-/* Packed rows contain keys and values, so k and v share a pointer. */
+/* Rows of packed layouts and of SCALES_LAST contain keys and values, so `v` of the arguments is not
+ * used for them. */
 int attn_cache_fill(const struct attn_cache_desc *d, const struct attn_cache_heads *heads,
                     const struct attn_cache *c, union attn_value *values)
 {
@@ -317,7 +325,8 @@ int attn_cache_fill(const struct attn_cache_desc *d, const struct attn_cache_hea
     return fill_sides(d, heads, c, values);
 }
 
-/* Checks that the tokens of a page are consecutive: the kernel computes a page's scale once. */
+/* Checks that the tokens of a page are neighbours in the array `slot`: the kernel computes a page's
+ * scale once. Negative slots are skipped. */
 static int check_runs(const struct attn_cache_desc *d, const int64_t *slot, int32_t tokens,
                       int32_t page_count)
 {
@@ -341,8 +350,8 @@ static int check_runs(const struct attn_cache_desc *d, const int64_t *slot, int3
 }
 
 /* Copies the slots of `tokens` tokens from the device to *copy, and checks that each is below
- * `count`, the slots of the cache. Does nothing if `count` is 0. *copy is NULL if nothing could be
- * read; the caller frees it, also after a failure. */
+ * `count`, the number of slots of the cache. Does nothing if `count` is 0. *copy is NULL if nothing
+ * was read; the caller frees it, also after a failure. */
 static int read_slots(const struct attn_device *device, const int64_t *slots, int32_t tokens,
                       int64_t count, void *stream, void **copy)
 {
@@ -429,7 +438,7 @@ void attn_pages_skip(int64_t count, union attn_value *values)
                  bytes * values[ATTN_ARG_BLOCK_TABLE_STRIDE].i64);
 }
 
-/* ATTN_CHECK_DATA. */
+/* Checks of ATTN_CHECK_DATA. */
 
 int attn_cache_check_scales(const struct attn_device *device, const struct attn_cache_desc *d,
                             int32_t kv_heads, const struct attn_cache *c, int32_t rows,
@@ -454,8 +463,8 @@ static int64_t count_pages(const struct attn_cache_desc *d, int32_t tokens)
     return ((int64_t)tokens + d->page_size - 1) / d->page_size;
 }
 
-/* Checks, for each sequence, that its page list is as long as its length needs. `l` has host
- * copies. */
+/* Checks that the page list of each sequence has enough pages for its length. `l` has host copies
+ * of the lists. */
 static int check_lens(const struct attn_cache_desc *d, const struct attn_page_lists *l,
                       int32_t batch)
 {
@@ -471,7 +480,8 @@ static int check_lens(const struct attn_cache_desc *d, const struct attn_page_li
     return ATTN_OK;
 }
 
-/* Checks that each page number that a sequence uses is in the cache. `l` has host copies. */
+/* Checks that each page number that a sequence uses is below the number of pages of the cache, if
+ * that is not 0. `l` has host copies of the lists. */
 static int check_entries(const struct attn_cache_desc *d, const struct attn_cache *c,
                          const struct attn_page_lists *l, int32_t batch)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads index arrays from the device; messages name the faulty element. */
+/* Copies arrays from the device and checks them on the host. Messages name the faulty element. */
 #include "runtime/check_data.h"
 
 #include <math.h>
@@ -16,8 +16,7 @@ static bool is_capturing(const struct attn_device *device, void *stream)
     return status != 0;
 }
 
-/* Checks the host copy `values` of an indptr: ascending, at most `longest` tokens a sequence, at
- * most `total` tokens. With `rows` it begins at 0. */
+/* Checks the host copy `values` of the array `p` by the rules of struct attn_indptr. */
 static int check(const struct attn_indptr *p, const int32_t *values)
 {
     if (values[0] < 0)
@@ -108,8 +107,6 @@ int attn_check_finite(const struct attn_device *device, const struct attn_floats
     free(copy);
     return r;
 }
-
-/* Page lists. */
 
 /* Copies `count` integers at the device address `data` to *array, which the caller frees. *array is
  * NULL if `data` is. */

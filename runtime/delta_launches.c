@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses the launches of gated_delta_prefill, and the segments into which few long sequences are
-   cut. */
+/* Chooses between the two ways to run gated_delta_prefill by modelled time. One launch computes
+ * everything, or a launch each computes chunks, scan and outputs. In the second case few long
+ * sequences are cut into segments, which one more launch joins. */
 #include "runtime/abi.h"
 #include "runtime/error.h"
 #include "runtime/host.h"
@@ -9,46 +10,48 @@
 
 #include <string.h>
 
-/* Tokens of a chunk. Value elements of a workgroup of the single launch, in its narrow and its wide
- * kernel. Value elements of a wave of the scan. Columns of a wave of the launch of segments. Most
- * segments of a sequence. */
+/* CHUNK: tokens of a chunk. NARROW, WIDE: value elements of a workgroup of the single launch, in
+ * its narrow and its wide kernel. SLICE: value elements of a wave of the scan. WIDE_SLICE: columns
+ * of a wave of the launch of segments. SEGMENTS_MOST: most segments of a sequence. */
 enum { CHUNK = 64, NARROW = 64, WIDE = 128, SLICE = 16, WIDE_SLICE = 32, SEGMENTS_MOST = 64 };
+/* Limits: rows of chunks or segments, compute units, elements of a key or value. */
 enum { ROWS_MOST = 65535, UNITS_MOST = 4096, DIM_MOST = 256 };
 
-/* Bytes of a record of `chunks`: coefficients and their factors; the fade of a head. */
+/* Bytes: of the coefficients in a chunk's record; of the record's factors for a decay per head; of
+ * an element of 16 bits and of a float. */
 enum { COEFFICIENTS = 11008, HEAD_FADE = 16, HALF = 2, FLOAT = 4 };
 
-/* Times in hundredths of a microsecond, as runtime/delta_costs.def has them. */
-
+/* Modelled times of a decay on a target, in hundredths of a microsecond. */
 static const struct costs {
     const char *target;
     enum attn_decay decay;
     int narrow, wide; /* a chunk in the narrow and in the wide kernel of one launch */
     int chunk;        /* a value head's chunk on a compute unit, in the launch of chunks */
-    int chunks;       /* time of memory for 100 such chunks, which adds to `chunk` */
+    int chunks;       /* memory's time for 100 chunks of the device, in addition to `chunk` */
     int output;       /* like `chunk`, in the launch of outputs */
     int outputs;      /* like `chunks`, in the launch of outputs */
-    struct attn_pace scan, segment; /* a chunk in a wave of these launches */
-    struct attn_pace fold;          /* a segment before the wave's own, in a wave of the scan */
-    int launch;                     /* start of any launch */
+    struct attn_pace scan, segment; /* a chunk in a wave of the scan and of the launch of
+                                     * segments */
+    struct attn_pace fold; /* in a wave of the scan, each segment before the wave's own segment */
+    int launch;            /* start of any launch */
 } all_costs[] = {
 #define COSTS(gfx, of, ...) {gfx, ATTN_DECAY_##of, __VA_ARGS__},
 #include "runtime/delta_costs.def"
 #undef COSTS
 };
 
-/* The sizes of a call. */
+/* The sizes of a call, and the costs that apply to it. */
 struct shape {
     const struct costs *costs;
-    int64_t units;    /* compute units */
+    int64_t units;    /* number of compute units */
     int64_t heads;    /* sequences times value heads */
-    int64_t longest;  /* chunks of the longest sequence */
-    int64_t all;      /* chunks of all sequences, at most, times value heads */
-    int keys, values; /* elements */
+    int64_t longest;  /* number of chunks of the longest sequence */
+    int64_t all;      /* most chunks that all sequences can have, times value heads */
+    int keys, values; /* elements of a key and of a value */
 };
 
-/* Returns the costs of a decay on a target. For a target without rows, or NULL, they are the first
-   row's of that decay. */
+/* Returns the costs of a decay on a target. If `target` is NULL or has no row, returns the first
+ * row of the decay. */
 static const struct costs *find_costs(const char *target, enum attn_decay decay)
 {
     const struct costs *found = NULL;
@@ -60,9 +63,9 @@ static const struct costs *find_costs(const char *target, enum attn_decay decay)
     return found;
 }
 
-/* Returns the time if one launch computes everything, in hundredths of a microsecond. The pack's
- * table chooses the narrow kernel for at most a quarter as many workgroups as the largest GPU has
- * compute units. */
+/* Returns the time if one launch computes everything, in hundredths of a microsecond. The
+ * conditions in a pack choose the narrow kernel for few workgroups: at most a quarter of the
+ * compute units of the largest GPU. */
 static int64_t time_of_one(const struct shape *s)
 {
     enum { FEW = 32 /* wide workgroups, two narrow ones each, on 256 / 4 compute units */ };
@@ -74,8 +77,8 @@ static int64_t time_of_one(const struct shape *s)
            s->longest * c->narrow * attn_ceiling(s->heads * (s->values / NARROW), s->units);
 }
 
-/* Returns the time in which each of `waves` takes `count` steps of pace `p`. A SIMD runs one wave
-   at a time. */
+/* Returns the time in which each of `waves` waves does `count` steps of pace `p`, in hundredths of
+ * a microsecond. A SIMD runs one wave at a time. */
 static int64_t time_of_waves(const struct shape *s, int64_t waves, const struct attn_pace *p,
                              int64_t count)
 {
@@ -84,16 +87,17 @@ static int64_t time_of_waves(const struct shape *s, int64_t waves, const struct 
 }
 
 /* Returns the time of a launch that computes all chunks at once, without the launch's start. `each`
- * is the time of a chunk on a compute unit. `hundred` is the time of memory for 100 chunks; the two
- * add up. */
+ * is the time of a chunk on a compute unit. `hundred` is memory's time for 100 chunks. Both are
+ * added. The unit is a hundredth of a microsecond. */
 static int64_t time_of_chunks(const struct shape *s, int each, int hundred)
 {
     const int64_t all = s->all > s->units ? s->all : s->units;
     return all * each / s->units + s->all * hundred / 100;
 }
 
-/* Returns the time of the launches of chunks, scan and outputs for segments of `each` chunks. It
-   includes the launch of segments if the longest sequence has several. */
+/* Returns the time of the launches of chunks, scan and outputs for segments of `each` chunks, in
+ * hundredths of a microsecond. It includes the launch of segments if the longest sequence has
+ * several segments. */
 static int64_t time_of_several(const struct shape *s, int64_t each)
 {
     const struct costs *const c = s->costs;
@@ -108,8 +112,8 @@ static int64_t time_of_several(const struct shape *s, int64_t each)
            time_of_waves(s, waves, &c->fold, n - 1) + c->launch;
 }
 
-/* Returns the best number of segments of the longest sequence; 1: several launches, uncut
- * sequences; 0: one launch. Segments change the bits of a result, so they have to save a twentieth
+/* Returns the best number of segments of the longest sequence. 1: several launches without
+ * segments; 0: one launch. Segments change the rounding of results, so they must save a twentieth
  * of the time. */
 static int64_t choose(const struct shape *s, int64_t batch)
 {
@@ -125,7 +129,8 @@ static int64_t choose(const struct shape *s, int64_t batch)
     return best;
 }
 
-/* Checks the sizes of a description and shape that the split of the launches needs. */
+/* Checks the members of a descriptor and a shape on which the choice depends. Returns ATTN_OK or
+ * ATTN_BAD_ARGUMENT. */
 static int check(const struct attn_gated_delta_prefill_desc *d,
                  const struct attn_gated_delta_prefill_shape *s)
 {
@@ -150,15 +155,16 @@ static int check(const struct attn_gated_delta_prefill_desc *d,
     return ATTN_OK;
 }
 
-/* Returns the rows of a tensor with one for each piece of `each` tokens. The first piece of
-   sequence s, which begins at token t, has row t / each + s. */
+/* Returns the number of rows of a tensor that has a row for each piece of `each` tokens. The first
+ * piece of sequence s, which begins at token t, has row t / each + s. */
 static int32_t rows_of(const struct attn_gated_delta_prefill_shape *s, int32_t each)
 {
     return (s->tokens - 1) / each + s->batch;
 }
 
-/* Returns the bytes of a record of `chunks`, for keys and values of these numbers of elements.
- * `channels`: each channel of a key has its own decay. */
+/* Returns the bytes of a chunk's record in the buffer between the launches. `keys` and `values` are
+ * the elements of a key and a value. `channels` is true if each channel of a key has its own
+ * decay. */
 static size_t record_bytes(int keys, int values, bool channels)
 {
     const size_t k = (size_t)keys, v = (size_t)values, rows = (size_t)CHUNK * HALF;
@@ -166,7 +172,7 @@ static size_t record_bytes(int keys, int values, bool channels)
     return COEFFICIENTS + factors + rows * v + HALF * k * v;
 }
 
-/* Writes the launches in which each sequence is cut into n segments. */
+/* Describes in `out` several launches, whose longest sequence is cut into `n` segments. */
 static void describe(const struct attn_gated_delta_prefill_desc *d,
                      const struct attn_gated_delta_prefill_shape *s, const struct shape *in,
                      int64_t n, struct attn_gated_delta_prefill_launches *out)
@@ -181,7 +187,7 @@ static void describe(const struct attn_gated_delta_prefill_desc *d,
         out->segment_bytes = (size_t)out->segment_rows * heads * k * (FLOAT * v + HALF * k);
 }
 
-/* Chooses the launches; both structs have the library's size. */
+/* Chooses the launches. attn_adopt() has copied the structs `d` and `s`. */
 static int find_launches(const struct attn_gated_delta_prefill_desc *d,
                          const struct attn_gated_delta_prefill_shape *s,
                          struct attn_gated_delta_prefill_launches *launches)

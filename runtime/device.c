@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Binds a GPU and keeps the code objects loaded on it. */
+/* Opens a GPU, and loads and unloads code objects on it. */
 #include "runtime/device.h"
 
 #include <stdarg.h>
@@ -10,14 +10,15 @@
 #include "runtime/abi.h"
 #include "runtime/error.h"
 
-/* Number of forks. HIP does not survive fork(): a child must not use its parent's objects. */
+/* Number of forks since the first device was opened, in this process and its ancestors. HIP does
+ * not survive fork(): a child must not use its parent's objects. */
 static atomic_uint forks;
 
 /* Counts a fork; runs in the child process. */
 static void note_fork(void) { atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed); }
 
-/* Registers a fork handler once. Two threads may both register at first; a fork then counts twice,
- * which does no harm. */
+/* Registers note_fork() as fork handler at the first call. If two threads call at once, both may
+ * register it; a fork then counts twice, which does no harm. Returns ATTN_OK or ATTN_NO_MEMORY. */
 static int watch_forks(void)
 {
     static atomic_bool watching;
@@ -209,7 +210,7 @@ static int leave(const struct attn_device *device, int previous)
     return error ? attn_hip_fail(&device->hip, "hipSetDevice", error) : ATTN_OK;
 }
 
-/* Returns the loaded module of a code object, or NULL. */
+/* Returns the loaded module of the code object at `code_offset` of the pack, or NULL. */
 static struct attn_module *find_module(const struct attn_device *device,
                                        const struct attn_pack *pack, uint64_t code_offset)
 {
@@ -255,7 +256,8 @@ static int load_module(struct attn_device *device, const struct attn_pack *pack,
     return ATTN_OK;
 }
 
-/* Unloads a module without references. Call under the lock, with the device current. */
+/* Removes a reference to a module, and unloads it if that was the last reference. The caller has
+ * locked the device and made it HIP's current GPU. */
 static void release_module(struct attn_device *device, struct attn_module *module)
 {
     if (--module->refs)
@@ -271,9 +273,9 @@ static void release_module(struct attn_device *device, struct attn_module *modul
     free(module);
 }
 
-/* Sets *function to a kernel's function and *module to its module, which is loaded at the first
- * use. Adds a reference to the module. Returns ATTN_OK or an error. The caller has locked the
- * device. */
+/* Sets *function to HIP's function of the kernel `record` and *module to its module, which is
+ * loaded at the first use. Adds a reference to the module. Returns ATTN_OK or an error. The caller
+ * has locked the device. */
 static int load_locked(struct attn_device *device, const struct attn_pack *pack,
                        const struct attn_pack_record *record, struct attn_module **module,
                        void **function)

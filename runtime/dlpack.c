@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Checks DLPack tensors against the tensors in an op's schema, and copies their pointers, strides
- * and counts to the arguments.
+ * and counts to the op's argument struct.
  */
 #include <dlpack/dlpack.h>
 #include <stdio.h>
@@ -12,19 +12,20 @@
 #include "runtime/op.h"
 #include "runtime/tensors.h"
 
-/* Counts and shared strides that earlier tensors of this call have set. */
+/* The counts and shared strides that the tensors of a call have determined so far. */
 struct binding {
-    int ordinal;
+    int ordinal; /* HIP's number of the op's GPU */
     struct {
-        const void *where;
+        const void *where; /* address of the count or stride in the argument struct */
         int64_t value;
         const char *name; /* the tensor that set it */
     } numbers[ATTN_NUMBERS_MAX];
     int count;
 };
 
-/* Returns the DLPack type of an element type. ATTN_FP8 is the GPU's own e4m3 variant: DLPack
- * distinguishes the two variants, HIP does not, so tensors pass it as bytes. */
+/* Returns the DLPack type of an element type of libattn. ATTN_FP8 is the e4m3 variant that the GPU
+ * has. DLPack distinguishes the two variants and HIP does not, so such tensors are passed as
+ * bytes. */
 static DLDataType element_type(int element)
 {
     switch (element) {
@@ -39,13 +40,13 @@ static DLDataType element_type(int element)
     }
 }
 
-/* DLPack codes from 1.0 on, which Debian's header lacks. */
+/* A type code of DLPack 1.0 that older headers lack. */
 enum { CODE_BOOL = 6 };
 
-/* First code of the DLPack types whose names include their width, from float8_e3m4 on. */
+/* The first type code of DLPack whose name includes the width in bits: float8_e3m4. */
 enum { CODE_FLOAT8 = 7 };
 
-/* Returns the name of a type code of DLPack. */
+/* Returns the name of a type code of DLPack, without width. */
 static const char *code_name(unsigned code)
 {
     static const char *const names[] = {
@@ -71,7 +72,8 @@ static const char *code_name(unsigned code)
     return code < sizeof(names) / sizeof(names[0]) ? names[code] : "unknown type";
 }
 
-/* Writes the name of a type in numpy and torch: "int64", "bfloat16", "bool". */
+/* Writes the name that numpy and torch have for a type to `text` of `size` bytes: "int64",
+ * "bfloat16", "bool". */
 static void name_type(DLDataType t, char *text, size_t size)
 {
     const bool plain = t.code == CODE_BOOL ? t.bits == 8 : t.code >= CODE_FLOAT8;
@@ -82,7 +84,8 @@ static void name_type(DLDataType t, char *text, size_t size)
         snprintf(text + n, size - (size_t)n, " in vectors of %u", t.lanes);
 }
 
-/* Checks the element type of a tensor; bool is allowed for bytes. */
+/* Checks the element type of the tensor `given` for argument `t`. A bool tensor may be given for
+ * bytes. */
 static int check_type(const struct attn_tensor *t, const DLTensor *given)
 {
     const DLDataType is = given->dtype, wanted = element_type(t->element);
@@ -95,7 +98,8 @@ static int check_type(const struct attn_tensor *t, const DLTensor *given)
     return attn_fail(ATTN_BAD_ARGUMENT, "%s is of %s; %s is needed", t->name, is_name, wanted_name);
 }
 
-/* Checks the device. ROCm builds of frameworks may use ROCm's device type or CUDA's. */
+/* Checks that the tensor `given` is on the GPU with HIP's number `ordinal`. ROCm builds of
+ * frameworks may use ROCm's device type or CUDA's. */
 static int check_device(const struct attn_tensor *t, const DLTensor *given, int ordinal)
 {
     const int type = (int)given->device.device_type;
@@ -108,7 +112,8 @@ static int check_device(const struct attn_tensor *t, const DLTensor *given, int 
     return ATTN_OK;
 }
 
-/* Returns the stride of a dimension of a contiguous tensor, in elements. */
+/* Returns the stride in elements that the dimension would have in a contiguous tensor of this
+ * shape. */
 static int64_t dense_stride(const DLTensor *t, int dimension)
 {
     int64_t n = 1;
@@ -117,7 +122,7 @@ static int64_t dense_stride(const DLTensor *t, int dimension)
     return n;
 }
 
-/* Returns the stride of a dimension in elements; without strides the tensor is contiguous. */
+/* Returns the stride of a dimension in elements. A DLPack tensor without strides is contiguous. */
 static int64_t stride(const DLTensor *t, int dimension)
 {
     return t->strides ? t->strides[dimension] : dense_stride(t, dimension);
@@ -139,7 +144,7 @@ static int64_t settle(struct binding *b, const void *where, int64_t value, const
     return value;
 }
 
-/* Returns the name of the tensor that set the recorded value of `where`. */
+/* Returns the name of the tensor that set the value recorded for `where`, which must exist. */
 static const char *setter(const struct binding *b, const void *where)
 {
     int i = 0;
@@ -148,7 +153,8 @@ static const char *setter(const struct binding *b, const void *where)
     return b->numbers[i].name;
 }
 
-/* Checks the size of dimension `d`, or sets the number that it determines. */
+/* Checks the size of dimension `d` of the tensor `given` for argument `t`. If the size determines a
+ * count of the call, records the count in `b`, or compares it with the recorded one. */
 static int check_dimension(struct binding *b, const struct attn_tensor *t, const DLTensor *given,
                            int d)
 {
@@ -189,16 +195,17 @@ static bool is_empty(const DLTensor *t)
 }
 
 /*
- * Returns the value of a stride in the argument structs. Strides of tensors without elements
- * (numpy: all 0) and of dimensions of one element (PyTorch: any number) mean nothing; 0, for
- * contiguous, takes their place.
+ * Returns the stride of a dimension for the argument struct, in elements. It is 0, which means
+ * contiguous, for tensors without elements and for dimensions of one element: numpy and PyTorch
+ * give such strides arbitrary values.
  */
 static int64_t stride_of(const DLTensor *t, int dimension)
 {
     return is_empty(t) || t->shape[dimension] == 1 ? 0 : stride(t, dimension);
 }
 
-/* Checks that the strides of a tensor are what the kernel can read. */
+/* Checks that the kernel can read the tensor `given` for argument `t` with its strides. Strides
+ * that arguments share are recorded in `b`. */
 static int check_strides(struct binding *b, const struct attn_tensor *t, const DLTensor *given)
 {
     if (is_empty(given))
@@ -221,8 +228,8 @@ static int check_strides(struct binding *b, const struct attn_tensor *t, const D
     return ATTN_OK;
 }
 
-/* Checks one given tensor: present, element type, device, number of dimensions, sizes and
- * strides. */
+/* Checks the tensor `given` for argument `t`: presence, element type, device, number of dimensions,
+ * sizes and strides. NULL: not given. */
 static int check(struct binding *b, const struct attn_tensor *t, const DLTensor *given)
 {
     if (!t->needed || (t->optional && !given))
@@ -240,7 +247,8 @@ static int check(struct binding *b, const struct attn_tensor *t, const DLTensor 
     return r ? r : check_strides(b, t, given);
 }
 
-/* Copies the address, strides and sizes of a checked tensor to the argument struct. */
+/* Writes the address and strides of a checked tensor, and the counts that its sizes determine, to
+ * the argument struct. */
 static void take(const struct binding *b, const struct attn_tensor *t, const DLTensor *given)
 {
     if (!t->needed)

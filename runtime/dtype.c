@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names and sizes of element types. */
+/* Names in descriptions and sizes in bytes of element types. */
 #include "runtime/cache_args.h"
 
 static const struct {

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* `text` is the message if `fixed` is NULL; else attn_last_error() joins `fixed` and `name`, which
- * may be NULL, by `between`. */
+/* The message of this thread's last failure. It is `text` if `fixed` is NULL; otherwise
+ * attn_last_error() joins `fixed` and `name`, which may be NULL, by `between`. */
 static _Thread_local struct {
     const char *fixed;
     const char *name;

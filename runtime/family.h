@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An op family: how its descriptor becomes a dispatch key, and its arguments the values that
- * kernels take. Families are generated from the schemas in ops/. op.c implements lookup, kernarg
- * packing, grid and launch for all of them.
+ * An op family: the functions that turn an op's descriptor into a dispatch key, and the arguments
+ * of a call into kernel arguments. There is one family per op, generated from its schema in ops/.
+ * op.c implements lookup, kernarg packing, grid and launch for all families.
  */
 #ifndef ATTN_FAMILY_H
 #define ATTN_FAMILY_H
@@ -12,59 +12,68 @@
 struct attn_op;
 struct attn_tensor;
 
-/* Numbers of all values that kernels of any op can take. */
+/* All arguments that kernels of any op can have, sorted by name. */
 enum attn_arg {
 #define ARG(ID, name, kind, help) ATTN_ARG_##ID,
 #include "op_args.def"
     ATTN_ARG_COUNT
 };
 
+/* The value of a kernel argument. */
 union attn_value {
     const void *ptr;
-    int64_t i64; /* also sets an i32: little-endian, the low half is packed */
+    int64_t i64; /* for a 32-bit argument the low half, which comes first, is packed */
     float f32;
 };
 
+/* Most fields of a dispatch key, and most choices of a field. */
 enum { ATTN_KEY_FIELDS = 24, ATTN_KEY_CHOICES = 12 };
 
 /*
- * One field of a key. `choices` are values in order of preference: first the descriptor's value,
- * then values of more general kernels that cover it, each with a cost. Lookup chooses the kernel
- * with the smallest sum of costs.
+ * A field of the dispatch key by which an op looks a kernel up. `choices` are values in order of
+ * preference: the descriptor's value, then values of more general kernels that cover it. Each has a
+ * cost, and lookup chooses the kernel with the smallest sum of costs.
  */
 struct attn_key_field {
     const char *field;
     const char *choices[ATTN_KEY_CHOICES];
     uint8_t costs[ATTN_KEY_CHOICES]; /* costs[0] is 0: the first choice is exact */
-    uint8_t count;
-    char number[12]; /* text of a choice that is a number */
+    uint8_t count;                   /* number of choices */
+    char number[12];                 /* memory for the text of a choice that is a number */
 };
 
+/* The dispatch key by which an op looks a kernel up. */
 struct attn_key {
     struct attn_key_field fields[ATTN_KEY_FIELDS]; /* ascending by name */
     unsigned count;
 };
 
-/* Helpers of make_key. The first three append a field with its exact choice and return it; fields
- * are appended in the order of their names. The last adds a covering choice at `cost`. */
+/* Appends a field to the key, with `value` as its exact choice, and returns it. Fields must be
+ * appended in the order of their names. */
 struct attn_key_field *attn_key_add(struct attn_key *key, const char *field, const char *value);
+/* Like attn_key_add(), with the decimal text of a number. */
 struct attn_key_field *attn_key_add_number(struct attn_key *key, const char *field, int value);
+
+/* Like attn_key_add(), with "true" or "false". */
 struct attn_key_field *attn_key_add_flag(struct attn_key *key, const char *field, bool value);
+
+/* Adds `value` as a choice of a more general kernel to the field, at the cost `cost`. */
 void attn_key_cover(struct attn_key_field *field, const char *value, unsigned cost);
 
-/* The texts of enum attn_kv_layout and enum attn_kv_scale in descriptions and keys, by their
- * numbers. */
+/* The texts of enum attn_kv_layout and enum attn_kv_scale in descriptions and keys, indexed by the
+ * values of the enums. */
 extern const char *const attn_kv_layout_texts[], *const attn_kv_scale_texts[];
 extern const size_t attn_kv_layout_texts_count, attn_kv_scale_texts_count;
 
-/* A number of a more general kernel, which also covers smaller numbers, and its text in keys. */
+/* A field's value in a kernel that also covers smaller numbers, and its text in keys. */
 struct attn_key_step {
     int number;
     const char *text;
 };
 
-/* Adds each of the `count` steps above `number` as a covering choice. `steps` ascend: the first
- * such step costs `cost` + 1, each further one 1 more. */
+/* Adds to the field, as choices of more general kernels, each of the `count` steps that is above
+ * `number`. `steps` ascend. The first such step costs `cost` + 1, and each further one costs 1
+ * more. */
 void attn_key_cover_up(struct attn_key_field *field, const struct attn_key_step *steps,
                        unsigned count, int number, unsigned cost);
 
@@ -74,54 +83,57 @@ union attn_desc {
 #include "ops/ops.def"
 };
 
-/* The arguments of a call of any op. */
+/* The argument struct of a call of any op. */
 union attn_args {
 #define OP(name) struct attn_##name##_args name;
 #include "ops/ops.def"
 };
 
-/* The values and the stream of a launch. */
+/* The kernel arguments and the stream of a launch. */
 struct attn_call {
-    union attn_value values[ATTN_ARG_COUNT];
+    union attn_value values[ATTN_ARG_COUNT]; /* by enum attn_arg */
     void *stream;
     bool empty; /* true: nothing is launched */
 };
 
-/* The count that determines y or z of the grid. A call with too large a count is launched in
+/* The argument that limits y or z of the grid. A call in which it is too large is launched in
  * pieces. */
 struct attn_split {
-    enum attn_arg count;
-    int each; /* workgroups in y or z per element; 0: calls of the op are never split */
+    enum attn_arg count; /* the argument */
+    int each;            /* workgroups in y or z per element; 0: calls of the op are never split */
 
-    /* Removes the first `count` elements from the values of a call. The caller adjusts the count
-     * itself. */
+    /* Moves the pointers in `values` past the first `count` elements of a call. The caller reduces
+     * the argument `count`. */
     void (*skip)(const union attn_desc *desc, const void *args, int64_t count,
                  union attn_value *values);
 };
 
 struct attn_family {
-    const char *op;
-    size_t desc_size, args_size;
+    const char *op;              /* its name, such as "prefill" */
+    size_t desc_size, args_size; /* bytes of the op's descriptor and argument structs */
 
-    /* Checks a descriptor and copies it with its defaults filled in. */
+    /* Checks the descriptor `desc` and copies it with its defaults filled in to `out`. Returns
+     * ATTN_OK or an error. */
     int (*normalise)(const void *desc, union attn_desc *out);
+    /* Writes the dispatch key of a descriptor that normalise() has written. */
     void (*make_key)(const union attn_desc *desc, struct attn_key *key);
 
     /*
-     * Checks the arguments and sets every value that a kernel of the family can take. Launch path:
-     * only fixed error sentences.
+     * Checks the argument struct of a call and sets every argument that a kernel of the family can
+     * have. Runs during a launch, so messages are constant sentences.
      */
     int (*fill)(const union attn_desc *desc, const void *args, struct attn_call *call);
 
     struct attn_split split;
 
-    /* ATTN_CHECK_DATA: reads lengths and indices from the device and checks them. */
+    /* Reads lengths and indices of a call from the device and checks them, for ATTN_CHECK_DATA. */
     int (*check_data)(const struct attn_op *op, const void *args);
 
-    /* Describes the tensors of a call, at most ATTN_TENSORS_MAX; returns their number. */
+    /* Describes the tensors of a call, whose addresses and sizes are in `args`. Returns their
+     * number, at most ATTN_TENSORS_MAX. */
     unsigned (*tensors)(const union attn_desc *desc, void *args, struct attn_tensor *tensors);
 
-    /* The values that fill() sets, enum attn_arg ascending by name. */
+    /* The arguments that fill() sets, enum attn_arg in the order of their names. */
     const uint16_t *args;
     unsigned arg_count;
 };

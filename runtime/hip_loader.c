@@ -8,7 +8,7 @@
 
 #include "runtime/error.h"
 
-/* newest first */
+/* File names of the HIP runtime, the newest version first. */
 static const char *const names[] = {
     "libamdhip64.so.7",
     "libamdhip64.so.6",
@@ -16,8 +16,9 @@ static const char *const names[] = {
     "libamdhip64.so",
 };
 
-/* Prefers the loaded library: an engine brings its own HIP, and a second one in the process would
- * not know its streams. */
+/* Loads the HIP runtime and sets *found to the name under which it was found. Prefers a library
+ * that the process has already loaded: a second HIP runtime would not know the engine's streams.
+ * Returns NULL if there is none. */
 static void *find_library(const char **found)
 {
     for (int flag = RTLD_NOLOAD; flag >= 0; flag = flag ? 0 : -1) {
@@ -32,7 +33,8 @@ static void *find_library(const char **found)
     return NULL;
 }
 
-/* Finds the functions of the HIP library; fails if a needed one is absent. */
+/* Sets the function pointers of `hip`. Returns ATTN_NO_HIP if the library lacks a needed
+ * function. */
 static int resolve(struct attn_hip *hip)
 {
     const struct {
@@ -80,7 +82,7 @@ void attn_hip_unload(struct attn_hip *hip)
     hip->library = NULL;
 }
 
-/* Returns the status of a hipError_t; the numbers are the same in HIP 5 to 7. */
+/* Returns the enum attn_status for a hipError_t, whose numbers are the same in HIP 5 to 7. */
 static int status_of(int error)
 {
     switch (error) {
@@ -112,8 +114,9 @@ int attn_hip_fail_to_start(const struct attn_hip *hip, const char *call, int err
 }
 
 /*
- * hipDeviceProp_t up to its last byte, by version: only name (at 0) and gcnArchName are read.
- * Offsets: hip_runtime_api.h of HIP 5.2 (struct of 792 bytes) and of HIP 6.0 (1472 bytes).
+ * Byte offsets of gcnArchName in hipDeviceProp_t of HIP 5.2 (a struct of 792 bytes) and of HIP 6.0
+ * (1472 bytes), from hip_runtime_api.h. Bytes that are enough for either struct. The member `name`
+ * is at offset 0 in both.
  */
 enum { ARCH_OFFSET = 396, ARCH_OFFSET_R0600 = 1160, PROPERTIES_SIZE = 4096 };
 

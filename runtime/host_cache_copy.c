@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Divides cache pages into contiguous runs, which cache_copy copies as bytes. */
+/* Describes cache pages to the kernel of cache_copy as contiguous runs, which it copies as
+ * bytes. */
 #include <stdlib.h>
 
 #include "runtime/cache_args.h"
@@ -8,17 +9,17 @@
 #include "runtime/host.h"
 #include "runtime/op.h"
 
-/* A workgroup copies this many times more bytes of K or V than of scales. */
+/* A workgroup copies this many times as many bytes of K or V as of scales. */
 enum { SCALE_WEIGHT = 8 };
 
-/* A page of K or V as outer x inner contiguous runs. */
+/* A page of K or V as `outer` times `inner` contiguous runs of elements. */
 struct parts {
     int64_t outer, inner;                /* numbers of runs */
-    int64_t outer_step, inner_step, run; /* elements */
+    int64_t outer_step, inner_step, run; /* distances of runs, and length of a run, in elements */
 };
 
-/* Returns the runs of contiguous elements in a page of K or V. `dim` is a row's length; `token` and
- * `head` are strides in elements. */
+/* Returns the runs of a page of K or V: a head's row each, or with layout SHUFFLE all rows of a
+ * head. `dim` is the length of a row; `token` and `head` are strides. All are in elements. */
 static struct parts parts_of(const struct attn_cache_desc *c, int32_t kv_heads, int64_t dim,
                              int64_t token, int64_t head)
 {
@@ -27,7 +28,7 @@ static struct parts parts_of(const struct attn_cache_desc *c, int32_t kv_heads, 
     return (struct parts){c->page_size, kv_heads, token, head, dim};
 }
 
-/* Merges runs that follow each other without a gap. */
+/* Joins runs that follow each other without a gap, first the inner ones. */
 static void join(struct parts *p)
 {
     if (p->inner > 1 && p->inner_step != p->run)
@@ -40,8 +41,8 @@ static void join(struct parts *p)
     p->outer = 1;
 }
 
-/* Exchanges the two levels: in pools that store heads outside of tokens, the tokens of a head may
- * be contiguous. */
+/* Exchanges outer and inner runs. In a pool whose outer dimension is heads, the tokens of a head
+ * may be contiguous. */
 static void exchange(struct parts *p)
 {
     const int64_t count = p->outer, step = p->outer_step;
@@ -51,7 +52,8 @@ static void exchange(struct parts *p)
     p->inner_step = step;
 }
 
-/* Returns `p` with the smaller step inside and with runs that follow each other joined. */
+/* Returns `p` with the smaller distance inside, and with runs joined that follow each other without
+ * a gap. */
 static struct parts joined(struct parts p)
 {
     if (p.outer > 1 && p.outer_step < p.inner_step)
@@ -60,7 +62,8 @@ static struct parts joined(struct parts p)
     return p;
 }
 
-/* Sets the runs of contiguous bytes in a page of K and of V: their counts, steps and lengths. */
+/* Sets in `v` the runs of a page of K and of V: counts, distances and lengths in bytes. `to` has
+ * the kernel arguments of the destination cache. Returns ATTN_OK or ATTN_BAD_ARGUMENT. */
 static int set_parts(const struct attn_cache_copy_desc *d, const union attn_value *to,
                      union attn_value *v)
 {
@@ -95,7 +98,8 @@ static int set_parts(const struct attn_cache_copy_desc *d, const union attn_valu
     return ATTN_OK;
 }
 
-/* Sets the runs of contiguous bytes in a page's scales. */
+/* Sets in `v` the runs of a page's scales: count, distance and length in bytes. `to` has the kernel
+ * arguments of the destination cache. */
 static void set_scales(const struct attn_cache_copy_desc *d, const union attn_value *to,
                        union attn_value *v)
 {
@@ -108,7 +112,8 @@ static void set_scales(const struct attn_cache_copy_desc *d, const union attn_va
     v[ATTN_ARG_SCALE_RUN_BYTES].i64 = any ? tokens * size : 0;
 }
 
-/* Sets the addresses and the bytes per page of both caches and their scales. */
+/* Sets in `v` the addresses of the source cache `from` and its scales, and the bytes between pages
+ * in both caches. */
 static void set_caches(const struct attn_cache_copy_desc *d, const union attn_value *from,
                        const union attn_value *to, union attn_value *v)
 {
@@ -129,7 +134,8 @@ static void set_caches(const struct attn_cache_copy_desc *d, const union attn_va
 /* Returns the greater of two numbers. */
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* Sets the bytes and parts of a page over which the grid is divided. */
+/* Sets in `v` the bytes of a run and the number of runs of a page, by which the grid is divided.
+ * Returns ATTN_OK or ATTN_BAD_ARGUMENT. */
 static int set_grid(union attn_value *v)
 {
     const int64_t bytes = larger(larger(v[ATTN_ARG_K_RUN_BYTES].i64, v[ATTN_ARG_V_RUN_BYTES].i64),
@@ -143,7 +149,8 @@ static int set_grid(union attn_value *v)
     return ATTN_OK;
 }
 
-/* Checks that both caches have equal strides within a page. */
+/* Checks that the caches `from` and `to`, given as kernel arguments, have equal strides of tokens
+ * and heads. */
 static int check_strides(const union attn_value *from, const union attn_value *to)
 {
     static const enum attn_arg strides[] = {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses how many columns of the indexer's scores a workgroup computes. */
+/* Divides the scores of indexer_logits among workgroups. */
 #include "runtime/host.h"
 
-/* Sets the columns of scores per workgroup, a power of two from 1024 to 8192, and the number of
- * such parts of a row. Each workgroup reads q once, so it gets as many columns as leave work for
- * 256 compute units. In the timing model no other power of two is faster on either target. */
+/* Sets the number of columns of scores that a workgroup computes, a power of two from 1024 to 8192.
+ * Sets the number of such parts in a row. A workgroup reads q once, so it gets as many columns as
+ * leave work for 256 compute units. In the timing model no other power of two is faster on gfx942
+ * or gfx950. */
 int attn_indexer_logits_fill(const struct attn_indexer_logits_desc *d,
                              const struct attn_indexer_logits_args *a, union attn_value *v)
 {

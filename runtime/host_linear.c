@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file divides the work of the ops of linear attention among workgroups. */
+/* Divides the tokens of gated_rmsnorm among workgroups. */
 #include "runtime/fill.h"
 #include "runtime/host.h"
 
-/* A workgroup of 4 waves has 4 x 512 elements at once, as templates/gated_rmsnorm.c does. */
+/* Elements that a workgroup of 4 waves processes in a step, as in templates/gated_rmsnorm.c;
+ * workgroups of a launch that are enough; most steps of a workgroup. */
 enum { STEP_ELEMENTS = 2048, WORKGROUPS_WANTED = 2048, STEPS_MOST = 8 };
 
 int32_t attn_gated_rmsnorm_run(int32_t tokens, int32_t groups, int32_t width)

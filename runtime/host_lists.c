@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads work lists, reduce lists and chosen groups from the device and checks their entries. */
+/* Copies work lists, reduce lists and chosen groups from the device and checks their entries, for
+ * ATTN_CHECK_DATA. */
 #include <stdlib.h>
 
 #include "runtime/check_data.h"
@@ -7,7 +8,8 @@
 #include "runtime/host.h"
 #include "runtime/op.h"
 
-/* Checks an indptr array with `batch` + 1 elements, at most `total`. */
+/* Checks the indptr array `data` of `batch` + 1 elements in device memory: ascending from 0 or more
+ * to at most `total`. `name` is for messages. */
 static int check_indptr(const struct attn_device *device, const char *name, const int32_t *data,
                         int32_t batch, int32_t total, void *stream)
 {
@@ -16,11 +18,11 @@ static int check_indptr(const struct attn_device *device, const char *name, cons
     return attn_check_indptr(device, &indptr, stream);
 }
 
-/* Returns the most query tokens of a sequence; a q_len of 0 means 1. */
+/* Returns the most query tokens of a sequence: q_len, where 0 means 1. */
 static int32_t queries(const struct attn_combine_args *a) { return a->q_len ? a->q_len : 1; }
 
-/* Checks that the tokens of a tile with parts exist in `out`, and its parts' rows in partial_out. A
- * tile without parts is not checked. */
+/* Checks a tile of a combine with CSR lists, given as host copies: its tokens are rows of `out`,
+ * and its split-KV partials are rows of partial_out. A tile without partials is not checked. */
 static int check_tile(const struct attn_combine_args *a, int32_t tile, const int32_t *indptr,
                       const int32_t *tokens, const int32_t *map)
 {
@@ -68,11 +70,12 @@ int attn_combine_check_lists(const struct attn_op *op, const struct attn_combine
     return r;
 }
 
-/* The most groups of a sequence that shared_lists reads: templates/shared_lists.c. */
+/* The most groups of tokens of a sequence that shared_lists reads, as in
+ * templates/shared_lists.c. */
 enum { SHARED_GROUPS = 8192 };
 
-/* Checks that no group is twice in a row of `chosen`. seen[group] is 1 + the last row that has the
- * group; 0: none. */
+/* Checks that none of the `count` groups of row `row` of `chosen` is in the row twice. seen[group]
+ * is 1 + the last row that has the group; 0: none. */
 static int check_groups(const int32_t *groups, int32_t count, int32_t row, int32_t *seen)
 {
     for (int32_t i = 0; i < count; i++) {
@@ -112,34 +115,36 @@ int attn_shared_lists_check_groups(const struct attn_op *op, const struct attn_s
 }
 
 enum {
-    WORK_WORDS = 8,   /* integers per item: struct attn_decode_plan */
-    TICKET_LINE = 32, /* integers of a cache line */
+    WORK_WORDS = 8,   /* integers of a work item in work_info: struct attn_decode_plan */
+    TICKET_LINE = 32, /* integers of a cache line; counters are a line apart */
 };
 
-/* The work list of an op, and the limits of what its items may name. */
+/* The work lists of a call, and limits of the numbers in their items. */
 struct work {
     const struct attn_device *device;
     void *stream;
-    const int32_t *indptr, *info; /* work_indptr, or NULL without a list; work_info */
-    int32_t lists;
-    int32_t batch, tokens;
-    int32_t q_len;        /* most query tokens of an item */
-    int32_t heads;        /* query heads; no item's range ends after them */
-    int64_t keys;         /* keys that all pages together have room for; 0: not known */
-    int32_t partial_rows; /* 0: not known */
-    /* Sums in one launch */
-    const int32_t *reduce_indptr, *tickets; /* tickets NULL: a launch of its own adds the parts */
-    int64_t ticket_words;                   /* integers per sequence; the first one counts parts */
+    const int32_t *indptr, *info; /* work_indptr, NULL without work lists; work_info */
+    int32_t lists;                /* number of work lists */
+    int32_t batch, tokens;        /* numbers of sequences and of query tokens */
+    int32_t q_len;                /* most query tokens of an item */
+    int32_t heads;                /* number of query heads */
+    int64_t keys;                 /* keys that all pages together have room for; 0: not known */
+    int32_t partial_rows;         /* rows of partial_out; 0: not known */
+
+    /* For a kernel that also adds its partials: the first partial of each sequence, and counters in
+     * device memory. tickets NULL: combine adds the partials. */
+    const int32_t *reduce_indptr, *tickets;
+    int64_t ticket_words; /* integers of `tickets` for a sequence */
 };
 
-/* Fails with a message that word `word` of work item `i` is `value`; `what` and `limit` describe
- * the allowed range. */
+/* Returns ATTN_BAD_DATA with a message that word `word` of work item `i` is `value`; `what` and
+ * `limit` describe the allowed range. */
 static int bad_item(int32_t i, int word, int32_t value, const char *what, int32_t limit)
 {
     return attn_fail(ATTN_BAD_DATA, "work_info[%d][%d] is %d, %s %d", i, word, value, what, limit);
 }
 
-/* Checks the words of item i of work_info: struct attn_decode_plan. */
+/* Checks the WORK_WORDS words `w` of item `i` of work_info: struct attn_decode_plan. */
 static int check_item(const struct work *work, int32_t i, const int32_t *w)
 {
     const int32_t rows = work->partial_rows ? work->partial_rows : INT32_MAX;
@@ -164,7 +169,7 @@ static int check_item(const struct work *work, int32_t i, const int32_t *w)
     return ATTN_OK;
 }
 
-/* Checks a host copy of `count` work items; skips the check if data cannot be read back. */
+/* Checks the first `count` items of work_info. */
 static int check_items(const struct work *work, int32_t count)
 {
     const size_t bytes = (size_t)count * WORK_WORDS * sizeof(int32_t);
@@ -176,8 +181,9 @@ static int check_items(const struct work *work, int32_t count)
     return r;
 }
 
-/* Checks that ticket counters are 0. A count left by an interrupted launch makes the wrong
- * workgroup the last one, or leaves rows that are never summed. */
+/* Checks that `count` integers of `tickets`, in device memory, are 0. A counter that an interrupted
+ * launch has left makes the wrong workgroup the last one, or leaves rows whose partials are never
+ * added. */
 static int check_tickets(const struct attn_device *device, const int32_t *tickets, int64_t count,
                          void *stream)
 {
@@ -192,7 +198,7 @@ static int check_tickets(const struct attn_device *device, const int32_t *ticket
     return r;
 }
 
-/* Checks that each sequence's parts have rows of partial_out. */
+/* Checks that the partials of each sequence are rows of partial_out, and that the tickets are 0. */
 static int check_parts(const struct work *work)
 {
     const int r = check_indptr(work->device, "reduce_indptr", work->reduce_indptr, work->batch,
@@ -202,7 +208,7 @@ static int check_parts(const struct work *work)
                              work->stream);
 }
 
-/* Checks the work list of a call, if it has one. */
+/* Checks the work lists of a call, if it has any, and the data for adding their partials. */
 static int check_work(const struct work *work)
 {
     if (!work->indptr)
@@ -220,7 +226,8 @@ static int check_work(const struct work *work)
     return r || !work->tickets ? r : check_parts(work);
 }
 
-/* Members of struct work that decode, mla_decode and rope_decode have under the same names. */
+/* Initialises the members of struct work that decode, mla_decode and rope_decode have under the
+ * same names. */
 #define DECODE_WORK(op, d, a)                                                                     \
     .device = (op)->device, .stream = (a)->stream, .indptr = (a)->work_indptr,                    \
     .info = (a)->work_info, .lists = (a)->work_lists, .batch = (a)->batch, .tokens = (a)->tokens, \
@@ -247,7 +254,8 @@ int attn_mla_decode_check_work(const struct attn_op *op, const struct attn_mla_d
                                      .ticket_words = TICKET_LINE});
 }
 
-/* Checks that the parts of each tile have rows of partial_out, and that their tickets are 0. */
+/* Checks that the partials of each tile of a prefill are rows of partial_out, and that the tickets
+ * are 0. */
 static int check_tile_parts(const struct attn_op *op, const struct attn_prefill_args *a)
 {
     int r = check_indptr(op->device, "reduce_indptr", a->reduce_indptr, a->reduce_tiles,
@@ -286,7 +294,8 @@ int attn_prefill_check_work(const struct attn_op *op, const struct attn_prefill_
     return r || !d->one_launch ? r : check_tile_parts(op, a);
 }
 
-/* Checks the items of a plan. Each row counts as a sequence of one query and one head. */
+/* Checks the items of a plan. For the plan each row of scores is a sequence of one query and one
+ * head. */
 int attn_indexer_topk_check_work(const struct attn_op *op, const struct attn_indexer_topk_args *a)
 {
     const struct work work = {
@@ -304,7 +313,8 @@ int attn_indexer_topk_check_work(const struct attn_op *op, const struct attn_ind
     return check_work(&work);
 }
 
-/* Checks that each of `count` positions has one of `rows` rows of the table. */
+/* Checks that each of the `count` positions, in device memory, is 0 to `rows` - 1: a row of
+ * cos_sin. */
 static int check_stream(const struct attn_op *op, const int64_t *positions, int32_t count,
                         int32_t rows, void *stream)
 {

@@ -3,14 +3,16 @@
 #include "runtime/fill.h"
 #include "runtime/host.h"
 
-/* mla_rope_cache: waves per workgroup and heads per part, as in templates/mla_rope_cache.c. */
+/* Waves of a workgroup and heads of a part in kernels of mla_rope_cache, as in
+ * templates/mla_rope_cache.c. A part is some heads of a token's query. */
 enum { WAVES = 4, PART_HEADS = 16 };
 
-/* mla_rope_cache with product_dim: rows of w_uk per wave, ATT_PRODUCT_ROWS of the kernel. */
+/* Rows of w_uk that a wave multiplies in mla_rope_cache with product_dim: ATT_PRODUCT_ROWS of the
+ * template. */
 enum { SLICE_ROWS = 16 };
 
-/* Returns the tokens per wave that writes latents. The wave reads the norm's weight once, as many
- * bytes as a token has. */
+/* Returns the number of tokens of a wave that writes latents. The wave reads the norm's weight,
+ * which has as many bytes as a token's latent, once for all its tokens. */
 static int64_t run_tokens(int32_t tokens)
 {
     enum { WAVES_WANTED = 1024, MOST = 8 };
@@ -18,16 +20,18 @@ static int64_t run_tokens(int32_t tokens)
     return run < 1 ? 1 : run < MOST ? run : MOST;
 }
 
-/* Returns how many of the `parts` (PART_HEADS heads of a token) a wave processes, so that at
- * most WAVES_WANTED waves run. 0: queries and latents have separate waves, since there are few
- * parts or heads. With more waves, a partial last round would cost as much as a full one. */
+/* Returns how many of the `parts`, each PART_HEADS heads of a token, a wave processes, so that at
+ * most WAVES_WANTED waves run. With more waves, a partial last round would cost as much as a full
+ * one. Returns 0 if queries and latents get separate waves, because there are few parts or
+ * heads. */
 static int64_t run_parts(int64_t parts, int32_t heads)
 {
     enum { LEAST = 4096, WAVES_WANTED = 8192 };
     return parts < LEAST || heads < PART_HEADS ? 0 : attn_parts(parts, WAVES_WANTED);
 }
 
-/* Sets the output of q's rotated part: after the latent in q_out, or in place. */
+/* Sets pointer and strides of the output of q's rotated part: after the latent in q_out, or in
+ * place if q_out is NULL. */
 static void fill_rotated(const struct attn_mla_rope_cache_desc *d,
                          const struct attn_mla_rope_cache_args *a, union attn_value *v)
 {
@@ -65,11 +69,13 @@ int attn_mla_rope_fill(const struct attn_mla_rope_cache_desc *d,
     return ATTN_OK;
 }
 
-/* head_product: rows of w per workgroup. */
+/* Rows of w that a workgroup of head_product multiplies: if its waves have separate rows, and if
+ * they share the columns. */
 enum { KEPT_ROWS = 128, SHARED_ROWS = 32 };
 
-/* True if the waves of a workgroup split the longest contraction over 32 rows of w. That is faster
- * with few tokens. All heads of a model on one rank have more rows of w, so the limit is higher. */
+/* True if the waves of a workgroup of head_product share the columns of SHARED_ROWS rows of w,
+ * which is faster with few tokens. Only kernels with 512 columns can. If all heads of a model are
+ * on one rank, there are more rows of w, so the limit of tokens is higher. */
 static bool shares_columns(const struct attn_head_product_desc *d, int32_t tokens)
 {
     enum { FEW_TOKENS = 128, ALL_HEADS = 128, SHARED_COLUMNS = 512 };
@@ -77,8 +83,9 @@ static bool shares_columns(const struct attn_head_product_desc *d, int32_t token
     return tokens <= few && d->head_dim == SHARED_COLUMNS;
 }
 
-/* Divides tokens into groups. A workgroup reads its rows of w once, then at least TOKENS_LEAST
- * tokens. The kernel uses fewer groups if the device cannot hold all of them at once. */
+/* Divides the tokens of head_product into groups. A workgroup reads its rows of w once and then at
+ * least TOKENS_LEAST tokens. The kernel uses fewer groups if the device cannot hold all of them at
+ * once. */
 int attn_head_product_fill(const struct attn_head_product_desc *d,
                            const struct attn_head_product_args *a, union attn_value *v)
 {
@@ -96,9 +103,9 @@ int attn_head_product_fill(const struct attn_head_product_desc *d,
     return ATTN_OK;
 }
 
-/* Sets the tokens of a wave and the number of workgroups of qk_rmsnorm. A wave reads the weight, as
- * many bytes as a row, once for all its tokens. For some token counts a workgroup has rows of q and
- * of kv, so it reads both weights once for two tokens of each wave. */
+/* Sets the number of tokens of a wave and of workgroups of qk_rmsnorm. A wave reads the weight,
+ * which has as many bytes as a row, once for all its tokens. For BOTH_FROM to BOTH_TO tokens a
+ * workgroup has rows of q and of kv, and reads both weights once for two tokens of each wave. */
 int attn_qk_rmsnorm_fill(const struct attn_qk_rmsnorm_desc *d, const struct attn_qk_rmsnorm_args *a,
                          union attn_value *v)
 {

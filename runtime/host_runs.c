@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses the tokens per workgroup of cache_write and of rope_qk_norm_cache. */
+/* Chooses the number of tokens of a workgroup of cache_write and of rope_qk_norm_cache. */
 #include "runtime/cache_args.h"
 #include "runtime/fill.h"
 #include "runtime/host.h"
 
 /* cache_write. */
 
-/* Waves that keep a device busy; tokens of a page per wave; most waves of a workgroup; most tokens
- * per wave. */
+/* Waves of a launch that keep a GPU busy; tokens of a page for each wave of a workgroup; most waves
+ * of a workgroup; most tokens of a wave. */
 enum { WAVES_WANTED = 2048, WAVE_TOKENS = 32, WAVES_MOST = 8, RUN_TOKENS_MOST = 16 };
 
-/* Returns the tokens in which a workgroup searches for starts of runs (successive tokens of one
- * page), if workgroups own whole runs. Larger pages give more tokens, since they contain fewer
- * starts. */
+/* A workgroup gets a wave for each WAVE_TOKENS tokens of a page. It gets as many tokens as leave
+ * WAVES_WANTED waves. */
 int32_t attn_cache_write_run(int32_t page_size, int32_t kv_heads, int32_t tokens)
 {
     const int32_t page = page_size / WAVE_TOKENS;
@@ -26,22 +25,22 @@ int32_t attn_cache_write_run(int32_t page_size, int32_t kv_heads, int32_t tokens
 
 enum {
     WORKGROUPS = 256, /* enough to saturate the memory of every GPU */
-    WAVES = 8,        /* per workgroup */
-    HEADS_LEAST = 8,  /* heads of a token per wave, at least */
-    TOKENS_SHARE = 32 /* tokens per workgroup from which its reads of biases and weights are a small
-                       * share */
+    WAVES = 8,        /* of a workgroup */
+    HEADS_LEAST = 8,  /* fewest heads of a token that a wave processes */
+    TOKENS_SHARE = 32 /* with that many tokens, a workgroup's reads of biases and weights are a
+                       * small share of its reads */
 };
 
-/* Returns the number of neighbouring tokens whose elements of v for one dimension are adjacent in
- * the cache; 1 if a token's row of v is contiguous. */
+/* Returns the number of neighbouring tokens in a group. With SHUFFLE layouts the cache stores the
+ * same element of v of such tokens side by side. 1: a token's row of v is contiguous. */
 static int32_t tokens_together(const struct attn_cache_desc *cache)
 {
     return attn_is_shuffled(cache) ? 16 / attn_element_size(cache->dtype) : 1;
 }
 
-/* Returns the tokens of a workgroup. Each workgroup reads the biases and the weights of a full
- * norm, as many bytes as a token has. With such vectors half the workgroups process runs of twice
- * the length, unless that leaves too few. */
+/* Returns the number of tokens of a workgroup of rope_qk_norm_cache. If the op has biases or a full
+ * norm, each workgroup reads vectors of as many bytes as a token has. Half as many workgroups then
+ * get twice the tokens, up to TOKENS_SHARE. */
 static int32_t run_tokens(const struct attn_rope_qk_norm_cache_desc *d, int32_t tokens)
 {
     const int32_t even = (int32_t)(((int64_t)tokens + WORKGROUPS - 1) / WORKGROUPS);
@@ -55,8 +54,8 @@ static int32_t run_tokens(const struct attn_rope_qk_norm_cache_desc *d, int32_t 
     return (run + x - 1) / x * x;
 }
 
-/* Returns log2 of the waves that share the heads of a token, if a workgroup has more waves than
- * tokens. */
+/* Returns log2 of the number of waves that share the heads of a token. It is above 0 if a workgroup
+ * of `run` tokens has more waves than tokens. */
 static int32_t head_part_shift(const struct attn_rope_qk_norm_cache_desc *d, int32_t run)
 {
     int32_t shift = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file checks slots and spans of recurrent states for ATTN_CHECK_DATA. */
+/* Checks the slots of recurrent states and the spans of state_copy for ATTN_CHECK_DATA. */
 #include <stdlib.h>
 
 #include "runtime/check_data.h"
@@ -8,12 +8,12 @@
 #include "runtime/host.h"
 #include "runtime/op.h"
 
-/* int32 [rows, columns] on the device. Entries of at least `first` are slots; lower ones are
+/* An int32 tensor [rows, columns] of slots of states in device memory. Entries below `first` are
  * padding. */
 struct slots {
-    const char *name;
+    const char *name; /* of the argument, for messages */
     const int32_t *data;
-    int64_t rows, columns, row_stride, column_stride; /* strides in entries; 0: dense */
+    int64_t rows, columns, row_stride, column_stride; /* strides in entries; 0: contiguous */
     int32_t first, count;                             /* count: slots of the pool; 0: not known */
     bool written;                                     /* true: a slot may be in the list only
                                                        * once */
@@ -26,7 +26,7 @@ static int compare_slots(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Checks that no slot is twice among the n in `found`, and sorts them. */
+/* Checks that no slot is twice among the `n` in `found`, which it sorts. `s` names the argument. */
 static int check_alone(const struct slots *s, int32_t *found, size_t n)
 {
     qsort(found, n, sizeof(*found), compare_slots);
@@ -36,7 +36,8 @@ static int check_alone(const struct slots *s, int32_t *found, size_t n)
     return ATTN_OK;
 }
 
-/* Checks that the slots of a table are in the state, and appends the used ones to `found`. */
+/* Checks that the entries of `data`, a host copy of s->data, are below the number of slots of the
+ * pool. Appends entries that are no padding to `found`, which has *n elements. */
 static int check_range(const struct slots *s, const int32_t *data, int32_t *found, size_t *n)
 {
     for (int64_t i = 0; i < s->rows; i++)
@@ -51,7 +52,8 @@ static int check_range(const struct slots *s, const int32_t *data, int32_t *foun
     return ATTN_OK;
 }
 
-/* Checks lists of slots. A stride of 0 is replaced by the dense one, as in launches. */
+/* Checks the slots `s`: all are in the pool, and none is twice if the op writes the slots. Strides
+ * of 0 are replaced by the strides of a contiguous tensor. */
 static int check_slots(const struct attn_device *device, struct slots *s, void *stream)
 {
     s->column_stride = attn_stride(s->column_stride, s->columns, 1);
@@ -72,8 +74,8 @@ static int check_slots(const struct attn_device *device, struct slots *s, void *
     return r;
 }
 
-/* Checks the slots `s`, which an op writes, and the slots `data_in` with the given strides, which
- * it reads. data_in NULL: it reads the slots that it writes. */
+/* Checks the slots `s`, which an op writes, and the slots `data_in`, which it reads, in a tensor
+ * with the given strides. If data_in is NULL, the op reads the slots that it writes. */
 static int check_steps(const struct attn_op *op, struct slots s, const int32_t *data_in,
                        int64_t row_stride, int64_t column_stride, void *stream)
 {
@@ -90,18 +92,21 @@ static int check_steps(const struct attn_op *op, struct slots s, const int32_t *
     return check_slots(op->device, &s, stream);
 }
 
-/* The drafts of a call. */
+/* The draft tokens of a call and the tree that they form. */
 struct drafts {
-    const int32_t *parents, *cu_seqlens; /* on the device; cu_seqlens may be NULL */
-    int32_t batch, max_seqlen;
-    bool tree; /* false: a chain, whose `parents` are not read */
+    const int32_t *parents, *cu_seqlens; /* in device memory; cu_seqlens NULL: each sequence has
+                                          * max_seqlen drafts */
+    int32_t batch, max_seqlen;           /* number of sequences; most drafts of a sequence */
+    bool tree;                           /* false: a chain, whose `parents` are not read */
 };
 
+/* Initialises struct drafts from the arguments `a` of a call of op family `family`. */
 #define DRAFTS_OF(op, a, family)                                                 \
     ((struct drafts){(a)->parents, (a)->cu_seqlens, (a)->batch, (a)->max_seqlen, \
                      (op)->desc.family.tree})
 
-/* Checks the parents of a sequence's `count` drafts. The first one is the root and has none. */
+/* Checks the parents of a sequence's `count` drafts: each is an earlier draft. The first draft is
+ * the root and has no parent. */
 static int check_sequence(const int32_t *parents, int32_t sequence, int32_t count)
 {
     for (int32_t t = 1; t < count; t++)
@@ -111,7 +116,8 @@ static int check_sequence(const int32_t *parents, int32_t sequence, int32_t coun
     return ATTN_OK;
 }
 
-/* Checks that each draft of a tree follows one that comes before it. */
+/* Checks, if the drafts form a tree, that the parent of each draft is an earlier draft of its
+ * sequence. */
 static int check_parents(const struct attn_op *op, const struct drafts *d, void *stream)
 {
     void *starts = NULL, *parents = NULL;
@@ -136,6 +142,8 @@ static int check_parents(const struct attn_op *op, const struct drafts *d, void 
     return r;
 }
 
+/* Initialises struct slots from the arguments `a` of a call that writes a state after each of
+ * several steps. */
 #define SLOTS_OF(a)                                                 \
     ((struct slots){.data = (a)->state_slots,                       \
                     .rows = (a)->batch,                             \
@@ -170,7 +178,7 @@ int attn_selective_scan_check_slots(const struct attn_op *op,
                        a->state_slots_in_step_stride, a->stream);
 }
 
-/* One slot for each sequence. */
+/* Like SLOTS_OF(), for a call that writes one state of each sequence. */
 #define SLOT_LIST_OF(a)                                             \
     ((struct slots){.data = (a)->state_slots,                       \
                     .rows = (a)->batch,                             \
@@ -179,7 +187,8 @@ int attn_selective_scan_check_slots(const struct attn_op *op,
                     .first = (a)->first_slot,                       \
                     .count = (a)->state_slot_count})
 
-/* The slots of a prefix cache: one for each block of tokens of each sequence. */
+/* Initialises struct slots with the slots of a prefix cache: one for each block of tokens of each
+ * sequence. */
 #define BLOCK_SLOTS_OF(a)                                           \
     ((struct slots){.name = "block_slots",                          \
                     .data = (a)->block_slots,                       \
@@ -191,8 +200,8 @@ int attn_selective_scan_check_slots(const struct attn_op *op,
                     .count = (a)->state_slot_count,                 \
                     .written = true})
 
-/* Checks the slots of an op on prompts: `own` of sequences, and `blocks` if the call has any.
- * `data_in` are the slots to read, `stride_in` elements apart. */
+/* Checks the slots of an op on prompts: `own`, one for each sequence, and `blocks`, if the call has
+ * any. `data_in` has the slots to read, `stride_in` entries apart; NULL: the slots in `own`. */
 static int check_prompts(const struct attn_op *op, struct slots own, const int32_t *data_in,
                          int64_t stride_in, struct slots blocks, void *stream)
 {
@@ -240,7 +249,8 @@ int attn_gated_delta_step_check_slots(const struct attn_op *op,
                        a->state_slots_in_step_stride, a->stream);
 }
 
-/* Checks one offset of a span, and that its bytes end within `room` bytes. */
+/* Checks a span of state_copy: bytes span[2] at byte offset span[i]. Both are multiples of 16, the
+ * bytes are at most `most`, and the span ends within `room` bytes; room 0: not known. */
 static int check_span(const int64_t *span, int64_t i, int64_t room, int64_t most)
 {
     const int64_t bytes = span[2], at = span[i];

@@ -1,45 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses into how many parts the keys of an indexer row are cut, and the constants of a plan. */
+/* Chooses into how many parts the keys of a row of indexer_topk are cut, and the constants of a
+ * plan. Computes the workspace for the parts' results. */
 #include "runtime/abi.h"
 #include "runtime/error.h"
 #include "runtime/host.h"
 #include "runtime/op.h"
 
-/* Limits of the parts of a row. More parts score sooner, and have more entries to merge. A part of
- * top_k keys or fewer selects nothing. For 65,536 keys and a top_k of 2,048, 32 parts are the
- * fastest on MI355X (modelled). On MI300X they take 3 % longer than 16. A row of 4,096 keys gains
- * by parts of 1,024. */
+/* Limits of the parts of a row. With more parts scores take less time, and the merge takes more. A
+ * part of top_k keys or fewer selects nothing. For 65,536 keys and a top_k of 2,048, 32 parts are
+ * the fastest on MI355X (modelled). On MI300X 32 parts take 3 % longer than 16. A row of 4,096 keys
+ * gains by parts of 1,024 keys. */
 enum {
-    PART_KEYS = 1024,    /* the fewest keys of a part */
-    ENTRIES_PER_KEY = 32 /* entries that are merged in the time in which a part scores a key */
+    PART_KEYS = 1024,    /* fewest keys of a part */
+    ENTRIES_PER_KEY = 32 /* entries of lists that are merged in the time of a key's score */
 };
 
-/* Constants of a plan, in units of 64 keys. Beginning and ending an item takes as long as about
- * 1,000 keys if every compute unit reads some. The rate was chosen by a row of 1,048,576 keys
- * among short ones. Modelled on MI300X with its merge, it takes 101 us at a rate of 4 and 129 us
- * at 1. */
+/* Constants of a plan, as in attn_decode_plan_shape, in units of UNIT_KEYS keys. The beginning and
+ * end of an item take as long as about 1,000 keys if every compute unit reads keys. The rate is the
+ * best for a row of 1,048,576 keys among short rows. With its merge that row takes 101 us at a rate
+ * of 4 and 129 us at 1 (modelled, MI300X). */
 enum { ITEM_COST = 16, MERGE_RATE = 4, UNIT_KEYS = 64 };
 
-/* Rows of more parts than MERGED_AT_ONCE are merged in two launches: first runs of RUN lists, then
- * the runs. */
+/* A row of more than MERGED_AT_ONCE parts is merged in two launches: the first merges runs of RUN
+ * lists, the second merges the runs. */
 enum { RUN = 16, MERGED_AT_ONCE = 32 };
 
-/* Limit of the list bytes of a call without a plan, and of its workgroups. */
+/* Limits: bytes of the parts' lists of a call without a plan; compute units of a GPU. */
 enum { PARTS_BYTES = 32 << 20, UNITS_MOST = 4096 };
 
-/* Limits of a plan's list bytes, and of the rows of a planned call, whose items take 44 bytes
- * each. The total stays below 32 MiB. */
+/* Limits of a call with a plan: bytes of the parts' lists; rows, whose items take 44 bytes each.
+ * The workspace stays below 32 MiB. */
 enum { LISTS_BYTES = 24 << 20, PLANNED_ROWS = 131072 };
 
-/* Returns the bytes of the lists of a part. */
+/* Returns the bytes of a part's lists: an index and a score for each key and block that it
+ * selects. */
 static int64_t part_bytes(const struct attn_indexer_topk_desc *d)
 {
     return 8 * ((int64_t)d->top_k + d->top_blocks);
 }
 
-/* Returns the parts of a row for which scores and merge take the least time together, at most
- * `most`. Scores take keys / parts, and the merge parts * listed / ENTRIES_PER_KEY. `listed`:
- * entries of a list. */
+/* Returns the number of parts of a row, at most `most`, with which scores and merge take the least
+ * time together. Scores take keys / parts; the merge takes parts * listed / ENTRIES_PER_KEY.
+ * `listed` is the number of entries of a part's list. */
 static int32_t balanced_parts(int64_t keys, int64_t listed, int32_t most)
 {
     int64_t parts = 1;
@@ -48,7 +50,7 @@ static int32_t balanced_parts(int64_t keys, int64_t listed, int32_t most)
     return (int32_t)parts;
 }
 
-/* Returns the number of parts into which the keys of each row are divided. */
+/* Returns the number of parts into which a call without a plan divides the keys of each row. */
 static int32_t choose_splits(const struct attn_indexer_topk_desc *d,
                              const struct attn_indexer_topk_shape *s)
 {
@@ -60,7 +62,7 @@ static int32_t choose_splits(const struct attn_indexer_topk_desc *d,
     return balanced_parts(s->max_keys, listed, most < units ? most : units);
 }
 
-/* Returns the largest number of parts that a plan makes of one row. */
+/* Returns the largest number of parts that a plan with `lists` work lists makes of one row. */
 static int32_t row_parts(const struct attn_indexer_topk_shape *s, int32_t lists)
 {
     const int64_t units = ((int64_t)s->max_keys + UNIT_KEYS - 1) / UNIT_KEYS;
@@ -71,7 +73,8 @@ static int32_t row_parts(const struct attn_indexer_topk_shape *s, int32_t lists)
     return (int32_t)(parts < lists ? parts : lists);
 }
 
-/* Reserves `bytes` for a tensor of the workspace; returns its offset. */
+/* Reserves `bytes` bytes for a tensor of the workspace. Returns the tensor's byte offset, a
+ * multiple of 16. */
 static size_t reserve(struct attn_indexer_topk_workspace *w, size_t bytes)
 {
     const size_t at = w->bytes;
@@ -79,13 +82,15 @@ static size_t reserve(struct attn_indexer_topk_workspace *w, size_t bytes)
     return at;
 }
 
-/* Returns the most partial results that `lists` lists of work over `rows` rows can produce. */
+/* Returns the most partial results that `lists` work lists can have over `rows` rows. The lists
+ * make `lists` - 1 cuts, and a row in one piece has no partial result. */
 static int64_t partials_of(int64_t rows, int64_t lists)
 {
     return rows + lists - 1 < 2 * (lists - 1) ? rows + lists - 1 : 2 * (lists - 1);
 }
 
-/* Chooses one list per compute unit, or fewer if the lists would exceed LISTS_BYTES. */
+/* Returns the number of work lists: one per compute unit, or fewer if the parts' results would
+ * exceed LISTS_BYTES. */
 static int32_t choose_lists(const struct attn_indexer_topk_desc *d,
                             const struct attn_indexer_topk_shape *s)
 {
@@ -95,8 +100,8 @@ static int32_t choose_lists(const struct attn_indexer_topk_desc *d,
     return lists;
 }
 
-/* Fills the sizes of the workspace for lists of work, in bytes, and the parameters of their
- * plan. */
+/* Sets the tensors' byte offsets in the workspace of a planned call, the workspace's bytes, and the
+ * constants of the plan. */
 static void plan_workspace(const struct attn_indexer_topk_desc *d,
                            const struct attn_indexer_topk_shape *s,
                            struct attn_indexer_topk_workspace *w)
@@ -128,7 +133,8 @@ static void plan_workspace(const struct attn_indexer_topk_desc *d,
     w->reduce_partial_map = reserve(w, 4 * partials);
 }
 
-/* Checks the sizes of a description and shape that the workspace needs. */
+/* Checks the members of a descriptor and a shape on which the workspace depends. Returns ATTN_OK or
+ * ATTN_BAD_ARGUMENT. */
 static int check(const struct attn_indexer_topk_desc *d, const struct attn_indexer_topk_shape *s)
 {
     if (d->top_k < 1 || d->top_k > 4096 || d->top_blocks < 0 || d->top_blocks > 4096)
@@ -150,7 +156,7 @@ static int check(const struct attn_indexer_topk_desc *d, const struct attn_index
     return ATTN_OK;
 }
 
-/* Computes the workspace; both structs have the library's size. */
+/* Computes the workspace. attn_adopt() has copied the structs `desc` and `shape`. */
 static int find_workspace(const struct attn_indexer_topk_desc *desc,
                           const struct attn_indexer_topk_shape *shape,
                           struct attn_indexer_topk_workspace *workspace)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses whether a call of mla_decode is to read rows that cache_gather has converted to 16
-   bits. */
+/* Chooses by modelled time whether calls of mla_decode read rows of 584 bytes from the cache, or
+ * rows that cache_gather has converted to 16 bits. */
 #include "runtime/abi.h"
 #include "runtime/error.h"
 #include "runtime/host.h"
@@ -9,17 +9,19 @@
 
 #include <string.h>
 
+/* Bytes of a converted row; most compute units and heads. */
 enum { ROW_BYTES = 2 * 512, UNITS_MOST = 4096, HEADS_MOST = 128 };
 
-/* Most queries, list entries, rows and launches of a call. Their modelled times are below 2^63. */
+/* Most queries, list entries, rows and launches of a call, so that modelled times are below
+ * 2^63. */
 enum { COUNT_MOST = 1 << 24 };
 
-/* Times in hundredths of a microsecond, as runtime/latent_costs.def has them. */
+/* Modelled times on a target, in hundredths of a microsecond. */
 static const struct costs {
     const char *target;
     int heads;            /* most heads of a call */
-    int64_t mixed, plain; /* 1,000 entries of a query, of rows of 584 bytes and of 16 bits */
-    int64_t gather;       /* 1,000 rows of cache_gather */
+    int64_t mixed, plain; /* mla_decode of 1,000 list entries: rows of 584 bytes; rows of 16 bits */
+    int64_t gather;       /* cache_gather of 1,000 rows */
     int64_t launch;       /* start of any launch */
 } all_costs[] = {
 #define COSTS(...) {__VA_ARGS__},
@@ -27,8 +29,8 @@ static const struct costs {
 #undef COSTS
 };
 
-/* Returns the costs of a call with `heads` on a target: the first row with as many heads or more.
-   A target without rows, or NULL, has the costs of gfx942. */
+/* Returns the costs of a call with `heads` heads on a target: its first row for as many heads or
+ * more. If `target` is NULL or has no row, the rows of gfx942 apply. */
 static const struct costs *find_costs(const char *target, int heads)
 {
     const struct costs *found = NULL;
@@ -41,14 +43,16 @@ static const struct costs *find_costs(const char *target, int heads)
     return found;
 }
 
-/* Returns the time that rows of 16 bits save in the call, without the gather. */
+/* Returns the time that mla_decode saves with rows of 16 bits, before the time of the gather, in
+ * hundredths of a microsecond. */
 static int64_t time_saved(const struct costs *c, const struct attn_mla_decode_gather_shape *s)
 {
     const int64_t queries = attn_ceiling(s->queries, s->compute_units);
     return queries * s->entries * (c->mixed - c->plain) / 1000;
 }
 
-/* Checks the sizes of a description and shape that the gather needs. */
+/* Checks the members of a descriptor and a shape on which the choice depends. Returns ATTN_OK or
+ * ATTN_BAD_ARGUMENT. */
 static int check(const struct attn_mla_decode_desc *d, const struct attn_mla_decode_gather_shape *s)
 {
     if (d->heads < 1 || d->heads > HEADS_MOST)
@@ -71,13 +75,14 @@ static int check(const struct attn_mla_decode_desc *d, const struct attn_mla_dec
     return ATTN_OK;
 }
 
-/* True if the rows of the descriptor's cache have 584 bytes, in one tensor or two. */
+/* True if the rows of the descriptor's cache have 584 bytes with their scales, in one tensor or
+ * two. */
 static bool has_mixed_rows(const struct attn_mla_decode_desc *d)
 {
     return d->cache.layout == ATTN_KV_SCALES_LAST || d->cache.layout == ATTN_KV_PLANES;
 }
 
-/* Chooses whether rows are gathered. Both structs have the library's size. */
+/* Chooses whether rows are gathered. attn_adopt() has copied the structs `d` and `s`. */
 static int find_gather(const struct attn_mla_decode_desc *d,
                        const struct attn_mla_decode_gather_shape *s,
                        struct attn_mla_decode_gather *gather)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the kernels for a key. Every combination of the fields' choices is a probe of the packs'
- * indices. Combinations are tried by ascending cost, equal costs in the order of the fields, and
- * later packs before earlier ones. The result therefore depends only on packs and key.
+ * Finds the kernels for a dispatch key. Each combination of the fields' choices is looked up in the
+ * indices of the packs. Combinations are tried by ascending cost, equal costs in the order of the
+ * fields, and later packs before earlier ones. The result therefore depends only on packs and key.
  */
 #include "runtime/lookup.h"
 
@@ -53,17 +53,18 @@ void attn_key_cover_up(struct attn_key_field *field, const struct attn_key_step 
     }
 }
 
-/* A search in progress. hashes[i][c] is what field i with choice c adds to the hash. */
+/* A search in progress. hashes[i][c] is what field i with choice c adds to the hash of a key. */
 struct search {
     const struct attn_device *device;
     const char *op;
     const struct attn_key *key;
     uint64_t hashes[ATTN_KEY_FIELDS][ATTN_KEY_CHOICES];
-    uint64_t base; /* op and target */
-    struct attn_matches *matches;
+    uint64_t base;                /* what op and target add to the hash */
+    struct attn_matches *matches; /* the choices under test, and the result */
 };
 
-/* True if a kernel has exactly the chosen values. Both sides are sorted by field name. */
+/* True if a kernel has the op, the target and exactly the chosen value of each field. Key and
+ * record are sorted by field name. */
 static bool same_key(const struct search *s, const struct attn_pack *pack,
                      const struct attn_pack_record *record)
 {
@@ -81,7 +82,7 @@ static bool same_key(const struct search *s, const struct attn_pack *pack,
     return true;
 }
 
-/* Adds kernel `number` of its pack to the matches. Kernels with conditions precede those
+/* Adds kernel `number` of its pack to the matches. Kernels with conditions on calls precede kernels
  * without. */
 static void keep(struct attn_matches *m, uint32_t number, const struct attn_pack_record *record)
 {
@@ -98,7 +99,8 @@ static void keep(struct attn_matches *m, uint32_t number, const struct attn_pack
     m->count++;
 }
 
-/* Adds the kernels of the last pack that has any with key hash `hash`. */
+/* Adds the kernels with the chosen key, whose hash is `hash`, from the last pack that has any.
+ * Returns ATTN_OK even without a match, or an error. */
 static int probe(const struct search *s, uint64_t hash)
 {
     struct attn_matches *m = s->matches;
@@ -121,7 +123,8 @@ static int probe(const struct search *s, uint64_t hash)
     return ATTN_OK;
 }
 
-/* Tries every combination from field i on whose costs add up to exactly `cost`. */
+/* Tries every combination of choices from field `i` on whose costs add up to exactly `cost`, until
+ * one has kernels. `hash` is the hash of the earlier fields. */
 static int try_combinations(const struct search *s, unsigned i, unsigned cost, uint64_t hash)
 {
     while (i < s->key->count && s->key->fields[i].count == 1)
@@ -140,7 +143,7 @@ static int try_combinations(const struct search *s, unsigned i, unsigned cost, u
     return ATTN_OK;
 }
 
-/* Returns a value's text in messages. A page size of `any` is a power of two. */
+/* Returns the text of a field's value in messages. `value` NULL: the kernel lacks the field. */
 static const char *value_text(const char *field, const char *value)
 {
     if (!value)
@@ -148,7 +151,8 @@ static const char *value_text(const char *field, const char *value)
     return !strcmp(field, "page_size") && !strcmp(value, "any") ? "any power of two" : value;
 }
 
-/* Counts the fields of a kernel whose value is none of the key's choices. */
+/* Returns the number of the key's fields for which a kernel's value is none of the choices, and
+ * describes these fields in `text`. */
 static unsigned count_mismatches(const struct search *s, const struct attn_pack *pack,
                                  const struct attn_pack_record *record, char *text, size_t size)
 {
@@ -175,15 +179,17 @@ static unsigned count_mismatches(const struct search *s, const struct attn_pack 
     return mismatches;
 }
 
+/* The kernel that differs in the fewest fields from the key. */
 struct nearest {
-    unsigned mismatches;
-    bool here; /* for this device's target */
-    char text[300];
+    unsigned mismatches; /* number of fields */
+    bool here;           /* true: the kernel is for this device's target */
+    char text[300];      /* the fields in which it differs */
     char name[160];
     char target[32];
 };
 
-/* Compares kernel `n` of a pack with the search, and stores it in `best` if it is nearer. */
+/* Compares kernel `n` of a pack with the key, and stores it in `best` if it is nearer. Kernels for
+ * the device's target are nearer than all others. */
 static int consider(const struct search *s, const struct attn_pack *pack, uint32_t n,
                     struct nearest *best)
 {
@@ -205,7 +211,7 @@ static int consider(const struct search *s, const struct attn_pack *pack, uint32
     return ATTN_OK;
 }
 
-/* Compares all kernels of a pack with the search. */
+/* Compares all kernels of a pack with the key, and stores the nearest in `best`. */
 static int consider_all(const struct search *s, const struct attn_pack *pack, struct nearest *best)
 {
     struct attn_pack *whole;
@@ -218,7 +224,8 @@ static int consider_all(const struct search *s, const struct attn_pack *pack, st
     return r;
 }
 
-/* Fails with a message that names the nearest kernel and the fields in which it differs. */
+/* Returns ATTN_NO_KERNEL with a message that names the nearest kernel and the fields in which it
+ * differs. */
 static int explain_absence(const struct search *s)
 {
     struct nearest best = {0};

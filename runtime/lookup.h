@@ -1,28 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernel lookup: finds the records that match a key. */
+/* Kernel lookup: finds the kernels in packs that match a dispatch key. */
 #ifndef ATTN_LOOKUP_H
 #define ATTN_LOOKUP_H
 
 #include "runtime/device.h"
 #include "runtime/family.h"
 
-enum { ATTN_MATCHES_MAX = ATTN_PACK_MATCHES_MAX };
+enum { ATTN_MATCHES_MAX = ATTN_PACK_MATCHES_MAX }; /* most kernels of a key */
 
-/* The kernels of one pack that have the found key. Kernels with conditions come first. */
+/* The kernels of one pack that a search has found, all with the same dispatch key. Kernels with
+ * conditions on calls come first. */
 struct attn_matches {
-    uint32_t pack;
-    uint32_t count;
-    uint32_t numbers[ATTN_MATCHES_MAX];
+    uint32_t pack;                      /* index of the pack in attn_device.packs */
+    uint32_t count;                     /* number of kernels */
+    uint32_t numbers[ATTN_MATCHES_MAX]; /* numbers of the kernels in the pack */
     const struct attn_pack_record *records[ATTN_MATCHES_MAX];
-    uint8_t chosen[ATTN_KEY_FIELDS]; /* per field of the key: the index of the kernels' choice */
+    uint8_t chosen[ATTN_KEY_FIELDS]; /* for each field of the key, index of the choice that the
+                                      * kernels have */
 };
 
-/* Finds the kernels for a key. ATTN_NO_KERNEL's message says which fields had no match, and names
- * the nearest kernel. */
+/* Finds the kernels of op `op` for a key. Returns ATTN_OK or an error. The message of
+ * ATTN_NO_KERNEL names the nearest kernel and the fields in which it differs. */
 int attn_find_kernels(const struct attn_device *device, const char *op, const struct attn_key *key,
                       struct attn_matches *matches);
 
-/* Writes "exact", or which fields a more general kernel covers. */
+/* Writes to `why`, `size` bytes, "exact", or the fields in which the kernels are more general than
+ * the key's first choices. */
 void attn_explain(const struct attn_key *key, const struct attn_matches *matches, char *why,
                   size_t size);
 

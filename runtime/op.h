@@ -1,51 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An op: a descriptor, the kernels chosen for it, and their launch. */
+/* An op: a descriptor, the kernels that lookup has found for it, and their launch. */
 #ifndef ATTN_OP_H
 #define ATTN_OP_H
 
 #include "runtime/device.h"
 #include "runtime/family.h"
 
-/* A kernel argument: an enum attn_arg, and its offset in the kernarg segment in bytes. */
+/* A kernel argument: the enum attn_arg of its value, and its byte offset in the kernarg segment. */
 struct attn_slot {
     uint16_t value;
     uint16_t offset;
 };
 
-/* Factor of a grid dimension: ceil(v / number) for the call's value v of enum attn_arg `value`;
- * `number` if that is ATTN_ARG_COUNT. Powers of two divide by a shift, so most launches divide
- * nothing. */
+/* A factor of a grid dimension: the argument `value` (enum attn_arg) of the call, divided by
+ * `number` and rounded up. It is `number` itself if `value` is ATTN_ARG_COUNT. Launches divide by a
+ * power of two with a shift. */
 struct attn_factor {
     uint32_t value;
     uint32_t number;
-    bool narrow;   /* the value is an int32, else an int64 */
+    bool narrow;   /* true: the argument is an int32; false: an int64 */
     uint8_t shift; /* log2 of number; ATTN_NO_SHIFT: not a power of two */
 };
 
 enum { ATTN_NO_SHIFT = 255 };
 
-/* Most workgroups in y and z: hipModuleLaunchKernel of ROCm's clr refuses more, and more than
- * INT32_MAX in x. */
+/* Most workgroups in y and in z. ROCm's hipModuleLaunchKernel() refuses more; in x it refuses more
+ * than INT32_MAX. */
 enum { ATTN_GRID_YZ_MAX = 65536 };
 
+/* A condition on calls: the argument `value` (enum attn_arg) is `min` to `max`, both included. */
 struct attn_condition {
     uint32_t value;
-    bool narrow;
+    bool narrow; /* true: the argument is an int32; false: an int64 */
     int64_t min, max;
 };
 
 /* A loaded kernel, with its record translated for launches. */
 struct attn_kernel {
-    void *function;
+    void *function; /* HIP's function */
     struct attn_module *module;
-    uint32_t number; /* number in its pack */
-    uint32_t kernarg_size;
-    uint32_t workgroup[3];
-    uint32_t grid_max[3];     /* most workgroups: HIP limits work items to below 2^32 */
+    uint32_t number;          /* index of the kernel in its pack */
+    uint32_t kernarg_size;    /* bytes of the kernarg segment */
+    uint32_t workgroup[3];    /* work-items in x, y, z */
+    uint32_t grid_max[3];     /* most workgroups in x, y, z: HIP limits work-items to below 2^32 */
     uint32_t workgroups_most; /* most workgroups of a launch; 0: no limit */
-    uint32_t lds_dynamic;
-    uint16_t wide_count, narrow_count; /* 8-byte and 4-byte slots */
-    uint16_t hole_count;               /* words of the kernarg segment without a value */
+    uint32_t lds_dynamic;     /* bytes of LDS that a launch adds to a workgroup */
+    uint16_t wide_count, narrow_count; /* numbers of 8-byte and of 4-byte arguments */
+    uint16_t hole_count;               /* number of 4-byte words of the segment without an
+                                        * argument */
     uint16_t factor_count[3];
     uint16_t condition_count;
     struct attn_slot wide[ATTN_PACK_KERNARGS_MAX];
@@ -59,16 +61,18 @@ struct attn_op {
     struct attn_device *device;
     const struct attn_family *family;
     union attn_desc desc;
-    uint32_t pack; /* number of the kernels' pack */
-    char why[200];
+    uint32_t pack; /* index of the kernels' pack in attn_device.packs */
+    char why[200]; /* attn_explain() */
     uint32_t kernel_count;
     struct attn_kernel kernels[];
 };
 
-/* Finds the kernels for the descriptor `desc` and creates `*op` with them. */
+/* Finds and loads the kernels for the descriptor `desc`, and creates *op with them. Returns ATTN_OK
+ * or an error. */
 int attn_lookup(struct attn_device *device, const struct attn_family *family, const void *desc,
                 struct attn_op **op);
-/* Checks the arguments of a call and launches the kernel that they choose. Launch path. */
+/* Checks the argument struct of a call and launches the kernel that its values choose. `family` is
+ * the caller's, to find an op of another family. It allocates and locks nothing. */
 int attn_launch(const struct attn_op *op, const struct attn_family *family, const void *args);
 
 #endif
