@@ -34,8 +34,8 @@ struct att_block {
     struct tir_value hides;   /* i1. With `seen`: true if a byte of `seen` is 0. With `last`: true
                                  if the block is hidden from a query. No value: neither `seen` nor
                                  `last` */
-    struct tir_value ends;    /* i1, with `last`: true if the last key that some query sees is
-                                 before the block's last key */
+    struct tir_value ends;    /* i1, with `last`: true if a query that sees the block has its last
+                                 key before the block's last key */
     struct tir_value entries; /* i32, keys x 1: entries of the sparse list, slots or blocks of the
                                  cache; negative: no key. No value: no sparse list, or `gaps` is
                                  used */

@@ -57,8 +57,8 @@ struct tir_value att_accepted(struct tir_builder *b, struct tir_value index);
 struct tir_value att_parent(struct tir_builder *b, const struct att_sequence *s,
                             struct tir_value token);
 
-/** Returns an i1: true if `slot` (i32) is a slot of the pool, false if it marks padding of the
- * batch. */
+/** Returns an i1: true if `slot` (i32) is at least the argument first_slot, so that it is a slot of
+ * the pool. A lower number marks padding of the batch. */
 struct tir_value att_is_slot(struct tir_builder *b, struct tir_value slot);
 
 #endif

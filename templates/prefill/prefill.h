@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares the state and functions that the files of the `prefill` template share.
+ * The state of a prefill kernel while it is built (struct prefill), and the functions that the
+ * template's files share. A file is named in a comment before its functions.
+ *
+ * Names: Q, K and V are inputs of the two products S^T = K Q^T and O^T += V^T P^T. A tile is the
+ * keys of one iteration, a work tile the queries of a head that a workgroup has at once. An item is
+ * an entry of a plan's work list (field planned). A value (struct tir_value) whose id is 0 is meant
+ * by "no value".
  */
 #ifndef TEMPLATES_PREFILL_PREFILL_H
 #define TEMPLATES_PREFILL_PREFILL_H
@@ -20,7 +26,8 @@ enum { PREFILL_MERGE_PARTS = 4 /* most parts of O that one key group passes to t
 
 /** The products S^T = K Q^T and O^T = V^T P^T of a work tile. */
 struct prefill_shape {
-    int product;            /* number of both products' matrix instruction; below 0: none */
+    int product;            /* index in tir_machine.mma of the matrix instruction of both products;
+                               below 0: the machine has none */
     unsigned dtype;         /* enum tir_dtype of Q, K and V in LDS and registers */
     struct tir_type scores; /* type of S^T: keys x queries */
 };
@@ -29,139 +36,166 @@ struct prefill_shape {
  * is narrower than a product's step is widened by columns before it: 88 is 64 + 16 + 16, and the
  * last panel repeats 8 columns. Q is zero in repeated columns. */
 struct prefill_panel {
-    unsigned first, width;      /* first column of head_dim, and number of columns */
+    unsigned first, width;      /* index in head_dim of the first column, and number of columns */
     unsigned repeated;          /* number of leading columns that another panel also has */
-    struct tir_contraction k;   /* order of these columns in the product */
-    struct tir_value buffer;    /* i32: LDS address of the tiles of K */
-    struct tir_value read_from; /* i32: LDS address of the tiles that the wave multiplies with
-                                      `q`; with prefill_has_halves() this panel's or the other
-                                      one's; no value: `buffer` */
-    unsigned q_at;              /* byte at which the panel begins in the LDS of Q */
-    unsigned q_part;            /* number of the part of Q (prefill_q_parts()) that has the panel */
-    struct tir_value q;         /* head_dim x queries, the right operand */
-    struct tir_value q_rows;    /* loaded rows of Q of an item */
-    struct att_paged_tile paged;   /* K of pages through registers */
-    struct tir_value pages;        /* page numbers of the tile that is loaded next */
-    struct att_paged_data fetched; /* the loaded tile */
+    struct tir_contraction k;   /* order in which K Q^T sums over these columns */
+    struct tir_value buffer;    /* i32: LDS address of the panel's tiles of K */
+    struct tir_value read_from; /* i32: LDS address of the tiles of K that the wave multiplies with
+                                   `q`. With prefill_has_halves() it is this panel's or the other
+                                   one's; no value: `buffer` */
+    unsigned q_at;              /* bytes in LDS from the start of Q to this panel of Q */
+    unsigned q_part;            /* index of the part of Q (prefill_q_parts()) that has the panel */
+    struct tir_value q;         /* the panel of Q^T in registers, columns x queries: the right
+                                   operand of K Q^T */
+    struct tir_value q_rows;    /* for planned kernels: loaded rows of Q of an item, before they are
+                                   stored to LDS */
+    struct att_paged_tile paged;   /* for PREFILL_PAGES: the spread of a loaded tile of K over
+                                      lanes */
+    struct tir_value pages;        /* i32, for PREFILL_PAGES: page number of each row of the tile of
+                                      K that is loaded next */
+    struct att_paged_data fetched; /* the loaded tile of K */
 };
 
-/** Tiles of K in LDS. */
+/** K in LDS, divided into panels of columns. */
 struct prefill_keys {
     struct prefill_panel panels[PREFILL_MAX_PANELS];
-    unsigned n_panels; /* 0: the tile's panels are too narrow for the head dim */
+    unsigned n_panels; /* number of panels; 0: the tile's panels are too narrow for the head dim */
     unsigned tiles;    /* number of tiles in LDS, a power of two */
-    unsigned room;     /* bytes of the first panel's tiles, or of the merge if that is more */
+    unsigned room;     /* bytes in LDS of the first panel's tiles, or of the merge of key groups if
+                          that is more */
 };
 
-/** The use of the rows of O^T after the last whole block, if head_dim_v is not a multiple of 32. */
+/** The use of the last rows of O^T, if head_dim_v is not a multiple of the 32 rows that an
+ * instruction computes. */
 enum prefill_tail {
-    PREFILL_TAIL_NONE, /* the rows are padding */
-    PREFILL_TAIL_SUM,  /* V has ones there: these rows of O^T are l */
-    PREFILL_TAIL_REST  /* mma_halves computes the last 8 rows */
+    PREFILL_TAIL_NONE, /* the rows are padding, and are not stored */
+    PREFILL_TAIL_SUM,  /* V has ones there, so that these rows of O^T are the denominator l */
+    PREFILL_TAIL_REST  /* a separate instruction (mma_halves) computes the last 8 rows */
 };
 
-/** Tiles of V in LDS. */
+/** V in LDS. */
 struct prefill_value {
     enum prefill_tail tail;
-    struct tir_value buffer; /* i32: LDS address of all columns, or of the first half of them */
-    struct tir_value other;  /* i32: LDS address of the second half, with prefill_has_halves() */
-    struct tir_value read_from[2]; /* i32: LDS addresses of the columns for each half of the wave's
-                                      O^T, with prefill_has_halves() */
+    struct tir_value buffer; /* i32: LDS address of the tiles, with all columns or the first half of
+                                them */
+    struct tir_value other;  /* i32: LDS address of the second half of the columns, with
+                                prefill_has_halves() */
+    struct tir_value read_from[2]; /* i32: LDS addresses of the columns of V for the first and the
+                                      second half of the wave's O^T, with prefill_has_halves() */
     unsigned tiles;                /* number of tiles in LDS, a power of two */
-    unsigned room;                 /* bytes of all tiles, or of a part of O if that is more */
+    unsigned room;                 /* bytes in LDS of all tiles, or of a part of O if that is
+                                      more */
 };
 
-/** The LDS through which rows of Q and O pass. */
+/** The place in LDS through which rows of Q and O pass. */
 enum prefill_room {
     PREFILL_NO_ROOM,  /* rows do not pass through LDS */
     PREFILL_OWN_ROOM, /* a separate buffer */
-    PREFILL_V_ROOM,   /* V's buffer, before and after the loop */
-    PREFILL_KV_ROOM   /* the buffers of K and V, before and after the loop */
+    PREFILL_V_ROOM,   /* V's buffer, before and after the loop over keys */
+    PREFILL_KV_ROOM   /* the buffers of K and V, before and after the loop over keys */
 };
 
 /** The place of O, queries x columns, in LDS on its way to memory. */
 struct prefill_out_place {
     struct tir_layout lds; /* LDS map of a part of the columns */
-    unsigned parts;        /* number of parts of the columns, one after the other; 0: O is not in
-                              LDS */
+    unsigned parts;        /* number of parts into which columns of O are divided, stored one after
+                              the other; 0: O is not in LDS */
     unsigned at, step;     /* bytes from staging.buffer to the first part, and from a part to the
                               next; step 0: all parts use one place */
-    bool in_v;             /* `at` counts from V's buffer */
+    bool in_v;             /* true: O is in V's buffer, and `at` counts from there; false: from
+                              staging.buffer */
 };
 
 /** Q before the loop and O after it, which pass through LDS in whole rows. */
 struct prefill_staging {
-    enum prefill_room home;  /* the LDS of a work tile's Q and O */
+    enum prefill_room home;  /* the place of a work tile's Q and O */
     unsigned bytes;          /* bytes of `home`; 0: PREFILL_NO_ROOM */
-    struct tir_value buffer; /* i32: LDS address of `home`, or of the item's rows */
+    struct tir_value buffer; /* i32: LDS address of `home`, or in planned kernels of an item's
+                                rows */
+    /* Place of O. */
     struct prefill_out_place o;
-    struct prefill_out_place o_beside_q; /* place of O while the next work tile's Q is fetched;
-                                            parts 0: Q is fetched when its work tile begins */
-    enum prefill_room item_q;            /* the LDS of an item's rows of Q */
-    unsigned item_bytes; /* bytes of LDS for an item's rows of Q and O; 0: they do not pass through
-                            LDS */
+    struct prefill_out_place o_beside_q; /* place of O while Q of the next work tile is copied to
+                                            `home`; parts 0: that Q is copied when its work tile
+                                            begins */
+    enum prefill_room item_q;            /* for planned kernels: the place of an item's rows of Q */
+    unsigned item_bytes; /* for planned kernels: bytes of LDS for an item's rows of Q and O; 0: they
+                            do not pass through LDS */
 };
 
-/** The work tile of the workgroup: queries of one head. Members are i32 scalars, equal in all waves
- * unless stated. */
+/** The work tile of the workgroup: queries of one head. In planned kernels: rows of an item.
+ * Members are i32 scalars, equal in all waves unless stated. */
 struct prefill_work {
-    struct tir_value sequence, head, kv_head; /* numbers of the sequence and the heads */
-    struct tir_value q_begin, kv_begin;       /* first token of the sequence in q; in k and v */
+    struct tir_value sequence, head, kv_head; /* indices of the sequence, the query head and the KV
+                                                 head */
+    struct tir_value q_begin, kv_begin;       /* rows of the sequence's first token in q, and in k
+                                                 and v */
     struct tir_value q_len, kv_len;           /* number of queries and keys of the sequence */
     struct tir_value row0;                    /* index in the sequence of the work tile's first
-                                                 query */
-    struct tir_value offset;    /* kv_len - q_len: the key at query 0's own position */
-    struct tir_value first_key; /* first key of the first tile of keys */
-    struct tir_value group;     /* the wave's key group; no value: there is only one */
+                                                 query; in planned kernels index of the item's first
+                                                 row */
+    struct tir_value offset;    /* kv_len - q_len: index of the key at the position of query 0 */
+    struct tir_value first_key; /* index in the sequence of the first key of the first tile */
+    struct tir_value group;     /* index of the wave's key group, which differs between waves; no
+                                   value: there is only one */
 };
 
-/** Ways of K and V from memory to LDS. */
+/** How K and V get from memory to LDS. */
 enum prefill_source_kind {
-    PREFILL_TENSOR,     /* from tensors */
-    PREFILL_PAGES,      /* from pages, through registers, which convert them */
-    PREFILL_PAGE_COPIES /* from pages without registers: prefill_copies_pages() */
+    PREFILL_TENSOR,     /* from tensors, one row per token */
+    PREFILL_PAGES,      /* from pages of a cache, through registers, where elements are converted */
+    PREFILL_PAGE_COPIES /* from pages of a cache by direct copies: prefill_copies_pages() */
 };
 
 /** K or V in memory at the workgroup's KV head. */
 struct prefill_tensor {
     struct tir_value base, stride; /* i64, for PREFILL_TENSOR: address of the sequence's first
                                       token, and bytes from a token to the next */
-    struct tir_value scale;        /* f32; no value: elements are not scaled */
+    struct tir_value scale;        /* f32: scale of all elements; no value: elements are not scaled
+                                      by one factor */
     struct att_cache cache;        /* of pages only */
 };
 
-/** The tensors or pages that a workgroup loads K and V from. */
+/** The tensors or pages from which a workgroup loads K and V. */
 struct prefill_source {
     enum prefill_source_kind kind;
     struct prefill_tensor k, v;
     struct tir_value q_scale;         /* f32: scale of Q; no value: 1 */
     struct att_pages pages;           /* of pages only */
-    struct tir_value first_seen;      /* i32: first key that any query sees; may be below 0 */
-    struct att_paged_tile paged_v[2]; /* for PREFILL_PAGES: prefill_v_parts() tiles of V */
+    struct tir_value first_seen;      /* i32: index of the first key that a query of the workgroup
+                                         sees; may be below 0 */
+    struct att_paged_tile paged_v[2]; /* for PREFILL_PAGES: the spread over lanes of each of the
+                                         prefill_v_parts() parts of a tile of V */
 };
 
-/** Values of the tile of keys that the pipeline's steps work on. */
+/** Values of one tile of keys that the pipeline's steps pass to each other, beside those in
+ * att_now. */
 struct prefill_now {
-    struct tir_value copied_key;       /* i32: first key of the tile of K that is copied */
-    struct tir_value k_entry, v_entry; /* i32: result of prefill_find_entry() for the rows that the
+    struct tir_value copied_key;       /* i32: index of the first key of the tile of K that is
+                                          copied */
+    struct tir_value k_entry, v_entry; /* i32: byte offsets in the page table, from
+                                          prefill_find_entry(), for the rows of K and of V that the
                                           wave copies next */
-    struct tir_value k_page;           /* i32: page of the rows of K that the wave copies next */
+    struct tir_value k_page;           /* i32: page number of the rows of K that the wave copies
+                                          next */
     struct tir_value
-        v_pages; /* i32, for V: page of the wave's rows, or pages of all rows of a tile */
-    struct att_paged_data v_loaded[2];      /* prefill_v_parts() loaded parts of V */
-    struct tir_value cleared_v;             /* V with zeros in rows without a visible key */
-    struct tir_value k[PREFILL_MAX_PANELS]; /* panels of K in registers */
+        v_pages; /* i32, for V: page number of the rows that the wave copies next, or of each row of
+                    the tile that is loaded next */
+    struct att_paged_data v_loaded[2];      /* the prefill_v_parts() parts of a tile of V, as
+                                               loaded */
+    struct tir_value cleared_v;             /* a tile of V with zeros in rows that no query sees */
+    struct tir_value k[PREFILL_MAX_PANELS]; /* panels of K in registers, left operands of K Q^T */
 };
 
-/** An item of a work list: rows of a tile and a range of keys. A row is a query and one of the
- * heads that share a KV head; heads are inner. work.row0 counts rows. Members are i32. */
+/** An item of a plan's work list: some rows and a range of keys of a sequence. A row is a query and
+ * one of the heads that share a KV head; heads are inner. work.row0 counts rows. Members are
+ * i32. */
 struct prefill_item {
     struct tir_value
-        partial; /* row of partial_out for first_token; -1: the item writes the result */
-    struct tir_value first_token; /* row of q and out */
-    struct tir_value n_rows;      /* number of rows of the tile */
-    struct tir_value end_key;     /* one past the item's last key */
-    struct tir_value position;    /* the key at the first token's own position */
+        partial; /* row of partial_out for the item's first token; -1: the item writes the result */
+    struct tir_value first_token; /* row of the item's first token in q and out */
+    struct tir_value n_rows;      /* number of the item's rows */
+    struct tir_value end_key;     /* index of the key after the item's last one */
+    struct tir_value position;    /* index of the key at the position of the item's first token */
     struct tir_value gqa;         /* number of query heads of the KV head */
 };
 
@@ -175,20 +209,22 @@ struct prefill {
     struct prefill_keys k;
     struct prefill_value value;
     struct prefill_staging staging;
-    unsigned merge_parts;   /* number of parts of O that one key group passes to the other, through
+    unsigned merge_parts;   /* number of parts in which one key group passes O to the other, through
                                the LDS of K */
     struct pipe_plan plan;  /* plan of the loop over tiles of keys */
     char refused[PIPE_WHY]; /* reason why there is no plan; empty: there is one */
+    /* The softmax, masks and values of the current block. */
     struct att_attention attention;
     struct prefill_work work;
-    struct prefill_item item; /* for kernels with field planned */
+    struct prefill_item item; /* the item of a planned kernel */
     struct prefill_source source;
     struct prefill_now now;
-    struct tir_value swapped; /* i1: the wave multiplies the second half of K and V first; no value:
-                                 the tile has no halves */
-    struct tir_value second;  /* i1: the wave copies the second half of K and V; for tiles with
-                                halves */
-    struct tir_value carried[ATT_MOST_CARRY]; /* state at the end of the loop */
+    struct tir_value swapped; /* i1: true if the wave multiplies the second half of the columns of K
+                                 and V first; no value: the tile has no halves */
+    struct tir_value second;  /* i1: true if the wave copies the second half of the columns of K and
+                                 V; no value: the tile has no halves */
+    struct tir_value carried[ATT_MOST_CARRY]; /* m, l, O^T and its last rows (enum att_carry) after
+                                                 the loop over keys */
 };
 
 /* Returns the matrix instruction of both products. */
@@ -197,8 +233,8 @@ static inline const struct tir_mma *prefill_mma(const struct prefill *p)
     return &p->m->mma[p->shape.product];
 }
 
-/* Returns the number of rows and columns of the matrix instruction. A wave has the queries of one
- * or several instructions. */
+/* Returns the number of rows, and of columns, of the matrix instruction's result. A wave has the
+ * queries of one or several instructions. */
 static inline unsigned prefill_side(const struct prefill *p) { return prefill_mma(p)->m; }
 
 /* Returns the number of rows of the smallest block of O^T that is a run of registers in all lanes
@@ -221,26 +257,26 @@ static inline bool prefill_fetches_ahead(const struct prefill *p)
     return p->staging.o_beside_q.parts > 0;
 }
 
-/** Returns the address (i64) of head `head` of token `token` (i32) in tensor `t`, with elements of
- * `bytes` bytes. */
+/** Returns the address (i64) of head `head` (i32) of token `token` (i32) in tensor `t`, with
+ * elements of `bytes` bytes. */
 struct tir_value prefill_head_base(struct prefill *p, struct att_tensor t, struct tir_value token,
                                    struct tir_value head, unsigned bytes);
 
 /* out.c */
 
-/** Writes O / l and LSE = m + log l of the state p->carried, with sinks in the denominator. Rows
- * without a visible key get 0 and -infinity. O passes through `place` in LDS. */
+/** Writes O / l and LSE = m + log l of the work tile from p->carried, with sinks in the
+ * denominator. Rows without a visible key get 0 and -infinity. O passes through `place` in LDS. */
 void prefill_finish(struct prefill *p, const struct prefill_out_place *place);
 
 /* prefill.c */
 
-/** Returns the key (i32) at the position of the workgroup's first query. */
+/** Returns the index (i32) of the key at the position of the workgroup's first query. */
 struct tir_value prefill_first_position(struct prefill *p);
 
 /** Issues the copies of Q and of the first tile of K, for the work tile in p->work. */
 void prefill_fetch(struct prefill *p);
 
-/** Numbers of the queues of copies to LDS. A wait is for all copies of one queue. */
+/** Queues of copies to LDS of K, V and Q. A wait is for all copies of one queue. */
 enum prefill_copies { PREFILL_COPIES_OF_K, PREFILL_COPIES_OF_V, PREFILL_COPIES_OF_Q };
 
 /* query.c */
@@ -249,46 +285,48 @@ enum prefill_copies { PREFILL_COPIES_OF_K, PREFILL_COPIES_OF_V, PREFILL_COPIES_O
 unsigned prefill_q_parts(const struct prefill *p);
 /** Issues the copies to LDS of part `part` of Q, one of prefill_q_parts(). */
 void prefill_copy_q(struct prefill *p, unsigned part);
-/** Loads part `part` of Q from LDS into registers. If Q does not pass through LDS, loads all of it
+/** Reads part `part` of Q from LDS into registers. If Q does not pass through LDS, loads all of Q
  * from memory. */
 void prefill_load_q(struct prefill *p, unsigned part);
-/** Returns the LDS address (i32) of panel `n` of Q. */
+/** Returns the LDS address (i32) of panel n of Q, for the wave's key group. */
 struct tir_value prefill_q_buffer(struct prefill *p, const struct prefill_panel *n);
-/** Waits for the copies of all parts of Q and loads the parts into registers. The copies of part 0
- * must have been issued. */
+/** Copies the parts of Q to LDS one after the other, and reads each into registers once it has
+ * arrived. The copies of part 0 must have been issued. */
 void prefill_await_q(struct prefill *p);
 
 /* keys.c */
 
-/** Returns the first key (i32) that the wave's key group has in block `index`:
- * att_attention.first_key(). */
+/** Returns the index (i32) of the first key that the wave's key group has in iteration `index`
+ * (i32): att_attention.first_key. */
 struct tir_value prefill_key_of_block(void *family, struct tir_value index);
 
-/** Sets p->source for the sequence and KV head of p->work. */
+/** Sets addresses and pages in p->source for the sequence and KV head of p->work. */
 void prefill_locate_keys(struct prefill *p);
 
 /** Issues the copies of the first tile of K. */
 void prefill_copy_first_keys(struct prefill *p);
 
-/** Waits for all copies of K and adds a barrier. The loop also copies tiles after the last one. */
+/** Waits for all copies of K, and for all waves. The loop also copies tiles after the last one,
+ * which may still be in flight after it. */
 void prefill_await_keys(struct prefill *p);
 
 /* mask.c */
 
 /** Loads the bytes of a custom mask for the tile whose first key is `key` (i32): keys x queries of
- * i8, in the layout of the loads. Bytes of keys after the last one are 0. */
+ * i8, as att_block.seen. Bytes of keys after the last one are 0. */
 struct tir_value prefill_load_seen(struct prefill *p, struct tir_value key);
 
 /** Sets block.hides (i1): true if this wave has a byte other than 1 in block.seen, the result of
  * prefill_load_seen(). */
 void prefill_check_seen(struct prefill *p);
 
-/** Sets attention.at.last, for a mask of blocks, to the last key that each query sees: the first
- * word of the query's row, less 1. Does nothing for other masks. */
+/** Sets attention.at.last, the last key that each query sees with a mask of blocks: the first word
+ * of the query's mask row, less 1. Does nothing for other masks. */
 void prefill_find_last_keys(struct prefill *p);
 
 /** Loads the words of a mask of blocks that have the bit of the tile whose first key is `key`
- * (i32): 1 x queries of i32. Tiles after the last key get the word of the last key. */
+ * (i32): i32, 1 x queries, as att_block.word. Tiles after the last key get the word of the last
+ * key. */
 struct tir_value prefill_load_words(struct prefill *p, struct tir_value key);
 
 /** Sets block.last, block.hides and block.ends from block.word, the result of prefill_load_words()
@@ -301,41 +339,42 @@ void prefill_check_words(struct prefill *p, struct tir_value key);
  * and pages that each have all of a wave's rows of a tile. */
 bool prefill_copies_pages(const struct prefill *p);
 
-/** Loads an entry of each cache line of the page table, from the work's first key to its end. The
- * loop's loads of page numbers then hit the L2. Returns the entries, which are not used. Each lane
- * loads one line, so entries after the first 16,384 (waves of 64 lanes) are not loaded. */
+/** Loads an entry of each cache line of the page table, from the first key of the work to its end.
+ * The loop's loads of page numbers then hit the L2. Returns the entries, which are not used. Each
+ * lane loads one line, so entries after the first 16,384 (waves of 64 lanes) are not loaded. */
 struct tir_value prefill_request_pages(struct prefill *p);
 
-/** Returns the byte offset (i32) in the page table of the entry for the wave's rows of tile `tile`
- * (i32). */
+/** Returns the byte offset (i32) in the page table of the entry for the rows that the wave copies
+ * of tile `tile` (i32). */
 struct tir_value prefill_find_entry(struct prefill *p, struct tir_value tile);
 
-/** Loads a page number (i32) at byte offset `entry` (i32) of the page table. */
+/** Loads the page number (i32) at byte offset `entry` (i32) of the page table, as a scalar. */
 struct tir_value prefill_load_page(struct prefill *p, struct tir_value entry);
 
 /** A copy of columns of a tile of K or V from pages to LDS. */
 struct prefill_page_copy {
     const struct att_cache *cache;
     struct tir_value page;        /* i32: result of prefill_load_page() for the same tile */
-    unsigned first, width;        /* first column, and number of columns */
-    struct tir_value to;          /* LDS address of the tile */
+    unsigned first, width;        /* index of the first column, and number of columns */
+    struct tir_value to;          /* i32: LDS address of the tile */
     const struct tir_layout *lds; /* LDS map of the tile */
-    int queue;                    /* enum prefill_copies */
+    int queue;                    /* queue of the copies: enum prefill_copies */
 };
 
-/** Issues the copies of the wave's rows of tile `tile` (i32). */
+/** Issues the copies to LDS of the rows that the wave copies of tile `tile` (i32). */
 void prefill_copy_page(struct prefill *p, const struct prefill_page_copy *c, struct tir_value tile);
 
 /* pipeline.c */
 
-/** Sets p->plan. Returns false if the tile's pipeline cannot be built, with a sentence in `why`. */
+/** Sets p->plan to the kernel's pipeline. Returns false if the tile's pipeline cannot be built,
+ * with a sentence in `why`. */
 bool prefill_plan(struct prefill *p, char why[PIPE_WHY]);
 
-/** True if the loop is unrolled by two. */
+/** True if the loop over keys is unrolled by two. */
 bool prefill_unrolls(const struct prefill *p);
 
 /** Returns the number of eighths of a tile's exponentials that are computed beside the next
- * iteration's first product. */
+ * iteration's first product; 0: none. */
 uint8_t prefill_late_eighths(const struct prefill *p);
 
 /** True if l is a product of the rounded weights with ones. Some matrix instructions then replace
@@ -343,13 +382,14 @@ uint8_t prefill_late_eighths(const struct prefill *p);
  * Kernels with LSE add weights in f32, since LSE would have the weights' rounding error. */
 bool prefill_sums_by_product(const struct prefill *p);
 
-/** Returns which values the rescale check compares: enum att_check. */
+/** Returns what the rescale check compares with its limit: an enum att_check. */
 uint8_t prefill_find_check(const struct prefill *p);
 
-/** True if the rescale check uses P instead of S. S then stays live until P is computed. */
+/** True if the rescale check compares weights P instead of scores S. S then occupies registers
+ * until P is computed. */
 bool prefill_checks_weights(const struct prefill *p);
 
-/** True if V of the first keys is read from LDS before the rescale check. */
+/** True if V of a tile's first keys is read from LDS before the rescale check. */
 bool prefill_reads_before_check(const struct prefill *p);
 
 /* work_tiles.c */
@@ -357,12 +397,12 @@ bool prefill_reads_before_check(const struct prefill *p);
 /** True if the last work tiles of a launch are divided between two workgroups each, if there are
  * enough workgroups. Waves without queries then only copy: prefill_is_spare(). */
 bool prefill_splits_last_tiles(const struct prefill *p);
-/** Returns an i1: true in the second half of the waves, if the work tile has at most half of its
- * queries. */
+/** Returns an i1: true in the second half of the waves if the work tile has at most half of its
+ * queries. These waves then have no queries. */
 struct tir_value prefill_is_spare(struct prefill *p);
 
-/** Returns the number of workgroups of a launch of a persistent kernel; 0: each work tile has its
- * own workgroup. */
+/** Returns the number of workgroups of a launch of a persistent kernel; 0: the kernel is not
+ * persistent, and each work tile has its own workgroup. */
 int prefill_workgroups(const struct prefill *p);
 
 /** True if a persistent kernel has no registers for a loop unrolled by two. Scalar registers are
@@ -370,8 +410,8 @@ int prefill_workgroups(const struct prefill *p);
  * padding of head_dim 120, and with the store of a causal LSE. */
 bool prefill_fills_registers(const struct prefill *p);
 
-/** Builds the loop over work tiles. `attend` builds the work on the tile in p->work, up to
- * prefill_finish(); it is called once. */
+/** Builds the work on all work tiles of a workgroup: a loop in a persistent kernel, else one tile.
+ * `attend` builds the work on the tile in p->work, up to prefill_finish(); it is called once. */
 void prefill_walk_tiles(struct prefill *p, void (*attend)(struct prefill *));
 
 /** Sets *second to the n-th further kernel, for launches of few work tiles or few keys:
@@ -381,63 +421,71 @@ bool prefill_second(const struct att_variant *v, const struct tir_machine *m, un
 
 /* work_items.c and item_rows.c: kernels with `planned` */
 
-/** Builds the loop over the items of a work list, and over the rows of a tile that has more rows
- * than the workgroup. `attend` builds the work on these rows, up to prefill_finish(); it is called
- * once. */
+/** Builds the loop over the items of the workgroup's list, and the passes over an item with more
+ * rows than the workgroup. `attend` builds the work on a pass's rows, up to prefill_finish(); it is
+ * called once. */
 void prefill_walk_items(struct prefill *p, void (*attend)(struct prefill *));
 
-/** Loads the workgroup's rows of Q from memory: queries x the columns of panel `n`, as type `t`. */
+/** Loads the workgroup's rows of Q of an item from memory: queries x the columns of panel n, as
+ * type t. */
 struct tir_value prefill_gather_q(struct prefill *p, const struct prefill_panel *n,
                                   struct tir_type t);
 
-/** Sets attention.at, the keys that each row of an item sees. */
+/** Sets attention.at, which says which keys each row of the item sees. */
 void prefill_find_item_position(struct prefill *p);
 
-/** Writes O and LSE of the workgroup's rows from m, l and o: as the result if the item has all
- * keys, else as a partial. */
+/** Writes output and LSE of the workgroup's rows of an item from m, l and o (O^T): as the result if
+ * the item has all keys, else as a partial. */
 void prefill_write_item(struct prefill *p, struct tir_value m, struct tir_value l,
                         struct tir_value o);
 
 /* tile.c */
 
+/** The rows of the tile table: tiles.c. */
 enum { PREFILL_N_TILES = 49 };
 extern const struct att_tile prefill_tiles[PREFILL_N_TILES];
 
 enum { PREFILL_N_FITTED = 7 };
 extern const struct att_knob prefill_fitted[PREFILL_N_FITTED];
 
-/** Sets the tile's registers for hoisted values and its priority of memory phases:
- * att_template.rules(). */
+/** Sets hoist_vgprs and memory_priority of tile t: att_template.rules. */
 void prefill_rules(const struct att_variant *v, const struct tir_machine *m, struct att_tile *t);
 
-/* Indices of att_tile.own. */
+/* Indices of prefill's knobs in att_tile.own. */
 enum {
-    PREFILL_K_BUFFERS,  /* tiles of K in LDS; 0: the fewest that the pipeline needs */
+    PREFILL_K_BUFFERS,  /* number of tiles of K in LDS; 0: the fewest that the pipeline needs */
     PREFILL_PERSISTENT, /* workgroups per compute unit of a persistent kernel; 0: not persistent */
-    PREFILL_FP8,        /* 1: for Q, K and V of fp8 */
+    PREFILL_FP8,        /* 1: the row is for Q, K and V of fp8; 0: of 16 bits */
     PREFILL_LOOP_AT,    /* tir_schedule.loop_at; 0: the loop's code is not aligned */
-    PREFILL_KEYS_FIRST, /* 1: an iteration reads K from LDS before it stores V to LDS */
-    PREFILL_LATE_EIGHTHS, /* eighths of the exponentials that late_power moves; 0: four */
+    PREFILL_KEYS_FIRST, /* 1: an iteration reads K from LDS before it stores V to LDS; 0: after
+                           it */
+    PREFILL_LATE_EIGHTHS, /* number of eighths of a tile's exponentials that late_power moves to the
+                             next iteration; 0: four */
     PREFILL_SHIFT_EARLY,  /* tir_loop_plan.shift_early */
-    PREFILL_KEY_GROUPS,   /* groups of waves that split the keys of a work tile; 0: one */
-    PREFILL_WHOLE_HEADS,  /* 1: without a causal mask, the work tiles of a head follow each other */
+    PREFILL_KEY_GROUPS,   /* number of groups of waves that split the keys of a work tile; 0: one */
+    PREFILL_WHOLE_HEADS,  /* 1: without a causal mask, the work tiles of a head follow each other in
+                             a persistent kernel; 0: work tiles of the same queries of all heads
+                             do */
     PREFILL_EARLY_PRIORITY, /* tir_schedule.early_priority */
-    PREFILL_WORKGROUPS,     /* workgroups of a compute unit, each with one wave per SIMD: pipelines
-                               one_wave*; 0: one workgroup with two waves per SIMD */
-    PREFILL_EVEN_CODE,      /* 1: tir_schedule.even_code; tiles that copy 16 bytes always have it */
-    PREFILL_FRESH_OFFSETS,  /* 1: offsets of lanes into K and V are computed in each iteration, and
-                               take no registers in the rest of it */
+    PREFILL_WORKGROUPS,     /* number of workgroups that share a compute unit, each with one wave
+                               per SIMD (pipelines one_wave*); 0: one workgroup with two waves per
+                               SIMD */
+    PREFILL_EVEN_CODE,      /* 1: tir_schedule.even_code is set; tiles with copy_bytes 16 always set
+                               it */
+    PREFILL_FRESH_OFFSETS,  /* 1: byte offsets of lanes into K and V are computed in each iteration,
+                               and take no registers in the rest of it; 0: they are kept in
+                               registers */
     PREFILL_MOST_KEYS,      /* most keys of a launch that takes the row as a second kernel; 0: any
                                number. The next row that fits takes launches with more */
-    PREFILL_HALVES,         /* 1: prefill_has_halves() is true */
-    PREFILL_SIDE, /* rows and columns of the matrix instruction in tiles for waves of 32 lanes. One
-                     or several cover a wave's queries; 0: as many as the queries */
+    PREFILL_HALVES,         /* 1: the tile has halves of K and V: prefill_has_halves() */
+    PREFILL_SIDE, /* number of rows, and of columns, of the matrix instruction in tiles for waves of
+                     32 lanes. One or several cover a wave's queries; 0: as many as the queries */
 };
 enum { PREFILL_N_KNOBS = 10 };
 extern const struct att_knob prefill_knobs[PREFILL_N_KNOBS];
 
-/* Returns the number of key groups of a workgroup. Each group has all queries, and every n-th tile
- * of keys. */
+/* Returns the number of key groups of a workgroup. Each group has all queries of the workgroup, and
+ * every n-th tile of keys. */
 static inline unsigned prefill_groups(const struct prefill *p)
 {
     return p->tile->own[PREFILL_KEY_GROUPS] ? p->tile->own[PREFILL_KEY_GROUPS] : 1;
@@ -449,20 +497,22 @@ static inline unsigned prefill_residents(const struct att_tile *t)
     return t->own[PREFILL_WORKGROUPS] > 1 ? t->own[PREFILL_WORKGROUPS] : 1;
 }
 
-/** True if tile `t` serves the variant; if not, a sentence is in `why`. */
+/** True if a kernel of the variant can be built with tile t on machine m; if not, a sentence is in
+ * `why`. */
 bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
                   const struct tir_machine *m, struct att_why *why);
-/** True if prefill serves the variant; if not, a sentence is in `why`. */
+/** True if prefill can be built for the variant on machine m; if not, a sentence is in `why`. It is
+ * att_template.check. */
 bool prefill_check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why);
 
-/** Returns the state as variant, machine and tile determine it, before any op is built.
+/** Returns the state of a kernel as variant, machine and tile determine it, before any op is built.
  * shape.product is below 0 if the machine has no suitable matrix instruction. */
 struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_machine *m,
                                  const struct att_tile *t);
 
-/* True if a tile of one wave per SIMD runs the ping-pong pipeline: with caches on targets with
- * transposing LDS reads, and with caches in SHUFFLE. In their one_wave_pages loop the compiler
- * would insert waits for all loads, or copies of O. */
+/* True if a tile of one wave per SIMD (PREFILL_WORKGROUPS 1) runs the ping-pong pipeline: with
+ * caches on targets with transposing LDS reads, and with caches in SHUFFLE. In their one_wave_pages
+ * loop the compiler would insert waits for all loads, or copies of O. */
 static inline bool prefill_shares_no_simd(const struct prefill *p)
 {
     return p->tile->own[PREFILL_WORKGROUPS] == 1 && p->v->paged &&
@@ -505,34 +555,36 @@ static inline bool prefill_moves_tensors(const struct prefill *p)
 }
 
 /* True if the two halves of the columns of K and V are in two LDS segments. Waves on the second
- * pair of SIMDs read the second half first, so that both pairs read at the same time. The columns
- * of Q and the rows of O^T of these waves are in that order too. */
+ * pair of SIMDs read the second half first, so that both pairs read at the same time. In these
+ * waves the columns of Q and the rows of O^T have that order too. */
 static inline bool prefill_has_halves(const struct prefill *p)
 {
     return p->tile->own[PREFILL_HALVES];
 }
 
-/* Returns the number of waves that copy the same columns of K and V: half of them if the tile has
- * halves. */
+/* Returns the number of waves that copy the same columns of K and V: all of them, or half of them
+ * if the tile has halves. */
 static inline unsigned prefill_copying_waves(const struct prefill *p)
 {
     return p->tile->waves / (prefill_has_halves(p) ? 2 : 1);
 }
 
-/* Returns the number of rows of a tile that a wave copies. */
+/* Returns the number of rows of K or V that a wave copies in an iteration. */
 static inline unsigned prefill_copied_rows(const struct prefill *p)
 {
     return p->tile->keys * prefill_groups(p) / prefill_copying_waves(p);
 }
 
-/** Returns the wave's number (i32) among the waves that copy the same columns. */
+/** Returns the wave's index (i32) among the waves that copy the same columns:
+ * prefill_copying_waves(). */
 struct tir_value prefill_copying_wave(struct prefill *p);
 
-/** Returns the byte (i64) of a row from which on the wave copies `bytes` bytes: `first`, or `first`
- * + `bytes` in waves that copy the second half. */
+/** Returns the byte offset (i64) in a row from which on the wave copies `bytes` bytes: `first`, or
+ * `first` + `bytes` in waves that copy the second half of the columns. */
 struct tir_value prefill_copied_from(struct prefill *p, unsigned first, unsigned bytes);
 
-/* Returns the number of columns of V in one buffer in LDS. */
+/* Returns the number of columns of V in one buffer in LDS: all, or half of them if the tile has
+ * halves. */
 static inline unsigned prefill_v_columns(const struct prefill *p)
 {
     return prefill_dv(p) / (prefill_has_halves(p) ? 2 : 1);
@@ -549,15 +601,18 @@ static inline unsigned prefill_v_width(const struct prefill *p)
 {
     return prefill_dv(p) / prefill_v_parts(p);
 }
-/** Returns the first column of part i of V. */
+/** Returns the index of the first column of part i (0 or 1) of V: prefill_v_parts(). */
 static inline unsigned prefill_v_first(const struct prefill *p, unsigned i)
 {
     return i ? (unsigned)p->v->head_dim_v - prefill_dv(p) / 2 : 0;
 }
 
-enum { PREFILL_REST_ROWS = 8 /* rows of O^T in the product of PREFILL_TAIL_REST */ };
+enum {
+    PREFILL_REST_ROWS = 8 /* number of rows of O^T that PREFILL_TAIL_REST computes separately */
+};
 
-/* Returns the number of rows of O^T that the main product computes. */
+/* Returns the number of rows of O^T that the main product computes and that are stored: head_dim_v,
+ * less the rows of PREFILL_TAIL_REST. */
 static inline unsigned prefill_main_rows(const struct prefill *p)
 {
     return (unsigned)p->v->head_dim_v -
@@ -570,89 +625,94 @@ static inline unsigned prefill_queries(const struct prefill *p)
     return p->tile->rows * p->tile->waves / prefill_groups(p);
 }
 
-/** Returns how waves divide the products: each wave of a key group has its own queries and all keys
- * of the group. */
+/** Returns the split of the products over the waves of a key group: each wave has its own queries
+ * and all keys of the group. */
 struct tir_waves prefill_waves(const struct prefill *p);
 
 /* layouts.c */
 
-/** Returns the number of columns of panel `n` that Q and K have; the others up to n->width are
- * padding. */
+/** Returns the number of columns of panel n that are columns of Q and K; the others up to n->width
+ * are padding. */
 unsigned prefill_valid(const struct prefill *p, const struct prefill_panel *n);
 
-/** Returns the number of columns of panel `n` that the products use. */
+/** Returns the number of columns of panel n that the products multiply: a multiple of an
+ * instruction's step. */
 unsigned prefill_multiplied(const struct prefill *p, const struct prefill_panel *n);
 
-/** True if panel `n` has padding columns that products use. */
+/** True if panel n has padding columns that the products multiply. */
 bool prefill_is_padded(const struct prefill *p, const struct prefill_panel *n);
 
-/** Returns the LDS map of the tiles of panel `n` of K of `groups` key groups, one after the
+/** Returns the LDS map of panel n of K for the tiles of `groups` key groups, one after the
  * other. */
 struct tir_layout prefill_k_lds(const struct prefill *p, const struct prefill_panel *n,
                                 unsigned groups);
 
-/** Returns the bytes of LDS of the tiles of panel `n` of K of all key groups, with padding. */
+/** Returns the bytes in LDS of panel n of K for the tiles of all key groups in one iteration, with
+ * padding. */
 unsigned prefill_k_bytes(const struct prefill *p, const struct prefill_panel *n);
 
 /** Returns the LDS map of panel `n` of Q. */
 struct tir_layout prefill_q_lds(const struct prefill *p, const struct prefill_panel *n);
 
-/** Returns the bytes of LDS of panel `n` of Q, a multiple of 16. */
+/** Returns the bytes in LDS of panel n of Q, a multiple of 16. */
 unsigned prefill_q_bytes(const struct prefill *p, const struct prefill_panel *n);
 
-/** Returns the number of keys of a tile of V that one product reads. */
+/** Returns the number of keys of a tile of V that are read and multiplied at once: all, or a
+ * part. */
 unsigned prefill_v_part_keys(const struct prefill *p);
 
-/** Returns the order of the keys in the product V^T P^T. */
+/** Returns the order in which V^T P^T sums over the keys of a tile. */
 struct tir_contraction prefill_v_contraction(const struct prefill *p);
 
 /** Returns the LDS map of one key group's tile of V. */
 struct tir_layout prefill_v_lds(const struct prefill *p);
 
-/** Returns the LDS map of the tiles of V that one copy writes: of all key groups, or of one group
- * if LDS has V^T. */
+/** Returns the LDS map of the tiles of V that are copied at once: of all key groups, or of one
+ * group if LDS has V^T. */
 struct tir_layout prefill_v_copied(const struct prefill *p);
 
-/** Returns the bytes of LDS of the tiles of V of all key groups, with padding. */
+/** Returns the bytes in LDS of the tiles of V of all key groups in one iteration, with padding. */
 unsigned prefill_v_bytes(const struct prefill *p);
 
-/** Returns the number of the matrix instruction of PREFILL_TAIL_REST; below 0: the machine has
- * none. */
+/** Returns the index in tir_machine.mma of the instruction of PREFILL_TAIL_REST; below 0: the
+ * machine has none. */
 int prefill_rest_product(const struct prefill *p);
 
 /** Returns the LDS map of a part of O that one key group passes to the other. */
 struct tir_layout prefill_merge_lds(const struct prefill *p);
 
-/** Returns the bytes of LDS of the part of O in prefill_merge_lds(), a multiple of 16. m and l of
+/** Returns the bytes in LDS of the part of O in prefill_merge_lds(), a multiple of 16. m and l of
  * the queries follow it. */
 unsigned prefill_merge_bytes(const struct prefill *p);
 
 /* values.c */
 
-/** Returns the type in which a column part of V of `keys` keys is loaded. With `lds_order`, returns
- * the type in which it is stored in LDS. */
+/** Returns the type in registers in which a part (prefill_v_parts()) of V of `keys` keys is loaded.
+ * With `lds_order`, returns the type from which it is stored to LDS. */
 struct tir_type prefill_v_registers(struct prefill *p, unsigned keys, bool lds_order);
 
-/** Read V^T of a tile at LDS address `buffer`, prefill_v_columns() x keys: prefill_v_operand() of
- * all keys, prefill_v_part() of part `part` of prefill_v_part_keys() keys. */
+/** Reads V^T of all keys of the tile at LDS address `buffer` (i32), prefill_v_columns() x keys: the
+ * left operand of V^T P^T. */
 struct tir_value prefill_v_operand(struct prefill *p, struct tir_value buffer);
+/** Reads V^T of part `part` of the keys of the tile at LDS address `buffer` (i32), as
+ * prefill_v_operand() does. A part has prefill_v_part_keys() keys. */
 struct tir_value prefill_v_part(struct prefill *p, struct tir_value buffer, unsigned part);
 
 /** Returns the type of the rows of O^T that PREFILL_TAIL_REST computes. */
 struct tir_type prefill_rest(struct prefill *p);
-/** Reads the rows of V^T for PREFILL_TAIL_REST from the tile of V at LDS address `buffer`, as the
- * left operand of mma_halves. */
+/** Reads the last rows of V^T, for PREFILL_TAIL_REST, from the tile of V at LDS address `buffer`
+ * (i32), as left operand of mma_halves. */
 struct tir_value prefill_v_rest(struct prefill *p, struct tir_value buffer);
 
 /** Returns tile `v` of V with zeros in rows after the sequence's last token or before the first
- * visible key. `key` (i32) is the tile's first key. */
+ * visible key. `key` (i32) is the index of the tile's first key. */
 struct tir_value prefill_clear_unseen(struct prefill *p, struct tir_value v, struct tir_value key);
 
 /** Writes the padding columns of K and V in LDS: ones for K and PREFILL_TAIL_SUM, zeros for
  * PREFILL_TAIL_REST. Q is zero in K's padding, which only has to be finite. */
 void prefill_fill_padding(struct prefill *p);
 
-/** Returns the layout of S^T, keys x queries. */
+/** Returns the layout of the scores S^T in registers, keys x queries. */
 struct tir_layout prefill_scores_layout(const struct prefill *p);
 
 #endif
