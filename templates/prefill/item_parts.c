@@ -18,10 +18,10 @@
 #include "templates/workgroup/scalar.h"
 
 enum {
-    POLLS = 16, /* polls of the ticket before the workgroup leaves, 400 to 600 clocks each */
-    SLEEP = 2,  /* units of 64 clocks between two polls */
+    POLLS = 16, /* most reads of the ticket before the workgroup leaves, 400 to 600 clocks each */
+    SLEEP = 2,  /* time between two reads of the ticket, in units of 64 clocks */
     WORD = 4,
-    MOST_ENDS = 1 << 24 /* ends and numbers of partials are exact as f32 below this number */
+    MOST_ENDS = 1 << 24 /* below this number, ends and numbers of partials are exact as f32 */
 };
 
 /* The partials of a work tile; all members are i32. */
@@ -32,7 +32,8 @@ struct parts {
     struct tir_value tokens;      /* number of queries of the tile */
 };
 
-/* The sum of a tile's partials, slice by slice: some heads of a token at a time. */
+/* The sum of a work tile's partials while it is built, slice by slice. A slice is some heads of a
+ * token. */
 struct sum {
     struct att_part_rows rows;
     struct parts parts;
@@ -42,7 +43,7 @@ struct sum {
     int slice_rows;                   /* number of heads of a slice */
 };
 
-/* Loads entry `entry` (index) of array argument `array` of i32. */
+/* Loads entry `entry` (index) of argument `array`, an array of i32, as a scalar. */
 static struct tir_value load_entry(struct prefill *p, const char *array, int entry)
 {
     struct tir_builder *b = &p->b;
@@ -51,7 +52,7 @@ static struct tir_value load_entry(struct prefill *p, const char *array, int ent
 
 /* ---- The tile's partials ---- */
 
-/* Returns the type of a number of `dtype` for each lane. */
+/* Returns the type of a tile with one number of `dtype` for each lane. */
 static struct tir_type lanes_type(struct prefill *p, unsigned dtype)
 {
     struct tir_spread s = tir_spread(p->m, p->tile->waves);
@@ -60,8 +61,8 @@ static struct tir_type lanes_type(struct prefill *p, unsigned dtype)
     return tir_tile(p->b.f, dtype, 1u << p->m->lane_bits, 1, &l);
 }
 
-/* Loads the ends of the ranges with indices `first` + `step` * lane (i32), as f32. Lanes after the
- * last end repeat it. */
+/* Loads from reduce_indptr the ends of the ranges with indices `first` + `step` * lane (i32), as
+ * f32. Lanes after the last end repeat it. */
 static struct tir_value load_ends(struct prefill *p, struct tir_value first, struct tir_value step)
 {
     struct tir_builder *b = &p->b;
@@ -132,7 +133,7 @@ static void find_list(struct prefill *p, struct tir_value own, struct parts *par
     parts->end = tir_sub(b, tir_i32(b, 0), as_number(b, carried[AFTER]));
 }
 
-/* Returns the partials of the tile that item `part` belongs to. */
+/* Returns the partials of the work tile that item `part` belongs to. */
 static struct parts find_parts(struct prefill *p, const struct prefill_part *part)
 {
     struct tir_builder *b = &p->b;
@@ -147,7 +148,8 @@ static struct parts find_parts(struct prefill *p, const struct prefill_part *par
 
 /* ---- The sum of partials ---- */
 
-/* Adds up slice `number` (i32) of all partials and writes it. `family` is a struct sum. */
+/* Adds up slice `number` (i32) of all partials of the work tile and writes it: att_share.add.
+ * `family`: a struct sum. */
 static void add_slice(void *family, struct tir_value number)
 {
     struct sum *const s = family;
@@ -167,7 +169,7 @@ static void add_slice(void *family, struct tir_value number)
     att_parts_finish(&s->rows, att_parts_add_list(&s->rows, &list));
 }
 
-/* Returns the sum of the partials of the tile that item `part` belongs to. */
+/* Returns the description of the sum of partials of the work tile that item `part` belongs to. */
 static struct sum describe_sum(struct prefill *p, const struct prefill_part *part)
 {
     struct tir_builder *b = &p->b;
@@ -191,7 +193,7 @@ static struct sum describe_sum(struct prefill *p, const struct prefill_part *par
     return s;
 }
 
-/* Returns the address (i64) of the tile's ticket, which counts its written partials. */
+/* Returns the address (i64) of the work tile's ticket, which counts its written partials. */
 static struct tir_value ticket_of(struct prefill *p, const struct sum *s)
 {
     struct tir_builder *b = &p->b;

@@ -7,15 +7,16 @@
 
 #include "templates/prefill/prefill.h"
 
-/** An item that has been written; members are i32 unless stated. */
+/** An item whose result or partial has been written; members are i32 unless stated. */
 struct prefill_part {
     struct tir_value row; /* row of partial_out for the item's first token; -1: the item is no
                              partial */
     struct tir_value first_token, end_token; /* rows of q of the item's first token, and after its
                                                 last one */
-    struct tir_value first_head;             /* first query head of its KV head */
+    struct tir_value first_head;             /* index of the first query head of its KV head */
     struct tir_value
-        last; /* i1: the workgroup has no item after it, and may wait for other partials */
+        last; /* i1: true if the workgroup has no item after this one, and may wait for other
+                 partials */
 };
 
 /** Counts the item if it is a partial. Once all partials of its work tile are written, adds them up

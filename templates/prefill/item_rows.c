@@ -22,7 +22,7 @@
 
 enum { LSE_BYTES = 4, PARTIAL_BYTES = 4, LANE_BYTES = 16 };
 
-/* Returns `scalar` in the shape of `like`. */
+/* Returns a tile with the shape and layout of `like` whose elements are all `scalar`. */
 static struct tir_value splat_like(struct prefill *p, struct tir_value scalar,
                                    struct tir_value like)
 {
@@ -45,7 +45,8 @@ struct prefill_rows prefill_find_rows(struct prefill *p, struct tir_value index)
     return r;
 }
 
-/* Returns the query and head of each row of a tile of type `t`, queries x anything. */
+/* Returns the query and head of each row of a tile of type t, whose rows are the workgroup's
+ * rows. */
 static struct prefill_rows rows_of(struct prefill *p, struct tir_type t)
 {
     struct tir_builder *b = &p->b;
@@ -53,20 +54,20 @@ static struct prefill_rows rows_of(struct prefill *p, struct tir_type t)
     return prefill_find_rows(p, tir_row_index(b, tir_tile(b->f, TIR_I32, t.rows, 1, &l)));
 }
 
-/* The strides of a tensor in bytes (i64), and the row of the item's first token (i32). Strides are
- * below 2 GiB, so their upper halves are 0, and the product of a stride and a row is one
- * instruction. */
+/* Strides of a tensor in bytes (i64): from a token to the next, and from a head to the next.
+ * `first` (i32): row of the item's first token. Strides are below 2 GiB, so their upper halves are
+ * 0, and the product of a stride and a row is one instruction. */
 struct strides {
     struct tir_value token, head, first;
 };
 
-/* Returns i32 numbers that are not negative as i64. */
+/* Returns `a` (i32, not negative) as i64. */
 static struct tir_value as_wide(struct prefill *p, struct tir_value a)
 {
     return tir_zext(&p->b, a, TIR_I64);
 }
 
-/* Returns the strides of tensor `t`, whose elements have `bytes` bytes. */
+/* Returns the strides of argument tensor t, whose elements have `bytes` bytes. */
 static struct strides strides_of(struct prefill *p, const struct att_tensor *t, int bytes)
 {
     struct tir_builder *b = &p->b;
@@ -107,8 +108,8 @@ struct tir_value prefill_gather_q(struct prefill *p, const struct prefill_panel 
 
 /* ---- Rows through LDS ---- */
 
-/* Returns the type of the wave's rows of `width` columns of `dtype`, with 16 bytes in a lane and
- * neighbouring columns in neighbouring lanes. */
+/* Returns the type of a tile of the workgroup's rows with `width` columns of `dtype`. A lane has 16
+ * bytes, and neighbouring lanes have neighbouring columns; each wave has its own rows. */
 static struct tir_type whole_rows(struct prefill *p, unsigned dtype, unsigned width)
 {
     const unsigned vector = tir_bits(LANE_BYTES * 8 / tir_dtype_bits(dtype));
@@ -125,8 +126,8 @@ static struct tir_type whole_rows(struct prefill *p, unsigned dtype, unsigned wi
     return tir_tile(p->b.f, dtype, prefill_queries(p), width, &l);
 }
 
-/* Returns the LDS map of `columns` columns of O with elements of `bytes` bytes. Lanes that write a
- * column of neighbouring rows use each bank once. */
+/* Returns the LDS map of `columns` columns of O, queries x columns, with elements of `bytes` bytes.
+ * Lanes that write a column of neighbouring rows use each bank once. */
 static struct tir_layout out_map(const struct prefill *p, unsigned bytes, unsigned columns)
 {
     const unsigned chunk = LANE_BYTES / bytes;
@@ -194,8 +195,8 @@ void prefill_await_q_reads(struct prefill *p)
 
 /* ---- Results ---- */
 
-/* Returns the sink (f32) of each row's head, in the layout of m and l. Returns -infinity for all if
- * `final` (i1) is false, since a partial has no sink. */
+/* Returns the sink (f32) of each row's head, in the layout of m and l. If `final` (i1) is false,
+ * all are -infinity, since a partial has no sink. */
 static struct tir_value sinks(struct prefill *p, struct tir_value final)
 {
     struct tir_builder *b = &p->b;
@@ -228,8 +229,8 @@ struct target {
     unsigned dtype;         /* type of the elements: enum tir_dtype */
 };
 
-/* Writes rows `first` to `first` + `rows` - 1 of O^T, which `o` has, to `out`. Rows from
- * prefill_main_rows() on are not written. */
+/* Writes `o`, `rows` rows of O^T from row `first` on, to `out`. Rows from prefill_main_rows() on
+ * are not written. */
 static void write_rows(struct prefill *p, const struct target *out, struct tir_value o,
                        unsigned first, unsigned rows)
 {
@@ -250,7 +251,7 @@ static void write_rows(struct prefill *p, const struct target *out, struct tir_v
                      tir_i32(b, (int)first * bytes), by_rows);
 }
 
-/* Writes `o`, O^T, to `out` through LDS, in `parts` parts of its rows one after the other. */
+/* Writes O^T (`o`) to `out` through LDS, in `parts` equal parts of its rows one after the other. */
 static void write_by_rows(struct prefill *p, const struct target *out, struct tir_value o,
                           unsigned parts)
 {
@@ -270,7 +271,7 @@ static void write_by_rows(struct prefill *p, const struct target *out, struct ti
     }
 }
 
-/* Writes `o`, O^T, to `out`. It passes through LDS if LDS has room for it. */
+/* Writes O^T (`o`) to `out`, through LDS if LDS has room for O. */
 static void write_out(struct prefill *p, const struct target *out, struct tir_value o)
 {
     const unsigned parts = out_parts(p, tir_dtype_bits(out->dtype) / 8);
@@ -286,7 +287,7 @@ static void write_out(struct prefill *p, const struct target *out, struct tir_va
         write_rows(p, out, tir_half(&p->b, o, (int)i), prefill_v_first(p, i), prefill_dv(p) / 2);
 }
 
-/* Writes `lse`, 1 x queries, to `to`. */
+/* Writes `lse` (f32, 1 x queries) to tensor `to`. */
 static void write_lse(struct prefill *p, const struct target *to, struct tir_value lse)
 {
     struct tir_builder *b = &p->b;
@@ -295,7 +296,7 @@ static void write_lse(struct prefill *p, const struct target *to, struct tir_val
                      column);
 }
 
-/* Writes O and LSE as the result. */
+/* Writes O^T (`o`) and LSE of the workgroup's rows as the result. */
 static void write_result(struct prefill *p, struct tir_value lse, struct tir_value o)
 {
     struct tir_builder *b = &p->b;
@@ -311,7 +312,7 @@ static void write_result(struct prefill *p, struct tir_value lse, struct tir_val
                   lse);
 }
 
-/* Writes O and LSE as a partial. */
+/* Writes O^T (`o`) and LSE of the workgroup's rows as a partial. */
 static void write_part(struct prefill *p, struct tir_value lse, struct tir_value o)
 {
     struct tir_builder *b = &p->b;

@@ -9,27 +9,29 @@
 
 /** The query and the head of each row of a vector of any shape. */
 struct prefill_rows {
-    struct tir_value token; /* i32: counted from the item's first token */
-    struct tir_value head;  /* i32: query head */
+    struct tir_value token; /* i32: index of the token, counted from the item's first one */
+    struct tir_value head;  /* i32: index of the query head */
     struct tir_value
-        valid; /* i1: the tile has the row; a row that it does not have gets query and head of its
+        valid; /* i1: true if the item has the row; any other row gets query and head of the item's
                   last row */
 };
 
-/** Returns query and head of the rows with indices `index` (i32), which count from the workgroup's
- * first row. */
+/** Returns query and head of the rows with indices `index` (i32, any shape), which count from the
+ * workgroup's first row. */
 struct prefill_rows prefill_find_rows(struct prefill *p, struct tir_value index);
 
-/** Sets staging.item_bytes and staging.item_q for a kernel with `room` unused bytes of LDS. */
+/** Sets staging.item_bytes and staging.item_q: how rows of items pass through LDS. `room`: unused
+ * bytes of LDS. */
 void prefill_plan_item_rows(struct prefill *p, unsigned room);
 
-/** Issues the loads of the workgroup's whole rows of Q, for prefill_store_q_rows(). */
+/** Issues the loads of the workgroup's whole rows of Q of an item. prefill_store_q_rows() stores
+ * them. */
 void prefill_issue_q_rows(struct prefill *p);
 
-/** Stores the loaded rows of Q in LDS, for prefill_load_q(). */
+/** Stores the loaded rows of Q in LDS, from where prefill_load_q() reads its operands. */
 void prefill_store_q_rows(struct prefill *p);
 
-/** Waits until all waves have read Q from V's buffer. */
+/** Waits until all waves have read Q from LDS, if Q is in V's buffer. */
 void prefill_await_q_reads(struct prefill *p);
 
 #endif

@@ -10,7 +10,7 @@
 
 /* ---- K and V in memory ---- */
 
-/* Sets the addresses and strides of K and V in tensors. */
+/* Sets the addresses and strides of K and V in p->source, if they are tensors. */
 static void locate_rows(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -22,7 +22,8 @@ static void locate_rows(struct prefill *p)
     p->source.v.stride = att_stride(b, ARG_V_TOKEN_STRIDE, (int)prefill_bytes(p));
 }
 
-/* Sets the pages of the sequence and the tiles that are loaded from them. */
+/* Sets the page table of the sequence in p->source, and the tiles of K and V that pass through
+ * registers. */
 static void locate_pages(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -52,29 +53,30 @@ void prefill_locate_keys(struct prefill *p)
         locate_rows(p);
 }
 
-/* Returns the first key (i32) of block `tile` (i32). A block has a tile for each key group. */
+/* Returns the index (i32) of the first key of iteration `tile` (i32), which has a tile of keys for
+ * each key group. */
 static struct tir_value first_key(struct prefill *p, struct tir_value tile)
 {
     return tir_add(&p->b, p->work.first_key,
                    att_times(&p->b, tile, (int)(p->tile->keys * prefill_groups(p))));
 }
 
-/* Returns `from` (i32) plus `of_each` for each key group before the wave's own. */
+/* Returns `from` (i32) plus `of_each` times the index of the wave's key group. */
 static struct tir_value at_group(struct prefill *p, struct tir_value from, int of_each)
 {
     return prefill_groups(p) == 1 ? from
                                   : tir_add(&p->b, from, att_times(&p->b, p->work.group, of_each));
 }
 
-/* Returns the first key (i32) of the wave's key group in block `tile` (i32). */
+/* Returns the index (i32) of the first key of the wave's key group in iteration `tile` (i32). */
 static struct tir_value own_key(struct prefill *p, struct tir_value tile)
 {
     return at_group(p, first_key(p, tile), (int)p->tile->keys);
 }
 
-/* Returns a view of `rows` rows of K or V from key `key` on, in the tensor at `base`. Rows have
- * `row` bytes and are `stride64` bytes apart; the view begins at byte `byte` of a row. The base has
- * 64 bits, so that a sequence may span more than 4 GiB. */
+/* Returns a view of `rows` rows of K or V from key `key` (i32) on, in the tensor at address `base`
+ * (i64). Rows have `row` bytes and are `stride64` (i64) bytes apart; the view begins at byte `byte`
+ * of a row. The base has 64 bits, so that a sequence may span more than 4 GiB. */
 static struct tir_view key_rows(struct prefill *p, struct tir_value key, struct tir_value base,
                                 struct tir_value stride64, unsigned rows, int row, int byte)
 {
@@ -109,9 +111,9 @@ struct tir_value prefill_copied_from(struct prefill *p, unsigned first, unsigned
     return prefill_has_halves(p) ? tir_select(b, p->second, tir_i64(b, first + bytes), at) : at;
 }
 
-/* Issues a copy by the tensor data mover to LDS address `to`: the wave's rows of the tile of K or V
- * that begins at key `key`. It copies `bytes` bytes of each row, from byte `first` on. `map`
- * has the padding after a row. */
+/* Issues a copy by the tensor data mover to LDS address `to` (i32): the wave's rows of the tile of
+ * K or V that begins at key `key` (i32). It copies `bytes` bytes of each row, from byte `first` on.
+ * `map` has the padding after a row. `queue`: the copy's queue. */
 static void move_rows(struct prefill *p, int queue, const struct prefill_tensor *from,
                       struct tir_value key, unsigned first, unsigned bytes, struct tir_value to,
                       const struct tir_layout *map)
@@ -134,8 +136,8 @@ static void move_rows(struct prefill *p, int queue, const struct prefill_tensor 
 
 /* ---- K ---- */
 
-/* Returns the LDS address of tile `tile` (i32) in a ring of n buffers, a power of two, of `bytes`
- * bytes each. */
+/* Returns the LDS address (i32) of tile `tile` (i32) in a ring of n buffers, a power of two, of
+ * `bytes` bytes each. `buffer` (i32): LDS address of the first one. */
 static struct tir_value ring_buffer(struct prefill *p, struct tir_value buffer,
                                     struct tir_value tile, unsigned n, unsigned bytes)
 {
@@ -144,7 +146,8 @@ static struct tir_value ring_buffer(struct prefill *p, struct tir_value buffer,
     return tir_add(b, buffer, att_times(b, which, (int)bytes));
 }
 
-/* Returns the LDS address to which panel `n` of tile `tile` of K is copied. */
+/* Returns the LDS address (i32) to which the wave copies panel n of tile `tile` (i32) of K. With
+ * halves, waves that copy the second half get the second panel's address. */
 static struct tir_value k_buffer(struct prefill *p, const struct prefill_panel *n,
                                  struct tir_value tile)
 {
@@ -153,8 +156,8 @@ static struct tir_value k_buffer(struct prefill *p, const struct prefill_panel *
     return ring_buffer(p, to, tile, p->k.tiles, prefill_k_bytes(p, n));
 }
 
-/* Returns the LDS address of the panel of tile `tile` of K that the wave multiplies with panel `n`
- * of Q. */
+/* Returns the LDS address (i32) of the panel of tile `tile` (i32) of K that the wave multiplies
+ * with panel n of Q. */
 static struct tir_value k_source(struct prefill *p, const struct prefill_panel *n,
                                  struct tir_value tile)
 {
@@ -162,9 +165,9 @@ static struct tir_value k_source(struct prefill *p, const struct prefill_panel *
     return ring_buffer(p, from, tile, p->k.tiles, prefill_k_bytes(p, n));
 }
 
-/* Issues the copy to LDS, or the loads, of panel `n` of tile `tile` of K, whose first key is `key`.
- * If the panels are halves, the call for the first one copies both, each with half of the waves,
- * and the other call does nothing. */
+/* Issues the copy to LDS, or the loads to registers, of panel n of tile `tile` (i32) of K, whose
+ * first key is `key` (i32). If the panels are halves, the call for the first one copies both, each
+ * with half of the waves, and the other call does nothing. */
 static void copy_panel(struct prefill *p, struct prefill_panel *n, struct tir_value tile,
                        struct tir_value key)
 {
@@ -213,7 +216,7 @@ void prefill_await_keys(struct prefill *p)
     tir_barrier(&p->b);
 }
 
-/* Reads panel `n` of the key group's tile of K from LDS. */
+/* Reads panel n of tile `tile` (i32) of K from LDS, for the wave's key group. */
 static struct tir_value read_panel(struct prefill *p, const struct prefill_panel *n,
                                    struct tir_value tile)
 {
@@ -231,15 +234,16 @@ static struct tir_value read_panel(struct prefill *p, const struct prefill_panel
 
 /* ---- V ---- */
 
-/* Returns the LDS address of tile `tile` (i32) in buffer `buffer` of V. */
+/* Returns the LDS address (i32) of tile `tile` (i32) in the buffer of V at LDS address `buffer`
+ * (i32). */
 static struct tir_value tile_of_v(struct prefill *p, struct tir_value buffer, struct tir_value tile)
 {
     return p->value.tiles == 1 ? buffer
                                : ring_buffer(p, buffer, tile, p->value.tiles, prefill_v_bytes(p));
 }
 
-/* Returns the LDS address to which tile `tile` of V is copied: of all columns, or of the half that
- * the wave copies. */
+/* Returns the LDS address (i32) to which the wave copies tile `tile` (i32) of V: of all columns, or
+ * of the half that it copies. */
 static struct tir_value v_buffer(struct prefill *p, struct tir_value tile)
 {
     struct tir_value to = p->value.buffer;
@@ -248,7 +252,7 @@ static struct tir_value v_buffer(struct prefill *p, struct tir_value tile)
     return tile_of_v(p, to, tile);
 }
 
-/* Returns the LDS address of the wave's key group's part of tile `tile` of V. */
+/* Returns the LDS address (i32) of tile `tile` (i32) of V of the wave's key group. */
 static struct tir_value own_v_buffer(struct prefill *p, struct tir_value tile)
 {
     const struct tir_layout copied = prefill_v_copied(p);
@@ -259,7 +263,7 @@ static struct tir_value own_v_buffer(struct prefill *p, struct tir_value tile)
     return at_group(p, v_buffer(p, tile), (int)of_each);
 }
 
-/* Issues the copy to LDS of tile `tile` of V, or its loads to now.v_loaded. */
+/* Issues the copy to LDS of tile `tile` (i32) of V, or its loads to now.v_loaded. */
 static void fetch_v(struct prefill *p, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
@@ -296,7 +300,7 @@ static void fetch_v(struct prefill *p, struct tir_value tile)
         tir_copy_to_lds(b, PREFILL_COPIES_OF_V, v, tir_i32(b, 0), v_buffer(p, tile), t, &copied);
 }
 
-/* Returns the column parts of V, keys x a half of dv, side by side. */
+/* Returns a tile of V with the columns of part[0] and then of part[1]: prefill_v_parts(). */
 static struct tir_value join_v(struct prefill *p, struct tir_value part[2])
 {
     if (prefill_v_parts(p) == 1)
@@ -304,7 +308,7 @@ static struct tir_value join_v(struct prefill *p, struct tir_value part[2])
     return tir_join_blocks(&p->b, tir_stack(&p->b, part[0], part[1]), p->tile->keys);
 }
 
-/* Returns the layout in which V is stored in LDS transposed. */
+/* Returns the layout in registers from which a tile of V is stored to LDS as V^T. */
 static struct tir_layout store_layout(struct prefill *p)
 {
     const struct tir_layout l = *tir_layout_of(p->b.f, prefill_v_registers(p, p->tile->keys, true));
@@ -316,33 +320,35 @@ static struct tir_layout store_layout(struct prefill *p)
 
 /* ---- The steps of the loop ---- */
 
-/* Returns the kernel's state, to which a step's context belongs. */
+/* Returns the kernel of a step's context, which is the address of its struct att_attention. */
 static struct prefill *family_of(void *context)
 {
     return ((struct att_attention *)context)->family;
 }
 
-/* Returns the number (i32) of the step's tile. */
+/* Returns the index (i32) of the tile whose step is being built. */
 static struct tir_value tile_of(const struct prefill *p) { return p->attention.now.block.index; }
 
-/* Returns the first panel of part `part` of a step on K. Part 0 is the first panel, and part 1 all
- * others. */
+/* Returns the index of the first panel of part `part` of a step on K. Part 0 has the first panel,
+ * and part 1 all others. */
 static unsigned first_panel(unsigned part) { return part ? 1 : 0; }
 
-/* Returns the panel after the last one of part `part` of a step on K. */
+/* Returns the index of the panel after the last one of part `part` of a step on K. */
 static unsigned end_panel(const struct prefill *p, unsigned part)
 {
     return part ? p->k.n_panels : 1;
 }
 
-/* Sets now.k_entry to the entry of the page table for the rows of K that the wave copies. */
+/* Sets now.k_entry to the byte offset of the page-table entry for the rows of K that the wave
+ * copies. */
 static void find_k_entry(void *context)
 {
     struct prefill *const p = family_of(context);
     p->now.k_entry = prefill_find_entry(p, tile_of(p));
 }
 
-/* Sets now.v_entry to the entry of the page table for the rows of V that the wave copies. */
+/* Sets now.v_entry to the byte offset of the page-table entry for the rows of V that the wave
+ * copies. */
 static void find_v_entry(void *context)
 {
     struct prefill *const p = family_of(context);
@@ -362,7 +368,8 @@ static void find_k(void *context)
                                                 first_key(p, tile_of(p)));
 }
 
-/* Issues the copies or loads of part `part` of a tile of K. */
+/* Issues the copies to LDS, or the loads to registers, of the panels of part `part` of a tile of
+ * K. */
 static void issue_k(void *context, unsigned part)
 {
     struct prefill *const p = family_of(context);
@@ -372,7 +379,7 @@ static void issue_k(void *context, unsigned part)
         copy_panel(p, &p->k.panels[i], tile_of(p), p->now.copied_key);
 }
 
-/* Stores loaded K in LDS, converted to the products' type. */
+/* Stores the loaded tile of K in LDS, converted to the products' type. */
 static void store_k(void *context)
 {
     struct prefill *const p = family_of(context);
@@ -395,7 +402,7 @@ static void find_v(void *context)
                                           first_key(p, tile_of(p)));
 }
 
-/* Loads the bytes of a custom mask, or the words of a mask of blocks, for a tile. */
+/* Loads the bytes of a custom mask, or the words of a mask of blocks, for the step's tile. */
 static void load_mask(void *context)
 {
     struct prefill *const p = family_of(context);
@@ -407,7 +414,7 @@ static void load_mask(void *context)
         block->seen = prefill_load_seen(p, key);
 }
 
-/* Sets block.hides: true if the loaded part of the mask may hide a key. */
+/* Sets block.hides to true if the loaded part of the mask may hide a key of the tile. */
 static void check_mask(void *context)
 {
     struct prefill *const p = family_of(context);
@@ -417,7 +424,7 @@ static void check_mask(void *context)
         prefill_check_seen(p);
 }
 
-/* Reads part `part` of a tile of K from LDS. */
+/* Reads the panels of part `part` of a tile of K from LDS. */
 static void read_k(void *context, unsigned part)
 {
     struct prefill *const p = family_of(context);
@@ -425,7 +432,8 @@ static void read_k(void *context, unsigned part)
         p->now.k[i] = read_panel(p, &p->k.panels[i], tile_of(p));
 }
 
-/* Computes S^T = K Q^T of a tile. The exponents' factor includes the scale. */
+/* Computes S^T = K Q^T of a tile. Scores are not scaled; the factor of the exponents includes the
+ * scale. */
 static void product_qk(void *context)
 {
     struct prefill *const p = family_of(context);
@@ -440,14 +448,15 @@ static void product_qk(void *context)
     p->attention.now.s = tir_named(b, "s", s);
 }
 
-/* Issues the copies or loads of a tile of V. */
+/* Issues the copies to LDS, or the loads to registers, of a tile of V. */
 static void issue_v(void *context)
 {
     struct prefill *const p = family_of(context);
     fetch_v(p, tile_of(p));
 }
 
-/* Converts loaded V of a cache, and sets rows without a visible key to zero. */
+/* Converts the loaded tile of V of a cache to the products' type, with zeros in rows that no query
+ * sees. */
 static void clear_v(void *context)
 {
     struct prefill *const p = family_of(context);
@@ -458,7 +467,7 @@ static void clear_v(void *context)
     p->now.cleared_v = prefill_clear_unseen(p, join_v(p, part), first_key(p, tile_of(p)));
 }
 
-/* Stores loaded V in LDS, transposed if the products need V^T there. */
+/* Stores the loaded tile of V in LDS, as V^T if LDS reads cannot transpose. */
 static void store_v(void *context)
 {
     struct prefill *const p = family_of(context);
@@ -471,7 +480,8 @@ static void store_v(void *context)
     tir_tile_lds_store(&p->b, own_v_buffer(p, tile_of(p)), v, &lds);
 }
 
-/* Reads a tile of V, or part `part` of its keys, from LDS. */
+/* Reads a tile of V, or part `part` (index) of its keys, from LDS as the left operand of V^T
+ * P^T. */
 static void read_v(void *context, unsigned part)
 {
     struct prefill *const p = family_of(context);
@@ -487,7 +497,7 @@ static void read_v(void *context, unsigned part)
         p->attention.value_parts > 1 ? prefill_v_part(p, at, part) : prefill_v_operand(p, at);
 }
 
-/* Reads the rows of V^T for PREFILL_TAIL_REST from LDS. */
+/* Reads the last rows of V^T, for PREFILL_TAIL_REST, from LDS. */
 static void read_v_rest(void *context)
 {
     struct prefill *const p = family_of(context);

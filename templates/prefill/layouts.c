@@ -31,8 +31,8 @@ bool prefill_is_padded(const struct prefill *p, const struct prefill_panel *n)
     return prefill_multiplied(p, n) > prefill_valid(p, n);
 }
 
-/* Returns the LDS map of rows of `cols` elements that the tensor data mover writes, with `apart`
- * bytes of padding after each row. */
+/* Returns the LDS map of a tile that the tensor data mover writes: rows of `cols` elements, with
+ * `apart` bytes of padding after each row. */
 static struct tir_layout moved_rows(const struct prefill *p, unsigned cols, unsigned apart)
 {
     struct tir_layout map = tir_row_major(p->tile->keys, cols);
@@ -74,7 +74,7 @@ unsigned prefill_q_bytes(const struct prefill *p, const struct prefill_panel *n)
 
 unsigned prefill_v_part_keys(const struct prefill *p)
 {
-    enum { LEAST = 16 /* keys of a product during which V of the next keys is read */ };
+    enum { LEAST = 16 /* fewest keys of a part: during its product V of the next keys is read */ };
     const bool in_parts = prefill_is_one_wave(p) ? !prefill_transposes_v(p) && !p->v->paged
                                                  : prefill_reads_before_check(p);
     const unsigned keys = prefill_mma(p)->k > LEAST ? prefill_mma(p)->k : LEAST;
@@ -121,7 +121,7 @@ unsigned prefill_v_bytes(const struct prefill *p)
 
 int prefill_rest_product(const struct prefill *p)
 {
-    enum { SIZE = 16 /* rows, columns and keys */ };
+    enum { SIZE = 16 /* rows, columns and keys of the instruction */ };
     return tir_find_mma(p->m, SIZE, SIZE, SIZE, (uint8_t)p->shape.dtype);
 }
 

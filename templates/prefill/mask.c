@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file loads the bytes of a custom mask for a tile of keys. A wave loads the rows of its
- * queries at once, with any alignment. A later step looks for hidden keys while a product runs.
- * Tiles without a hidden key are not masked.
+ * This file loads the mask for a tile of keys: the bytes of a custom mask, or the words of a mask
+ * of blocks. A later step looks for hidden keys while a product runs. Tiles without a hidden key
+ * are not masked.
  *
- * A mask may end where mapped memory ends. A tile with keys after the last one is therefore loaded
- * byte by byte.
+ * A wave loads the bytes of its queries' rows at once, with any alignment. A custom mask may end
+ * where mapped memory ends. A tile with keys after the last one is therefore loaded byte by byte.
  *
- * A mask of blocks has a bit for 64 keys. A tile has at most 64, so that each query needs one word:
- * the bit says whether the query sees the tile, up to the query's last key.
+ * A mask of blocks has a bit for 64 keys. A tile has at most 64 keys, so each query needs one word.
+ * The bit says whether the query sees the tile, up to the query's last key.
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
@@ -16,12 +16,12 @@
 #include "templates/workgroup/scalar.h"
 
 enum {
-    MASK_BLOCK = 64, /* keys of a bit of a mask of blocks */
-    MASK_WORD = 32,  /* bits of a word of it */
+    MASK_BLOCK = 64, /* keys that one bit of a mask of blocks is for */
+    MASK_WORD = 32,  /* bits of a word of a mask of blocks */
 };
 
-/* Returns the type in which the bytes of a tile are loaded, queries x keys. Adjacent lanes have
- * adjacent queries, and each lane has adjacent keys. */
+/* Returns the type in which the mask bytes of a tile are loaded, queries x keys. Adjacent lanes
+ * have adjacent queries, and each lane has adjacent keys. */
 static struct tir_type whole_rows(struct prefill *p)
 {
     const unsigned queries = tir_bits(p->tile->rows), keys = tir_bits(p->tile->keys);
@@ -35,7 +35,8 @@ static struct tir_type whole_rows(struct prefill *p)
     return tir_tile(p->b.f, TIR_I8, prefill_queries(p), p->tile->keys, &l);
 }
 
-/* Loads the bytes of the tile whose first key is `key` (i32). All of its keys must exist. */
+/* Loads the mask bytes of the tile whose first key is `key` (i32), several at once: i8, keys x
+ * queries. All of its keys must exist. */
 static struct tir_value load_words(struct prefill *p, struct tir_value key)
 {
     struct tir_builder *b = &p->b;
@@ -47,7 +48,8 @@ static struct tir_value load_words(struct prefill *p, struct tir_value key)
     return tir_transpose(b, tir_tile_gather(b, base, row, key, t));
 }
 
-/* Loads the bytes of any tile, one by one. Keys after the last one get 0: hidden. */
+/* Loads the mask bytes of the tile whose first key is `key` (i32), one by one: i8, keys x queries.
+ * Keys after the last one get 0: hidden. */
 static struct tir_value load_bytes(struct prefill *p, struct tir_value key)
 {
     struct tir_builder *b = &p->b;
@@ -82,7 +84,8 @@ void prefill_check_seen(struct prefill *p)
     block->hides = tir_any(b, tir_cmp_ne(b, words, tir_int_like(b, words, ONES)));
 }
 
-/* Loads word `word` (i32) of each query's row of a mask of blocks: 1 x queries of i32. */
+/* Loads the word with index `word` (i32) of each query's row of a mask of blocks: i32, 1 x
+ * queries. */
 static struct tir_value load_word(struct prefill *p, struct tir_value word)
 {
     struct tir_builder *b = &p->b;

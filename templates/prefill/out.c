@@ -12,7 +12,7 @@
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
-/* Returns the LDS address (i32) of part `part` of O. */
+/* Returns the LDS address (i32) of part `part` (index) of the columns of O in `place`. */
 static struct tir_value out_buffer(struct prefill *p, const struct prefill_out_place *place,
                                    unsigned part)
 {
@@ -20,14 +20,14 @@ static struct tir_value out_buffer(struct prefill *p, const struct prefill_out_p
                        : att_plus(&p->b, p->staging.buffer, (int)(place->at + part * place->step));
 }
 
-/* Columns of a part of O: `width` columns from column `first` of part number `part` on. `width` is
- * a power of two and divides `first`. */
+/* Columns of O that are stored together: `width` columns from column `first` of part `part`
+ * (prefill_out_place.parts) on. `width` is a power of two and divides `first`. */
 struct piece {
     unsigned part, first, width;
 };
 
-/* Reads the wave's rows of piece n from LDS. A lane reads up to 16 bytes, and neighbouring lanes
- * read neighbouring columns. No wave uses the rows of another. */
+/* Reads the wave's rows of piece n of O from LDS: queries x columns. A lane reads up to 16 bytes,
+ * and neighbouring lanes read neighbouring columns. No wave uses the rows of another. */
 static struct tir_value read_rows(struct prefill *p, const struct prefill_out_place *place,
                                   const struct piece *n)
 {
@@ -52,7 +52,7 @@ static struct tir_value read_rows(struct prefill *p, const struct prefill_out_pl
         b, att_part(b, tir_transpose(b, all), n->first / n->width, columns / n->width));
 }
 
-/* Converts a part of O^T to the element type of out, and returns it as queries x columns. */
+/* Returns rows `o` of O^T (f32) as queries x columns in the element type of out. */
 static struct tir_value short_rows(struct prefill *p, struct tir_value o)
 {
     return tir_transpose(&p->b, tir_convert_short(&p->b, o, att_dtype(p->v)));
@@ -66,8 +66,8 @@ static void store_columns(struct prefill *p, struct tir_view out, struct tir_val
     tir_tile_store(&p->b, out, tir_i32(&p->b, 0), rows);
 }
 
-/* Returns O^T with zeros in the blocks of rows after prefill_main_rows(), so that products for them
- * are removed as dead code. `first` is o's first row. */
+/* Returns rows `o` of O^T with zeros in the blocks of rows after prefill_main_rows(), so that
+ * products for them are removed as dead code. `first`: index of the first row of `o`. */
 static struct tir_value clear_padding(struct prefill *p, struct tir_value o, unsigned first)
 {
     struct tir_builder *b = &p->b;
@@ -82,7 +82,7 @@ static struct tir_value clear_padding(struct prefill *p, struct tir_value o, uns
 
 enum { MOST_PIECES = 8 };
 
-/* Sets `piece` to the pieces that cover the columns of part `part` of O below prefill_main_rows().
+/* Sets piece[] to the pieces that cover the columns of part `part` of O below prefill_main_rows().
  * Returns their number. */
 static unsigned find_pieces(const struct prefill *p, const struct prefill_out_place *place,
                             unsigned part, struct piece piece[MOST_PIECES])
@@ -97,8 +97,8 @@ static unsigned find_pieces(const struct prefill *p, const struct prefill_out_pl
     return n;
 }
 
-/* Stores O^T to memory through LDS. If all parts use one place, each is read back before the next
- * is written. All parts are read before any is stored to memory. */
+/* Stores O^T (`o`) to the view `out` of memory through LDS. If all parts use one place in LDS, each
+ * is read back before the next is written. All parts are read before any is stored to memory. */
 static void store_by_rows(struct prefill *p, struct tir_view out, struct tir_value o,
                           const struct prefill_out_place *place)
 {
@@ -124,8 +124,9 @@ static void store_by_rows(struct prefill *p, struct tir_view out, struct tir_val
                       piece[i].part * (prefill_dv(p) / place->parts) + piece[i].first);
 }
 
-/* Stores the first half of a block of rows of O^T in memory, from column `first` of out on. A lane
- * has rows of one half of the block; lanes of the second half store nothing. */
+/* Stores the first half of the rows `o` of O^T to columns of out in memory, from column `first` on.
+ * The rows are one block (prefill_block_rows()). A lane has rows of one half of the block; lanes of
+ * the second half store nothing. */
 static void store_half_block(struct prefill *p, struct tir_value o, unsigned first)
 {
     struct tir_builder *b = &p->b;
@@ -150,7 +151,8 @@ static void store_half_block(struct prefill *p, struct tir_value o, unsigned fir
     tir_tile_scatter(b, base, at, tir_i32(b, (int)first * PREFILL_OUT_BYTES), pieces);
 }
 
-/* Stores the rows of O^T below prefill_main_rows(). `o` has `rows` rows from `first` on. */
+/* Stores those rows `o` of O^T that are below prefill_main_rows() to the view `out`, without LDS.
+ * `o` has `rows` rows from row `first` on. */
 static void store_rows(struct prefill *p, struct tir_view out, struct tir_value o, unsigned first,
                        unsigned rows)
 {
@@ -170,12 +172,13 @@ static void store_rows(struct prefill *p, struct tir_view out, struct tir_value 
     store_columns(p, out, short_rows(p, o), first);
 }
 
-/* The state of a key group: m and l, 1 x queries, and O^T. */
+/* The softmax state of a key group: m (log2) and l, 1 x queries, and O^T. */
 struct state {
     struct tir_value m, l, o;
 };
 
-/* Stores vector `a` (f32, one per query) in LDS as vector `number`, for the other key group. */
+/* Stores vector `a` (f32, one per query) in LDS as vector number `number` for the other key group:
+ * 0 is m, 1 is l. */
 static void store_vector(struct prefill *p, struct tir_value a, unsigned number)
 {
     const struct tir_layout map = tir_row_major(1, prefill_queries(p));
@@ -183,7 +186,7 @@ static void store_vector(struct prefill *p, struct tir_value a, unsigned number)
     tir_tile_lds_store(&p->b, att_plus(&p->b, p->k.panels[0].buffer, (int)at), a, &map);
 }
 
-/* Loads the other key group's vector `number` from LDS, as type t. */
+/* Loads the other key group's vector number `number` from LDS, as type t: 0 is m, 1 is l. */
 static struct tir_value load_vector(struct prefill *p, struct tir_type t, unsigned number)
 {
     const struct tir_layout map = tir_row_major(1, prefill_queries(p));
@@ -191,8 +194,8 @@ static struct tir_value load_vector(struct prefill *p, struct tir_type t, unsign
     return tir_tile_lds_load(&p->b, att_plus(&p->b, p->k.panels[0].buffer, (int)at), t, &map);
 }
 
-/* Stores part i of O^T in LDS, and with part 0 also m and l. Only waves of the second key group
- * do. */
+/* Stores part i (index) of O^T of s in LDS, and with part 0 also m and l. Only waves of the second
+ * key group store. All waves must call it, since it ends with a barrier. */
 static void give_part(struct prefill *p, const struct state *s, unsigned i)
 {
     struct tir_builder *b = &p->b;
@@ -209,12 +212,14 @@ static void give_part(struct prefill *p, const struct state *s, unsigned i)
     att_lds_barrier(b);
 }
 
-/* The factors of O^T of both key groups in the merged O^T, f32, 1 x queries. */
+/* The factors by which O^T of the own and of the other key group are multiplied before they are
+ * added: f32, 1 x queries. */
 struct weights {
     struct tir_value own, other;
 };
 
-/* Merges m and l of the other key group into s. Returns the factors of O. */
+/* Merges m and l of the other key group, from LDS, into s. Returns the factors for O^T of both
+ * groups. */
 static struct weights merge_vectors(struct prefill *p, struct state *s)
 {
     struct tir_builder *b = &p->b;
@@ -228,8 +233,8 @@ static struct weights merge_vectors(struct prefill *p, struct state *s)
     return w;
 }
 
-/* Merges a part of O^T of the first key group, `own`, with the second group's part in LDS. Returns
- * their weighted sum. */
+/* Returns the weighted sum of `own`, a part of O^T of the first key group, and the second group's
+ * part in LDS. `w`: the factors. */
 static struct tir_value merge_part(struct prefill *p, const struct weights *w, struct tir_value own)
 {
     struct tir_builder *b = &p->b;
@@ -242,7 +247,7 @@ static struct tir_value merge_part(struct prefill *p, const struct weights *w, s
     return tir_fma(b, o, tir_broadcast(b, w->other, t), scaled);
 }
 
-/* Stacks n parts of O^T, row by row, into one tile. */
+/* Returns one tile with the rows of the n parts of O^T in part[], in this order. */
 static struct tir_value join_parts(struct prefill *p, const struct tir_value *part, unsigned n)
 {
     if (n == 1)
@@ -250,7 +255,7 @@ static struct tir_value join_parts(struct prefill *p, const struct tir_value *pa
     return tir_stack(&p->b, join_parts(p, part, n / 2), join_parts(p, part + n / 2, n / 2));
 }
 
-/* Merges the states of both key groups into the first group's. The second group's does not
+/* Merges the states of both key groups into s of the first group. s of the second group does not
  * change. */
 static void merge_groups(struct prefill *p, struct state *s)
 {
@@ -285,14 +290,15 @@ static void merge_groups(struct prefill *p, struct state *s)
     *s = (struct state){vectors[0], vectors[1], join_parts(p, part, n)};
 }
 
-/* Stores lse of the tile's rows. */
+/* Stores LSE of the work tile's queries in memory. */
 static void store_lse(struct prefill *p, const struct att_softmax_end *end)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value rows = tir_sub(b, p->work.q_len, p->work.row0);
     const struct tir_value token = tir_add(b, p->work.q_begin, p->work.row0);
     const struct tir_value lse = att_softmax_lse(b, end);
-    const struct tir_value two = tir_i64(b, 2); /* lse is f32: twice the bytes of an element */
+    const struct tir_value two = tir_i64(b, 2); /* LSE is f32: twice the bytes of an element of
+                                                   out */
     const struct tir_value lse_at =
         tir_sub(b, prefill_head_base(p, ATT_HEADS(LSE), token, p->work.head, PREFILL_OUT_BYTES),
                 tir_arg(b, ARG_LSE, TIR_I64));
@@ -302,8 +308,8 @@ static void store_lse(struct prefill *p, const struct att_softmax_end *end)
     tir_tile_store(b, att_view(b, base, rows, step, 4, 0), tir_i32(b, 0), tir_transpose(b, lse));
 }
 
-/* Stores the results of a tile, or its partials for a plan. `place`: where O is in LDS. `s`: m, l
- * and O of the tile. */
+/* Stores the results of a work tile, or the result or partial of an item. `place`: where O is in
+ * LDS. `s`: m, l and O^T. */
 static void finish(struct prefill *p, const struct prefill_out_place *place, const struct state *s)
 {
     struct tir_builder *b = &p->b;
@@ -345,8 +351,8 @@ static void finish(struct prefill *p, const struct prefill_out_place *place, con
         store_lse(p, &end);
 }
 
-/* Returns O, or zeros if the sequence has no keys. Other rows are copied then, which may hold a
- * NaN. */
+/* Returns O^T (`o`), or zeros if the sequence has no keys. Rows of another page are copied then,
+ * which may hold a NaN. */
 static struct tir_value only_with_keys(struct prefill *p, struct tir_value o)
 {
     struct tir_builder *b = &p->b;
@@ -359,8 +365,8 @@ static struct tir_value only_with_keys(struct prefill *p, struct tir_value o)
     return o;
 }
 
-/* Returns O^T with its rows in the order of V's columns. Swaps the halves of the rows in waves that
- * took V's halves in the other order: prefill_has_halves(). */
+/* Returns O^T (`o`) with its rows in the order of V's columns. Swaps the halves of the rows in
+ * waves that read the second half of V first: prefill_has_halves(). */
 static struct tir_value order_halves(struct prefill *p, struct tir_value o)
 {
     struct tir_builder *b = &p->b;
@@ -387,7 +393,8 @@ void prefill_finish(struct prefill *p, const struct prefill_out_place *place)
         s.o = only_with_keys(p, s.o);
     if (prefill_has_halves(p))
         s.o = order_halves(p, s.o);
-    /* Other waves may still read V there, and copies of K past the end may be in flight. */
+    /* Other waves may still read V from O's place, and copies of K past the end may be in
+     * flight. */
     if (p->staging.home == PREFILL_KV_ROOM && !p->v->paged)
         prefill_await_keys(p);
     else if (p->staging.home == PREFILL_KV_ROOM ||

@@ -25,13 +25,13 @@ const struct pipeline *const prefill_pipelines[] = {&prefill_ping_pong, &prefill
                                                     &prefill_one_wave_transposed,
                                                     &prefill_one_wave_pages, NULL};
 
-/* True if the loop is unrolled by two, which takes the registers of two iterations. Kernels with
- * key groups and 16-bit keys have too few registers. So do kernels without transposing LDS reads,
- * if a lane has more than 32 values of V. There, D 128 gains nothing: its loop is within 2 % of its
- * matrix clocks. */
+/* True if the loop over keys is unrolled by two, which takes the registers of two iterations.
+ * Kernels with key groups and 16-bit keys have too few registers. So do kernels on targets without
+ * transposing LDS reads, if a lane has more than 32 values of a tile of V. There, D 128 gains
+ * nothing: its loop is within 2 % of its matrix clocks. */
 bool prefill_unrolls(const struct prefill *p)
 {
-    enum { VALUES = 32 /* of V in a lane */ };
+    enum { VALUES = 32 /* most values of a tile of V in a lane */ };
     const bool full =
         prefill_fills_registers(p) || (prefill_groups(p) > 1 && prefill_bytes(p) == 2);
     const bool square = p->v->head_dim == 128 && p->v->head_dim_v == 128;
@@ -41,9 +41,8 @@ bool prefill_unrolls(const struct prefill *p)
     return !moves && !att_scales_scores(p->v) && !full && fits;
 }
 
-/* True if the loop finds from weights, not from scores, that the maximum has grown. S is kept until
- * P is ready, which costs 32 VGPRs. A loop unrolled by two alternates between two S buffers and
- * needs no copies. */
+/* True if the rescale check compares weights P, not scores S. S is kept until P is ready, which
+ * costs 32 VGPRs. A loop unrolled by two alternates between two S buffers and needs no copies. */
 bool prefill_checks_weights(const struct prefill *p)
 {
     const int most = p->m->has_pk_max3 ? 96 : 64;
@@ -54,22 +53,23 @@ bool prefill_checks_weights(const struct prefill *p)
            p->v->head_dim <= most && p->v->head_dim_v <= most;
 }
 
-/* True if phase M2 of a wave takes longer than C1 of the wave of the other role. */
+/* True if phase M2 (memory) of a wave takes longer than phase C1 (matrix) of the other role's
+ * wave. */
 static bool has_long_m2(const struct prefill *p)
 {
     return prefill_checks_weights(p) && p->value.tail == PREFILL_TAIL_SUM;
 }
 
-/* True if V of the first keys is read during the check of the weights. The modelled loop of more
- * than 80 columns is 1 % longer with it. */
+/* True if V of a tile's first keys is read from LDS during the check of the weights. The modelled
+ * loop of more than 80 columns is 1 % longer with it. */
 bool prefill_reads_before_check(const struct prefill *p)
 {
     enum { COLUMNS = 80 };
     return has_long_m2(p) && p->v->head_dim <= COLUMNS;
 }
 
-/* Returns how many eighths of a tile's exponentials run beside the first product of the next
- * iteration. If weights are checked there too, it is half of them. */
+/* Returns the number of eighths of a tile's exponentials that run beside the first product of the
+ * next iteration; 0: none. If weights are checked there too, it is half of them. */
 uint8_t prefill_late_eighths(const struct prefill *p)
 {
     enum { HALF = 4 };
@@ -92,14 +92,15 @@ uint8_t prefill_find_check(const struct prefill *p)
     return p->tile->late_maximum ? ATT_CHECK_PREVIOUS : ATT_CHECK_SCORES;
 }
 
-/* True if scores are masked before V is read, which saves registers. A soft cap or a hook instead
- * hides the latency of V, and a long M2 reads V before the mask's branch. */
+/* True if scores are masked before V is read from LDS, which saves registers. A soft cap or a hook
+ * instead hides the latency of V, and a long M2 reads V before the mask's branch. */
 static bool has_early_mask(const struct prefill *p)
 {
     return p->tile->late_maximum && !att_scales_scores(p->v) && !has_long_m2(p);
 }
 
-/* Returns the features that the rows of the pipeline's table depend on. */
+/* Returns the kernel's features (enum att_feature, enum prefill_feature) as bits of
+ * pipe_variant.has. */
 static uint32_t find_features(const struct prefill *p)
 {
     enum { QUARTERS = 4 };
@@ -131,7 +132,7 @@ static uint32_t find_features(const struct prefill *p)
     return has;
 }
 
-/* Returns the pipeline of the tile. */
+/* Returns the pipeline that the kernel's tile and source of K and V need. */
 static const struct pipeline *choose(const struct prefill *p)
 {
     if (!prefill_is_one_wave(p))

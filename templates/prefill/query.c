@@ -6,7 +6,8 @@
 #include "templates/prefill/prefill.h"
 #include "templates/workgroup/barrier.h"
 
-/* Returns q, panel n of Q, with zeros in the repeated and the padding columns. */
+/* Returns q, panel n of Q (queries x columns), with zeros in columns that another panel also has
+ * and in padding columns. */
 static struct tir_value clear_unused(struct prefill *p, struct tir_value q,
                                      const struct prefill_panel *n)
 {
@@ -20,7 +21,8 @@ static struct tir_value clear_unused(struct prefill *p, struct tir_value q,
     return tir_select(b, other, tir_float_like(b, q, 0.0f), q);
 }
 
-/* Returns the type of a panel of Q: queries x columns. */
+/* Returns the type of panel n of Q in registers: queries x columns, whose transpose is the right
+ * operand of K Q^T. */
 static struct tir_type q_type(struct prefill *p, const struct prefill_panel *n)
 {
     const unsigned queries = prefill_queries(p);
@@ -28,14 +30,15 @@ static struct tir_type q_type(struct prefill *p, const struct prefill_panel *n)
     return tir_tile(p->b.f, p->shape.dtype, queries, n->width, &l);
 }
 
-/* Returns the view of the tile's rows of panel n of Q in memory. */
+/* Returns the view of panel n of Q in memory for the queries of the work tile. */
 static struct tir_view q_view(struct prefill *p, const struct prefill_panel *n)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value token = tir_add(b, p->work.q_begin, p->work.row0);
     struct tir_value stride = att_stride32(b, ARG_Q_TOKEN_STRIDE, (int)prefill_bytes(p));
     if (prefill_fetches_ahead(
-            p)) /* offsets of lanes are computed again, and take no registers in the loop */
+            p)) /* byte offsets of lanes are then computed again, and take no registers in the
+                   loop */
         stride = tir_materialize(b, stride);
     return att_view(b, prefill_head_base(p, ATT_HEADS(Q), token, p->work.head, prefill_bytes(p)),
                     tir_sub(b, p->work.q_len, p->work.row0), stride,
@@ -54,8 +57,8 @@ struct tir_value prefill_q_buffer(struct prefill *p, const struct prefill_panel 
     return tir_add(b, at, att_times(b, p->work.group, (int)of_group));
 }
 
-/* Returns the LDS address (i32) of the wave's panel i of Q. With p->swapped, the two panels change
- * places. */
+/* Returns the LDS address (i32) from which the wave reads panel i of Q. If p->swapped is true, the
+ * two panels change places. */
 static struct tir_value q_source(struct prefill *p, unsigned i)
 {
     const struct tir_value own = prefill_q_buffer(p, &p->k.panels[i]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The layouts of K, V and scores, and the use of LDS, for a tile of `prefill`. Also the checks
- * whether a tile fits and whether prefill serves a variant.
+ * The layouts of K, V and scores, and the use of LDS, for a tile of `prefill` (a row of its table).
+ * This file also checks whether a tile fits, and whether prefill can be built for a variant.
  */
 #include <assert.h>
 
@@ -13,17 +13,17 @@
 #include "templates/prefill/prefill.h"
 #include "templates/workgroup/lds_map.h"
 
-/* The largest number of scores that a wave computes from a tile with a custom mask and a plan. A
- * plan's items are short. With masked tiles of 64 keys their loops begin later, and they take up to
- * 5 % longer (modelled). */
+/* The most scores (queries times keys) that a wave computes at once in planned kernels with a
+ * custom mask. A plan's items are short. With masked tiles of 64 keys their loops begin later, and
+ * they take up to 5 % longer (modelled). */
 enum { PLANNED_SCORES = 32 * 32 };
 
-/* The most values per lane that have scales of their own: of V in SHUFFLE layout with a scale per
- * token. */
+/* The most values of V per lane, if each value has a scale beside it: in SHUFFLE layout with a
+ * scale per token. */
 enum { SCALED_VALUES = 32 };
 
-/* True unless K and V are plain tensors and the variant has a field of a cache; the reason is in
- * `why`. */
+/* True if no field of a cache is set, since K and V are plain tensors. False: a field is set; the
+ * reason is in `why`. */
 static bool check_plain(const struct att_variant *v, struct att_why *why)
 {
     static const enum att_field of_cache[] = {ATT_PAGE_SIZE, ATT_PAGE_TABLE, ATT_KV_DTYPE,
@@ -35,33 +35,34 @@ static bool check_plain(const struct att_variant *v, struct att_why *why)
     return true;
 }
 
-/* Returns n rounded up to a power of two. */
+/* Returns n, rounded up to a power of two. */
 static unsigned ceiling(unsigned n) { return n > 1 ? 2 * ceiling((n + 1) / 2) : 1; }
 
-/* Adds panel n to the panels of K. A lane has `vector` neighbouring elements of it. */
+/* Adds panel n to p->k.panels. A lane has `vector` neighbouring elements of the panel. */
 static void add_panel(struct prefill *p, struct prefill_panel n, unsigned vector)
 {
     n.k = tir_contract_rows(prefill_mma(p), n.width, vector);
     p->k.panels[p->k.n_panels++] = n;
 }
 
-/* True if copies to LDS leave padding columns unchanged, so that these can be written once before
- * the loop. */
+/* True if copies of K and V to LDS leave padding columns unchanged, so that these can be written
+ * once before the loop. */
 static bool leaves_columns(const struct prefill *p)
 {
     return p->tile->copy_bytes >= 16 && p->tile->whole_keys && !p->v->paged &&
            prefill_bytes(p) == 2 && prefill_side(p) == 32;
 }
 
-/* True if K is one panel, rounded up to a power of two. Products use the columns that they need;
- * copies write no others in LDS. */
+/* True if K is one panel, whose width is head_dim rounded up to a power of two. Products use the
+ * columns that they need; copies write no padding in LDS. */
 static bool is_padded(const struct prefill *p)
 {
     const unsigned dim = (unsigned)p->v->head_dim;
     return leaves_columns(p) && ceiling(dim) > dim && ceiling(dim) <= p->tile->panel;
 }
 
-/* Divides the head dim into panels. Sets n_panels to 0 if the tile's panels are too narrow. */
+/* Divides the head dim into panels p->k.panels. Sets n_panels to 0 if the tile's panels are too
+ * narrow. */
 static void find_panels(struct prefill *p)
 {
     unsigned width = 256;
@@ -109,7 +110,7 @@ struct tir_layout prefill_scores_layout(const struct prefill *p)
     return tir_mma_result(prefill_mma(p), p->tile->keys, prefill_queries(p), prefill_waves(p));
 }
 
-/* True if V has columns of ones, so that rows of O^T are l. */
+/* True if V has columns of ones in its padding, so that rows of O^T are l. */
 static bool has_sum_rows(const struct prefill *p)
 {
     const bool ones = leaves_columns(p) || (prefill_transposes_v(p) && !p->v->paged);
@@ -117,7 +118,7 @@ static bool has_sum_rows(const struct prefill *p)
            p->v->head_dim_v % (int)prefill_side(p);
 }
 
-/* Sets value.tail to PREFILL_TAIL_REST if that is faster. Its 8 rows of O^T cost half as much as
+/* Sets p->value.tail to PREFILL_TAIL_REST if that is faster. Its 8 rows of O^T cost half as much as
  * another block of 32 rows, but the VALU has to sum l. For smaller head dims the VALU is busy, and
  * tiles of 32 keys would wait for LDS reads. */
 static void find_rest(struct prefill *p)
@@ -133,15 +134,16 @@ static void find_rest(struct prefill *p)
         p->value.tail = PREFILL_TAIL_REST;
 }
 
-/* Returns how many tiles of buffer `buffer` the pipeline needs, rounded up to a power of two. */
+/* Returns the number of tiles of LDS buffer `buffer` (PREFILL_LDS_K or PREFILL_LDS_V) that the
+ * pipeline needs, rounded up to a power of two. */
 static unsigned ceiling_of_depth(const struct prefill *p, unsigned buffer)
 {
     return p->plan.depth[buffer] ? ceiling(p->plan.depth[buffer]) : 1;
 }
 
-/* Sets the number of tiles in LDS: the pipeline's need, rounded up to a power of two, since
- * addresses mask the tile's number. K has at least two, and so has V of a cache that is not stored
- * transposed. */
+/* Sets the numbers of tiles of K and V in LDS: the pipeline's need, rounded up to a power of two,
+ * since addresses mask the tile's index. K has at least two, and so has V of a cache that is not
+ * stored transposed. */
 static void find_depths(struct prefill *p)
 {
     if (!prefill_plan(p, p->refused))
@@ -156,7 +158,8 @@ static void find_depths(struct prefill *p)
         p->value.tiles = 2;
 }
 
-/* Sets the bytes of LDS of all tiles of V, and of all tiles of K's first panel. */
+/* Sets p->value.room and p->k.room: the bytes in LDS of all tiles of V, and of all tiles of K's
+ * first panel. */
 static void find_rooms(struct prefill *p)
 {
     p->value.room = p->value.tiles * prefill_v_bytes(p);
@@ -174,7 +177,7 @@ static void choose_layouts(struct prefill *p)
     find_rooms(p);
 }
 
-/* Returns the bytes of LDS for K and V. */
+/* Returns the bytes of LDS that K and V take. */
 static unsigned key_bytes(const struct prefill *p)
 {
     /* The second halves begin with the second segment, and take as many bytes as the first ones. */
@@ -186,20 +189,20 @@ static unsigned key_bytes(const struct prefill *p)
     return bytes;
 }
 
-/* Returns the bytes of LDS of the kernel. */
+/* Returns the bytes of LDS that a workgroup takes. */
 static unsigned lds_bytes(const struct prefill *p)
 {
     return key_bytes(p) + p->staging.item_bytes +
            (p->staging.home != PREFILL_OWN_ROOM ? 0 : p->staging.bytes);
 }
 
-/* Returns the most bytes of LDS of a workgroup. */
+/* Returns the most bytes of LDS that a workgroup may take. */
 static unsigned lds_limit(const struct prefill *p)
 {
     return p->m->lds_bytes / prefill_residents(p->tile);
 }
 
-/* Returns the LDS layout of half of the columns of O. Rows that begin at the same bank are
+/* Returns the LDS map of half of the columns of O. Rows that begin at the same bank are
  * swizzled. */
 static struct tir_layout half_of_out(const struct prefill *p)
 {
@@ -210,8 +213,9 @@ static struct tir_layout half_of_out(const struct prefill *p)
                             tir_bits(columns / CHUNK));
 }
 
-/* Sets O's place in LDS to V's buffer, in two halves that follow each other in time. The last work
- * tile uses Q's place, also in halves, so that lanes have the same addresses. */
+/* Sets the place of O in LDS to V's buffer, through which two halves of the columns pass one after
+ * the other. The last work tile uses Q's place, also in halves, so that lanes have the same
+ * addresses. */
 static void place_halves(struct prefill *p)
 {
     const unsigned half = prefill_queries(p) * prefill_dv(p) / 2 * PREFILL_OUT_BYTES;
@@ -223,9 +227,9 @@ static void place_halves(struct prefill *p)
     p->staging.bytes = p->staging.bytes > 2 * half ? p->staging.bytes : 2 * half;
 }
 
-/* Sets O's place in LDS to the place of Q (`q` bytes), which is free after the loop begins. A
- * persistent kernel loads the next Q meanwhile, so there O has room of its own. Without such room
- * neither passes through LDS. */
+/* Sets the place of O in LDS to the place of Q (`q` bytes), which is free after the loop begins. A
+ * persistent kernel loads Q of the next work tile meanwhile, so there O has room of its own. If LDS
+ * has no such room, neither Q nor O passes through LDS. */
 static void place_out(struct prefill *p, unsigned q)
 {
     p->staging.o.parts = 1;
@@ -250,8 +254,8 @@ static void place_out(struct prefill *p, unsigned q)
         p->staging = (struct prefill_staging){.o = p->staging.o};
 }
 
-/* Sets the places in K's room for the merge of key groups: of O, in as many parts as needed, and of
- * m and l. */
+/* Sets the places in K's LDS for the merge of key groups: of O, in as few parts as fit, and of m
+ * and l. */
 static void place_merge(struct prefill *p)
 {
     const unsigned words = 2 * prefill_queries(p) * sizeof(float); /* of m and l */
@@ -266,8 +270,8 @@ static void place_merge(struct prefill *p)
     }
 }
 
-/* Sets the places of Q and O to the buffers of K and V, for kernels without other room. Before the
- * loop Q passes through in as many parts as needed, after it O in halves. */
+/* Sets the places of Q and O to the buffers of K and V, for kernels without other room in LDS.
+ * Before the loop Q passes through them in as many parts as needed, after the loop O in halves. */
 static void place_rows_in_keys(struct prefill *p)
 {
     const unsigned room = key_bytes(p), queries = prefill_queries(p);
@@ -292,15 +296,15 @@ static void place_rows_in_keys(struct prefill *p)
     p->staging.bytes = room;
 }
 
-/* Sets the place of the rows of items: the LDS after K and V. */
+/* Sets the place of an item's rows of Q and O: the LDS after K and V. */
 static void place_item_rows(struct prefill *p)
 {
     const unsigned taken = key_bytes(p) + 16 * (p->k.n_panels + 1), most = lds_limit(p);
     prefill_plan_item_rows(p, taken < most ? most - taken : 0);
 }
 
-/* Sets the places of rows of Q and O in LDS. A load of Q to registers would have a row per lane and
- * touch 32 cache lines. A copy to LDS of 16 bytes per lane touches 4 rows. */
+/* Sets the places of Q and O in LDS, if they pass through LDS. A load of Q to registers would have
+ * a row per lane and touch 32 cache lines. A copy to LDS of 16 bytes per lane touches 4 rows. */
 static void place_rows(struct prefill *p)
 {
     if (p->v->planned) {
@@ -324,14 +328,14 @@ static void place_rows(struct prefill *p)
 
 enum { WIDE = 64 };
 
-/* Returns the number of rows of a tile's matrix instruction, which has as many columns. */
+/* Returns the number of rows, and of columns, of a tile's matrix instruction. */
 static unsigned side_of(const struct att_tile *t)
 {
     return t->own[PREFILL_SIDE] ? t->own[PREFILL_SIDE] : t->rows;
 }
 
-/* Returns the index, in the machine's table, of the matrix instruction with `rows` rows and columns
- * for operands of `dtype`; below 0: none. `keys` is the number of keys of a tile: below 32 the
+/* Returns the index in tir_machine.mma of the matrix instruction with `rows` rows and columns for
+ * operands of `dtype`; below 0: none. `keys` is the number of keys of a tile: below 32 the
  * instruction has k = 16. fp8 tiles of 64 keys or more prefer k = 64, which has twice the rate. */
 static int find_product(const struct tir_machine *m, unsigned rows, unsigned keys, unsigned dtype)
 {
@@ -365,8 +369,8 @@ struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_m
     return p;
 }
 
-/* True if a tile with halves of K and V fits the variant and the machine; if not, the reason is in
- * `why`. */
+/* True if the tile of p, which has halves of K and V, fits the variant and the machine; if not, the
+ * reason is in `why`. */
 static bool fits_halves(const struct prefill *p, struct att_why *why)
 {
     const unsigned segment = p->m->lds_segment_bytes;
@@ -379,16 +383,16 @@ static bool fits_halves(const struct prefill *p, struct att_why *why)
                       "is for K and V in two equal halves that the tensor mover copies");
 }
 
-/* Returns the least number of vector registers of a wave: for Q, O, the scores of a tile, and V of
- * a tile as an operand. */
+/* Returns the least number of vector registers that a wave needs: for Q, O, the scores of a tile,
+ * and V of a tile as an operand. */
 static unsigned registers(const struct prefill *p)
 {
     const unsigned q = (unsigned)p->v->head_dim, o = prefill_dv(p);
     return (p->tile->rows * (q / 2 + o + p->tile->keys) + p->tile->keys * o / 2) / tir_lanes(p->m);
 }
 
-/* True unless a tile of head_dim_v above 128 lacks registers for caches, soft caps or hooks, or
- * matrix time to hide conversions. The reason is in `why`. */
+/* True if the tile has registers for a cache, a soft cap or a hook, and matrix time to hide
+ * conversions. False for some tiles of head_dim_v above 128; the reason is in `why`. */
 static bool has_room_beside(const struct att_variant *v, const struct att_tile *t,
                             const struct tir_machine *m, struct att_why *why)
 {
@@ -408,9 +412,9 @@ static bool has_room_beside(const struct att_variant *v, const struct att_tile *
            att_reject(why, ATT_TILE, "has nothing to hide the conversion of int8 beside");
 }
 
-/* True unless the tile has 64 keys and one of 32 keys is faster; the reason is in `why`. Modelled
- * launches of 1,024 keys with a mask and more than 96 columns take 2 to 14 % longer with 64
- * keys. */
+/* True unless the tile has 64 keys and a tile of 32 keys is faster; the reason is in `why`.
+ * Modelled launches of 1,024 keys with a mask and more than 96 columns take 2 to 14 % longer with
+ * 64 keys. */
 static bool is_worth_its_keys(const struct att_variant *v, const struct att_tile *t,
                               struct att_why *why)
 {
@@ -457,10 +461,10 @@ static bool has_capacity(const struct prefill *p, struct att_why *why)
     return true;
 }
 
-/* True if tile `t` suits waves of the machine, and these have registers for the variant's head
- * dims; if not, the reason is in `why`. It is always true for waves of 64 lanes. Waves of 32 lanes
- * need a tile with PREFILL_SIDE. With 256 VGPRs a wave, kernels over tensors with head_dim 120 and
- * head_dim_v 120 or 128 spill one or two registers (LLVM 22.1). */
+/* True if tile t suits the number of lanes of the machine's waves, and they have registers for the
+ * variant's head dims. If not, the reason is in `why`. It is always true for waves of 64 lanes.
+ * Waves of 32 lanes need a tile with PREFILL_SIDE. With 256 VGPRs a wave, kernels over tensors with
+ * head_dim 120 and head_dim_v 120 or 128 spill one or two registers (LLVM 22.1). */
 static bool fits_waves(const struct att_variant *v, const struct att_tile *t,
                        const struct tir_machine *m, struct att_why *why)
 {
@@ -481,9 +485,9 @@ static bool fits_waves(const struct att_variant *v, const struct att_tile *t,
            att_reject(why, ATT_TILE, "is for waves of 64 lanes, %s has 32", m->name);
 }
 
-/* True if all steps of the variant work with several matrix instructions for a wave's queries; if
- * not, the reason is in `why`. Halves of a head_dim_v that is no power of two are not contiguous
- * registers there. Rows of items are spread over one instruction only. */
+/* True if the variant's steps can use several matrix instructions for a wave's queries; if not, the
+ * reason is in `why`. Halves of a head_dim_v that is no power of two are not contiguous registers
+ * there. Rows of items are spread over one instruction only. */
 static bool fits_several(const struct att_variant *v, struct att_why *why)
 {
     if (v->planned)
@@ -505,8 +509,8 @@ static bool fits_numbers(const struct att_variant *v, const struct att_tile *t, 
            att_reject(why, ATT_TILE, "has no registers for a hook or a soft cap");
 }
 
-/* True unless the tile is for waves of fewer lanes; the reason is in `why`, unless an earlier tile
- * has set one. */
+/* True unless the tile is for waves of 32 lanes and the machine's have 64. The reason is in `why`,
+ * unless an earlier tile has set one. */
 static bool is_for_lanes(const struct att_tile *t, const struct tir_machine *m, struct att_why *why)
 {
     if (!t->own[PREFILL_SIDE] || m->lane_bits < TIR_WAVE_BITS)
@@ -539,7 +543,8 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
     if (!has_room_beside(v, t, m, why))
         return false;
     const unsigned side = side_of(t);
-    const unsigned together = 256u / side; /* rows in a register of all lanes, and its next */
+    const unsigned together = 256u / side; /* rows of S^T that two registers of a wave have
+                                              together */
     const unsigned late = t->own[PREFILL_LATE_EIGHTHS] ? t->own[PREFILL_LATE_EIGHTHS] : 4;
     if (side < (unsigned)t->rows && !fits_several(v, why))
         return false;
@@ -576,11 +581,11 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
     return has_capacity(&p, why);
 }
 
-/* True if the template has tiles for head dim `dim`. Above 128 the lanes of an accumulator leave no
- * rest of 8 rows. */
+/* True if prefill has tiles for head dim `dim`. Above 128 the lanes of an accumulator leave no rest
+ * of 8 rows. */
 static bool is_a_size(int dim) { return dim >= 64 && dim <= 512 && !(dim % (dim < 128 ? 8 : 16)); }
 
-/* True if a tile and loads serve the head dims; if not, the reason is in `why`. */
+/* True if tiles and loads exist for the variant's head dims; if not, the reason is in `why`. */
 static bool check_dims(const struct att_variant *v, struct att_why *why)
 {
     static const char sizes[] = "64 to 128 by 8, or 144 to 512 by 16";
@@ -601,8 +606,8 @@ static bool check_dims(const struct att_variant *v, struct att_why *why)
     return true;
 }
 
-/* True unless q_dtype is fp8 with scales, masks or caches that it does not support. The reason is
- * in `why`. */
+/* True if the variant's scales, mask and cache suit its q_dtype; only fp8 has limits. If not, the
+ * reason is in `why`. */
 static bool check_fp8(const struct att_variant *v, struct att_why *why)
 {
     if (v->q_dtype != ATT_Q_DTYPE_FP8)
@@ -624,8 +629,7 @@ static bool check_fp8(const struct att_variant *v, struct att_why *why)
     return true;
 }
 
-/* True unless the variant is planned with a field that planned kernels do not support, or the other
- * way around. The reason is in `why`. */
+/* True if field planned suits the other fields of the variant; if not, the reason is in `why`. */
 static bool check_planned(const struct att_variant *v, struct att_why *why)
 {
     if (!v->planned)

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tiles of `prefill`, the rules for their knobs, and the knobs that `attnc tune` varies. A
- * kernel has the first tile that fits. targets/tuning/ has the knobs that no rule sets.
+ * The table of tiles of `prefill`, the rules for their knobs, and the knobs that `attnc tune`
+ * varies. A kernel has the first row that fits its variant. targets/tuning/ has the knobs that no
+ * rule sets.
  */
 #include "templates/prefill/prefill.h"
 
-/* A tile for heads of up to `qk` and `v` elements. A wave has 16 or 32 queries, the columns of its
- * matrix instruction, or of several where PREFILL_SIDE is set. `widest` is the widest panel of K:
- * without `whole_keys` all panels but the first are read during the product. */
+/* First members of a row for heads of up to `qk` (q and k) and `v` elements. A wave has `queries`
+ * queries, 16 or 32: the columns of its matrix instruction, or of several if PREFILL_SIDE is set.
+ * `widest`: most columns of a panel of K. Without `whole_keys` all panels but the first are read
+ * during the product. */
 #define TILE(qk, v, queries, n_waves, n_keys, widest)                                             \
     .head_dim = (qk), .head_dim_v = (v), .rows = (queries), .waves = (n_waves), .keys = (n_keys), \
     .panel = (widest)
 
-/* K is copied to LDS without registers, 16 bytes a lane. */
+/* The row is for machines whose direct copies to LDS move 16 bytes per lane. */
 #define COPIED .copy_bytes = 16
 
 const struct att_tile prefill_tiles[PREFILL_N_TILES] = {

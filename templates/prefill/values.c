@@ -10,9 +10,9 @@
 #include "templates/workgroup/lds_map.h"
 #include "templates/prefill/prefill.h"
 
-/* Returns the type of V of n_keys keys in registers. V is transposed before it is stored to LDS if
- * LDS reads cannot transpose: a lane loads 2 columns of 4 keys, or of 2 keys in small tiles, and
- * exchanges them in registers. */
+/* Returns the type of a part of V of n_keys keys in registers. If LDS reads cannot transpose, V is
+ * transposed before it is stored to LDS. A lane then loads 2 columns of 4 keys, or of 2 keys in
+ * small tiles, and exchanges them in registers. */
 struct tir_type prefill_v_registers(struct prefill *p, unsigned n_keys, bool lds_order)
 {
     const unsigned dv = prefill_v_width(p), kv_bits = tir_bits(n_keys);
@@ -22,13 +22,14 @@ struct tir_type prefill_v_registers(struct prefill *p, unsigned n_keys, bool lds
     if (!lds_order)
         tir_spread_cols(&s, TIR_REGS, 1);
     tir_spread_rows(&s, TIR_REGS, in_lane < 3 ? in_lane - 1 : 2);
-    if (in_lane > 3 && p->tile->keys >= 64 && !p->v->paged) { /* 16 bytes of an LDS row */
+    if (in_lane > 3 && p->tile->keys >= 64 && !p->v->paged) { /* so that a lane has 16 bytes of a
+                                                                 row in LDS */
         tir_spread_rows(&s, TIR_WAVES, 1);
         tir_spread_rows(&s, TIR_REGS, 1);
     }
     if (lds_order)
         tir_spread_cols(&s, TIR_REGS, 1);
-    /* LLVM moves a page number that all keys of a wave share to a scalar, and waits for it. */
+    /* LLVM would move a page number that all keys of a wave share to a scalar, and wait for it. */
     const unsigned lane_cols = p->m->lane_bits - (p->v->paged ? 1 : 0), cols = tir_bits(dv) - 1;
     tir_spread_cols(&s, TIR_LANES, cols < lane_cols ? cols : lane_cols);
     tir_spread_rows(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
@@ -40,8 +41,9 @@ struct tir_type prefill_v_registers(struct prefill *p, unsigned n_keys, bool lds
     return tir_tile(p->b.f, p->shape.dtype, n_keys, dv, &l);
 }
 
-/* Clears rows of V that no query sees. A page may hold a NaN after the sequence's last token. Rows
- * before the first visible key come from that key's page, which may be the last one. */
+/* Returns tile `v` of V with zeros in rows that no query sees. A page may hold a NaN after the
+ * sequence's last token. Rows before the first visible key come from that key's page, which may be
+ * the last one. */
 struct tir_value prefill_clear_unseen(struct prefill *p, struct tir_value v, struct tir_value key)
 {
     struct tir_builder *b = &p->b;
@@ -65,8 +67,8 @@ struct tir_value prefill_clear_unseen(struct prefill *p, struct tir_value v, str
 
 /* ---- V in LDS ---- */
 
-/* Returns the number of columns of V before the columns of ones of PREFILL_TAIL_SUM; 0: all columns
- * of a row are V's. */
+/* Returns the number of columns of V in LDS before the columns of ones (PREFILL_TAIL_SUM); 0: there
+ * are no ones. */
 static unsigned first_columns(const struct prefill *p)
 {
     return p->value.tail == PREFILL_TAIL_SUM ? (unsigned)p->v->head_dim_v : 0;
@@ -102,10 +104,11 @@ struct tir_value prefill_v_part(struct prefill *p, struct tir_value buffer, unsi
     return tir_transpose(b, tir_tile_lds_load_first(b, byte, t, &map, first_columns(p)));
 }
 
-/* Columns of the operand of PREFILL_TAIL_REST: the columns of its rows, and as many of padding. */
+/* Number of columns of V that are read for PREFILL_TAIL_REST: the columns of its rows, and as many
+ * of padding. */
 enum { REST_READ = 2 * PREFILL_REST_ROWS };
 
-/* Returns the layout of P as an operand of the product with V, queries x keys. */
+/* Returns the layout in registers of P as right operand of V^T P^T, queries x keys. */
 static struct tir_layout weights_layout(const struct prefill *p)
 {
     const struct tir_contraction k = prefill_v_contraction(p);
@@ -134,8 +137,8 @@ struct tir_value prefill_v_rest(struct prefill *p, struct tir_value buffer)
         b, tir_tile_lds_load_first(b, att_plus(b, buffer, (int)at), t, &map, PREFILL_REST_ROWS));
 }
 
-/* Writes ones, or zeros, to the padding of `n` tiles of map `map` from the LDS address `buffer` on,
- * 32 bits a lane. */
+/* Writes ones, or zeros, to the padding of n tiles in LDS, 32 bits a lane. `map`: LDS map of a
+ * tile. `buffer`: LDS address (i32) of the first one. */
 static void fill(struct prefill *p, struct tir_value buffer, unsigned n,
                  const struct tir_layout *map, bool zeros)
 {

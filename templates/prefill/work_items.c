@@ -12,7 +12,8 @@
 #include "templates/prefill/prefill.h"
 #include "templates/workgroup/scalar.h"
 
-/* Words of an item: struct attn_decode_plan. */
+/* Indices of the words (i32) of an item in work_info, as plans have them: struct
+ * attn_decode_plan. */
 enum word {
     SEQUENCE,
     PARTIAL,
@@ -35,14 +36,15 @@ static struct tir_value load_word(struct prefill *p, const char *array, struct t
 
 /* ---- Keys ---- */
 
-/* True if a mask or a hook needs the lengths of the whole sequence, not of the item. */
+/* True if a mask or a hook needs the lengths of the whole sequence. False: the item's lengths are
+ * enough. */
 static bool needs_sequence(const struct att_variant *v)
 {
     return v->logits || v->mask == ATT_MASK_WINDOW || att_has_mask_rows(v);
 }
 
-/* Sets the sequence's lengths and the position of the item's queries. Without needs_sequence() the
- * item's last query counts as the sequence's last one. */
+/* Sets the sequence's lengths in p->work and p->item.position from the words w of the item. Without
+ * needs_sequence() the item's last query counts as the sequence's last one. */
 static void find_sequence(struct prefill *p, const struct tir_value w[N_WORDS])
 {
     struct tir_builder *b = &p->b;
@@ -61,7 +63,7 @@ static void find_sequence(struct prefill *p, const struct tir_value w[N_WORDS])
     p->item.position = tir_add(b, tir_sub(b, p->work.kv_len, end), w[FIRST_TOKEN]);
 }
 
-/* Loads the words of item `index` of work_info to w, as scalars. */
+/* Loads the words of item `index` (i32) of work_info to w[], as scalars. */
 static void load_item(struct prefill *p, struct tir_value index, struct tir_value w[N_WORDS])
 {
     struct tir_builder *b = &p->b;
@@ -72,7 +74,7 @@ static void load_item(struct prefill *p, struct tir_value index, struct tir_valu
     tir_anchor_all(b, w, N_WORDS);
 }
 
-/* Sets p->item and p->work to item `index`. */
+/* Sets p->item and p->work to the item with index `index` (i32) of work_info. */
 static void read_item(struct prefill *p, struct tir_value index)
 {
     struct tir_builder *b = &p->b;
@@ -88,7 +90,7 @@ static void read_item(struct prefill *p, struct tir_value index)
     find_sequence(p, w);
 }
 
-/* Sets `lowest` and `highest` of `at` to the bounds of the positions of the wave's rows. */
+/* Sets at->lowest and at->highest to the least and largest position of the wave's rows. */
 static void find_bounds(struct prefill *p, struct att_position *at)
 {
     struct tir_builder *b = &p->b;
@@ -100,7 +102,8 @@ static void find_bounds(struct prefill *p, struct att_position *at)
     at->highest = tir_add(b, p->item.position, tir_div(b, last, p->item.gqa));
 }
 
-/* Sets the item's first key to the first visible one, rounded down to a multiple of 16. */
+/* Sets work.first_key to the first key that a row of the pass sees, rounded down to a multiple of
+ * 16, if that is later. */
 static void narrow_to_window(struct prefill *p)
 {
     enum { GRAIN = 16 };
@@ -142,7 +145,8 @@ void prefill_find_item_position(struct prefill *p)
 
 /* ---- The loops ---- */
 
-/* Loads the arguments before the loop over items. In the loop, each use would wait for a load. */
+/* Loads the arguments that items need before the loop over items. In the loop, each use would wait
+ * for a load. */
 static void read_arguments(struct prefill *p)
 {
     struct tir_builder *const b = &p->b;
@@ -154,8 +158,9 @@ static void read_arguments(struct prefill *p)
     tir_anchor_all(b, loaded, sizeof(loaded) / sizeof(loaded[0]));
 }
 
-/* Builds the workgroup's share of adding up the partials of item `index`'s tile. `end`: the end of
- * the list. Loads the item again, so that no loop keeps its words in registers. */
+/* Builds the workgroup's share of adding up the partials of the work tile that item `index` (i32)
+ * belongs to. `end` (i32): end of the list. Loads the item again, so that no loop keeps its words
+ * in registers. */
 static void share_part(struct prefill *p, struct tir_value index, struct tir_value end)
 {
     struct tir_builder *b = &p->b;
@@ -191,7 +196,7 @@ void prefill_walk_items(struct prefill *p, void (*attend)(struct prefill *))
     tir_wait(b, PREFILL_COPIES_OF_V, 0);
     prefill_await_keys(p);
     prefill_finish(p, &p->staging.o);
-    tir_barrier(b); /* other waves store rows of the next Q where O is */
+    tir_barrier(b); /* other waves store rows of the next Q in O's place */
     tir_end_for(b, &pass, NULL, 0);
     if (p->v->one_launch)
         share_part(p, items.index, end);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The work tiles of a workgroup of `prefill`: one tile by its place in the grid, or one after the
- * other in a persistent kernel. Also the choice of tiles for launches with few work tiles.
+ * other in a persistent kernel. Also the choice of further kernels, with other tiles of the table,
+ * for launches with few work tiles or few keys.
  */
 #include "ir/bits.h"
 #include "templates/workgroup/grid.h"
@@ -9,12 +10,12 @@
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
-/* The number of a work tile, i32. A layer is the tiles of all heads and sequences with the same
- * queries. */
+/* The place of a work tile in the launch, i32. A layer is the work tiles of all heads and sequences
+ * with the same queries. */
 struct tile_number {
-    struct tir_value in_layer;  /* number of the tile in its layer */
-    struct tir_value per_layer; /* tiles of a layer */
-    struct tir_value layer;     /* number of the layer */
+    struct tir_value in_layer;  /* index of the work tile in its layer */
+    struct tir_value per_layer; /* number of work tiles of a layer */
+    struct tir_value layer;     /* index of the layer */
 };
 
 /*
@@ -32,7 +33,8 @@ static void find_sequence_and_head(struct prefill *p, const struct tile_number *
     p->work.head = tir_sub(b, item, tir_mul(b, p->work.sequence, heads));
 }
 
-/* Returns the number of work tiles of the longest sequence. */
+/* Returns the number (i32) of layers of work tiles: the work tiles that one head of the longest
+ * sequence has. */
 static struct tir_value count_layers(struct prefill *p)
 {
     const int rows = (int)prefill_queries(p);
@@ -50,8 +52,8 @@ static bool takes_whole_heads(const struct prefill *p)
            (!persistent || p->tile->own[PREFILL_WHOLE_HEADS]);
 }
 
-/* Sets sequence and head in p->work, and t->layer, so that the tiles of a head follow each other on
- * an XCD. Its L2 then holds the keys of few heads at any GQA ratio. */
+/* Sets sequence and head in p->work, and t->layer, for work tile t. The work tiles of a head follow
+ * each other on an XCD, whose L2 then holds the keys of few heads at any GQA ratio. */
 static void find_tile_of_head(struct prefill *p, struct tile_number *t)
 {
     struct tir_builder *b = &p->b;
@@ -114,8 +116,9 @@ bool prefill_fills_registers(const struct prefill *p)
     return persistent && (prefill_bytes(p) == 1 || full || wide_keys);
 }
 
-/* Loads the first token of a sequence and the end of its tokens. `array`: the argument with the
- * begins of all sequences. `at`: byte offset of the sequence's element. */
+/* Loads the index of the first token of a sequence to range[0], and of the token after its last one
+ * to range[1]. `array`: the argument with the begins of all sequences. `at` (i32): byte offset of
+ * the sequence's element. */
 static void load_tokens(struct prefill *p, const char *array, struct tir_value at,
                         struct tir_value range[2])
 {
@@ -159,7 +162,7 @@ static void locate(struct prefill *p, struct tile_number *t)
     p->work.row0 = att_times(b, p->tile->ascending ? t->layer : tir_sub(b, last, t->layer), rows);
 }
 
-/* Returns the number of the work tile at the workgroup's place in the grid. */
+/* Returns the work tile at the workgroup's place in the grid. */
 static struct tile_number grid_tile(struct prefill *p)
 {
     struct tir_builder *const b = &p->b;
@@ -171,7 +174,8 @@ static struct tile_number grid_tile(struct prefill *p)
     return (struct tile_number){in_layer, per_layer, tir_block_id(b, 2)};
 }
 
-/* Returns the layer of the workgroup's first tile. Divides only if the grid has no layers. */
+/* Returns the layer (i32) of the workgroup's first work tile. Divides only if the grid has no
+ * layers. */
 static struct tir_value find_first_layer(struct prefill *p, const struct tile_number *first)
 {
     struct tir_builder *const b = &p->b;
@@ -211,7 +215,7 @@ static void read_arguments(struct prefill *p)
 
 enum { N_FIELDS = 8 /* members of p->work that the loop over work tiles carries */ };
 
-/* Returns pointers to the members of p->work that the loop carries. */
+/* Sets field[] to pointers to the members of p->work that the loop over work tiles carries. */
 static void work_fields(struct prefill *p, struct tir_value *field[N_FIELDS])
 {
     struct tir_value *const all[N_FIELDS] = {&p->work.sequence, &p->work.head,    &p->work.kv_head,
@@ -221,7 +225,7 @@ static void work_fields(struct prefill *p, struct tir_value *field[N_FIELDS])
         field[i] = all[i];
 }
 
-/* Copies p->work to `at`. */
+/* Copies the carried members of p->work to at[]. */
 static void get_work(struct prefill *p, struct tir_value at[N_FIELDS])
 {
     struct tir_value *field[N_FIELDS];
@@ -230,7 +234,7 @@ static void get_work(struct prefill *p, struct tir_value at[N_FIELDS])
         at[i] = *field[i];
 }
 
-/* Sets p->work from `at`. */
+/* Sets p->work from the carried members at[]. */
 static void set_work(struct prefill *p, const struct tir_value at[N_FIELDS])
 {
     struct tir_value *field[N_FIELDS];
@@ -240,17 +244,18 @@ static void set_work(struct prefill *p, const struct tir_value at[N_FIELDS])
     p->work.offset = tir_sub(&p->b, p->work.kv_len, p->work.q_len);
 }
 
-/* The next work tile of a workgroup. */
+/* The next work tile of a workgroup of a persistent kernel. */
 struct next_tile {
-    struct tir_value exists;       /* i1 */
-    struct tir_value number;       /* i32: number of the tile among all tiles */
-    struct tir_value at[N_FIELDS]; /* the values of prefill.work for the tile */
-    struct tir_value rows, first;  /* i32: number of the workgroup's queries of the tile, and the
-                                      first of them; none: all queries */
+    struct tir_value exists;       /* i1: true if there is such a tile */
+    struct tir_value number;       /* i32: index of the tile among all work tiles of the launch */
+    struct tir_value at[N_FIELDS]; /* members of prefill.work for the tile: work_fields() */
+    struct tir_value rows, first;  /* i32: number of the workgroup's queries of the tile, and index
+                                      in the tile of the first one; no value: all queries */
 };
 
-/* Returns the tile of workgroup `at` in the round that begins with tile `begun`, of `all` tiles
- * (i32). The halves of a split tile are for two workgroups of one XCD. */
+/* Returns the work tile of a workgroup in the round that begins with tile `begun` (i32), of `all`
+ * (i32) tiles. `at` (i32): the workgroup's place in the round. The halves of a split tile are for
+ * two workgroups of one XCD. */
 static struct next_tile choose_tile(struct prefill *p, struct tir_value begun, struct tir_value at,
                                     struct tir_value all)
 {
@@ -274,7 +279,8 @@ static struct next_tile choose_tile(struct prefill *p, struct tir_value begun, s
     return next;
 }
 
-/* Sets next->at to the work tile next->number. p->work does not change. */
+/* Sets next->at to the members of prefill.work for work tile next->number. `per_layer` (i32):
+ * number of work tiles of a layer. p->work does not change. */
 static void find_next(struct prefill *p, struct next_tile *next, struct tir_value per_layer)
 {
     struct tir_builder *const b = &p->b;
@@ -292,7 +298,8 @@ static void find_next(struct prefill *p, struct next_tile *next, struct tir_valu
     set_work(p, now);
 }
 
-/* Begins a branch for workgroups with a next work tile, and issues the copies of its Q. */
+/* Begins a branch that workgroups with a next work tile take, and issues the copies of that tile's
+ * Q and first K. Returns the branch. */
 static struct tir_if begin_fetch_ahead(struct prefill *p, const struct next_tile *next)
 {
     struct tir_value now[N_FIELDS];
@@ -304,8 +311,8 @@ static struct tir_if begin_fetch_ahead(struct prefill *p, const struct next_tile
     return there;
 }
 
-/* True if two waves copy the same part of K. Then a barrier is needed between work tiles: work
- * tiles without queries have none, so one wave could be a work tile later than the other. */
+/* True if two waves copy the same part of K. Then a barrier is needed between work tiles: a work
+ * tile without queries has no barrier, so one wave could be a work tile later than the other. */
 static bool shares_copies(const struct prefill *p)
 {
     const unsigned least = p->tile->waves * tir_lanes(p->m) * p->tile->copy_bytes;
@@ -315,8 +322,8 @@ static bool shares_copies(const struct prefill *p)
     return false;
 }
 
-/* Builds the work on the tile in p->work. `next`: the tile after it; NULL: there is none. `attend`
- * builds the attention of a tile. */
+/* Builds the work on the work tile in p->work. `next`: the work tile after it; NULL: there is none.
+ * `attend` builds the attention of a work tile. */
 static void work_on_tile(struct prefill *p, const struct next_tile *next,
                          void (*attend)(struct prefill *))
 {
@@ -405,9 +412,9 @@ void prefill_walk_tiles(struct prefill *p, void (*attend)(struct prefill *))
     work_on_tile(p, NULL, attend);
 }
 
-/* True if the tile has half of the usual queries, for launches with fewer work tiles than compute
- * units. Up to D 128 its waves split the keys. Above, it has one wave per SIMD, and is for heads of
- * more than half of its width. */
+/* True if row t of the tile table has half of the usual queries, for launches with fewer work tiles
+ * than compute units. Up to D 128 its waves split the keys. Above, it has one wave per SIMD, and is
+ * for heads of more than half of its width. */
 static bool takes_fewer_queries(const struct att_variant *v, const struct att_tile *t,
                                 const struct tir_machine *m)
 {
@@ -420,8 +427,8 @@ static bool takes_fewer_queries(const struct att_variant *v, const struct att_ti
            first.rows * first.waves > t->rows * t->waves;
 }
 
-/* True if a tile of 32 keys is a second kernel for launches of few keys. PREFILL_TAIL_REST needs
- * tiles of 64 keys, whose first iteration is long. */
+/* True if row t of the tile table, with 32 keys, is a second kernel for launches of few keys.
+ * PREFILL_TAIL_REST needs tiles of 64 keys, whose first iteration is long. */
 static bool is_for_few_keys(const struct att_variant *v, const struct att_tile *t,
                             const struct tir_machine *m)
 {
@@ -437,8 +444,8 @@ static bool is_for_few_keys(const struct att_variant *v, const struct att_tile *
  * two iterations of KEYS_OF_TILE keys, so they gain from four iterations on. */
 enum { KEYS_OF_TILE = 64, MOST_UNSPLIT_KEYS = 3 * KEYS_OF_TILE };
 
-/* Returns the n-th tile for launches of few work tiles; NULL: there is none. Sets keys[0] and
- * keys[1] to the least and the most keys of such a launch. */
+/* Returns the n-th row (from 0) of the tile table that is for launches of few work tiles; NULL:
+ * there is none. Sets keys[0] and keys[1] to the least and the most keys of such a launch. */
 static const struct att_tile *find_few(const struct att_variant *v, const struct tir_machine *m,
                                        unsigned n, int keys[2])
 {
@@ -457,7 +464,7 @@ static const struct att_tile *find_few(const struct att_variant *v, const struct
     return NULL;
 }
 
-/* Returns the tile for launches of few keys; NULL: there is none. */
+/* Returns the row of the tile table for launches of few keys; NULL: there is none. */
 static const struct att_tile *find_few_keys(const struct att_variant *v,
                                             const struct tir_machine *m)
 {
@@ -469,16 +476,17 @@ static const struct att_tile *find_few_keys(const struct att_variant *v,
     return NULL;
 }
 
-/* True if a tile, with half of the usual queries, is a second kernel for planned work. Its waves
- * split the keys, or its workgroups share a compute unit and queries see a window. */
+/* True if row t of the tile table, with half of the usual queries, is a second kernel for planned
+ * work. Its waves split the keys, or its workgroups share a compute unit and queries see a
+ * window. */
 static bool halves_planned_tiles(const struct att_variant *v, const struct att_tile *t)
 {
     return t->own[PREFILL_KEY_GROUPS] || (prefill_residents(t) > 1 && v->mask == ATT_MASK_WINDOW);
 }
 
-/* Sets `second` to the second kernel of a planned kernel. It is for tiles of the plan with at most
+/* Sets *second to the second kernel of a planned kernel. It is for tiles of the plan with at most
  * half of the usual rows. An item of key groups has twice the keys, so a tile has half as many
- * partials. False: there is no n-th such kernel. */
+ * partials. Returns false if there is no n-th (from 0) such kernel. */
 static bool planned_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                            struct att_second *second)
 {
@@ -497,10 +505,10 @@ static bool planned_second(const struct att_variant *v, const struct tir_machine
     return false;
 }
 
-/* Sets second->calls to the calls in which a query sees few keys, and second->tile to 0. False: the
- * variant has no such calls. In these calls, the prologue and epilogue of a work tile take long
- * compared with its products. With workgroups that share a compute unit, they take 0.57 to 0.9
- * times the cycles (modelled). */
+/* Sets second->calls to the calls in which a query sees few keys, and second->tile to 0. Returns
+ * false if the variant has no such calls. In these calls, the prologue and epilogue of a work tile
+ * take long compared with its products. With workgroups that share a compute unit, they take 0.57
+ * to 0.9 times the cycles (modelled). */
 static bool find_short_calls(const struct att_variant *v, const struct tir_machine *m,
                              struct att_second *second)
 {
@@ -524,8 +532,8 @@ static bool find_short_calls(const struct att_variant *v, const struct tir_machi
     return true;
 }
 
-/* Sets `second` to the kernel for calls in which a query sees few keys. False: the variant has no
- * such calls, or no tile whose workgroups share a compute unit. */
+/* Sets *second to the kernel for calls in which a query sees few keys. Returns false if the variant
+ * has no such calls, or no tile whose workgroups share a compute unit. */
 static bool short_second(const struct att_variant *v, const struct tir_machine *m,
                          struct att_second *second)
 {
@@ -540,10 +548,10 @@ static bool short_second(const struct att_variant *v, const struct tir_machine *
     return second->tile != 0;
 }
 
-/* Sets `second` to the n-th further kernel, from 0: att_template.second. False: there are only n.
- * If find_few_keys() finds a tile, there is one further kernel, for calls with few keys. Otherwise
- * the first kernels are for launches with at most as many work tiles as compute units. The last
- * kernel is for calls in which a query sees few keys. A planned kernel has at most one:
+/* Sets *second to the n-th further kernel, from 0: att_template.second. Returns false if there are
+ * only n. If find_few_keys() finds a tile, there is one further kernel, for calls with few keys.
+ * Otherwise the first kernels are for launches with at most as many work tiles as compute units.
+ * The last kernel is for calls in which a query sees few keys. A planned kernel has at most one:
  * planned_second(). */
 bool prefill_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                     struct att_second *second)

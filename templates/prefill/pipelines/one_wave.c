@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A wave that has its SIMD to itself has only its own work to hide under its products. M1 and M2
- * are barriers and branches, and all else runs in C1 and C2. What the first product of a phase
- * takes is read in the phase before it.
+ * This pipeline is for a wave that has its SIMD to itself, and so has only its own work to hide
+ * under its products. Phases M1 and M2 have barriers and branches, and all else runs in C1 and C2.
+ * The operands of a phase's first product are read in the phase before it.
  *
  *     one_wave: prefill, tiles of 4 waves, where LDS transposes V
  *     a wave reads half as much LDS for a product; its own work hides under its products

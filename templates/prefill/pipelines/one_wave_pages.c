@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * one_wave_transposed over pages: K and V pass through registers, where they get the type that the
- * products take.
+ * As one_wave_transposed, for K and V in pages. They pass through registers, where elements are
+ * converted to the type of the products.
  *
  *     one_wave_pages: prefill over pages, tiles of 4 waves, where LDS does not transpose V
  *     as one_wave_transposed; K passes through registers too, where it is converted
@@ -48,7 +48,8 @@ static const struct pipe_row rows[] = {
 static const struct pipe_move moves[] = {
     {&att_exp2, 1, VALUES, C1, HAS(LATE_EXP2)},
     {&att_mask, 0, SCORES, EDGE, HAS(EARLY_MASK)},
-    {&prefill_load_v_pages, 0, WAIT_K, C2, HAS(LATE_V)}, /* V takes registers from here on */
+    {&prefill_load_v_pages, 0, WAIT_K, C2, HAS(LATE_V)}, /* V occupies registers only from here
+                                                            on */
     {0}};
 
 const struct pipeline prefill_one_wave_pages = {

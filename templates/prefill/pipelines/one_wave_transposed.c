@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * one_wave where LDS does not transpose V on the way out: V passes through registers, and is stored
- * in C2, a stage earlier than its copy would be issued.
+ * As one_wave, for targets whose LDS reads do not transpose V. V passes through registers, and is
+ * stored to LDS in C2, a stage earlier than its copy would be issued.
  *
  *     one_wave_transposed: prefill, tiles of 4 waves, where LDS does not transpose V
  *     as one_wave; V is transposed in registers on its way to LDS
@@ -31,7 +31,7 @@ const struct pipe_phase prefill_transposed_phases[] = {{"M1", PIPE_MEMORY, .open
                                                        {"C2", PIPE_MATRIX, .open = 0},
                                                        {0}};
 
-/* From weights to O. Stages count from SCORES; one_wave_pages has the same phases. */
+/* Rows from weights to O. Stages count from SCORES; one_wave_pages has the same phases. */
 const struct pipe_row prefill_rows_values[] = {
     {&att_rescale, 1, M1, .needs = ATT_HAS(CHECK_SCORES)},
     {&att_rescale_previous, 1, M1, .needs = ATT_HAS(CHECK_PREVIOUS)},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two roles of waves, one group of phases apart: each SIMD has a wave of both. What a role reads
- * and stores in M1 and M2 hides under the other's products. Kernels over pages, and those whose
- * waves split the keys, run the same table.
+ * Two roles of waves run one group of phases apart, so that each SIMD has a wave of both. The reads
+ * and stores of a role in M1 and M2 hide under the products of the other role. Kernels over pages,
+ * and kernels whose waves split the keys, run the same table.
  *
  *     ping_pong: prefill, tiles of 8 waves: D up to 192, and 256 with a custom mask
  *     one half of the waves reads and stores while the other multiplies

@@ -8,7 +8,7 @@
 
 #include "templates/attention/steps.h"
 
-/** Indices of the buffers of tiles in LDS. */
+/** Indices in pipeline.buffers of the LDS buffers of K and of V. */
 enum { PREFILL_LDS_K, PREFILL_LDS_V };
 extern const struct pipe_buffer prefill_buffers[];
 
@@ -19,32 +19,41 @@ enum prefill_feature {
     PREFILL_HAS_PANELS,                 /* K has more than one panel */
     PREFILL_HAS_V_PARTS,                /* V is read and multiplied in two parts or more */
     PREFILL_HAS_V_QUARTERS,             /* V is read and multiplied in four parts or more */
-    PREFILL_HAS_LATE_EXP2,              /* att_tile.late_power */
+    PREFILL_HAS_LATE_EXP2,              /* some powers are computed one iteration later:
+                                           att_tile.late_power */
     PREFILL_HAS_EARLY_MASK,             /* the mask is applied in phase EDGE */
-    PREFILL_HAS_KEYS_FIRST,             /* att_tile.own[PREFILL_KEYS_FIRST] */
-    PREFILL_HAS_WHOLE_KEYS,             /* att_tile.whole_keys */
-    PREFILL_HAS_LATE_V,                 /* K and V have q's type: V is loaded late from pages */
+    PREFILL_HAS_KEYS_FIRST,             /* K is read from LDS before V is stored there */
+    PREFILL_HAS_WHOLE_KEYS,             /* all panels of K are read before the product K Q^T */
+    PREFILL_HAS_LATE_V,                 /* K and V have q's type, so that V is loaded late from
+                                           pages */
     PREFILL_HAS_PAGE_COPIES,            /* K and V of a cache are copied to LDS without registers */
     PREFILL_N_FEATURES
 };
+/** Names of the features, for drawings, indexed by bit; NULL at the end. */
 extern const char *const prefill_features[];
 
+/** The bit of feature PREFILL_HAS_<name> in pipe_row.needs and pipe_row.unless. */
 #define HAS(name) (1u << PREFILL_HAS_##name)
 
 /* Steps: keys.c. Steps on K have part 0 for the first panel and part 1 for the others. */
-extern const struct pipe_op prefill_find_k_entry, prefill_find_v_entry; /* find entries of the page
-                                                                           table */
+extern const struct pipe_op prefill_find_k_entry, prefill_find_v_entry; /* find byte offsets in the
+                                                                           page table */
 extern const struct pipe_op prefill_find_k, prefill_find_v;             /* load page numbers */
 extern const struct pipe_op prefill_issue_k, prefill_issue_v;           /* issue copies to LDS */
 extern const struct pipe_op prefill_load_k, prefill_store_k;            /* K through registers */
 extern const struct pipe_op prefill_load_v, prefill_store_v;            /* V of a tensor */
 extern const struct pipe_op prefill_load_v_pages, prefill_clear_v;      /* V of a cache */
+/** Stores V of a cache to LDS, after prefill_clear_v. */
 extern const struct pipe_op prefill_store_v_ready;
+/** Load the mask of a tile; find whether it hides a key. */
 extern const struct pipe_op prefill_load_mask, prefill_check_mask;
+/** Read operands of the products from LDS; v_rest: for PREFILL_TAIL_REST. */
 extern const struct pipe_op prefill_read_k, prefill_read_v, prefill_read_v_rest;
+/** Computes S^T = K Q^T. */
 extern const struct pipe_op prefill_product_qk;
 
-/** Rows that all tables share, in shared_rows.c. */
+/** Rows that all tables share, in shared_rows.c: mask and rescale check of the scores, exponents
+ * and powers, sums and rounded weights. */
 extern const struct pipe_row prefill_rows_mask[], prefill_rows_exponents[];
 extern const struct pipe_row prefill_rows_weights[];
 

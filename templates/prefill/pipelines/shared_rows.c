@@ -5,20 +5,22 @@
  */
 #include "templates/prefill/pipelines/pipelines.h"
 
+/* The mask, and the rescale check of scores if it precedes the weights. */
 const struct pipe_row prefill_rows_mask[] = {
     {&att_mask, 0, 0, .unless = ATT_HAS(MASK_BYTES)},
     {&att_mask_bytes, 0, 0, .needs = ATT_HAS(MASK_BYTES)},
     {&att_check_scores, 0, 0, .needs = ATT_HAS(CHECK_SCORES)},
     {0}};
 
+/* From scores to powers. */
 const struct pipe_row prefill_rows_exponents[] = {
     {&att_check_previous, 0, 0, .needs = ATT_HAS(CHECK_PREVIOUS)},
     {&att_exponent, 0, 0, .part = 0},
     {&att_exp2, 0, 0, .part = 0},
     {0}};
 
-/* The check of the weights is at the beginning of M2, the phase after C1, or in C1 if l is in rows
- * of O. */
+/* Rows from powers to rounded weights, for C1. The check of the weights is at the beginning of M2,
+ * the next phase, or in C1 if l is in rows of O. */
 const struct pipe_row prefill_rows_weights[] = {
     {&att_sum, 0, 0, .unless = ATT_HAS(SUM_PRODUCT)},
     {&att_round, 0, 0, .unless = ATT_HAS(FP8_WEIGHTS)},
