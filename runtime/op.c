@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns a descriptor into an op and an op into a launch. Lookup decides all that does not depend on
- * arguments: the record's names become numbers of enum attn_arg. A launch is then a copy of values
- * to offsets, a few divisions and one call.
+ * Turns a descriptor into an op and a call of the op into a launch. Lookup decides what does not
+ * depend on the call's arguments: names in the pack's record become numbers of enum attn_arg. A
+ * launch is then a copy of values to offsets, a few shifts and one call of HIP.
  */
 #include "runtime/op.h"
 
@@ -14,8 +14,8 @@
 #include "runtime/error.h"
 #include "runtime/lookup.h"
 
-/* The names of all values in one object: pointers to them would need more space, and
- * relocations. */
+/* The names of all kernel arguments in one object. An array of pointers to them would need more
+ * space, and relocations. */
 static const struct arg_names {
 #define ARG(ID, name, kind, help) char ID[sizeof(name)];
 #include "op_args.def"
@@ -24,8 +24,9 @@ static const struct arg_names {
 #include "op_args.def"
 };
 
+/* The arguments of kernels, by enum attn_arg. */
 static const struct {
-    uint16_t name; /* offset in arg_names */
+    uint16_t name; /* byte offset of the argument's name in arg_names */
     uint8_t kind;  /* enum attn_arg_kind */
 } args[ATTN_ARG_COUNT] = {
 #define PTR ATTN_KIND_I64
@@ -40,7 +41,7 @@ static const struct {
 #undef F32
 };
 
-/* Returns the name of argument number `arg`. */
+/* Returns the name of the argument `arg` (enum attn_arg). */
 static const char *arg_name(uint32_t arg) { return (const char *)&arg_names + args[arg].name; }
 
 static const struct attn_family *const families[] = {
@@ -59,16 +60,18 @@ ATTN_PUBLIC bool attn_has_feature(const char *name)
     return !strcmp(name, "dlpack") || !strcmp(name, "check-data");
 }
 
-/* Translation of a record. */
+/* Lookup: translation of a pack's record. */
 
-/* Compares a name with the name of an argument number, for bsearch(). */
+/* Compares the string `name` with the name of the argument *value (enum attn_arg), for
+ * bsearch(). */
 static int compare_names(const void *name, const void *value)
 {
     return strcmp(name, arg_name(*(const uint16_t *)value));
 }
 
-/* Finds the number of a value that the family sets. Fails if its kind differs from `kind`, unless
- * that is negative: then every kind but F32 is accepted. */
+/* Sets *value to the enum attn_arg called `name`. Returns ATTN_BAD_PACK if the family sets no such
+ * argument or its kind is not `kind` (enum attn_arg_kind). With a negative `kind`, every kind but
+ * F32 is right. */
 static int resolve(const struct attn_family *family, const struct attn_pack_record *record,
                    const char *name, int kind, uint32_t *value)
 {
@@ -87,18 +90,19 @@ static int resolve(const struct attn_family *family, const struct attn_pack_reco
     return ATTN_OK;
 }
 
-/* Adds the words of the kernarg segment in [first, end) as holes. */
+/* Adds the words of the kernarg segment from byte `first` up to byte `end` (excluded) to the
+ * kernel's holes, which launches zero. */
 static void add_holes(struct attn_kernel *kernel, uint32_t first, uint32_t end)
 {
     for (; first < end; first += 4)
         kernel->holes[kernel->hole_count++] = (uint16_t)first;
 }
 
-/* Translates the kernarg records of a kernel to slots by argument number. */
+/* Sets the kernel's arguments and holes from its record. Returns ATTN_OK or ATTN_BAD_PACK. */
 static int translate_kernargs(const struct attn_family *family, const struct attn_pack *pack,
                               const struct attn_pack_record *record, struct attn_kernel *kernel)
 {
-    uint32_t covered = 0; /* end of the bytes that have a value or are holes */
+    uint32_t covered = 0; /* end of the bytes that belong to an argument or a hole */
     for (uint32_t i = 0; i < record->k->kernarg_count; i++) {
         const struct attn_pack_kernarg *a = &record->kernargs[i];
         uint32_t value;
@@ -115,14 +119,15 @@ static int translate_kernargs(const struct attn_family *family, const struct att
     return ATTN_OK;
 }
 
-/* Returns log2 of a power of two, or ATTN_NO_SHIFT. */
+/* Returns log2 of `number`, or ATTN_NO_SHIFT if it is no power of two. */
 static uint8_t shift_of(uint32_t number)
 {
     const bool power = number && (number & (number - 1)) == 0;
     return power ? (uint8_t)__builtin_ctz(number) : ATTN_NO_SHIFT;
 }
 
-/* Translates the factors of a kernel's grid to argument numbers. */
+/* Sets the factors and the limits of the kernel's grid from its record. Returns ATTN_OK or
+ * ATTN_BAD_PACK. */
 static int translate_grid(const struct attn_family *family, const struct attn_pack *pack,
                           const struct attn_pack_record *record, struct attn_kernel *kernel)
 {
@@ -151,7 +156,7 @@ static int translate_grid(const struct attn_family *family, const struct attn_pa
     return ATTN_OK;
 }
 
-/* Translates the conditions under which a kernel is chosen to argument numbers. */
+/* Sets the kernel's conditions on calls from its record. Returns ATTN_OK or ATTN_BAD_PACK. */
 static int translate_conditions(const struct attn_family *family, const struct attn_pack *pack,
                                 const struct attn_pack_record *record, struct attn_kernel *kernel)
 {
@@ -168,7 +173,8 @@ static int translate_conditions(const struct attn_family *family, const struct a
     return ATTN_OK;
 }
 
-/* Fills kernel `n` of an op from its record and loads its code. */
+/* Fills kernel `n` of an op from the n-th record of `matches` and loads its code. Returns ATTN_OK
+ * or an error. */
 static int prepare(struct attn_op *op, uint32_t n, const struct attn_matches *matches)
 {
     const struct attn_pack *pack = op->device->packs[matches->pack];
@@ -188,8 +194,8 @@ static int prepare(struct attn_op *op, uint32_t n, const struct attn_matches *ma
     return r;
 }
 
-/* Creates an op for the checked descriptor `desc` with the kernels of `matches`, and loads their
- * code. */
+/* Creates *out, an op for the checked descriptor `desc`, with the kernels of `matches`, and loads
+ * their code. Returns ATTN_OK or an error. */
 static int create(struct attn_device *device, const struct attn_family *family,
                   const union attn_desc *desc, const struct attn_key *key,
                   const struct attn_matches *matches, struct attn_op **out)
@@ -254,7 +260,8 @@ ATTN_PUBLIC void attn_op_destroy(struct attn_op *op)
     free(op);
 }
 
-/* Fills `info`, whose size the caller has set, for the given kernel of an op. */
+/* Describes an op and its kernel `kernel` in *info, whose size the caller has set. Returns ATTN_OK
+ * or an error. */
 static int describe(const struct attn_op *op, const struct attn_kernel *kernel,
                     struct attn_op_info *info)
 {
@@ -282,16 +289,18 @@ ATTN_PUBLIC int attn_op_describe(const struct attn_op *op, struct attn_op_info *
 
 /* Launch. */
 
-/* Inlined into the launch and into the launch of pieces; a copy each is faster than a call. */
+/* Marks functions that both attn_launch() and launch_pieces() inline, since a call would be
+ * slower. */
 #define ON_LAUNCH static inline __attribute__((always_inline))
 
-/* Returns argument `i`; `narrow` means that only its low 32 bits count. */
+/* Returns the integer argument `i` (enum attn_arg). If `narrow` is true, it is an int32 and only
+ * its low 32 bits are valid. */
 static int64_t integer(const union attn_value *values, uint32_t i, bool narrow)
 {
     return narrow ? (int32_t)values[i].i64 : values[i].i64;
 }
 
-/* True if all of the kernel's conditions hold for the arguments. */
+/* True if the arguments meet all conditions of the kernel. */
 static bool is_for(const struct attn_kernel *kernel, const union attn_value *values)
 {
     const struct attn_condition *c = kernel->conditions;
@@ -303,7 +312,7 @@ static bool is_for(const struct attn_kernel *kernel, const union attn_value *val
     return true;
 }
 
-/* Returns the first kernel whose conditions hold for the arguments, or NULL. */
+/* Returns the first kernel whose conditions the arguments meet, or NULL. */
 static const struct attn_kernel *choose(const struct attn_op *op, const union attn_value *values)
 {
     const struct attn_kernel *kernel = op->kernels;
@@ -314,7 +323,8 @@ static const struct attn_kernel *choose(const struct attn_op *op, const union at
     return NULL;
 }
 
-/* Computes the grid of a launch. False: HIP does not accept it. */
+/* Computes the numbers of workgroups of a launch in x, y and z. Returns false if HIP does not
+ * accept the grid. */
 ON_LAUNCH bool make_grid(const struct attn_kernel *kernel, const union attn_value *values,
                          uint32_t grid[3])
 {
@@ -339,8 +349,9 @@ ON_LAUNCH bool make_grid(const struct attn_kernel *kernel, const union attn_valu
     return true;
 }
 
-/* True if all sequences are about equally long: the call's value `total`, their sum, is at least
- * 7/8 of the batch size times the value `longest`. Both are of enum attn_arg. */
+/* True if all sequences are about equally long. `total` and `longest` (enum attn_arg) are the
+ * arguments with the tokens of all sequences and of the longest. The total is at least 7/8 of the
+ * longest times the number of sequences. */
 static bool is_even(const union attn_value *values, unsigned total, unsigned longest)
 {
     const int64_t places = integer(values, ATTN_ARG_BATCH, true) * integer(values, longest, true);
@@ -348,12 +359,14 @@ static bool is_even(const union attn_value *values, unsigned total, unsigned lon
 }
 
 /*
- * Replaces a grid of more than `most` workgroups by `most` workgroups in x.
+ * Replaces a grid of more than `most` workgroups by `most` workgroups in x, for the persistent
+ * scheduler.
  *
- * Each workgroup then has a fixed share of the work. Shares are only balanced if all sequences are
+ * Each workgroup then has a fixed share of the work. Shares are balanced only if all sequences are
  * about equally long, so other calls keep their grid. If no sequence has more keys than the longest
- * has queries, even queries imply even keys. ATTN_ARG_WORKGROUPS informs the kernel of the change.
- * Returns false if the kept grid has more in y or z than HIP accepts.
+ * has queries, equal numbers of queries imply equal numbers of keys. ATTN_ARG_WORKGROUPS informs
+ * the kernel of the change. `whole` is false for a piece of a call, which keeps its grid. Returns
+ * false if the kept grid is larger in y or z than HIP accepts.
  */
 ON_LAUNCH bool limit_grid(uint32_t most, union attn_value *values, bool whole, uint32_t grid[3])
 {
@@ -372,6 +385,7 @@ ON_LAUNCH bool limit_grid(uint32_t most, union attn_value *values, bool whole, u
     return true;
 }
 
+/* Writes the arguments to the kernarg segment `kernargs`, and zeros to its holes. */
 ON_LAUNCH void pack_kernargs(const struct attn_kernel *kernel, const union attn_value *values,
                              uint8_t *kernargs)
 {
@@ -388,7 +402,8 @@ ON_LAUNCH void pack_kernargs(const struct attn_kernel *kernel, const union attn_
 /* Result of launch() for a grid that is larger than HIP accepts. */
 enum { GRID_TOO_LARGE = 1 };
 
-/* Launches a kernel. `whole` is false for a piece of a call, whose totals count the whole batch. */
+/* Launches a kernel with the arguments in `call`. `whole` is false for a piece of a call. Returns
+ * ATTN_OK, an error, or GRID_TOO_LARGE without a launch. */
 static inline __attribute__((always_inline)) int launch(const struct attn_op *op,
                                                         const struct attn_kernel *kernel,
                                                         struct attn_call *call, bool whole)
@@ -415,7 +430,8 @@ static inline __attribute__((always_inline)) int launch(const struct attn_op *op
     return error ? attn_hip_fail(&op->device->hip, "hipModuleLaunchKernel", error) : ATTN_OK;
 }
 
-/* Launches a call whose grid is too large in successive pieces. */
+/* Launches a call whose grid is too large in pieces, one after the other. Returns ATTN_OK or an
+ * error. */
 __attribute__((cold, noinline)) static int launch_pieces(const struct attn_op *op,
                                                          const struct attn_kernel *kernel,
                                                          const void *args, struct attn_call *call)
@@ -438,7 +454,8 @@ __attribute__((cold, noinline)) static int launch_pieces(const struct attn_op *o
                : r;
 }
 
-/* Copies the arguments of a caller with other headers. */
+/* Copies the argument struct of a caller that was built with other headers to `known`. Returns
+ * ATTN_OK or ATTN_BAD_ARGUMENT. */
 static int adopt_args(const struct attn_op *op, const void *given, union attn_args *known)
 {
     switch (attn_adopt(known, op->family->args_size, given)) {
@@ -451,14 +468,15 @@ static int adopt_args(const struct attn_op *op, const void *given, union attn_ar
                            "that it does not know is set");
 }
 
-/* Fails because no kernel of the op fits the arguments. */
+/* Returns ATTN_NO_KERNEL with a message that no kernel of the op is for the arguments. */
 static int no_kernel(void)
 {
     return attn_fail_fixed(ATTN_NO_KERNEL,
                            "launch: no kernel of the op is meant for these arguments");
 }
 
-/* Launches with arguments of a size other than the library's. */
+/* Launches a call whose argument struct has another size than the library's. Returns ATTN_OK or an
+ * error. */
 __attribute__((cold, noinline)) static int launch_other(const struct attn_op *op,
                                                         const struct attn_family *family,
                                                         const void *given)
@@ -493,7 +511,8 @@ int attn_launch(const struct attn_op *op, const struct attn_family *family, cons
     return r == GRID_TOO_LARGE ? launch_pieces(op, kernel, given, &call) : r;
 }
 
-/* Appends the chosen row, "; row 1 of 3: max_seqlen_q 64 is 1 to 64", if the op has several. */
+/* Appends to `why` which of several kernels a call chooses, and by which conditions: "; row 1 of 3:
+ * max_seqlen_q 64 is 1 to 64". */
 static void explain_choice(const struct attn_op *op, const struct attn_kernel *kernel,
                            const union attn_value *values, char *why, size_t size)
 {

@@ -33,13 +33,15 @@ static const char *const section_names[ATTN_PACK_SECTIONS] = {
 
 #define bad(...) attn_fail(ATTN_BAD_PACK, __VA_ARGS__)
 
-/* Returns the bytes of a section in memory. Of a file only strings and index are in memory. */
+/* Returns the first byte of section `id`. If the pack is a file, only strings and index are in
+ * memory. */
 static const uint8_t *section(const struct attn_pack *pack, enum attn_pack_section_id id)
 {
     return (pack->bytes ? pack->bytes : pack->copy) + pack->sections[id].offset;
 }
 
-/* Checks a header, which is in memory as far as the pack reaches. */
+/* Checks the header `h`. If the pack is shorter than a header, only its bytes of `h` are valid.
+ * Returns ATTN_OK or an error. */
 static int check_header(const struct attn_pack *pack, const struct attn_pack_header *h)
 {
     if (pack->size < sizeof(*h))
@@ -81,7 +83,8 @@ static int check_sections(const struct attn_pack *pack)
     return ATTN_OK;
 }
 
-/* Checks the checksum of section `id`. */
+/* Compares the checksum of section `id`, which is in memory, with the header's. Returns ATTN_OK or
+ * ATTN_BAD_PACK. */
 static int check_checksum(const struct attn_pack *pack, enum attn_pack_section_id id)
 {
     const struct attn_pack_section *s = &pack->sections[id];
@@ -99,7 +102,8 @@ bool attn_pack_is_text(const char *text, size_t size)
     return true;
 }
 
-/* Checks that the strings end with NUL and are printable ASCII. */
+/* Checks the section of strings: its checksum, that it begins and ends with a NUL, and that it is
+ * printable ASCII. */
 static int check_strings(const struct attn_pack *pack)
 {
     int r = check_checksum(pack, ATTN_PACK_STRINGS);
@@ -138,7 +142,8 @@ static int check_index(const struct attn_pack *pack)
     return ATTN_OK;
 }
 
-/* Checks strings and index, which are in memory. Header and bounds have been checked. */
+/* Sets the pointers to strings and index, checks both, and allocates the array of records. Header
+ * and bounds have been checked. */
 static int check_contents(struct attn_pack *pack)
 {
     pack->strings = (const char *)section(pack, ATTN_PACK_STRINGS);
@@ -164,8 +169,8 @@ static int check_bounds(struct attn_pack *pack, const struct attn_pack_header *h
     return check_sections(pack);
 }
 
-/* Creates a pack of `size` bytes, mapped at `bytes` or read from `fd`. Returns NULL if memory is
- * exhausted. */
+/* Creates a pack of `size` bytes: in memory at `bytes`, or a file open at `fd` if `bytes` is NULL.
+ * Returns NULL if memory is exhausted. */
 static struct attn_pack *create(const void *bytes, int fd, size_t size)
 {
     struct attn_pack *pack = calloc(1, sizeof(*pack));
@@ -218,7 +223,7 @@ int attn_pack_fetch(const struct attn_pack *pack, uint64_t offset, size_t size, 
     return ATTN_OK;
 }
 
-/* Reads and checks everything before the kernel records. */
+/* Reads and checks header, strings and index of a pack that is a file. */
 static int read_front(struct attn_pack *pack)
 {
     struct attn_pack_header h;
@@ -327,7 +332,7 @@ uint32_t attn_pack_find(const struct attn_pack *pack, uint64_t hash)
     return pack->kernel_count;
 }
 
-/* The whole pack. */
+/* The check of a whole pack. */
 
 /* Checks that the bytes between sections are 0. */
 static int check_padding(const struct attn_pack *pack)
@@ -343,7 +348,8 @@ static int check_padding(const struct attn_pack *pack)
     return ATTN_OK;
 }
 
-/* Checks that a row of the index leads to a kernel whose key has the row's hash. */
+/* Checks the record and the code of the kernel in row `row` of the index, and that its key has the
+ * row's hash. The pack is in memory. */
 static int check_row(const struct attn_pack *pack, uint32_t row)
 {
     struct attn_pack_record record;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pack reader for dispatch: finds kernels by hash and checks them when it reads them. */
+/* The pack reader of libattn: finds kernels by the hash of their dispatch key, and checks a kernel
+ * when it reads it. */
 #ifndef ATTN_PACK_H
 #define ATTN_PACK_H
 
@@ -11,24 +12,26 @@
 
 struct attn_pack_record;
 
+/* An open pack, in memory or a file. */
 struct attn_pack {
-    const uint8_t *bytes; /* a pack in memory; NULL: a file */
-    int fd;               /* a file; -1: memory */
-    bool mapped;          /* attn_pack_map() mapped `bytes` */
-    size_t size;
-    atomic_uint refs; /* references: the caller's and one per device */
-    uint8_t *copy;    /* of a file: header, strings and index */
+    const uint8_t *bytes; /* the whole pack in memory; NULL: it is a file */
+    int fd;               /* descriptor of the file; -1: the pack is in memory */
+    bool mapped;          /* true: `bytes` is a mapping that attn_pack_map() made */
+    size_t size;          /* bytes of the pack */
+    atomic_uint refs;     /* number of references: the caller's and one per device */
+    uint8_t *copy;        /* the first bytes of a file: header, strings and index; NULL: memory */
     uint32_t kernel_count;
-    /* Inside `bytes` or `copy`, checked when the pack was opened. */
+    /* Parts of `bytes` or `copy` that were checked when the pack was opened. */
     const struct attn_pack_section *sections;
     const char *strings;
     const struct attn_pack_index_row *rows;
     const uint32_t *record_offsets;
-    /* Per kernel: its checked record; NULL until the first read. */
+    /* The checked record of each kernel; NULL before it is read for the first time. */
     _Atomic(struct attn_pack_record *) *records;
 };
 
-/* A kernel's checked record; all pointers live as long as the pack. */
+/* A kernel's checked record, and pointers to its tables and texts, which live as long as the
+ * pack. */
 struct attn_pack_record {
     const struct attn_pack_kernel *k;
     const struct attn_pack_pair *pairs;
@@ -39,62 +42,68 @@ struct attn_pack_record {
     const char *op, *target, *name, *symbol, *tuning, *provenance;
 };
 
-/* Adds a reference to a pack. */
+/* Adds a reference to a pack, which attn_pack_close() removes. */
 void attn_pack_ref(struct attn_pack *pack);
 
-/* Returns the n-th kernel's record (n < kernel_count). It is read and checked once, then kept. Any
- * thread. */
+/* Sets *record to the record of the n-th kernel (n < kernel_count). The record is read and checked
+ * once and then kept with the pack. Returns ATTN_OK or an error. May run on any thread. */
 int attn_pack_read(const struct attn_pack *pack, uint32_t n,
                    const struct attn_pack_record **record);
 
-/* Reads and checks the n-th kernel's record of a pack in memory, without keeping it. */
+/* Checks the record of the n-th kernel of a pack in memory, and sets the pointers in *record.
+ * Returns ATTN_OK or ATTN_BAD_PACK. The pack does not keep the result. */
 int attn_pack_view(const struct attn_pack *pack, uint32_t n, struct attn_pack_record *record);
 
-/* Reads `size` bytes at `offset` of the pack's file into `to`. */
+/* Reads `size` bytes at byte `offset` of the pack's file into `to`. Returns ATTN_OK or ATTN_IO. */
 int attn_pack_fetch(const struct attn_pack *pack, uint64_t offset, size_t size, void *to);
 
 /*
- * Returns the whole pack in memory, for walks over all kernels that should leave no cached records.
- * A file is mapped. Release the result with attn_pack_close().
+ * Sets *whole to another pack with the same bytes in memory; a file is mapped. Walks over all
+ * kernels use it, so that `pack` keeps no record of them. Release *whole with attn_pack_close().
+ * Returns ATTN_OK or an error.
  */
 int attn_pack_map(const struct attn_pack *pack, struct attn_pack **whole);
 
 /*
- * Checks a kernel's code object and returns it. A file's is mapped until attn_pack_unmap(). For a
- * pack in memory `mapping` is unused and may be NULL.
+ * The mapping of a code object of a pack that is a file.
  */
 struct attn_pack_mapping {
     void *bytes;
     size_t size;
 };
-/* Checks kernel code and sets `*code` to it; see struct attn_pack_mapping. */
+/* Checks a kernel's code object and sets *code to it. The code object of a file is mapped until
+ * attn_pack_unmap(). For a pack in memory `mapping` is not used and may be NULL. Returns ATTN_OK or
+ * an error. */
 int attn_pack_map_code(const struct attn_pack *pack, const struct attn_pack_record *record,
                        const void **code, struct attn_pack_mapping *mapping);
-/* Unmaps the code of attn_pack_map_code(). */
+/* Unmaps the code object that attn_pack_map_code() has mapped, if any. */
 void attn_pack_unmap(struct attn_pack_mapping *mapping);
 
-/* True if the text has only NULs and printable ASCII. */
+/* True if the `size` bytes at `text` are only NULs and printable ASCII. */
 bool attn_pack_is_text(const char *text, size_t size);
 
-/* Returns a string of a checked record. */
+/* Returns the string at byte offset `s` of the pack's strings. A checked record has only valid
+ * offsets. */
 static inline const char *attn_pack_text(const struct attn_pack *pack, attn_pack_string s)
 {
     return pack->strings + s;
 }
 
-/* Returns the hash of one (field, value) pair. The hash of a key is the sum over its pairs, modulo
- * 2^64. */
+/* Returns the hash of a field of a dispatch key and its value. The hash of a key is the sum of the
+ * hashes of its pairs, modulo 2^64. */
 uint64_t attn_pack_hash_pair(const char *field, const char *value);
-/* Compute the hash of a pair in two steps, for a field with many values: the second takes the
- * first's result. */
+/* Returns a hash of a field's name. With attn_pack_hash_value() it gives attn_pack_hash_pair() in
+ * two steps, for a field with several values. */
 uint64_t attn_pack_hash_field(const char *field);
+/* Returns the hash of a pair; `field` is attn_pack_hash_field() of its field. */
 uint64_t attn_pack_hash_value(uint64_t field, const char *value);
 
-/* Returns the first index row with this hash, or kernel_count if none exists. */
+/* Returns the number of the first row of the index whose hash is `hash`, or kernel_count if there
+ * is none. */
 uint32_t attn_pack_find(const struct attn_pack *pack, uint64_t hash);
 
-/* Writes a record's description to the caller's struct `info`, info->size bytes. ATTN_BAD_ARGUMENT:
- * that size is invalid. */
+/* Describes a kernel in the caller's struct `info`, which has info->size bytes. Returns ATTN_OK, or
+ * ATTN_BAD_ARGUMENT if that size is implausible. */
 int attn_pack_describe(const struct attn_pack_record *record, struct attn_kernel_info *info);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads one kernel of a pack: its record, each field checked before use, and its code object. */
+/* Reads the record and the code object of one kernel of a pack, and checks each field before
+ * use. */
 #include "runtime/pack.h"
 
 #include <errno.h>
@@ -15,13 +16,14 @@
 
 #define bad(...) attn_fail(ATTN_BAD_PACK, __VA_ARGS__)
 
-/* True if `s` is an offset into the strings. */
+/* True if `s` is a byte offset within the pack's strings. */
 static bool is_string(const struct attn_pack *pack, attn_pack_string s)
 {
     return s < pack->sections[ATTN_PACK_STRINGS].size;
 }
 
-/* True if the counts are within their limits and fit the record. Returns the text's offset. */
+/* True if the counts in record `k` are within their limits and the tables fit the record. Sets
+ * *text_start to the byte offset of the texts after the tables. */
 static bool counts_fit(const struct attn_pack_kernel *k, size_t *text_start)
 {
     if (k->pair_count > ATTN_PACK_PAIRS_MAX || k->kernarg_count > ATTN_PACK_KERNARGS_MAX ||
@@ -41,7 +43,7 @@ static bool counts_fit(const struct attn_pack_kernel *k, size_t *text_start)
     return size < k->size;
 }
 
-/* Sets the pointers to the tables that follow record `k`, by its counts. */
+/* Sets the pointers in `r` to the tables that follow the fixed part of record `k`. */
 static void lay_over(const struct attn_pack_kernel *k, struct attn_pack_record *r)
 {
     r->k = k;
@@ -53,7 +55,7 @@ static void lay_over(const struct attn_pack_kernel *k, struct attn_pack_record *
     r->splits = (const void *)(r->whens + k->when_count);
 }
 
-/* Checks the rows of the table of splits. */
+/* True if the numbers in the record's table of splits are within their limits. */
 static bool check_splits(const struct attn_pack_record *r)
 {
     enum { COST_MAX = 256 };
@@ -67,7 +69,7 @@ static bool check_splits(const struct attn_pack_record *r)
     return ok;
 }
 
-/* Checks the strings, kernel arguments, grid factors and conditions of a record. */
+/* True if the record's strings, kernel arguments, grid factors and conditions are valid. */
 static bool check_tables(const struct attn_pack *pack, const struct attn_pack_record *r)
 {
     const struct attn_pack_kernel *k = r->k;
@@ -91,8 +93,8 @@ static bool check_tables(const struct attn_pack *pack, const struct attn_pack_re
     return ok;
 }
 
-/* Checks the record's own text, which starts at `start` and ends, including NUL, with the
- * record. */
+/* True if the record's texts are printable and end with a NUL. The texts begin at byte `start` of
+ * the record and end with the record. Sets the pointers in `r` to them. */
 static bool check_text(struct attn_pack_record *r, size_t start)
 {
     const struct attn_pack_kernel *k = r->k;
@@ -109,7 +111,8 @@ static bool check_text(struct attn_pack_record *r, size_t start)
     return true;
 }
 
-/* Finds the record. Checks that its fixed part and its stated size lie inside the section. */
+/* Sets *offset to the byte offset of the record of kernel `n` in the pack. Checks that the record's
+ * fixed part lies inside its section. */
 static int locate(const struct attn_pack *pack, uint32_t n, uint64_t *offset)
 {
     const struct attn_pack_section *s = &pack->sections[ATTN_PACK_KERNELS];
@@ -121,7 +124,8 @@ static int locate(const struct attn_pack *pack, uint32_t n, uint64_t *offset)
     return ATTN_OK;
 }
 
-/* Checks the size in bytes of the record of kernel `n`. */
+/* Checks that `size`, which the record of kernel `n` has as its bytes, is possible and lies inside
+ * the section. */
 static int check_size(const struct attn_pack *pack, uint32_t n, uint32_t size)
 {
     uint64_t left = pack->sections[ATTN_PACK_KERNELS].size - pack->record_offsets[n];
@@ -131,7 +135,8 @@ static int check_size(const struct attn_pack *pack, uint32_t n, uint32_t size)
     return ATTN_OK;
 }
 
-/* Checks record `k`, whose bytes are all in memory. */
+/* Checks record `k` of kernel `n`, which is in memory in full length, and sets the pointers in
+ * *record. */
 static int check_record(const struct attn_pack *pack, uint32_t n, const struct attn_pack_kernel *k,
                         struct attn_pack_record *record)
 {
@@ -169,7 +174,8 @@ int attn_pack_view(const struct attn_pack *pack, uint32_t n, struct attn_pack_re
     return r ? r : check_record(pack, n, k, record);
 }
 
-/* Copies a record and the bytes that it points into to one allocation. */
+/* Reads the record of kernel `n` from the pack's file and checks it. The struct and the bytes to
+ * which it points are one allocation. */
 static int copy_record(const struct attn_pack *pack, uint32_t n, struct attn_pack_record **out)
 {
     uint64_t offset = 0;
@@ -200,7 +206,8 @@ static int copy_record(const struct attn_pack *pack, uint32_t n, struct attn_pac
 static_assert(sizeof(struct attn_pack_record) % _Alignof(struct attn_pack_kernel) == 0,
               "the copied bytes after a record are aligned");
 
-/* Creates the record of kernel `n`: a view of a mapped pack, or a copy of what the file has. */
+/* Creates and checks the record of kernel `n`. It points into a pack in memory, or to a copy of the
+ * bytes of a file. */
 static int make_record(const struct attn_pack *pack, uint32_t n, struct attn_pack_record **out)
 {
     if (!pack->bytes)
@@ -296,8 +303,8 @@ int attn_pack_describe(const struct attn_pack_record *record, struct attn_kernel
 
 static const char out_is_null[] = "attn_pack_kernel: what the result goes to is NULL";
 
-/* Returns the record of kernel `n`, which is kept with the pack; fails for a number beyond the
- * pack's. */
+/* Sets *record to the record of kernel `n`, which the pack keeps. Returns ATTN_BAD_ARGUMENT if the
+ * pack has no such kernel. */
 static int read_nth(const struct attn_pack *pack, uint32_t n,
                     const struct attn_pack_record **record)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cuts a batch into work lists on the host. docs/planning.md is the definition and has the names
- * used here. The plan kernel follows it too and computes identical integers.
+ * Cuts a batch into work lists on the host. docs/planning.md defines the algorithm and the names
+ * that brackets in comments contain. The kernel of the op `plan` computes identical integers.
  */
 #include "runtime/plan.h"
 
@@ -10,40 +10,44 @@
 #include "runtime/host.h"
 
 enum {
-    UNIT = 64,          /* [unit] keys, the smallest unit of a cut */
-    USUAL_COST = 2,     /* [o] default */
-    USUAL_RATE = 4,     /* [r] default */
-    CONSTANT_MAX = 256, /* limit of both */
+    UNIT = 64,          /* [unit] keys of a unit; cuts are at multiples of it */
+    USUAL_COST = 2,     /* [o] default of item_cost, in units */
+    USUAL_RATE = 4,     /* [r] default of merge_rate */
+    CONSTANT_MAX = 256, /* largest item_cost and merge_rate */
     GRAIN = 16,         /* keys that decode kernels load at once: windows start at a multiple */
     HEADS_MAX = 65535,  /* a head range has 16 bits for each bound */
-    INFO = 8            /* integers per item */
+    INFO = 8            /* integers of a work item in work_info */
 };
 
-/* Numbers of a batch; the brackets contain their names in docs/planning.md. */
+/* The input of a plan, and numbers that follow from it. Brackets contain their names in
+ * docs/planning.md. */
 struct batch {
     const struct attn_decode_plan_shape *shape;
     const struct attn_decode_plan_lengths *lengths;
     struct attn_plan_numbers n;
-    int64_t payload;
-    int64_t piece; /* [p] units of a piece; 0: the batch is not cut into equal pieces */
-    int64_t whole; /* [k] tiles of a list if none is cut; 0: the batch is cut as one line */
-    int64_t items; /* [T] items per head */
+    int64_t payload; /* units of a part's share of the cost of the batch */
+    int64_t piece;   /* [p] most units of a piece; 0: the batch is not cut into equal pieces */
+    int64_t whole;   /* [k] tiles of a list if no tile is cut; 0: the batch is cut at the ends of
+                    * parts */
+    int64_t items;   /* [T] number of work items for each KV head */
 };
 
-/* A sequence of the batch, or with q_tile a tile of its queries. */
+/* A sequence of the batch; if the shape has a q_tile, a tile of a sequence's queries. */
 struct sequence {
-    int32_t b;            /* its number among all */
-    int32_t of;           /* number of the sequence whose tile it is; equal to b without tiles */
-    int32_t before;       /* tiles of that sequence with smaller numbers */
-    int64_t q_start;      /* first query token */
+    int32_t b;            /* its index among all tiles or sequences */
+    int32_t of;           /* index of its sequence; equal to `b` without tiles */
+    int32_t before;       /* number of the sequence's tiles with smaller indices */
+    int64_t q_start;      /* its first query token */
     int64_t q_end;        /* one past its last query token */
-    int64_t skip;         /* keys before the window */
-    int64_t keys, units;  /* [keys, u] after `skip` */
-    int64_t start;        /* [S] units of all earlier ones, plus an item cost for each */
-    int64_t first, count; /* [first, n] first part that it lies in; number of its pieces */
-    int64_t length;       /* [l] units of each piece but the last; 0: cut at the ends of parts */
-    int64_t item, row;    /* [I, R] pieces of all earlier ones; of the earlier ones with several
+    int64_t skip;         /* number of keys before the window, which are not read */
+    int64_t keys, units;  /* [keys, u] keys after `skip`; the same in units, rounded up */
+    int64_t start;        /* [S] cost of all earlier tiles: their units plus an item_cost each */
+    int64_t first, count; /* [first, n] index of the first part in which it lies; number of its
                            * pieces */
+    int64_t length;       /* [l] units of each piece but the last; 0: it is cut at the ends of
+                           * parts */
+    int64_t item, row;    /* [I, R] number of pieces of all earlier tiles, and of the earlier tiles
+                           * that have several pieces */
 };
 
 /* Returns a / b rounded up. */
@@ -52,7 +56,7 @@ static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /* Returns the greater of two numbers. */
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* Returns the number of parts of the work of each KV head, at least 1. */
+/* Returns the number of parts into which the work of each KV head is divided, at least 1. */
 static int64_t parts_of(const struct attn_decode_plan_shape *s)
 {
     return s->lists > s->kv_heads ? s->lists / s->kv_heads : 1;
@@ -61,44 +65,46 @@ static int64_t parts_of(const struct attn_decode_plan_shape *s)
 /* Returns the lesser of two numbers. */
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Returns the first query token of sequence `b`. */
+/* Returns the first query token of sequence `b`; for the number of sequences, the end of all
+ * tokens. */
 static int32_t query_start(const struct batch *p, int32_t b)
 {
     return p->lengths->qo_indptr ? p->lengths->qo_indptr[b] : b * p->shape->q_len;
 }
 
-/* Returns the first sequence, or its first tile. */
+/* Returns the first tile or sequence of a batch, before measure(). */
 static struct sequence first_sequence(void) { return (struct sequence){0}; }
 
-/* True if `q` is a sequence of the batch, not the end. */
+/* True if `q` is a tile or sequence of the batch. False after the last one. */
 static bool is_there(const struct batch *p, const struct sequence *q)
 {
     return q->of < p->shape->batch;
 }
 
-/* Returns how many of a sequence's `all` keys a tile sees. The sequence has `queries_after` queries
- * after the tile's last one. */
+/* Returns how many of a sequence's `all` keys, from the first, the queries of a tile see. The
+ * sequence has `queries_after` queries after the tile's last one. */
 static int64_t seen_keys(const struct batch *p, int64_t all, int64_t queries_after)
 {
     const int32_t right = p->shape->window_right;
     return right < 0 ? all : smaller(all, larger(all - queries_after + right, 0));
 }
 
-/* Returns the number of query tiles of sequence `of`, at least 1; 1 if queries are not tiled. */
+/* Returns the number of query tiles of sequence `of`, at least 1. It is 1 if queries are not
+ * tiled. */
 static int64_t tiles_of(const struct batch *p, int32_t of)
 {
     const int64_t queries = query_start(p, of + 1) - query_start(p, of);
     return p->shape->q_tile ? larger(ceil_div(queries, p->shape->q_tile), 1) : 1;
 }
 
-/* Returns how many tiles of a sequence have earlier queries than tile `number` of `tiles`. Numbers
- * alternate between both ends: the first queries, the last ones, the second ones, ... */
+/* Returns how many of a sequence's `tiles` tiles have earlier queries than tile `number`. Tiles are
+ * numbered from both ends: the first queries, the last, the second, the last but one. */
 static int64_t place_of_tile(int64_t number, int64_t tiles)
 {
     return number % 2 ? tiles - 1 - number / 2 : number / 2;
 }
 
-/* Computes the keys and units that kernels read for q, and the end of its queries. */
+/* Sets the queries of `q`, and the keys and units that kernels read for it. */
 static void measure(const struct batch *p, struct sequence *q)
 {
     const int64_t all = larger(p->lengths->kv_lens[q->of], 0), end = query_start(p, q->of + 1);
@@ -116,7 +122,7 @@ static void measure(const struct batch *p, struct sequence *q)
     q->units = ceil_div(q->keys, UNIT);
 }
 
-/* Advances q to the next tile; without tiles to the next sequence. */
+/* Advances the indices of `q` to the next tile, or without tiles to the next sequence. */
 static void next_sequence(const struct batch *p, struct sequence *q)
 {
     q->b++;
@@ -144,13 +150,15 @@ struct attn_plan_numbers attn_plan_numbers(const struct attn_decode_plan_shape *
     };
 }
 
-/* Returns the number of pieces of at most `piece` units in a sequence. */
+/* Returns the number of pieces, at least 1, if a sequence of `units` units is cut into pieces of at
+ * most `piece` units. */
 static int64_t count_pieces(int64_t units, int64_t piece)
 {
     return larger(ceil_div(units, piece), 1);
 }
 
-/* True if the batch has at most as many pieces as parts when pieces have at most `piece` units. */
+/* True if there are at most as many pieces as parts if all sequences are cut into pieces of at most
+ * `piece` units. */
 static bool pieces_fit(const struct batch *p, int64_t piece)
 {
     int64_t pieces = 0;
@@ -161,9 +169,9 @@ static bool pieces_fit(const struct batch *p, int64_t piece)
     return pieces <= p->n.parts;
 }
 
-/* Returns the first of 1, 2, 3, 4, 6, 8, 12, ... units for which summing the parts of a sequence
- * takes no longer than reading one part. `rate`: parts summed per unit; `longest`: units of the
- * longest sequence. */
+/* Returns the least worthwhile length of a piece, in units: the first of 1, 2, 3, 4, 6, 8, 12, ...
+ * for which adding a sequence's partials takes no longer than a piece. `rate` partials are added in
+ * the time of a unit; `longest` is the number of units of the longest sequence. */
 static int64_t worthwhile_piece(int64_t rate, int64_t longest)
 {
     int64_t piece = 1;
@@ -172,8 +180,8 @@ static int64_t worthwhile_piece(int64_t rate, int64_t longest)
     return piece;
 }
 
-/* Sets p->whole to the tiles of a list if lists of whole tiles are short enough. `longest`: units
- * of the longest of `count` tiles. */
+/* Sets p->whole if lists of whole tiles take little longer than lists of cut tiles. `longest` is
+ * the number of units of the longest of `count` tiles. */
 static void choose_whole(struct batch *p, int64_t count, int64_t longest)
 {
     const int64_t each = larger(ceil_div(count, p->n.parts), 1);
@@ -182,8 +190,8 @@ static void choose_whole(struct batch *p, int64_t count, int64_t longest)
         p->whole = each;
 }
 
-/* Chooses the payload of each part and, if the sequences are few, the length of the pieces into
- * which they are divided. */
+/* Sets p->payload; for few sequences p->piece, the length of equal pieces; otherwise perhaps
+ * p->whole. */
 static void choose_pieces(struct batch *p)
 {
     int64_t units = 0, longest = 0, count = 0;
@@ -203,7 +211,7 @@ static void choose_pieces(struct batch *p)
     choose_whole(p, count, longest);
 }
 
-/* Computes q's size, parts and pieces from its start, item and row, which are set. */
+/* Sets size, first part and number of pieces of `q`, whose start, item and row are set. */
 static void place(const struct batch *p, struct sequence *q)
 {
     measure(p, q);
@@ -225,7 +233,8 @@ static void place(const struct batch *p, struct sequence *q)
     q->count = larger((q->start + cost + q->units - least) / p->payload, q->first) - q->first + 1;
 }
 
-/* Moves on to the next sequence, with the cost, work items and partial rows of this one added. */
+/* Advances `q` to the next tile or sequence. Adds the cost and the pieces of the present one to
+ * start, item and row. */
 static void step(const struct batch *p, struct sequence *q)
 {
     next_sequence(p, q);
@@ -234,7 +243,7 @@ static void step(const struct batch *p, struct sequence *q)
     q->row += q->count > 1 ? q->count : 0;
 }
 
-/* Returns the number of q's keys before its piece j. */
+/* Returns the number of keys of `q` before its piece `j` (from 0). */
 static int64_t cut(const struct batch *p, const struct sequence *q, int64_t j)
 {
     if (j == 0)
@@ -246,7 +255,7 @@ static int64_t cut(const struct batch *p, const struct sequence *q, int64_t j)
     return units * UNIT < q->keys ? units * UNIT : q->keys;
 }
 
-/* Writes piece j of a sequence for every head. */
+/* Writes a work item for piece `j` of `q` and every KV head to work_info, `info`. */
 static void write_item(const struct batch *p, const struct sequence *q, int64_t j, int32_t *info)
 {
     const struct attn_decode_plan_shape *s = p->shape;
@@ -265,8 +274,8 @@ static void write_item(const struct batch *p, const struct sequence *q, int64_t 
     }
 }
 
-/* Sets the first items of lists: a list whose first part is `part` of a head begins with that
- * head's item `item`. */
+/* Sets work_indptr, `indptr`, of the lists that begin with part `part` of a KV head: their first
+ * work item is item `item` of that head. */
 static void begin_lists(const struct batch *p, int64_t part, int64_t item, int32_t *indptr)
 {
     const struct attn_decode_plan_shape *s = p->shape;
@@ -277,7 +286,8 @@ static void begin_lists(const struct batch *p, int64_t part, int64_t item, int32
     }
 }
 
-/* Writes the partial rows of a sequence and the query tokens of its result. */
+/* Writes the rows of the partial results of `q` and the query tokens of its result to the reduce
+ * tensors of `plan`. */
 static void write_reduction(const struct batch *p, const struct sequence *q,
                             const struct attn_decode_plan *plan)
 {
@@ -288,8 +298,8 @@ static void write_reduction(const struct batch *p, const struct sequence *q,
         plan->reduce_partial_map[q->row + j] = (int32_t)((q->row + j) * p->n.queries);
 }
 
-/* Writes empty entries for the tiles of the shape that this batch does not have, and the end of
- * reduce_indptr. */
+/* Writes empty entries to the reduce tensors for tiles that the shape allows and the batch does not
+ * have, and the end of reduce_indptr. `q` is the end of the batch. */
 static void end_reduction(const struct batch *p, const struct sequence *q,
                           const struct attn_decode_plan *plan)
 {
@@ -301,12 +311,12 @@ static void end_reduction(const struct batch *p, const struct sequence *q,
     plan->reduce_indptr[tiles] = (int32_t)q->row;
 }
 
-/* Writes the work items, the bounds of the lists and the table of the reduction. */
+/* Writes all tensors of the plan: work items, bounds of the work lists, and the reduce tensors. */
 static void write_plan(const struct batch *p, const struct attn_decode_plan *plan)
 {
     const struct attn_decode_plan_shape *s = p->shape;
     struct sequence q = first_sequence();
-    int64_t part = 0; /* the next part for which no list begins yet */
+    int64_t part = 0; /* the first part that begin_lists() has not handled */
     while (is_there(p, &q)) {
         place(p, &q);
         for (int64_t j = 0; j < q.count; j++) {
@@ -325,7 +335,7 @@ static void write_plan(const struct batch *p, const struct attn_decode_plan *pla
     end_reduction(p, &q, plan);
 }
 
-/* Counts the work items of the batch. */
+/* Sets p->items to the number of work items for each KV head. */
 static void count_items(struct batch *p)
 {
     struct sequence q = first_sequence();
@@ -373,7 +383,8 @@ int attn_plan_check(const struct attn_decode_plan_shape *s)
     return ATTN_OK;
 }
 
-/* Copies the caller's shape and checks it. */
+/* Copies the caller's shape `given` to `known` and checks it. Returns ATTN_OK or
+ * ATTN_BAD_ARGUMENT. */
 static int adopt_shape(const struct attn_decode_plan_shape *given,
                        struct attn_decode_plan_shape *known)
 {
@@ -468,7 +479,8 @@ ATTN_PUBLIC int attn_decode_plan(const struct attn_decode_plan_shape *given,
     return ATTN_OK;
 }
 
-/* Two counts of a chunk of 64 sequences share a register, so 64 + parts must be below 2^16. */
+/* Most parts of a KV head for the plan kernel. It keeps two counts over 64 sequences in one
+ * register, so 64 + parts must be below 2^16. */
 enum { PARTS_MAX = 65536 - 64 - 1 };
 
 int attn_plan_fill(const struct attn_plan_desc *d, const struct attn_plan_args *a,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks lists of slots, which sparse attention has in place of page lists. */
+/* Checks lists of slots or blocks of slots, which sparse attention has instead of page lists. */
 #include "runtime/cache_args.h"
 #include "runtime/check_data.h"
 #include "runtime/error.h"
@@ -17,16 +17,17 @@ int attn_slots_fill(enum attn_page_table table, const struct attn_pages *p,
     return r;
 }
 
-/* ATTN_CHECK_DATA. */
+/* Checks of ATTN_CHECK_DATA. */
 
-/* Returns the end of the slots of the tensor that has slot `entry`: the cache, which ends at
- * `limit`, or the one of `more`. */
+/* Returns the slot number after the last slot of the tensor that has slot `entry`: the second
+ * source `more`, or the cache, whose slots end at `limit`. */
 static int64_t end_of(const struct attn_more_slots *more, int64_t entry, int64_t limit)
 {
     return more->count && entry >= more->first ? more->first + more->count : limit;
 }
 
-/* Checks the length and the entries of list s. An entry names `slots` slots. */
+/* Checks the length and the entries of the list of sequence `s`, by host copies. An entry names
+ * `slots` slots: 1, or a block. `limit` is the number of slots of the cache. */
 static int check_list(const struct attn_page_lists *l, int32_t s, int64_t slots, int64_t limit,
                       const struct attn_more_slots *more)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file chooses how the keys of a decode step or of a planned prefill are split. It takes the
- * row of a tuned pack whose numbers are the fewest doublings away.
+ * Chooses the split of the keys of a decode step or of a planned prefill. If the pack is tuned, it
+ * is the row of its table of splits whose sizes are the fewest doublings from the call's. Otherwise
+ * rules choose it.
  */
 #include <stdlib.h>
 
@@ -10,42 +11,43 @@
 #include "runtime/op.h"
 #include "runtime/pack.h"
 
-/* item_cost and merge_rate of latent decode in one launch, whose workgroups share the sum of parts.
- * They make short items and many parts. One to eight sequences of up to 64 rows (heads times
- * queries) then take at most 5 % more than their least modelled time. With 128 rows the parts take
- * longer than the keys. */
+/* item_cost, merge_rate, and most rows (heads times queries) of a sequence, of latent decode in one
+ * launch, whose workgroups share the addition of partials. The costs make short items and many
+ * parts. One to eight sequences of up to 64 rows then take at most 5 % more than their least
+ * modelled time. With 128 rows the partials take longer than the keys. */
 enum { SHARED_COST = 1, SHARED_RATE = 128, SHARED_ROWS = 64 };
 
-/* The numbers of a call, to compare with the rows of struct attn_pack_split. */
+/* The sizes of a call, which are compared with the rows of a pack's table of splits; 0: not
+ * known. */
 struct wanted {
     int32_t batch, keys, heads, kv_heads;
 };
 
-/* Costs of a planned prefill without tuning. An item's beginning and its end take 15,000 clocks, as
- * long as 440 keys on gfx950 and 200 on gfx942. A cost between these two makes plans within 5 % of
- * the best on both. combine has a workgroup for each token. Modelled for D 128. */
+/* Constants of the plan of a prefill without tuning, modelled for a head dim of 128. The beginning
+ * and end of an item take 15,000 clocks, as long as 440 keys on gfx950 and 200 keys on gfx942. An
+ * item_cost between these makes plans within 5 % of the best on both. combine has a workgroup for
+ * each token. */
 enum {
-    PREFILL_COST = 6,
+    PREFILL_COST = 6,              /* item_cost, in units of 64 keys */
     SMALL_COST = 2 * PREFILL_COST, /* item_cost of small tiles, whose keys take half as long */
-    PREFILL_RATE = 16,
+    PREFILL_RATE = 16,             /* merge_rate */
     SMALL_RATE = 8,                /* merge_rate of small tiles, which take 128 keys at a time */
-    PREFILL_ROWS = 256,            /* query rows of a workgroup */
-    SMALL_ROWS = PREFILL_ROWS / 2, /* the same for small tiles */
-    SMALL_WINDOW = 192,            /* most keys of a window for workgroups that share a
-                                      compute unit */
+    PREFILL_ROWS = 256,            /* query rows of a workgroup: tokens times heads of a KV head */
+    SMALL_ROWS = PREFILL_ROWS / 2, /* query rows of a workgroup with small tiles */
+    SMALL_WINDOW = 192, /* most keys of a window for which workgroups share a compute unit */
 };
 
 /* True if the op is a latent decode (MLA). */
 static bool is_mla(const struct attn_op *op) { return op->family == &attn_family_mla_decode; }
 
-/* True if the op is a fused decode step. */
+/* True if the op is rope_decode, a decode step in one launch. */
 static bool is_step(const struct attn_op *op) { return op->family == &attn_family_rope_decode; }
 
 /* True if the op is a prefill. */
 static bool is_prefill(const struct attn_op *op) { return op->family == &attn_family_prefill; }
 
-/* Sets *most to the largest number of workgroups that share a compute unit, over the op's
- * kernels. */
+/* Sets *most to the number of workgroups that a compute unit holds at once, the largest among the
+ * op's kernels. Returns ATTN_OK or an error. */
 static int find_sharers(const struct attn_op *op, int32_t *most)
 {
     enum { SIMDS = 4 };
@@ -62,9 +64,10 @@ static int find_sharers(const struct attn_op *op, int32_t *most)
     return ATTN_OK;
 }
 
-/* True if whole small tiles fill the lists, and at most a sixth of the lists stays empty. Large
- * tiles would then be cut. A chunk's tiles have nearly equal keys: a list takes one. Prompts have
- * tiles of few and of many keys: a list takes one of each. */
+/* True if uncut small tiles fill the `lists` work lists but for at most a sixth: large tiles would
+ * be cut. `ratio` is the GQA ratio, `rows` tokens times heads. Tiles of a chunk have nearly equal
+ * numbers of keys, so a list takes one. Tiles of prompts have few or many keys, so a list takes one
+ * of each. */
 static bool fills_lists(const struct attn_decode_step *step, int32_t ratio, int64_t rows,
                         int32_t lists)
 {
@@ -76,9 +79,10 @@ static bool fills_lists(const struct attn_decode_step *step, int32_t ratio, int6
     return known && full && tiles <= most && 6 * tiles >= 5 * most;
 }
 
-/* True if small tiles, of key groups, are faster. Their items have twice the keys of a large
- * tile's, so a row has half as many parts. They are slower if the call is one tile. They are also
- * slower if it has large tiles for a quarter of the lists, unless small ones need no parts. */
+/* True if small tiles, whose waves form key groups, are faster. Their items have twice the keys of
+ * a large tile's items, so a row has half as many parts. Small tiles are slower if the call is one
+ * tile. They are also slower if the call has large tiles for a quarter of the lists, unless small
+ * tiles need no parts. Parameters as in fills_lists(). */
 static bool is_small(const struct attn_op *op, const struct attn_decode_step *step, int32_t ratio,
                      int64_t rows, int32_t lists)
 {
@@ -88,9 +92,9 @@ static bool is_small(const struct attn_op *op, const struct attn_decode_step *st
     return op->kernel_count > 1 && rows && !one && (few || fills_lists(step, ratio, rows, lists));
 }
 
-/* Sets split->q_tile, the query tokens whose heads fill a workgroup of prefill. A second kernel is
- * for small tiles. Either its waves form key groups, or its workgroups share a compute unit, and
- * each has a list. */
+/* Sets split->q_tile, the query tokens of a work item of prefill, and for small tiles the lists and
+ * costs. Small tiles are for the op's second kernel: either its waves form key groups, or its
+ * workgroups share a compute unit and each has a list. */
 static int choose_tile(const struct attn_op *op, const struct attn_decode_step *step,
                        const struct wanted *w, struct attn_decode_split *split)
 {
@@ -111,7 +115,7 @@ static int choose_tile(const struct attn_op *op, const struct attn_decode_step *
     return r;
 }
 
-/* Returns the sizes for which the op's table of splits is searched. */
+/* Returns the sizes of a call, which are looked up in the op's table of splits. */
 static struct wanted wanted_of(const struct attn_op *op, const struct attn_decode_step *step)
 {
     struct wanted w = {.batch = step->batch, .keys = step->kv_len, .kv_heads = 1};
@@ -130,7 +134,7 @@ static struct wanted wanted_of(const struct attn_op *op, const struct attn_decod
     return w;
 }
 
-/* True if the op combines its partial results in the same launch. */
+/* True if the op's kernel also adds the split-KV partials. */
 static bool launches_once(const struct attn_op *op)
 {
     if (is_prefill(op))
@@ -140,7 +144,7 @@ static bool launches_once(const struct attn_op *op)
     return is_mla(op) ? op->desc.mla_decode.one_launch : op->desc.decode.one_launch;
 }
 
-/* True if the op may divide the keys of a sequence over workgroups. */
+/* True if the op may divide the keys of a sequence among workgroups. False if `op` is NULL. */
 static bool has_splits(const struct attn_op *op)
 {
     if (!op)
@@ -149,27 +153,29 @@ static bool has_splits(const struct attn_op *op)
            (is_prefill(op) && op->desc.prefill.planned);
 }
 
-/* Returns 16 log2(n) for n > 0: exact for powers of two, interpolated linearly between them. */
+/* Returns 16 * log2(n) for n > 0: exact for powers of two, interpolated linearly between powers. */
 static int logarithm(int32_t n)
 {
     const int power = 31 - __builtin_clz((unsigned)n);
     return 16 * power + (int)(((int64_t)n << 4 >> power) - 16);
 }
 
-/* Returns the distance of two numbers; 0 if either is unset. */
+/* Returns the distance of two sizes in sixteenths of a doubling; 0 if either is 0, not known. */
 static int distance(int32_t a, int32_t b)
 {
     return a > 0 && b > 0 ? abs(logarithm(a) - logarithm(b)) : 0;
 }
 
-/* Returns how far a row of the table of splits is from the wanted sizes. */
+/* Returns how far the sizes of a row of the table of splits are from the wanted ones, in sixteenths
+ * of a doubling. */
 static int distance_of(const struct attn_pack_split *s, const struct wanted *w)
 {
     return distance(s->batch, w->batch) + distance(s->keys, w->keys) +
            distance(s->heads, w->heads) + distance(s->kv_heads, w->kv_heads);
 }
 
-/* Sets *nearest to the nearest row of the op's kernels, NULL if they have no rows. */
+/* Sets *nearest to the row of a table of splits of the op's kernels that is nearest to the wanted
+ * sizes. NULL: there are no rows. Returns ATTN_OK or an error. */
 static int find_nearest(const struct attn_op *op, const struct wanted *w,
                         const struct attn_pack_split **nearest)
 {
@@ -192,7 +198,8 @@ static int find_nearest(const struct attn_op *op, const struct wanted *w,
     return ATTN_OK;
 }
 
-/* Returns how many workgroups process one list: the grid multiplies lists by it. */
+/* Returns the number of workgroups that process one work list: a constant factor in x of the
+ * kernel's grid. */
 static int32_t workgroups_of_list(const struct attn_op *op)
 {
     uint32_t most = 1;
@@ -206,17 +213,19 @@ static int32_t workgroups_of_list(const struct attn_op *op)
     return (int32_t)most;
 }
 
-/* True if the workgroups of a latent decode share the sums of a few rows. */
+/* True if the op is a latent decode whose workgroups share the addition of partials, of few
+ * rows. */
 static bool shares_few_rows(const struct attn_op *op)
 {
     const struct attn_mla_decode_desc *d = &op->desc.mla_decode;
     return is_mla(op) && d->one_launch && d->heads * d->q_len <= SHARED_ROWS;
 }
 
-/* Returns the merge_rate of decode in one launch; 0, the planner's own: the keys are not known. The
- * plan's parts then have at least 256 keys in sequences of 4k to 32k keys. With at most FEW pairs
- * of sequence and KV head they have 128 keys or more, in sequences of 1k to 8k. Longer sequences
- * have longer parts, since the workgroups share the sum, and shorter ones shorter parts. */
+/* Returns the merge_rate of decode in one launch. 0 selects the planner's default, because the keys
+ * are not known. Parts then have at least 256 keys in sequences of 4k to 32k keys. With at most FEW
+ * pairs of sequence and KV head, parts have at least 128 keys in sequences of 1k to 8k keys. Longer
+ * sequences have longer parts, since the workgroups share the addition, and shorter sequences have
+ * shorter parts. */
 static int32_t rate_of_step(const struct wanted *w)
 {
     enum { UNIT = 64, FEW = 2, SHORT = 2, USUAL = 4, LEAST_RATE = 4, MOST_RATE = 32 };
@@ -228,7 +237,8 @@ static int32_t rate_of_step(const struct wanted *w)
     return rate < LEAST_RATE ? LEAST_RATE : rate > MOST_RATE ? MOST_RATE : rate;
 }
 
-/* Sets the costs for ops and sizes for which the planner's own are not the best. */
+/* Sets item_cost and merge_rate for ops and sizes for which the planner's defaults are not the
+ * best. */
 static void set_usual_costs(const struct attn_op *op, const struct wanted *w,
                             struct attn_decode_split *split)
 {
@@ -243,7 +253,8 @@ static void set_usual_costs(const struct attn_op *op, const struct wanted *w,
     }
 }
 
-/* Chooses the split without tuning data: one workgroup per compute unit. */
+/* Chooses the split without a tuned pack: as many lists as give each compute unit a workgroup.
+ * Returns ATTN_OK or an error. */
 static int choose_usual(const struct attn_op *op, const struct wanted *w,
                         struct attn_decode_split *split)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses the segments into which ssd_prefill cuts few long sequences. */
+/* Chooses by modelled time the segments into which ssd_prefill cuts few long sequences. */
 #include "runtime/abi.h"
 #include "runtime/error.h"
 #include "runtime/host.h"
@@ -8,15 +8,17 @@
 
 #include <string.h>
 
-/* Tokens of a chunk, value elements of a workgroup, the most segments of a sequence. */
+/* Tokens of a chunk; value elements of a workgroup; most segments of a sequence, rows of segments
+ * and compute units. */
 enum { CHUNK = 64, VALUES = 64, SEGMENTS_MOST = 64, ROWS_MOST = 65535, UNITS_MOST = 4096 };
 
-/* Times in hundredths of a microsecond, as runtime/ssd_costs.def has them. */
+/* Modelled times on a target, in hundredths of a microsecond. */
 static const struct costs {
     const char *target;
     struct attn_pace outputs; /* a chunk in a workgroup of the launch of outputs */
     struct attn_pace states;  /* a chunk in a workgroup of the launch of states */
-    struct attn_pace fold;    /* a segment before the workgroup's own, in the launch of outputs */
+    struct attn_pace fold;    /* in the launch of outputs, each segment before the workgroup's own
+                            * segment */
     int launch;               /* start of any launch */
 } all_costs[] = {
 #define COSTS(gfx, ...) {gfx, __VA_ARGS__},
@@ -24,15 +26,15 @@ static const struct costs {
 #undef COSTS
 };
 
-/* The sizes of a call. */
+/* The sizes of a call, and the costs that apply to it. */
 struct load {
     const struct costs *costs;
-    int64_t workgroups; /* workgroups of a launch if sequences are not cut */
-    int64_t units;      /* compute units */
-    int64_t chunks;     /* chunks of the longest sequence */
+    int64_t workgroups; /* number of workgroups of a launch if sequences are not cut */
+    int64_t units;      /* number of compute units */
+    int64_t chunks;     /* number of chunks of the longest sequence */
 };
 
-/* Returns the costs of a target: the first row's if it is NULL or has no row. */
+/* Returns the costs of a target. If `target` is NULL or has no row, returns the first row. */
 static const struct costs *find_costs(const char *target)
 {
     for (size_t i = 1; target && i < sizeof(all_costs) / sizeof(all_costs[0]); i++) {
@@ -57,8 +59,9 @@ static int64_t time_of(const struct load *l, int64_t each)
            before * attn_pace_time(&c->fold, all, l->units, PLACES) + c->launch;
 }
 
-/* Returns the chunks of a segment in the fastest call. Segments change the bits of a result, so
- * they have to save a twentieth of the time. */
+/* Returns the number of chunks of a segment with which the call is fastest; all chunks of the
+ * longest sequence: no segments. Segments change the rounding of results, so they must save a
+ * twentieth of the time. */
 static int64_t choose(const struct load *l, int64_t batch)
 {
     int64_t best = l->chunks, least = time_of(l, best) * 19 / 20;
@@ -72,7 +75,8 @@ static int64_t choose(const struct load *l, int64_t batch)
     return best;
 }
 
-/* Checks the sizes of a description and shape that the segments need. */
+/* Checks the members of a descriptor and a shape on which the segments depend. Returns ATTN_OK or
+ * ATTN_BAD_ARGUMENT. */
 static int check(const struct attn_ssd_prefill_desc *d, const struct attn_ssd_prefill_shape *s)
 {
     if (d->head_dim < 1 || d->head_dim > 256 || d->head_dim_v < 1 || d->head_dim_v > 256 ||
@@ -91,7 +95,7 @@ static int check(const struct attn_ssd_prefill_desc *d, const struct attn_ssd_pr
     return ATTN_OK;
 }
 
-/* Chooses the segments; both structs have the library's size. */
+/* Chooses the segments. attn_adopt() has copied the structs `d` and `s`. */
 static int find_segments(const struct attn_ssd_prefill_desc *d,
                          const struct attn_ssd_prefill_shape *s,
                          struct attn_ssd_prefill_segments *segments)

@@ -4,9 +4,10 @@
 
 #include <string.h>
 
-/* Sets the dimensions of a cache tensor. NHD, PACKED and PLANES: [page, token, head, element].
- * SCALES_LAST: [page, byte]. SHUFFLE, with x elements in 16 bytes: K [page, head, D / x, token, x],
- * V [page, head, token / x, D, x]; SHUFFLE_K: V [page, head, D, token]. */
+/* Sets the dimensions of a cache tensor, of V if `value` is true, else of K. `dim` is the length of
+ * a row, `pages` points to the number of pages. NHD, PACKED and PLANES: [page, token, head,
+ * element]. SCALES_LAST: [page, byte]. SHUFFLE, with x elements in 16 bytes: K [page, head, D / x,
+ * token, x], V [page, head, token / x, D, x]. SHUFFLE_K: V [page, head, D, token]. */
 static void set_cache_dims(const struct attn_cache_desc *d, int32_t kv_heads, int64_t dim,
                            bool value, int32_t *pages, struct attn_tensor *t)
 {
@@ -48,7 +49,8 @@ void attn_take_scale_strides(struct attn_cache *c, struct attn_tensor *t)
     t->shared = true;
 }
 
-/* Returns the scale tensor: [1], [page, head, token], [page, head] or [sequence, head]. */
+/* Returns the tensor of a cache's scales, by their kind: [1], [page, head, token], [page, head] or
+ * [sequence, head]. */
 static struct attn_tensor scale_tensor(const struct attn_cache_desc *d, int32_t kv_heads,
                                        struct attn_cache *c, int32_t *batch)
 {

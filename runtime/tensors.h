@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensor descriptions of a call, against which DLPack tensors are checked. */
+/* Descriptions of the tensors of a call. DLPack tensors are checked against them. */
 #ifndef ATTN_TENSORS_H
 #define ATTN_TENSORS_H
 
@@ -8,63 +8,67 @@
 /* Element types that enum attn_dtype lacks. */
 enum { ATTN_F32 = ATTN_INT8 + 1, ATTN_I32, ATTN_I64, ATTN_U8 };
 
+/* Most dimensions of a tensor, and most tensors of a call. */
 enum { ATTN_DIMENSIONS_MAX = 5, ATTN_TENSORS_MAX = 40 };
 
-/* Most members of an op's arguments that receive counts and strides of its tensors. */
+/* Most members of an op's argument struct that receive counts and strides of its tensors. */
 enum { ATTN_NUMBERS_MAX = 32 };
 
-/* Size of a dimension: *count + more, where `count` points to a member of the arguments, at least
- * `least`. With count NULL it is `more`, and a `more` of -1 accepts any size. */
+/* The size of a dimension: *count + more. `count` points to a member of the argument struct, which
+ * is at least `least`. If `count` is NULL, the size is `more`, and a `more` of -1 accepts any
+ * size. */
 struct attn_dimension {
     int32_t *count;
     int64_t more;
     int64_t least; /* 1 if a count of 0 has another meaning */
 };
 
+/* A tensor of a call. */
 struct attn_tensor {
-    const char *name;
-    void *pointer; /* address of the pointer in the arguments */
-    int element;   /* enum attn_dtype, or an element type above */
-    bool needed;   /* required by this descriptor */
-    bool optional; /* may be NULL even if needed */
-    bool written;  /* the kernel writes it */
-    bool paged;    /* the first dimension counts pages of a cache */
-    bool shared;   /* per-sequence scales: the first dimension may be 1, for all sequences, and a
-                    * stride of 0 means 0, not contiguous */
-    int vector;    /* elements of one vector access, which sets the alignment */
-    int ndim;
+    const char *name; /* of the argument */
+    void *pointer;    /* address of the tensor's pointer in the argument struct */
+    int element;      /* enum attn_dtype, or ATTN_F32 to ATTN_U8 */
+    bool needed;      /* true: the op with this descriptor has the tensor; false: it is ignored */
+    bool optional;    /* true: it may be NULL even if the op has it */
+    bool written;     /* true: the kernel writes it */
+    bool paged;       /* true: the first dimension counts pages of a cache */
+    bool shared;      /* true: scales of sequences. The first dimension may be 1, for all sequences,
+                       * and a stride of 0 means 0, not contiguous */
+    int vector;       /* number of elements of a vector access, which sets the alignment */
+    int ndim;         /* number of dimensions */
     struct attn_dimension dims[ATTN_DIMENSIONS_MAX]; /* outermost first */
-    int free;                                        /* leading dimensions whose strides the caller
-                                                      * may choose */
-    int64_t *strides[ATTN_DIMENSIONS_MAX];           /* addresses of these strides in the arguments;
-                                                      * NULL: unused */
+    int free; /* number of leading dimensions whose strides the caller may choose */
+    int64_t *strides[ATTN_DIMENSIONS_MAX]; /* addresses of these strides in the argument struct;
+                                            * NULL: there is no such member */
 };
 
-/* Describe the tensors of struct attn_cache and struct attn_pages in t; return their number.
- * `batch` is the call's count of sequences; NULL: it has none. `needed` and `optional` as in struct
+/* Describes the tensors of a call's `cache` in `t` and returns their number. `batch` points to the
+ * call's number of sequences; NULL: the call has none. `needed` and `optional` as in struct
  * attn_tensor. */
 unsigned attn_cache_tensors(const struct attn_cache_desc *desc,
                             const struct attn_cache_heads *heads, struct attn_cache *cache,
                             int32_t *batch, bool needed, bool optional, struct attn_tensor *t);
-/* Gives a tensor [sequence, KV head] the strides of the cache's scales, whose first dimension may
- * also be 1. */
+/* Gives a tensor [sequence, KV head] of scales the members of `cache` for strides of scales. The
+ * tensor's first dimension may also be 1. */
 void attn_take_scale_strides(struct attn_cache *cache, struct attn_tensor *t);
-/* Describes the tensors of a latent cache in t; returns their number. Parameters are as in
+/* Describes the tensors of a call's latent cache in `t` and returns their number. Parameters as in
  * attn_cache_tensors(). */
 unsigned attn_latent_tensors(const struct attn_cache_desc *desc,
                              const struct attn_cache_heads *heads, struct attn_cache *cache,
                              bool needed, bool optional, struct attn_tensor *t);
-/* Describes the tensors of page lists in t; returns their number. `lens_optional` says that kv_lens
- * may be NULL. */
+/* Describes the tensors of a call's page lists in `t` and returns their number. If `lens_optional`
+ * is true, kv_lens may be NULL. Other parameters as in attn_cache_tensors(). */
 unsigned attn_pages_tensors(enum attn_page_table table, struct attn_pages *pages, int32_t *batch,
                             bool needed, bool lens_optional, struct attn_tensor *t);
 
-/* The tensors of a call of an op, as struct attn_family describes them. */
+/* The function attn_family.tensors of each op. */
 #define OP(name) \
     unsigned attn_tensors_##name(const union attn_desc *desc, void *args, struct attn_tensor *t);
 #include "ops/ops.def"
 
-/* Fills `args` from a struct of DLPack tensors, `size` bytes, in the order of family->tensors. */
+/* Sets the pointers, strides and counts of `args`, an op's argument struct, from `tensors`. That is
+ * a struct of `size` bytes: its size, then pointers to DLPack tensors in the order of
+ * family->tensors(). Returns ATTN_OK or ATTN_BAD_ARGUMENT. */
 int attn_set_tensors(const struct attn_op *op, const struct attn_family *family,
                      const void *tensors, size_t size, void *args);
 
