@@ -4,10 +4,10 @@
  * indexers read these rows (DeepSeek-V4, GLM-5.3-Flash, Qwen3.8-Flash-Next). ops/compress.def has
  * the formula.
  *
- * A wave has a group of one sequence, or the waves of a workgroup share a group of many tokens.
- * Tokens are rows of the call, or, if they are older than the call, of the sequence's ring. Only a
- * sequence's first two groups of the call have tokens in the ring. One workgroup has both groups,
- * and writes the ring after all of its waves have read it.
+ * A wave has a group of one sequence, or the waves of a workgroup share a group of more than 16
+ * tokens. A token is a row of the call, or, if it is older than the call, a row of the sequence's
+ * ring. Only a sequence's first two groups of the call have tokens in the ring. One workgroup has
+ * both groups, and writes the ring after all of its waves have read it.
  */
 #include "templates/compress/compress.h"
 #include "templates/cache/cache.h"
@@ -23,7 +23,7 @@ enum { SHARED };
 
 enum {
     SHARED_TOKENS = 17, /* fewest tokens of a group that waves share */
-    RATIO_MAX = 128,
+    RATIO_MAX = 128,    /* most tokens of a group */
 };
 
 static const struct att_tile tiles[] = {
@@ -39,8 +39,8 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {1, 3}},
 };
 
-/* Returns the number of groups of a workgroup. If waves share a group, the first workgroup has
- * two. */
+/* Returns the number of groups of a workgroup with tile `t`. If waves share a group it is 1, though
+ * the first workgroup has two. */
 static int groups_of(const struct att_tile *t) { return t->own[SHARED] ? 1 : t->waves; }
 
 /* True if tile `t` serves the variant; if not, the reason is in `why`. */
@@ -55,8 +55,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return att_fits_waves(v, t, m, why);
 }
 
-/* Sets *second to the kernel whose waves share a group, for groups of at least SHARED_TOKENS
- * tokens. Returns false if n > 0. */
+/* Sets *second to the kernel whose waves share a group, for calls with groups of at least
+ * SHARED_TOKENS tokens. Returns false if n > 0, since there is one such kernel. */
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {
@@ -97,7 +97,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_check_tile(v, m, why);
 }
 
-/* Sets c->row and c->raw, the types of a row of the pool. */
+/* Sets c->row and c->raw, the types of a row of the pool, and c->size. */
 static void choose_types(struct compress *c)
 {
     static const unsigned dtypes[] = {
@@ -116,7 +116,7 @@ static void choose_types(struct compress *c)
 }
 
 /* Computes and stores the pool's row of a group, unless the group ends after the call's last token.
- * `number` (i32) counts groups from the group that has the call's first token. */
+ * `number` (i32) counts groups from the group with the call's first token. */
 static void visit_group(struct compress *c, struct tir_value number)
 {
     struct tir_builder *b = &c->b;
@@ -133,8 +133,8 @@ static void visit_group(struct compress *c, struct tir_value number)
     tir_end_if(b, &whole, NULL);
 }
 
-/* Computes the rows of the workgroup's groups: each wave a group, or all waves one group after the
- * other. */
+/* Computes the pool's rows of the workgroup's groups: each wave has a group, or all waves compute
+ * one group after the other. */
 static void visit_groups(struct compress *c)
 {
     struct tir_builder *b = &c->b;
@@ -151,8 +151,8 @@ static void visit_groups(struct compress *c)
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Copies token `token` (i32) of tensor `s` to its row of the ring that is written, if `there` (i1)
- * is true. */
+/* Copies token `token` (i32 index in the sequence) of source `s` to its row of the ring in c->slot,
+ * if `there` (i1) is true. */
 static void write_token(struct compress *c, const struct compress_source *s, struct tir_value token,
                         struct tir_value there)
 {
@@ -183,10 +183,9 @@ static struct tir_value reads_no_ring(struct compress *c)
     return tir_or(b, begins, whole);
 }
 
-/* Writes the call's tokens to the ring, or its last tokens if they do not all fit. The waves of
- * this workgroup and of `others` (i32) further workgroups write one token after the other. A call
- * that reads one slot and writes another also copies the older tokens that the next group may
- * need. */
+/* Writes the call's tokens to the ring, or its last tokens if the ring has no room for all. The
+ * waves of this workgroup and of `others` (i32) further workgroups divide the tokens. A call that
+ * reads one slot and writes another also copies the older tokens that the next group may need. */
 static void write_ring(struct compress *c, struct tir_value others)
 {
     struct tir_builder *b = &c->b;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The weighted sum of a group's tokens in op compress, element by element, with a running maximum.
- * The window is the group's tokens, and with overlap the tokens of the group before it. A step
- * loads STEP tokens together; tokens after the window are not read.
+ * This file computes the weighted sum of a group's tokens in op compress: a softmax over the tokens
+ * for each element, with a running maximum. The window is the group's tokens, and with overlap the
+ * tokens of the group before it. A step loads STEP tokens together; tokens after the window are not
+ * read.
  */
 #include "templates/compress/compress.h"
 #include "ir/address_map.h"
@@ -13,6 +14,8 @@
 #include <math.h>
 #include <string.h>
 
+/* Tokens that are loaded together; bytes of an f32; members of struct sum; most waves of a
+ * workgroup. */
 enum { STEP = 8, FLOAT = 4, SUMS = 3, MOST_WAVES = 16 };
 
 static const float LOG2E = 1.4426950408889634f;
@@ -52,18 +55,20 @@ struct tir_value compress_load(struct compress *c, struct tir_value base, struct
                          c->raw);
 }
 
-/* A token of the window, which are the tokens that a row adds up. */
+/* A token of the window. */
 struct member {
     struct tir_value token; /* i32: index of the token in the sequence */
     struct tir_value place; /* i32: index of the token's row in the ring */
     struct tir_value own;   /* i32: index of the token in its own group */
-    struct tir_value byte;  /* i64: index of the token's first column in a tensor, in elements: 0 or
-                               head_dim */
-    struct tir_value there; /* i1; false: the sequence has no such token, and its weight is 0 */
+    /* i64: index of the token's first element in its row: 0, or head_dim for the second half of a
+     * row with overlap */
+    struct tir_value byte;
+    /* i1: true if the window and the sequence have this token; false: its weight is 0 */
+    struct tir_value there;
 };
 
-/* Returns the i-th token of the window. The window begins with token `from` of the sequence, at row
- * `place` of the ring; all are i32. */
+/* Returns token i (i32) of the window. The window begins with token `from` (i32) of the sequence,
+ * which is at row `place` (i32) of the ring. */
 static struct member find_member(struct compress *c, struct tir_value i, struct tir_value from,
                                  struct tir_value place)
 {
@@ -81,7 +86,8 @@ static struct member find_member(struct compress *c, struct tir_value i, struct 
     };
 }
 
-/* Loads a token's elements from tensor `s`: zeros if `there` (i1) is false. */
+/* Issues the load of the head_dim elements of token `m` from source `s`; zeros if `there` (i1) is
+ * false. */
 static struct tir_value load_member(struct compress *c, const struct compress_source *s,
                                     const struct member *m, struct tir_value there)
 {
@@ -91,8 +97,8 @@ static struct tir_value load_member(struct compress *c, const struct compress_so
     return compress_load(c, tir_add(b, row, column), there);
 }
 
-/* Loads the position embedding (argument ape) that is added to a token's scores: zeros if the
- * argument is NULL. */
+/* Issues the load of the position embedding (argument ape) that is added to the scores of token
+ * `m`; zeros if the argument is NULL. */
 static struct tir_value load_ape(struct compress *c, const struct member *m)
 {
     struct tir_builder *b = &c->b;
@@ -107,14 +113,15 @@ static struct tir_value load_ape(struct compress *c, const struct member *m)
                          tir_i32(b, 0), c->row);
 }
 
-/* A sum of weighted tokens, for each element. `top` is the largest score times log2(e). `weights`
- * is the sum of the weights, and `z` the weighted sum of elements. Both are divided by 2^top. */
+/* A sum of weighted tokens, separately for each element (tiles of 1 x head_dim). `top` is the
+ * largest score times log2(e). `weights` is the sum of the weights, and `z` the weighted sum of x.
+ * Both are divided by 2^top. */
 struct sum {
     struct tir_value top, weights, z;
 };
 
-/* Returns sum `before` plus STEP tokens of the window from the i-th on. The window begins with
- * token `from` at row `place` of the ring. */
+/* Returns sum `before` plus STEP tokens of the window from token i (i32) on. The window begins with
+ * token `from` (i32) at row `place` (i32) of the ring. */
 static struct sum add_members(struct compress *c, struct tir_value i, struct tir_value from,
                               struct tir_value place, const struct sum *before)
 {
@@ -152,7 +159,8 @@ unsigned compress_shared_bytes(const struct compress *c)
     return c->shared ? (unsigned)(c->tile.waves * SUMS * c->v->head_dim * FLOAT) : 0;
 }
 
-/* Returns the LDS address of member `part` (index in struct sum) of the sum of wave `wave`. */
+/* Returns the LDS address (i32) of member `part` (index in struct sum) of the sum of wave `wave`
+ * (i32). */
 static struct tir_value place_of(struct compress *c, struct tir_value wave, int part)
 {
     struct tir_builder *b = &c->b;
@@ -161,7 +169,7 @@ static struct tir_value place_of(struct compress *c, struct tir_value wave, int 
     return att_plus(b, first, part * row);
 }
 
-/* Returns the sum of the sums of all waves, which they exchange through LDS. `own` is this wave's
+/* Returns the sum over all waves, which exchange their sums through LDS. `own` is this wave's
  * sum. */
 static struct sum join_waves(struct compress *c, const struct sum *own)
 {
@@ -169,7 +177,7 @@ static struct sum join_waves(struct compress *c, const struct sum *own)
     const struct tir_layout map = tir_row_major(1, (unsigned)c->v->head_dim);
     const struct tir_value parts[SUMS] = {own->top, own->weights, own->z}, wave = tir_wave_id(b);
     struct tir_value all[MOST_WAVES][SUMS];
-    tir_barrier(b); /* no wave still reads the group before this one */
+    tir_barrier(b); /* after it no wave reads sums of the previous group */
     for (int i = 0; i < SUMS; i++)
         tir_tile_lds_store(b, place_of(c, wave, i), parts[i], &map);
     att_lds_barrier(b);
@@ -188,8 +196,8 @@ static struct sum join_waves(struct compress *c, const struct sum *own)
     return sum;
 }
 
-/* Returns the sum of the tokens of the window that begins with token `from`: of all, or of this
- * wave's share if the waves share a group. */
+/* Returns the sum of the tokens of the window that begins with token `from` (i32): of all tokens,
+ * or of this wave's share if waves share a group. */
 static struct sum add_window(struct compress *c, struct tir_value from)
 {
     struct tir_builder *b = &c->b;

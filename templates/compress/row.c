@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * compress: the steps from a group's sum to its row in the pool: norm, rotation, Hadamard matrix.
+ * This file makes a group's row in the pool from the weighted sum of its tokens: norm, rotation,
+ * Hadamard matrix, quantisation and store.
  */
 #include "templates/compress/compress.h"
 #include "templates/index/page.h"
@@ -9,9 +10,10 @@
 #include "templates/rope/rotate_rows.h"
 #include "templates/workgroup/fp8.h"
 
+/* Bytes of a 16-bit element, and of an f32. */
 enum { ELEM = 2, FLOAT = 4 };
 
-/* Loads argument `arg`, a vector of head_dim numbers of f32. */
+/* Loads array argument `arg`, a vector of head_dim f32. */
 static struct tir_value load_vector(struct compress *c, const char *arg)
 {
     struct tir_builder *b = &c->b;
@@ -34,7 +36,7 @@ static struct tir_value normalise(struct compress *c, struct tir_value z)
     return z;
 }
 
-/* Stores `z` as row `token` of the argument latent, unless that is NULL. */
+/* Stores row `z` (f32) as row `token` (i32) of argument latent, unless that is NULL. */
 static void store_latent(struct compress *c, struct tir_value token, struct tir_value z)
 {
     struct tir_builder *b = &c->b;
@@ -46,7 +48,7 @@ static void store_latent(struct compress *c, struct tir_value token, struct tir_
                    tir_convert_short(b, z, att_dtype(c->v)));
 }
 
-/* Multiplies a row of head_dim elements by the Hadamard matrix over sqrt(head_dim). Each round
+/* Returns row y, of head_dim elements, times the Hadamard matrix over sqrt(head_dim). Each round
  * replaces two elements whose indices differ in one bit by their sum and their difference. */
 static struct tir_value hadamard(struct compress *c, struct tir_value y)
 {
@@ -64,8 +66,8 @@ static struct tir_value hadamard(struct compress *c, struct tir_value y)
 
 /* ---- The pool ---- */
 
-/* Returns the scale of a row `y`: max(largest |y|, 1e-4) divided by the largest number of fp8. With
- * argument round_scales it is rounded up to a power of two. */
+/* Returns the scale (f32, 1 x 1) of row `y`: max(largest |y|, 1e-4) divided by the largest number
+ * of fp8. With argument round_scales it is rounded up to a power of two. */
 static struct tir_value find_scale(struct compress *c, struct tir_value y)
 {
     struct tir_builder *b = &c->b;
@@ -77,7 +79,7 @@ static struct tir_value find_scale(struct compress *c, struct tir_value y)
     return tir_select(b, round, att_power_above(b, scale), scale);
 }
 
-/* Returns the pool as a cache of one head. */
+/* Returns the pool as a cache with one head, for functions of cache/. */
 static struct att_cache pool_of(struct compress *c)
 {
     struct tir_builder *b = &c->b;
@@ -101,7 +103,8 @@ static struct att_cache pool_of(struct compress *c)
     return pool;
 }
 
-/* Stores row `y` as fp8, and its scale after the rows of the page. */
+/* Stores row `y` (f32) as fp8 at place `at` of the pool, and its scale after the rows of the
+ * page. */
 static void store_fp8(struct compress *c, const struct att_cache *pool, struct att_slot at,
                       struct tir_value y)
 {
@@ -121,15 +124,16 @@ static void store_fp8(struct compress *c, const struct att_cache *pool, struct a
     tir_tile_store(b, att_view(b, to, tir_i32(b, 1), zero, FLOAT, 0), zero, scale);
 }
 
-/* Returns byte offsets `at` as i64 for the runs whose `these` (i1) is true. The others get -1, so
+/* Returns byte offsets `at` (i64) in elements whose `these` (i1) is true, and -1 in the others, so
  * that nothing is stored for them. */
 static struct tir_value only(struct tir_builder *b, struct tir_value these, struct tir_value at)
 {
     return tir_select(b, these, at, tir_int_like(b, at, -1));
 }
 
-/* Stores a row of 448 elements of fp8, from `bytes`, and the last 64 elements of row `y` in the
- * op's dtype. `row` (i64) is the row's byte offset in the pool, `slot` its slot. */
+/* Stores a row of the pool in two parts: the first 448 elements as fp8, from `bytes`, and the last
+ * 64 elements of row `y` in the op's dtype. `row` (i64) is the row's byte offset in the pool,
+ * `slot` its place. */
 static void store_parts(struct compress *c, const struct att_cache *pool, struct att_slot slot,
                         struct tir_value row, struct tir_value bytes, struct tir_value y)
 {
@@ -152,8 +156,8 @@ static void store_parts(struct compress *c, const struct att_cache *pool, struct
                      tir_i32(b, 0), tir_convert_short(b, last, att_dtype(c->v)));
 }
 
-/* Stores row `y` in slot `slot` (i64) of a pool whose rows contain scales, or whose scales follow
- * the page's rows. */
+/* Stores row `y` (f32) in slot `slot` (i64) of a pool whose rows contain scales, or whose scales
+ * follow the page's rows. */
 static void store_packed(struct compress *c, const struct att_cache *pool, struct tir_value slot,
                          struct tir_value y)
 {
@@ -169,7 +173,7 @@ static void store_packed(struct compress *c, const struct att_cache *pool, struc
         store_parts(c, pool, att_slot_of(&pool->pages, slot), row, bytes, y);
 }
 
-/* Stores row `y` in the layout of the pool. */
+/* Stores row `y` (f32) in slot `slot` (i64) of the pool, in the pool's layout and dtype. */
 static void store_row(struct compress *c, struct tir_value slot, struct tir_value y)
 {
     struct tir_builder *b = &c->b;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The norms of q and k: of each head by itself, or with a sum of squares that is given.
+ * This file has the norms of q and k: of each head by itself, or with a sum of squares over all
+ * heads that is given (norm full).
  */
 #include "templates/rope/rope.h"
 #include "templates/workgroup/scalar.h"
@@ -14,7 +15,7 @@ void rope_load_weights(struct rope *p, struct rope_source *s)
                   tir_i32(b, 0), true, s->weights);
 }
 
-/* Returns 1 / rms of each head. */
+/* Returns 1 / sqrt(mean(x^2) + eps) of each head of the tile x, rows x 1. */
 static struct tir_value inverse_rms(struct rope *p, const struct rope_shape *s,
                                     const struct rope_parts *x)
 {

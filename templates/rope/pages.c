@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stores keys and values in pages whose scales are computed here: cache/block_scale.h. A run of
- * tokens of one page has one owner, a workgroup with keys or values and no q. Its waves take the
- * run's tokens round-robin: first they find the largest number of each head, and a wave a head
- * computes the scales from it; then they store the tokens. A wave keeps its first tokens in
- * registers meanwhile, enough for pages of 16. Further tokens of larger pages are loaded and
- * computed again, out of the caches.
+ * This file stores keys and values in pages whose scales are computed here: cache/block_scale.h. A
+ * run of tokens of one page has one owner, a workgroup with keys or values and no q. Its waves take
+ * the run's tokens round-robin. First they find the largest magnitude of each head, and one wave
+ * for each head computes the scale from it. Then they store the tokens. A wave keeps its first
+ * tokens in registers meanwhile, enough for pages of 16 tokens. Further tokens of larger pages are
+ * loaded and computed again, out of the caches.
  */
 #include "ir/address_map.h"
 #include "templates/cache/block_scale.h"
@@ -14,31 +14,35 @@
 #include "templates/workgroup/scalar.h"
 
 enum {
-    KEPT = 2,   /* tokens of a wave that stay in registers; one if a lane has more than ... */
-    FEW = 16,   /* ... this many elements of each */
-    PANEL = 128 /* columns of a page that are requantised at once, beside these tokens */
+    KEPT = 2,   /* tokens of a wave that stay in registers, unless a lane has more than FEW ... */
+    FEW = 16,   /* ... elements of a token; then one token stays */
+    PANEL = 128 /* most columns of a page that are requantised at once */
 };
 
-/* A token's tile of heads: x in f32, for a cache with scales, and raw in the op's dtype, for
- * others. */
+/* A token's tile of heads: `x`, in f32, for a cache with scales, and the spans `raw`, in the op's
+ * dtype, for other caches and for keep_kv. */
 struct token_tile {
     struct rope_parts x;
     struct tir_value raw[ROPE_MAX_SPANS];
 };
 
-/* The keys or the values of a run of tokens, and the state of their visit. */
+/* The keys or the values of a run of tokens that a workgroup stores. */
 struct side {
     struct rope *p;
-    struct rope_source s;
-    bool value;
-    int kept; /* tokens that a wave keeps in registers between finding the scale and storing */
-    const struct att_page_run *run;
-    struct tir_value n;   /* tokens of the run */
-    struct tir_value row; /* first head of the tile */
-    struct tir_value lds; /* LDS: [head, wave] maxima, then [head] inverses */
+    struct rope_source s; /* all heads of k or of v */
+    bool value;           /* true: values; false: keys */
+    /* number of tokens that a wave keeps in registers from finding the scale to storing */
+    int kept;
+    const struct att_page_run *run; /* the run: its page and its first token */
+    struct tir_value n;             /* i32: number of tokens of the run */
+    struct tir_value row;           /* i32: index of the tile's first head */
+    /* i32: LDS address of a maximum for each head of the tile and wave; 1 / scale of each head
+     * follows */
+    struct tir_value lds;
 };
 
-/* Returns a source with all heads of `of`; without heads if its tensor does not exist. */
+/* Returns source `of` with all heads in its range, or with none if its tensor's argument is
+ * NULL. */
 static struct rope_source all_heads(struct rope *p, const struct rope_source *of)
 {
     struct tir_builder *b = &p->b;
@@ -49,8 +53,8 @@ static struct rope_source all_heads(struct rope *p, const struct rope_source *of
     return s;
 }
 
-/* Loads the heads of token i (i32) of the run, and normalises and rotates them as the cache stores
- * them. */
+/* Loads the tile of heads of token i (i32) of the run, and transforms them as the cache stores
+ * them: bias, and for keys norm and rotation. */
 static struct token_tile load_token(struct side *d, struct tir_value i)
 {
     struct rope *p = d->p;
@@ -72,7 +76,8 @@ static struct token_tile load_token(struct side *d, struct tir_value i)
     return t;
 }
 
-/* Stores the heads of token i (i32) of the run to its slot, and with keep_kv to their tensor. */
+/* Stores the tile `t` of heads of token i (i32) of the run in the token's slot, and with field
+ * keep_kv in its tensor. */
 static void store_token(struct side *d, struct tir_value i, const struct token_tile *t)
 {
     struct rope *p = d->p;
@@ -85,7 +90,8 @@ static void store_token(struct side *d, struct tir_value i, const struct token_t
     rope_write_cache(p, &d->s, &slot, d->row, &t->x, t->raw);
 }
 
-/* Begins a loop over the tokens of this wave from its n-th on. */
+/* Begins a loop over the run's tokens that this wave has, from its n-th on. `carried` is a value
+ * that the loop carries; NULL: none. */
 static struct tir_loop begin_tokens(struct side *d, int n, struct tir_value *carried)
 {
     struct tir_builder *b = &d->p->b;
@@ -93,15 +99,15 @@ static struct tir_loop begin_tokens(struct side *d, int n, struct tir_value *car
                          carried, carried ? 1 : 0);
 }
 
-/* Returns the largest |x| over this wave's tokens, for each head of the tile. The wave's first
- * tokens stay in kept[]. */
+/* Returns the largest |x| of each head of the tile over this wave's tokens of the run, rows x 1.
+ * Sets kept[] to the wave's first tokens. */
 static struct tir_value largest(struct side *d, struct token_tile kept[KEPT])
 {
     struct rope *p = d->p;
     struct tir_builder *b = &p->b;
     struct tir_value absmax = {0};
     for (int i = 0; i < d->kept; i++) {
-        /* A wave beyond the end takes the last token again, which does not change the maximum. */
+        /* A wave without a token loads the run's last token, which does not change the maximum. */
         const struct tir_value token =
             tir_min(b, att_plus(b, p->wave, i * p->waves), att_plus(b, d->n, -1));
         kept[i] = load_token(d, token);
@@ -115,7 +121,8 @@ static struct tir_value largest(struct side *d, struct token_tile kept[KEPT])
     return absmax;
 }
 
-/* Returns the LDS map of one f32 for each head of a tile, `apart` words from a head to the next. */
+/* Returns the LDS layout of one f32 for each head of a tile, `apart` words from a head to the
+ * next. */
 static struct tir_layout head_map(const struct rope *p, unsigned apart)
 {
     struct tir_layout map = tir_row_major((unsigned)p->rows, 1);
@@ -123,7 +130,7 @@ static struct tir_layout head_map(const struct rope *p, unsigned apart)
     return map;
 }
 
-/* Returns the columns of a panel that is requantised at once. With SHUFFLE a panel has 16
+/* Returns the number of columns of a page that are requantised at once. With SHUFFLE a panel has 16
  * tokens, and a lane has at most 4 columns of each. */
 static int panel_columns(const struct att_cache *c)
 {
@@ -131,8 +138,9 @@ static int panel_columns(const struct att_cache *c)
     return c->shuffle && narrow < PANEL ? narrow : PANEL;
 }
 
-/* Computes the page's scale of head `in_tile` of the tile, requantises older tokens if it
- * grows, and stores it. Returns 1 / scale, the factor for new tokens. */
+/* Computes the page's scale of head `in_tile` (i32 index) of the tile from the maxima in LDS, and
+ * stores it. If the scale grows, older tokens of the page are requantised. Returns 1 / scale (f32),
+ * the factor for new tokens. */
 static struct tir_value scale_head(struct side *d, struct tir_value in_tile)
 {
     struct rope *p = d->p;
@@ -151,8 +159,8 @@ static struct tir_value scale_head(struct side *d, struct tir_value in_tile)
     return scale.inverse;
 }
 
-/* Computes the scale of every head of the tile, a head in each wave. Returns 1 / scale of the
- * heads, rows x 1. */
+/* Computes the page's scale of every head of the tile, one head in each wave at a time. `absmax` is
+ * this wave's largest |x| of each head. Returns 1 / scale of the heads, rows x 1. */
 static struct tir_value scale_heads(struct side *d, struct tir_value absmax)
 {
     struct rope *p = d->p;
@@ -176,8 +184,8 @@ static struct tir_value scale_heads(struct side *d, struct tir_value absmax)
     return tir_tile_lds_load(b, inverses, rope_head_column(p, d->s.shape, TIR_F32), &dense);
 }
 
-/* Stores one tile of heads of all tokens of the run: computes their scales first, then
- * quantises. */
+/* Stores the tile of heads from head d->row on of all tokens of the run. Computes the page's scales
+ * first, and then quantises. */
 static void visit_tile(struct side *d)
 {
     struct rope *p = d->p;
@@ -197,8 +205,8 @@ static void visit_tile(struct side *d)
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Stores the keys, or with `value` the values, of a run of tokens in one page. `lds` is the address
- * of LDS for the maxima. */
+/* Stores the keys, or the values if `value`, of run `run` of tokens in one page. `lds` (i32) is the
+ * LDS address for maxima and inverses. */
 static void visit_run(struct rope *p, const struct rope_source *of, bool value,
                       const struct att_page_run *run, struct tir_value lds)
 {
@@ -218,7 +226,8 @@ static void visit_run(struct rope *p, const struct rope_source *of, bool value,
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Writes keys or values of the tokens without a slot to their tensor, with keep_kv. */
+/* Writes k, or v if `value`, of those tokens from `first` to `end` - 1 (i32) that have no slot to
+ * their tensor (field keep_kv). */
 static void visit_nowhere(struct rope *p, const struct rope_source *of, bool value,
                           struct tir_value first, struct tir_value end)
 {

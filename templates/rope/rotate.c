@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rotation of pairs by the angles of the token's position, or of its three positions.
+ * This file rotates pairs of elements by the angles of the token's position, or with mrope of its
+ * three positions.
  */
 #include "templates/rope/rope.h"
 #include "templates/workgroup/scalar.h"
@@ -17,8 +18,8 @@ void rope_rotate(struct rope *p, struct rope_parts *x)
     }
 }
 
-/* Returns the type of one number for each pair of a piece: 1 x pairs, in the layout of heads.
- * *first is set to the number of the piece's first pair in the head. */
+/* Returns the tile type of one number for each pair of piece `piece` (index): 1 x pairs, in the
+ * layout of heads. Sets *first to the index in the head of the piece's first pair. */
 static struct tir_type pairs_of(const struct rope *p, unsigned piece, int *first)
 {
     const struct rope_shape *s = &p->rotated;
@@ -27,7 +28,8 @@ static struct tir_type pairs_of(const struct rope *p, unsigned piece, int *first
     return span->vector;
 }
 
-/* Loads cosines (0) or sines (1) of a position for a piece of the pairs, as the table has them. */
+/* Issues the loads of cosines, or of sines if `which` is 1, for piece `piece` of the pairs.
+ * `position` (i64) is the row of the table. The result has the table's dtype. */
 static struct tir_value load_angles(struct rope *p, struct tir_value position, unsigned piece,
                                     int which)
 {
@@ -49,13 +51,13 @@ unsigned rope_angle_dtype(const struct rope *p)
     return p->v->cos_sin == ATT_COS_SIN_F32 ? TIR_F32 : p->dtype;
 }
 
-/* Returns loaded cosines or sines in f32, with NaNs as rope_short_nan() makes them. */
+/* Returns loaded cosines or sines x as f32, with NaNs that rope_short_nan() has replaced. */
 static struct tir_value widen(struct rope *p, struct tir_value x)
 {
     return rope_short_nan(p, rope_to_f32(p, x));
 }
 
-/* Loads the token's position (i64) number `stream`, 0 to 2, of those that mrope has. */
+/* Loads position `stream` (0 to 2, i64) of token p->token. Only mrope has positions 1 and 2. */
 static struct tir_value load_position(struct rope *p, int stream)
 {
     struct tir_builder *b = &p->b;
@@ -74,15 +76,16 @@ static struct tir_value vector_of(struct rope *p, const char *arg, struct tir_va
     return tir_splat(&p->b, tir_arg(&p->b, arg, TIR_I32), tir_typeof(p->b.f, like));
 }
 
-/* Returns a mask, all bits set where a < b, else 0; i32 without overflow. A mask takes a vector
- * register; a comparison's result would take two scalar registers, too many. */
+/* Returns a mask (i32): all bits set in elements with a < b, else 0. a - b must not overflow. A
+ * mask takes a vector register; a comparison's result would take two scalar registers, which are
+ * scarce. */
 static struct tir_value less(struct rope *p, struct tir_value a, struct tir_value b)
 {
     const struct tir_value difference = tir_sub(&p->b, a, b);
     return tir_sar(&p->b, difference, tir_int_like(&p->b, difference, 31));
 }
 
-/* Returns b where the mask is set, else a. */
+/* Returns b in elements whose mask (of less()) is set, and a in the others. */
 static struct tir_value choose(struct rope *p, struct tir_value mask, struct tir_value a,
                                struct tir_value b)
 {
@@ -93,9 +96,9 @@ static struct tir_value choose(struct rope *p, struct tir_value mask, struct tir
     return tir_bitcast(o, tir_xor(o, from, differ), number);
 }
 
-/* Computes masks of the pairs whose angle is by the second position (of[1]) and by the third
- * (of[2]). In sections: pairs from number section_t on, and from section_t + section_h on.
- * Interleaved: pairs with a number of 1 or 2 modulo 3, up to the section's length. */
+/* Sets of[1] and of[2] to masks of the pairs in piece `piece` whose angle is by the second and by
+ * the third position. In sections: pairs from index section_t on, and pairs from section_t +
+ * section_h on. Interleaved: pairs with an index of 1 or 2 modulo 3, up to the section's length. */
 static void choose_streams(struct rope *p, unsigned piece, struct tir_value of[3])
 {
     struct tir_builder *b = &p->b;
@@ -122,8 +125,8 @@ static void choose_streams(struct rope *p, unsigned piece, struct tir_value of[3
     of[2] = tir_and(b, third, less(p, pair, tir_mul(b, w, three)));
 }
 
-/* Loads cosines and sines of a piece of the pairs to p->cos and p->sin. With mrope each pair's
- * angle is by the position that its section has. */
+/* Sets p->cos and p->sin of piece `piece` of the pairs, in f32. With mrope each pair's angle is by
+ * the position of its section. */
 static void find_piece(struct rope *p, unsigned piece, const struct tir_value position[3])
 {
     struct tir_value of[3], cos = widen(p, load_angles(p, position[0], piece, 0));

@@ -4,18 +4,18 @@
 #include "op_names.h"
 #include "templates/workgroup/scalar.h"
 
-enum { FLOAT = 4 };
+enum { FLOAT = 4 }; /* bytes of an f32 */
 
-/* Returns the low bits, `mask`, of each element's number in its row: i32, columns x 1, in the
- * layout of `t`. */
+/* Returns the bits in `mask` of each element's index in its row: i32, columns x 1, of type `t`. */
 static struct tir_value column_bits(struct tir_builder *b, struct tir_type t, int mask)
 {
     const struct tir_value column = tir_row_index(b, t);
     return tir_and(b, column, tir_int_like(b, column, mask));
 }
 
-/* Loads the cosine of each element's angle, or the sine: f32, columns x 1. Elements that do not
- * rotate get another element's, which the caller replaces. */
+/* Loads the cosine of each element's angle, or the sine if `sine`: f32, columns x 1, in the layout
+ * of `t`. Elements that do not rotate get the cosine of another element, which the caller
+ * replaces. */
 static struct tir_value load_angles(struct tir_builder *b, const struct rope_angles *a,
                                     struct tir_type t, bool sine)
 {
@@ -36,7 +36,7 @@ static struct tir_value load_angles(struct tir_builder *b, const struct rope_ang
                            tir_with_dtype(t, TIR_F32));
 }
 
-/* Returns x, columns x 1, transposed to a row and repeated as every row of type t. */
+/* Returns the column x transposed to a row and repeated in every row of type `t`. */
 static struct tir_value of_rows(struct tir_builder *b, struct tir_value x, struct tir_type t)
 {
     const struct tir_value row = tir_transpose(b, x);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares the rotation of rows in registers. The rotated elements of a row may begin at
- * any multiple of rotary_dim.
+ * This file declares the rotation of rows in registers, each a head or a pooled row. The rotated
+ * elements of a row may begin at any multiple of rotary_dim.
  */
 #ifndef TEMPLATES_ROPE_ROTATE_ROWS_H
 #define TEMPLATES_ROPE_ROTATE_ROWS_H
@@ -9,13 +9,13 @@
 #include "ir/builder.h"
 #include "templates/variant.h"
 
-/** The angles of one position, and the elements that they rotate. */
+/** The angles of one position, and the elements of a row that they rotate. */
 struct rope_angles {
     const struct att_variant *v; /* variant with the kind of rope, and rotary_dim, a power of two */
     struct tir_value position;   /* i32: position of the token, a row of the argument cos_sin */
     /* i32: index of the first element of a row that rotates, a multiple of rotary_dim. */
     struct tir_value first;
-    struct tir_value backwards; /* i1: the angles are negated; no value: they are not */
+    struct tir_value backwards; /* i1: true if the angles are negated; no value: false */
 };
 
 /** Returns the rows z (f32), with rotary_dim elements of every row rotated by the same angles. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stores values in V's SHUFFLE layout, where an element's neighbours in memory belong to other
- * tokens: a tile has x tokens of some heads, so that a lane has x tokens of an element, 16 bytes.
+ * This file stores v of several tokens together in V's SHUFFLE layout. Its 16 bytes have one
+ * element of x tokens, 16 bytes being x elements. A tile has x tokens of some heads, so that a lane
+ * has x tokens of an element.
  *
- * For this the tokens of a workgroup begin and end where a slot is a multiple of x. Consecutive
+ * For this the tokens of a workgroup begin and end at slots that are multiples of x. Consecutive
  * slots then form whole groups, wherever a sequence begins among the tokens. The elements of an
  * incomplete group are stored one by one.
  */
@@ -15,13 +16,14 @@ enum {
     MOST = 96 /* most elements of V in SHUFFLE that a lane holds */
 };
 
-/* A tile of x tokens of `heads` heads: row r is token r % x of head r / x. */
+/* A tile of v: x tokens of `heads` heads. Row r is token r % x of head r / x. */
 struct group {
-    struct att_cache_tiles tiles;
-    int x, heads;
-    struct tir_value token, head; /* i32, rows x 1: token and head of each row */
-    struct tir_value nowhere;     /* i64, rows x 1: -1 in rows that are not stored */
-    struct tir_value slot;        /* i64, rows x 1: slot of the row's token; negative: not stored */
+    struct att_cache_tiles tiles; /* panels of columns of the tile, and their types */
+    int x, heads;                 /* number of tokens; number of heads */
+    /* i32, rows x 1: indices of each row's token in the call, and of its head */
+    struct tir_value token, head;
+    struct tir_value nowhere; /* i64, rows x 1: -1 in rows that are not stored, else 0 */
+    struct tir_value slot;    /* i64, rows x 1: slot of the row's token; negative: not stored */
 };
 
 bool rope_gathers_values(const struct rope *p)
@@ -35,7 +37,7 @@ static struct tir_value splat_like(struct rope *p, struct tir_value a, struct ti
     return tir_splat(&p->b, a, tir_typeof(p->b.f, like));
 }
 
-/* Returns a[i] * step as i64, for an i32 column `a` and an i64 scalar. */
+/* Returns a * step as i64, for an i32 column `a` and an i64 scalar `step`. */
 static struct tir_value steps(struct rope *p, struct tir_value a, struct tir_value step)
 {
     struct tir_builder *b = &p->b;
@@ -43,8 +45,9 @@ static struct tir_value steps(struct rope *p, struct tir_value a, struct tir_val
     return tir_mul(b, wide, splat_like(p, step, wide));
 }
 
-/* Sets where the group's values are: tokens from `first_token` to `end_token`, heads from
- * `first_head` on, in lanes. Tokens and heads beyond the end are marked. */
+/* Sets token, head, slot and nowhere of each row of the group `g`: tokens from `first_token` on,
+ * heads from `first_head` on (i32 indices). Rows of tokens from `end_token` on, or of heads that do
+ * not exist, are marked. */
 static void locate(struct rope *p, const struct rope_source *s, struct tir_value first_token,
                    struct tir_value end_token, struct tir_value first_head, struct group *g)
 {
@@ -60,8 +63,8 @@ static void locate(struct rope *p, const struct rope_source *s, struct tir_value
     const struct tir_value left =
         tir_or(b, tir_sub(b, last_token, token), tir_sub(b, last_head, head));
     const struct tir_value beyond = tir_sar(b, left, tir_int_like(b, row, 31));
-    /* Beyond the end, the first token and head. This also makes tokens depend on lanes, since x
-     * tokens with their addresses would exceed the scalar registers. */
+    /* Rows beyond the end use the first token and head. This also makes tokens depend on lanes,
+     * since x tokens with their addresses would exceed the scalar registers. */
     const struct tir_value there = tir_xor(b, beyond, tir_int_like(b, row, -1));
     g->token = tir_add(b, tir_and(b, member, there), splat_like(p, first_token, row));
     g->head = tir_add(b, tir_and(b, of, there), splat_like(p, first_head, row));
@@ -72,14 +75,15 @@ static void locate(struct rope *p, const struct rope_source *s, struct tir_value
     g->slot = tir_or(b, slot, g->nowhere);
 }
 
-/* Returns the byte offsets (i64, rows x 1) of the group's rows in tensor `t`. */
+/* Returns the byte offset (i64, rows x 1) in tensor `t` of each row of the group. */
 static struct tir_value rows_of(struct rope *p, const struct group *g, const struct rope_tensor *t)
 {
     return tir_add(&p->b, steps(p, g->token, t->token_stride),
                    steps(p, g->head, att_wide(&p->b, t->head_stride)));
 }
 
-/* Loads the group's values with their bias: in the op's dtype (`raw`), and in f32. */
+/* Loads v of the group `g` and adds the bias. Sets raw[] to its panels in the op's dtype. Sets x[]
+ * to the panels in f32 if the variant has a bias or a cache of another dtype. */
 static void load(struct rope *p, const struct rope_source *s, const struct group *g,
                  struct tir_value *raw, struct tir_value *x)
 {
@@ -100,7 +104,8 @@ static void load(struct rope *p, const struct rope_source *s, const struct group
     }
 }
 
-/* Stores the group's values to the tensor of keep_kv, except for tokens beyond the end. */
+/* Stores the group's panels raw[] in the tensor of field keep_kv, except for rows that do not
+ * exist. */
 static void write_dense(struct rope *p, const struct rope_source *s, const struct group *g,
                         const struct tir_value *raw)
 {
@@ -112,22 +117,22 @@ static void write_dense(struct rope *p, const struct rope_source *s, const struc
         tir_tile_scatter(b, s->out.base, rows, tir_i32(b, g->tiles.first[i] * ROPE_ELEM), raw[i]);
 }
 
-/* Returns the byte offsets (i64, rows x 1) from a token's first scale to the scales of the
- * group's heads. */
+/* Returns the byte offset (i64, rows x 1) of each row's scale from the first scale of its token. */
 static struct tir_value head_scales(struct rope *p, const struct group *g)
 {
     return steps(p, g->head, att_stride(&p->b, ARG_SCALE_HEAD_STRIDE, sizeof(float)));
 }
 
-/* Returns the byte offsets (i64, rows x 1) of the group's scales; negative where nothing is
- * written. */
+/* Returns the byte offset (i64, rows x 1) in the cache of each row's scale; negative in rows that
+ * are not stored. */
 static struct tir_value scale_rows(struct rope *p, const struct group *g)
 {
     return tir_add(&p->b, att_cache_scale_row(&p->cache[1], g->slot), head_scales(p, g));
 }
 
-/* Returns 1 / scale, by which values are multiplied before they are rounded to the cache's dtype;
- * no value without scales. A scale per token is computed here from `x` and stored. */
+/* Returns 1 / scale (f32), by which the panels x[] are multiplied before they are rounded to the
+ * cache's dtype; no value if the cache has no scales. A scale per token is computed here from x[]
+ * and stored. */
 static struct tir_value quantum(struct rope *p, const struct group *g, const struct tir_value *x)
 {
     struct tir_builder *b = &p->b;
@@ -147,7 +152,8 @@ static struct tir_value quantum(struct rope *p, const struct group *g, const str
     return att_cache_inverse(c, scale);
 }
 
-/* Stores the group's values to the cache: raw[], or x[] quantised for a cache with scales. */
+/* Stores the group's panels in the cache: raw[], or x[] quantised if the cache has another dtype
+ * than the op. */
 static void write_cache(struct rope *p, const struct group *g, struct tir_value *raw,
                         const struct tir_value *x)
 {
@@ -170,8 +176,7 @@ static void write_cache(struct rope *p, const struct group *g, struct tir_value 
     tir_end_if(b, &runs, NULL);
 }
 
-/* Loads the values of a group of tokens and heads, and stores them to the cache and with keep_kv to
- * their tensor. */
+/* Loads v of group `g`, and stores it in the cache and with field keep_kv in its tensor. */
 static void visit_group(struct rope *p, const struct rope_source *s, const struct group *g)
 {
     struct tir_value raw[ATT_CACHE_PANELS], x[ATT_CACHE_PANELS];
@@ -181,8 +186,9 @@ static void visit_group(struct rope *p, const struct rope_source *s, const struc
     write_cache(p, g, raw, x);
 }
 
-/* Returns the first token from `token` on whose slot is a multiple of x, at most the number of
- * tokens, if slots are consecutive. Token 0 and tokens without a slot are returned as they are. */
+/* Returns the index (i32) of the first token from `token` on whose slot is a multiple of x, if
+ * slots are consecutive. The result is at most the number of tokens. Token 0 and tokens without a
+ * slot are returned as they are. */
 static struct tir_value align(struct rope *p, struct tir_value token, int x)
 {
     struct tir_builder *b = &p->b;

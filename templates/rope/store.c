@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stores heads in dense tensors and, with their scales, in the token's slot of the cache.
+ * This file stores heads in dense tensors and, with their scales, in the token's slot of the cache.
  */
 #include "templates/rope/rope.h"
 #include "templates/workgroup/scalar.h"
@@ -43,7 +43,7 @@ struct tir_value rope_absmax(struct rope *p, const struct rope_shape *s, const s
     return absmax;
 }
 
-/* Returns a view of the scales of all heads of the token's slot, one f32 for each. */
+/* Returns a view of the scales of all heads of slot `t`, one f32 in each row. */
 static struct tir_view scales_of(struct rope *p, const struct rope_source *s,
                                  const struct rope_slot *t)
 {
@@ -56,8 +56,8 @@ void rope_store_scales(struct rope *p, const struct rope_source *s, const struct
     tir_tile_store(&p->b, scales_of(p, s, t), row, scale);
 }
 
-/* Returns 1 / scale, by which x is multiplied before it is rounded to the cache's dtype; no
- * value without scales. A scale per token is computed here from x, and stored. */
+/* Returns 1 / scale (f32), by which x is multiplied before it is rounded to the cache's dtype; no
+ * value if the cache has no scales. A scale per token is computed here from x, and stored. */
 static struct tir_value quantum(struct rope *p, const struct rope_source *s,
                                 const struct rope_slot *t, struct tir_value row,
                                 const struct rope_parts *x)
@@ -78,8 +78,8 @@ static struct tir_value quantum(struct rope *p, const struct rope_source *s,
     return att_cache_inverse(c, scale);
 }
 
-/* Returns the byte offsets (i64) of the slot's heads from `row` on. Heads from s->end on get
- * offsets so low that stores are skipped. */
+/* Returns the byte offsets (i64, rows x 1) in the cache of the slot's heads from head `row` (i32
+ * index) on. Heads from s->end on get offsets so low that stores are skipped. */
 static struct tir_value head_rows(struct rope *p, const struct rope_source *s,
                                   const struct rope_slot *t, struct tir_value row)
 {
@@ -94,8 +94,8 @@ static struct tir_value head_rows(struct rope *p, const struct rope_source *s,
     return tir_or(b, at, tir_and(b, sign, tir_int_like(b, sign, INT64_MIN)));
 }
 
-/* Stores the spans raw[] of a tile of heads from `row` on to slot t, element by element as the
- * cache's layout scatters them. */
+/* Stores the spans raw[] of a tile of heads, from head `row` (i32 index) on, in slot `t` of a
+ * SHUFFLE cache. The layout of such a cache scatters the elements of a head. */
 static void scatter(struct rope *p, const struct rope_source *s, const struct rope_slot *t,
                     struct tir_value row, const struct tir_value *raw)
 {

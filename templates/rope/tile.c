@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Register tiles of heads: spans of neighbouring elements as memory has them, and parts in f32. The
- * first parts are the two halves of the rotated pairs.
+ * This file divides tiles of heads in registers: in spans of adjacent elements, as memory has them,
+ * and in parts in f32. The first parts are the two halves of the rotated pairs.
  */
 #include "op_names.h"
 #include "ir/spread.h"
@@ -18,9 +18,9 @@ int rope_rotary_dim(const struct att_variant *v)
     return v->rope == ATT_ROPE_NONE ? 0 : v->rotary_dim;
 }
 
-/* Returns a tile's layout. 1 << lane_bits lanes share a head. The first 1 << used_bits of them hold
- * `columns` elements in runs of 1 << run_bits, and the others repeat them. Higher lanes, and then
- * registers, hold further heads. */
+/* Returns the layout of a tile of `rows` heads x `columns` elements. 2^lane_bits lanes share a
+ * head. The first 2^used_bits of them hold the columns in runs of 2^run_bits, and the others repeat
+ * these. Higher lanes, and then registers, hold further heads. */
 static struct tir_layout tile_layout(const struct tir_machine *m, unsigned rows, unsigned columns,
                                      unsigned run_bits, unsigned used_bits, unsigned lane_bits)
 {
@@ -38,8 +38,9 @@ static unsigned min_u(unsigned a, unsigned b) { return a < b ? a : b; }
 
 static unsigned lowest_bit(unsigned x) { return x & -x; }
 
-/* Adds a span. A lane has at least 4 elements of it, or all. It has 2 if four of each of the head's
- * spans would exceed the registers. */
+/* Adds a span of `columns` elements of `dtype` from element `first` on. A lane has at least 4
+ * elements of it, or all. It has 2 if four elements of each of the head's spans would exceed the
+ * registers. 2^lane_bits lanes share a head. */
 static void add_span(struct rope *p, struct rope_shape *s, unsigned first, unsigned columns,
                      unsigned dtype, unsigned lane_bits)
 {
@@ -59,8 +60,8 @@ static void add_span(struct rope *p, struct rope_shape *s, unsigned first, unsig
     };
 }
 
-/* Adds the unrotated elements from `first` on, in panels of power-of-two width. No panel crosses a
- * 16-byte block that it does not begin. */
+/* Adds spans for the elements from `first` to the head's end, which do not rotate. Their widths are
+ * powers of two. No span crosses a 16-byte block of the cache that it does not begin. */
 static void add_panels(struct rope *p, struct rope_shape *s, unsigned first, unsigned lane_bits)
 {
     const unsigned block = 16 * 8 / tir_dtype_bits(att_cache_dtype(p->v));
@@ -73,8 +74,9 @@ static void add_panels(struct rope *p, struct rope_shape *s, unsigned first, uns
     }
 }
 
-/* Returns the lanes that share a head, `elements` each. Fewer lanes share it if the narrowest piece
- * or panel has less than 4 elements a lane. A lane holds at most 32 elements. */
+/* Returns the log2 of the number of lanes that share a head of `dim` elements, `elements` in each.
+ * Fewer lanes share it if the narrowest piece or panel has less than 4 elements a lane. A lane
+ * holds at most 32 elements. `rotary` is the number of elements that rotate. */
 static unsigned lanes_of_head(const struct rope *p, unsigned dim, unsigned rotary,
                               unsigned elements)
 {
@@ -88,8 +90,8 @@ static unsigned lanes_of_head(const struct rope *p, unsigned dim, unsigned rotar
     return dim >> all > 32 ? most : all;
 }
 
-/* Adds the spans of `half` rotated pairs from element `from` on, in pieces of power-of-two
- * width. */
+/* Adds the pieces of `half` pairs, and their spans, from element `from` on. Widths of pieces are
+ * powers of two. 2^lane_bits lanes share a head. */
 static void add_pieces(struct rope *p, struct rope_shape *s, unsigned from, unsigned half,
                        unsigned lane_bits)
 {
@@ -105,9 +107,8 @@ static void add_pieces(struct rope *p, struct rope_shape *s, unsigned from, unsi
     }
 }
 
-/* Adds the spans of a head of `dim` elements without rotation. 2^least lanes or more share a
- * head, as many as share a head that rotates. With fewer, a wave would have more heads than
- * p->rows. */
+/* Adds the spans of a head of `dim` elements without rotation. At least 2^least lanes share a head,
+ * as many as share a head that rotates. With fewer, a wave would have more heads than p->rows. */
 static void add_plain(struct rope *p, struct rope_shape *s, unsigned dim, unsigned least)
 {
     const unsigned own = tir_bits_floor(min_u(min_u(dim / 8, tir_lanes(p->m)), lowest_bit(dim)));
@@ -116,7 +117,7 @@ static void add_plain(struct rope *p, struct rope_shape *s, unsigned dim, unsign
     s->n_parts = s->n_spans;
 }
 
-/* Sets p->rows and the spans and parts of a head's registers, with loads of up to 16 bytes. */
+/* Implements the declaration in rope.h, with loads of up to 16 bytes. */
 void rope_choose_shapes(struct rope *p)
 {
     const unsigned dim = (unsigned)p->v->head_dim, rotary = (unsigned)rope_rotary_dim(p->v);
@@ -164,7 +165,8 @@ static struct tir_type with_dtype(struct rope *p, struct tir_value x, unsigned d
     return tir_with_dtype(tir_typeof(p->b.f, x), dtype);
 }
 
-/* Returns the 16-bit floats in the low or high half of dwords. */
+/* Returns the 16-bit floats in the high halves, or the low halves, of the dwords `pairs`, as
+ * f32. */
 static struct tir_value half_of(struct rope *p, struct tir_value pairs, bool high)
 {
     struct tir_builder *b = &p->b;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Biases and the weights of a full norm, [head, head_dim]. They are the same for every token and as
- * many bytes as a token has: a workgroup with several tokens reads them once, into LDS, where they
- * fit. There a tensor has its spans one after the other, each with all heads.
+ * This file loads biases and the weights of a full norm, [head, head_dim]. They are the same for
+ * every token, and as many bytes as a token has. So a workgroup with several tokens reads them
+ * once, into LDS, if they fit there. A tensor in LDS has its spans one after the other, each with
+ * all heads.
  */
 #include "ir/address_map.h"
 #include "templates/rope/rope.h"
@@ -11,19 +12,19 @@
 
 enum { ROOM = 32768 /* bytes of LDS, so that two workgroups fit on a compute unit of 64 KiB */ };
 
-/* Returns the bytes of one row of type t. */
+/* Returns the number of bytes of one row of type *t. */
 static unsigned width_bytes(const struct tir_type *t)
 {
     return t->cols * tir_dtype_bits(t->dtype) / 8;
 }
 
-/* Returns the LDS map of the vectors of consecutive heads: heads one after the other. */
+/* Returns the LDS layout of a span of type *t: heads one after the other. */
 static struct tir_layout map_of(const struct tir_type *t)
 {
     return tir_row_major(t->rows, t->cols);
 }
 
-/* Returns the LDS address (i32) of a span of a tensor, for heads from `row` on. */
+/* Returns the LDS address (i32) of span *span of tensor `t`, at head `row` (i32 index). */
 static struct tir_value address(struct rope *p, const struct rope_vectors *t,
                                 const struct rope_span *span, struct tir_value row)
 {
@@ -33,7 +34,8 @@ static struct tir_value address(struct rope *p, const struct rope_vectors *t,
     return tir_add(b, tir_add(b, t->lds, before), at);
 }
 
-/* Loads the vectors of the heads from `row` on from memory to raw[], in the form of memory. */
+/* Issues the loads from memory of a tile's vectors in tensor `t`, from head `row` (i32 index) on,
+ * into the spans raw[]. */
 static void load_global(struct rope *p, const struct rope_source *s, const struct rope_vectors *t,
                         struct tir_value row, struct tir_value *raw)
 {
@@ -44,7 +46,7 @@ static void load_global(struct rope *p, const struct rope_source *s, const struc
     rope_load(p, s->shape, base, s->all, tir_i32(b, stride * ROPE_ELEM), row, false, raw);
 }
 
-/* Copies the vectors of all heads of one tensor to LDS. The waves take tiles of heads in turn. */
+/* Copies the vectors of all heads of tensor `t` to LDS. The waves divide the tiles of heads. */
 static void fill(struct rope *p, const struct rope_source *s, const struct rope_vectors *t)
 {
     struct tir_builder *b = &p->b;
@@ -60,8 +62,9 @@ static void fill(struct rope *p, const struct rope_source *s, const struct rope_
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Sets the LDS offsets of the tensors t[], one after the other, with room for whole tiles of
- * heads. Returns the total bytes. */
+/* Sets `lds` of the n tensors t[] to their offsets (i32, bytes) in the LDS buffer, one after the
+ * other. Sets `rows` to whole tiles of heads. of[i] is the source of t[i]. Returns the total bytes
+ * (i32). */
 static struct tir_value place(struct rope *p, struct rope_vectors *const t[], unsigned n,
                               struct rope_source *const of[])
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bias, norm and rotation of a token's heads, tile by tile, and the stores of their results.
+ * This file transforms a token's heads (bias, norm and rotation), tile by tile, and stores the
+ * results.
  */
 #include "op_names.h"
 #include "templates/rope/rope.h"
@@ -14,7 +15,7 @@ void rope_fetch(struct rope *p, const struct rope_source *s, struct tir_value ro
     rope_load(p, s->shape, s->base, s->end, s->in.head_stride, row, false, raw);
 }
 
-/* Adds y's parts to x's, in place. */
+/* Adds the parts of y to the parts of x in place. Both are heads of shape `s`. */
 static void add(struct rope *p, const struct rope_shape *s, struct rope_parts *x,
                 const struct rope_parts *y)
 {
@@ -39,15 +40,17 @@ void rope_transform(struct rope *p, const struct rope_source *s, struct tir_valu
         rope_rotate(p, x);
 }
 
-/* The loop over tiles of a wave's heads. It loads the next tile while it works on one. */
+/* A loop over the tiles of a wave's heads of one token, which loads the next tile while it
+ * processes one. */
 struct walk {
     struct tir_loop loop;
-    struct tir_value raw[ROPE_MAX_SPANS], next[ROPE_MAX_SPANS]; /* this tile, and the next one */
-    const struct rope_source *s;
+    /* spans of the tile of this iteration, and of the next one */
+    struct tir_value raw[ROPE_MAX_SPANS], next[ROPE_MAX_SPANS];
+    const struct rope_source *s; /* source of the heads */
 };
 
-/* Begins the loop over tiles of heads and loads the second one. `first` is the loaded first
- * tile; the loop's index is the first head of its tile. */
+/* Begins the loop `w` over tiles of heads of source `s`, and loads the second tile. `first` is the
+ * loaded first tile. The loop's index is the first head (i32) of its tile. */
 static void begin_walk(struct rope *p, const struct rope_source *s, const struct tir_value *first,
                        struct walk *w)
 {
@@ -58,7 +61,7 @@ static void begin_walk(struct rope *p, const struct rope_source *s, const struct
     rope_fetch(p, s, att_plus(b, w->loop.index, p->rows), w->next);
 }
 
-/* Ends the loop over the tiles of heads, which carries the next tile's loaded spans. */
+/* Ends the loop of begin_walk(), which carries the next tile's loaded spans. */
 static void end_walk(struct rope *p, struct walk *w)
 {
     tir_end_for(&p->b, &w->loop, w->next, w->s->shape->n_spans);
@@ -107,8 +110,9 @@ void rope_visit_kv(struct rope *p, const struct rope_source *source, const struc
     end_walk(p, &w);
 }
 
-/* Copies the second half of each head of q to gate->out, or to argument `gate` if gate->out is not
- * set. The half gets its bias, and is neither normed nor rotated. */
+/* Implements the declaration in rope.h. A gate is the second half of each head in tensor q. It gets
+ * its bias, and is neither normed nor rotated. It goes to gate->out, or to argument `gate` if
+ * gate->out is not set. */
 void rope_visit_gate(struct rope *p, const struct rope_source *q, const struct rope_source *gate)
 {
     struct rope_source s = *gate;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The LDS of rope_decode has a block of queries of each wave, and the rows of k and v of each new
- * token. A token has as many of these rows as a tile of heads.
+ * This file reserves and addresses the LDS of rope_decode: a block of queries of each wave, and the
+ * rows of k and v of each new token. A token has as many rows of k and v together as a tile has
+ * heads.
  */
 #include "templates/rope_decode/rope_decode.h"
 #include "templates/workgroup/scalar.h"
@@ -14,7 +15,7 @@ int rope_decode_q_bytes(const struct decode *d)
 }
 
 /* Returns the number of rows of k and v of all new tokens in LDS. Each token has as many as a tile
- * of heads. */
+ * has heads. */
 static int kv_rows(const struct decode *d) { return d->kv.v->q_len * rope_decode_of(d)->kv.rows; }
 
 void rope_decode_reserve(struct decode *d)
@@ -22,7 +23,7 @@ void rope_decode_reserve(struct decode *d)
     struct rope_decode *s = rope_decode_of(d);
     struct tir_builder *b = &d->kv.b;
     const int dim = d->kv.v->head_dim, rows = kv_rows(d);
-    /* A token's last tile may have rows after the end of the block. */
+    /* A token's last tile of heads may have rows after the end of the block. */
     const int more = d->kv.v->gqa % s->rope.rows ? s->rope.rows : 0;
     const int own = (ROPE_DECODE_BLOCK + more) * rope_decode_q_bytes(d);
     const bool scaled = d->kv.v->kv_scale == ATT_KV_SCALE_TOKEN;
@@ -44,7 +45,8 @@ struct tir_value rope_decode_address(struct decode *d, int area, int row_bytes, 
                     area + (token * rows + (value ? rows / 2 : 0)) * row_bytes);
 }
 
-/* Returns the type of a span of a tile of heads with elements as the cache stores them. */
+/* Implements the declaration in rope_decode.h. A packed span has two elements of one byte in each
+ * i16. */
 struct tir_type rope_decode_stored_type(const struct decode *d, const struct rope_shape *shape,
                                         unsigned span)
 {
@@ -55,8 +57,8 @@ struct tir_type rope_decode_stored_type(const struct decode *d, const struct rop
     return tir_with_dtype(t, packed ? TIR_I16 : d->kv.kv_dtype);
 }
 
-/* Returns the place of a span in rows of head_dim elements of `size` bytes, with `pad` unused ones
- * after each. */
+/* Implements the declaration in rope_decode.h. A packed span has two elements of a row in each
+ * element of its map. */
 struct rope_decode_place rope_decode_span(struct decode *d, const struct rope_shape *shape,
                                           unsigned span, struct tir_value row, int size, int pad)
 {

@@ -41,8 +41,8 @@ struct tir_value rope_decode_is_mine(struct decode *d, int token)
                    tir_cmp_eq(b, wave, d->kv.wave));
 }
 
-/* Names of the arguments of a tensor [row, head, head_dim], and of the vectors [head, head_dim]
- * that are added to it. */
+/* Names of the arguments of a tensor [row, head, head_dim]: its address and strides, and the bias
+ * [head, head_dim] that is added to it. */
 struct tensor {
     const char *arg, *token_stride, *head_stride, *bias;
 };
@@ -52,8 +52,8 @@ static const struct tensor new_rows[] = {
     {ARG_V_IN, ARG_V_IN_TOKEN_STRIDE, ARG_V_IN_HEAD_STRIDE, ARG_V_BIAS},
 };
 
-/* Returns the row of q, k and v (i32) of new token `token`, or of the sequence's last one if it has
- * fewer. */
+/* Returns the row (i32) in tensors q, k and v of new token `token` (index), or of the sequence's
+ * last token if it has fewer. */
 static struct tir_value row_of_token(struct decode *d, int token)
 {
     struct tir_builder *b = &d->kv.b;
@@ -61,8 +61,9 @@ static struct tir_value row_of_token(struct decode *d, int token)
                    att_plus(b, d->kv.item.end_token, -1));
 }
 
-/* Issues the loads of `n` heads (i32) of the token's row from head `head` (i32) on into raw[], and
- * of their biases into bias[]. If `repeat`, each row of the tile has the first of these heads. */
+/* Issues the loads of `n` heads (i32) of tensor `from` in row p->token into raw[], and of their
+ * biases into bias[]. The first head is `head` (i32). If `repeat`, each row of the tile has that
+ * head. */
 static void load_rows(struct rope *p, const struct tensor *from, struct tir_value head,
                       struct tir_value n, bool repeat, struct tir_value *raw,
                       struct tir_value *bias)
@@ -83,7 +84,8 @@ static void load_rows(struct rope *p, const struct tensor *from, struct tir_valu
     rope_load(p, shape, first, n, repeat ? zero : tir_i32(b, bytes), zero, false, bias);
 }
 
-/* Issues the loads of the norm weights in argument `arg`, if the variant has a norm. */
+/* Issues the loads of the norm's weights in argument `arg` into s->weights, if the variant has a
+ * norm. */
 static void load_weights(struct rope *p, struct rope_source *s, const char *arg)
 {
     struct tir_builder *b = &p->b;
@@ -119,8 +121,8 @@ void rope_decode_load_queries(struct decode *d, int token, uint8_t stage,
     d->kv.b = *b;
 }
 
-/* Sets list[] to pointers to the values that rope_decode_load_new_rows() loads, and types[] to
- * their types. Returns their number. */
+/* Sets list[] to pointers to the members of `w` that rope_decode_load_new_rows() loads, and types[]
+ * to their types. Returns their number. */
 static unsigned list_news(struct rope_decode_news *w, struct tir_value *list[],
                           struct tir_type *types)
 {
@@ -181,7 +183,8 @@ void rope_decode_load_new_rows(struct decode *d, int token, const struct rope *o
     d->kv.b = *b;
 }
 
-/* Returns loaded rows as f32 parts, with the biases added if the variant has biases. */
+/* Returns the loaded spans raw[] of heads as f32 parts, with the loaded bias[] added if the variant
+ * has biases. */
 static struct rope_parts with_bias(struct rope *p, const struct tir_value *raw,
                                    const struct tir_value *bias)
 {
@@ -195,7 +198,7 @@ static struct rope_parts with_bias(struct rope *p, const struct tir_value *raw,
     return x;
 }
 
-/* Normalises and rotates heads `x`, as the variant says. */
+/* Normalises and rotates heads `x` in place, if the variant has a norm and a rotation. */
 static void transform(struct rope *p, const struct rope_source *s, struct rope_parts *x)
 {
     if (p->v->norm != ATT_NORM_NONE)
@@ -222,7 +225,8 @@ void rope_decode_make_queries(struct decode *d, struct rope_decode_queries *q, i
                     ROPE_ELEM, ROPE_DECODE_PAD, raw);
 }
 
-/* Returns an i1 for each row of type `t`: true if it is a row of k, false for a row of v. */
+/* Returns an i1 for each row of type `t`, a tile of k and v: true in rows of k, false in rows of
+ * v. */
 static struct tir_value is_key(struct rope_decode_news *w, struct tir_type t)
 {
     struct tir_builder *const b = &w->rope.b;
@@ -230,9 +234,9 @@ static struct tir_value is_key(struct rope_decode_news *w, struct tir_type t)
     return tir_cmp_lt(b, row, tir_int_like(b, row, w->rope.rows / 2));
 }
 
-/* Returns the inverse of each row's scale, by which elements `x` are multiplied before they are
- * stored. No value: the cache has no scales. Scales of single tokens are computed and stored in
- * LDS. */
+/* Returns the inverse of each row's scale (f32, rows x 1), by which elements `x` are multiplied
+ * before they are stored; no value if the cache `c` has no scales. Scales of single tokens are
+ * computed from `x` and stored in LDS. */
 static struct tir_value find_quantum(struct decode *d, struct rope_decode_news *w, int token,
                                      const struct att_cache *c, const struct rope_parts *x)
 {
@@ -257,8 +261,8 @@ static struct tir_value find_quantum(struct decode *d, struct rope_decode_news *
     return att_cache_inverse(c, scale);
 }
 
-/* Quantises k and v, `x`, and stores them in LDS as the cache stores them. Sets raw[] to the
- * quantised elements in the type of the products. */
+/* Quantises the rows `x` of k and v of new token `token` (index), and stores them in LDS as the
+ * cache stores them. Sets raw[] to the quantised elements in the dtype of the products. */
 static void quantise(struct decode *d, struct rope_decode_news *w, int token,
                      const struct rope_parts *x, struct tir_value *raw)
 {

@@ -9,8 +9,8 @@
 
 #include "ir/address_map.h"
 
-/* Returns the row (i32) of new token `token` in a tile that begins at key `key`. The row may be
- * outside of the tile. It is -1 if the sequence has no such token. */
+/* Returns the row (i32) of new token `token` (index) in a tile whose first key is `key` (i32). The
+ * row may be outside of the tile. It is -1 if the sequence has no such token. */
 static struct tir_value row_of(struct decode *d, int token, struct tir_value key)
 {
     struct tir_builder *b = &d->kv.b;
@@ -19,7 +19,7 @@ static struct tir_value row_of(struct decode *d, int token, struct tir_value key
 }
 
 /* Returns `tile` with row `row` (i32) and all rows after it replaced by `with`, 1 x columns. The
- * rows after it belong to later tokens, or are after the last key. */
+ * later rows belong to later tokens, or are after the last key. */
 static struct tir_value replace_rows(struct decode *d, struct tir_value tile, struct tir_value row,
                                      struct tir_value with)
 {
@@ -30,8 +30,8 @@ static struct tir_value replace_rows(struct decode *d, struct tir_value tile, st
     return tir_select(b, here, tir_broadcast(b, with, t), tile);
 }
 
-/* Reads the row of k, or of v if `value`, of new token `token` from LDS, in the columns of type
- * `t`. */
+/* Reads the row of k, or of v if `value`, of new token `token` (index) from LDS. The result has the
+ * layout of the columns of type `t`. */
 static struct tir_value read_row(struct decode *d, int token, bool value, struct tir_type t)
 {
     struct tir_builder *b = &d->kv.b;
@@ -42,9 +42,10 @@ static struct tir_value read_row(struct decode *d, int token, bool value, struct
                              tir_tile(b->f, d->kv.dtype, 1, t.cols, &l), &map);
 }
 
-/* Returns a block of 16 keys that begins at key `key`, with the rows of new tokens from LDS. Rows
- * after the last key may repeat that key, whose row is not written yet; they are replaced too. LDS
- * is not read for tokens that other waves may be computing. */
+/* Returns `block`, 16 rows of K, or of V if `value`, with the rows of new tokens replaced by their
+ * rows in LDS. Its first key is `key` (i32). Rows after the last key may repeat that key, whose row
+ * is not written yet; they are replaced too. LDS is not read for tokens that other waves may be
+ * computing. */
 static struct tir_value replace_in_block(struct decode *d, struct tir_value block,
                                          struct tir_value key, bool value)
 {
@@ -64,8 +65,9 @@ static struct tir_value replace_in_block(struct decode *d, struct tir_value bloc
     return block;
 }
 
-/* Returns `tile`, whose first key is `key`, with the rows of new tokens from LDS. It goes block by
- * block, since nearly always one block has all of them. */
+/* Returns `tile` of K, or of V if `value`, with the rows of new tokens replaced by their rows in
+ * LDS. Its first key is `key` (i32). It goes block by block, since nearly always one block has all
+ * new tokens. */
 static struct tir_value replace_in_tile(struct decode *d, struct tir_value tile,
                                         struct tir_value key, bool value)
 {
@@ -87,7 +89,8 @@ static struct tir_value replace_in_tile(struct decode *d, struct tir_value tile,
     return block[0];
 }
 
-/* Returns `scales` of the tile whose first key is `key`, with the scales of new tokens from LDS. */
+/* Returns `scales`, one for each key of a tile, with the scales of new tokens replaced by their
+ * scales in LDS. The tile's first key is `key` (i32). The scales are of V if `value`, else of K. */
 static struct tir_value replace_scales(struct decode *d, struct tir_value scales,
                                        struct tir_value key, bool value)
 {
@@ -108,8 +111,9 @@ static struct tir_value replace_scales(struct decode *d, struct tir_value scales
     return scales;
 }
 
-/* Returns `tile` of K, or of V if `value`, with the rows of new tokens from LDS. Replaces their
- * scales in *scales too, if tokens have scales. */
+/* Returns `tile` of K, or of V if `value`, with the rows of new tokens replaced by their rows in
+ * LDS. Its first key is `key` (i32). If tokens have scales, replaces the scales of these rows in
+ * *scales too. */
 static struct tir_value replace(struct decode *d, struct tir_value tile, struct tir_value *scales,
                                 struct tir_value key, bool value)
 {
@@ -142,7 +146,7 @@ struct tir_value rope_decode_replace_values(struct decode *d, struct tir_value v
     return replace(d, v, &d->now.v_scales.rows, key, true);
 }
 
-/* Writes the row of k, or of v if `value`, of new token `token` from LDS to its slot of the
+/* Stores the row of k, or of v if `value`, of new token `token` (index) from LDS in its slot of the
  * cache. */
 static void store_token(struct decode *d, int token, bool value)
 {
@@ -167,7 +171,8 @@ static void store_token(struct decode *d, int token, bool value)
     const struct rope_source source = {.shape = shape, .end = tir_i32(b, 1)};
     struct rope_slot slot = {
         .cache = value ? d->kv.value.c : d->kv.k.c,
-        .head_stride = tir_i64(b, size * d->kv.v->head_dim), /* other rows are out of range */
+        /* so that other rows of the tile are out of range */
+        .head_stride = tir_i64(b, size * d->kv.v->head_dim),
         .scale_stride = tir_i32(b, sizeof(float)),
     };
     slot.cache.b = &rope.b;
