@@ -8,9 +8,10 @@
 #include <string.h>
 #include <strings.h>
 
-/* Doubles hold every whole number up to it. */
+/* The largest integer below which a double holds every integer. */
 #define LARGEST 0x1p53
 
+/* The rows of KEY in config_keys.def, by enum config_key. */
 static const struct {
     const char *kinds, *spellings;
 } keys[] = {
@@ -18,12 +19,14 @@ static const struct {
 #include "tools/attnc/describe/config_keys.def"
 };
 
+/* The value of a key in the file, cached. */
 struct config_found {
     const struct attnc_yaml_node *value;
-    const char *name;     /* NULL: not looked for yet */
-    const char *fallback; /* the class's default; NULL: none */
+    const char *name;     /* spelling that was found, or the first one; NULL: not searched yet */
+    const char *fallback; /* default of the model's class; NULL: none */
 };
 
+/* Defaults of settings that files of a model type may lack. */
 static const struct {
     const char *type, *key, *value;
 } defaults[] = {
@@ -31,6 +34,7 @@ static const struct {
 #include "tools/attnc/describe/models.def"
 };
 
+/* Settings that files of a model type have and its class does not read. */
 static const struct {
     const char *type, *setting;
 } ignored[] = {
@@ -38,7 +42,8 @@ static const struct {
 #include "tools/attnc/describe/models.def"
 };
 
-/* The maps in which models that see or hear keep their language model. */
+/* Paths of the map that has the language model's settings, in models with an image or audio
+ * part. */
 static const char *const inner_maps[] = {
     "text_config",
     "llm_config",
@@ -62,7 +67,7 @@ bool config_is_null(const struct config *c, const struct attnc_yaml_node *n)
            strcasecmp(attnc_yaml_text(c->yaml, n), "null") == 0;
 }
 
-/* True if `text` is true or false. */
+/* True if `text` is "true" or "false", in any case. */
 static bool is_flag(const char *text)
 {
     return strcasecmp(text, "true") == 0 || strcasecmp(text, "false") == 0;
@@ -87,14 +92,14 @@ bool config_is(const struct config *c, const struct attnc_yaml_node *n, const ch
         return n->kind == ATTNC_YAML_MAP && strchr(kinds, 'm');
     if (config_is_null(c, n))
         return true;
-    if (!n->plain) /* a quoted "true" is neither text nor a choice */
+    if (!n->plain) /* a quoted "true" is not accepted where true or false is allowed */
         return strchr(kinds, 't') && !(strchr(kinds, 'b') && is_flag(attnc_yaml_text(c->yaml, n)));
     if (is_flag(attnc_yaml_text(c->yaml, n)))
         return strchr(kinds, 'b') != NULL;
     return strpbrk(kinds, "nb") && config_parse(c, n, &number);
 }
 
-/* Returns the node of a name in a map; 0: it is absent. */
+/* Returns the node id of the name `key` in a map; 0 if the map lacks it. */
 static uint32_t name_in(const struct config *c, const struct attnc_yaml_node *map, const char *key)
 {
     for (uint32_t id = map && map->kind == ATTNC_YAML_MAP ? map->first : 0; id;) {
@@ -118,8 +123,8 @@ const struct attnc_yaml_node *config_child(const struct config *c,
     return config_is_null(c, n) ? NULL : n;
 }
 
-/* Returns the value at a path such as "a.b" below `map`; NULL if there is none. A value on the way
- * is marked as read only if it is a map or null. */
+/* Returns the value at the path "a.b", `length` characters, below `map`; NULL if there is none.
+ * Marks the names of the path as read, but a value on the way only if it is a map or null. */
 static const struct attnc_yaml_node *walk(const struct config *c, const struct attnc_yaml_node *map,
                                           const char *path, size_t length)
 {
@@ -182,7 +187,7 @@ void config_close(struct config *c)
     c->found = NULL;
 }
 
-/* True if two values of a configuration are equal; numbers may differ in their spelling. */
+/* True if two values are equal. Numbers may be written differently. */
 static bool same_value(const struct config *c, const struct attnc_yaml_node *a,
                        const struct attnc_yaml_node *b)
 {
@@ -212,15 +217,15 @@ bool config_is_ignored(const struct config *c, const char *path)
     return false;
 }
 
-/* Returns the next spelling in a list that is separated by '|'. */
+/* Returns the next spelling in a list that '|' separates; the end of the text after the last. */
 static const char *next_spelling(const char *at)
 {
     const size_t length = strcspn(at, "|");
     return at + length + (at[length] == '|');
 }
 
-/* Returns the first spelling of a key that the map has, and sets its name. Other spellings with
- * the same value, and nulls, count as read. */
+/* Returns the value of the first spelling of a key that the model's map has, and sets *name to that
+ * spelling. Spellings with the same value or null are marked as read too. */
 static const struct attnc_yaml_node *search(const struct config *c, enum config_key key,
                                             const char **name)
 {
@@ -251,7 +256,7 @@ const char *config_default(const struct config *c, const char *name)
     return NULL;
 }
 
-/* Returns the default of a key that the model's own code has, or NULL. */
+/* Returns the default that the model's class has for a key; NULL if none is known. */
 static const char *search_default(const struct config *c, enum config_key key)
 {
     for (const char *at = keys[key].spellings; *at; at = next_spelling(at)) {
@@ -264,8 +269,8 @@ static const char *search_default(const struct config *c, enum config_key key)
     return NULL;
 }
 
-/* Returns the value of a key, or NULL, and sets `*name` to the spelling that was found. Results are
- * cached. */
+/* Returns the value of a key in the file, NULL if it is absent, and sets *name to its spelling.
+ * Searches once and caches the result. */
 static const struct attnc_yaml_node *find(const struct config *c, enum config_key key,
                                           const char **name)
 {
@@ -282,7 +287,7 @@ static const struct attnc_yaml_node *find(const struct config *c, enum config_ke
     return f->value;
 }
 
-/* Returns what values of these kinds are, for messages. */
+/* Returns a description of the kinds of value that a key has, for messages. */
 static const char *kind_text(const char *kinds)
 {
     switch (kinds[0]) {
@@ -294,7 +299,7 @@ static const char *kind_text(const char *kinds)
     }
 }
 
-/* Returns the text of a value for messages; lists and maps are abbreviated. */
+/* Returns a value's text for messages; "[...]" for a list, "{...}" for a map. */
 static const char *show(const struct config *c, const struct attnc_yaml_node *n)
 {
     return n->kind == ATTNC_YAML_LIST  ? "[...]"
@@ -335,7 +340,7 @@ const char *config_text(const struct config *c, enum config_key key)
     return n ? NULL : c->found ? c->found[key].fallback : search_default(c, key);
 }
 
-/* True if the number is whole and not too large for a long. */
+/* True if a number is an integer of at most LARGEST. */
 static bool is_whole(double number) { return fabs(number) <= LARGEST && number == floor(number); }
 
 long config_number(const struct config *c, enum config_key key)
@@ -394,7 +399,7 @@ long config_whole_of_layer(const struct config *c, enum config_key key, long lay
     const double number = config_of_layer(c, key, layer, layers);
     if (is_whole(number))
         return (long)number;
-    const char *text = config_text(c, key); /* NULL: a list */
+    const char *text = config_text(c, key); /* NULL if the value is a list */
     config_fault(c, "%s is '%.40s', no whole number", config_name(c, key, name),
                  text ? text : "[...]");
     return -1;

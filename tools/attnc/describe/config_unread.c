@@ -5,13 +5,16 @@
 #include <string.h>
 #include <strings.h>
 
+/* Bytes of a value in a message. */
 enum { MAX_SHOWN = 60 };
 
+/* Words of the names of settings that concern attention. */
 static const char *const words[] = {
 #define CONCERNS(word) word,
 #include "tools/attnc/describe/config_keys.def"
 };
 
+/* Settings on which no kernel depends, with the kinds of value for which that holds. */
 static const struct {
     const char *pattern, *kinds;
 } neutrals[] = {
@@ -19,6 +22,7 @@ static const struct {
 #include "tools/attnc/describe/config_keys.def"
 };
 
+/* Settings on which no kernel depends in models with layers of a certain kind. */
 static const struct {
     const char *pattern, *kinds;
     enum layer_kind layers;
@@ -27,13 +31,19 @@ static const struct {
 #include "tools/attnc/describe/config_keys.def"
 };
 
+/* A walk over all settings, which reports the ones that were not read, or lists settings. */
 struct walk {
     const struct config *c;
+    /* By enum layer_kind: true if the model has such layers. */
     const bool *kinds;
     config_report *report;
     void *context;
-    FILE *out;          /* of config_list */
-    bool neutral, idle; /* idle: inside a map that is neutral as a whole */
+    /* Receives the list; NULL: settings are reported. */
+    FILE *out;
+    /* List settings without effect, not the ones that were read. Idle: the walk is inside a map
+     * without effect. */
+    bool neutral, idle;
+    /* Text before the next listed setting: "", then ", ". */
     const char *comma;
 };
 
@@ -46,7 +56,7 @@ bool config_concerns(const char *name)
     return false;
 }
 
-/* True if a path matches a pattern, in which '*' is any text of one name. */
+/* True if a path matches a pattern. '*' is any text without a dot. */
 static bool matches(const char *pattern, const char *path)
 {
     for (; *pattern; pattern++, path++) {
@@ -63,8 +73,8 @@ static bool matches(const char *pattern, const char *path)
     return !*path;
 }
 
-/* Returns the kinds of value with which a setting changes nothing; NULL if the setting always
- * matters. */
+/* Returns the kinds of value with which the setting at `path` changes no kernel; NULL if it may
+ * change one with every value. */
 static const char *neutral_kinds(const char *path)
 {
     for (size_t i = 0; i < sizeof(neutrals) / sizeof(neutrals[0]); i++) {
@@ -74,7 +84,8 @@ static const char *neutral_kinds(const char *path)
     return NULL;
 }
 
-/* Like neutral_kinds(), for a setting of layers that the model has and attnc lacks. */
+/* Returns the kinds of value with which the setting changes no kernel, since it belongs to layers
+ * that the model has. `layers` is by enum layer_kind. NULL if there is no such rule. */
 static const char *owned_kinds(const bool layers[], const char *path)
 {
     for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++) {
@@ -84,7 +95,7 @@ static const char *owned_kinds(const bool layers[], const char *path)
     return NULL;
 }
 
-/* True if a value is empty, null or false. */
+/* True if a value is null, false, an empty text, an empty list or an empty map. */
 static bool is_empty(const struct config *c, const struct attnc_yaml_node *n)
 {
     if (n->kind != ATTNC_YAML_SCALAR)
@@ -95,7 +106,7 @@ static bool is_empty(const struct config *c, const struct attnc_yaml_node *n)
            (config_is_null(c, n) || strcasecmp(attnc_yaml_text(c->yaml, n), "false") == 0);
 }
 
-/* True if a scalar in the file equals the default of the model's class. */
+/* True if a scalar in the file equals the default of the model's class for `path`. */
 static bool is_default(const struct config *c, const char *path, const struct attnc_yaml_node *n)
 {
     const char *value = config_default(c, path);
@@ -107,14 +118,15 @@ static bool is_default(const struct config *c, const char *path, const struct at
     return strcasecmp(value, attnc_yaml_text(c->yaml, n)) == 0;
 }
 
-/* Returns a node; aliases are followed to scalars only, since others may lead back to it. */
+/* Returns the node `id`. An alias is resolved only if it is of a scalar, since others may form a
+ * cycle. */
 static const struct attnc_yaml_node *node_of(const struct config *c, uint32_t id)
 {
     const struct attnc_yaml_node *n = attnc_yaml_node(c->yaml, id);
     return n->kind == ATTNC_YAML_SCALAR ? n : &c->yaml->nodes[id];
 }
 
-/* True if a value inside the list or map was read. */
+/* True if any setting inside the list or map was read. */
 static bool any_read(const struct config *c, const struct attnc_yaml_node *n)
 {
     const bool holds = n->kind == ATTNC_YAML_LIST || n->kind == ATTNC_YAML_MAP;
@@ -125,8 +137,8 @@ static bool any_read(const struct config *c, const struct attnc_yaml_node *n)
     return false;
 }
 
-/* Writes a value for a message: "4", "\"LLLG\"", "[1, 2, 3]" cut after some letters, "{ 3 settings
- * }". */
+/* Writes a value for a message to `text`: "4", "\"LLLG\"", "[1, 2, 3]" (shortened if long), "{ 3
+ * settings }". */
 static void show(const struct config *c, const struct attnc_yaml_node *n, char *text, size_t size)
 {
     size_t length = 0;
@@ -152,10 +164,11 @@ static void show(const struct config *c, const struct attnc_yaml_node *n, char *
         snprintf(text + length, size - length, length >= size - 8 ? "...]" : "]");
     }
     for (char *at = text; *at; at++)
-        *at = *at < ' ' || *at > '~' ? '?' : *at; /* it goes into a comment */
+        /* The text goes into a comment of the description. */
+        *at = *at < ' ' || *at > '~' ? '?' : *at;
 }
 
-/* Reports a setting at `path` with its value and what is wrong. */
+/* Reports the setting at `path` with its value and the sentence `fault`. */
 static void say(const struct walk *w, const char *path, const struct attnc_yaml_node *n,
                 const char *fault)
 {
@@ -168,7 +181,8 @@ static void say(const struct walk *w, const char *path, const struct attnc_yaml_
     w->report(w->context, text);
 }
 
-/* Returns the kinds of value with which a setting has no effect; NULL if it may have one. */
+/* Returns the kinds of value with which the setting changes no kernel of this model; NULL if it may
+ * change one. */
 static const char *idle_kinds(const struct walk *w, const char *path)
 {
     const char *kinds = neutral_kinds(path);
@@ -176,7 +190,8 @@ static const char *idle_kinds(const struct walk *w, const char *path)
     return kinds || !config_is_ignored(w->c, path) ? kinds : "nbtl";
 }
 
-/* Reports a setting that attnc did not read, unless it is empty, idle or at its default. */
+/* Reports a setting that was not read, unless it is empty, changes no kernel, or has its
+ * default. */
 static void check(const struct walk *w, const char *path, const struct attnc_yaml_node *n)
 {
     const char *kinds = idle_kinds(w, path);
@@ -188,8 +203,9 @@ static void check(const struct walk *w, const char *path, const struct attnc_yam
         say(w, path, n, "a setting that attnc does not know");
 }
 
-/* Prints setting `path`, whose value is `n`. If w->neutral is set, only if it was not read and has
- * no effect; else only if it was read. `concerns`: an empty or default value has no effect. */
+/* Lists the setting at `path`: with w->neutral if it was not read and has no effect, otherwise if
+ * it was read. `concerns`: its name concerns attention, so that only an empty or default value has
+ * no effect. */
 static void list_one(struct walk *w, const char *path, const struct attnc_yaml_node *n, bool read,
                      bool concerns)
 {
@@ -206,7 +222,8 @@ static void list_one(struct walk *w, const char *path, const struct attnc_yaml_n
 static void walk_map(struct walk *w, const struct attnc_yaml_node *map, const char *prefix,
                      bool inherited);
 
-/* Checks or lists the settings in one value, which may be a map or a list of maps. */
+/* Reports or lists the settings in a value, which may be a map or a list of maps. `read`: the
+ * value's name was read. `concerns`: its name, or a name above it, concerns attention. */
 static void walk_value(struct walk *w, const char *path, const struct attnc_yaml_node *n, bool read,
                        bool concerns)
 {
@@ -236,7 +253,8 @@ bool config_is_apart(const char *name)
     return length > 7 && strcmp(name + length - 7, "_config") == 0 && !config_concerns(name);
 }
 
-/* Checks or lists the settings of a map. `prefix` is the map's path. */
+/* Reports or lists the settings of a map at the path `prefix`. `inherited`: a name above them
+ * concerns attention. */
 static void walk_map(struct walk *w, const struct attnc_yaml_node *map, const char *prefix,
                      bool inherited)
 {
@@ -248,7 +266,8 @@ static void walk_map(struct walk *w, const struct attnc_yaml_node *map, const ch
             char path[CONFIG_PATH];
             const char *text = attnc_yaml_text(c->yaml, name);
             const struct attnc_yaml_node *n = node_of(c, value);
-            if (*prefix && strspn(text, "0123456789") == strlen(text)) /* a layer's number */
+            /* Names of layers become "[]". */
+            if (*prefix && strspn(text, "0123456789") == strlen(text))
                 snprintf(path, sizeof(path), "%s[]", prefix);
             else
                 snprintf(path, sizeof(path), "%s%s%s", prefix, *prefix ? "." : "", text);
@@ -266,7 +285,7 @@ void config_report_unread(const struct config *c, const bool kinds[LAYER_KINDS],
     walk_map(&w, c->model, "", false);
 }
 
-/* Lists the settings that were read outside of the language model's map: names, and the type of the
+/* Lists the settings outside the language model's map that were read, such as the model_type of the
  * whole file. */
 static void list_outside(struct walk *w)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc describe: a model's own config.json (the Hugging Face layout) becomes the description of
- * the kernels that serve it, to be built or edited. What attnc lacks for the model is said in the
- * file and on the terminal.
+ * attnc describe: writes the description of the kernels that serve a model, from its config.json
+ * (Hugging Face layout). Users build or edit the description. What attnc lacks for the model is a
+ * comment in it, and a message.
  */
 #include <errno.h>
 #include <limits.h>
@@ -19,6 +19,7 @@
 #include "tools/attnc/describe/describe_model.h"
 #include "tools/attnc/cli/output.h"
 
+/* Most ranks of tensor parallelism and most draft tokens. */
 enum { MAX_RANKS = 1024, MAX_DRAFT_TOKENS = 63 };
 
 static struct {
@@ -52,7 +53,8 @@ static const struct option_row options[] = {
     {0},
 };
 
-/* Reads the numbers of tensor-parallel ranks from --tp. */
+/* Reads the argument of --tp, numbers of ranks with commas. Returns an exit_code after a
+ * message. */
 static int read_ranks(struct deployment *d)
 {
     char list[128];
@@ -69,7 +71,8 @@ static int read_ranks(struct deployment *d)
     return EXIT_GOOD;
 }
 
-/* Reads the options that describe the deployment. */
+/* Reads the options about the deployment, and checks that its cache is possible. Returns an
+ * exit_code after a message. */
 static int read_deployment(struct deployment *d)
 {
     char why[200];
@@ -92,7 +95,7 @@ static int read_deployment(struct deployment *d)
     return code;
 }
 
-/* Removes TP sizes that the heads do not allow. Returns false if none is left. */
+/* Adds a gap for each number of ranks that cannot share the heads. Returns false if none can. */
 static bool check_ranks(struct model *m, const struct deployment *d)
 {
     bool any = false;
@@ -111,7 +114,8 @@ static bool check_ranks(struct model *m, const struct deployment *d)
     return any;
 }
 
-/* Prints a description: comments about the model, targets, defaults and the kernels `body`. */
+/* Prints a description: comments about the model, the targets, the defaults and the text `body` of
+ * the kernels. */
 static void print_description(const struct model *m, const struct deployment *d, const char *body,
                               FILE *out)
 {
@@ -124,7 +128,8 @@ static void print_description(const struct model *m, const struct deployment *d,
     fprintf(out, "]\ndefaults: { dtype: %s }\nkernels:\n%s", m->fp16 ? "fp16" : "bf16", body);
 }
 
-/* Reports what the model needs and attnc lacks; returns the exit code. */
+/* Reports what the model needs and attnc lacks. Returns EXIT_PARTIAL if there is anything, else
+ * EXIT_GOOD. */
 static int report_gaps(const struct model *m, const char *path)
 {
     for (unsigned i = 0; i < m->gaps.count; i++)
@@ -132,7 +137,7 @@ static int report_gaps(const struct model *m, const char *path)
     return m->gaps.count ? EXIT_PARTIAL : EXIT_GOOD;
 }
 
-/* Prints the model and the number of entries as JSON. */
+/* Prints the model and the number of entries as a JSON object. */
 static void print_json(const struct model *m, const struct deployment *d, unsigned entries)
 {
     struct json j = {.out = stdout};
@@ -143,7 +148,8 @@ static void print_json(const struct model *m, const struct deployment *d, unsign
     json_end(&j);
 }
 
-/* Writes the description of a model, as far as attnc has its ops. */
+/* Writes the description of a model, and reports what attnc lacks. `path` is the model's file, for
+ * messages. Returns an exit_code. */
 static int describe(struct model *m, struct deployment *d, const char *path)
 {
     char *body = NULL, *text = NULL;
@@ -182,7 +188,8 @@ static int describe(struct model *m, struct deployment *d, const char *path)
     return code == EXIT_GOOD ? gaps : code;
 }
 
-/* Parses a model's configuration and writes its description. */
+/* Parses a config.json, `size` bytes, and writes the model's description. `path` is for messages.
+ * Returns an exit_code. */
 static int parse_and_describe(const char *bytes, size_t size, const char *path,
                               struct deployment *deployment)
 {
@@ -203,7 +210,8 @@ static int parse_and_describe(const char *bytes, size_t size, const char *path,
     return code;
 }
 
-/* Returns the path of config.json if `given` is a model's directory, else `given`. */
+/* Returns "`given`/config.json", written to `path`, if `given` is a directory; otherwise
+ * `given`. */
 static const char *config_path(const char *given, char path[PATH_MAX])
 {
     struct stat st;

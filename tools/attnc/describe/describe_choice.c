@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/attnc/describe/describe_choice.h"
 
-enum { INDEX_ROTARY = 64 /* elements of an indexer's heads and keys that rotate */ };
+enum { INDEX_ROTARY = 64 /* elements of an indexer's queries and keys that rotate */ };
 
 void write_chosen_lists(struct entry_writer *w, const char *comment)
 {
@@ -19,7 +19,8 @@ void write_topk_merge(struct entry_writer *w, long top_k, long top_blocks)
     entry_end(w, "the merge of a row's parts", "The merge of parts, where few rows are cut.");
 }
 
-/* Writes the norm and the rotation of the indexer's queries, which stay bf16. */
+/* Writes the entry that normalises and rotates the queries of a pooled indexer, which stay
+ * 16-bit. */
 static void write_pooled_queries(struct entry_writer *w)
 {
     entry_begin(w, "rope_heads");
@@ -31,7 +32,8 @@ static void write_pooled_queries(struct entry_writer *w)
               "Norm and rotation of the indexer's q; weight has 1 + w.");
 }
 
-/* Writes the norm of the indexer's queries, and their rotation with the keys of tokens. */
+/* Writes the entries that normalise an indexer's queries, rotate them, and rotate and store a key
+ * of each token. */
 static void write_queries(struct entry_writer *w)
 {
     entry_begin(w, "rope_heads");
@@ -48,7 +50,7 @@ static void write_queries(struct entry_writer *w)
               "Rotation of q and of the key of each token.");
 }
 
-/* Writes the maker of the indexer's keys, one for each group. */
+/* Writes the entry that makes the indexer's keys, one from each group of tokens. */
 static void write_keys(struct entry_writer *w)
 {
     entry_begin(w, "compress");
@@ -60,7 +62,8 @@ static void write_keys(struct entry_writer *w)
     entry_end(w, "the indexer's keys", "Means of the keys of groups, normalised and rotated.");
 }
 
-/* Writes the choice of groups: by a key of each if keys are pooled, else by the keys of tokens. */
+/* Writes the entry that chooses groups: by a key of each group if the indexer is pooled, otherwise
+ * by the keys of its tokens. */
 static void write_topk(struct entry_writer *w, const struct model_choice *c)
 {
     entry_begin(w, "indexer_topk");
@@ -80,7 +83,8 @@ static void write_topk(struct entry_writer *w, const struct model_choice *c)
                         : "The best blocks of each query and head; last_blocks keeps the newest.");
 }
 
-/* Writes decode over pages of one group's tokens. The cache's own pages have several groups. */
+/* Writes the decode entry for lists of chosen groups, whose pages are groups of `group` tokens.
+ * Pages of the cache have several groups. */
 static void write_group_decode(struct entry_writer *w, const struct model_group *g, long group)
 {
     char ratios[ENTRY_LIST];
@@ -96,7 +100,8 @@ static void write_group_decode(struct entry_writer *w, const struct model_group 
               "Prefill and decode over the lists: a sequence for each query.");
 }
 
-/* Writes the launches that load a prompt's chosen blocks once for neighbouring tokens. */
+/* Writes the entries for prompts: lists of blocks that neighbouring tokens share, and prefill that
+ * loads each block once. */
 static void write_shared_prefill(struct entry_writer *w, const struct model_group *g)
 {
     char ratios[ENTRY_LIST];

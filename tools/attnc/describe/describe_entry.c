@@ -131,13 +131,13 @@ void entry_written_index_keys(struct entry_writer *w)
 
 void entry_index_layout(struct entry_writer *w, long pool)
 {
-    enum { TILE = 16 }; /* keys that the layout keeps together */
+    enum { TILE = 16 }; /* keys that the layout stores together */
     const long tokens = strtol(w->d->page_size, NULL, 10);
     if (tokens > 0 && tokens % (TILE * pool) == 0)
         entry_field(w, "kv_layout: shuffle # nhd where the engine's own kernels read the keys too");
 }
 
-/* Adds the type and the scale of the deployment's cache that are not the defaults. */
+/* Adds the cache's element type and its scale, if these are not the defaults. */
 static void add_numbers(struct entry_writer *w)
 {
     if (strcmp(w->d->kv_dtype, "same") != 0)

@@ -20,7 +20,7 @@ bool share_heads(const struct model_group *g, long ranks, struct rank_heads *out
     return true;
 }
 
-/* Writes the head sizes of a group of layers. */
+/* Adds the head dims of a group of layers. */
 static void head_fields(struct entry_writer *w, const struct model_group *g)
 {
     entry_field(w, "head_dim: %ld", g->head_dim);
@@ -28,7 +28,8 @@ static void head_fields(struct entry_writer *w, const struct model_group *g)
         entry_field(w, "head_dim_v: %ld", g->head_dim_v);
 }
 
-/* Adds the fields of scores. `tree`: kernels with a custom mask are written too. */
+/* Adds the head dims, mask, sinks and soft cap of a group of layers. `tree`: the entry also has a
+ * custom mask, for trees of drafts. */
 static void score_fields(struct entry_writer *w, const struct model_group *g, bool tree)
 {
     head_fields(w, g);
@@ -51,8 +52,7 @@ static bool same_attention(const struct model_group *a, const struct model_group
            a->head_dim_v == b->head_dim_v && a->both_ways == b->both_ways;
 }
 
-/* True if an earlier group has the same kernels: only rotation or the distance between layers
- * differ. */
+/* True if the attention kernels of group `n` also serve an earlier group. */
 static bool is_repeated(const struct model *m, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
@@ -62,7 +62,8 @@ static bool is_repeated(const struct model *m, unsigned n)
     return false;
 }
 
-/* Writes the decode entry for `q_len` queries; `seen` describes the visible keys. */
+/* Writes the decode entry for `q_len` queries of a sequence. `ratios` is the list of GQA ratios,
+ * `seen` describes the visible keys. */
 static void write_decode(struct entry_writer *w, const struct model_group *g, const char *ratios,
                          long q_len, const char *seen)
 {
@@ -81,7 +82,7 @@ static void write_decode(struct entry_writer *w, const struct model_group *g, co
     entry_end(w, label, comment);
 }
 
-/* Writes the description of the keys that a query of the group sees. */
+/* Writes which keys a query of the group sees, for comments. */
 static void seen_text(const struct model_group *g, char seen[80])
 {
     const char *sides = g->both_ways ? " on each side" : "";
@@ -93,8 +94,8 @@ static void seen_text(const struct model_group *g, char seen[80])
         snprintf(seen, 80, g->both_ways ? "every key" : "every key up to the query's own");
 }
 
-/* Writes prefill over pages. A planned one takes its work from lists, so that chunks and mixed
- * batches fill a GPU. */
+/* Writes the entry of prefill over a paged cache. A planned one gets its work from lists, so that
+ * chunks and mixed batches fill a GPU. */
 static void write_paged_prefill(struct entry_writer *w, const struct model_group *g, bool planned)
 {
     char label[80];
@@ -115,8 +116,8 @@ static void write_paged_prefill(struct entry_writer *w, const struct model_group
                 planned;
 }
 
-/* Writes prefill with a custom mask, for prompts with images or a prefix, whose tokens see each
- * other. */
+/* Writes the entry of prefill with a custom mask, for prompts in which tokens of an image or a
+ * prefix see each other. */
 static void write_prefix(struct entry_writer *w, const struct model_group *g)
 {
     char label[80];
@@ -131,11 +132,13 @@ static void write_prefix(struct entry_writer *w, const struct model_group *g)
     entry_end(w, label, "Prompts with images or a prefix, whose tokens see each other.");
 }
 
+/* Names of enum model_rope in descriptions. */
 static const char *const ropes[] = {"none", "neox", "gptj"};
 
+/* Names of enum model_norm in descriptions. */
 static const char *const norms[] = {"none", "rms", "gemma_rms", "full", "none", "none"};
 
-/* Adds the fields of bias, norm and rotation, without positions of images. */
+/* Adds the fields of rotation, norm and bias, but not of positions in images. */
 static void turn_fields(struct entry_writer *w, const struct model_group *g)
 {
     entry_field(w, "rope: %s", ropes[g->rotates ? w->m->rope : MODEL_ROPE_NO_ROPE]);
@@ -148,6 +151,8 @@ static void turn_fields(struct entry_writer *w, const struct model_group *g)
 }
 
 /* Ends the current entry: writes it if every target has its kernels, else drops it. */
+/* Ends the present entry: writes it if every target accepts it, otherwise drops it without a
+ * gap. */
 static void end_if_everywhere(struct entry_writer *w, const char *comment)
 {
     char good[64], bad[64], why[200];
@@ -156,8 +161,8 @@ static void end_if_everywhere(struct entry_writer *w, const char *comment)
         entry_end(w, "", comment);
 }
 
-/* Writes rope_qk_norm_cache and decode of few sequences in one launch, if every target has that
- * kernel. */
+/* Writes the entry of rope_decode, for steps of few sequences, if every target has that kernel.
+ * `ratios` is the list of GQA ratios. */
 static void write_rope_decode(struct entry_writer *w, const struct model_group *g,
                               const char *ratios, long q_len)
 {
@@ -179,9 +184,8 @@ static void write_rope_decode(struct entry_writer *w, const struct model_group *
                                "decode, in one launch.");
 }
 
-/* Writes the kernels of one kind of attention layer: prefill from tensors and from pages, and
- * decode. A prefill kernel takes any ratio of heads; in decode the ratio decides the rows of a
- * tile. */
+/* Writes the entries of one group of attention layers: prefill from tensors and from pages, and
+ * decode. Decode needs the GQA ratios, since these decide the rows of a tile. */
 static void write_group(struct entry_writer *w, const struct model_group *g)
 {
     char ratios[ENTRY_LIST], label[80], comment[200], seen[80];
@@ -211,8 +215,8 @@ static void write_group(struct entry_writer *w, const struct model_group *g)
         write_rope_decode(w, g, ratios, w->d->draft_tokens + 1);
 }
 
-/* Writes the prefill of a prompt's earlier chunks: every query sees all of their keys, and
- * `combine` merges two results. */
+/* Writes the entries for the earlier chunks of a prompt: prefill in which every query sees all of
+ * their keys, and the gather of these keys. combine merges the results of two chunks. */
 static void write_context_chunk(struct entry_writer *w, const struct model_group *g)
 {
     char label[80];
@@ -234,7 +238,7 @@ static void write_context_chunk(struct entry_writer *w, const struct model_group
     entry_end(w, label, "Keys and values of such a chunk out of the cache.");
 }
 
-/* Writes the kernel by which an engine that rotates by itself fills the cache. */
+/* Writes the entry that only fills the cache, for an engine that rotates by itself. */
 static void write_cache_write(struct entry_writer *w, const struct model_group *g)
 {
     char label[80];
@@ -246,7 +250,7 @@ static void write_cache_write(struct entry_writer *w, const struct model_group *
     entry_end(w, label, "The write into the cache alone, for an engine that rotates by itself.");
 }
 
-/* Writes the entry that rotates q and k and writes the cache. */
+/* Writes the entry that normalises and rotates q and k and writes the cache. */
 static void write_rope(struct entry_writer *w, const struct model_group *g)
 {
     static const char *const mropes[] = {"none", "sections", "interleaved"};
@@ -266,9 +270,9 @@ static void write_rope(struct entry_writer *w, const struct model_group *g)
                          : "The same for layers without rotation.");
 }
 
-/* Writes the gates of the output and its factor, if the model has any. With `gate: true`, the
- * kernel that splits gates off q leaves their product with the output to the caller. This kernel
- * computes it if it has the size. */
+/* Writes the entry that multiplies the output by its gates and its factor, if the model has any.
+ * With `gate: true` the rotation has only split the gates off q. Such a model's entry is written if
+ * a kernel has the head dim. */
 static void write_out_gate(struct entry_writer *w, const struct model_group *g)
 {
     char label[80], why[200];
@@ -293,7 +297,8 @@ static bool same_rope(const struct model_group *a, const struct model_group *b)
            a->head_dim == b->head_dim && a->head_dim_v == b->head_dim_v;
 }
 
-/* Writes a rope kernel for each head size and rotated part, the rotating ones first. */
+/* Writes a rotation entry for each head dim and number of rotated elements; layers that rotate come
+ * first. */
 static void write_ropes(struct entry_writer *w)
 {
     const struct model_group *const groups = w->m->groups;
@@ -308,7 +313,8 @@ static void write_ropes(struct entry_writer *w)
     }
 }
 
-/* Begins an entry of latent decode: every query head of a rank reads the same row of a token. */
+/* Begins an entry of mla_decode: all query heads of a rank read the same latent row. `ratios` is
+ * the list of their numbers, `sparse` says that the keys are chosen. */
 static void begin_latent_decode(struct entry_writer *w, const struct model_latent *l,
                                 const char *ratios, long q_len, bool sparse)
 {
@@ -320,7 +326,7 @@ static void begin_latent_decode(struct entry_writer *w, const struct model_laten
     entry_field(w, "gqa: %s", ratios);
     if (q_len > 1)
         entry_field(w, "q_len: %ld", q_len);
-    if (sparse && l->index_pool > 1) /* groups are pages */
+    if (sparse && l->index_pool > 1) /* pages of the lists are groups */
         entry_field(w, "page_size: %ld", l->index_pool);
     else
         entry_field(w, "page_size: %s", w->d->page_size);
@@ -329,14 +335,15 @@ static void begin_latent_decode(struct entry_writer *w, const struct model_laten
         entry_field(w, "sparse: slots");
 }
 
-/* Writes how W_UK and W_UV are stored, if that is not the model's own type. */
+/* Adds the type of W_UK and W_UV, if these are stored as fp8 blocks. */
 static void write_weights(struct entry_writer *w, const struct model_latent *l)
 {
     if (l->block_weights)
         entry_field(w, "weights: fp8_block # same: for weights that the engine has converted");
 }
 
-/* Writes latent decode, and with `whole` the same with the product of W_UV in its launch. */
+/* Writes the entry of latent decode. With d->whole also the one that multiplies the output by W_UV
+ * in its launch. `sparse`: the keys are chosen by an indexer. */
 static void write_latent_decode(struct entry_writer *w, const struct model_latent *l, long q_len,
                                 bool sparse)
 {
@@ -365,8 +372,8 @@ static void write_latent_decode(struct entry_writer *w, const struct model_laten
     end_if_everywhere(w, "Steps of up to 64 tokens: the same with the product out of the latent.");
 }
 
-/* Returns the value of small_pages, true for pages that the indexer has to look up key by key:
- * below 32 keys, or not a power of two. A key is of `pool` tokens. */
+/* Returns the values of the field small_pages. It is true if a page has fewer than 32 keys, or a
+ * number that is no power of two. A key is made from `pool` tokens. */
 static const char *has_small_pages(const char *page_size, long pool)
 {
     const long tokens = strtol(page_size, NULL, 10), keys = tokens / pool;
@@ -375,7 +382,7 @@ static const char *has_small_pages(const char *page_size, long pool)
     return keys < 32 || (keys & (keys - 1)) ? "true" : "false";
 }
 
-/* Writes the steps that make an indexer's key of several tokens (GLM-5.3-Flash). */
+/* Writes the entries that make one key of an indexer from several tokens (GLM-5.3-Flash). */
 static void write_index_pools(struct entry_writer *w, const struct model_latent *l)
 {
     entry_begin(w, "rope_heads");
@@ -396,7 +403,7 @@ static void write_index_pools(struct entry_writer *w, const struct model_latent 
         model_note(w->m, "the indexer does not rotate: pass cosines of 1 and sines of 0");
 }
 
-/* Writes the entries of a sparse indexer. */
+/* Writes the entries of a sparse indexer, and of decode over the keys that it chooses. */
 static void write_indexer(struct entry_writer *w, const struct model_latent *l)
 {
     if (l->index_dim != ENTRY_INDEX_DIM) {
@@ -428,7 +435,7 @@ static void write_indexer(struct entry_writer *w, const struct model_latent *l)
     write_latent_decode(w, l, 1, true);
 }
 
-/* Begins an entry of the rotation and write of latent rows. */
+/* Begins an entry of mla_rope_cache. */
 static void begin_latent_rope(struct entry_writer *w, const struct model_latent *l)
 {
     entry_begin(w, "mla_rope_cache");
@@ -439,8 +446,8 @@ static void begin_latent_rope(struct entry_writer *w, const struct model_latent 
     entry_cache(w);
 }
 
-/* Writes the rotation and write of latent rows, and with `whole` the same with the product
- * of W_UK. */
+/* Writes the entry that rotates q and writes latent rows. With d->whole also the one that
+ * multiplies q by W_UK in its launch. */
 static void write_latent_rope(struct entry_writer *w, const struct model_latent *l)
 {
     begin_latent_rope(w, l);
@@ -455,7 +462,8 @@ static void write_latent_rope(struct entry_writer *w, const struct model_latent 
     end_if_everywhere(w, "Steps of up to 64 tokens: the same with the absorption into q.");
 }
 
-/* Writes the entry of a product of each head, from `from` to `to` elements. */
+/* Writes the entry of a product that turns each head's `from` elements into `to` elements. `what`
+ * is its comment. */
 static void write_product(struct entry_writer *w, const struct model_latent *l, long from, long to,
                           const char *what)
 {
@@ -468,8 +476,8 @@ static void write_product(struct entry_writer *w, const struct model_latent *l, 
     entry_end(w, label, what);
 }
 
-/* Writes the product of one latent with the weights of all heads, if a kernel for its sizes
- * exists. */
+/* Writes the entry of a product that turns one latent into `to` elements of every head, if a kernel
+ * has these sizes. */
 static void write_up_projection(struct entry_writer *w, const struct model_latent *l, long to)
 {
     char why[200];
@@ -482,7 +490,8 @@ static void write_up_projection(struct entry_writer *w, const struct model_laten
         entry_end(w, "the up-projection of latents", "The same for the many tokens of a chunk.");
 }
 
-/* Writes the products of latent attention and the norms before them. */
+/* Writes the entries of the norms of compressed q and latent, and of the products with W_UK and
+ * W_UV. */
 static void write_latent_products(struct entry_writer *w, const struct model_latent *l)
 {
     if (l->q_lora_rank > 0) {
@@ -501,8 +510,8 @@ static void write_latent_products(struct entry_writer *w, const struct model_lat
     write_up_projection(w, l, l->nope);
 }
 
-/* Writes the gather of latent rows: the latent as keys, the rotated key after it as values. A row
- * without a rotated key is gathered as two halves. */
+/* Writes the entry that gathers latent rows: the latent as keys, the rotated part after it as
+ * values. Rows without a rotated part are gathered as two halves. */
 static void write_latent_gather(struct entry_writer *w, const struct model_latent *l)
 {
     const long keys = l->rope > 0 ? l->kv_lora_rank : l->kv_lora_rank / 2;
@@ -518,7 +527,7 @@ static void write_latent_gather(struct entry_writer *w, const struct model_laten
                     "side in one tensor.");
 }
 
-/* Writes the entries of latent attention. */
+/* Writes the entries of latent attention, and of its indexer if there is one. */
 static void write_latent(struct entry_writer *w)
 {
     const struct model_latent *l = &w->m->latent;
@@ -536,7 +545,7 @@ static void write_latent(struct entry_writer *w)
         write_indexer(w, l);
 }
 
-/* Writes the combine entry of a group of layers. */
+/* Writes the combine entry for a group's head dim. */
 static void write_combine(struct entry_writer *w, const struct model_group *g)
 {
     char label[80];
@@ -547,7 +556,7 @@ static void write_combine(struct entry_writer *w, const struct model_group *g)
     entry_end(w, label, "Sums of parts: csr of a split decode, pair of two chunks of a prompt.");
 }
 
-/* Writes the entries that all models need: plan, metadata and copies of pages. */
+/* Writes the entries that every model needs: plan, metadata and cache_copy. */
 static void write_shared(struct entry_writer *w)
 {
     entry_begin(w, "plan");
@@ -561,7 +570,7 @@ static void write_shared(struct entry_writer *w)
     entry_end(w, "cache_copy", "Pages from cache to cache.");
 }
 
-/* Writes the attention entry of an image encoder. */
+/* Writes the attention entry of an image or audio encoder. */
 static void write_vision(struct entry_writer *w)
 {
     const struct model_encoder *v = &w->m->vision;
@@ -575,7 +584,8 @@ static void write_vision(struct entry_writer *w)
     entry_end(w, label, "The encoder.");
 }
 
-/* True if an earlier group has heads of the same size, for which its entries are written. */
+/* True if an earlier group has the same head dims and a causal mask, so that its entries serve
+ * group `n` too. */
 static bool has_size_before(const struct model *m, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
@@ -589,7 +599,8 @@ static bool has_size_before(const struct model *m, unsigned n)
 unsigned write_kernels(struct model *m, const struct deployment *d, FILE *out)
 {
     struct entry_writer w = {.m = m, .d = d, .out = out};
-    const bool causal = !m->groups[0].both_ways; /* else there is no decode, and no chunk */
+    /* Without a causal mask there is no decode, and there are no chunks. */
+    const bool causal = !m->groups[0].both_ways;
     for (unsigned i = 0; i < m->group_count; i++) {
         if (!is_repeated(m, i) && !m->pooled.is)
             write_group(&w, &m->groups[i]);
@@ -644,7 +655,8 @@ bool check_deployment(const struct deployment *d, char why[200])
 {
     struct model m = {0};
     struct entry_writer w = {.m = &m, .d = d};
-    const bool packed = strcmp(d->kv_layout, "packed") == 0; /* rows of a latent and a key */
+    /* Rows of a latent and a rotated key. */
+    const bool packed = strcmp(d->kv_layout, "packed") == 0;
     const bool rows = deployment_has_pooled_rows(d);
     entry_begin(&w, rows ? "mla_decode" : "cache_write");
     entry_field(&w, packed || rows ? "head_dim: 512" : "head_dim: 64");

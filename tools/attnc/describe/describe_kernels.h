@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From a model to the kernels that one step of it launches, as the entries of a description. Every
- * entry is read back by the description reader for every target: what it refuses becomes a gap.
+ * This file declares how a model becomes the entries of a description: the kernels that its steps
+ * launch. The description reader tries each entry for every target, and what a target refuses
+ * becomes a gap.
  */
 #ifndef TOOLS_ATTNC_DESCRIBE_KERNELS_H
 #define TOOLS_ATTNC_DESCRIBE_KERNELS_H
@@ -10,48 +11,54 @@
 
 #include "tools/attnc/describe/model_config.h"
 
+/** The most numbers of ranks in --tp. */
 enum { MAX_TENSOR_PARALLEL = 8 };
 
-/** The way in which an engine runs the model. */
+/** How an engine runs the model. */
 struct deployment {
-    long ranks[MAX_TENSOR_PARALLEL]; /* sizes of the tensor-parallel group */
+    /* Numbers of ranks of tensor parallelism, `rank_count` of them. */
+    long ranks[MAX_TENSOR_PARALLEL];
     unsigned rank_count;
-    const char *page_size, *kv_dtype, *kv_scale, *kv_layout; /* as a description says them */
-    long draft_tokens;                                       /* speculative tokens of a step */
-    bool draft_tree; /* they may be a tree: kernels with custom masks and parents are added */
-    bool one_launch; /* adds decode in one launch, without a combine */
-    bool whole;      /* adds kernels that do a step beside decode, or two steps, in one launch */
+    /* Fields of the cache, as a description has them. */
+    const char *page_size, *kv_dtype, *kv_scale, *kv_layout;
+    long draft_tokens; /* draft tokens of a sequence in a step; 0: none */
+    /* True: drafts may form a tree, and kernels with custom masks and parents are added. */
+    bool draft_tree;
+    /* True: decode kernels that add split-KV partials themselves are added. */
+    bool one_launch;
+    /* True: kernels are added that also do the step before or after decode in the same launch. */
+    bool whole;
 };
 
-/** A rank's share of the heads; kv_heads is 1 if there are more ranks than KV heads, so that
- * several ranks have copies of one. */
+/** Heads of one rank. kv_heads is 1 if there are more ranks than KV heads; several ranks then have
+ * copies of a KV head. */
 struct rank_heads {
     long heads, kv_heads;
+    /* True: several ranks have the same KV head. */
     bool copies;
 };
 
-/** Computes the heads of each of `ranks` ranks. Returns false if the heads cannot be divided among
- * them. */
+/** Sets *out to the heads of each of `ranks` ranks. Returns false if the ranks cannot share the
+ * heads. */
 bool share_heads(const struct model_group *g, long ranks, struct rank_heads *out);
 
-/** True if rows of the cache are key and value, 512 elements, and contain or precede their scales.
- */
+/** True if a row of the deployment's cache is key and value of 512 elements, and has scales in it
+ * or beside it. */
 bool deployment_has_pooled_rows(const struct deployment *d);
 
-/** True if these rows have 512 elements of one type, and then their scales. */
+/** True if such a row has 512 elements of one type, followed by their scales. */
 bool deployment_has_packed_rows(const struct deployment *d);
 
-/** True if main rows of the cache are e2m1. Rows of windows, and of a prompt's chunk, are then 528
- * bytes of fp8 with their scales. */
+/** True if the main rows of the cache are e2m1. Rows of windows and of a prompt's chunk are then
+ * fp8 with scales, 528 bytes. */
 bool deployment_has_e2m1_rows(const struct deployment *d);
 
-/** Returns whether the cache that `d` names is valid; if not, `why` has the reader's sentence. */
+/** True if the cache of the deployment is possible; otherwise `why` gets the description reader's
+ * message. */
 bool check_deployment(const struct deployment *d, char why[200]);
 
-/**
- * Writes the entries of `kernels:` to `out`, and adds to the gaps of `m` what no kernel covers.
- * Returns how many entries there are.
- */
+/** Writes the entries of `kernels:` to `out`, and adds what no kernel covers to the model's gaps.
+ * Returns the number of entries. */
 unsigned write_kernels(struct model *m, const struct deployment *d, FILE *out);
 
 #endif

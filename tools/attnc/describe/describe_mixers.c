@@ -3,11 +3,13 @@
 
 #include <string.h>
 
+/* Divisor of the channels of conv1d; divisor of the tokens of a page; bytes of an element of
+ * conv1d's state. */
 enum { CONV_CHANNELS = 64, PAGE_TOKENS = 16, CONV_BYTES = 2 };
-enum { STEP_TOKENS = 8 /* the most of a sequence in gated_delta_step with drafts */ };
+enum { STEP_TOKENS = 8 /* most tokens of a sequence in gated_delta_step with drafts */ };
 
-/* Sets *out to the groups of keys of each of `ranks` ranks. Ranks of Mamba may have copies of a
- * group. Returns false if the groups cannot be divided. */
+/* Sets *out to the key heads of each of `ranks` ranks. Ranks of Mamba may have copies of one.
+ * Returns false if the ranks cannot share the heads. */
 static bool share_groups(const struct model_mixer *x, long ranks, long *out)
 {
     const bool copies =
@@ -18,8 +20,8 @@ static bool share_groups(const struct model_mixer *x, long ranks, long *out)
     return true;
 }
 
-/* Sets the norm's members of *out for a rank with `values` elements: whole groups, or a part of one
- * group. */
+/* Sets the norm's members of *out, for a rank with `values` elements of the output: whole groups of
+ * the norm, or a part of one group. Leaves them 0 if ranks would have parts of several groups. */
 static void share_norm(const struct model_mixer *x, long ranks, long values, struct rank_mixer *out)
 {
     if (!x->norm_groups || (x->norm_groups % ranks && ranks % x->norm_groups))
@@ -41,7 +43,8 @@ bool share_mixer(const struct model_mixer *x, long ranks, struct rank_mixer *out
     return true;
 }
 
-/* Returns the bytes of a token in an attention page of a rank; 0: ranks cannot share the heads. */
+/* Returns the bytes of a token's keys and values in the attention cache of a rank; 0 if the ranks
+ * cannot share the heads. */
 static long token_bytes(const struct model *m, const struct deployment *d, long ranks)
 {
     const long bytes = strcmp(d->kv_dtype, "same") ? 1 : 2;
@@ -67,16 +70,17 @@ long mixer_page(const struct model *m, const struct model_mixer *x, const struct
     return (bytes + page - 1) / page * PAGE_TOKENS;
 }
 
-/* ---- Entries ---- */
+/* Entries. */
 
-/* Adds the field `tree` if drafts may be a tree. */
+/* Adds the field `tree`, if drafts may form a tree. */
 static void tree_field(struct entry_writer *w)
 {
     if (w->d->draft_tree)
         entry_field(w, "tree: [false, true] # true: `parents` names the token that each follows");
 }
 
-/* Writes the convolution entry of linear layers; reports channels that the kernel cannot divide. */
+/* Writes the entry of the short convolution. Adds a gap for ranks whose channels are no multiple of
+ * CONV_CHANNELS. */
 static void write_conv(struct entry_writer *w, const struct model_mixer *x)
 {
     if (!x->taps)
@@ -97,7 +101,8 @@ static void write_conv(struct entry_writer *w, const struct model_mixer *x)
               "The short convolution before linear layers, of prompts, decode and drafts.");
 }
 
-/* Adds the fields that gated_delta and gated_delta_commit have in common. */
+/* Adds the fields that gated_delta, gated_delta_step, gated_delta_prefill and gated_delta_commit
+ * have in common. */
 static void delta_fields(struct entry_writer *w, const struct model_mixer *x)
 {
     entry_field(w, "head_dim: %ld", x->head_dim);
@@ -108,15 +113,14 @@ static void delta_fields(struct entry_writer *w, const struct model_mixer *x)
     entry_field(w, "state_dtype: f32 # bf16: half the bytes");
 }
 
-/* Writes the fields of the gates of delta-rule layers. */
+/* Adds the fields of the gates of GDN and KDA layers. */
 static void gate_fields(struct entry_writer *w, const struct model_mixer *x)
 {
     entry_field(w, "gates: %s", x->lower_bound < 0 ? "bounded" : "softplus");
     entry_field(w, "l2_norm: true");
 }
 
-/* Writes the entry that verifies trees of drafts. It stores a state for each draft, and no
- * records. */
+/* Writes the entry that verifies trees of drafts, with a stored state for each draft. */
 static void write_delta_tree(struct entry_writer *w, const struct model_mixer *x)
 {
     char label[80];
@@ -128,7 +132,7 @@ static void write_delta_tree(struct entry_writer *w, const struct model_mixer *x
     entry_end(w, label, "Trees of drafts; `parents` names the token that each follows.");
 }
 
-/* Writes the entries of delta-rule layers. */
+/* Writes the entries of GDN or KDA layers: decode, commit of drafts, and prompts. */
 static void write_delta(struct entry_writer *w, const struct model_mixer *x)
 {
     char label[80];
@@ -154,8 +158,8 @@ static void write_delta(struct entry_writer *w, const struct model_mixer *x)
     entry_end(w, label, "Prompts of linear layers, in chunks.");
 }
 
-/* Writes the decode step in one launch, and verification likewise if a sequence has few enough
- * drafts. The norm must be of a value head, and a kernel must have the number of heads. */
+/* Writes the entry of gated_delta_step, a whole decode step in one launch, if every target has the
+ * kernel. Adds verification if there are few enough drafts. */
 static void write_delta_step(struct entry_writer *w, const struct model_mixer *x)
 {
     char good[64], bad[64], why[200];
@@ -173,7 +177,7 @@ static void write_delta_step(struct entry_writer *w, const struct model_mixer *x
         entry_end(w, "", "A decode step of linear layers in one launch, in place of three.");
 }
 
-/* Writes the fields of state-space layers. */
+/* Adds the fields of Mamba2 and lightning attention. */
 static void ssd_fields(struct entry_writer *w, const struct model_mixer *x)
 {
     const bool mamba = x->recurrence == MODEL_MAMBA2;
@@ -185,7 +189,7 @@ static void ssd_fields(struct entry_writer *w, const struct model_mixer *x)
     entry_field(w, "state_dtype: f32%s", mamba ? " # fp16: half the bytes" : "");
 }
 
-/* Writes the entries of state-space layers. */
+/* Writes the entries of Mamba2 or lightning attention: decode and prompts. */
 static void write_ssd(struct entry_writer *w, const struct model_mixer *x)
 {
     char label[80];
@@ -199,7 +203,7 @@ static void write_ssd(struct entry_writer *w, const struct model_mixer *x)
     entry_end(w, label, "Prompts of linear layers, in chunks.");
 }
 
-/* Writes the entry of layers with a selective scan. */
+/* Writes the entry of selective_scan, for Mamba1. */
 static void write_scan(struct entry_writer *w, const struct model_mixer *x)
 {
     entry_begin(w, "selective_scan");
@@ -214,7 +218,8 @@ static void write_scan(struct entry_writer *w, const struct model_mixer *x)
                     mixer_name(x->recurrence));
 }
 
-/* Writes norm and rotation of lightning attention's q and k, which no cache stores. */
+/* Writes the entry that normalises and rotates q and k of lightning attention; nothing if these do
+ * not rotate. */
 static void write_mixer_rope(struct entry_writer *w, const struct model_mixer *x)
 {
     const struct model_group *g = &w->m->groups[0];
@@ -234,8 +239,8 @@ static void write_mixer_rope(struct entry_writer *w, const struct model_mixer *x
         "Rotation of q and k in linear layers; slot_mapping is NULL, since nothing is cached.");
 }
 
-/* Lists the widths of parts of groups that ranks have, such as "[2048, 1024]". Returns false if
- * none has a part. */
+/* Lists the widths of parts of norm groups, for numbers of ranks that divide a group: "[2048,
+ * 1024]". Returns false if there are none. */
 static bool list_parts(const struct entry_writer *w, const struct model_mixer *x,
                        char list[ENTRY_LIST])
 {
@@ -252,7 +257,7 @@ static bool list_parts(const struct entry_writer *w, const struct model_mixer *x
     return count > 0;
 }
 
-/* Writes an entry of the gated norm; `stage` is NULL if one launch does all. */
+/* Writes an entry of gated_rmsnorm. `stage` NULL: one launch does all. */
 static void write_norm_entry(struct entry_writer *w, const char *width, const char *act,
                              const char *stage, const char *comment)
 {
@@ -264,7 +269,8 @@ static void write_norm_entry(struct entry_writer *w, const char *width, const ch
     entry_end(w, stage ? "the gated norm over ranks" : "the gated norm", comment);
 }
 
-/* Writes gated norms: one launch for whole groups, and two for parts of groups. */
+/* Writes the entries of the gated norm: one launch for ranks with whole groups, two launches for
+ * ranks with parts of a group. */
 static void write_norm(struct entry_writer *w, const struct model_mixer *x)
 {
     const bool first = strcmp(x->act, "silu_first") == 0;
@@ -291,7 +297,7 @@ static void write_norm(struct entry_writer *w, const struct model_mixer *x)
                      "The gated norm by these sums; out_dtype: fp8 quantises it.");
 }
 
-/* Reports numbers of ranks over which the heads cannot be divided. */
+/* Adds a gap for each number of ranks that cannot share the heads. */
 static void check_ranks(struct entry_writer *w, const struct model_mixer *x)
 {
     for (unsigned i = 0; i < w->d->rank_count; i++) {

@@ -4,15 +4,18 @@
 #include "tools/attnc/describe/describe_mixers.h"
 #include "tools/attnc/describe/model_layers.h"
 
+/* Names of enum model_rope in comments. */
 static const char *const ropes[] = {"no rotation", "pairs of halves (neox)",
                                     "pairs of neighbours "
                                     "(gptj)"};
+/* Names of enum model_norm in comments. */
 static const char *const norms[] = {
     "none",      "RMS of each head",  "RMS of each head, times 1 + w", "RMS over all heads",
     "LayerNorm", "after the rotation"};
+/* Names of enum model_mrope in comments, after the rotation. */
 static const char *const mropes[] = {"", ", positions in sections", ", positions interleaved"};
 
-/* Prints the keys that a query of the group sees. */
+/* Prints which keys a query of the group sees. */
 static void print_keys(const struct model_group *g, FILE *out)
 {
     const char *sides = g->both_ways ? " on each side" : "";
@@ -28,7 +31,7 @@ static void print_keys(const struct model_group *g, FILE *out)
         fputs(g->both_ways ? "all keys, no causal mask" : "all keys up to the query's own", out);
 }
 
-/* Prints a group of attention layers. */
+/* Prints a group of attention layers: its number of layers, its heads and what a query sees. */
 static void print_group(const struct model_group *g, const struct deployment *d, FILE *out)
 {
     fprintf(out, "# %ld layers: ", g->layers);
@@ -48,8 +51,8 @@ static void print_group(const struct model_group *g, const struct deployment *d,
     }
 }
 
-/* Prints the sizes of a rank, and the pages of attention that are as large as a state of 4 or 2
- * bytes a number. */
+/* Prints the sizes of a linear layer on a rank. Also prints the tokens of an attention page as
+ * large as its state, for states of 4 and of 2 bytes an element. */
 static void print_mixer_rank(const struct model *m, const struct model_mixer *x,
                              const struct deployment *d, long ranks, FILE *out)
 {
@@ -64,7 +67,7 @@ static void print_mixer_rank(const struct model *m, const struct model_mixer *x,
             wide, narrow);
 }
 
-/* Prints a group of linear layers. */
+/* Prints a group of linear layers: its heads, its states and its sizes on each rank. */
 static void print_mixer(const struct model *m, const struct model_mixer *x,
                         const struct deployment *d, FILE *out)
 {
@@ -84,7 +87,7 @@ static void print_mixer(const struct model *m, const struct model_mixer *x,
         print_mixer_rank(m, x, d, d->ranks[i], out);
 }
 
-/* Returns the number of layers with an indexer of their own. */
+/* Returns the number of layers whose indexer chooses keys. */
 static long count_index_layers(const struct model *m)
 {
     long count = 0;
@@ -102,7 +105,8 @@ static long count_softmax_layers(const struct model *m)
     return count;
 }
 
-/* Prints the indexer of latent attention. */
+/* Prints the sparse indexer of latent attention and the layers that have it; nothing if there is
+ * none. */
 static void print_indexer(const struct model *m, FILE *out)
 {
     const struct model_latent *const l = &m->latent;
@@ -127,7 +131,7 @@ static void print_indexer(const struct model *m, FILE *out)
             own, layers, count_softmax_layers(m) - own);
 }
 
-/* Prints the choice of key groups by an indexer. */
+/* Prints how an indexer chooses groups of keys; nothing if no layer has such a choice. */
 static void print_choice(const struct model_choice *c, FILE *out)
 {
     if (!c->layers)
@@ -145,7 +149,7 @@ static void print_choice(const struct model_choice *c, FILE *out)
                 c->first, c->last);
 }
 
-/* Prints the indexer of rows of groups, and the layers that share rows and choices. */
+/* Prints pooled attention: its rows, its indexer, and which layers make and choose rows. */
 static void print_pooled(const struct model *m, FILE *out)
 {
     const struct model_pooled *const p = &m->pooled;
@@ -164,7 +168,7 @@ static void print_pooled(const struct model *m, FILE *out)
                 p->block_size);
 }
 
-/* Prints latent attention, rotation, scale, norms and gates. */
+/* Prints latent attention, the scale of the scores, rotation, norms, gates and encoder. */
 static void print_scores(const struct model *m, FILE *out)
 {
     const struct model_latent *const l = &m->latent;
@@ -224,7 +228,7 @@ void print_settings(const struct model *m, FILE *out)
         fprintf(out, "# Settings without effect on kernels: %s\n", m->neutral);
 }
 
-/* Writes a group of attention layers as JSON. */
+/* Writes a group of attention layers as a JSON object. */
 static void group_json(struct json *j, const struct model_group *g, const struct deployment *d)
 {
     json_begin_object(j, NULL);
@@ -257,7 +261,7 @@ static void group_json(struct json *j, const struct model_group *g, const struct
     json_end(j);
 }
 
-/* Writes a group of linear layers as JSON. */
+/* Writes a group of linear layers as a JSON object. */
 static void mixer_json(struct json *j, const struct model_mixer *x, const struct deployment *d)
 {
     json_begin_object(j, NULL);
@@ -284,7 +288,7 @@ static void mixer_json(struct json *j, const struct model_mixer *x, const struct
     json_end(j);
 }
 
-/* Writes the indexer of latent attention as JSON. */
+/* Writes the sparse indexer of latent attention as a JSON object. */
 static void indexer_json(struct json *j, const struct model *m)
 {
     const struct model_latent *const l = &m->latent;
@@ -303,7 +307,7 @@ static void indexer_json(struct json *j, const struct model *m)
     json_end(j);
 }
 
-/* Writes a list of texts as JSON. */
+/* Writes a list of sentences as the JSON list `name`. */
 static void texts_json(struct json *j, const char *name, const struct model_texts *t)
 {
     json_begin_list(j, name);

@@ -5,7 +5,7 @@
 
 #include "tools/attnc/describe/describe_choice.h"
 
-/* Writes the norm of q's compressed vector, if the model has one. */
+/* Writes the norm of compressed q, if the model compresses q. */
 static void write_norms(struct entry_writer *w, const struct model_group *g)
 {
     if (w->m->pooled.q_lora_rank <= 0)
@@ -16,7 +16,7 @@ static void write_norms(struct entry_writer *w, const struct model_group *g)
     entry_end(w, "the norm of q_a", "The norm of the compressed q; kv NULL: compress has its own.");
 }
 
-/* Begins an entry of rope_heads with this norm. */
+/* Begins an entry of rope_heads with the norm `norm`. */
 static void begin_heads(struct entry_writer *w, const struct model_group *g, const char *norm)
 {
     entry_begin(w, "rope_heads");
@@ -26,7 +26,8 @@ static void begin_heads(struct entry_writer *w, const struct model_group *g, con
     entry_field(w, "rotary_dim: %ld", g->rotary_dim);
 }
 
-/* Writes the steps of q's heads, and of the output's: both rotate their last elements. */
+/* Writes the entries that normalise and rotate q's heads, and rotate the output's heads
+ * backwards. */
 static void write_heads(struct entry_writer *w, const struct model_group *g)
 {
     if (!w->m->pooled.shared) { /* DeepSeek-V4.1 normalises q only before its last projection */
@@ -41,8 +42,8 @@ static void write_heads(struct entry_writer *w, const struct model_group *g)
                                   : "The rotation of the output, backwards.");
 }
 
-/* Writes the op `compress` that makes the cached rows: one per token of the window, and one per
- * group of tokens. */
+/* Writes the entry of compress that makes cached rows: one from each token, for the window, and one
+ * from each group of tokens. */
 static void write_rows(struct entry_writer *w, const struct model_group *g)
 {
     entry_begin(w, "compress");
@@ -57,8 +58,8 @@ static void write_rows(struct entry_writer *w, const struct model_group *g)
               "(rotary_first).");
 }
 
-/* Writes the op `compress` that makes the indexer's keys from projections of their own, as
- * DeepSeek-V4 has them. */
+/* Writes the entry of compress that makes an indexer's keys from projections of their own, as in
+ * DeepSeek-V4. */
 static void write_index_keys(struct entry_writer *w, const struct model_group *g)
 {
     entry_begin(w, "compress");
@@ -72,8 +73,8 @@ static void write_index_keys(struct entry_writer *w, const struct model_group *g
     entry_end(w, "the indexer's keys", "Keys of the indexer, of groups likewise.");
 }
 
-/* Writes a choice of rows. With `blocks` it also chooses the best blocks of rows; with `listed` it
- * chooses among the rows of such blocks only. */
+/* Writes the entry of the indexer that chooses rows. With `blocks` it also chooses the best blocks
+ * of rows. With `listed` it chooses only among rows of blocks that an earlier layer chose. */
 static void write_choice(struct entry_writer *w, bool blocks, bool listed, const char *comment)
 {
     const struct model_pooled *const p = &w->m->pooled;
@@ -121,8 +122,8 @@ static void write_index(struct entry_writer *w, const struct model_group *g)
     write_choice(w, false, true, "The best rows of these blocks, in later layers.");
 }
 
-/* Begins the entry of attention over lists of rows, of one tensor or with `two_sources` of two.
- * `ratios`: the numbers of heads of a rank. */
+/* Begins an entry of attention over lists of rows; with `two_sources` the lists name rows of two
+ * tensors. `ratios` lists the numbers of heads on a rank. */
 static void begin_lists(struct entry_writer *w, const struct model_group *g, const char *ratios,
                         bool two_sources)
 {
@@ -140,8 +141,8 @@ static void begin_lists(struct entry_writer *w, const struct model_group *g, con
         entry_field(w, "two_sources: true");
 }
 
-/* Writes the conversion of rows to 16 bits, and the attention over converted rows. `ratios`:
- * the numbers of heads of a rank. */
+/* Writes the entries that convert cached rows to 16 bits, and attend to converted rows. `ratios`
+ * lists the numbers of heads on a rank. */
 static void write_converted(struct entry_writer *w, const struct model_group *g, const char *ratios)
 {
     if (!deployment_has_pooled_rows(w->d))
@@ -168,8 +169,8 @@ static void write_converted(struct entry_writer *w, const struct model_group *g,
     entry_end(w, "attention over rows of 16 bits", "Attention over lists of these rows.");
 }
 
-/* Writes attention over lists of rows, which prompts and steps have. Beside main rows of e2m1 all
- * lists name rows of two tensors, since rows of the window have another form. */
+/* Writes the entries of attention over lists of rows, for prompts and for steps. With main rows of
+ * e2m1 all lists name rows of two tensors, since rows of the window are fp8. */
 static void write_attention(struct entry_writer *w, const struct model_group *g)
 {
     const bool e2m1 = deployment_has_e2m1_rows(w->d);
@@ -183,7 +184,7 @@ static void write_attention(struct entry_writer *w, const struct model_group *g)
              e2m1 ? ", of the window's and the chunk's in second" : "", g->scale);
     entry_end(w, "attention over lists of rows", comment);
     if (strcmp(w->d->kv_dtype, "same") != 0 && !deployment_has_pooled_rows(w->d))
-        return; /* two sources need elements of 16 bits, or rows that are key and value */
+        return; /* with two sources, elements are 16-bit or rows are key and value */
     if (!e2m1) {
         begin_lists(w, g, ratios, true);
         entry_end(w, "attention over two sources",
@@ -192,7 +193,7 @@ static void write_attention(struct entry_writer *w, const struct model_group *g)
     write_converted(w, g, ratios);
 }
 
-/* Returns a group whose layers choose rows, or NULL. */
+/* Returns a group of layers that attend to chosen rows; NULL if there is none. */
 static const struct model_group *find_chosen(const struct model *m)
 {
     for (unsigned i = 0; i < m->group_count; i++) {

@@ -9,15 +9,18 @@
 #include "tools/attnc/describe/config_unread.h"
 #include "tools/attnc/describe/model_read.h"
 
+/* The model types of models.def. */
 static const struct model_class classes[] = {
 #define MODEL(type, rope, norm, norm_by_key, traits) \
     {type, MODEL_ROPE_##rope, MODEL_NORM_##norm, norm_by_key, traits},
 #include "tools/attnc/describe/models.def"
 };
 
+/* The facts that are assumed of a model type which models.def lacks. */
 static const struct model_class unknown_class = {
     .type = "", .rope = MODEL_ROPE_NEOX, .norm = MODEL_NORM_NONE};
 
+/* Model types, with the kind of layers that their files call linear attention. */
 static const struct {
     const char *type;
     enum layer_kind kind;
@@ -26,6 +29,7 @@ static const struct {
 #include "tools/attnc/describe/models.def"
 };
 
+/* Model types of whole files, with the traits that these add to their language model. */
 static const struct {
     const char *type;
     unsigned traits;
@@ -34,7 +38,7 @@ static const struct {
 #include "tools/attnc/describe/models.def"
 };
 
-/* Returns the facts of model type `type`, or the facts of an unknown type. */
+/* Returns the facts of model type `type`; the ones of an unknown type if models.def lacks it. */
 static const struct model_class *find_class(const char *type)
 {
     for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
@@ -44,7 +48,7 @@ static const struct model_class *find_class(const char *type)
     return &unknown_class;
 }
 
-/* Returns the kind of linear layers of a model type. */
+/* Returns the kind of layers that files of a model type call linear attention. */
 static enum layer_kind find_linear(const char *type)
 {
     for (size_t i = 0; i < sizeof(linear_kinds) / sizeof(linear_kinds[0]); i++) {
@@ -54,8 +58,7 @@ static enum layer_kind find_linear(const char *type)
     return LAYER_LINEAR;
 }
 
-/* Returns the traits that the whole file's model_type adds to the class of the language model in
- * it. */
+/* Returns the traits that the model_type of the whole file adds to its language model's. */
 static unsigned outer_traits(const struct config *c)
 {
     const struct attnc_yaml_node *type = config_child(c, c->top, "model_type");
@@ -67,7 +70,8 @@ static unsigned outer_traits(const struct config *c)
     return 0;
 }
 
-/* Adds a text to the list, once; the last place says that there are more. */
+/* Adds a copy of a sentence to the list, unless it is there. The last place says that there are
+ * more. */
 static void add_text(struct model_texts *t, const char *text)
 {
     for (unsigned i = 0; i < t->count; i++) {
@@ -102,7 +106,7 @@ void model_note(struct model *m, const char *format, ...)
     add_text(&m->notes, text);
 }
 
-/* Frees the texts of a list. */
+/* Frees the sentences of a list. */
 static void free_texts(struct model_texts *t)
 {
     for (unsigned i = 0; i < t->count; i++)
@@ -121,7 +125,7 @@ void model_free(struct model *m)
     m->read = m->neutral = NULL;
 }
 
-/* True if two groups of layers have the same attention. */
+/* True if two groups of layers have the same attention in every respect. */
 static bool same_group(const struct model_group *a, const struct model_group *b)
 {
     return a->window == b->window && a->chunk == b->chunk && a->heads == b->heads &&
@@ -132,7 +136,7 @@ static bool same_group(const struct model_group *a, const struct model_group *b)
            a->scale == b->scale;
 }
 
-/* Adds a layer to the group that is like it, or begins a new group. */
+/* Counts a layer in the group of its kind, or begins a new group with it. */
 static void add_layer(struct model *m, const struct model_group *layer)
 {
     for (unsigned i = 0; i < m->group_count; i++) {
@@ -160,7 +164,7 @@ void lacks_in_layers(struct reader *r, const bool set[], const char *sentence)
     model_lacks(r->m, "%ld layers of %s (layers %s)", count, sentence, layers);
 }
 
-/* Marks the kinds whose settings the layers of hybrid kind k use as well. */
+/* Marks the kinds of layers whose settings hybrid layers of kind `k` use too. */
 static void own_settings_of(struct reader *r, enum layer_kind k)
 {
     if (k == LAYER_HYBRID || k == LAYER_HYBRID_WINDOW)
@@ -174,8 +178,8 @@ static void own_settings_of(struct reader *r, enum layer_kind k)
                          "with the output of layer n / 2's scan");
 }
 
-/* Reads the settings of each kind of layer that the model has, and reports the kinds that attnc
- * lacks. */
+/* Reads the settings of each kind of layer that the model has. Adds a gap for each kind that attnc
+ * lacks. `kinds` is by layer. */
 static void report_kinds(struct reader *r, const enum layer_kind kinds[])
 {
     bool set[MAX_LAYERS];
@@ -196,8 +200,8 @@ static void report_kinds(struct reader *r, const enum layer_kind kinds[])
     }
 }
 
-/* True if a layer has sinks: by its class, or by a setting for all layers or for layers of this
- * shape. `window`: the layer has a window. */
+/* True if a layer has attention sinks: by its class, or by a setting. `window` says that the layer
+ * has a window. */
 static bool has_sinks(const struct reader *r, bool window)
 {
     const bool class = r->class.traits & SINKS;
@@ -207,14 +211,14 @@ static bool has_sinks(const struct reader *r, bool window)
     return window ? windows : full;
 }
 
-/* Returns the window of layer `i` in keys, 0 for none. */
+/* Returns the window of layer `i` in keys, its own token included; 0: none. */
 static long window_of(const struct reader *r, long i, const struct model_group *g)
 {
     const long window = g->window ? g->window : layer_window(&r->c, i, r->m->layers);
     return g->both_ways && r->class.traits & HALF_WINDOW ? window / 2 + 1 : window;
 }
 
-/* Reads layer i; its kind is adjusted by settings that it has of its own. */
+/* Reads layer `i` and adds it to a group. *kind changes if the layer's own settings say so. */
 static void read_layer(struct reader *r, long i, enum layer_kind *kind)
 {
     struct model_group g = read_heads_of(r, i, kind);
@@ -241,7 +245,8 @@ static void read_layer(struct reader *r, long i, enum layer_kind *kind)
     add_layer(r->m, &g);
 }
 
-/* Reports lists by layers that are longer than the model, its layers for drafts included. */
+/* Adds a gap for each list by layers that has more elements than the model has layers, layers for
+ * drafts included. */
 static void report_long_lists(struct reader *r)
 {
     static const enum config_key keys[] = {
@@ -286,8 +291,8 @@ void read_layers(struct reader *r)
                     disagrees);
 }
 
-/* Reads which layers have an indexer of their own, into latent.scores. It stays NULL without an
- * indexer or without memory: no layer then uses the choice of another. */
+/* Sets latent.scores by layer: true if the layer has an indexer of its own. It stays NULL if the
+ * model has no indexer or memory is exhausted. */
 static void read_index_layers(struct reader *r)
 {
     struct model_latent *const l = &r->m->latent;
@@ -299,7 +304,7 @@ static void read_index_layers(struct reader *r)
         model_lacks(r->m, "%s: it says other layers than the setting that counts", disagrees);
 }
 
-/* Returns the number that a map has under one of `names`; 0: none. */
+/* Returns the number that a map has under the first of `names` that it has; 0: none. */
 static long number_in(const struct config *c, const struct attnc_yaml_node *map,
                       const char *const names[])
 {
@@ -312,13 +317,13 @@ static long number_in(const struct config *c, const struct attnc_yaml_node *map,
     return 0;
 }
 
-/* Reads the sizes of the image encoder. */
+/* Reads the heads of the image encoder. Adds a gap if vision_config lacks them. */
 static void read_vision(struct reader *r)
 {
     static const char *const heads[] = {"num_attention_heads", "num_heads", "n_heads",
                                         "attention_heads", NULL};
     static const char *const dims[] = {"head_dim", NULL};
-    /* Qwen2-VL's hidden_size is the language model's, embed_dim the encoder's own. */
+    /* in Qwen2-VL hidden_size belongs to the language model, and embed_dim to the encoder */
     static const char *const widths[] = {"embed_dim", "hidden_size", NULL};
     struct model_encoder *const v = &r->m->vision;
     const struct attnc_yaml_node *map = config_child(&r->c, r->c.top, "vision_config");
@@ -334,7 +339,7 @@ static void read_vision(struct reader *r)
     }
 }
 
-/* Reads the encoder of a model that attends to one: Whisper's, BART's. */
+/* Reads the encoder of a model whose decoder attends to it, such as Whisper or BART. */
 static void read_encoder(struct reader *r)
 {
     struct model_encoder *const v = &r->m->vision;
@@ -349,18 +354,18 @@ static void read_encoder(struct reader *r)
     *v = (struct model_encoder){.layers = layers, .heads = heads, .head_dim = hidden / heads};
 }
 
-/* Copies a name for a comment; characters that are not printable ASCII become '?'. */
+/* Copies a name that goes into a comment. Characters other than printable ASCII become '?'. */
 static void copy_name(char to[MODEL_MAX_NAME], const char *from)
 {
     snprintf(to, MODEL_MAX_NAME, "%s", from ? from : "");
     for (char *c = to; *c; c++) {
         if (*c < ' ' || *c > '~')
-            *c = '?'; /* it goes into a comment */
+            *c = '?'; /* the name goes into a comment */
     }
 }
 
-/* Returns the text of `name` in a map, NULL if absent. With `lists` it may be the first element of
- * a list. */
+/* Returns the text of `name` in a map; NULL if it is absent. With `lists` the value may be a list,
+ * whose first element is taken. */
 static const char *text_in(const struct config *c, const struct attnc_yaml_node *map,
                            const char *name, bool lists)
 {
@@ -374,7 +379,7 @@ static const char *text_in(const struct config *c, const struct attnc_yaml_node 
     return NULL;
 }
 
-/* Reads the model's architecture, type and data type. */
+/* Reads the model's architecture, model_type and element type. */
 static void read_names(struct reader *r)
 {
     const struct config *const c = &r->c;
@@ -389,15 +394,16 @@ static void read_names(struct reader *r)
     r->m->fp16 = dtype && strcmp(dtype, "float16") == 0;
 }
 
-/* Adds a setting that was not read to what the model lacks. */
+/* Adds a sentence about a setting that was not read to the model's gaps. `context` is the struct
+ * model. */
 static void report_unknown(void *context, const char *sentence)
 {
     struct model *const m = context;
     model_lacks(m, "%s", sentence);
 }
 
-/* Returns the list of settings that were read; `neutral` selects those without effect. The caller
- * frees it. */
+/* Returns a list of settings, which the caller frees: the ones that were read, or with `neutral`
+ * the others that change no kernel. NULL if memory is exhausted. */
 static char *list_settings(const struct reader *r, bool neutral)
 {
     char *text = NULL;
@@ -410,15 +416,15 @@ static char *list_settings(const struct reader *r, bool neutral)
     return text;
 }
 
-/* Returns the kind of linear layers of Ling 3 and Ring 2.5, which share a type: a file that bounds
- * its decays has KDA. */
+/* Returns the kind of linear layers of the model. Ling 3 and Ring 2.5 share a model_type; only Ling
+ * 3, with KDA, has a bound of decays. */
 static enum layer_kind linear_kind(const struct reader *r)
 {
     const enum layer_kind kind = find_linear(r->c.type);
     return kind == LAYER_LIGHTNING && config_given(&r->c, CONFIG_KDA_BOUND) ? LAYER_KDA : kind;
 }
 
-/* Sets the rules by which the kinds of layers are found. */
+/* Sets r->rules from the traits of the model's class. */
 static void set_rules(struct reader *r)
 {
     const unsigned traits = r->class.traits;
@@ -432,7 +438,8 @@ static void set_rules(struct reader *r)
     };
 }
 
-/* Files of hybrid models have the settings of linear layers even if the model has no such layer. */
+/* Marks the settings of the class's linear layers as known even if the model has no such layer,
+ * since files of hybrid models have them. */
 static void own_linear_settings(struct reader *r)
 {
     const enum layer_kind linear = r->rules.linear;
@@ -443,7 +450,7 @@ static void own_linear_settings(struct reader *r)
     r->kinds[mamba ? LAYER_MAMBA : LAYER_LINEAR] = true;
 }
 
-/* Reads all facts of a model from its configuration. */
+/* Reads all facts of the model from its configuration. */
 static void read_all(struct reader *r)
 {
     struct model *const m = r->m;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sizes of a model's attention: heads of each layer, latent attention, elements that rotate.
+ * This file reads the sizes of a model's attention: heads of each layer, latent attention, rotated
+ * elements.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -10,9 +11,10 @@
 
 #include "tools/attnc/describe/model_read.h"
 
+/* Most heads of a layer, and most elements of a head. */
 enum { MAX_HEADS = 65536, MAX_DIM = 65536 };
 
-/* Sizes that layers of one shape have of their own. */
+/* Settings that only layers with a window, or only layers with full attention, have. */
 static const struct {
     enum layer_shape shape;
     enum config_key heads, kv_heads, head_dim, head_dim_v;
@@ -23,21 +25,21 @@ static const struct {
      CONFIG_GLOBAL_VALUE_DIM},
 };
 
-/* Sets `*to` if the value is a valid size. */
+/* Sets *to to `value` if that is 1 to MAX_HEADS. */
 static void set_if(long *to, long value)
 {
     if (value > 0 && value <= MAX_HEADS)
         *to = value;
 }
 
-/* Sets `*to` to the value of a key, if it is a valid size. */
+/* Sets *to to the value of a key if that is 1 to MAX_HEADS. */
 static void set_size(const struct config *c, long *to, enum config_key key)
 {
     set_if(to, config_number(c, key));
 }
 
-/* Returns the number of KV heads of a model without a list of them: Falcon's first version and
- * GPT-BigCode have only one. */
+/* Returns the KV heads of a model that has the same number in all layers; `given` is the file's
+ * number, -1: none. Falcon's first version and GPT-BigCode have a single KV head. */
 static long default_kv_heads(const struct reader *r, long heads, long given)
 {
     const struct config *const c = &r->c;
@@ -50,7 +52,7 @@ static long default_kv_heads(const struct reader *r, long heads, long given)
     return one ? 1 : heads;
 }
 
-/* Returns the head sizes of layer i from settings that are a number, or a list by layers. */
+/* Returns the heads of layer `i` by settings that are one number, or a list by layers. */
 static struct model_group base_heads(struct reader *r, long i)
 {
     const struct config *const c = &r->c;
@@ -68,7 +70,7 @@ static struct model_group base_heads(struct reader *r, long i)
     return g;
 }
 
-/* Replaces head counts and sizes by those that the configuration has for this kind of layer. */
+/* Replaces head counts and dims by the settings that only layers of this kind have. */
 static void apply_overrides(struct reader *r, enum layer_kind kind, struct model_group *g)
 {
     const struct config *const c = &r->c;
@@ -82,7 +84,8 @@ static void apply_overrides(struct reader *r, enum layer_kind kind, struct model
     }
 }
 
-/* Applies Step's attention_other_setting: the head sizes of the kind of layers that it names. */
+/* Replaces head counts and dims by attention_other_setting, if that is for layers of this kind
+ * (Step-3.5). */
 static void apply_other(struct reader *r, enum layer_kind kind, struct model_group *g)
 {
     const struct config *const c = &r->c;
@@ -95,7 +98,8 @@ static void apply_other(struct reader *r, enum layer_kind kind, struct model_gro
     set_size(c, &g->head_dim_v, CONFIG_OTHER_VALUE_DIM);
 }
 
-/* Returns the number `key` of a single layer, 0 if it is absent. */
+/* Returns the integer `key` in the settings of a single layer; 0 if it is absent. Other values are
+ * a fault. */
 static long number_of(const struct config *c, const struct attnc_yaml_node *map, const char *key)
 {
     double number = 0;
@@ -107,8 +111,8 @@ static long number_of(const struct config *c, const struct attnc_yaml_node *map,
     return 0;
 }
 
-/* Applies Transformers' per_layer_config: head sizes of single layers, by layer number in
- * digits. */
+/* Replaces head counts and dims by the entry of layer `i` in per_layer_config (Transformers), whose
+ * names are layer numbers. */
 static void apply_per_layer(struct reader *r, long i, struct model_group *g)
 {
     static const struct {
@@ -131,7 +135,7 @@ static void apply_per_layer(struct reader *r, long i, struct model_group *g)
     }
 }
 
-/* Returns the flag `key` of a single layer, false if it is absent. */
+/* Returns the flag `key` in the settings of a single layer; false if it is absent. */
 static bool flag_of(const struct config *c, const struct attnc_yaml_node *map, const char *key)
 {
     const struct attnc_yaml_node *n = config_child(c, map, key);
@@ -140,7 +144,8 @@ static bool flag_of(const struct config *c, const struct attnc_yaml_node *map, c
     return n && config_is(c, n, "b") && strcmp(attnc_yaml_text(c->yaml, n), "true") == 0;
 }
 
-/* Applies NVIDIA's block_configs (Nemotron-NAS, arXiv 2411.19146): heads of each layer, or none. */
+/* Applies the entry of layer `i` in block_configs (Nemotron-NAS, arXiv 2411.19146): KV heads, a
+ * window, or no attention. */
 static void apply_block(struct reader *r, long i, enum layer_kind *kind, struct model_group *g)
 {
     const struct config *const c = &r->c;
@@ -154,7 +159,7 @@ static void apply_block(struct reader *r, long i, enum layer_kind *kind, struct 
         return;
     }
     const struct attnc_yaml_node *a = config_child(c, block, "attention");
-    config_child(c, block, "ffn"); /* the MLP's */
+    config_child(c, block, "ffn"); /* belongs to the MLP, and is marked as read */
     const long shared = number_of(c, a, "n_heads_in_group");
     const long window = number_of(c, a, "window_length");
     if (shared > 0)
@@ -176,7 +181,8 @@ struct model_group read_heads_of(struct reader *r, long i, enum layer_kind *kind
     apply_overrides(r, *kind, &g);
     apply_other(r, *kind, &g);
     apply_per_layer(r, i, &g);
-    if (l->kv_lora_rank) { /* not absorbed, each query head has a key and a value of its own */
+    /* Without absorption, as in prefill, each query head has a key and a value of its own. */
+    if (l->kv_lora_rank) {
         g.head_dim = l->nope + l->rope;
         g.head_dim_v = l->value;
         g.kv_heads = g.heads;
@@ -186,7 +192,7 @@ struct model_group read_heads_of(struct reader *r, long i, enum layer_kind *kind
     return g;
 }
 
-/* Reports a number that the configuration lacks; `because` is the end of the sentence. */
+/* Records a fault if `value`, of setting `key`, is absent or 0. `because` ends the sentence. */
 static void need(const struct reader *r, long value, enum config_key key, const char *because)
 {
     char name[CONFIG_PATH];
@@ -194,8 +200,8 @@ static void need(const struct reader *r, long value, enum config_key key, const 
         config_fault(&r->c, "%s is not there, or 0%s", config_name(&r->c, key, name), because);
 }
 
-/* True if `name`, of modules that keep their type, includes kv_b_proj of some layer. It may be the
- * name of kv_b_proj or of the attention that contains it, or a pattern that ends in ".*". */
+/* True if `name`, a module that is not quantised, includes a kv_b_proj. It names kv_b_proj itself,
+ * the attention around it, or a pattern that ends in ".*". */
 static bool names_kv_b(const char *name)
 {
     static const char whole[] = "self_attn";
@@ -205,7 +211,7 @@ static bool names_kv_b(const char *name)
     return rest && !rest[strlen(whole) + strspn(rest + strlen(whole), ".*$")];
 }
 
-/* True if no module that keeps its type is kv_b_proj, of any layer. */
+/* True if every layer's kv_b_proj is quantised. */
 static bool converts_kv_b(const struct config *c)
 {
     const struct attnc_yaml_node *const kept = config_find(c, CONFIG_WEIGHTS_KEPT);
@@ -217,8 +223,8 @@ static bool converts_kv_b(const struct config *c)
     return true;
 }
 
-/* True if kv_b_proj's weights are fp8 with a scale for each 128 x 128, and each head's W_UK and
- * W_UV are whole blocks. */
+/* True if kv_b_proj is fp8 with a scale for each block of 128 x 128, and W_UK and W_UV of each head
+ * are whole blocks. */
 static bool has_block_weights(const struct config *c, const struct model_latent *l)
 {
     enum { BLOCK = 128 };
@@ -234,7 +240,7 @@ static bool has_block_weights(const struct config *c, const struct model_latent 
     return (l->nope | l->value | l->kv_lora_rank) % BLOCK == 0 && converts_kv_b(c);
 }
 
-/* Reads the sizes of latent attention. */
+/* Reads the sizes of latent attention; does nothing if the model does not have it. */
 static void read_latent(struct reader *r)
 {
     const struct config *const c = &r->c;
@@ -269,8 +275,8 @@ static void read_latent(struct reader *r)
 /* True if the value is in 1 to `most`. */
 static bool is_size(long value, long most) { return value > 0 && value <= most; }
 
-/* Checks heads, KV heads and head sizes of a group of layers; records a fault for the first that is
- * missing or out of range. Layers may differ, so each is checked once more. */
+/* Checks head counts and dims of a layer. Records a fault for the first that is absent or out of
+ * range. */
 static void check_heads(const struct reader *r, const struct model_group *g)
 {
     char heads[CONFIG_PATH], kv_heads[CONFIG_PATH];
@@ -332,8 +338,8 @@ void read_sizes(struct reader *r)
         config_fault(c, "num_attention_heads is not there");
 }
 
-/* Returns the rotated fraction of a head: the setting for this shape of layer, else the general
- * one. */
+/* Returns the rotated fraction of a head of layer `i`: the setting for layers of this shape,
+ * otherwise the general one. */
 static double part_of(const struct reader *r, long i, enum layer_shape shape)
 {
     const struct config *const c = &r->c;
@@ -347,7 +353,7 @@ static double part_of(const struct reader *r, long i, enum layer_shape shape)
     const char *type = own_type ? own_type : general;
     const double own = shape == SHAPE_WINDOW ? window : full;
     if (type && strcmp(type, "proportional") == 0)
-        return 1; /* every pair rotates, the further ones by an angle of 0 */
+        return 1; /* every pair rotates, the later ones by an angle of 0 */
     return own >= 0 ? own : part >= 0 ? part : 1;
 }
 

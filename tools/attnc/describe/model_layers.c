@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+/* How a source says the kind of a layer; model_layers.def describes each method. */
 enum method {
     METHOD_WORDS,
     METHOD_CYCLE,
@@ -23,10 +24,10 @@ enum method {
     METHOD_ALL,
 };
 
-/* The kind of layers that a source of kinds does not name: a window if the model has one, else the
- * class's linear kind. */
+/* As `miss` of a source: a window if the model has one, otherwise the linear kind of its class. */
 enum { LAYER_REST = LAYER_KINDS };
 
+/* The kinds of layers, by enum layer_kind. */
 static const struct {
     enum layer_shape shape;
     const char *gap;
@@ -35,6 +36,7 @@ static const struct {
 #include "tools/attnc/describe/model_layers.def"
 };
 
+/* Words for kinds of layers. */
 static const struct {
     const char *word;
     enum layer_kind kind;
@@ -43,6 +45,7 @@ static const struct {
 #include "tools/attnc/describe/model_layers.def"
 };
 
+/* Settings that say the kinds of all layers. The first that a file has decides. */
 static const struct {
     enum config_key key;
     enum method method;
@@ -53,6 +56,7 @@ static const struct {
 #include "tools/attnc/describe/model_layers.def"
 };
 
+/* Settings that change the kind of layers with full attention. */
 static const struct {
     enum config_key key;
     enum method method;
@@ -67,18 +71,21 @@ const char *layer_gap(enum layer_kind kind) { return kinds[kind].gap; }
 
 long layer_window(const struct config *c, long i, long layers)
 {
-    const long whole = config_number(c, CONFIG_WINDOW_WHOLE); /* ModernBERT's, of both sides */
+    /* ModernBERT's window, which counts the keys of both sides. */
+    const long whole = config_number(c, CONFIG_WINDOW_WHOLE);
     const long given = config_whole_of_layer(c, CONFIG_WINDOW, i, layers);
     const long window = given < 0 && whole > 0 ? whole / 2 : given;
     const long longest = config_number(c, CONFIG_LONGEST);
     const bool on = config_flag(c, CONFIG_WINDOW_ON, true);
-    config_number(c, CONFIG_WINDOW_FROM); /* without a window it has no effect */
+    /* Marks it as read, since it has no effect without a window. */
+    config_number(c, CONFIG_WINDOW_FROM);
     if (!on || window <= 0 || (longest > 0 && window >= longest))
         return 0;
     return window;
 }
 
-/* Returns the kind of layer that a word names; copies an unknown word to `unknown`. */
+/* Returns the kind of layer that a word names. Copies an unknown word to `unknown`, CONFIG_PATH
+ * bytes. */
 static enum layer_kind by_word(const char *word, char *unknown)
 {
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
@@ -89,7 +96,8 @@ static enum layer_kind by_word(const char *word, char *unknown)
     return LAYER_UNKNOWN;
 }
 
-/* Returns the kind of a letter in NVIDIA's pattern: M Mamba, * attention, - MLP, E experts. */
+/* Returns the kind of a letter in NVIDIA's pattern: M Mamba, * attention, - MLP, E experts. Copies
+ * an unknown letter to `unknown`. */
 static enum layer_kind by_letter(char letter, char *unknown)
 {
     switch (letter) {
@@ -101,7 +109,8 @@ static enum layer_kind by_letter(char letter, char *unknown)
     }
 }
 
-/* True if layer i is global by a pattern: "LLLG", or the distance between global layers. */
+/* True if layer `i` has full attention by a pattern: letters such as "LLLG", which repeat, or the
+ * distance between such layers. */
 static bool pattern_hits(const struct config *c, const char *pattern, long i)
 {
     if (strspn(pattern, "LG") == strlen(pattern))
@@ -118,14 +127,15 @@ static bool pattern_hits(const struct config *c, const char *pattern, long i)
     return every > 0 && (i + 1) % every == 0;
 }
 
-/* True if layer `i` is one of every n layers, counted from `offset`; n is the value of `key`. */
+/* True if layer `i` is one of every n layers, counted from layer `offset`; n is the value of
+ * `key`. */
 static bool every_hits(const struct config *c, enum config_key key, long i, long offset)
 {
     const long every = config_number(c, key);
     return every > 0 && i % every == offset % every;
 }
 
-/* True if layer i is one of the layers that `key` names. */
+/* True if `key` selects layer `i` by this method. */
 static bool hits(const struct config *c, const struct layer_rules *r, enum config_key key,
                  enum method method, long i)
 {
@@ -146,8 +156,8 @@ static bool hits(const struct config *c, const struct layer_rules *r, enum confi
     }
 }
 
-/* Returns the kind of layer `i` by the list of words in setting `key`. `repeats`: the list is a
- * period of the layers. A word without a kind is copied to `unknown`. */
+/* Returns the kind of layer `i` by the list of words in setting `key`. With `repeats` the list is
+ * repeated. Copies an unknown word to `unknown`. */
 static enum layer_kind by_list(const struct config *c, const struct layer_rules *r,
                                enum config_key key, bool repeats, long i, char *unknown)
 {
@@ -165,8 +175,8 @@ static enum layer_kind by_list(const struct config *c, const struct layer_rules 
     return LAYER_UNKNOWN;
 }
 
-/* Returns the kind of a layer from GPT-Neo's [[["global", "local"], 12]]: words, and how often
- * they repeat. */
+/* Returns the kind of layer `i` from attention_types of GPT-Neo, such as [[["global", "local"],
+ * 12]]: words, and how often these repeat. */
 static enum layer_kind by_pairs(const struct config *c, const struct layer_rules *r, long i,
                                 char *unknown)
 {
@@ -185,7 +195,7 @@ static enum layer_kind by_pairs(const struct config *c, const struct layer_rules
     return LAYER_UNKNOWN;
 }
 
-/* Returns the kind of layer `i` by source number `s` of the configuration. */
+/* Returns the kind of layer `i` by source number `s`. Copies an unknown word to `unknown`. */
 static enum layer_kind by_source(const struct config *c, const struct layer_rules *r, size_t s,
                                  long i, char *unknown)
 {
@@ -208,8 +218,8 @@ static enum layer_kind by_source(const struct config *c, const struct layer_rule
     return (enum layer_kind)kind;
 }
 
-/* True if the file has a source of layer kinds. A value that switches it off, an interval of 0 or
- * a null, counts as absent. */
+/* True if the file has source number `s`. A value that switches it off, such as an interval of 0 or
+ * null, counts as absent. */
 static bool has_source(const struct config *c, size_t s)
 {
     const char *text = config_text(c, sources[s].key);
@@ -220,7 +230,8 @@ static bool has_source(const struct config *c, size_t s)
     return text && strcmp(text, "0") != 0;
 }
 
-/* Returns the kind of a layer with attention beside the class's Mamba, of kind `linear`. */
+/* Returns the kind of a layer that has attention and Mamba side by side. `linear` is the Mamba kind
+ * of the class. */
 static enum layer_kind beside_attention(int linear)
 {
     return linear == LAYER_MAMBA2   ? LAYER_HYBRID_MAMBA2
@@ -228,7 +239,8 @@ static enum layer_kind beside_attention(int linear)
                                     : LAYER_HYBRID;
 }
 
-/* Returns the kind by the model's class, which decides if several names mean the same kind. */
+/* Returns the kind of layer `i` after rules of the model's class, for names that mean several
+ * kinds. */
 static enum layer_kind settle(const struct config *c, const struct layer_rules *r,
                               enum layer_kind kind, long i)
 {
@@ -244,14 +256,14 @@ static enum layer_kind settle(const struct config *c, const struct layer_rules *
         kind = LAYER_MEMORY;
     if (kind == LAYER_FULL && window && (r->local || listed))
         kind = LAYER_WINDOW;
-    /* A window that holds every sequence masks nothing. */
+    /* A window as long as every sequence masks nothing. */
     if (kind == LAYER_WINDOW && !window)
         kind = LAYER_FULL;
     return kind;
 }
 
-/* Returns the kind of layer i if there is no word for each layer: every layer has the window, or
- * every one from a given layer on, or every other. */
+/* Returns the kind of layer `i` if no source says it: all layers have the window, or all from a
+ * certain layer on, or every other layer. */
 static enum layer_kind by_window(const struct config *c, const struct layer_rules *r, long i)
 {
     if (layer_window(c, i, r->layers) == 0)
@@ -268,7 +280,7 @@ static enum layer_kind overlay(const struct config *c, const struct layer_rules 
                                enum layer_kind kind, long i)
 {
     const bool sparse = config_flag(c, CONFIG_SPARSE_ON, true);
-    config_number(c, CONFIG_SPARSE_BUDGET); /* of keys: it has to be whole */
+    config_number(c, CONFIG_SPARSE_BUDGET); /* fails if the number of keys is no integer */
     for (size_t s = 0; s < sizeof(overlays) / sizeof(overlays[0]); s++) {
         const bool hit =
             config_find(c, overlays[s].key) && hits(c, r, overlays[s].key, overlays[s].method, i);
@@ -310,13 +322,15 @@ bool layer_rotates(const struct config *c, long i, long layers)
     if (theta == 0)
         return false;
     const struct attnc_yaml_node *list = config_find(c, CONFIG_NO_ROPE_LAYERS);
-    if (list && config_length(c, list) > 0) /* it says which layers rotate, despite its name */
+    /* Despite its name, the list says which layers rotate. */
+    if (list && config_length(c, list) > 0)
         return config_of_layer(c, CONFIG_NO_ROPE_LAYERS, i, layers) != 0;
     const long interval = config_number(c, CONFIG_NO_ROPE_EVERY);
     return interval <= 0 || (i + 1) % interval != 0;
 }
 
-/* True if layer i is an every-th one: max(i - offset + 1, 0) mod every is 0. */
+/* True if layer `i` has an indexer by index_topk_freq: max(i - offset + 1, 0) is a multiple of
+ * it. */
 static bool indexes_by_number(const struct config *c, long i)
 {
     const long every = config_number(c, CONFIG_INDEX_EVERY);
@@ -326,8 +340,6 @@ static bool indexes_by_number(const struct config *c, long i)
     return every <= 1 || i < from || (i - from) % every == 0;
 }
 
-/* True if layer i has an indexer. A word for each layer prevails over a letter, and a letter over
- * a number, which files with letters leave at its default. */
 bool layer_indexes(const struct config *c, long i, char *disagrees)
 {
     const char *word = config_element(c, config_find(c, CONFIG_INDEX_TYPES), i);

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sizes of a model's linear layers: heads, states, the short convolution, gates and norms. A size
- * that neither the file nor the class has is a gap: attention layers are known without it.
+ * This file reads the sizes of a model's linear layers: heads, states, the short convolution, gates
+ * and norms. A size that neither the file nor the class has becomes a gap; attention layers are
+ * still described.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "tools/attnc/describe/model_read.h"
 
-enum { MAX_SIZE = 1 << 20, SCAN_CHANNELS = 64 /* a head of selective_scan for Mamba1 */ };
+/* Largest size; channels that form a head of selective_scan. */
+enum { MAX_SIZE = 1 << 20, SCAN_CHANNELS = 64 };
 
-/* The settings of one kind of layer; CONFIG_KEYS: it has no such setting. */
+/* The settings with the sizes of each kind of linear layer; CONFIG_KEYS: the kind has no such
+ * setting. */
 static const struct {
     enum layer_kind layer;
     enum model_recurrence recurrence;
@@ -39,7 +42,7 @@ const char *mixer_name(enum model_recurrence r)
     return names[r];
 }
 
-/* Reports what attnc lacks for a group of linear layers. */
+/* Adds a gap about the linear layers `x`. */
 static void lacks(struct reader *r, const struct model_mixer *x, const char *sentence)
 {
     model_lacks(r->m, "%ld layers of %s: %s", x->layers, mixer_name(x->recurrence), sentence);
@@ -58,7 +61,7 @@ static bool read_size(struct reader *r, const struct model_mixer *x, enum config
     return false;
 }
 
-/* Returns the elements of all heads of a Mamba2 layer; 0: not known. */
+/* Returns the elements of all heads of a Mamba layer; 0 if unknown. */
 static long mamba_inner(const struct config *c)
 {
     const long given = config_number(c, CONFIG_MAMBA_INNER);
@@ -66,7 +69,8 @@ static long mamba_inner(const struct config *c)
     return given > 0 ? given : expand * config_number(c, CONFIG_HIDDEN);
 }
 
-/* Reads the elements of a Mamba2 head. "auto" means all elements divided by the heads. */
+/* Reads the elements of a Mamba2 head; "auto" means the elements of all heads divided by their
+ * number. Returns false after a gap or a fault. */
 static bool read_mamba_dim(struct reader *r, struct model_mixer *x)
 {
     const struct attnc_yaml_node *n = config_find(&r->c, CONFIG_MAMBA_DIM);
@@ -87,16 +91,16 @@ static bool read_mamba_dim(struct reader *r, struct model_mixer *x)
     return true;
 }
 
-/* Returns the key of a KDA setting. Ling 3's KDA layers have no settings of their own, and use the
- * attention's. */
+/* Returns the setting `own` of KDA layers. Files of Ling 3 lack it and use `other`, the setting of
+ * attention. */
 static enum config_key own_key(const struct reader *r, enum config_key own, enum config_key other)
 {
     const bool kda = own == CONFIG_KDA_HEADS || own == CONFIG_KDA_DIM;
     return kda && !config_find(&r->c, own) && config_given(&r->c, CONFIG_KDA_BOUND) ? other : own;
 }
 
-/* Reads the sizes of Mamba1: all channels have the same b and c, or with n_mamba_heads (Zamba) the
- * channels of a head do. selective_scan has the channels in heads of 64. */
+/* Reads the sizes of Mamba1. All channels share b and c, or with n_mamba_heads (Zamba) the channels
+ * of a head do. selective_scan has heads of 64 channels. Returns false after a gap. */
 static bool read_channels(struct reader *r, size_t k, struct model_mixer *x)
 {
     const long inner = mamba_inner(&r->c);
@@ -118,8 +122,8 @@ static bool read_channels(struct reader *r, size_t k, struct model_mixer *x)
     return true;
 }
 
-/* Reads the head counts and sizes of linear layers of kind `k`; returns false if attnc lacks
- * them. */
+/* Reads the head counts and sizes of linear layers by row `k` of `kinds`. Returns false after a
+ * gap. */
 static bool read_sizes_of(struct reader *r, size_t k, struct model_mixer *x)
 {
     if (x->recurrence == MODEL_MAMBA1)
@@ -132,7 +136,7 @@ static bool read_sizes_of(struct reader *r, size_t k, struct model_mixer *x)
         lacks(r, x, "its value heads are no multiple of its heads");
         return false;
     }
-    if (x->recurrence == MODEL_LIGHTNING) { /* it has the heads of attention */
+    if (x->recurrence == MODEL_LIGHTNING) { /* its heads are like the heads of attention */
         x->head_dim = config_number(&r->c, CONFIG_HEAD_DIM);
         x->head_dim = x->head_dim ? x->head_dim : config_number(&r->c, CONFIG_HIDDEN) / x->heads;
         x->head_dim_v = x->head_dim;
@@ -145,7 +149,7 @@ static bool read_sizes_of(struct reader *r, size_t k, struct model_mixer *x)
                                          : read_size(r, x, value, &x->head_dim_v);
 }
 
-/* Reads the gate of gated delta net: silu, unless the class or a setting has another. */
+/* Reads the output gate of GDN layers: silu, unless the class or a setting has another. */
 static void read_delta_gate(struct reader *r, struct model_mixer *x)
 {
     const char *type = config_text(&r->c, CONFIG_DELTA_GATE);
@@ -158,7 +162,7 @@ static void read_delta_gate(struct reader *r, struct model_mixer *x)
     x->norm_groups = x->value_heads;
 }
 
-/* Reads the gate of delta layers with a decay for each channel. */
+/* Reads the output gate of KDA layers and the bound of their decays. */
 static void read_kda_gate(struct reader *r, struct model_mixer *x)
 {
     const double bound = config_real(&r->c, CONFIG_KDA_BOUND, 0);
@@ -170,8 +174,8 @@ static void read_kda_gate(struct reader *r, struct model_mixer *x)
     x->norm_groups = x->value_heads;
 }
 
-/* Reads the place of Mamba2's gate: before the norm, after it, or inside the recurrence without a
- * norm. */
+/* Reads where Mamba2 applies its gate: before the norm, after it, or in the recurrence if there is
+ * no norm. */
 static void read_mamba_gate(struct reader *r, struct model_mixer *x)
 {
     const char *act = config_text(&r->c, CONFIG_MAMBA_ACT);
@@ -184,7 +188,7 @@ static void read_mamba_gate(struct reader *r, struct model_mixer *x)
         lacks(r, x, "an activation that is not silu");
 }
 
-/* Reads Mamba1's gate, silu(z) inside the recurrence, and the bias of its convolution. */
+/* Reads the gate of Mamba1, silu(z) in the recurrence, and whether its convolution has a bias. */
 static void read_scan_gate(struct reader *r, struct model_mixer *x)
 {
     const char *act = config_text(&r->c, CONFIG_MAMBA_ACT);
@@ -195,7 +199,8 @@ static void read_scan_gate(struct reader *r, struct model_mixer *x)
     model_note(r->m, "Mamba1: norms of dt, b and c stay in the projections");
 }
 
-/* Reads whether lightning attention's norm spans all heads of a token, or groups of them. */
+/* Reads the norm and gate of lightning attention, and whether q and k rotate. The norm spans all
+ * heads, or groups of them. */
 static void read_lightning_gate(struct reader *r, struct model_mixer *x)
 {
     const long groups = config_number(&r->c, CONFIG_LIGHTNING_GROUPS);
@@ -224,7 +229,8 @@ void read_mixer(struct reader *r, enum layer_kind layer, long layers)
     if (k == sizeof(kinds) / sizeof(kinds[0]))
         return;
     for (size_t i = 0; i < r->m->mixer_count; i++) {
-        if (r->m->mixers[i].recurrence == kinds[k].recurrence) { /* with and without attention */
+        /* A model may have these layers both with and without attention. */
+        if (r->m->mixers[i].recurrence == kinds[k].recurrence) {
             r->m->mixers[i].layers += layers;
             return;
         }

@@ -11,12 +11,16 @@
 
 #include "tools/attnc/describe/model_read.h"
 
+/* Most tokens of a group. */
 enum {
     MAX_RATIO = 128,
-    OVERLAPPING = 4 /* tokens of DeepSeek-V4's groups whose rows are chosen; others are all seen */
+    /* Tokens of the groups among whose rows DeepSeek-V4 chooses; rows of other groups are all
+     * seen. */
+    OVERLAPPING = 4
 };
 
-/* Returns the tokens of a group by a word of layer_types; 0: the layer has only its window. */
+/* Returns the tokens of a group for a word of layer_types; 0: the layer attends to its window only.
+ * *chosen says whether an indexer chooses rows. */
 static long ratio_of_word(const struct config *c, const char *word, bool *chosen)
 {
     *chosen = strcasecmp(word, "compressed_sparse_attention") == 0;
@@ -29,7 +33,8 @@ static long ratio_of_word(const struct config *c, const char *word, bool *chosen
     return 0;
 }
 
-/* Returns the tokens of a group of layer i. A list of ratios prevails over words. */
+/* Returns the tokens of a group of layer `i`. A list of ratios prevails over words. *chosen says
+ * whether an indexer chooses rows. */
 static long ratio_of(const struct reader *r, long i, bool *chosen)
 {
     const struct config *const c = &r->c;
@@ -80,8 +85,8 @@ static void list_layers(struct reader *r, enum config_key key, char text[MODEL_L
     layers_text(set, r->m->layers, text, MODEL_LISTED);
 }
 
-/* Reads DeepSeek-V4.1's sharing: some layers make rows, some choose among them, and others use
- * both. */
+/* Reads which layers make rows and which choose among them, in models where other layers use both
+ * (DeepSeek-V4.1). */
 static void read_shared(struct reader *r, struct model_pooled *p)
 {
     const char *ties = config_text(&r->c, CONFIG_INDEX_TIES);
@@ -101,7 +106,7 @@ static void read_shared(struct reader *r, struct model_pooled *p)
                     ties);
 }
 
-/* Lists the layers that choose, if the file has no list: each layer of such a kind has its own
+/* Sets p->choosers for a file without a list of them: every layer with chosen rows has its own
  * indexer. */
 static void list_choosers(struct reader *r, struct model_pooled *p)
 {
@@ -113,8 +118,8 @@ static void list_choosers(struct reader *r, struct model_pooled *p)
     layers_text(set, r->m->layers, p->choosers, MODEL_LISTED);
 }
 
-/* Returns what layer i makes and chooses. If the file has no lists of makers and choosers, each
- * layer makes its own rows and its own choice. */
+/* Returns what layer `i` makes and chooses. In a file without lists of makers and choosers each
+ * layer does both for itself. */
 static struct model_share share_of(const struct reader *r, long i)
 {
     const struct config *const c = &r->c;
@@ -130,14 +135,14 @@ static struct model_share share_of(const struct reader *r, long i)
     return s;
 }
 
-/* True if layers of a and b belong to one share. */
+/* True if both layers make and choose rows in the same way. */
 static bool is_alike(const struct model_share *a, const struct model_share *b)
 {
     return a->pool == b->pool && a->chosen == b->chosen && a->makes == b->makes &&
            a->chooses == b->chooses && a->level == b->level;
 }
 
-/* Counts the layers of each share: p->shares. A layer that makes or chooses rows has a compress
+/* Groups the layers into p->shares. A layer that makes or chooses rows must have a compress
  * ratio. */
 static void count_shares(struct reader *r, struct model_pooled *p)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads what happens to q, k, v and the scores besides the product: norms, biases, gates, scale,
- * caps, and which keys a query sees.
+ * This file reads the steps of q, k, v and the scores besides their products: norms, biases, gates,
+ * scale, caps, and which keys a query sees.
  */
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +10,8 @@
 
 #include "tools/attnc/describe/model_read.h"
 
-/* Settings for which attnc has no field. Values of null, false, 0 and `idle` are no gap. */
+/* Settings for which descriptions have no field. A value becomes a gap unless it is null, false, 0
+ * or `idle`. */
 static const struct {
     enum config_key key;
     double idle;
@@ -32,7 +33,7 @@ static const struct {
     {CONFIG_CROSS_SHARES, 0, "layers that read the cache of an earlier layer (use_cla)"},
 };
 
-/* Sentences on what a class needs and its config.json does not say. */
+/* Sentences on needs of a model type that its config.json does not say. */
 static const struct {
     const char *type, *sentence;
 } class_needs[] = {
@@ -40,10 +41,11 @@ static const struct {
 #include "tools/attnc/describe/models.def"
 };
 
-/* Reports settings that attnc lacks. */
+/* Adds a gap for each setting that attnc lacks, and for what the model's class needs. */
 static void report_needs(struct reader *r)
 {
-    if (config_flag(&r->c, CONFIG_TEMPERATURE, false)) { /* its sentence covers them */
+    /* One sentence covers all three settings. */
+    if (config_flag(&r->c, CONFIG_TEMPERATURE, false)) {
         config_number(&r->c, CONFIG_TEMPERATURE_FLOOR);
         config_real(&r->c, CONFIG_TEMPERATURE_SCALE, 0);
     }
@@ -61,7 +63,7 @@ static void report_needs(struct reader *r)
     }
 }
 
-/* True if `word` is in the list, which ends with NULL. */
+/* True if `word` is in a list that NULL ends. */
 static bool is_word(const char *word, const char *const list[])
 {
     for (size_t i = 0; list[i]; i++) {
@@ -71,7 +73,7 @@ static bool is_word(const char *word, const char *const list[])
     return false;
 }
 
-/* Sets the norm by a word: of each head, or of all heads together. */
+/* Sets the norm of q and k by a word: of each head, or over all heads. */
 static void apply_norm_type(struct model *m, const char *type)
 {
     static const char *const per_head[] = {"per_head", "head", "qwen3", "rms", "rmsnorm", NULL};
@@ -86,7 +88,7 @@ static void apply_norm_type(struct model *m, const char *type)
         model_lacks(m, "qk_norm_type '%s': a norm of q and k that attnc does not know", type);
 }
 
-/* Reads which norm q and k have. */
+/* Reads the norm of q and k, by class and settings. */
 static void read_norm(struct reader *r)
 {
     struct model *const m = r->m;
@@ -115,7 +117,7 @@ static void read_norm(struct reader *r)
         model_lacks(m, "a norm of q and k after the rotation: rope_qk_norm_cache has it before");
 }
 
-/* Reads which gate multiplies the attention's output. */
+/* Reads the gates and the factor of attention's output. */
 static void read_gate(struct reader *r)
 {
     static const char *const per_head[] = {"per-head",  "per_head", "headwise",
@@ -149,7 +151,7 @@ static void read_gate(struct reader *r)
     m->gate = m->gate || beside;
 }
 
-/* Reads the words of attention_type and attn_type. */
+/* Reads the words of attention_type and attn_type, and adds gaps for what attnc lacks. */
 static void read_attention_type(struct reader *r)
 {
     static const char *const plain[] = {"multihead_attention",
@@ -177,7 +179,7 @@ static void read_attention_type(struct reader *r)
     }
 }
 
-/* Adds the gaps of models whose queries see other keys than those before them. */
+/* Adds gaps for models whose queries see keys other than the earlier ones. */
 static void read_sight(struct reader *r)
 {
     struct model *const m = r->m;
@@ -209,7 +211,7 @@ bool sees_both_ways(const struct reader *r)
     return given || encoder || !causal;
 }
 
-/* Reports types of rotation that may differ in more than the caller's table of cosines. */
+/* Adds a gap for each type of rotation that is not only another table of cosines and sines. */
 static void read_rope_types(struct reader *r)
 {
     static const char *const tables[] = {"default",
@@ -270,8 +272,7 @@ void read_position(struct reader *r)
         r->m->mrope = interleaved ? MODEL_MROPE_INTERLEAVED : MODEL_MROPE_SECTIONS;
 }
 
-/* Reads the last layers' sharing of keys and values: they read what an earlier layer has
- * written. */
+/* Reads which layers attend to keys and values of an earlier layer, and adds gaps and notes. */
 static void read_sharing(struct reader *r)
 {
     struct model *const m = r->m;
@@ -320,7 +321,7 @@ void read_scores(struct reader *r)
     report_needs(r);
 }
 
-/* Returns DeepSeek's yarn_get_mscale squared, since both q and k are scaled by it. */
+/* Returns the square of DeepSeek's yarn_get_mscale, by which q and k are each scaled; 1: none. */
 static double yarn_scale(const struct config *c)
 {
     const double all = config_real(c, CONFIG_YARN_MSCALE_ALL, 0);
@@ -355,7 +356,8 @@ double read_scale(const struct reader *r, const struct model_group *g)
     }
     if (given < 0 || root < 0)
         config_fault(c, "the scale of the scores is not above 0");
-    const double yarn = yarn_scale(c); /* others have it in their tables of cosines */
+    /* Other models have this factor in their tables of cosines. */
+    const double yarn = yarn_scale(c);
     const double times =
         config_real(c, CONFIG_SCALE_TIMES, 1) * (m->latent.kv_lora_rank ? yarn : 1);
     if (times != 1) {
