@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file loads q and weights of a row, and splits tiles. */
+/* This file loads q and weights of a row of scores, and splits tiles of products. */
 #include "templates/index/query.h"
 
 #include "op_names.h"
@@ -7,17 +7,17 @@
 
 enum {
     DIM = ATT_INDEX_DIM,
-    ROWS = 32, /* heads of a block */
+    ROWS = 32, /* number of heads of a block */
     VECTOR = ATT_INDEX_VECTOR,
     FOURTHS = ATT_INDEX_FOURTHS,
     PARTS = ATT_INDEX_PARTS_MAX,
-    ONE = 127,       /* the exponent of 1, biased */
-    KEY_MAX = 448,   /* the largest element of fp8 */
-    SHIFT_MAX = 25,  /* 448 * 448 * 128 is less than 2^25 */
-    WEIGHT_TOP = 14, /* f16 weights: the largest of a row is from 2^14 to 2^15 */
-    EXPONENT = 23,   /* the lowest exponent bit of an f32 */
-    EXPONENT_MAX = 254,
-    F16_BITS = 16,
+    ONE = 127,          /* the biased exponent of 1, and its e8m0 scale */
+    KEY_MAX = 448,      /* the largest fp8 number */
+    SHIFT_MAX = 25,     /* 448 * 448 * 128 is less than 2^25 */
+    WEIGHT_TOP = 14,    /* f16 weights: the largest of a row is from 2^14 to 2^15 */
+    EXPONENT = 23,      /* the lowest exponent bit of an f32 */
+    EXPONENT_MAX = 254, /* biased exponent of the largest finite f32 */
+    F16_BITS = 16,      /* bits of an f16 */
 };
 
 struct tir_value att_index_slice_of(const struct att_index *x, const struct tir_value *chunks,
@@ -52,7 +52,8 @@ void att_index_cut_rows(const struct att_index *x, struct tir_value fourth,
     att_index_cut(x, tir_join_blocks(x->b, fourth, FOURTHS), out);
 }
 
-/* Returns two f32 rounded to nearest even as f16, packed in a register: `low` in its low half. */
+/* Returns two f32 tiles rounded to nearest even as f16 and packed in an i32: `low` in its low half,
+ * `high` in its high half. */
 static struct tir_value pair_of(const struct att_index *x, struct tir_value low,
                                 struct tir_value high)
 {
@@ -125,9 +126,9 @@ void att_index_scale_pairs(const struct att_index *x, struct att_index_query *ow
     }
 }
 
-/* Returns the elements of each head that a lane multiplies by its two mxfp4 blocks of slice `s`.
- * They are 32 elements from 32 s on, and 32 from 64 + 32 s on. `first` is the first head, `part`
- * the type of one half. */
+/* Issues the loads of q for slice `s` (index) of a product with mxfp4 keys: the elements of each
+ * head that a lane multiplies by its two blocks. These are 32 elements from 32 s on, and 32 from 64
+ * + 32 s on. `first` (i32) is the first head, `part` the type of one half. */
 static struct tir_value query_of_blocks(struct att_index *x, struct tir_view q,
                                         struct tir_value first, unsigned s, struct tir_type part)
 {
@@ -140,8 +141,9 @@ static struct tir_value query_of_blocks(struct att_index *x, struct tir_view q,
     return tir_transpose(b, tir_stack(b, halves[0], halves[1]));
 }
 
-/* Returns a view of the heads of row `row` in tensor argument `arg`, each of `bytes` bytes.
- * `row_stride` and `head_stride` are bytes from a row and from a head to the next. */
+/* Returns a view of the heads of row `row` (i32) in tensor argument `arg`, each of `bytes` bytes.
+ * `row_stride` (i64) and `head_stride` (i32) are the distances of two rows and of two heads in
+ * bytes. */
 static struct tir_view heads_of(const struct att_index *x, struct tir_value row, const char *arg,
                                 struct tir_value row_stride, struct tir_value head_stride,
                                 int bytes)
@@ -152,8 +154,8 @@ static struct tir_view heads_of(const struct att_index *x, struct tir_value row,
                     head_stride, bytes, 0);
 }
 
-/* Returns a slice of q with its registers in the order of the matrix instruction. If a block of
- * heads takes several instructions, the registers of each instruction are adjacent. */
+/* Returns `slice`, a slice of q, with its registers in the order of the matrix instruction. If a
+ * block of heads takes several instructions, the registers of each instruction are adjacent. */
 static struct tir_value in_order(const struct att_index *x, struct tir_value slice)
 {
     const struct tir_mma *const mma = &x->b->f->machine->mma[x->mma];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares loads of a row's q and weights for the sparse indexer's scores, and splits of
- * tiles of q, keys and products. query.c has the code; score.c calls it.
+ * This file declares loads of q and weights for the sparse indexer's scores, and splits of tiles of
+ * q, keys and products. query.c has the code; score.c calls it.
  */
 #ifndef TEMPLATES_INDEX_QUERY_H
 #define TEMPLATES_INDEX_QUERY_H
@@ -10,23 +10,23 @@
 
 enum { ATT_INDEX_VECTOR = 16 /* bytes of a load */ };
 
-/** Returns slice `s` of the contraction of an operand, q or keys: `rows` rows of the elements of
- * one matrix instruction. `chunks` are the operand's loads; a lane has ATT_INDEX_VECTOR bytes of
- * each. */
+/** Returns slice `s` (index) of an operand of the product, q or keys: the elements that one matrix
+ * instruction multiplies, of `rows` rows. chunks[] are the loads of the operand; a lane has
+ * ATT_INDEX_VECTOR bytes of each. */
 struct tir_value att_index_slice_of(const struct att_index *x, const struct tir_value *chunks,
                                     unsigned s, unsigned rows);
 
-/** Splits a tile `a` of products into four tiles, out[], each with a quarter of its rows and with
- * registers of its own. */
+/** Splits a tile `a` of products, or of weights in its layout, into four tiles, out[]. Each has a
+ * quarter of the rows and registers of its own. */
 void att_index_cut(const struct att_index *x, struct tir_value a,
                    struct tir_value out[ATT_INDEX_FOURTHS]);
 
-/** Splits a quarter of a tile of products into four rows of 1 x lanes, out[]. The two halves of the
- * lanes have different rows of the product. */
+/** Splits `fourth`, a quarter of a tile of products, into four rows of 1 x lanes, out[]. The two
+ * halves of the lanes have different rows of the product. */
 void att_index_cut_rows(const struct att_index *x, struct tir_value fourth,
                         struct tir_value out[ATT_INDEX_FOURTHS]);
 
-/** Loads q and the weights of row own->row into `own`. */
+/** Issues the loads of q and the weights of row own->row of scores into `own`. */
 void att_index_load_query(struct att_index *x, struct att_index_query *own);
 
 /** Computes own->scale, own->unscale and own->weight_pairs from q and the weights, for

@@ -10,23 +10,24 @@
 
 enum {
     DIM = ATT_INDEX_DIM,
-    ROWS = 32, /* heads of a block */
+    ROWS = 32, /* number of heads of a block */
     VECTOR = ATT_INDEX_VECTOR,
     TILE = 16, /* tokens, and bytes of each, that SHUFFLE keeps together */
     FOURTHS = ATT_INDEX_FOURTHS,
-    LOADS = 4,  /* steps in which the parts of a key are loaded */
-    STEPS = 8,  /* steps of other work between matrix instructions */
-    LEVELS = 4, /* levels of priority of a wave */
-    FINISH_STEPS = 6,
-    SCALES = 4, /* bytes of a key's scale, after the page's keys */
-    ONE = 127,  /* the e8m0 scale of 1 */
+    LOADS = 4,  /* number of steps in which the parts of a key are loaded */
+    STEPS = 8,  /* number of steps of other work between the matrix instructions of a product */
+    LEVELS = 4, /* number of priorities of a wave */
+    FINISH_STEPS = 6, /* number of steps in which the scores of a set are finished */
+    SCALES = 4,       /* bytes of a key's scale, or of its four mxfp4 scales */
+    ONE = 127,        /* the e8m0 scale of 1 */
 };
 static_assert(STEPS == 2 * FOURTHS, "a fourth is added in two steps");
 
-/* Returns the number of keys of a product: the rows and columns of its matrix instruction. */
+/* Returns the number of keys of a product, which is the number of rows and of columns of its matrix
+ * instruction. */
 static unsigned group_of(const struct tir_machine *m) { return tir_lanes(m) / 2; }
 
-/* Returns the type of q's elements, and of keys other than mxfp4. */
+/* Returns the enum tir_dtype of q's elements, and of keys other than mxfp4. */
 static enum tir_dtype element_of(const struct att_variant *v)
 {
     switch (v->index_keys) {
@@ -38,7 +39,8 @@ static enum tir_dtype element_of(const struct att_variant *v)
 
 bool att_index_check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    enum { WIDE = 32 }; /* an instruction of 32 rows may take half of a chunk from a lane */
+    /* an instruction of 32 rows may multiply half of a chunk of a lane at a time */
+    enum { WIDE = 32 };
     const unsigned side = group_of(m);
     const enum tir_dtype element = element_of(v);
     const int product = tir_find_mma(m, side, side, 0, element);
@@ -80,20 +82,20 @@ static struct tir_value constant(const struct att_index *x, int n)
     return number(x, tir_i32(x->b, n));
 }
 
-/* True if keys have scales: one for each key, or one for each block of a key. */
+/* True if keys have scales: one for each key, or one for each mxfp4 block of a key. */
 static bool has_scales(const struct att_index *x) { return x->scaled || x->mxfp4; }
 
-/* Returns the index of the scales among a group's carried values. These are the parts of the keys,
- * the scales if keys have any, and the page of the group that is loaded next. */
+/* Returns the index of the scales among the values that a group carries. These are the parts of the
+ * keys, the scales if keys have any, and the page of the group that is loaded next. */
 static unsigned carried_scale(const struct att_index *x) { return x->parts; }
 
-/* Returns the index of the page among a group's carried values. */
+/* Returns the index of the page among the values that a group carries. */
 static unsigned carried_page(const struct att_index *x) { return x->parts + has_scales(x); }
 
-/* Returns the number of carried values of a group. */
+/* Returns the number of values that a group carries. */
 static unsigned carried_each(const struct att_index *x) { return carried_page(x) + 1; }
 
-/* Returns the bytes of a key without its scale. */
+/* Returns the number of bytes of a key without its scale. */
 static int key_bytes(const struct att_index *x) { return (int)x->parts * 2 * VECTOR; }
 
 static struct tir_value part_offset(const struct att_index *x, struct tir_value inside);
@@ -105,8 +107,8 @@ bool att_index_has_pairs(const struct att_variant *v, const struct tir_machine *
            tir_find_mma_scaled(m, group_of(m), group_of(m), TIR_MX_E4M3, TIR_MX_E4M3) >= 0;
 }
 
-/* Returns the number of the matrix instruction of the products: the one with the longest
- * contraction that the machine has. Its operand takes two chunks, one or half of one from a
+/* Returns the index in tir_machine.mma of the matrix instruction of the products: the one with the
+ * longest contraction that the machine has. Its operand takes two chunks, one or half of one from a
  * lane. */
 static int find_product(const struct tir_machine *m, const struct att_index *x)
 {
@@ -120,10 +122,10 @@ static int find_product(const struct tir_machine *m, const struct att_index *x)
     return found;
 }
 
-/* Sets x->order, which row of a product a head has. Bit 2 of a head's number selects one of the two
- * lanes that load a key, so each lane has every other four heads. Rows of a 32x32 instruction
- * already have that order. In an instruction of 16 rows bit 3 selects the lane, so bits 2 and 3 are
- * swapped. */
+/* Sets x->order, by which each head gets a row of a product. Bit 2 of a head's index selects one of
+ * the two lanes that load a key, so each lane has every other four heads. Rows of a 32x32
+ * instruction already have that order. In an instruction of 16 rows bit 3 selects the lane, so bits
+ * 2 and 3 are swapped. */
 static void order_heads(struct att_index *x)
 {
     enum { LANE_BIT = 2 };
@@ -192,16 +194,16 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
     return x;
 }
 
-/* Returns slice `s` of a group's mxfp4 keys, 32 x group bytes. A lane has two of the four blocks of
- * a key. */
+/* Returns slice `s` (index) of a group's mxfp4 keys, 32 bytes x group, from the loads chunks[]. A
+ * lane has two of the four blocks of a key. */
 static struct tir_value key_bytes_of(const struct att_index *x, const struct tir_value *chunks,
                                      unsigned s)
 {
     return tir_transpose(x->b, tir_join_blocks(x->b, chunks[s], x->group));
 }
 
-/* Returns the scales of slice `s` of a group's mxfp4 keys, 2 x group. `scales` has two scales of
- * each lane. */
+/* Returns the scales of slice `s` (index) of a group's mxfp4 keys, 2 x group. `scales` has two
+ * scales of each lane. */
 static struct tir_value key_scales_of(const struct att_index *x, struct tir_value scales,
                                       unsigned s)
 {
@@ -210,8 +212,8 @@ static struct tir_value key_scales_of(const struct att_index *x, struct tir_valu
     return tir_transpose(b, tir_join_blocks(b, tir_transpose(b, own), x->group));
 }
 
-/* Returns `sum` plus the product of slice `s` of block `block` of heads and slice `s` of a group's
- * keys, which are in `carried`. */
+/* Returns `sum` (f32) plus the product of one slice of q and of keys. Slice `s` (index) of q is of
+ * block `block` of query heads; the loads of the group's keys are in carried[]. */
 static struct tir_value multiply_slice(const struct att_index *x, const struct att_index_query *own,
                                        unsigned block, unsigned s, const struct tir_value *carried,
                                        struct tir_value sum)
@@ -234,7 +236,8 @@ struct tir_value att_index_sequence(struct tir_builder *b, struct tir_value row)
     return att_entry_or(b, ARG_ROW_SEQUENCES, row, row);
 }
 
-/* Returns the address (i64) of the pages of row `row`'s sequence in the block table. */
+/* Returns the address (i64) in the block table of the pages of the sequence of row `row` (i32) of
+ * scores. */
 static struct tir_value find_table(struct att_index *x, struct tir_value row)
 {
     struct tir_builder *b = x->b;
@@ -244,8 +247,9 @@ static struct tir_value find_table(struct att_index *x, struct tir_value row)
     return tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64), at);
 }
 
-/* Implements the declaration in score.h, and sets the number of groups in flight. A product reads a
- * group's keys until the loads of the group that replaces them are issued. */
+/* Implements the declaration in score.h, and sets the number of groups in flight. With many
+ * products few groups are, since a product reads a group's keys until the loads that replace them
+ * are issued. */
 void att_index_rows(struct att_index *x, const struct tir_value *rows, unsigned n,
                     struct tir_value first, struct tir_value end)
 {
@@ -263,17 +267,19 @@ void att_index_rows(struct att_index *x, const struct tir_value *rows, unsigned 
 
 /* ---- Keys ---- */
 
-/* A group is contiguous, and its address is a scalar, if pages have a power of two of tokens that
- * is at least a group. The first key is a multiple of the group. */
+/* Groups of keys are contiguous, and their addresses scalars, if pages have a power of two of
+ * tokens that is at least a group. A group's first key is a multiple of the group. */
 
-/* Returns the first key of the group of `key` (i32), or of the last group if that is earlier. */
+/* Returns the first key (i32) of the group that has key `key` (i32), or of the last group if that
+ * is earlier. */
 static struct tir_value last_group(const struct att_index *x, struct tir_value key)
 {
     struct tir_builder *b = x->b;
     return tir_min(b, key, tir_and(b, x->last, tir_i32(b, -(int)x->group)));
 }
 
-/* Returns the page (i32) of the group of `key`, by a scalar load. */
+/* Returns the page (i32) of the group that has key `key` (i32), by a scalar load from the block
+ * table. */
 static struct tir_value scalar_page(const struct att_index *x, struct tir_value key)
 {
     struct tir_builder *b = x->b;
@@ -281,8 +287,8 @@ static struct tir_value scalar_page(const struct att_index *x, struct tir_value 
     return tir_scalar_load(b, x->table, tir_shl(b, entry, tir_i32(b, 2)), TIR_I32);
 }
 
-/* Returns the address (i64) of element `index` of an array at `base` with elements of `bytes`
- * bytes. */
+/* Returns the address (i64) of element `index` (i32) of an array at address `base` (i64), with
+ * elements of `bytes` bytes. */
 static struct tir_value row_address(const struct att_index *x, struct tir_value base,
                                     struct tir_value index, int bytes)
 {
@@ -290,9 +296,9 @@ static struct tir_value row_address(const struct att_index *x, struct tir_value 
     return tir_add(b, base, att_wide(b, att_times(b, index, bytes)));
 }
 
-/* Returns a buffer resource of an array with `bytes` bytes for each key: of the group of `key`, or
- * of the last group if that is earlier. The array begins at address `base`, or with pages at `base`
- * plus the offset of page `page`. */
+/* Returns a buffer resource of one group's part of an array with `bytes` bytes for each key. The
+ * group has key `key` (i32), or is the last group if that is earlier. The array begins at address
+ * `base` (i64), or with pages at `base` plus the offset of page `page` (i32). */
 static struct tir_value find_group(const struct att_index *x, struct tir_value key,
                                    struct tir_value page, struct tir_value base, int bytes)
 {
@@ -310,23 +316,24 @@ static struct tir_value find_group(const struct att_index *x, struct tir_value k
     return tir_make_rsrc(b, tir_add(b, base, at), att_times(b, n, bytes));
 }
 
-/* Returns a buffer resource of the keys of the group that begins at key `first`, in page `page`. */
+/* Returns a buffer resource of the keys of the group that begins at key `first` (i32), in page
+ * `page` (i32). */
 static struct tir_value find_keys(const struct att_index *x, struct tir_value first,
                                   struct tir_value page)
 {
     return find_group(x, first, page, x->keys, key_bytes(x));
 }
 
-/* Returns a buffer resource of the scales of the group that begins at key `first`, in page
- * `page`. */
+/* Returns a buffer resource of the scales of the group that begins at key `first` (i32), in page
+ * `page` (i32). */
 static struct tir_value find_scales(const struct att_index *x, struct tir_value first,
                                     struct tir_value page)
 {
     return find_group(x, first, page, x->scales, SCALES);
 }
 
-/* Returns the type of a group's scales: one f32 for each lane, or with mxfp4 the two scales of the
- * lane's blocks. */
+/* Returns the tile type of a group's scales: one f32 for each lane, or with mxfp4 the two scales of
+ * the lane's blocks. */
 static struct tir_type scale_type(const struct att_index *x)
 {
     struct tir_type t = x->lane;
@@ -336,21 +343,21 @@ static struct tir_type scale_type(const struct att_index *x)
     return t;
 }
 
-/* Returns the bytes from the first part of a key in one lane to the first part in the other lane
- * that shares the key. The two lanes have alternate parts of fp8 keys, and halves of mxfp4 keys. */
+/* Returns the distance in bytes of the first parts that the two lanes of a key load. The two lanes
+ * have alternate parts of fp8 keys, and halves of mxfp4 keys. */
 static int lanes_apart(const struct att_index *x)
 {
     return (x->shuffle ? TILE * TILE : VECTOR) * (x->mxfp4 ? 2 : 1);
 }
 
-/* Returns the bytes from one part of a lane's key to its next part. */
+/* Returns the distance in bytes of consecutive parts of a key that a lane loads. */
 static int apart(const struct att_index *x)
 {
     return (x->shuffle ? TILE * TILE : VECTOR) * (x->mxfp4 ? 1 : 2);
 }
 
-/* A group may cross pages if they are smaller or their size is no power of two. Then each lane
- * looks up the page of its own key, and waits for it. */
+/* A group of keys may cross pages if pages are smaller or their size is no power of two. Then each
+ * lane looks up the page of its own key, and waits for it. */
 
 /* Returns `a` (i32, not negative) as i64. */
 static struct tir_value wide(const struct att_index *x, struct tir_value a)
@@ -359,7 +366,7 @@ static struct tir_value wide(const struct att_index *x, struct tir_value a)
 }
 
 /* Returns the byte offset (i32) of each lane's first part of a key from the start of the page or
- * group. `inside` is the token's index there. */
+ * group. `inside` (i32) is the key's index there. */
 static struct tir_value part_offset(const struct att_index *x, struct tir_value inside)
 {
     struct tir_builder *b = x->b;
@@ -369,7 +376,7 @@ static struct tir_value part_offset(const struct att_index *x, struct tir_value 
     const unsigned bytes = (unsigned)key_bytes(x);
     if (!x->shuffle)
         return tir_add(b, tir_shl(b, inside, constant(x, (int)tir_bits(bytes))), own);
-    /* 16 tokens: their first 16 elements, their next 16 ... */
+    /* the first 16 bytes of 16 tokens, then their next 16 bytes, and so on */
     const struct tir_value tile = tir_shr(b, inside, constant(x, (int)tir_bits(TILE)));
     const struct tir_value token = tir_and(b, inside, constant(x, TILE - 1));
     const struct tir_value at =
@@ -379,7 +386,7 @@ static struct tir_value part_offset(const struct att_index *x, struct tir_value 
 }
 
 /* Returns the byte offset (i32) of each lane's scale, or with mxfp4 of its two scales, from the
- * page's first scale. `inside` is the token's index in the page. */
+ * page's first scale. `inside` (i32) is the key's index in the page. */
 static struct tir_value scale_offset(const struct att_index *x, struct tir_value inside)
 {
     struct tir_builder *b = x->b;
@@ -390,12 +397,13 @@ static struct tir_value scale_offset(const struct att_index *x, struct tir_value
     return tir_add(b, at, tir_shl(b, half, constant(x, 1)));
 }
 
-/* Byte offsets (i64) of each lane's key from x->keys, and of its scale from x->scales. */
+/* Byte offsets (i64, one in each lane) of the lane's key from x->keys, and of its scale from
+ * x->scales. */
 struct places {
     struct tir_value keys, scales;
 };
 
-/* Returns the keys (i32) at positions `at`, one a lane, of the row's list of blocks. */
+/* Returns the keys (i32) at positions `at` (i32, one in each lane) of the row's list of blocks. */
 static struct tir_value listed_key(const struct att_index *x, struct tir_value at)
 {
     struct tir_builder *b = x->b;
@@ -407,7 +415,8 @@ static struct tir_value listed_key(const struct att_index *x, struct tir_value a
     return tir_add(b, key, number(x, x->start));
 }
 
-/* Returns where each lane's key is, in the group that begins at key or list position `first`. */
+/* Returns the places of each lane's key and scale, in the group that begins at key or list position
+ * `first` (i32). */
 static struct places find_lanes(const struct att_index *x, struct tir_value first)
 {
     struct tir_builder *b = x->b;
@@ -421,7 +430,7 @@ static struct places find_lanes(const struct att_index *x, struct tir_value firs
                             wide(x, part_offset(x, constant(x, 0)))),
             .scales = tir_shl(b, wide(x, key), wide(x, constant(x, 2))),
         };
-    if (!x->listed) /* a group may begin on a page that no row sees */
+    if (!x->listed) /* a group may begin in a page that no row sees */
         key = tir_max(b, key, number(x, x->first));
     const struct tir_value entry = att_page_of(&x->paging, key);
     const struct tir_value page =
@@ -438,8 +447,8 @@ static struct places find_lanes(const struct att_index *x, struct tir_value firs
 
 /* ---- Walking ---- */
 
-/* Returns the key (i32) at which group `g` begins. Groups are counted from the current round's
- * first one, and may be in a later round. */
+/* Returns the key (i32) at which group `g` (index) of the wave begins. Groups are counted from the
+ * current round's first one, and may be in a later round. */
 static struct tir_value key_of(const struct att_index *x, const struct att_index_walk *w,
                                unsigned g)
 {
@@ -447,15 +456,16 @@ static struct tir_value key_of(const struct att_index *x, const struct att_index
     return att_plus(x->b, w->own, rounds * w->stride + group * (int)x->group);
 }
 
-/* Returns the page (i32) of group `g`; 0 if keys are not paged or each lane finds its own page. */
+/* Returns the page (i32) of group `g` (index); 0 if keys are not paged or each lane finds its own
+ * page. */
 static struct tir_value page_of(const struct att_index *x, const struct att_index_walk *w,
                                 unsigned g)
 {
     return x->paged && !x->by_lane ? scalar_page(x, key_of(x, w, g)) : tir_i32(x->b, 0);
 }
 
-/* Issues the loads of the keys of group `g`, whose page is `page`, into `carried`. Returns where
- * their scales are: the page, or each lane's byte offset. */
+/* Issues the loads of the keys of group `g` (index), whose page is `page` (i32), into carried[].
+ * Returns the place of their scales: the page, or each lane's byte offset (i64). */
 static struct tir_value send_keys(const struct att_index *x, const struct att_index_walk *w,
                                   unsigned g, struct tir_value page, struct tir_value *carried)
 {
@@ -473,8 +483,8 @@ static struct tir_value send_keys(const struct att_index *x, const struct att_in
     return page;
 }
 
-/* Issues the loads of the scales of group `g` and returns them. `at` is their place, from
- * send_keys(). */
+/* Issues the loads of the scales of group `g` (index) and returns them. `at` is their place, the
+ * result of send_keys(). */
 static struct tir_value send_scales(const struct att_index *x, const struct att_index_walk *w,
                                     unsigned g, struct tir_value at)
 {
@@ -502,19 +512,20 @@ void att_index_send(struct att_index *x, const struct att_index_walk *w, struct 
 
 /* ---- Scores ---- */
 
-/* The latest products, which are not yet added to a sum. They are added between later matrix
- * instructions, so that the VALU and the matrix unit work at the same time. */
+/* The products of the latest block of heads, which are not yet added to a sum. They are added
+ * between later matrix instructions, so that the VALU and the matrix unit work at the same time. */
 struct pending {
-    struct tir_value products[FOURTHS], weights[FOURTHS]; /* each is a fourth of a block's rows */
-    const struct tir_value *weight_pairs;                 /* of the whole block, with pairs */
-    struct tir_value positive[2]; /* max(0, products) of the fourth that is added next */
-    struct tir_value *sum;        /* the sum that the products are added to */
-    bool is;                      /* true: there are such products */
+    struct tir_value products[FOURTHS], weights[FOURTHS]; /* fourths of the block's rows */
+    const struct tir_value *weight_pairs; /* weights of the whole block, with pairs */
+    /* the fourth that is added next, after the relu; with pairs two tiles of pairs of f16 */
+    struct tir_value positive[2];
+    struct tir_value *sum; /* the sum to which the products are added */
+    bool is;               /* true: there are such products; false: before the first product */
 };
 
-/* Computes the relu of the i-th fourth of the pending products: negative products and NaNs become
- * 0, unless all signs count. A NaN is not lost: a NaN in a key is in all products, and a sum begins
- * with 0 times one of them. */
+/* Computes the relu of fourth `i` (index) of the pending products into p->positive. Negative
+ * products and NaNs become 0, unless all signs count. A NaN is not lost: a NaN in a key is in all
+ * products, and a sum begins with 0 times one of them. */
 static void clear_negative(const struct att_index *x, struct pending *p, int i)
 {
     struct tir_builder *b = x->b;
@@ -532,8 +543,8 @@ static void clear_negative(const struct att_index *x, struct pending *p, int i)
     p->positive[1] = tir_unit_pair(b, rows[2], rows[3]);
 }
 
-/* Computes step `step`, below STEPS, of adding the pending products. Two steps add one fourth of a
- * block's rows to the sum. */
+/* Builds step `step`, below STEPS, of adding the pending products to their sum. Two steps add one
+ * fourth of a block's rows. */
 static void add_step(const struct att_index *x, struct pending *p, int step)
 {
     struct tir_builder *b = x->b;
@@ -556,32 +567,36 @@ static void add_step(const struct att_index *x, struct pending *p, int step)
         *p->sum = tir_fma(b, scores[j], weights[j], *p->sum);
 }
 
-/* A round in progress: the groups whose scores are not finished. Loads of a group's scales are
- * issued only after the previous scales in the same register have been used. */
+/* A round in progress. Loads of a group's scales are issued only after the previous scales in the
+ * same register have been used. */
 struct round {
-    const struct att_index_walk *walk;
-    struct tir_value *carried;
-    const struct att_index_user *user;
+    const struct att_index_walk *walk; /* the wave's keys */
+    struct tir_value *carried;         /* values in flight, see att_index_carried() */
+    const struct att_index_user *user; /* consumer of the scores */
     struct pending pending;
+    /* Sums of products of each row and group; places of each next group's scales, results of
+     * send_keys(). */
     struct tir_value sums[ATT_INDEX_ROWS_MAX][ATT_INDEX_GROUPS_MAX], places[ATT_INDEX_GROUPS_MAX];
-    struct tir_value keys;                    /* buffer resource of the group being loaded */
-    struct tir_value set[ATT_INDEX_ROWS_MAX]; /* sums of two groups */
-    struct tir_value scale;                   /* the keys' scales */
+    struct tir_value keys; /* buffer resource of the keys of the group being loaded */
+    /* f32, lanes x 1: each row's scores of the set in progress. */
+    struct tir_value set[ATT_INDEX_ROWS_MAX];
+    struct tir_value scale; /* f32, lanes x 1: the scales of the keys of the set in progress */
 };
 
-/* Returns the carried values of group `g`. */
+/* Returns a pointer to the values that group `g` (index) carries. */
 static struct tir_value *carried_of(const struct att_index *x, const struct round *r, unsigned g)
 {
     return r->carried + g % x->ahead * carried_each(x);
 }
 
-/* Issues step `step` of the loads that replace group `g`, which has been multiplied. Its products
- * have used the scales of mxfp4 keys by then, so these are replaced too. */
+/* Issues step `step`, below STEPS, of the loads that replace group `g` (index), which has been
+ * multiplied. Its products have used the scales of mxfp4 keys by then, so these are replaced
+ * too. */
 static void send_step(const struct att_index *x, struct round *r, unsigned g, int step)
 {
     struct tir_value *const own = carried_of(x, r, g);
     const unsigned next = g + x->ahead, part = (unsigned)step - 1;
-    const unsigned each = (x->parts + LOADS - 1) / LOADS; /* parts of a step */
+    const unsigned each = (x->parts + LOADS - 1) / LOADS; /* number of parts of a step */
     if (x->by_lane) {
         if (step == 0)
             r->places[g] = send_keys(x, r->walk, next, own[carried_page(x)], own);
@@ -601,8 +616,8 @@ static void send_step(const struct att_index *x, struct round *r, unsigned g, in
         own[carried_page(x)] = page_of(x, r->walk, g + 2 * x->ahead);
 }
 
-/* Returns the sums of two groups, lanes x 1. The two halves of a key's sum come from lanes whose
- * numbers differ by x->group. */
+/* Returns the scores of two groups from their sums[], lanes x 1. The two halves of a key's sum come
+ * from lanes whose indices differ by x->group. */
 static struct tir_value add_halves(const struct att_index *x, const struct tir_value sums[2])
 {
     struct tir_builder *b = x->b;
@@ -612,7 +627,7 @@ static struct tir_value add_halves(const struct att_index *x, const struct tir_v
     return tir_relayout(b, tir_row_sum(b, halves), tir_layout_of(b->f, x->lane));
 }
 
-/* Returns the scales of groups g and g + 1, lanes x 1. */
+/* Returns the scales (f32, lanes x 1) of the keys of groups g and g + 1. */
 static struct tir_value scale_of_set(const struct att_index *x, const struct round *r, unsigned g)
 {
     struct tir_builder *b = x->b;
@@ -621,9 +636,9 @@ static struct tir_value scale_of_set(const struct att_index *x, const struct rou
                       carried_of(x, r, g + 1)[carried_scale(x)]);
 }
 
-/* Computes step `step`, below FINISH_STEPS, of finishing set `j` of row `row`, the sums of two
- * groups. The sums are unscaled, multiplied by the keys' scales, and passed to take(). All rows use
- * the same scales of keys. */
+/* Builds step `step`, below FINISH_STEPS, of finishing set `j` of row `row`: the sums of two groups
+ * are unscaled, multiplied by the keys' scales, and passed to take(). All rows use the same scales
+ * of keys. */
 static void finish_step(const struct att_index *x, struct round *r, unsigned row, unsigned j,
                         int step)
 {
@@ -646,26 +661,26 @@ static void finish_step(const struct att_index *x, struct round *r, unsigned row
         r->user->take(r->user->context, row, j, x->scaled ? tir_mul(b, *set, r->scale) : *set);
 }
 
-/* A product's place in a round. The scores of a row are finished between later products, after all
- * of its own have been added. */
+/* A product of a round: of a group of keys and a block of heads. The scores of a row are finished
+ * between later products, after all of its own have been added. */
 struct product_at {
-    unsigned g;       /* number of the group of keys */
-    unsigned product; /* number among the group's products: rows outer, blocks of heads inner */
+    unsigned g;       /* index of the group of keys */
+    unsigned product; /* index among the group's products: row * blocks + block of heads */
 };
 
 /* Returns the number of products of a group: one for each row and block of heads. */
 static unsigned products_of(const struct att_index *x) { return x->rows * x->blocks; }
 
-/* True if the scores of row `row` are finished beside product `t`. */
+/* True if the scores of row `row` (index) are finished beside product `t`. */
 static bool finishes(const struct att_index *x, const struct product_at *t, unsigned row)
 {
     const unsigned later = row * x->blocks + 1, last = products_of(x) - 1;
     return last > 0 && t->g && t->g % 2 == 0 && t->product == (later < last ? later : last);
 }
 
-/* Calls prepare() of the consumer for rows that are about to be finished. With pairs there are few
- * matrix instructions, and a branch in prepare() ends the code that can be scheduled together, so
- * it comes before them. */
+/* Calls the consumer's prepare() for the rows whose scores are finished beside product `t`. With
+ * pairs there are few matrix instructions, and a branch in prepare() ends the code that can be
+ * scheduled together, so it comes before them. */
 static void prepare_rows(const struct att_index *x, struct round *r, const struct product_at *t)
 {
     for (unsigned row = 0; x->pairs && row < x->rows; row++)
@@ -673,12 +688,12 @@ static void prepare_rows(const struct att_index *x, struct round *r, const struc
             finish_step(x, r, row, t->g / 2 - 1, 0);
 }
 
-/* Emits the other work after step `step` of product `t`: a step of adding, of finishing and of
+/* Builds the other work after step `step` of product `t`: a step of adding, of finishing and of
  * loading. */
 static void fill_step(const struct att_index *x, struct round *r, const struct product_at *t,
                       int step)
 {
-    /* The queue holds few requests, and the products of one row leave them little time. */
+    /* The queue of loads holds few requests, and the products of one row leave them little time. */
     const int spread = x->pairs && products_of(x) == 2 ? 2 : 1;
     const int at = (int)t->product * STEPS + step;
     if (step)
@@ -690,14 +705,16 @@ static void fill_step(const struct att_index *x, struct round *r, const struct p
             finish_step(x, r, row, t->g / 2 - 1, step);
 }
 
-/* Multiplies group `g` by every block of heads of every row. Between its matrix instructions
- * earlier products are added, and the loads are issued that replace the previous group. */
+/* Builds the products of group `g` (index) with every block of heads of every row. Between their
+ * matrix instructions earlier products are added, and the loads are issued that replace the
+ * previous group. */
 static void multiply(const struct att_index *x, struct round *r, unsigned g)
 {
     struct tir_builder *b = x->b;
     struct pending *const p = &r->pending;
     const struct tir_value *const keys = carried_of(x, r, g);
-    const unsigned slices = x->slices; /* matrix instructions, which the steps share */
+    /* number of matrix instructions, between which the steps are placed */
+    const unsigned slices = x->slices;
     for (unsigned i = 0; i < products_of(x); i++) {
         const struct product_at at = {g, i};
         const unsigned row = i / x->blocks, block = i % x->blocks;
@@ -715,7 +732,7 @@ static void multiply(const struct att_index *x, struct round *r, unsigned g)
         if (p->is)
             tir_anchor(b, *p->sum);
         if (x->pairs)
-            tir_anchor(b, s); /* else LLVM sinks it after the appending that follows */
+            tir_anchor(b, s); /* otherwise LLVM sinks it after the consumer's code that follows */
         att_index_cut(x, tir_named(b, "s", s), p->products);
         att_index_cut(x, own->weights[block], p->weights);
         p->weight_pairs = own->weight_pairs[block];
@@ -724,15 +741,15 @@ static void multiply(const struct att_index *x, struct round *r, unsigned g)
     }
 }
 
-/* Returns the wave's priority in quarter `fourth` of a round. With one row, waves that are late
- * have the higher priority. With two rows, the workgroup that is ahead has it, so that it selects
- * while another one scores. */
+/* Returns the wave's priority in quarter `fourth` (0 to 3) of a round. With one row, waves that are
+ * late have the higher priority. With two rows, the workgroup that is ahead has it, so that it
+ * selects while another one scores. */
 static unsigned priority_of(const struct att_index *x, unsigned fourth)
 {
     return x->rows > 1 ? fourth : LEVELS - 1 - fourth;
 }
 
-/* Finishes set `j` of every row at once. */
+/* Builds all steps of finishing set `j` of every row. */
 static void finish_rows(const struct att_index *x, struct round *r, unsigned j)
 {
     for (unsigned row = 0; row < x->rows; row++)

@@ -9,8 +9,8 @@ enum {
     NO_SCORE = -1, /* bits of the NaN that marks no score */
 };
 
-/* Returns this workgroup's part of row `row`, a multiple of `unit` columns. `columns` is the most
- * columns of any row; an empty value: row_ends has the ends. */
+/* Returns this workgroup's part of row `row` (i32 index), a multiple of `unit` columns. `columns`
+ * (i32) is the most columns of any row; no value: row_ends has the ends. */
 static struct att_list part_of(struct tir_builder *b, struct tir_value row,
                                struct tir_value columns, unsigned unit)
 {
@@ -59,8 +59,8 @@ struct att_list att_list_of_item(struct tir_builder *b, struct tir_value item)
     return l;
 }
 
-/* Implements the declaration in list.h. The list of a run has number reduce_indptr[row] / 2 + part.
- * That number is free, since a row has at least two lists and at most half as many runs. */
+/* Implements the declaration in list.h. The output list of a run has index reduce_indptr[row] / 2 +
+ * part. That index is free, since a row has at least two lists and at most half as many runs. */
 struct att_list att_list_of_parts(struct tir_builder *b, unsigned k)
 {
     const struct tir_value one = tir_i32(b, 1), zero = tir_i32(b, 0);
@@ -123,8 +123,8 @@ struct tir_value att_list_slots(const struct att_list *l, struct tir_value at)
     return tir_add(b, att_page_first(&paging, page), inside);
 }
 
-/* Returns the index (i64) of the workgroup's list among the output lists. With a plan it is the
- * row. Without a plan it is l->to if that is set, else splits * row + part. */
+/* Returns the index (i64) of the part's list among the output lists. With a plan it is the row.
+ * Without a plan it is l->to if that is set, else splits * row + part. */
 static struct tir_value list_number(const struct att_list *l)
 {
     struct tir_builder *b = l->b;
@@ -136,9 +136,9 @@ static struct tir_value list_number(const struct att_list *l)
     return tir_add(b, tir_mul(b, att_wide(b, l->row), splits), att_wide(b, l->part));
 }
 
-/* Returns a view of the workgroup's list, `each` elements of 32 bits, in array argument `arg`. With
- * a plan, a row of several parts has its lists in array `of_parts`. The view is empty if the array
- * is NULL. */
+/* Returns a view of the part's output list, `each` elements of 32 bits, in array argument `arg`.
+ * With a plan, a row of several parts has its lists in array argument `of_parts`. The view is empty
+ * if the array is NULL. */
 static struct tir_view list_in(const struct att_list *l, const char *arg, const char *of_parts,
                                int each)
 {

@@ -9,25 +9,27 @@
 #include <math.h>
 
 enum {
-    DIGIT = 8,
-    LOG_LOST = 8, /* low bits of a distance that its logarithm ignores, since a float has fewer
-                     bits */
-    LOG_BITS = 3,
-    LOG_SHIFT = 23 - LOG_BITS,
-    LOG_BIAS = 127 << LOG_BITS,
-    DIGITS = 5,     /* steps of a radix selection among keys above a known limit: log2 of a key's
-                       distance from it, then up to 28 bits of the distance */
-    KEY_DIGITS = 4, /* steps among keys without a known limit: the bytes of a key */
-    HISTOGRAMS = 4, /* the fifth digit uses the first histogram again */
-    BINS = 1 << DIGIT,
-    BINS_A_LANE_MAX = 8, /* in waves of 32 lanes */
+    DIGIT = 8, /* bits of a digit of a key */
+    /* Low bits of a distance that are dropped before its logarithm, since a float has fewer
+     * bits. */
+    LOG_LOST = 8,
+    LOG_BITS = 3,               /* mantissa bits of a logarithm */
+    LOG_SHIFT = 23 - LOG_BITS,  /* lowest of these bits in an f32 */
+    LOG_BIAS = 127 << LOG_BITS, /* the logarithm of distance 1 */
+    /* Most steps of a radix selection among keys above a known limit: log2 of a key's distance from
+     * it, then up to 28 bits of the distance. */
+    DIGITS = 5,
+    KEY_DIGITS = 4,      /* most steps without a known limit: the bytes of a key */
+    HISTOGRAMS = 4,      /* number of histograms; the fifth digit uses the first one again */
+    BINS = 1 << DIGIT,   /* bins of a histogram */
+    BINS_A_LANE_MAX = 8, /* most bins of a lane, in waves of 32 lanes */
     SELECTION = 2,       /* index in att_select.counts of the counts for selections */
-    N_COUNTS,
+    N_COUNTS,            /* number of arrays of counts */
     HISTOGRAM_BYTES = HISTOGRAMS * BINS * 4,
-    HALF = 16,          /* two counts share a register, 16 bits each */
-    NO_KEY = INT32_MIN, /* less than all keys */
-    NAN_KEY = INT32_MIN + 1,
-    QUIET_NAN = 0x7fc00000,
+    HALF = 16,               /* two counts share a register, 16 bits each */
+    NO_KEY = INT32_MIN,      /* less than all keys */
+    NAN_KEY = INT32_MIN + 1, /* less than the keys of all numbers */
+    QUIET_NAN = 0x7fc00000,  /* bits of an f32 NaN */
 };
 
 static const int sign = INT32_MIN;
@@ -54,8 +56,8 @@ static struct tir_value constant(const struct att_select *s, int n)
     return number(s, tir_i32(s->b, n));
 }
 
-/* Returns the LDS addresses (i32, one a lane) of the 32-bit words `index` (one a lane) of an array
- * at LDS address `base`. */
+/* Returns the LDS addresses (i32) of words `index` (i32, one in each lane) of an array of 32-bit
+ * words at LDS address `base` (i32). */
 static struct tir_value address(const struct att_select *s, struct tir_value base,
                                 struct tir_value index)
 {
@@ -73,10 +75,10 @@ static void write_entry(const struct att_select *s, struct tir_value is, struct 
     tir_lds_scatter_if(s->b, is, to_positions, position);
 }
 
-/* Returns the bytes of LDS for the waves' counts. */
+/* Returns the bytes of LDS of the arrays of counts for `waves` waves. */
 static unsigned counts_bytes(unsigned waves) { return N_COUNTS * waves * 4; }
 
-enum { HELD_MAX = 32 /* entries of a lane */ };
+enum { HELD_MAX = 32 /* most entries of a lane */ };
 
 bool att_select_holds(unsigned room, unsigned threads) { return room <= HELD_MAX * threads; }
 
@@ -173,21 +175,22 @@ struct tir_value att_select_place(const struct att_select *s, unsigned j)
     return att_plus(s->b, att_times(s->b, s->wave, own), (int)(j * s->lanes));
 }
 
-/* A number of each wave, added up. */
+/* Sums (i32 scalars) of a number of each wave. */
 struct sums {
-    struct tir_value before; /* sum over the waves before this one */
-    struct tir_value all;
+    struct tir_value before; /* over the waves before this one */
+    struct tir_value all;    /* over all waves */
 };
 
-/* Adds up each wave's `own` (i32 scalar). The waves exchange their numbers in the array of counts
- * with index `slot`, around a barrier. */
+/* Returns the sums of each wave's `own` (i32 scalar). The waves exchange their numbers in the array
+ * of counts with index `slot` (i32), around a barrier. */
 static struct sums add_waves(const struct att_select *s, struct tir_value slot,
                              struct tir_value own)
 {
     struct tir_builder *b = s->b;
     const unsigned waves = b->f->waves;
     const struct tir_value at = tir_add(b, s->counts, tir_mul(b, slot, tir_i32(b, (int)waves * 4)));
-    tir_anchor(b, own); /* LLVM would count in the branch below, and keep every mask until then */
+    /* Otherwise LLVM would count in the branch below, and keep every mask until then. */
+    tir_anchor(b, own);
     const struct tir_value mine = tir_cmp_eq(b, s->lane_index, number(s, s->wave));
     tir_lds_scatter_if(b, mine, address(s, at, s->lane_index), number(s, own));
     att_lds_barrier(s->b);
@@ -203,15 +206,15 @@ static struct sums add_waves(const struct att_select *s, struct tir_value slot,
 
 /* ---- Selection ---- */
 
-/* A wave's part of the buffer in registers: `n` entries for each lane, with NO_KEY after the last
- * entry. Masks of lanes are computed where they are used, since each occupies two scalar
+/* A wave's part of the buffer in registers: `n` keys and positions for each lane, with NO_KEY after
+ * the last entry. Masks of lanes are computed where they are used, since each occupies two scalar
  * registers. */
 struct held {
     unsigned n;
     struct tir_value key[HELD_MAX], position[HELD_MAX];
 };
 
-/* Loads this wave's part of a buffer of `count` entries to registers `h`. */
+/* Loads this wave's part of a buffer of `count` (i32) entries to registers *h. */
 static void hold(const struct att_select *s, struct held *h, struct tir_value count)
 {
     struct tir_builder *b = s->b;
@@ -226,7 +229,7 @@ static void hold(const struct att_select *s, struct held *h, struct tir_value co
         const struct tir_value there = tir_cmp_lt(b, entry, number(s, count));
         const struct tir_value safe = tir_select(b, there, entry, constant(s, 0));
         const struct tir_value key = tir_lds_gather(b, address(s, s->keys, safe), TIR_I32);
-        /* A new comparison, since the earlier mask would be live while the keys are in flight. */
+        /* Compares again, since the earlier mask would be live while the keys are in flight. */
         const struct tir_value still = tir_cmp_le(b, entry, number(s, last));
         h->key[j] = tir_select(b, still, key, constant(s, NO_KEY));
         h->position[j] = tir_lds_gather(b, address(s, s->positions, safe), TIR_I32);
@@ -254,15 +257,15 @@ static void begin_histograms(const struct att_select *s)
     att_lds_barrier(s->b);
 }
 
-/* Returns the digit of the `need`-th largest key, by `histogram` (LDS address), whose bin 0 counts
- * the keys with the largest digit. Sets *need to the key's rank among the keys with its digit, and
- * *all to their number. Every wave computes the same. */
+/* Returns the digit (i32) of the *need-th largest key by `histogram` (LDS address), whose bin 0
+ * counts the keys with the largest digit. Sets *need to the key's rank among the keys with its
+ * digit, and *all to their number. Every wave computes the same. */
 static struct tir_value find_digit(const struct att_select *s, struct tir_value histogram,
                                    struct tir_value *need, struct tir_value *all)
 {
     struct tir_builder *b = s->b;
     const int bins_a_lane = BINS / (int)s->lanes;
-    /* Entries of a lane's bins, up to and including each. */
+    /* Number of keys in a lane's bins, up to and including each bin. */
     struct tir_value up_to[BINS_A_LANE_MAX] = {{0}};
     const struct tir_value bin = tir_mul(b, s->lane_index, constant(s, bins_a_lane));
     for (int i = 0; i < bins_a_lane; i++) {
@@ -271,7 +274,7 @@ static struct tir_value find_digit(const struct att_select *s, struct tir_value 
         up_to[i] = i ? tir_add(b, up_to[i - 1], n) : n;
     }
     const struct tir_value below = tir_lane_sum_below(b, up_to[bins_a_lane - 1]);
-    struct tir_value bins = tir_i32(b, 0); /* bins before the one found */
+    struct tir_value bins = tir_i32(b, 0); /* number of bins before the found one */
     for (int i = 0; i < bins_a_lane; i++) {
         up_to[i] = tir_add(b, up_to[i], below);
         const struct tir_value few = tir_cmp_lt(b, up_to[i], number(s, *need));
@@ -291,25 +294,25 @@ static struct tir_value find_digit(const struct att_select *s, struct tir_value 
     return tir_sub(b, tir_i32(b, BINS - 1), bins);
 }
 
-/* A range of keys that contains the k-th largest key: from `low` up to, but not including, low +
- * 2^width. It has `all` keys; the wanted one is the `need`-th largest of them. Unless `narrow`,
- * `low` is less than all keys. */
+/* A range of keys that contains the wanted key, the k-th largest. Members are i32 scalars. */
 struct limit {
+    /* The range has keys from `low` up to, but not including, low + 2^width. It has `all` keys, and
+     * the wanted key is the `need`-th largest of them. */
     struct tir_value low, width, need, all;
-    bool narrow;
+    bool narrow; /* true: `low` is a known limit; false: `low` is less than all keys */
 };
 
-/* Returns the distance of each key from the range's lower end. */
+/* Returns the distance (i32) of each lane's `key` from the range's lower end. */
 static struct tir_value above_low(const struct att_select *s, const struct limit *limit,
                                   struct tir_value key)
 {
     return tir_sub(s->b, key, number(s, limit->low));
 }
 
-/* Counts the first digit of a search above a known limit: the logarithm of a key's distance from
- * that limit. The digit is the exponent and the leading bits of the distance as a float. For any
- * distribution of scores about half of the keys are in the last octave, so few share a digit. Bits
- * of the distance that a float cannot represent are dropped. */
+/* Adds the entries of `h` to the first histogram, for a search above a known limit. The digit is
+ * the logarithm of a key's distance from that limit: the exponent and the leading bits of the
+ * distance as a float. For any distribution of scores about half of the keys are in the last
+ * octave, so few share a digit. Bits of the distance that a float cannot represent are dropped. */
 static void count_logarithms(const struct att_select *s, const struct held *h,
                              const struct limit *limit)
 {
@@ -326,8 +329,8 @@ static void count_logarithms(const struct att_select *s, const struct held *h,
     }
 }
 
-/* Narrows the range of `limit` to the keys that share the first digit, a logarithm, with the wanted
- * key. */
+/* Narrows the range *limit to the keys of `h` whose first digit, a logarithm, is the wanted key's
+ * digit. */
 static void find_logarithm(const struct att_select *s, const struct held *h, struct limit *limit)
 {
     struct tir_builder *b = s->b;
@@ -346,8 +349,8 @@ static void find_logarithm(const struct att_select *s, const struct held *h, str
     limit->width = att_plus(b, tir_select(b, first, zero, finer), LOG_LOST);
 }
 
-/* Narrows the range of `limit` by digit d, the next eight bits of a key's distance from limit->low.
- * It makes a histogram of the keys in the range. Digit 4 uses histogram 0 again: all waves have
+/* Narrows the range *limit by digit d, the next eight bits of a key's distance from limit->low. A
+ * histogram counts the keys of `h` in the range. Digit 4 uses histogram 0 again: all waves have
  * read it before the barrier of digit 1, and digit 2 clears it. */
 static void find_bits(const struct att_select *s, const struct held *h, struct limit *limit, int d)
 {
@@ -372,16 +375,18 @@ static void find_bits(const struct att_select *s, const struct held *h, struct l
     limit->width = shift;
 }
 
-/* The entries that stay in the buffer: all with keys above `above`, and `ties` of the entries whose
- * key equals it. These ties are the first ones in the buffer, or the last ones if s->later. */
+/* The entries that stay in the buffer: all with keys above `above`, and `ties` entries whose key
+ * equals it. These ties are the first ones in the buffer, or the last ones if s->later. Members are
+ * i32 scalars. */
 struct kept {
     struct tir_value above, ties;
-    struct tir_value n; /* entries that stay: keys above `above`, and ties */
+    struct tir_value n; /* number of entries that stay: with keys above `above`, and ties */
 };
 
-/* Builds the search for the limit from digit `d` on, and returns which entries stay. The search
- * ends at the first digit that leaves at most `most` entries, among them the k largest. After the
- * last digit the limit is the k-th largest key, and exactly k entries stay. */
+/* Builds the search for the k-th largest key of `h` from digit `d` on, in the range *limit, and
+ * returns which entries stay. The search ends at the first digit that leaves at most `most`
+ * entries, among them the k largest. After the last digit the limit is the k-th largest key, and
+ * exactly k entries stay. */
 static struct kept find_limit(const struct att_select *s, const struct held *h, struct limit *limit,
                               struct tir_value k, struct tir_value most, int d)
 {
@@ -405,14 +410,15 @@ static struct kept find_limit(const struct att_select *s, const struct held *h, 
     return (struct kept){kept[0], kept[1], kept[2]};
 }
 
-/* Writes entry j of `h` to buffer entry `to` (index) in lanes where it stays (`stays`, i1). */
+/* Writes entry j of `h` to buffer entry `to` (index) in lanes whose entry stays (`stays`, i1). */
 static void move_entry(const struct att_select *s, const struct held *h, unsigned j,
                        struct tir_value stays, struct tir_value to)
 {
     write_entry(s, stays, to, h->key[j], h->position[j]);
 }
 
-/* Moves the entries of `h` with keys above `limit` to the front of the buffer, in their order. */
+/* Moves the entries of `h` with keys above `limit` (i32) to the front of the buffer, in their
+ * order. */
 static void keep_above(const struct att_select *s, const struct held *h, struct tir_value limit)
 {
     struct tir_builder *b = s->b;
@@ -422,7 +428,7 @@ static void keep_above(const struct att_select *s, const struct held *h, struct 
     struct tir_value before = add_waves(s, tir_i32(b, SELECTION), own).before;
     const struct tir_value least = att_plus(b, limit, 1);
     for (unsigned j = 0; j < h->n; j++) {
-        /* A new comparison, since all masks of the count would be live. */
+        /* Compares again, since all masks of the count would be live. */
         const struct tir_value stays = tir_cmp_ge(b, h->key[j], number(s, least));
         const struct tir_value n = tir_lane_count(b, stays);
         move_entry(s, h, j, stays, tir_add(b, number(s, before), tir_lanes_below(b, stays)));
@@ -431,7 +437,7 @@ static void keep_above(const struct att_select *s, const struct held *h, struct 
 }
 
 /* Moves the entries of `h` that stay to the front of the buffer, in their order: keys above the
- * limit and some keys equal to it. */
+ * limit and ties. `kept` says which entries these are. */
 static void keep_with_ties(const struct att_select *s, const struct held *h,
                            const struct kept *kept)
 {
@@ -451,7 +457,7 @@ static void keep_with_ties(const struct att_select *s, const struct held *h,
     const struct tir_value left_out = number(s, tir_sub(b, all, need));
     const struct tir_value above = att_plus(b, limit, 1), below = att_plus(b, limit, -1);
     for (unsigned j = 0; j < h->n; j++) {
-        /* A new comparison, since all earlier masks would be live. */
+        /* Compares again, since all earlier masks would be live. */
         const struct tir_value larger = tir_cmp_ge(b, h->key[j], number(s, above));
         const struct tir_value least = tir_cmp_gt(b, h->key[j], number(s, below));
         const struct tir_value tie = tir_xor(b, least, larger);
@@ -470,8 +476,8 @@ static void keep_with_ties(const struct att_select *s, const struct held *h,
     }
 }
 
-/* Moves the entries of `h` that stay to the front of the buffer. Two branches serve limits with and
- * without ties. */
+/* Moves the entries of `h` that stay (`kept`) to the front of the buffer. Two branches serve limits
+ * with and without ties. */
 static void keep(const struct att_select *s, const struct held *h, const struct kept *kept)
 {
     struct tir_builder *b = s->b;
@@ -483,14 +489,14 @@ static void keep(const struct att_select *s, const struct held *h, const struct 
     tir_end_if(b, &branch, NULL);
 }
 
-/* Returns the range of all keys, for a search of the `need`-th largest. */
+/* Returns the range of all keys, for a search of the `need`-th (i32) largest. */
 static struct limit anything(const struct att_select *s, struct tir_value need)
 {
     return (struct limit){.low = tir_i32(s->b, NAN_KEY), .width = tir_i32(s->b, 32), .need = need};
 }
 
-/* Returns the entries of `h` that stay: the k largest, or slightly more but at most `most`. `state`
- * has a limit that all keys exceed; NULL: there is no such limit. */
+/* Returns which entries of `h` stay: the k largest, or slightly more but at most `most` (i32).
+ * `state` has a limit that all keys exceed; NULL: there is no such limit. */
 static struct kept find_kept(const struct att_select *s, const struct held *h,
                              const struct tir_value *state, struct tir_value k,
                              struct tir_value most)
@@ -505,8 +511,8 @@ static struct kept find_kept(const struct att_select *s, const struct held *h,
     return find_limit(s, h, &limit, k, most, 0);
 }
 
-/* Removes small entries from the buffer, and raises the limit. The k largest entries stay. If
- * `roughly`, more may stay, as long as a chunk still has room. */
+/* Removes all but the k largest entries from the buffer, and raises the limit in `state`. If
+ * `roughly`, more than k may stay, as long as the buffer has room for another chunk. */
 static void select_largest(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                            bool roughly)
 {
@@ -551,7 +557,8 @@ struct tir_value att_select_passing(const struct att_select *s, struct tir_value
     return tir_lane_count(s->b, tir_cmp_gt(s->b, key, number(s, limit)));
 }
 
-/* Returns the number (i32 scalar) of keys above `limit` in this wave's tiles of a chunk. */
+/* Returns the number (i32 scalar) of keys above `limit` (i32) in this wave's tiles keys[] of a
+ * chunk. */
 static struct tir_value count_own(const struct att_select *s, struct tir_value limit,
                                   const struct tir_value *keys)
 {
@@ -561,8 +568,9 @@ static struct tir_value count_own(const struct att_select *s, struct tir_value l
     return own;
 }
 
-/* Adds up over the waves `own`, the number of this wave's keys above the limit. Calls alternate
- * between two arrays of counts, since a wave may still read the array of the previous call. */
+/* Returns the sums over waves of `own` (i32), the number of a wave's keys above the limit. Calls
+ * alternate between two arrays of counts, since a wave may still read the array of the previous
+ * call. */
 static struct sums count_passing(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                                  struct tir_value own)
 {
@@ -571,11 +579,12 @@ static struct sums count_passing(const struct att_select *s, struct tir_value st
     return sums;
 }
 
+/* Number of values that the branch of make_room() yields: the state, and two counts. */
 enum { N_YIELD = ATT_SELECT_N + 2 };
 
-/* Builds a selection that runs if the buffer has no room for the chunk's keys above the limit.
- * `sums` are the counts of these keys. The limit rises, so the keys are counted again. Returns the
- * counts that hold afterwards. */
+/* Builds a selection that runs if the buffer has no room for the chunk's keys above the limit,
+ * whose counts are `sums`. keys[] are this wave's tiles of the chunk. The limit rises, so the keys
+ * are counted again. Returns the counts that hold afterwards. */
 static struct sums make_room(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                              const struct tir_value *keys, struct sums sums)
 {
@@ -597,8 +606,8 @@ static struct sums make_room(const struct att_select *s, struct tir_value state[
     return (struct sums){.before = old[ATT_SELECT_N], .all = old[ATT_SELECT_N + 1]};
 }
 
-/* Reserves entries for the chunk's keys above the limit, whose counts are `passing`. Returns the
- * index of the wave's first entry. */
+/* Reserves entries of the buffer for the chunk's keys above the limit, whose counts are `passing`.
+ * keys[] are this wave's tiles of the chunk. Returns the index (i32) of the wave's first entry. */
 static struct tir_value reserve(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                                 const struct tir_value *keys, struct sums passing)
 {
@@ -637,7 +646,7 @@ struct tir_value att_select_append(const struct att_select *s, struct tir_value 
                                    struct tir_value to)
 {
     struct tir_builder *b = s->b;
-    /* A new comparison, since the mask of the count would be live until here. */
+    /* Compares again, since the mask of the count would be live until here. */
     const struct tir_value is = tir_cmp_ge(b, key, number(s, att_plus(b, limit, 1)));
     const struct tir_value n = tir_lane_count(b, is);
     const struct tir_value entry = tir_add(b, number(s, to), tir_lanes_below(b, is));

@@ -15,17 +15,20 @@
  */
 #include "templates/index/pipelines/pipelines.h"
 
+/* Stages of the steps: iterations after the one in which a group's page is found. A key group's
+ * loads are in flight for one iteration and more. */
 enum { PAGES, KEYS = 2, SCORES, SUMS, SELECTION };
 enum { GROUP };
 
 static const struct pipe_phase phases[] = {{"GROUP", PIPE_MATRIX, .branches = 1}, {0}};
 
+/* Values that steps pass to each other, a bit for each. */
 enum { PAGE = 1, KEY = 2, SCALE = 4, PRODUCT = 8, SUM = 16 };
 static const struct pipe_slot slots[] = {{"page", 0},     {"keys", 0}, {"scales", 0},
                                          {"products", 0}, {"sums", 0}, {0}};
 
-/* Steps of this table. index/score.c unrolls the loop by hand, so none has a function that builds
- * it. */
+/* The steps of the table. Each has the name of what it builds, the values that it reads and makes,
+ * and no function: index/score.c unrolls the loop by hand. */
 static const struct pipe_op find_page = {"find page", NULL, 0, PAGE, .flags = 0};
 static const struct pipe_op load_keys = {"load keys", NULL, PAGE, KEY, .flags = 0};
 static const struct pipe_op load_scales = {"load scales", NULL, PAGE, SCALE, .flags = 0};
