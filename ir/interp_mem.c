@@ -403,32 +403,21 @@ static void run_lds(struct interp *x, const struct tir_op *op, unsigned lane)
     }
 }
 
-/* Performs ds_load_tr16_b128 (CDNA5 ISA, 11.2.4) in each block of 8 lanes. Element e of lane t is
- * element t mod 8 of the eight elements that lane e of t's block addresses. */
-static void run_lds_read_tr16(struct interp *x, const struct tir_op *op, unsigned lane)
-{
-    enum { N = 8, BYTES = 2 };
-    for (unsigned e = 0; e < N; e++)
-        interp_value(x, op->result)[(size_t)lane * N + e] =
-            read_lds(x, lane_operand(x, op, 0, lane / N * N + e) + op->imm[0] + BYTES * (lane % N),
-                     type_of(x, op->result).dtype);
-}
-
-/* Performs ds_read_b64_tr_b16 (CDNA4 ISA). Element e of lane t is element t mod 4 of the four that
- * lane 4 e + t / 4 of the same 16 lanes addresses. For _b8 it is element t mod 8 of the eight that
- * lane 2 e + t / 8 addresses. */
+/* Performs the transposing read of the result's type for one lane. Lane t of a block receives n
+ * elements, element t mod n of n lanes each. Consecutive elements come from the lanes of a run. The
+ * runs of lanes 0 to n - 1, n to 2n - 1, and so on are neighbours; the next elements come from the
+ * runs after them. Sources: CDNA4 ISA, DS_READ_B64_TR_B16 and _B8; CDNA5 ISA, 11.2.4. */
 static void run_lds_read_tr(struct interp *x, const struct tir_op *op, unsigned lane)
 {
-    const unsigned dtype = type_of(x, op->result).dtype, block = lane & ~15u, t = lane & 15;
-    const unsigned n = 64 / tir_dtype_bits(dtype), bytes = 8 / n;
-    if (type_of(x, op->result).count > n) {
-        run_lds_read_tr16(x, op, lane);
-        return;
-    }
+    const struct tir_type type = type_of(x, op->result);
+    const unsigned n = type.count, bits = tir_dtype_bits(type.dtype);
+    const struct tir_copy *const read = tir_transposing_read(x->f->machine, n * bits / 8, bits);
+    const unsigned run = read->run_lanes, runs = read->block_lanes / n,
+                   t = lane % read->block_lanes;
     for (unsigned e = 0; e < n; e++) {
-        const unsigned from = block + 16 / n * e + t / n;
+        const unsigned from = lane - t + (e / run * runs + t / n) * run + e % run;
         interp_value(x, op->result)[(size_t)lane * n + e] =
-            read_lds(x, lane_operand(x, op, 0, from) + op->imm[0] + bytes * (t % n), dtype);
+            read_lds(x, lane_operand(x, op, 0, from) + op->imm[0] + bits / 8 * (t % n), type.dtype);
     }
 }
 

@@ -207,7 +207,8 @@ struct lds_access {
  * ds_load_tr16_b128 (CDNA5 ISA, 11.2.4): in each block of 8 lanes, lane s reads 8 elements.
  * Element e of lane t's result is element t % 8 that lane e of the block read. So 3 register bits
  * select the reading lane, lane bits 0..2 walk contiguous addresses, and the other lane bits are
- * free.
+ * free. ds_load_tr8_b64 has blocks of 16 lanes. Element e of lane t is element t % 8 that lane
+ * 8 (e / 4) + 4 (t / 8) + e % 4 read: runs of 4 lanes have 4 consecutive elements e.
  */
 
 /* True if 2^lane_bits lanes access adjacent elements, and a lane's registers hold at least
@@ -229,18 +230,20 @@ static const struct tir_copy *transposing_read(const struct tir_func *f, const s
     return read && walks(a, log2u(read->block_lanes), read->bytes / a->bytes) ? read : NULL;
 }
 
-/* Makes the lanes of a block address the elements that the tile has in registers. The first lane
- * bits walk the elements of a column, and the others select the column that register bits select in
- * the tile. The instruction transposes the block back. */
+/* Makes the lanes of a block address the elements that the tile has in registers. Lanes of a run
+ * select the column that the lowest register bits select in the tile. The next lane bits walk the
+ * elements of a column, and the others select the column by the other register bits. The
+ * instruction transposes the block back. */
 static void transpose_lanes(struct lds_access *a, const struct tir_copy *read)
 {
     uint32_t *lane = a->m + a->l->reg_bits;
     a->per = read->bytes / a->bytes;
     const unsigned regs = log2u(a->per), within = log2u(read->block_lanes) - regs;
+    const unsigned run = log2u(read->run_lanes);
     for (unsigned i = 0; i < within; i++)
-        lane[i] = a->per << i;
+        lane[run + i] = a->per << i;
     for (unsigned i = 0; i < regs; i++)
-        lane[within + i] = a->m[i];
+        lane[i < run ? i : within + i] = a->m[i];
     a->transposed = true;
 }
 

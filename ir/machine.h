@@ -60,6 +60,7 @@ struct tir_copy {
     uint8_t bytes;        /* bytes per lane; 0: the copy's descriptor has the number */
     uint8_t element_bits; /* of elements that lanes exchange in a transposing copy; 0: none do */
     uint8_t block_lanes;  /* lanes that exchange elements with one another; 0: none do */
+    uint8_t run_lanes;    /* lanes that read consecutive elements of a result; 0: see block_lanes */
     bool descriptor;      /* a descriptor of the wave has the addresses; else each lane has one */
     uint8_t counter;      /* enum tir_counter */
 };

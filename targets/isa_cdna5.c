@@ -164,13 +164,13 @@ static void wait_tensor(struct lower *l, int64_t most)
     gfx12_wait_counter(l, TIR_COUNTER_TENSOR, most);
 }
 
-/* Reads LDS with a transposition of elements of 16 bits. */
+/* Reads LDS with a transposition of elements of `bits` bits. */
 static LLVMValueRef read_transposed(struct lower *l, LLVMValueRef address, unsigned bits)
 {
-    LLVMTypeRef type = LLVMVectorType(l->i16, 8);
-    if (bits != 16)
-        return lower_fail(l, "%s transposes LDS reads of 16-bit elements only", l->t->machine.name);
-    return emit_intrinsic(l, "llvm.amdgcn.ds.load.tr16.b128", &type, 1, &address, 1);
+    LLVMTypeRef type = bits == 8 ? LLVMVectorType(l->i32, 2) : LLVMVectorType(l->i16, 8);
+    const char *const name =
+        bits == 8 ? "llvm.amdgcn.ds.load.tr8.b64" : "llvm.amdgcn.ds.load.tr16.b128";
+    return emit_intrinsic(l, name, &type, 1, &address, 1);
 }
 
 /* ---- Matrices ---- */

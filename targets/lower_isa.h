@@ -86,7 +86,8 @@ struct lower_isa {
     /* Reads elements of `bits` bits from LDS, with blocks transposed between lanes; NULL if the
      * machine has no such copy atom. In CDNA4 a lane reads 64 bits, and 16 lanes have a block: 16x4
      * elements of 16 bits, or 16x8 of 8 bits. In CDNA5 a lane reads 128 bits, and 8 lanes have a
-     * block: 8x8 elements of 16 bits. */
+     * block: 8x8 elements of 16 bits. Or a lane reads 64 bits, and 16 lanes have 16x8 elements of
+     * 8 bits. */
     LLVMValueRef (*read_transposed)(struct lower *l, LLVMValueRef address, unsigned bits);
 
     /* Emits a matrix instruction and returns its result. */

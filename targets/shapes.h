@@ -78,14 +78,15 @@ enum { DTYPE_E4M3 = TIR_FP8, DTYPE_E2M1 = TIR_I8 };
 enum { ADDRESSES_LANE = false, ADDRESSES_DESCRIPTOR = true };
 
 /* struct tir_copy of a row COPY. */
-#define SHAPES_COPY(mnemonic, from_, to_, bytes_, bits, lanes, addresses, counter_, ...) \
-    {.name = mnemonic,                                                                   \
-     .from = TIR_IN_##from_,                                                             \
-     .to = TIR_IN_##to_,                                                                 \
-     .bytes = bytes_,                                                                    \
-     .element_bits = bits,                                                               \
-     .block_lanes = lanes,                                                               \
-     .descriptor = ADDRESSES_##addresses,                                                \
+#define SHAPES_COPY(mnemonic, from_, to_, bytes_, bits, lanes, run, addresses, counter_, ...) \
+    {.name = mnemonic,                                                                        \
+     .from = TIR_IN_##from_,                                                                  \
+     .to = TIR_IN_##to_,                                                                      \
+     .bytes = bytes_,                                                                         \
+     .element_bits = bits,                                                                    \
+     .block_lanes = lanes,                                                                    \
+     .run_lanes = run,                                                                        \
+     .descriptor = ADDRESSES_##addresses,                                                     \
      .counter = TIR_COUNTER_##counter_}
 
 #endif

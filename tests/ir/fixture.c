@@ -65,12 +65,12 @@ static const struct tir_mma mma[] = {
 };
 /* Copies of CDNA4, and beside them of CDNA5 those with another shape. */
 static const struct tir_copy copies[] = {
-    {"global_load_lds_dwordx4", TIR_IN_MEMORY, TIR_IN_LDS, 16, 0, 0, false, TIR_COUNTER_VM},
-    {"global_load_lds_dword", TIR_IN_MEMORY, TIR_IN_LDS, 4, 0, 0, false, TIR_COUNTER_VM},
-    {"tensor_load_to_lds", TIR_IN_MEMORY, TIR_IN_LDS, 0, 0, 0, true, TIR_COUNTER_TENSOR},
-    {"ds_read_b64_tr_b16", TIR_IN_LDS, TIR_IN_REGISTERS, 8, 16, 16, false, TIR_COUNTER_LGKM},
-    {"ds_read_b64_tr_b8", TIR_IN_LDS, TIR_IN_REGISTERS, 8, 8, 16, false, TIR_COUNTER_LGKM},
-    {"ds_load_tr16_b128", TIR_IN_LDS, TIR_IN_REGISTERS, 16, 16, 8, false, TIR_COUNTER_LGKM},
+    {"global_load_lds_dwordx4", TIR_IN_MEMORY, TIR_IN_LDS, 16, 0, 0, 0, false, TIR_COUNTER_VM},
+    {"global_load_lds_dword", TIR_IN_MEMORY, TIR_IN_LDS, 4, 0, 0, 0, false, TIR_COUNTER_VM},
+    {"tensor_load_to_lds", TIR_IN_MEMORY, TIR_IN_LDS, 0, 0, 0, 0, true, TIR_COUNTER_TENSOR},
+    {"ds_read_b64_tr_b16", TIR_IN_LDS, TIR_IN_REGISTERS, 8, 16, 16, 1, false, TIR_COUNTER_LGKM},
+    {"ds_load_tr8_b64", TIR_IN_LDS, TIR_IN_REGISTERS, 8, 8, 16, 4, false, TIR_COUNTER_LGKM},
+    {"ds_load_tr16_b128", TIR_IN_LDS, TIR_IN_REGISTERS, 16, 16, 8, 8, false, TIR_COUNTER_LGKM},
 };
 
 const struct tir_machine test_machine = {

@@ -250,6 +250,34 @@ static void transposing_read_of_16_bytes_takes_columns_of_8_by_8_blocks(void **s
         }
 }
 
+/* Each lane writes 8 bytes: 8 times its number, plus that of the byte. Byte e of lane t is then
+ * byte t % 8 of lane 8 (e / 4) + 4 (t / 8) + e % 4 of the same 16 lanes (CDNA5 ISA, 11.2.4). */
+static void transposing_read_of_8_bytes_has_runs_of_lanes(void **state)
+{
+    (void)state;
+    int32_t w[256] = {0};
+    assert_string_equal(
+        "", run_body("  %4 = const_int {value=3} : vec<1, i32>\n  %5 = shl %1, %4 : vec<1, i32>\n"
+                     "  %6 = const_int {value=31} : vec<1, i32>\n"
+                     "  %7 = and %1, %6 : vec<1, i32>\n"
+                     "  %8 = const_int {value=134744072} : vec<1, i32>\n" /* 0x08080808 */
+                     "  %9 = mul %7, %8 : vec<1, i32>\n"
+                     "  %10 = const_int {value=50462976} : vec<1, i32>\n"  /* 0x03020100 */
+                     "  %11 = const_int {value=117835012} : vec<1, i32>\n" /* 0x07060504 */
+                     "  %12 = add %9, %10 : vec<1, i32>\n  %13 = add %9, %11 : vec<1, i32>\n"
+                     "  %14 = concat %12, %13 : vec<2, i32>\n"
+                     "  lds_write %5, %14 {offset=0}\n"
+                     "  %15 = lds_read_tr %5 {offset=0} : vec<8, i8>\n"
+                     "  %16 = bitcast %15 : vec<2, i32>\n"
+                     "  global_store %0, %5, %16 {offset=0}\n",
+                     w));
+    for (int lane = 0; lane < 64; lane++)
+        for (int e = 0; e < 8; e++) {
+            const int t = lane % 16, from = lane - t + 8 * (e / 4) + 4 * (t / 8) + e % 4;
+            assert_int_equal(w[2 * lane + e / 4] >> 8 * (e % 4) & 0xff, 8 * (from % 32) + t % 8);
+        }
+}
+
 /* Copies 3 rows of 8 bytes that lie 12 bytes apart, with 4 bytes of padding after each. The third
  * row is missing. */
 static void the_tensor_mover_pads_rows_and_clears_missing_ones(void **state)
@@ -373,6 +401,7 @@ int main(void)
         cmocka_unit_test(beyond_a_resource_reads_zero_and_drops_writes),
         cmocka_unit_test(transposing_read_takes_columns_of_4_by_16_blocks),
         cmocka_unit_test(transposing_read_of_16_bytes_takes_columns_of_8_by_8_blocks),
+        cmocka_unit_test(transposing_read_of_8_bytes_has_runs_of_lanes),
         cmocka_unit_test(the_tensor_mover_pads_rows_and_clears_missing_ones),
         cmocka_unit_test(waves_may_take_branches_apart),
         cmocka_unit_test(carried_values_may_trade_places),

@@ -178,7 +178,7 @@ struct copy_case {
     unsigned bytes, element_bits;
     bool descriptor;
     const char *name; /* NULL: the target has none */
-    unsigned block_lanes;
+    unsigned block_lanes, run_lanes;
     enum tir_counter counter;
 };
 
@@ -188,45 +188,53 @@ struct copy_case {
  * CDNA4, 10.1: GLOBAL_LOAD_LDS_DWORD, _DWORDX3, _DWORDX4. 9.1.9: _DWORDX3 writes 12 of every 16
  * bytes, which is no copy of 12 bytes a lane. 11.4: DS_READ_B64_TR_B16, _B8.
  * CDNA5, 10.8: GLOBAL_LOAD_ASYNC_TO_LDS_B{8,32,64,128} with ASYNCcnt. 10.11.1: TENSOR_LOAD_TO_LDS
- * with TENSORcnt and a descriptor in scalar registers. 11.2.4: DS_LOAD_TR16_B128; 11.2: DScnt.
+ * with TENSORcnt and a descriptor in scalar registers. 11.2.4: DS_LOAD_TR16_B128, _TR8_B64; 11.2:
+ * DScnt.
  * RDNA4, 12.1.2: LDS is accessed from registers only; its DS opcodes have no transposing load.
  */
 static const struct copy_case copy_cases[] = {
-    {"gfx942", TIR_IN_MEMORY, TIR_IN_LDS, 0, 0, false, "global_load_lds_dword", 0, TIR_COUNTER_VM},
-    {"gfx942", TIR_IN_MEMORY, TIR_IN_LDS, 4, 0, false, "global_load_lds_dword", 0, TIR_COUNTER_VM},
-    {"gfx942", TIR_IN_MEMORY, TIR_IN_LDS, 16, 0, false, NULL, 0, 0},
-    {"gfx942", TIR_IN_MEMORY, TIR_IN_LDS, 0, 0, true, NULL, 0, 0},
-    {"gfx942", TIR_IN_LDS, TIR_IN_REGISTERS, 0, 16, false, NULL, 0, 0},
-    {"gfx942", TIR_IN_LDS, TIR_IN_REGISTERS, 0, 8, false, NULL, 0, 0},
-
-    {"gfx950", TIR_IN_MEMORY, TIR_IN_LDS, 0, 0, false, "global_load_lds_dwordx4", 0,
+    {"gfx942", TIR_IN_MEMORY, TIR_IN_LDS, 0, 0, false, "global_load_lds_dword", 0, 0,
      TIR_COUNTER_VM},
-    {"gfx950", TIR_IN_MEMORY, TIR_IN_LDS, 4, 0, false, "global_load_lds_dword", 0, TIR_COUNTER_VM},
-    {"gfx950", TIR_IN_MEMORY, TIR_IN_LDS, 12, 0, false, NULL, 0, 0},
-    {"gfx950", TIR_IN_MEMORY, TIR_IN_LDS, 0, 0, true, NULL, 0, 0},
-    {"gfx950", TIR_IN_LDS, TIR_IN_REGISTERS, 0, 16, false, "ds_read_b64_tr_b16", 16,
-     TIR_COUNTER_LGKM},
-    {"gfx950", TIR_IN_LDS, TIR_IN_REGISTERS, 8, 8, false, "ds_read_b64_tr_b8", 16,
-     TIR_COUNTER_LGKM},
-    {"gfx950", TIR_IN_LDS, TIR_IN_REGISTERS, 16, 16, false, NULL, 0, 0},
-    {"gfx950", TIR_IN_LDS, TIR_IN_REGISTERS, 0, 32, false, NULL, 0, 0},
+    {"gfx942", TIR_IN_MEMORY, TIR_IN_LDS, 4, 0, false, "global_load_lds_dword", 0, 0,
+     TIR_COUNTER_VM},
+    {"gfx942", TIR_IN_MEMORY, TIR_IN_LDS, 16, 0, false, NULL, 0, 0, 0},
+    {"gfx942", TIR_IN_MEMORY, TIR_IN_LDS, 0, 0, true, NULL, 0, 0, 0},
+    {"gfx942", TIR_IN_LDS, TIR_IN_REGISTERS, 0, 16, false, NULL, 0, 0, 0},
+    {"gfx942", TIR_IN_LDS, TIR_IN_REGISTERS, 0, 8, false, NULL, 0, 0, 0},
 
-    {"gfx1250", TIR_IN_MEMORY, TIR_IN_LDS, 0, 0, false, "global_load_async_to_lds_b128", 0,
-     TIR_COUNTER_ASYNC},
-    {"gfx1250", TIR_IN_MEMORY, TIR_IN_LDS, 4, 0, false, "global_load_async_to_lds_b32", 0,
-     TIR_COUNTER_ASYNC},
-    {"gfx1250", TIR_IN_MEMORY, TIR_IN_LDS, 12, 0, false, NULL, 0, 0},
-    {"gfx1250", TIR_IN_MEMORY, TIR_IN_LDS, 0, 0, true, "tensor_load_to_lds", 0, TIR_COUNTER_TENSOR},
-    {"gfx1250", TIR_IN_LDS, TIR_IN_REGISTERS, 0, 16, false, "ds_load_tr16_b128", 8, TIR_COUNTER_DS},
-    {"gfx1250", TIR_IN_LDS, TIR_IN_REGISTERS, 8, 16, false, NULL, 0, 0},
+    {"gfx950", TIR_IN_MEMORY, TIR_IN_LDS, 0, 0, false, "global_load_lds_dwordx4", 0, 0,
+     TIR_COUNTER_VM},
+    {"gfx950", TIR_IN_MEMORY, TIR_IN_LDS, 4, 0, false, "global_load_lds_dword", 0, 0,
+     TIR_COUNTER_VM},
+    {"gfx950", TIR_IN_MEMORY, TIR_IN_LDS, 12, 0, false, NULL, 0, 0, 0},
+    {"gfx950", TIR_IN_MEMORY, TIR_IN_LDS, 0, 0, true, NULL, 0, 0, 0},
+    {"gfx950", TIR_IN_LDS, TIR_IN_REGISTERS, 0, 16, false, "ds_read_b64_tr_b16", 16, 1,
+     TIR_COUNTER_LGKM},
+    {"gfx950", TIR_IN_LDS, TIR_IN_REGISTERS, 8, 8, false, "ds_read_b64_tr_b8", 16, 1,
+     TIR_COUNTER_LGKM},
+    {"gfx950", TIR_IN_LDS, TIR_IN_REGISTERS, 16, 16, false, NULL, 0, 0, 0},
+    {"gfx950", TIR_IN_LDS, TIR_IN_REGISTERS, 0, 32, false, NULL, 0, 0, 0},
 
-    {"gfx1201", TIR_IN_MEMORY, TIR_IN_LDS, 0, 0, false, "buffer_load_b128, ds_store_b128", 0,
+    {"gfx1250", TIR_IN_MEMORY, TIR_IN_LDS, 0, 0, false, "global_load_async_to_lds_b128", 0, 0,
+     TIR_COUNTER_ASYNC},
+    {"gfx1250", TIR_IN_MEMORY, TIR_IN_LDS, 4, 0, false, "global_load_async_to_lds_b32", 0, 0,
+     TIR_COUNTER_ASYNC},
+    {"gfx1250", TIR_IN_MEMORY, TIR_IN_LDS, 12, 0, false, NULL, 0, 0, 0},
+    {"gfx1250", TIR_IN_MEMORY, TIR_IN_LDS, 0, 0, true, "tensor_load_to_lds", 0, 0,
+     TIR_COUNTER_TENSOR},
+    {"gfx1250", TIR_IN_LDS, TIR_IN_REGISTERS, 0, 16, false, "ds_load_tr16_b128", 8, 8,
+     TIR_COUNTER_DS},
+    {"gfx1250", TIR_IN_LDS, TIR_IN_REGISTERS, 0, 8, false, "ds_load_tr8_b64", 16, 4,
+     TIR_COUNTER_DS},
+    {"gfx1250", TIR_IN_LDS, TIR_IN_REGISTERS, 8, 16, false, NULL, 0, 0, 0},
+
+    {"gfx1201", TIR_IN_MEMORY, TIR_IN_LDS, 0, 0, false, "buffer_load_b128, ds_store_b128", 0, 0,
      TIR_COUNTER_HELD},
-    {"gfx1201", TIR_IN_MEMORY, TIR_IN_LDS, 4, 0, false, "buffer_load_b32, ds_store_b32", 0,
+    {"gfx1201", TIR_IN_MEMORY, TIR_IN_LDS, 4, 0, false, "buffer_load_b32, ds_store_b32", 0, 0,
      TIR_COUNTER_HELD},
-    {"gfx1201", TIR_IN_MEMORY, TIR_IN_LDS, 0, 0, true, NULL, 0, 0},
-    {"gfx1201", TIR_IN_LDS, TIR_IN_REGISTERS, 0, 16, false, NULL, 0, 0},
-    {"gfx1201", TIR_IN_LDS, TIR_IN_MEMORY, 0, 0, false, NULL, 0, 0},
+    {"gfx1201", TIR_IN_MEMORY, TIR_IN_LDS, 0, 0, true, NULL, 0, 0, 0},
+    {"gfx1201", TIR_IN_LDS, TIR_IN_REGISTERS, 0, 16, false, NULL, 0, 0, 0},
+    {"gfx1201", TIR_IN_LDS, TIR_IN_MEMORY, 0, 0, false, NULL, 0, 0, 0},
 };
 
 /* Sources: CDNA3 and CDNA4 ISA, S_WAITCNT; CDNA5 and RDNA4 ISA, 5.7.1. */
@@ -273,6 +281,7 @@ static void copy_atoms_are_those_of_the_manuals(void **state)
         }
         assert_string_equal(copy->name, c->name);
         assert_int_equal(copy->block_lanes, c->block_lanes);
+        assert_int_equal(copy->run_lanes, c->run_lanes);
         assert_int_equal(copy->counter, c->counter);
         assert_true(!c->bytes || copy->bytes == c->bytes);
     }
@@ -293,6 +302,7 @@ static void wider_copies_come_first(void **state)
                 tir_find_copy(m, c->from, c->to, 0, c->element_bits, c->descriptor)->bytes >=
                 c->bytes);
             assert_true(!c->element_bits == !c->block_lanes);
+            assert_true(!c->block_lanes == !c->run_lanes);
         }
         assert_non_null(tir_lane_copy(m, 4));
     }

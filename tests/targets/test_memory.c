@@ -306,13 +306,14 @@ static void gathers_to_lds_land_in_lane_order(void **state)
     }
 }
 
-/* Writes 8 bytes per lane and reads them back transposed. */
-static void read_transposed(struct values *v, struct tir_type t)
+/* Writes the bytes of type t per lane and reads them back transposed. */
+static void read_transposed(const char *target, struct values *v, struct tir_type t)
 {
-    struct kernel k = kernel_create("gfx950", 1, 1);
+    struct kernel k = kernel_create(target, 1, 1);
+    const int bytes = (int)(t.count * tir_dtype_bits(t.dtype) / 8);
     k.f->lds_bytes = 1024;
     struct tir_value lane = tir_lane_id(&k.b);
-    struct tir_value at = tir_mul(&k.b, lane, tir_int_like(&k.b, lane, 8));
+    struct tir_value at = tir_mul(&k.b, lane, tir_int_like(&k.b, lane, bytes));
     struct tir_value write[2] = {at, unknown(&k, t)};
     make(&k, TIR_lds_write, no_type, write, 2, 64, 0, 0);
     make(&k, TIR_wait, no_type, NULL, 0, -1, 0, 0);
@@ -330,7 +331,7 @@ static void transposing_read_exchanges_elements_and_lanes(void **state)
     for (unsigned l = 0; l < 64; l++)
         for (unsigned e = 0; e < 4; e++)
             v.in[0][l].h[e] = (uint16_t)(4 * l + e);
-    read_transposed(&v, tir_vec(TIR_BF16, 4));
+    read_transposed("gfx950", &v, tir_vec(TIR_BF16, 4));
     for (unsigned l = 0; l < 64; l++)
         for (unsigned e = 0; e < 4; e++) {
             unsigned source = (l & 48) + 4 * e + l % 16 / 4;
@@ -339,11 +340,35 @@ static void transposing_read_exchanges_elements_and_lanes(void **state)
     for (unsigned l = 0; l < 64; l++)
         for (unsigned e = 0; e < 8; e++)
             v.in[0][l].b[e] = (uint8_t)(8 * l + e + (l >> 5));
-    read_transposed(&v, tir_vec(TIR_FP8, 8));
+    read_transposed("gfx950", &v, tir_vec(TIR_FP8, 8));
     for (unsigned l = 0; l < 64; l++)
         for (unsigned e = 0; e < 8; e++) {
             unsigned source = (l & 48) + 2 * e + l % 16 / 8;
             assert_int_equal(v.out[0][l].b[e], (uint8_t)(8 * source + l % 8 + (l >> 5)));
+        }
+}
+
+/* Element e of lane l is element l mod 8 of another lane: of 16 bits, of lane e of the same 8; of 8
+ * bits, of lane 8 (e / 4) + 4 (l / 8) + e mod 4 of the same 16 (CDNA5 ISA, 10.9.2 and 11.2.4). */
+static void transposing_read_of_waves_of_32_lanes(void **state)
+{
+    (void)state;
+    static struct values v;
+    for (unsigned l = 0; l < 32; l++)
+        for (unsigned e = 0; e < 8; e++)
+            v.in[0][l].h[e] = (uint16_t)(8 * l + e);
+    read_transposed("gfx1250", &v, tir_vec(TIR_BF16, 8));
+    for (unsigned l = 0; l < 32; l++)
+        for (unsigned e = 0; e < 8; e++)
+            assert_int_equal(v.out[0][l].h[e], 8 * (l / 8 * 8 + e) + l % 8);
+    for (unsigned l = 0; l < 32; l++)
+        for (unsigned e = 0; e < 8; e++)
+            v.in[0][l].b[e] = (uint8_t)(8 * l + e);
+    read_transposed("gfx1250", &v, tir_vec(TIR_FP8, 8));
+    for (unsigned l = 0; l < 32; l++)
+        for (unsigned e = 0; e < 8; e++) {
+            const unsigned source = (l & 16) + 8 * (e / 4) + 4 * (l / 8 % 2) + e % 4;
+            assert_int_equal(v.out[0][l].b[e], 8 * source + l % 8);
         }
 }
 
@@ -361,6 +386,7 @@ int main(void)
         cmocka_unit_test(loads_to_lds_land_in_lane_order),
         cmocka_unit_test(gathers_to_lds_land_in_lane_order),
         cmocka_unit_test(transposing_read_exchanges_elements_and_lanes),
+        cmocka_unit_test(transposing_read_of_waves_of_32_lanes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
