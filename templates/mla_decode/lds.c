@@ -31,7 +31,8 @@ static bool reads_transposed(const struct mla *s)
     const bool few = s->d.columns == MFMA_ROWS, fp8 = mla_weights_fp8(s);
     if (att_transposes_8_bytes(s->d.m))
         return few || fp8;
-    return !fp8 && tir_transposing_read(s->d.m, BLOCK, 16);
+    return fp8 ? tir_transposing_read(s->d.m, 8, 8) != NULL
+               : tir_transposing_read(s->d.m, BLOCK, 16) != NULL;
 }
 
 /* Returns log2 of the number of neighbouring elements of a latent that a lane reads from LDS at
