@@ -164,8 +164,7 @@ struct tir_value att_mask_row(struct att_attention *a, struct tir_value sequence
                    tir_splat(b, first, t));
 }
 
-/* Implements the declaration in attention.h. It loads byte by byte, since a row of a mask may begin
- * at any address. */
+/* Loads the mask bytes of a block byte by byte, since a row of a mask may begin at any address. */
 struct tir_value att_load_mask(struct att_attention *a, struct tir_value key)
 {
     struct tir_builder *const b = a->b;
@@ -213,8 +212,8 @@ struct tir_value att_first_seen(struct tir_builder *b, const struct att_variant 
 }
 
 /* Returns an i1 for each score, keys x queries: true if the key is hidden from the query. `key`
- * (i32) is the block's first key. Row numbers are compared with the end of each query's range in
- * the block. */
+ * (i32) is the block's first key. A key's row in the block is compared with the last row that its
+ * query sees, and with the first. */
 static struct tir_value is_hidden(struct att_attention *a, const struct att_block *block,
                                   struct tir_value key)
 {
@@ -303,8 +302,8 @@ static struct tir_value hide_by_sign(struct att_attention *a, struct tir_value s
     return s;
 }
 
-/* Returns scores `s`, with -infinity for queries from which the whole block is hidden. Only a wave
- * with such a query executes the branch. */
+/* Returns scores `s` with -infinity in the columns of queries from which a mask of blocks hides the
+ * whole block. Only a wave with such a query executes the branch. */
 static struct tir_value hide_columns(struct att_attention *a, struct tir_value s,
                                      const struct att_block *block)
 {

@@ -57,7 +57,8 @@ enum {
                            remain; the last has all that remain */
 };
 
-/** The exponentials of a block's scores, computed in parts that hold some of its keys each. */
+/** The exponentials of a block's scores, in parts that have some of its keys each. A part may be
+ * computed later than another. */
 struct att_powers {
     struct tir_value part[ATT_POWER_PARTS]; /* weights of a part's keys: exponents (log2) if not
                                                `made`; else powers in f32, or in 16 bits if
@@ -91,15 +92,15 @@ struct att_position {
     struct tir_value lowest, highest; /* least and largest `diagonal` of the wave's queries */
     struct tir_value reach;           /* result of att_reach(), for masks that hide keys before
                                          visible ones; else no value */
-    struct tir_value right;           /* with a window: keys up to diagonal + right are visible;
-                                         else no value */
+    struct tir_value right;           /* with a window: number of keys after `diagonal` that a query
+                                         sees; else no value */
     struct tir_value head;            /* index of the query head: a scalar, or 1 x queries */
     struct tir_value mask_row;        /* with a custom mask: i64, 1 x queries, byte offset of the
                                          query's row from `mask` */
     struct tir_value mask; /* i64: address of the custom mask, from which mask_row counts; no value:
                               the argument custom_mask */
-    struct tir_value last; /* i32, 1 x queries, with a mask of blocks: the last key that a query
-                              sees; else no value */
+    struct tir_value last; /* i32, 1 x queries, with a mask of blocks: index of the last key that a
+                              query sees; else no value */
 };
 
 /** Values of one block that steps (attention/steps.h) pass to each other. */
@@ -111,7 +112,7 @@ struct att_now {
      * queries; in some families, the power of two that weights are relative to, 1 x queries. p:
      * weights P in f32, before rounding. top: what the rescale check compares, see ATT_SLOT_TOP. */
     struct tir_value s, exponent, p, top;
-    struct tir_value v, v_rest; /* operands of O^T += V^T P^T: V^T of the part of the keys that is
+    struct tir_value v, v_rest; /* operands of O^T += V^T P^T: V^T for the part of the keys that is
                                    multiplied next, and the last 8 rows of V^T */
     /* The result of the rescale check, and the factor alpha of O and l. */
     struct att_softmax_step step;
@@ -134,9 +135,9 @@ struct att_attention {
     struct att_position at;
     int product;    /* index in tir_machine.mma of the matrix instruction of O^T += V^T P^T */
     unsigned dtype; /* enum tir_dtype of the weights P as operand of that instruction */
-    void *family;   /* the family's state, first argument of first_key() and entries() */
-    /** Returns the index (i32) of the first key of the block of iteration `index` (i32). The
-     * builder's stage is set. */
+    void *family;   /* state of the family's kernel: first argument of first_key() and entries() */
+    /** Returns the index (i32) in the sequence of the first key of the block of iteration `index`
+     * (i32). The caller has set the builder's stage. */
     struct tir_value (*first_key)(void *family, struct tir_value index);
     /** Returns the entries of the sparse list for a block with `gaps`, as in att_block.entries.
      * They are loaded only if the block has entries that name no key. */
@@ -151,8 +152,8 @@ struct att_attention {
     bool wide_powers;          /* true: powers are computed as exp2(-x) with x = m - s * exponent,
                                   an instruction of 8 bytes like its neighbours, for schedules with
                                   even_code; false: as exp2 of the exponent */
-    uint8_t room;              /* value for softmax.room (log2); 0: the default of the weights'
-                                  type */
+    uint8_t room;              /* log2 of the largest weight for which m is not updated
+                                  (softmax.room); 0: the default of the weights' type */
     uint8_t check;             /* enum att_check: the values that the rescale check compares */
     uint8_t late_eighths; /* number of eighths of a block's keys, the last ones, whose powers part 1
                              of att_exp2 computes, in the next iteration; 0: none */

@@ -29,7 +29,7 @@ unsigned att_parts_per_lane(const struct att_part_rows *r)
     return r->tokens ? 2 * VECTOR : VECTOR;
 }
 
-/* Returns the most elements of a row that a lane may have in the registers of all panels. */
+/* Returns the most elements of a row that a lane may have, over all panels. */
 static unsigned most_per_lane(const struct att_part_rows *r)
 {
     return att_parts_per_lane(r) + 12 - VECTOR * !r->tokens;
@@ -176,8 +176,8 @@ struct att_part_state att_parts_add_states(struct att_part_rows *r, const struct
     return sum;
 }
 
-/* Replaces +infinity by -infinity in `lse`, the lse of `n` parts as loaded. Either infinity marks a
- * part without keys. */
+/* Replaces +infinity by -infinity in lse[], the lse of n parts as loaded from memory. Either
+ * infinity marks a part without keys. */
 void att_parts_read_lse(struct att_part_rows *r, struct tir_value *lse, unsigned n)
 {
     struct tir_builder *b = r->b;
@@ -229,8 +229,8 @@ struct tir_value att_parts_load_sinks(struct att_part_rows *r)
     return tir_tile_load(b, view, zero, r->type.row);
 }
 
-/* Returns the sinks as a state: lse is `sink` and l is 1. Without sinks lse is -infinity and l is
- * 0. */
+/* Returns the sinks (rows x 1) as a state: lse is `sink` and l is 1. Without sinks lse is -infinity
+ * and l is 0. */
 struct att_part_state att_parts_sink_state(struct att_part_rows *r, struct tir_value sink)
 {
     struct tir_builder *b = r->b;
@@ -244,8 +244,8 @@ struct att_part_state att_parts_sink_state(struct att_part_rows *r, struct tir_v
     return (struct att_part_state){.lse = lse, .l = l};
 }
 
-/* Writes out = o / l and LSE = lse + log l of the state `sum`. For a sum without any key they are 0
- * and -infinity. */
+/* Writes out = o / l and LSE = lse + log l of `sum`. For a sum without any key out is 0 and LSE
+ * -infinity. */
 void att_parts_finish(struct att_part_rows *r, struct att_part_state sum)
 {
     struct tir_builder *b = r->b;
@@ -339,7 +339,7 @@ static void load_lse(struct att_part_rows *r, const struct att_part_list *l, str
         load_part(r, l, ARG_PARTIAL_LSE, 1, p->row[i], &r->type.row, 1, &p->lse[i]);
 }
 
-/* Issues the loads of O of part `i` (index) of batch `p`. */
+/* Issues the loads of the output of part `i` (index) of batch `p`. */
 static void load_values(struct att_part_rows *r, const struct att_part_list *l, struct batch *p,
                         unsigned i)
 {

@@ -41,18 +41,20 @@ struct att_part_rows {
     unsigned row_bits;            /* log2 of the number of rows that a lane has in registers */
     unsigned at_once;             /* number of parts of a list that a wave loads at once */
     unsigned out_dtype;           /* enum tir_dtype of the output */
-    bool tokens;                  /* rows are tokens of one head; false: heads of one token */
-    bool lone;                    /* each wave has all of the rows; false: the rows are divided
-                                     among the waves */
-    bool no_sinks, no_lse;        /* the kernel's code has no sinks, or writes no LSE; false: the
-                                     argument may be NULL, which is tested when the kernel runs */
+    bool tokens;                  /* true: rows are tokens of one head; false: heads of one token */
+    bool lone;                    /* true: each wave has all of the rows; false: the rows are
+                                     divided among the waves */
+    bool no_sinks, no_lse;        /* true: the kernel's code has no sinks, or writes no LSE; false:
+                                     the argument may be NULL, which is tested when the kernel
+                                     runs */
     struct att_part_type type;    /* panels of a row, set by att_parts_choose_type() */
     struct tir_value token, head; /* i32: indices of the token and the head of the first row */
     struct tir_value n_rows;      /* i32: number of rows that exist, from the first one on */
 };
 
-/** A partial sum of each row. Its output is o / l, and its denominator is e^lse * l; all are f32. A
- * part as loaded has no `l`, which counts as 1. The sinks have no `o`. */
+/** A partial sum of each row: lse (f32, rows x 1), o (f32 panels) and l (f32, rows x 1). Its output
+ * is o / l, and its denominator is e^lse * l. A part as loaded has no `l`, which counts as 1. The
+ * sinks have no `o`. */
 struct att_part_state {
     struct tir_value lse, o[ATT_PART_PANELS], l;
 };
@@ -91,8 +93,8 @@ struct tir_value att_parts_place(struct att_part_rows *r, struct att_tensor t, i
  * tokens, else from head to head. Its elements have `size` bytes. */
 struct tir_value att_parts_step(struct att_part_rows *r, struct att_tensor t, int size);
 
-/** Replaces +infinity by -infinity in `lse`, the lse of `n` parts as loaded from memory. Both mark
- * a part without keys. */
+/** Replaces +infinity by -infinity in lse[], the lse of n parts as loaded from memory. Both mark a
+ * part without keys. */
 void att_parts_read_lse(struct att_part_rows *r, struct tir_value *lse, unsigned n);
 /** Loads the sinks of the rows, rows x 1 of f32; zeros if there are no sinks. */
 struct tir_value att_parts_load_sinks(struct att_part_rows *r);
@@ -106,15 +108,15 @@ struct att_part_state att_parts_add_states(struct att_part_rows *r, const struct
 struct att_part_state att_parts_add_list(struct att_part_rows *r, const struct att_part_list *l);
 /** Returns the bytes of LDS that att_parts_write_shared() uses. */
 unsigned att_parts_shared_bytes(const struct att_part_rows *r);
-/** Adds the parts of list `l` and the sinks, and writes the result. All waves must have the same
- * rows (r->lone), and each adds an equal share of the parts. Of up to r->at_once parts each wave
- * adds all. `wave` (i32) is the wave's number in the workgroup, `lds` (i32) an LDS address.
- * All waves must call it. */
+/** Adds the parts of list `l` and the sinks, and writes the result. All waves have the same rows
+ * (r->lone), and each adds an equal share of the parts; of up to r->at_once parts each adds all.
+ * `wave` (i32): index of the wave. `lds` (i32): LDS address of att_parts_shared_bytes() bytes. All
+ * waves must call it. */
 void att_parts_write_shared(struct att_part_rows *r, const struct att_part_list *l,
                             struct tir_value wave, struct tir_value lds);
 
-/** Writes out = o / l and LSE = lse + log l of the state `sum`. For a sum without any key they are
- * 0 and -infinity. */
+/** Writes out = o / l and LSE = lse + log l of `sum`. For a sum without any key out is 0 and LSE
+ * -infinity. */
 void att_parts_finish(struct att_part_rows *r, struct att_part_state sum);
 /** Writes the results of rows that have no part: out is 0, and LSE is the sink, or -infinity
  * without sinks. */

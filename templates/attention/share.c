@@ -20,7 +20,7 @@
 struct others {
     struct tir_value after; /* number of parts that were counted after this workgroup's own part */
     struct tir_value left;  /* number of workgroups that left before the last part was counted; -1:
-                               this workgroup leaves */
+                               this workgroup is to leave */
 };
 
 /* Returns the type of an i32 that is the same in all lanes of the workgroup. */

@@ -17,15 +17,16 @@ enum {
  * them. */
 struct att_share {
     struct tir_builder *b;
-    unsigned waves;           /* waves of a workgroup */
+    unsigned waves;           /* number of waves of a workgroup */
     struct tir_value wave;    /* i32: index of this wave in its workgroup */
     struct tir_value lds;     /* i32: address of 4 bytes of LDS that only att_share_parts() uses */
     struct tir_value ticket;  /* i64: address of the result's ATT_TICKET_LINE bytes of counters */
     struct tir_value count;   /* i32: number of the result's parts */
-    struct tir_value awaited; /* result of a load that must have arrived before this workgroup's
-                                 part is counted; no value: there is no such load */
-    struct tir_value waits;   /* i1: true: `polls` and `sleep` apply; false: `other_polls` and
-                                 `other_sleep`. No value: as for true */
+    struct tir_value awaited; /* a loaded value that must have arrived before this workgroup's part
+                                 is counted; no value: there is none */
+    struct tir_value waits;   /* i1, for the time that this workgroup waits: if true, `polls` and
+                                 `sleep` apply, else `other_polls` and `other_sleep`. No value: as
+                                 if true */
     unsigned polls, sleep;    /* arguments of tir_await(): number of reads of the counter until the
                                  workgroup gives up, and time between two reads in units of 64
                                  clocks */

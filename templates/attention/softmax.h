@@ -19,8 +19,8 @@ struct att_softmax {
     struct tir_value exponents;     /* `exponent` in vector registers, f32, 1 x queries; no value:
                                        the loop uses `exponent` */
     float room;                     /* log2 of the largest p for which m is not updated */
-    struct tir_value threshold;     /* f32 scalar: `room` in a register of the loop; no value:
-                                       `room` is a constant of the code */
+    struct tir_value threshold;     /* f32 scalar: `room` in a register through the loop; no value:
+                                       `room` is a constant in the code */
     float rise;     /* log2 of the largest p after an update of m, which is `rise` below the
                        maximum; 0: the largest p is 1 */
     bool from_zero; /* true: l and O are 0 as long as m is the lowest number, so alpha is 1 at the
@@ -86,8 +86,8 @@ struct tir_value att_softmax_fall(struct tir_builder *b, const struct att_softma
 void att_softmax_rescale(struct tir_builder *b, const struct att_softmax_step *step,
                          struct tir_value *x, struct tir_value *y);
 
-/** Like att_softmax_rescale(), except in a wave in which every l is 0, as before the first key. O
- * is 0 there too, so nothing is multiplied. */
+/** Multiplies *l and *o by step->alpha like att_softmax_rescale(), except in a wave in which every
+ * l is 0, as before the first key. O is 0 there too, so nothing is multiplied. */
 void att_softmax_rescale_some(struct tir_builder *b, const struct att_softmax_step *step,
                               struct tir_value *l, struct tir_value *o);
 

@@ -28,7 +28,7 @@ enum att_register {
                         V_DATA: rows of V */
     ATT_SLOT_V_DATA,
     ATT_SLOT_V_READY, /* rows of V in registers, in the order in which they are stored to LDS */
-    ATT_SLOT_MASK,    /* bytes of a custom mask for the block */
+    ATT_SLOT_MASK,    /* bytes of a custom mask, or words of a mask of blocks, for the block */
     ATT_SLOT_K,       /* operand of S^T = K Q^T, or its first part; K_MORE: the rest */
     ATT_SLOT_K_MORE,
     /* Operand of O^T += V^T P^T, or its first part; V_MORE: the rest; V_REST: the last 8 rows of
@@ -44,8 +44,8 @@ enum att_register {
     /* Weights P before rounding, or exponents of the keys whose powers are computed later. */
     ATT_SLOT_P,
     ATT_SLOT_P16,      /* weights P in the type of the product with V */
-    ATT_SLOT_TOP,      /* the largest weight, or the sum of weights, that the rescale check
-                          compares; some families: the largest score */
+    ATT_SLOT_TOP,      /* what the rescale check of weights compares: the largest weight, or the sum
+                          of weights. In some families: the largest score */
     ATT_SLOT_E,        /* what a block's weights are relative to, in families that have it besides
                           m; or alpha, in a wave that rescales only O */
     ATT_SLOT_QUARTERS, /* first of four slots for the quarters of V or P, as the pipeline divides
@@ -74,15 +74,15 @@ enum att_feature {
     ATT_HAS_SUM_ROWS,    /* eight rows of O^T hold l: att_attention.sum_row */
     ATT_HAS_REST,        /* a separate product computes the last 8 rows of O^T:
                             att_attention.rest */
-    /* A custom mask, whose bytes are loaded. */
+    /* A custom mask or a mask of blocks, whose bytes or words are loaded. */
     ATT_HAS_MASK_BYTES,
     ATT_HAS_FAMILY
 };
 
 #define ATT_HAS(name) (1u << ATT_HAS_##name)
 
-/** Step that applies soft cap, hook and mask to the scores S. att_mask_bytes also reads the bytes
- * of a custom mask. */
+/** Step that applies soft cap, hook and mask to the scores S. att_mask_bytes also depends on the
+ * loaded bytes or words of a mask. */
 extern const struct pipe_op att_mask, att_mask_bytes;
 /** Rescale checks: steps that update m, or find that it must be updated, as enum att_check says. */
 extern const struct pipe_op att_check_scores, att_check_previous, att_check_weights;

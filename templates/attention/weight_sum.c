@@ -7,12 +7,12 @@
 #include "ir/matrix.h"
 
 enum {
-    ROWS = 16 /* rows and columns of the matrix instruction's result */,
-    SUM_ROWS = ROWS / 2 /* rows of the result for each block of 16 queries */
+    ROWS = 16 /* number of rows, and of columns, of the matrix instruction's result */,
+    SUM_ROWS = ROWS / 2 /* number of rows of the result for each block of 16 queries */
 };
 
-/* Returns the index of an fp8 matrix instruction of 16 rows and columns. The instruction has a
- * contraction of `k`, or any if the machine has none of that contraction. */
+/* Returns the index in tir_machine.mma of an fp8 matrix instruction of 16 rows and columns for `k`
+ * keys. If the machine has none, the instruction is for any number of keys. */
 static int find_product(const struct tir_machine *m, unsigned k)
 {
     const int all = tir_find_mma(m, ROWS, ROWS, k, TIR_FP8);

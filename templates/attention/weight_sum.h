@@ -26,13 +26,14 @@ struct att_weight_sum {
                               if half count as keys, else 16 x queries */
 };
 
-/** Returns the sum for P^T of fp8 in the layout of `scores`, keys x queries of a matrix instruction
- * with 32 columns. Half of the queries count as keys. Queries are divided among waves. */
+/** Returns the description of a sum of weights P of fp8, in the layout of `scores`: keys x queries
+ * of a matrix instruction with 32 columns. Half of the queries count as keys. Queries are divided
+ * among waves. */
 struct att_weight_sum att_weight_sum_folded(struct tir_builder *b, struct tir_type scores);
 
-/** Returns the sum for P^T of type `dtype`, fp8 or a type of 16 bits, in the layout of `scores`.
- * All queries are columns. `product` is the number of a matrix instruction with 16 rows and
- * columns. */
+/** Returns the description of a sum of weights P of type `dtype` (fp8 or 16 bits), in the layout of
+ * `scores`. All queries are columns. `product`: index in tir_machine.mma of an instruction with 16
+ * rows and columns. */
 struct att_weight_sum att_weight_sum_whole(struct tir_builder *b, struct tir_type scores,
                                            int product, unsigned dtype);
 

@@ -77,7 +77,7 @@ struct att_page_run att_begin_page_runs(const struct att_cache *c, struct tir_va
     const struct tir_value left = tir_sub(b, tir_arg(b, ARG_TOKENS, TIR_I32), run.token);
     const struct tir_value rest = tir_sub(b, att_page_tokens(&c->pages), run.begin);
     const struct tir_value most =
-        tir_select(b, there, tir_min(b, rest, left), tir_i32(b, 1)); /* -1, 0 is no run */
+        tir_select(b, there, tir_min(b, rest, left), tir_i32(b, 1)); /* slots -1 and 0 are no run */
     const struct tir_value n = run_length(c, run.token, slot, most);
     run.end = tir_add(b, run.begin, n);
     runs->next = tir_add(b, run.token, n);
@@ -156,7 +156,7 @@ void att_workgroup_max(struct tir_builder *b, struct tir_value lds, struct tir_v
     att_lds_barrier(b);
     for (unsigned i = 0; i < n; i++)
         v[i] = att_lds_max(b, att_plus(b, lds, (int)i * bytes));
-    tir_barrier(b); /* the next maximum uses the same place */
+    tir_barrier(b); /* the next maximum uses the same LDS */
 }
 
 struct tir_value att_block_load_scale(const struct att_cache *c, const struct att_page_run *run)

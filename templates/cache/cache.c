@@ -10,7 +10,7 @@
 static const float LEAST_SCALE = 1e-12f;
 
 enum {
-    CHUNK = 16 /* bytes that SHUFFLE keeps together */,
+    CHUNK = 16 /* number of bytes that layout SHUFFLE keeps contiguous */,
     PACKED_WIDEST = 128, /* most columns of a panel of packed rows: a number of whole runs of every
                             format */
 };
@@ -244,7 +244,7 @@ static struct att_token_tile token_tile_of(const struct tir_machine *m, unsigned
     };
 }
 
-/* Returns the tile of the cache's widest panel. */
+/* Returns the tile of the widest panel of the cache's rows, as a workgroup copies it. */
 static struct att_token_tile token_tile(const struct att_cache *c)
 {
     return token_tile_of(c->b->f->machine, (unsigned)c->dim, (unsigned)c->widest, (unsigned)c->x,

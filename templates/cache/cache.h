@@ -35,7 +35,8 @@ struct att_row_format {
                       rows of a page */
     int rotated;   /* byte offset in a row of the last 64 elements; ATT_OWN_PLANE: they are in the
                       tensor of argument v; 0: they have scales like the others */
-    bool in_value; /* the last 64 elements are a part of key and value; false: of the key only */
+    bool in_value; /* true: the last 64 elements are a part of key and value; false: of the key
+                      only */
     int bytes;     /* bytes of a row in the tensor of argument k, without scales that are after a
                       page's rows */
     float least;   /* lower limit of a scale before it is rounded to its type */
@@ -88,13 +89,14 @@ struct att_cache {
                               computed */
     struct tir_value base; /* i64: address of element 0 of this head in page 0 */
     struct tir_value page_stride, token_stride; /* i64: bytes from a page, and from a token, to the
-                                                   next; token_stride for NHD only */
+                                                   next; token_stride has no value for SHUFFLE */
     /* The number of tokens of a page, and how slots are divided by it. */
     struct att_paging pages;
     struct tir_value block_stride; /* i32, for SHUFFLE and SHUFFLE_K: bytes from x elements of a row
                                       of K to the row's next x, or from an element of a row of V to
                                       the next */
-    int page_size;                 /* tokens of a page; 0: an argument of the kernel */
+    int page_size;                 /* number of tokens of a page; 0: it is an argument of the
+                                      kernel */
     struct tir_value scales;       /* i64: address of the scales of this head, or of the scale of
                                       the whole tensor; no value: no scales outside of the rows */
     struct tir_value scale_page_stride; /* i64: bytes of scales from a page to the next, or with

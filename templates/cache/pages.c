@@ -6,7 +6,7 @@
 #include "templates/cache/e2m1.h"
 #include "templates/workgroup/scalar.h"
 
-enum { CHUNK = 16 /* bytes that SHUFFLE keeps together */ };
+enum { CHUNK = 16 /* number of bytes that layout SHUFFLE keeps contiguous */ };
 
 /* Returns the address (i64) of the first page number of sequence `batch` (i32, index): in the block
  * table, or in the list of page numbers. */
@@ -120,7 +120,7 @@ static struct tir_value splat_like(struct tir_builder *b, struct tir_value scala
     return tir_splat(b, scalar, t);
 }
 
-/* Returns the bitwise and of each element of `a` (i32) with n. */
+/* Returns each element of `a` (i32), bitwise and n. */
 static struct tir_value and_n(struct tir_builder *b, struct tir_value a, unsigned n)
 {
     return tir_and(b, a, tir_int_like(b, a, n));
@@ -222,9 +222,9 @@ static unsigned run_bits(const struct att_paged_tile *t)
     return tir_bits((unsigned)att_row_bytes(t->cache.rows, (int)t->run));
 }
 
-/* Returns the byte offset (i64) from the start of a page of each gathered row. `row` is the row's
- * index in the tile, and `token` the index in the sequence of its token. The offset is computed in
- * 32 bits, since a page has at most 2 GiB. */
+/* Returns the byte offset (i64) from the start of a page of each gathered row. `row` (i32): the
+ * row's index in the tile. `token` (i32): index in the sequence of its token. The offset is
+ * computed in 32 bits, since a page has at most 2 GiB. */
 static struct tir_value run_offset(struct tir_builder *b, const struct att_pages *p,
                                    const struct att_paged_tile *t, struct tir_value row,
                                    struct tir_value token)
@@ -243,7 +243,8 @@ static struct tir_value run_offset(struct tir_builder *b, const struct att_pages
             tir_shr(b, inside, tir_int_like(b, inside, tir_bits(t->run)));
         const struct tir_value in_tile = and_n(b, row, t->cols - 1);
         const struct tir_value column = tir_add(b, in_tile, tir_int_like(b, in_tile, t->first));
-        if (t->cache.columns) /* each column has as many runs as a page has groups of tokens */
+        if (t->cache.columns) /* in SHUFFLE_K a column has as many runs as a page has groups of
+                                 tokens */
             return tir_zext(b, run_of_column(b, t, column, chunk), TIR_I64);
         run = tir_add(b, tir_mul(b, chunk, tir_int_like(b, chunk, (unsigned)t->cache.dim)), column);
     } else {
@@ -348,8 +349,8 @@ static struct tir_value load_last_scales(struct tir_builder *b, const struct att
                            of_rows(b, t->gathered, TIR_I8));
 }
 
-/* True if a tile includes the rotated elements, which follow a packed row's scaled ones and are of
- * the op's dtype. False if they are a part of the key only. */
+/* True if a tile includes rotated elements that are a part of key and value: they follow a packed
+ * row's scaled elements and are of the op's dtype. */
 static bool has_rotated(const struct att_paged_tile *t)
 {
     return t->cache.packed && t->cache.rows->in_value &&
@@ -409,7 +410,7 @@ static struct tir_value load_rotated(struct tir_builder *b, const struct att_pag
 }
 
 /* Returns x with `rotated` in place of the last 64 elements of each row. `rotated` is of the op's
- * dtype; x has these columns as if they were fp8. */
+ * dtype; x has meaningless values there. */
 static struct tir_value place_rotated(struct tir_builder *b, const struct att_paged_tile *t,
                                       struct tir_value rotated, struct tir_value x)
 {
@@ -457,7 +458,7 @@ struct tir_value att_paged_rows(struct tir_builder *b, const struct att_pages *p
     if (!p->v->two_sources || has_second_pages(p, &t->cache) || other_rows(p, &t->cache))
         return at;
     const struct tir_value base =
-        t->cache.packed ? tir_sub(b, at, run_byte(b, t)) : at; /* offset of the row, not of its
+        t->cache.packed ? tir_sub(b, at, run_byte(b, t)) : at; /* byte offset of the row, not of its
                                                                   run */
     const struct tir_value rows =
         place_second(b, p, t->cache.base, p->second, p->second_stride, slots, base);

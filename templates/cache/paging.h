@@ -24,9 +24,10 @@
 /** The number P of tokens of a page, in forms with which this file divides by P. */
 struct att_paging {
     struct tir_builder *b;
-    int size;               /* P, tokens of a page; 0: an argument of the kernel */
-    bool power;             /* P is known to be a power of two */
-    struct tir_value shift; /* i32: log2 of P, rounded up */
+    int size;               /* P, the number of tokens of a page; 0: it is an argument of the
+                               kernel */
+    bool power;             /* true: P is known to be a power of two; false: it may be any number */
+    struct tir_value shift; /* i32: log2 of P, rounded up to an integer */
     struct tir_value magic; /* i32, unsigned: the multiplier M, if P is an argument that may be no
                                power of two; else no value */
 };
@@ -44,7 +45,7 @@ struct att_paging att_paging_of_lists(struct tir_builder *b, const struct att_va
 struct tir_value att_page_tokens(const struct att_paging *p);
 
 /* The next three functions have tokens or pages of one sequence as parameters: indices, i32 of any
- * shape, not negative. */
+ * shape, not negative. P: number of tokens of a page. */
 
 /** Returns the index of the page that has token `token`: token / P. */
 struct tir_value att_page_of(const struct att_paging *p, struct tir_value token);
@@ -55,7 +56,8 @@ struct tir_value att_page_first(const struct att_paging *p, struct tir_value pag
 
 /** A slot, page * P + token, as page number and index in that page. */
 struct att_slot {
-    struct tir_value page, token; /* i64 of any shape */
+    struct tir_value page, token; /* i64 of any shape: page number, and index of the token in the
+                                     page */
 };
 /** Returns page and token of `slot` (i64). A negative slot is treated as slot 0, or if P is a power
  * of two, as a slot before page 0. */

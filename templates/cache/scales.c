@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scales of a cache's elements: loads and stores. */
+/* Loads and stores of the scales of a cache's elements that are in a tensor of their own. */
 #include "templates/cache/cache.h"
 #include "templates/workgroup/scalar.h"
 

@@ -69,7 +69,8 @@ static struct tir_layout values(const struct mla *s)
     return tir_layout_transpose(&l);
 }
 
-/* Chooses the types of scores, weights and O, and the panels of K: mla_form.choose_layouts. */
+/* Sets the types of scores, weights and O^T in s->type and s->d, and the panels of K:
+ * mla_form.choose_layouts. */
 static void choose_layouts(struct mla *s)
 {
     struct split_kv *const d = &s->d;
@@ -225,7 +226,7 @@ static void store_weights(void *context)
     tir_tile_lds_store(b, weights_at(s, mla_block_of(s)), now->weights.p16, &p_map);
 }
 
-/* Adds the rounded weights of the block to l. */
+/* Adds the sum of the block's rounded weights to l. */
 static void sum_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -254,7 +255,7 @@ static struct tir_value load_alpha(struct mla *s, struct tir_value place)
     return tir_tile_lds_load(b, vector_at(s, place), t, &map);
 }
 
-/* Returns i1 per element: true if the factor `alpha` is not 1. */
+/* Returns an i1 for each element of `alpha`: true if that factor is not 1. */
 static struct tir_value is_not_one(struct tir_builder *b, struct tir_value alpha)
 {
     return tir_cmp_ne(b, alpha, tir_float_like(b, alpha, 1.0f));

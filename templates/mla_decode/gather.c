@@ -155,7 +155,7 @@ static struct tir_value read_keys(struct mla *s, const struct att_paged_tile *t,
                       tir_int_like(b, slots, -1));
 }
 
-/* Returns the number of lanes that have a row of few_lanes_tile(): mla_row_copies.lanes. */
+/* Returns the number of lanes per row in few_lanes_tile(): mla_row_copies.lanes. */
 static unsigned few_lanes(const struct mla *s) { return (1u << s->d.m->lane_bits) / own_rows(s); }
 
 /* Returns the number of lanes per row in own_rows_tile(): mla_row_copies.lanes. */
@@ -291,14 +291,14 @@ static unsigned line_piece(const struct mla *s, unsigned row, unsigned n, unsign
     return width;
 }
 
-/* Returns the LDS layout of `width` columns of a row in the map of one_wave.c:
+/* Returns the LDS layout of `width` columns of one row, as mla_one_wave_map() has it:
  * mla_row_copies.row_map. */
 static struct tir_layout one_row_map(const struct mla *s, unsigned width)
 {
     return mla_one_wave_map(s, 1, width);
 }
 
-/* Returns the LDS layout of `width` contiguous columns of a row: mla_row_copies.row_map. */
+/* Returns the LDS layout of `width` contiguous columns of one row: mla_row_copies.row_map. */
 static struct tir_layout plain_row_map(const struct mla *s, unsigned width)
 {
     (void)s;
@@ -478,7 +478,7 @@ static void note_gaps(struct mla *s, struct tir_value gaps)
 {
     s->now.gaps = gaps;
     if (s->d.v->sparse !=
-        ATT_SPARSE_NONE) /* without a list, the mask compares with the item's end */
+        ATT_SPARSE_NONE) /* without a list, the mask compares keys with the item's end */
         s->d.attention.now.block.gaps = gaps;
 }
 
@@ -492,14 +492,15 @@ static void build_find(void *context)
     s->form->copies->find(s, block, own_addresses(s, block, s->now.slots.own));
 }
 
-/* Issues the copies of the wave's whole rows to LDS. */
+/* Issues the copies to LDS of the wave's rows of the current block, latents and rotated keys. */
 static void build_copy(void *context)
 {
     struct mla *const s = mla_of(context);
     copy_rows(s, GROUP, mla_block_of(s), &s->now.found);
 }
 
-/* Clears the wave's rows without a key, after a wait for its copies. */
+/* Clears the latents of the wave's rows without a key, after a wait for the copies of the block.
+ * Does nothing if every row has a key. */
 static void build_clear(void *context)
 {
     struct mla *const s = mla_of(context);

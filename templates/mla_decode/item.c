@@ -182,7 +182,7 @@ struct walk {
     struct tir_value carried[ATT_N_CARRY], inside[ATT_N_CARRY];
 };
 
-/* Sets the state before the first key, and begins the branch of items that have blocks. */
+/* Sets m, l and O before the first key, loads Q, and begins the branch of items that have keys. */
 static void begin_walk(struct mla *s, struct walk *w)
 {
     struct tir_builder *const b = &s->d.b;

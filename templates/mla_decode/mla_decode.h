@@ -18,16 +18,22 @@
 /** Number of rows, and of columns, of the result of the 16 x 16 matrix instructions. */
 enum { MFMA_ROWS = 16 };
 enum {
-    PANEL = 64 /* columns of K in one step of the contraction, or of the rotated key */,
+    PANEL = 64 /* columns of K that one step of K Q^T multiplies; also the columns of a rotated
+                  key */
+    ,
     MAX_PANELS = 9,
     MAX_PIECES = 3,
     MLA_QUARTERS = 4,
-    MLA_STAGE_LOADS = 1 /* stage of a block whose loads are in flight: tables of shared scores */,
-    MLA_STAGE_ARRIVES = 2 /* stage in which a block arrives and is stored to LDS */,
-    MLA_SCORES_PHASE = 3 /* number of the phase of S^T in pipeline values_between */,
-    MLA_MAX_ROW_PARTS = 4 /* groups of waves that split the contraction of K Q^T, at most */,
-    MLA_MOST_ROWS = 16 /* rows of a block that a wave copies, at most */,
-    MLA_MAX_RUNS = 4 /* runs of a block's keys, each in one page, at most */
+    MLA_STAGE_LOADS = 1 /* in pipelines of shared scores: stage in which the loads of a block are in
+                           flight */
+    ,
+    MLA_STAGE_ARRIVES = 2 /* in pipelines of shared scores: stage in which a block arrives and is
+                             stored to LDS */
+    ,
+    MLA_SCORES_PHASE = 3 /* index of the phase in which pipeline values_between computes S^T */,
+    MLA_MAX_ROW_PARTS = 4 /* most groups of waves that divide the columns of K in K Q^T */,
+    MLA_MOST_ROWS = 16 /* most rows of a block that a wave copies */,
+    MLA_MAX_RUNS = 4 /* most runs of a block's keys; a run is in one page */
 };
 /* Numbers of the vectors in LDS that waves exchange. A vector has an f32 per column. At the end of
  * an item they are m and l. In the loop, number 0 or 1 (mla_weights_slot()) is the factor alpha, or
@@ -57,7 +63,7 @@ struct panel {
 /** Columns of a part that pass from the cache to LDS together. */
 struct piece {
     struct part *part;
-    unsigned column;               /* number of the first column, in the part */
+    unsigned column;               /* index in `part` of the first column */
     struct att_paged_tile paged;   /* the columns of a block's rows, and their layout in registers
                                       on the way */
     struct tir_value pages;        /* i32: page number, or list entry, of each row of the block that
@@ -76,7 +82,7 @@ struct mla_slots {
 struct mla_found {
     struct tir_value rows;               /* row's address in each lane, for rotated keys: a few
                                             lanes copy a row */
-    struct tir_value row[MLA_MOST_ROWS]; /* the same addresses as scalars, for latents */
+    struct tir_value row[MLA_MOST_ROWS]; /* address of each row as a scalar, for latents */
 };
 
 /** A block whose copy to LDS is in flight. `place` (i32): its LDS address. `from` (i64): address of
@@ -94,21 +100,23 @@ struct mla_row_pairs {
 /** The factors by which half of O^T's columns are rescaled. A register of O^T has one column in the
  * lower half of the lanes and another in the upper half. */
 struct mla_alpha {
-    struct tir_value of_lanes;  /* f32, columns x 1: the factors */
-    struct tir_value lanes;     /* i64: mask of lanes whose factor is not 1 */
-    struct tir_value registers; /* i32: mask of registers of O with a factor that is not 1 */
+    struct tir_value of_lanes;  /* f32, columns x 1: the rescale factor alpha of each column */
+    struct tir_value lanes;     /* i64: mask of the lanes whose factor in `of_lanes` is not 1 */
+    struct tir_value registers; /* i32: mask of the registers of O^T that contain a column with a
+                                   factor that is not 1 */
 };
 
 /** Element types, each an enum tir_dtype. */
 struct mla_numbers {
-    unsigned q;  /* type of Q in memory */
-    unsigned kq; /* type of Q and of the cache's rows in LDS */
-    unsigned p;  /* type of P and c in the second product */
+    unsigned q;  /* enum tir_dtype of Q in memory */
+    unsigned kq; /* enum tir_dtype of Q and of the cache's rows in LDS */
+    unsigned p;  /* enum tir_dtype of P and c as operands of c^T P^T */
 };
 
 /** The way in which waves with the same columns of S^T agree on the maximum m of each column. */
 enum mla_agreement {
-    MLA_OWN_MAX,          /* each wave has all keys of its columns */
+    MLA_OWN_MAX,          /* each wave has all keys of its columns, so its maximum is the
+                             column's */
     MLA_AGREE_ON_GROWTH,  /* each wave has the maximum of its own keys; once one has grown, all
                              waves take the largest */
     MLA_EXCHANGE_MAX,     /* waves exchange maxima in every block, before they compute weights */
@@ -118,14 +126,15 @@ enum mla_agreement {
 
 /** The work split: for each dimension, log2 of the number of waves that divide it. */
 struct mla_work_split {
-    uint8_t columns;      /* columns of S^T */
-    uint8_t product_keys; /* keys in K Q^T */
-    uint8_t softmax_keys; /* keys in the softmax */
-    uint8_t depth;        /* columns of a cache row, which K Q^T sums over; waves add their parts of
-                             S^T through LDS */
+    uint8_t columns;      /* log2 of the number of waves that divide the columns of S^T */
+    uint8_t product_keys; /* log2 of the number of waves that divide a block's keys in K Q^T */
+    uint8_t softmax_keys; /* log2 of the number of waves that divide a block's keys in the
+                             softmax */
+    uint8_t depth;        /* log2 of the number of waves that divide the columns of a cache row,
+                             over which K Q^T sums; they add their parts of S^T through LDS */
     uint8_t pairs;        /* 1: two waves with the same columns divide the keys in K Q^T, and the
                              latent in c^T P^T; 0: no wave pairs */
-    uint8_t agree;        /* enum mla_agreement */
+    uint8_t agree;        /* how these waves agree on a maximum: enum mla_agreement */
 };
 
 /** The cache's rows, and how a block of rows gets to LDS. */
@@ -137,7 +146,8 @@ struct mla_source {
     uint8_t n_pieces;
     uint8_t lead;                /* 1: a block is in LDS one iteration before its scores are
                                     computed; 0: in the same iteration */
-    struct tir_value row_stride; /* i32: bytes from a cache row to the next; none: not used */
+    struct tir_value row_stride; /* i32: bytes from a cache row to the next; no value: the form does
+                                    not need it */
 };
 
 /** Buffers in LDS. If a buffer has several places, they are contiguous. */
@@ -173,15 +183,15 @@ struct mla_query {
 
 /** Types of values in registers. */
 struct mla_types {
-    struct tir_type product;     /* result of K Q^T: a part of S^T if waves divide the
-                                    contraction */
+    struct tir_type product;     /* type of the result of K Q^T: S^T, or a part of that sum if waves
+                                    divide the columns of K */
     struct tir_contraction keys; /* order in which c^T P^T sums over the keys, as S^T has keys in
                                     registers */
-    struct tir_type weights;     /* P, keys x columns; its transpose is the right operand of c^T
-                                    P^T */
-    struct tir_type v_loaded;    /* c as it is read from LDS: keys x latent */
-    struct tir_type vector;      /* m and l: 1 x columns, in the layout of O^T */
-    struct tir_type scales;      /* scales of P^T: one for each 32 keys of a column */
+    struct tir_type weights;     /* type of P, keys x columns; its transpose is the right operand of
+                                    c^T P^T */
+    struct tir_type v_loaded;    /* type of c as it is read from LDS: keys x latent */
+    struct tir_type vector;      /* type of m and l: f32, 1 x columns, in the lanes of O^T */
+    struct tir_type scales;      /* type of the scales of P: i8, one for each 32 keys of a column */
     int scaled; /* index in tir_machine.mma of the MFMA of c^T P^T that applies scales to P; -1: P
                    has no scales */
 };
@@ -194,16 +204,22 @@ struct mla_block {
                                              page table */
     /* Rows of each run of keys in the cache. */
     struct tir_view runs[MLA_MAX_RUNS];
+    /* Addresses of the block whose copy to LDS is in flight. */
     struct mla_flight flight;
+    /* Slots of the block's rows, in kernels that read a list or a page table row by row. */
     struct mla_slots slots;
+    /* Addresses of the rows that the wave copies. */
     struct mla_found found;
+    /* Addresses of the cache lines that the wave copies, for wave pairs in fp8. */
     struct mla_row_pairs lines;
     struct tir_value gaps;                  /* i32: number of the block's rows without a key */
     struct tir_value k[MAX_PANELS];         /* panels of K that a step has read from LDS; no value:
                                                the product reads the panel */
     struct tir_value quarter[MLA_QUARTERS]; /* quarters of c^T or of O^T, halves of c, or the waves'
                                                parts of S^T, by pipeline */
+    /* For dv_split: P and O of a quarter of the columns. */
     struct tir_value p_quarter[MLA_QUARTERS], o_quarter[MLA_QUARTERS];
+    /* For dv_split: rescale factors of each half of the columns. */
     struct mla_alpha alpha[2];
     /* i64: mask of lanes with a factor in alpha[] that is not 1. */
     struct tir_value alpha_lanes;
@@ -231,19 +247,22 @@ struct mla_form {
                                               mla.plan */
     void (*load_arguments)(struct mla *s); /* issues loads of arguments, which arrive together with
                                               the item's */
-    void (*find_source)(struct mla *s);    /* sets mla.source for an item's blocks */
+    void (*find_source)(struct mla *s);    /* sets mla.source, from which an item's blocks are
+                                              copied */
     void (*begin_pass)(struct mla *s);     /* sets members of s->d.attention that the form needs,
                                               before scales are set */
-    void (*load_q)(struct mla *s);         /* issues the loads of Q before the loop */
+    void (*load_q)(struct mla *s);         /* loads Q to registers or LDS before the loop over
+                                              keys */
     /** Reads a panel of K of the current block from LDS. */
     struct tir_value (*read_panel)(struct mla *s, const struct panel *n);
     /** Builds the loop over an item's keys. Returns the state of the wave's columns. */
     struct split_kv_state (*walk)(struct mla *s);
-    /** Builds the exchange of m and l at an item's end: every wave gets m and l of the columns of
-     * its O^T. */
+    /** Builds the exchange of m and l between waves at an item's end: then every wave has m and l
+     * of the columns of its O^T. */
     void (*join)(struct mla *s, struct split_kv_state *state);
     void (*pass)(struct mla *s); /* builds one pass over the item's keys, and the store of its
                                     results */
+    /* Sets members of *schedule after the pipeline's table has set them. */
     void (*adjust_schedule)(const struct mla *s, struct tir_schedule *schedule);
     const struct mla_row_copies *copies; /* how a wave copies rows whose addresses it finds one by
                                             one; NULL: it copies blocks of a page */
@@ -289,7 +308,7 @@ static inline unsigned mla_kq_bytes(const struct mla *s)
     return tir_dtype_bits(s->number.kq) / 8;
 }
 
-/** Returns log2 of the workgroup's waves. */
+/** Returns log2 of the number of waves of the workgroup. */
 static inline unsigned mla_wave_bits(const struct mla *s) { return tir_bits(s->d.waves); }
 
 /** Returns the number of parts of a cache row: 2 with a rotated key, else 1. */
@@ -305,13 +324,13 @@ static inline bool mla_reads_once(const struct mla *s)
     return s->d.v->gqa * s->d.v->q_len <= (int)s->d.columns;
 }
 
-/* lds.c */
+/* lds.c: layouts in registers, buffers in LDS, and what is exchanged through them */
 
 /** Chooses the layouts of all values in registers, for waves that share scores:
  * mla_form.choose_layouts. Call it before any op is built. */
 void mla_choose_layouts(struct mla *s);
-/** Returns the layout of c, keys x latent, whose transpose is the left operand of the second
- * product. */
+/** Returns the layout in registers of c, keys x latent, whose transpose is the left operand of c^T
+ * P^T. */
 struct tir_layout mla_values_operand(const struct mla *s);
 /** Allocates LDS for blocks of keys, P and panels of Q, and chooses the pipeline: mla_form.take_lds
  * of waves that share scores. */
@@ -332,11 +351,11 @@ void mla_store_entries(struct mla *s, struct tir_value block, struct tir_value e
 /** Loads from LDS the entries of the sparse list for the block with index `block`: i32, keys x 1,
  * in the lanes of S^T. */
 struct tir_value mla_load_entries(struct mla *s, struct tir_value block);
-/** True if panel n of Q is in LDS. Then sets *at to its LDS address (i32). */
+/** True if panel n of Q is in LDS, not in registers. Then sets *at to its LDS address (i32). */
 bool mla_find_query(struct mla *s, unsigned n, struct tir_value *at);
-/** Returns the address map in LDS of a panel of Q. */
+/** Returns the LDS map of panel p of Q. */
 struct tir_layout mla_query_map(const struct mla *s, const struct panel *p);
-/** True if the second product is in fp8; l then sums the rounded weights. */
+/** True if P and c are fp8 in c^T P^T; l then sums the rounded weights. */
 static inline bool mla_weights_fp8(const struct mla *s) { return s->number.p == TIR_FP8; }
 /** Begins a branch for stores to LDS. Of the waves that have the same part of S^T, one takes it. */
 struct tir_if mla_begin_writers(struct mla *s);
@@ -367,13 +386,13 @@ static inline bool mla_has_row_pairs(const struct mla *s)
 {
     return s->split.pairs && mla_weights_fp8(s);
 }
-/** Returns the number (i32) of the wave's part of the contraction of K Q^T, which
- * mla_work_split.depth divides. */
+/** Returns the index (i32) of the wave's part of the columns of K, which mla_work_split.depth
+ * divides. */
 struct tir_value mla_row_part(struct mla *s);
 /** Returns the byte or element offset (i32) in a cache row of the wave's first column of panel p.
  * `size`: bytes of an element for bytes, 1 for elements. */
 struct tir_value mla_own_first(struct mla *s, const struct panel *p, unsigned size);
-/** Returns the number of parts into which waves divide a block's keys. */
+/** Returns the number of parts into which waves divide a block's keys in the softmax. */
 static inline unsigned mla_parts(const struct mla *s) { return 1u << s->split.softmax_keys; }
 /** Converts a tile [keys x columns] to [keys of a part x columns of all parts side by side]. Each
  * wave then has all rows of its columns, which are its own keys. */
@@ -410,7 +429,7 @@ static inline struct tir_value mla_join_quarters(struct tir_builder *b,
     return tir_stack(b, low, tir_stack(b, part[2], part[3]));
 }
 
-/* query.c */
+/* query.c: Q through LDS in whole rows */
 
 /** Sets s->query.part for kernels in which waves load whole rows of Q to LDS. Returns the bytes of
  * Q in LDS, which mla_take_query() allocates. */
@@ -422,7 +441,7 @@ void mla_take_query(struct mla *s);
  * all have arrived. */
 void mla_share_query(struct mla *s);
 
-/* share.c */
+/* share.c: waves that divide S^T */
 
 /** Sets s->split: how waves divide S^T in K Q^T and in the softmax. `product_keys`: log2 of the
  * number of waves that divide the keys of K Q^T. */
@@ -444,7 +463,7 @@ unsigned mla_early_panels(const struct mla *s);
 struct split_kv_state mla_share_end(struct mla *s, struct tir_if *some, struct tir_loop *loop,
                                     struct tir_value inside[ATT_N_CARRY]);
 
-/* one_wave.c */
+/* one_wave.c: one wave per SIMD */
 
 /** True if one of the pipelines of one wave per SIMD can build this variant on the machine. */
 bool mla_one_wave_takes(const struct att_variant *v, const struct tir_machine *m);
@@ -462,7 +481,7 @@ struct tir_value mla_one_wave_page(struct mla *s, struct tir_value key);
  * transposed in registers. */
 bool mla_transpose_takes(const struct tir_machine *m);
 
-/* item.c */
+/* item.c: items, passes and the loop over keys */
 
 /** Loads the wave's columns of Q, panel by panel, in stage `stage` of the loop's prologue. Panels
  * that stay in LDS are stored there. */
@@ -490,13 +509,13 @@ void mla_find_position(struct mla *s);
 /** Converts `v`, a value per column, from the lanes of S^T to the lanes of O^T. */
 struct tir_value mla_beside_output(struct mla *s, struct tir_value v);
 
-/* wave_pair.c and, with fp8, wave_pair_exchange.c */
+/* wave_pair.c: wave pairs */
 
 /** True if the pipelines of wave pairs can build this variant: 65 to 128 rows, without
  * one_launch. */
 bool mla_wave_pair_take(const struct att_variant *v);
 
-/* passes.c */
+/* passes.c: passes over an item's rows */
 
 /** Returns the number of workgroups that share a work list: one for each pass over an item's rows
  * of Q. */
@@ -527,7 +546,7 @@ void mla_find_pieces(struct mla *s);
  * MLA_HAS_HALVES, MLA_HAS_ROTATED and MLA_HAS_PIECES. */
 uint32_t mla_piece_features(const struct mla *s);
 
-/* value_product.c */
+/* value_product.c: the product with W_UV */
 
 /** True if the variant has no product with W_UV, or this op can build the product; if not, the
  * reason is in `why`. */
@@ -537,7 +556,7 @@ bool mla_product_check(const struct att_variant *v, const struct tir_machine *m,
  * `has_items` (i1): true if the workgroup had items. */
 void mla_multiply_output(struct mla *s, struct tir_value has_items);
 
-/* scaled.c */
+/* scaled.c: weights of fp8 with scales */
 
 /* MLA_SCALE_BIAS: the byte of the e8m0 scale 1. MLA_GROWTH: log2 of the largest weight relative to
  * m; above it m is raised. */

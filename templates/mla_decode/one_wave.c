@@ -43,7 +43,8 @@ bool mla_one_wave_takes(const struct att_variant *v, const struct tir_machine *m
 {
     const bool lists = v->sparse != ATT_SPARSE_NONE;
     const bool fp8 = v->kv_dtype == ATT_KV_DTYPE_FP8 && v->q_dtype == ATT_Q_DTYPE_FP8;
-    const int run = fp8 && mla_transpose_takes(m) ? 2 * RUN : RUN; /* a whole block there */
+    const int run = fp8 && mla_transpose_takes(m) ? 2 * RUN : RUN; /* there a run is a whole
+                                                                      block */
     const bool in_one_page = lists || (v->page_size && v->page_size % run == 0);
     const bool of_q = v->kv_dtype == ATT_KV_DTYPE_SAME && v->q_dtype == ATT_Q_DTYPE_SAME;
     const bool as_stored = (of_q || fp8) && v->kv_layout == ATT_KV_LAYOUT_NHD;
@@ -92,11 +93,12 @@ static struct tir_layout with_keys(const struct mla *s, const struct tir_layout 
     return tir_layout_permute_rows(l, mla_weights_fp8(s) ? key_fp8 : key);
 }
 
-/* Returns the layout of the weights: the layout of S^T with two bits exchanged. The bit of 16
- * columns is in registers for S^T and in lanes here. The bit of 4 keys is in registers here. */
+/* Returns the layout in registers of one wave's weights, [keys x columns]: the layout of S^T with
+ * two bits exchanged. The bit of 16 columns is in registers for S^T and in lanes here. The bit of 4
+ * keys is in registers here. */
 struct tir_layout mla_one_wave_weights(const struct mla *s)
 {
-    enum { COLUMNS = 16, ROWS = 4 /* of the instruction in a lane */ };
+    enum { COLUMNS = 16, ROWS = 4 /* rows of the instruction's result that a lane has together */ };
     const struct tir_mma *const mma = &s->d.m->mma[keys_product(s)];
     const struct tir_layout plain =
         tir_mma_result(mma, own_keys(s), s->d.columns, mla_own_waves(s));
@@ -112,7 +114,8 @@ static struct tir_contraction panel_order(const struct mla *s)
                               : tir_contract_rows(mma, PANEL, 16 / mla_kq_bytes(s));
 }
 
-/* Chooses the types of scores, weights and O, and the panels of K: mla_form.choose_layouts. */
+/* Sets the types of scores, weights and O^T in s->type and s->d, and the panels of K:
+ * mla_form.choose_layouts. */
 static void choose_layouts(struct mla *s)
 {
     struct split_kv *const d = &s->d;
@@ -494,7 +497,7 @@ static void make_scaled(void *context)
     s->d.attention.now.p = scale_weights(s, s->d.attention.now.s, &s->d.attention.now.exponent);
 }
 
-/* Rescales O and l if an exponent is far above m. */
+/* Raises m, and rescales O and l, if an exponent of the block is far above m. */
 static void rescale_scaled(void *context)
 {
     struct mla *const s = mla_of(context);

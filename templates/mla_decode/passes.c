@@ -23,7 +23,7 @@ static unsigned pass_rows(const struct mla *s)
 unsigned mla_sharers(const struct mla *s)
 {
     const struct att_variant *const v = s->d.v;
-    const unsigned rows = (unsigned)(v->gqa * v->q_len); /* 0: not known */
+    const unsigned rows = (unsigned)(v->gqa * v->q_len); /* 0: gqa is an argument of the kernel */
     const bool shared = !v->one_launch && rows > pass_rows(s);
     return shared ? (rows + pass_rows(s) - 1) / pass_rows(s) : 1;
 }

@@ -137,7 +137,7 @@ void mla_share_query(struct mla *s)
     if (s->query.in_block)
         att_lds_barrier(b);
     else
-        b->phase = MLA_SCORES_PHASE; /* after the first block's barrier */
+        b->phase = MLA_SCORES_PHASE; /* after the barrier of the first block */
     for (unsigned i = 0; i < s->query.n_panels; i++)
         s->query.q[i] = tir_named(b, "q", read_panel(s, &s->query.panel[i]));
     if (s->query.in_block)

@@ -53,7 +53,8 @@ void mla_transpose_add_panels(struct mla *s)
     mla_add_panels(s, s->d.qk, &k);
 }
 
-/* Chooses the types of scores, weights and O, and the panels of K: mla_form.choose_layouts. */
+/* Sets the types of scores, weights and O^T in s->type and s->d, and the panels of K:
+ * mla_form.choose_layouts. */
 static void choose_layouts(struct mla *s)
 {
     struct split_kv *const d = &s->d;

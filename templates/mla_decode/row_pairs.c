@@ -28,9 +28,14 @@
 
 #include <assert.h>
 
-enum { LINE = 128, HALF = MLA_ROW_PAIR_COLUMNS, LINES = LATENT / LINE /* of a row's latent */ };
+enum {
+    LINE = 128,
+    HALF = MLA_ROW_PAIR_COLUMNS,
+    LINES = LATENT / LINE /* cache lines of a row's
+                                                                         latent */
+};
 
-/* True if a row ends with half of a cache line. */
+/* True if a cache row ends in the middle of a cache line, so that two rows share a line. */
 static bool shares_line(const struct mla *s) { return s->d.k.width % LINE; }
 
 /* Returns the number of cache lines of a pair of rows. */

@@ -150,9 +150,9 @@ struct tir_value mla_sum_own(struct mla *s, struct tir_value l)
  * before these two is the last iteration's alpha, which some wave may still read. */
 enum { M_BEHIND = N_VECTORS - 1, L_BEHIND };
 
-/* Ends `loop`, the loop over keys, and `some`, the branch of items with keys. inside[] has the
- * values that the loop carries. Waves exchange m and l through LDS, while the last product runs.
- * Returns m, l and O of the wave's columns; an item without keys has l and O of 0. */
+/* Ends `loop`, the loop over keys, and `some`, the branch that items with keys take. inside[] has
+ * the values that the loop carries. Waves exchange m and l through LDS, while the last product
+ * runs. Returns m, l and O of the wave's columns; an item without keys has l and O of 0. */
 struct split_kv_state mla_share_end(struct mla *s, struct tir_if *some, struct tir_loop *loop,
                                     struct tir_value inside[ATT_N_CARRY])
 {

@@ -225,7 +225,7 @@ void mla_wave_pair_load_q(struct mla *s)
     struct tir_builder *const b = &s->d.b;
     const unsigned own = s->d.keys / s->d.waves;
     const unsigned rows = s->split.pairs ? s->d.row_columns : s->d.columns;
-    if (!mla_one_wave_gathers(s)) /* after the first block */
+    if (!mla_one_wave_gathers(s)) /* the loads are issued after the first block's */
         b->stage = mla_one_wave_stage(s, A_WAIT);
     for (unsigned i = 0; i * s->d.keys < rows; i++) {
         const struct tir_value first =

@@ -231,7 +231,7 @@ static struct tir_value follow(struct mla *s, struct tir_value o, struct tir_val
     return o;
 }
 
-/* Returns half `which` of the columns of tile `a`. */
+/* Returns half `which` (0 or 1) of the columns of tile `a`. */
 static struct tir_value half_of_columns(struct mla *s, unsigned which, struct tir_value a)
 {
     struct tir_builder *const b = &s->d.b;

@@ -26,10 +26,11 @@ enum {
 
 /* The partials of a work tile; all members are i32. */
 struct parts {
-    struct tir_value first, end;  /* numbers of the tile's first partial, and after its last one */
-    struct tir_value rows;        /* number of rows of a partial */
-    struct tir_value first_token; /* row of q of the tile's first query */
-    struct tir_value tokens;      /* number of queries of the tile */
+    struct tir_value first, end;  /* index of the tile's first partial, and index after its last
+                                     one */
+    struct tir_value rows;        /* number of rows of partial_out that a partial has */
+    struct tir_value first_token; /* row in q of the work tile's first query */
+    struct tir_value tokens;      /* number of queries of the work tile */
 };
 
 /* The sum of a work tile's partials while it is built, slice by slice. A slice is some heads of a
@@ -37,8 +38,8 @@ struct parts {
 struct sum {
     struct att_part_rows rows;
     struct parts parts;
-    struct tir_value first_head, gqa; /* i32: the KV head's first query head, and the number of its
-                                         query heads */
+    struct tir_value first_head, gqa; /* i32: index of the KV head's first query head, and number of
+                                         its query heads */
     struct tir_value blocks;          /* i32: number of slices of a token */
     int slice_rows;                   /* number of heads of a slice */
 };
@@ -138,7 +139,8 @@ static struct parts find_parts(struct prefill *p, const struct prefill_part *par
 {
     struct tir_builder *b = &p->b;
     struct parts parts = {
-        .rows = load_entry(p, ARG_REDUCE_PARTIAL_MAP, 1), /* the first row of partial 1 */
+        .rows = load_entry(p, ARG_REDUCE_PARTIAL_MAP, 1), /* the first row of partial 1, which is
+                                                             the number of rows of partial 0 */
         .first_token = part->first_token,
         .tokens = tir_sub(b, part->end_token, part->first_token),
     };

@@ -11,8 +11,8 @@
 struct prefill_part {
     struct tir_value row; /* row of partial_out for the item's first token; -1: the item is no
                              partial */
-    struct tir_value first_token, end_token; /* rows of q of the item's first token, and after its
-                                                last one */
+    struct tir_value first_token, end_token; /* rows in q of the item's first token, and of the
+                                                token after its last one */
     struct tir_value first_head;             /* index of the first query head of its KV head */
     struct tir_value
         last; /* i1: true if the workgroup has no item after this one, and may wait for other

@@ -76,7 +76,7 @@ static struct strides strides_of(struct prefill *p, const struct att_tensor *t, 
                             p->item.first_token};
 }
 
-/* Returns the strides of a tensor of partials, with `bytes` bytes for each head. */
+/* Returns the strides of a tensor of partials whose heads have `bytes` bytes each. */
 static struct strides partial_strides(struct prefill *p, int bytes)
 {
     struct tir_builder *b = &p->b;
@@ -84,7 +84,7 @@ static struct strides partial_strides(struct prefill *p, int bytes)
     return (struct strides){as_wide(p, row), tir_i64(b, bytes), p->item.partial};
 }
 
-/* Returns the byte offsets (i64) of rows `r` in a tensor with strides `s`. */
+/* Returns the byte offsets (i64) of rows r in a tensor with strides s, from its address on. */
 static struct tir_value offsets(struct prefill *p, const struct prefill_rows *r,
                                 const struct strides *s)
 {
@@ -138,7 +138,7 @@ static struct tir_layout out_map(const struct prefill *p, unsigned bytes, unsign
  * part fits, or columns are padded. */
 static unsigned out_parts(const struct prefill *p, unsigned bytes)
 {
-    enum { LEAST = 32 /* columns of a part */ };
+    enum { LEAST = 32 /* fewest columns of a part */ };
     const unsigned all = prefill_queries(p) * prefill_dv(p) * bytes;
     if (prefill_dv(p) != (unsigned)p->v->head_dim_v || prefill_v_parts(p) > 1)
         return 0;
@@ -212,8 +212,8 @@ static struct tir_value sinks(struct prefill *p, struct tir_value final)
                       tir_splat(b, tir_f32(b, -INFINITY), vector));
 }
 
-/* Returns the byte offsets (i64) of the rows of type `t` in a tensor with strides `s`. Rows after
- * the tile's last one have -1, so that they are not written. */
+/* Returns the byte offsets (i64) in a tensor with strides s of the rows of a tile of type t. Rows
+ * after the item's last one have -1, so that they are not written. */
 static struct tir_value places(struct prefill *p, struct tir_type t, const struct strides *s)
 {
     struct tir_builder *b = &p->b;
@@ -224,9 +224,9 @@ static struct tir_value places(struct prefill *p, struct tir_type t, const struc
 
 /* A tensor to which O or LSE is written. */
 struct target {
-    struct tir_value base;  /* i64: address */
+    struct tir_value base;  /* i64: address of the tensor */
     struct strides strides; /* strides of the tensor, in bytes */
-    unsigned dtype;         /* type of the elements: enum tir_dtype */
+    unsigned dtype;         /* enum tir_dtype of the tensor's elements */
 };
 
 /* Writes `o`, `rows` rows of O^T from row `first` on, to `out`. Rows from prefill_main_rows() on
@@ -332,8 +332,8 @@ void prefill_write_item(struct prefill *p, struct tir_value m, struct tir_value 
     struct tir_builder *b = &p->b;
     const struct tir_value final = tir_cmp_lt(b, p->item.partial, tir_i32(b, 0));
     struct tir_value sink = {0};
-    /* Makes LLVM compute the addresses of O here. Q has the same rows, and LLVM would hold their
-     * addresses in registers through the loop. */
+    /* This copy makes LLVM compute the addresses of O here. Q has the same rows, and LLVM would
+     * hold their addresses in registers through the loop. */
     p->work.row0 = tir_materialize(b, p->work.row0);
     if (p->v->sinks)
         sink = sinks(p, final);

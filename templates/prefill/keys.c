@@ -81,7 +81,8 @@ static struct tir_view key_rows(struct prefill *p, struct tir_value key, struct 
                                 struct tir_value stride64, unsigned rows, int row, int byte)
 {
     struct tir_builder *b = &p->b;
-    /* Keys are not negative: zero extension saves two instructions where phases are short. */
+    /* Keys are not negative. Zero extension saves two instructions in kernels whose phases are
+     * short. */
     const struct tir_value wide = prefill_valid(p, &p->k.panels[0]) < p->k.panels[0].width
                                       ? tir_zext(b, key, TIR_I64)
                                       : att_wide(b, key);
@@ -355,7 +356,8 @@ static void find_v_entry(void *context)
     p->now.v_entry = prefill_find_entry(p, tile_of(p));
 }
 
-/* Loads page numbers of a tile of K. Tiles after the end have the pages of the last tile. */
+/* Loads the page numbers of a tile of K: of the wave's rows as a scalar, or of each row. Tiles
+ * after the end have the pages of the last tile. */
 static void find_k(void *context)
 {
     struct prefill *const p = family_of(context);
@@ -391,7 +393,7 @@ static void store_k(void *context)
     }
 }
 
-/* Loads page numbers of a tile of V. */
+/* Loads the page numbers of a tile of V: of the wave's rows as a scalar, or of each row. */
 static void find_v(void *context)
 {
     struct prefill *const p = family_of(context);

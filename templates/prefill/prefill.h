@@ -24,7 +24,8 @@
 enum { PREFILL_OUT_BYTES = 2 /* bytes of an element of out */, PREFILL_MAX_PANELS = 5 };
 enum { PREFILL_MERGE_PARTS = 4 /* most parts of O that one key group passes to the other */ };
 
-/** The products S^T = K Q^T and O^T = V^T P^T of a work tile. */
+/** The matrix instruction, the element type and the scores of the products S^T = K Q^T and O^T +=
+ * V^T P^T. */
 struct prefill_shape {
     int product;            /* index in tir_machine.mma of the matrix instruction of both products;
                                below 0: the machine has none */
@@ -100,16 +101,17 @@ struct prefill_out_place {
     struct tir_layout lds; /* LDS map of a part of the columns */
     unsigned parts;        /* number of parts into which columns of O are divided, stored one after
                               the other; 0: O is not in LDS */
-    unsigned at, step;     /* bytes from staging.buffer to the first part, and from a part to the
-                              next; step 0: all parts use one place */
+    unsigned at, step;     /* bytes in LDS from staging.buffer to the first part, and from a part to
+                              the next; step 0: all parts use one place */
     bool in_v;             /* true: O is in V's buffer, and `at` counts from there; false: from
                               staging.buffer */
 };
 
-/** Q before the loop and O after it, which pass through LDS in whole rows. */
+/** How Q before the loop and O after it pass through LDS in whole rows. */
 struct prefill_staging {
     enum prefill_room home;  /* the place of a work tile's Q and O */
-    unsigned bytes;          /* bytes of `home`; 0: PREFILL_NO_ROOM */
+    unsigned bytes;          /* bytes in LDS of the place `home`; 0: Q and O do not pass through
+                                LDS */
     struct tir_value buffer; /* i32: LDS address of `home`, or in planned kernels of an item's
                                 rows */
     /* Place of O. */
@@ -196,7 +198,7 @@ struct prefill_item {
     struct tir_value n_rows;      /* number of the item's rows */
     struct tir_value end_key;     /* index of the key after the item's last one */
     struct tir_value position;    /* index of the key at the position of the item's first token */
-    struct tir_value gqa;         /* number of query heads of the KV head */
+    struct tir_value gqa;         /* number of query heads of a KV head */
 };
 
 /** The state of a prefill kernel while it is built. */
@@ -211,8 +213,8 @@ struct prefill {
     struct prefill_staging staging;
     unsigned merge_parts;   /* number of parts in which one key group passes O to the other, through
                                the LDS of K */
-    struct pipe_plan plan;  /* plan of the loop over tiles of keys */
-    char refused[PIPE_WHY]; /* reason why there is no plan; empty: there is one */
+    struct pipe_plan plan;  /* the pipeline of the loop over tiles of keys */
+    char refused[PIPE_WHY]; /* the reason why the tile has no pipeline; empty: it has one */
     /* The softmax, masks and values of the current block. */
     struct att_attention attention;
     struct prefill_work work;
@@ -262,13 +264,13 @@ static inline bool prefill_fetches_ahead(const struct prefill *p)
 struct tir_value prefill_head_base(struct prefill *p, struct att_tensor t, struct tir_value token,
                                    struct tir_value head, unsigned bytes);
 
-/* out.c */
+/* out.c: the end of a work tile */
 
 /** Writes O / l and LSE = m + log l of the work tile from p->carried, with sinks in the
  * denominator. Rows without a visible key get 0 and -infinity. O passes through `place` in LDS. */
 void prefill_finish(struct prefill *p, const struct prefill_out_place *place);
 
-/* prefill.c */
+/* prefill.c: the algorithm */
 
 /** Returns the index (i32) of the key at the position of the workgroup's first query. */
 struct tir_value prefill_first_position(struct prefill *p);
@@ -279,7 +281,7 @@ void prefill_fetch(struct prefill *p);
 /** Queues of copies to LDS of K, V and Q. A wait is for all copies of one queue. */
 enum prefill_copies { PREFILL_COPIES_OF_K, PREFILL_COPIES_OF_V, PREFILL_COPIES_OF_Q };
 
-/* query.c */
+/* query.c: Q from memory to registers */
 
 /** Returns the number of parts of Q that pass through LDS one after the other. */
 unsigned prefill_q_parts(const struct prefill *p);
@@ -294,7 +296,7 @@ struct tir_value prefill_q_buffer(struct prefill *p, const struct prefill_panel 
  * arrived. The copies of part 0 must have been issued. */
 void prefill_await_q(struct prefill *p);
 
-/* keys.c */
+/* keys.c: K and V from memory to registers */
 
 /** Returns the index (i32) of the first key that the wave's key group has in iteration `index`
  * (i32): att_attention.first_key. */
@@ -310,7 +312,7 @@ void prefill_copy_first_keys(struct prefill *p);
  * which may still be in flight after it. */
 void prefill_await_keys(struct prefill *p);
 
-/* mask.c */
+/* mask.c: masks in memory */
 
 /** Loads the bytes of a custom mask for the tile whose first key is `key` (i32): keys x queries of
  * i8, as att_block.seen. Bytes of keys after the last one are 0. */
@@ -333,7 +335,7 @@ struct tir_value prefill_load_words(struct prefill *p, struct tir_value key);
  * for the same `key` (i32). */
 void prefill_check_words(struct prefill *p, struct tir_value key);
 
-/* page_copy.c */
+/* page_copy.c: direct copies from pages to LDS */
 
 /** True if K and V are copied from pages to LDS without registers. This needs elements of Q's type,
  * and pages that each have all of a wave's rows of a tile. */
@@ -354,7 +356,8 @@ struct tir_value prefill_load_page(struct prefill *p, struct tir_value entry);
 /** A copy of columns of a tile of K or V from pages to LDS. */
 struct prefill_page_copy {
     const struct att_cache *cache;
-    struct tir_value page;        /* i32: result of prefill_load_page() for the same tile */
+    struct tir_value page;        /* i32: page number of the wave's rows of the tile:
+                                     prefill_load_page() */
     unsigned first, width;        /* index of the first column, and number of columns */
     struct tir_value to;          /* i32: LDS address of the tile */
     const struct tir_layout *lds; /* LDS map of the tile */
@@ -364,7 +367,7 @@ struct prefill_page_copy {
 /** Issues the copies to LDS of the rows that the wave copies of tile `tile` (i32). */
 void prefill_copy_page(struct prefill *p, const struct prefill_page_copy *c, struct tir_value tile);
 
-/* pipeline.c */
+/* pipeline.c: the choice of the pipeline */
 
 /** Sets p->plan to the kernel's pipeline. Returns false if the tile's pipeline cannot be built,
  * with a sentence in `why`. */
@@ -392,10 +395,10 @@ bool prefill_checks_weights(const struct prefill *p);
 /** True if V of a tile's first keys is read from LDS before the rescale check. */
 bool prefill_reads_before_check(const struct prefill *p);
 
-/* work_tiles.c */
+/* work_tiles.c: the work tiles of a workgroup, and further kernels */
 
-/** True if the last work tiles of a launch are divided between two workgroups each, if there are
- * enough workgroups. Waves without queries then only copy: prefill_is_spare(). */
+/** True if each of the last work tiles of a launch is divided between two workgroups, provided that
+ * there are enough workgroups. Waves without queries then only copy: prefill_is_spare(). */
 bool prefill_splits_last_tiles(const struct prefill *p);
 /** Returns an i1: true in the second half of the waves if the work tile has at most half of its
  * queries. These waves then have no queries. */
@@ -439,7 +442,7 @@ void prefill_find_item_position(struct prefill *p);
 void prefill_write_item(struct prefill *p, struct tir_value m, struct tir_value l,
                         struct tir_value o);
 
-/* tile.c */
+/* tiles.c and tile.c: the table of tiles, and what a row of it takes */
 
 /** The rows of the tile table: tiles.c. */
 enum { PREFILL_N_TILES = 49 };
@@ -453,20 +456,21 @@ void prefill_rules(const struct att_variant *v, const struct tir_machine *m, str
 
 /* Indices of prefill's knobs in att_tile.own. */
 enum {
-    PREFILL_K_BUFFERS,  /* number of tiles of K in LDS; 0: the fewest that the pipeline needs */
-    PREFILL_PERSISTENT, /* workgroups per compute unit of a persistent kernel; 0: not persistent */
-    PREFILL_FP8,        /* 1: the row is for Q, K and V of fp8; 0: of 16 bits */
-    PREFILL_LOOP_AT,    /* tir_schedule.loop_at; 0: the loop's code is not aligned */
-    PREFILL_KEYS_FIRST, /* 1: an iteration reads K from LDS before it stores V to LDS; 0: after
+    PREFILL_K_BUFFERS,    /* number of tiles of K in LDS; 0: the fewest that the pipeline needs */
+    PREFILL_PERSISTENT,   /* number of workgroups per compute unit of a persistent kernel; 0: the
+                           kernel is not persistent */
+    PREFILL_FP8,          /* 1: the row is for Q, K and V of fp8; 0: of 16 bits */
+    PREFILL_LOOP_AT,      /* value of tir_schedule.loop_at; 0: the loop's code is not aligned */
+    PREFILL_KEYS_FIRST,   /* 1: an iteration reads K from LDS before it stores V to LDS; 0: after
                            it */
     PREFILL_LATE_EIGHTHS, /* number of eighths of a tile's exponentials that late_power moves to the
                              next iteration; 0: four */
-    PREFILL_SHIFT_EARLY,  /* tir_loop_plan.shift_early */
+    PREFILL_SHIFT_EARLY,  /* value of tir_loop_plan.shift_early */
     PREFILL_KEY_GROUPS,   /* number of groups of waves that split the keys of a work tile; 0: one */
     PREFILL_WHOLE_HEADS,  /* 1: without a causal mask, the work tiles of a head follow each other in
                              a persistent kernel; 0: work tiles of the same queries of all heads
                              do */
-    PREFILL_EARLY_PRIORITY, /* tir_schedule.early_priority */
+    PREFILL_EARLY_PRIORITY, /* value of tir_schedule.early_priority */
     PREFILL_WORKGROUPS,     /* number of workgroups that share a compute unit, each with one wave
                                per SIMD (pipelines one_wave*); 0: one workgroup with two waves per
                                SIMD */
@@ -475,8 +479,8 @@ enum {
     PREFILL_FRESH_OFFSETS,  /* 1: byte offsets of lanes into K and V are computed in each iteration,
                                and take no registers in the rest of it; 0: they are kept in
                                registers */
-    PREFILL_MOST_KEYS,      /* most keys of a launch that takes the row as a second kernel; 0: any
-                               number. The next row that fits takes launches with more */
+    PREFILL_MOST_KEYS,      /* most keys of a launch for which the row is a second kernel; 0: any
+                               number. The next row that fits is for launches with more keys */
     PREFILL_HALVES,         /* 1: the tile has halves of K and V: prefill_has_halves() */
     PREFILL_SIDE, /* number of rows, and of columns, of the matrix instruction in tiles for waves of
                      32 lanes. One or several cover a wave's queries; 0: as many as the queries */
@@ -590,13 +594,13 @@ static inline unsigned prefill_v_columns(const struct prefill *p)
     return prefill_dv(p) / (prefill_has_halves(p) ? 2 : 1);
 }
 
-/** Returns the number of column parts in which V of a cache is loaded. A head_dim_v that is no
- * power of two has two: its first and its last dv / 2 columns. */
+/** Returns the number of parts of columns in which V of a cache is loaded: 2 if head_dim_v is no
+ * power of two, its first and its last prefill_dv() / 2 columns; else 1. */
 static inline unsigned prefill_v_parts(const struct prefill *p)
 {
     return p->v->paged && prefill_dv(p) != (unsigned)p->v->head_dim_v ? 2 : 1;
 }
-/* Returns the number of columns of a part of V. */
+/* Returns the number of columns of a part of V: prefill_v_parts(). */
 static inline unsigned prefill_v_width(const struct prefill *p)
 {
     return prefill_dv(p) / prefill_v_parts(p);
@@ -629,7 +633,7 @@ static inline unsigned prefill_queries(const struct prefill *p)
  * and all keys of the group. */
 struct tir_waves prefill_waves(const struct prefill *p);
 
-/* layouts.c */
+/* layouts.c: sizes and LDS layouts */
 
 /** Returns the number of columns of panel n that are columns of Q and K; the others up to n->width
  * are padding. */
@@ -685,7 +689,7 @@ struct tir_layout prefill_merge_lds(const struct prefill *p);
  * the queries follow it. */
 unsigned prefill_merge_bytes(const struct prefill *p);
 
-/* values.c */
+/* values.c: V in registers and LDS */
 
 /** Returns the type in registers in which a part (prefill_v_parts()) of V of `keys` keys is loaded.
  * With `lds_order`, returns the type from which it is stored to LDS. */
@@ -709,7 +713,7 @@ struct tir_value prefill_v_rest(struct prefill *p, struct tir_value buffer);
 struct tir_value prefill_clear_unseen(struct prefill *p, struct tir_value v, struct tir_value key);
 
 /** Writes the padding columns of K and V in LDS: ones for K and PREFILL_TAIL_SUM, zeros for
- * PREFILL_TAIL_REST. Q is zero in K's padding, which only has to be finite. */
+ * PREFILL_TAIL_REST. Q is zero in K's padding, whose numbers only have to be finite. */
 void prefill_fill_padding(struct prefill *p);
 
 /** Returns the layout of the scores S^T in registers, keys x queries. */

@@ -71,8 +71,8 @@ static void find_panels(struct prefill *p)
         add_panel(p, (struct prefill_panel){.width = ceiling(dim)}, 16 / prefill_bytes(p));
         return;
     }
-    /* A lane has 16 bytes. It has an instruction's operand if that is longer, or if the rest of the
-     * head dim is too narrow. */
+    /* A lane reads 16 bytes of K at once. It reads an instruction's operand if that is longer, or
+     * if the rest of the head dim is too narrow. */
     unsigned vector = tir_mma_in_regs(prefill_mma(p)) > 16 / prefill_bytes(p)
                           ? tir_mma_in_regs(prefill_mma(p))
                           : 16 / prefill_bytes(p);
@@ -166,7 +166,7 @@ static void find_rooms(struct prefill *p)
     p->k.room = p->k.n_panels ? p->k.tiles * prefill_k_bytes(p, &p->k.panels[0]) : 0;
 }
 
-/* Divides K into panels, and sets the numbers of tiles of K and V in LDS. */
+/* Divides K into panels, chooses p->value.tail, and sets the numbers of tiles of K and V in LDS. */
 static void choose_layouts(struct prefill *p)
 {
     find_rest(p);
@@ -235,7 +235,8 @@ static void place_out(struct prefill *p, unsigned q)
     p->staging.o.parts = 1;
     p->staging.o.lds = att_lds_rows(p->m, prefill_queries(p), prefill_dv(p), PREFILL_OUT_BYTES);
     const unsigned o = att_lds_bytes(&p->staging.o.lds, PREFILL_OUT_BYTES), most = lds_limit(p);
-    const unsigned slack = 16 * (p->k.n_panels + 1); /* buffers begin at multiples of 16 */
+    const unsigned slack = 16 * (p->k.n_panels + 1); /* bytes that alignment of the buffers to 16
+                                                        bytes may take */
     p->staging.bytes = q > o ? q : o;
     /* With halves of K and V, loading the next Q ahead would spill scalar registers. */
     const bool persistent = prefill_workgroups(p) != 0 && !prefill_has_halves(p);
@@ -258,7 +259,7 @@ static void place_out(struct prefill *p, unsigned q)
  * and l. */
 static void place_merge(struct prefill *p)
 {
-    const unsigned words = 2 * prefill_queries(p) * sizeof(float); /* of m and l */
+    const unsigned words = 2 * prefill_queries(p) * sizeof(float); /* bytes of m and l */
     const unsigned before = p->k.room;
     if (prefill_groups(p) == 1)
         return;
@@ -428,7 +429,7 @@ static bool is_worth_its_keys(const struct att_variant *v, const struct att_tile
  * reason is in `why`. */
 static bool fits_beside_others(const struct prefill *p, struct att_why *why)
 {
-    enum { NARROW = 64 /* columns */ };
+    enum { NARROW = 64 /* most columns of q and k */ };
     const struct att_variant *const v = p->v;
     if (v->head_dim != p->tile->head_dim || v->head_dim_v != p->tile->head_dim_v)
         return att_reject(why, ATT_TILE, "is for head_dim %d", p->tile->head_dim);

@@ -432,7 +432,7 @@ static bool takes_fewer_queries(const struct att_variant *v, const struct att_ti
 static bool is_for_few_keys(const struct att_variant *v, const struct att_tile *t,
                             const struct tir_machine *m)
 {
-    enum { LONG = 64 /* keys */ };
+    enum { LONG = 64 /* keys of a tile whose first iteration is long */ };
     struct att_tile first;
     if (v->mask != ATT_MASK_NONE || !att_find_tile(v, m, &first, NULL))
         return false;

@@ -43,22 +43,24 @@ enum { MLA_COPIES_FIRST, MLA_COPIES_LAST };
 
 /** Features of a kernel, beside attention's own: bits of pipe_row.needs. */
 enum mla_feature {
-    MLA_HAS_SCALED = ATT_HAS_FAMILY, /* weights of fp8 with a scale for each block */
+    MLA_HAS_SCALED = ATT_HAS_FAMILY, /* weights of fp8 with a scale for each column and 32 keys */
     MLA_HAS_STREAMS,                 /* HBM limits the loop, since each block is read once or rows
                                         are slots of a list */
     MLA_HAS_ROTATED,                 /* cache rows have a rotated key */
     MLA_HAS_LISTS,                   /* cache rows are slots or blocks of a sparse list */
     MLA_HAS_ONE_P,                   /* LDS has one place, not two, for the weights of a wave
                                         pair */
-    MLA_HAS_HALVES,                  /* the latent passes to LDS in two pieces */
-    MLA_HAS_PIECES,                  /* a block has more than one piece */
+    MLA_HAS_HALVES,                  /* the latent passes through registers to LDS in two halves */
+    MLA_HAS_PIECES,                  /* a block passes through registers to LDS in more than one
+                                        piece */
     MLA_HAS_ROW_PARTS,               /* waves split the columns of K in K Q^T, and add their parts
                                         of S^T */
     MLA_HAS_KEY_PARTS,  /* waves split the keys, and agree on a maximum only after it has grown */
     MLA_HAS_SHARED_MAX, /* waves split the keys, and exchange maxima in every block */
-    MLA_HAS_ONE_BLOCK,  /* LDS has one block */
-    MLA_HAS_TWO_BLOCKS, /* LDS has two blocks and no room for a third */
-    MLA_HAS_EARLY_K,    /* K's first panels are read before the block's last barrier */
+    MLA_HAS_ONE_BLOCK,  /* LDS has room for one block */
+    MLA_HAS_TWO_BLOCKS, /* LDS has room for two blocks, not for a third */
+    MLA_HAS_EARLY_K,    /* K's first panels are read before the barrier after which a block is
+                           complete */
 };
 /** Names of the features, for drawings, indexed by bit; NULL at the end. */
 extern const char *const mla_features[];
@@ -83,7 +85,8 @@ extern const struct pipe_op mla_store_s, mla_read_s, mla_sum_s;
 /* Rows of tables of waves that share scores. Stages and phases count from the row pipe_part that
  * contains the list. */
 extern const struct pipe_row mla_rows_first_piece[], mla_rows_other_pieces[]; /* a block to LDS */
-extern const struct pipe_row mla_rows_scores[];  /* QK in phase 0, mask and sums in phase 1 */
+extern const struct pipe_row mla_rows_scores[];  /* K Q^T in phase 0, mask and sums of S^T in phase
+                                                    1 */
 extern const struct pipe_row mla_rows_weights[]; /* from scores to P in LDS */
 extern const struct pipe_row mla_rows_product[]; /* from P in LDS to O */
 
@@ -100,7 +103,7 @@ extern const struct pipe_op mla_find_pages, mla_copy_block;
 /* Part 0 reads the first columns of c for the first keys, part 1 the other columns. Further parts
  * read later keys, with all columns. */
 extern const struct pipe_op mla_read_c;
-extern const struct pipe_op mla_rescale_some; /* rescale branch: att_softmax_rescale_some() */
+extern const struct pipe_op mla_rescale_some; /* rescales O and l: att_softmax_rescale_some() */
 extern const struct pipe_op mla_make_scaled, mla_rescale_scaled, mla_round_scaled,
     mla_product_scaled;
 
@@ -121,9 +124,13 @@ extern const struct pipe_op mla_transpose_quarter, mla_transpose_product_pv;
 extern const struct pipe_op mla_dv_find_page, mla_dv_load_page, mla_dv_keep_page, mla_dv_copy;
 extern const struct pipe_op mla_dv_check_max, mla_dv_follow_max;
 extern const struct pipe_op mla_dv_store_p, mla_dv_sum, mla_dv_read_alpha, mla_dv_rescale;
-extern const struct pipe_op mla_dv_read_c, mla_dv_transpose_c;         /* part: half of the keys */
-extern const struct pipe_op mla_dv_read_p, mla_dv_take_o;              /* part: quarter of O */
-extern const struct pipe_op mla_dv_product_first, mla_dv_product_last; /* halves of the keys */
+extern const struct pipe_op mla_dv_read_c, mla_dv_transpose_c;         /* part 0 or 1: half of the
+                                                                          block's keys */
+extern const struct pipe_op mla_dv_read_p, mla_dv_take_o;              /* part 0 to 3: quarter of
+                                                                          O */
+extern const struct pipe_op mla_dv_product_first, mla_dv_product_last; /* first and last half of the
+                                                                          block's keys; part 0 to 3:
+                                                                          quarter of O */
 extern const struct pipe_op mla_dv_join;
 
 /* Steps of wave pairs: one_wave.c, wave_pair.c, and gather.c for lists. */

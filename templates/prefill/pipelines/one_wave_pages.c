@@ -20,7 +20,8 @@
  */
 #include "templates/prefill/pipelines/pipelines.h"
 
-/* EDGE is the beginning of M2: its results need no registers once V is read. */
+/* Phase EDGE is the beginning of M2. Its steps end before the steps of M2, which then have their
+ * registers. */
 enum { M1, C1, EDGE, M2, FIRST, C2 };
 enum { PAGES, COPY_K, WAIT_K, SCORES, VALUES };
 

@@ -18,8 +18,9 @@
  */
 #include "templates/prefill/pipelines/pipelines.h"
 
-/* EDGE is the beginning of M2: its results need no registers once V is read. FIRST is the beginning
- * of C2: copies there are newer than loads that C2 waits for. */
+/* Phase EDGE is the beginning of M2. Its steps end before the steps of M2, which then have their
+ * registers. FIRST is the beginning of C2: copies that are issued there are newer than the loads
+ * that C2 waits for. */
 enum { M1, C1, EDGE, M2, FIRST, C2 };
 enum { COPY_K, WAIT_K, SCORES, VALUES };
 

@@ -23,8 +23,8 @@
  */
 #include "templates/prefill/pipelines/pipelines.h"
 
-/* READ is the beginning of M1, for tiles that read K before V is stored. EDGE is the beginning of
- * M2: its results need no registers once V is read. */
+/* Phase READ is the beginning of M1, for tiles that read K before V is stored. Phase EDGE is the
+ * beginning of M2. Its steps end before V is read in M2, so that V can have their registers. */
 enum { READ, M1, C1, EDGE, M2, C2 };
 enum { PAGES, COPY_K, WAIT_K, SCORES, VALUES };
 

@@ -14,7 +14,8 @@ extern const struct pipe_buffer prefill_buffers[];
 
 /** Features of a kernel besides enum att_feature: numbers of bits of pipe_row.needs. */
 enum prefill_feature {
-    PREFILL_HAS_PAGES = ATT_HAS_FAMILY, /* K and V are in a cache, and pass through registers */
+    PREFILL_HAS_PAGES = ATT_HAS_FAMILY, /* K and V are in pages of a cache, and pass through
+                                           registers */
     PREFILL_HAS_V_STORED,               /* V passes through registers on its way to LDS */
     PREFILL_HAS_PANELS,                 /* K has more than one panel */
     PREFILL_HAS_V_PARTS,                /* V is read and multiplied in two parts or more */
@@ -35,14 +36,22 @@ extern const char *const prefill_features[];
 /** The bit of feature PREFILL_HAS_<name> in pipe_row.needs and pipe_row.unless. */
 #define HAS(name) (1u << PREFILL_HAS_##name)
 
-/* Steps: keys.c. Steps on K have part 0 for the first panel and part 1 for the others. */
+/* Steps, in keys.c. Steps on K have part 0 for the first panel and part 1 for the others. */
 extern const struct pipe_op prefill_find_k_entry, prefill_find_v_entry; /* find byte offsets in the
                                                                            page table */
-extern const struct pipe_op prefill_find_k, prefill_find_v;             /* load page numbers */
+extern const struct pipe_op prefill_find_k, prefill_find_v;             /* load page numbers of a
+                                                                           tile */
 extern const struct pipe_op prefill_issue_k, prefill_issue_v;           /* issue copies to LDS */
-extern const struct pipe_op prefill_load_k, prefill_store_k;            /* K through registers */
-extern const struct pipe_op prefill_load_v, prefill_store_v;            /* V of a tensor */
-extern const struct pipe_op prefill_load_v_pages, prefill_clear_v;      /* V of a cache */
+extern const struct pipe_op prefill_load_k, prefill_store_k;            /* K through registers: load
+                                                                           from pages, store to
+                                                                           LDS */
+extern const struct pipe_op prefill_load_v, prefill_store_v;            /* V of a tensor through
+                                                                           registers: load, store to
+                                                                           LDS */
+extern const struct pipe_op prefill_load_v_pages, prefill_clear_v;      /* V of a cache through
+                                                                           registers: load, clear
+                                                                           rows that no query
+                                                                           sees */
 /** Stores V of a cache to LDS, after prefill_clear_v. */
 extern const struct pipe_op prefill_store_v_ready;
 /** Load the mask of a tile; find whether it hides a key. */
