@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C text: comments in the voice of the headers, and expressions of a schema as C."""
+"""C text: documentation comments, and expressions of a schema as C."""
 import re
 import textwrap
 
@@ -28,7 +28,7 @@ def comment(text, indent=""):
 
 
 def member(declaration, doc):
-    """Returns a member of a struct, followed by its comment."""
+    """Returns the C text of a member of a struct, with its comment after it."""
     line = f"    {declaration};"
     if not doc:
         return line + "\n"
@@ -42,7 +42,8 @@ def member(declaration, doc):
 
 
 def expression(text, op, args=True):
-    """Returns an expression of a schema as C, in which `a` is the struct of arguments and `d` the descriptor."""
+    """Returns a schema's expression as C. Members of the arguments become a->NAME, members of the descriptor d->NAME,
+    VALUE(ARG) the kernel argument ARG. With `args` false only the descriptor's members are known."""
     in_desc, in_args = op.desc_members(), op.arg_members() if args else set()
 
     def replace(match):
@@ -63,7 +64,7 @@ def expression(text, op, args=True):
 
 
 def simple(text):
-    """True if an expression has no operator outside of parentheses."""
+    """True if a C expression needs no parentheses as an operand of && or *: it is a name, a member or a number."""
     return re.fullmatch(r"[\w.>-]+", text) is not None
 
 

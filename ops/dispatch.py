@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes libattn's functions for an op's structs: defaults and checks, the dispatch key, the values of
-a launch and their checks, ATTN_CHECK_DATA. They are straight C, so that a launch is as cheap as if it were
-written by hand: fixed sentences, no allocation, no lock, no call of the system."""
+"""Writes the op families of libattn (struct attn_family). For each op these are functions that check a descriptor and
+make the dispatch key. Others check the arguments of a call, set the kernel arguments, and check data for
+ATTN_CHECK_DATA.
+
+The functions are straight C without loops over tables, so that a launch costs as little as C written by hand:
+constant messages, no allocation, no lock, no system call."""
 import itertools
 import re
 import textwrap
@@ -9,8 +12,10 @@ import textwrap
 from c_text import expression, quoted, simple
 from schema import DTYPES, FIXED, INT_MAX, Member, Scalar, Tensor
 
-LIMITS = {"token": "4194304"}  # bytes: a workgroup reaches up to 1024 of them by 32-bit offsets
-LIMIT = "INT32_MAX"
+# Largest stride of a dimension in bytes, as C, unless the tensor says another. A workgroup addresses up to 1024 tokens
+# by 32-bit offsets.
+LIMITS = {"token": "4194304"}
+LIMIT = "INT32_MAX"  # for dimensions that LIMITS lacks
 
 HEAD = """\
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -30,17 +35,19 @@ HEAD = """\
 
 
 def upper(name):
+    """Returns the enum attn_arg of the kernel argument `name`."""
     return f"ATTN_ARG_{name.upper()}"
 
 
 def fail(op, sentence, indent="        "):
+    """Returns C that fails with the constant message "op: sentence"."""
     return (f"{indent}return attn_fail_fixed(ATTN_BAD_ARGUMENT,\n"
             f"{indent}                       {quoted(op.name + ': ' + sentence)});\n")
 
 
 def fail_about(op, name, predicate, indent="        "):
-    """Returns C that fails an op with "op: name predicate". libattn joins the two strings, so that ops share
-    predicates."""
+    """Returns C that fails with the message "op: name predicate". `predicate` is a C expression. libattn joins the two
+    strings, so that it stores each predicate once."""
     return (f"{indent}return attn_fail_about(ATTN_BAD_ARGUMENT, {quoted(op.name + ': ' + name)},\n"
             f"{indent}                       {predicate});\n")
 
@@ -48,11 +55,13 @@ def fail_about(op, name, predicate, indent="        "):
 # The descriptor.
 
 def constant(name, op):
+    """Returns an element type of a schema as C: a constant, or a member of the descriptor that has the type."""
     return DTYPES[name][0] if name in DTYPES else f"d->{name}"
 
 
 def check_key(k, op, schema):
-    # The format has no op's name, so that the library stores it once for all ops.
+    """Returns C that fails if a member of the descriptor is out of range."""
+    # The printf format does not contain the op's name, so that the library stores it once for all ops.
     name, subject = f"d->{k.name}", quoted(f"{op.name}: {k.name}")
     if k.kind == "dtype":
         bad = " && ".join(f"{name} != {constant(n, op)}" for n in k.only)
@@ -124,6 +133,7 @@ def normalise(op, schema):
 # The key.
 
 def covers(k, op):
+    """Returns C that adds the values of more general kernels to the field `f` of the key."""
     text = ""
     for c in k.covers:
         if isinstance(c.value, list):
@@ -162,6 +172,7 @@ def text_tables(schema):
 
 
 def key_row(k, op, schema):
+    """Returns C that appends a field to the key, with the values of more general kernels."""
     add = "    f = attn_key_add"
     field = quoted(k.field)
     if k.kind == "key" and k.value.startswith('"'):
@@ -195,10 +206,12 @@ def key_row(k, op, schema):
 
 
 def flag_texts(k, schema):
+    """Returns the texts of a flag that is an enum in fields.def: for false, for true."""
     return schema.fields[k.field].values[:2]
 
 
 def key_rows(op, schema):
+    """Returns {field: C that appends it to the key} of an op, in any order."""
     rows = {k.field: key_row(k, op, schema) for k in op.keys if k.field}
     if op.cache and op.cache["key"]:
         dtype = expression(op.cache["dtype"], op, False)
@@ -233,7 +246,7 @@ def make_key(op, schema):
 # The values of a launch.
 
 def size_bits(t, op):
-    """Returns the base-2 logarithm of the bytes of a tensor's element, as C."""
+    """Returns C of log2 of the bytes of a tensor's element."""
     if t.bits:
         return f"({expression(t.bits, op)})"
     if t.dtype in FIXED:
@@ -247,8 +260,7 @@ def size_bits(t, op):
 
 
 def condition(t, op):
-    """Returns the C conditions of a read of a tensor's pointer in a launch, which must all hold; none: the pointer
-    is always read."""
+    """Returns a list of C conditions: a kernel reads the tensor if all hold."""
     parts = []
     if t.when:
         parts.append(expression(t.when, op))
@@ -258,17 +270,19 @@ def condition(t, op):
 
 
 def both(parts):
+    """Joins C conditions by &&."""
     if len(parts) < 2:
         return "".join(parts)
     return " && ".join(p if simple(p) else f"({p})" for p in parts)
 
 
 def count_of(dim, op):
+    """Returns C of the size of a dimension; 0 if the schema does not say it."""
     return "0" if dim == "any" else expression(dim, op)
 
 
 def dense(t, i, op):
-    """Returns the default stride of dimension i in elements, as C: the one in a contiguous tensor."""
+    """Returns C of the default stride of dimension `i` in elements: the stride in a contiguous tensor."""
     axes = t.strides
     if axes[i] in t.dense:
         return f"({expression(t.dense[axes[i]], op)})"
@@ -279,21 +293,21 @@ def dense(t, i, op):
 
 
 def inner(t, op):
-    """Returns the product of the dimensions that have no stride of their own, as C."""
+    """Returns C of the product of the inner dimensions, which have no stride of their own."""
     factors = [expression(x, op) for x in t.dims[len(t.strides):]]
     return " * ".join(f if simple(f) else f"({f})" for f in factors) if factors else "1"
 
 
 def stride_most(t, axis, op):
-    """Returns the largest valid stride of an axis, in elements, as C."""
+    """Returns C of the largest valid stride of dimension `axis`, in elements."""
     limit = t.limits.get(axis)
     limit = expression(limit, op) if limit else LIMITS.get(axis, LIMIT)
     return f"({limit}) >> {size_bits(t, op)}"
 
 
 def strides_test(t, op, axes):
-    """Returns C that is not 0 if a stride of one of `axes` is out of range, or no multiple of the tensor's
-    vector."""
+    """Returns a C expression that tests the strides of the dimensions `axes`. It is not 0 if a stride is out of range
+    or no multiple of the tensor's vector."""
     # The rows of an output do not overlap.
     least = inner(t, op) if t.direction != "in" else "0"
     names = [t.stride(axis) for axis in axes]
@@ -303,15 +317,14 @@ def strides_test(t, op, axes):
 
 
 def refuse_strides(t, op, indent):
-    """Returns C that fails because a stride is out of range. The message names the limits of all strides of the
-    tensor."""
+    """Returns C that fails with a message that a stride of the tensor is out of range, and with the limits."""
     names = [t.stride(axis) for axis in t.strides]
     low = "negative" if t.direction == "in" else "below a row"
     most = f"above {' and '.join(['%lld'] * len(names))}"
     what = (f"{low}, {most}, or not a multiple of {t.vector} elements" if t.vector > 1
             else f"{low} or {most}")
     limits = ", ".join(f"(long long)({stride_most(t, axis, op)})" for axis in t.strides)
-    # The format has no op's name: the library stores it once.
+    # The printf format does not contain the op's name, so that the library stores it once for all ops.
     subject = quoted(f"{op.name}: {' or '.join(names)}")
     return (f"{indent}return attn_fail(ATTN_BAD_ARGUMENT, {quoted('%s is ' + what)},\n"
             f"{indent}                 {subject}, {limits});\n")
@@ -328,7 +341,7 @@ def may_exceed(t):
 
 def check_strides(t, op):
     """Returns C that fails if a stride is out of range. If the first dimension has one element, its stride is not
-    used: one out of range becomes the largest valid one."""
+    used: a stride out of range then becomes the largest valid stride."""
     test = strides_test(t, op, t.strides)
     if t.optional and not t.fallback:
         test = f"a->{t.path} && ({test})"
@@ -342,6 +355,7 @@ def check_strides(t, op):
 
 
 def fill_strides(t, op):
+    """Returns C that computes and checks the strides of a tensor and sets their kernel arguments."""
     if not t.strides:
         return ""
     text = ""
@@ -359,6 +373,7 @@ def fill_strides(t, op):
 
 
 def fill_pointer(t):
+    """Returns C that sets the kernel argument of a tensor's pointer."""
     value = f"a->{t.path}"
     if t.fallback:
         value = f"{value} ? {value} : a->{t.fallback}"
@@ -366,15 +381,14 @@ def fill_pointer(t):
 
 
 def guard_of(t, op):
-    """Returns the condition under which a tensor is checked. A tensor whose strides replace another's is
-    checked with it."""
+    """Returns the C condition under which a tensor is checked; "": always. A tensor with a fallback is always checked,
+    since its strides may be the fallback's."""
     return "" if t.fallback or not t.when else expression(t.when, op)
 
 
 def fill_tensors(op):
-    """Returns C that checks the tensors of an op and fills in their values of a launch. Neighbours with the same
-    condition share a branch. Where the condition is false strides stay unset, since the chosen kernel does not take
-    them."""
+    """Returns C that checks the tensors of an op and sets their kernel arguments. Neighbours with the same condition
+    share a branch. If the condition is false, strides stay unset, since the chosen kernel has no such arguments."""
     text = ""
     for guard, tensors in itertools.groupby(op.tensors(), lambda t: guard_of(t, op)):
         tensors = list(tensors)
@@ -386,7 +400,7 @@ def fill_tensors(op):
 
 
 def check_pointer(t, op):
-    """Returns C that checks a pointer by one comparison. Only after that fails, code distinguishes NULL from a
+    """Returns C that checks a pointer by one test. If the test fails, further code distinguishes NULL from a
     misaligned address."""
     if t.direction == "raw":
         return ""
@@ -405,6 +419,7 @@ def check_pointer(t, op):
 
 
 def fill_scalar(s, op):
+    """Returns C that sets the kernel argument of a number of the arguments."""
     value = f"a->{s.name}"
     if s.default:
         value = f"a->{s.name} ? a->{s.name} : {expression(s.default, op)}"
@@ -414,6 +429,7 @@ def fill_scalar(s, op):
 
 
 def check_scalar(s, op):
+    """Returns C that fails if a number of the arguments is out of range."""
     if s.ctype == "float":
         if s.low is None and s.high is None:
             return ""
@@ -436,7 +452,7 @@ def check_scalar(s, op):
 
 
 def check_sizes(sizes, op):
-    """Returns the checks of sizes. Sizes that only must not be negative share one comparison."""
+    """Returns C that fails if a size is out of range. Sizes that only must not be negative share one comparison."""
     plain = [s for s in sizes if (s.low, s.high) == (0, INT_MAX) and s.ctype == "int32_t"]
     text = "".join(check_scalar(s, op) for s in plain)
     if len(plain) > 1:
@@ -510,7 +526,7 @@ def fill(op):
 
 
 def arguments(op, schema):
-    """Returns the arguments that kernels of the op may take: {name: (kind, help)}."""
+    """Returns the arguments that kernels of the op may have: {name: (kind, help)}."""
     rows = list(schema.cache_args) if op.cache and op.cache["fill"] else []
     rows += schema.pages_args if op.pages else []
     for t in op.tensors():
@@ -527,14 +543,15 @@ def arguments(op, schema):
 # Pieces of a batch.
 
 def skip_row(t, dims, op):
-    """Returns the elements from a row of a tensor to the next, as C; "" if a row is one element."""
+    """Returns C of the elements from a row of a tensor, an element of its first dimension, to the next row; "" if a row
+    is one element."""
     if t.strides:
         return f"v[{upper(t.stride_arg(t.strides[0]))}].i64"
     return " * ".join(expression(x, op) for x in dims[1:])
 
 
 def skip_tensor(t, op):
-    """Returns C that advances a tensor's pointer by `count` rows if its first dimension is the one that SPLIT()
+    """Returns C that advances a tensor's pointer by `count` rows if its first dimension is the argument that SPLIT()
     names. NULL stays NULL."""
     text = ""
     for when, dims in [(None, t.dims), *t.dims_when.items()]:
@@ -550,8 +567,8 @@ def skip_tensor(t, op):
 
 
 def skip(op):
-    """Returns the C function that advances a launch's pointers past the first `count` elements of the dimension
-    that SPLIT() names; "" without SPLIT()."""
+    """Returns the C function attn_split.skip: it advances the pointers of a call past the first `count` elements of the
+    dimension that SPLIT() names. "" without SPLIT()."""
     if op.split is None:
         return ""
     text = (f"static __attribute__((cold)) void skip_{op.name}(const union attn_desc *desc, const void *args,\n"
@@ -572,14 +589,15 @@ def skip(op):
 
 
 def split_of(op):
-    """Returns the initialiser of an op's struct attn_split, as C; {0} without SPLIT()."""
+    """Returns the C initialiser of an op's struct attn_split; {0} without SPLIT()."""
     return "{0}" if op.split is None else f"{{{upper(op.split.count)}, {op.split.each}, skip_{op.name}}}"
 
 
 # ATTN_CHECK_DATA.
 
 def check_finite(t, op):
-    """Returns the checks of a tensor's scales of heads: its forms of two dimensions whose strides the schema says."""
+    """Returns C that checks for ATTN_CHECK_DATA that a tensor's elements are finite. Only forms of the tensor with two
+    dimensions and known strides are checked: scales of sequences and heads."""
     text, guard = "", condition(t, op)
     forms = [(None, t.dims), *t.dims_when.items()] if t.finite else []
     for when, dims in forms:
@@ -598,7 +616,8 @@ def check_finite(t, op):
 
 
 def check_scales(op):
-    """Returns the check of the scales of a cache's KV heads. Without pages row 0 is all that the op reads."""
+    """Returns C that checks for ATTN_CHECK_DATA that the scales of a cache's KV heads are finite. An op without pages
+    reads only row 0 of the scales."""
     c = op.cache
     if not c or not c["fill"] or c["latent"]:
         return ""
@@ -609,6 +628,7 @@ def check_scales(op):
 
 
 def check_tensor(t, op):
+    """Returns C that checks the elements of an index tensor for ATTN_CHECK_DATA; "" if the schema demands nothing."""
     guard = both(condition(t, op))
     lead = f"    if (!r && {guard if simple(guard) else '(' + guard + ')'})\n" if guard \
         else "    if (!r)\n"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schema for others: every member of every struct as a C table, and all of it as JSON, which the
-Python package is made from."""
+"""Writes the schema for other programs: every member of every struct as a C table, for tests, and the whole schema as
+JSON, for bindings."""
 import json
 
 from dispatch import arguments

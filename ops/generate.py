@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""generate.py FOLDER OUTPUT...: writes each output by its name, from the .def files in FOLDER."""
+"""Usage: generate.py FOLDER OUTPUT...
+
+Writes each output file from the .def files in FOLDER. The file's name selects the function that makes its text."""
 import pathlib
 import sys
 

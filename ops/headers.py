@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The public headers: enums, structs, and two functions for each op, with their comments."""
+"""Writes the public headers attn_types.h and attn_ops.h: enums, structs, and two functions for each op, with their
+comments."""
 import re
 
 from c_text import comment, function, member
@@ -89,8 +90,7 @@ def desc_doc(k):
 
 
 def condition(text, op):
-    """Returns a condition of a tensor in words; the argument is C such as "desc.lse is ATTN_X and not
-    desc.paged"."""
+    """Returns the C condition `text` of a schema in words, such as "desc.lse is ATTN_X and not desc.paged"."""
     members = op.desc_members() - op.arg_members()
     text = re.sub(r"(?<![.\w])([a-z]\w*)", lambda m: f"desc.{m[1]}" if m[1] in members else m[1], text)
     given = r"(?<![.\w])([a-z]\w*)(?=\s*($|&&|\|\|))"
@@ -102,8 +102,8 @@ def condition(text, op):
 
 
 def tensor_doc(t, op):
-    """Returns the comment of a tensor: shape, type and alignment, then its meaning, then the condition under which
-    a call must have it."""
+    """Returns the comment of a tensor: shape, type and alignment, its meaning, and the condition under which a call
+    must have it."""
     if t.direction == "raw":
         return t.doc
     shape, doc = "[" + ", ".join("n" if x == "any" else x for x in t.dims) + "]", t.doc
@@ -129,8 +129,8 @@ def tensor_doc(t, op):
 
 
 def element_sizes(dtype, op, text=()):
-    """Returns the set of sizes in bytes that an element type of an op may have; empty where the schema does not
-    say."""
+    """Returns the set of sizes in bytes that the element type `dtype` of an op may have; empty if the schema does not
+    say. `text` has the types that led to it."""
     if dtype in FIXED:
         return {FIXED[dtype][1]}
     if dtype in DTYPES:

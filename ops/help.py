@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`attnc help OP`: what a description and a call of the op may say, with the op's own limits."""
+"""Writes the texts of `attnc help OP`: what a description and a call of the op may contain, with the op's limits."""
 import textwrap
 
 from c_text import quoted
@@ -20,7 +20,7 @@ def row(name, limits, doc):
 
 
 def key_limits(k, op, schema):
-    """Returns the values of a member of the descriptor, as a description spells them if it can."""
+    """Returns the allowed values of a member of the descriptor as text, spelt as in a description if possible."""
     field = schema.fields.get(k.field) if k.field else None
     if k.kind == "dtype":
         same = "same" in field.values if field else False

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels' arguments by name: for templates, so that a typo does not compile, and for libattn."""
+"""Tables of kernel arguments by name. Templates use macros of them, so that a misspelt name does not compile; libattn
+uses them to resolve the names in packs."""
 from c_text import quoted
 from dispatch import arguments, key_rows
 
 
 def union(schema):
-    """Returns the arguments of kernels of all ops: {name: (kind, help of the first op that has it)}. Fails if two
-    ops differ in a kind."""
+    """Returns the arguments of kernels of all ops: {name: (kind, help of the first op that has it)}. Ends the program
+    if an argument has two kinds."""
     rows = {}
     for op in schema.ops:
         for name, (kind, help) in arguments(op, schema).items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python module attn._ops: the C declarations for cffi, and a typed class for each op."""
+"""Writes the Python module attn._ops: the C declarations for cffi, and a typed class for each op."""
 import textwrap
 
 from headers import arg_members, desc_members, tensor_doc
@@ -30,8 +30,8 @@ WINDOW = ("window_left", "window_right")  # their default is -1, no limit
 
 
 def c_member(m, in_args):
-    """Returns the declaration of a member for cffi. Pointers of arguments become uintptr_t; `const char *`
-    stays."""
+    """Returns the declaration of a member for cffi. Pointers become uintptr_t, except `const char *`; enums become
+    int32_t."""
     array = f"[{m.array}]" if m.array else ""
     if m.ctype.endswith("*"):
         return f"const char *{m.name};" if m.ctype == "const char *" else f"uintptr_t {m.name};"
@@ -59,8 +59,8 @@ def declarations(schema):
 
 
 def slots(op):
-    """Returns (name in Python, member of the arguments, document, moves) of each tensor of a call, in the order of
-    attn_<op>_tensors. `moves`: the tensor has free strides, and usually differs from call to call."""
+    """Returns (name in Python, member of the arguments, documentation, moves) of each tensor of a call, in the order of
+    struct attn_<op>_tensors. `moves` is True if the tensor has free strides: it usually differs from call to call."""
     docs = {m.name: m.doc for m in members(op)}
     out = []
     for a in op.args:
@@ -77,7 +77,7 @@ def slots(op):
 
 
 def written(op):
-    """Returns the names of the tensors that a call writes. A cache is among them if the op takes no page table."""
+    """Returns the names of the tensors that a call writes. A cache is among them if the op has no page table."""
     given = [a for a in op.args if isinstance(a, Tensor) and a.dlpack]
     replaced = {a.fallback for a in given if a.fallback}  # inputs that a call overwrites if the output is absent
     out = [a.name for a in given if a.direction != "in" or a.name in replaced]
@@ -105,7 +105,8 @@ def inferred(op):
 
 
 def scalars(schema, op):
-    """Returns (name in Python, path, default, document) of each argument of a call that is no tensor."""
+    """Returns (name in Python, member of the arguments, default, documentation) of each argument of a call that is no
+    tensor."""
     known, out = inferred(op), []
     strides = {s for t in op.tensors() for s in t.row_strides}
     for a in op.args:
@@ -164,7 +165,7 @@ def literal(values):
 
 
 def desc_parameters(schema, op):
-    """Returns (name, annotation, default or None, document) of each member of the descriptor."""
+    """Returns (name, annotation, default or None, documentation) of each member of the descriptor."""
     out = []
     for k, m in zip([k for k in op.keys if k.name], desc_members(op)[1:]):
         if k.kind == "dtype":
@@ -200,7 +201,7 @@ def parameter_docs(rows, indent):
 
 
 def signature(head, rows, indent, result):
-    """Returns the text of a `def` with keyword parameters, wrapped to the line length."""
+    """Returns the text of a `def` line: `head`, the parameters `rows`, and the annotation `result`, wrapped."""
     lines, line = [], indent + head
     for i, row in enumerate(rows):
         piece = row + (", " if i + 1 < len(rows) else f"){result}:")
@@ -216,7 +217,7 @@ def tidy(doc):
 
 
 def enum_tables(schema, op):
-    """Returns the Python tables from texts of the descriptor's enums to their numbers."""
+    """Returns {member of the descriptor: {text of an enum value: its number}}."""
     out = {}
     for k in op.keys:
         if k.name and k.kind.startswith("enum "):

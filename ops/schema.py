@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads fields.def, types.def and ops/<op>.def into a model, and checks it.
 
-A .def of an op is Python syntax: each row is a call of a function below. README.md explains the
-rows; what the generators need of them is in the classes Member, Key, Tensor, Scalar and Op.
+A .def of an op is Python syntax: each row is a call of a method of Rows. README.md explains the
+rows. The generators read their contents from Op, Key, Tensor, Scalar and Member objects.
 """
 import pathlib
 import re
 
-DTYPES = {  # name: (C constant, bytes, DLPack code, bits); a tensor's element type
+DTYPES = {  # element types that a descriptor chooses: {name in a schema: (C constant, bytes)}
     "bf16": ("ATTN_BF16", 2), "fp16": ("ATTN_FP16", 2), "fp8": ("ATTN_FP8", 1),
     "int8": ("ATTN_INT8", 1),
 }
+# Element types that a schema fixes: {name in a schema: (C type, bytes)}.
 FIXED = {"f32": ("float", 4), "i32": ("int32_t", 4), "i64": ("int64_t", 8), "u8": ("uint8_t", 1)}
 INT_MAX = 2**31 - 1
 
@@ -29,6 +30,8 @@ class Field:
 
 
 class Enum:
+    """An enum of the API. `rows` has (name without prefix, comment) of each value; the first value is `start`."""
+
     def __init__(self, name, prefix, about, rows, start):
         self.name, self.prefix, self.about, self.rows, self.start = name, prefix, about, rows, start
 
@@ -40,14 +43,21 @@ class Enum:
 
 
 class Member:
-    """A member of a struct as C declares it."""
+    """A member of a struct as C declares it. `array`: its number of elements; None: no array."""
 
     def __init__(self, ctype, name, doc, array=None):
         self.ctype, self.name, self.doc, self.array = ctype, name, doc, array
 
 
 class Key:
-    """A descriptor member, a field of the dispatch key, or both."""
+    """A member of a descriptor, a field of the dispatch key, or both.
+
+    name: the member; None: only a field of the key
+    kind: dtype, int, flag, name, cache, key, or an enum's C type
+    field: the field of fields.def; None: only a member
+    default, when, value: C expressions; None: there is none
+    only: the values that the op allows; None: all
+    """
 
     def __init__(self, name, kind, doc, field=None, default=None, covers=(), when=None, value=None,
                  only=None, low=None, high=None, arg=False):
@@ -57,7 +67,14 @@ class Key:
 
 
 class Tensor:
-    """A pointer of an argument struct, with its dimensions and free strides."""
+    """A pointer of an argument struct, with its dimensions and free strides.
+
+    direction: in, out, inout, or raw for a pointer whose data are not checked
+    dims: C expressions of the sizes, the outermost first; "any" for a size that nothing else says
+    strides: names of the dimensions whose strides are members of the arguments, the outermost first
+    vector: elements of an access, which sets the alignment
+    README.md explains the others, which are keywords of IN(), OUT() and INOUT().
+    """
 
     def __init__(self, name, direction, dtype, dims, doc, strides=(), vector=1, when=None,
                  optional=False, arg=None, indptr=None, limits=None, dense=None, host=False,
@@ -69,7 +86,7 @@ class Tensor:
         self.limits, self.dense, self.host = limits or {}, dense or {}, host
         self.dlpack, self.fallback, self.slots = dlpack, fallback, slots
         self.element, self.row_strides = element, list(row_strides)
-        self.bits = bits  # C: log2 of the bytes of an element whose type the schema does not name; None: dtype has the size
+        self.bits = bits  # C: log2 of an element's bytes, if the schema does not name its type; None: see dtype
         self.group, self.path = group, f"{group}.{name}" if group else name
         self.scale_strides = scale_strides  # C, true: the tensor has the strides of cache.k_scale; None: never
         self.finite = finite  # True: ATTN_CHECK_DATA refuses float32 elements that are infinite or no number
@@ -83,6 +100,8 @@ class Tensor:
 
 
 class Scalar:
+    """A number of an argument struct. `size`: it is checked before EMPTY(); `arg`: its kernel argument, None: none."""
+
     def __init__(self, name, ctype, doc, low=0, high=INT_MAX, default=None, arg=None, when=None,
                  size=False, given=False):
         self.name, self.ctype, self.doc, self.low, self.high = name, ctype, doc, low, high
@@ -91,23 +110,29 @@ class Scalar:
 
 
 class Derived:
-    """A kernel argument that the host works out."""
+    """A kernel argument that the host computes: `value` is a C expression, `kind` PTR, I64, I32 or F32."""
 
     def __init__(self, name, kind, value, help, when=None):
         self.name, self.kind, self.value, self.help, self.when = name, kind, value, help, when
 
 
 class Split:
+    """The row SPLIT() of an op: see Rows.SPLIT()."""
+
     def __init__(self, count, each, rows):
         self.count, self.each, self.rows = count, each, rows
 
 
 class Cover:
+    """A value of a key's field in more general kernels, or a list of numbers: see Rows.COVER() and COVER_UP()."""
+
     def __init__(self, value, cost, when=None):
         self.value, self.cost, self.when = value, cost, when
 
 
 class Op:
+    """All rows of ops/<op>.def."""
+
     def __init__(self, name, title):
         self.name, self.title = name, title
         self.desc_about = "The values that are fixed for a layer."
@@ -116,9 +141,9 @@ class Op:
         self.keys, self.args, self.derived = [], [], []  # args: Tensor, Scalar, Member in order
         self.desc_rules, self.rules, self.checks, self.set_calls = [], [], [], []
         self.empty = "0"
-        self.cache = None  # keywords of CACHE()
-        self.pages = None
-        self.set_args = []  # (name, kind, help) that set_calls fill in
+        self.cache = None  # {keyword of CACHE(): value}; None: the op has no cache
+        self.pages = None  # {keyword of PAGES(): value}; None: the op has no page table
+        self.set_args = []  # (name, kind, help) of each kernel argument that set_calls set
         self.first, self.overrides = [], []
         self.split = None  # a Split; None without SPLIT()
 
@@ -143,11 +168,12 @@ class Op:
 
 
 def unquote(text):
+    """Joins the string literals in C text and returns their contents."""
     return "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', text))
 
 
 def split_arguments(text):
-    """Splits the arguments of a C macro row at commas outside of quotes and parentheses. Returns the pieces."""
+    """Returns the arguments of a C macro call: `text` split at commas outside of quotes and parentheses."""
     out, depth, quoted, at = [], 0, False, ""
     for c in text:
         if c == '"':
@@ -163,6 +189,7 @@ def split_arguments(text):
 
 
 def read_fields(path):
+    """Reads fields.def. Returns {name: Field}."""
     text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
     text = re.sub(r"(?m)^#.*\n", "", text)
     fields, current = {}, None
@@ -182,7 +209,7 @@ def read_fields(path):
 
 
 class Schema:
-    """All that the .def files say."""
+    """The contents of all .def files: fields, enums, structs and ops."""
 
     def __init__(self, folder):
         folder = pathlib.Path(folder)
@@ -254,13 +281,13 @@ class Rows:
     # The descriptor.
 
     def COVER(self, value, cost, when=None):
-        """Describes that a kernel whose key has this value also serves a layer with another value, at a cost.
-        Lookup takes the kernel with the smallest sum of costs."""
+        """Describes that a kernel whose key has `value` also serves a layer with another value, at `cost`, if the C
+        condition `when` holds. Lookup chooses the kernel with the smallest sum of costs."""
         return Cover(value, cost, when)
 
     def COVER_UP(self, steps, cost):
-        """Describes that a kernel with a larger number among `steps` also serves a layer. It costs `cost`, and 1
-        more for each step up."""
+        """Describes that kernels for larger numbers, those in `steps`, also serve a layer. The next larger one costs
+        `cost` + 1, and each further one 1 more."""
         return Cover(list(steps), cost)
 
     def DTYPE(self, name, only, doc, field=None, default=None, key=True):
@@ -307,9 +334,9 @@ class Rows:
             self._op.args.append(Member("struct attn_cache", name, ""))
 
     def PAGES(self, when=None, kv_lens_optional=None, slots=None, second=None, doc=""):
-        """Adds page tables. `slots`: slots that an entry of a list names; 0: a page. With `slots` kv_lens may be
-        NULL. `second`: the first slot number of a second tensor and its number of rows, if lists also name those
-        rows."""
+        """Adds page tables. `slots` is C: the number of slots that an entry of a list names; None or 0: entries name
+        pages. With `slots` kv_lens may be NULL. `second` is for lists that also name rows of a second source: C of
+        its first slot number and of its number of rows."""
         self._op.pages = {"when": when, "kv_lens_optional": kv_lens_optional, "slots": slots, "second": second}
         self._op.keys.append(Key("page_table", "enum attn_page_table",
                                  f"with {when}" if when else "", field="page_table", when=when))
@@ -327,8 +354,8 @@ class Rows:
         self._op.args.append(Tensor(name, "inout", dtype, dims, doc, **more))
 
     def ROWS(self, total, longest, data=True):
-        """Describes an index pointer: it begins at 0, never falls, and ends at `total` or below. No difference of
-        neighbours exceeds `longest`."""
+        """Describes an array with the first token of each sequence: it begins at 0, never falls, and ends at `total`
+        or below. No difference of neighbours exceeds `longest`."""
         return {"total": total, "longest": longest}
 
     def COUNT(self, name, doc, low=0, high=INT_MAX, arg="", default=None, given=False):
@@ -345,7 +372,7 @@ class Rows:
         self._op.args.append(Member(f"struct {struct}", name, doc))
 
     def POINTER(self, name, doc):
-        """Adds a pointer that is passed on as it is: the data at its address are not checked."""
+        """Adds a pointer that the kernel gets as it is: neither the pointer nor the data are checked."""
         self._op.args.append(Tensor(name, "raw", "u8", [], doc, optional=True, dlpack=False))
 
     def ARRAY(self, ctype, name, count, doc):
@@ -358,9 +385,9 @@ class Rows:
         self._op.empty = expression
 
     def SPLIT(self, count, each=1, **rows):
-        """Declares that libattn may launch a large batch in pieces. `count` is a size in y or z of the grid, with
-        `each` workgroups for one element. Later pieces get advanced pointers of the tensors whose first dimension
-        is `count`. They also get advanced `rows`: {int32 array: its elements for one of `count`}."""
+        """Declares that libattn may launch a large batch in pieces. The argument `count` is in y or z of the grid,
+        with `each` workgroups for each of it. For later pieces the pointers of tensors whose first dimension is
+        `count` are advanced. So are the int32 arrays `rows`: {name: C of the entries for each of `count`}."""
         self._op.split = Split(count, each, rows)
 
     def DESC_RULE(self, expression, sentence):
@@ -379,8 +406,8 @@ class Rows:
         self._schema.pages_args = list(args)
 
     def SET(self, call, *args):
-        """Adds a call of a function of runtime/host.h that checks arguments and sets the kernel arguments
-        `args`."""
+        """Adds a call of the function `call` of runtime/host.h, which checks arguments and sets the kernel arguments
+        `args`, rows ARG()."""
         self._op.set_calls.append(call)
         self._op.set_args.extend(args)
 
@@ -389,7 +416,7 @@ class Rows:
         self._op.first.append(call)
 
     def OVERRIDE(self, condition, member, value):
-        """Sets a member of the descriptor to `value` under a condition, in which the caller's value has no
+        """Sets a member of the descriptor to `value` if the C condition holds: the caller's value then has no
         effect."""
         self._op.overrides.append((condition, member, value))
 
@@ -401,5 +428,6 @@ class Rows:
         self._op.args.append(Tensor(name, direction, dtype, dims, "", group=group, **more))
 
     def CHECK_DATA(self, call):
-        """Adds a call, with arguments (op, args), that ATTN_CHECK_DATA makes to check data on the device."""
+        """Adds a call of the function `call` of runtime/host.h with (op, args), which checks data in device memory
+        for ATTN_CHECK_DATA."""
         self._op.checks.append(call)

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tensors of a call as data: for DLPack, and for tests that go over all of them."""
+"""Writes C that describes the tensors of a call as data: for DLPack, and for verification."""
 from c_text import comment, expression, function, member, quoted
 from headers import GUARD, tensor_doc
 from schema import FIXED, Member, Scalar, Tensor
 
+# Names of the tensors of a cache, of a latent cache, and of page lists, in the order of runtime/tensors.c.
 CACHE = ["k_cache", "v_cache", "k_scale", "v_scale"]
 LATENT_CACHE = ["k_cache", "v_cache", "k_scale"]  # v_cache is passed with layout PLANES only
 PAGES = ["kv_lens", "block_table", "kv_indptr", "kv_indices"]
 
 
 def dimension(dim, op):
-    """Returns a C initialiser {count that the tensor sets or NULL, elements beyond that count, least count}. -1
-    elements: any length."""
+    """Returns the C initialiser of a struct attn_dimension: {address of the count that the size determines or NULL,
+    elements beyond that count, least count}. -1 elements: any size."""
     if dim == "any":
         return "{NULL, -1, 0}"
     name, _, more = dim.partition(" + ")
@@ -34,7 +35,8 @@ def row(t, op):
     dims = ", ".join(dimension(x, op) for x in t.dims)
     out = t.direction != "in"
     needed = expression(t.when or "1", op)
-    # A tensor that depends on another pointer of the call is optional. If the descriptor rules it out, it is not needed.
+    # A tensor that depends on another pointer of the call is optional. Only the descriptor's part of the condition
+    # decides whether it is needed.
     optional = t.optional or "a->" in needed
     if "a->" in needed:
         apart = [] if "||" in needed or "?" in needed else needed.split(" && ")
@@ -80,7 +82,7 @@ def describe(op):
             rows = "" if c["latent"] else "&a->batch, " if op.pages else "NULL, "
             text += (f"    n += attn_{what}_tensors(&d->cache, &{heads}, &a->{a.name}, {rows}{needed}, "
                      f"{optional}, t + n);\n")
-            # Ops that copy pages as bytes do not need scales of kind tensor or head: these are optional.
+            # Ops that copy pages as bytes do not copy scales of kind tensor or head, so these tensors are optional.
             for i in [] if c["fill"] else [2, 1]:
                 text += (f"    t[n - {i}].optional |= d->cache.scale == ATTN_KV_SCALE_TENSOR || "
                          "d->cache.scale == ATTN_KV_SCALE_HEAD;\n")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tools/verify: the numbers of each op's tensors, and the descriptor that selects a kernel."""
+"""Writes C for tools/verify: the number of each tensor of an op, and functions that make the descriptor for a kernel of
+a pack."""
 from c_text import quoted
 from dispatch import flag_texts
 from schema import Member, Tensor
@@ -30,7 +31,7 @@ def operands_header(schema):
 
 
 def field_value(k, schema):
-    """Returns C that reads a member of the descriptor from the key of kernel `n`; None if no field of the key has
+    """Returns C of a descriptor's member as the key of the pack's kernel `n` has it; None if the key does not have
     it."""
     field = quoted(k.field) if k.field else None
     if not field or not k.name:
