@@ -14,7 +14,8 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* Returns a score. *magnitude is scale * sum |q k|, *root is scale * sqrt(sum (q k)^2). */
+/* Returns the capped score of a key. *magnitude is scale * sum |q k|, *root is scale * sqrt(sum (q
+ * k)^2). */
 REF_CLONES static double score(const struct ref_attention *a, const double *q, const double *k,
                                double *magnitude, double *root)
 {
@@ -38,7 +39,8 @@ static bool is_hidden(const struct ref_keys *keys, int64_t j)
     return keys->visible && !keys->visible[j];
 }
 
-/* Fills scratch with scores, -infinity for a hidden key. Returns the largest one. */
+/* Fills `scratch` with the scores of the keys; -infinity for a hidden key. Sets the row's bounds of
+ * scores. Returns the largest score, with the sink. */
 static double score_keys(const struct ref_attention *a, const struct ref_query *query,
                          const struct ref_keys *keys, double *scratch, struct ref_row *row)
 {

@@ -87,7 +87,7 @@ static double packed_value(const struct ref_cache *c, const char *row, int d)
     return c->decode(c->type, bits) * ref_packed_decode(c->scale, scale);
 }
 
-/* Returns element `d` of a token in a page whose scales follow its rows. */
+/* Returns element `d` of a token in a page of the layout SCALES_LAST. */
 static double mixed_value(const struct ref_cache *c, const char *page, int token, int d)
 {
     uint32_t bits = 0;
@@ -100,7 +100,7 @@ static double mixed_value(const struct ref_cache *c, const char *page, int token
     return c->decode(c->type, bits) * ref_packed_decode(REF_SCALE_E8M0, scale);
 }
 
-/* Returns element `d` of a row with one scale for each run of elements. */
+/* Returns element `d` of a row in the format c->row. */
 static double row_value(const struct ref_cache *c, const char *row, int d)
 {
     uint32_t bits = 0, scale = 0;
@@ -110,7 +110,7 @@ static double row_value(const struct ref_cache *c, const char *row, int d)
            ref_pooled_scale(c->row, scale, c->decode, c->type);
 }
 
-/* Returns element `d` of a token whose rotated elements and scales are in a plane of their own. */
+/* Returns element `d` of a token in the layout PLANES. */
 static double plane_value(const struct ref_cache *c, int64_t page, int token, int d)
 {
     const char *row = (const char *)c->elements + page * c->page_stride + token * c->token_stride;
@@ -126,7 +126,7 @@ static double plane_value(const struct ref_cache *c, int64_t page, int token, in
     return c->decode(c->type, bits) * ref_packed_decode(REF_SCALE_E8M0, scale);
 }
 
-/* Returns an offset in floats. */
+/* Returns the offset of the scale of a token and head, in floats. */
 static int64_t scale_offset(const struct ref_cache *c, int64_t page, int token, int head)
 {
     if (c->scale == REF_SCALE_TENSOR)

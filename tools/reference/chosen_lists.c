@@ -2,9 +2,11 @@
 /* This file implements the lists of ops/chosen_lists.def only. */
 #include "tools/reference/chosen_lists.h"
 
+/* A list that is being written. */
 struct writer {
     int32_t *list;
-    int room, count; /* entries that fit; entries so far, with those that did not fit */
+    /* Entries that fit; entries so far, including the ones that did not fit. */
+    int room, count;
 };
 
 /* Adds an entry, or only counts it if there is no room. */
@@ -15,14 +17,15 @@ static void add(struct writer *w, int32_t entry)
     w->count++;
 }
 
-/* Returns the tokens that the query sees in a group. */
+/* Returns the number of tokens that the query sees in a group. */
 static int tokens_of(const struct ref_chosen *c, int group)
 {
     const int left = c->tokens - group * c->ratio;
     return left < c->ratio ? left : c->ratio;
 }
 
-/* Adds the entries of a group, by the page table; with open_group those that have tokens. */
+/* Adds the entries of a group, found through the page table. With open_group only entries that have
+ * tokens are added. */
 static void add_group(struct writer *w, const struct ref_chosen *c, int group)
 {
     const int n = tokens_of(c, group) * c->group_entries;

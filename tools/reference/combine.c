@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-/* Returns exp(lse - top), the weight of a part; 0 for an infinite lse. */
+/* Returns exp(lse - top), the weight of a partial; 0 if its LSE is infinite. */
 static double weight(double lse, double top) { return isinf(lse) ? 0 : exp(lse - top); }
 
 void ref_combine_row(const struct ref_combine_part *parts, int count, double sink, int dim,

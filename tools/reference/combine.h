@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares the sum of partial attention outputs by its formula, in doubles. */
+/* This file declares the LSE-weighted sum of partial attention outputs by its formula, in
+ * doubles. */
 #ifndef REFERENCE_COMBINE_H
 #define REFERENCE_COMBINE_H
 
@@ -12,17 +13,17 @@ struct ref_combine_part {
     double lse;
 };
 
-/* A row of the output, and the quantities from which a kernel's error is bounded. Sums are over
- * the partials: p is a partial's weight, o its output, and d the distance of its LSE from the
- * largest. */
+/* A row of the output, and the quantities from which a kernel's error is bounded. Sums run over the
+ * partials with a finite LSE. p is a partial's weight over the denominator, o its output, d the
+ * largest LSE minus its LSE. */
 struct ref_combine_row {
-    double out[REF_COMBINE_DIM_MAX];       /* sum of weight p * o; 0 if no part has a finite lse */
-    double lse;                            /* log of the denominator; -infinity if that is 0 */
-    double magnitude[REF_COMBINE_DIM_MAX]; /* sum of weight p * |o| */
-    double distance[REF_COMBINE_DIM_MAX];  /* sum of weight p * distance d of the lse * |o| */
-    double values[REF_COMBINE_DIM_MAX];    /* sum of |o| over the parts with a finite lse */
-    double lse_distance;                   /* sum of weight p * distance d, including the sink */
-    double largest;                        /* largest |lse|, including the sink */
+    double out[REF_COMBINE_DIM_MAX]; /* sum of p o; 0 if no partial has a finite LSE */
+    double lse; /* natural logarithm of the denominator; -infinity if that is 0 */
+    double magnitude[REF_COMBINE_DIM_MAX]; /* sum of p |o| */
+    double distance[REF_COMBINE_DIM_MAX];  /* sum of p d |o| */
+    double values[REF_COMBINE_DIM_MAX];    /* sum of |o| */
+    double lse_distance;                   /* sum of p d, including the sink */
+    double largest;                        /* largest |LSE|, including the sink */
 };
 
 /* Computes a row of `dim` elements from `count` partials. `sink` is a logit that joins the

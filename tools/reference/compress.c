@@ -6,7 +6,7 @@
 
 #include "tools/reference/indexer_rope.h"
 
-static const double f = 0x1p-24; /* the unit of single precision */
+static const double f = 0x1p-24; /* largest relative rounding of single precision */
 
 /*
  * Pools element d and bounds its error. A score s in powers of two is off by 3 f |s|: the sum with

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares the pooled, normalised and rotated row of a group of tokens, in doubles. */
+/* This file declares how a group of tokens becomes one row: pooled, normalised and rotated, in
+ * doubles. */
 #ifndef REFERENCE_COMPRESS_H
 #define REFERENCE_COMPRESS_H
 
@@ -9,23 +10,25 @@
 /* Most elements of a row. */
 enum { REF_COMPRESS_DIM = 512 };
 
-/* The tokens of a row's window, and the steps that make one row of them. Arrays are [window,
- * dim] if no other shape is given. */
+/* The tokens from which a row is made (its window), and the steps. Arrays are [window, dim] unless
+ * a comment has another shape. */
 struct ref_compress {
     /* Elements of a row, and tokens of the window. */
     int dim, window;
-    const double *x, *scores; /* values; scores, to which positional terms are already added */
-    /* [window]: 0 if the window has no such token, as before a prompt's beginning */
+    /* Values; scores whose softmax over the window weighs the values. Positional terms are already
+     * added. */
+    const double *x, *scores;
+    /* [window]: 0 for tokens that do not exist, as before a prompt's begin. */
     const uint8_t *there;
     const double *weight; /* [dim], of the RMS norm; NULL: no norm */
     /* Added to the mean square before its root. */
     double eps;
     const double *cos_sin; /* [rotary_dim]: cosines, then sines; NULL: nothing rotates */
-    /* First element that rotates, and the number of elements that do. */
+    /* First element that rotates, and the number of elements that rotate. */
     int rotary_first, rotary_dim;
-    /* Pairs that rotate are neighbours; false: halves of the rotated elements. */
+    /* True: neighbouring elements rotate as a pair; false: element i of both halves does. */
     bool gptj;
-    /* The row is multiplied by a Hadamard matrix after the rotation. */
+    /* True: the row is multiplied by a Hadamard matrix after the rotation. */
     bool hadamard;
 };
 

@@ -15,20 +15,21 @@ struct ref_decode {
     /* Page numbers, or with `there` slots: those from first_page[s] on belong to sequence s. */
     const int32_t *pages;
     const int32_t *first_page; /* [batch]: index in `pages` of each sequence's first page */
-    const uint8_t *there;      /* not NULL: `pages` are slots, page * page_size + token, and entries
-                                  with 0 here are no keys. NULL: they are page numbers */
+    /* NULL: `pages` has page numbers. Otherwise it has slots, page * page_size + token, and an
+     * entry with 0 in `there` is no key. */
+    const uint8_t *there;
     /* The cache's keys and values. */
     struct ref_cache k, v;
     /* Numbers of query heads and of KV heads. */
     int heads, kv_heads;
     const double *sinks; /* [head]: logits of attention sinks; NULL: none */
-    /* Keys that a query sees before and after its own position; the last query is at the last
-     * key. */
+    /* Keys that a query sees before and after its own position. The last query has the position of
+     * the last key. */
     int64_t left, right;
-    int64_t chunk; /* length of a chunk; a query sees its own chunk only; 0: no
-                                   chunks */
-    /* 1 shows a key to a query; row t of sequence s begins at mask_indptr[s] + t * kv_lens[s];
-     * NULL: no custom mask. */
+    /* Keys of a chunk, to which a query's attention is limited; 0: no chunks. */
+    int64_t chunk;
+    /* Bytes: not 0 shows a key to a query. Row t of sequence s begins at mask_indptr[s] + t *
+     * kv_lens[s]. NULL: no custom mask. */
     const uint8_t *mask;
     const int64_t *mask_indptr; /* [batch + 1]: first byte of each sequence in `mask` */
 };
@@ -43,7 +44,7 @@ struct ref_part {
     const double *k, *v; /* from ref_decode_gather() */
     /* Keys of the part: the first, and one past the last. */
     int64_t first, end;
-    /* The result is a split-KV partial. */
+    /* True: the result is a split-KV partial. */
     bool partial;
 };
 

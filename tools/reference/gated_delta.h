@@ -6,8 +6,8 @@
 /* Returns log(1 + exp(x)). */
 double ref_softplus(double x);
 
-/* Advances S, the state of one value element with a number for each of `key` key elements: S =
- * decay S, then S += k beta (v - S k). Returns S q. */
+/* Advances the state S of one value element, a number for each of `key` key elements: S = decay S,
+ * then S += k beta (v - S k). Returns S q. */
 double ref_delta_step(double *state, const double *decay, const double *k, const double *q, int key,
                       double v, double beta);
 

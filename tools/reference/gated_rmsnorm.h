@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares the norm after linear attention layers, in doubles. */
+/* This file declares the gated norm after linear attention layers, in doubles. */
 #ifndef REFERENCE_GATED_RMSNORM_H
 #define REFERENCE_GATED_RMSNORM_H
 
 #include <stdbool.h>
 
-/* Return 1 / (1 + exp(-x)), and x / (1 + exp(-x)). */
+/* Returns 1 / (1 + exp(-x)). */
 double ref_sigmoid(double x);
+
+/* Returns x / (1 + exp(-x)). */
 double ref_silu(double x);
 
 /* Normalises `count` elements: out = weight x / sqrt(mean(x^2) + eps). `first`: x is replaced
@@ -14,7 +16,7 @@ double ref_silu(double x);
 void ref_gated_rms_norm(double *x, const double *gate, bool first, const double *weight, int count,
                         double eps, double *out);
 
-/* Returns the sum of (x[i] gate[i])^2 over `count` elements; gate NULL: of x[i]^2. */
+/* Returns the sum of (x[i] gate[i])^2 over `count` elements; of x[i]^2 if gate is NULL. */
 double ref_gated_squares(const double *x, const double *gate, int count);
 
 /* Normalises `count` elements of a group with a given mean square: out = x weight gate /

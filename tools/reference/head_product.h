@@ -3,8 +3,8 @@
 #ifndef REFERENCE_HEAD_PRODUCT_H
 #define REFERENCE_HEAD_PRODUCT_H
 
-/* Returns the product of a row of weights with x: the sum over k < count of scale[k / block]
- * x[k] w[k]. *magnitude becomes the sum of the terms' magnitudes. */
+/* Returns sum over k < count of scale[k / block] x[k] w[k], one element of a head's product.
+ * *magnitude gets the sum of the terms' magnitudes. */
 double ref_head_product(const double *x, const double *w, int count, const double *scale, int block,
                         double *magnitude);
 

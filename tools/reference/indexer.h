@@ -8,7 +8,7 @@
 /* Elements of a query head and of a key. */
 enum { REF_INDEX_DIM = 128 };
 
-/* A key's score, and the sums to which errors of kernels are relative. */
+/* A key's score, and the sums to which a kernel's errors are relative. */
 struct ref_index_score {
     double score;
     double products; /* scale * sum |w_h| sum_d |q_hd k_d|: errors of products are relative to it */

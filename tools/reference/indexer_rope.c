@@ -6,7 +6,7 @@
 
 enum { DIM = REF_INDEX_ROPE_DIM, HALF = REF_INDEX_ROTARY / 2 };
 
-static const double f = 0x1p-24; /* the unit of single precision */
+static const double f = 0x1p-24; /* largest relative rounding of single precision */
 
 /*
  * Normalises a head and bounds its error. A sum of 128 numbers is off by 128 f of the sum of
@@ -54,8 +54,8 @@ void ref_rotate(double *y, double *error, const double *cos_sin, int pairs, bool
     }
 }
 
-/* A tree of sums of 128 has 7 roundings on each path. The constant and the product with it are
- * rounded too. */
+/* A kernel adds 128 numbers in a tree, with 7 roundings on each path. The constant 1 / sqrt(128)
+ * and the product with it are rounded too. */
 void ref_hadamard(double *y, double *error)
 {
     double x[DIM], off[DIM];
@@ -85,8 +85,9 @@ void ref_index_rope(const struct ref_index_rope *p, struct ref_index_head *r)
         ref_hadamard(r->y, r->error);
 }
 
-/* ---- mxfp4 ---- */
+/* The format mxfp4. */
 
+/* Values of e2m1 without a sign. */
 static const double e2m1[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
 
 int ref_mxfp4_scale(double most)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares the ops before the indexer's scores by their formulas. */
+/* This file declares how the indexer's queries and keys are normalised, rotated and quantised, by
+ * formulas. */
 #ifndef REFERENCE_INDEXER_ROPE_H
 #define REFERENCE_INDEXER_ROPE_H
 
@@ -8,9 +9,9 @@
 /* Elements of a head, and how many of them, the first ones, rotate. */
 enum { REF_INDEX_ROPE_DIM = 128, REF_INDEX_ROTARY = 64 };
 
-/** Rotates the first `pairs` pairs of y and bounds the errors in float32 arithmetic. `error`
- * has bounds of y's errors, which become bounds of the result's. cos_sin: cosines, then sines.
- * `gptj`: pairs are neighbours; false: pairs are of two halves. */
+/** Rotates `pairs` pairs of y. `error` has bounds of y's errors, and gets bounds of the result's in
+ * float32 arithmetic. cos_sin: cosines, then sines. `gptj`: neighbouring elements are a pair;
+ * false: element i of both halves is. */
 void ref_rotate(double *y, double *error, const double *cos_sin, int pairs, bool gptj);
 
 /** Multiplies 128 elements by the Hadamard matrix / sqrt 128. `error` has bounds of y's errors,
@@ -20,14 +21,15 @@ void ref_hadamard(double *y, double *error);
 /* A head of the indexer's queries or a key, before its norm and rotation. */
 struct ref_index_rope {
     const double *x; /* [128] */
-    /* [128], of a norm; weight NULL: no norm; bias NULL: RMS norm, else LayerNorm */
+    /* [128]: weight and bias of a norm. weight NULL: no norm; bias NULL: RMS norm; both:
+     * LayerNorm. */
     const double *weight, *bias;
     /* Added to the mean square or the variance before its root. */
     double eps;
     const double *cos_sin; /* [64]: cosines, then sines */
-    /* Pairs that rotate are neighbours; false: elements of two halves. */
+    /* True: neighbouring elements rotate as a pair; false: element i of both halves does. */
     bool gptj;
-    bool hadamard; /* the result is multiplied by the 128 x 128 Hadamard matrix / sqrt 128 */
+    bool hadamard; /* true: the result is multiplied by the Hadamard matrix / sqrt(128) */
 };
 
 /** The normalised and rotated head, with the largest error of each element in float32

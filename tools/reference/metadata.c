@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-/* Returns the pages that the keys of sequence `s` occupy. */
+/* Returns the number of pages that the keys of sequence `s` occupy. */
 static int32_t page_count(const struct ref_metadata *m, int s)
 {
     int32_t n = 0;

@@ -15,23 +15,25 @@ struct ref_metadata {
     const int32_t *table;   /* [rows, stride]: page numbers, or slots of tokens */
     /* Entries of the table from a row to the next. */
     int64_t stride;
-    bool slots;              /* the table has slots of tokens; false: page numbers */
+    bool slots;              /* true: the table has the slot of each token; false: page numbers */
     const int64_t *rows;     /* table row of each sequence; NULL: row s */
     const int32_t *kv_start; /* [batch]: key at which each sequence's pages begin; NULL: 0 */
 };
 
-/* Returns the number of pages that the first n sequences occupy together. */
+/* Returns the number of pages that sequences 0 to n - 1 occupy. */
 int32_t ref_metadata_indptr(const struct ref_metadata *m, int n);
 
 /* Returns the page number of page i of sequence s, counted from the page of kv_start. */
 int32_t ref_metadata_page(const struct ref_metadata *m, int s, int i);
 
-/* Returns the number of tokens in the last page of sequence s. */
+/* Returns the number of tokens in the last page of sequence s; 0 if it has no keys. */
 int32_t ref_metadata_last_page_len(const struct ref_metadata *m, int s);
 
-/* Return what a draft step leaves for sequence s: its length in tokens, and the cache slot of
- * its newest token; -1 for a sequence of padding. */
+/* Returns the tokens of sequence s after a draft step; a sequence of padding keeps its length. */
 int32_t ref_metadata_length(const struct ref_metadata *m, int s);
+
+/* Returns the cache slot of the newest token of sequence s after a draft step; -1 for a sequence
+ * of padding. */
 int64_t ref_metadata_slot(const struct ref_metadata *m, int s);
 
 #endif

@@ -11,10 +11,10 @@
 struct ref_mla_row {
     int latent, rotary; /* elements of each part; rotary may be 0 */
     enum ref_pairs pairs;
-    bool norm; /* the latent part goes through the RMS norm */
+    bool norm; /* true: the latent part is normalised (RMS) */
     /* Added to the mean square before its root. */
     double eps;
-    const double *c;      /* [latent]: q_nope or kv_c; NULL: this part is not computed */
+    const double *c;      /* [latent]: the part without rotation; NULL: it is not computed */
     const double *weight; /* [latent], with norm */
     const double *pe;     /* [rotary]: elements that rotate */
     const double *cos;    /* [rotary / 2], of the token's position */

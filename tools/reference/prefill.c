@@ -12,7 +12,8 @@ static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 /* Returns the lesser of two numbers. */
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Computes a row. `part` has the first of its keys and one past the last; NULL: all keys. */
+/* Computes the output of query `row`. `part` has the first of its keys and one past the last; NULL:
+ * all keys, and the sink. */
 static void attend(const struct ref_prefill *p, int s, int head, int64_t row, const int64_t *part,
                    double *scratch, struct ref_row *result)
 {

@@ -8,7 +8,7 @@
 /* Most elements of a head. */
 enum { REF_ROPE_DIM_MAX = 1024 };
 
-/* Elements that rotate together: none, elements of two halves (NeoX), neighbours (GPT-J). */
+/* Which elements rotate as a pair: none; element i of both halves (NeoX); neighbours (GPT-J). */
 enum ref_pairs { REF_PAIRS_NONE, REF_PAIRS_NEOX, REF_PAIRS_GPTJ };
 
 /* One head of q or of the key. */
@@ -16,7 +16,7 @@ struct ref_rope {
     /* Elements of the head, and how many of them, the first ones, rotate. */
     int dim, rotary_dim;
     enum ref_pairs pairs;
-    /* The head goes through the RMS norm. */
+    /* True: the head is normalised (RMS). */
     bool norm;
     bool gemma; /* the norm's weight is 1 + w */
     bool given; /* mean_square is an input; false: it is computed from the head */

@@ -17,10 +17,10 @@
 
 /* The rounding of a weight. */
 struct rounding {
-    double bound;  /* for the bounds of single elements; 0: they need none */
-    double most;   /* largest rounding; at most the weight itself */
-    double square; /* mean of its square: it is evenly distributed up to `most` */
-    double mean;   /* mean over many weights of this size */
+    double bound;  /* largest rounding, for bounds of single elements; 0: these need none */
+    double most;   /* largest rounding of this weight, at most the weight itself */
+    double square; /* mean square, if the rounding is evenly distributed up to `most` */
+    double mean;   /* mean of the roundings of many weights of this size */
 };
 
 /* Returns the rounding of a weight; `largest` is the row's largest weight. */
@@ -39,7 +39,7 @@ static struct rounding rounding_of(const struct ref_attention *a, double weight,
     };
 }
 
-/* Adds to the drift the rounding of a weight times `factor`. */
+/* Adds the rounding `r` of a weight, times `factor`, to a drift. */
 static void add_drift(struct ref_drift *d, const struct rounding *r, double factor)
 {
     d->squares += r->most * factor * r->most * factor;

@@ -5,8 +5,8 @@
 
 #include "tools/reference/attention.h"
 
-/** Sets the members of `row` from `moved` on; `out` must be set. `weights` has a weight for
- * each key, relative to the denominator; 0 for hidden keys. */
+/** Sets the members of `row` from `moved` on: the effects of rounded weights. row->out must be set.
+ * `weights` has the weight of each key over the denominator; 0 for hidden keys. */
 void ref_add_roundings(const struct ref_attention *a, const struct ref_keys *keys,
                        const double *weights, struct ref_row *row);
 

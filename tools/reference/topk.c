@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A score and its position. */
 struct entry {
     float score;
-    int32_t position, rank; /* rank: order among equal scores */
+    /* The order among equal scores, lowest first. */
+    int32_t position, rank;
 };
 
 /* Compares two entries by score, highest first and NaNs last, then by rank, for qsort(). */
