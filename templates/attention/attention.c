@@ -349,8 +349,8 @@ static struct tir_value hide(struct att_attention *a, struct tir_value s,
 void att_attention_weights_fp8(struct att_attention *a)
 {
     enum {
-        FOLDED = 32 /* columns of the matrix instructions for which att_weight_sum_folded() is
-                       used */
+        /* Columns of the matrix instructions for which att_weight_sum_folded() is used. */
+        FOLDED = 32
     };
     att_softmax_range_fp8(a->b, &a->softmax);
     if (a->b->f->machine->mma[a->product].n == FOLDED)

@@ -19,64 +19,69 @@
 /** A block of keys: the keys of one iteration of the key loop. S^T = K Q^T, the scores of the
  * block, has a row for each key and a column for each query. */
 struct att_block {
-    struct tir_value index;   /* i32: index of the block, which is the number of the loop's
-                                 iteration */
-    struct tir_value mask;    /* i8, keys x queries: bytes of the custom mask, 0: the query does not
-                                 see the key; no value: no custom mask */
-    struct tir_value seen;    /* i8, keys x queries, used in place of `mask`. 0: the mask hides the
-                                 key, or it is after the last key. A lane's registers have
-                                 neighbouring keys. No value: `mask` is used */
-    struct tir_value word;    /* i32, 1 x queries: for a mask of blocks (a bit for 64 keys), the
-                                 word of the query's mask row that has this block's bit; no value:
-                                 no mask of blocks */
-    struct tir_value last;    /* i32, 1 x queries, with `word`: index of the last key that a query
-                                 sees; -1: the block is hidden from the query */
-    struct tir_value hides;   /* i1. With `seen`: true if a byte of `seen` is 0. With `last`: true
-                                 if the block is hidden from a query. No value: neither `seen` nor
-                                 `last` */
-    struct tir_value ends;    /* i1, with `last`: true if a query that sees the block has its last
-                                 key before the block's last key */
-    struct tir_value entries; /* i32, keys x 1: entries of the sparse list, slots or blocks of the
-                                 cache; negative: no key. No value: no sparse list, or `gaps` is
-                                 used */
-    struct tir_value gaps;    /* i32, used in place of `entries`: number of the block's entries that
-                                 name no key; att_attention.entries() returns the entries. No value:
-                                 `entries` is used */
+    /* i32: index of the block, which is the number of the loop's iteration. */
+    struct tir_value index;
+    /* i8, keys x queries: bytes of the custom mask, 0: the query does not see the key; no value: no
+     * custom mask. */
+    struct tir_value mask;
+    /* i8, keys x queries, used in place of `mask`. 0: the mask hides the key, or it is after the
+     * last key. A lane's registers have neighbouring keys. No value: `mask` is used. */
+    struct tir_value seen;
+    /* i32, 1 x queries: for a mask of blocks (a bit for 64 keys), the word of the query's mask row
+     * that has this block's bit; no value: no mask of blocks. */
+    struct tir_value word;
+    /* i32, 1 x queries, with `word`: index of the last key that a query sees; -1: the block is
+     * hidden from the query. */
+    struct tir_value last;
+    /* i1. With `seen`: true if a byte of `seen` is 0. With `last`: true if the block is hidden from
+     * a query. No value: neither `seen` nor `last`. */
+    struct tir_value hides;
+    /* i1, with `last`: true if a query that sees the block has its last key before the block's last
+     * key. */
+    struct tir_value ends;
+    /* i32, keys x 1: entries of the sparse list, slots or blocks of the cache; negative: no key. No
+     * value: no sparse list, or `gaps` is used. */
+    struct tir_value entries;
+    /* i32, used in place of `entries`: number of the block's entries that name no key;
+     * att_attention.entries() returns the entries. No value: `entries` is used. */
+    struct tir_value gaps;
 };
 
 /** The values that the rescale check compares with their limit. */
 enum att_check {
-    ATT_CHECK_SCORES,   /* scores S, before weights are computed from them */
-    ATT_CHECK_PREVIOUS, /* scores S, while weights are computed with the running maximum m of the
-                           previous block */
-    ATT_CHECK_WEIGHTS   /* weights P; the registers of S stay occupied until P is checked */
+    ATT_CHECK_SCORES, /* scores S, before weights are computed from them */
+    /* Scores S, while weights are computed with the running maximum m of the previous block. */
+    ATT_CHECK_PREVIOUS,
+    ATT_CHECK_WEIGHTS /* weights P; the registers of S stay occupied until P is checked */
 };
 
 enum {
-    ATT_POWER_PARTS = 6 /* most parts of a block's exponentials. Each part has half of the keys that
-                           remain; the last has all that remain */
+    /* Most parts of a block's exponentials. Each part has half of the keys that remain; the last
+     * has all that remain. */
+    ATT_POWER_PARTS = 6
 };
 
 /** The exponentials of a block's scores, in parts that have some of its keys each. A part may be
  * computed later than another. */
 struct att_powers {
-    struct tir_value part[ATT_POWER_PARTS]; /* weights of a part's keys: exponents (log2) if not
-                                               `made`; else powers in f32, or in 16 bits if
-                                               `packed` */
-    bool made[ATT_POWER_PARTS], packed[ATT_POWER_PARTS]; /* made: part[i] has powers; false:
-                                                            exponents. packed: part[i] will have, or
-                                                            has, powers of 16 bits; false: f32 */
-    uint8_t eighths[ATT_POWER_PARTS];                    /* number of eighths of the block's keys
-                                                            that are in each part */
-    unsigned n;                                          /* number of parts */
+    /* Weights of a part's keys: exponents (log2) if not `made`; else powers in f32, or in 16 bits
+     * if `packed`. */
+    struct tir_value part[ATT_POWER_PARTS];
+    /* made: part[i] has powers; false: exponents. packed: part[i] will have, or has, powers of 16
+     * bits; false: f32. */
+    bool made[ATT_POWER_PARTS], packed[ATT_POWER_PARTS];
+    /* Number of eighths of the block's keys that are in each part. */
+    uint8_t eighths[ATT_POWER_PARTS];
+    unsigned n; /* number of parts */
 };
 
 /** The weights P of a block, and sums of weights. */
 struct att_p16 {
     /* P rounded to the type of the product with V: keys x queries, 16 bits or fp8. */
     struct tir_value p16;
-    struct tir_value sum; /* sum of the block's weights over each lane's keys; no value: O^T
-                             includes l, or the weights are added to l directly */
+    /* Sum of the block's weights over each lane's keys; no value: O^T includes l, or the weights
+     * are added to l directly. */
+    struct tir_value sum;
     /* The loop's l with this block's weights added. */
     struct tir_value l;
 };
@@ -84,36 +89,40 @@ struct att_p16 {
 /** The keys that the queries of a wave see. Keys are indices in the sequence. Values are i32
  * scalars unless stated. */
 struct att_position {
-    struct tir_value q_len, kv_len;   /* number of queries and keys of the sequence */
-    struct tir_value end;             /* index of the first key that no query may read, at most
-                                         kv_len */
-    struct tir_value diagonal;        /* 1 x queries: index of the key at the query's own position,
-                                         kv_len - q_len + the query's index */
+    struct tir_value q_len, kv_len; /* number of queries and keys of the sequence */
+    /* Index of the first key that no query may read, at most kv_len. */
+    struct tir_value end;
+    /* 1 x queries: index of the key at the query's own position, kv_len - q_len + the query's
+     * index. */
+    struct tir_value diagonal;
     struct tir_value lowest, highest; /* least and largest `diagonal` of the wave's queries */
-    struct tir_value reach;           /* result of att_reach(), for masks that hide keys before
-                                         visible ones; else no value */
-    struct tir_value right;           /* with a window: number of keys after `diagonal` that a query
-                                         sees; else no value */
-    struct tir_value head;            /* index of the query head: a scalar, or 1 x queries */
-    struct tir_value mask_row;        /* with a custom mask: i64, 1 x queries, byte offset of the
-                                         query's row from `mask` */
-    struct tir_value mask; /* i64: address of the custom mask, from which mask_row counts; no value:
-                              the argument custom_mask */
-    struct tir_value last; /* i32, 1 x queries, with a mask of blocks: index of the last key that a
-                              query sees; else no value */
+    /* Result of att_reach(), for masks that hide keys before visible ones; else no value. */
+    struct tir_value reach;
+    /* With a window: number of keys after `diagonal` that a query sees; else no value. */
+    struct tir_value right;
+    struct tir_value head; /* index of the query head: a scalar, or 1 x queries */
+    /* With a custom mask: i64, 1 x queries, byte offset of the query's row from `mask`. */
+    struct tir_value mask_row;
+    /* i64: address of the custom mask, from which mask_row counts; no value: the argument
+     * custom_mask. */
+    struct tir_value mask;
+    /* i32, 1 x queries, with a mask of blocks: index of the last key that a query sees; else no
+     * value. */
+    struct tir_value last;
 };
 
 /** Values of one block that steps (attention/steps.h) pass to each other. */
 struct att_now {
     struct att_block block;
-    struct tir_value *carried; /* values that the loop carries (m, l, O^T), indexed by enum
-                                  att_carry */
+    /* Values that the loop carries (m, l, O^T), indexed by enum att_carry. */
+    struct tir_value *carried;
     /* s: scores S^T, f32, keys x queries. exponent: in att_exponent, log2 of the weights, keys x
      * queries; in some families, the power of two that weights are relative to, 1 x queries. p:
      * weights P in f32, before rounding. top: what the rescale check compares, see ATT_SLOT_TOP. */
     struct tir_value s, exponent, p, top;
-    struct tir_value v, v_rest; /* operands of O^T += V^T P^T: V^T for the part of the keys that is
-                                   multiplied next, and the last 8 rows of V^T */
+    /* Operands of O^T += V^T P^T: V^T for the part of the keys that is multiplied next, and the
+     * last 8 rows of V^T. */
+    struct tir_value v, v_rest;
     /* The result of the rescale check, and the factor alpha of O and l. */
     struct att_softmax_step step;
     /* Weights whose powers are not all computed yet. */
@@ -129,8 +138,8 @@ struct att_attention {
     const struct att_variant *v;
     /* Types and limits of the online softmax, and the factor of its exponents. */
     struct att_softmax softmax;
-    struct tir_value score_scale; /* f32: factor from scores to logits, if a soft cap or a hook
-                                     needs it; else no value */
+    /* f32: factor from scores to logits, if a soft cap or a hook needs it; else no value. */
+    struct tir_value score_scale;
     /* The keys that the wave's queries see. */
     struct att_position at;
     int product;    /* index in tir_machine.mma of the matrix instruction of O^T += V^T P^T */
@@ -144,37 +153,48 @@ struct att_attention {
     struct tir_value (*entries)(void *family, const struct att_block *block);
     /* Values of the block whose steps are being built. */
     struct att_now now;
-    struct tir_value most;     /* with ATT_CHECK_WEIGHTS: the largest weight that needs no
-                                  rescaling, 2^room, in the type of the values that the check
-                                  compares; else no value */
-    struct att_weight_sum sum; /* l as a product of the weights with sum.ones; if sum.ones has no
-                                  value, vector instructions add weights to l */
-    bool wide_powers;          /* true: powers are computed as exp2(-x) with x = m - s * exponent,
-                                  an instruction of 8 bytes like its neighbours, for schedules with
-                                  even_code; false: as exp2 of the exponent */
-    uint8_t room;              /* log2 of the largest weight for which m is not updated
-                                  (softmax.room); 0: the default of the weights' type */
-    uint8_t check;             /* enum att_check: the values that the rescale check compares */
-    uint8_t late_eighths; /* number of eighths of a block's keys, the last ones, whose powers part 1
-                             of att_exp2 computes, in the next iteration; 0: none */
-    uint8_t packed_eighths; /* number of eighths of a block's keys, the first ones, whose powers are
-                               rounded to 16 bits in part 0 of att_exp2; 0: none. Needs sum_row */
-    bool in_agprs;          /* true: O^T stays in accumulation registers (AGPRs) during the loop;
-                               false: in VGPRs */
-    uint8_t value_parts;    /* number of parts, a power of two, into which a block's keys are
-                               divided for O^T += V^T P^T, one step each; 0: one part */
-    bool ties_any;          /* true: weights are rounded to the nearest, with ties in either
-                               direction; false: with ties to even */
-    bool cut;               /* true: weights are truncated, and l is the sum of the truncated
-                               weights; needs sum_row. False: weights are rounded */
-    bool sum_pairs;         /* true: l is the sum of the rounded weights, and an instruction adds
-                               two of them; false: weights are added one by one, before rounding */
-    int rest_product;       /* index in tir_machine.mma of the instruction that computes the last 8
-                               rows of O^T, if `rest` is set */
-    struct tir_type rest;   /* type of the last 8 rows of O^T if a separate product computes them;
-                               kind 0: they are rows like the others. Needs ATT_CHECK_PREVIOUS */
-    unsigned sum_row; /* index of the first of eight rows of O^T that hold l, so that the loop does
-                         not carry l; 0: O^T has no such rows */
+    /* With ATT_CHECK_WEIGHTS: the largest weight that needs no rescaling, 2^room, in the type of
+     * the values that the check compares; else no value. */
+    struct tir_value most;
+    /* l as a product of the weights with sum.ones; if sum.ones has no value, vector instructions
+     * add weights to l. */
+    struct att_weight_sum sum;
+    /* True: powers are computed as exp2(-x) with x = m - s * exponent, an instruction of 8 bytes
+     * like its neighbours, for schedules with even_code; false: as exp2 of the exponent. */
+    bool wide_powers;
+    /* Log2 of the largest weight for which m is not updated (softmax.room); 0: the default of the
+     * weights' type. */
+    uint8_t room;
+    uint8_t check; /* enum att_check: the values that the rescale check compares */
+    /* Number of eighths of a block's keys, the last ones, whose powers part 1 of att_exp2 computes,
+     * in the next iteration; 0: none. */
+    uint8_t late_eighths;
+    /* Number of eighths of a block's keys, the first ones, whose powers are rounded to 16 bits in
+     * part 0 of att_exp2; 0: none. Needs sum_row. */
+    uint8_t packed_eighths;
+    /* True: O^T stays in accumulation registers (AGPRs) during the loop; false: in VGPRs. */
+    bool in_agprs;
+    /* Number of parts, a power of two, into which a block's keys are divided for O^T += V^T P^T,
+     * one step each; 0: one part. */
+    uint8_t value_parts;
+    /* True: weights are rounded to the nearest, with ties in either direction; false: with ties to
+     * even. */
+    bool ties_any;
+    /* True: weights are truncated, and l is the sum of the truncated weights; needs sum_row. False:
+     * weights are rounded. */
+    bool cut;
+    /* True: l is the sum of the rounded weights, and an instruction adds two of them; false:
+     * weights are added one by one, before rounding. */
+    bool sum_pairs;
+    /* Index in tir_machine.mma of the instruction that computes the last 8 rows of O^T, if `rest`
+     * is set. */
+    int rest_product;
+    /* Type of the last 8 rows of O^T if a separate product computes them; kind 0: they are rows
+     * like the others. Needs ATT_CHECK_PREVIOUS. */
+    struct tir_type rest;
+    /* Index of the first of eight rows of O^T that hold l, so that the loop does not carry l; 0:
+     * O^T has no such rows. */
+    unsigned sum_row;
 };
 
 /** Indices of the values that the key loop carries: the running maximum m (log2), the denominator

@@ -15,19 +15,19 @@
 #include "templates/workgroup/scalar.h"
 
 enum {
-    ATT_PART_PANELS = 2, /* most panels into which a row of the head dim is divided: 192 is 128 +
-                            64 */
+    /* Most panels into which a row of the head dim is divided: 192 is 128 + 64. */
+    ATT_PART_PANELS = 2,
     ATT_PARTS_MOST = 8,  /* most parts whose loads a wave has in flight */
     ATT_PARTS_WAVES = 16 /* most waves that share the parts of a row */
 };
 
 /** The spread of a row's D elements over lanes: panels of f32, whose widths are powers of two. */
 struct att_part_type {
-    unsigned n;                              /* number of panels of a row */
-    int first[ATT_PART_PANELS];              /* index in the row of the first column of each
-                                                panel */
-    struct tir_type o[ATT_PART_PANELS], row; /* o: type of each panel, rows x width; row: type of
-                                                one number for each row, rows x 1 */
+    unsigned n; /* number of panels of a row */
+    /* Index in the row of the first column of each panel. */
+    int first[ATT_PART_PANELS];
+    /* o: type of each panel, rows x width; row: type of one number for each row, rows x 1. */
+    struct tir_type o[ATT_PART_PANELS], row;
 };
 
 /** The rows of the output that a workgroup computes: heads of a token, or tokens of a head. The
@@ -37,16 +37,16 @@ struct att_part_rows {
     const struct tir_machine *m;
     /* Number of elements of a row, D. */
     unsigned head_dim;
-    unsigned waves;               /* number of waves of the workgroup */
-    unsigned row_bits;            /* log2 of the number of rows that a lane has in registers */
-    unsigned at_once;             /* number of parts of a list that a wave loads at once */
-    unsigned out_dtype;           /* enum tir_dtype of the output */
-    bool tokens;                  /* true: rows are tokens of one head; false: heads of one token */
-    bool lone;                    /* true: each wave has all of the rows; false: the rows are
-                                     divided among the waves */
-    bool no_sinks, no_lse;        /* true: the kernel's code has no sinks, or writes no LSE; false:
-                                     the argument may be NULL, which is tested when the kernel
-                                     runs */
+    unsigned waves;     /* number of waves of the workgroup */
+    unsigned row_bits;  /* log2 of the number of rows that a lane has in registers */
+    unsigned at_once;   /* number of parts of a list that a wave loads at once */
+    unsigned out_dtype; /* enum tir_dtype of the output */
+    bool tokens;        /* true: rows are tokens of one head; false: heads of one token */
+    /* True: each wave has all of the rows; false: the rows are divided among the waves. */
+    bool lone;
+    /* True: the kernel's code has no sinks, or writes no LSE; false: the argument may be NULL,
+     * which is tested when the kernel runs. */
+    bool no_sinks, no_lse;
     struct att_part_type type;    /* panels of a row, set by att_parts_choose_type() */
     struct tir_value token, head; /* i32: indices of the token and the head of the first row */
     struct tir_value n_rows;      /* i32: number of rows that exist, from the first one on */
@@ -63,12 +63,12 @@ struct att_part_state {
  * head]. */
 struct att_part_list {
     struct tir_value count; /* i32: number of parts, at least 1 */
-    struct tir_value map;   /* i64: address of the list's entries (i32) in reduce_partial_map, each
-                               the row index of a part; no value: part n is row `first` + n *
-                               `step` */
+    /* i64: address of the list's entries (i32) in reduce_partial_map, each the row index of a part;
+     * no value: part n is row `first` + n * `step`. */
+    struct tir_value map;
     struct tir_value first; /* i32: index of the row of part 0, without `map` */
-    struct tir_value step;  /* i32: number of rows from a part to the next, without `map`; no value:
-                               1 */
+    /* i32: number of rows from a part to the next, without `map`; no value: 1. */
+    struct tir_value step;
     struct tir_value token; /* i32: index of the token within each part; no value: 0 */
 };
 

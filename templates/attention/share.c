@@ -19,8 +19,9 @@
 /* The other workgroups of a result, as this workgroup sees them when it stops waiting; all i32. */
 struct others {
     struct tir_value after; /* number of parts that were counted after this workgroup's own part */
-    struct tir_value left;  /* number of workgroups that left before the last part was counted; -1:
-                               this workgroup is to leave */
+    /* Number of workgroups that left before the last part was counted; -1: this workgroup is to
+     * leave. */
+    struct tir_value left;
 };
 
 /* Returns the type of an i32 that is the same in all lanes of the workgroup. */

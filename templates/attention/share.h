@@ -9,32 +9,33 @@
 #include "ir/builder.h"
 
 enum {
-    ATT_TICKET_LINE = 128 /* bytes of memory for the counters of one result; the counters are 0
-                             between launches */
+    /* Bytes of memory for the counters of one result; the counters are 0 between launches. */
+    ATT_TICKET_LINE = 128
 };
 
 /** The parts of one split result, and the counters by which workgroups share the work of adding
  * them. */
 struct att_share {
     struct tir_builder *b;
-    unsigned waves;           /* number of waves of a workgroup */
-    struct tir_value wave;    /* i32: index of this wave in its workgroup */
-    struct tir_value lds;     /* i32: address of 4 bytes of LDS that only att_share_parts() uses */
-    struct tir_value ticket;  /* i64: address of the result's ATT_TICKET_LINE bytes of counters */
-    struct tir_value count;   /* i32: number of the result's parts */
-    struct tir_value awaited; /* a loaded value that must have arrived before this workgroup's part
-                                 is counted; no value: there is none */
-    struct tir_value waits;   /* i1, for the time that this workgroup waits: if true, `polls` and
-                                 `sleep` apply, else `other_polls` and `other_sleep`. No value: as
-                                 if true */
-    unsigned polls, sleep;    /* arguments of tir_await(): number of reads of the counter until the
-                                 workgroup gives up, and time between two reads in units of 64
-                                 clocks */
-    unsigned other_polls, other_sleep; /* like `polls` and `sleep`, if `waits` is false. other_polls
-                                          0: the workgroup reads the counter once, and leaves if
-                                          parts are missing */
-    void (*add)(void *family, struct tir_value slice); /* Adds all parts of one slice of the result,
-                                                          whose index is `slice` (i32) */
+    unsigned waves;          /* number of waves of a workgroup */
+    struct tir_value wave;   /* i32: index of this wave in its workgroup */
+    struct tir_value lds;    /* i32: address of 4 bytes of LDS that only att_share_parts() uses */
+    struct tir_value ticket; /* i64: address of the result's ATT_TICKET_LINE bytes of counters */
+    struct tir_value count;  /* i32: number of the result's parts */
+    /* A loaded value that must have arrived before this workgroup's part is counted; no value:
+     * there is none. */
+    struct tir_value awaited;
+    /* i1, for the time that this workgroup waits: if true, `polls` and `sleep` apply, else
+     * `other_polls` and `other_sleep`. No value: as if true. */
+    struct tir_value waits;
+    /* Arguments of tir_await(): number of reads of the counter until the workgroup gives up, and
+     * time between two reads in units of 64 clocks. */
+    unsigned polls, sleep;
+    /* Like `polls` and `sleep`, if `waits` is false. other_polls 0: the workgroup reads the counter
+     * once, and leaves if parts are missing. */
+    unsigned other_polls, other_sleep;
+    /* Adds all parts of one slice of the result, whose index is `slice` (i32). */
+    void (*add)(void *family, struct tir_value slice);
     /* First argument of add(). */
     void *family;
 };

@@ -10,21 +10,25 @@
 
 /** An online softmax: its types, its factor and its limits. */
 struct att_softmax {
-    struct tir_type scores, vector; /* type of S^T (f32, keys x queries), and type of a number for
-                                       each query (f32, 1 x queries) */
-    struct tir_type folded;         /* type of l in a loop, f32: each lane has one partial sum for
-                                       each query in place of the scores of its keys */
-    struct tir_value exponent;      /* f32 scalar: factor of a score s in its weight p = 2^(s *
-                                       exponent - m) */
-    struct tir_value exponents;     /* `exponent` in vector registers, f32, 1 x queries; no value:
-                                       the loop uses `exponent` */
-    float room;                     /* log2 of the largest p for which m is not updated */
-    struct tir_value threshold;     /* f32 scalar: `room` in a register through the loop; no value:
-                                       `room` is a constant in the code */
-    float rise;     /* log2 of the largest p after an update of m, which is `rise` below the
-                       maximum; 0: the largest p is 1 */
-    bool from_zero; /* true: l and O are 0 as long as m is the lowest number, so alpha is 1 at the
-                       first update; false: alpha is 2^(m - m') at every update */
+    /* Type of S^T (f32, keys x queries), and type of a number for each query (f32, 1 x queries). */
+    struct tir_type scores, vector;
+    /* Type of l in a loop, f32: each lane has one partial sum for each query in place of the scores
+     * of its keys. */
+    struct tir_type folded;
+    /* f32 scalar: factor of a score s in its weight p = 2^(s * exponent - m). */
+    struct tir_value exponent;
+    /* `exponent` in vector registers, f32, 1 x queries; no value: the loop uses `exponent`. */
+    struct tir_value exponents;
+    float room; /* log2 of the largest p for which m is not updated */
+    /* f32 scalar: `room` in a register through the loop; no value: `room` is a constant in the
+     * code. */
+    struct tir_value threshold;
+    /* Log2 of the largest p after an update of m, which is `rise` below the maximum; 0: the largest
+     * p is 1. */
+    float rise;
+    /* True: l and O are 0 as long as m is the lowest number, so alpha is 1 at the first update;
+     * false: alpha is 2^(m - m') at every update. */
+    bool from_zero;
 };
 
 /** Returns the softmax of scores of type `scores`. `exponent` (f32 scalar, not negative) is
@@ -94,8 +98,8 @@ void att_softmax_rescale_some(struct tir_builder *b, const struct att_softmax_st
 /** The factor for O after the loop, and the state from which LSE is computed; all 1 x queries. */
 struct att_softmax_end {
     struct tir_value inverse; /* 1 / l, the factor for O; 0 for a query without a visible key */
-    struct tir_value m, l;    /* running maximum m (log2), and the denominator l as a multiple of
-                                 2^m */
+    /* Running maximum m (log2), and the denominator l as a multiple of 2^m. */
+    struct tir_value m, l;
 };
 
 /** Adds up l over the lanes, and returns the factor for O. `sink` is the logit that joins the

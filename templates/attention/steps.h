@@ -21,11 +21,12 @@ enum att_register {
     ATT_SLOT_O,
     /* The last 8 rows of O^T: att_attention.rest. */
     ATT_SLOT_REST,
-    ATT_SLOT_K_PAGES, /* page numbers (i32) of the keys of the block that is loaded; V_PAGES: for
-                         its rows of V */
+    /* Page numbers (i32) of the keys of the block that is loaded; V_PAGES: for its rows of V. */
+    ATT_SLOT_K_PAGES,
     ATT_SLOT_V_PAGES,
-    ATT_SLOT_K_DATA, /* rows of K in flight from memory to registers or LDS, or their addresses;
-                        V_DATA: rows of V */
+    /* Rows of K in flight from memory to registers or LDS, or their addresses; V_DATA: rows of
+     * V. */
+    ATT_SLOT_K_DATA,
     ATT_SLOT_V_DATA,
     ATT_SLOT_V_READY, /* rows of V in registers, in the order in which they are stored to LDS */
     ATT_SLOT_MASK,    /* bytes of a custom mask, or words of a mask of blocks, for the block */
@@ -43,16 +44,18 @@ enum att_register {
     ATT_SLOT_EXPONENT,
     /* Weights P before rounding, or exponents of the keys whose powers are computed later. */
     ATT_SLOT_P,
-    ATT_SLOT_P16,      /* weights P in the type of the product with V */
-    ATT_SLOT_TOP,      /* what the rescale check of weights compares: the largest weight, or the sum
-                          of weights. In some families: the largest score */
-    ATT_SLOT_E,        /* what a block's weights are relative to, in families that have it besides
-                          m; or alpha, in a wave that rescales only O */
-    ATT_SLOT_QUARTERS, /* first of four slots for the quarters of V or P, as the pipeline divides
-                          one of them */
+    ATT_SLOT_P16, /* weights P in the type of the product with V */
+    /* The value that the rescale check of weights compares: the largest weight, or the sum of
+     * weights. In some families: the largest score. */
+    ATT_SLOT_TOP,
+    /* The exponent that a block's weights are relative to, in families that have it besides m; or
+     * alpha, in a wave that rescales only O. */
+    ATT_SLOT_E,
+    /* First of four slots for the quarters of V or P, as the pipeline divides one of them. */
+    ATT_SLOT_QUARTERS,
     ATT_SLOT_LAST_QUARTER = ATT_SLOT_QUARTERS + 3,
-    ATT_SLOT_O_QUARTERS, /* first of four slots for the quarters of O that are rescaled beside a
-                            product */
+    /* First of four slots for the quarters of O that are rescaled beside a product. */
+    ATT_SLOT_O_QUARTERS,
     ATT_SLOT_LAST_O_QUARTER = ATT_SLOT_O_QUARTERS + 3,
     ATT_N_SLOTS
 };
@@ -64,16 +67,16 @@ extern const struct pipe_slot att_slots[ATT_N_SLOTS + 1];
 /** Features of a variant: bit numbers of pipe_row.needs. A family's own features begin at
  * ATT_HAS_FAMILY. */
 enum att_feature {
-    ATT_HAS_CHECK_SCORES, /* one of these three bits is set: the rescale check, as enum att_check
-                             names it */
+    /* One of these three bits is set: the rescale check, as enum att_check names it. */
+    ATT_HAS_CHECK_SCORES,
     ATT_HAS_CHECK_PREVIOUS,
     ATT_HAS_CHECK_WEIGHTS,
     /* Weights P are rounded to fp8. */
     ATT_HAS_FP8_WEIGHTS,
     ATT_HAS_SUM_PRODUCT, /* l is a product of the weights P with ones */
     ATT_HAS_SUM_ROWS,    /* eight rows of O^T hold l: att_attention.sum_row */
-    ATT_HAS_REST,        /* a separate product computes the last 8 rows of O^T:
-                            att_attention.rest */
+    /* A separate product computes the last 8 rows of O^T: att_attention.rest. */
+    ATT_HAS_REST,
     /* A custom mask or a mask of blocks, whose bytes or words are loaded. */
     ATT_HAS_MASK_BYTES,
     ATT_HAS_FAMILY
@@ -88,18 +91,19 @@ extern const struct pipe_op att_mask, att_mask_bytes;
 extern const struct pipe_op att_check_scores, att_check_previous, att_check_weights;
 /** Step that computes the exponents of the weights from scores and m. */
 extern const struct pipe_op att_exponent;
-extern const struct pipe_op att_exp2; /* computes 2^exponent: part 0 for the first keys of the
-                                         block, part 1 for the last late_eighths */
+/* Computes 2^exponent: part 0 for the first keys of the block, part 1 for the last late_eighths. */
+extern const struct pipe_op att_exp2;
 /** Steps that rescale O and l if m is updated, after the check of the same name; att_rescale after
  * att_check_scores. */
 extern const struct pipe_op att_rescale, att_rescale_previous, att_rescale_weights;
-extern const struct pipe_op att_sum;   /* adds P to l, if l is the sum of the weights before
-                                          rounding */
-extern const struct pipe_op att_round; /* rounds P to 16 bits for the product with V, and adds P to
-                                          l if l is the sum of the rounded weights */
+/* Adds P to l, if l is the sum of the weights before rounding. */
+extern const struct pipe_op att_sum;
+/* Rounds P to 16 bits for the product with V, and adds P to l if l is the sum of the rounded
+ * weights. */
+extern const struct pipe_op att_round;
 extern const struct pipe_op att_round_fp8; /* rounds P to fp8; a product adds P to l */
-extern const struct pipe_op att_product;   /* O^T += V^T P^T, for part `part` of the block's keys
-                                              (att_attention.value_parts) */
+/* O^T += V^T P^T, for part `part` of the block's keys (att_attention.value_parts). */
+extern const struct pipe_op att_product;
 /** Steps for the last 8 rows of O^T, and for l as a product of P with ones. */
 extern const struct pipe_op att_product_rest, att_product_sum;
 

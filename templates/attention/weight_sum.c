@@ -54,8 +54,8 @@ static struct tir_value make_ones(struct tir_builder *b, struct tir_type t, unsi
  * register that has them. */
 static struct tir_value make_whole_ones(struct tir_builder *b, struct tir_type t, unsigned dtype)
 {
-    const unsigned in_register = tir_dtype_bits(TIR_I32) / tir_dtype_bits(dtype); /* keys in a
-                                                                                     register */
+    /* Keys in a register. */
+    const unsigned in_register = tir_dtype_bits(TIR_I32) / tir_dtype_bits(dtype);
     t.dtype = TIR_I32;
     const struct tir_value row = tir_row_index(b, t), key = tir_col_index(b, t);
     const struct tir_value together = tir_shr(b, key, tir_int_like(b, key, tir_bits(in_register)));

@@ -17,13 +17,16 @@
 
 /** The sum of a query's weights P by a matrix instruction. */
 struct att_weight_sum {
-    int product;           /* index in tir_machine.mma of the matrix instruction */
-    unsigned keys;         /* number of keys of a block, if the upper half of the queries counts as
-                              further keys of the lower half; 0: all queries are columns */
-    struct tir_value ones; /* left operand: 16 x (2 * keys) if half of the queries count as keys,
-                              else 16 x keys; no value: weights are not summed by products */
-    struct tir_type sums;  /* type of the sums that the loop carries: f32, 16 x half of the queries
-                              if half count as keys, else 16 x queries */
+    int product; /* index in tir_machine.mma of the matrix instruction */
+    /* Number of keys of a block, if the upper half of the queries counts as further keys of the
+     * lower half; 0: all queries are columns. */
+    unsigned keys;
+    /* Left operand: 16 x (2 * keys) if half of the queries count as keys, else 16 x keys; no value:
+     * weights are not summed by products. */
+    struct tir_value ones;
+    /* Type of the sums that the loop carries: f32, 16 x half of the queries if half count as keys,
+     * else 16 x queries. */
+    struct tir_type sums;
 };
 
 /** Returns the description of a sum of weights P of fp8, in the layout of `scores`: keys x queries

@@ -22,10 +22,10 @@
 /** A run: tokens of one call that are neighbours in one page. Scalars that are equal in all waves
  * of the workgroup; i32 unless stated. */
 struct att_page_run {
-    struct tir_value token;      /* index in the call of the run's first token */
-    struct tir_value page;       /* i64: slot of the first token of the run's page */
-    struct tir_value begin, end; /* indices in the page of the run's first token, and of the first
-                                    token after the run */
+    struct tir_value token; /* index in the call of the run's first token */
+    struct tir_value page;  /* i64: slot of the first token of the run's page */
+    /* Indices in the page of the run's first token, and of the first token after the run. */
+    struct tir_value begin, end;
 };
 
 /** State of the loop between att_begin_page_runs() and att_end_page_runs(); the caller only passes
@@ -69,13 +69,14 @@ struct tir_value att_block_load_scale(const struct att_cache *c, const struct at
 
 /** The scale of a run's page, and factors that follow from it, as scalars. */
 struct att_block_scale {
-    struct tir_value scale;   /* f32: new scale of the page's tokens */
-    struct tir_value grows;   /* i1: true if the scale is larger than the page's old one, so that
-                                 older tokens must be requantised */
-    struct tir_value shrink;  /* f32: old scale / new scale, the factor for stored numbers of older
-                                 tokens */
-    struct tir_value inverse; /* f32: 1 / scale, the factor for the run's tokens before they are
-                                 rounded */
+    struct tir_value scale; /* f32: new scale of the page's tokens */
+    /* i1: true if the scale is larger than the page's old one, so that older tokens must be
+     * requantised. */
+    struct tir_value grows;
+    /* f32: old scale / new scale, the factor for stored numbers of older tokens. */
+    struct tir_value shrink;
+    /* f32: 1 / scale, the factor for the run's tokens before they are rounded. */
+    struct tir_value inverse;
 };
 
 /** Returns the scale for a run whose largest magnitude is `absmax` (f32). `old` (f32) is the page's

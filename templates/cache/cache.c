@@ -11,8 +11,8 @@ static const float LEAST_SCALE = 1e-12f;
 
 enum {
     CHUNK = 16 /* number of bytes that layout SHUFFLE keeps contiguous */,
-    PACKED_WIDEST = 128, /* most columns of a panel of packed rows: a number of whole runs of every
-                            format */
+    /* Most columns of a panel of packed rows: a number of whole runs of every format. */
+    PACKED_WIDEST = 128,
 };
 
 unsigned att_cache_dtype(const struct att_variant *v)

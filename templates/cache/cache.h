@@ -31,15 +31,17 @@ struct att_row_format {
     int run;                  /* number of adjacent elements that share a scale */
     enum att_row_scale scale; /* type of each scale */
     int copies;               /* number of adjacent copies of each scale in memory */
-    int scales;    /* byte offset in a row of the first scale; ATT_AFTER_ROWS: scales are after all
-                      rows of a page */
-    int rotated;   /* byte offset in a row of the last 64 elements; ATT_OWN_PLANE: they are in the
-                      tensor of argument v; 0: they have scales like the others */
-    bool in_value; /* true: the last 64 elements are a part of key and value; false: of the key
-                      only */
-    int bytes;     /* bytes of a row in the tensor of argument k, without scales that are after a
-                      page's rows */
-    float least;   /* lower limit of a scale before it is rounded to its type */
+    /* Byte offset in a row of the first scale; ATT_AFTER_ROWS: scales are after all rows of a
+     * page. */
+    int scales;
+    /* Byte offset in a row of the last 64 elements; ATT_OWN_PLANE: they are in the tensor of
+     * argument v; 0: they have scales like the others. */
+    int rotated;
+    /* True: the last 64 elements are a part of key and value; false: of the key only. */
+    bool in_value;
+    /* Bytes of a row in the tensor of argument k, without scales that are after a page's rows. */
+    int bytes;
+    float least; /* lower limit of a scale before it is rounded to its type */
     const struct att_row_format
         *second; /* format of the rows of a second source; NULL: the same format */
 };
@@ -64,52 +66,57 @@ float att_row_largest(const struct att_row_format *rows, const struct tir_machin
 /** K or V of a paged cache, at one KV head. */
 struct att_cache {
     struct tir_builder *b;
-    bool value;                        /* true: the cache of V; false: of K. SHUFFLE orders their
-                                          elements differently */
-    bool shuffle;                      /* true: the layout is SHUFFLE or SHUFFLE_K; false: NHD */
-    bool columns;                      /* true: the cache of V in SHUFFLE_K; false: any other */
-    bool packed;                       /* true: rows are of format `rows`: fp8 or e2m1 with scales
-                                          in the cache; false: elements have one type */
+    /* True: the cache of V; false: of K. SHUFFLE orders their elements differently. */
+    bool value;
+    bool shuffle; /* true: the layout is SHUFFLE or SHUFFLE_K; false: NHD */
+    bool columns; /* true: the cache of V in SHUFFLE_K; false: any other */
+    /* True: rows are of format `rows`: fp8 or e2m1 with scales in the cache; false: elements have
+     * one type. */
+    bool packed;
     const struct att_row_format *rows; /* result of att_row_format(); NULL: not `packed` */
-    struct tir_value plane;            /* i64: address of the tensor that has the rows' last 64
-                                          elements, if rows->rotated is ATT_OWN_PLANE; else no
-                                          value */
-    struct tir_value plane_page_stride, plane_token_stride; /* i64: bytes in `plane` from a page,
-                                                               and from a token, to the next */
+    /* i64: address of the tensor that has the rows' last 64 elements, if rows->rotated is
+     * ATT_OWN_PLANE; else no value. */
+    struct tir_value plane;
+    /* i64: bytes in `plane` from a page, and from a token, to the next. */
+    struct tir_value plane_page_stride, plane_token_stride;
     /* Kind of the scales that are outside of rows: kv_scale of the variant, or none for packed
      * rows. */
     enum att_kv_scale scaling;
-    unsigned dtype;        /* enum tir_dtype of the stored elements */
-    int size, x, dim;      /* size: bytes of an element of `dtype`; x: number of elements in 16
-                              bytes; dim: number of columns of a row */
-    int column;            /* index in a packed row of the element that is column 0 of this cache;
-                              0: the row's first element, and for all other rows */
-    int widest;            /* most columns of a panel in att_cache_tiles() */
-    float largest;         /* largest magnitude of a stored element, from which scales are
-                              computed */
+    unsigned dtype; /* enum tir_dtype of the stored elements */
+    /* size: bytes of an element of `dtype`; x: number of elements in 16 bytes; dim: number of
+     * columns of a row. */
+    int size, x, dim;
+    /* Index in a packed row of the element that is column 0 of this cache; 0: the row's first
+     * element, and for all other rows. */
+    int column;
+    int widest; /* most columns of a panel in att_cache_tiles() */
+    /* Largest magnitude of a stored element, from which scales are computed. */
+    float largest;
     struct tir_value base; /* i64: address of element 0 of this head in page 0 */
-    struct tir_value page_stride, token_stride; /* i64: bytes from a page, and from a token, to the
-                                                   next; token_stride has no value for SHUFFLE */
+    /* i64: bytes from a page, and from a token, to the next; token_stride has no value for
+     * SHUFFLE. */
+    struct tir_value page_stride, token_stride;
     /* The number of tokens of a page, and how slots are divided by it. */
     struct att_paging pages;
-    struct tir_value block_stride; /* i32, for SHUFFLE and SHUFFLE_K: bytes from x elements of a row
-                                      of K to the row's next x, or from an element of a row of V to
-                                      the next */
-    int page_size;                 /* number of tokens of a page; 0: it is an argument of the
-                                      kernel */
-    struct tir_value scales;       /* i64: address of the scales of this head, or of the scale of
-                                      the whole tensor; no value: no scales outside of the rows */
-    struct tir_value scale_page_stride; /* i64: bytes of scales from a page to the next, or with
-                                           kv_scale head from a sequence to the next; with kv_scale
-                                           tensor no value */
+    /* i32, for SHUFFLE and SHUFFLE_K: bytes from x elements of a row of K to the row's next x. For
+     * V: from an element of a row to the next. */
+    struct tir_value block_stride;
+    /* Number of tokens of a page; 0: it is an argument of the kernel. */
+    int page_size;
+    /* i64: address of the scales of this head, or of the scale of the whole tensor; no value: no
+     * scales outside of the rows. */
+    struct tir_value scales;
+    /* i64: bytes of scales from a page to the next, or with kv_scale head from a sequence to the
+     * next; with kv_scale tensor no value. */
+    struct tir_value scale_page_stride;
 };
 
 /** Sizes of cache rows with kv_layout scales_last or planes. */
 enum {
-    ATT_MIXED_FP8 = 448,    /* number of fp8 elements of a row, a byte each */
-    ATT_MIXED_ROW = 576,    /* bytes of a row with scales_last, without the row's scales */
-    ATT_MIXED_SCALES = 8,   /* bytes of the scales of a row with scales_last; they are after all
-                               rows of a page */
+    ATT_MIXED_FP8 = 448, /* number of fp8 elements of a row, a byte each */
+    ATT_MIXED_ROW = 576, /* bytes of a row with scales_last, without the row's scales */
+    /* Bytes of the scales of a row with scales_last; they are after all rows of a page. */
+    ATT_MIXED_SCALES = 8,
     ATT_MIXED_ROTATED = 64, /* number of 16-bit elements of a row, the rotated ones */
     ATT_PLANE_ROW = 512,    /* bytes of a row with planes: 448 of fp8, 7 scales twice, 50 unused */
 };
@@ -195,8 +202,8 @@ struct att_cache_tiles {
     unsigned n;                              /* number of panels of a row */
     int first[ATT_CACHE_PANELS];             /* index of the first column of each panel */
     struct tir_type panel[ATT_CACHE_PANELS]; /* type of each panel: rows x width of the panel */
-    struct tir_type column;                  /* type of a slot (i64) for each row: rows x 1, in the
-                                                layout of the panels' rows */
+    /* Type of a slot (i64) for each row: rows x 1, in the layout of the panels' rows. */
+    struct tir_type column;
 };
 
 /** True if rows of c in SHUFFLE are so long that x of them exceed the registers. The call then sets
@@ -298,10 +305,10 @@ struct tir_value att_packed_quantise(const struct att_cache *c, struct tir_value
                                      struct tir_value x);
 /** Elements of packed rows as they are stored, and the stored scales of their runs. */
 struct att_packed {
-    struct tir_value elements; /* rows x columns of fp8, or the bytes of e2m1 that att_e2m1_bytes()
-                                returns */
-    struct tir_value scales;   /* stored scales, a row for each run, in the order of
-                                tir_split_blocks() */
+    /* Rows x columns of fp8, or the bytes of e2m1 that att_e2m1_bytes() returns. */
+    struct tir_value elements;
+    /* Stored scales, a row for each run, in the order of tir_split_blocks(). */
+    struct tir_value scales;
 };
 /** Quantises `x` (f32, rows x a number of whole runs) to packed elements and their scales. */
 struct att_packed att_pack(const struct att_cache *c, struct tir_value x);

@@ -243,8 +243,8 @@ static struct tir_value run_offset(struct tir_builder *b, const struct att_pages
             tir_shr(b, inside, tir_int_like(b, inside, tir_bits(t->run)));
         const struct tir_value in_tile = and_n(b, row, t->cols - 1);
         const struct tir_value column = tir_add(b, in_tile, tir_int_like(b, in_tile, t->first));
-        if (t->cache.columns) /* in SHUFFLE_K a column has as many runs as a page has groups of
-                                 tokens */
+        /* In SHUFFLE_K a column has as many runs as a page has groups of tokens. */
+        if (t->cache.columns)
             return tir_zext(b, run_of_column(b, t, column, chunk), TIR_I64);
         run = tir_add(b, tir_mul(b, chunk, tir_int_like(b, chunk, (unsigned)t->cache.dim)), column);
     } else {
@@ -457,9 +457,8 @@ struct tir_value att_paged_rows(struct tir_builder *b, const struct att_pages *p
         tir_add(b, offset_of(b, p, &t->cache, slots, page), run_offset(b, p, t, row, token));
     if (!p->v->two_sources || has_second_pages(p, &t->cache) || other_rows(p, &t->cache))
         return at;
-    const struct tir_value base =
-        t->cache.packed ? tir_sub(b, at, run_byte(b, t)) : at; /* byte offset of the row, not of its
-                                                                  run */
+    /* Byte offset of the row, not of its run. */
+    const struct tir_value base = t->cache.packed ? tir_sub(b, at, run_byte(b, t)) : at;
     const struct tir_value rows =
         place_second(b, p, t->cache.base, p->second, p->second_stride, slots, base);
     return t->cache.packed ? tir_add(b, rows, run_byte(b, t)) : rows;
@@ -484,9 +483,8 @@ static void load_second(struct tir_builder *b, const struct att_pages *p,
 {
     const struct tir_value row = tir_row_index(b, of_rows(b, t->gathered, TIR_I32));
     const struct tir_value block = block_of(b, t, row);
-    const unsigned shared = tir_bits((unsigned)rows->run / t->run); /* log2 of the number of
-                                                                       gathered runs that share a
-                                                                       scale */
+    /* Log2 of the number of gathered runs that share a scale. */
+    const unsigned shared = tir_bits((unsigned)rows->run / t->run);
     const struct tir_value named = tir_max(b, entries, tir_int_like(b, entries, 0));
     d->second_row = tir_sub(b, named, splat_like(b, p->second_first, named));
     const struct tir_value own = tir_max(b, d->second_row, tir_int_like(b, entries, 0));

@@ -15,27 +15,32 @@
 /** The page table, or the sparse list, of one sequence. Values are i32 scalars unless stated. */
 struct att_pages {
     const struct att_variant *v;
-    struct tir_value table; /* i64: address of the sequence's first table entry, a page number (i32)
-                               or with sparse lists an entry of the list */
-    bool slots; /* true: the table is a sparse list, with a slot or block for each entry. A negative
-                   entry means no key, and slot 0 is read instead. False: entries are page
-                   numbers */
-    struct att_paging paging, entries; /* how tokens are divided: `paging` by the tokens of a page,
-                                          `entries` by the tokens of an entry of the table */
-    struct tir_value first, last; /* indices of the first and last table entries that may be read;
-                                     an index outside is replaced by the nearer of them */
-    struct tir_value last_key;    /* with lists of blocks: index of the last key; later keys are
-                                     replaced by this one, since they may not exist */
-    struct tir_value used;        /* bit mask for page numbers: all ones, or 0 for a sequence
-                                     without keys, which then reads page 0 */
-    struct tir_value second, second_stride; /* i64, with two_sources: address of the second source,
-                                               and bytes from a row to the next, or with scales_last
-                                               from a page to the next */
-    struct tir_value second_first; /* with two_sources: slot number that is row 0 of the second
-                                      source */
-    struct tir_value second_plane, second_plane_stride; /* i64, with two_sources and planes: address
-                                                           of the second source's last 64 elements,
-                                                           and bytes from a row to the next */
+    /* i64: address of the sequence's first table entry, a page number (i32) or with sparse lists an
+     * entry of the list. */
+    struct tir_value table;
+    /* True: the table is a sparse list, with a slot or block for each entry. A negative entry means
+     * no key, and slot 0 is read instead. False: entries are page numbers. */
+    bool slots;
+    /* How tokens are divided: `paging` by the tokens of a page, `entries` by the tokens of an entry
+     * of the table. */
+    struct att_paging paging, entries;
+    /* Indices of the first and last table entries that may be read; an index outside is replaced by
+     * the nearer of them. */
+    struct tir_value first, last;
+    /* With lists of blocks: index of the last key; later keys are replaced by this one, since they
+     * may not exist. */
+    struct tir_value last_key;
+    /* Bit mask for page numbers: all ones, or 0 for a sequence without keys, which then reads page
+     * 0. */
+    struct tir_value used;
+    /* i64, with two_sources: address of the second source, and bytes from a row to the next, or
+     * with scales_last from a page to the next. */
+    struct tir_value second, second_stride;
+    /* With two_sources: slot number that is row 0 of the second source. */
+    struct tir_value second_first;
+    /* i64, with two_sources and planes: address of the second source's last 64 elements, and bytes
+     * from a row to the next. */
+    struct tir_value second_plane, second_plane_stride;
 };
 
 /** Returns the pages of sequence `batch` (index), which has `kv_len` keys. No query sees a key
@@ -48,13 +53,14 @@ struct att_pages att_pages(struct tir_builder *b, const struct att_variant *v,
  * elements, from column `first` on, over all waves of the workgroup. */
 struct att_paged_tile {
     struct att_cache cache;
-    unsigned tokens, cols, first, run; /* number of tokens and of columns, index of the first
-                                          column; run: number of elements that are adjacent in
-                                          memory and loaded by one lane at once */
-    struct tir_type gathered;          /* type of the loaded elements: a row for each run of each
-                                          token, `run` columns */
-    bool blocks; /* true: a token has several runs of its own columns; false: one, or for V in
-                    SHUFFLE a run has several tokens */
+    /* Number of tokens and of columns, index of the first column; run: number of elements that are
+     * adjacent in memory and loaded by one lane at once. */
+    unsigned tokens, cols, first, run;
+    /* Type of the loaded elements: a row for each run of each token, `run` columns. */
+    struct tir_type gathered;
+    /* True: a token has several runs of its own columns; false: one, or for V in SHUFFLE a run has
+     * several tokens. */
+    bool blocks;
 };
 
 /** Returns the spread of a tile of `tokens` tokens and `cols` columns from `first` on. `layout`:
@@ -97,8 +103,9 @@ struct tir_value att_paged_rows(struct tir_builder *b, const struct att_pages *p
  * none. */
 struct att_paged_data {
     struct tir_value bits, scale;
-    struct tir_value rotated; /* with scales_last and planes: the last 64 elements of the row,
-                                 repeated for each run of the row; else no value */
+    /* With scales_last and planes: the last 64 elements of the row, repeated for each run of the
+     * row; else no value. */
+    struct tir_value rotated;
     /* With a second source of another format: second_row (i32) is the index in the second source of
      * each gathered row, below 0 for a row of the cache. second_bits and second_scale are the
      * elements and scales of the second source's rows. */

@@ -24,12 +24,13 @@
 /** The number P of tokens of a page, in forms with which this file divides by P. */
 struct att_paging {
     struct tir_builder *b;
-    int size;               /* P, the number of tokens of a page; 0: it is an argument of the
-                               kernel */
+    /* P, the number of tokens of a page; 0: it is an argument of the kernel. */
+    int size;
     bool power;             /* true: P is known to be a power of two; false: it may be any number */
     struct tir_value shift; /* i32: log2 of P, rounded up to an integer */
-    struct tir_value magic; /* i32, unsigned: the multiplier M, if P is an argument that may be no
-                               power of two; else no value */
+    /* i32, unsigned: the multiplier M, if P is an argument that may be no power of two; else no
+     * value. */
+    struct tir_value magic;
 };
 
 /** Returns the paging of the variant's page_size. If that is 0, the size is an argument. */
@@ -56,8 +57,8 @@ struct tir_value att_page_first(const struct att_paging *p, struct tir_value pag
 
 /** A slot, page * P + token, as page number and index in that page. */
 struct att_slot {
-    struct tir_value page, token; /* i64 of any shape: page number, and index of the token in the
-                                     page */
+    /* i64 of any shape: page number, and index of the token in the page. */
+    struct tir_value page, token;
 };
 /** Returns page and token of `slot` (i64). A negative slot is treated as slot 0, or if P is a power
  * of two, as a slot before page 0. */

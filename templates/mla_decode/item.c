@@ -46,8 +46,8 @@ static void load_panels(struct mla *s, uint8_t first_stage, uint8_t stage)
             q = tir_tile_gather(b, tir_arg(b, ARG_Q, TIR_I64), at, byte, loaded);
         if (s->number.q != s->number.kq)
             q = tir_convert(b, q, s->number.kq);
-        if (s->split.depth && !p->divided) /* waves with another part of the columns multiply this
-                                              panel by 0 */
+        /* Waves with another part of the columns multiply this panel by 0. */
+        if (s->split.depth && !p->divided)
             q = tir_select(b, tir_cmp_eq(b, mla_row_part(s), tir_i32(b, 0)), q,
                            tir_float_like(b, q, 0.0f));
         s->query.q[i] = tir_named(b, "q", q);

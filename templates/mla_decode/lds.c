@@ -339,8 +339,8 @@ static unsigned entry_bytes(const struct mla *s)
 static bool fits_between(const struct mla *s, unsigned most)
 {
     const bool packed = att_is_packed(s->d.v);
-    const bool three = most > 2 || s->type.scaled >= 0; /* false: the tile limits LDS to two
-                                                           blocks */
+    /* False: the tile limits LDS to two blocks. */
+    const bool three = most > 2 || s->type.scaled >= 0;
     return s->d.columns <= 64 && !packed && three && s->d.v->mask != ATT_MASK_CUSTOM;
 }
 

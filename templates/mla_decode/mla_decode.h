@@ -18,18 +18,15 @@
 /** Number of rows, and of columns, of the result of the 16 x 16 matrix instructions. */
 enum { MFMA_ROWS = 16 };
 enum {
-    PANEL = 64 /* columns of K that one step of K Q^T multiplies; also the columns of a rotated
-                  key */
-    ,
+    /* Columns of K that one step of K Q^T multiplies; also the columns of a rotated key. */
+    PANEL = 64,
     MAX_PANELS = 9,
     MAX_PIECES = 3,
     MLA_QUARTERS = 4,
-    MLA_STAGE_LOADS = 1 /* in pipelines of shared scores: stage in which the loads of a block are in
-                           flight */
-    ,
-    MLA_STAGE_ARRIVES = 2 /* in pipelines of shared scores: stage in which a block arrives and is
-                             stored to LDS */
-    ,
+    /* In pipelines of shared scores: stage in which the loads of a block are in flight. */
+    MLA_STAGE_LOADS = 1,
+    /* In pipelines of shared scores: stage in which a block arrives and is stored to LDS. */
+    MLA_STAGE_ARRIVES = 2,
     MLA_SCORES_PHASE = 3 /* index of the phase in which pipeline values_between computes S^T */,
     MLA_MAX_ROW_PARTS = 4 /* most groups of waves that divide the columns of K in K Q^T */,
     MLA_MOST_ROWS = 16 /* most rows of a block that a wave copies */,
@@ -42,11 +39,11 @@ enum { VECTOR_M, VECTOR_L, N_VECTORS, VECTOR_OWN_M = N_VECTORS };
 
 /** Part of a cache row: the latent, or the rotated key. */
 struct part {
-    unsigned first, width;   /* the part's first column in the row, and its number of columns */
-    struct tir_layout lds;   /* LDS layout of the part of a block */
-    unsigned bytes;          /* bytes in LDS of the part, for all rows of a block or of Q */
-    unsigned before;         /* if the parts of a block share a buffer: bytes from the block's start
-                                in LDS to this part */
+    unsigned first, width; /* the part's first column in the row, and its number of columns */
+    struct tir_layout lds; /* LDS layout of the part of a block */
+    unsigned bytes;        /* bytes in LDS of the part, for all rows of a block or of Q */
+    /* If the parts of a block share a buffer: bytes from the block's start in LDS to this part. */
+    unsigned before;
     struct tir_value buffer; /* i32: LDS address of the first block's part */
 };
 
@@ -56,18 +53,19 @@ struct panel {
     int product;              /* index in tir_machine.mma of the matrix instruction */
     struct tir_contraction k; /* order of these columns in the product */
     struct tir_type q;        /* type of the panel of Q: columns of O^T x width */
-    bool divided;             /* true: each group of waves has `width` columns of its own:
-                                 mla_own_first(); false: all have the same */
+    /* True: each group of waves has `width` columns of its own: mla_own_first(); false: all have
+     * the same. */
+    bool divided;
 };
 
 /** Columns of a part that pass from the cache to LDS together. */
 struct piece {
     struct part *part;
-    unsigned column;               /* index in `part` of the first column */
-    struct att_paged_tile paged;   /* the columns of a block's rows, and their layout in registers
-                                      on the way */
-    struct tir_value pages;        /* i32: page number, or list entry, of each row of the block that
-                                      is loaded next */
+    unsigned column; /* index in `part` of the first column */
+    /* The columns of a block's rows, and their layout in registers on the way. */
+    struct att_paged_tile paged;
+    /* i32: page number, or list entry, of each row of the block that is loaded next. */
+    struct tir_value pages;
     struct att_paged_data fetched; /* the loaded columns, until they are stored to LDS */
 };
 
@@ -80,8 +78,8 @@ struct mla_slots {
 /** Addresses (i64, in bytes) of the cache rows that a wave copies for a block. All lanes copy a row
  * of the latent together, so its address is a scalar. */
 struct mla_found {
-    struct tir_value rows;               /* row's address in each lane, for rotated keys: a few
-                                            lanes copy a row */
+    /* row's address in each lane, for rotated keys: a few lanes copy a row. */
+    struct tir_value rows;
     struct tir_value row[MLA_MOST_ROWS]; /* address of each row as a scalar, for latents */
 };
 
@@ -93,17 +91,18 @@ struct mla_flight {
 
 /** The addresses from which a wave copies its pairs of rows, i64 in each lane: row_pairs.c. */
 struct mla_row_pairs {
-    struct tir_value even, middle, odd; /* addresses of the cache lines of the even row, of the line
-                                           that both rows share, and of the lines of the odd row */
+    /* Addresses of the cache lines of the even row, of the line that both rows share, and of the
+     * lines of the odd row. */
+    struct tir_value even, middle, odd;
 };
 
 /** The factors by which half of O^T's columns are rescaled. A register of O^T has one column in the
  * lower half of the lanes and another in the upper half. */
 struct mla_alpha {
-    struct tir_value of_lanes;  /* f32, columns x 1: the rescale factor alpha of each column */
-    struct tir_value lanes;     /* i64: mask of the lanes whose factor in `of_lanes` is not 1 */
-    struct tir_value registers; /* i32: mask of the registers of O^T that contain a column with a
-                                   factor that is not 1 */
+    struct tir_value of_lanes; /* f32, columns x 1: the rescale factor alpha of each column */
+    struct tir_value lanes;    /* i64: mask of the lanes whose factor in `of_lanes` is not 1 */
+    /* i32: mask of the registers of O^T that contain a column with a factor that is not 1. */
+    struct tir_value registers;
 };
 
 /** Element types, each an enum tir_dtype. */
@@ -115,93 +114,100 @@ struct mla_numbers {
 
 /** The way in which waves with the same columns of S^T agree on the maximum m of each column. */
 enum mla_agreement {
-    MLA_OWN_MAX,          /* each wave has all keys of its columns, so its maximum is the
-                             column's */
-    MLA_AGREE_ON_GROWTH,  /* each wave has the maximum of its own keys; once one has grown, all
-                             waves take the largest */
-    MLA_EXCHANGE_MAX,     /* waves exchange maxima in every block, before they compute weights */
-    MLA_SCALE_OWN_WEIGHTS /* each wave's weights are fp8 with a scale that the second product
-                             applies: scaled.c */
+    /* Each wave has all keys of its columns, so its maximum is the column's. */
+    MLA_OWN_MAX,
+    /* Each wave has the maximum of its own keys; once one has grown, all waves take the largest. */
+    MLA_AGREE_ON_GROWTH,
+    MLA_EXCHANGE_MAX, /* waves exchange maxima in every block, before they compute weights */
+    /* Each wave's weights are fp8 with a scale that the second product applies: scaled.c. */
+    MLA_SCALE_OWN_WEIGHTS
 };
 
 /** The work split: for each dimension, log2 of the number of waves that divide it. */
 struct mla_work_split {
     uint8_t columns;      /* log2 of the number of waves that divide the columns of S^T */
     uint8_t product_keys; /* log2 of the number of waves that divide a block's keys in K Q^T */
-    uint8_t softmax_keys; /* log2 of the number of waves that divide a block's keys in the
-                             softmax */
-    uint8_t depth;        /* log2 of the number of waves that divide the columns of a cache row,
-                             over which K Q^T sums; they add their parts of S^T through LDS */
-    uint8_t pairs;        /* 1: two waves with the same columns divide the keys in K Q^T, and the
-                             latent in c^T P^T; 0: no wave pairs */
-    uint8_t agree;        /* how these waves agree on a maximum: enum mla_agreement */
+    /* Log2 of the number of waves that divide a block's keys in the softmax. */
+    uint8_t softmax_keys;
+    /* Log2 of the number of waves that divide the columns of a cache row, over which K Q^T sums;
+     * they add their parts of S^T through LDS. */
+    uint8_t depth;
+    /* 1: two waves with the same columns divide the keys in K Q^T, and the latent in c^T P^T; 0: no
+     * wave pairs. */
+    uint8_t pairs;
+    uint8_t agree; /* how these waves agree on a maximum: enum mla_agreement */
 };
 
 /** The cache's rows, and how a block of rows gets to LDS. */
 struct mla_source {
     struct att_pages pages;
     struct part part[2];
-    struct piece piece[MAX_PIECES]; /* pieces of a block, if it passes through registers on its way
-                                       to LDS */
+    /* Pieces of a block, if it passes through registers on its way to LDS. */
+    struct piece piece[MAX_PIECES];
     uint8_t n_pieces;
-    uint8_t lead;                /* 1: a block is in LDS one iteration before its scores are
-                                    computed; 0: in the same iteration */
-    struct tir_value row_stride; /* i32: bytes from a cache row to the next; no value: the form does
-                                    not need it */
+    /* 1: a block is in LDS one iteration before its scores are computed; 0: in the same
+     * iteration. */
+    uint8_t lead;
+    /* i32: bytes from a cache row to the next; no value: the form does not need it. */
+    struct tir_value row_stride;
 };
 
 /** Buffers in LDS. If a buffer has several places, they are contiguous. */
 struct mla_lds {
-    uint8_t blocks;   /* number of blocks of keys in LDS; before mla_form.take_lds(): the most that
-                         the tile allows */
-    uint8_t p_places; /* number of places, 1 or 2, for a block's P and the vectors that belong to
-                         it */
-    struct tir_value p, vectors, scales, scores; /* i32, LDS addresses of P, of the vectors
-                                                    (VECTOR_M), of the scales of P, and of shared
-                                                    parts or maxima of S^T */
-    struct tir_value entries;                    /* i32: LDS address of the entries (i32, keys x 1)
-                                                    of the sparse list, for each block in LDS */
-    struct tir_value unread;                     /* i32: LDS address of a row that nobody reads, for
-                                                    lanes that have nothing to store: gather.c */
+    /* Number of blocks of keys in LDS; before mla_form.take_lds(): the most that the tile
+     * allows. */
+    uint8_t blocks;
+    /* Number of places, 1 or 2, for a block's P and the vectors that belong to it. */
+    uint8_t p_places;
+    /* i32, LDS addresses of P, of the vectors (VECTOR_M), of the scales of P, and of shared parts
+     * or maxima of S^T. */
+    struct tir_value p, vectors, scales, scores;
+    /* i32: LDS address of the entries (i32, keys x 1) of the sparse list, for each block in LDS. */
+    struct tir_value entries;
+    /* i32: LDS address of a row that nobody reads, for lanes that have nothing to store:
+     * gather.c. */
+    struct tir_value unread;
 };
 
 /** Q, divided into panels of columns, and its place in registers or LDS. */
 struct mla_query {
     struct panel panel[MAX_PANELS];
     struct tir_value q[MAX_PANELS];
-    uint8_t n_panels, n_in_lds; /* number of all panels, and of the last panels, which are in LDS
-                                   instead of registers */
-    uint8_t shared;             /* 1: waves load whole rows of Q to LDS, and read their operands
-                                   there: query.c; 0: each loads its operands from memory */
-    uint8_t in_block;           /* with `shared`, 1: the rows of Q are in the LDS place of the
-                                   second block, until all waves have read their operands; 0: they
-                                   have a buffer of their own */
-    struct part part[2];        /* with `shared`: the latent part and the rotated part of Q's rows
-                                   in LDS */
-    struct tir_value buffer;    /* i32: LDS address of the last n_in_lds panels */
+    /* Number of all panels, and of the last panels, which are in LDS instead of registers. */
+    uint8_t n_panels, n_in_lds;
+    /* 1: waves load whole rows of Q to LDS, and read their operands there: query.c; 0: each loads
+     * its operands from memory. */
+    uint8_t shared;
+    /* With `shared`, 1: the rows of Q are in the LDS place of the second block, until all waves
+     * have read their operands; 0: they have a buffer of their own. */
+    uint8_t in_block;
+    /* With `shared`: the latent part and the rotated part of Q's rows in LDS. */
+    struct part part[2];
+    struct tir_value buffer; /* i32: LDS address of the last n_in_lds panels */
 };
 
 /** Types of values in registers. */
 struct mla_types {
-    struct tir_type product;     /* type of the result of K Q^T: S^T, or a part of that sum if waves
-                                    divide the columns of K */
-    struct tir_contraction keys; /* order in which c^T P^T sums over the keys, as S^T has keys in
-                                    registers */
-    struct tir_type weights;     /* type of P, keys x columns; its transpose is the right operand of
-                                    c^T P^T */
-    struct tir_type v_loaded;    /* type of c as it is read from LDS: keys x latent */
-    struct tir_type vector;      /* type of m and l: f32, 1 x columns, in the lanes of O^T */
-    struct tir_type scales;      /* type of the scales of P: i8, one for each 32 keys of a column */
-    int scaled; /* index in tir_machine.mma of the MFMA of c^T P^T that applies scales to P; -1: P
-                   has no scales */
+    /* Type of the result of K Q^T: S^T, or a part of that sum if waves divide the columns of K. */
+    struct tir_type product;
+    /* Order in which c^T P^T sums over the keys, as S^T has keys in registers. */
+    struct tir_contraction keys;
+    /* Type of P, keys x columns; its transpose is the right operand of c^T P^T. */
+    struct tir_type weights;
+    struct tir_type v_loaded; /* type of c as it is read from LDS: keys x latent */
+    struct tir_type vector;   /* type of m and l: f32, 1 x columns, in the lanes of O^T */
+    struct tir_type scales;   /* type of the scales of P: i8, one for each 32 keys of a column */
+    /* Index in tir_machine.mma of the MFMA of c^T P^T that applies scales to P; -1: P has no
+     * scales. */
+    int scaled;
 };
 
 /** Values of the current block that one step of the pipeline sets and others read, beside those in
  * att_now. A table decides which of them a kernel has. */
 struct mla_block {
-    struct tir_value pages[MLA_MAX_RUNS]; /* i32: for each run of keys in one page, the page's
-                                             number, or, before it is loaded, its byte offset in the
-                                             page table */
+    /* i32: for each run of keys in one page, the page's number, or, before it is loaded, its byte
+     * offset in the page table. */
+    struct tir_value pages[MLA_MAX_RUNS];
     /* Rows of each run of keys in the cache. */
     struct tir_view runs[MLA_MAX_RUNS];
     /* Addresses of the block whose copy to LDS is in flight. */
@@ -212,29 +218,28 @@ struct mla_block {
     struct mla_found found;
     /* Addresses of the cache lines that the wave copies, for wave pairs in fp8. */
     struct mla_row_pairs lines;
-    struct tir_value gaps;                  /* i32: number of the block's rows without a key */
-    struct tir_value k[MAX_PANELS];         /* panels of K that a step has read from LDS; no value:
-                                               the product reads the panel */
-    struct tir_value quarter[MLA_QUARTERS]; /* quarters of c^T or of O^T, halves of c, or the waves'
-                                               parts of S^T, by pipeline */
+    struct tir_value gaps; /* i32: number of the block's rows without a key */
+    /* Panels of K that a step has read from LDS; no value: the product reads the panel. */
+    struct tir_value k[MAX_PANELS];
+    /* Quarters of c^T or of O^T, halves of c, or the waves' parts of S^T, by pipeline. */
+    struct tir_value quarter[MLA_QUARTERS];
     /* For dv_split: P and O of a quarter of the columns. */
     struct tir_value p_quarter[MLA_QUARTERS], o_quarter[MLA_QUARTERS];
     /* For dv_split: rescale factors of each half of the columns. */
     struct mla_alpha alpha[2];
     /* i64: mask of lanes with a factor in alpha[] that is not 1. */
     struct tir_value alpha_lanes;
-    struct tir_value other_exponent, pair_weights[2]; /* for wave pairs: exponents of the other
-                                                         wave, and P of each wave. In fp8: exponents
-                                                         of both waves, and P of both in
-                                                         pair_weights[0] */
-    struct tir_value scales;                          /* scales (e8m0) of P in fp8, an operand of
-                                                         c^T P^T */
+    /* For wave pairs: exponents of the other wave, and P of each wave. In fp8: exponents of both
+     * waves, and P of both in pair_weights[0]. */
+    struct tir_value other_exponent, pair_weights[2];
+    /* Scales (e8m0) of P in fp8, an operand of c^T P^T. */
+    struct tir_value scales;
 };
 
 /** The passes of this workgroup over an item's rows, i32 each. */
 struct mla_passes {
-    struct tir_value first, step; /* row of Q in column 0 of the first pass, and rows from the start
-                                     of a pass to the next */
+    /* Row of Q in column 0 of the first pass, and rows from the start of a pass to the next. */
+    struct tir_value first, step;
 };
 
 struct mla;
@@ -243,16 +248,16 @@ struct mla;
  * is NULL has nothing to do. */
 struct mla_form {
     void (*choose_layouts)(struct mla *s); /* sets types and layouts before any op is built */
-    void (*take_lds)(struct mla *s);       /* allocates the buffers in LDS and chooses the pipeline,
-                                              mla.plan */
-    void (*load_arguments)(struct mla *s); /* issues loads of arguments, which arrive together with
-                                              the item's */
-    void (*find_source)(struct mla *s);    /* sets mla.source, from which an item's blocks are
-                                              copied */
-    void (*begin_pass)(struct mla *s);     /* sets members of s->d.attention that the form needs,
-                                              before scales are set */
-    void (*load_q)(struct mla *s);         /* loads Q to registers or LDS before the loop over
-                                              keys */
+    /* Allocates the buffers in LDS and chooses the pipeline, mla.plan. */
+    void (*take_lds)(struct mla *s);
+    /* Issues loads of arguments, which arrive together with the item's. */
+    void (*load_arguments)(struct mla *s);
+    /* Sets mla.source, from which an item's blocks are copied. */
+    void (*find_source)(struct mla *s);
+    /* Sets members of s->d.attention that the form needs, before scales are set. */
+    void (*begin_pass)(struct mla *s);
+    /* Loads Q to registers or LDS before the loop over keys. */
+    void (*load_q)(struct mla *s);
     /** Reads a panel of K of the current block from LDS. */
     struct tir_value (*read_panel)(struct mla *s, const struct panel *n);
     /** Builds the loop over an item's keys. Returns the state of the wave's columns. */
@@ -260,19 +265,21 @@ struct mla_form {
     /** Builds the exchange of m and l between waves at an item's end: then every wave has m and l
      * of the columns of its O^T. */
     void (*join)(struct mla *s, struct split_kv_state *state);
-    void (*pass)(struct mla *s); /* builds one pass over the item's keys, and the store of its
-                                    results */
+    /* Builds one pass over the item's keys, and the store of its results. */
+    void (*pass)(struct mla *s);
     /* Sets members of *schedule after the pipeline's table has set them. */
     void (*adjust_schedule)(const struct mla *s, struct tir_schedule *schedule);
-    const struct mla_row_copies *copies; /* how a wave copies rows whose addresses it finds one by
-                                            one; NULL: it copies blocks of a page */
-    uint8_t first_panels;                /* number of panels of K that are read from LDS one phase
-                                            before K Q^T; 0: none */
-    uint8_t hbm_bound;                   /* 1: HBM limits the loop with every matrix instruction; 0:
-                                            loaded_keys() decides by the instruction */
-    uint8_t ends_beside_output; /* 1: walk() returns m and l as mla_types.vector, and in the loop l
-                                   and O are 0 while m is the lowest value; 0: m and l have the
-                                   lanes of S^T */
+    /* How a wave copies rows whose addresses it finds one by one; NULL: it copies blocks of a
+     * page. */
+    const struct mla_row_copies *copies;
+    /* Number of panels of K that are read from LDS one phase before K Q^T; 0: none. */
+    uint8_t first_panels;
+    /* 1: HBM limits the loop with every matrix instruction; 0: loaded_keys() decides by the
+     * instruction. */
+    uint8_t hbm_bound;
+    /* 1: walk() returns m and l as mla_types.vector, and in the loop l and O are 0 while m is the
+     * lowest value; 0: m and l have the lanes of S^T. */
+    uint8_t ends_beside_output;
 };
 
 /** Forms of waves that share scores: mla_early_form if a block is in LDS one iteration early, else
@@ -295,10 +302,10 @@ struct mla {
     struct mla_query query;
     struct mla_types type;
     struct mla_block now;
-    struct att_softmax softmax;  /* softmax over the wave's own keys, of a column's scores:
-                                    mla_own_keys() */
-    struct tir_value kv_scale;   /* f32: scale of all elements of the cache; no value: the cache has
-                                    none */
+    /* Softmax over the wave's own keys, of a column's scores: mla_own_keys(). */
+    struct att_softmax softmax;
+    /* f32: scale of all elements of the cache; no value: the cache has none. */
+    struct tir_value kv_scale;
     struct tir_value last_block; /* i32: index of the item's last block of keys */
 };
 

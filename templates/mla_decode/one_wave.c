@@ -32,9 +32,8 @@
 enum {
     MOST_KEYS = 64 /* most keys of a block */,
     RUN = 16 /* fewest neighbouring keys of a block that are in one page */,
-    TOGETHER = 16 /* keys that one 16-bit instruction multiplies; in fp8 one multiplies all keys of
-                     a block */
-    ,
+    /* Keys that one 16-bit instruction multiplies; in fp8 one multiplies all keys of a block. */
+    TOGETHER = 16,
     BLOCKS = 4,
     EARLY = 128 /* rows of c^T that are read from LDS in the phase before their product */
 };
@@ -43,8 +42,8 @@ bool mla_one_wave_takes(const struct att_variant *v, const struct tir_machine *m
 {
     const bool lists = v->sparse != ATT_SPARSE_NONE;
     const bool fp8 = v->kv_dtype == ATT_KV_DTYPE_FP8 && v->q_dtype == ATT_Q_DTYPE_FP8;
-    const int run = fp8 && mla_transpose_takes(m) ? 2 * RUN : RUN; /* there a run is a whole
-                                                                      block */
+    /* There a run is a whole block. */
+    const int run = fp8 && mla_transpose_takes(m) ? 2 * RUN : RUN;
     const bool in_one_page = lists || (v->page_size && v->page_size % run == 0);
     const bool of_q = v->kv_dtype == ATT_KV_DTYPE_SAME && v->q_dtype == ATT_Q_DTYPE_SAME;
     const bool as_stored = (of_q || fp8) && v->kv_layout == ATT_KV_LAYOUT_NHD;

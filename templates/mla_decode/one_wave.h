@@ -121,8 +121,8 @@ struct tir_value mla_exchange_load_weights(struct mla *s, struct tir_value block
 /* row_pairs.c: pairs of rows in LDS as cache lines */
 
 enum {
-    MLA_ROW_PAIR_COLUMNS = 64 /* columns of a row that are contiguous in LDS: half a cache
-                                    line */
+    /* Columns of a row that are contiguous in LDS: half a cache line. */
+    MLA_ROW_PAIR_COLUMNS = 64
 };
 /** Returns the bytes in LDS of a block of row pairs. */
 unsigned mla_row_pairs_bytes(const struct mla *s);
@@ -169,8 +169,8 @@ struct mla_row_copies {
      * piece. */
     unsigned (*piece)(const struct mla *s, unsigned row, unsigned n, unsigned *before);
     uint8_t pieces; /* most pieces of a row */
-    bool in_halves; /* true: halves of a block are copied in queues GROUP and LATER; false: all of
-                       it in GROUP */
+    /* True: halves of a block are copied in queues GROUP and LATER; false: all of it in GROUP. */
+    bool in_halves;
 };
 
 /** Copies of whole rows (mla_whole_rows). Copies of halves of the columns, without rotated keys,

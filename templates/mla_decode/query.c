@@ -23,8 +23,8 @@
 
 enum {
     MOST_BYTES = 16, /* most bytes that a lane loads at once */
-    MOST_LOADS = 16  /* most loads by which all waves load one part (latent or rotated) of all
-                        rows */
+    /* Most loads by which all waves load one part (latent or rotated) of all rows. */
+    MOST_LOADS = 16
 };
 
 /* Returns the LDS map of `rows` rows of part q of Q. The distance of rows is 32 bytes more than a
@@ -129,8 +129,8 @@ void mla_share_query(struct mla *s)
     b->stage = MLA_STAGE_LOADS;
     for (unsigned i = 0; i < mla_count_parts(s); i++)
         n[i] = load(s, &s->query.part[i], rows[i]);
-    tir_barrier(b); /* without it, the last wave would load Q after the others have loaded two
-                       blocks */
+    /* Without it, the last wave would load Q after the others have loaded two blocks. */
+    tir_barrier(b);
     b->stage = MLA_STAGE_ARRIVES;
     for (unsigned i = 0; i < mla_count_parts(s); i++)
         store(s, &s->query.part[i], rows[i], n[i]);

@@ -28,8 +28,8 @@
 enum {
     BLOCKS = 3,
     QUARTERS = MLA_QUARTERS,
-    CHUNK = 16 /* elements of padding after a row of the
-                                                          latent in LDS */
+    /* Elements of padding after a row of the latent in LDS. */
+    CHUNK = 16
 };
 
 bool mla_transpose_takes(const struct tir_machine *m) { return !att_transposes_8_bytes(m); }

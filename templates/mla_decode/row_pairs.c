@@ -31,8 +31,8 @@
 enum {
     LINE = 128,
     HALF = MLA_ROW_PAIR_COLUMNS,
-    LINES = LATENT / LINE /* cache lines of a row's
-                                                                         latent */
+    /* Cache lines of a row's latent. */
+    LINES = LATENT / LINE
 };
 
 /* True if a cache row ends in the middle of a cache line, so that two rows share a line. */
@@ -123,9 +123,9 @@ struct mla_row_pairs mla_row_pairs_find(struct mla *s, struct tir_value rows)
     const struct tir_value odd =
         tir_cmp_ne(b, tir_and(b, index, tir_int_like(b, index, 1)), tir_int_like(b, index, 0));
     const struct tir_value other = other_row(b, rows);
-    const int back = shares_line(s) ? HALF : -HALF; /* bytes from where the even row's lanes begin
-                                                       to the odd row; negative: they begin inside
-                                                       of it */
+    /* Bytes from where the even row's lanes begin to the odd row; negative: they begin inside of
+     * it. */
+    const int back = shares_line(s) ? HALF : -HALF;
     return (struct mla_row_pairs){
         .even = tir_select(b, odd, plus(b, other, HALF), rows),
         .middle = tir_select(b, odd, rows, plus(b, rows, LATENT)),

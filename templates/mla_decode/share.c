@@ -18,8 +18,8 @@
 #include "templates/workgroup/scalar.h"
 
 enum {
-    COLUMN_BITS = 4 /* log2 of the number of columns of S^T in the result of a 16 x 16
-                          instruction */
+    /* Log2 of the number of columns of S^T in the result of a 16 x 16 instruction. */
+    COLUMN_BITS = 4
 };
 
 /* Returns log2 of the number of lanes of a wave that have scores of the same column of S^T. */

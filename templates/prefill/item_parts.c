@@ -26,8 +26,8 @@ enum {
 
 /* The partials of a work tile; all members are i32. */
 struct parts {
-    struct tir_value first, end;  /* index of the tile's first partial, and index after its last
-                                     one */
+    /* Index of the tile's first partial, and index after its last one. */
+    struct tir_value first, end;
     struct tir_value rows;        /* number of rows of partial_out that a partial has */
     struct tir_value first_token; /* row in q of the work tile's first query */
     struct tir_value tokens;      /* number of queries of the work tile */
@@ -38,10 +38,10 @@ struct parts {
 struct sum {
     struct att_part_rows rows;
     struct parts parts;
-    struct tir_value first_head, gqa; /* i32: index of the KV head's first query head, and number of
-                                         its query heads */
-    struct tir_value blocks;          /* i32: number of slices of a token */
-    int slice_rows;                   /* number of heads of a slice */
+    /* i32: index of the KV head's first query head, and number of its query heads. */
+    struct tir_value first_head, gqa;
+    struct tir_value blocks; /* i32: number of slices of a token */
+    int slice_rows;          /* number of heads of a slice */
 };
 
 /* Loads entry `entry` (index) of argument `array`, an array of i32, as a scalar. */
@@ -139,8 +139,8 @@ static struct parts find_parts(struct prefill *p, const struct prefill_part *par
 {
     struct tir_builder *b = &p->b;
     struct parts parts = {
-        .rows = load_entry(p, ARG_REDUCE_PARTIAL_MAP, 1), /* the first row of partial 1, which is
-                                                             the number of rows of partial 0 */
+        /* The first row of partial 1, which is the number of rows of partial 0. */
+        .rows = load_entry(p, ARG_REDUCE_PARTIAL_MAP, 1),
         .first_token = part->first_token,
         .tokens = tir_sub(b, part->end_token, part->first_token),
     };

@@ -9,14 +9,13 @@
 
 /** An item whose result or partial has been written; members are i32 unless stated. */
 struct prefill_part {
-    struct tir_value row; /* row of partial_out for the item's first token; -1: the item is no
-                             partial */
-    struct tir_value first_token, end_token; /* rows in q of the item's first token, and of the
-                                                token after its last one */
-    struct tir_value first_head;             /* index of the first query head of its KV head */
-    struct tir_value
-        last; /* i1: true if the workgroup has no item after this one, and may wait for other
-                 partials */
+    /* Row of partial_out for the item's first token; -1: the item is no partial. */
+    struct tir_value row;
+    /* Rows in q of the item's first token, and of the token after its last one. */
+    struct tir_value first_token, end_token;
+    struct tir_value first_head; /* index of the first query head of its KV head */
+    /* i1: true if the workgroup has no item after this one, and may wait for other partials. */
+    struct tir_value last;
 };
 
 /** Counts the item if it is a partial. Once all partials of its work tile are written, adds them up

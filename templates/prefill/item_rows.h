@@ -11,9 +11,9 @@
 struct prefill_rows {
     struct tir_value token; /* i32: index of the token, counted from the item's first one */
     struct tir_value head;  /* i32: index of the query head */
-    struct tir_value
-        valid; /* i1: true if the item has the row; any other row gets query and head of the item's
-                  last row */
+    /* i1: true if the item has the row; any other row gets query and head of the item's last
+     * row. */
+    struct tir_value valid;
 };
 
 /** Returns query and head of the rows with indices `index` (i32, any shape), which count from the

@@ -297,8 +297,8 @@ static void store_lse(struct prefill *p, const struct att_softmax_end *end)
     const struct tir_value rows = tir_sub(b, p->work.q_len, p->work.row0);
     const struct tir_value token = tir_add(b, p->work.q_begin, p->work.row0);
     const struct tir_value lse = att_softmax_lse(b, end);
-    const struct tir_value two = tir_i64(b, 2); /* LSE is f32: twice the bytes of an element of
-                                                   out */
+    /* LSE is f32: twice the bytes of an element of out. */
+    const struct tir_value two = tir_i64(b, 2);
     const struct tir_value lse_at =
         tir_sub(b, prefill_head_base(p, ATT_HEADS(LSE), token, p->work.head, PREFILL_OUT_BYTES),
                 tir_arg(b, ARG_LSE, TIR_I64));

@@ -27,8 +27,9 @@ enum { PREFILL_MERGE_PARTS = 4 /* most parts of O that one key group passes to t
 /** The matrix instruction, the element type and the scores of the products S^T = K Q^T and O^T +=
  * V^T P^T. */
 struct prefill_shape {
-    int product;            /* index in tir_machine.mma of the matrix instruction of both products;
-                               below 0: the machine has none */
+    /* Index in tir_machine.mma of the matrix instruction of both products; below 0: the machine has
+     * none. */
+    int product;
     unsigned dtype;         /* enum tir_dtype of Q, K and V in LDS and registers */
     struct tir_type scores; /* type of S^T: keys x queries */
 };
@@ -37,23 +38,23 @@ struct prefill_shape {
  * is narrower than a product's step is widened by columns before it: 88 is 64 + 16 + 16, and the
  * last panel repeats 8 columns. Q is zero in repeated columns. */
 struct prefill_panel {
-    unsigned first, width;      /* index in head_dim of the first column, and number of columns */
-    unsigned repeated;          /* number of leading columns that another panel also has */
-    struct tir_contraction k;   /* order in which K Q^T sums over these columns */
-    struct tir_value buffer;    /* i32: LDS address of the panel's tiles of K */
-    struct tir_value read_from; /* i32: LDS address of the tiles of K that the wave multiplies with
-                                   `q`. With prefill_has_halves() it is this panel's or the other
-                                   one's; no value: `buffer` */
-    unsigned q_at;              /* bytes in LDS from the start of Q to this panel of Q */
-    unsigned q_part;            /* index of the part of Q (prefill_q_parts()) that has the panel */
-    struct tir_value q;         /* the panel of Q^T in registers, columns x queries: the right
-                                   operand of K Q^T */
-    struct tir_value q_rows;    /* for planned kernels: loaded rows of Q of an item, before they are
-                                   stored to LDS */
-    struct att_paged_tile paged;   /* for PREFILL_PAGES: the spread of a loaded tile of K over
-                                      lanes */
-    struct tir_value pages;        /* i32, for PREFILL_PAGES: page number of each row of the tile of
-                                      K that is loaded next */
+    unsigned first, width;    /* index in head_dim of the first column, and number of columns */
+    unsigned repeated;        /* number of leading columns that another panel also has */
+    struct tir_contraction k; /* order in which K Q^T sums over these columns */
+    struct tir_value buffer;  /* i32: LDS address of the panel's tiles of K */
+    /* i32: LDS address of the tiles of K that the wave multiplies with `q`. With
+     * prefill_has_halves() it is this panel's or the other one's; no value: `buffer`. */
+    struct tir_value read_from;
+    unsigned q_at;   /* bytes in LDS from the start of Q to this panel of Q */
+    unsigned q_part; /* index of the part of Q (prefill_q_parts()) that has the panel */
+    /* The panel of Q^T in registers, columns x queries: the right operand of K Q^T. */
+    struct tir_value q;
+    /* For planned kernels: loaded rows of Q of an item, before they are stored to LDS. */
+    struct tir_value q_rows;
+    /* For PREFILL_PAGES: the spread of a loaded tile of K over lanes. */
+    struct att_paged_tile paged;
+    /* i32, for PREFILL_PAGES: page number of each row of the tile of K that is loaded next. */
+    struct tir_value pages;
     struct att_paged_data fetched; /* the loaded tile of K */
 };
 
@@ -62,8 +63,8 @@ struct prefill_keys {
     struct prefill_panel panels[PREFILL_MAX_PANELS];
     unsigned n_panels; /* number of panels; 0: the tile's panels are too narrow for the head dim */
     unsigned tiles;    /* number of tiles in LDS, a power of two */
-    unsigned room;     /* bytes in LDS of the first panel's tiles, or of the merge of key groups if
-                          that is more */
+    /* Bytes in LDS of the first panel's tiles, or of the merge of key groups if that is more. */
+    unsigned room;
 };
 
 /** The use of the last rows of O^T, if head_dim_v is not a multiple of the 32 rows that an
@@ -77,15 +78,16 @@ enum prefill_tail {
 /** V in LDS. */
 struct prefill_value {
     enum prefill_tail tail;
-    struct tir_value buffer; /* i32: LDS address of the tiles, with all columns or the first half of
-                                them */
-    struct tir_value other;  /* i32: LDS address of the second half of the columns, with
-                                prefill_has_halves() */
-    struct tir_value read_from[2]; /* i32: LDS addresses of the columns of V for the first and the
-                                      second half of the wave's O^T, with prefill_has_halves() */
-    unsigned tiles;                /* number of tiles in LDS, a power of two */
-    unsigned room;                 /* bytes in LDS of all tiles, or of a part of O if that is
-                                      more */
+    /* i32: LDS address of the tiles, with all columns or the first half of them. */
+    struct tir_value buffer;
+    /* i32: LDS address of the second half of the columns, with prefill_has_halves(). */
+    struct tir_value other;
+    /* i32: LDS addresses of the columns of V for the first and the second half of the wave's O^T,
+     * with prefill_has_halves(). */
+    struct tir_value read_from[2];
+    unsigned tiles; /* number of tiles in LDS, a power of two */
+    /* Bytes in LDS of all tiles, or of a part of O if that is more. */
+    unsigned room;
 };
 
 /** The place in LDS through which rows of Q and O pass. */
@@ -99,46 +101,49 @@ enum prefill_room {
 /** The place of O, queries x columns, in LDS on its way to memory. */
 struct prefill_out_place {
     struct tir_layout lds; /* LDS map of a part of the columns */
-    unsigned parts;        /* number of parts into which columns of O are divided, stored one after
-                              the other; 0: O is not in LDS */
-    unsigned at, step;     /* bytes in LDS from staging.buffer to the first part, and from a part to
-                              the next; step 0: all parts use one place */
-    bool in_v;             /* true: O is in V's buffer, and `at` counts from there; false: from
-                              staging.buffer */
+    /* Number of parts into which columns of O are divided, stored one after the other; 0: O is not
+     * in LDS. */
+    unsigned parts;
+    /* Bytes in LDS from staging.buffer to the first part, and from a part to the next; step 0: all
+     * parts use one place. */
+    unsigned at, step;
+    /* True: O is in V's buffer, and `at` counts from there; false: from staging.buffer. */
+    bool in_v;
 };
 
 /** How Q before the loop and O after it pass through LDS in whole rows. */
 struct prefill_staging {
-    enum prefill_room home;  /* the place of a work tile's Q and O */
-    unsigned bytes;          /* bytes in LDS of the place `home`; 0: Q and O do not pass through
-                                LDS */
-    struct tir_value buffer; /* i32: LDS address of `home`, or in planned kernels of an item's
-                                rows */
+    enum prefill_room home; /* the place of a work tile's Q and O */
+    /* Bytes in LDS of the place `home`; 0: Q and O do not pass through LDS. */
+    unsigned bytes;
+    /* i32: LDS address of `home`, or in planned kernels of an item's rows. */
+    struct tir_value buffer;
     /* Place of O. */
     struct prefill_out_place o;
-    struct prefill_out_place o_beside_q; /* place of O while Q of the next work tile is copied to
-                                            `home`; parts 0: that Q is copied when its work tile
-                                            begins */
-    enum prefill_room item_q;            /* for planned kernels: the place of an item's rows of Q */
-    unsigned item_bytes; /* for planned kernels: bytes of LDS for an item's rows of Q and O; 0: they
-                            do not pass through LDS */
+    /* Place of O while Q of the next work tile is copied to `home`; parts 0: that Q is copied when
+     * its work tile begins. */
+    struct prefill_out_place o_beside_q;
+    enum prefill_room item_q; /* for planned kernels: the place of an item's rows of Q */
+    /* For planned kernels: bytes of LDS for an item's rows of Q and O; 0: they do not pass through
+     * LDS. */
+    unsigned item_bytes;
 };
 
 /** The work tile of the workgroup: queries of one head. In planned kernels: rows of an item.
  * Members are i32 scalars, equal in all waves unless stated. */
 struct prefill_work {
-    struct tir_value sequence, head, kv_head; /* indices of the sequence, the query head and the KV
-                                                 head */
-    struct tir_value q_begin, kv_begin;       /* rows of the sequence's first token in q, and in k
-                                                 and v */
-    struct tir_value q_len, kv_len;           /* number of queries and keys of the sequence */
-    struct tir_value row0;                    /* index in the sequence of the work tile's first
-                                                 query; in planned kernels index of the item's first
-                                                 row */
+    /* Indices of the sequence, the query head and the KV head. */
+    struct tir_value sequence, head, kv_head;
+    /* Rows of the sequence's first token in q, and in k and v. */
+    struct tir_value q_begin, kv_begin;
+    struct tir_value q_len, kv_len; /* number of queries and keys of the sequence */
+    /* Index in the sequence of the work tile's first query; in planned kernels index of the item's
+     * first row. */
+    struct tir_value row0;
     struct tir_value offset;    /* kv_len - q_len: index of the key at the position of query 0 */
     struct tir_value first_key; /* index in the sequence of the first key of the first tile */
-    struct tir_value group;     /* index of the wave's key group, which differs between waves; no
-                                   value: there is only one */
+    /* Index of the wave's key group, which differs between waves; no value: there is only one. */
+    struct tir_value group;
 };
 
 /** How K and V get from memory to LDS. */
@@ -150,40 +155,42 @@ enum prefill_source_kind {
 
 /** K or V in memory at the workgroup's KV head. */
 struct prefill_tensor {
-    struct tir_value base, stride; /* i64, for PREFILL_TENSOR: address of the sequence's first
-                                      token, and bytes from a token to the next */
-    struct tir_value scale;        /* f32: scale of all elements; no value: elements are not scaled
-                                      by one factor */
-    struct att_cache cache;        /* of pages only */
+    /* i64, for PREFILL_TENSOR: address of the sequence's first token, and bytes from a token to the
+     * next. */
+    struct tir_value base, stride;
+    /* f32: scale of all elements; no value: elements are not scaled by one factor. */
+    struct tir_value scale;
+    struct att_cache cache; /* of pages only */
 };
 
 /** The tensors or pages from which a workgroup loads K and V. */
 struct prefill_source {
     enum prefill_source_kind kind;
     struct prefill_tensor k, v;
-    struct tir_value q_scale;         /* f32: scale of Q; no value: 1 */
-    struct att_pages pages;           /* of pages only */
-    struct tir_value first_seen;      /* i32: index of the first key that a query of the workgroup
-                                         sees; may be below 0 */
-    struct att_paged_tile paged_v[2]; /* for PREFILL_PAGES: the spread over lanes of each of the
-                                         prefill_v_parts() parts of a tile of V */
+    struct tir_value q_scale; /* f32: scale of Q; no value: 1 */
+    struct att_pages pages;   /* of pages only */
+    /* i32: index of the first key that a query of the workgroup sees; may be below 0. */
+    struct tir_value first_seen;
+    /* For PREFILL_PAGES: the spread over lanes of each of the prefill_v_parts() parts of a tile of
+     * V. */
+    struct att_paged_tile paged_v[2];
 };
 
 /** Values of one tile of keys that the pipeline's steps pass to each other, beside those in
  * att_now. */
 struct prefill_now {
-    struct tir_value copied_key;       /* i32: index of the first key of the tile of K that is
-                                          copied */
-    struct tir_value k_entry, v_entry; /* i32: byte offsets in the page table, from
-                                          prefill_find_entry(), for the rows of K and of V that the
-                                          wave copies next */
-    struct tir_value k_page;           /* i32: page number of the rows of K that the wave copies
-                                          next */
-    struct tir_value
-        v_pages; /* i32, for V: page number of the rows that the wave copies next, or of each row of
-                    the tile that is loaded next */
-    struct att_paged_data v_loaded[2];      /* the prefill_v_parts() parts of a tile of V, as
-                                               loaded */
+    /* i32: index of the first key of the tile of K that is copied. */
+    struct tir_value copied_key;
+    /* i32: byte offsets in the page table, from prefill_find_entry(), for the rows of K and of V
+     * that the wave copies next. */
+    struct tir_value k_entry, v_entry;
+    /* i32: page number of the rows of K that the wave copies next. */
+    struct tir_value k_page;
+    /* i32, for V: page number of the rows that the wave copies next, or of each row of the tile
+     * that is loaded next. */
+    struct tir_value v_pages;
+    /* The prefill_v_parts() parts of a tile of V, as loaded. */
+    struct att_paged_data v_loaded[2];
     struct tir_value cleared_v;             /* a tile of V with zeros in rows that no query sees */
     struct tir_value k[PREFILL_MAX_PANELS]; /* panels of K in registers, left operands of K Q^T */
 };
@@ -211,8 +218,8 @@ struct prefill {
     struct prefill_keys k;
     struct prefill_value value;
     struct prefill_staging staging;
-    unsigned merge_parts;   /* number of parts in which one key group passes O to the other, through
-                               the LDS of K */
+    /* Number of parts in which one key group passes O to the other, through the LDS of K. */
+    unsigned merge_parts;
     struct pipe_plan plan;  /* the pipeline of the loop over tiles of keys */
     char refused[PIPE_WHY]; /* the reason why the tile has no pipeline; empty: it has one */
     /* The softmax, masks and values of the current block. */
@@ -221,12 +228,14 @@ struct prefill {
     struct prefill_item item; /* the item of a planned kernel */
     struct prefill_source source;
     struct prefill_now now;
-    struct tir_value swapped; /* i1: true if the wave multiplies the second half of the columns of K
-                                 and V first; no value: the tile has no halves */
-    struct tir_value second;  /* i1: true if the wave copies the second half of the columns of K and
-                                 V; no value: the tile has no halves */
-    struct tir_value carried[ATT_MOST_CARRY]; /* m, l, O^T and its last rows (enum att_carry) after
-                                                 the loop over keys */
+    /* i1: true if the wave multiplies the second half of the columns of K and V first; no value:
+     * the tile has no halves. */
+    struct tir_value swapped;
+    /* i1: true if the wave copies the second half of the columns of K and V; no value: the tile has
+     * no halves. */
+    struct tir_value second;
+    /* m, l, O^T and its last rows (enum att_carry) after the loop over keys. */
+    struct tir_value carried[ATT_MOST_CARRY];
 };
 
 /* Returns the matrix instruction of both products. */
@@ -356,8 +365,8 @@ struct tir_value prefill_load_page(struct prefill *p, struct tir_value entry);
 /** A copy of columns of a tile of K or V from pages to LDS. */
 struct prefill_page_copy {
     const struct att_cache *cache;
-    struct tir_value page;        /* i32: page number of the wave's rows of the tile:
-                                     prefill_load_page() */
+    /* i32: page number of the wave's rows of the tile: prefill_load_page(). */
+    struct tir_value page;
     unsigned first, width;        /* index of the first column, and number of columns */
     struct tir_value to;          /* i32: LDS address of the tile */
     const struct tir_layout *lds; /* LDS map of the tile */
@@ -456,34 +465,38 @@ void prefill_rules(const struct att_variant *v, const struct tir_machine *m, str
 
 /* Indices of prefill's knobs in att_tile.own. */
 enum {
-    PREFILL_K_BUFFERS,    /* number of tiles of K in LDS; 0: the fewest that the pipeline needs */
-    PREFILL_PERSISTENT,   /* number of workgroups per compute unit of a persistent kernel; 0: the
-                           kernel is not persistent */
-    PREFILL_FP8,          /* 1: the row is for Q, K and V of fp8; 0: of 16 bits */
-    PREFILL_LOOP_AT,      /* value of tir_schedule.loop_at; 0: the loop's code is not aligned */
-    PREFILL_KEYS_FIRST,   /* 1: an iteration reads K from LDS before it stores V to LDS; 0: after
-                           it */
-    PREFILL_LATE_EIGHTHS, /* number of eighths of a tile's exponentials that late_power moves to the
-                             next iteration; 0: four */
-    PREFILL_SHIFT_EARLY,  /* value of tir_loop_plan.shift_early */
-    PREFILL_KEY_GROUPS,   /* number of groups of waves that split the keys of a work tile; 0: one */
-    PREFILL_WHOLE_HEADS,  /* 1: without a causal mask, the work tiles of a head follow each other in
-                             a persistent kernel; 0: work tiles of the same queries of all heads
-                             do */
+    PREFILL_K_BUFFERS, /* number of tiles of K in LDS; 0: the fewest that the pipeline needs */
+    /* Number of workgroups per compute unit of a persistent kernel; 0: the kernel is not
+     * persistent. */
+    PREFILL_PERSISTENT,
+    PREFILL_FP8,     /* 1: the row is for Q, K and V of fp8; 0: of 16 bits */
+    PREFILL_LOOP_AT, /* value of tir_schedule.loop_at; 0: the loop's code is not aligned */
+    /* 1: an iteration reads K from LDS before it stores V to LDS; 0: after it. */
+    PREFILL_KEYS_FIRST,
+    /* Number of eighths of a tile's exponentials that late_power moves to the next iteration; 0:
+     * four. */
+    PREFILL_LATE_EIGHTHS,
+    PREFILL_SHIFT_EARLY, /* value of tir_loop_plan.shift_early */
+    PREFILL_KEY_GROUPS,  /* number of groups of waves that split the keys of a work tile; 0: one */
+    /* 1: without a causal mask, the work tiles of a head follow each other in a persistent kernel;
+     * 0: work tiles of the same queries of all heads do. */
+    PREFILL_WHOLE_HEADS,
     PREFILL_EARLY_PRIORITY, /* value of tir_schedule.early_priority */
-    PREFILL_WORKGROUPS,     /* number of workgroups that share a compute unit, each with one wave
-                               per SIMD (pipelines one_wave*); 0: one workgroup with two waves per
-                               SIMD */
-    PREFILL_EVEN_CODE,      /* 1: tir_schedule.even_code is set; tiles with copy_bytes 16 always set
-                               it */
-    PREFILL_FRESH_OFFSETS,  /* 1: byte offsets of lanes into K and V are computed in each iteration,
-                               and take no registers in the rest of it; 0: they are kept in
-                               registers */
-    PREFILL_MOST_KEYS,      /* most keys of a launch for which the row is a second kernel; 0: any
-                               number. The next row that fits is for launches with more keys */
-    PREFILL_HALVES,         /* 1: the tile has halves of K and V: prefill_has_halves() */
-    PREFILL_SIDE, /* number of rows, and of columns, of the matrix instruction in tiles for waves of
-                     32 lanes. One or several cover a wave's queries; 0: as many as the queries */
+    /* Number of workgroups that share a compute unit, each with one wave per SIMD (pipelines
+     * one_wave*); 0: one workgroup with two waves per SIMD. */
+    PREFILL_WORKGROUPS,
+    /* 1: tir_schedule.even_code is set; tiles with copy_bytes 16 always set it. */
+    PREFILL_EVEN_CODE,
+    /* 1: byte offsets of lanes into K and V are computed in each iteration, and take no registers
+     * in the rest of it; 0: they are kept in registers. */
+    PREFILL_FRESH_OFFSETS,
+    /* Most keys of a launch for which the row is a second kernel; 0: any number. The next row that
+     * fits is for launches with more keys. */
+    PREFILL_MOST_KEYS,
+    PREFILL_HALVES, /* 1: the tile has halves of K and V: prefill_has_halves() */
+    /* Number of rows, and of columns, of the matrix instruction in tiles for waves of 32 lanes. One
+     * or several cover a wave's queries; 0: as many as the queries. */
+    PREFILL_SIDE,
 };
 enum { PREFILL_N_KNOBS = 10 };
 extern const struct att_knob prefill_knobs[PREFILL_N_KNOBS];

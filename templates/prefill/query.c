@@ -36,9 +36,8 @@ static struct tir_view q_view(struct prefill *p, const struct prefill_panel *n)
     struct tir_builder *b = &p->b;
     const struct tir_value token = tir_add(b, p->work.q_begin, p->work.row0);
     struct tir_value stride = att_stride32(b, ARG_Q_TOKEN_STRIDE, (int)prefill_bytes(p));
-    if (prefill_fetches_ahead(
-            p)) /* byte offsets of lanes are then computed again, and take no registers in the
-                   loop */
+    /* Byte offsets of lanes are then computed again, and take no registers in the loop. */
+    if (prefill_fetches_ahead(p))
         stride = tir_materialize(b, stride);
     return att_view(b, prefill_head_base(p, ATT_HEADS(Q), token, p->work.head, prefill_bytes(p)),
                     tir_sub(b, p->work.q_len, p->work.row0), stride,

@@ -235,8 +235,8 @@ static void place_out(struct prefill *p, unsigned q)
     p->staging.o.parts = 1;
     p->staging.o.lds = att_lds_rows(p->m, prefill_queries(p), prefill_dv(p), PREFILL_OUT_BYTES);
     const unsigned o = att_lds_bytes(&p->staging.o.lds, PREFILL_OUT_BYTES), most = lds_limit(p);
-    const unsigned slack = 16 * (p->k.n_panels + 1); /* bytes that alignment of the buffers to 16
-                                                        bytes may take */
+    /* Bytes that alignment of the buffers to 16 bytes may take. */
+    const unsigned slack = 16 * (p->k.n_panels + 1);
     p->staging.bytes = q > o ? q : o;
     /* With halves of K and V, loading the next Q ahead would spill scalar registers. */
     const bool persistent = prefill_workgroups(p) != 0 && !prefill_has_halves(p);
@@ -544,8 +544,8 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
     if (!has_room_beside(v, t, m, why))
         return false;
     const unsigned side = side_of(t);
-    const unsigned together = 256u / side; /* rows of S^T that two registers of a wave have
-                                              together */
+    /* Rows of S^T that two registers of a wave have together. */
+    const unsigned together = 256u / side;
     const unsigned late = t->own[PREFILL_LATE_EIGHTHS] ? t->own[PREFILL_LATE_EIGHTHS] : 4;
     if (side < (unsigned)t->rows && !fits_several(v, why))
         return false;

@@ -22,8 +22,8 @@ struct tir_type prefill_v_registers(struct prefill *p, unsigned n_keys, bool lds
     if (!lds_order)
         tir_spread_cols(&s, TIR_REGS, 1);
     tir_spread_rows(&s, TIR_REGS, in_lane < 3 ? in_lane - 1 : 2);
-    if (in_lane > 3 && p->tile->keys >= 64 && !p->v->paged) { /* so that a lane has 16 bytes of a
-                                                                 row in LDS */
+    /* So that a lane has 16 bytes of a row in LDS. */
+    if (in_lane > 3 && p->tile->keys >= 64 && !p->v->paged) {
         tir_spread_rows(&s, TIR_WAVES, 1);
         tir_spread_rows(&s, TIR_REGS, 1);
     }

@@ -249,8 +249,9 @@ struct next_tile {
     struct tir_value exists;       /* i1: true if there is such a tile */
     struct tir_value number;       /* i32: index of the tile among all work tiles of the launch */
     struct tir_value at[N_FIELDS]; /* members of prefill.work for the tile: work_fields() */
-    struct tir_value rows, first;  /* i32: number of the workgroup's queries of the tile, and index
-                                      in the tile of the first one; no value: all queries */
+    /* i32: number of the workgroup's queries of the tile, and index in the tile of the first one;
+     * no value: all queries. */
+    struct tir_value rows, first;
 };
 
 /* Returns the work tile of a workgroup in the round that begins with tile `begun` (i32), of `all`

@@ -44,23 +44,23 @@ enum { MLA_COPIES_FIRST, MLA_COPIES_LAST };
 /** Features of a kernel, beside attention's own: bits of pipe_row.needs. */
 enum mla_feature {
     MLA_HAS_SCALED = ATT_HAS_FAMILY, /* weights of fp8 with a scale for each column and 32 keys */
-    MLA_HAS_STREAMS,                 /* HBM limits the loop, since each block is read once or rows
-                                        are slots of a list */
-    MLA_HAS_ROTATED,                 /* cache rows have a rotated key */
-    MLA_HAS_LISTS,                   /* cache rows are slots or blocks of a sparse list */
-    MLA_HAS_ONE_P,                   /* LDS has one place, not two, for the weights of a wave
-                                        pair */
-    MLA_HAS_HALVES,                  /* the latent passes through registers to LDS in two halves */
-    MLA_HAS_PIECES,                  /* a block passes through registers to LDS in more than one
-                                        piece */
-    MLA_HAS_ROW_PARTS,               /* waves split the columns of K in K Q^T, and add their parts
-                                        of S^T */
+    /* HBM limits the loop, since each block is read once or rows are slots of a list. */
+    MLA_HAS_STREAMS,
+    MLA_HAS_ROTATED, /* cache rows have a rotated key */
+    MLA_HAS_LISTS,   /* cache rows are slots or blocks of a sparse list */
+    /* LDS has one place, not two, for the weights of a wave pair. */
+    MLA_HAS_ONE_P,
+    MLA_HAS_HALVES, /* the latent passes through registers to LDS in two halves */
+    /* A block passes through registers to LDS in more than one piece. */
+    MLA_HAS_PIECES,
+    /* Waves split the columns of K in K Q^T, and add their parts of S^T. */
+    MLA_HAS_ROW_PARTS,
     MLA_HAS_KEY_PARTS,  /* waves split the keys, and agree on a maximum only after it has grown */
     MLA_HAS_SHARED_MAX, /* waves split the keys, and exchange maxima in every block */
     MLA_HAS_ONE_BLOCK,  /* LDS has room for one block */
     MLA_HAS_TWO_BLOCKS, /* LDS has room for two blocks, not for a third */
-    MLA_HAS_EARLY_K,    /* K's first panels are read before the barrier after which a block is
-                           complete */
+    /* K's first panels are read before the barrier after which a block is complete. */
+    MLA_HAS_EARLY_K,
 };
 /** Names of the features, for drawings, indexed by bit; NULL at the end. */
 extern const char *const mla_features[];
@@ -68,98 +68,134 @@ extern const char *const mla_features[];
 /* The bit of feature MLA_HAS_<name> in pipe_row.needs and pipe_row.unless. */
 #define HAS(name) (1u << MLA_HAS_##name)
 
-/* Steps of waves that share scores: block.c, weights.c, scaled.c and share.c. */
-extern const struct pipe_op mla_find_piece, mla_load_piece, mla_store_piece; /* part: see
-                                                                                piece_of() */
-extern const struct pipe_op mla_store_first; /* as store_piece, if K is read early */
+/* Steps of waves that share scores, in block.c, weights.c, scaled.c and share.c. */
+
+/* Steps on a piece of a block: load its page numbers, load its rows, store them to LDS. Part 0 is
+ * the latent or its first half, part 1 the other half, part 2 the rotated key. */
+extern const struct pipe_op mla_find_piece, mla_load_piece, mla_store_piece;
+/* Stores piece 0 to LDS, in kernels that read K from it before the block is complete. */
+extern const struct pipe_op mla_store_first;
+/* Load bytes of a custom mask; store entries of a sparse list to LDS, and read them. */
 extern const struct pipe_op mla_load_mask, mla_store_list, mla_read_list;
+/* Read the first panels of K early; compute S^T without and with such panels. */
 extern const struct pipe_op mla_read_early, mla_multiply_keys, mla_multiply_early;
+/* Read c from LDS, convert it to c^T, and add c^T P^T to O^T. */
 extern const struct pipe_op mla_load_c, mla_transpose_c, mla_product;
+/* Update the maximum m, in different ways of waves to agree on it: weights.c. */
 extern const struct pipe_op mla_max, mla_own_max, mla_store_tops, mla_read_tops, mla_shared_max;
+/* From scores to weights, their sum, and their store to LDS. */
 extern const struct pipe_op mla_make_p, mla_rescale_own, mla_sum, mla_store_p, mla_store_own_p;
+/* From the rescale factors alpha and weights in LDS to operands, and the rescaling of O. */
 extern const struct pipe_op mla_read_alpha, mla_rescale, mla_rescale_columns, mla_agree, mla_read_p;
+/* The same for fp8 weights with scales: scaled.c. */
 extern const struct pipe_op mla_scaled_exponent, mla_scaled_store_p, mla_scaled_agree,
     mla_scaled_sum, mla_scaled_product;
+/* Store a wave's part of S^T to LDS, read all parts, and add them. */
 extern const struct pipe_op mla_store_s, mla_read_s, mla_sum_s;
 
 /* Rows of tables of waves that share scores. Stages and phases count from the row pipe_part that
  * contains the list. */
-extern const struct pipe_row mla_rows_first_piece[], mla_rows_other_pieces[]; /* a block to LDS */
-extern const struct pipe_row mla_rows_scores[];  /* K Q^T in phase 0, mask and sums of S^T in phase
-                                                    1 */
-extern const struct pipe_row mla_rows_weights[]; /* from scores to P in LDS */
-extern const struct pipe_row mla_rows_product[]; /* from P in LDS to O */
+
+/* Rows that bring a block to LDS: its first piece, and the others. */
+extern const struct pipe_row mla_rows_first_piece[], mla_rows_other_pieces[];
+/* Rows with K Q^T in phase 0, and mask and sums of S^T in phase 1. */
+extern const struct pipe_row mla_rows_scores[];
+/* Rows from scores to P in LDS. */
+extern const struct pipe_row mla_rows_weights[];
+/* Rows from P in LDS to O. */
+extern const struct pipe_row mla_rows_product[];
 
 /* Rows from a block's arrival in LDS to its product with P, for tables with sparse lists and
  * without: of one_wave.c, and of register_transpose.c. Stages count from the block's arrival. */
 extern const struct pipe_row mla_rows_one_wave[], mla_rows_transpose[];
 
-/* Steps of waves that have columns of their own: block.c. mla_read_k: part 0 reads the first panels
- * of K, part 1 the others. */
+/* Steps of waves that have columns of their own, in block.c: read panels of K from LDS (part 0: the
+ * first ones, part 1: the others), and compute S^T. */
 extern const struct pipe_op mla_read_k, mla_read_k_in_halves, mla_product_qk;
 
-/* Steps of one wave a SIMD: one_wave.c. */
+/* Steps of one wave per SIMD, in one_wave.c: load page numbers, and copy a block to LDS. */
 extern const struct pipe_op mla_find_pages, mla_copy_block;
-/* Part 0 reads the first columns of c for the first keys, part 1 the other columns. Further parts
- * read later keys, with all columns. */
+/* Reads c^T. Part 0: the first columns for the first keys; part 1: the other columns; further
+ * parts: later keys, with all columns. */
 extern const struct pipe_op mla_read_c;
-extern const struct pipe_op mla_rescale_some; /* rescales O and l: att_softmax_rescale_some() */
+/* Rescales O and l: att_softmax_rescale_some(). */
+extern const struct pipe_op mla_rescale_some;
+/* Steps of fp8 weights with scales: compute, rescale, round, multiply. */
 extern const struct pipe_op mla_make_scaled, mla_rescale_scaled, mla_round_scaled,
     mla_product_scaled;
 
-/* Steps of one wave a SIMD that transposes c in registers: register_transpose.c. */
+/* Steps of one wave per SIMD that transposes c in registers, in register_transpose.c: load a page
+ * number, and compute the addresses of a block. */
 extern const struct pipe_op mla_transpose_find_page, mla_transpose_find_block;
-/* mla_transpose_copy_rows: part 0 or 1 is the first or the last half of a block's rows. copy_first
- * is part 0, the first half of the latent's columns; copy_last is part 1, the last half. */
+/* Copies half of a block's latents to LDS, by rows: part 0 the first half, part 1 the last. */
 extern const struct pipe_op mla_transpose_copy_rows;
+/* Copy half of the columns of a block's latents to LDS: copy_first is part 0, copy_last part 1. */
 extern const struct pipe_op mla_transpose_copy_first, mla_transpose_copy_last;
+/* Copies the rotated keys of a block to LDS. */
 extern const struct pipe_op mla_transpose_copy_rotated;
+/* Raise m if the rescale check has found growth; move P to the lanes of its operand. */
 extern const struct pipe_op mla_transpose_follow, mla_transpose_order_p;
-/* Part: quarter of c's columns. Parts 0 and 1 are in the first half of the columns (read_first), 2
+/* Read a quarter of c's columns from LDS. Parts 0 and 1 are in the first half (read_first), parts 2
  * and 3 in the last. */
 extern const struct pipe_op mla_transpose_read_first, mla_transpose_read_last;
+/* Convert a quarter of c to c^T, and multiply it with P^T; the part is the quarter. */
 extern const struct pipe_op mla_transpose_quarter, mla_transpose_product_pv;
 
-/* Steps of dv_split.c. Its table has some of register_transpose.c too. */
+/* Steps of dv_split.c: load a page number, and copy a block to LDS. The table has some steps of
+ * register_transpose.c too. */
 extern const struct pipe_op mla_dv_find_page, mla_dv_load_page, mla_dv_keep_page, mla_dv_copy;
+/* Find whether a score is too large for fp8, and raise m. */
 extern const struct pipe_op mla_dv_check_max, mla_dv_follow_max;
+/* Store P and alpha to LDS, sum P, read alpha, and rescale O. */
 extern const struct pipe_op mla_dv_store_p, mla_dv_sum, mla_dv_read_alpha, mla_dv_rescale;
-extern const struct pipe_op mla_dv_read_c, mla_dv_transpose_c;         /* part 0 or 1: half of the
-                                                                          block's keys */
-extern const struct pipe_op mla_dv_read_p, mla_dv_take_o;              /* part 0 to 3: quarter of
-                                                                          O */
-extern const struct pipe_op mla_dv_product_first, mla_dv_product_last; /* first and last half of the
-                                                                          block's keys; part 0 to 3:
-                                                                          quarter of O */
+/* Read c from LDS and convert it to an operand; part 0 or 1 is half of the block's keys. */
+extern const struct pipe_op mla_dv_read_c, mla_dv_transpose_c;
+/* Read P of a quarter of the columns, and take that quarter out of O; the part is the quarter. */
+extern const struct pipe_op mla_dv_read_p, mla_dv_take_o;
+/* Add P c of the first, or the last, half of the keys to a quarter of O; the part is the
+ * quarter. */
+extern const struct pipe_op mla_dv_product_first, mla_dv_product_last;
+/* Joins the quarters of O. */
 extern const struct pipe_op mla_dv_join;
 
-/* Steps of wave pairs: one_wave.c, wave_pair.c, and gather.c for lists. */
+/* Steps of wave pairs over pages, in one_wave.c: page numbers to lanes, views of runs of rows, and
+ * their copies to LDS. */
 extern const struct pipe_op mla_find_lane_pages, mla_find_run_rows, mla_copy_run_rows;
+/* Steps of sparse lists, in gather.c: entries to LDS, slots from LDS, and addresses of rows. */
 extern const struct pipe_op mla_list_copy_entries, mla_list_read_entries, mla_list_find;
+/* Copy the wave's rows to LDS, and clear its rows without a key. */
 extern const struct pipe_op mla_list_copy, mla_list_clear;
-/* Steps of sparse lists where c is transposed in registers: gather.c. copy_first is part 0, the
- * first half of the columns; copy_last is part 1, the last half. */
+/* Copy half of the columns of the wave's rows to LDS, where c is transposed in registers:
+ * copy_first is part 0, copy_last part 1. */
 extern const struct pipe_op mla_list_copy_first, mla_list_copy_last;
+/* Steps of wave pairs in 16 bits, in wave_pair.c: exponents, P to LDS, and P of both waves. */
 extern const struct pipe_op mla_pair_exponent, mla_pair_make_p, mla_pair_read_p;
+/* Rescale O, l and P to the pair's maximum, and add P to l. */
 extern const struct pipe_op mla_pair_rescale, mla_pair_sum;
-extern const struct pipe_op mla_pair_product; /* part: keys of the pair's wave 0 or 1 */
+/* Adds c^T P^T to O^T; part 0 or 1 is for the keys of that wave of the pair. */
+extern const struct pipe_op mla_pair_product;
 
-/* Steps of wave pairs with row pairs in LDS: gather.c, one_wave.c, wave_pair_exchange.c. */
-extern const struct pipe_op mla_lines_copy_entries;                    /* of the block after the
-                                                                          current one */
-extern const struct pipe_op mla_lines_copy_first, mla_lines_copy_last; /* halves of a block's cache
-                                                                          lines */
+/* Steps of wave pairs in fp8 (row pairs), in gather.c, one_wave.c and wave_pair_exchange.c. */
+
+/* Copies the entries of the block after the current one to LDS. */
+extern const struct pipe_op mla_lines_copy_entries;
+/* Copy half of a block's cache lines to LDS: copy_first is part 0, copy_last part 1. */
+extern const struct pipe_op mla_lines_copy_first, mla_lines_copy_last;
+/* Reads c^T: part 0 the first columns, part 1 the others. */
 extern const struct pipe_op mla_lines_read_c;
+/* Store P to LDS, read P of both waves, and sum the wave's P. */
 extern const struct pipe_op mla_lines_store_p, mla_lines_read_p, mla_lines_sum;
+/* Rescale O and l, compute the scales of P, and add c^T P^T to O^T. */
 extern const struct pipe_op mla_lines_rescale, mla_lines_scales, mla_lines_product;
 
 /** All of mla_decode's pipelines; NULL at the end. */
 extern const struct pipeline *const mla_pipelines[];
+/* LDS buffers of pipelines of shared scores: MLA_LDS_BLOCK and others. */
 extern const struct pipe_buffer mla_shared_buffers[];
-extern const struct pipe_phase mla_shared_phases[];    /* for shared_scores and replicated_scores */
-extern const struct pipe_phase mla_one_wave_phases[];  /* indexed by enum one_wave_phase */
-extern const struct pipe_phase mla_transpose_phases[]; /* for register_transpose, with lists or
-                                                          without */
+extern const struct pipe_phase mla_shared_phases[];   /* for shared_scores and replicated_scores */
+extern const struct pipe_phase mla_one_wave_phases[]; /* indexed by enum one_wave_phase */
+/* For register_transpose, with lists or without. */
+extern const struct pipe_phase mla_transpose_phases[];
 extern const struct pipeline mla_one_wave, mla_one_wave_lists, mla_register_transpose,
     mla_register_transpose_lists, mla_wave_pair, mla_row_pairs, mla_dv_split;
 extern const struct pipeline mla_replicated_scores, mla_shared_scores, mla_deferred_values,

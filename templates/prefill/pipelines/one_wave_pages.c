@@ -46,12 +46,11 @@ static const struct pipe_row rows[] = {
     {&pipe_part, SCORES, M1, .rows = prefill_rows_values},
     {0}};
 
-static const struct pipe_move moves[] = {
-    {&att_exp2, 1, VALUES, C1, HAS(LATE_EXP2)},
-    {&att_mask, 0, SCORES, EDGE, HAS(EARLY_MASK)},
-    {&prefill_load_v_pages, 0, WAIT_K, C2, HAS(LATE_V)}, /* V occupies registers only from here
-                                                            on */
-    {0}};
+static const struct pipe_move moves[] = {{&att_exp2, 1, VALUES, C1, HAS(LATE_EXP2)},
+                                         {&att_mask, 0, SCORES, EDGE, HAS(EARLY_MASK)},
+                                         /* V occupies registers only from here on. */
+                                         {&prefill_load_v_pages, 0, WAIT_K, C2, HAS(LATE_V)},
+                                         {0}};
 
 const struct pipeline prefill_one_wave_pages = {
     .name = "one_wave_pages",

@@ -14,20 +14,20 @@ extern const struct pipe_buffer prefill_buffers[];
 
 /** Features of a kernel besides enum att_feature: numbers of bits of pipe_row.needs. */
 enum prefill_feature {
-    PREFILL_HAS_PAGES = ATT_HAS_FAMILY, /* K and V are in pages of a cache, and pass through
-                                           registers */
-    PREFILL_HAS_V_STORED,               /* V passes through registers on its way to LDS */
-    PREFILL_HAS_PANELS,                 /* K has more than one panel */
-    PREFILL_HAS_V_PARTS,                /* V is read and multiplied in two parts or more */
-    PREFILL_HAS_V_QUARTERS,             /* V is read and multiplied in four parts or more */
-    PREFILL_HAS_LATE_EXP2,              /* some powers are computed one iteration later:
-                                           att_tile.late_power */
-    PREFILL_HAS_EARLY_MASK,             /* the mask is applied in phase EDGE */
-    PREFILL_HAS_KEYS_FIRST,             /* K is read from LDS before V is stored there */
-    PREFILL_HAS_WHOLE_KEYS,             /* all panels of K are read before the product K Q^T */
-    PREFILL_HAS_LATE_V,                 /* K and V have q's type, so that V is loaded late from
-                                           pages */
-    PREFILL_HAS_PAGE_COPIES,            /* K and V of a cache are copied to LDS without registers */
+    /* K and V are in pages of a cache, and pass through registers. */
+    PREFILL_HAS_PAGES = ATT_HAS_FAMILY,
+    PREFILL_HAS_V_STORED,   /* V passes through registers on its way to LDS */
+    PREFILL_HAS_PANELS,     /* K has more than one panel */
+    PREFILL_HAS_V_PARTS,    /* V is read and multiplied in two parts or more */
+    PREFILL_HAS_V_QUARTERS, /* V is read and multiplied in four parts or more */
+    /* Some powers are computed one iteration later: att_tile.late_power. */
+    PREFILL_HAS_LATE_EXP2,
+    PREFILL_HAS_EARLY_MASK, /* the mask is applied in phase EDGE */
+    PREFILL_HAS_KEYS_FIRST, /* K is read from LDS before V is stored there */
+    PREFILL_HAS_WHOLE_KEYS, /* all panels of K are read before the product K Q^T */
+    /* K and V have q's type, so that V is loaded late from pages. */
+    PREFILL_HAS_LATE_V,
+    PREFILL_HAS_PAGE_COPIES, /* K and V of a cache are copied to LDS without registers */
     PREFILL_N_FEATURES
 };
 /** Names of the features, for drawings, indexed by bit; NULL at the end. */
@@ -37,21 +37,17 @@ extern const char *const prefill_features[];
 #define HAS(name) (1u << PREFILL_HAS_##name)
 
 /* Steps, in keys.c. Steps on K have part 0 for the first panel and part 1 for the others. */
-extern const struct pipe_op prefill_find_k_entry, prefill_find_v_entry; /* find byte offsets in the
-                                                                           page table */
-extern const struct pipe_op prefill_find_k, prefill_find_v;             /* load page numbers of a
-                                                                           tile */
-extern const struct pipe_op prefill_issue_k, prefill_issue_v;           /* issue copies to LDS */
-extern const struct pipe_op prefill_load_k, prefill_store_k;            /* K through registers: load
-                                                                           from pages, store to
-                                                                           LDS */
-extern const struct pipe_op prefill_load_v, prefill_store_v;            /* V of a tensor through
-                                                                           registers: load, store to
-                                                                           LDS */
-extern const struct pipe_op prefill_load_v_pages, prefill_clear_v;      /* V of a cache through
-                                                                           registers: load, clear
-                                                                           rows that no query
-                                                                           sees */
+/* Find byte offsets in the page table. */
+extern const struct pipe_op prefill_find_k_entry, prefill_find_v_entry;
+/* Load page numbers of a tile. */
+extern const struct pipe_op prefill_find_k, prefill_find_v;
+extern const struct pipe_op prefill_issue_k, prefill_issue_v; /* issue copies to LDS */
+/* K through registers: load from pages, store to LDS. */
+extern const struct pipe_op prefill_load_k, prefill_store_k;
+/* V of a tensor through registers: load, store to LDS. */
+extern const struct pipe_op prefill_load_v, prefill_store_v;
+/* V of a cache through registers: load, clear rows that no query sees. */
+extern const struct pipe_op prefill_load_v_pages, prefill_clear_v;
 /** Stores V of a cache to LDS, after prefill_clear_v. */
 extern const struct pipe_op prefill_store_v_ready;
 /** Load the mask of a tile; find whether it hides a key. */
