@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Measures builds: processor time per kernel, peak memory, a second build with nothing changed, and
- * `clang -O3` on an equivalent kernel's source in the same run. Times include the child processes
- * and all that they start, as wait4() reports them.
+ * bench_compile: measures what builds cost. It prints the processor time for each kernel, the peak
+ * memory, and the time of a second build without changes. It also prints the processor time of
+ * `clang -O3` on an equivalent kernel. Times include child processes and all that these start, as
+ * wait4() reports them.
  *
  * Usage: bench_compile ATTNC CLANG FLASH_C DESC...
  */
@@ -14,10 +15,13 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Most words of a command line; runs of clang, among which the fastest counts. */
 enum { MAX_WORDS = 64, CLANG_RUNS = 5 };
 
+/* The cost of a command. */
 struct cost {
     double wall, cpu; /* seconds */
+    /* Peak memory of the largest process. */
     double peak_mib;
 };
 
@@ -30,7 +34,7 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Runs a NULL-terminated command. A failure ends the benchmark. */
+/* Runs a command, whose words end with NULL, and returns its cost. A failure ends the benchmark. */
 static struct cost run(char *const argv[])
 {
     double start = now();
@@ -51,7 +55,7 @@ static struct cost run(char *const argv[])
                          (double)usage.ru_maxrss / 1024};
 }
 
-/* Runs `attnc build DESC... EXTRA...`. */
+/* Runs `attnc build DESC... EXTRA...` and returns its cost. Both lists end with NULL. */
 static struct cost build(char *attnc, char **descriptions, char *const extra[])
 {
     char *argv[MAX_WORDS + 1] = {attnc, "build", "--quiet"};
@@ -74,7 +78,8 @@ static int count_lines(const char *path)
     return lines;
 }
 
-/* Returns the fastest of several runs, to exclude other load of the machine. */
+/* Returns the processor seconds of clang -O3 on `source` for the target `cpu`: the least of several
+ * runs, since other load of the machine may slow some. */
 static double time_clang(char *clang, char *source, char *cpu, char *object)
 {
     double best = 1e9;

@@ -26,8 +26,8 @@ kernels:
 
 
 def objects(hsa, target):
-    """Returns object and kernel by type and head ratio, as get_heuristic_kernel() of
-    csrc/py_itfs_cu/asm_pa.cu finds them for one query."""
+    """Returns {(type, GQA ratio): (file, kernel)} of AITER's objects for one query, as get_heuristic_kernel() of
+    csrc/py_itfs_cu/asm_pa.cu finds them."""
     with open(os.path.join(hsa, target, "pa", "pa_asm.csv")) as f:
         return {(row["kvType"], int(row["Gqa"])): (row["co_name"][:-len(".co")], row["knl_name"])
                 for row in csv.DictReader(f)
@@ -36,14 +36,14 @@ def objects(hsa, target):
 
 
 def theirs(calibrate, names, kind, heads, kv_heads, keys, batch):
-    """Returns the figures of AITER's object, from calibrate(SHAPE)."""
+    """Returns the modelled figures of AITER's object, from calibrate(SHAPE)."""
     name, symbol = names[kind, heads // kv_heads]
     return calibrate("pa:%s,%s,%d,%d,%d,%d,%d,%d" % (name, symbol, 2 if kind == "bf16" else 1, heads,
                                                      kv_heads, batch, keys, PAGE))
 
 
 def ways(trace, target, kind, heads, kv_heads, keys, batch, page):
-    """Yields every way in which an engine may launch our kernel: (its name, figures of its launches)."""
+    """Yields (name of the way, figures of each launch) for every way in which an engine may launch our kernel."""
     kernel = "decode_bf16_d128_g%d%%s_p%d%s_shuffle%s_%s" % (
         heads // kv_heads, page, *(("_kv_fp8", "_scale_token") if kind == "fp8" else ("", "")), target)
     shape = "batch=%d,k=%d,kv_heads=%d" % (batch, keys, kv_heads)
@@ -55,9 +55,9 @@ def ways(trace, target, kind, heads, kv_heads, keys, batch, page):
     if batch * kv_heads >= 4 * cus:
         return
     pairs = batch * kv_heads
-    for lists in sorted({cus, 2 * cus, cus // pairs * pairs or cus}):  # the last cuts all alike
+    for lists in sorted({cus, 2 * cus, cus // pairs * pairs or cus}):  # the last one cuts all sequences alike
         listed = shape + ",lists=%d" % lists
-        parts = min(-(-lists // (batch * kv_heads)), -(-keys // 64))  # a plan cuts no finer
+        parts = min(-(-lists // (batch * kv_heads)), -(-keys // 64))  # a plan makes no parts below 64 keys
         yield "%d lists + combine" % lists, [
             trace(kernel % "", listed),
             trace("combine_bf16_d128_" + target,
@@ -67,7 +67,7 @@ def ways(trace, target, kind, heads, kv_heads, keys, batch, page):
 
 
 def ours(trace, target, shape, page=PAGE):
-    """Returns the fastest way: its name and its figures."""
+    """Returns the name and the figures of the fastest way to launch our kernel."""
     best = None
     for what, launches in ways(trace, target, *shape, page):
         us = sum(launch["us_at_power_clock"] for launch in launches)

@@ -29,7 +29,7 @@ def cell(value):
 
 
 def table(title, note, columns, rows):
-    """Returns a table. Rows are (name, ratio, values); `columns` names the values."""
+    """Returns a table as HTML. Rows are (name, ratio, values); `columns` names the values."""
     head = "".join("<th>%s</th>" % html.escape(c) for c in ["", "ratio"] + columns)
     body = "".join("<tr><td>%s</td>%s%s</tr>\n" %
                    (html.escape(what), bar(ratio), "".join(cell(v) for v in values))
@@ -39,7 +39,7 @@ def table(title, note, columns, rows):
 
 
 def page(tables):
-    """Returns the page; `tables` are arguments of table()."""
+    """Returns the page as HTML. Each of `tables` has the arguments of table()."""
     style = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../attnc/report/page_style.css")
     with open(style) as f:
         return ("<!doctype html><meta charset=utf-8><title>attnc beside its peers</title>"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests whether a comparison of peers holds for all parameter values that the sources leave open.
+"""Tests whether a comparison of peers holds for all values of the timing model's open parameters.
 
-All comparisons are repeated with every such parameter of the timing model at the ends of its range, for
-both sides. A ratio that crosses 1 says nothing about hardware.
+The comparison is repeated with each open parameter at the ends of its range, for both sides. A ratio that crosses
+1 says nothing about hardware.
 """
 import contextlib
 import io
@@ -11,7 +11,8 @@ import sys
 
 
 def ends(calibrate, target):
-    """Returns the settings of the lowest values, and of the highest, where they differ from the table's."""
+    """Returns the settings NAME=VALUE of the lowest values of all parameters, and of the highest, without those
+    that equal the present value."""
     listed = subprocess.run([calibrate, "--list", target], capture_output=True, text=True, check=True)
     lowest, highest = [], []
     for line in listed.stdout.splitlines():
@@ -27,8 +28,8 @@ BLOCK = 6  # settings that are tried at once
 
 
 def felt(settings, ratios_with, base):
-    """Yields each setting that changes a ratio, with the ratios. Neighbours in the table are tried as a block
-    first: a block that changes no digit of any ratio is skipped."""
+    """Yields (setting, ratios) for each setting that changes a ratio. Neighbours are first tried as a block,
+    which is skipped if no ratio changes."""
     for at in range(0, len(settings), BLOCK):
         block = settings[at:at + BLOCK]
         if len(block) > 1 and ratios_with(",".join(block)) == base:
@@ -38,8 +39,8 @@ def felt(settings, ratios_with, base):
 
 
 def show(calibrate, target, compare, set_parameters):
-    """Prints a line for each row, and meanwhile the ratios with each setting to standard error. compare()
-    returns a table whose rows begin with name and ratio."""
+    """Prints the range of each row's ratio. compare() returns a table whose rows begin with name and ratio.
+    Meanwhile prints the ratios with each setting to standard error."""
     rows = compare()[-1]
     base = [ratio for _, ratio, *_ in rows]
     found = [[(ratio, "")] for ratio in base]

@@ -34,8 +34,8 @@ def find_object(hsa, target):
 
 
 def plan(heads, kv_heads, keys, batch, units):
-    """Returns (work_indptr, work items of 8 numbers, most parts of a sequence) of equal cuts: each of `units` workgroups
-    takes as many pages as the others, or none."""
+    """Returns (work_indptr, work items of 8 numbers, most parts of a sequence). Each of `units` workgroups gets
+    the same number of pages, or none."""
     pages, group = -(-keys // PAGE), heads // kv_heads
     each = -(-batch * kv_heads * pages // units)
     indptr, items, parts, most = [0], [], 0, 1
@@ -58,7 +58,8 @@ def plan(heads, kv_heads, keys, batch, units):
 
 
 def write_launch(found, directory, heads, kv_heads, keys, batch, units):
-    """Writes the launch. Returns its file and the most parts of a sequence."""
+    """Writes the launch of AITER's object to a file in `directory`. Returns the file and the most parts of a
+    sequence."""
     path, kernel = found
     pages, group = -(-keys // PAGE), heads // kv_heads
     indptr, items, most = plan(heads, kv_heads, keys, batch, units)
@@ -95,8 +96,7 @@ def write_launch(found, directory, heads, kv_heads, keys, batch, units):
 
 
 def compare(trace, calibrate, hsa, target, directory, units, shape):
-    """Returns the figures of a shape: ours as peer_decode.ours() does, theirs, and the us of our combine, which is
-    taken for the sum of their parts."""
+    """Returns our figures, AITER's figures, and the us of our combine, which counts as the sum of AITER's parts."""
     launch, parts = write_launch(find_object(hsa, target), directory, *shape, units)
     theirs = calibrate("object:" + launch)
     heads, _, _, batch = shape

@@ -23,7 +23,7 @@ BF16 = 2  # bytes of an element
 DIM = 128
 XCDS = 8
 PAGE = 16
-PART = 1024  # keys of a part of a sequence
+PART = 1024  # keys of a split-KV part
 UNITS = {"gfx942": 304, "gfx950": 256}
 
 
@@ -41,7 +41,7 @@ def import_kernels(checkout, target, name):
     torch = types.ModuleType("torch")
     torch.Tensor = torch.dtype = type("Tensor", (), {})
     torch.float32 = "float32"
-    torch.finfo = lambda dtype: types.SimpleNamespace(min=-448.0, max=448.0)  # of fp8 outputs, which no call here has
+    torch.finfo = lambda dtype: types.SimpleNamespace(min=-448.0, max=448.0)  # read only for fp8 outputs
     sys.modules["torch"] = torch
     numbers = types.ModuleType("aiter.ops.triton.utils.types")
     numbers.e4m3_dtype = "float8_e4m3fn"
@@ -239,7 +239,7 @@ def run_program(what, path, *arguments, **environment):
 
 
 def launches(op, hsa, target, directory, *numbers):
-    """Returns the files of a call's launches, which another process writes."""
+    """Returns the files that describe a call's launches. Another process writes them."""
     checkout = os.path.dirname(os.path.abspath(hsa))
     return run_program("Triton", __file__, op, checkout, target, directory, *map(int, numbers),
                        TRITON_CACHE_DIR=os.path.join(directory, "triton"), TRITON_DEFAULT_FP_FUSION="1").split()

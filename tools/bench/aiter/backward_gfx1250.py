@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs backward attention of gfx1250: the rows' sums of O dO, the gradients, and the conversion of dQ.
-Arguments as in csrc/cpp_itfs/mha_bwd.cu and csrc/include/mha_bwd.h.
+"""Runs backward attention of gfx1250 in three launches: each row's sum of O dO, the gradients, and the conversion
+of dQ. Arguments as in csrc/cpp_itfs/mha_bwd.cu and csrc/include/mha_bwd.h.
 
-Queries are multiples of 128, because the first kernel's buffer descriptors have num_records as on gfx9; gfx1250
-has that field shifted by 7 bits. With a partial tile the kernel would write sums of the next head."""
+Queries are multiples of 128. The first kernel's buffer descriptors have num_records as on gfx9, but gfx1250 has
+that field shifted by 7 bits. With a partial tile the kernel would write sums of the next head."""
 import csv
 import os
 import struct
@@ -90,14 +90,14 @@ def run(device, folder, row, queries, keys, batch, seed):
 def cases(hsa, target):
     folder = os.path.join(hsa, target, "fmha_v3_bwd")
     for row in table(folder, "fmha_bwd_dqdkdv.csv"):
-        # The causal kernel adds to rows after the last query unless the lengths differ by a multiple of 32.
+        # The causal kernel also changes rows after the last query, unless the lengths differ by a multiple of 32.
         ragged = 320 if row["mask"] == "2" else 300
         for queries, keys, batch in ((256, 256, 2), (128, ragged, 1), (384, 640, 1)):
             yield "%s %dx%d, batch %d" % (row["co_name"], queries, keys, batch), (
                 lambda d, row=row, queries=queries, keys=keys, batch=batch:
                 run(d, folder, row, queries, keys, batch, 1))
-        # No table names the variant without masks of tails. It has the same kernel name and arguments, and needs
-        # whole tiles of keys.
+        # No table names the variant without masks for tails. It has the same kernel name and arguments as the row's
+        # object, and needs whole tiles of keys.
         whole = dict(row, co_name=row["co_name"].replace(".co", "_perf.co"))
         for queries, keys, batch in ((256, 256, 2), (128, 384, 1), (384, 640, 1)):
             yield "%s %dx%d, batch %d" % (whole["co_name"], queries, keys, batch), (

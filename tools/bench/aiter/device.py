@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launches kernels of code objects on hipsim through HIP, and reads hipsim's statistics."""
+"""Launches kernels of code objects on hipsim through the HIP API, and reads hipsim's statistics."""
 import ctypes
 import re
 
@@ -65,7 +65,7 @@ def kernel_of(path):
 
 
 class Device:
-    """A HIP device; only one per process, because HIP is loaded once."""
+    """A HIP device of hipsim. A process can have only one, because the HIP library is loaded once."""
 
     def __init__(self, library, options):
         self.hip = ctypes.CDLL(library)
@@ -87,7 +87,8 @@ class Device:
             raise Failure("%s: error %d %s" % (name, error, text))
 
     def room(self, count, kind, value=None):
-        """Allocates memory for `count` numbers. Without a value its contents are undefined."""
+        """Allocates memory for `count` numbers of type `kind` and returns its address. Its bytes become `value`;
+        None: they are undefined."""
         p = ctypes.c_void_p()
         size = max(16, int(count) * np.dtype(kind).itemsize)
         self.call("hipMalloc", ctypes.byref(p), ctypes.c_size_t(size))
@@ -109,8 +110,8 @@ class Device:
         return array
 
     def launch(self, path, grid, block, args, cluster=None, lds=0):
-        """Launches the only kernel of a code object, with `lds` bytes of dynamic LDS. `cluster`: workgroups of a cluster
-        by dimension, None without clusters."""
+        """Launches the only kernel of a code object and waits for it. `lds`: bytes of dynamic LDS. `cluster`:
+        workgroups of a cluster by dimension; None: no clusters."""
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         kernel = kernel_of(path)
         self.call("hipModuleLoad", ctypes.byref(module), path.encode())
@@ -135,7 +136,7 @@ class Device:
         self.objects.append(path)
 
     def margins(self):
-        """Returns the margins of each launch: clocks, or None."""
+        """Returns the arrival margins of each launch by name, in clocks; None: no such use."""
         return [{m: getattr(s, m).clocks if getattr(s, m).any else None for m in MARGINS}
                 for s in self.launches]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Number formats of attention and products: numpy lacks bf16 and the 8-bit ones."""
+"""Number formats of attention and products that numpy lacks: bf16 and 8-bit ones."""
 import numpy as np
 
 
@@ -15,8 +15,8 @@ def from_bf16(bits):
 
 
 def small_float(exponent_bits, mantissa_bits, bias):
-    """Returns the values of all codes of a format by exponent and mantissa bits; the caller masks the
-    NaNs."""
+    """Returns the values of all codes of a format with these exponent and mantissa bits. NaNs are not marked; the
+    caller replaces them."""
     codes = np.arange(1 << (1 + exponent_bits + mantissa_bits))
     mantissa = codes & (1 << mantissa_bits) - 1
     exponent = codes >> mantissa_bits & (1 << exponent_bits) - 1
@@ -53,7 +53,7 @@ class Kind:
         self.bytes = {"bf16": 2, "fp16": 2, "fp8": 1, "i8": 1, "fp32": 4}[name]
 
     def make(self, x):
-        """Returns the bits of x, and the values that these bits have."""
+        """Rounds x to the type. Returns the bits, and the values of these bits."""
         if self.name == "bf16":
             bits = bf16(x)
             return bits, from_bf16(bits)

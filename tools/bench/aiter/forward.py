@@ -12,7 +12,7 @@ HEADS, KV_HEADS = 4, 2
 
 
 class Shape:
-    """The problem that a kernel solves, from its row of fmha_fwd.csv."""
+    """The sizes and options of a kernel, from its row of fmha_fwd.csv."""
 
     def __init__(self, path, row):
         self.path = path
@@ -20,7 +20,7 @@ class Shape:
         self.qk, self.v = int(row["hdim_q"]), int(row["hdim_v"])
         self.causal, self.group = row["mask"] == "2", row["mode"] == "1"
         self.tile = int(row["ts_qo"])
-        self.narrow = self.qk == 192  # workgroups of four waves
+        self.narrow = self.qk == 192  # true: workgroups have four waves
 
     def grid(self, target, queries, batch):
         """Returns the grid, as get_grid_dim() of csrc/cpp_itfs/mha_fwd.cu computes it."""
@@ -38,7 +38,7 @@ class Shape:
 
 
 def reference(s, q, k, v, scale):
-    """Returns rows [query, head, V] of one sequence and the logarithms of their sums."""
+    """Returns the output rows [query, head, V] of one sequence and the logarithms of the rows' sums."""
     k, v = (np.repeat(x, HEADS // KV_HEADS, axis=1) for x in (k, v))
     scores = np.einsum("qhd,khd->qhk", q, k) * scale
     if s.causal:
@@ -49,8 +49,8 @@ def reference(s, q, k, v, scale):
 
 
 def run(device, s, lengths, seed):
-    """Runs a kernel. `lengths` are queries and keys per sequence; they are all equal unless the kernel takes
-    groups."""
+    """Runs a kernel and returns the checks of its results. `lengths` are (queries, keys) of each sequence; they
+    are equal unless the kernel takes groups."""
     random = np.random.default_rng(seed)
     kind = Kind(s.kind, device.target)
     queries, keys = (np.array(x) for x in zip(*lengths))
@@ -64,7 +64,7 @@ def run(device, s, lengths, seed):
     most, many = int(queries.max()), int(keys.max())
     row, kv_row = s.qk * kind.bytes, s.v * kind.bytes
     first = [device.put(n) for n in starts] if s.group else [0, 0]
-    apart = 0 if s.group else 1  # sequences: of groups by their lists alone
+    apart = 0 if s.group else 1  # sequences between two in the tensors; groups find theirs by lists
     device.launch(
         s.path, s.grid(device.target, most, len(lengths)), 256 if s.narrow else 512, slots(
             out, *(device.put(b) for b in bits), lse, float(scale), most,

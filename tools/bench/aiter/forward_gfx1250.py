@@ -11,11 +11,11 @@ from formats import Kind, softmax
 
 HEADS, KV_HEADS = 4, 2
 TILE = 128  # queries of a tile; a workgroup does two
-OPTIONS = 7  # reversed keys, two tiles a workgroup, heads along x
+OPTIONS = 7  # bits: keys in reverse order, two tiles for each workgroup, heads along x of the grid
 
 
 class Shape:
-    """The problem that a kernel solves, from its row of the table."""
+    """The sizes and options of a kernel, from its row of the table."""
 
     def __init__(self, folder, row):
         self.path = os.path.join(folder, row["co_name"])

@@ -13,8 +13,8 @@ K = 512
 
 
 def shuffled(bits):
-    """Lays out a matrix [N, K] in blocks of 16 rows and 32 columns, as shuffle_weight() does. A block has
-    pieces of 16 bytes; pieces of consecutive rows are adjacent."""
+    """Returns a matrix [N, K] in the layout of AITER's shuffle_weight(): blocks of 16 rows and 32 columns. A
+    block has pieces of 16 bytes; pieces of consecutive rows are adjacent."""
     size = 16 // bits.itemsize
     n, k = bits.shape
     return bits.reshape(n // 16, 16, k // 32, 32 // size, size).transpose(0, 2, 3, 1, 4)

@@ -10,11 +10,12 @@ from formats import Kind, softmax
 
 QK, V = 576, 512
 WORKGROUPS = 8
-SPARE = 256  # rows after the sequences' rows: kernels prefetch, and load past the end of a row
+SPARE = 256  # rows after the last sequence's, since kernels prefetch and load past the end of a row
 OLDER = ("mla_a8w8_qh64_qseqlen4_gqaratio16", "mla_a8w8_qh64_qseqlen4_gqaratio16_msk0")
-# Kernels that the table wrongly lists as masked: the first shares its key with an object that has a mask.
+# Kernels without a mask that the table lists as masked. The first shares its row's key with an object that has a
+# mask.
 UNMASKED = ("mla_a16w16_qh8_qseqlen2_gqaratio8", "MLA_A16W16_1TG_4W_64mx1_16nx1_Coex0_Msk1_QH16")
-RANKS, RANK = 2, 1  # of kernels for keys that are interleaved over several devices
+RANKS, RANK = 2, 1  # devices over which some kernels interleave keys, and the one that is simulated
 
 
 class Shape:
@@ -26,22 +27,21 @@ class Shape:
         self.q, self.kv = row["qType"], row["kvType"]
         self.heads, self.queries = int(row["Gqa"]), int(row["qSeqLen"]) or 1
         self.listed = row["ps"] == "1"
-        # The host uses the row of 64 heads and 0 queries for several queries, and the row of 32 heads for any
-        # number.
+        # For bf16 without a list, the row of 64 heads and 0 queries is for several queries.
         if (self.q, self.heads, row["qSeqLen"], self.listed) == ("bf16", 64, "0", False):
             self.queries = 2
         self.causal = row["causal"] == "1" and self.name not in UNMASKED
         self.causal |= self.queries == 1
-        # These kernels read past the last rows of q: rows of the next sequence, or unused ones.
+        # Some kernels read rows of q after the sequence's last: the next sequence's, or unused ones.
         self.past_q = self.q == "bf16" and self.heads == 8 and self.queries == 2
         self.lse, self.ranks = row["lse"] == "1", row.get("cprr") == "1"
         self.page = 1
-        # These write partial rows in float32 even without splits; mla.py sums them.
+        # Some kernels write partial rows in float32 even without splits; the host sums them.
         self.float_out = (self.q == "bf16" and self.heads in (8, 16) and self.queries == 1 and
                           not self.listed)
-        # Older kernels have the flag for bf16 where the host now has ptr_RP.
+        # Older kernels have the flag for bf16 at the place of the argument ptr_RP.
         self.flag_first = self.name in OLDER and "gfx950" in folder
-        # These read only the scale of the cache, as the scale of the product.
+        # Some kernels read only the cache's scale, and take it for the product of both scales.
         self.one_scale = self.name in ("mla_a8w8_qh64_qseqlen4_gqaratio16_ps",
                                        "mla_a8w8_qh8_qseqlen1_gqaratio8_v1")
     def rows(self):
@@ -55,7 +55,7 @@ class Shape:
         return self.heads if queries_apart else self.heads * self.queries
 
     def tile(self):
-        """Returns the rows of Q per workgroup, for kernels without a work list."""
+        """Returns the query rows of a workgroup, for kernels without a work list."""
         if self.heads == 16 and self.q == "bf16":
             return 16 if self.queries == 1 else 128
         if self.heads in (32, 64) and self.q == "bf16":
@@ -68,7 +68,7 @@ class Shape:
 
 
 def reference(s, q, kv, lengths, scale):
-    """Returns rows [query, head, V] and the logarithms of their sums, per sequence."""
+    """Returns, for each sequence, the output rows [query, head, V] and the logarithms of the rows' sums."""
     out, at = [], 0
     for n, keys in enumerate(lengths):
         k = kv[at:at + keys]
@@ -86,7 +86,8 @@ def reference(s, q, kv, lengths, scale):
 
 
 def work_list(s, lengths, cut):
-    """Assigns sequence `cut` to two workgroups, the others to one. Returns info, first, parts."""
+    """Makes a work list: sequence `cut` is split over two workgroups, the others have one. Returns the items, the
+    first item of each workgroup, and the parts as (sequence, partial row)."""
     info, parts, at, row = [], [], 0, 0
     for n, keys in enumerate(lengths):
         middle = keys // 2 // 64 * 64
@@ -106,8 +107,8 @@ def work_list(s, lengths, cut):
 
 
 def join(parts, out, lse):
-    """Sums partial rows. `parts` are indices into the first dimension. A NaN as LSE marks a part that the
-    kernel has not written, such as a part without keys."""
+    """Returns the LSE-weighted sum of partial rows. `parts` are indices in the first dimension. A NaN as LSE
+    marks a part that the kernel has not written, for example one without keys."""
     known = [np.where(np.isnan(lse[i]), -np.inf, lse[i]) for i in parts]
     top = np.max(known, axis=0)
     weights = [np.exp(x - top) for x in known]
@@ -189,7 +190,7 @@ def run(device, s, lengths, splits, seed):
 
 
 def parts_of(device, s, lengths, splits, partial, partial_lse):
-    """Sums the splits of a launch without a work list, like _fwd_kernel_stage2_asm."""
+    """Returns the sum of the splits of a launch without a work list, as _fwd_kernel_stage2_asm computes it."""
     shape = (len(lengths), s.queries, splits, s.heads)
     o = np.swapaxes(device.get(partial, shape + (V,), np.float32).astype(float), 1, 2)
     lse = np.swapaxes(device.get(partial_lse, shape, np.float32).astype(float), 1, 2)
@@ -198,14 +199,14 @@ def parts_of(device, s, lengths, splits, partial, partial_lse):
 
 
 def least_part(s):
-    """Returns the keys of the smallest part: mgc of aiter/mla.py."""
+    """Returns the fewest keys of a split: `mgc` of aiter/mla.py."""
     if s.heads == 128 and s.q == "fp8" or s.heads == 64 and s.q == "bf16" and s.queries == 1:
         return 32
     return 64 if s.heads in (8, 16) and (s.queries == 1 or s.heads == 8 and s.queries == 2) else 16
 
 
 def left_out(row, splits, target):
-    """Returns the reason why a row is not run: the host never launches it, or this model lacks it. None: it
+    """Returns why a row of the table is not run: AITER's host never launches it, or this module cannot. None: it
     is run."""
     if row["prefill"] == "1":
         return "prefill"

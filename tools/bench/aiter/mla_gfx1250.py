@@ -13,17 +13,17 @@ from mla import QK, V, join, reference
 
 PAGE = 64
 Q_ROW = 768  # bytes from one head of q to the next; its 576 values come first
-SPARE = 4  # page numbers after a sequence's: kernels load them ahead
+SPARE = 4  # page numbers after each sequence's, since kernels load ahead
 
 
 class Shape:
-    """The problem that a kernel solves, from its row of mla_asm.csv."""
+    """The sizes and options of a kernel, from its row of mla_asm.csv."""
 
     def __init__(self, folder, row):
         self.path = os.path.join(folder, row["co_name"])
         self.heads, self.queries = int(row["Gqa"]), int(row["qSeqLen"])
-        self.causal, self.ranks = True, False  # several queries are masked, whatever the table says
-        self.slots = self.heads == 128  # arguments in slots of 16 bytes; two workgroups a split
+        self.causal, self.ranks = True, False  # several queries have a causal mask, even if the table says otherwise
+        self.slots = self.heads == 128  # each argument has 16 bytes; a split has two workgroups
 
 
 def pages_of(kv, lengths, random):
@@ -45,7 +45,7 @@ def pages_of(kv, lengths, random):
 
 
 def arguments(device, s, splits, buffers, scale):
-    """Packs the arguments in the kernel's layout, of two. `buffers` are pointers by name."""
+    """Packs the arguments in the kernel's layout: slots of 16 bytes, or packed. `buffers` are addresses by name."""
     b, row = buffers, s.heads * s.queries
     page = PAGE.bit_length() - 1
     if s.slots:

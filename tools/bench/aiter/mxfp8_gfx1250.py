@@ -17,8 +17,8 @@ ONE = 127  # the scale 1
 
 
 def scaled(random, kind, shape, axis):
-    """Returns random bits [head, row, DIM], codes of their scales, and the products of both. A scale is of BLOCK
-    elements along the axis."""
+    """Returns random numbers as (bits [head, row, DIM], codes of their scales, values). A scale belongs to BLOCK
+    elements along `axis`."""
     codes_shape = list(shape)
     codes_shape[axis] = -(-shape[axis] // BLOCK)
     power = random.integers(-2, 3, codes_shape)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares results, and prints the outcome of cases and objects."""
+"""Compares results with references, and prints the outcome of cases and of code objects."""
 import os
 
 import numpy as np
@@ -10,7 +10,7 @@ HEADER = ("| target | object | cases | right | error | LDS before | after | vect
 
 
 def compare(got, want):
-    """Returns the largest difference relative to the largest value; infinities must be equal."""
+    """Returns the largest difference over the largest value of `want`. Infinities must be equal."""
     got, want = np.asarray(got, float), np.asarray(want, float)
     same = np.isinf(want) & (got == want)
     difference = np.where(same, 0, np.abs(np.where(same, 0, got) - np.where(same, 0, want)))
@@ -26,7 +26,8 @@ def outcome(verdict="ok", note=""):
 
 
 def judge(result, checks):
-    """Adds a run's checks (name, got, want, bound) to its result. A check without a bound is only a note."""
+    """Adds the checks of a run, tuples (name, got, want, bound), to its result. A check whose bound is None is
+    only noted."""
     for name, got, want, bound in checks:
         if bound is None:
             result["note"] += name + "; " if name not in result["note"] else ""
@@ -39,12 +40,12 @@ def judge(result, checks):
 
 
 def orderly(result):
-    """True if the result is right and no finding is a dependence on wave order or latency."""
+    """True if the result is right and the checks found no dependence on wave order or latency."""
     return result["verdict"] == "ok" and not {"race", "wait"} & set(result["kinds"])
 
 
 def least(results):
-    """Returns the smallest margins of several runs: clocks, or None."""
+    """Returns the smallest margins of several runs by name, in clocks; None: no such use."""
     found = {m: [r["margins"][m] for r in results if r["margins"].get(m) is not None]
              for m in MARGINS}
     return {m: min(v) if v else None for m, v in found.items()}
@@ -68,7 +69,8 @@ def family_of(path):
 
 
 def families(target, results, objects):
-    """Returns lines of a table, a row per family. `objects` are the paths of all code objects of the target."""
+    """Returns the lines of a table with a row for each family of objects. `objects` are the paths of all code
+    objects of the target."""
     ran = {path for r in results for path in r["objects"]}
     lines = ["| target | family | objects | of them run | cases | right | error | findings |\n|" + " --- |" * 8]
     for family in sorted({family_of(path) for path in objects}):
@@ -83,7 +85,7 @@ def families(target, results, objects):
 
 
 def row(target, name, results):
-    """Formats an object's cases together as a row of the table of HEADER."""
+    """Returns the row of an object in the table of HEADER, for all its cases together."""
     right = sum(r["verdict"] == "ok" for r in results)
     seeds = [r["seeds"] for r in results if r["seeds"] is not None]
     cells = [target, "`%s`" % name, str(len(results)), str(right),

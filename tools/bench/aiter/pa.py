@@ -20,7 +20,7 @@ class Shape:
         self.gqa, self.page = int(row["Gqa"]), int(row["blkSz"])
         more = int(row["Mtp"])
         self.queries = more - 10 if more > 10 else 3 if more else 1
-        self.causal, self.listed = row["Msk"] == "1", more > 0  # there is a list of queries
+        self.causal, self.listed = row["Msk"] == "1", more > 0  # the kernel has a list of queries
 
 
 def reference(s, q, k, v):
@@ -33,7 +33,7 @@ def reference(s, q, k, v):
 
 
 def rounded(kind, q):
-    """Returns q as kernels of 8-bit caches use it: each row of a head rounded to the cache's format."""
+    """Returns q as kernels of 8-bit caches round it: each row of a head to the cache's format."""
     if kind.bytes > 1:
         return q
     top = 127 if kind.name == "i8" else np.nanmax(fp8_values(kind.target))
@@ -55,7 +55,7 @@ def run(device, s, lengths, seed):
     batch, heads = len(lengths), KV_HEADS * s.gqa
     q_bits, q = q_kind.make(random.standard_normal((batch * s.queries, heads, DIM)))
     row = max(-(-n // s.page) for n in lengths)
-    shape = (batch * row + 1, KV_HEADS, s.page)  # one page is nobody's
+    shape = (batch * row + 1, KV_HEADS, s.page)  # one page belongs to no sequence
     scales = [random.uniform(0.5, 2, shape) if kind.bytes == 1 else np.ones(shape) for _ in "kv"]
     spread = 30 if s.kv == "i8" else 1
     scales = [x.astype(np.float32) / spread for x in scales] if kind.bytes == 1 else scales

@@ -34,10 +34,11 @@ def reference(s, q, k, v, sink):
 
 
 def work_list(s, lengths, cut):
-    """Gives each workgroup the pages of one sequence and KV head; sequence `cut` takes two workgroups.
-    Returns the items and the first item of each workgroup. An item has the sequence, the row of partial results or -1,
-    queries from and to, and pages from and to. Its last two are the keys after these pages, and heads from and to in the
-    halves of a word."""
+    """Makes a work list: each workgroup has the pages of one sequence and KV head, and sequence `cut` has two
+    workgroups.
+    Returns the items and the first item of each workgroup. The words of an item are: the sequence, the row of
+    partial results or -1, first query and end, first page and end. Then follow the number of keys after these
+    pages, and first head and end in the halves of a word."""
     items, page = [], 0
     for n, keys in enumerate(lengths):
         pages = -(-keys // s.page)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles kernels with Triton without a GPU for gfx1250 or gfx1201, and runs them. It wants the package `triton`, for
-example 3.9.0; no Torch."""
+"""Compiles kernels for gfx1250 or gfx1201 with Triton, without a GPU, and runs them on hipsim. It needs the
+package `triton`, for example 3.9.0, but not PyTorch."""
 import math
 import os
 import struct
@@ -18,13 +18,13 @@ try:
 except ImportError:
     triton = None
 
-# The form of an argument for struct.pack, by Triton's name of its type. After the arguments, Triton's kernels take two
-# pointers to scratch memory.
+# By Triton's name of a type: the code of struct.pack for an argument. After a call's arguments, Triton's kernels
+# take two pointers to scratch memory.
 PACKED = {"*": "Q", "i32": "i", "fp32": "f"}
 NUMPY = {"fp32": np.float32, "fp16": np.float16, "i32": np.int32}
 MATH = 1e-5  # bound of f32 functions and sums
-# Bounds of attention, relative to the largest result. A weight P is rounded by at most 2^-11 of it, or 2^-9. The weighted
-# mean of |v| is at most six times the largest result in these cases.
+# Bounds of attention's error, relative to the largest result. A weight P is rounded by at most 2^-11 of it (fp16) or
+# 2^-9 (bf16). In these cases the weighted mean of |v| is at most six times the largest result.
 P_ROUNDING = {"fp16": 0.003, "bf16": 0.012}
 
 if triton:
