@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Compiles one function with LLVM: builds a module with one kernel, lowers it, inlines its hooks
- * and emits the result. Each call has its own context. Calls share only LLVM's command line
- * options, which are set once.
+ * Compiles one function with LLVM: builds a module with one kernel, lowers the IR, inlines hooks
+ * and emits the result. Each call of tgt_emit() has its own LLVM context. Calls share only LLVM's
+ * command line options, which are set once.
  */
 #include <llvm-c/Analysis.h>
 #include <llvm-c/BitReader.h>
@@ -28,21 +28,22 @@ void tgt_blob_free(struct tgt_blob *b)
     *b = (struct tgt_blob){0};
 }
 
-/* Sets LLVM's options.
+/* Initialises LLVM and sets its options.
  *
- * Both machine schedulers are off, because the order of the IR is the schedule. Merging of loads
- * is off, because waits count them. Loop strength reduction is off, because it would add address
- * arithmetic to the loop. All branches are uniform: without the structurizer a cold block is one
- * jump away; with it a flag is carried through the blocks in between. Matrix instructions
+ * Both machine schedulers are off, because the order of the IR is the schedule. Merging of loads is
+ * off, because waits count loads. Loop strength reduction is off, because it would add address
+ * arithmetic to loops. The structurizer skips uniform regions, which all branches are: a cold block
+ * is then one jump away, and no flag is carried through the blocks in between. Matrix instructions
  * accumulate in VGPRs, where cold branches rescale the accumulators.
  *
  * Two options save a seventh of LLVM's time. Straight-line strength reduction tests whether each
- * value may be poison, and scans the next 32 instructions to do so. No value of ours may be
- * poison, since only loop counters are nsw and hooks wrap (compiler/hooks.c). N-ary reassociation
- * finds nothing that opt_cse has left.
+ * value may be poison, and scans the next 32 instructions for that. No value of these kernels may
+ * be poison, since only loop counters are nsw and hooks wrap (compiler/hooks.c). N-ary
+ * reassociation finds nothing that the pass opt_cse has left.
  *
- * Pairs of vector instructions (gfx1250) are off. LLVM 22.1 inserts no wait state before a pair
- * whose second instruction writes what a WMMA or a transcendental reads (CDNA5 ISA, 7.12.1). */
+ * Dual-issue pairs of vector instructions (gfx1250) are off. LLVM 22.1 inserts no wait state before
+ * a pair whose second instruction writes a register that a WMMA or a transcendental reads (CDNA5
+ * ISA, 7.12.1). */
 static void start_llvm(void)
 {
     static const char *const options[] = {
@@ -67,7 +68,8 @@ static void start_llvm(void)
     LLVMParseCommandLineOptions(sizeof(options) / sizeof(options[0]), options, NULL);
 }
 
-/* Writes LLVM's message to `why`, truncated to fit. Returns false. */
+/* Writes LLVM's message, which may be NULL, to `why`, truncated to fit, and frees it. Returns
+ * false. */
 static bool llvm_says(char why[TGT_WHY], char *message)
 {
     snprintf(why, TGT_WHY, "LLVM: %s", message ? message : "no reason given");
@@ -75,12 +77,13 @@ static bool llvm_says(char why[TGT_WHY], char *message)
     return false;
 }
 
+/* Where LLVM's errors are stored. */
 struct diagnostics {
-    bool failed;
-    char *why;
+    bool failed; /* true: LLVM has reported an error */
+    char *why;   /* its text, TGT_WHY bytes */
 };
 
-/* Stores the first error that LLVM reports. */
+/* Stores the first error that LLVM reports in `context`, a struct diagnostics. */
 static void on_diagnostic(LLVMDiagnosticInfoRef info, void *context)
 {
     struct diagnostics *d = context;
@@ -90,7 +93,8 @@ static void on_diagnostic(LLVMDiagnosticInfoRef info, void *context)
     llvm_says(d->why, LLVMGetDiagInfoDescription(info));
 }
 
-/* Makes an alias-scope list of one scope. Strings replace the self-referring nodes of LangRef. */
+/* Returns metadata for an alias-scope list of one scope. A string identifies scope and domain,
+ * instead of a node that refers to itself (LangRef, "noalias"). */
 static LLVMValueRef make_scope(struct lower *l, const char *name)
 {
     LLVMMetadataRef domain_name = LLVMMDStringInContext2(l->ctx, "lds", 3);
@@ -100,13 +104,13 @@ static LLVMValueRef make_scope(struct lower *l, const char *name)
     return LLVMMetadataAsValue(l->ctx, LLVMMDNodeInContext2(l->ctx, &scope, 1));
 }
 
-/* Returns LLVM's number for a kind of metadata. */
+/* Returns LLVM's number of the kind of metadata called `name`. */
 static unsigned metadata_kind(struct lower *l, const char *name)
 {
     return LLVMGetMDKindIDInContext(l->ctx, name, (unsigned)strlen(name));
 }
 
-/* Stores the LLVM types that the lowering uses. */
+/* Sets the LLVM types, kinds of metadata and alias scopes in `l`. */
 static void cache_types(struct lower *l)
 {
     l->void_ = LLVMVoidTypeInContext(l->ctx);
@@ -138,7 +142,8 @@ void lower_attribute(struct lower *l, const char *key, const char *value)
     LLVMAddAttributeAtIndex(l->kernel, LLVMAttributeFunctionIndex, a);
 }
 
-/* Sets a function attribute to `format`, printed with `n` once or twice. */
+/* Sets attribute `key` of the kernel to `format` printed with the number `n`, which `format` may
+ * contain twice. */
 static void add_number_attribute(struct lower *l, const char *key, const char *format, unsigned n)
 {
     char text[32];
@@ -146,7 +151,8 @@ static void add_number_attribute(struct lower *l, const char *key, const char *f
     lower_attribute(l, key, text);
 }
 
-/* Sets the kernel's attributes: unused launch state, workgroup size, occupancy. */
+/* Sets the kernel's attributes: unused launch state, target, workgroup size, occupancy, registers
+ * and LDS. */
 static void set_kernel_attributes(struct lower *l)
 {
     /* Launch state that our kernels never use: hidden arguments, other ids. */
@@ -169,8 +175,8 @@ static void set_kernel_attributes(struct lower *l)
         add_number_attribute(l, "amdgpu-lds-size", "%u", l->f->lds_bytes);
 }
 
-/* Checks the parameters' offsets. LLVM assigns natural offsets in order; the runtime packs
- * arguments at the offsets in the IR. */
+/* Checks that LLVM's byte offsets of the kernel's parameters, naturally aligned in their order, are
+ * the offsets in the IR, by which libattn packs arguments. */
 static bool check_offsets(struct lower *l)
 {
     unsigned offset = 0;
@@ -187,7 +193,7 @@ static bool check_offsets(struct lower *l)
     return true;
 }
 
-/* Sets an entry count, without which LLVM ignores the branch weights. */
+/* Sets an entry count of the kernel, without which LLVM ignores branch weights. */
 static void set_entry_count(struct lower *l)
 {
     LLVMMetadataRef parts[2] = {
@@ -197,7 +203,7 @@ static void set_entry_count(struct lower *l)
     LLVMGlobalSetMetadata(l->kernel, l->md_prof, LLVMMDNodeInContext2(l->ctx, parts, 2));
 }
 
-/* Declares the kernel with its arguments. */
+/* Declares the kernel with its parameters and attributes. Returns false after lower_fail(). */
 static bool declare_kernel(struct lower *l)
 {
     LLVMTypeRef *params = calloc(l->f->n_args + 1, sizeof(*params));
@@ -222,8 +228,8 @@ static bool declare_kernel(struct lower *l)
     return check_offsets(l);
 }
 
-/* Computes lane and wave number in the entry block. The wave number is read from the first lane,
- * which makes it uniform for LLVM. */
+/* Emits the entry block, which computes lane and wave number. The wave number is read from the
+ * first lane, so that LLVM knows that it is uniform. */
 static void build_entry(struct lower *l)
 {
     LLVMPositionBuilderAtEnd(l->b, LLVMAppendBasicBlockInContext(l->ctx, l->kernel, "entry"));
@@ -238,8 +244,8 @@ static void build_entry(struct lower *l)
     l->wave = emit_intrinsic(l, "llvm.amdgcn.readfirstlane", &l->i32, 1, &wave, 1);
 }
 
-/* True if the function waits for a given count of memory operations, so that LLVM must not merge
- * them. */
+/* True if a waitcnt op of the function waits for a count of memory operations, so that LLVM must
+ * not merge loads. */
 static bool counts_loads(const struct tir_func *f)
 {
     for (uint32_t id = 1; id < f->n_ops; id++) {
@@ -250,8 +256,8 @@ static bool counts_loads(const struct tir_func *f)
     return false;
 }
 
-/* Lowers the ops of the function to LLVM IR. `ir` is the text to which debug lines refer; size 0
- * means no lines. */
+/* Lowers the function to LLVM IR. `ir` is the printed IR to which debug lines refer; size 0: no
+ * debug lines. Returns false after lower_fail(). */
 static bool lower_function(struct lower *l, const struct tgt_blob *ir)
 {
     cache_types(l);
@@ -271,7 +277,7 @@ static bool lower_function(struct lower *l, const struct tgt_blob *ir)
     return !l->failed;
 }
 
-/* Sets the version of the code object to 5. */
+/* Sets the version of the code object's format to 5, as in hooks. */
 static void set_code_object_version(struct lower *l)
 {
     static const char key[] = "amdhsa_code_object_version";
@@ -281,7 +287,8 @@ static void set_code_object_version(struct lower *l)
 
 /* ---- Hooks ---- */
 
-/* Links the bitcode of a user's hooks into the module. */
+/* Links the bitcode of a user's hook into the module. Returns false after an error; `d` has LLVM's
+ * message. */
 static bool link_hooks(struct lower *l, const struct tgt_codegen_options *o,
                        const struct diagnostics *d)
 {
@@ -300,7 +307,7 @@ static bool link_hooks(struct lower *l, const struct tgt_codegen_options *o,
     return !LLVMLinkModules2(l->module, hooks);
 }
 
-/* Makes a function internal and always inlined. */
+/* Makes a hook's function internal, and has LLVM inline it in all callers. */
 static void set_always_inline(struct lower *l, LLVMValueRef fn)
 {
     static const char *const against[] = {"noinline", "optnone"};
@@ -314,8 +321,8 @@ static void set_always_inline(struct lower *l, LLVMValueRef fn)
     LLVMSetLinkage(fn, LLVMInternalLinkage);
 }
 
-/* Inlines every function that the hook's file defines. Fails if it calls a function that it only
- * declares. */
+/* Inlines every function that the hook's file defines. Returns false with a message if a call
+ * remains, as of a function that the file only declares. */
 static bool inline_hooks(struct lower *l, LLVMTargetMachineRef machine, char why[TGT_WHY])
 {
     for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f)) {
@@ -347,7 +354,7 @@ static bool inline_hooks(struct lower *l, LLVMTargetMachineRef machine, char why
 
 /* ---- Output ---- */
 
-/* Copies `size` bytes to a new blob, which the caller frees. */
+/* Copies `size` bytes to *out, which the caller frees. Returns false if memory is exhausted. */
 static bool copy_out(const void *data, size_t size, struct tgt_blob *out, char why[TGT_WHY])
 {
     uint8_t *copy = malloc(size ? size : 1);
@@ -360,7 +367,7 @@ static bool copy_out(const void *data, size_t size, struct tgt_blob *out, char w
     return true;
 }
 
-/* Prints the module as LLVM IR. */
+/* Prints the module as LLVM IR to *out. */
 static bool emit_text(LLVMModuleRef module, struct tgt_blob *out, char why[TGT_WHY])
 {
     char *text = LLVMPrintModuleToString(module);
@@ -369,7 +376,7 @@ static bool emit_text(LLVMModuleRef module, struct tgt_blob *out, char why[TGT_W
     return ok;
 }
 
-/* Emits the module as assembly or as an object, by `kind`, with LLVM's machine `machine`. */
+/* Emits the module as assembly or as an object, by `kind`, to *out. */
 static bool emit_machine_code(LLVMModuleRef module, LLVMTargetMachineRef machine,
                               enum tgt_emit_kind kind, const struct diagnostics *d,
                               struct tgt_blob *out, char why[TGT_WHY])
@@ -385,7 +392,8 @@ static bool emit_machine_code(LLVMModuleRef module, LLVMTargetMachineRef machine
     return ok;
 }
 
-/* Creates LLVM's machine for a target, or NULL with a message. */
+/* Returns LLVM's machine for a target, which the caller disposes of. Returns NULL with a message on
+ * an error. */
 static LLVMTargetMachineRef create_machine(const struct tgt *t, char why[TGT_WHY])
 {
     LLVMTargetRef target;
@@ -403,7 +411,7 @@ static bool build_module(struct lower *l, const struct tgt_codegen_options *o,
                          LLVMTargetMachineRef machine, const struct diagnostics *d,
                          char why[TGT_WHY])
 {
-    set_code_object_version(l); /* first, because a hook's own flag has to agree with it */
+    set_code_object_version(l); /* first, because the version in a hook must agree with it */
     if (o->hooks && !link_hooks(l, o, d))
         return false;
     if (!lower_function(l, &o->ir))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finds static variables in the bitcode of a hook.
+ * Finds variables in the bitcode of a hook that keep their value between calls. Calls of a hook run
+ * in parallel, so such variables are refused.
  */
 #include <llvm-c/BitReader.h>
 #include <llvm-c/Core.h>
@@ -26,7 +27,8 @@ static unsigned line_of(LLVMValueRef global)
     return line;
 }
 
-/* Finds the first global variable of a hook's module; hooks may have only constants. */
+/* Sets *v to the first global variable of a hook's module that is no constant. Returns false if
+ * there is none. */
 static bool find_variable(LLVMModuleRef module, struct tgt_hook_variable *v)
 {
     LLVMValueRef g = LLVMGetFirstGlobal(module);
@@ -35,7 +37,8 @@ static bool find_variable(LLVMModuleRef module, struct tgt_hook_variable *v)
         const char *name = LLVMGetValueName2(g, &length);
         if (LLVMIsGlobalConstant(g) || strncmp(name, "llvm.", 5) == 0)
             continue;
-        const char *dot = strrchr(name, '.'); /* function.variable */
+        const char *dot = strrchr(name, '.'); /* static variables of a function are called
+                                               * FUNCTION.VARIABLE */
         snprintf(v->name, sizeof(v->name), "%s", dot ? dot + 1 : name);
         v->line = line_of(g);
         return true;

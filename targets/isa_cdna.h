@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares instructions that CDNA3 and CDNA4 share for the tables in isa_cdna3.c and
- * isa_cdna4.c. GFX12 shares some of them (isa_gfx12.h). lower_isa.h describes the functions.
+ * Declares the functions of struct lower_isa that CDNA3 and CDNA4 share, for the tables in
+ * isa_cdna3.c and isa_cdna4.c. GFX12 shares some of them (isa_gfx12.h). lower_isa.h describes the
+ * functions.
  */
 #ifndef TARGETS_ISA_CDNA_H
 #define TARGETS_ISA_CDNA_H
 
 #include "targets/lower_isa.h"
 
-/** Flags of a buffer resource, its word 3: DATA_FORMAT 32, all else 0 (CDNA3 ISA manual, "Buffer
- * resource descriptor"). */
+/** Word 3 of a buffer resource, its flags: DATA_FORMAT is 32, all other fields are 0 (CDNA3 ISA
+ * manual, "Buffer resource descriptor"). */
 enum { CDNA_RSRC_FLAGS = 0x20000 };
 
 void cdna_set_registers(struct lower *l, unsigned waves);
@@ -27,19 +28,21 @@ LLVMValueRef cdna_to_fp8(struct lower *l, LLVMValueRef x, LLVMValueRef y, LLVMVa
 LLVMValueRef cdna_fp8_to_f32(struct lower *l, LLVMValueRef dword);
 LLVMValueRef cdna_fp8_pair_to_f32(struct lower *l, LLVMValueRef dword, bool high);
 
-/** Rounds `count` f32 to bf16 by fptrunc, for which LLVM selects v_cvt_pk_bf16_f32. */
+/** Converts `count` f32 to bf16, nearest even, by LLVM's fptrunc, for which LLVM selects
+ * v_cvt_pk_bf16_f32. */
 LLVMValueRef cdna_truncate_to_bf16(struct lower *l, LLVMValueRef v, unsigned count,
                                    struct lower_rounding how);
 
-/** Rounds `count` f32 to bf16 by integer arithmetic, on targets without v_cvt_pk_bf16_f32. */
+/** Converts `count` f32 to bf16, nearest even, by integer arithmetic, for targets without
+ * v_cvt_pk_bf16_f32. */
 LLVMValueRef cdna_round_to_bf16(struct lower *l, LLVMValueRef v, unsigned count,
                                 struct lower_rounding how);
 
-/** Returns for each lane the dword of lane ^ mask. The mask is 0 to 15, so that lane is in the same
- * row of 16. */
+/** Returns for each lane the dword of lane ^ `mask`. The mask is 0 to 15, so that both lanes are in
+ * the same row of 16. */
 LLVMValueRef cdna_xor_in_row(struct lower *l, LLVMValueRef dword, unsigned mask);
 
-/** Members of struct lower_isa with the same value in both tables. */
+/** Initialises the members of struct lower_isa that are the same for CDNA3 and CDNA4. */
 #define LOWER_ISA_CDNA                                                                     \
     .set_registers = cdna_set_registers, .wait = cdna_wait, .barrier = cdna_barrier,       \
     .set_priority = cdna_set_priority, .rsrc_flags = CDNA_RSRC_FLAGS,                      \

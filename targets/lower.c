@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Core of the lowering: types, values, intrinsics, and the table of lowering functions by op.
+ * The core of the lowering from tile IR to LLVM IR: types, values, intrinsics, and the table of
+ * functions that lower ops.
  */
 #include "targets/lower_isa.h"
 
@@ -30,7 +31,7 @@ const struct lower_isa *lower_isa_of(const struct tgt *t)
     while (strcmp(rows[i].target, t->machine.name))
         i++;
     const struct lower_isa *const isa = rows[i].isa;
-    /* Passes and templates read these capabilities from the machine. */
+    /* Passes and templates read these capabilities from the machine, so both must agree. */
     assert(!isa->lane_swap == !t->machine.has_lane_swap);
     assert(!isa->tensor_to_lds == !tir_tensor_copy(&t->machine));
     assert(!isa->wait_tensor == !tir_tensor_copy(&t->machine));
@@ -168,7 +169,7 @@ LLVMValueRef emit_intrinsic(struct lower *l, const char *name, LLVMTypeRef *over
     return LLVMBuildCall2(l->b, type, fn, args, n_args, "");
 }
 
-/* Returns the size in bits of an LLVM type: a number, or a vector of numbers. */
+/* Returns the bits of an LLVM type, a number or a vector of numbers. */
 static unsigned bits_of(LLVMTypeRef t)
 {
     switch (LLVMGetTypeKind(t)) {

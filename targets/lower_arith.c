@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Constants, elementwise arithmetic, comparison and selection.
+ * Lowers constants, elementwise arithmetic, comparison and selection.
  *
- * Fast-math flags: none but nnan on min and max, which saves the canonicalising v_max before each.
- * With reassoc LLVM would move a row sum's chain of additions to its end. With contract it would
- * fuse what the IR keeps apart and the interpreter rounds twice.
+ * The only fast-math flag is nnan on min and max, which saves a canonicalising v_max before each.
+ * With reassoc LLVM would move the chain of additions of a row sum to its end. With contract it
+ * would fuse a multiplication and an addition that the interpreter rounds separately.
  */
 #include "ir/arith.h"
 #include "targets/lower.h"
 
 #include <string.h>
 
-/* True if LLVM has `dtype` as a float type; fp8 is bytes. */
+/* True if `dtype` (enum tir_dtype) is a float type in LLVM. fp8 is not: LLVM has it as bytes. */
 static bool is_float(unsigned dtype)
 {
     return dtype == TIR_F16 || dtype == TIR_BF16 || dtype == TIR_F32;
 }
 
-/* Returns a constant with `count` elements `c`. */
+/* Returns a constant vector of `count` elements `c`; for a count of 1 the scalar `c`. */
 static LLVMValueRef splat_constant(LLVMValueRef c, unsigned count)
 {
     if (count == 1)
@@ -37,7 +37,7 @@ static float float_of_bits(int64_t bits)
     return f;
 }
 
-/* Returns the LLVM constant of a constant op. */
+/* Returns one element of a constant op as LLVM constant of type `type`, for elements of `dtype`. */
 static LLVMValueRef constant_of(struct lower *l, const struct tir_op *op, LLVMTypeRef type,
                                 unsigned dtype)
 {
@@ -65,7 +65,7 @@ LLVMValueRef lower_constant(struct lower *l, const struct tir_op *op)
 
 typedef LLVMValueRef build_fn(LLVMBuilderRef, LLVMValueRef, LLVMValueRef, const char *);
 
-/* Ops that become one LLVM instruction. */
+/* The LLVM instructions of ops that become one, on integers and on floats; NULL: there is none. */
 static const struct {
     build_fn *on_int, *on_float;
 } binaries[TIR_N_OPCODES] = {
@@ -82,8 +82,9 @@ static const struct {
     [TIR_sar] = {LLVMBuildAShr, NULL},
 };
 
-/* Ops that become an intrinsic of LLVM. For exp2, log2, rcp and rsq these are AMDGPU's raw
- * instructions, without the scaling that denormal arguments or results would need. */
+/* The LLVM intrinsics of ops that become one, on integers and on floats; NULL: there is none. exp2,
+ * log2, rcp and rsq become AMDGPU's raw instructions, without the scaling that denormal arguments
+ * or results would need. */
 static const struct {
     const char *on_int, *on_float;
 } intrinsics[TIR_N_OPCODES] = {
@@ -94,7 +95,8 @@ static const struct {
     [TIR_rsq] = {NULL, "llvm.amdgcn.rsq"},    [TIR_ceil] = {NULL, "llvm.ceil"},
 };
 
-/* Calls an intrinsic on whole values; minima and maxima of floats assume that there are no NaNs. */
+/* Emits one call of the intrinsic `name` with `n` arguments. Minima and maxima of floats assume
+ * that there are no NaNs. */
 static LLVMValueRef call_elementwise(struct lower *l, const struct tir_op *op, const char *name,
                                      LLVMValueRef *args, unsigned n)
 {
@@ -106,7 +108,7 @@ static LLVMValueRef call_elementwise(struct lower *l, const struct tir_op *op, c
     return r;
 }
 
-/* Emits an elementwise intrinsic; a maximum of three becomes two maxima. */
+/* Emits the intrinsic `name` for an op. A maximum of three becomes two calls. */
 static LLVMValueRef one_element(struct lower *l, const struct tir_op *op, const char *name,
                                 LLVMValueRef *args)
 {
@@ -118,10 +120,11 @@ static LLVMValueRef one_element(struct lower *l, const struct tir_op *op, const 
     return call_elementwise(l, op, name, args, op->n_operands);
 }
 
-/* True if the intrinsic accepts vectors: LLVM's generic ones do, AMDGPU's do not. */
+/* True if the intrinsic accepts vectors: generic intrinsics do, AMDGPU's do not. */
 static bool takes_vectors(const char *name) { return strncmp(name, "llvm.amdgcn.", 12) != 0; }
 
-/* Emits an elementwise intrinsic, element by element if it takes no vectors. */
+/* Lowers an elementwise op by the intrinsic `name`, element by element if the intrinsic accepts no
+ * vectors. */
 static LLVMValueRef lower_by_intrinsic(struct lower *l, const struct tir_op *op, const char *name)
 {
     unsigned count = lower_count(lower_result_type(l, op));
@@ -181,8 +184,8 @@ LLVMValueRef lower_elementwise(struct lower *l, const struct tir_op *op)
     return lower_by_intrinsic(l, op, name);
 }
 
-/* Emits maximum and minimum, which LLVM folds into the clamp of v_cvt_pk_f16_f32. The clamp turns
- * NaN into 0. */
+/* Lowers the conversion of two f32 to f16 within 0 to 1. Emits a maximum and a minimum, which LLVM
+ * folds into the clamp of v_cvt_pk_f16_f32. The clamp turns NaN into 0. */
 LLVMValueRef lower_unit_pair(struct lower *l, const struct tir_op *op)
 {
     const unsigned count = lower_count(lower_result_type(l, op));
@@ -202,7 +205,7 @@ LLVMValueRef lower_unit_pair(struct lower *l, const struct tir_op *op)
     return lower_gather(l, out, count);
 }
 
-/* Emits v_dot2c_f32_f16. */
+/* Lowers the dot product of two f16 pairs with an f32 accumulator: LLVM selects v_dot2c_f32_f16. */
 LLVMValueRef lower_dot2(struct lower *l, const struct tir_op *op)
 {
     const unsigned count = lower_count(lower_result_type(l, op));
@@ -222,6 +225,7 @@ LLVMValueRef lower_dot2(struct lower *l, const struct tir_op *op)
     return lower_gather(l, out, count);
 }
 
+/* LLVM's predicates of comparison ops, on integers and on floats. */
 static const struct {
     LLVMIntPredicate on_int;
     LLVMRealPredicate on_float;

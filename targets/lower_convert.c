@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Type conversions, and the ops that build vecs from elements and extract elements.
+ * Lowers type conversions, and ops that build vecs from elements, extract elements or permute
+ * bytes.
  */
 #include "targets/lower_isa.h"
 
@@ -16,8 +17,8 @@ static bool is_int(unsigned dtype)
 /* True if `dtype` is a 16-bit float type. */
 static bool is_half(unsigned dtype) { return dtype == TIR_F16 || dtype == TIR_BF16; }
 
-/* Rounds two f32 toward zero to 16 bits, as a dword: v_cvt_pkrtz_f16_f32 for f16, the high halves
- * for bf16. */
+/* Converts two f32 toward zero to the 16-bit float type `dtype`. Returns a dword with `a` in its
+ * low half. It is v_cvt_pkrtz_f16_f32 for f16, and v_perm of the high halves for bf16. */
 static LLVMValueRef cut_pair(struct lower *l, LLVMValueRef a, LLVMValueRef b, unsigned dtype)
 {
     if (dtype == TIR_F16) {
@@ -30,7 +31,7 @@ static LLVMValueRef cut_pair(struct lower *l, LLVMValueRef a, LLVMValueRef b, un
     return emit_intrinsic(l, "llvm.amdgcn.perm", NULL, 0, args, 3);
 }
 
-/* Rounds f32 toward zero to 16-bit floats, in pairs. */
+/* Converts f32 toward zero to the 16-bit float type `to`, in pairs. */
 static LLVMValueRef cut_to_half(struct lower *l, LLVMValueRef v, struct tir_type to)
 {
     const unsigned count = lower_count(to), pairs = (count + 1) / 2;
@@ -49,7 +50,7 @@ static LLVMValueRef cut_to_half(struct lower *l, LLVMValueRef v, struct tir_type
     return count % 2 ? lower_slice(l, all, 0, count) : all;
 }
 
-/* Converts one f32 or a vector of them to a 16-bit float type. */
+/* Converts an f32 or a vector of f32 to the 16-bit float type `to`, with rounding `how`. */
 static LLVMValueRef f32_to_half(struct lower *l, LLVMValueRef v, struct tir_type to,
                                 struct lower_rounding how)
 {
@@ -68,10 +69,10 @@ LLVMValueRef lower_convert_pair(struct lower *l, const struct tir_op *op)
     return f32_to_half(l, lower_gather(l, both, 2), lower_result_type(l, op), how);
 }
 
-/* Clamps x to fp8's range. While MODE.fp16_ovfl is 0, out-of-range conversions give NaN.
- * v_med3_f32 turns NaN into the lower bound (CDNA3 ISA), so a v_cndmask restores NaN. The loops
- * run step by step over all elements, because v_cmp and its v_cndmask need two wait states between
- * them. */
+/* Clamps the `n` f32 in `x`, at most 4, to fp8's range. Without it, numbers out of range would
+ * become NaN, since MODE.fp16_ovfl is 0. v_med3_f32 turns NaN into the lower bound (CDNA3 ISA), so
+ * a v_cndmask restores NaN. Each loop emits one step for all elements, because v_cmp and its
+ * v_cndmask need two wait states between them. Returns false if the lowering failed. */
 static bool clamp_to_fp8(struct lower *l, LLVMValueRef *x, unsigned n)
 {
     const double top = l->t->machine.fp8_is_fnuz ? 240 : 448;
@@ -89,10 +90,11 @@ static bool clamp_to_fp8(struct lower *l, LLVMValueRef *x, unsigned n)
     return true;
 }
 
-/* Packs up to four f32 as fp8 into the bytes of a dword. */
+/* Converts `n` f32, at most 4, to fp8 in the bytes of a dword. `in_range`: no number exceeds fp8's
+ * range, so nothing is clamped. */
 static LLVMValueRef fp8_dword(struct lower *l, LLVMValueRef *x, unsigned n, bool in_range)
 {
-    /* More than two elements write both halves, so the old value is irrelevant. */
+    /* More than two elements write both halves, so the initial value does not matter. */
     LLVMValueRef dword = n > 2 ? LLVMGetUndef(l->i32) : lower_i32(l, 0);
     if (!in_range && !clamp_to_fp8(l, x, n))
         return NULL;
@@ -104,7 +106,7 @@ static LLVMValueRef fp8_dword(struct lower *l, LLVMValueRef *x, unsigned n, bool
     return dword;
 }
 
-/* Converts `count` f32 to fp8, four to a dword. */
+/* Converts a vector of `count` f32 to fp8. `in_range` as in fp8_dword(). */
 static LLVMValueRef f32_to_fp8(struct lower *l, LLVMValueRef v, unsigned count, bool in_range)
 {
     LLVMValueRef dwords[TIR_MAX_VEC / 4], x[4];
@@ -126,7 +128,7 @@ static LLVMValueRef f32_to_fp8(struct lower *l, LLVMValueRef v, unsigned count, 
     return lower_slice(l, all, 0, count);
 }
 
-/* Converts `count` fp8 to f32. */
+/* Converts a vector of `count` fp8 to f32, in pairs if the count is a multiple of 4. */
 static LLVMValueRef fp8_to_f32(struct lower *l, LLVMValueRef v, unsigned count)
 {
     LLVMValueRef out[TIR_MAX_VEC];
@@ -158,7 +160,7 @@ static LLVMValueRef clamp_to_i8(struct lower *l, LLVMValueRef x)
     return emit_intrinsic(l, "llvm.smin", &l->i32, 1, most, 2);
 }
 
-/* Packs the low bytes of four integers into a dword. */
+/* Returns a dword whose bytes are the low bytes of four i32, by v_perm. */
 static LLVMValueRef join_low_bytes(struct lower *l, const LLVMValueRef x[4])
 {
     LLVMValueRef low[3] = {x[1], x[0], lower_i32(l, 0x0c0c0400)};
@@ -169,8 +171,9 @@ static LLVMValueRef join_low_bytes(struct lower *l, const LLVMValueRef x[4])
     return emit_intrinsic(l, "llvm.amdgcn.perm", NULL, 0, both, 3);
 }
 
-/* Emits v_rndne_f32 and v_cvt_i32_f32, which saturates and turns NaN into 0. Bytes saturate by
- * v_med3_i32, because LLVM 22.1 would compare and select. */
+/* Converts f32 to the integer type `to` by v_rndne_f32 and v_cvt_i32_f32, which saturates and turns
+ * NaN into 0. Bytes saturate by v_med3_i32, because LLVM 22.1 would emit comparisons and selects.
+ * `in_range`: no byte saturates. */
 static LLVMValueRef f32_to_int(struct lower *l, LLVMValueRef v, struct tir_type to, bool in_range)
 {
     const unsigned count = lower_count(to);
@@ -192,7 +195,8 @@ static LLVMValueRef f32_to_int(struct lower *l, LLVMValueRef v, struct tir_type 
     return lower_bitcast(l, lower_gather(l, x, count / 4), lower_type(l, to));
 }
 
-/* Converts f32 values that are exact in the 16-bit float type; nothing is rounded. */
+/* Converts f32 that the 16-bit float type `to` represents exactly, such as former fp8 or i8.
+ * Nothing is rounded. */
 static LLVMValueRef short_f32_to_half(struct lower *l, LLVMValueRef v, struct tir_type to)
 {
     const unsigned count = lower_count(to);
@@ -216,7 +220,7 @@ static LLVMValueRef short_f32_to_half(struct lower *l, LLVMValueRef v, struct ti
     return lower_bitcast(l, lower_gather(l, pairs, count / 2), lower_type(l, to));
 }
 
-/* Converts elements of type `from` to f32. */
+/* Converts a value of type `from` to f32; an f32 stays as it is. */
 static LLVMValueRef to_f32(struct lower *l, LLVMValueRef v, struct tir_type from)
 {
     const unsigned dtype = from.dtype;
@@ -237,7 +241,7 @@ LLVMValueRef lower_convert(struct lower *l, const struct tir_op *op)
         return v;
     if (is_int(from.dtype) && is_int(to.dtype))
         return LLVMBuildIntCast2(l->b, v, lower_type(l, to), true, "");
-    from.kind = to.kind; /* a scalar operand is used for every element */
+    from.kind = to.kind; /* a scalar operand was repeated for every element */
     from.count = to.count;
     if (is_half(to.dtype) && from.dtype == TIR_FP8 && count % 4 == 0 && l->isa->fp8_to_half)
         return l->isa->fp8_to_half(l, v, to);
@@ -277,8 +281,8 @@ LLVMValueRef lower_extract(struct lower *l, const struct tir_op *op)
                        lower_count(lower_result_type(l, op)));
 }
 
-/* Returns the vec in accumulation registers from which operand i of a concat extracts element i. Id
- * 0: there is none. */
+/* Returns the vec in AGPRs, with as many elements as the concat `op` has operands, from which
+ * operand `i` extracts element `i`. Id 0: operand `i` has another form. */
 static struct tir_value element_of_agprs(const struct lower *l, const struct tir_op *op, uint32_t i)
 {
     const struct tir_value none = {0};
@@ -291,8 +295,8 @@ static struct tir_value element_of_agprs(const struct lower *l, const struct tir
     return l->in_agprs[v.id] && tir_typeof(l->f, v).count == op->n_operands ? v : none;
 }
 
-/* Lowers a concat that replaces some elements of a vec in accumulation registers. LLVM would use
- * 32 more vector registers for a whole concat. NULL: the concat has another form. */
+/* Lowers a concat that replaces some elements of a vec in AGPRs, as insertions. For a whole concat
+ * LLVM would use 32 more VGPRs. Returns NULL if the concat has another form. */
 static LLVMValueRef replace_elements(struct lower *l, const struct tir_op *op)
 {
     struct tir_value from = {0};
@@ -342,7 +346,7 @@ LLVMValueRef lower_dot_pair(struct lower *l, const struct tir_op *op)
     return d ? lower_bitcast(l, d, lower_type(l, lower_result_type(l, op))) : NULL;
 }
 
-/* Exchanges the elements of a vector of two. */
+/* Returns a vector of two with its elements exchanged. */
 static LLVMValueRef exchange_halves(struct lower *l, LLVMValueRef pair)
 {
     LLVMValueRef order[] = {lower_i32(l, 1), lower_i32(l, 0)};
@@ -350,7 +354,7 @@ static LLVMValueRef exchange_halves(struct lower *l, LLVMValueRef pair)
                                   LLVMConstVector(order, 2), "");
 }
 
-/* True if the next op is a maximum that takes this op's result. */
+/* True if the next op has the same opcode and this op's result as an operand. */
 static bool next_takes_result(const struct lower *l, const struct tir_op *op)
 {
     bool taken = false;
@@ -359,13 +363,13 @@ static bool next_takes_result(const struct lower *l, const struct tir_op *op)
     return taken;
 }
 
-/* Lowers max3 to two maxima, which LLVM combines to v_pk_maximum3_f16.
+/* Lowers the maximum of three f16 pairs to two maxima, which LLVM combines to v_pk_maximum3_f16.
  *
- * LLVM mistakes op_sel_hi of the first operand for the bit that moves a result to the high half.
- * It then inserts an s_nop before an instruction that reads the result directly
- * (getDstSelForwardingOperand in GCNHazardRecognizer.cpp of LLVM 22.1). A first operand with
- * exchanged halves has that bit clear. A maximum that the next op takes is therefore computed on
- * exchanged halves and exchanged back; op_sel does both at no cost. */
+ * LLVM mistakes op_sel_hi of the first operand for the bit that moves a result to the high half. It
+ * then inserts an s_nop if the next instruction reads the result (getDstSelForwardingOperand in
+ * GCNHazardRecognizer.cpp of LLVM 22.1). If the first operand has exchanged halves, that bit is 0.
+ * So a maximum that the next op reads is computed on exchanged halves, and its halves are exchanged
+ * back. op_sel does both at no cost. */
 LLVMValueRef lower_max3_pair(struct lower *l, const struct tir_op *op)
 {
     LLVMTypeRef pair = LLVMVectorType(l->f16, 2);

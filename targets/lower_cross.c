@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Moves between the lanes of a wave.
+ * Lowers ops that move data between the lanes of a wave, or that count or combine lanes.
  */
 #include "targets/lower_isa.h"
 
-/* Moves one dword between lanes by XOR; `mask` points to the mask. */
+/* Returns for each lane the dword of lane ^ mask; `mask` points to the mask, an unsigned. A
+ * callback of lower_by_dword(). */
 static LLVMValueRef xor_dword(struct lower *l, LLVMValueRef dword, void *mask)
 {
     return l->isa->lane_xor(l, dword, *(const unsigned *)mask);
@@ -16,12 +17,15 @@ LLVMValueRef lower_lane_xor(struct lower *l, const struct tir_op *op)
     return lower_by_dword(l, lower_value(l, op->operands[0]), xor_dword, &mask);
 }
 
+/* The parameters of swap_dword(). */
 struct swap_request {
-    unsigned half, which, next;
-    LLVMValueRef other; /* dwords of the second operand */
+    unsigned half, which, next; /* lanes of a group; the result, 0 or 1; index of the next dword of
+                                 * `other` */
+    LLVMValueRef other;         /* dwords of the second operand */
 };
 
-/* Exchanges one dword with the next one of the other operand; `data` is a struct swap_request. */
+/* Swaps groups of lanes between a dword and the next dword of the other operand, and returns one of
+ * the two results. `data` is a struct swap_request. A callback of lower_by_dword(). */
 static LLVMValueRef swap_dword(struct lower *l, LLVMValueRef dword, void *data)
 {
     struct swap_request *r = data;
@@ -29,8 +33,8 @@ static LLVMValueRef swap_dword(struct lower *l, LLVMValueRef dword, void *data)
     return both ? LLVMBuildExtractValue(l->b, both, r->which, "") : NULL;
 }
 
-/* Lowers one result of a swap. The ops for both results make identical intrinsic calls, which LLVM
- * merges. */
+/* Lowers an op that returns one of the two results of a lane swap. The ops for both results emit
+ * equal intrinsic calls, which LLVM merges. */
 LLVMValueRef lower_lane_swap(struct lower *l, const struct tir_op *op)
 {
     if (!l->isa->lane_swap)
@@ -48,7 +52,8 @@ LLVMValueRef lower_lane_swap(struct lower *l, const struct tir_op *op)
     return lower_by_dword(l, lower_value(l, op->operands[0]), swap_dword, &r);
 }
 
-/* Reads one dword from the lane at `byte_address`, four times the lane's number. */
+/* Returns for each lane the dword of another lane. `byte_address` is an LLVM value, four times that
+ * lane's number. A callback of lower_by_dword(). */
 static LLVMValueRef gather_dword(struct lower *l, LLVMValueRef dword, void *byte_address)
 {
     return l->isa->lane_gather(l, byte_address, dword);
@@ -60,7 +65,7 @@ LLVMValueRef lower_lane_gather(struct lower *l, const struct tir_op *op)
                           lower_value(l, op->operands[0]));
 }
 
-/* Returns one dword of the first active lane. */
+/* Returns the dword of the first active lane. A callback of lower_by_dword(). */
 static LLVMValueRef first_lane_dword(struct lower *l, LLVMValueRef dword, void *data)
 {
     (void)data;

@@ -1,37 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Table of the functions that differ between generations of the instruction set. The tables are in
- * targets/isa_*.c; targets.def assigns one to each target. The rest of the lowering is the same for
- * all targets and never tests which target it compiles for.
+ * The functions of the lowering that differ between generations of the instruction set, as a table
+ * per generation in targets/isa_*.c. targets.def assigns a table to each target. The rest of the
+ * lowering never tests for which target it compiles.
  *
- * The functions work on dwords and pointers; lower_*.c compose ops from them. A function marked
- * optional is NULL where a generation has no such instruction. struct tir_machine has the same
- * information for passes and templates, and lower_isa_of() asserts that both agree.
+ * The functions work on dwords and pointers; lower_*.c compose ops from them. An optional function
+ * is NULL if a generation has no such instruction. struct tir_machine has the same information for
+ * passes and templates, and lower_isa_of() asserts that both agree.
  */
 #ifndef TARGETS_LOWER_ISA_H
 #define TARGETS_LOWER_ISA_H
 
 #include "targets/lower.h"
 
-/** A copy of `bytes` per lane from memory to LDS: lane i's bytes go to lds + i * bytes. */
+/** A copy from a buffer to LDS. Lane i copies `bytes` bytes from its place in the buffer to lds + i
+ * * bytes. */
 struct lower_copy {
-    LLVMValueRef rsrc, lane_offset, offset; /* buffer; byte offset per lane; uniform byte offset */
-    LLVMValueRef lds;                       /* pointer, uniform */
+    LLVMValueRef rsrc, lane_offset, offset; /* buffer resource; byte offset of the lane, i32;
+                                             * uniform byte offset, i32 */
+    LLVMValueRef lds;                       /* LDS pointer, uniform */
     unsigned bytes;
     unsigned both; /* instruction offset in bytes, added in memory and in LDS */
 };
 
-/** A copy from an address per lane; lane i's bytes go to lds + lds_offset + i * bytes. */
+/** A copy from memory to LDS. Lane i copies `bytes` bytes from base + lane_offset to lds +
+ * lds_offset + i * bytes. */
 struct lower_gather {
-    LLVMValueRef base;        /* i64, uniform */
-    LLVMValueRef lane_offset; /* unsigned i32, or i64 */
-    LLVMValueRef lds;         /* i32, uniform */
-    int lds_offset;
+    LLVMValueRef base;        /* address, i64, uniform */
+    LLVMValueRef lane_offset; /* bytes, unsigned i32 or i64 */
+    LLVMValueRef lds;         /* LDS address, i32, uniform */
+    int lds_offset;           /* bytes */
     unsigned bytes;
     unsigned both; /* instruction offset in bytes, added in memory and in LDS */
 };
 
-/** A copy of rows to LDS by the tensor data mover: see tensor_to_lds in ops.def. */
+/** A copy of rows from memory to LDS by the tensor data mover: see tensor_to_lds in ir/ops.def. */
 struct lower_tensor {
     LLVMValueRef base, stride, there, lds; /* address of the first row, i64; bytes between rows,
                                             * i64; number of rows that exist, i32; LDS address, i32;
@@ -40,83 +43,90 @@ struct lower_tensor {
                                             * `pad` bytes of LDS stay unwritten */
 };
 
-/** Rounding of f32 to 16-bit floats: see `convert` in ops.def. to_bf16() never gets rounding
- * toward zero. */
+/** The rounding of f32 to 16-bit floats: see `convert` in ir/ops.def. lower_isa.to_bf16() never
+ * gets rounding toward zero. */
 struct lower_rounding {
-    bool short_nan;
+    bool short_nan; /* true: every NaN has a zero low half, so rounding needs no check */
     enum tir_rounding rounding;
 };
 
-/** A matrix instruction's operands. */
+/** A matrix instruction and its operands. */
 struct lower_product {
     const struct tir_mma *row;
-    LLVMValueRef operands[3];   /* a, b, c */
-    unsigned counts[3];         /* elements of each in a lane */
+    LLVMValueRef operands[3];   /* left, right, accumulator */
+    unsigned counts[3];         /* elements of each operand in a lane */
     LLVMValueRef const *scales; /* six: formats of a and b, byte and register of a's scale, then
                                    of b's, as MFMA's intrinsic takes them; NULL: no scales */
 };
 
+/** The functions of one generation. */
 struct lower_isa {
-    /* Sets the kernel attributes that divide the registers. `waves` is the number per SIMD. */
+    /* Sets the kernel's attributes that limit its registers, so that a SIMD can hold `waves`
+     * waves. */
     void (*set_registers)(struct lower *l, unsigned waves);
 
-    /* Waits until at most `vm` ops of the counter of a lane's copies to LDS (struct tir_copy), and
-     * `lgkm` LDS and scalar ops, are in flight. A negative number does not wait for its counter. */
+    /* Emits a wait until at most `vm` and `lgkm` ops are outstanding: `vm` of the counter that
+     * counts a lane's copies to LDS (tir_copy.counter), `lgkm` of LDS and scalar ops. A negative
+     * number means no wait for that counter. */
     void (*wait)(struct lower *l, int64_t vm, int64_t lgkm);
-    /* Waits for all waves of the workgroup. */
+    /* Emits a barrier: a wait for all waves of the workgroup. */
     void (*barrier)(struct lower *l);
-    /* Sets the wave's priority among the waves of its SIMD: 0 to 3. */
+    /* Sets the wave's priority among the waves of its SIMD to `level`, 0 to 3. */
     void (*set_priority)(struct lower *l, unsigned level);
 
     /* Flags of a buffer resource without stride and swizzle, whose reads past its end return 0. */
     int rsrc_flags;
-    /* Loads bytes per lane to LDS, as many as a copy atom of the machine has. Returns the load, or
-     * NULL if it failed. */
+    /* Emits the copy `c`, whose bytes are the bytes of a copy atom of the machine. Returns the
+     * emitted load, or NULL if the lowering failed. */
     LLVMValueRef (*copy_to_lds)(struct lower *l, const struct lower_copy *c);
-    /* Loads 4 or 16 bytes per lane from base + lane_offset to LDS. */
+    /* Emits the copy `g` of 4 or 16 bytes per lane. */
     void (*gather_to_lds)(struct lower *l, const struct lower_gather *g);
-    /* For targets whose copies to LDS are in registers until a wait, else NULL: stores all of them.
-     * Called at the end of a block, before an op that has blocks, and before a return. */
+    /* Stores the data of all copies to LDS that are still in registers. NULL for targets with
+     * direct-to-LDS loads. Called at the end of a block, before an op that has blocks, and before a
+     * return. */
     void (*end_copies)(struct lower *l);
-    /* Copies rows to LDS; NULL without a tensor data mover. */
+    /* Emits the copy `t` of rows to LDS. NULL: the target has no tensor data mover. */
     void (*tensor_to_lds)(struct lower *l, const struct lower_tensor *t);
-    /* Waits until at most `most` copies of tensor_to_lds are in flight; NULL without
-     * a tensor data mover. */
+    /* Emits a wait until at most `most` copies of tensor_to_lds() are outstanding. NULL: the target
+     * has no tensor data mover. */
     void (*wait_tensor)(struct lower *l, int64_t most);
-    /* Reads elements of `bits` bits from LDS, with blocks transposed between lanes; NULL if the
-     * machine has no such copy atom. In CDNA4 a lane reads 64 bits, and 16 lanes have a block: 16x4
-     * elements of 16 bits, or 16x8 of 8 bits. In CDNA5 a lane reads 128 bits, and 8 lanes have a
-     * block: 8x8 elements of 16 bits. Or a lane reads 64 bits, and 16 lanes have 16x8 elements of
-     * 8 bits. */
+    /* Reads elements of `bits` bits from LDS, transposed between the lanes of a block. NULL: the
+     * target has no such instruction. In CDNA4 a lane reads 64 bits, and 16 lanes form a block of
+     * 16x4 elements of 16 bits, or 16x8 of 8 bits. In CDNA5 8 lanes that read 128 bits each form a
+     * block of 8x8 elements of 16 bits. For elements of 8 bits, 16 lanes that read 64 bits each
+     * form a block of 16x8. */
     LLVMValueRef (*read_transposed)(struct lower *l, LLVMValueRef address, unsigned bits);
 
     /* Emits a matrix instruction and returns its result. */
     LLVMValueRef (*multiply)(struct lower *l, const struct lower_product *p);
 
-    /* Returns the dword of lane ^ mask. The mask is not 0 and below the lanes of a wave. */
+    /* Returns for each lane the dword of lane ^ `mask`. The mask is 1 to the lanes of a wave -
+     * 1. */
     LLVMValueRef (*lane_xor)(struct lower *l, LLVMValueRef dword, unsigned mask);
-    /* Returns the dword of lane byte_address / 4. */
+    /* Returns for each lane the dword of lane `byte_address` / 4. */
     LLVMValueRef (*lane_gather)(struct lower *l, LLVMValueRef byte_address, LLVMValueRef dword);
-    /* Optional: exchanges odd groups of `half` lanes of a with even groups of b. Returns both in a
-     * struct. */
+    /* Exchanges the odd groups of `half` lanes of `a` with the even groups of `b`. Returns both in
+     * a struct. Optional. */
     LLVMValueRef (*lane_swap)(struct lower *l, unsigned half, LLVMValueRef a, LLVMValueRef b);
-    /* Returns the sum of an i32 over this lane and all lower lanes. */
+    /* Returns for each lane the sum of the i32 `dword` over this lane and all lower lanes. */
     LLVMValueRef (*lane_sum)(struct lower *l, LLVMValueRef dword);
-    /* Returns the number of lower lanes in which the i1 is set, as i32. */
+    /* Returns for each lane the number of lower lanes in which the i1 `set` is true, as i32. */
     LLVMValueRef (*lanes_below)(struct lower *l, LLVMValueRef set);
 
-    /* Converts `count` f32 to bf16, nearest even. */
+    /* Converts a vector of `count` f32 to bf16 with rounding to the nearest even. */
     LLVMValueRef (*to_bf16)(struct lower *l, LLVMValueRef v, unsigned count,
                             struct lower_rounding how);
-    /* Converts two f32 within fp8's range to fp8, nearest even, in the low or high half of
-     * `dword`. The other half is kept. */
+    /* Converts two f32 within fp8's range to fp8 with rounding to the nearest even. Returns `dword`
+     * with the results in its low or, if `high` is true, high half. */
     LLVMValueRef (*to_fp8)(struct lower *l, LLVMValueRef x, LLVMValueRef y, LLVMValueRef dword,
                            bool high);
-    /* The first converts the fp8 in the lowest byte of a dword to f32. The second converts the two
-     * fp8 in its low or high half to a vector of two f32. */
+    /* Converts the fp8 in the lowest byte of a dword to f32. */
     LLVMValueRef (*fp8_to_f32)(struct lower *l, LLVMValueRef dword);
+    /* Converts the two fp8 in the low or, if `high` is true, high half of a dword to a vector of
+     * two f32. */
     LLVMValueRef (*fp8_pair_to_f32)(struct lower *l, LLVMValueRef dword, bool high);
-    /* Optional: converts fp8 bytes, a multiple of 4, directly to a 16-bit float type. */
+    /* Converts a vector of fp8, a multiple of 4 elements, directly to the 16-bit float type `to`.
+     * Optional. */
     LLVMValueRef (*fp8_to_half)(struct lower *l, LLVMValueRef v, struct tir_type to);
 };
 

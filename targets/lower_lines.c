@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Emits lines of the tile IR as debug information. DWARF maps each instruction to a line of the
- * printed function, and an unloaded section of the code object holds that text. LLVM's passes
- * ignore the lines, so they change no instruction.
+ * printed IR, which a section of the code object contains; the section is not loaded. LLVM's passes
+ * ignore the lines, so instructions do not depend on them.
  */
 #include <llvm-c/DebugInfo.h>
 
@@ -19,7 +19,8 @@ static void add_flag(struct lower *l, const char *key, unsigned value)
                       LLVMValueAsMetadata(lower_i32(l, value)));
 }
 
-/* Returns assembler text that stores the IR in its section. */
+/* Returns assembler text that defines the section TGT_IR_SECTION with the text `ir`. The caller
+ * frees it. Returns NULL if memory is exhausted. */
 static char *section_of(const struct tgt_blob *ir)
 {
     static const char head[] = ".section " TGT_IR_SECTION ",\"\",@progbits\n.ascii \"";

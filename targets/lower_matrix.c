@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matrix instructions: a row of the machine's table is one intrinsic.
+ * Lowers matrix products. Each row of the machine's table of matrix instructions is one LLVM
+ * intrinsic.
  */
 #include "targets/lower_isa.h"
 
-/* Lowers a product by the instruction of a row. `scales`: struct lower_product. */
+/* Lowers the product `op` by the matrix instruction `row`. `scales` as in struct lower_product. */
 static LLVMValueRef multiply(struct lower *l, const struct tir_op *op, const struct tir_mma *row,
                              LLVMValueRef const *scales)
 {
@@ -18,7 +19,8 @@ static LLVMValueRef multiply(struct lower *l, const struct tir_op *op, const str
     return d ? lower_bitcast(l, d, lower_type(l, lower_result_type(l, op))) : NULL;
 }
 
-/* Returns the table row of the matrix instruction of `op`, or NULL with a message. */
+/* Returns the machine's row of the matrix instruction that `op` names. Returns NULL after
+ * lower_fail() if there is none. */
 static const struct tir_mma *row_of(struct lower *l, const struct tir_op *op)
 {
     if (op->imm[0] >= 0 && op->imm[0] < l->t->machine.n_mma)
@@ -27,8 +29,8 @@ static const struct tir_mma *row_of(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* Lowers an unscaled product. The instruction neither broadcasts blocks nor permutes lanes. The
- * f8f6f4 instructions get fp8 operands. */
+/* Lowers a product without scales. The instruction's fields for broadcast of blocks and permutation
+ * of lanes stay 0; f8f6f4 instructions get fp8 operands. */
 LLVMValueRef lower_mfma(struct lower *l, const struct tir_op *op)
 {
     const struct tir_mma *const row = row_of(l, op);
@@ -37,8 +39,8 @@ LLVMValueRef lower_mfma(struct lower *l, const struct tir_op *op)
     return row ? multiply(l, op, row, NULL) : NULL;
 }
 
-/* Returns a register with the scales in its low bytes. The hardware ignores the upper bits, so a
- * truncated word suffices. */
+/* Returns an i32 with the scales in its low bytes. The hardware ignores the other bytes, so an i32
+ * that was truncated to the scales is used whole. */
 static LLVMValueRef scale_word(struct lower *l, struct tir_value scale)
 {
     const struct tir_type t = tir_typeof(l->f, scale);
@@ -59,7 +61,7 @@ LLVMValueRef lower_mfma_scaled(struct lower *l, const struct tir_op *op)
     LLVMValueRef left = scale_word(l, op->operands[3]), right = scale_word(l, op->operands[4]);
     if (l->in_agprs[op->result.id])
         return lower_mfma_scaled_in_agprs(l, op, row, left, right);
-    /* LLVM treats two such constants as "no scales". */
+    /* LLVM takes two constant scales of 0, which mean 2^-127, for "no scales". */
     if (LLVMIsConstant(left) && LLVMIsNull(left) && LLVMIsConstant(right) && LLVMIsNull(right))
         return lower_fail(l, "%s with two scales that are 2^-127", row->name);
     LLVMValueRef scales[] = {lower_i32(l, row->left_format), lower_i32(l, row->right_format),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Macros that make rows of struct tir_machine from the matrix instructions and the copies in
- * targets/facts/.
+ * Macros that turn the rows of matrix instructions and copies in targets/facts/ into initialisers
+ * of struct tir_mma and struct tir_copy. targets/target.c.in uses them.
  */
 #ifndef TARGETS_SHAPES_H
 #define TARGETS_SHAPES_H
@@ -9,7 +9,9 @@
 #include "ir/ir.h"
 #include "ir/mma_operands.h"
 
-/* Rows and columns, and operand layouts, of the shapes that the facts name. */
+/* SIDE_<shape>: rows and columns of the result of a matrix instruction. OPERANDS_<shape>: the
+ * layouts of its operands, whose elements have `bits` bits. SCALED_<shape>: the same with scales;
+ * `right` is the format of the right operand. */
 enum {
     SIDE_32x32x = 32,
     SIDE_32x32x64_f8f6f4 = 32,
@@ -38,23 +40,26 @@ enum {
 #define SCALED_32x32x64_f8f6f4(right) MMA32_SCALED(right)
 #define SCALED_16x16x128_f8f6f4(right) MMA16_SCALED(right)
 
-/* dtypes of these formats in the IR. E2M1 elements are stored in pairs, one pair per byte. */
+/* The dtypes of the IR for elements in these formats. A byte has two E2M1 elements. */
 enum { DTYPE_E4M3 = TIR_FP8, DTYPE_E2M1 = TIR_I8 };
 
-/* Clocks in which a matrix instruction of this length admits no other instruction. FACT_<name> and
- * CLOCKS_<shape> are rows of the facts. */
+/* The clocks of a matrix instruction of `clocks` clocks in which the SIMD issues no other
+ * instruction. FACT_<name> and CLOCKS_<shape> are rows of the facts. */
 #define SHAPES_CLOSED(clocks) ((clocks) > 16 ? FACT_matrix_closed : FACT_matrix_closed_short)
 
-/* Clocks of a matrix instruction in which other instructions issue: all but the `closed` ones. */
+/* The clocks of a matrix instruction of `clocks` clocks in which other instructions issue: all but
+ * `closed`. */
 #define SHAPES_OPEN(clocks, closed) ((clocks) > (closed) ? (clocks) - (closed) : 0)
 
-/* Members that all rows of a shape share. */
+/* Initialises the members of struct tir_mma that follow from shape, depth (inner dimension) and
+ * names. */
 #define SHAPES_ROW(shape, depth, mnemonic, llvm)                                              \
     .name = mnemonic, .intrinsic = "llvm.amdgcn." llvm, .m = SIDE_##shape, .n = SIDE_##shape, \
     .k = depth, .cycles = CLOCKS_##shape,                                                     \
     .shadow_slots = SHAPES_OPEN(CLOCKS_##shape, SHAPES_CLOSED(CLOCKS_##shape)) / FACT_issue_period
 
-/* struct tir_mma of a row MMA or MMA_LONG. */
+/* Initialises struct tir_mma from a row MMA or MMA_LONG. `long_` is true for MMA_LONG: `in`, `acc`
+ * are dtypes of operands and accumulator. */
 #define SHAPES_MMA(long_, shape, depth, bits, in, acc, mnemonic, llvm) \
     {SHAPES_ROW(shape, depth, mnemonic, llvm),                         \
      .by_k = long_,                                                    \
@@ -63,7 +68,8 @@ enum { DTYPE_E4M3 = TIR_FP8, DTYPE_E2M1 = TIR_I8 };
      .acc_dtype = TIR_##acc,                                           \
      OPERANDS_##shape(bits)}
 
-/* struct tir_mma of a row MMA_SCALED. */
+/* Initialises struct tir_mma from a row MMA_SCALED. `left` and `right` are the formats of the
+ * operands. */
 #define SHAPES_SCALED(shape, depth, left, right, mnemonic, llvm) \
     {SHAPES_ROW(shape, depth, mnemonic, llvm),                   \
      .scaled = true,                                             \
@@ -74,10 +80,11 @@ enum { DTYPE_E4M3 = TIR_FP8, DTYPE_E2M1 = TIR_I8 };
      .acc_dtype = TIR_F32,                                       \
      SCALED_##shape(right)}
 
-/* Values of struct tir_copy's descriptor, by the name that rows have for them. */
+/* Values of tir_copy.descriptor by their names in rows COPY: each lane has an address, or one
+ * descriptor names all rows. */
 enum { ADDRESSES_LANE = false, ADDRESSES_DESCRIPTOR = true };
 
-/* struct tir_copy of a row COPY. */
+/* Initialises struct tir_copy from a row COPY. */
 #define SHAPES_COPY(mnemonic, from_, to_, bytes_, bits, lanes, run, addresses, counter_, ...) \
     {.name = mnemonic,                                                                        \
      .from = TIR_IN_##from_,                                                                  \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Facts about the GPUs that attnc compiles for: one const struct per gfx, made from its file in
- * targets/facts/, which names the source of each number. Code tests capabilities and numbers and
- * never the name of a gfx.
+ * Facts about the GPUs that attnc compiles for. Each target has one const struct, made from its
+ * file in targets/facts/, which names the source of each number. Code tests these capabilities and
+ * numbers, never the name of a target.
  */
 #ifndef TARGETS_TGT_H
 #define TARGETS_TGT_H
@@ -12,58 +12,63 @@
 
 #include "ir/machine.h"
 
-/* The origin of a number: documented, measured on hardware by its source, fitted by us,
- * unresolved. */
+/* The origin of a number: D, documented by AMD; M, measured on hardware by the named source; F,
+ * fitted by this project; U, unresolved. */
 enum tgt_tag { TGT_TAG_D, TGT_TAG_M, TGT_TAG_F, TGT_TAG_U };
 
-/** A parameter of the timing model: a row P of targets/facts/. */
+/** A parameter of hipsim's timing model: a row P of a file in targets/facts/. */
 struct tgt_parameter {
     const char *name;
-    double value, low, high; /* value in use; the sources leave the range low to high open */
+    double value, low, high; /* the value in use; bounds of the values that the sources allow */
     enum tgt_tag tag;
 };
 
+/** A GPU that attnc compiles for. */
 struct tgt {
-    struct tir_machine machine; /* .name is the name in LLVM and in descriptions */
+    struct tir_machine machine; /* facts that ir/ and templates/ use; .name is the name in LLVM and
+                                 * in descriptions */
     const char *product;        /* marketing name, "MI300X" */
 
     /* One compute unit. */
-    unsigned simds;        /* SIMDs per CU */
-    unsigned wave_slots;   /* waves that a SIMD can hold */
-    unsigned vgpr_granule; /* VGPRs and AGPRs together are allocated in multiples of this number */
-    unsigned lds_bytes;    /* LDS; machine.lds_bytes is a workgroup's limit */
-    unsigned max_waves;    /* waves per workgroup */
+    unsigned simds;        /* number of SIMDs */
+    unsigned wave_slots;   /* most waves that a SIMD holds at once */
+    unsigned vgpr_granule; /* registers of a lane: VGPRs and AGPRs together are allocated in
+                            * multiples of it */
+    unsigned lds_bytes;    /* bytes of LDS of a CU; machine.lds_bytes is the limit of a workgroup */
+    unsigned max_waves;    /* most waves of a workgroup */
     unsigned most_spills;  /* most VGPRs that a kernel may spill */
     bool has_agprs;        /* true: a wave has accumulation registers beside its VGPRs */
     unsigned code_bytes;   /* bytes of the instruction cache that two CUs share */
 
     /* The whole GPU. */
-    unsigned xcds;
+    unsigned xcds;         /* number of XCDs */
     unsigned clock_mhz;    /* peak engine clock */
-    unsigned l2_bytes;     /* per XCD */
-    unsigned hbm_gb_per_s; /* peak, 10^9 bytes a second */
+    unsigned l2_bytes;     /* bytes of the L2 cache of an XCD */
+    unsigned hbm_gb_per_s; /* peak bandwidth of memory, 10^9 bytes a second */
 
     /* Matrix pipe. */
-    unsigned bf16_flop_per_clk; /* dense, per SIMD; a multiply-add counts 2 */
-    bool pk_f32_stalls_mfma;    /* v_pk_*_f32 cannot issue under a running MFMA */
-    unsigned gap_clocks; /* clocks of a WMMA for each vector instruction that code must have between
-                            it and a use of its registers; 0: the hardware waits */
-    unsigned factor_gap; /* vector instructions beyond these before a WMMA that multiplies the
-                            result */
+    unsigned bf16_flop_per_clk; /* operations of a SIMD in a clock, dense; a multiply-add counts
+                                 * 2 */
+    bool pk_f32_stalls_mfma;    /* true: v_pk_*_f32 cannot issue while an MFMA runs */
 
-    const struct tgt_parameter *parameters; /* ends with a row without a name */
+    /* Code must have a vector instruction for every `gap_clocks` clocks of a WMMA between it and a
+     * use of its registers. Before a WMMA that multiplies the result it must have `factor_gap`
+     * more. gap_clocks 0: the hardware waits. */
+    unsigned gap_clocks;
+    unsigned factor_gap;
+
+    const struct tgt_parameter *parameters; /* rows; the last one has no name */
 };
 
-/** Every target, in the order of targets.def; NULL at the end. */
+/** All targets in the order of targets.def, NULL at the end. */
 extern const struct tgt *const tgt_all[];
 
 /** Returns the target of this name ("gfx942"), or NULL. */
 const struct tgt *tgt_find(const char *name);
 
 /**
- * Returns the waves that a SIMD holds at once, 0 if not even one workgroup fits.
- *
- * Every wave uses `vgprs` registers (VGPR + AGPR). A workgroup has `waves` waves and `lds_bytes` of
+ * Returns the number of waves that a SIMD holds at once; 0 if not even one workgroup fits. A lane
+ * has `vgprs` registers (VGPRs and AGPRs). A workgroup has `waves` waves and `lds_bytes` bytes of
  * LDS.
  */
 unsigned tgt_occupancy(const struct tgt *t, unsigned vgprs, unsigned lds_bytes, unsigned waves);
