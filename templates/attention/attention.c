@@ -11,7 +11,7 @@
 
 static const float LOG2E = 1.4426950408889634f;
 
-/* ---- Scale, soft cap, hook ---- */
+/* ---- The softmax scale, and changes of scores: soft cap, hook ---- */
 
 bool att_scales_scores(const struct att_variant *v) { return v->soft_cap || v->logits; }
 
@@ -136,7 +136,7 @@ static struct tir_value call_logits(struct att_attention *a, struct tir_value s,
     return tir_select(b, there, x, tir_float_like(b, x, -INFINITY));
 }
 
-/* ---- Mask ---- */
+/* ---- Masks: which keys are hidden, and the masking of scores ---- */
 
 /* Returns the bytes (i32) from a query's row of the mask to the next query's: a byte per key, or
  * for a mask of blocks its words and one more. */
@@ -344,7 +344,7 @@ static struct tir_value hide(struct att_attention *a, struct tir_value s,
     return s;
 }
 
-/* ---- Weights in fp8 ---- */
+/* ---- Weights of fp8, and sums of weights by a product ---- */
 
 void att_attention_weights_fp8(struct att_attention *a)
 {
@@ -406,7 +406,7 @@ struct tir_value att_attention_scale_carried(const struct att_attention *a, enum
     return att_scaled(b, value, factor);
 }
 
-/* ---- A block of keys ---- */
+/* ---- What a key loop carries, and the scores of a block of keys ---- */
 
 void att_attention_begin(struct att_attention *a, struct tir_type output,
                          struct tir_value carried[])

@@ -82,7 +82,7 @@ static struct others await_parts(const struct att_share *s)
     };
 }
 
-/* ---- All are there ---- */
+/* ---- Sums of slices if no workgroup has left: fixed slices ---- */
 
 /* Adds this wave's fixed slices, if no workgroup has left; `n` (i32): number of all slices. They
  * are dealt round-robin from the last workgroup to arrive on, since it knows first that all parts
@@ -101,7 +101,7 @@ static void add_dealt(const struct att_share *s, const struct others *o, struct 
     tir_end_if(b, &last, NULL);
 }
 
-/* ---- Some have left ---- */
+/* ---- Sums of slices if some workgroups have left: claimed slices ---- */
 
 /* Returns the address (i64) of the second word of the counters, which counts claims of slices. */
 static struct tir_value claims_of(const struct att_share *s)

@@ -57,7 +57,7 @@ void att_begin_block(struct att_attention *a, struct tir_value index, struct tir
     a->now = (struct att_now){.block = {.index = index}, .carried = carried};
 }
 
-/* ---- Powers ---- */
+/* ---- Weights: powers of exponents, in parts ---- */
 
 /* Returns the weights 2^exponent, f32. With a->wide_powers `exponent` is negated. */
 static struct tir_value power_of(const struct att_attention *a, struct tir_value exponent)
@@ -174,7 +174,7 @@ static void build_exp2(void *context, unsigned part)
         a->now.powers = begin_powers(a, a->now.exponent);
 }
 
-/* ---- The maximum ---- */
+/* ---- Steps of the mask and of the rescale check ---- */
 
 /* Applies soft cap, hook and mask to the block's scores. */
 static void build_mask(void *context)
@@ -224,7 +224,7 @@ static void build_check_weights(void *context)
         a->wide_powers ? tir_cmp_ne(b, tir_lane_count(b, grown), tir_i32(b, 0)) : tir_any(b, grown);
 }
 
-/* ---- Sums ---- */
+/* ---- Steps that sum and round weights ---- */
 
 /* Sets w->l to `l` plus the weights `p`, before they are rounded. Adds nothing if O^T includes l,
  * or if l is the sum of the rounded weights. */
@@ -286,7 +286,7 @@ static void build_round_fp8(void *context)
     a->now.weights.p16 = tir_convert_in_range(a->b, a->now.p, TIR_FP8);
 }
 
-/* ---- O and l follow the maximum ---- */
+/* ---- Steps that rescale O and l if m was updated ---- */
 
 /* Multiplies O and l by alpha if the rescale check has updated m. */
 static void build_rescale(void *context)
@@ -384,7 +384,7 @@ static void build_rescale_weights(void *context)
     carried[ATT_CARRY_L] = w->l;
 }
 
-/* ---- Products ---- */
+/* ---- Steps that multiply with V^T, or with ones ---- */
 
 /* Adds V^T P^T to O^T for part `part` (index) of the block's keys. */
 static void build_product(void *context, unsigned part)
@@ -416,7 +416,7 @@ static void build_product_sum(void *context)
     *l = tir_named(a->b, "l", att_weight_sum_add(a->b, &a->sum, a->now.weights.p16, *l));
 }
 
-/* ---- The ops ---- */
+/* ---- The steps as ops of pipelines ---- */
 
 #define CARRIED (ATT_SLOT(M) | ATT_SLOT(L) | ATT_SLOT(O))
 

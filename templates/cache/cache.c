@@ -399,7 +399,7 @@ struct tir_value att_cache_slot_row(const struct att_cache *c, struct tir_value 
     return unless_negative(c->b, slot, att_cache_row(c, s.page, s.token));
 }
 
-/* ---- Blocks of a row that are not adjacent ---- */
+/* ---- Layout SHUFFLE: blocks of a row that are not adjacent in memory ---- */
 
 /* Returns the type of a number (i64) for each block of a tile of type `t`: rows x (columns /
  * width). A block is `width` columns of a row. */
@@ -507,7 +507,7 @@ void att_cache_store(const struct att_cache *c, struct tir_value row, int first,
     tir_tile_scatter(b, c->base, rows, byte, tir_split_blocks(b, a, x));
 }
 
-/* ---- Runs of tokens in V's SHUFFLE layout ---- */
+/* ---- Layout SHUFFLE: runs of tokens of a column of V ---- */
 
 struct tir_value att_cache_has_runs(const struct att_cache *c, struct tir_value slot)
 {
@@ -632,7 +632,7 @@ struct tir_value att_cache_load(const struct att_cache *c, struct tir_value row,
     return tir_transpose(b, a);
 }
 
-/* ---- Scales ---- */
+/* ---- Scales: byte offsets, loads and stores, quantisation ---- */
 
 struct tir_value att_cache_scale_at(const struct att_cache *c, struct tir_value page,
                                     struct tir_value token)

@@ -64,7 +64,7 @@ bool att_is_pooled(const struct att_variant *v)
     return rows && rows->in_value;
 }
 
-/* ---- Scales ---- */
+/* ---- Scales of packed rows: their type, from and to f32 ---- */
 
 unsigned att_packed_scale_dtype(const struct att_cache *c)
 {
@@ -99,7 +99,7 @@ struct tir_value att_packed_decode(const struct att_cache *c, struct tir_value s
                        tir_with_dtype(tir_typeof(b->f, e), TIR_F32));
 }
 
-/* ---- Elements ---- */
+/* ---- Elements of packed rows, quantised with a scale for each run ---- */
 
 /* Returns the scale (f32) of a run whose largest magnitude is `absmax` (f32). An e8m0 scale is
  * rounded up to a power of 2, an fp8 scale is not rounded yet. */

@@ -25,7 +25,7 @@ struct tir_value mla_first_key(void *family, struct tir_value block)
     return tir_add(&s->d.b, s->d.item.first_key, att_times(&s->d.b, block, (int)s->d.keys));
 }
 
-/* ---- Pieces ---- */
+/* ---- Pieces in which a block passes through registers to LDS ---- */
 
 /* Sets *layout to the layout in registers in which `width` columns of a block's latent pass to LDS:
  * 16 contiguous bytes per lane, or all that a lane has. A wave has at least two rows: the page
@@ -102,7 +102,7 @@ uint32_t mla_piece_features(const struct mla *s)
            (halves || rotated ? 1u << MLA_HAS_PIECES : 0);
 }
 
-/* ---- Steps: from the cache to LDS ---- */
+/* ---- Steps from the cache to LDS ---- */
 
 /* Returns the piece that part `part` of a step works on: 0: the latent or its first half; 1: the
  * other half of the latent; 2: the rotated key. */
@@ -201,7 +201,7 @@ static void read_entries(void *context)
     s->d.attention.now.block.entries = mla_load_entries(s, mla_block_of(s));
 }
 
-/* ---- Steps: S^T = K Q^T ---- */
+/* ---- Steps that read K and Q, and compute S^T = K Q^T ---- */
 
 struct tir_value mla_read_panel(struct mla *s, const struct panel *panel)
 {
@@ -262,7 +262,7 @@ static void multiply_keys(void *context)
     s->d.attention.now.s = s->split.depth ? x : tir_named(b, "s", x);
 }
 
-/* ---- Steps: O^T += c^T P^T ---- */
+/* ---- Steps that read c, and compute O^T += c^T P^T ---- */
 
 /* Reads the block's latent c from LDS, in the layout of mla_types.v_loaded. */
 static void read_c(void *context)

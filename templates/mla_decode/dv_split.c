@@ -33,7 +33,7 @@ enum {
     CHUNK = 16 /* bytes of padding after a row in LDS */,
     FOLLOWS = 2 /* a raise of m includes all columns whose maximum exceeds it by more (log2) */
 };
-/* ---- Layouts ---- */
+/* ---- Layouts of O, P and c in registers, and of P and vectors in LDS ---- */
 
 /* The order in which P c sums over a block's keys: keys in a lane's registers of S^T stay in that
  * lane. An instruction has half of the keys (keys_of_half). */
@@ -131,7 +131,7 @@ static struct tir_value vector_at(struct mla *s, struct tir_value place)
     return att_plus(&s->d.b, place, (int)s->source.part->width);
 }
 
-/* ---- Steps: a block to LDS ---- */
+/* ---- Steps that bring a block to LDS ---- */
 
 /* Computes the byte offset of the block's page number in the page table. */
 static void find_page(void *context)
@@ -166,7 +166,7 @@ static void copy_block(void *context)
             MLA_COPIES_FIRST);
 }
 
-/* ---- Steps: scores to weights ---- */
+/* ---- Steps from scores to weights ---- */
 
 /* Computes the largest score of each column, and whether one exceeds m by too much for fp8. */
 static void check_max(void *context)
@@ -235,7 +235,7 @@ static void sum_weights(void *context)
     mla_add_sum(s, tir_col_fold_sum(b, tir_convert(b, now->weights.p16, TIR_F32)));
 }
 
-/* ---- Steps: O follows the maximum ---- */
+/* ---- Steps that rescale O if a column's maximum has grown ---- */
 
 /* Loads the factors alpha of all columns from the block at LDS address `place` (i32). One bit of
  * the column number differs between the halves of the lanes, for alpha as for O. So each lane has
@@ -390,7 +390,7 @@ static void rescale(void *context)
     tir_end_if(b, &branch, o);
 }
 
-/* ---- Steps: the product with c ---- */
+/* ---- Steps of the product P c ---- */
 
 /* Reads c of half `part` (0 or 1) of the block's keys from LDS, in the layout of its rows. */
 static void read_c(void *context, unsigned part)

@@ -398,7 +398,7 @@ struct tir_value mla_gather_entries(void *family, const struct att_block *block)
     return read_slots(s, &keys, block->index, first);
 }
 
-/* ---- Ways of copying ---- */
+/* ---- The ways of copying a wave's rows: struct mla_row_copies ---- */
 
 /* Sets s->now.found for copies of whole rows: mla_row_copies.find. `rows`: addresses (i64) of the
  * wave's rows, in lanes. */
@@ -456,7 +456,7 @@ const struct mla_row_copies mla_lines_of_row_pairs = {
     .in_halves = true,
 };
 
-/* ---- Steps of pipelines over lists ---- */
+/* ---- Steps of pipelines over sparse lists ---- */
 
 /* Issues the copy to LDS of the sparse list's entries for the current block. */
 static void build_copy_entries(void *context)
@@ -516,7 +516,7 @@ static void build_copy_columns(void *context, unsigned part)
     copy_columns(s, part ? LATER : GROUP, mla_block_of(s), s->now.found.row, part * width, &map);
 }
 
-/* ---- Steps of row pairs ---- */
+/* ---- Steps of pipeline row_pairs ---- */
 
 /* Issues the copy to LDS of the entries of the block after the current one. */
 static void build_copy_next_entries(void *context)

@@ -170,7 +170,7 @@ static void load_shared_q(struct mla *s)
         load_panels(s, stage, stage);
 }
 
-/* ---- The loop ---- */
+/* ---- The loop over an item's blocks of keys ---- */
 
 /* The loop over an item's blocks of keys while it is built, and the branch around it for items
  * without keys. */
@@ -235,7 +235,7 @@ static struct split_kv_state walk_early(struct mla *s)
     return mla_share_end(s, &w.some, &w.loop, w.inside);
 }
 
-/* ---- A pass ---- */
+/* ---- A pass over an item's rows, and its end ---- */
 
 /* Waits for all waves, so that LDS is free for the next item. If waves split columns, exchanges m
  * and l through LDS, so that `state` has them for all columns of the wave's O^T: mla_form.join. */

@@ -13,7 +13,7 @@
 #include "templates/mla_decode/pipelines/pipelines.h"
 #include "templates/workgroup/scalar.h"
 
-/* ---- Layouts ---- */
+/* ---- Layouts of tiles in registers, and panels of K and Q ---- */
 
 const struct tir_mma *mla_qk(const struct mla *s, const struct panel *p)
 {
@@ -250,7 +250,7 @@ struct tir_value mla_all_keys(struct mla *s, struct tir_value a)
     return s->split.softmax_keys ? tir_split_blocks(&s->d.b, a, s->d.columns) : a;
 }
 
-/* ---- LDS ---- */
+/* ---- Buffers in LDS: their sizes, addresses, stores and loads ---- */
 
 bool mla_exchanges(const struct mla *s) { return s->split.columns != 0; }
 

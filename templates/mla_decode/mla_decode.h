@@ -331,7 +331,7 @@ static inline bool mla_reads_once(const struct mla *s)
     return s->d.v->gqa * s->d.v->q_len <= (int)s->d.columns;
 }
 
-/* lds.c: layouts in registers, buffers in LDS, and what is exchanged through them */
+/* Functions of lds.c: layouts in registers, buffers in LDS, and what is exchanged through them. */
 
 /** Chooses the layouts of all values in registers, for waves that share scores:
  * mla_form.choose_layouts. Call it before any op is built. */
@@ -436,7 +436,7 @@ static inline struct tir_value mla_join_quarters(struct tir_builder *b,
     return tir_stack(b, low, tir_stack(b, part[2], part[3]));
 }
 
-/* query.c: Q through LDS in whole rows */
+/* Functions of query.c: Q through LDS in whole rows. */
 
 /** Sets s->query.part for kernels in which waves load whole rows of Q to LDS. Returns the bytes of
  * Q in LDS, which mla_take_query() allocates. */
@@ -448,7 +448,7 @@ void mla_take_query(struct mla *s);
  * all have arrived. */
 void mla_share_query(struct mla *s);
 
-/* share.c: waves that divide S^T */
+/* Functions of share.c: waves that divide S^T. */
 
 /** Sets s->split: how waves divide S^T in K Q^T and in the softmax. `product_keys`: log2 of the
  * number of waves that divide the keys of K Q^T. */
@@ -470,7 +470,7 @@ unsigned mla_early_panels(const struct mla *s);
 struct split_kv_state mla_share_end(struct mla *s, struct tir_if *some, struct tir_loop *loop,
                                     struct tir_value inside[ATT_N_CARRY]);
 
-/* one_wave.c: one wave per SIMD */
+/* Functions of one_wave.c: one wave per SIMD. */
 
 /** True if one of the pipelines of one wave per SIMD can build this variant on the machine. */
 bool mla_one_wave_takes(const struct att_variant *v, const struct tir_machine *m);
@@ -482,13 +482,13 @@ struct tir_value mla_page_offset(struct mla *s, struct tir_value key);
  * key's page. */
 struct tir_value mla_one_wave_page(struct mla *s, struct tir_value key);
 
-/* register_transpose.c: kernels that transpose c in registers */
+/* Functions of register_transpose.c: kernels that transpose c in registers. */
 
 /** True if the machine has no LDS read that transposes 8 bytes of each of 16 lanes, so that c is
  * transposed in registers. */
 bool mla_transpose_takes(const struct tir_machine *m);
 
-/* item.c: items, passes and the loop over keys */
+/* Functions of item.c: items, passes and the loop over keys. */
 
 /** Loads the wave's columns of Q, panel by panel, in stage `stage` of the loop's prologue. Panels
  * that stay in LDS are stored there. */
@@ -511,18 +511,18 @@ struct tir_value mla_count_blocks(struct mla *s);
  * indices of keys. */
 void mla_find_position(struct mla *s);
 
-/* block.c */
+/* Functions of weights.c: vectors with a value per column. */
 
 /** Converts `v`, a value per column, from the lanes of S^T to the lanes of O^T. */
 struct tir_value mla_beside_output(struct mla *s, struct tir_value v);
 
-/* wave_pair.c: wave pairs */
+/* Functions of wave_pair.c: wave pairs. */
 
 /** True if the pipelines of wave pairs can build this variant: 65 to 128 rows, without
  * one_launch. */
 bool mla_wave_pair_take(const struct att_variant *v);
 
-/* passes.c: passes over an item's rows */
+/* Functions of passes.c: passes over an item's rows. */
 
 /** Returns the number of workgroups that share a work list: one for each pass over an item's rows
  * of Q. */
@@ -530,7 +530,7 @@ unsigned mla_sharers(const struct mla *s);
 /** Sets s->d.list if workgroups share lists, and returns this workgroup's passes over an item. */
 struct mla_passes mla_find_passes(struct mla *s);
 
-/* block.c */
+/* Functions of weights.c and block.c: maxima of waves, and blocks of the cache. */
 
 /** Loads vector n (i32) of each part of the keys from LDS, and returns the largest value of each
  * column as type t. */
@@ -553,7 +553,7 @@ void mla_find_pieces(struct mla *s);
  * MLA_HAS_HALVES, MLA_HAS_ROTATED and MLA_HAS_PIECES. */
 uint32_t mla_piece_features(const struct mla *s);
 
-/* value_product.c: the product with W_UV */
+/* Functions of value_product.c: the product with W_UV. */
 
 /** True if the variant has no product with W_UV, or this op can build the product; if not, the
  * reason is in `why`. */
@@ -563,7 +563,7 @@ bool mla_product_check(const struct att_variant *v, const struct tir_machine *m,
  * `has_items` (i1): true if the workgroup had items. */
 void mla_multiply_output(struct mla *s, struct tir_value has_items);
 
-/* scaled.c: weights of fp8 with scales */
+/* Functions of scaled.c: weights of fp8 with scales. */
 
 /* MLA_SCALE_BIAS: the byte of the e8m0 scale 1. MLA_GROWTH: log2 of the largest weight relative to
  * m; above it m is raised. */

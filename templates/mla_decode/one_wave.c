@@ -52,7 +52,7 @@ bool mla_one_wave_takes(const struct att_variant *v, const struct tir_machine *m
            (mla_transpose_takes(m) || (att_transposes_8_bytes(m) && tir_lane_copy(m, 16)));
 }
 
-/* ---- Layouts ---- */
+/* ---- Layouts of scores, weights and panels, and LDS maps ---- */
 
 /* Returns the index in tir_machine.mma of the instruction of S^T = K Q^T, one without scales. */
 static int keys_product(const struct mla *s)
@@ -147,7 +147,7 @@ struct tir_layout mla_one_wave_map(const struct mla *s, unsigned keys, unsigned 
     return map;
 }
 
-/* ---- A block ---- */
+/* ---- A block of keys: its pages, its place in LDS, its copies and reads ---- */
 
 struct tir_value mla_one_wave_place(struct mla *s, const struct part *p, struct tir_value block)
 {
@@ -312,7 +312,7 @@ static struct tir_value read_late(struct mla *s, struct tir_value v)
     return v;
 }
 
-/* ---- Weights of fp8 ----
+/* ---- Weights of fp8, with a scale for each column and 32 keys ----
  *
  * Weights are rounded relative to the largest of their block: p = 2^(s - e). e is the integer that
  * puts the largest p of a column at the top of fp8's range: (2^7.75, 2^8.75]. The instruction
@@ -418,7 +418,7 @@ static struct tir_value scale_weights(struct mla *s, struct tir_value x, struct 
     return tir_exp2(b, att_softmax_exponent(b, &s->softmax, x, *e));
 }
 
-/* ---- The steps of the loop of one wave a SIMD ---- */
+/* ---- The steps of the loop of one wave per SIMD ---- */
 
 /* Loads the page number of each run of the block as a scalar. */
 static void find_pages(void *context)

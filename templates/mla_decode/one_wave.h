@@ -41,7 +41,7 @@ static inline struct tir_value mla_one_wave_half(struct mla *s)
     return tir_shr(&s->d.b, s->d.wave, tir_i32(&s->d.b, (int)mla_wave_bits(s) - 1));
 }
 
-/* one_wave.c: layouts, blocks and products */
+/* Functions of one_wave.c: layouts, blocks and products. */
 
 /** Returns the layout in registers of one wave's weights as operand of c^T P^T, [keys x
  * columns]. */
@@ -81,7 +81,7 @@ struct tir_value mla_one_wave_multiply(struct mla *s, struct tir_value c, struct
 /** Returns the type of the scales of weights whose operand has layout `right`, [columns x keys]. */
 struct tir_type mla_one_wave_scales_type(struct mla *s, const struct tir_layout *right);
 
-/* wave_pair.c: Q of wave pairs */
+/* Functions of wave_pair.c: Q of wave pairs. */
 
 /** Copies rows of Q to LDS before the loop over keys, and reads them as operands: mla_form.load_q
  * of wave pairs, and of one wave per SIMD with lists. */
@@ -90,7 +90,7 @@ void mla_wave_pair_load_q(struct mla *s);
  * (i32) of the pass on. */
 struct tir_value mla_wave_pair_query_rows(struct mla *s, struct tir_value first);
 
-/* wave_pair_exchange.c: weights and l between the waves of a pair */
+/* Functions of wave_pair_exchange.c: weights and l between the waves of a pair. */
 
 /** Issues loads of the arguments on which an item's first copies depend, so that they arrive
  * together with the item: mla_form.load_arguments. */
@@ -118,7 +118,7 @@ struct tir_value mla_exchange_load_exponent(struct mla *s, struct tir_value bloc
  * keys x columns, an operand of c^T P^T. */
 struct tir_value mla_exchange_load_weights(struct mla *s, struct tir_value block, unsigned part);
 
-/* row_pairs.c: pairs of rows in LDS as cache lines */
+/* Functions of row_pairs.c: pairs of rows in LDS as cache lines. */
 
 enum {
     /* Columns of a row that are contiguous in LDS: half a cache line. */
@@ -148,7 +148,7 @@ enum { MLA_ROW_PAIR_PIECES = 5 };
  * number of columns; 0: the row has no such piece. */
 unsigned mla_row_pairs_piece(const struct mla *s, unsigned row, unsigned n, unsigned *width);
 
-/* gather.c: rows that are found one by one */
+/* Functions of gather.c: rows that are found one by one. */
 
 /** A way in which a wave copies its rows of a block to LDS, if each row has an address of its
  * own. */

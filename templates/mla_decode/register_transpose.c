@@ -34,7 +34,7 @@ enum {
 
 bool mla_transpose_takes(const struct tir_machine *m) { return !att_transposes_8_bytes(m); }
 
-/* ---- Layouts ---- */
+/* ---- Layouts of scores, weights and O in registers, and LDS maps ---- */
 
 /* The order in which c^T P^T sums over a block's keys: keys in a lane's registers of S^T stay in
  * that lane. */
@@ -100,7 +100,7 @@ void mla_transpose_take_lds(struct mla *s)
     s->source.part->buffer = tir_lds_buffer(&d->b, BLOCKS * bytes, 16);
 }
 
-/* ---- A block ---- */
+/* ---- A block of keys: its addresses, its copies and reads of K ---- */
 
 /* Returns n * stride (i64, bytes), for a number n (i32) of pages or rows. Strides are below 4 GiB,
  * which libattn checks. A product of two values whose upper 32 bits are known to be 0 takes two
@@ -159,7 +159,7 @@ struct tir_value mla_transpose_read_panel(struct mla *s, const struct panel *n)
     return tir_tile_lds_load(b, att_plus(b, s->now.flight.place, (int)from), t, &p->lds);
 }
 
-/* ---- The steps of the loop: weights of 16 bits ---- */
+/* ---- The steps of the loop, for weights of 16 bits ---- */
 
 /* Loads the block's page number as a scalar. */
 static void find_page(void *context)

@@ -15,7 +15,7 @@ struct mla_copy_piece {
     unsigned row, rows, col, cols;
 };
 
-/* register_transpose.c */
+/* Functions of register_transpose.c: panels, copies and Q of these pipelines. */
 
 /** Returns layout l of an operand or a result whose rows are columns of the latent, permuted into
  * the order of LDS reads. A lane reads 4 neighbours, and 32 lanes 128. */

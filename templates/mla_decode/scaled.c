@@ -65,7 +65,7 @@ static void store_scales(struct mla *s, struct tir_value block, struct tir_value
     mla_store_scales(s, block, scale_bytes(s, e, m));
 }
 
-/* ---- Steps ---- */
+/* ---- Steps of fp8 weights with scales ---- */
 
 /* Selects the scores of the wave's own keys (mla_own_keys()) and computes the exponent e of each
  * column. */

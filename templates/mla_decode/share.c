@@ -96,7 +96,7 @@ unsigned mla_early_panels(const struct mla *s)
     return n;
 }
 
-/* ---- Steps: scores of parts of the latent are summed ---- */
+/* ---- Steps that add the waves' parts of S^T through LDS ---- */
 
 /* Stores the wave's part of the sum S^T to LDS. */
 static void store_scores(void *context)
@@ -136,7 +136,7 @@ const struct pipe_op mla_store_s = {"S to LDS", store_scores, ATT_SLOT(S), 0, .l
 const struct pipe_op mla_read_s = {"read S", read_scores, 0, ATT_SLOT(TOP), .lds_reads = S_LDS};
 const struct pipe_op mla_sum_s = {"sum S", sum_scores, ATT_SLOT(TOP), ATT_SLOT(S), .flags = 0};
 
-/* ---- The end of an item ---- */
+/* ---- The end of an item: waves exchange m and l ---- */
 
 struct tir_value mla_sum_own(struct mla *s, struct tir_value l)
 {

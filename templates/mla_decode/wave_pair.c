@@ -77,7 +77,7 @@ static void follow(struct mla *s, struct tir_value e, struct tir_value other,
     tir_end_if(b, &branch, x);
 }
 
-/* ---- The steps of the loop ---- */
+/* ---- The steps of the loop of wave pairs in 16 bits ---- */
 
 /* Sets the exponent of each column, which the wave's weights are relative to: m, or the wave's
  * largest score where that is far above m. */
@@ -171,7 +171,7 @@ const struct pipe_op mla_pair_product = {"PV",
                                          .flags = PIPE_PRODUCT,
                                          .build_part = product};
 
-/* ---- Q ----
+/* ---- Q of wave pairs, through LDS ----
  *
  * A load of Q as operands takes much longer than a copy of its rows. So rows of Q are copied to LDS
  * as rows of K are, to the places of the third and the fourth block. Lanes read their operands

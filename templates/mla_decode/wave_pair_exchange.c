@@ -59,7 +59,7 @@ static void read_queries(struct mla *s, struct tir_value block)
                                                      s->query.panel[i].first));
 }
 
-/* ---- Weights and exponents pass between waves ---- */
+/* ---- Weights and their exponents in LDS, between the waves of a pair ---- */
 
 /* Returns the order in which c^T P^T sums over a block's keys. Keys of the pair's second wave are
  * in further registers. */
@@ -257,7 +257,7 @@ static struct tir_value read_values(struct mla *s, struct tir_value block, struc
  * O^T before the product, scales and weights of P, and the first columns of c^T. */
 enum { BEFORE = ATT_N_CARRY, SCALES, WEIGHTS, FIRST, N_CARRY };
 
-/* ---- The steps of the loop ---- */
+/* ---- The steps of the loop of wave pairs in fp8 ---- */
 
 /* Rounds the wave's weights to fp8. Stores them and their exponents in LDS, where the other wave of
  * the pair reads them. */
@@ -378,7 +378,7 @@ void mla_exchange_join(struct mla *s, struct split_kv_state *state)
     s->d.first_value = att_times(b, half, s->d.output.rows);
 }
 
-/* ---- An item ---- */
+/* ---- An item of wave pairs in fp8: its loads, its last product, its results ---- */
 
 void mla_exchange_load_arguments(struct mla *s)
 {

@@ -17,7 +17,7 @@
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
-/* ---- Vectors that waves exchange ---- */
+/* ---- Vectors, one value per column, that waves exchange ---- */
 
 struct tir_value mla_largest(struct mla *s, struct tir_value n, struct tir_type t)
 {
@@ -48,7 +48,7 @@ struct tir_value mla_beside_output(struct mla *s, struct tir_value v)
     return tir_relayout(&s->d.b, v, &l);
 }
 
-/* ---- Steps: the maximum ---- */
+/* ---- Steps that find the maximum m ---- */
 
 /* Updates m with the block's scores, if the wave has all keys of its columns (protocol own), and
  * sets the rescale factor alpha. */
@@ -109,7 +109,7 @@ static void find_shared_max(void *context)
     s->d.attention.now.exponent = *m;
 }
 
-/* ---- Steps: weights ---- */
+/* ---- Steps that compute, round and sum weights ---- */
 
 /* Returns the weights `p` (f32) rounded to the type of O^T += c^T P^T. Sets *sum to the sum of the
  * weights, over each lane's keys, by which l grows. */
@@ -172,7 +172,7 @@ static void sum_weights(void *context)
     mla_add_sum(s, s->d.attention.now.weights.sum);
 }
 
-/* ---- Steps: weights to all waves ---- */
+/* ---- Steps that pass weights through LDS to all waves ---- */
 
 /* Stores the wave's weights and its rescale factors alpha in LDS for all waves. */
 static void store_weights(void *context)
@@ -207,7 +207,7 @@ static void read_weights(void *context)
     s->d.attention.now.weights.p16 = mla_load_weights(s, mla_block_of(s));
 }
 
-/* ---- Steps: O follows the maximum ---- */
+/* ---- Steps that rescale O if m has grown ---- */
 
 /* Reads from LDS the rescale factors alpha for the wave's O^T. */
 static void read_alpha(void *context)

@@ -51,7 +51,7 @@ static struct tir_value load_entry(struct prefill *p, const char *array, int ent
     return tir_scalar_load(b, tir_arg(b, array, TIR_I64), tir_i32(b, WORD * entry), TIR_I32);
 }
 
-/* ---- The tile's partials ---- */
+/* ---- Which partials a work tile has ---- */
 
 /* Returns the type of a tile with one number of `dtype` for each lane. */
 static struct tir_type lanes_type(struct prefill *p, unsigned dtype)
@@ -148,7 +148,7 @@ static struct parts find_parts(struct prefill *p, const struct prefill_part *par
     return parts;
 }
 
-/* ---- The sum of partials ---- */
+/* ---- The sum of a work tile's partials ---- */
 
 /* Adds up slice `number` (i32) of all partials of the work tile and writes it: att_share.add.
  * `family`: a struct sum. */

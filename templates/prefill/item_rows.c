@@ -29,7 +29,7 @@ static struct tir_value splat_like(struct prefill *p, struct tir_value scalar,
     return tir_splat(&p->b, scalar, tir_typeof(p->b.f, like));
 }
 
-/* ---- Rows ---- */
+/* ---- Rows of an item: query, head and byte offset of each ---- */
 
 struct prefill_rows prefill_find_rows(struct prefill *p, struct tir_value index)
 {
@@ -106,7 +106,7 @@ struct tir_value prefill_gather_q(struct prefill *p, const struct prefill_panel 
                            tir_i32(b, (int)(n->first * prefill_bytes(p))), t);
 }
 
-/* ---- Rows through LDS ---- */
+/* ---- Rows of Q and O on their way through LDS ---- */
 
 /* Returns the type of a tile of the workgroup's rows with `width` columns of `dtype`. A lane has 16
  * bytes, and neighbouring lanes have neighbouring columns; each wave has its own rows. */
@@ -193,7 +193,7 @@ void prefill_await_q_reads(struct prefill *p)
     att_lds_barrier(&p->b);
 }
 
-/* ---- Results ---- */
+/* ---- Results and partials of an item ---- */
 
 /* Returns the sink (f32) of each row's head, in the layout of m and l. If `final` (i1) is false,
  * all are -infinity, since a partial has no sink. */

@@ -8,7 +8,7 @@
 #include "templates/prefill/pipelines/pipelines.h"
 #include "templates/prefill/prefill.h"
 
-/* ---- K and V in memory ---- */
+/* ---- K and V in memory: addresses, pages, copies by the tensor data mover ---- */
 
 /* Sets the addresses and strides of K and V in p->source, if they are tensors. */
 static void locate_rows(struct prefill *p)
@@ -135,7 +135,7 @@ static void move_rows(struct prefill *p, int queue, const struct prefill_tensor 
                       bytes, apart);
 }
 
-/* ---- K ---- */
+/* ---- Tiles of K: places in LDS, copies and reads ---- */
 
 /* Returns the LDS address (i32) of tile `tile` (i32) in a ring of n buffers, a power of two, of
  * `bytes` bytes each. `buffer` (i32): LDS address of the first one. */
@@ -233,7 +233,7 @@ static struct tir_value read_panel(struct prefill *p, const struct prefill_panel
                                    prefill_is_padded(p, n) ? prefill_valid(p, n) : 0);
 }
 
-/* ---- V ---- */
+/* ---- Tiles of V: places in LDS, copies and stores ---- */
 
 /* Returns the LDS address (i32) of tile `tile` (i32) in the buffer of V at LDS address `buffer`
  * (i32). */
@@ -319,7 +319,7 @@ static struct tir_layout store_layout(struct prefill *p)
     return tir_layout_join_blocks(&both, p->tile->keys, prefill_v_width(p));
 }
 
-/* ---- The steps of the loop ---- */
+/* ---- The steps of the loop that load K, V and masks ---- */
 
 /* Returns the kernel of a step's context, which is the address of its struct att_attention. */
 static struct prefill *family_of(void *context)

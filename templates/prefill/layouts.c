@@ -11,7 +11,7 @@
 /* Returns `bytes`, rounded up to a multiple of 16. */
 static unsigned round_up(unsigned bytes) { return (bytes + 15) & ~15u; }
 
-/* ---- Q and K ---- */
+/* ---- Panels of Q and K: columns, LDS maps, bytes ---- */
 
 unsigned prefill_valid(const struct prefill *p, const struct prefill_panel *n)
 {
@@ -70,7 +70,7 @@ unsigned prefill_q_bytes(const struct prefill *p, const struct prefill_panel *n)
     return round_up(att_lds_bytes(&l, prefill_bytes(p)));
 }
 
-/* ---- V ---- */
+/* ---- Tiles of V: parts of keys, LDS maps, bytes ---- */
 
 unsigned prefill_v_part_keys(const struct prefill *p)
 {
@@ -125,7 +125,7 @@ int prefill_rest_product(const struct prefill *p)
     return tir_find_mma(p->m, SIZE, SIZE, SIZE, (uint8_t)p->shape.dtype);
 }
 
-/* ---- O between key groups ---- */
+/* ---- O on its way between key groups ---- */
 
 struct tir_layout prefill_merge_lds(const struct prefill *p)
 {

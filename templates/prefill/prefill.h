@@ -273,13 +273,13 @@ static inline bool prefill_fetches_ahead(const struct prefill *p)
 struct tir_value prefill_head_base(struct prefill *p, struct att_tensor t, struct tir_value token,
                                    struct tir_value head, unsigned bytes);
 
-/* out.c: the end of a work tile */
+/* Functions of out.c: the end of a work tile. */
 
 /** Writes O / l and LSE = m + log l of the work tile from p->carried, with sinks in the
  * denominator. Rows without a visible key get 0 and -infinity. O passes through `place` in LDS. */
 void prefill_finish(struct prefill *p, const struct prefill_out_place *place);
 
-/* prefill.c: the algorithm */
+/* Functions of prefill.c: the algorithm. */
 
 /** Returns the index (i32) of the key at the position of the workgroup's first query. */
 struct tir_value prefill_first_position(struct prefill *p);
@@ -290,7 +290,7 @@ void prefill_fetch(struct prefill *p);
 /** Queues of copies to LDS of K, V and Q. A wait is for all copies of one queue. */
 enum prefill_copies { PREFILL_COPIES_OF_K, PREFILL_COPIES_OF_V, PREFILL_COPIES_OF_Q };
 
-/* query.c: Q from memory to registers */
+/* Functions of query.c: Q from memory to registers. */
 
 /** Returns the number of parts of Q that pass through LDS one after the other. */
 unsigned prefill_q_parts(const struct prefill *p);
@@ -305,7 +305,7 @@ struct tir_value prefill_q_buffer(struct prefill *p, const struct prefill_panel 
  * arrived. The copies of part 0 must have been issued. */
 void prefill_await_q(struct prefill *p);
 
-/* keys.c: K and V from memory to registers */
+/* Functions of keys.c: K and V from memory to registers. */
 
 /** Returns the index (i32) of the first key that the wave's key group has in iteration `index`
  * (i32): att_attention.first_key. */
@@ -321,7 +321,7 @@ void prefill_copy_first_keys(struct prefill *p);
  * which may still be in flight after it. */
 void prefill_await_keys(struct prefill *p);
 
-/* mask.c: masks in memory */
+/* Functions of mask.c: masks in memory. */
 
 /** Loads the bytes of a custom mask for the tile whose first key is `key` (i32): keys x queries of
  * i8, as att_block.seen. Bytes of keys after the last one are 0. */
@@ -344,7 +344,7 @@ struct tir_value prefill_load_words(struct prefill *p, struct tir_value key);
  * for the same `key` (i32). */
 void prefill_check_words(struct prefill *p, struct tir_value key);
 
-/* page_copy.c: direct copies from pages to LDS */
+/* Functions of page_copy.c: direct copies from pages to LDS. */
 
 /** True if K and V are copied from pages to LDS without registers. This needs elements of Q's type,
  * and pages that each have all of a wave's rows of a tile. */
@@ -376,7 +376,7 @@ struct prefill_page_copy {
 /** Issues the copies to LDS of the rows that the wave copies of tile `tile` (i32). */
 void prefill_copy_page(struct prefill *p, const struct prefill_page_copy *c, struct tir_value tile);
 
-/* pipeline.c: the choice of the pipeline */
+/* Functions of pipeline.c: the choice of the pipeline. */
 
 /** Sets p->plan to the kernel's pipeline. Returns false if the tile's pipeline cannot be built,
  * with a sentence in `why`. */
@@ -404,7 +404,7 @@ bool prefill_checks_weights(const struct prefill *p);
 /** True if V of a tile's first keys is read from LDS before the rescale check. */
 bool prefill_reads_before_check(const struct prefill *p);
 
-/* work_tiles.c: the work tiles of a workgroup, and further kernels */
+/* Functions of work_tiles.c: the work tiles of a workgroup, and further kernels. */
 
 /** True if each of the last work tiles of a launch is divided between two workgroups, provided that
  * there are enough workgroups. Waves without queries then only copy: prefill_is_spare(). */
@@ -431,7 +431,7 @@ void prefill_walk_tiles(struct prefill *p, void (*attend)(struct prefill *));
 bool prefill_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                     struct att_second *second);
 
-/* work_items.c and item_rows.c: kernels with `planned` */
+/* Functions of work_items.c and item_rows.c: kernels with `planned`. */
 
 /** Builds the loop over the items of the workgroup's list, and the passes over an item with more
  * rows than the workgroup. `attend` builds the work on a pass's rows, up to prefill_finish(); it is
@@ -451,7 +451,7 @@ void prefill_find_item_position(struct prefill *p);
 void prefill_write_item(struct prefill *p, struct tir_value m, struct tir_value l,
                         struct tir_value o);
 
-/* tiles.c and tile.c: the table of tiles, and what a row of it takes */
+/* Functions of tiles.c and tile.c: the table of tiles, and what a row of it takes. */
 
 /** The rows of the tile table: tiles.c. */
 enum { PREFILL_N_TILES = 49 };
@@ -646,7 +646,7 @@ static inline unsigned prefill_queries(const struct prefill *p)
  * and all keys of the group. */
 struct tir_waves prefill_waves(const struct prefill *p);
 
-/* layouts.c: sizes and LDS layouts */
+/* Functions of layouts.c: sizes and LDS layouts. */
 
 /** Returns the number of columns of panel n that are columns of Q and K; the others up to n->width
  * are padding. */
@@ -702,7 +702,7 @@ struct tir_layout prefill_merge_lds(const struct prefill *p);
  * the queries follow it. */
 unsigned prefill_merge_bytes(const struct prefill *p);
 
-/* values.c: V in registers and LDS */
+/* Functions of values.c: V in registers and LDS. */
 
 /** Returns the type in registers in which a part (prefill_v_parts()) of V of `keys` keys is loaded.
  * With `lds_order`, returns the type from which it is stored to LDS. */

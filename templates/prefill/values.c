@@ -65,7 +65,7 @@ struct tir_value prefill_clear_unseen(struct prefill *p, struct tir_value v, str
     return v;
 }
 
-/* ---- V in LDS ---- */
+/* ---- V in LDS: reads of operands, and padding columns ---- */
 
 /* Returns the number of columns of V in LDS before the columns of ones (PREFILL_TAIL_SUM); 0: there
  * are no ones. */

@@ -34,7 +34,7 @@ static struct tir_value load_word(struct prefill *p, const char *array, struct t
     return tir_scalar_load(b, tir_add(b, tir_arg(b, array, TIR_I64), at), tir_i32(b, 0), TIR_I32);
 }
 
-/* ---- Keys ---- */
+/* ---- The words of an item, and the keys that its queries see ---- */
 
 /* True if a mask or a hook needs the lengths of the whole sequence. False: the item's lengths are
  * enough. */
@@ -143,7 +143,7 @@ void prefill_find_item_position(struct prefill *p)
     prefill_find_last_keys(p);
 }
 
-/* ---- The loops ---- */
+/* ---- The loops over items and passes ---- */
 
 /* Loads the arguments that items need before the loop over items. In the loop, each use would wait
  * for a load. */
