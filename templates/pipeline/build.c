@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file appends the body of a pipelined loop, row by row, and says what lower_pipeline has to
- * know of the table.
+ * This file appends the body of a pipelined loop, row by row, and translates the table for
+ * lower_pipeline.
  */
 #include "templates/pipeline/pipeline.h"
 
@@ -33,7 +33,7 @@ static void build_row(struct tir_builder *b, const struct pipeline *p, const str
     case PIPE_AWAIT_STORES:
     case PIPE_RELEASE: tir_wait(b, TIR_LDS_WRITES, 0); break;
     case PIPE_BARRIER: tir_barrier(b); break;
-    case PIPE_PART: break; /* pipe_resolve() leaves none */
+    case PIPE_PART: break; /* none in a plan: pipe_resolve() replaces them */
     }
 }
 
@@ -48,7 +48,7 @@ void pipe_build(struct tir_builder *b, const struct pipe_plan *plan, void *conte
     b->phase = 0;
 }
 
-/* Returns what lower_pipeline has to know of the table. */
+/* Returns what lower_pipeline needs to know of the plan's loop. */
 static struct tir_loop_plan loop_plan(const struct pipe_plan *plan)
 {
     const struct pipeline *const p = plan->of;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file proves a plan. Every value is made before it is used. No branch splits the work under
- * matrix instructions. No wave reads a tile in LDS before it is there, or writes over one that is
- * still read. The least depth of each buffer follows.
+ * This file proves that a plan is safe. Every value is made before it is used. No branch splits the
+ * work under matrix instructions. No wave reads a tile in LDS before it is there, or writes over
+ * one that is still read. The least depth of each buffer follows.
  *
- * Time counts phases: row r of tile t runs at (t + stage) P + phase. Waits and barriers end their
- * phase, as lower_pipeline puts them. A wave of role 1 may be one barrier later than a wave of
- * role 0. So the two things that must be in order want as many barriers between them as there are
- * roles:
+ * Time counts phases: with P phases, row r of tile t runs at (t + stage) P + phase. Waits and
+ * barriers end their phase, as lower_pipeline puts them. A wave of role 1 may be one barrier later
+ * than a wave of role 0. So two accesses that must be in order need as many barriers between them
+ * as there are roles:
  *
- *     read after write    from the wait for a tile to its reads
- *     write after read    from the end of a tile's reads to the write of tile t + depth
+ *      read after write    from the wait for a tile to its reads
+ *      write after read    from the end of a tile's reads to the write of tile t + depth
  *
  * A read has ended where a later row waits for LDS, or uses the value that was read.
  *
@@ -24,12 +24,14 @@
 #include <stdarg.h>
 #include <string.h>
 
+/* Most tiles of a buffer; a time that does not come; slots of a table. */
 enum { MAX_DEPTH = 8, NEVER = -1, N_SLOTS = 32 };
 
+/* A check of a plan in progress. */
 struct check {
     struct pipe_plan *plan;
-    unsigned n_phases;
-    char *why;
+    unsigned n_phases; /* number of phases of an iteration */
+    char *why;         /* reason of a refusal, PIPE_WHY bytes */
 };
 
 /* Writes the reason of a refusal to c->why. Returns false. */
@@ -43,7 +45,7 @@ __attribute__((format(printf, 2, 3))) static bool refuse(const struct check *c, 
     return false;
 }
 
-/* Returns the name of the row's phase, for refusals. */
+/* Returns the name of the phase of row *r, for refusals. */
 static const char *phase_name(const struct check *c, const struct pipe_row *r)
 {
     return c->plan->of->phases[r->phase].name;
@@ -57,10 +59,10 @@ unsigned pipe_group(const struct pipeline *p, unsigned phase)
     return group;
 }
 
-/* True if the row is a wait or a barrier, which runs at the end of its phase. */
+/* True if row *r is a wait or a barrier, which runs at the end of its phase. */
 static bool ends_phase(const struct pipe_row *r) { return r->op->kind != PIPE_STEP; }
 
-/* True if row a runs before row b in an iteration: the order of lower_pipeline. */
+/* True if row *a runs before row *b in an iteration, in the order of lower_pipeline. */
 static bool runs_before(const struct pipe_row *a, const struct pipe_row *b)
 {
     if (a->phase != b->phase)
@@ -72,7 +74,7 @@ static bool runs_before(const struct pipe_row *a, const struct pipe_row *b)
     return a < b;
 }
 
-/* Returns when row r runs for tile 0, counted in phases of the loop. */
+/* Returns the time, in phases, at which row *r runs for tile 0. */
 static int time_of(const struct check *c, const struct pipe_row *r)
 {
     return (int)(r->stage * c->n_phases + r->phase);
@@ -109,7 +111,8 @@ static bool check_limits(struct check *c)
 
 /* ---- Values in registers ---- */
 
-/* Returns the last row before `end` that writes the slot, or NULL. */
+/* Returns the last row before row `end` (index) that writes slot `slot` (index); NULL if none
+ * does. */
 static const struct pipe_row *find_writer(const struct pipe_plan *plan, unsigned end, unsigned slot)
 {
     for (unsigned i = end; i-- > 0;)
@@ -118,7 +121,7 @@ static const struct pipe_row *find_writer(const struct pipe_plan *plan, unsigned
     return NULL;
 }
 
-/* True if row r uses loop-carried slot number `slot` in the stage that writes the slot's next
+/* True if row *r uses loop-carried slot `slot` (index) in the stage that writes the slot's next
  * value. One stage earlier is also valid in a later phase: there the row's tile is the one after.
  * If false, the reason is in c->why. */
 static bool check_carried(const struct check *c, const struct pipe_row *r, unsigned slot)
@@ -137,8 +140,8 @@ static bool check_carried(const struct check *c, const struct pipe_row *r, unsig
                   phase_name(c, w));
 }
 
-/* True if row i of the plan reads slot number `slot` after a row has written it; if not, the reason
- * is in c->why. */
+/* True if row i (index) of the plan reads slot `slot` (index) after a row has written it; if not,
+ * the reason is in c->why. */
 static bool check_read(const struct check *c, unsigned i, unsigned slot)
 {
     const struct pipe_row *const r = &c->plan->row[i];
@@ -159,7 +162,7 @@ static bool check_read(const struct check *c, unsigned i, unsigned slot)
     return true;
 }
 
-/* True if row r, which changes loop-carried slot number `slot`, is in one of the last two stages;
+/* True if row *r, which changes loop-carried slot `slot` (index), is in one of the last two stages;
  * if not, the reason is in c->why. Earlier stages also run for tiles past the end: they may load,
  * and change nothing. */
 static bool check_write(const struct check *c, const struct pipe_row *r, unsigned slot)
@@ -187,7 +190,7 @@ static bool check_values(const struct check *c)
 
 /* ---- Matrix phases ---- */
 
-/* True if row r is in a phase of its kind, and has no branch after matrix instructions of its
+/* True if row *r is in a phase of its kind, and has no branch after matrix instructions of its
  * group; if not, the reason is in c->why. */
 static bool check_phase(const struct check *c, const struct pipe_row *r)
 {
@@ -219,9 +222,9 @@ static bool check_phases(const struct check *c)
 
 /* ---- LDS ---- */
 
-/* True if a phase ends with a barrier that runs after its row `r`, or with any barrier if `r` is
- * NULL. Only barriers of stages `first` to `last` count. With roles: true unless the phase is
- * open. */
+/* True if phase `phase` (index) ends with a barrier that runs after its row *r, or with any barrier
+ * if `r` is NULL. Only barriers of stages `first` to `last` count. With two roles: true unless the
+ * phase is open. */
 static bool has_barrier(const struct check *c, unsigned phase, const struct pipe_row *r, int first,
                         int last)
 {
@@ -237,8 +240,8 @@ static bool has_barrier(const struct check *c, unsigned phase, const struct pipe
     return false;
 }
 
-/* True unless row `r` reads LDS after a wait of the same stage and phase. Waits run at the end of
- * their phase, so the read would run before that wait. */
+/* True unless row *r reads LDS after a wait of the same stage and phase. Waits run at the end of
+ * their phase, so the read would run before that wait. If false, the reason is in c->why. */
 static bool check_read_order(const struct check *c, const struct pipe_row *r)
 {
     for (const struct pipe_row *w = c->plan->row; r->op->lds_reads && w < r; w++)
@@ -248,45 +251,50 @@ static bool check_read_order(const struct check *c, const struct pipe_row *r)
     return true;
 }
 
-enum { MANY = -1, EARLIEST = 8 /* iterations before a tile's first */ };
+enum {
+    MANY = -1,
+    EARLIEST = 8 /* number of iterations before a tile's first that times may reach */
+};
 
-/* A tile of the loop: how many are before it and after it; MANY: more than there are stages. */
+/* A tile of the loop: numbers of tiles before it and after it; MANY: more than there are stages. */
 struct tile {
     int before, after;
 };
 
-/* True if the prologue's iteration number `iteration` is one that pipeline.bare counts. It has no
- * barrier after each group, and no rows of stages above its number. */
+/* True if iteration `iteration` (index) of the prologue is one that pipeline.bare counts. It has no
+ * barrier after each group, and no rows of stages above its index. */
 static bool is_bare(const struct check *c, int iteration)
 {
     const int last = c->plan->stages - 1;
     return iteration < last && (c->plan->of->bare == PIPE_ALL || iteration < c->plan->of->bare);
 }
 
-/* True if an iteration after the loop lacks row r: the last tile is at stage `of_last` in it. */
+/* True if a drained iteration after the loop lacks row *r. `of_last` is the stage that the last
+ * tile has in the iteration. */
 static bool is_drained(const struct check *c, const struct pipe_row *r, int of_last)
 {
     return of_last >= c->plan->stages - 1 - c->plan->of->drain && r->stage < of_last;
 }
 
-/* Returns the time of the barrier of pipeline.barrier_last: before the last tile's last stage,
- * counted for a tile with `after` tiles after it. */
+/* Returns the time, in phases, of the barrier of pipeline.barrier_last. It is before the last
+ * tile's last stage, for a tile with `after` tiles after it. */
 static int barrier_time(const struct check *c, int after)
 {
     return (c->plan->stages - 1 + after) * (int)c->n_phases - 1;
 }
 
-/* Counts the barriers from row `from` of a tile, which runs at time `start`, to time `end`. */
+/* Returns the number of barriers from row *from of tile `tile`, which runs at time `start`, to time
+ * `end`. */
 static int count_barriers(const struct check *c, const struct pipe_row *from, int start, int end,
                           struct tile tile)
 {
     const int last = c->plan->stages - 1, phases = (int)c->n_phases;
     int n = 0;
     for (int t = start; t < end; t++) {
-        const int phase = (t + EARLIEST * phases) % phases; /* t may be below 0 */
+        const int phase = (t + EARLIEST * phases) % phases; /* positive though t may be below 0 */
         const int own = (t - phase) / phases,
                   iteration = tile.before == MANY ? last : tile.before + own;
-        const int of_last = own - tile.after; /* the stage of the last tile */
+        const int of_last = own - tile.after; /* stage of the loop's last tile at that time */
         const bool bare = is_bare(c, iteration);
         const bool drained = !bare && of_last >= last - c->plan->of->drain;
         n += c->plan->of->barrier_last && t == barrier_time(c, tile.after);
@@ -296,19 +304,20 @@ static int count_barriers(const struct check *c, const struct pipe_row *from, in
     return n;
 }
 
-/* True if the row waits for the wave's reads of LDS. */
+/* True if row *r waits for the wave's reads of LDS. */
 static bool waits_for_lds(const struct pipe_row *r)
 {
     return r->op->kind == PIPE_RELEASE || r->op->kind == PIPE_AWAIT_STORES;
 }
 
-/* True if the row waits for copies or stores to a buffer. */
+/* True if row *r waits for copies or stores to a buffer. */
 static bool awaits(const struct pipe_row *r)
 {
     return r->op->kind == PIPE_AWAIT || r->op->kind == PIPE_AWAIT_STORES;
 }
 
-/* The time at which a read has ended, and the row that says so. */
+/* The time, in phases, at which a read or a wait has ended (NEVER: it does not end), and the row
+ * that ends it. */
 struct end {
     int time;
     const struct pipe_row *row;
@@ -320,8 +329,8 @@ static struct end earlier(struct end a, struct end b)
     return a.time != NEVER && (b.time == NEVER || a.time <= b.time) ? a : b;
 }
 
-/* Returns when `read` of this tile has ended, with the row that ends it; NEVER if none does. Waits
- * of tiles before the first, and of tiles that drained iterations lack, do not run. */
+/* Returns when row *read of tile `tile` has ended, with the row that ends it; NEVER if none does.
+ * Waits of tiles before the first, and of tiles that drained iterations lack, do not run. */
 static struct end find_end(const struct check *c, const struct pipe_row *read, struct tile tile)
 {
     const struct pipe_plan *const plan = c->plan;
@@ -341,7 +350,7 @@ static struct end find_end(const struct check *c, const struct pipe_row *read, s
     return end;
 }
 
-/* Returns the time at which wait `r` first runs after this tile was written at time `written`;
+/* Returns the time at which wait *r first runs after tile `tile` was written at time `written`;
  * NEVER: it does not run. Both times count phases. A wait for copies ends the copies of one tile,
  * so the row must run for this tile. A wait for stores ends all earlier stores, so the row may also
  * run for another tile. */
@@ -358,7 +367,8 @@ static struct end time_of_wait(const struct check *c, const struct pipe_row *r, 
     return (struct end){is_drained(c, r, own - tile.after) ? NEVER : own * phases + r->phase, r};
 }
 
-/* Returns the first wait for the tile after this write of it; NEVER without one. */
+/* Returns the first wait for tile `tile` in buffer `buffer` (index) after row *write has written
+ * it; NEVER without one. */
 static struct end find_wait(const struct check *c, unsigned buffer, const struct pipe_row *write,
                             struct tile tile)
 {
@@ -378,15 +388,15 @@ static struct end find_wait(const struct check *c, unsigned buffer, const struct
     return first;
 }
 
-/* Returns the groups of waves that share the buffer: pipeline.roles, or 0 if each wave reads only
- * what it writes itself. */
+/* Returns the number of roles that share buffer `buffer` (index): pipeline.roles, or 0 if each wave
+ * reads only what it writes itself. */
 static int roles_of(const struct check *c, unsigned buffer)
 {
     return c->plan->of->buffers[buffer].scope == PIPE_WAVE ? 0 : c->plan->of->roles;
 }
 
-/* True if `read` finds what `write` wrote to buffer number `buffer` for this tile: a wait and
- * enough barriers are between them. If not, the reason is in c->why. */
+/* True if row *read finds what row *write wrote to buffer `buffer` (index) for tile `tile`: a wait
+ * and enough barriers are between them. If not, the reason is in c->why. */
 static bool check_tile(const struct check *c, unsigned buffer, const struct pipe_row *write,
                        const struct pipe_row *read, struct tile tile)
 {
@@ -404,9 +414,9 @@ static bool check_tile(const struct check *c, unsigned buffer, const struct pipe
                a.row ? phase_name(c, a.row) : "the end", roles_of(c, buffer));
 }
 
-/* True if enough barriers are between a tile's arrival in buffer number `buffer` and its reads; if
- * not, the reason is in c->why. The last tile has the fewest barriers. With pipeline.bare the first
- * tiles can have as few, so each is checked. */
+/* True if enough barriers are between each tile's arrival in buffer `buffer` (index) and its reads;
+ * if not, the reason is in c->why. The last tile has the fewest barriers. With pipeline.bare the
+ * first tiles can have as few, so each is checked. */
 static bool check_arrival(const struct check *c, unsigned buffer, const struct pipe_row *write,
                           const struct pipe_row *read)
 {
@@ -418,9 +428,9 @@ static bool check_arrival(const struct check *c, unsigned buffer, const struct p
     return true;
 }
 
-/* True if enough barriers separate `read` of a tile from the `write` that reuses its place, with
- * `depth` tiles in buffer number `buffer`. The tile has `before` tiles before it; MANY: more than
- * there are stages. */
+/* True if enough barriers separate row *read of a tile from the row *write that reuses its place,
+ * with `depth` tiles in buffer `buffer` (index). The tile has `before` tiles before it; MANY: more
+ * than there are stages. */
 static bool is_deep_enough(const struct check *c, unsigned buffer, const struct pipe_row *write,
                            const struct pipe_row *read, unsigned depth, int before)
 {
@@ -431,8 +441,8 @@ static bool is_deep_enough(const struct check *c, unsigned buffer, const struct 
            count_barriers(c, end.row, end.time, next, tile) >= roles_of(c, buffer);
 }
 
-/* Returns the smallest safe number of tiles in `buffer`, or PIPE_UNSAFE if none up to MAX_DEPTH is.
- * A bare table is checked for each of the first tiles too. */
+/* Returns the smallest safe number of tiles in buffer `buffer` (index), or PIPE_UNSAFE if no number
+ * up to MAX_DEPTH is safe. A bare table is checked for each of the first tiles too. */
 static uint8_t least_depth(const struct check *c, unsigned buffer, const struct pipe_row *write,
                            const struct pipe_row *read)
 {
@@ -447,8 +457,8 @@ static uint8_t least_depth(const struct check *c, unsigned buffer, const struct 
     return PIPE_UNSAFE;
 }
 
-/* True if `read` finds each tile that `write` wrote to buffer number `buffer`, and a depth exists
- * at which no tile is overwritten too early. Raises plan->depth[buffer] to the least such depth. If
+/* True if row *read finds each tile that row *write wrote to buffer `buffer` (index), and no tile
+ * is overwritten too early at some depth. Raises plan->depth[buffer] to the least such depth. If
  * false, the reason is in c->why. */
 static bool check_pair(const struct check *c, unsigned buffer, const struct pipe_row *write,
                        const struct pipe_row *read)
@@ -464,8 +474,8 @@ static bool check_pair(const struct check *c, unsigned buffer, const struct pipe
     return true;
 }
 
-/* True if check_pair() is true for all writes and reads of buffer number `buffer`. The buffer must
- * also have a write, a wait and a read, or none of them. If false, the reason is in c->why. */
+/* True if check_pair() is true for all writes and reads of buffer `buffer` (index). The buffer must
+ * also have a write, a wait and a read, or none of these. If false, the reason is in c->why. */
 static bool check_buffer(const struct check *c, unsigned buffer)
 {
     const struct pipe_plan *const plan = c->plan;
@@ -505,7 +515,7 @@ static bool check_lds(struct check *c)
 }
 
 /* True if the plan is also safe with the rows that the first drained iteration moves from phase
- * drain_from to drain_to. */
+ * drain_from to drain_to. If not, the reason is in c->why. */
 static bool check_drain(const struct check *c)
 {
     const struct pipeline *const p = c->plan->of;

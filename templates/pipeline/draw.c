@@ -1,31 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Drawings of pipelines: what the heads of the tables' files and `attnc help pipelines` show.
+ * This file prints drawings of pipelines, which the heads of the tables' files and `attnc help
+ * pipelines` show.
  */
 #include "templates/pipeline/pipeline.h"
 
 #include <string.h>
 
-enum { WIDTH = 90 /* columns of a line, without the prefix */, TEXT = 64, LABEL = 18 };
+/* Columns of a line without the prefix; bytes of an item's text; columns of a line's label. */
+enum { WIDTH = 90, TEXT = 64, LABEL = 18 };
 
-/* A line that is being filled, and the rows to draw. */
+/* A drawing in progress: the current line, and the rows to draw. */
 struct line {
     FILE *out;
     const char *prefix;
-    unsigned column; /* 0: nothing of it is printed */
+    unsigned column; /* columns of the line that are printed, without the prefix */
     struct pipe_row rows[PIPE_MAX_ROWS];
     unsigned n_rows;
 };
 
-/* Prints the prefix and `label`, and sets the column after them. */
+/* Prints the prefix and `label`, and sets l->column to the column after them. */
 static void begin_line(struct line *l, const char *label)
 {
     l->column =
         (unsigned)fprintf(l->out, "%s%-*s", l->prefix, LABEL, label) - (unsigned)strlen(l->prefix);
 }
 
-/* Prints `text` as the next item of the list, on a new line if this one is full. `first`: no comma
- * before it. */
+/* Prints `text` as the next item of a list, after a comma unless it is the `first`. Begins a new
+ * line if this one is full. */
 static void add_item(struct line *l, const char *text, bool first)
 {
     const unsigned width = (unsigned)strlen(text) + (first ? 0 : 2);
@@ -38,7 +40,7 @@ static void add_item(struct line *l, const char *text, bool first)
     l->column += (unsigned)fprintf(l->out, "%s%s", first ? "" : ", ", text);
 }
 
-/* Returns the number of parts into which the drawn rows cut the step `op`. */
+/* Returns the number of parts into which the drawn rows cut step *op. */
 static unsigned count_parts(const struct line *l, const struct pipe_op *op)
 {
     unsigned n = 0;
@@ -48,7 +50,7 @@ static unsigned count_parts(const struct line *l, const struct pipe_op *op)
     return n;
 }
 
-/* Writes a row as the drawing shows it to `text`: name, part and stage, in parentheses if it
+/* Writes row *r to `text` as the drawing shows it: name, part and stage, in parentheses if it
  * depends on features. */
 static void describe_row(const struct pipeline *p, const struct line *l, const struct pipe_row *r,
                          char text[TEXT])
@@ -68,8 +70,9 @@ static void describe_row(const struct pipeline *p, const struct line *l, const s
                  sometimes ? ")" : "");
 }
 
-/* Draws steps of a stage, or its waits; variants of a step that look alike are drawn once. Returns
- * how many items the line has. */
+/* Prints the steps of stage `stage` in phase `phase` (indices), or its waits and barriers if
+ * `ends`. Rows that look alike are drawn once. `n` is the number of items that the list has before;
+ * returns the number after. */
 static unsigned draw_stage(const struct pipeline *p, unsigned phase, unsigned stage, bool ends,
                            struct line *l, unsigned n)
 {
@@ -86,7 +89,8 @@ static unsigned draw_stage(const struct pipeline *p, unsigned phase, unsigned st
     return n;
 }
 
-/* Draws the rows of a phase in the order of an iteration: steps before waits, older tiles first. */
+/* Prints the rows of phase `phase` (index) in the order of an iteration: steps before waits, older
+ * tiles first. */
 static void draw_phase(const struct pipeline *p, unsigned phase, struct line *l)
 {
     unsigned n = 0;
@@ -98,7 +102,7 @@ static void draw_phase(const struct pipeline *p, unsigned phase, struct line *l)
     fputc('\n', l->out);
 }
 
-/* Prints the buffers in LDS: who shares each, and how early it is written. */
+/* Prints the buffers in LDS: which waves share each, and by how many tiles it is written early. */
 static void draw_buffers(const struct pipeline *p, struct line *l)
 {
     begin_line(l, "LDS");

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A software pipeline as a value: a table of rows {step, stage, phase} over phases, LDS buffers and
- * roles of waves. The table is the schedule; the steps are the maths. So a schedule can be drawn,
- * proved safe and changed without touching a step.
+ * This file declares a software pipeline as a value: a table of rows {step, stage, phase} over
+ * phases, LDS buffers and roles of waves. The table is the schedule; the steps are the maths. So a
+ * schedule can be drawn, proved safe and changed without touching a step.
  *
- *     stage   which tile of the loop a step works on: k is k iterations older than the newest
- *     phase   the step's slot in an iteration; phases run in the order of the table
- *     group   phases joined by `open`; between two groups is a boundary
- *     role    an equal share of the waves; role 1 runs one group after role 0
+ *      stage   which tile of the loop a step works on: k is k iterations older than the newest
+ *      phase   the step's place in an iteration; phases run in the order of the table
+ *      group   phases joined by `open`; between two groups is a boundary
+ *      role    an equal share of the waves; role 1 runs one group after role 0
  *
- * With two roles every boundary is a barrier. With one role a barrier exists only where the
- * table has a row `pipe_barrier`. The pass lower_pipeline (ir/) rotates the loop and emits
- * prologue, steady state and epilogue.
+ * With two roles every boundary is a barrier. With one role a barrier exists only where the table
+ * has a row `pipe_barrier`. The pass lower_pipeline (ir/) rotates the loop and emits prologue,
+ * steady state and epilogue.
  *
- * The trap: rows are in program order, and that order is part of the kernel. Steps of one stage
- * and one phase run in it.
+ * The trap: rows are in program order, and that order is part of the kernel. Steps of one stage and
+ * one phase run in that order.
  */
 #ifndef TEMPLATES_PIPELINE_PIPELINE_H
 #define TEMPLATES_PIPELINE_PIPELINE_H
@@ -25,18 +25,19 @@
 #include "ir/passes.h"
 
 enum {
-    PIPE_MAX_ROWS = 64,
-    PIPE_MAX_BUFFERS = 6,
+    PIPE_MAX_ROWS = 64,   /* most rows of a kernel's table */
+    PIPE_MAX_BUFFERS = 6, /* most LDS buffers of a table */
     /* Bytes of the sentence that gives the reason of a refusal, with the final NUL. */
     PIPE_WHY = 160,
     PIPE_UNSAFE = 255, /* value of pipe_plan.depth if no number of tiles in LDS is safe */
     PIPE_ALL = 255,    /* value of pipeline.bare for all iterations of the prologue */
 };
 
-/** Kinds of phases: memory and vector work, or matrix instructions with other work under them. */
+/** Kinds of phases: memory and vector work (MEMORY), or matrix instructions with other work under
+ * them (MATRIX). */
 enum pipe_kind { PIPE_MEMORY, PIPE_MATRIX };
 
-/** A phase of an iteration. A list ends with name NULL. */
+/** A phase of an iteration. A list of phases ends with name NULL. */
 struct pipe_phase {
     const char *name;
     uint8_t kind; /* kind of the phase: enum pipe_kind */
@@ -48,14 +49,15 @@ struct pipe_phase {
     uint8_t branches;
 };
 
-/** The waves that read what a wave writes to a buffer: all of its workgroup, or itself only. */
+/** The waves that read what a wave writes to a buffer: all waves of its workgroup, or only the wave
+ * itself. */
 enum pipe_scope { PIPE_WORKGROUP, PIPE_WAVE };
 
-/** A buffer of tiles in LDS. A list ends with name NULL. A number of a buffer that only
- * other pipelines of the same steps use has an empty name. */
+/** A buffer of tiles in LDS. A list of buffers ends with name NULL. A buffer with an empty name is
+ * used only by other pipelines of the same steps. */
 struct pipe_buffer {
     const char *name;
-    uint8_t queue; /* index of the wait queue that counts asynchronous copies to the buffer */
+    uint8_t queue; /* group of the asynchronous copies to the buffer, for tir_wait() */
     uint8_t scope; /* readers of what a wave writes to the buffer: enum pipe_scope */
     /* 1 + index of the buffer whose wait also covers the older copies to this buffer; 0: none. */
     uint8_t with;
@@ -67,7 +69,7 @@ struct pipe_buffer {
     uint8_t early_wait;
 };
 
-/** A value in registers that steps hand to each other. A list ends with name NULL. */
+/** A value in registers that steps hand to each other. A list of slots ends with name NULL. */
 struct pipe_slot {
     const char *name;
     /* 1: loop-carried, an iteration starts with the value that the one before has written; 0: the
@@ -97,8 +99,8 @@ enum pipe_flags {
 /** A step: what it is called, what it touches, how it is built. */
 struct pipe_op {
     const char *name; /* name of the step in drawings and refusals */
-    /** Appends the step's ops, with the row's stage and phase set. NULL: build_part appends
-     * them. */
+    /** Appends the step's ops to the builder, which has the row's stage and phase. `context` is an
+     * argument of pipe_build(). NULL: build_part appends them. */
     void (*build)(void *context);
     /* pipe_slots that the step reads and writes in each row: bit n is slot n. */
     uint32_t reads, writes;
@@ -115,10 +117,10 @@ struct pipe_op {
 
 extern const struct pipe_op pipe_await, pipe_await_stores, pipe_release, pipe_barrier, pipe_part;
 
-/** A row of the table. A list ends with op NULL. */
+/** A row of a pipeline's table. A list of rows ends with op NULL. */
 struct pipe_row {
-    const struct pipe_op *op;
-    uint8_t stage, phase;
+    const struct pipe_op *op; /* the step, wait or barrier of the row */
+    uint8_t stage, phase;     /* index of the stage, and of the phase */
     uint8_t part; /* index of the part of a step that is cut, or of the buffer that a wait is for */
     uint32_t needs;  /* bits of features; a variant must have all of them to have the row */
     uint32_t unless; /* bits of features; a variant with any of them does not have the row */
@@ -127,7 +129,7 @@ struct pipe_row {
     const struct pipe_row *rows;
 };
 
-/** Return the slots that a row reads, or writes: bit n is slot n. */
+/** Return the slots that row *r reads, or writes: bit n is slot n. */
 static inline uint32_t pipe_reads(const struct pipe_row *r)
 {
     return r->op->reads | r->op->reads_part << r->part;
@@ -137,8 +139,8 @@ static inline uint32_t pipe_writes(const struct pipe_row *r)
     return r->op->writes | r->op->writes_part << r->part;
 }
 
-/** Puts a step elsewhere in kernels that have all features of `needs`. Moves apply in the order of
- * their list, which ends with op NULL. */
+/** Puts a row of a step in another stage and phase in kernels that have all features of `needs`.
+ * Moves apply in the order of their list, which ends with op NULL. */
 struct pipe_move {
     const struct pipe_op *op;
     uint8_t part, stage, phase;
@@ -154,18 +156,19 @@ struct pipe_spread {
     uint8_t bare_last, holds, reads_apart;
 };
 
+/* A software pipeline: the table of its steps, and how the loop begins and ends. */
 struct pipeline {
     const char *name;
-    const char *when; /* for drawings: the kernels that run the pipeline */
-    const char *why;  /* for drawings: the reason why these kernels are fast with it */
-    const struct pipe_phase *phases;
+    const char *when; /* text for drawings: the kernels that run the pipeline */
+    const char *why;  /* text for drawings: the reason why these kernels are fast with it */
+    const struct pipe_phase *phases;   /* phases of an iteration, in order */
     const struct pipe_buffer *buffers; /* buffers in LDS of the loop; NULL: the loop uses no LDS */
-    const struct pipe_slot *slots;
-    const struct pipe_row *rows;
+    const struct pipe_slot *slots;     /* values in registers */
+    const struct pipe_row *rows;       /* the table, in program order */
     const struct pipe_move *moves; /* moves of steps in variants with some features; NULL: none */
     /* Names of the features for drawings, from bit 0 on, with NULL after the last. */
     const char *const *features;
-    struct pipe_spread spread;
+    struct pipe_spread spread; /* spread of other work over matrix instructions */
     /* Number of roles: 1, or 2 equal groups of waves that run one group of phases apart. */
     uint8_t roles;
     /* 1: a SIMD has one wave, whose own reads, copies and scalar work run under its matrix
@@ -176,8 +179,8 @@ struct pipeline {
     uint8_t bare;
     /* Number of iterations after the loop that run only the stages that have a tile. */
     uint8_t drain;
-    /* Phases: in the first iteration after the loop, rows of the lowest stage and phase drain_from
-     * run in phase drain_to. */
+    /* Indices of phases: in the first iteration after the loop, rows of the lowest stage and phase
+     * drain_from run in phase drain_to. */
     uint8_t drain_from, drain_to;
     /* 1: the two roles become one group of phases apart before the prologue's last iteration; 0:
      * after it. */
@@ -189,7 +192,7 @@ struct pipeline {
 
 /** The variant of a table that a kernel runs. */
 struct pipe_variant {
-    uint32_t has;  /* features of the variant, as bits */
+    uint32_t has;  /* bits of the features that the variant has */
     uint8_t waves; /* number of waves of a workgroup; 0: any number */
     /* Rows from stage delay_at on run `delay` iterations later; delay 0: no rows do. */
     uint8_t delay_at, delay;
@@ -197,13 +200,13 @@ struct pipe_variant {
 
 /** A table as one kernel runs it: rows that it lacks are dropped, stages count from 0. */
 struct pipe_plan {
-    const struct pipeline *of;
+    const struct pipeline *of;          /* the pipeline */
     struct pipe_row row[PIPE_MAX_ROWS]; /* rows of the kernel, in program order */
     unsigned n_rows;
-    uint32_t has;        /* features of the kernel, as bits */
-    uint8_t first_stage; /* stage of the table that is stage 0 of the plan */
-    uint8_t delay_at, delay;
-    uint8_t stages; /* number of stages: one more than the highest stage of a row */
+    uint32_t has;            /* bits of the features that the kernel has */
+    uint8_t first_stage;     /* stage of the table that is stage 0 of the plan */
+    uint8_t delay_at, delay; /* as in struct pipe_variant */
+    uint8_t stages;          /* number of stages: one more than the highest stage of a row */
     /* Number of tiles in LDS of each buffer, the least that is safe; 0: the kernel does not use the
      * buffer. */
     uint8_t depth[PIPE_MAX_BUFFERS];
@@ -211,17 +214,17 @@ struct pipe_plan {
 
 /* resolve.c */
 
-/** Sets rows[] to the rows of a table. A pipe_part is replaced by the rows of its shared list.
- * Returns the number of rows, at most PIPE_MAX_ROWS. */
+/** Sets rows[] to the rows of the table of `p`. A row pipe_part is replaced by the rows of its
+ * shared list. Returns the number of rows, at most PIPE_MAX_ROWS. */
 unsigned pipe_list_rows(const struct pipeline *p, struct pipe_row rows[PIPE_MAX_ROWS]);
 
-/** Sets *plan to the plan of a table for a variant, with the least safe depth of each buffer.
+/** Sets *plan to the plan of table `p` for variant `v`, with the least safe depth of each buffer.
  * Returns false if the plan is unsafe or lower_pipeline cannot run it; the reason is in `why`. */
 bool pipe_resolve(const struct pipeline *p, const struct pipe_variant *v, struct pipe_plan *plan,
                   char why[PIPE_WHY]);
 
-/** Sets *plan as pipe_resolve() does, for a table that the template has chosen for the variant. If
- * the plan is refused, prints the reason and aborts the process. */
+/** Sets *plan as pipe_resolve() does, for a table that the template has chosen. If the plan is
+ * refused, prints the reason and aborts the process. */
 void pipe_choose(const struct pipeline *p, const struct pipe_variant *v, struct pipe_plan *plan);
 
 /** Returns the index in the plan of stage `stage` of the table. */
@@ -233,8 +236,8 @@ bool pipe_has_barriers(const struct pipe_plan *plan);
 
 /* check.c */
 
-/** Sets plan->depth, and returns true if values, branches and LDS accesses are in a safe order. If
- * false, the reason is in `why`. */
+/** Sets plan->depth. Returns true if values, branches and LDS accesses of the plan are in a safe
+ * order; if not, the reason is in `why`. */
 bool pipe_check(struct pipe_plan *plan, char why[PIPE_WHY]);
 
 /** Returns the index of the group of phase `phase` (index). Phases that are joined by
@@ -243,17 +246,17 @@ unsigned pipe_group(const struct pipeline *p, unsigned phase);
 
 /* build.c */
 
-/** Appends the loop's body, every row in program order. Steps get `context`. The builder has no
- * stage afterwards. */
+/** Appends the loop's body, every row of the plan in program order. Steps get `context`. The
+ * builder has no stage afterwards. */
 void pipe_build(struct tir_builder *b, const struct pipe_plan *plan, void *context);
 
-/** Returns the schedule of a loop: the table's loop plan and its spread. */
+/** Returns the schedule of the plan's loop: the table's loop plan and its spread. */
 struct tir_schedule pipe_schedule(const struct pipe_plan *plan);
 
 /* draw.c */
 
-/** Prints the table as a drawing of an iteration: a line for each phase, the older tiles first.
- * Rows with `needs` are in parentheses. Lines begin with `prefix`. */
+/** Prints the table to `out` as a drawing of an iteration: a line for each phase, the older tiles
+ * first. Rows with `needs` or `unless` are in parentheses. Lines begin with `prefix`. */
 void pipe_draw(const struct pipeline *p, const char *prefix, FILE *out);
 
 #endif

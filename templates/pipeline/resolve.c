@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file makes a kernel's plan of a pipeline's table: moves are applied, rows that the kernel
- * lacks are dropped, and stages are counted from the first one that is left.
+ * This file makes a kernel's plan from a pipeline's table: it applies moves, drops rows that the
+ * kernel lacks, and counts stages from the first one that is left.
  */
 #include "templates/pipeline/pipeline.h"
 
@@ -10,8 +10,7 @@
 
 enum { SIMDS = 4 /* SIMDs of a compute unit */ };
 
-/* Sets the row's stage and phase by the moves of the table for which the kernel `has` all
- * features. */
+/* Sets stage and phase of *row by the table's moves whose features the kernel has (bits `has`). */
 static void apply_moves(const struct pipeline *p, uint32_t has, struct pipe_row *row)
 {
     for (const struct pipe_move *m = p->moves; m && m->op; m++) {
@@ -22,8 +21,9 @@ static void apply_moves(const struct pipeline *p, uint32_t has, struct pipe_row 
     }
 }
 
-/* Appends a list to the n rows in `rows` and returns their new number. Rows of a shared list also
- * have the conditions of its pipe_part `of`, and count stages and phases from it. */
+/* Appends the rows of a list to the n rows in rows[], and returns their new number. Rows of a
+ * shared list also have the conditions of its row pipe_part `of`, and count stages and phases from
+ * it. */
 static unsigned append_rows(const struct pipe_row *list, struct pipe_row of, unsigned n,
                             struct pipe_row rows[PIPE_MAX_ROWS])
 {
@@ -69,7 +69,8 @@ uint8_t pipe_stage(const struct pipe_plan *plan, unsigned stage)
     return (uint8_t)(stage + later - plan->first_stage);
 }
 
-/* Numbers the stages from 0. An empty stage in the middle is a delay and keeps its number. */
+/* Changes the stages of the plan's rows so that they count from 0, and sets plan->stages. An empty
+ * stage in the middle is a delay and keeps its number. */
 static void number_stages(struct pipe_plan *plan)
 {
     plan->first_stage = UINT8_MAX;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file finds a workgroup's work items: the items of its list, or the one item that follows
- * from its number. Dependent rounds of scalar loads precede the first load of K, so each round
- * issues every load whose address is known.
+ * This file finds a workgroup's work items: the items of its work list, or without a list the one
+ * item that follows from its index. Dependent rounds of scalar loads precede the first load of K,
+ * so each round issues every load whose address is known.
  */
 #include "templates/split_kv/split_kv.h"
 #include "templates/workgroup/grid.h"
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { WORK_WORDS = 8 };
+enum { WORK_WORDS = 8 }; /* i32 words of an item of a work list */
 
 /* When split_kv_load_arguments() declares or loads an argument. */
 enum when {
@@ -115,8 +115,8 @@ static struct tir_value load_i32(struct split_kv *d, const char *array, struct t
     return tir_scalar_load(b, tir_add(b, tir_arg(b, array, TIR_I64), at), tir_i32(b, 0), TIR_I32);
 }
 
-/* Sets `range` to the first query of sequence `sequence` and the one after its last, as rows of
- * q. */
+/* Sets range[] to the row in q (i32) of the first query of sequence `sequence` (i32), and of the
+ * query after its last one. */
 static void find_queries(struct split_kv *d, struct tir_value sequence, struct tir_value range[2])
 {
     struct tir_builder *b = &d->b;
@@ -131,8 +131,9 @@ static void find_queries(struct split_kv *d, struct tir_value sequence, struct t
     tir_end_if(b, &given, range);
 }
 
-/* Returns the number of keys (i32) of sequence `sequence`, or of slots of its list. Without the
- * argument kv_lens a list has all slots of its row, or of its range in kv_indptr. */
+/* Returns the number of keys (i32) of sequence `sequence` (i32), or with field sparse the number of
+ * slots of its list. Without argument kv_lens a list has all slots of its row, or of its range in
+ * kv_indptr. */
 static struct tir_value count_keys(struct split_kv *d, struct tir_value sequence)
 {
     struct tir_builder *b = &d->b;
@@ -157,7 +158,8 @@ static struct tir_value count_keys(struct split_kv *d, struct tir_value sequence
  * workgroup's number. KEYS_AFTER is the number of the sequence's keys after the item's last one. */
 enum item_word { SEQUENCE, PARTIAL, FIRST_TOKEN, END_TOKEN, FIRST_KEY, END_KEY, KEYS_AFTER, HEAD };
 
-/* Waits once for the item's words `w` and the arguments that were loaded together with them. */
+/* Waits once for the item's words w[] and for the arguments in d->beside, which are loaded
+ * together. */
 static void await_beside(struct split_kv *d, const struct tir_value w[WORK_WORDS])
 {
     struct tir_value all[WORK_WORDS + SPLIT_KV_BESIDE];
@@ -173,8 +175,8 @@ static struct tir_value kv_head(struct split_kv *d, struct tir_value word)
     return tir_div(&d->b, tir_and(&d->b, word, tir_i32(&d->b, 0xffff)), d->gqa);
 }
 
-/* Sets `w` to the words of the item with index `index`. The loads of arguments beside a listed item
- * are issued before one of its words is used. */
+/* Sets w[] to the words of the item with index `index` (i32). HEAD becomes the KV head. The loads
+ * of arguments beside an item of a list are issued before one of its words is used. */
 static void read_item(struct split_kv *d, struct tir_value index, struct tir_value w[WORK_WORDS])
 {
     struct tir_builder *b = &d->b;
@@ -197,7 +199,7 @@ static void read_item(struct split_kv *d, struct tir_value index, struct tir_val
     if (beside)
         w[HEAD] = tir_mul(b, w[HEAD], d->gqa);
     w[PARTIAL] = tir_i32(b, -1);
-    find_queries(d, w[SEQUENCE], &w[FIRST_TOKEN]); /* and the end */
+    find_queries(d, w[SEQUENCE], &w[FIRST_TOKEN]); /* sets END_TOKEN too */
     w[FIRST_KEY] = w[KEYS_AFTER] = tir_i32(b, 0);
     w[END_KEY] = count_keys(d, w[SEQUENCE]);
     tir_end_if(b, &listed, w);
@@ -207,7 +209,7 @@ static void read_item(struct split_kv *d, struct tir_value index, struct tir_val
     w[HEAD] = kv_head(d, w[HEAD]);
 }
 
-/* Returns the address (i64) of the page numbers of sequence `sequence`. */
+/* Returns the address (i64) of the page numbers of sequence `sequence` (i32). */
 static struct tir_value table_of(struct split_kv *d, struct tir_value sequence)
 {
     struct tir_builder *b = &d->b;
@@ -222,9 +224,9 @@ static struct tir_value table_of(struct split_kv *d, struct tir_value sequence)
     return tir_add(b, tir_arg(b, ARG_KV_INDICES, TIR_I64), tir_mul(b, first, four));
 }
 
-/* Returns a number of keys; an item's first key is a multiple of it. Loads of blocks or groups of
- * keys begin where the page's blocks do. Other loads begin with the first visible key, since an
- * earlier page may hold anything. */
+/* Returns the least number of keys by which an item may begin: its first key is a multiple of the
+ * result. Loads of blocks or groups of keys begin where the page's blocks do. Other loads begin
+ * with the first visible key, since an earlier page may hold anything. */
 static int alignment(const struct split_kv *d)
 {
     if (!split_kv_by_lane(d->v) || (d->v->page_size && d->v->page_size % SPLIT_KV_BLOCK == 0))

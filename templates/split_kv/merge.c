@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The end of a work item: the waves' states are merged through LDS, and the item's result or
- * partial is written.
+ * This file ends a work item: it merges the waves' states through LDS, and writes the item's result
+ * or partial.
  *
- *     m = max(m1, m2)   l = l1 2^(m1 - m) + l2 2^(m2 - m)   O = O1 2^(m1 - m) + O2 2^(m2 - m)
+ *      m = max(m1, m2)   l = l1 2^(m1 - m) + l2 2^(m2 - m)   O = O1 2^(m1 - m) + O2 2^(m2 - m)
  *
  * If LDS has room for O of all waves, they store their states there. Each wave then adds up and
  * writes a part of the rows. Otherwise half of the waves pass their states to the other half, until
@@ -23,24 +23,24 @@ static struct tir_layout halves_of(const struct split_kv *d)
                                  TIR_RC(d->value.width / 2 - 1, d->columns - 1));
 }
 
-/* Returns the LDS map of a wave's O, in which 16 bytes of each lane are side by side, without bank
- * conflicts. */
+/* Returns the LDS layout of a wave's O, in which 16 bytes of each lane are side by side, without
+ * bank conflicts. */
 static struct tir_layout o_map(const struct split_kv *d)
 {
     const struct tir_layout l = halves_of(d);
     return tir_lane_major(&l, 4);
 }
 
-/* Returns the LDS map of a number for each column. */
+/* Returns the LDS layout of one number for each column. */
 static struct tir_layout vector_map(const struct split_kv *d)
 {
     return tir_row_major(1, d->columns);
 }
 
-/* Returns the bytes of a wave's O in LDS. */
+/* Returns the bytes of LDS of a wave's O. */
 static unsigned o_bytes(const struct split_kv *d) { return d->value.width * d->columns * 4; }
 
-/* Returns the bytes of a wave's O, m and l in LDS. */
+/* Returns the bytes of LDS of a wave's O, m and l. */
 static unsigned slot_bytes(const struct split_kv *d) { return o_bytes(d) + 2 * d->columns * 4; }
 
 /* Returns the number of waves that pass on their states at once: half of them if their states fit
@@ -50,7 +50,7 @@ static unsigned slots(const struct split_kv *d)
     return d->waves / 2 * slot_bytes(d) <= d->m->lds_bytes / 2 ? d->waves / 2 : 1;
 }
 
-/* True if each workgroup of a compute unit can have `bytes` bytes of LDS. */
+/* True if each of the workgroups that share a compute unit can have `bytes` bytes of LDS. */
 static bool fits_beside(const struct split_kv *d, unsigned bytes)
 {
     const unsigned groups = 4 * d->waves_per_simd / d->waves;
@@ -66,7 +66,7 @@ static bool shares_sum(const struct split_kv *d)
            regs >= 4 * d->waves;
 }
 
-/* Returns the bytes of a wave's m and l in LDS. l is stored as several rows, which its readers add
+/* Returns the bytes of LDS of a wave's m and l. l is stored as several rows, which its readers add
  * up. */
 static int number_bytes(const struct split_kv *d)
 {
@@ -81,8 +81,8 @@ static bool has_room_for_numbers(const struct split_kv *d)
     return fits_beside(d, d->waves * (o_bytes(d) + (unsigned)number_bytes(d)));
 }
 
-/* Returns the byte offset in the buffer of m and l of all waves. It is 0 if they use the place of
- * O. */
+/* Returns the byte offset in the LDS buffer of m and l of all waves. It is 0 if they use the place
+ * of O. */
 static int numbers_at(const struct split_kv *d)
 {
     return has_room_for_numbers(d) ? (int)(d->waves * o_bytes(d)) : 0;
@@ -95,7 +95,7 @@ unsigned split_kv_merge_bytes(const struct split_kv *d)
     return d->waves > 1 ? slots(d) * slot_bytes(d) : 4 * d->columns;
 }
 
-/* Stores O, m and l of state `s` in LDS from address `at` on. */
+/* Stores O, m and l of state *s in LDS from address `at` (i32) on. */
 static void store_state(struct split_kv *d, struct tir_value at, const struct split_kv_state *s)
 {
     struct tir_builder *b = &d->b;
@@ -106,8 +106,8 @@ static void store_state(struct split_kv *d, struct tir_value at, const struct sp
     tir_tile_lds_store(b, att_plus(b, m_at, (int)d->columns * 4), s->l, &vector);
 }
 
-/* Returns own * own_factor + other * factor. `other` is a part of another wave's O, which is in LDS
- * at address `at` in the layout of `own`. */
+/* Returns own * own_factor + other * factor. `own` is a part of this wave's O, and `other` the same
+ * part of another wave's O, which is in LDS at address `at` (i32). The factors are 1 x columns. */
 static struct tir_value join_part(struct split_kv *d, struct tir_value at, struct tir_value own,
                                   struct tir_value own_factor, struct tir_value factor)
 {
@@ -119,8 +119,9 @@ static struct tir_value join_part(struct split_kv *d, struct tir_value at, struc
                    tir_mul(b, other, tir_broadcast(b, factor, t)));
 }
 
-/* Returns this wave's O times own_factor plus another wave's O, at LDS address `at`, times factor.
- * It is computed half by half, since two whole O would take all registers of a wave. */
+/* Returns O `own` of this wave times own_factor plus another wave's O, at LDS address `at` (i32),
+ * times factor. It is computed half by half, since two whole O would take all registers of a
+ * wave. */
 static struct tir_value join_output(struct split_kv *d, struct tir_value at, struct tir_value own,
                                     struct tir_value own_factor, struct tir_value factor)
 {
@@ -137,8 +138,8 @@ static struct tir_value join_output(struct split_kv *d, struct tir_value at, str
     return tir_relayout(b, tir_stack(b, joined[0], joined[1]), tir_layout_of(b->f, d->output));
 }
 
-/* Returns the sum of this wave's state `x` and another wave's state, which is in LDS at address
- * `at`. */
+/* Returns the sum of this wave's state *x and another wave's state, which is in LDS at address `at`
+ * (i32). */
 static struct split_kv_state join(struct split_kv *d, const struct split_kv_state *x,
                                   struct tir_value at)
 {
@@ -157,8 +158,8 @@ static struct split_kv_state join(struct split_kv *d, const struct split_kv_stat
     return s;
 }
 
-/* Passes the states of n waves, from wave `from` on, to waves 0 to n - 1, through LDS. These add
- * them to their own states. */
+/* Passes the states of n waves, from wave `from` (index) on, to waves 0 to n - 1 through LDS. Each
+ * of these adds a state to its own state *s. */
 static void hand_over(struct split_kv *d, struct split_kv_state *s, unsigned from, unsigned n)
 {
     struct tir_builder *b = &d->b;
@@ -180,7 +181,8 @@ static void hand_over(struct split_kv *d, struct split_kv_state *s, unsigned fro
     att_lds_barrier(b);
 }
 
-/* Adds the states of all waves into wave 0's, in steps of half of the waves or of one wave. */
+/* Adds up the states of all waves into wave 0's *s, in steps of half of the waves or of one
+ * wave. */
 static void hand_over_all(struct split_kv *d, struct split_kv_state *s)
 {
     const unsigned n = slots(d);
@@ -193,19 +195,19 @@ static void hand_over_all(struct split_kv *d, struct split_kv_state *s)
             hand_over(d, s, half, half);
 }
 
-/* The m and l of each wave, and the factor of its O in the sum. */
+/* The m and l of each wave as loaded from LDS, and the factor of its O in the sum. */
 struct numbers {
     struct tir_value m[SPLIT_KV_MAX_WAVES], l[SPLIT_KV_MAX_WAVES], factor[SPLIT_KV_MAX_WAVES];
 };
 
-/* Returns the LDS map of l, in which the rows of a column are adjacent. */
+/* Returns the LDS layout of a wave's l, in which the rows of a column are adjacent. */
 static struct tir_layout sum_map(const struct split_kv *d)
 {
     const struct tir_layout l = tir_row_major(d->columns, d->attention.softmax.folded.rows);
     return tir_layout_transpose(&l);
 }
 
-/* Returns the type of l in which one lane has all rows of a column. */
+/* Returns the tile type of l in which one lane has all rows of a column. */
 static struct tir_type sum_type(struct split_kv *d)
 {
     const struct tir_type folded = d->attention.softmax.folded;
@@ -241,8 +243,8 @@ static void load_numbers(struct split_kv *d, struct numbers *n)
     }
 }
 
-/* Sets s->m to the largest m and s->l to the sum of all l, relative to that m. Computes each wave's
- * factor. */
+/* Sets s->m to the largest m of all waves, and s->l to the sum of all l, relative to that m. Sets
+ * n->factor[]. */
 static void add_numbers(struct split_kv *d, struct numbers *n, struct split_kv_state *s)
 {
     struct tir_builder *b = &d->b;
@@ -253,14 +255,14 @@ static void add_numbers(struct split_kv *d, struct numbers *n, struct split_kv_s
         const struct tir_value l = tir_col_sum(b, n->l[i]);
         n->factor[i] = tir_exp2(b, tir_sub(b, n->m[i], s->m));
         s->l = i ? tir_fma(b, l, n->factor[i], s->l) : tir_mul(b, l, n->factor[i]);
-        tir_anchor(b, n->factor[i]); /* else LLVM sinks it to where O is multiplied */
+        tir_anchor(b, n->factor[i]); /* otherwise LLVM sinks it to where O is multiplied */
     }
     tir_anchor(b, s->l);
 }
 
-/* Returns the type of the rows that a wave adds up: an equal share of each lane's registers,
- * selected by the last bits of a register's number. Halves that overlap stay together. Sets *whole
- * to the layout of O in LDS. */
+/* Returns the tile type of the rows of O^T that a wave adds up: an equal share of each lane's
+ * registers, selected by the last bits of a register's index. Halves that overlap stay together.
+ * Sets *whole to the layout of O^T in LDS. */
 static struct tir_type rows_to_add(struct split_kv *d, struct tir_layout *whole)
 {
     const struct tir_type t = split_kv_in_order(d);
@@ -271,8 +273,8 @@ static struct tir_type rows_to_add(struct split_kv *d, struct tir_layout *whole)
     return tir_tile(d->b.f, TIR_F32, t.rows, t.cols, &dealt);
 }
 
-/* Merges the states of all waves and writes the result: each wave adds up and writes a part of the
- * rows. The rows' addresses are computed while O is stored in LDS. */
+/* Merges the states *s of all waves and writes the result: each wave adds up and writes a part of
+ * the rows. The rows' addresses are computed while O is stored in LDS. */
 static void share_sum(struct split_kv *d, struct split_kv_state *s)
 {
     struct tir_builder *b = &d->b;
@@ -286,7 +288,7 @@ static void share_sum(struct split_kv *d, struct split_kv_state *s)
     d->output = part;
     struct split_kv_places places = split_kv_load_places(d, SPLIT_KV_EITHER);
     store_numbers(d, s);
-    if (!room) { /* O takes their place */
+    if (!room) { /* O is stored in the place of m and l */
         att_lds_barrier(&d->b);
         load_numbers(d, &numbers);
         split_kv_find_out(d, &places);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * With field one_launch, waves add up the partials (parts) of a sequence slice by slice. share.c
- * assigns slices to waves.
+ * This file adds up the partials (parts) of a sequence slice by slice, for field one_launch.
+ * share.c assigns slices to waves.
  *
- * Each lane has the row number of one part, and the part's weight, which follows from its lse. All
- * lanes together have a slice of O, and read a part's weight from the part's lane. With few rows of
- * many parts there would be fewer slices than waves. In that case slices are 32 elements, a line of
- * memory. Eight lanes have a slice of one part, and a wave has eight parts side by side. All loads
- * of up to 128 parts are in flight at once.
+ * With ONE_BY_ONE each lane has the row of one part in the partials, and the part's weight, which
+ * follows from its lse. All lanes together have a slice of O, and read a part's weight from the
+ * part's lane. With few rows of many parts there would be fewer slices than waves. In that case
+ * slices are 32 elements, a line of memory. Eight lanes have a slice of one part, and a wave has
+ * eight parts side by side. All loads of up to 128 parts are in flight at once.
  *
- *     m = max_k lse_k log2(e)   w_k = 2^(lse_k log2(e) - m)   O = sum_k w_k o_k / sum_k w_k
+ *      m = max_k lse_k log2(e)   w_k = 2^(lse_k log2(e) - m)   O = sum_k w_k o_k / sum_k w_k
  *
  * A sink is a part whose o is 0: sums begin with it.
  */
@@ -27,33 +27,34 @@ static const float LOWEST = -3e38f; /* log2 of the weight of a part without keys
 static const float HIGHEST = 3e38f; /* log2 of the weight of an infinite sink */
 
 enum {
-    SLICES = 32,    /* least number of slices of the result: fewer would leave waves without one */
-    LEAST = 256,    /* elements of a slice: 16 bytes of each lane */
+    SLICES = 32,    /* least number of slices of the result; with fewer, waves would have none */
+    LEAST = 256,    /* elements of a narrow slice: 16 bytes in each lane */
     REGISTERS = 64, /* number of registers of a lane for parts in flight */
     MOST = SPLIT_KV_PART_LOADS, /* most loads of a lane in flight */
     FEW = SPLIT_KV_FEW_PARTS,   /* most parts that are all read at once */
-    FEW_BY_ONE = 32,            /* parts: if there are more, few rows are added up side by side */
-    SIDE_BY_SIDE = 8            /* number of parts that a wave has at once */
+    FEW_BY_ONE = 32,            /* number of parts above which few rows are added up side by side */
+    SIDE_BY_SIDE = 8            /* number of parts that a wave reads at once */
 };
 
 /* A row of the result, or a piece of a row, with its address in the partials. */
 struct slice {
-    struct tir_value token, head, element; /* i32: row of q; query head; first element of the slice
-                                              in its row */
-    struct tir_value lse, out;             /* i64: addresses of the slice in row 0 of partial_lse
-                                              and partial_out */
+    /* i32: row in q; index of the query head; index in its row of the slice's first element. */
+    struct tir_value token, head, element;
+    /* i64: addresses of the slice's row in row 0 of partial_lse, and of the slice in row 0 of
+     * partial_out. */
+    struct tir_value lse, out;
 };
 
-/* True if the number of rows is known and smaller than SLICES. */
+/* True if the number of rows of the result is known and smaller than SLICES. */
 static bool has_few_rows(const struct split_kv *d)
 {
     const unsigned rows = (unsigned)(d->v->gqa * d->v->q_len); /* 0: not known */
     return rows && rows < SLICES;
 }
 
-/* Returns the number of elements of a slice. Few rows are divided into pieces, so that every wave
- * has a slice. Few parts have few workgroups and waves; a second slice of a wave would wait for
- * memory once more. */
+/* Returns the number of elements of a slice, for parts at once or one by one. Few rows are divided
+ * into pieces, so that every wave has a slice. Few parts have few workgroups and waves; a second
+ * slice of a wave would wait for memory once more. */
 static unsigned slice_width(const struct split_kv_part_sum *s)
 {
     const struct split_kv *const d = s->d;
@@ -78,14 +79,15 @@ static void choose_types(struct split_kv_part_sum *s)
     s->one = tir_tile(d->b.f, TIR_F32, 1, 1, &number);
 }
 
-/* A state of the sum: m in powers of two, l and O relative to 2^m. */
+/* A sum of some parts of a slice: m, the log2 of the largest weight; l and O, relative to 2^m. */
 struct sum {
     struct tir_value m, l, o;
-    struct tir_value to; /* i64: O's address in the result, if O is already divided; no value: it is
-                            not */
+    /* i64: address of the slice in the result, if O is already divided; no value: it is not. */
+    struct tir_value to;
 };
 
-/* Returns the address (i64) of the slice's row in tensor `t`, whose elements have `size` bytes. */
+/* Returns the address (i64) of the row of slice *l in result tensor `t`, whose elements have `size`
+ * bytes. */
 static struct tir_value place(struct split_kv_part_sum *s, const struct slice *l,
                               struct att_tensor t, int size)
 {
@@ -105,7 +107,7 @@ static int pieces_of_row(const struct split_kv_part_sum *s)
     return (s->d->v->head_dim_v + width - 1) / width;
 }
 
-/* Returns slice `number` (i32) of the result. */
+/* Returns slice `number` (i32 index) of the result. */
 static struct slice find_slice(struct split_kv_part_sum *s, struct tir_value number)
 {
     struct split_kv *const d = s->d;
@@ -130,7 +132,7 @@ static struct slice find_slice(struct split_kv_part_sum *s, struct tir_value num
     return l;
 }
 
-/* Returns the address (i64) of slice `l` in the result. */
+/* Returns the address (i64) of slice *l in the result. */
 static struct tir_value find_result(struct split_kv_part_sum *s, const struct slice *l)
 {
     struct tir_builder *b = &s->d->b;
@@ -138,8 +140,8 @@ static struct tir_value find_result(struct split_kv_part_sum *s, const struct sl
                    tir_shl(b, att_wide(b, l->element), tir_i64(b, 1)));
 }
 
-/* Returns the sum before the first part is added: the sink of the slice's head, or zero without
- * sinks. */
+/* Returns the sum before the first part is added: the sink of the head of slice *l, or zero without
+ * sinks. O is not set. */
 static struct sum begin_sum(struct split_kv_part_sum *s, const struct slice *l)
 {
     struct tir_builder *const b = &s->d->b;
@@ -156,7 +158,7 @@ static struct sum begin_sum(struct split_kv_part_sum *s, const struct slice *l)
 
 /* ---- The result ---- */
 
-/* Stores slice `a` at address `base` (i64). */
+/* Stores `a`, a slice or one number, at address `base` (i64). */
 static void store_row(struct split_kv_part_sum *s, struct tir_value base, struct tir_value a)
 {
     struct tir_builder *b = &s->d->b;
@@ -171,8 +173,8 @@ static struct tir_value inverse_of(struct tir_builder *b, struct tir_value l)
     return tir_select(b, tir_cmp_gt(b, l, zero), tir_rcp(b, l), zero);
 }
 
-/* Writes the LSE of the slice's row, by the first of the row's slices; -infinity if no part has a
- * key. */
+/* Writes the LSE of the row of slice *l from its sum; -infinity if no part has a key. Only the
+ * first slice of a row writes it. */
 static void write_log(struct split_kv_part_sum *s, const struct slice *l, const struct sum *sum)
 {
     struct split_kv *const d = s->d;
@@ -191,7 +193,8 @@ static void write_log(struct split_kv_part_sum *s, const struct slice *l, const 
     tir_end_if(b, &begins, NULL);
 }
 
-/* Divides the sum by its denominator, unless it already is, and writes slice and LSE. */
+/* Divides O of the sum by its denominator, unless it already is, and writes slice *l and its
+ * LSE. */
 static void write_slice(struct split_kv_part_sum *s, const struct slice *l, const struct sum *sum)
 {
     struct tir_builder *b = &s->d->b;
@@ -206,8 +209,8 @@ static void write_slice(struct split_kv_part_sum *s, const struct slice *l, cons
 
 /* ---- Parts one by one ---- */
 
-/* Loads the rows (i32) of the parts from part `chunk` on, one part a lane. Lanes after the last
- * part repeat its row. */
+/* Loads the rows (i32, one in each lane) in the partials of the parts from part `chunk` (i32) on.
+ * Lanes after the last part repeat its row. */
 static struct tir_value find_rows(struct split_kv_part_sum *s, struct tir_value chunk)
 {
     struct tir_builder *b = &s->d->b;
@@ -220,8 +223,8 @@ static struct tir_value find_rows(struct split_kv_part_sum *s, struct tir_value 
                                     tir_shl(b, at, tir_int_like(b, at, 2)), t);
 }
 
-/* Loads log2 of the weight of each lane's part, from part `chunk` on; LOWEST in lanes without a
- * part. `rows` are the parts' rows. */
+/* Loads log2 of the weight of each lane's part, from part `chunk` (i32) on, for slice *l; LOWEST in
+ * lanes without a part. `rows` are the parts' rows. */
 static struct tir_value load_lse(struct split_kv_part_sum *s, const struct slice *l,
                                  struct tir_value rows, struct tir_value chunk)
 {
@@ -239,7 +242,7 @@ static struct tir_value load_lse(struct split_kv_part_sum *s, const struct slice
                       lowest);
 }
 
-/* Loads slice `l` of the O of the part in row `row` (i32). */
+/* Loads slice *l of O of the part in row `row` (i32) of the partials. */
 static struct tir_value load_out(struct split_kv_part_sum *s, const struct slice *l,
                                  struct tir_value row)
 {
@@ -250,8 +253,8 @@ static struct tir_value load_out(struct split_kv_part_sum *s, const struct slice
                            s->slice);
 }
 
-/* Returns o + sum w_k o_k over `n` parts from lane k (i32) on. Each lane has the row and the weight
- * of its part. */
+/* Returns o + sum w_k o_k of slice *l over the `n` parts of the lanes from lane k (i32) on. Each
+ * lane has the row and the weight of its part. */
 static struct tir_value add_outs(struct split_kv_part_sum *s, const struct slice *l,
                                  struct tir_value rows, struct tir_value weights,
                                  struct tir_value k, struct tir_value o, unsigned n)
@@ -267,8 +270,8 @@ static struct tir_value add_outs(struct split_kv_part_sum *s, const struct slice
     return o;
 }
 
-/* Returns `o` plus the weighted O of the first `n` parts (i32) of a chunk: many parts at once, then
- * the remaining ones a few at a time. */
+/* Returns `o` plus the weighted O of slice *l of the first `n` (i32) parts of a chunk: many parts
+ * at once, then the remaining ones a few at a time. A chunk has a part for each lane. */
 static struct tir_value add_chunk(struct split_kv_part_sum *s, const struct slice *l,
                                   struct tir_value rows, struct tir_value weights,
                                   struct tir_value n, struct tir_value o)
@@ -287,7 +290,8 @@ static struct tir_value add_chunk(struct split_kv_part_sum *s, const struct slic
     return o;
 }
 
-/* Returns the sum `before` plus the parts from part `chunk` (i32) on, one for each lane. */
+/* Returns the sum `before` of slice *l plus the parts from part `chunk` (i32) on, one for each
+ * lane. */
 static struct sum join_chunk(struct split_kv_part_sum *s, const struct slice *l,
                              struct tir_value rows, struct tir_value chunk,
                              const struct sum *before)
@@ -307,7 +311,7 @@ static struct sum join_chunk(struct split_kv_part_sum *s, const struct slice *l,
     return sum;
 }
 
-/* Returns the sum of all parts, chunk by chunk. */
+/* Returns the sum of all parts of slice *l, chunk by chunk. */
 static struct sum join_all(struct split_kv_part_sum *s, const struct slice *l)
 {
     struct tir_builder *b = &s->d->b;
@@ -326,7 +330,7 @@ static struct sum join_all(struct split_kv_part_sum *s, const struct slice *l)
 
 /* ---- Few parts at once ---- */
 
-/* Sets s->few_lse and s->few_out to the byte offsets of up to FEW parts. */
+/* Sets s->few_lse and s->few_out to the byte offsets of up to FEW parts in the partials. */
 static void find_few(struct split_kv_part_sum *s)
 {
     struct tir_builder *b = &s->d->b;
@@ -349,8 +353,8 @@ static void find_few(struct split_kv_part_sum *s)
     tir_anchor_all(b, s->few_out, FEW);
 }
 
-/* Returns the sum of all parts, at most FEW, with O already divided by the denominator. No load
- * depends on another, so all are in flight together. Every lane has every part's weight. */
+/* Returns the sum of all parts of slice *l, at most FEW, with O already divided by the denominator.
+ * No load depends on another, so all are in flight together. Every lane has every part's weight. */
 static struct sum join_few(struct split_kv_part_sum *s, const struct slice *l)
 {
     struct tir_builder *b = &s->d->b;
@@ -396,7 +400,7 @@ static struct sum join_few(struct split_kv_part_sum *s, const struct slice *l)
 
 /* ---- Parts side by side ---- */
 
-/* Returns log2 of the number of vectors of four floats that a lane has of each part's slice, in
+/* Returns log2 of the number of vectors of four floats of a part's slice that a lane has, with
  * SPLIT_KV_PARTS_OF_ROWS. */
 static unsigned row_vector_bits(const struct split_kv *d)
 {
@@ -417,7 +421,8 @@ unsigned split_kv_few_parts_of_rows(const struct split_kv *d)
     return vectors_at_once(d) * SIDE_BY_SIDE >> row_vector_bits(d);
 }
 
-/* Returns the number of groups of SIDE_BY_SIDE parts whose loads are in flight at once. */
+/* Returns the number of groups of SIDE_BY_SIDE parts whose loads are in flight at once, with the
+ * way s->way. */
 static int loads_of(const struct split_kv_part_sum *s)
 {
     const unsigned n = vectors_at_once(s->d);
@@ -444,8 +449,8 @@ static void choose_parts(struct split_kv_part_sum *s)
     s->one = tir_tile(d->b.f, TIR_F32, 1, 1, &number);
 }
 
-/* Sets at[] to the byte offsets, from row 0 of the partials, of the lse of the parts from part
- * `chunk` (i32) on. Parts after the last one repeat its offset. */
+/* Sets at[] to the byte offsets (i64) in partial_lse of the rows of the parts from part `chunk`
+ * (i32) on. Parts after the last one repeat its offset. */
 static void find_parts(struct split_kv_part_sum *s, struct tir_value chunk,
                        struct tir_value at[MOST])
 {
@@ -469,8 +474,8 @@ static void find_parts(struct split_kv_part_sum *s, struct tir_value chunk,
     }
 }
 
-/* Sets lse[] to log2 of the weight of each part from part `chunk` on, LOWEST after the last one.
- * at[] is from find_parts(). */
+/* Loads lse[], log2 of the weights for slice *l of the parts from part `chunk` (i32) on; LOWEST
+ * after the last part. at[] is from find_parts(). */
 static void load_parts_lse(struct split_kv_part_sum *s, const struct slice *l,
                            struct tir_value chunk, const struct tir_value at[MOST],
                            struct tir_value lse[MOST])
@@ -490,8 +495,8 @@ static void load_parts_lse(struct split_kv_part_sum *s, const struct slice *l,
     }
 }
 
-/* Returns the sum `before` plus the parts from part `chunk` on. O has a row for each of the parts
- * side by side. */
+/* Returns the sum `before` of slice *l plus the parts from part `chunk` (i32) on, whose offsets are
+ * at[]. O has a row for each of the parts side by side. */
 static struct sum join_parts(struct split_kv_part_sum *s, const struct slice *l,
                              struct tir_value chunk, const struct tir_value at[MOST],
                              const struct sum *before)
@@ -523,7 +528,7 @@ static struct sum join_parts(struct split_kv_part_sum *s, const struct slice *l,
     return sum;
 }
 
-/* Calls find_parts() if the sum has a part `chunk`; at[] stays as it is otherwise. */
+/* Calls find_parts() if the sum has part `chunk` (i32); at[] stays as it is otherwise. */
 static void find_more_parts(struct split_kv_part_sum *s, struct tir_value chunk,
                             struct tir_value at[MOST])
 {
@@ -536,7 +541,7 @@ static void find_more_parts(struct split_kv_part_sum *s, struct tir_value chunk,
     tir_end_if(b, &more, at);
 }
 
-/* Returns the sum of all parts, SIDE_BY_SIDE of them in each group. */
+/* Returns the sum of all parts of slice *l, SIDE_BY_SIDE parts in each group. */
 static struct sum join_all_parts(struct split_kv_part_sum *s, const struct slice *l)
 {
     struct tir_builder *b = &s->d->b;
@@ -588,7 +593,7 @@ void split_kv_part_sum_find(struct split_kv_part_sum *s, enum split_kv_part_way 
     case SPLIT_KV_PARTS_ONE_BY_ONE:
         choose_types(s);
         s->rows = find_rows(s, tir_i32(b, 0));
-        tir_anchor(b, s->rows); /* else LLVM loads them after the last part has arrived */
+        tir_anchor(b, s->rows); /* otherwise LLVM loads them after the last part has arrived */
         break;
     case SPLIT_KV_PARTS_SIDE_BY_SIDE:
     case SPLIT_KV_PARTS_OF_ROWS:

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * With field one_launch, the workgroups of a sequence count their partials (parts). If the parts
- * are few, the last workgroup merges them. Each wave adds up some heads, or rows of O, over all
- * parts in their order. Sums thus do not depend on which workgroup is last. If the parts are many,
- * share.c merges them. A part (O, lse) is the state m = lse log2(e), l = 1.
+ * This file merges the partials (parts) of a sequence in the same launch, for field one_launch. The
+ * sequence's workgroups count their parts. If the parts are few, the last workgroup merges them:
+ * each wave adds up some heads, or rows of O, over all parts in their order. So sums do not depend
+ * on which workgroup is last. If the parts are many, share.c merges them. A part (O, lse) is the
+ * state m = lse log2(e), l = 1.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -23,24 +24,27 @@ enum {
 
 static const float LOG2E = 1.4426950408889634f;
 
-/* Addresses of the rows of a tile in partial_out or partial_lse, relative to a part's first row. */
+/* Places of the rows of a tile in partial_out or partial_lse, relative to a part's first row. */
 struct partial {
-    struct tir_type t; /* type of the tile as it is loaded; its transpose is used */
-    struct split_kv_tensor tensor;
-    struct tir_value row_bytes; /* i32: bytes of a row. A product of two zero-extended numbers takes
-                                   two instructions */
-    struct tir_value at;        /* i64: byte offset of each row */
+    struct tir_type t;             /* type of the tile as it is loaded; its transpose is used */
+    struct split_kv_tensor tensor; /* the tensor of partials */
+    /* i32: bytes of a row, with all heads. It has 32 bits, since a product of two zero-extended
+     * numbers takes two instructions. */
+    struct tir_value row_bytes;
+    struct tir_value at; /* i64: byte offset of each row */
 };
 
-/* The parts of the item's sequence, as entries of reduce_partial_map. */
+/* The parts of the item's sequence, in entries of reduce_partial_map, and the layout of their
+ * sum. */
 struct parts {
-    struct tir_value first, count; /* i32: the first entry, and the number of entries */
+    struct tir_value first, count; /* i32: index of the first entry, and the number of entries */
     struct tir_value map;          /* i64: address of the first entry */
-    struct tir_type o; /* type of a part of O as it is loaded; O has split_kv_parts() parts */
-    bool by_column;    /* each wave has its own columns; false: its own rows of O */
-    struct partial lses, outs;
-    struct split_kv_places places;
-    struct tir_value lse_at; /* lses.at as i32 */
+    struct tir_type o;             /* type of a load of O, which takes split_kv_parts() loads */
+    /* True: each wave has its own columns; false: each wave has its own rows of O^T. */
+    bool by_column;
+    struct partial lses, outs;     /* places of a part's lse and of its O */
+    struct split_kv_places places; /* places of the result */
+    struct tir_value lse_at;       /* lses.at as i32 */
 };
 
 /* Loads entry `index` (i32) of array argument `array` (i32 entries). */
@@ -58,10 +62,10 @@ struct tir_value split_kv_is_part(struct split_kv *d)
     return tir_and(b, tir_cmp_ge(b, d->item.partial, zero), tir_cmp_gt(b, d->n_rows, zero));
 }
 
-/* Sets the layout of the sum: d->columns, the types of O and of a number for each column, and the
- * type of a load of O. Lanes have neighbours of a row, as memory has them; in the layout of matrix
- * instructions a load would read sixteen rows. Columns without a query are left out. Each wave has
- * its own columns, or its own rows of O if there are few columns. */
+/* Sets the layout of the sum: d->columns, the types of O^T and of a number for each column, and the
+ * type of a load of O. Lanes have adjacent elements of a row, as memory has them; in the layout of
+ * matrix instructions a load would read sixteen rows. Columns without a query are left out. Each
+ * wave has its own columns, or its own rows of O^T if there are few columns. */
 static void choose_sum(struct split_kv *d, struct parts *p)
 {
     const unsigned width = tir_bits(split_kv_part_width(&d->value)), waves = tir_bits(d->waves);
@@ -69,7 +73,8 @@ static void choose_sum(struct split_kv *d, struct parts *p)
     unsigned columns = 0;
     while (1u << columns < (rows_used ? rows_used : d->columns) && 1u << columns < d->columns)
         columns++;
-    /* At most half of the lanes: rows that are alike in a wave would be scalars, too many. */
+    /* At most half of the lanes have one row: numbers that are alike in a wave would be scalars,
+     * too many. */
     const unsigned most = d->m->lane_bits - 1;
     p->by_column = columns > waves;
     const unsigned row = p->by_column ? width - 2 : width - 2 - waves;
@@ -98,8 +103,8 @@ static void choose_sum(struct split_kv *d, struct parts *p)
     d->attention.softmax.vector = tir_tile(d->b.f, TIR_F32, 1, d->columns, &column);
 }
 
-/* Returns the addresses in tensor `tensor` (argument), with `bytes` bytes for each head, of the
- * columns of type `t`. */
+/* Returns the places in the tensor of argument `tensor`, with `bytes` bytes for each head, of the
+ * columns of a tile of type `t`. */
 static struct partial find_partial(struct split_kv *d, const char *tensor, int bytes,
                                    struct tir_type t)
 {
@@ -112,8 +117,8 @@ static struct partial find_partial(struct split_kv *d, const char *tensor, int b
     return p;
 }
 
-/* Loads the elements of a part from byte `byte` of each row on, as the transpose of p->t. `row`
- * (i32) is the part's first row. */
+/* Loads the elements of a part from byte `byte` of each row's head on, as the transpose of p->t.
+ * `row` (i32) is the part's first row in the partials. */
 static struct tir_value load_rows(struct split_kv *d, const struct partial *p, struct tir_value row,
                                   int byte)
 {
@@ -124,7 +129,7 @@ static struct tir_value load_rows(struct split_kv *d, const struct partial *p, s
     return tir_transpose(b, tir_tile_gather(b, base, p->at, tir_i32(b, byte), p->t));
 }
 
-/* Loads O of the part whose first row is `row` (i32). */
+/* Loads O^T of the part whose first row in the partials is `row` (i32). */
 static struct tir_value load_out(struct split_kv *d, const struct partial *p, struct tir_value row)
 {
     struct tir_value part[2];
@@ -133,10 +138,11 @@ static struct tir_value load_out(struct split_kv *d, const struct partial *p, st
     return d->value.overlap ? tir_stack(&d->b, part[0], part[1]) : part[0];
 }
 
-enum { PARTS_AT_ONCE = 16, TOGETHER = 8 /* scalar loads in flight at once */ };
+/* Most parts whose rows and lse are loaded at once; scalar loads in flight at once. */
+enum { PARTS_AT_ONCE = 16, TOGETHER = 8 };
 
-/* Returns the number of parts whose O fits in the registers that K and V had in the loop over
- * keys. */
+/* Returns the number of parts whose O fits in the registers that K and V had in the loop over keys,
+ * at most PARTS_AT_ONCE. */
 static unsigned parts_under_way(const struct split_kv *d)
 {
     const unsigned registers = d->value.width * d->columns / d->waves >> d->m->lane_bits;
@@ -152,8 +158,9 @@ static unsigned parts_at_once(const struct split_kv *d)
     return n < PARTS_AT_ONCE / 2 ? n : PARTS_AT_ONCE;
 }
 
-/* Loads the rows (i32) of parts k to k + n - 1 into row[]. `whole`: all n parts exist, so a single
- * load reads neighbours. Otherwise parts after the last one repeat its row. */
+/* Loads the first rows (i32) in the partials of parts k (i32) to k + n - 1 into row[]. If `whole`,
+ * all n parts exist, so a single load reads adjacent entries. Otherwise parts after the last one
+ * repeat its row. */
 static void find_rows(struct split_kv *d, const struct parts *p, struct tir_value k,
                       struct tir_value *row, unsigned n, bool whole)
 {
@@ -169,8 +176,8 @@ static void find_rows(struct split_kv *d, const struct parts *p, struct tir_valu
         tir_anchor_all(b, row + i, n - i < TOGETHER ? n - i : TOGETHER);
 }
 
-/* Loads the lse of the part in row `row` (i32). Offsets have 32 bits: a partial_lse of 4 GiB would
- * need a partial_out of at least 256 GiB. */
+/* Loads the lse of the columns of the part whose first row is `row` (i32). Offsets have 32 bits: a
+ * partial_lse of 4 GiB would need a partial_out of at least 256 GiB. */
 static struct tir_value load_lse(struct split_kv *d, const struct parts *p, struct tir_value row)
 {
     struct tir_builder *b = &d->b;
@@ -182,7 +189,8 @@ static struct tir_value load_lse(struct split_kv *d, const struct parts *p, stru
 }
 
 /* Returns state `before` plus `n` parts from part k (i32) on. Issues the loads of all rows and lse,
- * and then the loads of O. Parts after the last one have weight 0. */
+ * and then the loads of O. If `whole`, all n parts exist; otherwise parts after the last one have
+ * weight 0. */
 static struct split_kv_state add_parts(struct split_kv *d, const struct parts *p,
                                        struct tir_value k, const struct split_kv_state *before,
                                        unsigned n, bool whole)
@@ -217,7 +225,7 @@ static struct split_kv_state add_parts(struct split_kv *d, const struct parts *p
         sum.o = tir_fma(b, o[i], tir_broadcast(b, w, d->output), sum.o);
         if (i + ahead >= n)
             continue;
-        tir_anchor(b, sum.o); /* the next part reuses its registers */
+        tir_anchor(b, sum.o); /* so that the next part's O uses the same registers */
         o[i + ahead] = load_out(d, &p->outs, row[i + ahead]);
     }
     return sum;
@@ -246,7 +254,7 @@ static struct split_kv_state add_all_parts(struct split_kv *d, const struct part
     return (struct split_kv_state){carried[0], carried[1], carried[2]};
 }
 
-/* Returns the type of one i32 that is the same in all lanes. */
+/* Returns the tile type of one i32 that is the same in all lanes. */
 static struct tir_type one_number(struct split_kv *d)
 {
     const struct tir_spread s = tir_spread(d->m, 1);
@@ -285,8 +293,8 @@ static struct tir_value count_parts(struct split_kv *d, const struct parts *p,
     return count;
 }
 
-/* Computes the addresses of the parts and of the result. Their loads take long, so they are issued
- * before the workgroup knows that it adds up the parts. */
+/* Sets p->lses, p->outs and p->places, the places of the parts and of the result. Their arguments
+ * take long to load, so they are loaded before the workgroup knows that it adds up the parts. */
 static void find_places(struct split_kv *d, struct parts *p)
 {
     struct tir_builder *b = &d->b;
@@ -313,7 +321,8 @@ static void sum_up(struct split_kv *d, const struct parts *p)
     split_kv_write_out(d, tir_mul(b, s.o, tir_broadcast(b, inverse, d->output)), &p->places);
 }
 
-/* Adds up the parts in several passes over their rows, for items with more rows than columns. */
+/* Adds up the parts in several passes, each over d->columns of the item's rows, for items with more
+ * rows than columns. */
 static void sum_up_in_passes(struct split_kv *d, struct parts *p)
 {
     struct tir_builder *b = &d->b;
@@ -375,7 +384,8 @@ void split_kv_join_parts(struct split_kv *d)
     struct parts p = {.first = load_word(d, ARG_REDUCE_INDPTR, d->item.sequence)};
     const struct tir_value next = att_plus(b, d->item.sequence, 1);
     p.count = tir_sub(b, load_word(d, ARG_REDUCE_INDPTR, next), p.first);
-    tir_anchor_all(b, loaded, sizeof(loaded) / sizeof(loaded[0])); /* in one round */
+    /* All arrive in one round of loads. */
+    tir_anchor_all(b, loaded, sizeof(loaded) / sizeof(loaded[0]));
     p.map = tir_add(b, tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64),
                     tir_shl(b, att_wide(b, p.first), tir_i64(b, 2)));
     struct tir_if few = tir_begin_if(b, are_few(d, p.count), false, NULL, 0);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rows of an item, queries x heads, are the columns of its products. This file computes the
- * query and head of each column and the keys that it sees, and ends a wave's loop over keys.
+ * The rows of an item, a query and a head each, are the columns of its products. This file computes
+ * the query and head of each column and the keys that it sees, and ends a wave's loop over keys.
  */
 #include "templates/split_kv/split_kv.h"
 #include "templates/workgroup/scalar.h"
 
 bool split_kv_by_lane(const struct att_variant *v)
 {
-    const bool wide = v->head_dim > 256 || v->head_dim_v > 256; /* has no registers for more */
+    /* Wide rows leave no registers for blocks. */
+    const bool wide = v->head_dim > 256 || v->head_dim_v > 256;
     return v->page_size == 0 || v->page_size % SPLIT_KV_BLOCK || wide;
 }
 
@@ -21,7 +22,7 @@ struct split_kv_cache split_kv_cache(int dim)
     return c;
 }
 
-/* Returns `scalar` in the shape of `v`. */
+/* Returns `scalar` in every element of the type of `v`. */
 static struct tir_value like(struct split_kv *d, struct tir_value scalar, struct tir_value v)
 {
     return tir_splat(&d->b, scalar, tir_typeof(d->b.f, v));
@@ -84,8 +85,9 @@ struct split_kv_state split_kv_end_keys(struct split_kv *d, struct tir_if *some,
     b->phase = 0;
     tir_end_for(b, loop, inside, ATT_N_CARRY);
     tir_else(b, some, inside);
-    /* Keeps LLVM from clearing O for both paths before the branch, ahead of the first loads of K.
-     * A value that only the loop begins with is cleared while K is in flight. */
+    /* The materialised zero keeps LLVM from clearing O for both paths before the branch, ahead of
+     * the first loads of K. A value with which only the loop begins is cleared while K is in
+     * flight. */
     if (d->zero_late)
         carried[ATT_CARRY_O] = tir_materialize(b, carried[ATT_CARRY_O]);
     tir_end_if(b, some, carried);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * With field one_launch, many partials (parts), or parts of many heads, are added up by all
- * workgroups that still run, as attention/share.h describes. They divide the rows, or pieces of
- * rows.
+ * This file adds up the partials (parts) of a sequence in the same launch by all workgroups that
+ * still run, as attention/share.h describes. This is for field one_launch, if a sequence has many
+ * parts, or parts with many rows. The workgroups divide the rows, or pieces of rows.
  */
 #include "templates/attention/share.h"
 #include "ir/spread.h"
@@ -10,14 +10,15 @@
 #include "templates/workgroup/scalar.h"
 
 enum {
-    POLLS = 16,     /* polls while waiting for the last part, 400 to 600 clocks each: together as
-                       long as one workgroup takes to add up all parts */
+    /* Polls while waiting for the last part, each 400 to 600 clocks; together as long as one
+     * workgroup takes to add up all parts. */
+    POLLS = 16,
     SLEEP = 2,      /* units of 64 clocks between polls, since many workgroups poll one ticket */
-    FEW_POLLS = 28, /* polls with SPLIT_KV_PARTS_AT_ONCE: 260 to 400 clocks each, without sleep */
+    FEW_POLLS = 28, /* polls with SPLIT_KV_PARTS_AT_ONCE, each 260 to 400 clocks, without sleep */
     FEW_ROWS = 16   /* most rows for which there are enough waves for slices of 32 elements */
 };
 
-/* Returns the type of a 32-bit word that is the same in all lanes. */
+/* Returns the tile type of one i32 that is the same in all lanes. */
 static struct tir_type word_type(struct split_kv *d)
 {
     const struct tir_spread one = tir_spread(d->m, d->waves);
@@ -25,11 +26,12 @@ static struct tir_type word_type(struct split_kv *d)
     return tir_tile(d->b.f, TIR_I32, 1, 1, &l);
 }
 
-/* Adds up slice `number` (i32) of the struct split_kv_part_sum `sum`. */
+/* Adds up slice `number` (i32 index) of the sum `sum`, a struct split_kv_part_sum: it is
+ * att_share.add. */
 static void add_slice(void *sum, struct tir_value number) { split_kv_part_sum_slice(sum, number); }
 
-/* Waits up to a limit for all parts, and adds them up in the way `way` unless the limit is
- * reached. */
+/* Waits until all parts are written, up to a number of polls, and adds them up in the way `way`
+ * unless that number is reached. */
 static void await_and_sum_up(struct split_kv *d, struct split_kv_part_sum sum,
                              enum split_kv_part_way way)
 {
@@ -51,7 +53,8 @@ static void await_and_sum_up(struct split_kv *d, struct split_kv_part_sum sum,
                     n);
 }
 
-/* Adds up more parts than SPLIT_KV_PARTS_AT_ONCE serves: side by side or one by one. */
+/* Adds up more parts than SPLIT_KV_PARTS_AT_ONCE serves: side by side if `sum` is suited, else one
+ * by one. */
 static void sum_up_many(struct split_kv *d, const struct split_kv_part_sum *sum)
 {
     struct tir_builder *b = &d->b;
@@ -99,7 +102,9 @@ struct tir_value split_kv_untouched(struct split_kv *d) { return tir_undef(&d->b
 
 void split_kv_touch_ticket(struct split_kv *d)
 {
-    enum { LAST = ATT_TICKET_LINE - 4 /* a word that counts nothing */ };
+    enum {
+        LAST = ATT_TICKET_LINE - 4 /* byte offset of a word of the line that is not the count */
+    };
     struct tir_builder *b = &d->b;
     const struct tir_type t = word_type(d);
     const struct tir_value none = tir_splat(b, tir_i64(b, 0), tir_with_dtype(t, TIR_I64));

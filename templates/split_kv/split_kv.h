@@ -18,26 +18,29 @@
 enum { SPLIT_KV_BLOCK = 16, SPLIT_KV_MAX_WAVES = 8 };
 
 /** The cache of K or of V, and the width of its rows in registers. A head dim that is no power of
- * two is rounded up to one. The row's first and its last `width` / 2 columns are then side by
- * side. */
+ * two is rounded up to one. The row's first and its last `width` / 2 columns are then loaded as two
+ * parts, which overlap. */
 struct split_kv_cache {
     /* Number of columns of a row in registers: head_dim or head_dim_v, rounded up to a power of
      * two. */
     unsigned width;
-    /* Number of columns that both halves of a row have; 0: a row is loaded whole. */
+    /* Number of columns that both parts of a row have; 0: a row is loaded whole. */
     unsigned overlap;
     struct att_cache c; /* the cache of K or V, with its address at the item's KV head */
 };
 
 /** A workgroup's item: some queries of a sequence and a range of its keys, for the query heads of
- * one KV head. Scalars, uniform over the workgroup; i32 unless stated. */
+ * one KV head. Scalars, the same in all waves; i32 unless stated. */
 struct split_kv_item {
-    struct tir_value sequence, kv_head;
+    struct tir_value sequence, kv_head; /* indices of the sequence and of the KV head */
+    /* Number of keys of the sequence; index of the item's first key, and of the key after its last
+     * one. */
     struct tir_value kv_len, first_key, end_key;
-    struct tir_value first_token, end_token; /* rows of q of the sequence's first query, and after
-                                                its last one */
-    struct tir_value diagonal; /* the last key that a query in row 0 of q would see: row r sees
-                                  diagonal + r */
+    /* Row in q of the sequence's first query, and of the query after its last one. */
+    struct tir_value first_token, end_token;
+    /* Index of the last key that a causal query in row 0 of q would see: row r sees up to key
+     * diagonal + r. */
+    struct tir_value diagonal;
     struct tir_value
         partial;            /* row of partial_out that the item writes; -1: it writes the result */
     struct tir_value table; /* i64: address of the sequence's page numbers */
@@ -47,36 +50,39 @@ enum { SPLIT_KV_BESIDE = 16 /* most arguments that are loaded together with an i
 
 struct split_kv_places;
 
-/** The state of a kernel while it is built. A member that is documented as "none" has no value
- * then. */
+/** The kernel under construction: its builder, sizes, and values that all of split_kv/ uses. A
+ * member that is documented as "none" has no value then. */
 struct split_kv {
     const struct att_variant *v;
     const struct tir_machine *m;
     struct tir_builder b;
-    unsigned dtype;              /* enum tir_dtype of P (softmax weights) and out */
-    unsigned kv_dtype, kv_bytes; /* dtype (enum tir_dtype) and bytes of an element of the cache */
-    unsigned waves, waves_per_simd;
-    unsigned keys; /* number of keys of a tile, a multiple of SPLIT_KV_BLOCK */
+    unsigned dtype;                 /* enum tir_dtype of P (softmax weights) and out */
+    unsigned kv_dtype, kv_bytes;    /* enum tir_dtype of an element of the cache, and its bytes */
+    unsigned waves, waves_per_simd; /* number of waves of a workgroup, and of waves on a SIMD */
+    unsigned keys;                  /* number of keys of a tile, a multiple of SPLIT_KV_BLOCK */
     /* Number of rows of Q of one pass over the keys, one for each query and head; columns of S^T
      * and O^T. */
     unsigned columns;
-    /* Number of columns with different rows of Q, which the other columns repeat; 0: all
-     * columns. */
+    /* Number of columns that have different rows of Q, which the other columns repeat; 0: all
+     * columns have. */
     unsigned row_columns;
     bool own_columns; /* true: no two waves have the same column of O^T */
-    bool zero_late;   /* true: O is set to zero after the first loads of K, false: before them */
-    bool new_rows;    /* true: the newest rows of k and v are arguments of the call */
-    bool neighbours;  /* true: items with consecutive indices go to one XCD */
-    int qk, pv;       /* indices in tir_machine.mma of the instructions of K Q^T and of P V */
-    struct tir_value first_value; /* i32: the first element of head_dim_v that the wave writes;
-                                     none: it writes all elements of its columns */
-    struct tir_value divisors;    /* i32: LDS address of 1 / l and of the row offset of each column,
-                                     for waves that have all columns of a part of O; none: other
-                                     kernels */
-    struct att_paging paging;
-    struct split_kv_cache k, value;
+    /* True: O is set to zero while the first loads of K are in flight; false: LLVM may set it
+     * before these loads. */
+    bool zero_late;
+    bool new_rows;   /* true: the newest rows of k and v are arguments of the call */
+    bool neighbours; /* true: workgroups on one XCD have items with consecutive indices */
+    int qk, pv;      /* indices in tir_machine.mma of the instructions of K Q^T and of P V */
+    /* i32: index of the first element of head_dim_v that the wave writes; none: it writes all
+     * elements of its columns. */
+    struct tir_value first_value;
+    /* i32: LDS address of an f32 1 / l for each column, and of an i64 row offset for each after
+     * them. Only waves that have all columns of a part of O use it; none: other kernels */
+    struct tir_value divisors;
+    struct att_paging paging;       /* size of pages */
+    struct split_kv_cache k, value; /* caches of K and of V */
     struct tir_type scores, output; /* types of S^T (scores) and of O^T (output) */
-    struct att_attention attention;
+    struct att_attention attention; /* softmax and masks of the loop over keys */
     struct tir_value lds; /* i32: LDS address of the buffer of split_kv_merge_bytes() bytes */
 
     /* i32: index of the wave in the workgroup; number of query heads of a KV head. */
@@ -84,11 +90,11 @@ struct split_kv {
     /* i32: index of the workgroup's list of items; none: the workgroup's own number is the
      * index. */
     struct tir_value list;
-    struct split_kv_item item;
+    struct split_kv_item item; /* the item that is processed */
     /* i32: index of the first entry of the sequence's partials in reduce_partial_map, and of the
      * entry after the last. */
     struct tir_value part_ends[2];
-    /* i64: address of the count of the sequence's partials that are written. */
+    /* i64: address of the ticket, the count of the sequence's partials that are written. */
     struct tir_value ticket;
     struct tir_value last;    /* i1: the item is the last one of its list; none: each item is
                                  treated as the last */
@@ -98,24 +104,24 @@ struct split_kv {
     struct tir_value first_row;
     struct tir_value n_rows; /* i32: number of rows of Q of the item, one for each query and head */
 
-    /* Values of arguments that are loaded together with an item. */
+    /* Loaded values of arguments for which the kernel waits together with the words of an item. */
     struct tir_value beside[SPLIT_KV_BESIDE];
     unsigned n_beside; /* number of values in beside[] */
 
-    /** Returns part `number` of O^T as it is divided and written. NULL: O^T is final. Only with
-     * own_columns. */
+    /** Returns part `number` (index) of O^T as it is divided and written, from the part as the loop
+     * over keys left it. NULL: both are the same. Only with own_columns. */
     struct tir_value (*finish_part)(void *family, struct tir_value part, unsigned number);
-    void *family; /* state of the family, which finish_part gets */
+    void *family; /* state of the family, the first argument of finish_part */
     const struct split_kv_places
         *found; /* addresses of the item's result; NULL: they are computed when it is stored */
 };
 
 /* items.c */
 
-/** Loads the arguments that all items share, at the start of the kernel. With `latent`, K and V are
- * one latent cache. */
+/** Loads the arguments that all items share, at the start of the kernel. `latent` is true if K and
+ * V are one latent cache. */
 void split_kv_load_arguments(struct split_kv *d, bool latent);
-/** Sets `range` to the indices (i32) of this workgroup's first item, and of the item after its last
+/** Sets range[] to the indices (i32) of this workgroup's first item, and of the item after its last
  * one. */
 void split_kv_find_items(struct split_kv *d, struct tir_value range[2]);
 /** Sets d->item to the item with index `index` (i32) of the work list. Without a list, computes the
@@ -124,9 +130,10 @@ void split_kv_find_item(struct split_kv *d, struct tir_value index);
 
 /* rows.c */
 
-/** Returns a split_kv_cache for rows of `dim` elements, with only `width` and `overlap` set. */
+/** Returns a struct split_kv_cache for rows of `dim` elements, with only `width` and `overlap`
+ * set. */
 struct split_kv_cache split_kv_cache(int dim);
-/* Returns the number of parts in which a row of the cache is loaded: 1 or 2. */
+/* Returns the number of parts (1 or 2) in which a row of the cache is loaded. */
 static inline unsigned split_kv_parts(const struct split_kv_cache *c) { return c->overlap ? 2 : 1; }
 /* Returns the number of columns of a part of a row of the cache. */
 static inline unsigned split_kv_part_width(const struct split_kv_cache *c)
@@ -143,27 +150,28 @@ static inline int split_kv_part_first(const struct split_kv_cache *c, unsigned i
  * keys. Blocks need pages of a multiple of 16 keys, and rows that are not long. */
 bool split_kv_by_lane(const struct att_variant *v);
 
-/** The query and the head of each column: tokens are outer, heads of the KV head inner. */
+/** The query and the head of each column, in tiles of one shape. Tokens are outer, heads of the KV
+ * head inner. */
 struct split_kv_rows {
     struct tir_value row;   /* i32: index among the item's rows of Q, at most the last row */
-    struct tir_value token; /* i32: row of the query in q */
+    struct tir_value token; /* i32: row of the query's token in q */
     struct tir_value head;  /* i32: index of the query head */
-    struct tir_value valid; /* i1: the column's row exists, and no other column has it */
+    struct tir_value valid; /* i1: true if the column's row exists, and no other column has it */
 };
 
-/** Returns the rows of the columns `column` (i32 indices of any shape). */
+/** Returns query and head of the columns `column` (i32 indices, of any shape). */
 struct split_kv_rows split_kv_rows(struct split_kv *d, struct tir_value column);
 /** Sets attention.at, the keys that each column sees, in the layout of attention.softmax. */
 void split_kv_find_position(struct split_kv *d);
 
-/** A wave's softmax state after its keys: maximum m, sum l, output O^T. l is 1 x columns, or has
- * several rows whose sum is l. */
+/** A wave's softmax state after its keys: maximum m (1 x columns), sum l, and output O^T. l is 1 x
+ * columns, or has several rows whose sum is l. */
 struct split_kv_state {
     struct tir_value m, l, o;
 };
 
 /** Ends the loop over blocks of keys, and the branch `some` around it, which items with keys take.
- * `inside` has the values that the loop carries, `carried` the state of an item without keys.
+ * inside[] has the values that the loop carries, carried[] the state of an item without keys.
  * Returns the wave's state. */
 struct split_kv_state split_kv_end_keys(struct split_kv *d, struct tir_if *some,
                                         struct tir_loop *loop, struct tir_value inside[ATT_N_CARRY],
@@ -173,7 +181,7 @@ struct split_kv_state split_kv_end_keys(struct split_kv *d, struct tir_if *some,
 
 /** Returns the bytes of LDS that split_kv_end_item() needs. */
 unsigned split_kv_merge_bytes(const struct split_kv *d);
-/** Merges the states `s` of all waves and writes the item's result or partial. All waves must call
+/** Merges the states *s of all waves and writes the item's result or partial. All waves must call
  * it. */
 void split_kv_end_item(struct split_kv *d, struct split_kv_state *s);
 
@@ -184,20 +192,21 @@ struct split_kv_tensor {
     struct tir_value base; /* i64: address of the tensor */
     struct tir_value row0; /* i32: row of the item's first token in the tensor */
     struct tir_value row_bytes,
-        head_bytes; /* i64: bytes from a row, and from a head, to the next */
+        head_bytes; /* i64: distance in bytes of two rows, and of two heads */
 };
 
-/** Returns tensor `tensor` (argument) of partials, whose rows have all heads with `bytes` bytes
- * each. `row0` (i32) is the row of the item's first token. */
+/** Returns the tensor of partials in argument `tensor`, whose rows have all heads with `bytes`
+ * bytes each. `row0` (i32) is the row of the item's first token. */
 struct split_kv_tensor split_kv_partial(struct split_kv *d, const char *tensor, int bytes,
                                         struct tir_value row0);
-/** Returns the byte offsets (i64) in `tensor` of the rows that the columns of the wave have. `t` is
- * the type of the tile whose columns they are. */
+/** Returns the byte offset (i64) in *tensor of the query and head of each row of a tile of type
+ * `t`. The tile's rows are the wave's columns. */
 struct tir_value split_kv_offsets(struct split_kv *d, struct tir_type t,
                                   const struct split_kv_tensor *tensor);
 
-/** The kinds of a state that is written. EITHER is a result if item.partial is below 0, else a
- * partial. A SUM of partials already includes the scales of the cache. */
+/** Kinds of a state that is written. EITHER: a result if item.partial is below 0, else a partial.
+ * RESULT and PART: only one of the two. SUM: a result that is a sum of partials, which already
+ * include the scales of the cache. */
 enum split_kv_kind { SPLIT_KV_EITHER, SPLIT_KV_RESULT, SPLIT_KV_PART, SPLIT_KV_SUM };
 
 /** The places to which a state of type split_kv.output is written. */
@@ -206,14 +215,17 @@ struct split_kv_places {
     bool own_lse;           /* true: each wave writes the LSE of its columns; false: the first wave
                                writes all */
     struct tir_value final; /* i1: the state is written as a result; false: as a partial */
+    /* Tensors of O and of its LSE; lse.base has no value if no LSE is written. */
     struct split_kv_tensor out, lse;
-    struct tir_value out_at, lse_at; /* i64: byte offset of each row in out and in lse */
-    struct tir_value sinks;          /* f32: the sink of each column's head; none: no sinks */
-    struct tir_value scale;          /* f32: scale of V; none: 1 */
+    /* i64: byte offset of each column's row in out and in lse; -1: the column has no row. */
+    struct tir_value out_at, lse_at;
+    /* f32: the sink of each column's head; no value: the variant has no sinks. */
+    struct tir_value sinks;
+    struct tir_value scale; /* f32: scale of V; no value: 1 */
 };
 
-/** Returns the type of O whose registers have the order of head_dim_v, so that a lane has
- * neighbours of a row. If a row has two parts, the last register bit selects the part. */
+/** Returns the type of O^T whose registers have the order of head_dim_v, so that a lane has
+ * adjacent elements of a row. If a row has two parts, the last register bit selects the part. */
 struct tir_type split_kv_in_order(struct split_kv *d);
 /** Loads the arguments that locate the tensors of a state of kind `kind`. */
 struct split_kv_places split_kv_load_places(struct split_kv *d, enum split_kv_kind kind);
@@ -229,26 +241,28 @@ struct tir_value split_kv_write_lse(struct split_kv *d, const struct split_kv_st
 /** Writes `o`, of type split_kv.output and already divided by the softmax denominator, to the rows
  * p->out_at. */
 void split_kv_write_out(struct split_kv *d, struct tir_value o, const struct split_kv_places *p);
-/** Returns the addresses of the current item's result, for split_kv.found. */
+/** Returns the places of the current item's result, for split_kv.found. */
 struct split_kv_places split_kv_find_result(struct split_kv *d);
 /** Writes the item's result or partial: each wave writes its part of O, and wave 0 the LSE. */
 void split_kv_write_state(struct split_kv *d, const struct split_kv_state *s);
 
 /* parts.c */
 
-/** Returns an i1: true if the item is a part of its sequence's keys and has rows. */
+/** Returns an i1: true if the item has only a part of its sequence's keys, so that it writes a
+ * partial, and has rows. */
 struct tir_value split_kv_is_part(struct split_kv *d);
 /** Counts the workgroup's partial. The last workgroup of a sequence adds up the sequence's partials
  * and writes the result. If the partials are many, all of the sequence's workgroups do so. Must be
  * called after the passes over an item. */
 void split_kv_join_parts(struct split_kv *d);
-/** Loads early the words by which split_kv_join_parts() finds the partials. Returns the loaded
- * value, which the caller anchors, or no value. */
+/** Loads, before they are needed, the words by which split_kv_join_parts() finds the partials, so
+ * that they are in a cache. Returns the loaded value, which the caller anchors, or no value without
+ * one_launch. */
 struct tir_value split_kv_prefetch_parts(struct split_kv *d);
 
 /* share.c */
 
-/** Loads d->part_ends and sets d->ticket. part_ends are not defined if the item is not a part. The
+/** Loads d->part_ends and sets d->ticket. part_ends are undefined if the item is not a part. The
  * caller anchors them after its first loads. */
 void split_kv_load_part_ends(struct split_kv *d);
 /** Loads a word of the ticket's cache line into `touched`, so that the line is in the L2 when

@@ -27,7 +27,8 @@ static struct tir_type transposed(struct split_kv *d, struct tir_type t)
     return tir_tile(d->b.f, t.dtype, t.cols, t.rows, &l);
 }
 
-/* Returns the query and the head of each row of a tile of type `t`, columns x anything. */
+/* Returns the query and the head of each row of a tile of type `t`, whose rows are the wave's
+ * columns. */
 static struct split_kv_rows rows_of(struct split_kv *d, struct tir_type t)
 {
     struct tir_builder *b = &d->b;
@@ -36,7 +37,7 @@ static struct split_kv_rows rows_of(struct split_kv *d, struct tir_type t)
     return split_kv_rows(d, row);
 }
 
-/* Returns the byte offsets (i64) in `tensor` of the queries and heads `rows`. */
+/* Returns the byte offsets (i64) in *tensor of the queries and heads *rows. */
 static struct tir_value offset_of(struct split_kv *d, const struct split_kv_rows *rows,
                                   const struct split_kv_tensor *tensor)
 {
@@ -71,8 +72,8 @@ struct split_kv_tensor split_kv_partial(struct split_kv *d, const char *tensor, 
     };
 }
 
-/* Returns a tensor of the result: argument `tensor`, with the strides of arguments `token_stride`
- * and `head_stride` and elements of `size` bytes. */
+/* Returns the result tensor in argument `tensor`. The arguments `token_stride` and `head_stride`
+ * have its strides in elements of `size` bytes. */
 static struct split_kv_tensor result(struct split_kv *d, const char *tensor,
                                      const char *token_stride, const char *head_stride, int size)
 {
@@ -99,8 +100,8 @@ static struct split_kv_tensor either(struct split_kv *d, struct tir_value first,
     };
 }
 
-/* Returns the byte offsets (i64) in `tensor` of the rows of a tile of type `t`. Columns without a
- * row get -1, so that nothing is stored. */
+/* Returns the byte offset (i64) in *tensor of each row of a tile of type `t`, whose rows are the
+ * wave's columns. Columns without a query get -1, so that nothing is stored. */
 static struct tir_value place_rows(struct split_kv *d, struct tir_type t,
                                    const struct split_kv_tensor *tensor)
 {
@@ -110,8 +111,8 @@ static struct tir_value place_rows(struct split_kv *d, struct tir_type t,
     return tir_select(b, r.valid, at, tir_int_like(b, at, -1));
 }
 
-/* Loads the sink of each column's head; -infinity if `final` (i1) is false, since a partial has no
- * sink. */
+/* Loads the sink (f32) of each column's head; -infinity if `final` (i1) is false, since a partial
+ * has no sink. */
 static struct tir_value sinks(struct split_kv *d, struct tir_value final)
 {
     struct tir_builder *b = &d->b;
@@ -148,13 +149,13 @@ struct split_kv_places split_kv_load_places(struct split_kv *d, enum split_kv_ki
     return p;
 }
 
-/* Computes the byte offsets of the rows of O. */
+/* Sets p->out_at to the byte offset in p->out of each column's row. */
 static void find_out(struct split_kv *d, struct split_kv_places *p)
 {
     p->out_at = place_rows(d, transposed(d, split_kv_in_order(d)), &p->out);
 }
 
-/* Computes the byte offsets of LSE, if the state has one. */
+/* Sets p->lse_at to the byte offset in p->lse of each column, if an LSE is written. */
 static void find_lse(struct split_kv *d, struct split_kv_places *p)
 {
     if (p->lse.base.id)
@@ -164,7 +165,7 @@ static void find_lse(struct split_kv *d, struct split_kv_places *p)
 void split_kv_find_out(struct split_kv *d, struct split_kv_places *p)
 {
     find_out(d, p);
-    tir_anchor(&d->b, p->out_at); /* else LLVM sinks it to where it is used */
+    tir_anchor(&d->b, p->out_at); /* otherwise LLVM sinks it to where it is used */
     tir_anchor(&d->b, p->out.base);
 }
 
@@ -179,9 +180,9 @@ void split_kv_find_lse(struct split_kv *d, struct split_kv_places *p)
         p->sinks = sinks(d, p->final);
 }
 
-/* Writes `lse`, 1 x columns. Every wave has all columns, and the first wave writes them, with two
- * exceptions. In a sum each wave writes its own columns. With own_columns the wave that has a
- * column's first elements writes it. */
+/* Writes `lse` (f32, 1 x columns) to p->lse. Every wave has all columns, and wave 0 writes them,
+ * with two exceptions. In a sum each wave writes its own columns. With own_columns the wave that
+ * has a column's first elements writes it. */
 static void write_lse(struct split_kv *d, struct tir_value lse, const struct split_kv_places *p)
 {
     struct tir_builder *b = &d->b;
@@ -199,7 +200,8 @@ static void write_lse(struct split_kv *d, struct tir_value lse, const struct spl
     tir_end_if(b, &first, NULL);
 }
 
-/* Writes O^T as f32 if `part`, else in 16 bits; half by half if the halves of a row overlap. */
+/* Writes O^T `o` to p->out, as f32 if `part`, else in 16 bits. If a row has two parts that overlap,
+ * each is written. */
 static void write_rows(struct split_kv *d, struct tir_value o, bool part,
                        const struct split_kv_places *p)
 {
@@ -215,7 +217,8 @@ static void write_rows(struct split_kv *d, struct tir_value o, bool part,
     }
 }
 
-/* Returns the inverse of the denominator, times `scale` (f32) of V if that has a value. */
+/* Returns the inverse of the softmax denominator (1 x columns), times `scale` (f32) of V if that
+ * has a value. */
 static struct tir_value inverse_of(struct split_kv *d, const struct att_softmax_end *end,
                                    struct tir_value scale)
 {
@@ -235,7 +238,7 @@ struct tir_value split_kv_write_lse(struct split_kv *d, const struct split_kv_st
     return inverse_of(d, &end, p->scale);
 }
 
-/* Returns O with registers in the order of dv. */
+/* Returns O^T `o` with registers in the order of head_dim_v, see split_kv_in_order(). */
 static struct tir_value sorted(struct split_kv *d, struct tir_value o)
 {
     const struct tir_layout l = *tir_layout_of(d->b.f, split_kv_in_order(d));
@@ -257,8 +260,8 @@ void split_kv_write_out(struct split_kv *d, struct tir_value o, const struct spl
     tir_end_if(b, &whole, NULL);
 }
 
-/* Returns the number of parts of rows, at most 8, into which the registers of O^T of type `o` can
- * be divided. */
+/* Returns the number of parts, at most 8, into which the rows of O^T of type `o` can be divided in
+ * each lane. */
 static int parts_of(struct split_kv *d, struct tir_type o)
 {
     enum { MOST = 8 };
@@ -269,9 +272,9 @@ static int parts_of(struct split_kv *d, struct tir_type o)
     return (int)n;
 }
 
-/* Exchanges rows of x between pairs of lanes, and returns x with eight consecutive rows in each
- * lane. Before, a lane has four of these rows, and four of the next eight. A store then has 16
- * bytes, and there are half as many stores. */
+/* Returns x with eight consecutive rows in each lane, by exchanging rows between pairs of lanes.
+ * Before, a lane has four of these rows, and four of the next eight. A store then has 16 bytes, and
+ * there are half as many stores. */
 static struct tir_value with_neighbours(struct tir_builder *b, struct tir_value x)
 {
     enum { OWN = 4, NEXT = 8 };
@@ -280,7 +283,7 @@ static struct tir_value with_neighbours(struct tir_builder *b, struct tir_value 
     return tir_relayout(b, x, &l);
 }
 
-/* Writes x, some rows of O^T, to each row of out from byte `byte` on. */
+/* Writes x, some rows of O^T, to p->out from byte `byte` of each row's head on. */
 static void write_part(struct split_kv *d, struct tir_value x, int byte,
                        const struct split_kv_places *p)
 {
@@ -295,8 +298,8 @@ static void write_part(struct split_kv *d, struct tir_value x, int byte,
     tir_tile_scatter(b, p->out.base, p->out_at, tir_i32(b, byte), tir_transpose(b, x));
 }
 
-/* Divides and writes O^T of the wave's own columns, part by part, since all of it takes half of the
- * registers. */
+/* Writes O^T `o` of the wave's own columns, multiplied by `inverse` (1 x columns). It goes part by
+ * part, since all of O^T takes half of the registers. */
 static void write_in_parts(struct split_kv *d, struct tir_value o, struct tir_value inverse,
                            const struct split_kv_places *p)
 {
@@ -318,8 +321,8 @@ static void write_in_parts(struct split_kv *d, struct tir_value o, struct tir_va
     }
 }
 
-/* Returns the LDS address, for columns from `first` on, of the divisors if dtype is f32. If it is
- * i64, returns the LDS address of the columns' row offsets, which follow the divisors. */
+/* Returns an LDS address (i32) for column `first` (index) in d->divisors: of its divisor if `dtype`
+ * is f32, or of its row offset if `dtype` is i64. The offsets follow the divisors. */
 static struct tir_value place_of(struct split_kv *d, unsigned dtype, unsigned first)
 {
     const unsigned of_one = (unsigned)sizeof(float);
@@ -328,8 +331,8 @@ static struct tir_value place_of(struct split_kv *d, unsigned dtype, unsigned fi
                     (int)(rows ? d->columns * of_one + first * sizeof(int64_t) : first * of_one));
 }
 
-/* Loads from LDS what leave_columns() has stored for `columns` columns from `first` on, as columns
- * x 1 in layout `l`: divisors (f32) or row offsets (i64). */
+/* Loads what leave_columns() has stored: divisors if `dtype` is f32, row offsets if it is i64. The
+ * result has `columns` columns from column `first` (index) on, as columns x 1 in layout *l. */
 static struct tir_value take_left(struct split_kv *d, unsigned dtype, unsigned first,
                                   const struct tir_layout *l, unsigned columns)
 {
@@ -338,8 +341,8 @@ static struct tir_value take_left(struct split_kv *d, unsigned dtype, unsigned f
                              tir_tile(d->b.f, dtype, columns, 1, l), &map);
 }
 
-/* Divides and writes O of waves that have a part of the latent and all columns, a block of columns
- * at a time. */
+/* Writes O^T `o`, multiplied by the divisors, of waves that have a part of the latent and all
+ * columns. It goes a block of columns at a time. */
 static void write_in_blocks(struct split_kv *d, struct tir_value o, const struct split_kv_places *p)
 {
     enum { BLOCKS = 4 };
@@ -364,9 +367,9 @@ static void write_in_blocks(struct split_kv *d, struct tir_value o, const struct
     }
 }
 
-/* Stores the divisors and the byte offsets of rows in LDS for all waves. `inverse` has one column
- * in a lane. Computing the offsets of all rows that a lane writes would take a third of the time of
- * the writes. */
+/* Stores `inverse`, the divisors (1 x columns), and the byte offsets of the columns' rows in LDS
+ * for all waves. A lane has one column. Computing the offsets of all rows that a lane writes would
+ * take a third of the time of the writes. */
 static void leave_columns(struct split_kv *d, struct tir_value inverse,
                           const struct split_kv_places *p)
 {
@@ -379,7 +382,8 @@ static void leave_columns(struct split_kv *d, struct tir_value inverse,
     att_lds_barrier(b);
 }
 
-/* Loads the arguments that locate this wave's columns of a result or partial. */
+/* Loads the arguments that locate this wave's elements of a state of kind `kind`, a result or a
+ * partial. */
 static struct split_kv_places load_own_places(struct split_kv *d, enum split_kv_kind kind)
 {
     struct split_kv_places p = split_kv_load_places(d, kind);
@@ -398,8 +402,8 @@ struct split_kv_places split_kv_find_result(struct split_kv *d)
     return p;
 }
 
-/* Writes O and LSE as a state of kind `kind`. `o` is already divided, unless waves have their own
- * columns or parts of the latent. */
+/* Writes O^T `o` and the LSE as a state of kind `kind`. `o` is already divided, unless waves have
+ * their own columns or parts of the latent; then it is multiplied by `inverse`. */
 static void write_as(struct split_kv *d, enum split_kv_kind kind, struct tir_value o,
                      struct tir_value inverse, const struct att_softmax_end *end)
 {
@@ -417,7 +421,7 @@ static void write_as(struct split_kv *d, enum split_kv_kind kind, struct tir_val
             split_kv_write_out(d, o, &p);
     }
     find_lse(d, &p);
-    if (p.lse.base.id) /* after O, which does not depend on it */
+    if (p.lse.base.id) /* after O, which does not depend on LSE */
         write_lse(d, att_softmax_lse(&d->b, end), &p);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The barrier after which every wave may read what others have written to LDS. s_barrier waits for
- * waves and not for their stores, so each wave waits for its own stores first.
+ * This file declares the barrier after which every wave may read what others have written to LDS.
+ * s_barrier waits for waves and not for their stores, so each wave waits for its own stores first.
  */
 #ifndef TEMPLATES_WORKGROUP_BARRIER_H
 #define TEMPLATES_WORKGROUP_BARRIER_H

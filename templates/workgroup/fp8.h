@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows of fp8 with a scale, in the range of the target's fp8: OCP E4M3, or the form without
- * negative zero (fnuz) of CDNA3.
+ * This file has the arithmetic of fp8 numbers with a scale, in the range of the target's fp8: OCP
+ * E4M3, or the form without negative zero (fnuz) of CDNA3.
  */
 #ifndef TEMPLATES_WORKGROUP_FP8_H
 #define TEMPLATES_WORKGROUP_FP8_H
@@ -35,8 +35,8 @@ static inline struct tir_value att_power_above(struct tir_builder *b, struct tir
     return tir_bitcast(b, up, t);
 }
 
-/** Returns x / scale as fp8. No |x| may exceed scale times the largest fp8. A scale below 1e-12
- * counts as 1e-12. */
+/** Returns x / scale (f32, broadcast) as fp8. No |x| may exceed scale times the largest fp8. A
+ * scale below 1e-12 counts as 1e-12. */
 static inline struct tir_value att_fp8_divide(struct tir_builder *b, struct tir_value x,
                                               struct tir_value scale)
 {

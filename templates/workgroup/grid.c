@@ -13,9 +13,9 @@ static struct tir_value clamp(struct tir_builder *b, struct tir_value a, struct 
 }
 
 /*
- * Computes the item. The layer's first workgroup runs on XCD s = before mod 8. So the `rest` = n
- * mod 8 workgroups beyond n / 8 for each XCD are on XCDs s, s + 1, ..., modulo 8. XCD x gets the
- * items from x (n / 8) + (number of XCDs below x that have one more).
+ * Implements the declaration in grid.h. The layer's first workgroup runs on XCD s = before mod 8.
+ * So the `rest` = n mod 8 workgroups beyond n / 8 for each XCD are on XCDs s, s + 1, ..., modulo 8.
+ * XCD x gets the items from x (n / 8) + (number of XCDs below x that have one more).
  */
 struct tir_value att_xcd_item(struct tir_builder *b, struct tir_value place,
                               struct tir_value before, struct tir_value n)

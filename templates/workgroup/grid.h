@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The order in which a grid visits its work items.
+ * This file declares the assignment of work items to the workgroups of a grid, so that an XCD has
+ * consecutive items. It also declares grids whose waves the host counts.
  */
 #ifndef TEMPLATES_WORKGROUP_GRID_H
 #define TEMPLATES_WORKGROUP_GRID_H
@@ -8,22 +9,25 @@
 #include "ir/builder.h"
 #include "templates/template.h"
 
-/* CDNA3 white paper: eight XCDs, to which the dispatcher assigns workgroups in rotation. */
+/* Number of XCDs (CDNA3 white paper). The dispatcher assigns workgroups to them in rotation. */
 enum { ATT_XCDS = 8 };
 
 /**
- * Returns the item of a workgroup, so that each XCD works on consecutive items: workgroup i of a
- * launch runs on XCD i mod 8. `place` is the workgroup's number in its layer and `before` the
- * number of workgroups before the layer, all i32 scalars. The result is a permutation of 0 .. n - 1
- * for any n.
+ *
+ * Returns the index (i32) of a workgroup's item, so that each XCD works on consecutive items:
+ * workgroup i of a launch runs on XCD i mod 8. `place` is the workgroup's index in its layer of the
+ * grid. `before` is the number of workgroups before the layer, and `n` the number of items of the
+ * layer. All are i32 scalars. The result is a permutation of 0 .. n - 1 for any n.
  */
 struct tir_value att_xcd_item(struct tir_builder *b, struct tir_value place,
                               struct tir_value before, struct tir_value n);
 
 /**
+ *
  * A workgroup and wave as the host counts them, `counted` waves to a workgroup, in a kernel whose
- * own workgroups have `waves`; both are powers of two. No barrier may separate these waves. Waves
- * after the host's last workgroup skip everything that is built before att_end_counted().
+ * own workgroups have `waves` waves; both are powers of two. No barrier may separate these waves.
+ * `workgroups` names the argument with the host's number of workgroups. Waves after the host's last
+ * workgroup skip everything that is built before att_end_counted().
  */
 struct att_counted_wave {
     /* i32: index of the host's workgroup, and of the wave in that workgroup. */
@@ -35,7 +39,7 @@ struct att_counted_wave att_begin_counted(struct tir_builder *b, int waves, int 
                                           const char *workgroups);
 void att_end_counted(struct tir_builder *b, struct att_counted_wave *w);
 
-/** Returns the first dimension of the grid of a kernel with att_counted_wave. `workgroups` is
+/** Returns the first dimension of the grid of a kernel with att_counted_wave. `workgroups` names
  * the argument with the host's number of workgroups. */
 struct att_grid att_counted_grid(int waves, int counted, const char *workgroups);
 

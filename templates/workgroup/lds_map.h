@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares the maps of tiles in LDS, with which the reads that follow find every bank
- * busy once.
+ * This file declares layouts of tiles in LDS (address maps, ir/LANGUAGE.md), with which the reads
+ * that follow find every bank busy once.
  */
 #ifndef TEMPLATES_WORKGROUP_LDS_MAP_H
 #define TEMPLATES_WORKGROUP_LDS_MAP_H
@@ -9,39 +9,43 @@
 #include "ir/matrix.h"
 
 /**
- * Returns the map of rows in memory order, as direct-to-LDS loads write them. One load of 64 lanes
- * fills a contiguous span, so padding is only between spans. An XOR of 16-byte chunks separates the
- * rows of a span. It is read 16 bytes for each lane with consecutive lanes in consecutive rows, or
- * transposed, 4 rows at a time.
+ *
+ * Returns the LDS layout of rows in memory order, as direct-to-LDS loads write them. One load of 64
+ * lanes fills a contiguous span, so padding is only between spans. An XOR of 16-byte chunks
+ * separates the rows of a span. It is read 16 bytes for each lane with consecutive lanes in
+ * consecutive rows, or transposed, 4 rows at a time.
  */
 struct tir_layout att_lds_rows(const struct tir_machine *m, unsigned rows, unsigned cols,
                                unsigned elem_bytes);
 
 /**
- * Returns the map of the transpose of a rows x cols tile. Each column has its rows in the order in
- * which matrix instructions take them (contraction `k`), so that a lane reads 16 bytes at once.
+ *
+ * Returns the LDS layout of the transpose of a rows x cols tile. Each column has its rows in the
+ * order in which matrix instructions take them (contraction *k), so that a lane reads 16 bytes at
+ * once.
  */
 struct tir_layout att_lds_columns(const struct tir_machine *m, unsigned rows, unsigned cols,
                                   unsigned elem_bytes, const struct tir_contraction *k);
 
 /**
- * Returns the map of consecutive rows without padding, swizzled in chunks of `chunk` elements. Bit
- * `row_bit + i` of the row flips bit i of the chunk's number, for `bits` bits. Lanes that read one
- * column of 2^bits rows then access every bank once.
+ *
+ * Returns the LDS layout of consecutive rows without padding, swizzled in chunks of `chunk`
+ * elements. Bit `row_bit + i` of the row flips bit i of the chunk's index, for `bits` bits. Lanes
+ * that read one column of 2^bits rows then access every bank once.
  */
 struct tir_layout att_lds_swizzled(unsigned rows, unsigned cols, unsigned chunk, unsigned row_bit,
                                    unsigned bits);
 
-/** True if 16 lanes exchange 8 bytes each in a transposing read of LDS. Tiles, pipelines and
- * layouts of some ops are for such reads or for none. Reads of another shape count as none there.
- */
+/** True if the machine's transposing read of LDS exchanges 8 bytes of each of 16 lanes. Tiles,
+ * pipelines and layouts of some ops are for such reads or for none. Reads of another shape count as
+ * none there. */
 static inline bool att_transposes_8_bytes(const struct tir_machine *m)
 {
     const struct tir_copy *const read = tir_transposing_read(m, 8, 16);
     return read && read->block_lanes == 16;
 }
 
-/** Returns the bytes of a buffer with address map `map` and elements of `elem_bytes` bytes. */
+/** Returns the bytes of an LDS buffer with layout *map and elements of `elem_bytes` bytes. */
 unsigned att_lds_bytes(const struct tir_layout *map, unsigned elem_bytes);
 
 #endif

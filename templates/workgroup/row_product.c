@@ -9,29 +9,32 @@
 
 enum {
     ROWS = ATT_PRODUCT_ROWS,
-    TOKENS = 16,                   /* tokens of one matrix instruction */
-    COLUMNS = ATT_PRODUCT_COLUMNS, /* columns of w and x that a load takes */
-    MAX_LOADS = ATT_PRODUCT_MOST / COLUMNS,
+    TOKENS = 16,                            /* number of tokens of one matrix instruction */
+    COLUMNS = ATT_PRODUCT_COLUMNS,          /* number of columns of w and x that a load takes */
+    MAX_LOADS = ATT_PRODUCT_MOST / COLUMNS, /* most loads of a row */
     BLOCK = ATT_PRODUCT_BLOCK,
-    MAX_SCALES = ATT_PRODUCT_MOST / BLOCK,
-    ELEM = 2,  /* bytes of bf16 and fp16 */
-    CHUNK = 16 /* bytes of a lane's load of w */
+    MAX_SCALES = ATT_PRODUCT_MOST / BLOCK, /* most scales of a row of w */
+    ELEM = 2,                              /* bytes of bf16 and fp16 */
+    CHUNK = 16                             /* bytes of a lane's load of w */
 };
 
 /* The matrix instruction of a product, and the types of its operands. */
 struct types {
-    int instr;
-    struct tir_type w, x, sums; /* tiles of w and x that a load takes; the sums, rows x tokens */
+    int instr; /* index in tir_machine.mma of the instruction */
+    /* Tiles of w and x that a load takes; the sums, f32, rows x tokens. */
+    struct tir_type w, x, sums;
 };
 
-/* A slice of a head's w. */
+/* A slice of a head's w: ROWS rows. */
 struct slice {
-    struct tir_value head, row;    /* i32: number of the head; its row where the slice begins */
-    struct tir_value w[MAX_LOADS]; /* the rows, in the type in which they are multiplied */
-    struct tir_value scale[MAX_SCALES]; /* f32: of all columns, or of each BLOCK of them */
+    /* i32: index of the head; index of the slice's first row in the head. */
+    struct tir_value head, row;
+    /* The loads of the rows, as they are stored until convert_weights(). */
+    struct tir_value w[MAX_LOADS];
+    struct tir_value scale[MAX_SCALES]; /* f32: scale of all columns, or of each BLOCK columns */
 };
 
-/* Returns the bytes of an element of w in memory. */
+/* Returns the number of bytes of an element of w in memory. */
 static int weight_size(const struct att_row_product *p)
 {
     return p->weights == ATT_WEIGHTS_SAME ? ELEM : 1;
@@ -81,8 +84,8 @@ static struct types choose_types(const struct att_row_product *p)
     return t;
 }
 
-/* Returns a view of a head's rows of `t`: TOKENS tokens from `token` on, or as many as are
- * left. A row has `width` elements of `size` bytes. */
+/* Returns a view of head `head` (i32) in tensor `t`: rows of TOKENS tokens from token `token` (i32)
+ * on, or of the tokens that are left. A row has `width` elements of `size` bytes. */
 static struct tir_view rows_of(const struct att_row_product *p, struct att_tensor t,
                                struct tir_value head, struct tir_value token, int width, int size)
 {
@@ -93,7 +96,8 @@ static struct tir_view rows_of(const struct att_row_product *p, struct att_tenso
     return att_view(b, base, left, att_stride32(b, t.token_stride, size), width * size, 0);
 }
 
-/* Loads the rows of `view`, whose elements have `size` bytes: COLUMNS columns to each of to[]. */
+/* Issues the loads of the rows of `view`, whose elements have `size` bytes: to[i] gets COLUMNS
+ * columns, in type `t`. */
 static void load_rows(const struct att_row_product *p, struct tir_view view, int size,
                       struct tir_type t, struct tir_value *to)
 {
@@ -104,7 +108,7 @@ static void load_rows(const struct att_row_product *p, struct tir_view view, int
     }
 }
 
-/* Loads the scales of slice s. */
+/* Loads the scales of the rows of slice *s, if w has scales. */
 static void load_scales(const struct att_row_product *p, struct slice *s)
 {
     struct tir_builder *const b = p->b;
@@ -119,7 +123,7 @@ static void load_scales(const struct att_row_product *p, struct slice *s)
         s->scale[i] = att_entry(b, p->w_scale, att_plus(b, first, i), TIR_F32);
 }
 
-/* Loads slice s, ROWS rows of w as they are stored. */
+/* Issues the loads of slice *s of w, as it is stored. */
 static void load_weights(const struct att_row_product *p, const struct types *t, struct slice *s)
 {
     struct tir_builder *const b = p->b;
@@ -132,22 +136,23 @@ static void load_weights(const struct att_row_product *p, const struct types *t,
     load_rows(p, view, size, t->w, s->w);
 }
 
-/* Converts slice s, if it is fp8, to the type in which it is multiplied. */
+/* Converts slice *s, if it is fp8, to the type in which it is multiplied. */
 static void convert_weights(const struct att_row_product *p, struct slice *s)
 {
     for (unsigned i = 0; weight_size(p) == 1 && i < loads(p); i++)
         s->w[i] = tir_convert(p->b, s->w[i], p->dtype);
 }
 
-/* Loads the rows of x of TOKENS tokens from `token` on. Rows after the last token are 0. */
+/* Issues the loads x[] of the rows of x of TOKENS tokens from token `token` (i32) on. Rows after
+ * the last token are 0. */
 static void load_tokens(const struct att_row_product *p, const struct types *t,
                         const struct slice *s, struct tir_value token, struct tir_value *x)
 {
     load_rows(p, rows_of(p, p->x, s->head, token, (int)p->columns, ELEM), ELEM, t->x, x);
 }
 
-/* Returns the product of slice s with the tokens x. Columns that share a scale are summed before
- * it multiplies them. */
+/* Returns the product (f32) of slice *s with the tokens' rows x[]. Columns that share a scale are
+ * summed before the scale multiplies the sum. */
 static struct tir_value sum_products(const struct att_row_product *p, const struct types *t,
                                      const struct slice *s, const struct tir_value *x)
 {
@@ -167,7 +172,7 @@ static struct tir_value sum_products(const struct att_row_product *p, const stru
     return sum;
 }
 
-/* Replaces x by the rows of the tokens from `token` on, if there are any. */
+/* Replaces x[] by the loads of the rows from token `token` (i32) on, if there is such a token. */
 static void load_more_tokens(const struct att_row_product *p, const struct types *t,
                              const struct slice *s, struct tir_value token, struct tir_value *x)
 {
@@ -182,7 +187,7 @@ static void load_more_tokens(const struct att_row_product *p, const struct types
     tir_end_if(b, &some, x);
 }
 
-/* Stores the sums of slice s and TOKENS tokens from `token` on in p->out. */
+/* Stores the sums of slice *s and TOKENS tokens from token `token` (i32) on in p->out. */
 static void store_sums(const struct att_row_product *p, const struct slice *s,
                        struct tir_value token, struct tir_value sums)
 {
@@ -204,8 +209,8 @@ void att_row_product_slice(const struct att_row_product *p, struct tir_value num
     struct tir_value x[MAX_LOADS];
     const struct tir_value first = tir_i32(b, 0), step = tir_i32(b, TOKENS);
     load_weights(p, &t, &s);
-    load_tokens(p, &t, &s, first, x); /* these are on their way while weights are converted */
-    load_scales(p, &s); /* last: an address that is waited for would wait for them too */
+    load_tokens(p, &t, &s, first, x); /* they are in flight while weights are converted */
+    load_scales(p, &s); /* last, since a wait for an address would wait for scales too */
     convert_weights(p, &s);
     struct tir_loop loop = tir_begin_for(b, first, p->tokens, step, x, loads(p));
     const struct tir_value sums = sum_products(p, &t, &s, x);

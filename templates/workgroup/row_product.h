@@ -23,7 +23,7 @@ enum {
     ATT_PRODUCT_BLOCK = 128
 };
 
-/** The product of each token's row x with a head's matrix w, and the arguments that name the
+/** The product of each token's row x with a head's matrix w, and the names of the arguments of the
  * tensors. */
 struct att_row_product {
     struct tir_builder *b;
@@ -37,17 +37,18 @@ struct att_row_product {
     struct att_tensor x, out; /* tensors x [token, head, column] and out [token, head, row] */
     int out_size;             /* bytes of an element of out */
     struct tir_value tokens;  /* i32: number of tokens, rows of x and out */
-    /** Converts sums (f32) to the elements of out. NULL: they are rounded to dtype. */
+    /** Returns the elements of out for sums (f32) of a product. NULL: sums are rounded to dtype. */
     struct tir_value (*convert)(void *family, struct tir_value sums);
-    void *family; /* state of the caller, which convert() gets */
+    void *family; /* state of the caller, the first argument of convert */
 };
 
-/** True if the variant has no product of its own, or if its product has a kernel: the machine has
- * an instruction for dtype, and product_dim is a multiple of `multiple`. */
+/** True if the variant has no field product_dim, or if its product has a kernel; if not, the reason
+ * is in `why`. The machine must have an instruction for dtype, and product_dim must be a multiple
+ * of `multiple`. */
 bool att_row_product_check(const struct att_variant *v, const struct tir_machine *m, int multiple,
                            struct att_why *why);
-/** Multiplies slice `number` (i32) of w with all tokens and writes the products to out. A head has
- * rows / ATT_PRODUCT_ROWS slices, and the next head's slices follow. */
+/** Multiplies slice `number` (i32 index) of w with all tokens and writes the products to out. A
+ * head has rows / ATT_PRODUCT_ROWS slices, and the next head's slices follow. */
 void att_row_product_slice(const struct att_row_product *p, struct tir_value number);
 
 #endif

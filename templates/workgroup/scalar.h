@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arithmetic on uniform scalars, as every template needs it for addresses and counts.
+ * This file has arithmetic on scalars that are the same in all lanes, as every template needs it
+ * for addresses and counts.
  */
 #ifndef TEMPLATES_WORKGROUP_SCALAR_H
 #define TEMPLATES_WORKGROUP_SCALAR_H
@@ -9,9 +10,11 @@
 #include "op_names.h"
 
 /**
- * A tensor argument, and its strides between tokens and heads. ATT_TOKENS(KV_C) is for a tensor
- * [token, element], ATT_HEADS(Q) for [token, head, element]. Neither compiles if the schemas of
- * ops/ have no argument of such a name.
+ *
+ * Names of a tensor's argument, and of the arguments with its strides between tokens and heads, in
+ * elements. ATT_TOKENS(KV_C) is for a tensor [token, element], which has no head_stride, and
+ * ATT_HEADS(Q) for [token, head, element]. Neither compiles if the schemas of ops/ have no argument
+ * of such a name.
  */
 struct att_tensor {
     const char *arg, *token_stride, *head_stride;
@@ -40,8 +43,8 @@ static inline struct tir_value att_part(struct tir_builder *b, struct tir_value 
     return tile;
 }
 
-/** Returns a / n for i32 from 0 to 2^24 - 1, both uniform or both tiles. This bound saves two
- * thirds of a division's instructions. */
+/** Returns a / n, rounded down, for i32 from 0 to 2^24 - 1, both scalars or both tiles. This bound
+ * saves two thirds of a division's instructions. */
 static inline struct tir_value att_divide_short(struct tir_builder *b, struct tir_value a,
                                                 struct tir_value n)
 {
@@ -49,20 +52,20 @@ static inline struct tir_value att_divide_short(struct tir_builder *b, struct ti
     return tir_div(b, tir_and(b, a, mask), tir_and(b, n, mask));
 }
 
-/** Returns an i32 as i64, sign-extended. */
+/** Returns `a` (i32) as i64, sign-extended. */
 static inline struct tir_value att_wide(struct tir_builder *b, struct tir_value a)
 {
     return tir_convert(b, a, TIR_I64);
 }
 
-/** Returns the stride in argument `arg` as bytes (i64). The argument counts elements of `size`
+/** Returns the stride in argument `arg` in bytes (i64). The argument counts elements of `size`
  * bytes. */
 static inline struct tir_value att_stride(struct tir_builder *b, const char *arg, int size)
 {
     return tir_mul(b, tir_arg(b, arg, TIR_I64), tir_i64(b, size));
 }
 
-/** Returns the stride in argument `arg` as bytes (i32), for the rows of an att_view(). The argument
+/** Returns the stride in argument `arg` in bytes (i32), for the rows of an att_view(). The argument
  * counts elements of `size` bytes. */
 static inline struct tir_value att_stride32(struct tir_builder *b, const char *arg, int size)
 {
@@ -76,8 +79,8 @@ static inline struct tir_value att_scaled(struct tir_builder *b, struct tir_valu
     return tir_mul(b, x, tir_broadcast(b, factor, tir_typeof(b->f, x)));
 }
 
-/** Returns the bytes (i64) from row 0 of a tensor to row `index` (i32). Argument `arg` has the
- * stride of rows, in elements of `size` bytes. */
+/** Returns the byte offset (i64) of row `index` (i32) of a tensor from its row 0. Argument `arg`
+ * has the stride of rows, in elements of `size` bytes. */
 static inline struct tir_value att_offset(struct tir_builder *b, struct tir_value index,
                                           const char *arg, int size)
 {
@@ -92,8 +95,8 @@ static inline struct tir_value att_row(struct tir_builder *b, struct tir_value b
     return tir_add(b, base, att_offset(b, index, arg, size));
 }
 
-/** Returns element `index` (i32) of the array of 32-bit elements in argument `arg`, with type
- * `dtype` (enum tir_dtype). The index and the result are uniform. */
+/** Returns element `index` (i32) of the array of 32-bit elements in argument `arg`, as type `dtype`
+ * (enum tir_dtype). The index and the result are scalars. */
 static inline struct tir_value att_entry(struct tir_builder *b, const char *arg,
                                          struct tir_value index, unsigned dtype)
 {
@@ -119,16 +122,17 @@ static inline struct tir_value att_entry_or(struct tir_builder *b, const char *a
     return entry;
 }
 
-/** Loads the f32 to which `arg` points, a scale of a whole tensor. */
+/** Returns the f32 to which argument `arg` points, a scale of a whole tensor. */
 static inline struct tir_value att_scale(struct tir_builder *b, const char *arg)
 {
     return tir_scalar_load(b, tir_arg(b, arg, TIR_I64), tir_i32(b, 0), TIR_F32);
 }
 
 /**
- * Returns a view of `rows` rows of `row_bytes` at `base`, `stride` bytes apart. With `rows` <= 0
- * nothing is in range. Rows after the end read as 0 and are not written. All are i32 except the
- * base, an i64.
+ *
+ * Returns a view of `rows` (i32) rows of `row_bytes` bytes at address `base` (i64), `stride` (i32)
+ * bytes apart. Its columns begin at byte `byte` of each row. Rows from `rows` on read as 0 and are
+ * not written; with `rows` <= 0 these are all.
  */
 static inline struct tir_view att_view(struct tir_builder *b, struct tir_value base,
                                        struct tir_value rows, struct tir_value stride,

@@ -5,7 +5,7 @@
 #include "ir/spread.h"
 #include "templates/workgroup/scalar.h"
 
-enum { BYTES = 2 * ATT_SCAN_ROWS * 4 };
+enum { BYTES = 2 * ATT_SCAN_ROWS * 4 }; /* bytes of LDS of a wave */
 
 struct att_scan att_scan_begin(struct tir_builder *b)
 {
@@ -30,8 +30,8 @@ struct tir_value att_scan_shift(struct tir_builder *b, const struct att_scan *s,
     return tir_tile_lds_load(b, att_plus(b, numbers, -distance * 4), s->lane, &s->map);
 }
 
-/* Adds up rows at doubling distances: Hillis and Steele, Data parallel algorithms, CACM 29
- * (1986). */
+/* Implements the declaration in scan.h by adding rows at doubling distances: Hillis and Steele,
+ * Data parallel algorithms, CACM 29 (1986). */
 struct tir_value att_scan_before(struct tir_builder *b, const struct att_scan *s,
                                  struct tir_value a)
 {
