@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads a kernel back from its code object and says how much of its hot loop the matrix pipe works.
+ * Reads a kernel back from its code object, and computes in which share of its hot loop the matrix
+ * pipe is busy.
  *
- * The bound is first order. w waves share a SIMD, and their MFMAs cannot overlap each other. Vector
- * instructions of one wave hide under an MFMA of another as far as its shadow goes; packed f32 ones
- * do not. With M MFMA clocks, U slots of 4 clocks, a shadow of S slots and P packed instructions in
- * one wave's pass through the loop,
+ * The bound of the loop's time is first order: it ignores memory, barriers and waits. w waves share
+ * a SIMD, and their MFMAs cannot overlap each other. An MFMA has a shadow, in which vector
+ * instructions of other waves issue; packed f32 instructions cannot. One iteration of a wave has M
+ * clocks of MFMAs and P packed instructions. Its other vector instructions take U issue slots of 4
+ * clocks, and the shadow has S such slots. Then
  *
- *     T = w M + 4 max(0, w U - w S) + 4 w P,      duty = w M / T
+ * T = w M + 4 max(0, w U - w S) + 4 w P,      duty = w M / T
  *
  * (model and shadow: ROCm/gfx950-gluon-tutorials, mfma_coissue_scheduling.md; real kernels reach 93
- * to 96 % of it). Memory, barriers and waits are not in it.
+ * to 96 % of the bound).
  */
 #include "targets/analyze.h"
 
@@ -21,7 +23,7 @@
 
 #include "targets/elf_image.h"
 
-/* A code object in memory and the function to find. */
+/* A code object of `size` bytes in memory, and the name of the function to find. */
 struct image {
     const uint8_t *data;
     size_t size;
@@ -29,8 +31,8 @@ struct image {
     const char *name;
 };
 
-/* Finds the bytes of a symbol. Returns false if its section does not contain them within the
- * image. */
+/* Sets *code and *size to the bytes of the function `sym`. Returns false if its section or the code
+ * object does not contain all of them. */
 static bool bytes_of_symbol(const struct image *i, const GElf_Sym *sym, const uint8_t **code,
                             size_t *size)
 {
@@ -48,7 +50,8 @@ static bool bytes_of_symbol(const struct image *i, const GElf_Sym *sym, const ui
     return true;
 }
 
-/* Finds the code of the function i->name in a symbol table. */
+/* Sets *code and *size to the bytes of the function i->name by the symbol table `table` with header
+ * `header`. Returns false if the table lacks it. */
 static bool find_in_table(const struct image *i, Elf_Scn *table, const GElf_Shdr *header,
                           const uint8_t **code, size_t *size)
 {
@@ -65,7 +68,8 @@ static bool find_in_table(const struct image *i, Elf_Scn *table, const GElf_Shdr
     return false;
 }
 
-/* Finds the code of the function i->name in an ELF image. */
+/* Sets *code and *size to the bytes of the function i->name by the dynamic symbols. Returns false
+ * if there is no such function. */
 static bool find_in_image(const struct image *i, const uint8_t **code, size_t *size)
 {
     for (Elf_Scn *s = elf_nextscn(i->elf, NULL); s; s = elf_nextscn(i->elf, s)) {
@@ -77,7 +81,8 @@ static bool find_in_image(const struct image *i, const uint8_t **code, size_t *s
     return false;
 }
 
-/* Returns the share of the loop's clocks in which the matrix unit works, in 1/1000. */
+/* Returns in how many of 1,000 clocks of the loop MFMAs run, by the bound above; 0 for an empty
+ * loop. */
 static unsigned duty_permille(const struct tgt_loop_facts *f, const struct tgt *t)
 {
     unsigned exposed = f->valu_slots > f->shadow_slots ? f->valu_slots - f->shadow_slots : 0;
@@ -86,7 +91,8 @@ static unsigned duty_permille(const struct tgt_loop_facts *f, const struct tgt *
     return clocks ? (unsigned)(1000ull * f->mfma_cycles / clocks) : 0;
 }
 
-/* Disassembles a kernel, checks its wait states and counts the instructions of its hot loop. */
+/* Disassembles a kernel, checks the distances after its WMMAs, and counts the instructions of its
+ * hot loop. On failure returns false with a sentence in `why`. */
 static bool analyze_code(const uint8_t *bytes, size_t size, const struct tgt *t,
                          struct tgt_kernel_facts *facts, char why[TGT_WHY])
 {

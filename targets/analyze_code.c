@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Disassembly, and the loops in it: basic blocks, dominators, natural loops. Kernels have a few
- * dozen blocks, so the plain algorithms do.
+ * Disassembles a function and finds its loops by basic blocks, dominators and natural loops.
+ * Kernels have a few dozen basic blocks, so simple algorithms suffice.
  */
 #include <llvm-c/Disassembler.h>
 #include <llvm-c/Target.h>
@@ -15,7 +15,7 @@
 
 /* ---- Disassembly ---- */
 
-/* Makes LLVM's disassembler for AMDGPU available. */
+/* Initialises LLVM's disassembler for AMDGPU. */
 static void start_disassembler(void)
 {
     LLVMInitializeAMDGPUTargetInfo();
@@ -29,7 +29,8 @@ static bool starts(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* Reads a branch's target, relative to the next instruction in words, from the low 16 bits. */
+/* Sets the members of `inst` about control flow. `word` is its first dword: the low 16 bits of a
+ * branch have the target in words from the next instruction on. */
 static void read_control_flow(struct tgt_inst *inst, uint32_t word)
 {
     const bool always = starts(inst->text, "s_branch"), ends = starts(inst->text, "s_endpgm");
@@ -39,7 +40,7 @@ static void read_control_flow(struct tgt_inst *inst, uint32_t word)
     inst->target = branches ? (int64_t)inst->offset + 4 + (int16_t)(word & 0xffff) * 4 : -1;
 }
 
-/* Copies an instruction's text without leading blanks; tabs become spaces. */
+/* Sets inst->text to `text` without leading blanks and with spaces for tabs. */
 static void copy_text(struct tgt_inst *inst, const char *text)
 {
     size_t n = 0;
@@ -92,17 +93,19 @@ bool tgt_disassemble(const uint8_t *code, size_t size, const struct tgt *t, stru
 
 /* ---- Loops ---- */
 
+/* A basic block: instructions `first` to `end` - 1. */
 struct block {
-    size_t first, end; /* instructions */
-    int next[2];       /* successors, -1 for none */
-    int dominator;     /* immediate dominator; -1: the block is unreachable */
+    size_t first, end;
+    int next[2];   /* numbers of the successors; -1: none */
+    int dominator; /* number of the immediate dominator; -1: the block is unreachable */
 };
 
+/* The control flow of a function. */
 struct graph {
-    struct block *blocks; /* in address order; 0 is the entry */
+    struct block *blocks; /* by address; number 0 is the entry */
     int count;
-    bool *in_loop; /* scratch: one flag per block */
-    int *stack;
+    bool *in_loop; /* a flag per block, true for the blocks that collect_loop() has found */
+    int *stack;    /* memory of collect_loop() */
 };
 
 ptrdiff_t tgt_inst_at(const struct tgt_code *code, int64_t offset)
@@ -128,7 +131,8 @@ static int block_of(const struct graph *g, size_t inst)
     return -1;
 }
 
-/* Divides the code into basic blocks: they begin at branch targets and after branches. */
+/* Divides the code into basic blocks, which begin at branch targets and after branches. Returns
+ * false if memory is exhausted. */
 static bool split_blocks(const struct tgt_code *code, struct graph *g)
 {
     bool *starts = calloc(code->count + 1, sizeof(*starts));
@@ -158,7 +162,7 @@ static bool split_blocks(const struct tgt_code *code, struct graph *g)
     return g->blocks && g->in_loop && g->stack;
 }
 
-/* Stores the successors of each basic block, -1 for none. */
+/* Sets the successors of each basic block. */
 static void link_blocks(const struct tgt_code *code, struct graph *g)
 {
     for (int i = 0; i < g->count; i++) {
@@ -171,7 +175,7 @@ static void link_blocks(const struct tgt_code *code, struct graph *g)
     }
 }
 
-/* True if block `a` is on every path to block `b`. */
+/* True if block `a` is on every path from the entry to block `b`. */
 static bool dominates(const struct graph *g, int a, int b)
 {
     while (b != a && b > 0)
@@ -212,8 +216,8 @@ static void find_dominators(struct graph *g)
 /* True if block `to` is a successor of `b`. */
 static bool goes_to(const struct block *b, int to) { return b->next[0] == to || b->next[1] == to; }
 
-/* Sets the flags of the natural loop of the back edge latch -> head: the blocks that reach the
- * latch without passing the head. */
+/* Flags in g->in_loop the blocks of the natural loop with the back edge `latch` -> `head`: those
+ * from which the latch is reachable without passing the head. */
 static void collect_loop(struct graph *g, int head, int latch)
 {
     int depth = 0;
@@ -234,7 +238,7 @@ static void collect_loop(struct graph *g, int head, int latch)
     }
 }
 
-/* Counts the matrix instructions of a range. */
+/* Returns the number of matrix instructions in a range. */
 static size_t count_matrix(const struct tgt_code *code, struct tgt_range r)
 {
     size_t n = 0;
@@ -243,8 +247,9 @@ static size_t count_matrix(const struct tgt_code *code, struct tgt_range r)
     return n;
 }
 
-/* Returns the last block in address order that branches back to `head`, or -1. LLVM may place the
- * latch before the head; such a loop is entered in its middle. */
+/* Returns the latch of the loop with header `head`: the last block by address that branches to
+ * `head` and is dominated by it. Returns -1 if there is none. LLVM may place the latch before the
+ * head. */
 static int latch_of(const struct graph *g, int head)
 {
     for (int b = g->count - 1; b >= 0; b--) {
@@ -255,14 +260,14 @@ static int latch_of(const struct graph *g, int head)
     return -1;
 }
 
-/* The contiguous hot blocks [first, last] of a loop, in address order. */
+/* A loop: its header `head`, and its contiguous hot blocks `first` to `last` by address. */
 struct loop {
     int head, first, last;
-    struct tgt_range range;
-    size_t matrix;
+    struct tgt_range range; /* instructions of these blocks */
+    size_t matrix;          /* number of matrix instructions in the range */
 };
 
-/* True if `b` branches to a flagged block at or before `head`. */
+/* True if block `b` branches to a block of g->in_loop whose number is at most `head`. */
 static bool goes_back(const struct graph *g, int b, int head)
 {
     for (int k = 0; k < 2; k++) {
@@ -273,10 +278,10 @@ static bool goes_back(const struct graph *g, int b, int head)
     return false;
 }
 
-/* Finds the contiguous blocks of the loop latch -> head, whose blocks are flagged. If the latch is
- * after the head, they are head .. latch. If it is before the head, they extend down over adjacent
- * flagged blocks. They then end with the last adjacent block that branches back to the head or
- * further. */
+/* Returns the contiguous hot blocks of the loop with these head and latch, whose blocks are flagged
+ * in g->in_loop. If the latch is after the head, they are `head` to `latch`. If it is before the
+ * head, they begin with the first adjacent flagged block. They then end with the last adjacent
+ * block that branches to the head or a block before it. */
 static struct loop extent_of(const struct tgt_code *code, const struct graph *g, int head,
                              int latch)
 {
@@ -294,7 +299,8 @@ static struct loop extent_of(const struct tgt_code *code, const struct graph *g,
     return l;
 }
 
-/* True if loop `outer` contains another loop with at least `least` matrix instructions. */
+/* True if loop number `outer` of `n` contains another loop with at least `least` matrix
+ * instructions. */
 static bool holds_another(const struct graph *g, const struct loop *loops, int n, int outer,
                           size_t least)
 {
@@ -308,8 +314,8 @@ static bool holds_another(const struct graph *g, const struct loop *loops, int n
     return false;
 }
 
-/* Chooses the loop with the most matrix instructions, or the longest one among equals. `*best` is
- * its range. Returns false if the code has no loop. */
+/* Sets *best to the range of the innermost loop with the most matrix instructions; among equals it
+ * is the longest. Returns false if there is no loop. */
 static bool choose_loop(const struct tgt_code *code, struct graph *g, struct tgt_range *best)
 {
     struct loop *const loops = calloc((size_t)g->count, sizeof(*loops));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Classifies each instruction of a loop by its mnemonic and adds up the counts. The first row with
- * a matching prefix applies.
+ * Counts the instructions of a loop by kind. The mnemonic decides the kind: the first row of a
+ * table with a matching prefix applies.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,10 +10,10 @@
 
 enum kind {
     VALU,
-    VALU_SLOW, /* quarter rate: 32-bit multiplies with all bits */
-    TRANS,
-    SWAP,
-    PACKED,
+    VALU_SLOW, /* quarter rate: products of 32-bit integers */
+    TRANS,     /* transcendental */
+    SWAP,      /* v_permlane*_swap */
+    PACKED,    /* two f32 at once */
     MATRIX,
     MOVE, /* counts as a copy only if it reads a vector register */
     COPY,
@@ -27,6 +27,7 @@ enum kind {
     OTHER,
 };
 
+/* Kinds by prefix of the mnemonic; the first match applies. */
 static const struct {
     const char *prefix;
     enum kind kind;
@@ -72,7 +73,7 @@ static const struct {
     {"", OTHER},
 };
 
-/* Returns the kind of the instruction whose text begins with a prefix of the table. */
+/* Returns the kind of the instruction with the assembly text `text`. */
 static enum kind kind_of(const char *text)
 {
     size_t i = 0;
@@ -81,8 +82,8 @@ static enum kind kind_of(const char *text)
     return kinds[i].kind;
 }
 
-/* Returns the first matrix row with the mnemonic of `text`, without "v_". Rows with other
- * modifiers have the same cycles. */
+/* Returns the first row of the machine's table whose name is the mnemonic of `text` without "v_";
+ * NULL: there is none. Rows with the same name and other modifiers have the same cycles. */
 static const struct tir_mma *row_of(const char *text, const struct tgt *t)
 {
     size_t length = strcspn(text, " ") - 2;
@@ -94,15 +95,15 @@ static const struct tir_mma *row_of(const char *text, const struct tgt *t)
     return NULL;
 }
 
-/* True if the move reads a vector register: "v_mov_b32_e32 v1, v2", but not "..., s2" or "...,
- * 0". */
+/* True if a move reads a VGPR or AGPR, as "v_mov_b32_e32 v1, v2" does and "v_mov_b32_e32 v1, s2"
+ * does not. */
 static bool moves_vector_register(const char *text)
 {
     const char *source = strchr(text, ',');
     return source && (strncmp(source, ", v", 3) == 0 || strncmp(source, ", a", 3) == 0);
 }
 
-/* True if the text of a load names LDS as its destination. */
+/* True if a load is a direct-to-LDS load, by its assembly text. */
 static bool goes_to_lds(const char *load) { return strstr(load, " lds") || strstr(load, "_lds_"); }
 
 const struct tir_mma *tgt_find_product(const char *text, const struct tgt *t, char why[TGT_WHY])
@@ -118,7 +119,8 @@ bool tgt_is_product(const char *text) { return kind_of(text) == MATRIX; }
 
 bool tgt_is_transcendental(const char *text) { return kind_of(text) == TRANS; }
 
-/* Adds a matrix instruction with its clocks and shadow slots to the facts. */
+/* Adds a matrix instruction, with its clocks and shadow, to *f. Returns false with a sentence in
+ * `why` if the machine's table lacks it. */
 static bool count_matrix(const char *text, const struct tgt *t, struct tgt_loop_facts *f,
                          char why[TGT_WHY])
 {
@@ -131,7 +133,7 @@ static bool count_matrix(const char *text, const struct tgt *t, struct tgt_loop_
     return true;
 }
 
-/* Adds an instruction of another kind to the facts. */
+/* Adds an instruction of kind `kind` to *f; matrix instructions are counted elsewhere. */
 static void count_one(const char *text, enum kind kind, const struct tgt *t,
                       struct tgt_loop_facts *f)
 {
@@ -171,11 +173,11 @@ static void count_one(const char *text, enum kind kind, const struct tgt *t,
 }
 
 /*
- * True if `move` only duplicates a value for `swap`.
+ * True if the instruction `move` only duplicates a value for the instruction `swap`.
  *
- * v_permlane*_swap exchanges halves of two registers, so combining a value with another lane's
- * needs a second register with the same value. The move that makes it is part of the swap and no
- * copy. `move` is the most recent copy.
+ * v_permlane*_swap exchanges halves of two registers. To combine a value with another lane's value,
+ * code needs a second register with the same value. The move that makes it is part of the swap and
+ * does not count as a copy. `move` is the most recent move of a vector register.
  */
 static bool makes_operand_of(const char *move, const char *swap)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks that enough vector instructions follow each WMMA before one uses its registers.
+ * Checks that enough vector instructions are between each WMMA and the next use of its registers.
  *
- * WMMA executes for several clocks beside the wave's next vector instructions, and the hardware
- * does not detect their dependences (CDNA5 ISA, 5.7.2 and 7.12.1). LLVM inserts v_nop for that. Its
- * later passes may move instructions, so the code that leaves the linker is checked.
+ * A WMMA executes for several clocks while the wave issues further vector instructions, and the
+ * hardware does not detect dependences between them (CDNA5 ISA, 5.7.2 and 7.12.1). LLVM inserts
+ * v_nop for that. Its later passes may move instructions, so the linked code is checked.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -14,28 +14,31 @@
 #include "ir/ir.h"
 #include "targets/analyze.h"
 
-enum { DST, FIRST_SOURCE, OPERANDS = 5, PAST_ALL = 255, MNEMONIC = 40 /* characters */ };
+/* Indices of operands, and their number; more vector instructions than any WMMA needs; most
+ * characters of a mnemonic in messages. */
+enum { DST, FIRST_SOURCE, OPERANDS = 5, PAST_ALL = 255, MNEMONIC = 40 };
 
-/* Vector registers of an operand; count 0: it is no vector register. */
+/* The VGPRs of an operand: number of the first, and count. count 0: the operand is no VGPR. */
 struct registers {
     unsigned first, count;
 };
 
-/* Vector registers of an instruction's operands: the destination, then the sources. */
+/* The VGPRs of an instruction's operands: the destination, then the sources. */
 struct operands {
     struct registers at[OPERANDS];
 };
 
-/* A search forward from a WMMA, on every path. */
+/* A search forwards from a WMMA, on every path, for a use of its registers. */
 struct search {
     const struct tgt_code *code;
     const struct tgt *t;
-    const uint8_t *msb; /* bits 9:8 of register numbers at each instruction */
+    const uint8_t *msb; /* for each instruction the operand of the last s_set_vgpr_msb: bits 9:8 of
+                         * register numbers */
     size_t from;        /* index of the WMMA */
-    struct operands product;
-    unsigned gap;     /* vector instructions that the WMMA needs before a use */
-    uint32_t *stamp;  /* of each instruction: `from` + 1 if the search was there */
-    uint8_t *between; /* of each such instruction: fewest vector instructions before it */
+    struct operands product; /* registers of the WMMA */
+    unsigned gap;     /* number of vector instructions that must be between the WMMA and a use */
+    uint32_t *stamp;  /* for each instruction: `from` + 1 if the search has reached it */
+    uint8_t *between; /* for each such instruction: fewest vector instructions since the WMMA */
     char *why;
 };
 
@@ -45,16 +48,18 @@ static bool starts(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* True if `text` is a matrix instruction (WMMA). */
+/* True if the assembly text is of a WMMA. */
 static bool is_product(const char *text) { return starts(text, "v_wmma_"); }
 
-/* Returns the part of bits 9:8 in the operand of an s_set_vgpr_msb, two bits for each operand. */
+/* Returns the low byte of the operand of an s_set_vgpr_msb: bits 9:8 of register numbers, two bits
+ * for each operand of an instruction. */
 static uint8_t msb_of(const char *text)
 {
     return (uint8_t)(strtoul(strchr(text, ' ') + 1, NULL, 0) & 0xff);
 }
 
-/* Reads the register or registers at `text`. `high` is bits 9:8 of their numbers. */
+/* Returns the VGPRs of the operand at `text`, such as "v1" or "v[2:5]". `high` is bits 9:8 of their
+ * numbers. */
 static struct registers read_registers(const char *text, unsigned high)
 {
     while (*text == ' ' || *text == '-' || *text == '|')
@@ -79,14 +84,14 @@ static const char *next_operand(const char *text)
     return NULL;
 }
 
-/* True if the second operand is a carry or a mask: a scalar result. */
+/* True if the second operand of a vector instruction is a scalar result: a carry or a mask. */
 static bool has_scalar_result(const char *text)
 {
     return strstr(text, "_co_") || starts(text, "v_div_scale") || starts(text, "v_mad_u64") ||
            starts(text, "v_mad_i64");
 }
 
-/* Reads the operands of a vector instruction. `msb` has bits 9:8 of its registers, as
+/* Returns the VGPRs of a vector instruction's operands. `msb` has bits 9:8 of their numbers as
  * s_set_vgpr_msb has them: 2 bits each for the first three sources, then for the destination. */
 static struct operands read_operands(const char *text, uint8_t msb)
 {
@@ -102,15 +107,15 @@ static struct operands read_operands(const char *text, uint8_t msb)
     return o;
 }
 
-/* True if two ranges of registers have one in common. */
+/* True if two ranges of registers have a register in common. */
 static bool overlap(struct registers a, struct registers b)
 {
     return a.count && b.count && a.first < b.first + b.count && b.first < a.first + a.count;
 }
 
-/* Returns the vector instructions that must be between the WMMA of the search and a vector
- * instruction; 0: it does not use the WMMA's registers, or the hardware waits. Transcendentals do
- * not execute beside a WMMA. */
+/* Returns how many vector instructions must be between the WMMA of the search and the vector
+ * instruction number `at`. 0: the instruction does not use the WMMA's registers, or the hardware
+ * waits. Transcendentals do not execute beside a WMMA. */
 static unsigned needed(const struct search *s, size_t at)
 {
     const char *const text = s->code->insts[at].text;
@@ -131,8 +136,9 @@ static unsigned needed(const struct search *s, size_t at)
     return uses ? s->gap : 0;
 }
 
-/* Returns the vector instructions that a pause replaces; 0: the instruction is none, or the target
- * needs vector instructions. A wait for all vector instructions replaces any number. */
+/* Returns the number of vector instructions that an s_nop or a wait replaces. 0: it is another
+ * instruction, or the target needs vector instructions. A wait for all vector instructions returns
+ * PAST_ALL. */
 static unsigned pause_of(const struct search *s, const char *text)
 {
     if (!s->t->gap_clocks)
@@ -144,8 +150,9 @@ static unsigned pause_of(const struct search *s, const char *text)
     return all ? PAST_ALL : 0;
 }
 
-/* Checks the instructions from index `at` on, before which there are `between` vector
- * instructions. */
+/* Searches from instruction number `at` on, on every path; `between` vector instructions are before
+ * it. Returns false with a sentence in s->why if an instruction uses the WMMA's registers too
+ * early. */
 static bool follow(struct search *s, size_t at, unsigned between)
 {
     while (at < s->code->count && between < s->gap + s->t->factor_gap) {
@@ -177,8 +184,8 @@ static bool follow(struct search *s, size_t at, unsigned between)
     return true;
 }
 
-/* Fills msb with bits 9:8 of register numbers at each instruction. LLVM sets them to 0 before each
- * branch. */
+/* Sets msb[i] to the operand of the last s_set_vgpr_msb before instruction i. LLVM resets it to 0
+ * before each branch. */
 static void find_msb(const struct tgt_code *code, uint8_t *msb)
 {
     uint8_t now = 0;
@@ -191,8 +198,8 @@ static void find_msb(const struct tgt_code *code, uint8_t *msb)
     }
 }
 
-/* Searches, after each matrix instruction, for one that reads its operands or result too early.
- * Returns false if there is one. */
+/* Searches after each WMMA for an instruction that uses its registers too early. Returns false with
+ * a sentence in s->why if there is one. */
 static bool search_all(struct search *s)
 {
     for (s->from = 0; s->from < s->code->count; s->from++) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A kernel's metadata in a code object (AMDGPUUsage, "Code Object V5 Metadata"), read by comgr.
+ * Reads a kernel's metadata in a code object (AMDGPUUsage, "Code Object V5 Metadata") by the
+ * library comgr.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,8 @@
 /* True if a call of comgr succeeded. */
 static bool ok(amd_comgr_status_t s) { return s == AMD_COMGR_STATUS_SUCCESS; }
 
-/* Copies a string entry of a map to `text`. Returns false if the map has no such entry. */
+/* Copies the string with key `key` of a map to `text`, which has `size` bytes. Returns false if the
+ * map lacks it or it does not fit. */
 static bool read_string(amd_comgr_metadata_node_t map, const char *key, char *text, size_t size)
 {
     amd_comgr_metadata_node_t node;
@@ -25,14 +27,14 @@ static bool read_string(amd_comgr_metadata_node_t map, const char *key, char *te
     return good;
 }
 
-/* Returns the number of a key of the metadata, 0 if it is absent. */
+/* Returns the number with key `key` of a map, 0 if it is absent. */
 static unsigned read_number(amd_comgr_metadata_node_t map, const char *key)
 {
     char text[32];
     return read_string(map, key, text, sizeof(text)) ? (unsigned)strtoul(text, NULL, 10) : 0;
 }
 
-/* Reads the registers, spills and sizes of a kernel from its metadata. */
+/* Sets registers, spills and sizes in *facts from the metadata of a kernel. */
 static void read_kernel(amd_comgr_metadata_node_t kernel, struct tgt_kernel_facts *facts)
 {
     unsigned total = read_number(kernel, ".vgpr_count");
@@ -47,7 +49,7 @@ static void read_kernel(amd_comgr_metadata_node_t kernel, struct tgt_kernel_fact
     facts->workgroup_size = read_number(kernel, ".max_flat_workgroup_size");
 }
 
-/* Finds the kernel of this name in the list and reads its facts. Returns false if the list has no
+/* Sets *facts from the metadata of the kernel `name` in a list. Returns false if the list has no
  * such kernel. */
 static bool find_kernel(amd_comgr_metadata_node_t list, const char *name,
                         struct tgt_kernel_facts *facts)
@@ -68,7 +70,8 @@ static bool find_kernel(amd_comgr_metadata_node_t list, const char *name,
     return found;
 }
 
-/* Finds the kernel `name` in the metadata and reads its facts. */
+/* Sets *facts from the metadata of the kernel `name` in a code object. Returns false if it has no
+ * such kernel. */
 static bool read_from(amd_comgr_data_t data, const char *name, struct tgt_kernel_facts *facts)
 {
     amd_comgr_metadata_node_t root, list;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A kernel's metadata in a code object (AMDGPUUsage, "Code Object V5 Metadata"), read by libelf and
- * msgpack. This file takes the place of analyze_metadata.c in a static build: comgr brings a second
- * LLVM and exists as a shared library only.
+ * Reads a kernel's metadata in a code object (AMDGPUUsage, "Code Object V5 Metadata") by libelf and
+ * msgpack. A static build has this file instead of analyze_metadata.c: comgr contains a second LLVM
+ * and exists only as a shared library.
  */
 #include <gelf.h>
 #include <msgpack.h>
@@ -13,8 +13,8 @@
 
 enum { NOTE_TYPE = 32 /* NT_AMDGPU_METADATA */ };
 
-/* Sets *document to the msgpack document in the metadata note, of *size bytes. Returns false if the
- * object has none. */
+/* Sets *document and *size to the msgpack document in the note with the metadata. Returns false if
+ * the file has none. */
 static bool find_note(Elf *elf, const char **document, size_t *size)
 {
     size_t headers = 0;
@@ -40,7 +40,8 @@ static bool find_note(Elf *elf, const char **document, size_t *size)
     return false;
 }
 
-/* Returns the value of a key of a map; NULL if `map` is none or has no such key. */
+/* Returns the value with key `key` of a map. Returns NULL if `map` is NULL or no map, or lacks the
+ * key. */
 static const msgpack_object *find(const msgpack_object *map, const char *key)
 {
     for (uint32_t i = 0; map && map->type == MSGPACK_OBJECT_MAP && i < map->via.map.size; i++) {
@@ -52,14 +53,14 @@ static const msgpack_object *find(const msgpack_object *map, const char *key)
     return NULL;
 }
 
-/* Returns the number of a key of a map; 0 if there is none. */
+/* Returns the number with key `key` of a map, 0 if it is absent. */
 static unsigned find_number(const msgpack_object *map, const char *key)
 {
     const msgpack_object *value = find(map, key);
     return value && value->type == MSGPACK_OBJECT_POSITIVE_INTEGER ? (unsigned)value->via.u64 : 0;
 }
 
-/* Reads the registers, spills and sizes of a kernel from its metadata. */
+/* Sets registers, spills and sizes in *facts from the metadata of a kernel. */
 static void read_kernel(const msgpack_object *kernel, struct tgt_kernel_facts *facts)
 {
     const unsigned total = find_number(kernel, ".vgpr_count");
@@ -74,7 +75,8 @@ static void read_kernel(const msgpack_object *kernel, struct tgt_kernel_facts *f
     facts->workgroup_size = find_number(kernel, ".max_flat_workgroup_size");
 }
 
-/* Reads the facts of the kernel of this name. Returns false if the document has no such kernel. */
+/* Sets *facts from the metadata of the kernel `name`. Returns false if the document has no such
+ * kernel. */
 static bool read_document(const msgpack_object *root, const char *name,
                           struct tgt_kernel_facts *facts)
 {
@@ -98,7 +100,7 @@ bool tgt_read_metadata(const void *code_object, size_t size, const char *name,
     size_t bytes;
     msgpack_unpacked unpacked;
     elf_version(EV_CURRENT);
-    Elf *elf = elf_memory((char *)(uintptr_t)code_object, size); /* which is not written to */
+    Elf *elf = elf_memory((char *)(uintptr_t)code_object, size); /* libelf only reads it */
     msgpack_unpacked_init(&unpacked);
     const bool found =
         find_note(elf, &document, &bytes) &&

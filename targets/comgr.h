@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Includes comgr's header from either of its two places. Versions later than Debian 12's warn about
- * the old place.
+ * Includes comgr's header, which is in one of two folders. Versions after Debian 12's warn if it is
+ * included from the old folder.
  */
 #ifndef TARGETS_COMGR_H
 #define TARGETS_COMGR_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Trims the register allocation in the kernel descriptor of LLVM's object (AMDGPUUsage, "Kernel
- * Descriptor").
+ * Reduces the number of registers that the kernel descriptor of LLVM's object claims (AMDGPUUsage,
+ * "Kernel Descriptor").
  *
- * LLVM allocates as many registers as the occupancy that its LDS size permits, even if the kernel
- * uses fewer. So occupancy cannot exceed what LLVM reports.
+ * LLVM claims all registers that a wave can have at the occupancy that the LDS permits, even if the
+ * code uses fewer. Then another kernel's waves find no registers beside it.
  */
 #include "targets/descriptor.h"
 
@@ -14,9 +14,11 @@
 
 #include "targets/elf_image.h"
 
+/* Byte offsets of compute_pgm_rsrc3 and compute_pgm_rsrc1 in a kernel descriptor; its bytes. */
 enum { RSRC3 = 44, RSRC1 = 48, DESCRIPTOR_BYTES = 64 };
-/* gfx90a and later count VGPRs and AGPRs in units of 8, in the low bits of compute_pgm_rsrc1. The
- * VGPRs before the first AGPR are counted in units of 4, in the low bits of compute_pgm_rsrc3. */
+/* FIELD is the mask of both fields. From gfx90a on the low bits of compute_pgm_rsrc1 count VGPRs
+ * and AGPRs in units of 8, minus 1. The low bits of compute_pgm_rsrc3 count the VGPRs before the
+ * first AGPR in units of 4, minus 1. */
 enum { FIELD = 63, EIGHT = 8, FOUR = 4 };
 
 /* True if `symbol` is the name of the kernel's descriptor: "kernel.kd". */
@@ -26,8 +28,8 @@ static bool is_descriptor(const char *symbol, const char *kernel)
     return symbol && !strncmp(symbol, kernel, n) && !strcmp(symbol + n, ".kd");
 }
 
-/* Returns the byte offset of a symbol's data in the object, or 0 if the object does not contain
- * them. */
+/* Returns the byte offset in the object of the kernel descriptor that `sym` names. Returns 0 if the
+ * object does not contain all of its bytes. */
 static size_t place_of(Elf *elf, const struct tgt_blob *object, const GElf_Sym *sym)
 {
     GElf_Shdr h;
@@ -39,8 +41,8 @@ static size_t place_of(Elf *elf, const struct tgt_blob *object, const GElf_Sym *
     return h.sh_offset + sym->st_value;
 }
 
-/* Returns the offset in the object of the kernel's descriptor, found in a symbol table; 0 if
- * absent. */
+/* Returns the byte offset in the object of the descriptor of `kernel`, by the symbol table `table`
+ * with header `h`. 0: the table has no such symbol. */
 static size_t find_in_table(Elf *elf, const struct tgt_blob *object, Elf_Scn *table,
                             const GElf_Shdr *h, const char *kernel)
 {
@@ -54,7 +56,7 @@ static size_t find_in_table(Elf *elf, const struct tgt_blob *object, Elf_Scn *ta
     return 0;
 }
 
-/* Returns the offset in the object of the kernel's descriptor, 0 if absent. */
+/* Returns the byte offset in the object of the descriptor of `kernel`; 0 if it is absent. */
 static size_t find(const struct tgt_blob *object, const char *kernel)
 {
     Elf *const elf = tgt_open_elf(object->data, object->size);

@@ -4,9 +4,9 @@
 
 #include "targets/codegen.h"
 
-/** Reduces a kernel's register allocation to the registers that it uses, in the kernel descriptor
- * of a relocatable object. The kernel must have no AGPRs. Returns false with a sentence in `why` on
- * failure. */
+/** Reduces the number of registers in a kernel's descriptor to the VGPRs that the code uses, in a
+ * relocatable object. The kernel must have no AGPRs, which are not counted. On failure returns
+ * false with a sentence in `why`. */
 bool tgt_trim_registers(struct tgt_blob *object, const char *kernel, char why[TGT_WHY]);
 
 #endif

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
-/* Starts libelf. */
+/* Initialises libelf, once per process. */
 static void start_libelf(void) { elf_version(EV_CURRENT); }
 
 Elf *tgt_open_elf(const void *data, size_t size)

@@ -5,8 +5,9 @@
 #include <libelf.h>
 #include <stddef.h>
 
-/** Opens an ELF image in memory for reading; the memory must outlive the handle. Returns NULL if
- * libelf rejects the image. The caller closes the handle with elf_end(). Any thread. */
+/** Opens an ELF file of `size` bytes in memory for reading. The memory must outlive the handle,
+ * which the caller closes with elf_end(). Returns NULL if libelf rejects the file. May run on any
+ * thread. */
 Elf *tgt_open_elf(const void *data, size_t size);
 
 #endif

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keeps accumulators in accumulation registers (AGPRs).
+ * Keeps accumulators of matrix instructions in AGPRs.
  *
- * A wave with a SIMD to itself has 256 AGPRs besides its 256 vector registers, but the VALU reads
- * vector registers only. LLVM chooses one kind for the results of all matrix instructions of a
- * kernel. Either the scores or O would be copied in every iteration. `mma` names the products that
- * accumulate in AGPRs. They are inline assembly with LLVM's register allocation. Other users of
- * such a value copy it, in a cold block or after the loop.
+ * A wave that is the only one of its SIMD has 256 AGPRs besides its 256 VGPRs, but the VALU reads
+ * only VGPRs. LLVM chooses one kind of register for the results of all matrix instructions of a
+ * kernel. Then either the scores or O would be copied in every iteration. So an attribute of the op
+ * selects products that accumulate in AGPRs. These are emitted as inline assembly, for which LLVM
+ * allocates registers. Other users of such a value copy it to VGPRs, in a cold block or after the
+ * loop.
  *
- * LLVM handles no hazards of assembly. Two of them can occur (GCNHazardRecognizer,
- * checkMAIHazards90A and checkMAIVALUHazards, for gfx942 and gfx950): the VALU reads a result in
- * flight, at most 19 states, or writes an operand less than 2 states before. Products that
- * accumulate in place need no wait.
+ * The trap: LLVM handles no hazards of assembly. Two can occur on gfx942 and gfx950
+ * (GCNHazardRecognizer, checkMAIHazards90A and checkMAIVALUHazards). The VALU may read a result too
+ * early: it needs at most 19 wait states. Or it may write an operand less than 2 wait states
+ * before. Products that accumulate in place need no wait.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@
 
 static void mark(struct lower *l, struct tir_value v);
 
-/* Marks value `i` that block `side` yields as held in accumulation registers. */
+/* Marks value `i` that block `side` yields as a value in AGPRs. */
 static void mark_yielded(struct lower *l, const struct tir_block *side, unsigned i)
 {
     const struct tir_op *const yield = lower_yield_of(l, side);
@@ -29,8 +30,8 @@ static void mark_yielded(struct lower *l, const struct tir_block *side, unsigned
         mark(l, yield->operands[i]);
 }
 
-/* Marks in in_agprs what belongs to carried value i of a loop: parameter, result, initial and
- * yielded value. */
+/* Marks the values that are carried value `i` of a loop as values in AGPRs: parameter, result,
+ * initial and yielded value. */
 static void mark_carried(struct lower *l, const struct tir_op *loop, unsigned i)
 {
     struct tir_block *const body = loop->blocks[0];
@@ -40,8 +41,8 @@ static void mark_carried(struct lower *l, const struct tir_op *loop, unsigned i)
     mark_yielded(l, body, i);
 }
 
-/* Marks in in_agprs v and the values that loops and ifs pass on to it. Stops at ops that compute a
- * value. */
+/* Marks as values in AGPRs `v`, if a loop or an `if` op passes it on, and the values from which it
+ * comes. Stops at values that ops compute. */
 static void mark(struct lower *l, struct tir_value v)
 {
     const struct tir_value_info *const info = &l->f->values[v.id];
@@ -67,7 +68,8 @@ static void mark(struct lower *l, struct tir_value v)
         mark_yielded(l, op->blocks[k], i);
 }
 
-/* Marks the accumulators of matrix instructions that use accumulation registers. */
+/* Marks result and accumulator of op `r` as values in AGPRs if it is a product that accumulates
+ * there. A callback of tir_walk(); changes nothing in the IR. */
 static bool visit(void *context, struct tir_block *b, struct tir_ref r)
 {
     struct lower *const l = context;
@@ -81,15 +83,15 @@ static bool visit(void *context, struct tir_block *b, struct tir_ref r)
     return false;
 }
 
-/* True if value `i` that block `side` yields is held in accumulation registers. */
+/* True if value `i` that block `side` yields is a value in AGPRs. */
 static bool yields_agprs(const struct lower *l, const struct tir_block *side, unsigned i)
 {
     const struct tir_op *const yield = lower_yield_of(l, side);
     return yield && l->in_agprs[yield->operands[i].id];
 }
 
-/* Marks in in_agprs each result of an if that a side yields from a marked value: the vector
- * registers might not hold all of it. */
+/* Marks each result of an `if` op that one side yields from a value in AGPRs: there may not be
+ * enough VGPRs for it. A callback of tir_walk(); changes nothing in the IR. */
 static bool mark_if_results(void *context, struct tir_block *b, struct tir_ref r)
 {
     struct lower *const l = context;
@@ -121,8 +123,8 @@ void lower_agprs_end(struct lower *l)
     free(l->read_from_agprs);
 }
 
-/* Calls inline assembly `text` with LLVM's constraints on `n` arguments, at most 5, and a
- * result. */
+/* Emits the inline assembly `text` with `n` arguments, at most 5, LLVM's `constraints` and a result
+ * of type `result`. Returns the result. */
 static LLVMValueRef assemble(struct lower *l, const char *text, const char *constraints,
                              LLVMTypeRef result, LLVMValueRef *args, unsigned n)
 {
@@ -135,14 +137,14 @@ static LLVMValueRef assemble(struct lower *l, const char *text, const char *cons
     return LLVMBuildCall2(l->b, type, code, args, n, "");
 }
 
-/* Makes LLVM put `v` into accumulation registers by an empty inline assembly. */
+/* Returns `v` in AGPRs, into which an empty inline assembly makes LLVM move it. */
 static LLVMValueRef pass_through(struct lower *l, LLVMValueRef v)
 {
     return assemble(l, "", "=a,0", LLVMTypeOf(v), &v, 1);
 }
 
-/* Copies a phi, which fixes its register class: a direct phi would get the class of its users,
- * which include other phis. */
+/* Copies the phi so that its register class is fixed. Otherwise it would get the class of its
+ * users, which include other phis. */
 LLVMValueRef lower_keep(struct lower *l, LLVMValueRef phi, struct tir_value v)
 {
     return l->in_agprs[v.id] ? pass_through(l, phi) : phi;
@@ -155,7 +157,8 @@ LLVMValueRef lower_value_for(struct lower *l, struct tir_value v, struct tir_val
     return l->in_agprs[v.id] ? l->values[v.id] : pass_through(l, lower_value(l, v));
 }
 
-/* Emits the copy with its wait states before the assembly, since LLVM may copy its operand. */
+/* Emits the wait states before the assembly that makes the copy, since LLVM may also copy the
+ * operand of the assembly. */
 LLVMValueRef lower_from_agprs(struct lower *l, struct tir_value v)
 {
     struct lower_read *const read = &l->read_from_agprs[v.id];
@@ -167,7 +170,7 @@ LLVMValueRef lower_from_agprs(struct lower *l, struct tir_value v)
     return read->v;
 }
 
-/* Returns value `v` as a vector of i32. */
+/* Returns the LLVM value of `v` as a vector of i32. */
 static LLVMValueRef dwords(struct lower *l, struct tir_value v)
 {
     const struct tir_type t = tir_typeof(l->f, v);
@@ -175,8 +178,8 @@ static LLVMValueRef dwords(struct lower *l, struct tir_value v)
     return lower_bitcast(l, lower_value(l, v), LLVMVectorType(l->i32, n));
 }
 
-/* True if one of the last two instructions made v or a part of it: fewer than two certain
- * instructions separate v from its use. */
+/* True if one of the last two instructions has computed `v` or a part of it. A matrix instruction
+ * that reads `v` then needs wait states. */
 static bool is_fresh(const struct lower *l, struct tir_value v)
 {
     const struct tir_ref def = l->f->values[v.id].def;
@@ -209,8 +212,9 @@ LLVMValueRef lower_mfma_in_agprs(struct lower *l, const struct tir_op *op,
     return assemble(l, text, "=a,^VA,^VA,0", type, args, 3);
 }
 
-/* Returns a register that holds a constant scale from the kernel's entry on. LLVM would write the
- * constant before each instruction, without the wait states. */
+/* Returns `scale`; if it is a constant, a register that has it from the kernel's entry on.
+ * Otherwise LLVM would write the constant directly before each matrix instruction, without wait
+ * states. */
 static LLVMValueRef held(struct lower *l, LLVMValueRef scale)
 {
     if (!LLVMIsConstant(scale))

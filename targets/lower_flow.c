@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Launch state, loops and branches, waits and barriers, and calls of a user's functions.
+ * Lowers launch state, waits and barriers, ops that fix the order of code, loops and branches, and
+ * calls of hooks.
  */
 #include "targets/lower_isa.h"
 
@@ -10,9 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Reads a kernel parameter. LLVM reads all parameters at the kernel's entry and keeps them in
- * registers. A parameter used only in a loop, and not hoisted by our passes, is loaded at its use
- * instead. */
+/* Lowers an op that reads a kernel argument. LLVM loads function parameters at the kernel's entry
+ * and keeps them in registers. Inside a loop the argument is loaded at its use instead: passes of
+ * ir/ would have hoisted the op if registers sufficed. */
 static LLVMValueRef lower_arg(struct lower *l, const struct tir_op *op)
 {
     const struct tir_arg *a = &l->f->args[op->imm[0]];
@@ -44,7 +45,8 @@ LLVMValueRef lower_launch_state(struct lower *l, const struct tir_op *op)
 
 /* ---- Order ---- */
 
-/* Emits an empty inline assembly that uses `n` values, so that these are computed before it. */
+/* Emits an empty inline assembly with `n` operands and these LLVM constraints, so that the operands
+ * are computed before it. */
 static void inline_asm(struct lower *l, LLVMTypeRef *types, LLVMValueRef *args, unsigned n,
                        const char *constraints, size_t length)
 {
@@ -54,16 +56,16 @@ static void inline_asm(struct lower *l, LLVMTypeRef *types, LLVMValueRef *args, 
     LLVMBuildCall2(l->b, type, code, args, n, "");
 }
 
-/* Emits a fence that memory accesses do not cross; our waits and barriers are placed between two
- * of them. A single-thread fence costs no instruction. A wider one would wait for every load to
- * LDS. */
+/* Emits a fence across which LLVM moves no memory access. Each wait and barrier is placed between
+ * two fences. The fence has single-thread scope and costs no instruction; one of wider scope would
+ * wait for every load to LDS. */
 static void fence_memory(struct lower *l)
 {
     LLVMBuildFence(l->b, LLVMAtomicOrderingSequentiallyConsistent, true, "");
 }
 
-/* Emits a wait until at most `vm` memory and `lgkm` LDS or scalar ops are pending; a negative count
- * means no wait. Fences keep LLVM from moving accesses across it. */
+/* Emits a wait until at most `vm` memory ops and `lgkm` LDS or scalar ops are outstanding. A
+ * negative number means no wait for that kind. LLVM moves no access across the wait. */
 static void emit_wait(struct lower *l, int64_t vm, int64_t lgkm)
 {
     fence_memory(l);
@@ -88,7 +90,8 @@ LLVMValueRef lower_wait_tensor(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* Waits for copies become waitcnt ops in a pass. This waits for all LDS writes. */
+/* Lowers a wait for all LDS writes. Waits for copy groups are replaced by waitcnt ops in an earlier
+ * pass. */
 LLVMValueRef lower_wait(struct lower *l, const struct tir_op *op)
 {
     if (op->imm[0] >= 0)
@@ -107,14 +110,15 @@ LLVMValueRef lower_barrier(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* Returns LLVM's number for the scope of the device. */
+/* Returns LLVM's number of the synchronisation scope "agent", the GPU. */
 static unsigned agent(struct lower *l)
 {
     static const char scope[] = "agent";
     return LLVMGetSyncScopeID(l->ctx, scope, sizeof(scope) - 1);
 }
 
-/* Runs `build` on the address in one lane and broadcasts its result to all lanes. */
+/* Emits code that only lane 0 executes, by `build` with the address in operand 0. Broadcasts its
+ * i32 result to all lanes. */
 static LLVMValueRef in_one_lane(struct lower *l, const struct tir_op *op,
                                 LLVMValueRef (*build)(struct lower *l, const struct tir_op *op,
                                                       LLVMValueRef address))
@@ -138,10 +142,11 @@ static LLVMValueRef in_one_lane(struct lower *l, const struct tir_op *op,
     return emit_intrinsic(l, "llvm.amdgcn.readfirstlane", &l->i32, 1, &phi, 1);
 }
 
-/* Increments the counter and releases the wave's writes for the agent. LLVM emits the sequence for
- * gfx942 and gfx950 (AMDGPUUsage, "Memory Model gfx942"): buffer_wbl2 sc1, a wait for all stores,
- * the atomic. Readers acquire themselves by buffer_inv sc1, since it empties caches that other
- * workgroups use. uinc_wrap: d >= n - 1 ? 0 : d + 1. */
+/* Emits the increment of a counter that returns to 0 after n arrivals, and releases the wave's
+ * writes to the GPU. uinc_wrap computes d >= n - 1 ? 0 : d + 1. For gfx942 and gfx950 LLVM emits
+ * buffer_wbl2 sc1, a wait for all stores and the atomic (AMDGPUUsage, "Memory Model gfx942").
+ * Readers need an acquire op of their own: buffer_inv sc1 empties caches that other workgroups use.
+ * A callback of in_one_lane(). */
 static LLVMValueRef arrive(struct lower *l, const struct tir_op *op, LLVMValueRef address)
 {
     LLVMValueRef last = LLVMBuildSub(l->b, lower_value(l, op->operands[1]), lower_i32(l, 1), "");
@@ -149,8 +154,8 @@ static LLVMValueRef arrive(struct lower *l, const struct tir_op *op, LLVMValueRe
                                        LLVMAtomicOrderingRelease, agent(l));
 }
 
-/* Emits an atomic addition in the scope of the device, with release order if the op's attribute
- * `release` is set. */
+/* Emits an atomic addition with the scope of the GPU, and with release order if the op's attribute
+ * `release` is set. A callback of in_one_lane(). */
 static LLVMValueRef atomic_add(struct lower *l, const struct tir_op *op, LLVMValueRef address)
 {
     const LLVMAtomicOrdering order =
@@ -161,7 +166,7 @@ static LLVMValueRef atomic_add(struct lower *l, const struct tir_op *op, LLVMVal
 
 /* ---- await ---- */
 
-/* Emits an atomic read of the counter. */
+/* Emits an atomic read of an i32 counter, with the scope of the GPU and without ordering. */
 static LLVMValueRef poll(struct lower *l, LLVMValueRef address)
 {
     LLVMValueRef is = LLVMBuildLoad2(l->b, l->i32, address, "");
@@ -171,8 +176,8 @@ static LLVMValueRef poll(struct lower *l, LLVMValueRef address)
     return is;
 }
 
-/* Returns an i1: all waves have arrived, by the counter value `is`. The counter may be 0 by then: a
- * workgroup that saw all of them may have reset it. */
+/* Returns an i1 that is true if all waves have arrived, by the counter value `is`. A value of 0
+ * also means that: a workgroup that has seen all arrivals may have reset the counter. */
 static LLVMValueRef all_arrived(struct lower *l, const struct tir_op *op, LLVMValueRef is)
 {
     LLVMValueRef arrived = LLVMBuildAnd(l->b, is, lower_i32(l, TIR_ARRIVED), "");
@@ -181,8 +186,9 @@ static LLVMValueRef all_arrived(struct lower *l, const struct tir_op *op, LLVMVa
                        LLVMBuildICmp(l->b, LLVMIntEQ, is, lower_i32(l, 0), ""), "");
 }
 
-/* Counts this wave as one that gave up, unless the counter has changed from `is`: the last wave may
- * have arrived. Returns an i1: the wave has been counted. */
+/* Emits a compare-and-swap that counts this wave as one that has given up, if the counter is still
+ * `is`. If not, the last wave may have arrived. Returns an i1 that is true if the wave has been
+ * counted. */
 static LLVMValueRef leave(struct lower *l, LLVMValueRef address, LLVMValueRef is)
 {
     LLVMValueRef left = LLVMBuildAdd(l->b, is, lower_i32(l, 1 << TIR_LEFT_BIT), "");
@@ -192,14 +198,15 @@ static LLVMValueRef leave(struct lower *l, LLVMValueRef address, LLVMValueRef is
     return LLVMBuildExtractValue(l->b, was, 1, "");
 }
 
-/* Appends a basic block to the kernel. */
+/* Appends a basic block called `name` to the kernel. */
 static LLVMBasicBlockRef block(struct lower *l, const char *name)
 {
     return LLVMAppendBasicBlockInContext(l->ctx, l->kernel, name);
 }
 
-/* Emits the loop that reads a counter until all waves have arrived, or gives up after a number of
- * reads. */
+/* Emits a loop that reads a counter until all waves have arrived, or gives up after as many reads
+ * as the op says. Returns the number of waves that had given up before, or -1 if this wave gave up.
+ * A callback of in_one_lane(). */
 static LLVMValueRef await(struct lower *l, const struct tir_op *op, LLVMValueRef address)
 {
     LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
@@ -261,8 +268,9 @@ LLVMValueRef lower_set_priority(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* Emits an aligned code window as assembly. No pass of LLVM looks inside, so its assumed size, at
- * most 32 bytes, is harmless. The padding is s_nop. */
+/* Lowers an op that places the next instruction a number of words after a multiple of 8 or 2 words.
+ * Emits an alignment directive and that number of s_nop as inline assembly. LLVM's passes do not
+ * look inside. The size that they assume is at most 32 bytes too large, which is harmless. */
 LLVMValueRef lower_align_code(struct lower *l, const struct tir_op *op)
 {
     static const char window[] =
@@ -286,8 +294,8 @@ LLVMValueRef lower_phase(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* Returns a vector of bytes as dwords, since inline assembly takes no bytes; other values as they
- * are. */
+/* Returns `v`, of type `t`, as dwords if it is a vector of bytes, which inline assembly does not
+ * accept. Returns other values as they are. */
 static LLVMValueRef as_dwords(struct lower *l, LLVMValueRef v, struct tir_type t)
 {
     const unsigned bits = tir_dtype_bits(t.dtype) * lower_count(t);
@@ -297,17 +305,18 @@ static LLVMValueRef as_dwords(struct lower *l, LLVMValueRef v, struct tir_type t
     return lower_bitcast(l, v, n > 1 ? LLVMVectorType(l->i32, n) : l->i32);
 }
 
-/* True if the value can pass through assembly. Constants need none; conditions and resources have
- * no register class. */
+/* True if the value can be an operand of assembly and needs to be one. Constants do not need it.
+ * Conditions (i1) and buffer resources have no register class. */
 static bool takes_assembly(LLVMValueRef v, struct tir_type t)
 {
     return !LLVMIsConstant(v) && t.dtype != TIR_I1 && t.dtype != TIR_RSRC;
 }
 
-enum { MOST_TOGETHER = 8 };
+enum { MOST_TOGETHER = 8 }; /* most values that one call of pass_through() accepts */
 
-/* Passes scalars of this block through one empty assembly, and later code uses its results. LLVM
- * would otherwise load each directly before its first use and wait for it. */
+/* Passes `n` scalars of this block through one empty assembly, whose results later code uses
+ * instead. Otherwise LLVM would load each scalar directly before its first use, and wait for it
+ * there. */
 static void pass_through(struct lower *l, const struct tir_value *values, unsigned n)
 {
     static const char outputs[] = "=s,=s,=s,=s,=s,=s,=s,=s", inputs[] = ",0,1,2,3,4,5,6,7";
@@ -336,15 +345,15 @@ static bool is_of_this_block(struct lower *l, LLVMValueRef v)
     return LLVMIsAInstruction(v) && LLVMGetInstructionParent(v) == LLVMGetInsertBlock(l->b);
 }
 
-/* True if LLVM keeps the vector operands of assembly in the first 256 of a wave's VGPRs, where it
- * has more (LLVM 22.1, gfx1250: VGPR_32_Lo256). */
+/* True if a wave can have more than 256 VGPRs and LLVM keeps the vector operands of assembly in the
+ * first 256 (LLVM 22.1, gfx1250: VGPR_32_Lo256). */
 static bool assembly_is_narrow(const struct lower *l)
 {
     enum { ASSEMBLY_VGPRS = 256 };
     return !l->t->has_agprs && l->t->machine.wave_vgprs > ASSEMBLY_VGPRS;
 }
 
-/* Uses a vector at this place without an instruction, in any register. */
+/* Emits a use of a vector at this place: no instruction, and in any register. */
 static void use_anywhere(struct lower *l, LLVMValueRef v)
 {
     static const char name[] = "llvm.fake.use";
@@ -353,7 +362,8 @@ static void use_anywhere(struct lower *l, LLVMValueRef v)
     LLVMBuildCall2(l->b, LLVMGlobalGetValueType(fn), fn, &v, 1, "");
 }
 
-/* Uses the values, so that their computation stays above this place. */
+/* Lowers an op that keeps the computation of its operands before this place: emits uses of them
+ * that cost no instruction. */
 LLVMValueRef lower_anchor(struct lower *l, const struct tir_op *op)
 {
     struct tir_value together[MOST_TOGETHER];
@@ -385,8 +395,9 @@ LLVMValueRef lower_anchor(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* Passes the operand through empty assembly to fix its place. LLVM would otherwise make a constant
- * directly before its first use. Tiles do not pass through narrow assembly. */
+/* Lowers an op that fixes the place where its operand is computed: passes the operand through empty
+ * assembly. Otherwise LLVM would materialise a constant directly before its first use. Vectors of
+ * more than FEW elements stay as they are if assembly_is_narrow(). */
 LLVMValueRef lower_materialize(struct lower *l, const struct tir_op *op)
 {
     static const char in_vgprs[] = "=v,0", in_sgprs[] = "=s,0";
@@ -404,7 +415,7 @@ LLVMValueRef lower_materialize(struct lower *l, const struct tir_op *op)
 
 /* ---- Structure ---- */
 
-/* Appends a basic block to the kernel. */
+/* Appends a basic block called `name` to the kernel. */
 static LLVMBasicBlockRef new_block(struct lower *l, const char *name)
 {
     return LLVMAppendBasicBlockInContext(l->ctx, l->kernel, name);
@@ -417,8 +428,8 @@ LLVMValueRef lower_return(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* Returns the type of a phi for values of `type`: words for a vector of bytes. In a phi of bytes
- * LLVM holds each byte in a register of its own, and waits for loads in order to unpack them. */
+/* Returns the type of a phi for values of `type`: dwords for a vector of bytes. In a phi of bytes
+ * LLVM would keep each byte in a register of its own, and wait for loads to unpack their bytes. */
 static LLVMTypeRef phi_type(struct lower *l, LLVMTypeRef type)
 {
     enum { WORD = 4 /* bytes */ };
@@ -430,7 +441,7 @@ static LLVMTypeRef phi_type(struct lower *l, LLVMTypeRef type)
     return bytes == WORD ? l->i32 : LLVMVectorType(l->i32, bytes / WORD);
 }
 
-/* Builds phis[0 .. n) at the builder's position, for values of the types of like[0 .. n). */
+/* Builds `n` phis at the builder's position. Phi i has the phi_type() of the value like[i]. */
 static void build_phis(struct lower *l, LLVMValueRef *phis, const struct tir_value *like,
                        unsigned n)
 {
@@ -438,14 +449,14 @@ static void build_phis(struct lower *l, LLVMValueRef *phis, const struct tir_val
         phis[i] = LLVMBuildPhi(l->b, phi_type(l, lower_type(l, tir_typeof(l->f, like[i]))), "");
 }
 
-/* Makes `phi`, in the type of `v`, the value of `v`. */
+/* Makes `phi`, converted to the type of `v`, the LLVM value of `v`. */
 static void define_by_phi(struct lower *l, LLVMValueRef phi, struct tir_value v)
 {
     const LLVMTypeRef type = lower_type(l, tir_typeof(l->f, v));
     l->values[v.id] = lower_keep(l, lower_bitcast(l, phi, type), v);
 }
 
-/* Adds the values that come from block `from` to `n` phis. */
+/* Adds values[i], which come from block `from`, to phis[i], for each of `n` phis. */
 static void add_incoming(LLVMValueRef *phis, const LLVMValueRef *values, unsigned n,
                          LLVMBasicBlockRef from)
 {
@@ -453,14 +464,15 @@ static void add_incoming(LLVMValueRef *phis, const LLVMValueRef *values, unsigne
         LLVMAddIncoming(phis[i], (LLVMValueRef *)&values[i], &from, 1);
 }
 
-/* Returns a value in the register kind and the type of the phi of `like`. */
+/* Returns `value` as an operand of the phi for `like`: in the same kind of register and of the
+ * phi's type. */
 static LLVMValueRef value_for_phi(struct lower *l, struct tir_value value, struct tir_value like)
 {
     const LLVMValueRef v = lower_value_for(l, value, like);
     return lower_bitcast(l, v, phi_type(l, LLVMTypeOf(v)));
 }
 
-/* Sets out[0 .. n) to a block's values, in the types of the phis of like[0 .. n). */
+/* Sets out[i] to values[i] as an operand of the phi for like[i], for each of `n`. */
 static void pass_on(struct lower *l, LLVMValueRef *out, const struct tir_value *values,
                     const struct tir_value *like, unsigned n)
 {
@@ -468,14 +480,14 @@ static void pass_on(struct lower *l, LLVMValueRef *out, const struct tir_value *
         out[i] = value_for_phi(l, values[i], like[i]);
 }
 
-/* Sets an op's result values, which have consecutive ids, to the phis. */
+/* Makes the phis the LLVM values of an op's results. */
 static void define_results(struct lower *l, const struct tir_op *op, LLVMValueRef *phis)
 {
     for (uint32_t i = 0; i < op->n_results; i++)
         define_by_phi(l, phis[i], tir_result(op, i));
 }
 
-/* Builds phis for an op's results, in its last block. */
+/* Builds a phi for each result of an op at the builder's position. */
 static void result_phis(struct lower *l, const struct tir_op *op, LLVMValueRef *phis)
 {
     for (uint32_t i = 0; i < op->n_results; i++) {
@@ -484,8 +496,9 @@ static void result_phis(struct lower *l, const struct tir_op *op, LLVMValueRef *
     }
 }
 
-/* Disables LICM for the loop of this latch. Our passes hoist already. Remaining invariants are in
- * cold branches and would occupy registers for the whole loop. */
+/* Disables LLVM's loop-invariant code motion for the loop with the branch `latch`. Passes of ir/
+ * have hoisted invariants. The remaining ones are in cold branches and would occupy registers in
+ * the whole loop. */
 static void keep_invariants(struct lower *l, LLVMValueRef latch)
 {
     LLVMMetadataRef name = LLVMMDStringInContext2(l->ctx, "llvm.licm.disable", 17);
@@ -552,7 +565,8 @@ out:
     return NULL;
 }
 
-/* Gives the branch odds of 1 to 2^20, so that block placement moves the then-block out of line. */
+/* Tells LLVM that a conditional branch is taken once in 2^20 times, so that it places the
+ * then-block out of line. */
 static void expect_else(struct lower *l, LLVMValueRef branch)
 {
     LLVMMetadataRef odds[3] = {
@@ -564,7 +578,7 @@ static void expect_else(struct lower *l, LLVMValueRef branch)
     LLVMSetMetadata(branch, l->md_prof, LLVMMetadataAsValue(l->ctx, node));
 }
 
-/* True if a side of an if only yields values, so that it needs no block. */
+/* True if a side of an `if` op computes nothing, so that it needs no basic block. */
 static bool only_yields(const struct lower *l, const struct tir_block *side)
 {
     return !side || side->n_ops == 0 ||
@@ -590,9 +604,10 @@ LLVMValueRef lower_settle(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* Emits wait states at the head of a cold block. LLVM searches back from the read of a result and
- * visits each block once; a long block makes it find the path around the block. Kernels with
- * several waves per SIMD have long blocks, and their states would delay other waves. */
+/* Emits LOWER_MATRIX_STATES wait states at the head of a cold block. From a read of a matrix result
+ * LLVM searches backwards for the instruction and visits each block once. A long cold block makes
+ * it search the path around the block. Kernels with several waves per SIMD have long blocks anyway,
+ * and wait states would delay the other waves. */
 static void lengthen(struct lower *l)
 {
     if (l->has_mma && l->f->waves_per_simd <= 1) {
@@ -601,7 +616,8 @@ static void lengthen(struct lower *l)
     }
 }
 
-/* Passes the values that a side of an if yields to the if's results. */
+/* Sets out[i] to the value that a side of an `if` op yields for result i, as an operand of the
+ * result's phi. */
 static void pass_on_side(struct lower *l, const struct tir_op *op, const struct tir_block *side,
                          LLVMValueRef *out)
 {
@@ -609,7 +625,8 @@ static void pass_on_side(struct lower *l, const struct tir_op *op, const struct 
         out[i] = value_for_phi(l, lower_yield_of(l, side)->operands[i], tir_result(op, i));
 }
 
-/* Lowers one side of an if into its own block and passes its values to the phis in `merge`. */
+/* Lowers a side of an `if` op, NULL for an empty one, into basic block `into`, which branches to
+ * `merge`. Adds its values to `phis`; `values` is memory for them. */
 static void lower_side(struct lower *l, const struct tir_op *op, const struct tir_block *side,
                        LLVMBasicBlockRef into, LLVMBasicBlockRef merge, LLVMValueRef *phis,
                        LLVMValueRef *values)
@@ -664,8 +681,8 @@ LLVMValueRef lower_if(struct lower *l, const struct tir_op *op)
 
 /* ---- User functions ---- */
 
-/* Calls the hook for one element; scalar operands are the same for every element. Addresses are
- * i64 in the IR and pointers in a hook's C code. */
+/* Emits a call of the hook for element number `element` of the operands; scalar operands are the
+ * same for every element. Addresses, which are i64 in the IR, become pointers. */
 static LLVMValueRef call_once(struct lower *l, const struct tir_op *op, LLVMValueRef hook,
                               unsigned element)
 {

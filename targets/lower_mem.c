@@ -2,32 +2,33 @@
  *
  * Lowers memory accesses: buffers, global memory, LDS, and direct-to-LDS loads.
  *
- * LDS is addressed by number: buffers have the offsets that the IR assigned, the attribute
- * amdgpu-lds-size reserves the total, and address 0 is its start.
+ * LDS addresses are numbers from 0: LDS buffers have the offsets that the IR assigned, and the
+ * attribute amdgpu-lds-size reserves the total.
  *
- * While direct-to-LDS loads are in flight, LLVM 22.1 (SIInsertWaitcnts) puts vmcnt(0) before any
- * LDS access that may alias them, which would undo every prefetch. Alias scopes say that they do
- * not alias: all direct-to-LDS loads are in one scope, all other LDS accesses in another. That is
- * true between two of our own waits and barriers. LLVM moves no access across them, because
- * single-thread fences enclose them. LLVM still inserts the waits for loads to registers.
+ * While direct-to-LDS loads are outstanding, LLVM 22.1 (SIInsertWaitcnts) inserts vmcnt(0) before
+ * any LDS access that may alias their destination, which would undo every prefetch. Alias scopes
+ * say that none does: all direct-to-LDS loads are in one scope, all other LDS accesses in another.
+ * That is true between two waits or barriers of the IR. LLVM moves no access across these, because
+ * single-thread fences enclose them. LLVM still inserts waits for loads to registers.
  */
 #include "targets/lower_isa.h"
 
-/* Sets the alias scopes of an access: the one that it is in, and the one that it does not touch. */
+/* Says of a memory access that it is in the alias scope `in` and does not alias accesses of the
+ * scope `not_in`. */
 static void set_scopes(struct lower *l, LLVMValueRef access, LLVMValueRef in, LLVMValueRef not_in)
 {
     LLVMSetMetadata(access, l->md_alias_scope, in);
     LLVMSetMetadata(access, l->md_noalias, not_in);
 }
 
-/* Returns `v` plus a constant. */
+/* Returns the integer `v` plus the constant `offset`. */
 static LLVMValueRef add_offset(struct lower *l, LLVMValueRef v, int64_t offset)
 {
     return offset ? LLVMBuildAdd(l->b, v, LLVMConstInt(LLVMTypeOf(v), (uint64_t)offset, true), "")
                   : v;
 }
 
-/* Returns a pointer `offset` bytes after `base`. */
+/* Returns the pointer `offset` bytes after the pointer `base`. */
 static LLVMValueRef byte_pointer(struct lower *l, LLVMValueRef base, LLVMValueRef offset)
 {
     return LLVMBuildGEP2(l->b, l->i8, base, &offset, 1, "");
@@ -39,8 +40,8 @@ static unsigned bytes_of(struct tir_type t)
     return (tir_dtype_bits(t.dtype) * lower_count(t) + 7) / 8;
 }
 
-/* Returns the integer type for a load or store of this value's bytes. Integers make every dtype
- * one case. */
+/* Returns the LLVM type by which a lane's value of type `t` is loaded or stored in one instruction:
+ * an integer or a vector of i32. Returns NULL after lower_fail() if there is none. */
 static LLVMTypeRef memory_type(struct lower *l, const struct tir_op *op, struct tir_type t)
 {
     switch (bytes_of(t)) {
@@ -57,8 +58,9 @@ static LLVMTypeRef memory_type(struct lower *l, const struct tir_op *op, struct 
     }
 }
 
-/* Keeps a load from being merged with its neighbour. A wait that counts loads would wait for too
- * few after a merge. SILoadStoreOptimizer does not look past empty assembly with side effects. */
+/* Keeps LLVM from merging the next load, of type `t`, with an earlier one: after a merge, a wait
+ * that counts loads would wait for too few. Emits empty assembly with side effects, past which
+ * SILoadStoreOptimizer does not look. */
 static void keep_apart(struct lower *l, struct tir_type t)
 {
     if (!l->counts_loads || bytes_of(t) >= 16)
@@ -69,7 +71,8 @@ static void keep_apart(struct lower *l, struct tir_type t)
     LLVMBuildCall2(l->b, type, nothing, NULL, 0, "");
 }
 
-/* Returns the alignment in bytes of an access: 4 for 12 bytes, else its size. */
+/* Returns the alignment in bytes of an access of `bytes` bytes: 4 for 12 bytes, otherwise
+ * `bytes`. */
 static unsigned alignment_of(unsigned bytes) { return bytes == 12 ? 4 : bytes; }
 
 LLVMValueRef lower_make_rsrc(struct lower *l, const struct tir_op *op)
@@ -143,8 +146,8 @@ LLVMValueRef lower_tensor_to_lds(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* Returns base (operand `first`) + lane offset + constant. The lane offset is an unsigned i32 or
- * an i64. */
+/* Returns the global pointer of an access: operand `first`, plus the lane's byte offset in the next
+ * operand, plus the constant in op->imm[0]. The lane's offset is an unsigned i32 or an i64. */
 static LLVMValueRef global_address(struct lower *l, const struct tir_op *op, unsigned first)
 {
     LLVMValueRef base =
@@ -170,7 +173,8 @@ LLVMValueRef lower_global_to_lds(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* Emits a load of the op's result type. */
+/* Emits a load of the op's result from the pointer `address`. Returns the loaded value in
+ * memory_type(), NULL after lower_fail(). */
 static LLVMValueRef load(struct lower *l, const struct tir_op *op, LLVMValueRef address)
 {
     struct tir_type t = lower_result_type(l, op);
@@ -182,7 +186,8 @@ static LLVMValueRef load(struct lower *l, const struct tir_op *op, LLVMValueRef 
     return r;
 }
 
-/* Emits a store of `value`. */
+/* Emits a store of `value` to the pointer `address`. Returns the store instruction, NULL after
+ * lower_fail(). */
 static LLVMValueRef store(struct lower *l, const struct tir_op *op, struct tir_value value,
                           LLVMValueRef address)
 {
@@ -209,8 +214,8 @@ LLVMValueRef lower_global_store(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* Uses a loaded value in empty assembly. LLVM's sinking pass would otherwise move a load into the
- * only branch that uses its value, where nothing hides its latency. */
+/* Emits a use of a loaded value, by empty assembly. Otherwise LLVM's sinking pass would move the
+ * load into the only branch that uses its value, where nothing hides its latency. */
 static void keep_before(struct lower *l, struct tir_value value)
 {
     const struct tir_type t = tir_typeof(l->f, value);
@@ -249,14 +254,15 @@ LLVMValueRef lower_scalar_load(struct lower *l, const struct tir_op *op)
     LLVMValueRef r = load(l, op, p);
     if (!r)
         return NULL;
-    /* LLVM's sinking pass moves an invariant load into the last branch before its use. */
+    /* LLVM's sinking pass moves an invariant load into the last branch before its use. So a load
+     * that must stay here (attribute `here`) is not marked as invariant. */
     if (!op->imm[1])
         LLVMSetMetadata(r, l->md_invariant,
                         LLVMMetadataAsValue(l->ctx, LLVMMDNodeInContext2(l->ctx, NULL, 0)));
     return lower_bitcast(l, r, lower_type(l, lower_result_type(l, op)));
 }
 
-/* Returns the pointer to LDS at operand 0 plus the immediate offset. */
+/* Returns the LDS pointer of an access: operand 0 plus the constant in op->imm[0]. */
 static LLVMValueRef lds_address(struct lower *l, const struct tir_op *op)
 {
     LLVMValueRef p = LLVMBuildIntToPtr(l->b, lower_value(l, op->operands[0]), l->lds_ptr, "");
@@ -292,9 +298,10 @@ LLVMValueRef lower_lds_write(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* Accesses of elements at their own LDS addresses. */
+/* Accesses in which each element has an LDS address of its own. */
 
-/* Returns the pointer to LDS for element `i` of the addresses in operand `operand`. */
+/* Returns the LDS pointer of element `i`: that element of the addresses in operand `operand`, plus
+ * the constant in op->imm[0]. */
 static LLVMValueRef element_address(struct lower *l, const struct tir_op *op, unsigned operand,
                                     unsigned i)
 {
@@ -315,11 +322,13 @@ LLVMValueRef lower_lds_gather(struct lower *l, const struct tir_op *op)
     return lower_gather(l, out, lower_count(t));
 }
 
-/* Makes the access of one element, in the lanes whose mask is set. */
+/* A function that emits the access of one element at the LDS pointer `address`; `value` is a
+ * dword. */
 typedef LLVMValueRef masked_access(struct lower *l, LLVMValueRef address, LLVMValueRef value);
 
-/* Enters a block for the lanes with `mask`. It reuses the previous access's block if no
- * instruction was emitted since; their writes may then become one instruction. */
+/* Moves the builder into a basic block that only lanes with `mask` execute. Reuses the block of the
+ * previous masked access if the mask is the same and no instruction was emitted since: LLVM may
+ * then merge the writes. */
 static void begin_masked(struct lower *l, LLVMValueRef mask)
 {
     const LLVMBasicBlockRef now = LLVMGetInsertBlock(l->b);
@@ -335,7 +344,8 @@ static void begin_masked(struct lower *l, LLVMValueRef mask)
     LLVMPositionBuilderBefore(l->b, LLVMBuildBr(l->b, l->masked.after));
 }
 
-/* Emits, for each element, an access that only lanes with a set mask execute. */
+/* Emits the access of each element. Only lanes whose element of operand 0, the mask, is true
+ * execute it. */
 static void access_if(struct lower *l, const struct tir_op *op, masked_access *access)
 {
     const unsigned count = lower_count(lower_operand_type(l, op, 2));
@@ -349,7 +359,7 @@ static void access_if(struct lower *l, const struct tir_op *op, masked_access *a
     }
 }
 
-/* Stores the dword `value` at the LDS pointer `address`. */
+/* Emits a store of a dword. A masked_access. */
 static LLVMValueRef store_dword(struct lower *l, LLVMValueRef address, LLVMValueRef value)
 {
     LLVMValueRef r = LLVMBuildStore(l->b, value, address);
@@ -357,8 +367,8 @@ static LLVMValueRef store_dword(struct lower *l, LLVMValueRef address, LLVMValue
     return r;
 }
 
-/* Adds the dword `value` atomically at `address`, in the scope of the device and without ordering:
- * one instruction and no wait. */
+/* Emits an atomic addition of a dword without ordering: one instruction and no wait. A
+ * masked_access. */
 static LLVMValueRef add_dword(struct lower *l, LLVMValueRef address, LLVMValueRef value)
 {
     return LLVMBuildAtomicRMW(l->b, LLVMAtomicRMWBinOpAdd, address, value,
