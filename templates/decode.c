@@ -3,8 +3,9 @@
  * Paged attention of a few queries per sequence (flash-decoding: Dao et al., "Flash-Decoding for
  * long-context inference"; work lists are as in AITER's persistent kernels).
  *
- *     O = softmax(scale Q K^T + mask) V, or of a part of the keys with its log of the denominator
+ *      O = softmax(scale Q K^T + mask) V
  *
+ * An item may have a part of a sequence's keys; then O is written with the log of its denominator.
  * All queries and heads that share a KV head are the columns of one product: S^T = K Q^T, O^T = V^T
  * P^T. K and V are loaded directly to registers, since no other wave reads them. The waves of a
  * workgroup have different tiles of keys, and merge their states at the end.
@@ -24,8 +25,8 @@
 #include <string.h>
 
 /* Indices of att_tile.own. AHEAD: number of tiles of keys in flight beyond the next one. IN_ORDER:
- * 1 if matrix instructions stay in the order of the template. WHOLE_LINES: 1 if a load of K reads
- * whole rows. */
+ * 1 if matrix instructions stay in the order of the template, 0 if the scheduler moves them.
+ * WHOLE_LINES: 1 if a load of K reads whole rows, 0 if it reads an operand. */
 enum { AHEAD, IN_ORDER, WHOLE_LINES };
 
 /* Members of a tile for heads of up to `dim` elements: `n_keys` keys, or `n_by_row` keys if each
@@ -34,9 +35,9 @@ enum { AHEAD, IN_ORDER, WHOLE_LINES };
     .head_dim = (dim), .head_dim_v = (dim), .rows = (columns), .keys = (n_keys), \
     .keys_by_row = (n_by_row), .waves = 4, .waves_per_simd = (per_simd)
 
-/* Rows have as many keys as registers allow. The first row that serves the larger head dim is used;
- * the last row of a head dim has the most columns. The last wave to end can use the whole bandwidth
- * if it has 16 + 16 loads of 1 KiB in flight. */
+/* The tile table. Tiles have as many keys as registers allow. The first row that serves the larger
+ * head dim is used; the last row of a head dim has the most columns. The last wave to end can use
+ * the whole bandwidth if it has 16 + 16 loads of 1 KiB in flight. */
 const struct att_tile decode_tiles[DECODE_TILES] = {
     {TILE(64, 16, 64, 32, 2), .why = "few bytes a key"},
     {TILE(64, 32, 64, 32, 2), .why = "O 32"},
@@ -59,7 +60,7 @@ const struct att_knob decode_fitted[DECODE_N_FITTED] = {
     {"keys", 2, {32, 64}},
 };
 
-/* True if a row of K or V is loaded in two parts, because its width is no power of two. */
+/* True if rows of K or V are loaded in two parts, because their width is no power of two. */
 static bool in_parts(const struct att_variant *v)
 {
     return split_kv_cache(v->head_dim).overlap || split_kv_cache(v->head_dim_v).overlap;
@@ -82,8 +83,8 @@ static bool has_registers(const struct att_variant *v, const struct att_tile *t,
     return plain || t->waves_per_simd > 1 || t->rows <= 16;
 }
 
-/* True if no tile with these head dims that fits the registers has more rows. Such a tile serves
- * any number of rows, in several passes. */
+/* True if no tile for the head dims of `t` that fits the registers has more rows. Tile `t` then
+ * serves any number of rows, in several passes. */
 static bool is_widest(const struct att_variant *v, const struct att_tile *t,
                       const struct tir_machine *m)
 {
@@ -94,8 +95,8 @@ static bool is_widest(const struct att_variant *v, const struct att_tile *t,
     return true;
 }
 
-/* Returns the largest head dim whose tiles fit in a wave's registers. O of 16 queries may take a
- * quarter of the registers. K and V then take a quarter each, and Q takes an eighth. */
+/* Returns the largest head dim, in elements, whose tiles fit in a wave's registers. O of 16 queries
+ * may take a quarter of the registers. K and V then take a quarter each, and Q takes an eighth. */
 static int widest_head(const struct att_variant *v, const struct tir_machine *m)
 {
     enum { SHUFFLED = 128, MOST = 256, ROWS = 16 };
@@ -141,8 +142,8 @@ static bool takes_lines(const struct att_variant *v, const struct tir_machine *m
            tir_is_power(v->head_dim) && waves * t->keys * (row + 16) <= m->lds_bytes / 2;
 }
 
-/* Sets waves of 32 lanes to have all registers of a SIMD for wide heads, since a lane has twice as
- * many elements. Sets loads to read whole rows of K if they fit. */
+/* Implements att_template.rules. Waves of 32 lanes get all registers of a SIMD for wide heads,
+ * since a lane has twice as many elements. Loads read whole rows of K if takes_lines(). */
 static void rules(const struct att_variant *v, const struct tir_machine *m, struct att_tile *t)
 {
     if (m->lane_bits < TIR_WAVE_BITS && t->head_dim > 128)
@@ -184,7 +185,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 
 /* ---- Columns ---- */
 
-/* Returns `scalar` in the shape of `v`. */
+/* Returns `scalar` in every element of the type of `v`. */
 static struct tir_value like(struct decode *d, struct tir_value scalar, struct tir_value v)
 {
     return tir_splat(&d->kv.b, scalar, tir_typeof(d->kv.b.f, v));
@@ -217,8 +218,8 @@ static struct tir_value read_q(struct decode *d)
     return tir_tile_lds_load(b, d->query.lds, tir_typeof(b->f, d->query.q), &d->query.map);
 }
 
-/* Returns `q`, Q^T, with zeros for its first `columns` columns of the head. The first part of K has
- * already multiplied these columns, which the second part also has. */
+/* Returns `q`, a part of Q, with zeros in the first `columns` elements of each head. The first part
+ * of K has already multiplied these elements, which the second part also has. */
 static struct tir_value without_first(struct decode *d, struct tir_value q, unsigned columns)
 {
     struct tir_builder *b = &d->kv.b;
@@ -231,8 +232,8 @@ static struct tir_value without_first(struct decode *d, struct tir_value q, unsi
     return tir_bitcast(b, tir_select(b, twice, tir_int_like(b, bits, 0), bits), type);
 }
 
-/* Returns the byte offset (i64) of the row of each query and head `r` in a tensor [token, head,
- * ...] with elements of `size` bytes. */
+/* Returns the byte offset (i64) of the row of each query and head *r in a tensor [token, head, ...]
+ * with elements of `size` bytes. The other arguments name the arguments of its strides. */
 static struct tir_value q_address(struct decode *d, const struct split_kv_rows *r,
                                   const char *token_stride, const char *head_stride, int size)
 {
@@ -243,7 +244,7 @@ static struct tir_value q_address(struct decode *d, const struct split_kv_rows *
                    tir_mul(b, head, like(d, att_stride(b, head_stride, size), head)));
 }
 
-/* Loads Q^T of the queries and heads of the item. */
+/* Issues the loads of Q^T of the item's queries and heads into d->query.q. */
 static void load_q(struct decode *d)
 {
     struct tir_builder *b = &d->kv.b;
@@ -272,7 +273,7 @@ static void load_q(struct decode *d)
     d->query.q = tir_named(b, "q", tir_transpose(b, q));
 }
 
-/* Loads the scale (f32) of Q for each column's query and head, 1 x columns. */
+/* Issues the loads of the scale (f32, 1 x columns) of Q for each column's query and head. */
 static struct tir_value load_q_scales(struct decode *d)
 {
     struct tir_builder *b = &d->kv.b;
@@ -290,7 +291,8 @@ static struct tir_value load_q_scales(struct decode *d)
 
 /* ---- One block of keys ---- */
 
-/* Returns the index (i32) of the first key of this wave's tile `n` (i32, index) of the item. */
+/* Returns the index (i32) of the first key of this wave's tile `n` (i32 index) of the item:
+ * att_attention.first_key. */
 static struct tir_value tile_key(void *family, struct tir_value n)
 {
     struct decode *const d = family;
@@ -322,8 +324,8 @@ static void keep_step(struct decode *d)
         d->in_step = tir_cmp_ge(b, tir_arg(b, ARG_WORKGROUPS, TIR_I32), tir_i32(b, crowd(d)));
 }
 
-/* Adds a barrier for waves whose `condition` (i1) is true; for none if it has no value. Other waves
- * must not wait, because one of them has ended its loop. */
+/* Appends a barrier that runs if `condition` (i1, the same in all waves) is true; none if it has no
+ * value. Other waves must not wait, because one of them has ended its loop. */
 static void barrier_if(struct decode *d, struct tir_value condition)
 {
     struct tir_builder *b = &d->kv.b;
@@ -336,10 +338,10 @@ static void barrier_if(struct decode *d, struct tir_value condition)
 
 /* ---- The steps of the loop ---- */
 
-/* Returns the state of the kernel to which `context`, the state of attention, belongs. */
+/* Returns the kernel to which `context`, a struct att_attention, belongs. */
 static struct decode *family_of(void *context) { return ((struct att_attention *)context)->family; }
 
-/* Loads the page numbers of a tile. */
+/* Issues the loads of the page numbers of a tile: step "find pages". */
 static void find_pages(void *context)
 {
     struct decode *const d = family_of(context);
@@ -347,7 +349,7 @@ static void find_pages(void *context)
     d->now.pages = decode_find_pages(d, d->now.key);
 }
 
-/* Issues the loads of a tile of K and of its scales. */
+/* Issues the loads of a tile of K and of its scales: step "load K". */
 static void load_k(void *context)
 {
     struct decode *const d = family_of(context);
@@ -355,14 +357,14 @@ static void load_k(void *context)
     d->now.k_scales = decode_load_scales(d, &d->kv.k, d->now.key, &d->now.pages);
 }
 
-/* Loads the bytes of the custom mask for a tile of keys. */
+/* Issues the loads of the bytes of the custom mask for a tile of keys: step "load mask". */
 static void load_mask(void *context)
 {
     struct decode *const d = family_of(context);
     d->kv.attention.now.block.mask = att_load_mask(&d->kv.attention, d->now.key);
 }
 
-/* Issues the loads of a tile of V and of its scales. */
+/* Issues the loads of a tile of V and of its scales: step "load V". */
 static void load_v(void *context)
 {
     struct decode *const d = family_of(context);
@@ -370,14 +372,14 @@ static void load_v(void *context)
     d->now.v_scales = decode_load_scales(d, &d->kv.value, d->now.key, &d->now.pages);
 }
 
-/* Adds the barrier that keeps waves in step. */
+/* Appends the barrier that keeps waves in step: step "keep step". */
 static void step_barrier(void *context)
 {
     struct decode *const d = family_of(context);
     barrier_if(d, d->in_step);
 }
 
-/* Computes the scores of a tile, times the scales of keys and queries. */
+/* Computes the scores of a tile, times the scales of keys and queries: step "QK". */
 static void product_qk(void *context)
 {
     struct decode *const d = family_of(context);
@@ -392,7 +394,7 @@ static void product_qk(void *context)
                            : scaled;
 }
 
-/* Replaces the rows of new keys in a tile of K. */
+/* Replaces the rows of new tokens in a tile of K: step "new keys". */
 static void take_new_keys(void *context)
 {
     struct decode *const d = family_of(context);
@@ -400,7 +402,7 @@ static void take_new_keys(void *context)
                                               tile_key(d, d->kv.attention.now.block.index));
 }
 
-/* Replaces the rows of new values in a tile of V. */
+/* Replaces the rows of new tokens in a tile of V: step "new values". */
 static void take_new_values(void *context)
 {
     struct decode *const d = family_of(context);
@@ -408,14 +410,14 @@ static void take_new_values(void *context)
                                                 tile_key(d, d->kv.attention.now.block.index));
 }
 
-/* Multiplies the weights by the scales of the values. */
+/* Multiplies the weights P by the scales of the values: step "scale P". */
 static void scale_p(void *context)
 {
     struct decode *const d = family_of(context);
     d->kv.attention.now.p = decode_scale(d, d->kv.attention.now.p, &d->now.v_scales);
 }
 
-/* Converts a tile of V to the left operand of O^T += V^T P^T. */
+/* Converts a tile of V to the left operand of O^T += V^T P^T: step "convert V". */
 static void use_v(void *context)
 {
     struct decode *const d = family_of(context);
@@ -440,11 +442,11 @@ const struct pipe_op decode_product_qk = {"QK", product_qk, ATT_SLOT(K_DATA), AT
                                           .flags = PIPE_PRODUCT};
 const struct pipe_op decode_scale_p = {"scale P", scale_p, ATT_SLOT(P) | ATT_SLOT(V_DATA),
                                        ATT_SLOT(P), .flags = 0};
-/* If V is in SHUFFLE, a branch sets rows after the last key to 0. */
+/* The step has a branch, since in SHUFFLE rows of V after the last key are set to 0. */
 const struct pipe_op decode_convert_v = {"convert V", use_v, ATT_SLOT(V_DATA), ATT_SLOT(V),
                                          .flags = PIPE_BRANCH};
 
-/* Sets d->plan. `ahead` is the number of tiles in flight beyond the next one. */
+/* Sets d->plan and d->compute. `ahead` is the number of tiles in flight beyond the next one. */
 static void choose_pipeline(struct decode *d, unsigned ahead)
 {
     char why[PIPE_WHY];
@@ -462,8 +464,8 @@ static void choose_pipeline(struct decode *d, unsigned ahead)
     d->compute = pipe_stage(&d->plan, DECODE_USE);
 }
 
-/* Returns the number (i32) of a wave's tiles if its first key is `first` (i32). A wave's tiles are
- * waves * keys apart. */
+/* Returns the number (i32) of a wave's tiles if its first tile begins at key `first` (i32). A
+ * wave's tiles are waves * keys apart. */
 static struct tir_value count_blocks(struct decode *d, struct tir_value first)
 {
     struct tir_builder *b = &d->kv.b;
@@ -472,7 +474,7 @@ static struct tir_value count_blocks(struct decode *d, struct tir_value first)
     return tir_sar(b, att_plus(b, keys, step - 1), tir_i32(b, __builtin_ctz((unsigned)step)));
 }
 
-/* Adds a barrier for waves whose number of tiles `n` (i32) is smaller than the first wave's, so
+/* Appends a barrier for waves whose number of tiles `n` (i32) is smaller than the first wave's, so
  * that all waves have equally many barriers. An item without visible keys has a count of 0 or
  * below, and no wave has a barrier. */
 static void add_last_barrier(struct decode *d, struct tir_value n)
@@ -503,7 +505,7 @@ static struct split_kv_state walk_keys(struct decode *d)
     split_kv_find_position(&d->kv);
     if (d->arrivals)
         d->arrivals->load(d);
-    b->stage = d->compute; /* after the first loads of K */
+    b->stage = d->compute; /* placed after the first loads of K */
     const struct tir_value awaited = split_kv_prefetch_parts(&d->kv);
     if (awaited.id)
         tir_anchor(b, awaited);
@@ -522,8 +524,8 @@ static struct split_kv_state walk_keys(struct decode *d)
     return state;
 }
 
-/* Loads the scale (f32) of Q that all queries of the item share. Returns no value if they share
- * none. */
+/* Returns the scale (f32 scalar) of Q that all queries of the item share. Returns no value if the
+ * queries share none. */
 static struct tir_value load_item_scale(struct decode *d)
 {
     if (d->kv.v->q_dtype != ATT_Q_DTYPE_FP8 || d->kv.v->q_scale == ATT_Q_SCALE_TOKEN)
@@ -534,7 +536,7 @@ static struct tir_value load_item_scale(struct decode *d)
     return att_scale(&d->kv.b, ARG_Q_SCALE);
 }
 
-/* Initialises d->kv.attention for the kernel's variant and tile. */
+/* Sets d->kv.attention for the kernel's variant, tile and item, except its member `at`. */
 static void begin_attention(struct decode *d)
 {
     struct tir_value k_scale = {0};
@@ -552,8 +554,8 @@ static void begin_attention(struct decode *d)
     att_attention_scale(&d->kv.attention, d->kv.scores, k_scale);
 }
 
-/* Computes item `index` (i32) of the work list, in several passes if it has more rows than a tile
- * has columns. */
+/* Computes item `index` (i32) of the work list: in several passes over the keys if it has more rows
+ * than a tile has columns. */
 static void work_on(struct decode *d, struct tir_value index)
 {
     struct tir_builder *b = &d->kv.b;
@@ -596,13 +598,15 @@ static bool shares_lines(const struct decode *d)
     return d->kv.v->kv_layout == ATT_KV_LAYOUT_NHD && (k % line || v % line);
 }
 
-/* Returns the fewest keys that an instruction of the product P V of type `dtype` takes. */
+/* Returns the fewest keys that a matrix instruction of the product P V takes, if P and V are of
+ * `dtype` (enum tir_dtype). */
 static unsigned least_keys(const struct tir_machine *m, unsigned dtype)
 {
     return tir_find_mma(m, 16, 16, 16, dtype) < 0 ? 32 : 16;
 }
 
-/* Returns the state of a kernel with tile `t`. */
+/* Returns the kernel of a variant with tile `t`, an empty function. Layouts and LDS are set
+ * later. */
 static struct decode begin(const struct att_variant *v, const struct tir_machine *m,
                            const struct att_tile *t, const struct decode_arrivals *arrivals)
 {
@@ -646,7 +650,7 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
     return d;
 }
 
-/* Returns the scheduler's option for covering latencies: enum tir_cover. */
+/* Returns tir_schedule.cover of a variant with tile `t`: enum tir_cover. */
 static uint8_t find_cover(const struct att_variant *v, const struct att_tile *t)
 {
     if (t->own[IN_ORDER])
@@ -654,7 +658,7 @@ static uint8_t find_cover(const struct att_variant *v, const struct att_tile *t)
     return v->kv_dtype == ATT_KV_DTYPE_INT8 ? TIR_COVER_FILL : TIR_COVER_EVEN;
 }
 
-/* Sets the layouts of the operands and reserves the LDS of the kernel. */
+/* Sets the layouts of tiles and operands, and reserves the LDS of the kernel. */
 static void reserve(struct decode *d)
 {
     struct tir_builder *const b = &d->kv.b;

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * out[t, h] = w[h] x[t, h] for every token and head, as out^T = w x^T: the absorption products of
- * latent attention and the up-projection of its latents. Their contraction is short, so a product
- * is bound by the bytes that it reads and writes. With few tokens most of these bytes are weights.
+ * Computes out[t, h] = w[h] x[t, h] for every token t and head h, as out^T = w x^T: the absorption
+ * products of latent attention and the up-projection of its latents. Their contraction is short, so
+ * a product is bound by the bytes that it reads and writes. With few tokens most of these bytes are
+ * weights.
  *
  * A workgroup keeps 128 rows of w in registers, 32 in each wave, and goes over its tokens in tiles
  * of 32. The next tile is loaded to registers while this one is multiplied from LDS. Workgroups
- * with the same tokens or rows have consecutive numbers on one XCD, whose L2 then serves all of
+ * with the same tokens or rows have consecutive indices on one XCD, whose L2 then serves all of
  * them.
  *
  * With few tokens the reads of w take most of the time, and 128 rows for each workgroup leave most
- * compute units without one. A second kernel shares a long contraction among the four waves. A
- * workgroup has 32 rows, each wave has a quarter of their columns, and the parts are added up
- * through LDS. It has less than half of the registers of the first kernel, and workgroups with
+ * compute units without a workgroup. A second kernel shares a long contraction among the four
+ * waves. A workgroup has 32 rows, each wave has a quarter of their columns, and the parts are added
+ * up through LDS. It has less than half of the registers of the first kernel, and workgroups with
  * fewer registers start earlier.
  */
 #include "ir/address_map.h"
@@ -29,14 +30,15 @@
 #include <assert.h>
 #include <stdio.h>
 
-/* The host (runtime/host_mla.c) launches a workgroup for each WAVES * ROWS or for each ROWS rows of
- * w. */
+/* Waves of a workgroup; rows of w of a wave; tokens of a tile of x; columns of a panel of w or x;
+ * most panels; columns that share a scale; elements of a token's tail. The host
+ * (runtime/host_mla.c) launches a workgroup for each WAVES * ROWS or for each ROWS rows of w. */
 enum { WAVES = 4, ROWS = 32, TOKENS = 32, PANEL = 64, MAX_PANELS = 8, BLOCK = 128, TAIL = 64 };
 enum {
     ELEM = 2 /* bytes of an element of bf16 or fp16 */,
     CHUNK = 8 /* number of elements that a lane loads or stores at once */,
-    FLOAT = 4,
-    GROUP = BLOCK / PANEL,      /* number of panels of x that share a scale */
+    FLOAT = 4,                  /* bytes of an f32 */
+    GROUP = BLOCK / PANEL,      /* panels of x that share a scale */
     PLACE = ROWS * PANEL * ELEM /* bytes of LDS of a panel of x or w, ROWS x PANEL elements */
 };
 
@@ -45,32 +47,38 @@ struct product {
     const struct att_variant *v;
     const struct tir_machine *m;
     struct tir_builder b;
-    unsigned dtype, stored;   /* enum tir_dtype of x, and of w in memory */
-    unsigned used, size;      /* enum tir_dtype of both operands of the products, and bytes of an
+    unsigned dtype, stored; /* enum tir_dtype of x, and of w in memory */
+    unsigned used, size;    /* enum tir_dtype of both operands of the products, and bytes of an
                                  operand's element */
-    int instr;                /* index of the matrix instruction */
-    bool shares;              /* waves share the contraction, and each wave multiplies some columns
-                                 of w; false: each wave has rows of its own */
+    int instr;              /* index in tir_machine.mma of the matrix instruction */
+    /* True: waves share the contraction, and each wave multiplies some columns of w; false: each
+     * wave has rows of its own. */
+    bool shares;
     struct tir_contraction k; /* contraction of the product of a panel of w with a panel of x */
-    struct tir_type staged;   /* type of a panel of x, spread over the workgroup */
+    struct tir_type staged;   /* type of a panel of x, spread over the waves of the workgroup */
     unsigned wide;            /* number of columns of w that a load reads: a cache line, or fewer if
                                  w is narrower */
     struct tir_type rows;     /* type of the rows of w that one wave loads */
     struct tir_type finished; /* type of a wave's part of out, in the order in which it is stored */
     struct tir_type taken;    /* type of a panel of w in the layout of an operand, in dtype
                                  `stored` */
+    /* Types of a panel of w and of x as operands, and of out^T. */
     struct tir_type left, right, result;
     struct tir_type part, total; /* with `shares`: types of a panel of x for one wave, and of out of
                                     all waves */
     struct tir_type scale_of_x;  /* f32 type of a scale of x for each token, in the layout of out */
-    struct tir_value scales;     /* i32: LDS address of the scales of x in a tile, in the order of
-                                    the groups of panels */
-    struct tir_value lds, own;   /* i32: LDS addresses of the whole workgroup's part and of this
-                                    wave's own part */
-    struct tir_value head, slice; /* i32: indices of the head, and of the slice of 128 rows of the
-                                     head's w */
-    struct tir_value end;         /* i32: index of the first token after the workgroup's last one */
-    unsigned resident;            /* number of workgroups that the device runs at once */
+    /* i32: LDS address of the scales of a tile of x: an f32 for each token of a group of panels,
+     * group after group; set if the kernel rounds x to fp8. */
+    struct tir_value scales;
+    /* i32: LDS addresses of the whole workgroup's buffer and of this wave's part of it. */
+    struct tir_value lds, own;
+    /* i32: indices of the head, and of the slice of 128 rows of the head's w, or of 32 rows with
+     * `shares`. */
+    struct tir_value head, slice;
+    struct tir_value end; /* i32: index of the first token after the workgroup's last one */
+    unsigned resident;    /* number of workgroups that the device runs at once */
+    /* Loads of the wave's rows of w; their panels as operands; the rows' scales (f32 scalars), one,
+     * or one for each block of columns. */
     struct tir_value loaded[MAX_PANELS], w[MAX_PANELS], scale[MAX_PANELS];
 };
 
@@ -91,16 +99,17 @@ static int slices(const struct product *p)
 
 /* ---- Layouts ---- */
 
-/* Returns layout `l` of 32 rows with its rows permuted, so that a lane's 16 rows are consecutive.
- * In a 32 x 32 accumulator registers select bits 0, 1, 3 and 4 of a row's number, and lanes bit 2.
- * With two instructions of 16 rows, registers select bits 0, 1, 2 and 4, and lanes bit 3. */
+/* Returns layout *l of 32 rows with its rows permuted, so that a lane's 16 rows are consecutive. In
+ * a 32 x 32 accumulator registers select bits 0, 1, 3 and 4 of a row's index, and lanes bit 2. With
+ * two instructions of 16 rows, registers select bits 0, 1, 2 and 4, and lanes bit 3. */
 static struct tir_layout reorder(const struct product *p, const struct tir_layout *l)
 {
     static const uint8_t order[] = {0, 1, 4, 2, 3}, of_16[] = {0, 1, 2, 4, 3};
     return tir_layout_permute_rows(l, p->m->mma[p->instr].m == ROWS ? order : of_16);
 }
 
-/* Returns the type of rows x cols of `dtype` in one wave, row-major, with 16 bytes in a lane. */
+/* Returns the tile type of rows x cols elements of `dtype` (enum tir_dtype) in one wave, row by
+ * row, with 16 bytes in a lane. */
 static struct tir_type whole_rows(struct product *p, unsigned dtype, unsigned rows, unsigned cols)
 {
     struct tir_spread s = tir_spread(p->m, 1);
@@ -111,7 +120,7 @@ static struct tir_type whole_rows(struct product *p, unsigned dtype, unsigned ro
     return tir_tile(p->b.f, dtype, rows, cols, &l);
 }
 
-/* Sets the types of tiles. */
+/* Sets the types of tiles, and p->k. */
 static void choose_layouts(struct product *p)
 {
     struct tir_func *f = p->b.f;
@@ -147,15 +156,15 @@ static void choose_layouts(struct product *p)
     p->finished = whole_rows(p, p->dtype, TOKENS, ROWS);
 }
 
-/* Returns the LDS map of a panel of x. 16-bit rows have 128 bytes, and 8 rows swizzle their chunks
- * of 16 bytes. fp8 rows have 64 bytes and are swizzled as in out_map(). */
+/* Returns the LDS layout of a panel of x. 16-bit rows have 128 bytes, and 8 rows swizzle their
+ * chunks of 16 bytes. fp8 rows have 64 bytes and are swizzled as in out_map(). */
 static struct tir_layout panel_map(const struct product *p)
 {
     return p->size == 1 ? att_lds_swizzled(TOKENS, PANEL, 16, 1, 2)
                         : att_lds_swizzled(TOKENS, PANEL, CHUNK, 0, 3);
 }
 
-/* Returns the LDS map of `cols` columns of w, as separate panels. */
+/* Returns the LDS layout of `cols` columns of w, as separate panels. */
 static struct tir_layout weight_map(const struct product *p, unsigned cols)
 {
     const unsigned count = cols / PANEL;
@@ -165,7 +174,7 @@ static struct tir_layout weight_map(const struct product *p, unsigned cols)
     return tir_layout_join_blocks(&parts, ROWS, PANEL);
 }
 
-/* Returns the LDS map of out, with rows of 64 bytes. Two rows together use all banks, so bits of
+/* Returns the LDS layout of out, with rows of 64 bytes. Two rows together use all banks, so bits of
  * the row from bit 1 on swizzle the chunks. */
 static struct tir_layout out_map(void) { return att_lds_swizzled(TOKENS, ROWS, CHUNK, 1, 2); }
 
@@ -177,7 +186,7 @@ static struct tir_value panel_at(struct product *p, unsigned panel)
 
 /* ---- Operands ---- */
 
-/* Loads the scales of the workgroup's rows of w. Does nothing if w has no scales. */
+/* Loads the scales of the workgroup's rows of w into p->scale. Does nothing if w has no scales. */
 static void load_scales(struct product *p)
 {
     struct tir_builder *b = &p->b;
@@ -232,9 +241,9 @@ static unsigned own_places(const struct product *p)
 /* Returns the bytes of LDS that each wave has of its own. */
 static int own_bytes(const struct product *p) { return (int)own_places(p) * PLACE; }
 
-/* Sets p->w[] to `count` panels of w in the layout of operands, by way of LDS. In the operand's
- * layout each lane needs another row, so a load from memory would fetch a cache line for each
- * lane. */
+/* Sets p->w[] to the first `count` loaded panels of w in the layout of operands, by way of LDS. In
+ * the operand's layout each lane needs another row, so a load from memory would fetch a cache line
+ * for each lane. */
 static void transpose_weights(struct product *p, unsigned count)
 {
     struct tir_builder *b = &p->b;
@@ -331,8 +340,8 @@ static struct tir_value rescale(struct product *p, struct tir_value sum, struct 
     return tir_mul(b, sum, tir_broadcast(b, scale, p->result));
 }
 
-/* Returns w x^T of a tile whose panels of x are in LDS. Blocks of w or groups of x with scales of
- * their own are summed separately. */
+/* Returns w x^T (f32) of a tile whose panels of x are in LDS. Blocks of w or groups of x with
+ * scales of their own are summed separately. */
 static struct tir_value multiply(struct product *p)
 {
     struct tir_builder *b = &p->b;
@@ -362,7 +371,7 @@ static void store_tile(struct product *p, struct tir_value token, struct tir_val
     struct tir_builder *b = &p->b;
     const struct tir_value first = first_row(p);
     const struct tir_layout map = out_map();
-    tir_barrier(b); /* x has been read, so its LDS is free */
+    tir_barrier(b); /* after it all waves have read x, whose LDS is then free */
     tir_tile_lds_store(b, p->own, tir_transpose(b, tir_convert(b, sum, p->dtype)), &map);
     tir_wait(b, TIR_LDS_ORDER, 0);
     const struct tir_value out = tir_tile_lds_load(b, p->own, p->finished, &map);
@@ -374,8 +383,8 @@ static void store_tile(struct product *p, struct tir_value token, struct tir_val
     tir_end_if(b, &some, NULL);
 }
 
-/* Copies the tail of the tokens of the tile whose first token is `token` (i32). Only the workgroup
- * that has the head's first rows of w does so. */
+/* Copies argument tail of the tokens of the tile whose first token is `token` (i32) to the head's
+ * rows of tail_out. Only the workgroup that has the head's first rows of w does so. */
 static void copy_tail(struct product *p, struct tir_value token)
 {
     struct tir_builder *b = &p->b;
@@ -394,11 +403,11 @@ static void copy_tail(struct product *p, struct tir_value token)
 
 /* ---- A contraction shared by waves ---- */
 
-/* Returns the LDS map of the waves' sums, with rows of 128 bytes of f32. */
+/* Returns the LDS layout of a wave's sums, with rows of 128 bytes of f32. */
 static struct tir_layout sum_map(void) { return att_lds_swizzled(TOKENS, ROWS, CHUNK / 2, 0, 3); }
 
-/* Returns the byte (i32) at which this wave's n-th panel begins in a row of elements of `size`
- * bytes. */
+/* Returns the byte (i32) at which this wave's n-th (from 0) panel begins in a row of elements of
+ * `size` bytes. */
 static struct tir_value own_byte(struct product *p, unsigned n, int size)
 {
     struct tir_builder *b = &p->b;
@@ -406,7 +415,7 @@ static struct tir_value own_byte(struct product *p, unsigned n, int size)
     return att_plus(b, att_times(b, tir_wave_id(b), each), (int)n * PANEL * size);
 }
 
-/* Issues the loads of this wave's columns of w. */
+/* Issues the loads of this wave's columns of the workgroup's rows of w into p->loaded[]. */
 static void load_own_weights(struct product *p)
 {
     struct tir_builder *b = &p->b;
@@ -424,7 +433,7 @@ static void load_own_weights(struct product *p)
     }
 }
 
-/* Loads the scale of this wave's columns of w, which belong to one block. */
+/* Loads the scale of this wave's columns of w, which belong to one block, into p->scale[0]. */
 static void load_own_scale(struct product *p)
 {
     struct tir_builder *b = &p->b;
@@ -466,9 +475,9 @@ static void load_next(struct product *p, struct tir_value token, struct tir_valu
     tir_end_if(b, &more, x);
 }
 
-/* Returns the products of this wave's columns of w and x[]. Panels pass through LDS, as many at
- * once as LDS has room for, while the previous ones are multiplied. x[] becomes the tile from token
- * `next` on. */
+/* Returns the products (f32) of this wave's columns of w and its panels x[]. Panels pass through
+ * LDS, as many at once as LDS has room for, while the previous ones are multiplied. x[] becomes the
+ * loads of the tile from token `next` (i32) on. */
 static struct tir_value multiply_own(struct product *p, struct tir_value *x, struct tir_value next)
 {
     struct tir_builder *b = &p->b;
@@ -505,8 +514,8 @@ static struct tir_view sum_view(struct product *p, struct tir_value token)
     return to;
 }
 
-/* Adds the waves' sums `part`, each wave for some of the tokens, and stores them in the view
- * `to`. */
+/* Adds up the waves' sums `part` through LDS, each wave for some of the tokens, and stores the
+ * totals in view `to`. */
 static void store_sum(struct product *p, struct tir_view to, struct tir_value part)
 {
     struct tir_builder *b = &p->b;
@@ -521,27 +530,29 @@ static void store_sum(struct product *p, struct tir_view to, struct tir_value pa
     if (p->v->weights == ATT_WEIGHTS_FP8)
         x[0] = tir_mul(b, x[0], tir_splat(b, p->scale[0], p->total));
     tir_tile_store(b, to, tir_i32(b, 0), tir_convert(b, x[0], p->dtype));
-    tir_barrier(b); /* everything has been read, so the LDS is free */
+    tir_barrier(b); /* after it all waves have read LDS, which is then free */
 }
 
 /* ---- The workgroup ---- */
 
-/* Indices of the work of a workgroup, all i32: its rows of w, numbered over slices and heads; its
- * group of tokens; the number of tokens of each group; and the number of workgroups with work. */
+/* Indices of the numbers that describe a workgroup's work, all i32. ROW: index of its block of rows
+ * of w, counted over slices and heads. GROUP_OF_TOKENS: index of its group of tokens. EACH: tokens
+ * of a group. USED: number of workgroups with work. */
 enum work { ROW, GROUP_OF_TOKENS, EACH, USED, N_WORK };
 
-/* Returns the workgroup's number (i32) among `used` workgroups, in the order in which they share an
- * L2. */
+/* Returns the workgroup's index (i32) among `used` (i32) workgroups, in an order in which
+ * neighbours share an L2. */
 static struct tir_value find_item(struct product *p, struct tir_value used)
 {
     struct tir_builder *b = &p->b;
     return att_xcd_item(b, tir_block_id(b, 0), tir_i32(b, 0), used);
 }
 
-/* Divides the tokens into as many groups as the device runs at once, which the host does not know.
- * `kept` is the number of blocks of rows of w, `wanted` the number of groups that the host wants.
- * Two groups alternate within each slice. Of eight consecutive workgroups two therefore share w
- * and, if a head has that many slices, four share x. */
+/* Sets work[] so that the tokens are divided into as many groups as the device runs at once, which
+ * the host does not know. `kept` (i32) is the number of blocks of rows of w, `wanted` (i32) the
+ * number of groups that the host wants. Two groups alternate within each slice. Of eight
+ * consecutive workgroups two therefore share w and, if a head has that many slices, four share
+ * x. */
 static void share_tokens(struct product *p, struct tir_value kept, struct tir_value wanted,
                          struct tir_value work[N_WORK])
 {
@@ -603,7 +614,7 @@ static void walk_tiles(struct product *p, struct tir_value first)
     load_tile(p, first, x);
     transpose_weights(p, panels(p));
     struct tir_loop loop = tir_begin_for(b, first, p->end, tir_i32(b, TOKENS), x, panels(p));
-    tir_barrier(b); /* the last tile has been read */
+    tir_barrier(b); /* after it all waves have read the last tile */
     round_tile(p, x);
     for (unsigned i = 0; i < panels(p); i++)
         tir_tile_lds_store(b, panel_at(p, i), x[i], &map);
@@ -639,7 +650,7 @@ static void load_rest(struct product *p)
     tir_anchor_all(b, loaded, sizeof(loaded) / sizeof(loaded[0]) - !p->scale[0].id);
 }
 
-/* Computes item `item` (i32): a block of rows of w, numbered over heads, times all tokens. The
+/* Computes item `item` (i32), a block of 32 rows of w counted over heads, times all tokens. The
  * waves share the contraction. */
 static void share_rows(struct product *p, struct tir_value item)
 {

@@ -32,13 +32,13 @@ struct tir_value decode_join(struct decode *d, struct tir_value part[2],
     return tir_join_blocks(&d->kv.b, tir_stack(&d->kv.b, part[0], part[1]), rows);
 }
 
-/* Returns the layouts of tiles of `c`, which is K or V of d. */
+/* Returns the layouts of tiles of *c, which is d's K or V. */
 static const struct decode_tile *tile_of(const struct decode *d, const struct split_kv_cache *c)
 {
     return c->c.value ? &d->v_tile : &d->k_tile;
 }
 
-/* True if the cache has the layout SHUFFLE or SHUFFLE_K. False if it is NHD. */
+/* True if the cache has the layout SHUFFLE or SHUFFLE_K, false if it is NHD. */
 static bool shuffled(const struct decode *d) { return att_is_shuffled(d->kv.v); }
 
 /* ---- Layouts ---- */
@@ -53,8 +53,9 @@ static unsigned v_vector_bits(const struct decode *d)
     return widest < all ? widest : all;
 }
 
-/* Returns the layout of a part of a block of V as it is loaded. Lane bits 0 to 3 are the bits of dv
- * above the columns that a lane loads at once. The other lane bits are keys, as in the scores. */
+/* Returns the layout of a part of a block of V as it is loaded. Lane bits 0 to 3 are the bits of
+ * head_dim_v above the columns that a lane loads at once. The other lane bits are keys, as in the
+ * scores. */
 static struct tir_layout v_part(const struct decode *d)
 {
     const unsigned vector = v_vector_bits(d), all = tir_bits(split_kv_part_width(&d->kv.value));
@@ -72,7 +73,7 @@ static struct tir_layout v_part(const struct decode *d)
 }
 
 /* Sets the layouts of V as an operand and of O^T = V^T P^T. The rows of O^T are in the order of V's
- * lanes and registers. The contraction is in the order of `scores`. */
+ * lanes and registers. The contraction, over keys, is in the order of layout *scores. */
 static void choose_product(struct decode *d, const struct tir_layout *scores)
 {
     const struct tir_mma *const pv = &d->kv.m->mma[d->kv.pv];
@@ -91,8 +92,8 @@ static void choose_product(struct decode *d, const struct tir_layout *scores)
     d->kv.output = tir_tile(d->kv.b.f, TIR_F32, d->kv.value.width, d->kv.columns, &output);
 }
 
-/* Returns the layout of a block of K whose loads read whole rows: a lane has 16 bytes, and
- * neighbouring lanes have neighbouring bytes. */
+/* Returns the layout of a block of K whose loads read whole rows: a lane has 16 bytes, and adjacent
+ * lanes have adjacent bytes. */
 static struct tir_layout line_part(const struct decode *d)
 {
     struct tir_spread s = tir_spread(d->kv.m, 1);
@@ -104,7 +105,7 @@ static struct tir_layout line_part(const struct decode *d)
     return tir_spread_layout(&s);
 }
 
-/* Returns the layout of a tile whose blocks of keys have layout `block`. */
+/* Returns the layout of a tile whose blocks of keys have layout *block. */
 static struct tir_layout stacked(const struct decode *d, const struct tir_layout *block)
 {
     struct tir_layout l = *block;
@@ -113,7 +114,7 @@ static struct tir_layout stacked(const struct decode *d, const struct tir_layout
     return l;
 }
 
-/* Computes the layouts t->block and t->tile and the type t->rows from t->part. */
+/* Sets the layouts t->block and t->tile and the type t->rows of tiles of *c from t->part. */
 static void finish_tile(struct decode *d, const struct split_kv_cache *c, struct decode_tile *t)
 {
     t->block = t->part;
@@ -173,7 +174,8 @@ static struct tir_value reorder_lines(struct decode *d, struct tir_value loaded)
 void decode_find_cache(struct decode *d)
 {
     struct tir_value head = d->kv.item.kv_head;
-    if (d->kv.kv_bytes == 1) /* without its sign it is multiplied with fewer instructions */
+    /* The mask shows that it has no sign, which takes fewer instructions to multiply. */
+    if (d->kv.kv_bytes == 1)
         head = tir_and(&d->kv.b, head, tir_i32(&d->kv.b, INT32_MAX));
     d->kv.k.c = att_cache(&d->kv.b, d->kv.v, d->kv.m, false, head);
     d->kv.value.c = att_cache(&d->kv.b, d->kv.v, d->kv.m, true, head);
@@ -183,15 +185,15 @@ void decode_find_cache(struct decode *d)
 
 /* ---- Page numbers ---- */
 
-/* Returns `scalar` in the shape of `v`. */
+/* Returns `scalar` in every element of the type of `v`. */
 static struct tir_value like(struct decode *d, struct tir_value scalar, struct tir_value v)
 {
     return tir_splat(&d->kv.b, scalar, tir_typeof(d->kv.b.f, v));
 }
 
-/* Returns the key (i32) that each row of a tile of `c` loads, from key `key` on. Rows after the
- * last key repeat it. If a load reads a group of x keys, groups after the last one repeat that
- * group. */
+/* Returns the index (i32) of the key that each row of a tile of *c loads, from key `key` (i32) on.
+ * Rows after the last key repeat it. If a load reads a group of x keys, groups after the last one
+ * repeat that group. */
 static struct tir_value keys_of(struct decode *d, const struct split_kv_cache *c,
                                 struct tir_value key)
 {
@@ -207,7 +209,8 @@ static struct tir_value keys_of(struct decode *d, const struct split_kv_cache *c
     return tir_add(b, first, tir_and(b, row, like(d, tir_i32(b, c->c.x - 1), row)));
 }
 
-/* Loads the page number (i32) of each row of a tile of `c` whose first key is `key`. */
+/* Issues the loads of the page number (i32) of each row of a tile of *c whose first key is `key`
+ * (i32). */
 static struct tir_value pages_of(struct decode *d, const struct split_kv_cache *c,
                                  struct tir_value key)
 {
@@ -247,7 +250,8 @@ struct block {
                                    SPLIT_KV_BLOCK; may be below 0 */
 };
 
-/* Returns block i of the tile whose first key is `key` (i32). */
+/* Returns block i (index) of the tile whose first key is `key` (i32), with its page number from
+ * *pages. */
 static struct block block_of(struct decode *d, struct tir_value key,
                              const struct decode_pages *pages, unsigned i)
 {
@@ -257,10 +261,10 @@ static struct block block_of(struct decode *d, struct tir_value key,
     return k;
 }
 
-/* Returns the byte offset (i64) of page `page`. Pages are less than 4 GiB apart, as libattn checks.
- * A product of two 32-bit numbers takes two instructions, and a product of 64-bit numbers four.
- * Loops over 16-bit keys are limited by memory and do not gain: one became 1.5 % slower with 8
- * sequences of 1k keys. */
+/* Returns the byte offset (i64) of page `page` (i32) in a tensor whose pages are `stride` (i64)
+ * bytes apart. Pages are less than 4 GiB apart, as libattn checks. A product of two 32-bit numbers
+ * takes two instructions, and a product of 64-bit numbers four. Loops over 16-bit keys are limited
+ * by memory and do not gain: one became 1.5 % slower with 8 sequences of 1k keys. */
 static struct tir_value page_offset(struct decode *d, struct tir_value page,
                                     struct tir_value stride)
 {
@@ -271,8 +275,8 @@ static struct tir_value page_offset(struct decode *d, struct tir_value page,
     return tir_mul(b, wide, tir_zext(b, tir_convert(b, stride, TIR_I32), TIR_I64));
 }
 
-/* Returns the address (i64) of the first key of block `k` in a tensor at `base`. `step` is the
- * bytes (i64) from a key to the next in its page. */
+/* Returns the address (i64) of the first key of block *k in a tensor at address `base` (i64).
+ * `step` (i64) is the distance of two keys of a page in bytes, `page_stride` (i64) of two pages. */
 static struct tir_value in_page(struct decode *d, const struct block *k, struct tir_value base,
                                 struct tir_value page_stride, struct tir_value step)
 {
@@ -284,14 +288,14 @@ static struct tir_value in_page(struct decode *d, const struct block *k, struct 
     return tir_add(b, base, tir_mul(b, tir_zext(b, token, TIR_I64), step));
 }
 
-/* Returns the type of a part of a block of `c` as it is loaded. */
+/* Returns the tile type of a part of a block of *c as it is loaded. */
 static struct tir_type part_type(struct decode *d, const struct split_kv_cache *c)
 {
     return tir_tile(d->kv.b.f, d->kv.kv_dtype, SPLIT_KV_BLOCK, split_kv_part_width(c),
                     &tile_of(d, c)->part);
 }
 
-/* Loads the part of block `k` of `c` from column `first` on, from a cache in NHD. */
+/* Issues the load of the part of block *k of *c from column `first` on, from a cache in NHD. */
 static struct tir_value load_rows(struct decode *d, const struct split_kv_cache *c,
                                   const struct block *k, int first)
 {
@@ -304,13 +308,15 @@ static struct tir_value load_rows(struct decode *d, const struct split_kv_cache 
     return tir_tile_load(b, view, tir_i32(b, 0), part_type(d, c));
 }
 
-/* Loads the second half of a block of K, from column `first` on. Columns that the first half also
- * has are placed outside of the buffer resource, so that they are not loaded. Q is 0 there. */
+/* Issues the load of the second part of block *k of K, from column `first` on, from a cache in NHD.
+ * Columns that the first part also has are placed outside of the buffer resource, so that they are
+ * not loaded. Q is 0 there. */
 static struct tir_value load_rest(struct decode *d, const struct block *k, int first)
 {
     struct tir_builder *b = &d->kv.b;
     const struct split_kv_cache *const c = &d->kv.k;
-    const unsigned x = 16 / d->kv.kv_bytes; /* elements of one access, and of a row of the tile */
+    /* Number of elements of one access, and of a row of the tile. */
+    const unsigned x = 16 / d->kv.kv_bytes;
     const struct tir_value base = in_page(d, k, c->c.base, c->c.page_stride, c->c.token_stride);
     const struct tir_value stride = tir_convert(b, c->c.token_stride, TIR_I32);
     const struct tir_view view =
@@ -330,15 +336,15 @@ static struct tir_value load_rest(struct decode *d, const struct block *k, int f
     return tir_join_blocks(b, tir_tile_fetch(b, view.rsrc, from, 0, t), SPLIT_KV_BLOCK);
 }
 
-/* Loads the part of a block of K in SHUFFLE from column `first` on: groups of x columns of 16 keys,
- * which are P * 16 bytes apart. */
+/* Issues the load of the part of block *k of K from column `first` on, from a cache in SHUFFLE. It
+ * has groups of x columns of 16 keys, which are 16 bytes times the page size apart. */
 static struct tir_value load_shuffled_k(struct decode *d, const struct block *k, int first)
 {
     struct tir_builder *b = &d->kv.b;
     const struct split_kv_cache *const c = &d->kv.k;
     struct att_cache at = c->c;
     struct block own = *k;
-    if (d->kv.new_rows) { /* a block after the item may be another workgroup's to write */
+    if (d->kv.new_rows) { /* another workgroup may be writing a block after the item */
         const struct tir_value last = att_plus(b, d->kv.item.end_key, -1);
         own.key = tir_min(b, own.key, tir_and(b, last, tir_i32(b, -SPLIT_KV_BLOCK)));
     }
@@ -350,8 +356,8 @@ static struct tir_value load_shuffled_k(struct decode *d, const struct block *k,
     return att_cache_load(&at, byte, first, part_type(d, c));
 }
 
-/* Loads the part of a block of V in SHUFFLE from column `first` on: [16/x, D, x], in which each row
- * of the load is a group of x keys. */
+/* Issues the load of the part of block *k of V from column `first` on, from a cache in SHUFFLE:
+ * [16/x, D, x]. Each row of the load is a group of x keys. */
 static struct tir_value load_shuffled_v(struct decode *d, const struct block *k, int first)
 {
     struct tir_builder *b = &d->kv.b;
@@ -365,7 +371,8 @@ static struct tir_value load_shuffled_v(struct decode *d, const struct block *k,
                 tir_i32(b, (int)tir_bits(x)));
     const struct tir_view view =
         att_view(b, base, groups, tir_i32(b, row_bytes), row_bytes, 16 * first);
-    /* keys x columns -> x x (columns of all groups) -> one column -> groups x (a group's). */
+    /* Steps of the layout: keys x columns, x rows of all groups' columns, one column, and a row for
+     * each group. */
     struct tir_layout l = tir_layout_transpose(&tile_of(d, c)->part);
     l = tir_layout_split_blocks(&l, width, x);
     l = tir_layout_transpose(&l);
@@ -378,9 +385,9 @@ static struct tir_value load_shuffled_v(struct decode *d, const struct block *k,
     return tir_transpose(b, tir_join_blocks(b, tir_transpose(b, v), width));
 }
 
-/* Loads the part of a block of V in SHUFFLE_K from column `first` on. The block's tokens of a
- * column are adjacent in the cache, so the load has a row for each column. Values of tokens after
- * the last key are set to 0. */
+/* Issues the load of the part of block *k of V from column `first` on, from a cache in SHUFFLE_K.
+ * The block's tokens of a column are adjacent in the cache, so the load has a row for each column.
+ * Values of tokens after the last key are set to 0 later, by zero_beyond(). */
 static struct tir_value load_columns(struct decode *d, const struct block *k, int first)
 {
     struct tir_builder *b = &d->kv.b;
@@ -397,7 +404,7 @@ static struct tir_value load_columns(struct decode *d, const struct block *k, in
     return tir_transpose(b, tir_tile_load(b, view, tir_i32(b, first), t));
 }
 
-/* Loads block `k` of `c` with all its parts, and returns it as one tile. */
+/* Issues the loads of all parts of block *k of *c, and returns it as one tile. */
 static struct tir_value load_block(struct decode *d, const struct split_kv_cache *c,
                                    const struct block *k)
 {
@@ -429,8 +436,8 @@ static struct tir_value stack(struct decode *d, struct tir_value block[DECODE_MA
     return block[0];
 }
 
-/* Loads the tile of `c` whose first key has index `key` (i32). `pages` (i32) has the page number of
- * each row. */
+/* Issues the loads of the tile of *c whose first key has index `key` (i32). `pages` (i32) has the
+ * page number of each row. */
 static struct tir_value load_by_lane(struct decode *d, const struct split_kv_cache *c,
                                      struct tir_value key, struct tir_value pages)
 {
@@ -449,8 +456,8 @@ static struct tir_value load_by_lane(struct decode *d, const struct split_kv_cac
     return c->overlap ? tir_relayout(b, all, &tile_of(d, c)->tile) : all;
 }
 
-/* Loads the tile of `c` whose first key has index `key` (i32). `pages` are the tile's page numbers.
- */
+/* Issues the loads of the tile of *c whose first key has index `key` (i32). *pages are the tile's
+ * page numbers. */
 static struct tir_value load_tile(struct decode *d, const struct split_kv_cache *c,
                                   struct tir_value key, const struct decode_pages *pages)
 {
@@ -476,7 +483,7 @@ struct tir_value decode_load_v(struct decode *d, struct tir_value key,
     return tir_named(&d->kv.b, "v", load_tile(d, &d->kv.value, key, pages));
 }
 
-/* Returns the elements of `loaded`, in the type of the cache, converted to `dtype`. */
+/* Returns `loaded`, whose dtype is the cache's, converted to `dtype` (enum tir_dtype). */
 static struct tir_value as_elements(struct decode *d, struct tir_value loaded, unsigned dtype)
 {
     return d->kv.kv_dtype == dtype ? loaded : tir_convert(&d->kv.b, loaded, dtype);
@@ -487,8 +494,8 @@ struct tir_value decode_use_k(struct decode *d, struct tir_value loaded)
     return as_elements(d, d->whole_lines ? reorder_lines(d, loaded) : loaded, d->query.dtype);
 }
 
-/* Returns tile `v`, whose first key is `key`, with zeros after the last key. Groups of x keys are
- * loaded whole. P is 0 there, but 0 times undefined memory may be NaN. */
+/* Returns tile `v` of V, whose first key is `key` (i32), with zeros in rows after the last key.
+ * Groups of x keys are loaded whole. P is 0 there, but 0 times undefined memory may be NaN. */
 static struct tir_value zero_beyond(struct decode *d, struct tir_value v, struct tir_value key)
 {
     struct tir_builder *b = &d->kv.b;
@@ -520,7 +527,7 @@ struct tir_value decode_use_v(struct decode *d, struct tir_value v, struct tir_v
 
 /* ---- Scales ---- */
 
-/* True if each key, or each page, has a scale. */
+/* True if each key, or each page, has a scale of its own. */
 static bool scaled_by_row(const struct decode *d) { return att_scales_rows(d->kv.v); }
 
 /* Returns the layout of a number for each key of one block, as rows of the scores. */
@@ -531,7 +538,8 @@ static struct tir_layout block_rows(const struct decode *d)
     return tir_layout_slice(&s, 1);
 }
 
-/* Loads the scales of the keys of block `k`, 16 bytes a lane, in the layout of the scores' rows. */
+/* Issues the load of the scales of *c for the keys of block *k, in the layout of the scores' rows.
+ * A lane loads 16 bytes. */
 static struct tir_value load_token_scales(struct decode *d, const struct split_kv_cache *c,
                                           const struct block *k)
 {

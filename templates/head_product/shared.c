@@ -10,11 +10,12 @@
  * later tile's copy to LDS.
  *
  * Loading w takes as long as five tiles. Two tiles are multiplied meanwhile, panel by panel. Each
- * wave has at most three panels in flight, since memory would otherwise serve all panels of the
- * first waves before the others'.
+ * wave has at most three panels in flight. With more, memory would serve all panels of the first
+ * waves before the panels of other waves.
  *
- * One workgroup fills a compute unit, and a launch has one for each: it takes an equal part of the
- * tokens. Neighbours on an XCD have the same tokens or the same rows, and share them in its L2.
+ * One workgroup fills a compute unit, and a launch has one for each: it has an equal part of the
+ * tokens. Neighbours on an XCD have the same tokens or the same rows, and share them in its L2. The
+ * tail is a row of 64 elements of each token, which is copied to tail_out for every head.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -28,21 +29,25 @@
 #include "templates/workgroup/lds_map.h"
 #include "templates/workgroup/scalar.h"
 
+/* Waves of a workgroup; rows of w of a wave; most columns of w; most panels of a row of w; rows of
+ * the matrix instruction; rows and columns of w that share a scale. */
 enum { WAVES = 8, ROWS = 32, WIDEST = 512, MAX_PANELS = 8, MFMA_ROWS = 16, BLOCK = 128 };
-enum { TAIL = 64, TAIL_TOKENS = 64, TAILS = 4 /* tails loaded at once */ };
+/* Elements of a token's tail; tokens of a tile of the tail; such tiles that are loaded at once. */
+enum { TAIL = 64, TAIL_TOKENS = 64, TAILS = 4 };
 enum {
     ELEM = 2 /* bytes of an element of bf16 or fp16 */,
-    CHUNK = 8 /* number of elements that a lane loads or
-                                                           stores at once */
+    CHUNK = 8 /* elements that a lane loads or stores at once */
 };
 enum { LDS_CHUNK = 16 /* bytes of CHUNK elements */ };
+/* Group of copies of x, for tir_wait(); least number of LDS buffers for tiles of x; waves on a
+ * SIMD. */
 enum { GROUP_X, BUFFERS = 4, WAVES_PER_SIMD = 2 };
 enum { LINE = 128 /* bytes of a row of w that one load reads */, PANEL_BYTES = ROWS * LINE };
-enum { FIRST = 2 /* number of tiles that are multiplied while w arrives */ };
-enum { W_AHEAD = 3 /* number of panels of w whose loads are in flight */ };
-/* The sum of products of w and x. If each block of columns has a scale, `last` is the last block's
- * sum without its scale. `scaled` is the scaled sum of the blocks before it. The last block is
- * scaled while the other half of the waves multiplies. */
+enum { FIRST = 2 /* tiles that are multiplied while w arrives */ };
+enum { W_AHEAD = 3 /* panels of w whose loads are in flight */ };
+/* The sum of products of w and x, f32 in the type of out^T. If each block of columns has a scale,
+ * `last` is the last block's sum without its scale. `scaled` is the scaled sum of the blocks before
+ * it. The last block is scaled while the other half of the waves multiplies. */
 struct sums {
     struct tir_value scaled, last;
 };
@@ -52,23 +57,19 @@ struct up {
     const struct att_variant *v;
     const struct tir_machine *m;
     struct tir_builder b;
-    unsigned dtype, stored;                      /* enum tir_dtype of x, and of w in memory */
-    unsigned tokens;                             /* number of tokens of a tile of x */
-    unsigned panel;                              /* number of columns of a panel, the columns of w
-                                                    that pass through LDS at once */
-    unsigned buffers;                            /* number of LDS buffers for tiles of x */
-    unsigned apart;                              /* number of the first buffers, in whose LDS no
-                                                    panel of w is stored */
-    int instr;                                   /* index of the matrix instruction */
-    struct tir_type staged;                      /* type of a tile of x, spread over the
-                                                    workgroup */
-    struct tir_type tail;                        /* type of a tile of the tail, spread over the
-                                                    workgroup */
-    struct tir_type rows;                        /* type of a panel of w as one wave loads it */
-    struct tir_type left, right, result;         /* types of a panel of w and of x as operands, and
+    unsigned dtype, stored; /* enum tir_dtype of x, and of w in memory */
+    unsigned tokens;        /* number of tokens of a tile of x */
+    unsigned panel;         /* number of columns of a panel of w, which pass through LDS at once */
+    unsigned buffers;       /* number of LDS buffers for tiles of x */
+    unsigned apart;         /* number of buffers, from the first on, whose LDS has no panel of w */
+    int instr;              /* index in tir_machine.mma of the matrix instruction */
+    struct tir_type staged; /* type of a tile of x, spread over the waves of the workgroup */
+    struct tir_type tail;   /* type of a tile of the tail, spread over the waves of the workgroup */
+    struct tir_type rows;   /* type of a panel of w as one wave loads it */
+    struct tir_type left, right, result; /* types of a panel of w and of x as operands, and
                                                     of out^T */
-    struct tir_layout x_map, x_panel_map, w_map; /* address maps in LDS of a tile of x, of a panel
-                                                    of x, and of a panel of w */
+    /* LDS layouts of a tile of x, of a panel of x, and of a panel of w. */
+    struct tir_layout x_map, x_panel_map, w_map;
     struct tir_value lds, own;         /* i32: LDS addresses of the workgroup's memory, and of this
                                           wave's part of it */
     struct tir_value slice, head, row; /* i32, indices: the workgroup's slice of 256 rows of w; the
@@ -76,15 +77,17 @@ struct up {
     struct tir_value first, end;       /* i32: indices of the workgroup's first token, and of the
                                           first token after its last one */
     struct tir_view weights;           /* view of the wave's rows of w in memory */
+    /* The panels of the wave's rows of w; their scales (f32 scalars), one, or one for each block of
+     * columns. */
     struct tir_value w[MAX_PANELS], scale[WIDEST / BLOCK];
-    struct pipe_plan plan;
-    /* Values that a tile's steps pass to each other: index of the tile (i32), the tile's first
-     * panel of x, and out^T. */
+    struct pipe_plan plan; /* pipeline of the loop over tiles */
+    /* Values that a tile's steps pass to each other: index of the tile (i32), and the tile's first
+     * panel of x. */
     struct tir_value tile, x;
-    struct sums sums;
+    struct sums sums; /* out^T of the tile */
 };
 
-/* Returns the number of panels of a row of w. */
+/* Returns the number of panels of a row of w, each of p->panel columns. */
 static unsigned panels(const struct up *p) { return (unsigned)p->v->head_dim / p->panel; }
 
 /* Returns the bytes of LDS for one tile of x. */
@@ -128,15 +131,15 @@ static struct tir_type over_waves(struct up *p, unsigned rows, unsigned cols)
     return tir_tile(p->b.f, p->dtype, rows, cols, &l);
 }
 
-/* Returns layout `l` of 32 rows with its rows permuted, so that a lane's 8 rows are consecutive.
- * Bits 0, 1 and 2 of a row then come from registers, bits 3 and 4 from lanes. */
+/* Returns layout *l of 32 rows with its rows permuted, so that a lane's 8 rows are consecutive.
+ * Bits 0, 1 and 2 of a row's index then come from registers, bits 3 and 4 from lanes. */
 static struct tir_layout reorder(const struct tir_layout *l)
 {
     static const uint8_t order[] = {0, 1, 3, 4, 2};
     return tir_layout_permute_rows(l, order);
 }
 
-/* Returns the LDS map of the first `cols` columns of a tile of x. Every 128 bytes of columns form a
+/* Returns the LDS layout of `cols` columns of a tile of x. Every 128 bytes of columns form a
  * separate panel, so that panels can be read one by one. Chunks are swizzled over 8 rows. */
 static struct tir_layout x_map(const struct up *p, unsigned cols)
 {
@@ -145,7 +148,7 @@ static struct tir_layout x_map(const struct up *p, unsigned cols)
     return tir_layout_join_blocks(&parts, p->tokens, COLS);
 }
 
-/* Sets the types of tiles and the LDS maps of `p`. */
+/* Sets the types of tiles and the LDS layouts. */
 static void choose_layouts(struct up *p)
 {
     struct tir_func *const f = p->b.f;
@@ -174,15 +177,15 @@ static void choose_layouts(struct up *p)
 
 /* ---- The work of a workgroup ---- */
 
-/* Returns the address (i64) of row `index` of a tensor of bf16 or fp16 at `base` (i64). `stride` is
- * the argument that has the elements from row to row. */
+/* Returns the address (i64) of row `index` (i32) of a tensor of 16-bit elements at address `base`
+ * (i64). Argument `stride` has the distance of two rows in elements. */
 static struct tir_value row_at(struct up *p, struct tir_value base, struct tir_value index,
                                const char *stride)
 {
     return att_row(&p->b, base, index, stride, ELEM);
 }
 
-/* Returns argument `stride`, which counts elements of bf16 or fp16, in bytes (i32). */
+/* Returns argument `stride`, a number of 16-bit elements, in bytes (i32). */
 static struct tir_value row_stride(struct up *p, const char *stride)
 {
     return att_stride32(&p->b, stride, ELEM);
@@ -195,9 +198,9 @@ static struct tir_value parts(struct tir_builder *b, struct tir_value a, struct 
     return att_divide_short(b, att_plus(b, tir_add(b, a, n), -1), n);
 }
 
-/* Sets p->slice of workgroup `item`, one of `slices` slices of 256 rows, and returns the number of
- * its group of tokens, below `groups`. Two groups alternate within each slice. Of eight consecutive
- * workgroups four therefore share tokens and two share w. */
+/* Sets p->slice of workgroup `item` (i32), one of `slices` (i32) slices of 256 rows. Returns the
+ * index (i32) of its group of tokens, below `groups` (i32). Two groups alternate within each slice.
+ * Of eight consecutive workgroups four therefore share tokens and two share w. */
 static struct tir_value find_item(struct up *p, struct tir_value item, struct tir_value groups,
                                   struct tir_value slices)
 {
@@ -235,7 +238,7 @@ static struct tir_value find_work(struct up *p)
     return tir_cmp_lt(b, block, used);
 }
 
-/* Sets p->head and p->row for this wave, from p->slice. */
+/* Sets p->head and p->row, this wave's first row of w, from p->slice. */
 static void find_rows(struct up *p)
 {
     struct tir_builder *const b = &p->b;
@@ -290,7 +293,8 @@ static unsigned scales(const struct up *p)
     return p->v->weights == ATT_WEIGHTS_FP8_BLOCK ? (unsigned)p->v->head_dim / BLOCK : 1;
 }
 
-/* Loads the scales of the wave's rows. A wave whose head does not exist loads the last head's. */
+/* Loads the scales of the wave's rows of w into p->scale. A wave whose head does not exist loads
+ * the last head's. */
 static void load_scales(struct up *p)
 {
     struct tir_builder *const b = &p->b;
@@ -310,15 +314,15 @@ static void load_scales(struct up *p)
     }
 }
 
-/* Stores panel i of w from registers to LDS, where take_weights() reads it in the order of the
- * matrix instruction. Memory loads in that order would fetch a cache line for each lane. */
+/* Stores panel i (index) of w from registers to LDS, where take_weights() reads it in the order of
+ * the matrix instruction. Memory loads in that order would fetch a cache line for each lane. */
 static void put_weights(struct up *p, unsigned i)
 {
     tir_tile_lds_store(&p->b, p->own, p->w[i], &p->w_map);
 }
 
-/* Reads panel i of w from LDS as an operand of the matrix instruction. 8-bit weights are converted
- * to 16 bits, which is exact. */
+/* Reads panel i (index) of w from LDS as an operand of the matrix instruction. 8-bit weights are
+ * converted to 16 bits, which is exact. */
 static void take_weights(struct up *p, unsigned i)
 {
     struct tir_builder *const b = &p->b;
@@ -337,8 +341,9 @@ static struct tir_value tile_token(struct up *p, struct tir_value tile)
     return tir_add(&p->b, p->first, att_times(&p->b, tile, (int)p->tokens));
 }
 
-/* Returns a view of the rows of a tile, from token `token` on, in a tensor at `base` (i64). Rows
- * have `width` elements; rows after the workgroup's last token are read as 0. */
+/* Returns a view of the rows of a tile, from token `token` (i32) on. The tensor is at address
+ * `base` (i64); argument `stride` has its row stride. Rows have `width` elements; rows after the
+ * workgroup's last token are read as 0. */
 static struct tir_view tile_view(struct up *p, struct tir_value base, const char *stride,
                                  struct tir_value token, int width)
 {
@@ -363,7 +368,7 @@ static struct tir_view view_x(struct up *p, struct tir_value tile)
                      p->v->head_dim);
 }
 
-/* Issues the copy of tile `tile` of x to its LDS buffer, by all waves. */
+/* Issues the copy of tile `tile` (i32 index) of x to its LDS buffer, by all waves. */
 static void copy_tile(struct up *p, struct tir_value tile)
 {
     struct tir_builder *const b = &p->b;
@@ -371,7 +376,8 @@ static void copy_tile(struct up *p, struct tir_value tile)
                     &p->x_map);
 }
 
-/* Reads panel i of tile `tile` of x from LDS as an operand of the matrix instruction. */
+/* Reads panel i (index) of tile `tile` (i32 index) of x from LDS as an operand of the matrix
+ * instruction. */
 static struct tir_value read_panel(struct up *p, struct tir_value tile, unsigned i)
 {
     struct tir_builder *const b = &p->b;
@@ -390,8 +396,8 @@ static struct tir_value add_last(struct up *p, struct sums s)
     return s.scaled.id ? tir_fma(b, s.last, scale, s.scaled) : tir_mul(b, s.last, scale);
 }
 
-/* Adds the products of panel i of w and x to `s`. The sum of a block of columns is scaled only
- * after the products of the next block, so that no instruction waits for it. */
+/* Adds the products of panel i (index) of w and `x` to *s. The sum of a block of columns is scaled
+ * only after the products of the next block, so that no instruction waits for it. */
 static void add_panel(struct up *p, struct sums *s, unsigned i, struct tir_value x)
 {
     struct tir_builder *const b = &p->b;
@@ -406,8 +412,7 @@ static void add_panel(struct up *p, struct sums *s, unsigned i, struct tir_value
     s->scaled = s->scaled.id ? tir_fma(b, before, scale, s->scaled) : tir_mul(b, before, scale);
 }
 
-/* Returns w x^T of tile `tile` (i32, index). `x` is the tile's first panel as operand, already
- * read. */
+/* Returns w x^T of tile `tile` (i32 index). `x` is the tile's first panel as an operand. */
 static struct sums multiply(struct up *p, struct tir_value tile, struct tir_value x)
 {
     struct sums s = {0};
@@ -435,8 +440,9 @@ static void store_tile(struct up *p, struct tir_value token, struct tir_value su
 
 /* ---- The tail ---- */
 
-/* Returns a view of up to TAIL_TOKENS rows of TAIL elements, from token `token` on, in a tensor at
- * `base` (i64). It has no rows if `there` (i1) is false. */
+/* Returns a view of up to TAIL_TOKENS rows of TAIL elements, from token `token` (i32) on. The
+ * tensor is at address `base` (i64); argument `stride` has its row stride. The view has no rows if
+ * `there` (i1) is false. */
 static struct tir_view tail_view(struct up *p, struct tir_value base, const char *stride,
                                  struct tir_value token, struct tir_value there)
 {
@@ -446,8 +452,8 @@ static struct tir_view tail_view(struct up *p, struct tir_value base, const char
     return att_view(b, row_at(p, base, token, stride), left, row_stride(p, stride), TAIL * ELEM, 0);
 }
 
-/* Stores `x`, the tail of the tokens from `token` on, for each head whose first row of w is in this
- * slice. */
+/* Stores `x`, the tail of the tokens from token `token` (i32) on, for each head whose first row of
+ * w is in this slice. */
 static void store_tail(struct up *p, struct tir_value token, struct tir_value x)
 {
     struct tir_builder *const b = &p->b;
@@ -491,14 +497,16 @@ static void copy_tail(struct up *p)
 
 /* ---- The loop ---- */
 
-/* Reads the first panel of the current tile of x. */
+/* Reads the first panel of the current tile of x: step "read x". `context` of each step is the
+ * struct up. */
 static void read_first(void *context)
 {
     struct up *const p = context;
     p->x = read_panel(p, p->tile, 0);
 }
 
-/* Issues the copy of the tile that is multiplied HEAD_PRODUCT_AHEAD tiles later. */
+/* Issues the copy of the tile that is multiplied HEAD_PRODUCT_AHEAD tiles later: step "x to
+ * LDS". */
 static void copy_later(void *context)
 {
     struct up *const p = context;
@@ -506,28 +514,28 @@ static void copy_later(void *context)
 }
 
 /* Raises the priority of a wave that multiplies, since instructions of other waves would delay its
- * MFMAs. */
+ * MFMAs: step "raise priority". */
 static void raise_priority(void *context)
 {
     struct up *const p = context;
     tir_set_priority(&p->b, 1);
 }
 
-/* Multiplies the current tile. */
+/* Multiplies the current tile: step "read x, products". */
 static void multiply_tile(void *context)
 {
     struct up *const p = context;
     p->sums = multiply(p, p->tile, p->x);
 }
 
-/* Sets the wave's priority to the lowest before it stores and copies. */
+/* Sets the wave's priority to the lowest before it stores and copies: step "lower priority". */
 static void lower_priority(void *context)
 {
     struct up *const p = context;
     tir_set_priority(&p->b, 0);
 }
 
-/* Stores the results of the current tile. */
+/* Stores the results of the current tile: step "store out". */
 static void store_result(void *context)
 {
     struct up *const p = context;
@@ -547,15 +555,15 @@ const struct pipe_op head_product_store = {"store out", store_result, SLOT_OUT, 
 
 /* ---- The first tiles, while w arrives ---- */
 
-/* Issues the copy of one of the first tiles, and ends the phase, since waits count copies by
- * phase. */
+/* Issues the copy of tile `tile` (index), one of the first tiles, and ends the phase, since waits
+ * count copies by phase. */
 static void copy_first(struct up *p, unsigned tile)
 {
     copy_tile(p, tir_i32(&p->b, (int)tile));
     tir_phase(&p->b, false);
 }
 
-/* Adds a barrier for the upper half of the waves, or if `upper` is false for the lower half. The
+/* Appends a barrier for the upper half of the waves, or if `upper` is false for the lower half. The
  * other half is at another barrier at that time, so afterwards the halves are one phase further
  * apart, or together. */
 static void add_half_barrier(struct up *p, bool upper)
@@ -591,8 +599,8 @@ static void copy_next(struct up *p, unsigned left)
     }
 }
 
-/* Multiplies panel i of w by the FIRST tiles. Panel i + 1 passes through LDS meanwhile, into the
- * order of the matrix instruction. */
+/* Adds the products of panel i (index) of w and the FIRST tiles to sums[]. Panel i + 1 passes
+ * through LDS meanwhile, into the order of the matrix instruction. */
 static void multiply_first(struct up *p, unsigned i, struct sums sums[FIRST])
 {
     struct tir_builder *const b = &p->b;
@@ -621,7 +629,7 @@ static void begin_tiles(struct up *p)
         copy_first(p, i);
     find_weights(p);
     load_weights(p, 0);
-    tir_barrier(b); /* all initial loads have been issued */
+    tir_barrier(b); /* after it all waves have issued their first loads */
     for (unsigned i = 1; i < W_AHEAD; i++)
         load_weights(p, i);
     load_scales(p);

@@ -2,12 +2,12 @@
  *
  * head_product of up to 64 tokens, if every compute unit has 256 KB of w or more to read: HBM is
  * the bound, and a workgroup issues all of its loads before it multiplies. They are direct-to-LDS
- * copies, so that no register waits for them: a workgroup has a compute unit to itself, and starts
- * the sooner the fewer registers it has.
+ * copies, so that no register waits for them: a workgroup has a compute unit to itself, and a
+ * workgroup with fewer registers starts sooner.
  *
  * With a short contraction (absorbed keys) a workgroup has 256 rows of w, 64 for each wave, and x
- * is small. Each wave copies the rows of w that it reads, so that none waits for another once x has
- * arrived. Waves issue their copies one after the other and end in that order, and results are
+ * is small. Each wave copies the rows of w that it reads, so that no wave waits for another once x
+ * has arrived. Waves issue their copies one after the other and end in that order, and results are
  * stored while other rows of w arrive.
  *
  * With a long contraction (absorbed values) a workgroup has 64 rows, 16 for each wave, and x is as
@@ -28,21 +28,23 @@
 #include "templates/workgroup/lds_map.h"
 #include "templates/workgroup/scalar.h"
 
+/* Waves of a workgroup, and their log2; rows of a wave; rows of a block of w; tokens of a tile of
+ * x; tiles that are multiplied at once. */
 enum { WAVES = 4, WAVE_BITS = 2, ROWS = 16, BLOCK_ROWS = WAVES * ROWS, TILE = 32, TILES = 2 };
-enum { LINE = 128 /* bytes of a row of x or w that one copy reads */, SCALED = 128, TAIL = 64 };
-enum {
-    ELEM = 2 /* bytes of an element of bf16 or fp16 */,
-    CHUNK = 8,
-    LDS_CHUNK = 16 /* bytes of CHUNK, the
-                                                                           elements that a lane
-                                                                           copies at once */
-};
+/* Bytes of a row of x or w that one copy reads; columns or rows of w that share a scale; elements
+ * of a token's tail. */
+enum { LINE = 128, SCALED = 128, TAIL = 64 };
+enum { ELEM = 2 /* bytes of an element of bf16 or fp16 */, CHUNK = 8, LDS_CHUNK = 16 };
 enum {
     PANEL = LINE / ELEM /* number of columns of x in a panel */,
     STEP = 32 /* number of columns that are read from LDS at once */
 };
+/* Most columns of a short contraction; columns of the long one; most blocks of w of a workgroup;
+ * most scales of its rows. */
 enum { SHORT = 256, LONG = 512, MOST_BLOCKS = 4, MOST_SCALES = LONG / SCALED };
+/* Panels for which LDS has places if p->rings. */
 enum { RING = HEAD_PRODUCT_RING };
+/* Groups of copies of x and of w, for tir_wait(). */
 enum { GROUP_X, GROUP_W };
 
 /* The kernel under construction: its builder, sizes, and values that several functions use. */
@@ -50,21 +52,22 @@ struct stream {
     const struct att_variant *v;
     const struct tir_machine *m;
     struct tir_builder b;
-    unsigned dtype, stored;              /* enum tir_dtype of x, and of w in memory */
-    unsigned wide;                       /* number of columns of a panel of w */
-    unsigned blocks;                     /* number of blocks of BLOCK_ROWS rows of w that the
+    unsigned dtype, stored; /* enum tir_dtype of x, and of w in memory */
+    unsigned wide;          /* number of columns of a panel of w */
+    unsigned blocks;        /* number of blocks of BLOCK_ROWS rows of w that the
                                             workgroup has */
-    unsigned slots;                      /* number of blocks of w for which LDS has room at once */
-    bool rings;                          /* panels of a long contraction pass through RING places in
-                                            LDS; false: each panel has its own place */
-    int instr;                           /* index of the matrix instruction */
-    struct tir_type x_panel, w_panel;    /* types of a panel of x and of w, spread over the
-                                            workgroup */
+    unsigned slots;         /* number of blocks of w for which LDS has room at once */
+    /* True: panels of a long contraction pass through RING places in LDS; false: each panel has a
+     * place of its own. */
+    bool rings;
+    int instr; /* index in tir_machine.mma of the matrix instruction */
+    /* Types of a panel of x and of a block's panel of w, spread over the waves of the workgroup. */
+    struct tir_type x_panel, w_panel;
     struct tir_type left, right, result; /* types of w, x and out^T of STEP columns, as operands and
                                             result */
     struct tir_type lines, tail;         /* types of out, and of the tail, in the order in which
                                             they are stored */
-    struct tir_layout x_map, w_map;      /* address maps in LDS of a panel of x and of w */
+    struct tir_layout x_map, w_map;      /* LDS layouts of a panel of x and of w */
     struct tir_value x, w, out;          /* i32: LDS addresses of the tiles of x, of the blocks of
                                             w, and of out */
     struct tir_value head, part;         /* i32, indices: the head, and the workgroup's part of the
@@ -73,6 +76,8 @@ struct stream {
                                             are multiplied at once */
     struct tir_view head_x, weights;     /* views in memory of the head's tokens of x, and of the
                                             workgroup's rows of w */
+    /* f32 scalars: scales of the workgroup's rows of w, block of rows by block of rows; set if w
+     * has scales. */
     struct tir_value scale[MOST_SCALES];
 };
 
@@ -80,10 +85,10 @@ struct stream {
  * keys. */
 static bool is_long(const struct stream *p) { return p->v->head_dim == LONG; }
 
-/* Returns the bytes of an element of w. */
+/* Returns the number of bytes of an element of w. */
 static unsigned w_bytes(const struct stream *p) { return tir_dtype_bits(p->stored) / 8; }
 
-/* Returns the number of panels of columns of x. */
+/* Returns the number of panels of a row of x. */
 static unsigned x_panels(const struct stream *p) { return (unsigned)p->v->head_dim / PANEL; }
 
 /* Returns the number of panels of a row of w. */
@@ -130,8 +135,8 @@ bool head_product_stream_fits(const struct att_variant *v, const struct tir_mach
 
 /* ---- Layouts ---- */
 
-/* Returns the type of a rows x cols tile spread over all waves of the workgroup. A lane has CHUNK
- * adjacent elements of a row. */
+/* Returns the type of a rows x cols tile of `dtype` (enum tir_dtype), spread over all waves of the
+ * workgroup. A lane has CHUNK adjacent elements of a row. */
 static struct tir_type over_waves(struct stream *p, unsigned dtype, unsigned rows, unsigned cols)
 {
     struct tir_spread s = tir_spread(p->m, WAVES);
@@ -143,8 +148,8 @@ static struct tir_type over_waves(struct stream *p, unsigned dtype, unsigned row
     return tir_tile(p->b.f, dtype, rows, cols, &l);
 }
 
-/* Returns the LDS map of a panel of w, with chunks swizzled over 8 rows. The order of rows makes
- * each wave copy the rows that it reads: row bits that one load does not cover number the waves. */
+/* Returns the LDS layout of a panel of w, with chunks swizzled over 8 rows. The order of rows makes
+ * each wave copy the rows that it reads: row bits that one load does not cover select the wave. */
 static struct tir_layout weight_map(const struct stream *p)
 {
     enum { BITS = 6, SWIZZLED = 3 };
@@ -163,10 +168,10 @@ static struct tir_layout weight_map(const struct stream *p)
     return map;
 }
 
-/* Returns the LDS map of a tile of out, TILE tokens of BLOCK_ROWS elements. */
+/* Returns the LDS layout of a tile of out, TILE tokens of BLOCK_ROWS elements. */
 static struct tir_layout lines_map(void) { return att_lds_swizzled(TILE, BLOCK_ROWS, CHUNK, 0, 3); }
 
-/* Sets the types of tiles and the LDS maps of `p`. */
+/* Sets the types of tiles and the LDS layouts. */
 static void choose_layouts(struct stream *p)
 {
     struct tir_func *const f = p->b.f;
@@ -189,7 +194,7 @@ static void choose_layouts(struct stream *p)
 
 /* ---- Operands ---- */
 
-/* Returns a view of the current tokens of this head in tensor `t`, [token, head, width
+/* Returns a view of the current tokens of the workgroup's head in tensor `t`, [token, head, width
  * elements]. */
 static struct tir_view tokens_of(struct stream *p, struct att_tensor t, int width)
 {
@@ -257,16 +262,16 @@ static void copy_block(struct stream *p, unsigned block)
         copy_w(p, block, k);
 }
 
-/* Makes LLVM compute the LDS addresses anew from here on. Otherwise it would compute all of them
- * before the first load and keep them in scalar registers. */
+/* Makes LLVM compute the LDS addresses anew from this point on. Otherwise it would compute all of
+ * them before the first load and keep them in scalar registers. */
 static void find_places(struct stream *p)
 {
     p->x = tir_materialize(&p->b, p->x);
     p->w = tir_materialize(&p->b, p->w);
 }
 
-/* Issues the copies of panel `panel` of x for all tokens. It does the same for a panel of w that
- * begins at the same column. Does nothing if x has no such panel. */
+/* Issues the copies of panel `panel` (index) of x for all tokens. If a panel of w begins at the
+ * same column, issues its copy too. Does nothing if x has no such panel. */
 static void copy_panel(struct stream *p, unsigned panel)
 {
     if (panel >= x_panels(p))
@@ -278,15 +283,16 @@ static void copy_panel(struct stream *p, unsigned panel)
         copy_x(p, p->head_x, t, panel);
 }
 
-/* Makes LLVM compute the addresses of later loads after the loads issued so far. */
+/* Makes LLVM compute the addresses of later loads only after the loads that are already issued. */
 static void come_later(struct stream *p)
 {
     p->head = tir_materialize(&p->b, p->head);
     p->part = tir_materialize(&p->b, p->part);
 }
 
-/* Issues all copies in the order of their use. Barriers between them make the waves issue in that
- * order; otherwise one wave would issue all of its copies before the next one began. */
+/* Issues all copies, or the first RING - 1 panels if p->rings, in the order of their use. Barriers
+ * between them make the waves issue in that order; otherwise one wave would issue all of its copies
+ * before the next one began. */
 static void copy_all(struct stream *p)
 {
     struct tir_builder *const b = &p->b;
@@ -318,8 +324,8 @@ static void copy_all(struct stream *p)
     come_later(p);
 }
 
-/* Waits until all waves' parts of panel `panel` of tile `tile` of x, and of all panels before it,
- * are in LDS. */
+/* Waits until all waves' parts of panel `panel` of tile `tile` of x (indices), and of all panels
+ * before it, are in LDS. */
 static void await_x(struct stream *p, unsigned tile, unsigned panel)
 {
     struct tir_builder *const b = &p->b;
@@ -328,29 +334,32 @@ static void await_x(struct stream *p, unsigned tile, unsigned panel)
     tir_barrier(b);
 }
 
-/* Waits until this wave's part of panel `panel` of block `block` of w is in LDS. The number of
- * copies issued by then counts one block more for each block that has been read. */
+/* Waits until this wave's part of panel `panel` of block `block` of w (indices) is in LDS. The
+ * number of copies issued by then counts one block more for each block that has been read. */
 static void await_w(struct stream *p, unsigned block, unsigned panel)
 {
     const unsigned issued = block + p->slots < p->blocks ? block + p->slots : p->blocks;
     tir_wait(&p->b, GROUP_W, (int)(issued * w_panels(p) - 1 - (block * w_panels(p) + panel)));
 }
 
-/* Reads STEP columns of tile `tile` of x from LDS, from column `column` on. */
+/* Reads STEP columns of tile `tile` (index) of x from LDS, from column `column` on, as an
+ * operand. */
 static struct tir_value read_x(struct stream *p, unsigned tile, unsigned column)
 {
     return tir_tile_lds_load_from(&p->b, x_at(p, tile, column / PANEL), p->right, &p->x_map,
                                   column % PANEL);
 }
 
-/* Reads STEP columns of block `block` of w from LDS, from column `column` on. */
+/* Reads STEP columns of block `block` (index) of w from LDS, from column `column` on, as an operand
+ * in the stored dtype. */
 static struct tir_value read_w(struct stream *p, unsigned block, unsigned column)
 {
     return tir_tile_lds_load_from(&p->b, w_at(p, block, column / p->wide), p->left, &p->w_map,
                                   column % p->wide);
 }
 
-/* Returns `w` in x's dtype, which is multiplied. Converting 8-bit numbers to 16 bits is exact. */
+/* Returns `w`, a tile as stored, in x's dtype, in which it is multiplied. Converting 8-bit numbers
+ * to 16 bits is exact. */
 static struct tir_value widened(struct stream *p, struct tir_value w)
 {
     return p->stored == p->dtype ? w : tir_convert(&p->b, w, p->dtype);
@@ -382,7 +391,7 @@ static void load_scales(struct stream *p)
             att_entry(b, ARG_W_SCALE, att_plus(b, att_times(b, row, columns), i), TIR_F32);
 }
 
-/* Returns the scale (f32) of block `block` of w at column `column`. */
+/* Returns the scale (f32 scalar) of block `block` (index) of w at column `column`. */
 static struct tir_value scale_at(const struct stream *p, unsigned block, unsigned column)
 {
     const unsigned columns = (unsigned)p->v->head_dim / scaled_columns(p);
@@ -390,14 +399,14 @@ static struct tir_value scale_at(const struct stream *p, unsigned block, unsigne
     return p->scale[high * columns + column / scaled_columns(p)];
 }
 
-/* A sum of products with w, in which each scale covers a range of columns. */
+/* A sum of products of a block of w with a tile of x. Each scale is for a range of columns. */
 struct sum {
-    struct tir_value part;   /* products of the columns since the last scale */
+    struct tir_value part;   /* sum of the products of the columns since the last scale */
     struct tir_value scaled; /* the scaled sum of all columns before the ones in `part` */
 };
 
-/* Adds the product of `w` and `x`, STEP columns from `column` on, to the sum of block `block`.
- * After the last columns of a scale the sum is multiplied by that scale. */
+/* Adds the product of `w` and `x`, STEP columns from column `column` on, to the sum *s of block
+ * `block` (index). After the last columns of a scale the sum is multiplied by that scale. */
 static void add_step(struct stream *p, struct sum *s, unsigned block, unsigned column,
                      struct tir_value w, struct tir_value x)
 {
@@ -414,8 +423,7 @@ static void add_step(struct stream *p, struct sum *s, unsigned block, unsigned c
 
 /* ---- Absorbed keys: blocks of rows with all tokens ---- */
 
-/* Computes the products of block `block` of w with all tokens; `sum` has one for each tile of
- * tokens. */
+/* Computes sum[], the products of block `block` (index) of w with each tile of tokens. */
 static void multiply_block(struct stream *p, unsigned block, struct sum sum[TILES])
 {
     enum { MOST_STEPS = LINE / STEP };
@@ -436,7 +444,8 @@ static void multiply_block(struct stream *p, unsigned block, struct sum sum[TILE
     }
 }
 
-/* Computes and stores out for one block of rows of w after the other, each for all tokens. */
+/* Computes and stores `out`, a view of the head's tokens, for one block of rows of w after the
+ * other, each for all tokens. */
 static void visit_blocks(struct stream *p, struct tir_view out)
 {
     struct tir_builder *const b = &p->b;
@@ -446,7 +455,7 @@ static void visit_blocks(struct stream *p, struct tir_view out)
         struct sum sum[TILES] = {0};
         multiply_block(p, i, sum);
         if (i + p->slots < p->blocks) {
-            tir_wait(b, TIR_LDS_WRITES, 0); /* the wave has read the old contents */
+            tir_wait(b, TIR_LDS_WRITES, 0); /* after it the wave has read the old contents */
             copy_block(p, i + p->slots);
         }
         out.byte = att_plus(b, first, (int)i * BLOCK_ROWS * ELEM);
@@ -458,7 +467,7 @@ static void visit_blocks(struct stream *p, struct tir_view out)
 
 /* ---- Absorbed values: tiles of tokens with all rows ---- */
 
-/* Returns the products of tile `tile` of x with all rows of w. */
+/* Returns the products (f32) of tile `tile` (index) of x with all rows of w. */
 static struct tir_value multiply_tile(struct stream *p, unsigned tile)
 {
     enum { STEPS = PANEL / STEP };
@@ -481,8 +490,8 @@ static struct tir_value multiply_tile(struct stream *p, unsigned tile)
     return sum.part;
 }
 
-/* Stores `sum`, out^T of a tile, to LDS at address `at` in the output's dtype. store_lines() reads
- * whole cache lines from there. */
+/* Stores `sum`, out^T of a tile, to LDS at address `at` (i32) in the output's dtype. store_lines()
+ * reads whole cache lines from there. */
 static void put_lines(struct stream *p, struct tir_value at, struct tir_value sum)
 {
     struct tir_builder *const b = &p->b;
@@ -490,7 +499,8 @@ static void put_lines(struct stream *p, struct tir_value at, struct tir_value su
     tir_tile_lds_store(b, at, tir_transpose(b, tir_convert_short(b, sum, p->dtype)), &map);
 }
 
-/* Stores tile `tile` of out, which put_lines() has left in LDS at address `at`, to memory. */
+/* Stores tile `tile` (index) of out, which put_lines() has left in LDS at address `at` (i32), to
+ * memory. `out` is a view of the head's tokens. */
 static void store_lines(struct stream *p, struct tir_view out, unsigned tile, struct tir_value at)
 {
     struct tir_builder *const b = &p->b;
@@ -498,7 +508,8 @@ static void store_lines(struct stream *p, struct tir_view out, unsigned tile, st
     tir_tile_store(b, out, tir_i32(b, (int)tile * TILE), tir_tile_lds_load(b, at, p->lines, &map));
 }
 
-/* Computes and stores out for one tile of tokens after the other, each for all rows. */
+/* Computes and stores `out`, a view of the head's tokens, for one tile of tokens after the other,
+ * each for all rows. */
 static void visit_tiles(struct stream *p, struct tir_view out)
 {
     struct tir_builder *const b = &p->b;
@@ -513,8 +524,8 @@ static void visit_tiles(struct stream *p, struct tir_view out)
 
 /* ---- Absorbed values where LDS does not take all: panels of all rows and tokens ---- */
 
-/* Waits until panel `panel` of w and of x is in LDS for all waves. All waves have then read the
- * panel before it, so the next panel is copied to its place. */
+/* Waits until panel `panel` (index) of w and of x is in LDS for all waves. All waves have then read
+ * the panel before it, so the next panel is copied to its place. */
 static void await_panel(struct stream *p, unsigned panel)
 {
     struct tir_builder *const b = &p->b;
@@ -522,12 +533,13 @@ static void await_panel(struct stream *p, unsigned panel)
     const unsigned issued = panel + RING - 1 < n ? panel + RING - 1 : n;
     tir_wait(b, GROUP_W, (int)((issued + each - 1) / each - 1 - panel / each));
     tir_wait(b, GROUP_X, (int)((issued - 1 - panel) * TILES));
-    tir_wait(b, TIR_LDS_WRITES, 0); /* of reads too */
+    tir_wait(b, TIR_LDS_WRITES, 0); /* waits for reads of LDS too */
     tir_barrier(b);
     copy_panel(p, panel + RING - 1);
 }
 
-/* Adds the products of panel `panel` of w and x to the sums of both tiles. */
+/* Adds the products of panel `panel` (index) of w and x to sum[], which has one for each tile of
+ * tokens. */
 static void multiply_panel(struct stream *p, unsigned panel, struct sum sum[TILES])
 {
     enum { STEPS = PANEL / STEP };
@@ -545,8 +557,8 @@ static void multiply_panel(struct stream *p, unsigned panel, struct sum sum[TILE
     }
 }
 
-/* Multiplies all panels of w and x as they arrive, and stores out. Results pass through LDS that no
- * copy uses any more. */
+/* Multiplies all panels of w and x as they arrive, and stores `out`, a view of the head's tokens.
+ * Results pass through LDS that no copy uses any more. */
 static void visit_panels(struct stream *p, struct tir_view out)
 {
     struct tir_builder *const b = &p->b;
@@ -568,8 +580,8 @@ static void visit_panels(struct stream *p, struct tir_view out)
 
 /* ---- The workgroup ---- */
 
-/* Copies the head's `tail`, TAIL columns of each token, to tail_out. Only the workgroup that has
- * the head's first rows of w does so. */
+/* Copies argument tail, TAIL elements of each token, to the head's rows of tail_out. Only the
+ * workgroup that has the head's first rows of w does so. */
 static void copy_tail(struct stream *p)
 {
     struct tir_builder *const b = &p->b;
@@ -585,7 +597,7 @@ static void copy_tail(struct stream *p)
     tir_end_if(b, &some, NULL);
 }
 
-/* Computes out for all tokens, TILES * TILE of them at once. */
+/* Computes the head's part of out for all tokens, TILES * TILE of them at once. */
 static void visit(struct stream *p)
 {
     struct tir_builder *const b = &p->b;
@@ -604,7 +616,7 @@ static void visit(struct stream *p)
     else
         visit_blocks(p, out);
     copy_tail(p);
-    tir_barrier(b); /* everything has been read, so the LDS is free */
+    tir_barrier(b); /* after it all waves have read LDS, which is then free */
     tir_end_for(b, &loop, NULL, 0);
 }
 

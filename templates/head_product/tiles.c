@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The kernels of head_product: which variants each one serves, and which launches.
+ * This file has the tiles of head_product, and says which variants and which launches each of its
+ * kernels serves.
  */
 #include "templates/head_product/pipelines/pipelines.h"
 
 #include <stddef.h>
 
+/* Rows of w of a wave; columns of a panel of w; most panels of a row; columns and rows of w that
+ * share a scale. */
 enum { ROWS = 32, PANEL = 64, MAX_PANELS = 8, BLOCK = 128 };
 
 static const struct att_tile tiles[] = {
@@ -68,8 +71,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Returns the number, from 1, of the first tile that fits and whose waves share columns if
- * `shares`, and that streams w if `streams`. Returns 0 if no such tile fits. */
+/* Returns the number, from 1, of the first tile with an x for each head that fits. The tile shares
+ * columns if `shares`, and streams w if `streams`. Returns 0 if no such tile fits. */
 static unsigned find_tile(const struct att_variant *v, const struct tir_machine *m, bool shares,
                           bool streams)
 {
@@ -82,9 +85,9 @@ static unsigned find_tile(const struct att_variant *v, const struct tir_machine 
     return 0;
 }
 
-/* Limits of the number of tokens that the streaming kernel serves: two tiles. It also needs at
- * least one workgroup for every compute unit. With fewer, kernels with more workgroups take less
- * time. */
+/* Least and most tokens of launches that the streaming kernel serves: two tiles. Such a launch also
+ * needs at least one workgroup for every compute unit. With fewer, kernels with more workgroups
+ * take less time. */
 enum { STREAM_LEAST = 33, STREAM_MOST = 64 };
 
 /* Returns the streaming kernel of tile number `tile`, with the launches that it serves. */
@@ -114,11 +117,11 @@ static struct att_second few_calls(const struct tir_machine *m, unsigned tile, b
                   .count = 3}}};
 }
 
-/* Sets *second to the n-th other kernel for launches that are too small for the kernel with one x
- * for all heads. Returns false if there is none. Even for few tokens the main kernel reads 256 rows
- * of w for each compute unit. Launches of up to 128 tokens that share columns use the kernel whose
- * waves do so. Other launches of at most one workgroup per compute unit use the kernel with an x
- * for each head. */
+/* Sets *second to the n-th (from 0) other kernel for launches that are too small for the kernel
+ * with one x for all heads. Returns false if there is none. Even for few tokens the main kernel
+ * reads 256 rows of w for each compute unit. Launches of up to 128 tokens that share columns use
+ * the kernel whose waves do so. Other launches of at most one workgroup per compute unit use the
+ * kernel with an x for each head. */
 static bool second_of_shared(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                              struct att_second *second)
 {
@@ -136,8 +139,8 @@ static bool second_of_shared(const struct att_variant *v, const struct tir_machi
     return true;
 }
 
-/* Sets *second to the n-th other kernel of the variant, with the launches that it serves. Returns
- * false if there is none. */
+/* Sets *second to the n-th (from 0) other kernel of the variant, with the launches that it serves.
+ * Returns false if there is none. It is att_template.second. */
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares decode's pipelines, each in a file of this folder, with their steps and
- * features.
+ * This file declares decode's software pipelines, each in a file of this folder, with their steps
+ * and features.
  */
 #ifndef TEMPLATES_DECODE_PIPELINES_PIPELINES_H
 #define TEMPLATES_DECODE_PIPELINES_PIPELINES_H
@@ -12,23 +12,25 @@
 /** Stages of the loop: page numbers are looked up, tiles are loaded, loaded tiles are used. */
 enum decode_stage { DECODE_LOOKUP, DECODE_LOAD, DECODE_USE };
 
-/** Features of a kernel besides enum att_feature: numbers of bits of pipe_row.needs. */
+/** Features of a kernel besides enum att_feature: indices of bits of pipe_row.needs. */
 enum decode_feature {
-    DECODE_HAS_LANE_PAGES = ATT_HAS_FAMILY, /* a lane looks up the page of each of its keys */
+    DECODE_HAS_LANE_PAGES = ATT_HAS_FAMILY, /* each lane looks up the pages of its own keys */
     DECODE_HAS_ARRIVALS,                    /* the newest keys are not in the cache */
 };
+/* Names of the features' bits, with NULL after the last one. */
 extern const char *const decode_features[];
 
-/* Steps: decode.c. */
-extern const struct pipe_op decode_find_tile; /* page numbers */
+/* Steps, which decode.c defines. decode_find_tile looks up page numbers. */
+extern const struct pipe_op decode_find_tile;
 extern const struct pipe_op decode_issue_k, decode_issue_v, decode_issue_mask;
-extern const struct pipe_op decode_keep_step; /* a barrier of all waves, for launches with many
-                                                 workgroups, which memory limits */
+/* A barrier of all waves, for launches with many workgroups, which memory limits. */
+extern const struct pipe_op decode_keep_step;
 extern const struct pipe_op decode_new_keys, decode_new_values; /* replace the rows of keys that are
                                                                    not in the cache */
+/* The product K Q^T; scales of values on P; conversion of V to an operand. */
 extern const struct pipe_op decode_product_qk, decode_scale_p, decode_convert_v;
 
-/** All of decode's pipelines; NULL at the end. */
+/** All of decode's pipelines, with NULL after the last one. */
 extern const struct pipeline *const decode_pipelines[];
 extern const struct pipeline decode_register_stream;
 

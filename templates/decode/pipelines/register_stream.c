@@ -30,9 +30,9 @@ static const struct pipe_phase phases[] = {{"SCORES", PIPE_MATRIX, .open = 0},
                                            {"NEXT_V", PIPE_MEMORY, .open = 0},
                                            {0}};
 
-/* vmcnt counts loads in order. Page numbers in vector registers are therefore loaded before K, or
- * the wait for them would also wait for V. Page numbers in scalar registers may be loaded last, so
- * that they need no second register. */
+/* The table. vmcnt counts loads in order. Page numbers in vector registers are therefore loaded
+ * before K, or the wait for them would also wait for V. Page numbers in scalar registers may be
+ * loaded last, so that they need no second register. */
 static const struct pipe_row rows[] = {
     {&decode_find_tile, LOOKUP, NEXT_V, .unless = LANE_PAGES},
     {&decode_find_tile, LOOKUP, FIND, .needs = LANE_PAGES},
