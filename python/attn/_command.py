@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The attnc command of the wheel."""
+"""The wheel's console command `attnc`: replaces this process by the compiler."""
 import os
 import sys
 

@@ -27,8 +27,9 @@ def spelled(x):
 
 
 def attnc(caller, *arguments, quiet=()):
-    """Runs the command attnc for the function `caller` of this package, which errors name. Returns its exit code
-    and standard output. An exit code that is not 0 or in `quiet` is an AttnError."""
+    """Runs the command attnc with `arguments` and returns (exit code, standard output). Raises AttnError if the exit
+    code is neither 0 nor in `quiet`. The error's text names `caller`, the function of this package that needed the
+    command."""
     command = [_native.compiler_path(), *arguments]
     try:
         run = subprocess.run(command, capture_output=True, text=True)
@@ -42,7 +43,7 @@ def attnc(caller, *arguments, quiet=()):
 
 
 class Description(dict):
-    """A model's attention, as `attnc describe` read it: layers by kind with their heads, notes, and what is missing.
+    """A model's attention, as `attnc describe` read it: kinds of layers with their heads, notes, and missing features.
     `text` is the description in YAML, which build() compiles."""
     text = ""
 
@@ -50,11 +51,12 @@ class Description(dict):
 def describe(config, *, tp=1, page_size=16, kv_dtype="same", kv_scale="none", kv_layout="nhd", draft_tokens=None,
              draft_tree=False):
     """Reads a model's configuration: the path of a config.json or of its folder, a dict, or an object of transformers.
-    Returns a Description of the kernels that a step launches; its "missing" lists what attnc lacks for the model.
+    Returns a Description of the kernels that a step launches. Its "missing" lists features of the model that attnc
+    lacks.
 
-    tp: ranks of tensor parallelism, a number or several. page_size: tokens of a page, or "any". kv_dtype, kv_scale,
-    kv_layout: of the cache. draft_tokens: speculative tokens of a step; None leaves that to the model.
-    draft_tree: True adds kernels that verify drafts which form a tree, of 2 or more."""
+    tp: ranks of tensor parallelism, one number or a list. page_size: tokens of a page, or "any". kv_dtype, kv_scale and
+    kv_layout describe the KV cache. draft_tokens: speculative tokens of a step; None: as many as the configuration
+    says. draft_tree: True adds kernels that verify drafts which form a tree, of 2 or more."""
     ranks = [tp] if isinstance(tp, int) else tp
     options = {"--tp": ",".join(map(str, ranks)), "--page-size": page_size, "--kv-dtype": dtype_name(kv_dtype),
                "--kv-scale": kv_scale, "--kv-layout": kv_layout, "--draft-tokens": draft_tokens}
@@ -77,9 +79,9 @@ def describe(config, *, tp=1, page_size=16, kv_dtype="same", kv_scale="none", kv
 
 
 def build(description, output=None, quiet=True):
-    """Compiles a description, a dict, describe()'s or the path of a YAML file, and opens the pack. Without
-    `output` the pack's file is gone when the process ends; the compiler's cache keeps the
-    kernels. In a dict dtypes may be torch's and numpy's, or have their names."""
+    """Compiles a description and opens the pack. The description is a dict, a Description, or the path of a YAML file.
+    `output` is the path of the pack; None: a file that is deleted when the process ends. The compiler's cache keeps the
+    kernels in any case. In a dict, dtypes may be torch's and numpy's, or their names."""
     with tempfile.TemporaryDirectory(prefix="attn-") as folder:
         if isinstance(description, dict):
             source = pathlib.Path(folder) / "description.yaml"

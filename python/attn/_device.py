@@ -9,10 +9,10 @@ from attn._pack import Pack
 
 
 class Device:
-    """A GPU with one or more packs. If several packs have a kernel, the last pack's is used. hip: None uses the HIP
-    that the process has loaded, else the system's. "sim" uses the wheel's simulated GPU, of the packs' target; any
-    other string is the path of a libamdhip64. The default is the environment's ATTN_HIP. check_data: each launch
-    first copies lengths and indices to the host and checks them, which waits for the stream."""
+    """A GPU with one or more packs. If several packs have a kernel, the last pack's is used. `ordinal` is HIP's number
+    of the GPU. hip: "sim" uses the wheel's simulated GPU, which becomes the packs' target. Any other string is the path
+    of a libamdhip64. None uses the environment's ATTN_HIP, then the HIP that the process has loaded, then the system's.
+    check_data=True: each launch first waits for the stream, copies lengths and indices to the host, and checks them."""
 
     enums = _ops.ENUMS
 
@@ -64,26 +64,26 @@ class Device:
         return f"<attn.Device {self.ordinal}: {self.name}, {self.target}>"
 
     def synchronize(self):
-        """Waits for all that was launched on the device."""
+        """Waits until the device has finished all launches of all streams."""
         self.hip.current()
         self.hip.call("hipDeviceSynchronize")
 
     def stream(self):
-        """A new stream."""
+        """Returns a new DeviceStream of this device."""
         return DeviceStream(self)
 
     def graph(self, stream=None):
-        """A graph to capture calls into: see attn.Graph."""
+        """Returns an attn.Graph that captures calls on `stream`. None: a new stream."""
         return Graph(self, stream)
 
     def array(self, source, dtype=None):
-        """A copy of a numpy array in the GPU's memory."""
+        """Returns a DeviceArray with a copy of a numpy array, converted to `dtype` if one is given."""
         import numpy as np
         source = np.asarray(source, dtype)
         return DeviceArray(self, source.shape, source.dtype, source)
 
     def empty(self, shape, dtype):
-        """Memory of the GPU."""
+        """Returns a DeviceArray in new memory of the GPU, whose contents are undefined."""
         return DeviceArray(self, shape, dtype)
 
 

@@ -14,9 +14,9 @@ from attn._pack import Pack
 from attn.aiter._common import address, strides
 from attn.attention import BatchDecode, BatchPrefill, BatchStep, Lists, choose_split, new_like
 
-ROTATED_SEQUENCES = 64  # most sequences of a step in which rope_decode takes less time than two launches
-PRODUCT_TOKENS = 64  # most tokens of a step whose products with W_UK and W_UV are in the launches around them
-ROTATED_QUERIES = 8  # most queries of a sequence that rope_decode takes
+ROTATED_SEQUENCES = 64  # largest number of sequences in a step for which rope_decode is faster than two launches
+PRODUCT_TOKENS = 64  # largest number of tokens in a step for which kernels also multiply by W_UK and W_UV
+ROTATED_QUERIES = 8  # largest number of queries per sequence that rope_decode takes
 
 
 def fuses():
@@ -25,7 +25,7 @@ def fuses():
 
 
 def simulated_target():
-    """The GPU that hipsim is: HIPSIM's `target=`, else gfx942."""
+    """Returns the name of the GPU that hipsim simulates: HIPSIM's `target=`, else gfx942."""
     for word in os.environ.get("HIPSIM", "").split(","):
         if word.startswith("target="):
             return word.partition("=")[2]
@@ -33,7 +33,8 @@ def simulated_target():
 
 
 def target(ordinal=0):
-    """The name of the GPU that launches go to: the simulated one where ATTN_HIP is sim, else torch's."""
+    """Returns the name of the GPU that launches go to, such as gfx942: the simulated one if ATTN_HIP is sim, else
+    torch's GPU `ordinal`."""
     if os.environ.get("ATTN_HIP") == "sim":
         return simulated_target()
     import torch
@@ -43,7 +44,7 @@ def target(ordinal=0):
 
 
 def named_packs():
-    """The paths in ATTN_PACKS."""
+    """Returns the paths in ATTN_PACKS; an empty list if the variable is not set."""
     return [path for path in os.environ.get("ATTN_PACKS", "").split(":") if path]
 
 
@@ -54,12 +55,13 @@ def named_kernels():
 
 
 def named_ops():
-    """The ops of the kernels in the packs of ATTN_PACKS."""
+    """Returns the names of all ops for which the packs of ATTN_PACKS have kernels."""
     return {kernel["op"] for kernel in named_kernels()}
 
 
 def open_device(kernels, ordinal=0):
-    """A Device with the packs of ATTN_PACKS, else with one that is compiled from `kernels`, entries of a description."""
+    """Opens a Device with the packs of ATTN_PACKS. Without ATTN_PACKS the pack is compiled from `kernels`, entries of a
+    description."""
     paths = named_packs()
     if not paths and not kernels:
         raise AttnError("ATTN_BAD_ARGUMENT", "ATTN_AITER=1 needs packs, which ATTN_PACKS names")
@@ -81,17 +83,17 @@ def serve_aiter():
 
 class Kind(typing.NamedTuple):
     """The fields that choose the kernels of an attention layer, and the numbers of each of its launches."""
-    dtype: str  # of queries and outputs: bf16 or fp16
+    dtype: str  # element type of queries and outputs: bf16 or fp16
     heads: int
     kv_heads: int
     head_dim: int
     head_dim_v: int
     scale: float  # factor of q k^T before softmax
-    window: int = -1  # keys before a query's own that it sees; -1: all
+    window: int = -1  # number of keys before a query's own that the query sees; -1: all
     sinks: bool = False
-    soft_cap: float = 0.0  # 0: none
-    kv_dtype: str = "same"  # or fp8
-    kv_scale: str = "tensor"  # with fp8: what has a scale of its own, the tensor or each KV head ("head")
+    soft_cap: float = 0.0  # limit of scores: soft_cap * tanh(score / soft_cap); 0: none
+    kv_dtype: str = "same"  # or fp8 kv_scale
+    kv_scale: str = "tensor"  # scales of an fp8 cache: one for the tensor, or one for each KV head ("head")
 
     def form(self):
         """Returns the fields that prefill and decode share in descriptions and descriptors."""
@@ -99,15 +101,15 @@ class Kind(typing.NamedTuple):
                 "mask": "causal" if self.window < 0 else "window", "soft_cap": self.soft_cap > 0}
 
     def cache(self, page_size):
-        """The descriptor of the layer's cache."""
+        """Returns the descriptor of the layer's KV cache with pages of page_size tokens; -1 as in CacheDesc."""
         fp8 = self.kv_dtype == "fp8"
         return CacheDesc(dtype="fp8" if fp8 else None, scale=self.kv_scale if fp8 else "none", page_size=page_size)
 
 
 def kernels(kinds, decode_queries=1, trees=False):
-    """Entries of a description for layers of these kinds: decode, planned prefill, writes of the cache with and without
-    rotation, work lists and sums of parts. Pages may have any size. `trees` adds kernels that verify trees of drafts by a
-    mask, for layers without a window."""
+    """Returns entries of a description for layers of these kinds. They have decode, planned prefill, work lists, sums
+    of parts, and the cache's writes with and without rotation. Pages may have any size. `trees` adds kernels that
+    verify trees of drafts by a mask, for layers without a window."""
     out = [{"op": "plan", "q_tiles": [False, True]}]
     for kind in dict.fromkeys(kind._replace(scale=0.0, soft_cap=min(kind.soft_cap, 1.0)) for kind in kinds):
         kv = {"kv_dtype": "fp8", "kv_scale": kind.kv_scale} if kind.kv_dtype == "fp8" else {}
@@ -130,25 +132,27 @@ def unique(entries):
 
 class Rotation(typing.NamedTuple):
     """The work on queries and keys before attention that rope_decode does in the same launch."""
-    rope: str  # neox or gptj
-    rotary_dim: int  # elements of a head that are rotated, its first ones
-    norm: str = "none"  # or rms, of each head of queries and keys
-    eps: float = 0.0  # of the norm
-    cos_sin_short: bool = True  # the table has the queries' dtype; else float32
+    rope: str  # order of the elements of a rotated pair: neox or gptj
+    rotary_dim: int  # elements at the beginning of a head that are rotated
+    norm: str = "none"  # norm of each head of queries and keys before the rotation: none or rms
+    eps: float = 0.0  # added to the mean square in the norm
+    cos_sin_short: bool = True  # True: the table of cosines and sines has the queries' dtype; False: float32
 
 
 class Steps:
-    """The attention of an engine's steps. plan() takes lengths and pages of a step, with one launch for each kind of layer.
-    run() computes a layer. Steps whose sequences have few queries are decode, with a kernel of one query a sequence if none
-    has more. All others are planned prefill, in which prompts, chunks of them and decode steps may be mixed. Memory is allocated here, for max_batch sequences with max_tokens
-    queries. `trees`: plan() also takes masks of drafts that form trees, unless a layer has a window. `kv_len`: the
-    approximate number of keys of a sequence, by which planned prefill chooses its tiles; 0: unknown."""
+    """The attention of an engine's steps. plan() takes lengths and pages of a step and has one launch for each kind of
+    layer. run() computes a layer. Steps whose sequences have few queries are decode, with a kernel of one query a
+    sequence if none has more. All others are planned prefill, in which prompts, chunks of prompts and decode steps may
+    be mixed. Memory is allocated at construction, for max_batch sequences with max_tokens queries together. `trees`:
+    plan() also takes masks of drafts that form trees, unless a layer has a window. `kv_len`: the approximate number of
+    keys of a sequence, from which planned prefill chooses its tiles; 0: unknown."""
 
     def __init__(self, device, kinds, *, page_size, max_batch, max_tokens, decode_queries=1, trees=False,
                  kv_len=0):
         self.decode_queries, self.kept, self.current, self.batch = decode_queries, {}, None, 0
         self.device, self.calls, self.shapes, self.rotated = device, {}, {}, {}
-        for kind in dict.fromkeys(kinds):  # calls: decode by the queries of its kernel, prefill, trees
+        # self.calls[kind]: {a number of queries per sequence: BatchDecode, or a name: BatchPrefill}
+        for kind in dict.fromkeys(kinds):
             shape = self.shapes[kind] = dict(
                 kind.form(), heads=kind.heads, kv_heads=kind.kv_heads, scale=kind.scale, soft_cap=kind.soft_cap,
                 cache=kind.cache(page_size), window_left=kind.window, max_batch=max_batch)
@@ -159,8 +163,8 @@ class Steps:
                                              kv_len=kv_len)
 
     def same(self, name, tensor):
-        """Returns the tensor of an earlier step of this name if it has the same memory, shape and strides, else
-        `tensor`. Launches are bound to that object already."""
+        """Returns the object that an earlier step passed under `name`, if `tensor` has the same memory, shape and
+        strides; else `tensor`. Bound launches recognise tensors by the object."""
         last = self.kept.get(name)
         if last is not None and address(last) == address(tensor) and last.shape == tensor.shape and (
                 strides(last) == strides(tensor)):
@@ -169,10 +173,10 @@ class Steps:
         return tensor
 
     def plan(self, lengths, table, starts, longest, stream=None, tree=None):
-        """Plans a step. Tensors are int32 on the device: keys of each sequence [batch], its pages [batch, pages], and where
-        its queries start [batch + 1]. `longest` is the most queries that a sequence has. `tree` is the mask of drafts
-        that form trees: bytes, 1 if a query sees a key, and where each sequence's rows begin in them, int64 [batch + 1].
-        None: no trees."""
+        """Plans a step. Tensors are int32 on the device. lengths [batch]: keys of each sequence. table [batch, pages]:
+        its pages. starts [batch + 1]: its first query, and at the end the number of queries. `longest` is the largest
+        number of queries of a sequence. `tree` is the mask of drafts that form trees, a pair: bytes, 1 if a query sees
+        a key, and the offset of each sequence's rows in them, int64 [batch + 1]. None: no trees."""
         lengths, table, starts = (self.same(name, x) for name, x in (("lengths", lengths), ("table", table),
                                                                      ("starts", starts)))
         few = longest <= self.decode_queries
@@ -188,15 +192,16 @@ class Steps:
                 calls[self.current].plan(starts, longest, kv_lens=lengths, block_table=table, stream=stream, **masks)
 
     def run(self, kind, q, k, v, out, *, k_scale=None, v_scale=None, sinks=None, stream=None):
-        """A layer of the planned step: q and out [tokens, heads, D], k and v the cache's pages [pages, P, kv heads, D]."""
+        """Computes a layer of the planned step: q and out [tokens, heads, D], k and v the cache's pages [pages, P, kv
+        heads, D]."""
         if kind.kv_dtype == "same":
             k_scale = v_scale = None
         self.calls[kind][self.current].run(q, k, v, out=out, k_scale=k_scale, v_scale=v_scale, sinks=sinks, stream=stream)
 
     def fused(self, kind, rotation):
-        """Returns the BatchStep that rotates, writes the cache and attends in one launch, or None. There is one for steps of
-        decode with up to 64 sequences if the packs have a kernel. The first call for a kind, a rotation and a number of queries
-        looks it up."""
+        """Returns the BatchStep that rotates, writes the cache and attends in one launch. None: the planned step is not
+        decode, has more than 64 sequences, or the packs lack the kernel. The first call for a kind, a rotation and a
+        number of queries looks the kernel up."""
         queries = self.current
         if not isinstance(queries, int) or self.batch > ROTATED_SEQUENCES or queries > ROTATED_QUERIES or not fuses():
             return None
@@ -205,15 +210,15 @@ class Steps:
         return self.rotated[kind, rotation, queries]
 
     def run_rotated(self, kind, rotation, q, k, v, k_cache, v_cache, out, *, k_scale=None, v_scale=None, **tensors):
-        """A layer of the planned step, for which fused() has a BatchStep: q, k and v [tokens, heads, D] are the output of the
-        QKV projection. `tensors` are further arguments of BatchStep.run()."""
+        """Computes a layer of the planned step by the BatchStep of fused(): q, k and v [tokens, heads, D] are the
+        output of the QKV projection. `tensors` are further arguments of BatchStep.run()."""
         if kind.kv_dtype == "same":
             k_scale = v_scale = None
         self.fused(kind, rotation).run(q, k, v, k_cache, v_cache, out=out, k_scale=k_scale, v_scale=v_scale, **tensors)
 
     def _look_up(self, kind, rotation, queries):
-        """Returns a new BatchStep that uses the plan of decode with `queries` a sequence, or None if the packs have no kernel
-        with this rotation."""
+        """Returns a new BatchStep that uses the plan of decode with up to `queries` queries of a sequence, or None if
+        the packs have no kernel with this rotation."""
         shape = {name: x for name, x in self.shapes[kind].items() if name != "head_dim_v"}
         if kind.head_dim_v != kind.head_dim:
             return None
@@ -228,20 +233,22 @@ class Steps:
 
 class LinearKind(typing.NamedTuple):
     """The fields that choose the kernels of a gated delta net or of a KDA layer. Kernels take any number of heads."""
-    dtype: str  # of queries and outputs: bf16 or fp16
-    taps: int  # of the convolution
-    head_dim: int  # of a key
+    dtype: str  # element type of queries and outputs: bf16 or fp16
+    taps: int  # of the convolution head_dim
+    head_dim: int  # elements of a head of queries and keys
     head_dim_v: int
-    state_dtype: str  # f32, bf16 or fp16
-    act: str  # of the convolution: silu or none
-    decay: str = "head"  # what has a decay of its own: each head, or each element of a key ("channel", as in KDA layers)
-    gates: str = "softplus"  # or "bounded": logarithms of decays have a lower bound, as in some KDA layers
+    state_dtype: str  # element type of recurrent states: f32, bf16 or fp16
+    act: str  # activation after the convolution: silu or none
+    # "head": each head has one decay; "channel": each element of a key has its own, as in KDA layers
+    decay: str = "head"
+    # formula of decays: "softplus", or "bounded" with a lower bound of their logarithms, as in some KDA layers
+    gates: str = "softplus"
 
 
 def linear_kernels(kinds, trees=False):
-    """Returns the entries of a description for layers of `kinds`: the convolution, the recurrence of decode steps and drafts,
-    and the recurrence of prompts. The last one has one launch, or several for few long prompts. `trees` adds kernels for
-    drafts that form trees."""
+    """Returns the entries of a description for layers of `kinds`: the convolution, the recurrence of decode steps and
+    drafts, and the recurrence of prompts. The recurrence of prompts has one launch, or several for few long prompts.
+    `trees` adds kernels for drafts that form trees."""
     out, tree = [], {"tree": [False, True]} if trees else {}
     for kind in dict.fromkeys(kinds):
         delta = {"dtype": kind.dtype, "head_dim": kind.head_dim, "head_dim_v": kind.head_dim_v, "gates": kind.gates,
@@ -254,19 +261,19 @@ def linear_kernels(kinds, trees=False):
 
 class MambaKind(typing.NamedTuple):
     """The fields that choose the kernels of a Mamba2 layer. Kernels take any number of heads and groups."""
-    dtype: str  # of x, B, C, time steps and outputs: bf16 or fp16
-    taps: int  # of the convolution
-    state: int  # elements of a row of B and C, N
-    head_dim: int  # elements of a head, P
-    state_dtype: str  # f32, bf16 or fp16
-    act: str  # of the convolution: silu or none
-    bias: bool  # of the convolution
+    dtype: str  # element type of x, B, C, time steps and outputs: bf16 or fp16
+    taps: int  # number of taps of the convolution
+    state: int  # N, the elements of a row of B and C
+    head_dim: int  # P, the elements of a head
+    state_dtype: str  # element type of recurrent states: f32, bf16 or fp16
+    act: str  # activation after the convolution: silu or none
+    bias: bool  # True: the convolution has a bias
 
 
 def mamba_kernels(kinds, trees=False):
-    """Returns the entries of a description for layers of `kinds`: the convolution, the recurrence of decode steps and drafts,
-    and the recurrence of prompts. The last one has one launch, or two for few long prompts. `trees` adds kernels for drafts
-    that form trees."""
+    """Returns the entries of a description for layers of `kinds`: the convolution, the recurrence of decode steps and
+    drafts, and the recurrence of prompts. The recurrence of prompts has one launch, or two for few long prompts.
+    `trees` adds kernels for drafts that form trees."""
     out, tree = [], {"tree": [False, True]} if trees else {}
     for kind in dict.fromkeys(kinds):
         scan = {"dtype": kind.dtype, "head_dim": kind.state, "head_dim_v": kind.head_dim, "gates": "softplus",
@@ -278,25 +285,26 @@ def mamba_kernels(kinds, trees=False):
 
 class LatentKind(typing.NamedTuple):
     """The fields that choose the kernels of a layer with latent attention, and its scale."""
-    dtype: str  # of queries and outputs: bf16 or fp16
+    dtype: str  # element type of queries and outputs: bf16 or fp16
     heads: int
-    latent: int  # elements of a latent, which the values are
+    latent: int  # elements of a latent, which keys and values share
     rope: int  # rotated elements of a key, after the latent
-    head_dim: int  # of expanded queries and keys
+    head_dim: int  # elements of a head of expanded queries and keys
     head_dim_v: int
     scale: float
-    kv_dtype: str = "same"  # or fp8, with one scale
+    kv_dtype: str = "same"  # element type of the cache: "same" as dtype, or fp8 with one scale
 
     def cache(self, page_size):
-        """The descriptor of the layer's cache of rows."""
+        """Returns the descriptor of the layer's cache, whose pages have page_size latent rows."""
         fp8 = self.kv_dtype == "fp8"
         return CacheDesc(dtype="fp8" if fp8 else None, scale="tensor" if fp8 else "none", page_size=page_size)
 
 
 def latent_kernels(kinds, decode_queries=1, absorbed=False):
-    """Entries of a description for layers of these kinds: absorbed decode, the cache's writes, work lists and sums of parts.
-    `absorbed`: the engine absorbs prompts too. For other engines there is also prefill of expanded keys, with and without LSE.
-    Unless ATTN_FUSE is 0, they also get absorbed decode and the cache's writes with the products with W_UV and W_UK."""
+    """Returns entries of a description for layers of these kinds: absorbed decode, the cache's writes, work lists and
+    sums of parts. `absorbed`: the engine absorbs prompts too. Without it there is also prefill of expanded keys, with
+    and without LSE. Unless ATTN_FUSE is 0, there are also kernels that include products: absorbed decode with W_UV, the
+    cache's writes with W_UK."""
     out = [{"op": "plan"}]
     for kind in dict.fromkeys(kind._replace(scale=0.0) for kind in kinds):
         kv = {"kv_dtype": "fp8", "kv_scale": "tensor"} if kind.kv_dtype == "fp8" else {}
@@ -315,13 +323,13 @@ def latent_kernels(kinds, decode_queries=1, absorbed=False):
 
 
 class LatentSteps:
-    """Absorbed decode of an engine's steps over a cache of latents: plan() once a step, run() once a layer. Memory is
-    allocated here, for max_batch sequences. `sparse`: "slots" where sequences have lists of slots in place of pages. `kv_len`:
-    the approximate number of keys of a sequence; 0: unknown."""
+    """Absorbed decode of an engine's steps over a cache of latents: plan() is called once a step, run() once a layer.
+    Memory is allocated at construction, for max_batch sequences. `sparse`: "slots" if sequences have lists of slots in
+    place of pages. `kv_len`: the approximate number of keys of a sequence; 0: unknown."""
 
     def __init__(self, device, kind, *, page_size, max_batch, decode_queries=1, sparse="none", kv_len=0):
         self.kind, self.queries = kind, decode_queries
-        self.decodes = False  # set by the engine: True if run_products() may run the whole planned step
+        self.decodes = False  # set by the engine's plugin: True if run_products() may run the whole planned step
         self.op = device.mla_decode(dtype=kind.dtype, head_dim=kind.latent + kind.rope, head_dim_v=kind.latent,
                                     heads=kind.heads, q_len=decode_queries, sparse=sparse, cache=kind.cache(page_size))
         split = choose_split(self.op, max_batch, kv_len)
@@ -333,8 +341,8 @@ class LatentSteps:
             self.tickets, self.product_tickets = (device.array(x, "int32") for x in ([[0] * 32] * max_batch, [0] * 32))
 
     def _look_up_products(self, device, page_size):
-        """Returns mla_rope_cache with the product with W_UK and mla_decode with the product with W_UV, or None where the
-        packs lack them."""
+        """Returns mla_rope_cache with the product with W_UK and mla_decode with the product with W_UV, or None if the
+        packs lack one of them."""
         kind, cache = self.kind, self.kind.cache(page_size)
         row = dict(dtype=kind.dtype, head_dim=kind.latent + kind.rope, head_dim_v=kind.latent, heads=kind.heads, cache=cache)
         try:
@@ -346,15 +354,15 @@ class LatentSteps:
         return None
 
     def plan(self, lengths, table, starts, stream=None):
-        """Plans a step. Tensors are int32 on the device: keys of each sequence [batch], its pages [batch, pages], and where
-        its queries start [batch + 1]."""
+        """Plans a step. Tensors are int32 on the device. lengths [batch]: keys of each sequence. table [batch, pages]:
+        its pages. starts [batch + 1]: its first query, and at the end the number of queries."""
         starts = starts if self.queries > 1 else None
         self.step = {"kv_lens": lengths, "block_table": table, "qo_indptr": starts}
         self.lists.plan(lengths, starts, stream)
 
     def run(self, q, cache, out, *, k_scale=None, stream=None):
-        """A layer: q [tokens, heads, latent + rope], the cache's rows [pages, P, latent + rope], out [tokens, heads,
-        latent]."""
+        """Computes a layer: q [tokens, heads, latent + rope], the cache's rows [pages, P, latent + rope], out [tokens,
+        heads, latent]."""
         plan = self.lists.of(self.step["kv_lens"].shape[0])
         parts = {"partial_out": self.lists.partial_out, "partial_lse": self.lists.partial_lse,
                  "partial_rows": self.lists.rows}
@@ -365,10 +373,11 @@ class LatentSteps:
             "reduce_indptr", "reduce_final_map", "reduce_partial_map")}, stream=stream)
 
     def run_products(self, q, kv_c, k_pe, slots, cache, w_uk, w_uv, out, *, k_scale=None, stream=None):
-        """A layer with its products, in two launches. q [tokens, heads, head_dim] is the query before W_UK, rotated already;
-        kv_c [tokens, latent] and k_pe [tokens, rope] are the new rows of the cache, which go to `slots` [tokens]; a slot of -1
-        is not written. w_uk is [heads, latent, head_dim - rope], w_uv [heads, head_dim_v, latent], out [tokens, heads,
-        head_dim_v]. It is for up to PRODUCT_TOKENS tokens, where self.products is not None."""
+        """Computes a layer, with its products, in two launches. q [tokens, heads, head_dim] is the query before W_UK,
+        rotated already; kv_c [tokens, latent] and k_pe [tokens, rope] are the new rows of the cache, which go to
+        `slots` [tokens]; a slot of -1 is not written. w_uk is [heads, latent, head_dim - rope], w_uv [heads,
+        head_dim_v, latent], out [tokens, heads, head_dim_v]. Only steps of up to PRODUCT_TOKENS tokens may call it, if
+        self.products is not None."""
         kind, plan = self.kind, self.lists.of(self.step["kv_lens"].shape[0])
         rows, scale = cache[:, :, None], k_scale if kind.kv_dtype == "fp8" else None
         nope = kind.head_dim - kind.rope

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Straight code for a call that is made again: a function for the arguments that it had, which looks at
-each tensor, writes pointers into the arguments of libattn's launch, and launches."""
+"""Generates Python functions that repeat a launch quickly. A function is for arguments of one form: it compares each
+tensor with that form, writes pointers into libattn's arguments, and launches."""
 import functools
 
 from attn._native import ffi
@@ -26,7 +26,8 @@ TAIL = """\
         return True
     return call
 """
-# Code that checks one argument, by its kind. The generated function returns False if the form of one has changed.
+# Texts of generated code that checks one argument {i}; each kind of argument has one. The function returns False if the
+# argument's form has changed.
 NONE = """\
             if x{i} is not None:
                 return False
@@ -35,7 +36,8 @@ NUMBER = """\
             if x{i} != value{i}:
                 return False
 """
-# A tensor that seldom changes. The same object may have been given other memory.
+# HELD is for a tensor that is usually the same object in each call. The object may have got other memory. KEPT is for
+# such an object whose memory cannot change.
 HELD = """\
             if x{i} is not held{i} or address{i}() != pointer{i}:
                 pointer, sign = READ[x{i}.__class__](x{i}, owner)
@@ -52,7 +54,8 @@ KEPT = """\
                 words[word{i}] = pointer
                 held{i} = x{i}
 """
-# A tensor that changes from call to call: torch's, with and without gaps, and others.
+# Texts for a tensor that differs from call to call: DENSE for torch's contiguous tensors, STRIDED for torch's with
+# gaps, ANY for other libraries'.
 MOVING = """\
             if (x{i}.__class__ is not class{i} or x{i}.dtype is not dtype{i} or x{i}.shape != shape{i}
                     or {strides} or x{i}.get_device() != device{i}):
@@ -76,7 +79,7 @@ CHANGING = {"held": ("held", "address", "pointer"), "kept": ("held",)}
 
 
 class Number:
-    """An argument that is no tensor. The generated function compares it with the value here."""
+    """An argument that is no tensor. The generated function returns False if its value differs from the one here."""
     kind = "number"
 
     def __init__(self, value):
@@ -89,8 +92,8 @@ class Nothing:
 
 
 class Seen:
-    """A tensor of a call that was checked: its address, its sign (attn._tensors), and `word`, the index of its
-    pointer in libattn's arguments. `moves`: the tensor usually differs from call to call."""
+    """A tensor of a call that was checked: its address, its sign (attn._tensors), and `word`, the index of its pointer
+    in libattn's arguments. `moves`: True if the tensor usually differs from call to call."""
 
     def __init__(self, x, pointer, sign, word, moves):
         torch = hasattr(x, "data_ptr") and type(sign) is not Sign
@@ -109,8 +112,8 @@ class Seen:
 
 @functools.lru_cache(maxsize=None)
 def factory(kinds, unpack, waits):
-    """Returns a generated function that makes the launching functions for arguments of these kinds. See function()
-    for `unpack` and `waits`."""
+    """Returns a generated function that makes launching functions for arguments of the kinds `kinds` (keys of TEXTS).
+    function() explains `unpack` and `waits`."""
     names = ", ".join(f"x{i}" for i in range(len(kinds)))
     cells = [f"{cell}{i}" for i, kind in enumerate(kinds) for cell in CELLS[kind]]
     changing = [f"{cell}{i}" for i, kind in enumerate(kinds) for cell in CHANGING.get(kind, ())]
@@ -128,9 +131,10 @@ def factory(kinds, unpack, waits):
 def function(owner, arguments, args, stream_word, lock, finish, *, unpack, waits=False):
     """Returns a function of a stream and tensors and numbers, for calls with the same form as the call described by
     `arguments` (Number, Nothing or Seen each). With `unpack`, an expression of x, the function takes one object x
-    instead. It launches and returns True. If a number, dtype, shape, stride or device differs, it returns False
-    without a launch. `owner` is an op or a bound call; `lock` guards `args`, libattn's arguments. finish(status) is
-    called after a launch that failed, or with `waits` after every launch."""
+    instead. It launches and returns True. If a number, dtype, shape, stride or device differs, it returns False without
+    a launch. `owner` is an op or a bound call. `lock` guards `args`, libattn's arguments; stream_word is the index of
+    the stream in them, in units of 8 bytes. finish(status) is called after a launch that failed, or with `waits` after
+    every launch."""
     from attn._op import stream_handle
     make = factory(tuple(a.kind for a in arguments), unpack, waits)
     words = memoryview(ffi.buffer(args)).cast("Q")

@@ -33,7 +33,7 @@ const char *hipGetErrorString(int);
 
 
 class Hip:
-    """The HIP library that libattn found; a failing call is an AttnError."""
+    """The HIP library at `path`, which libattn found, for the device `ordinal`. A call that fails raises AttnError."""
 
     def __init__(self, path, ordinal):
         self.lib, self.path, self.ordinal = ffi.dlopen(path), path, ordinal
@@ -61,31 +61,30 @@ class Hip:
         return answer[0] == 1
 
     def capture(self, stream):
-        """Returns the number of the capture that a stream is in, which no other capture has; 0: the stream captures
-        nothing."""
+        """Returns the unique number of the capture that a stream is in; 0: the stream captures nothing."""
         answer, number = ffi.new("int *"), ffi.new("unsigned long long *")
         self.call("hipStreamGetCaptureInfo", stream, answer, number)
         return number[0] if answer[0] == 1 else 0
 
 
 class Span:
-    """Host memory that was registered in one piece, and the objects that it is kept for."""
+    """Host memory that was registered with HIP in one piece, `size` bytes, and the objects that use it."""
 
     def __init__(self, size, owners):
-        self.size, self.owners = size, owners  # {id: weak reference}
+        self.size, self.owners = size, owners  # {id of an object that uses the memory: weak reference}
 
 
 class HostMemory:
     """Host memory that was registered with a HIP library, so that numpy arrays and torch's CPU tensors may be
     arguments. All devices of the library share it. The first use of a tensor registers its whole allocation. The
-    allocation is unregistered when the last object that was used of it is gone. Memory that other code has pinned
-    or registered stays as it is, and every call checks it again."""
+    allocation is unregistered when the last used tensor in it is gone. Memory that other code has pinned or registered
+    stays as it is, and every call checks it again."""
 
-    _shared, _lock = {}, threading.RLock()  # a weak reference may be called at any time
+    _shared, _lock = {}, threading.RLock()  # reentrant, since a weak reference's callback may run at any time
 
     @classmethod
     def of(cls, hip):
-        """The memory of the library of `hip`."""
+        """Returns the HostMemory that all devices with the library of `hip` share."""
         with cls._lock:
             return cls._shared.setdefault(hip.path, cls(hip))
 
@@ -107,11 +106,13 @@ class HostMemory:
             self.known[key] = weakref.ref(x, lambda _: self.known.pop(key, None))
 
     def kept(self, base, size, owner):
-        """True if one span has all of the memory. The span then stays registered for `owner`, too."""
+        """True if one registered span contains the `size` bytes from `base`. The span then stays registered until
+        `owner` is gone, too."""
         for start, span in list(self.spans.items()):
             if start <= base and base + size <= start + span.size:
                 self.own(start, span, owner)
-                return self.spans.get(start) is span  # its last owner may have gone meanwhile
+                # False if the last owner went away meanwhile, and the span with it
+                return self.spans.get(start) is span
         return False
 
     def own(self, start, span, owner):
@@ -126,8 +127,8 @@ class HostMemory:
                 self.release(start)
 
     def register(self, base, size, owner):
-        """Registers memory for `owner` in one span with all spans that it overlaps, which are views of the same
-        memory."""
+        """Registers `size` bytes from `base` for `owner`. Spans that overlap are views of the same memory: they become
+        one span with it."""
         end, owners = base + size, {}
         for start in [b for b, s in self.spans.items() if b < end and base < b + s.size]:
             span = self.spans[start]
@@ -157,12 +158,12 @@ def allocation(x):
     numpy = sys.modules["numpy"]
     while isinstance(x.base, numpy.ndarray):
         x = x.base
-    inside = getattr(x.base, "base", None)  # as_strided's view of an array
+    inside = getattr(x.base, "base", None)  # the array of which as_strided() made a view
     if isinstance(inside, numpy.ndarray) and hasattr(x.base, "__array_interface__"):
         return allocation(inside)
     if x.base is None:
         return x.ctypes.data, x.nbytes, x
-    if hasattr(x.base, "data_ptr"):  # torch's numpy()
+    if hasattr(x.base, "data_ptr"):  # memory of a torch tensor whose numpy() made the array
         return allocation(x.base)
     low, high = numpy.lib.array_utils.byte_bounds(x) if hasattr(numpy.lib, "array_utils") else (
         numpy.byte_bounds(x))
@@ -170,7 +171,7 @@ def allocation(x):
 
 
 class DeviceStream:
-    """A stream of a device: `with` it, or give it to a call. `handle` is the hipStream_t."""
+    """A stream of a device: pass it to calls as stream=. `handle` is the hipStream_t as a number."""
 
     def __init__(self, device):
         self.device = device
@@ -185,9 +186,9 @@ class DeviceStream:
 
 
 class Graph:
-    """Launches captured once and replayed. In `with graph:` every call on graph.stream is
-    captured; graph.replay() runs them with what their tensors hold then. Tensors, ops and plans of
-    the capture have to outlive the graph."""
+    """Launches captured once and replayed. In `with graph:` every call on graph.stream is captured. graph.replay() runs
+    the launches again, on the tensors' contents at that time. Tensors, ops and plans of the capture have to outlive the
+    graph."""
 
     def __init__(self, device, stream=None):
         self.device, self.stream = device, stream or DeviceStream(device)
@@ -195,7 +196,7 @@ class Graph:
 
     def __enter__(self):
         self.device.hip.current()
-        self.device.hip.call("hipStreamBeginCapture", self.stream.handle, 2)  # relaxed
+        self.device.hip.call("hipStreamBeginCapture", self.stream.handle, 2)  # relaxed return
         return self
 
     def __exit__(self, kind, value, trace):
@@ -217,8 +218,8 @@ class Graph:
 
 
 class DeviceArray:
-    """Memory of a GPU with a numpy dtype and shape: device.array(a) and device.empty(). A bf16
-    tensor is one of uint16. numpy() copies it back."""
+    """Memory of a GPU with a numpy dtype and shape: device.array(a) and device.empty(). A bf16 array has the dtype
+    uint16. numpy() copies the contents to the host."""
 
     def __init__(self, device, shape, dtype, source=None):
         import numpy as np
@@ -239,7 +240,7 @@ class DeviceArray:
                 "strides": None, "version": 3}
 
     def first(self, rows):
-        """The first rows, in the same memory."""
+        """Returns a DeviceArray of the first `rows` rows, in the same memory."""
         part = object.__new__(DeviceArray)
         part.__dict__.update(self.__dict__, shape=(rows, *self.shape[1:]), whole=self)
         part.nbytes = self.nbytes // max(self.shape[0], 1) * rows

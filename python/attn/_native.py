@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libattn itself: found, loaded through cffi, and its status as exceptions."""
+"""Finds libattn, loads it through cffi, and raises its statuses as exceptions."""
 import ctypes.util
 import os
 import pathlib
@@ -73,7 +73,7 @@ int attn_gated_delta_prefill_plan(const struct attn_gated_delta_prefill_desc *,
 
 
 class AttnError(RuntimeError):
-    """A call of libattn failed: `status` is its name, ATTN_NO_KERNEL for one."""
+    """Raised if a call of libattn failed. `status` is the name of the status, such as ATTN_NO_KERNEL."""
 
     def __init__(self, status, message):
         super().__init__(message)
@@ -81,7 +81,8 @@ class AttnError(RuntimeError):
 
 
 def bundled(*names):
-    """Returns the path of a file in the wheel, or None if the wheel does not have it."""
+    """Returns the path of the first file in the wheel that matches one of the glob patterns `names`; None if none
+    does."""
     for name in names:
         for path in sorted((pathlib.Path(__file__).parent / "lib").glob(name)):
             return str(path)
@@ -108,7 +109,8 @@ def compiler_path():
 
 
 def simulator_path():
-    """hipsim's libamdhip64: ATTN_HIPSIM, the wheel's, or that below libattn's directory."""
+    """Returns the path of hipsim's libamdhip64: ATTN_HIPSIM, else the wheel's, else the file below libattn's
+    directory."""
     path = (os.environ.get("ATTN_HIPSIM") or bundled("attnc/hipsim/libamdhip64.so*") or
             beside_library("attnc/hipsim/libamdhip64.so.5"))
     if not path:
@@ -122,7 +124,7 @@ lib = None
 
 
 def load(declarations):
-    """Declares the ops, which attn._ops has, and loads the library."""
+    """Adds the C declarations of the ops, which attn._ops generates, and loads libattn."""
     global lib
     ffi.cdef(DECLARATIONS + declarations + HOST)
     path = library_path()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base of the classes of attn._ops."""
+"""The base class Op of all ops in attn._ops, and calls that are bound to their tensors."""
 import functools
 import threading
 import typing
@@ -10,7 +10,8 @@ from attn._tensors import READ, dtype_name, expand, is_read_only
 
 __all__ = ["Op", "entry", "stream_handle"]
 
-CALLS = 64  # forms of calls (names, dtypes, shapes, numbers) that an op remembers
+# largest number of forms of calls (names, dtypes, shapes, numbers) for which an op keeps a generated function
+CALLS = 64
 ENUM_OF_CACHE = {"layout": "attn_kv_layout", "scale": "attn_kv_scale"}
 
 
@@ -40,8 +41,8 @@ Declared = typing.TypeVar("Declared")
 
 
 def entry(declared: Declared) -> Declared:
-    """Returns the __call__ of a class of attn._ops. `declared` is the typed declaration, whose name, text and
-    signature it gets."""
+    """Decorates __call__ of a class of attn._ops. The result gets the name, text and signature of `declared`, a typed
+    declaration without code."""
 
     def __call__(self, *, stream=None, **call):
         known = self._calls.get(tuple(call))
@@ -52,7 +53,7 @@ def entry(declared: Declared) -> Declared:
 
 
 class Slot:
-    """A DLTensor that describes a tensor of a call, for libattn to check."""
+    """Memory for a DLTensor that describes one tensor of a call, so that libattn can check it."""
 
     def __init__(self):
         self.shape = ffi.new("int64_t[]", 8)
@@ -75,7 +76,7 @@ class Slot:
 
 
 class Op:
-    """An op of a layer: a kernel that was chosen and loaded. A call of the object launches it. Any thread may call
+    """A kernel that was chosen and loaded for a descriptor. Calling the object launches the kernel. Any thread may call
     it."""
 
     NAME, SLOTS, PATHS, MOVING, OUTPUTS = "", (), (), (), ()
@@ -152,10 +153,10 @@ class Op:
             args.shape.size = ffi.sizeof(args.shape)
 
     def _learn(self, stream, call, count=0):
-        """Launches a call whose form is not in self._calls, after all checks. If it has the form of the call
-        before, it also becomes a function in self._calls. The function takes a dict with the call's names, or with
-        `count` that number of values. Calls with tensors in host memory never become functions, since their
-        registration may end with another view of the memory."""
+        """Checks and launches a call whose form is not in self._calls. If the call before had the same form, a function
+        for it is added to self._calls. The function takes a dict with the call's names, or, if `count` is not 0, that
+        number of values. Calls with tensors in host memory never get functions, since their registration may end with
+        another view of the memory."""
         key, values = count or tuple(call), self._values(call)
         with self._lock:
             if self._calls.pop(key, None) is None and len(self._calls) >= CALLS:
@@ -183,8 +184,8 @@ class Op:
         return tuple(call.get(name, value) for name, value in defaults.items() if name != "stream")
 
     def _function(self, call, named):
-        """Returns the launching function of a call: see _fast.function(). It has its own copy of libattn's
-        arguments. `named`: it takes a dict."""
+        """Returns the launching function of a call: see _fast.function(). The function has its own copy of libattn's
+        arguments. `named`: True if the function takes a dict."""
         args = ffi.new(f"struct attn_{self.NAME}_args *", self._args[0])
         arguments = []
         for name, x in call.items():
@@ -200,11 +201,11 @@ class Op:
                               unpack="x.values()" if named else "x")
 
     def _word(self, path):
-        """Returns the index of a pointer in libattn's arguments, in units of 8 bytes."""
+        """Returns the offset of the member `path` in libattn's arguments, in units of 8 bytes."""
         return ffi.offsetof(f"struct attn_{self.NAME}_args", *path.split(".")) // 8
 
     def _set(self, values):
-        """Sets libattn's arguments from the values of a call; libattn checks the tensors."""
+        """Sets libattn's arguments from the values of a call. libattn checks the tensors' shapes and types."""
         tensors, numbers = values[:len(self.SLOTS)], values[len(self.SLOTS):]
         self._clear()
         try:
@@ -213,7 +214,7 @@ class Op:
                 self._set_number(path, value)
             self._check_tensors(tensors)
             for path, value in given:
-                if value and path[-1] in self.COUNTS:  # a count of the caller's; 0: the count stays as read from the tensors
+                if value and path[-1] in self.COUNTS:  # the caller's count replaces the tensors'; 0 keeps the tensors'
                     self._set_number(path, value)
             self._bounds(numbers)
         except BaseException:
@@ -271,8 +272,8 @@ class Op:
         self._host = any(type(s) is tuple and not s[-1] for s in signs)
 
     def bind(self, *, stream=None, **call):
-        """Checks a call and remembers it, without a launch: see Bound. Takes what the call
-        takes."""
+        """Checks a call without launching it, and returns a Bound that launches it. Arguments are the same as in a call
+        of the op."""
         values = self._values(call)
         with self._lock:
             self._set(values)
@@ -287,13 +288,13 @@ class Op:
 
     @property
     def why(self):
-        """"exact", or which fields a more general kernel covers."""
+        """Returns "exact", or the fields in which the kernel is more general than the descriptor."""
         info = self._info()
         return text(info.why)
 
     @property
     def kernel(self):
-        """The kernel's name in its pack."""
+        """Returns the kernel's name in its pack."""
         info = self._info()
         return text(info.kernel.name)
 
@@ -302,9 +303,9 @@ class Op:
 
 
 class Bound:
-    """A call with its tensors. Called again, it launches with other queries and outputs of the same
-    shape, dtype and strides. A tensor that is left out is the last call's, which the object keeps alive.
-    Made by Op.bind(); cheap enough for a launch per layer and step."""
+    """A checked call with its tensors, which Op.bind() makes. Calling the object launches the call, also with other
+    queries and outputs of the same shape, dtype and strides. A tensor that is left out is the last call's, which the
+    object keeps alive. A launch is cheap enough for each layer and step."""
 
     def __init__(self, op, tensors):
         self.op, self.device = op, op.device
@@ -342,8 +343,8 @@ class Bound:
             wait(self.device.hip, self._args.stream)
 
     def launcher(self, *names):
-        """Returns a function of a stream and these tensors. It launches and returns True; if a tensor differs
-        from the bound one in dtype, shape, strides or device, it does nothing and returns False."""
+        """Returns a function of a stream and the tensors `names`. The function launches and returns True. If a tensor
+        differs from the bound one in dtype, shape, strides or device, it returns False without a launch."""
         return self._function(names, False)
 
     def _function(self, names, named):

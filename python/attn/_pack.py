@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packs: files of kernels."""
+"""Opens packs, the files of compiled kernels."""
 import os
 
 from attn import _native
@@ -7,7 +7,7 @@ from attn._native import check, ffi, text
 
 
 class Pack:
-    """A file of kernels, as `attnc build` writes it."""
+    """An open pack: a file of compiled kernels that `attnc build` wrote."""
 
     def __init__(self, path):
         out = ffi.new("struct attn_pack **")
@@ -27,7 +27,7 @@ class Pack:
         check(_native.lib.attn_pack_check(self._handle))
 
     def kernels(self):
-        """A dict per kernel: name, op, target, registers, and `key`, its dispatch key."""
+        """Returns a dict for each kernel: name, op, target, registers, and `key`, the kernel's dispatch key."""
         out = []
         for n in range(len(self)):
             info = ffi.new("struct attn_kernel_info *")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sparse latent attention in a serving engine: the indexer that chooses keys (DeepSeek-V3.2, GLM-5), and attention to them.
 
-A row is a token of the step. It has a list of slots of the cache, so each row is a sequence of one query in these launches."""
+A row is a token of the step with its own list of slots of the cache. Launches treat each row as a sequence of one
+query."""
 import typing
 
 from attn import _engine
@@ -9,21 +10,22 @@ from attn.aiter import _common as calls
 from attn.attention import choose_parts
 
 INDEX_DIM = 128  # elements of an indexer's query and key
-KEY_BYTES = 132  # of a key in the indexer's cache: its elements, and then its scale
+KEY_BYTES = 132  # bytes of a key in the indexer's cache: 128 of fp8 elements and 4 of its float32 scale
 
 
 class IndexerKind(typing.NamedTuple):
-    """The fields that choose the kernels of an indexer, and its numbers."""
-    dtype: str  # of its queries, keys and weights: bf16 or fp16
+    """The fields that choose the kernels of an indexer, and numbers of its launches."""
+    dtype: str  # element type of the indexer's queries, keys and weights: bf16 or fp16
     heads: int
-    top_k: int  # keys that are chosen for each row
-    rope: str  # neox or gptj
-    weight_scale: float  # multiplies the weights of heads
-    eps: float  # of the norm of keys
+    top_k: int  # number of keys that are chosen for each row
+    rope: str  # order of the elements of a rotated pair: neox or gptj
+    weight_scale: float  # factor of the weights of all heads
+    eps: float  # added to the variance in the norm of keys
 
 
 def kernels(kind, indexer):
-    """Entries of a description for layers with latent attention of `kind`, a LatentKind, to keys that an indexer chooses."""
+    """Returns entries of a description for layers of `kind`, a LatentKind, that attend to the keys of an `indexer`, an
+    IndexerKind."""
     kv = {"kv_dtype": "fp8", "kv_scale": "tensor"} if kind.kv_dtype == "fp8" else {}
     row = {"dtype": kind.dtype, "head_dim": kind.latent + kind.rope, "head_dim_v": kind.latent, **kv}
     return [{"op": "plan"}, {"op": "mla_decode", **row, "gqa": kind.heads, "sparse": "slots", "page_size": "any"},
@@ -36,9 +38,9 @@ def kernels(kind, indexer):
 
 
 class Room:
-    """Memory for the choices of parts. Layers and steps of all sizes use it one after the other. It suffices for all steps,
-    since choose_parts() cuts all rows into at most as many parts as there are compute units. Its address stays the same for
-    captured graphs."""
+    """Memory for keys that are chosen from parts of rows, before the choices are merged. Layers and steps of all sizes
+    use it one after the other. It suffices for all steps, since choose_parts() makes at most as many parts as there are
+    compute units. Its address stays the same, as captured graphs need."""
 
     def __init__(self, device, top_k):
         self.shape, self.made = (device.compute_units, top_k), None
@@ -67,9 +69,9 @@ class Selection:
         return {"keys": keys, "page_size": self.page_size, "page_stride": step}
 
     def write(self, q, weights, k, norm, cos_sin, positions, slots, cache, *, stream=None):
-        """Norms and rotates keys [tokens, 128], writes them into the cache, and rotates queries [tokens, heads, 128], all
-        with scales that are powers of two. `norm` is weight and bias in float32. Returns queries of fp8, and the weights
-        [tokens, heads] in float32, multiplied by the queries' scales."""
+        """Norms and rotates keys [tokens, 128], writes them into the cache, and rotates queries [tokens, heads, 128],
+        all with scales that are powers of two. `norm` is weight and bias in float32. Returns the queries as fp8, and
+        the weights [tokens, heads] as float32, multiplied by the queries' scales."""
         q_out, weights_out = calls.octets(q, tuple(q.shape)), calls.floats(q, tuple(weights.shape))
         self.rotate(q=q, weights=weights, q_out=q_out, weights_out=weights_out, k=k, k_weight=norm[0], k_bias=norm[1],
                     slot_mapping=slots, positions=positions, cos_sin=cos_sin, page_count=cache.shape[0],
@@ -78,8 +80,9 @@ class Selection:
         return q_out, weights_out
 
     def choose(self, q, weights, cache, row_ends, row_sequences, table, longest, out, *, stream=None):
-        """Writes the slots of each row's keys to out [rows, top_k], ascending by position, then -1. Row t sees the keys before
-        row_ends[t] of sequence row_sequences[t], whose pages `table` has; `longest` is the most keys of a row."""
+        """Writes the slots of each row's keys to out [rows, top_k], ascending by position, then -1. Row t sees the keys
+        before row_ends[t] of sequence row_sequences[t], whose pages `table` has; `longest` is the largest number of
+        keys of a row."""
         rows, top_k = q.shape[0], self.kind.top_k
         places = {"block_table": table, "row_sequences": row_sequences}
         splits = choose_parts(self.select, rows, longest)
@@ -102,11 +105,11 @@ class SparseSteps(_engine.LatentSteps):
         super().__init__(device, kind, page_size=page_size, max_batch=max_rows, sparse="slots", kv_len=top_k)
 
     def plan(self, counts, stream=None):
-        """Plans a step: `counts` [rows] has the slots of each row's list."""
+        """Plans a step: `counts` [rows] has the number of slots in each row's list."""
         super().plan(counts, None, None, stream)
 
     def run(self, q, cache, slots, out, *, k_scale=None, stream=None):
-        """A layer: q [rows, heads, latent + rope] attends to the rows `slots` [rows, top_k] of the cache
+        """Computes a layer: q [rows, heads, latent + rope] attends to the rows `slots` [rows, top_k] of the cache
         [pages, P, latent + rope]; out [rows, heads, latent]."""
         self.step["block_table"] = slots
         super().run(q, cache, out, k_scale=k_scale, stream=stream)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads what a call needs of a tensor: its address, and a sign that changes with dtype, shape, strides
-and device. Each class of tensors has a reader; other objects need one of the array interfaces."""
+"""Reads a tensor's address, and its sign: a value that changes with dtype, shape, strides and device. Each class of
+tensors has a reader. Objects of other classes need __cuda_array_interface__ or __dlpack__."""
 import ctypes
 import sys
 
 from attn._native import AttnError
 
-# DLPack's codes of element types.
+# DLPack's codes of element types, and then of devices.
 INT, UINT, FLOAT, BFLOAT, BOOL = 0, 1, 2, 4, 6
 CPU, ROCM = 1, 10
 
@@ -14,10 +14,10 @@ NUMPY = {
     "int8": (INT, 8), "int32": (INT, 32), "int64": (INT, 64), "uint8": (UINT, 8),
     "bool": (BOOL, 8), "float16": (FLOAT, 16), "float32": (FLOAT, 32), "float64": (FLOAT, 64),
     "bfloat16": (BFLOAT, 16),
-    "uint16": (BFLOAT, 16),  # numpy has no bfloat16 of its own: these are its bits
+    "uint16": (BFLOAT, 16),  # numpy has no bfloat16, so its bits are passed as uint16
     "int16": (INT, 16), "uint32": (UINT, 32), "uint64": (UINT, 64),
 }
-# The GPU that has each form of e4m3: with negative zero (fn), and without it (fnuz).
+# The targets of the two forms of e4m3: fn has a negative zero, fnuz has none.
 FP8 = {"float8_e4m3fn": "gfx950", "float8_e4m3fnuz": "gfx942"}
 TYPESTR = {"|u1": (UINT, 8), "|i1": (INT, 8), "|b1": (BOOL, 8), "<f2": (FLOAT, 16),
            "<f4": (FLOAT, 32), "<f8": (FLOAT, 64), "<i4": (INT, 32), "<i8": (INT, 64),
@@ -30,8 +30,8 @@ DTYPES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float8_e4m3fn"
 
 
 def dtype_name(value, target=None):
-    """Returns the element type of a descriptor for a dtype of torch or numpy, or for its name there. Other values
-    are returned as they are. Refuses the fp8 format that the target does not have."""
+    """Returns attnc's name of a dtype of torch or numpy, or of a dtype's name there. Other values are returned as they
+    are. Raises an error for the fp8 format that the target does not have."""
     name = value
     if not isinstance(value, str):
         numpy = sys.modules.get("numpy")
@@ -98,7 +98,7 @@ def expand(x, sign, device):
 
 
 def read_array_interface(x, op):
-    """__cuda_array_interface__: numba's and CuPy's arrays on a ROCm build, and ours."""
+    """Reads __cuda_array_interface__: of arrays of numba and CuPy on ROCm, and of DeviceArray."""
     i = x.__cuda_array_interface__
     code = TYPESTR.get(i["typestr"])
     if not code:
@@ -128,7 +128,7 @@ _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 def read_dlpack(x, op):
-    """__dlpack__: the capsule is read and given back, so the caller's tensor keeps the memory."""
+    """Reads a tensor through __dlpack__. The capsule is not consumed, so the caller's tensor keeps the memory."""
     t = _DLTensor.from_address(_capsule_pointer(x.__dlpack__(), b"dltensor"))
     shape = tuple(t.shape[:t.ndim])
     strides = tuple(t.strides[:t.ndim]) if t.strides else dense(shape)
@@ -137,7 +137,7 @@ def read_dlpack(x, op):
 
 
 class Readers(dict):
-    """Readers by class. The reader of a new class is found once."""
+    """{class of tensors: its reader}. The reader of a new class is looked up at its first tensor."""
 
     def __missing__(self, cls):
         torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")

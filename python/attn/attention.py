@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention as engines call it: planned once a step, run once a layer.
+"""Attention as engines call it: plan() once for each step, run() once for each layer.
 
     decode = attn.attention.BatchDecode(device, dtype="bf16", head_dim=128, heads=32, kv_heads=8,
                                         cache=attn.CacheDesc(page_size=16), max_batch=64)
@@ -13,12 +13,11 @@ from attn import _native
 from attn._op import Bound, stream_handle
 from attn._tensors import dtype_name
 
-LAYERS = 1024  # layers whose bound launches a BatchDecode keeps
+LAYERS = 1024  # largest number of layers whose bound launches a BatchDecode keeps
 
 
 def new_like(x, shape=None, dtype=None):
-    """Returns new memory on the device of x, as a tensor of the same library. shape and dtype are by default those
-    x has."""
+    """Returns new memory on the device of x, as a tensor of the same library. Shape and dtype are x's if None."""
     shape = tuple(x.shape) if shape is None else shape
     if hasattr(x, "new_empty"):
         return x.new_empty(shape, dtype=dtype or x.dtype)
@@ -28,7 +27,8 @@ def new_like(x, shape=None, dtype=None):
 
 
 def room_of(batch, q_len, heads, kv_heads, lists, window=0, **tiles):
-    """Returns the struct attn_decode_plan_sizes of a plan: the sizes that suffice for all lengths of sequences."""
+    """Returns struct attn_decode_plan_sizes: sizes of a plan's tensors that suffice for all lengths of sequences.
+    `tiles` are further members of the shape."""
     shape = ffi.new("struct attn_decode_plan_shape *", {
         "size": ffi.sizeof("struct attn_decode_plan_shape"), "batch": batch, "q_len": q_len,
         "heads": heads, "kv_heads": kv_heads, "lists": lists, "window": window, **tiles})
@@ -44,9 +44,10 @@ def plan_sizes(batch, q_len, heads, kv_heads, lists, window=0):
 
 
 class Split:
-    """The best way to split the keys of a decode step: `lists` workgroups (0: each sequence and KV head is one),
-    the planner's costs, and whether one launch adds up the parts. `tuned`: `attnc tune` found it for the op's pack;
-    False: there is a list for each compute unit. `q_tile`: query tokens of a tile, in a planned prefill."""
+    """The best way to split the keys of a step. `lists`: workgroups of the launch; 0: no split, one for each sequence
+    and KV head. `item_cost` and `merge_rate`: the planner's costs. `one_launch`: True if attention itself adds up the
+    parts. `tuned`: True if `attnc tune` found the split for the op's pack; False: there is a list for each compute
+    unit. `q_tile`: query tokens of a tile in a planned prefill."""
 
     def __init__(self, lists, item_cost=0, merge_rate=0, one_launch=False, tuned=False, q_tile=0):
         self.lists, self.item_cost, self.merge_rate = lists, item_cost, merge_rate
@@ -54,9 +55,9 @@ class Split:
 
 
 def choose_split(op, batch, kv_len=0, tokens=0, window=0):
-    """Returns the Split for a step of a decode, mla_decode or planned prefill op. The step has `batch` sequences
-    with about `kv_len` keys each; 0: unknown. `tokens`: query tokens of all sequences, in a planned prefill.
-    `window`: keys that a query sees, in a planned prefill with a window."""
+    """Returns the Split for a step of a decode, mla_decode or planned prefill op. The step has `batch` sequences with
+    about `kv_len` keys each; 0: unknown. For a planned prefill, `tokens` are the query tokens of all sequences, and
+    `window` is the number of keys that a query sees; 0: all."""
     step = ffi.new("struct attn_decode_step *", {
         "size": ffi.sizeof("struct attn_decode_step"), "batch": batch, "kv_len": kv_len,
         "tokens": tokens, "window": window})
@@ -67,8 +68,8 @@ def choose_split(op, batch, kv_len=0, tokens=0, window=0):
 
 
 def choose_parts(op, rows, keys):
-    """Returns the `splits` of a call of an indexer_topk op: the number of parts of each row's keys. A row sees at most `keys`
-    keys. attn_indexer_topk_workspace_size() chooses the number."""
+    """Returns the `splits` of a call of an indexer_topk op: the number of parts of each row's keys. A row sees at most
+    `keys` keys. libattn's attn_indexer_topk_workspace_size() chooses the number."""
     shape = ffi.new("struct attn_indexer_topk_shape *", {
         "size": ffi.sizeof("struct attn_indexer_topk_shape"), "rows": rows, "max_keys": keys,
         "compute_units": op.device.compute_units})
@@ -78,9 +79,10 @@ def choose_parts(op, rows, keys):
 
 
 def choose_gather(op, queries, entries, rows, launches=1, bytes_most=0):
-    """Returns the rows of a workspace of 16 bits for a call of an mla_decode op over rows of 584 bytes. 0: the op itself is
-    faster. `entries`: of a query's list. `rows`: how many rows `launches` calls of cache_gather would convert. bytes_most:
-    bytes that they may take, 0: any. attn_mla_decode_gather_plan() chooses."""
+    """Returns how many rows of 16 bits cache_gather should make before a call of an mla_decode op over rows of 584
+    bytes. 0: the op is faster on the rows as they are. `entries`: rows in a query's list. `rows`: rows that `launches`
+    calls of cache_gather convert. bytes_most: limit of the workspace in bytes; 0: none. attn_mla_decode_gather_plan()
+    chooses."""
     shape = ffi.new("struct attn_mla_decode_gather_shape *", {
         "size": ffi.sizeof("struct attn_mla_decode_gather_shape"), "queries": queries, "entries": entries, "rows": rows,
         "launches": launches, "compute_units": op.device.compute_units, "bytes_most": bytes_most})
@@ -93,9 +95,8 @@ def choose_gather(op, queries, entries, rows, launches=1, bytes_most=0):
 
 class Lists:
     """The tensors of a plan on the device, for at most `batch` sequences, and the memory of partial results [rows,
-    heads, head_dim_v]. With q_tile sequences are planned as tiles of q_tile query tokens; a batch then has at most
-    `tokens` query tokens. plan() launches the plan kernel on a stream, so that each replay of a captured graph
-    plans anew."""
+    heads, head_dim_v]. If q_tile is not 0, sequences are planned as tiles of q_tile query tokens, for at most `tokens`
+    query tokens. plan() launches the plan kernel on a stream, so that each replay of a captured graph plans anew."""
 
     def __init__(self, device, *, batch, q_len, heads, kv_heads, head_dim_v, lists=0, window=0,
                  item_cost=0, merge_rate=0, q_tile=0, tokens=0, window_right=0):
@@ -149,12 +150,12 @@ def mask_of(mask, window_left, chunk):
 class BatchDecode:
     """Decode of a batch over a paged cache: up to q_len queries a sequence, split over the keys.
 
-    With split the pack has kernels of plan and combine (partials: csr) besides decode's; with
-    one_launch decode's own kernel (one_launch: true) adds up the parts, and no combine is needed.
-    `lists` are the workgroups of a launch. The default is choose_split() for max_batch sequences of
-    about kv_len keys, with the planner's costs. If one_launch is None and lists is 0, decode takes one
-    launch if the pack has the kernel, unless tuning chose a combine; self.split has the choice. `chunk`
-    is the size of Llama 4's chunks. All memory is allocated here, for max_batch sequences."""
+    With split=True the pack needs kernels of plan and combine (partials: csr) besides decode. With one_launch=True
+    decode's own kernel (one_launch: true) adds up the parts, and no combine is needed. `lists` is the number of
+    workgroups of a launch. The default is choose_split() for max_batch sequences of about kv_len keys, with the
+    planner's costs. If one_launch is None and lists is 0, decode takes one launch if the pack has the kernel, unless
+    tuning chose a combine; self.split has the choice. `chunk` is the number of keys in a chunk of Llama 4's mask; 0: no
+    chunks. All memory is allocated at construction, for max_batch sequences."""
 
     def __init__(self, device, *, dtype, head_dim, heads, kv_heads, cache, max_batch, q_len=1,
                  head_dim_v=0, mask="causal", window_left=-1, sinks=False, soft_cap=0.0, lse=False,
@@ -169,7 +170,7 @@ class BatchDecode:
                     lse=lse, logits=logits, cache=cache, page_table=page_table, q_dtype=q_dtype,
                     q_scale=q_scale)
         self.op = device.decode(**desc, one_launch=bool(one_launch))
-        self.made = dtype_name(dtype) if q_dtype else None  # the output's type, where it is not q's
+        self.made = dtype_name(dtype) if q_dtype else None  # element type of the output; None: q's
         self.combine = self.lists = self.tickets = self.split = None
         if split or one_launch:
             self.split = Split(lists, one_launch=bool(one_launch)) if lists else choose_split(
@@ -188,9 +189,10 @@ class BatchDecode:
         self._step, self._layers = None, {}
 
     def _launches_once(self, device, desc, one_launch, step):
-        """Returns whether decode adds up the parts in its own launch, and then sets self.op to that kernel. one_launch is
-        the caller's choice. If it is None, a tuned split decides; without tuning the answer is true if the pack has the
-        kernel, and self.split becomes the split for it. `step`: sequences and keys; None if the caller gave lists."""
+        """Returns True if decode adds up the parts in its own launch, and then sets self.op to that kernel. one_launch
+        is the caller's choice. If the choice is None, a tuned split decides. Without tuning the result is True if the
+        pack has the kernel, and self.split becomes the split for that kernel. `step`: (sequences, keys of one); None if
+        the caller gave lists."""
         untuned = step and not self.split.tuned
         if one_launch is not None or not (untuned or self.split.one_launch):
             return bool(one_launch)
@@ -206,9 +208,8 @@ class BatchDecode:
 
     def plan(self, kv_lens, *, block_table=None, kv_indptr=None, kv_indices=None, qo_indptr=None,
              stream=None):
-        """A step's lengths and pages, tensors on the device. Tensors that a layer has seen before
-        and that only have new contents cost run() nothing: an engine keeps them from step to
-        step."""
+        """Plans a step from its lengths and pages, tensors on the device. Engines should pass the same tensors in each
+        step, with new contents: run() then needs no checks."""
         step = {"kv_lens": kv_lens, "block_table": block_table, "kv_indptr": kv_indptr,
                 "kv_indices": kv_indices, "qo_indptr": qo_indptr}
         if not self._step or any(step[n] is not self._step[n] for n in step):
@@ -219,8 +220,8 @@ class BatchDecode:
 
     def run(self, q, k_cache, v_cache, *, out=None, lse=None, k_scale=None, v_scale=None, sinks=None,
             q_scale=None, stream=None):
-        """A layer. Returns out, or out and lse. Without out and lse they are made, which a captured
-        graph cannot have. Scales and sinks are best kept from step to step, as caches are."""
+        """Computes a layer. Returns out, or (out, lse). If out or lse is None, the call allocates it; inside a captured
+        graph both have to be given. run() is fastest if scales, sinks and caches are the same tensors in each step."""
         layer = self._layers.get(id(k_cache))
         at = 0 if stream is None else stream_handle(stream)
         if (layer is not None and layer[0] is k_cache and layer[1] is v_cache and
@@ -251,7 +252,7 @@ class BatchDecode:
         return launch
 
     def _run(self, layer, q, out, lse, fixed, at):
-        """Runs a layer that is new, or whose outputs were not given, or whose tensors have another shape."""
+        """Runs a layer on the slow path: its tensors are new or have another shape, or the caller gave no outputs."""
         out, lse = outputs(self, q, out, lse)
         moving = (out, lse) if self.lse else (out,)
         if layer is None or not layer[6](at, q, *moving):
@@ -263,8 +264,8 @@ class BatchDecode:
         return (out, lse) if self.lse else out
 
     def _learn(self, q, out, lse, fixed):
-        """Binds the launches of a layer that was not seen before, and keeps them. At LAYERS layers all others are
-        dropped, so that callers with new caches in each call do not use up memory."""
+        """Binds the launches of a layer that was not seen before, and keeps them. At LAYERS layers it first drops all
+        others, so that callers with new caches in each call do not use up memory."""
         if len(self._layers) >= LAYERS:
             self._layers.clear()
         decode, combine = self._bind(q, out, lse, fixed)
@@ -300,13 +301,14 @@ class BatchDecode:
 
 
 class BatchStep:
-    """A decode step of a layer in one launch, rope_decode: bias, norm and rotation of new tokens, their write into
-    the cache, and attention. It is for up to 64 sequences of up to q_len new tokens.
+    """A decode step of a layer in one launch of rope_decode: bias, norm and rotation of new tokens, their write into
+    the cache, and attention. A step has up to 64 sequences with up to q_len new tokens each.
 
-    The pack needs a kernel of rope_decode. With one_launch, which splits keys over workgroups, it needs one of plan too.
-    rope, rotary_dim, norm, bias and cos_sin_short mean the same as in rope_qk_norm_cache. All memory is allocated here,
-    for max_batch sequences of about kv_len keys. `decode`: a BatchDecode of the same layer, sequences and q_len. Its
-    plan(), work lists and partial results then serve this call too, whose own plan() is not called."""
+    The pack needs a kernel of rope_decode. With one_launch=True keys are split over workgroups, and the pack needs a
+    kernel of plan too. rope, rotary_dim, norm, bias and cos_sin_short mean the same as in rope_qk_norm_cache. All
+    memory is allocated at construction, for max_batch sequences of about kv_len keys. `decode`: a BatchDecode of the
+    same layer, sequences and q_len. Its plan(), work lists and partial results then serve the BatchStep too, and
+    BatchStep.plan() must not be called."""
 
     def __init__(self, device, *, dtype, head_dim, heads, kv_heads, cache, max_batch, q_len=1, rope="neox",
                  rotary_dim=0, norm="none", bias=False, cos_sin_short=False, mask="causal", window_left=-1,
@@ -343,8 +345,8 @@ class BatchStep:
 
     def run(self, q, k, v, k_cache, v_cache, *, positions=None, cos_sin=None, out=None, lse=None, stream=None, **layer):
         """Launches a layer: q, k and v [tokens, heads, D] are the output of the QKV projection. `layer` has the other
-        tensors that rope_decode reads: q_weight, k_weight, q_bias, k_bias, v_bias, k_scale, v_scale, sinks. Returns out,
-        or out and lse."""
+        tensors that rope_decode reads: q_weight, k_weight, q_bias, k_bias, v_bias, k_scale, v_scale, sinks. Returns
+        out, or (out, lse)."""
         if self.decode:
             self._step = self.decode._step
         out, lse = outputs(self, q, out, lse)
@@ -361,14 +363,14 @@ class BatchStep:
 
 
 class BatchPrefill:
-    """Prefill of packed sequences, keys from tensors or, with a cache, through pages.
+    """Prefill of packed sequences. Keys and values are packed tensors, or with `cache` the pages of a cache.
 
-    With a cache, max_batch and max_tokens, keys are split over the compute units, and a step may have
-    sequences of one query and of thousands. max_batch bounds the sequences of a step, max_tokens their
-    query tokens together. choose_split() gets both, and kv_len: about how many keys a sequence has (0: not
-    known). The pack needs kernels of prefill (planned: true), plan (q_tiles: true) and
-    combine (partials: csr), or of prefill with one_launch: true, which needs no combine. planned=True
-    demands them, planned=False leaves them out, None uses them if the pack has them. Memory is allocated here; self.lists is None if they are not used."""
+    With a cache, max_batch and max_tokens, keys are split over the compute units, and a step may have sequences of one
+    query and of thousands. max_batch bounds the sequences of a step, max_tokens their query tokens together.
+    choose_split() gets max_batch, max_tokens and kv_len, the approximate number of keys of a sequence; 0: unknown. The
+    pack needs kernels of prefill (planned: true), plan (q_tiles: true) and combine (partials: csr), or of prefill with
+    one_launch: true, which needs no combine. planned=True demands these kernels, planned=False does not use them, None
+    uses them if the pack has them. Memory is allocated at construction. self.lists is None if keys are not split."""
 
     def __init__(self, device, *, dtype, head_dim, heads, kv_heads, cache=None, head_dim_v=0,
                  mask="causal", window_left=-1, sinks=False, soft_cap=0.0, lse=False, scale=0.0,
@@ -406,8 +408,8 @@ class BatchPrefill:
                 raise
 
     def _plan_ops(self, device, desc, batch):
-        """Looks up the kernel that adds up its parts, or one with a combine. Batches of several sequences, whose
-        parts end at different times, rather have a combine."""
+        """Looks up the planned kernel that adds up its parts, or else one with a combine. A batch of several sequences
+        prefers the combine, since its parts end at different times."""
         first = batch == 1
         try:
             self._plan_op(device, desc, first)
@@ -424,8 +426,9 @@ class BatchPrefill:
 
     def plan(self, cu_seqlens_q, max_seqlen_q, *, cu_seqlens_k=None, max_seqlen_k=0, kv_lens=None,
              block_table=None, kv_indptr=None, kv_indices=None, custom_mask=None, mask_indptr=None, stream=None):
-        """Takes a step's lengths: cu_seqlens_k, by default cu_seqlens_q, or lengths and pages. With
-        mask="custom" or "blocks" it takes the mask too. The plan kernel, if there is one, runs on `stream`."""
+        """Takes a step's lengths. Packed keys have cu_seqlens_k, by default cu_seqlens_q; a cache has kv_lens and
+        pages. With mask="custom" or "blocks" the mask is given, too. Launches the plan kernel on `stream` if keys are
+        split."""
         step = {"cu_seqlens_q": cu_seqlens_q, "max_seqlen_q": max_seqlen_q,
                 "max_seqlen_k": max_seqlen_k}
         if custom_mask is not None:
@@ -440,8 +443,7 @@ class BatchPrefill:
             self.lists.plan(kv_lens, cu_seqlens_q, stream)
 
     def run(self, q, k, v, *, out=None, lse=None, k_scale=None, v_scale=None, sinks=None, stream=None):
-        """A layer; k and v are tensors [tokens, kv heads, D], or the caches. Returns out, or out
-        and lse."""
+        """Computes a layer. k and v are tensors [tokens, kv heads, D], or the caches. Returns out, or (out, lse)."""
         out, lse = outputs(self, q, out, lse)
         keys = ({"k_cache": k, "v_cache": v, "k_scale": k_scale, "v_scale": v_scale} if self.paged
                 else {"k": k, "v": v})
@@ -467,7 +469,7 @@ class BatchPrefill:
 
 
 def outputs(call, q, out, lse):
-    """The outputs of a step that is planned; those that the caller has not given are new."""
+    """Returns (out, lse) for a call with query q: the caller's, or new tensors for the ones that are None."""
     if not call._step:
         raise AttnError("ATTN_BAD_ARGUMENT", "run() before plan()")
     if out is None:
@@ -478,12 +480,12 @@ def outputs(call, q, out, lse):
 
 
 def sixteen_bits(x, name):
-    """bf16 or fp16 as x's library calls it; numpy's bf16 are uint16."""
+    """Returns the dtype of x's library for `name`, bf16 or fp16. numpy has uint16 for bf16."""
     if hasattr(x, "new_empty"):
         return sys.modules["torch"].bfloat16 if name == "bf16" else sys.modules["torch"].float16
     return "uint16" if name == "bf16" else "float16"
 
 
 def float_of(x):
-    """float32 as x's library calls it."""
+    """Returns the dtype float32 of x's library."""
     return sys.modules["torch"].float32 if hasattr(x, "new_empty") else "float32"

@@ -8,9 +8,9 @@
 
 torch.ops.attn.run(layer, q, k, v, out) runs a planned BatchDecode or BatchPrefill.
 
-torch.ops.attn.<op> writes its outputs in place, and its schema says which; `<op>_new` of prefill
-and decode return new tensors. Meta kernels know the shapes. On a GPU the current stream is taken,
-so a torch.cuda.graph captures them. The first argument names an op that register() was given.
+torch.ops.attn.<op> writes its outputs in place, and its schema says which. `<op>_new` of prefill and decode return new
+tensors, whose shapes meta kernels compute. On a GPU a launch goes to torch's current stream, so torch.cuda.graph
+captures it. The first argument is the number that register() returned for an op.
 """
 import torch
 
@@ -19,7 +19,8 @@ from attn._native import AttnError
 
 _registered = {}
 _layers = {cls: {} for cls in _ops.OPS}  # {class: {number of register(): op}}
-_planned = {}  # run() of those that have it, as a function of q, k, v, out and a stream's number
+# {number of register(): run() of a BatchDecode or BatchPrefill, as a function of q, k, v, out and a stream's number}
+_planned = {}
 _library = torch.library.Library("attn", "DEF")
 
 
@@ -36,7 +37,7 @@ def register(op):
 
 
 def forget(number):
-    """Releases the op of a number of register(). No graph with the op may be replayed later."""
+    """Releases the op whose number register() returned. No captured graph with the op may be replayed later."""
     del _layers[_registered.pop(number).__class__][number]
     _planned.pop(number, None)
 
@@ -49,11 +50,12 @@ def registered(number, cls):
     return op
 
 
-_current = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # none without a GPU's library
+# None in a torch that was built without a GPU's library
+_current = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
 
 def current_stream(x):
-    """The stream that torch launches on, for a tensor of a GPU."""
+    """Returns the number of torch's current stream on the GPU of tensor x."""
     return _current(x.get_device()) if x.is_cuda else 0
 
 
@@ -61,7 +63,8 @@ KINDS = {int: "int", float: "float", bool: "bool", tuple: "int[]"}
 
 
 def schema(cls):
-    """Returns the operator's schema, in which each tensor that is written has an alias set of its own."""
+    """Returns the schema of the operator for an op's class. Each tensor that the op writes has an alias set of its
+    own."""
     defaults = cls.__call__.__wrapped__.__kwdefaults__
     alias = {name: f"(a{i}!)" for i, name in enumerate(cls.WRITTEN)}
     rows = [f"Tensor{alias.get(name, '')}? {name}=None" for name in cls.SLOTS]
@@ -76,7 +79,7 @@ def _implement(name, on_cpu, on_gpu, meta):
     for key, launch in (("CPU", on_cpu), ("CUDA", on_gpu)):
         _library.impl(name, launch, key)
     _library.impl(name, meta, "Meta")
-    if torch.__version__.startswith("1."):  # whose dispatcher has no fall-through for this key
+    if torch.__version__.startswith("1."):  # torch 1's dispatcher has no fall-through for this key
         _library.impl(name, meta, "AutogradMeta")
 
 
@@ -86,7 +89,7 @@ def _define(cls):
     usual = slots.index("q" if "q" in slots else cls.WRITTEN[0])
 
     def implementation(on_gpu):
-        # torch gives all arguments in the schema's order, up to the last one that is not its default.
+        # torch passes arguments in the schema's order, up to the last one that differs from its default.
         def launch(op, *values):
             layer = layers.get(op)
             if layer is None:
@@ -113,7 +116,7 @@ for _cls in _ops.OPS:
 
 
 def _outputs(q, op):
-    """Makes the outputs of an attention over q: out, and lse, which is empty if the op has none."""
+    """Allocates the outputs of attention over q: (out, lse). lse is empty if the op writes none."""
     dim = op.desc["head_dim_v"] or op.desc["head_dim"]
     rows = (op.desc["heads"], q.shape[0]) if op.desc["lse"] else (0,)
     return q.new_empty((q.shape[0], q.shape[1], dim)), q.new_empty(rows, dtype=torch.float32)

@@ -6,8 +6,8 @@ prompts: the same names, arguments in the same order, results in the same place.
     linear.use("engine.attnpack", state_layout="v_major")
     linear.causal_conv1d_update(x, conv_state, weight, bias, "silu", conv_state_indices=slots)
 
-A form that no kernel has raises NotServed with the reason. docs/python.md has the table. Tensors may be
-numpy's, on a simulated GPU.
+A form that no kernel has raises NotServed with the reason. docs/python.md has the table of calls. On a simulated GPU
+tensors may be numpy's.
 """
 from attn.aiter import _common as c
 from attn.aiter._common import NotServed
@@ -17,8 +17,8 @@ from attn.linear import _launches as plans
 
 
 def use(*packs, state_layout="v_major", device=None, hip=None, ordinal=0):
-    """Sets the packs whose kernels serve the calls on a GPU. state_layout is the order of a head's state in the
-    pools of fused_recurrent_gated_delta_rule: "v_major", [V, K], as vLLM has it, or "k_major", [K, V]."""
+    """Sets the packs whose kernels serve the calls on a GPU. state_layout is the order of a head's state in the pools
+    of fused_recurrent_gated_delta_rule(): "v_major", [V, K], as vLLM has it, or "k_major", [K, V]."""
     c.use(*packs, device=device, hip=hip, ordinal=ordinal)
     l.layouts[ordinal if device is None else device.ordinal] = state_layout
 
@@ -28,9 +28,9 @@ def causal_conv1d_fn(x, weight, bias, conv_states, query_start_loc, cache_indice
                      block_idx_first_scheduled_token=None, block_idx_last_scheduled_token=None,
                      initial_state_idx=None, num_computed_tokens=None, block_size_to_align=0,
                      metadata=None, validate_data=False, null_block_id=0):
-    """Convolves prompts: x is [channels, tokens], the transpose of a contiguous tensor; the result is new, of the
-    same dimensions. Slots pad_slot_id and null_block_id are padding; with a null_block_id of None slot 0 is a
-    sequence's. With block_idx_last_scheduled_token cache_indices is a table of blocks [sequences, blocks], and the
+    """Convolves prompts: x is [channels, tokens], the transpose of a contiguous tensor; the result is new, of the same
+    dimensions. The slots pad_slot_id and null_block_id mean padding. If null_block_id is None, slot 0 may belong to a
+    sequence. With block_idx_last_scheduled_token, cache_indices is a table of blocks [sequences, blocks], and the
     states at the ends of blocks are kept too."""
     call = "causal_conv1d_fn"
     first = l.first_of_two(call, pad_slot_id, null_block_id)
@@ -49,8 +49,8 @@ def causal_conv1d_update(x, conv_state, weight, bias=None, activation=None, conv
                          num_accepted_tokens=None, query_start_loc=None, max_query_len=-1,
                          pad_slot_id=-1, block_idx_last_scheduled_token=None, initial_state_idx=None,
                          validate_data=False, null_block_id=0, out=None):
-    """Convolves a step: x is [batch, channels], or with query_start_loc [tokens, channels]. The result is out, or x
-    itself, which it then overwrites. Padding is as in causal_conv1d_fn(). With block_idx_last_scheduled_token
+    """Convolves a step: x is [batch, channels], or with query_start_loc [tokens, channels]. The result goes to out, or
+    if out is None, to x itself. Padding is as in causal_conv1d_fn(). With block_idx_last_scheduled_token,
     conv_state_indices is a table of blocks [sequences, blocks]."""
     call = "causal_conv1d_update"
     states = l.step_slots(call, x, conv_state_indices, block_idx_last_scheduled_token, initial_state_idx)
@@ -67,9 +67,9 @@ def fused_recurrent_gated_delta_rule(q, k, v, g, beta=None, scale=None, initial_
                                      inplace_final_state=True, cu_seqlens=None,
                                      ssm_state_indices=None, num_accepted_tokens=None,
                                      retrieve_parent_token=None, use_qk_l2norm_in_kernel=False):
-    """A step of GDN, or with g of four dimensions of KDA: q and k [1, tokens, heads, K], v [1, tokens,
-    value heads, V]. For drafts that form a tree retrieve_parent_token [batch, drafts] has the parent of each draft.
-    Returns the output, and initial_state, which it updates."""
+    """Computes a step of GDN, or if g has four dimensions, of KDA. q and k are [1, tokens, heads, K], v is [1, tokens,
+    value heads, V]. For drafts that form a tree, retrieve_parent_token [batch, drafts] has the parent of each draft.
+    Returns (output, initial_state); initial_state is updated in place."""
     call = "fused_recurrent_gated_delta_rule"
     if not inplace_final_state or ssm_state_indices is None or initial_state is None:
         raise NotServed(call, "states that are not updated in place, by ssm_state_indices")
@@ -98,9 +98,9 @@ def fused_recurrent_kda(q, k, v, g, beta=None, scale=None, initial_state=None, i
 def chunk_gated_delta_rule(q, k, v, g, beta, scale=None, initial_state=None, output_final_state=False,
                            cu_seqlens=None, chunk_indices=None, chunk_offsets=None,
                            use_qk_l2norm_in_kernel=False, core_attn_out=None):
-    """Prompts of GDN, or with g of four dimensions of KDA: q and k [1, tokens, heads, K], v [1, tokens,
-    value heads, V], initial_state [sequences, value heads, ...] in the order of use(). Returns the output
-    and the states after the sequences, which are new."""
+    """Computes prompts of GDN, or if g has four dimensions, of KDA. q and k are [1, tokens, heads, K], v is [1, tokens,
+    value heads, V]. initial_state [sequences, value heads, ...] has the order that use() set. Returns (output, states
+    after the sequences), both new."""
     call = "chunk_gated_delta_rule"
     if cu_seqlens is None or q.shape[0] != 1:
         raise NotServed(call, "no cu_seqlens")
@@ -192,7 +192,7 @@ def _states_of(x, like, shape, name):
 
 
 def _scan(s, x, batch, fields, given):
-    """One launch of ssd_prefill, or two where sequences are better cut and the packs have kernels for it."""
+    """Launches ssd_prefill: once, or twice if cutting sequences is faster and the packs have kernels for that."""
     dims = {name: fields[name] for name in ("head_dim", "head_dim_v", "heads", "value_heads")}
     found = plans.plan(s, "ssd_prefill", "attn_ssd_prefill_segments", dims, batch=batch, max_seqlen=given["max_seqlen"])
     variants = [{**fields, "act": "none", "segments": "states"}, {**fields, "segments": "outputs"}]
@@ -212,9 +212,9 @@ def mamba_chunk_scan_combined_varlen(x, dt, A, B, C, chunk_size, cu_seqlens, cu_
                                      dt_softplus=False, dt_limit=(0.0, float("inf")),
                                      return_intermediate_states=False, state_dtype=None, final_states_out=None,
                                      final_state_indices=None):
-    """Prompts of Mamba2: x [tokens, heads, P], dt [tokens, heads], A [heads]. The result goes to out. The last states,
-    [sequences, heads, P, N], are returned. With final_states_out they go to its slots final_state_indices instead. Chunks
-    of 64 tokens begin at each sequence's first, so chunk_size and the lists of chunks are not read."""
+    """Computes prompts of Mamba2: x [tokens, heads, P], dt [tokens, heads], A [heads]. The result goes to out. Returns
+    the last states [sequences, heads, P, N]. With final_states_out, a pool, they go to its slots final_state_indices
+    instead. Chunks of 64 tokens begin at each sequence's first, so chunk_size and the lists of chunks are not read."""
     call = "mamba_chunk_scan_combined_varlen"
     if return_intermediate_states:
         raise NotServed(call, "states of all chunks")
@@ -247,7 +247,8 @@ def mamba_chunk_scan_combined_varlen(x, dt, A, B, C, chunk_size, cu_seqlens, cu_
 
 def rmsnorm_fn(x, weight, bias, z=None, eps=1e-6, group_size=None, norm_before_gate=True,
                activation="swish"):
-    """The gated norm of Mamba2, and of GDN with norm_before_gate: rows [tokens, elements] in groups."""
+    """Computes the gated norm of Mamba2, or with norm_before_gate of GDN. Each group of group_size elements of a row
+    [tokens, elements] has a norm of its own; None: a row is one group."""
     call = "rmsnorm_fn"
     rows = c.view(x, -1, x.shape[-1])
     gates = None if z is None else c.view(z, -1, x.shape[-1])
@@ -258,7 +259,7 @@ def rmsnorm_fn(x, weight, bias, z=None, eps=1e-6, group_size=None, norm_before_g
 
 def rms_norm_gated(x, g, weight, bias, activation="swish", residual=None, prenorm=False,
                    residual_in_fp32=False, eps=1e-6):
-    """The gated norm of GDN and KDA: each row of the last dimension, with one weight for all."""
+    """Computes the gated norm of GDN and KDA over the last dimension of x. All rows share `weight`."""
     call = "rms_norm_gated"
     if residual is not None or prenorm:
         raise NotServed(call, "a residual")
@@ -269,8 +270,8 @@ def rms_norm_gated(x, g, weight, bias, activation="swish", residual=None, prenor
 
 
 def mixer2_gated_rms_norm(layer, x, gate, all_reduce=None):
-    """Mixer2RMSNormGated.forward_cuda() of vLLM and SGLang: the gated norm of a Mamba2 layer, from the members of
-    `layer`. Where a group lies over several ranks, all_reduce returns the sum of a tensor over these ranks:
+    """Computes the gated norm of a Mamba2 layer, as Mixer2RMSNormGated.forward_cuda() of vLLM and SGLang does, from the
+    members of `layer`. If a group lies over several ranks, all_reduce returns the sum of a tensor over these ranks:
     tensor_model_parallel_all_reduce for one group."""
     call = "mixer2_gated_rms_norm"
     if not layer.use_rms_norm:

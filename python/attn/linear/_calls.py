@@ -12,12 +12,12 @@ layouts = {}
 
 
 def layout(x):
-    """Returns the order of states on the GPU that a tensor is on, as attn.linear.use() has set it."""
+    """Returns the order of states, "v_major" or "k_major", that attn.linear.use() set for the GPU of a tensor."""
     return layouts[x.get_device() if getattr(x, "is_cuda", False) else 0]
 
 
 def act(call, activation):
-    """Returns conv1d's name of an activation."""
+    """Returns conv1d's name, silu or none, of an engine's activation. `call` is the name in errors."""
     if activation in (None, False):
         return "none"
     if activation in (True, "silu", "swish"):
@@ -26,19 +26,20 @@ def act(call, activation):
 
 
 def first_slot(call, pad):
-    """Returns the first real slot: -1 is padding, and so is the null block 0."""
+    """Returns the smallest slot that is no padding, if slots -1 and `pad` mean padding."""
     if pad not in (-1, 0):
         raise NotServed(call, f"slot {pad} as padding")
     return pad + 1
 
 
 def first_of_two(call, pad, null):
-    """Returns the first real slot, with the slot of padding and the null block, which may be None."""
+    """Returns the smallest slot that is no padding, if slot `pad` and slot `null` mean padding. null None: only `pad`
+    does."""
     return max(first_slot(call, pad), 0 if null is None else first_slot(call, null))
 
 
 def indices(x):
-    """Returns a tensor of int32; None stays None."""
+    """Returns x as int32; None stays None."""
     return None if x is None else c.cast(x, "int32")
 
 
@@ -48,8 +49,8 @@ def given(**tensors):
 
 
 def typed(module, name, like):
-    """Returns a module's tensor in the type of `like`, by a copy_of(); None stays None. Engines keep weights of some
-    convolutions in float32."""
+    """Returns the tensor `name` of a module in the type of `like`, by copy_of(); None stays None. Engines keep weights
+    of some convolutions in float32."""
     given, dtype = getattr(module, name), like.dtype
     if given is None or given.dtype == dtype:
         return given
@@ -73,7 +74,7 @@ def parents(tokens):
 
 
 def steps(slots):
-    """Returns a list of slots as a matrix of one column; a matrix stays as it is."""
+    """Returns a list of slots [batch] as [batch, 1]; a matrix stays as it is."""
     slots = c.cast(slots, "int32")
     return slots if slots.ndim == 2 else slots[:, None]
 
@@ -236,8 +237,8 @@ def norm(call, x, z, weight, bias, eps, width, gate, shared):
 
 
 def norm_over_ranks(x, z, weight, eps, ranks, all_reduce):
-    """Returns silu_first's norm of rows [tokens, width], parts of a group that `ranks` ranks share. all_reduce returns
-    the sum of a tensor over these ranks."""
+    """Returns the norm of rows [tokens, width] that were multiplied by silu(z) before. A row is one rank's part of a
+    group that `ranks` ranks share. all_reduce returns the sum of a tensor over these ranks."""
     rows, out = (x.shape[0], 1, x.shape[1]), new_like(x, tuple(x.shape))
     sums, outputs = (c.session(x).op("gated_rmsnorm", dtype=c.dtype(x), width=x.shape[1], groups=1, act="silu_first",
                                      shared_weight=True, stage=stage) for stage in ("sums", "outputs"))
@@ -249,7 +250,7 @@ def norm_over_ranks(x, z, weight, eps, ranks, all_reduce):
 
 
 def norm_gate(call, activation, z, first):
-    """Returns gated_rmsnorm's name of a gate; `first`: it comes before the norm."""
+    """Returns gated_rmsnorm's name of a gate. `first`: True if the gate multiplies before the norm."""
     if z is None:
         return "none"
     if activation in ("swish", "silu"):

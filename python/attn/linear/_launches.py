@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The launches of prompts, as libattn plans them: one, or several where few long sequences leave compute units idle."""
+"""Chooses the launches of prompts as libattn plans them: one, or several if few long sequences would leave compute
+units idle."""
 from attn import _native
 from attn._native import AttnError, check, ffi
 from attn.aiter import _common as c
 
 
 def longest(x, cu_seqlens):
-    """Returns an upper bound of the tokens of a sequence: the exact maximum if cu_seqlens is in host memory, else
-    all tokens, so that no GPU is waited for."""
+    """Returns an upper bound of the tokens of a sequence. It is the exact maximum if cu_seqlens is in host memory. Else
+    it is the number of all tokens, since reading cu_seqlens would wait for the GPU."""
     return x.shape[0] if getattr(cu_seqlens, "is_cuda", False) else int((cu_seqlens[1:] - cu_seqlens[:-1]).max())
 
 
 def _sized(name, values):
-    """Returns a new struct of this name with its size and some members set."""
+    """Returns a new struct attn_<name> with its member `size` and the members `values` set."""
     return ffi.new(f"struct {name} *", {"size": ffi.sizeof(f"struct {name}"), **values})
 
 
@@ -41,8 +42,8 @@ def ops_of(makers):
 
 
 def of_delta(s, q, v, decay, batch, max_seqlen, make):
-    """Returns the ops of gated_delta_prefill for tensors [1, tokens, heads, ...] in their order, and the arguments that
-    these have beside the usual ones. make(stage=...) returns an op."""
+    """Returns the ops of gated_delta_prefill for tensors [1, tokens, heads, ...] in the order of their launches, and
+    arguments that they need beside the usual ones. make(stage=...) returns an op."""
     desc = dict(head_dim=q.shape[3], head_dim_v=v.shape[3], heads=q.shape[2], value_heads=v.shape[2],
                 decay=s.device.enums["attn_decay"][decay])
     found = plan(s, "gated_delta_prefill", "attn_gated_delta_prefill_launches", desc, batch=batch, tokens=q.shape[1],

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The convolution and the recurrence of a Mamba2 layer, for the plugins of engines. Rows are the output of an engine's input
-projection: x, B and C side by side."""
+"""The convolution and the recurrence of a Mamba2 layer, for the plugins of engines. Rows are outputs of an engine's
+input projection, with x, B and C side by side."""
 import typing
 
 from attn import linear
@@ -12,16 +12,16 @@ from attn.linear import _launches as launches
 
 class Parameters(typing.NamedTuple):
     """A layer's parameters. Each call converts rate, d and dt_bias to float32 unless they have that type."""
-    weight: typing.Any  # of the convolution [channels, taps]
-    bias: typing.Any  # of the convolution [channels]; None: none
-    rate: typing.Any  # A [heads]
+    weight: typing.Any  # weights of the convolution [channels, taps]
+    bias: typing.Any  # bias of the convolution [channels]; None: no bias
+    rate: typing.Any  # A [heads] d:
     d: typing.Any  # D [heads]
     dt_bias: typing.Any  # [heads]
 
 
 class Core:
-    """A layer on a rank. States are in an engine's pools: convolution windows [slots, channels, taps - 1], and recurrent
-    states [slots, heads, P, N]. Slots below `first_slot` are padding."""
+    """The launches of a layer on one rank. States are in an engine's pools: convolution windows [slots, channels, taps
+    - 1], and recurrent states [slots, heads, P, N]. Slots below `first_slot` are padding."""
 
     def __init__(self, call, kind, heads, groups, activation, first_slot):
         """`call` is the name in errors, `kind` a MambaKind. `groups` of heads share B and C."""
@@ -29,23 +29,23 @@ class Core:
         self.activation, self.first = activation, first_slot
 
     def decode(self, given, rows, dt, out, windows, states, slots, starts=None, accepted=None):
-        """Runs sequences of one token, or of one token and drafts. slots [batch, tokens of a sequence]: the state after each
-        token goes to a slot of its own. rows [tokens, channels], dt [tokens, heads], out [tokens, heads * P]."""
+        """Runs sequences of one token, or of one token and drafts. slots [batch, tokens of a sequence] names the slot
+        that gets the state after each token. rows [tokens, channels], dt [tokens, heads], out [tokens, heads * P]."""
         more = calls.there(cu_seqlens=calls.indices(starts), accepted=calls.indices(accepted))
         rows = self._convolve(given, rows, windows, slots[:, 0].contiguous(), max_seqlen=slots.shape[1], **more)
         self.recur(given, rows, dt, out, states, slots, **more)
 
     def recur(self, given, rows, dt, out, states, slots, parents=None, **more):
         """Runs the recurrence of decode() over convolved rows. `parents` [tokens] has the parent of each draft in its
-        sequence, where drafts form trees; `more` are further arguments of ssd."""
+        sequence if drafts form trees. `more` are further arguments of ssd."""
         tree = {} if parents is None else dict(tree=True)
         op = c.session(rows).op("ssd", **self._fields(), **tree)
         op(**self._tensors(given, rows, dt, out, states), state_slots=calls.indices(slots), max_seqlen=slots.shape[1],
            **calls.there(parents=parents), **more)
 
     def prefill(self, given, rows, dt, out, windows, states, slots, starts, has_state=None):
-        """Runs prompts, or chunks of them, whose states are in slots [batch]. starts [batch + 1] are their first tokens.
-        has_state [batch]: bytes, 0 for a sequence that begins here; None: all have states."""
+        """Runs prompts, or chunks of them, whose states are in slots [batch]. starts [batch + 1] are their first
+        tokens. has_state [batch]: bytes, 0 for a sequence that begins in this step; None: all sequences have states."""
         slots, starts = calls.indices(slots), calls.indices(starts)
         more = dict(cu_seqlens=starts, max_seqlen=launches.longest(rows, starts), **calls.there(has_state=has_state))
         rows = self._convolve(given, rows, windows, slots, **more)

@@ -6,8 +6,8 @@ arguments in the same order, results in the same place. `attn.linear.use()` name
     q, k, v = atom.causal_conv1d_update(x, conv_state, weight, k_dim, v_dim, bias, "silu", conv_state_indices=slots)
 
 States of the calls without `vk` are [slots, value heads, K, V], states of chunk_gated_delta_rule_vk and
-fused_sigmoid_gating_delta_rule_update [slots, value heads, V, K]. A slot that is read may differ from the slot that is
-written. A form that no kernel has raises NotServed with the reason.
+fused_sigmoid_gating_delta_rule_update [slots, value heads, V, K]. A call may read a state from one slot and write it to
+another. A form that no kernel has raises NotServed with the reason.
 """
 from attn.aiter import _common as c
 from attn.aiter._common import NotServed
@@ -16,8 +16,8 @@ from attn.linear import _calls as l
 
 
 def _parts(call, rows, weight, bias, state, slots, activation, pad, widths, **more):
-    """Launches the convolution of rows [tokens, channels], and returns its three parts, which are new: q and k of
-    widths[0] channels each, v of widths[1]."""
+    """Launches the convolution of rows [tokens, channels]. Returns three new tensors: q and k with widths[0] channels
+    each, v with widths[1]."""
     k_dim, v_dim = widths
     if rows.shape[1] != 2 * k_dim + v_dim:
         raise NotServed(call, f"{rows.shape[1]} channels that are not twice {k_dim} and {v_dim}")
@@ -31,8 +31,8 @@ def causal_conv1d_fn(x, weight, bias, conv_states, query_start_loc, k_dim_size, 
                      cache_indices_in=None, has_initial_state=None, activation="silu", pad_slot_id=-1,
                      block_idx_first_scheduled_token=None, block_idx_last_scheduled_token=None, initial_state_idx=None,
                      num_computed_tokens=None, block_size_to_align=0, metadata=None, validate_data=False):
-    """The convolution of prompts: x is [channels, tokens], the transpose of a contiguous tensor. Returns q and k
-    [tokens, k_dim_size] and v [tokens, v_dim_size]."""
+    """Convolves prompts: x is [channels, tokens], the transpose of a contiguous tensor. Returns q and k [tokens,
+    k_dim_size] and v [tokens, v_dim_size]."""
     call = "causal_conv1d_fn"
     states = dict(state_slots_in=l.indices(cache_indices_in))
     states.update(l.fn_slots(call, cache_indices, block_idx_first_scheduled_token, block_idx_last_scheduled_token,
@@ -59,7 +59,7 @@ def causal_conv1d_update(x, conv_state, weight, k_dim_size, v_dim_size, bias=Non
 
 
 def _prompts(call, order, q, k, v, gate, decay, scale, initial_state, output_final_state, cu_seqlens, l2_norm, o):
-    """Launches gated_delta_prefill with states of its own. Returns the output, and the last states or None."""
+    """Launches gated_delta_prefill on states that are not in a pool. Returns (output, last states or None)."""
     if cu_seqlens is None or q.shape[0] != 1:
         raise NotServed(call, "no cu_seqlens")
     dims = (k.shape[3], v.shape[3]) if order == "k_major" else (v.shape[3], k.shape[3])
@@ -71,8 +71,8 @@ def _prompts(call, order, q, k, v, gate, decay, scale, initial_state, output_fin
 
 def chunk_gated_delta_rule(q, k, v, g, beta, scale=None, initial_state=None, output_final_state=False, cu_seqlens=None,
                            head_first=False, use_qk_l2norm_in_kernel=False, o=None):
-    """Prompts of GDN, with states [sequences, value heads, K, V]; tensors are [1, tokens, heads, ...]. Returns the output
-    and the states after the sequences, which are new."""
+    """Computes prompts of GDN, with states [sequences, value heads, K, V]. Other tensors are [1, tokens, heads, ...].
+    Returns (output, states after the sequences), both new."""
     if head_first:
         raise NotServed("chunk_gated_delta_rule", "tensors [batch, heads, tokens, ...]")
     return _prompts("chunk_gated_delta_rule", "k_major", q, k, v, l.gates(g, beta), "head", scale, initial_state,
@@ -100,7 +100,8 @@ def _step(call, order, q, k, v, state, gate, decay, slots, cu_seqlens, accepted,
 def fused_recurrent_gated_delta_rule(q, k, v, g, beta=None, scale=None, initial_state=None, inplace_final_state=True,
                                      cu_seqlens=None, ssm_state_indices=None, ssm_state_indices_in=None,
                                      num_accepted_tokens=None, use_qk_l2norm_in_kernel=False):
-    """A step of GDN over states [slots, value heads, K, V]. Returns the output and initial_state, which it updates."""
+    """Computes a step of GDN over states [slots, value heads, K, V]. Returns (output, initial_state); initial_state is
+    updated in place."""
     call = "fused_recurrent_gated_delta_rule"
     if not inplace_final_state or beta is None:
         raise NotServed(call, "states that are not updated in place, or no beta")
@@ -113,9 +114,9 @@ def fused_sigmoid_gating_delta_rule_update(A_log, a, b, dt_bias, q, k, v, o=None
                                            initial_state=None, inplace_final_state=True, cu_seqlens=None,
                                            ssm_state_indices=None, num_accepted_tokens=None,
                                            use_qk_l2norm_in_kernel=False, is_kda=False, lower_bound=None):
-    """A step of GDN, or with is_kda of KDA, over states [slots, value heads, V, K], from the logits of its gates: a
-    [tokens, value heads] or of KDA [tokens, value heads, K], b [tokens, value heads]. Returns the output, `o` if given,
-    and initial_state, which it updates."""
+    """Computes a step of GDN, or with is_kda of KDA, over states [slots, value heads, V, K], from the logits of its
+    gates. a is [tokens, value heads], for KDA [tokens, value heads, K]; b is [tokens, value heads]. Returns (output,
+    initial_state). The output is `o` if given; initial_state is updated in place."""
     call = "fused_sigmoid_gating_delta_rule_update"
     if (beta, threshold) != (1.0, 20.0):
         raise NotServed(call, f"a softplus with beta {beta} and threshold {threshold}")
@@ -131,8 +132,8 @@ def fused_sigmoid_gating_delta_rule_update(A_log, a, b, dt_bias, q, k, v, o=None
 
 def gdn_decode_update_lossy_fast(A_log, a, b, dt_bias, q, k, v, initial_state, ssm_state_indices,
                                  ssm_state_indices_in=None, scale=None, use_qk_l2norm_in_kernel=False):
-    """A step of one token for each sequence over states [slots, value heads, K, V]. It is as exact as
-    fused_recurrent_gated_delta_rule(). Returns the output and initial_state, which it updates."""
+    """Computes a step with one token for each sequence over states [slots, value heads, K, V], as exactly as
+    fused_recurrent_gated_delta_rule(). Returns (output, initial_state); initial_state is updated in place."""
     tokens, heads = v.shape[1], v.shape[2]
     gate = l.gates(c.view(a, 1, tokens, heads), c.view(b, 1, tokens, heads), A_log, dt_bias, raw=True)
     out = _step("gdn_decode_update_lossy_fast", "k_major", q, k, v, initial_state, gate, "head", ssm_state_indices,

@@ -6,9 +6,9 @@ sglang.srt.layers.attention.mamba): the same names, arguments in the same order,
     import attn.linear.sglang as sglang
     out = sglang.fused_sigmoid_gating_delta_rule_update(A_log, a, dt_bias, 1.0, 20.0, q, k, v, b, states, slots, ...)
 
-States are [slots, value heads, V, K]. Verification writes the state after each draft to its own buffer, and not the
-pool. Drafts may form a tree, whose first token is the root. A call that no kernel serves raises NotServed with the
-reason.
+States are [slots, value heads, V, K]. Verification of drafts writes the state after each draft to a separate buffer,
+and not to the pool. Drafts may form a tree, whose first token is the root. A call that no kernel serves raises
+NotServed with the reason.
 """
 from attn.aiter import _common as c
 from attn.aiter._common import NotServed
@@ -19,8 +19,8 @@ from attn.linear import _calls as l
 def causal_conv1d_fn(x, weight, bias, conv_states, query_start_loc, seq_lens_cpu, cache_indices=None,
                      has_initial_state=None, activation="silu", pad_slot_id=-1, validate_data=False, block_table=None,
                      **kwargs):
-    """The convolution of prompts: x is [channels, tokens], the transpose of a contiguous tensor; the result is new, of
-    the same dimensions. seq_lens_cpu are the lengths, on the host."""
+    """Convolves prompts: x is [channels, tokens], the transpose of a contiguous tensor. The result is new and has the
+    same dimensions. seq_lens_cpu has the lengths, on the host."""
     call = "causal_conv1d_fn"
     if cache_indices is None or conv_states is None or block_table is not None:
         raise NotServed(call, "no cache_indices, or a block_table")
@@ -34,8 +34,8 @@ def causal_conv1d_fn(x, weight, bias, conv_states, query_start_loc, seq_lens_cpu
 
 
 def _windows(call, x, conv_state, weight, window, rows, slots):
-    """Returns the physical rows of `window`, [rows, channels, drafts + taps - 2], in which the windows after each draft
-    overlap. The live states are copied to their first columns."""
+    """Returns the memory of `window` as [rows, channels, drafts + taps - 2], in which the windows after successive
+    drafts overlap. Copies the live states to its first columns."""
     n, taps = x.shape[2], weight.shape[1]
     strides = c.strides(window)
     if strides[1] != strides[3]:
@@ -50,8 +50,8 @@ def causal_conv1d_update(x, conv_state, weight, bias=None, activation=None, cach
                          num_accept_tokens=None, intermediate_conv_window=None, intermediate_state_indices=None,
                          retrieve_next_token=None, retrieve_next_sibling=None, retrieve_parent_token=None, pad_slot_id=-1,
                          metadata=None, validate_data=False):
-    """A step: x is [batch, channels], or in verification [batch, channels, drafts]; the result is new. With
-    intermediate_conv_window [rows, drafts, channels, taps - 1] the window after each draft goes there, and conv_state
+    """Convolves a step: x is [batch, channels], or in verification [batch, channels, drafts]. The result is new. With
+    intermediate_conv_window [rows, drafts, channels, taps - 1], the window after each draft goes there, and conv_state
     is not written. For drafts that form a tree retrieve_parent_token [batch, drafts] has the parent of each draft."""
     call = "causal_conv1d_update"
     if retrieve_next_token is not None and retrieve_parent_token is None:
@@ -71,7 +71,7 @@ def causal_conv1d_update(x, conv_state, weight, bias=None, activation=None, cach
     rows = l.indices(intermediate_state_indices)[:batch]
     tokens = c.view(x.swapaxes(1, 2), batch * drafts, channels)
     out = new_like(tokens, tuple(tokens.shape))
-    real = slots >= first  # row 0 of the windows is no padding
+    real = slots >= first  # unlike slot 0, row 0 of the windows is no padding
     if retrieve_parent_token is None:
         state = _windows(call, x, conv_state, weight, intermediate_conv_window, rows, slots)
         more = dict(accepted=slots * 0 + 1)
@@ -141,21 +141,23 @@ def _packed(mixed_qkv, a, b, A_log, dt_bias, scale, state, out, slots, l2_norm, 
 
 def fused_recurrent_gated_delta_rule_packed_decode(mixed_qkv, a, b, A_log, dt_bias, scale, initial_state, out,
                                                    ssm_state_indices, use_qk_l2norm_in_kernel=False):
-    """A step of GDN from packed rows [batch, 2 heads K + value heads V]. Writes out [batch, 1, value heads, V], and
-    returns it and initial_state, which it updates."""
+    """Computes a step of GDN from packed rows [batch, 2 heads K + value heads V]. Writes out [batch, 1, value heads,
+    V]. Returns (out, initial_state); initial_state is updated in place."""
     return _packed(mixed_qkv, a, b, A_log, dt_bias, scale, initial_state, out, ssm_state_indices, use_qk_l2norm_in_kernel,
                    False)
 
 
 def fused_recurrent_kda_packed_decode(mixed_qkv, a, b, A_log, dt_bias, scale, initial_state, out, ssm_state_indices,
                                       use_qk_l2norm_in_kernel=False, lower_bound=None):
-    """Computes a step of KDA from packed rows, as the call above. a is [batch, value heads * K]."""
+    """Computes a step of KDA from packed rows like fused_recurrent_gated_delta_rule_packed_decode(). a is [batch, value
+    heads * K]."""
     return _packed(mixed_qkv, a, b, A_log, dt_bias, scale, initial_state, out, ssm_state_indices, use_qk_l2norm_in_kernel,
                    True, lower_bound)
 
 
 def _prompts(call, q, k, v, gate, decay, scale, state, slots, cu_seqlens, l2_norm, write=True):
-    """Launches gated_delta_prefill over a pool of states. write: the states after the sequences go to their slots."""
+    """Launches gated_delta_prefill over a pool of states. write: True if the states after the sequences go to their
+    slots."""
     if cu_seqlens is None or slots is None or state is None or q.shape[0] != 1:
         raise NotServed(call, "no cu_seqlens or no initial_state_indices")
     slots = l.indices(slots)
@@ -166,8 +168,8 @@ def _prompts(call, q, k, v, gate, decay, scale, state, slots, cu_seqlens, l2_nor
 
 def chunk_gated_delta_rule(q, k, v, g, beta, scale=None, initial_state=None, initial_state_indices=None, cu_seqlens=None,
                            head_first=False, use_qk_l2norm_in_kernel=False, inplace_update=True):
-    """Prompts of GDN over a pool of states, which it updates in place unless inplace_update is false. Returns the output
-    and twice None: the states at the boundaries of chunks are not kept."""
+    """Computes prompts of GDN over a pool of states, and updates the pool unless inplace_update is false. Returns
+    (output, None, None): states at the boundaries of chunks are not kept."""
     if head_first:
         raise NotServed("chunk_gated_delta_rule", "tensors [batch, heads, tokens, ...]")
     out = _prompts("chunk_gated_delta_rule", q, k, v, l.gates(g, beta), "head", scale, initial_state, initial_state_indices,
@@ -198,7 +200,8 @@ def chunk_kda(q, k, v, g, beta, scale=None, initial_state=None, initial_state_in
 
 def rms_norm_gated(*, x, weight, bias, z=None, eps=1e-6, group_size=None, norm_before_gate=True, is_rms_norm=False,
                    activation="swish"):
-    """The gated RMS norm of rows [.., elements] in groups, with a weight for each element."""
+    """Computes the gated RMS norm of each group of group_size elements in rows [.., elements]. Each element has a
+    weight."""
     call = "rms_norm_gated"
     if not is_rms_norm:
         raise NotServed(call, "a norm that subtracts the mean")
@@ -210,6 +213,6 @@ def rms_norm_gated(*, x, weight, bias, z=None, eps=1e-6, group_size=None, norm_b
 
 def layernorm_fn(x, weight, bias, z=None, eps=1e-6, group_size=None, norm_before_gate=True, is_rms_norm=False,
                  activation="swish"):
-    """rms_norm_gated() with arguments by position."""
+    """Calls rms_norm_gated(), which takes keyword arguments only."""
     return rms_norm_gated(x=x, weight=weight, bias=bias, z=z, eps=eps, group_size=group_size,
                           norm_before_gate=norm_before_gate, is_rms_norm=is_rms_norm, activation=activation)
