@@ -9,7 +9,7 @@
  * clocks of MFMAs and P packed instructions. Its other vector instructions take U issue slots of 4
  * clocks, and the shadow has S such slots. Then
  *
- * T = w M + 4 max(0, w U - w S) + 4 w P,      duty = w M / T
+ *     T = w M + 4 max(0, w U - w S) + 4 w P,      duty = w M / T
  *
  * (model and shadow: ROCm/gfx950-gluon-tutorials, mfma_coissue_scheduling.md; real kernels reach 93
  * to 96 % of the bound).

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes rows of struct tir_fitted of a file of targets/tuning/.
+"""Turns a table of fitted knobs, targets/tuning/GFX.yaml, into C initialisers of struct tir_fitted.
 
 Usage: fitted.py TUNING.yaml OUTPUT.inc
 
-This reads the part of YAML that `attnc tune --defaults` writes, one row per line. compiler/fitted.c reads
-all of YAML. Any other line is an error.
+Reads the part of YAML that `attnc tune --defaults` writes, a row per line; any other line is an error.
+compiler/fitted.c reads the same files with a full parser of YAML.
 """
 import re
 import sys

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Instructions that CDNA3 and CDNA4 share: counters, buffer resources, DPP.
+ * Emits instructions that CDNA3 and CDNA4 share, and some that GFX12 shares: waits, direct-to-LDS
+ * loads, MFMA, moves between lanes, conversions. lower_isa.h describes the functions.
  */
 #include "targets/isa_cdna.h"
 
@@ -8,9 +9,9 @@
 #include <string.h>
 
 /*
- * Sets the kernel's register attributes. With two or more waves per SIMD a wave has at most 256
- * registers, and all of them can be VGPRs. LLVM would split them into VGPRs and AGPRs and copy
- * between the two, so AGPRs are forbidden. A wave with a SIMD to itself has both.
+ * Forbids AGPRs in kernels with two or more waves per SIMD. Their waves have at most 256 registers,
+ * and all of them can be VGPRs. LLVM would divide the registers into VGPRs and AGPRs and copy
+ * between the two. A wave that is the only one of its SIMD has both kinds.
  */
 void cdna_set_registers(struct lower *l, unsigned waves)
 {
@@ -18,8 +19,9 @@ void cdna_set_registers(struct lower *l, unsigned waves)
         lower_attribute(l, "amdgpu-agpr-alloc", "0");
 }
 
-/* s_waitcnt's immediate on gfx9 (LLVM AMDGPUBaseInfo, encodeWaitcnt): vmcnt in bits 3:0 and 15:14,
- * expcnt in 6:4, lgkmcnt in 11:8. A counter at its maximum means no wait. */
+/* The largest expcnt in s_waitcnt's immediate. On gfx9 it has vmcnt in bits 3:0 and 15:14, expcnt
+ * in 6:4, and lgkmcnt in 11:8 (LLVM AMDGPUBaseInfo, encodeWaitcnt). A counter at its maximum means
+ * no wait. */
 enum { MAX_EXP = 7 };
 
 void cdna_wait(struct lower *l, int64_t vm, int64_t lgkm)
@@ -42,8 +44,8 @@ void cdna_set_priority(struct lower *l, unsigned level)
     emit_intrinsic(l, "llvm.amdgcn.s.setprio", NULL, 0, &imm, 1);
 }
 
-/* Emits a direct-to-LDS load. The instruction offset applies to the memory address and to the LDS
- * address. */
+/* Emits a buffer load with LDS as its destination. The instruction's offset is added to the memory
+ * address and to the LDS address. */
 LLVMValueRef cdna_copy_to_lds(struct lower *l, const struct lower_copy *c)
 {
     LLVMValueRef zero = lower_i32(l, 0);
@@ -53,10 +55,10 @@ LLVMValueRef cdna_copy_to_lds(struct lower *l, const struct lower_copy *c)
     return emit_intrinsic(l, "llvm.amdgcn.raw.ptr.buffer.load.lds", NULL, 0, args, 7);
 }
 
-/* Emits global_load_lds as inline assembly. LLVM counts its own such loads as LDS accesses, which
- * makes later waits for LDS reads too short (ERRATA.md). LLVM adds no wait states before assembly:
- * the text has the one that m0 needs. A base made by a VALU instruction must be five instructions
- * old. */
+/* Emits global_load_lds as inline assembly. LLVM counts its own global_load_lds as an LDS access,
+ * which makes later waits for LDS reads too short (ERRATA.md). LLVM adds no wait states before
+ * assembly. The text contains the wait state that m0 needs. At least five instructions must be
+ * between a VALU instruction that writes the base and this one. */
 void cdna_gather_to_lds(struct lower *l, const struct lower_gather *g)
 {
     const bool wide = LLVMTypeOf(g->lane_offset) == l->i64;
@@ -79,8 +81,9 @@ void cdna_gather_to_lds(struct lower *l, const struct lower_gather *g)
 
 /* ---- Matrices ---- */
 
-/* Emits an MFMA. Operand types differ between shapes: <8 x bfloat>, <4 x i16>, i64, ... The f8f6f4
- * intrinsics are overloaded by the number of registers of a format. */
+/* Emits an MFMA with the operand types of its intrinsic, which differ between shapes: <8 x bfloat>,
+ * <4 x i16>, i64. The f8f6f4 intrinsics are overloaded by the number of registers of each
+ * operand. */
 LLVMValueRef cdna_multiply(struct lower *l, const struct lower_product *p)
 {
     enum { MAX_OPERANDS = 9, PLAIN_OPERANDS = 6 };
@@ -107,20 +110,21 @@ LLVMValueRef cdna_multiply(struct lower *l, const struct lower_product *p)
 
 /* ---- Lanes ---- */
 
-/* dpp_ctrl (CDNA3 ISA manual, "DPP_CTRL enumerations"). */
+/* Values of dpp_ctrl, which selects the lane that a lane reads (CDNA3 ISA manual, "DPP_CTRL
+ * enumerations"). */
 enum {
     DPP_QUAD_XOR1 = 0xb1,        /* quad_perm:[1,0,3,2] */
     DPP_QUAD_XOR2 = 0x4e,        /* quad_perm:[2,3,0,1] */
     DPP_QUAD_XOR3 = 0x1b,        /* quad_perm:[3,2,1,0] */
-    DPP_ROW_ROR8 = 0x128,        /* lane xor 8 of a row of 16 */
-    DPP_ROW_SHR1 = 0x111,        /* lane 1 below in a row of 16; 0x112: 2 below; ... */
-    DPP_ROW_MIRROR = 0x140,      /* lane xor 15 */
-    DPP_ROW_HALF_MIRROR = 0x141, /* lane xor 7 */
-    DPP_ROW_BCAST15 = 0x142,     /* lane 15 of each row to the next row */
-    DPP_ROW_BCAST31 = 0x143,     /* lane 31 to rows 2 and 3 */
+    DPP_ROW_ROR8 = 0x128,        /* lane ^ 8 in a row of 16 */
+    DPP_ROW_SHR1 = 0x111,        /* lane - 1 in a row of 16; 0x112: lane - 2, and so on to 0x11f */
+    DPP_ROW_MIRROR = 0x140,      /* lane ^ 15 */
+    DPP_ROW_HALF_MIRROR = 0x141, /* lane ^ 7 */
+    DPP_ROW_BCAST15 = 0x142,     /* lane 15 of the previous row */
+    DPP_ROW_BCAST31 = 0x143,     /* lane 31, in rows 2 and 3 */
 };
 
-/* Moves a dword between lanes by data-parallel primitives (DPP) with control `ctrl`. */
+/* Returns for each lane the dword of the lane that the dpp_ctrl `ctrl` selects. */
 static LLVMValueRef dpp(struct lower *l, LLVMValueRef dword, unsigned ctrl)
 {
     LLVMValueRef all = lower_i32(l, 15);
@@ -129,7 +133,7 @@ static LLVMValueRef dpp(struct lower *l, LLVMValueRef dword, unsigned ctrl)
     return emit_intrinsic(l, "llvm.amdgcn.update.dpp", &l->i32, 1, args, 6);
 }
 
-/* Emits one or two DPP moves, which may fold into the next instruction. */
+/* Emits one or two DPP moves, which LLVM may fold into the next instruction. */
 LLVMValueRef cdna_xor_in_row(struct lower *l, LLVMValueRef dword, unsigned mask)
 {
     static const uint16_t quad[4] = {0, DPP_QUAD_XOR1, DPP_QUAD_XOR2, DPP_QUAD_XOR3};
@@ -153,8 +157,8 @@ LLVMValueRef cdna_lane_gather(struct lower *l, LLVMValueRef byte_address, LLVMVa
     return emit_intrinsic(l, "llvm.amdgcn.ds.bpermute", NULL, 0, args, 2);
 }
 
-/* Returns v plus the v of the lane that the dpp_ctrl `ctrl` selects. It adds 0 if there is no such
- * lane, or if the lane's own row is not in the mask `rows`. */
+/* Returns for each lane `v` plus the `v` of the lane that the dpp_ctrl `ctrl` selects. Adds 0 if
+ * there is no such lane, or if the lane's row of 16 is not in the mask `rows`. */
 static LLVMValueRef add_dpp(struct lower *l, LLVMValueRef v, unsigned ctrl, unsigned rows)
 {
     LLVMValueRef args[6] = {lower_i32(l, 0),    v,
@@ -164,9 +168,9 @@ static LLVMValueRef add_dpp(struct lower *l, LLVMValueRef v, unsigned ctrl, unsi
     return LLVMBuildAdd(l->b, v, moved, "");
 }
 
-/* Adds within rows of 16 by shifts. Adds row 0's sum to row 1 and row 2's to row 3, then
- * the lower half's sum to the upper half. LLVM's AMDGPUAtomicOptimizer scans a gfx9 wave
- * the same way. */
+/* Adds lower lanes within rows of 16 by shifts. Then adds the sum of row 0 to row 1 and of row 2 to
+ * row 3. At last adds the sum of the lower half to the upper half. LLVM's AMDGPUAtomicOptimizer
+ * scans a wave of gfx9 in the same way. */
 LLVMValueRef cdna_lane_sum(struct lower *l, LLVMValueRef sum)
 {
     for (unsigned distance = 1; distance < 16; distance *= 2)
@@ -195,12 +199,12 @@ LLVMValueRef cdna_truncate_to_bf16(struct lower *l, LLVMValueRef v, unsigned cou
 }
 
 /*
- * Rounds x to bf16, nearest even, into the high half of the result. It adds 0x7fff plus the lowest
- * kept bit: v_bfe and v_add3, where LLVM's expansion of fptrunc takes five instructions.
+ * Rounds the f32 `x` to bf16, nearest even, in the high half of the result. Adds 0x7fff plus the
+ * lowest kept bit, by v_bfe and v_add3; LLVM's expansion of fptrunc takes five instructions.
  *
- * A NaN could overflow to zero by the addition, so v_cmp_u and v_cndmask keep a NaN unchanged. A
- * NaN with a zero low half (short_nan) needs no such care. NaNs from arithmetic are quiet: their
- * highest fraction bit survives. If ties may go either way, all go up, which takes one v_add.
+ * The addition could turn a NaN into zero, so v_cmp_u and v_cndmask keep NaNs unchanged. NaNs with
+ * a zero low half (short_nan) cannot overflow. NaNs from arithmetic are quiet: their highest
+ * fraction bit survives. If ties may round either way, all round up, which takes one v_add.
  */
 static LLVMValueRef round_to_high_half(struct lower *l, LLVMValueRef x, struct lower_rounding how)
 {
@@ -217,14 +221,14 @@ static LLVMValueRef round_to_high_half(struct lower *l, LLVMValueRef x, struct l
     return LLVMBuildSelect(l->b, nan, bits, sum, "");
 }
 
-/* Converts an f32 to bf16 by integer instructions. */
+/* Converts an f32 to bf16 by integer instructions, with rounding `how`. */
 static LLVMValueRef one_to_bf16(struct lower *l, LLVMValueRef x, struct lower_rounding how)
 {
     LLVMValueRef high = LLVMBuildLShr(l->b, round_to_high_half(l, x, how), lower_i32(l, 16), "");
     return lower_bitcast(l, LLVMBuildTrunc(l->b, high, l->i16, ""), l->bf16);
 }
 
-/* Rounds two f32 to bf16, as the low and high half of a dword. */
+/* Converts two f32 to bf16. Returns a dword with `a` in its low half and `b` in its high half. */
 static LLVMValueRef pair_to_bf16(struct lower *l, LLVMValueRef a, LLVMValueRef b,
                                  struct lower_rounding how)
 {
@@ -233,7 +237,7 @@ static LLVMValueRef pair_to_bf16(struct lower *l, LLVMValueRef a, LLVMValueRef b
     return emit_intrinsic(l, "llvm.amdgcn.perm", NULL, 0, args, 3);
 }
 
-/* Converts `count` f32, an even number, to bf16 in pairs. */
+/* Converts a vector of `count` f32, an even number, to bf16, in pairs. */
 static LLVMValueRef pairs_to_bf16(struct lower *l, LLVMValueRef v, unsigned count,
                                   struct lower_rounding how)
 {

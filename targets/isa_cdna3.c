@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CDNA3's own instructions: lanes in different rows of 16 exchange values through the LDS crossbar.
+ * The table of CDNA3. Its only own instructions exchange values between lanes of different rows of
+ * 16, through the LDS crossbar.
  */
 #include "targets/isa_cdna.h"
 
-/* Emits ds_swizzle in bit mode: and-mask 31, or-mask 0, xor-mask. It acts within halves of 32
- * lanes. */
+/* Returns for each lane the dword of lane ^ `mask`, with a mask below 32, by ds_swizzle in bit
+ * mode: and-mask 31, or-mask 0. */
 static LLVMValueRef swizzle(struct lower *l, LLVMValueRef dword, unsigned mask)
 {
     LLVMValueRef args[2] = {dword, lower_i32(l, 0x1f | mask << 10)};
     return emit_intrinsic(l, "llvm.amdgcn.ds.swizzle", NULL, 0, args, 2);
 }
 
-/* Returns the dword of the lane whose number differs by XOR with `mask`. */
+/* Returns for each lane the dword of lane ^ `mask`. */
 static LLVMValueRef lane_xor(struct lower *l, LLVMValueRef dword, unsigned mask)
 {
     if (mask < 16)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CDNA4's own instructions: lane swaps, transposing LDS reads, conversions of bf16 and fp8.
+ * The table of CDNA4, and its own instructions: lane swaps, transposing LDS reads, conversions of
+ * fp8. lower_isa.h describes the functions.
  */
 #include "targets/isa_cdna.h"
 
-/* Reads LDS with a transposition of elements of `bits` bits. */
+/* Emits ds_read_b64_tr: a transposing LDS read of elements of `bits` bits, 8 or 16. */
 static LLVMValueRef read_transposed(struct lower *l, LLVMValueRef address, unsigned bits)
 {
     LLVMTypeRef type = bits == 8 ? LLVMVectorType(l->i32, 2) : LLVMVectorType(l->i16, 4);
@@ -13,7 +14,8 @@ static LLVMValueRef read_transposed(struct lower *l, LLVMValueRef address, unsig
     return emit_intrinsic(l, name, &type, 1, &address, 1);
 }
 
-/* Exchanges rows of `half` lanes between two dwords. */
+/* Emits v_permlane32_swap or v_permlane16_swap: exchanges odd groups of `half` lanes of `a` with
+ * even groups of `b`. */
 static LLVMValueRef lane_swap(struct lower *l, unsigned half, LLVMValueRef a, LLVMValueRef b)
 {
     LLVMValueRef no = LLVMConstNull(l->i1);
@@ -22,9 +24,9 @@ static LLVMValueRef lane_swap(struct lower *l, unsigned half, LLVMValueRef a, LL
     return emit_intrinsic(l, name, NULL, 0, args, 4);
 }
 
-/* Exchanges adjacent groups of `half` lanes. A swap of a value with itself leaves the data of even
- * groups in the first result and of odd groups in the second. Even lanes select the second result,
- * odd lanes the first. */
+/* Returns for each lane the dword of lane ^ `half`. After a swap of a value with itself the first
+ * result has the data of even groups, the second of odd groups. Lanes of even groups select the
+ * second result, lanes of odd groups the first. */
 static LLVMValueRef xor_by_swap(struct lower *l, LLVMValueRef dword, unsigned half)
 {
     LLVMValueRef both = lane_swap(l, half, dword, dword);
@@ -36,7 +38,7 @@ static LLVMValueRef xor_by_swap(struct lower *l, LLVMValueRef dword, unsigned ha
                            LLVMBuildExtractValue(l->b, both, 1, ""), "");
 }
 
-/* Returns the dword of the lane whose number differs by XOR with `mask`. */
+/* Returns for each lane the dword of lane ^ `mask`. */
 static LLVMValueRef lane_xor(struct lower *l, LLVMValueRef dword, unsigned mask)
 {
     if (mask & 32)
@@ -46,9 +48,9 @@ static LLVMValueRef lane_xor(struct lower *l, LLVMValueRef dword, unsigned mask)
     return dword ? cdna_xor_in_row(l, dword, mask & 15) : NULL;
 }
 
-/* Converts fp8 in dwords to a 16-bit float type, two elements per instruction.
- * v_cvt_scalef32_pk_bf16_fp8 and v_cvt_scalef32_pk_f16_fp8 multiply by a power of two, here 1. The
- * result is exact. */
+/* Converts a vector of fp8, a multiple of 4 elements, to the 16-bit float type `to`, two elements
+ * per instruction. v_cvt_scalef32_pk_bf16_fp8 and v_cvt_scalef32_pk_f16_fp8 multiply by a power of
+ * two, here 1. The result is exact. */
 static LLVMValueRef fp8_to_half(struct lower *l, LLVMValueRef v, struct tir_type to)
 {
     const unsigned count = lower_count(to);

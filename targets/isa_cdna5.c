@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file emits CDNA5's instructions: a counter for each kind of memory operation, asynchronous
- * copies to LDS with an address per lane, waves of two rows of 16 lanes. lower_isa.h describes the
- * functions. Source: CDNA5 ISA manual (July 2026).
+ * The table of CDNA5, and its own instructions: asynchronous copies to LDS with an address per
+ * lane, tensor loads, transposing LDS reads, WMMA. lower_isa.h describes the functions. Source:
+ * CDNA5 ISA manual (July 2026).
  */
 #include "targets/isa_gfx12.h"
 
 #include <string.h>
 
-/* Waits for asynchronous copies and for LDS. LLVM adds the waits for loads to registers. A wait for
- * all copies waits for all stores too, which have a counter of their own: tir_wait_memory() comes
- * before a barrier, where LLVM adds no wait, and another wave releases the stores after it. */
+/* Emits waits for asynchronous copies and for LDS. LLVM adds the waits for loads to registers. A
+ * wait for all copies also waits for all stores, which have a counter of their own.
+ * tir_wait_memory() needs that before a barrier after which another wave releases the stores: LLVM
+ * adds no wait there. */
 static void wait(struct lower *l, int64_t vm, int64_t lgkm)
 {
     gfx12_wait_counter(l, TIR_COUNTER_ASYNC, vm);
@@ -19,8 +20,9 @@ static void wait(struct lower *l, int64_t vm, int64_t lgkm)
     gfx12_wait_counter(l, TIR_COUNTER_DS, lgkm);
 }
 
-/* Emits a barrier that no instruction crosses. LLVM 22.1 may move an s_set_vgpr_msb from after a
- * barrier to before the instruction that precedes it, which then addresses other registers. */
+/* Emits a barrier across which LLVM moves no instruction. LLVM 22.1 may move an s_set_vgpr_msb that
+ * follows a barrier to before the barrier's predecessor, which would then address other
+ * registers. */
 static void barrier(struct lower *l)
 {
     LLVMValueRef nothing_crosses = lower_i32(l, 0);
@@ -30,7 +32,8 @@ static void barrier(struct lower *l)
 
 /* ---- Memory ---- */
 
-/* Splits a buffer resource into its base and its size in bytes, both i64 (CDNA5 ISA, table 57). */
+/* Sets *base and *bytes to the address and the size in bytes of a buffer resource, both i64 (CDNA5
+ * ISA, table 57). */
 static void split_rsrc(struct lower *l, LLVMValueRef rsrc, LLVMValueRef *base, LLVMValueRef *bytes)
 {
     enum { BASE_BITS = 57, BYTES_BITS = 45 };
@@ -43,7 +46,8 @@ static void split_rsrc(struct lower *l, LLVMValueRef rsrc, LLVMValueRef *base, L
                           LLVMConstInt(l->i64, (UINT64_C(1) << BYTES_BITS) - 1, false), "");
 }
 
-/* Returns the address of 16 zero bytes in the code object, as i64. */
+/* Returns the address of a constant of 16 zero bytes in the code object, as i64. The first call
+ * defines the constant. */
 static LLVMValueRef zeros(struct lower *l)
 {
     static const char name[] = "zeros";
@@ -60,8 +64,8 @@ static LLVMValueRef zeros(struct lower *l)
     return LLVMBuildPtrToInt(l->b, v, l->i64, "");
 }
 
-/* Loads `bytes` per lane from the lane's address to LDS, lane after lane. The instruction adds
- * `both` to the addresses in memory and in LDS. Returns the load. */
+/* Emits an asynchronous load of `bytes` bytes, 4 or 16, from the lane's `address` to lds + lane *
+ * bytes. The instruction adds `both` bytes to both addresses. Returns the load. */
 static LLVMValueRef load_to_lds(struct lower *l, LLVMValueRef address, LLVMValueRef lds,
                                 unsigned bytes, unsigned both)
 {
@@ -74,7 +78,7 @@ static LLVMValueRef load_to_lds(struct lower *l, LLVMValueRef address, LLVMValue
     return emit_intrinsic(l, name, NULL, 0, args, 4);
 }
 
-/* Emits an asynchronous load for a copy from a buffer. The instruction takes no buffer resource, so
+/* Emits an asynchronous load for a copy from a buffer. The instruction has no buffer resource, so
  * lanes past the buffer's end load zeros from the code object. */
 static LLVMValueRef copy_to_lds(struct lower *l, const struct lower_copy *c)
 {
@@ -91,7 +95,7 @@ static LLVMValueRef copy_to_lds(struct lower *l, const struct lower_copy *c)
     return load_to_lds(l, address, c->lds, c->bytes, c->both);
 }
 
-/* Copies each lane's bytes from a global address to LDS, asynchronously. */
+/* Emits an asynchronous load for a copy from memory. */
 static void gather_to_lds(struct lower *l, const struct lower_gather *g)
 {
     LLVMValueRef offset = LLVMTypeOf(g->lane_offset) == l->i64
@@ -102,8 +106,8 @@ static void gather_to_lds(struct lower *l, const struct lower_gather *g)
                 LLVMBuildIntToPtr(l->b, to, l->lds_ptr, ""), g->bytes, g->both);
 }
 
-/* Returns group 0 of a tensor descriptor: one tile, its addresses in LDS and in memory (CDNA5 ISA,
- * table 62). */
+/* Returns group 0 of a tensor descriptor, four dwords: one tile, and its addresses in LDS and in
+ * memory (CDNA5 ISA, table 62). */
 static LLVMValueRef tensor_places(struct lower *l, const struct lower_tensor *t)
 {
     enum { ONE_TILE = 1, HIGH_BITS = 25, IMAGE = 2, IMAGE_AT = 30 };
@@ -117,7 +121,7 @@ static LLVMValueRef tensor_places(struct lower *l, const struct lower_tensor *t)
     return lower_gather(l, group, 4);
 }
 
-/* Returns log2 of a power of two. */
+/* Returns log2 of `n`, a power of two. */
 static unsigned log2_of(unsigned n)
 {
     unsigned bits = 0;
@@ -126,8 +130,9 @@ static unsigned log2_of(unsigned n)
     return bits;
 }
 
-/* Returns group 1 of a tensor descriptor (CDNA5 ISA, table 63). The tensor of dwords has t->there
- * rows, the tile t->rows: rows beyond the tensor become zeros. The group has the padding too. */
+/* Returns group 1 of a tensor descriptor, eight dwords: sizes, stride and padding (CDNA5 ISA, table
+ * 63). The tensor of dwords has t->there rows, the tile t->rows: rows beyond the tensor become
+ * zeros. */
 static LLVMValueRef tensor_sizes(struct lower *l, const struct lower_tensor *t)
 {
     enum { DWORDS = 2 << 16, PADS = 1 << 20, SPAN_AT = 22, PAD_AT = 25, HIGH = 16 };
@@ -151,20 +156,21 @@ static LLVMValueRef tensor_sizes(struct lower *l, const struct lower_tensor *t)
     return lower_gather(l, group, 8);
 }
 
-/* Copies rows to LDS by the tensor data mover. */
+/* Emits a copy of rows to LDS by the tensor data mover. */
 static void tensor_to_lds(struct lower *l, const struct lower_tensor *t)
 {
     LLVMValueRef args[3] = {tensor_places(l, t), tensor_sizes(l, t), lower_i32(l, 0)};
     emit_intrinsic(l, "llvm.amdgcn.tensor.load.to.lds.d2", NULL, 0, args, 3);
 }
 
-/* Waits until at most `most` copies of the tensor data mover are pending. */
+/* Emits a wait until at most `most` copies of the tensor data mover are outstanding. */
 static void wait_tensor(struct lower *l, int64_t most)
 {
     gfx12_wait_counter(l, TIR_COUNTER_TENSOR, most);
 }
 
-/* Reads LDS with a transposition of elements of `bits` bits. */
+/* Emits ds_load_tr8_b64 or ds_load_tr16_b128: a transposing LDS read of elements of `bits` bits, 8
+ * or 16. */
 static LLVMValueRef read_transposed(struct lower *l, LLVMValueRef address, unsigned bits)
 {
     LLVMTypeRef type = bits == 8 ? LLVMVectorType(l->i32, 2) : LLVMVectorType(l->i16, 8);
@@ -175,16 +181,17 @@ static LLVMValueRef read_transposed(struct lower *l, LLVMValueRef address, unsig
 
 /* ---- Matrices ---- */
 
-/* Emits a WMMA. Its intrinsic takes a modifier before each of a, b and c, here 0: fp8 has only c's.
- * Integers have a flag before a and b, 1 for signed, and none for c. The two flags after c permit
- * reuse of a and b; the last one of integers is a clamp. */
+/* Emits a WMMA of operands a, b and c. Its intrinsic has a modifier before each of a, b and c, here
+ * 0; for fp8 only before c. For integers it has a flag before a and b, here 1 for signed, and none
+ * before c. Two flags after c, here 0, permit reuse of a and b. For integers a clamp flag follows
+ * them. */
 static LLVMValueRef multiply(struct lower *l, const struct lower_product *p)
 {
     const unsigned in = p->row->in_dtype;
     LLVMTypeRef number = in == TIR_BF16  ? l->bf16
                          : in == TIR_F16 ? l->f16
                          : in == TIR_F32 ? l->f32
-                                         : l->i32; /* four bytes */
+                                         : l->i32; /* four elements of a byte */
     const unsigned each = number == l->i32 ? 4 : 1;
     LLVMTypeRef types[2] = {LLVMTypeOf(p->operands[2]),
                             LLVMVectorType(number, p->counts[0] / each)};
@@ -204,7 +211,8 @@ static LLVMValueRef multiply(struct lower *l, const struct lower_product *p)
 
 /* ---- Lanes ---- */
 
-/* Exchanges rows of 16 lanes between two dwords. */
+/* Emits v_permlane16_swap: exchanges odd rows of 16 lanes of `a` with even rows of `b`. `half` must
+ * be 16. */
 static LLVMValueRef lane_swap(struct lower *l, unsigned half, LLVMValueRef a, LLVMValueRef b)
 {
     LLVMValueRef no = LLVMConstNull(l->i1);
@@ -216,8 +224,8 @@ static LLVMValueRef lane_swap(struct lower *l, unsigned half, LLVMValueRef a, LL
 
 /* ---- fp8 ---- */
 
-/* Converts the pair one by one. LLVM 22.1 gives v_cvt_pk_f32_fp8 only results in the first 256
- * registers, and spills others. */
+/* Converts the two elements one by one. LLVM 22.1 allows results of v_cvt_pk_f32_fp8 only in the
+ * first 256 VGPRs, and would spill others. */
 static LLVMValueRef fp8_pair_to_f32(struct lower *l, LLVMValueRef dword, bool high)
 {
     LLVMValueRef pair[2];

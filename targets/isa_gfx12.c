@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Instructions that CDNA5 and RDNA4 share: a counter for each kind of memory operation, and waves
- * of two rows of 16 lanes.
+ * Emits instructions that CDNA5 and RDNA4 share: waits with a counter for each kind of memory
+ * operation, and moves between lanes of waves of two rows of 16. lower_isa.h describes the
+ * functions.
  */
 #include "targets/isa_gfx12.h"
 
-/* Leaves the division of the registers to LLVM: there are no AGPRs. */
+/* Sets no attribute: the target has no AGPRs, so there is nothing to divide. */
 void gfx12_set_registers(struct lower *l, unsigned waves)
 {
     (void)l;
@@ -27,13 +28,14 @@ void gfx12_wait_counter(struct lower *l, enum tir_counter counter, int64_t most)
 
 /* ---- Lanes ---- */
 
-/* dpp_ctrl (CDNA5 and RDNA4 ISA manuals, "DPP_CTRL enumerations"). */
+/* Values of dpp_ctrl, which selects the lane that a lane reads (CDNA5 and RDNA4 ISA manuals,
+ * "DPP_CTRL enumerations"). */
 enum {
-    DPP_ROW_SHR = 0x110,   /* + n: the lane n below in a row of 16 */
-    DPP_ROW_XMASK = 0x160, /* + mask: lane xor mask in a row of 16 */
+    DPP_ROW_SHR = 0x110,   /* plus n: lane - n in a row of 16 */
+    DPP_ROW_XMASK = 0x160, /* plus mask: lane ^ mask in a row of 16 */
 };
 
-/* Returns the dword of a lane of the other row: for lane i of a row, lane (and & i) xor flip. */
+/* Returns for lane i of a row of 16 the dword of lane (i & `and`) ^ `flip` of the other row. */
 static LLVMValueRef other_row(struct lower *l, LLVMValueRef dword, unsigned and, unsigned flip)
 {
     uint64_t select = 0;
@@ -60,7 +62,7 @@ LLVMValueRef gfx12_lane_xor(struct lower *l, LLVMValueRef dword, unsigned mask)
     return emit_intrinsic(l, "llvm.amdgcn.update.dpp", &l->i32, 1, args, 6);
 }
 
-/* Adds lanes within rows of 16 by shifts, then row 0's sum to row 1. */
+/* Adds lower lanes within rows of 16 by shifts, then the sum of row 0 to row 1. */
 LLVMValueRef gfx12_lane_sum(struct lower *l, LLVMValueRef sum)
 {
     LLVMValueRef zero = lower_i32(l, 0), all = lower_i32(l, 15);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file emits RDNA4's instructions. The machine has no direct-to-LDS loads. A copy to LDS is a
- * load to registers, in flight until the wait for the copy, which stores the registers to LDS.
- * lower_isa.h describes the functions. Source: RDNA4 ISA manual.
+ * The table of RDNA4, and its own functions. The target has no direct-to-LDS loads, so a copy to
+ * LDS is a load to registers. The wait for the copy stores the registers to LDS. lower_isa.h
+ * describes the functions. Source: RDNA4 ISA manual.
  */
 #include "targets/isa_gfx12.h"
 
@@ -10,8 +10,8 @@
 
 /* ---- Copies to LDS ---- */
 
-/* Stores the data of held copies to LDS, except the newest `most`. LLVM adds the waits for their
- * loads. */
+/* Emits stores to LDS of the data of all held copies except the newest `most`. LLVM adds the waits
+ * for their loads. */
 static void store_copies(struct lower *l, unsigned most)
 {
     const unsigned n = l->n_copies > most ? l->n_copies - most : 0;
@@ -23,11 +23,11 @@ static void store_copies(struct lower *l, unsigned most)
     memmove(l->copies, l->copies + n, l->n_copies * sizeof(l->copies[0]));
 }
 
-/* Stores all held copies to LDS, at the end of a round. */
+/* Emits stores to LDS of the data of all held copies. */
 static void end_copies(struct lower *l) { store_copies(l, 0); }
 
-/* Holds the lane's loaded `data`, to be stored at lds + lane * bytes. If LOWER_HELD copies are held
- * already, stores the oldest first. */
+/* Records a copy whose `data` are loaded and must later be stored at lds + lane * bytes. If
+ * LOWER_HELD copies are held already, emits the store of the oldest first. */
 static void hold(struct lower *l, LLVMValueRef data, LLVMValueRef lds, unsigned bytes)
 {
     if (l->n_copies == LOWER_HELD)
@@ -37,7 +37,7 @@ static void hold(struct lower *l, LLVMValueRef data, LLVMValueRef lds, unsigned 
         (struct lower_held){data, LLVMBuildGEP2(l->b, l->i8, lds, &each, 1, "")};
 }
 
-/* Returns the type of `bytes` bytes of a lane. */
+/* Returns the LLVM type of `bytes` bytes of a lane, a multiple of 4. */
 static LLVMTypeRef data_type(struct lower *l, unsigned bytes)
 {
     return bytes == 4 ? l->i32 : LLVMVectorType(l->i32, bytes / 4);
@@ -50,7 +50,7 @@ static LLVMValueRef advance(struct lower *l, LLVMValueRef lds, unsigned bytes)
     return bytes ? LLVMBuildGEP2(l->b, l->i8, lds, &by, 1, "") : lds;
 }
 
-/* Loads a lane's bytes from a buffer to registers, which are written to LDS later. */
+/* Emits a load from a buffer to registers, which a later wait stores to LDS. */
 static LLVMValueRef copy_to_lds(struct lower *l, const struct lower_copy *c)
 {
     LLVMTypeRef type = data_type(l, c->bytes);
@@ -62,7 +62,7 @@ static LLVMValueRef copy_to_lds(struct lower *l, const struct lower_copy *c)
     return data;
 }
 
-/* Loads a lane's bytes from a global address to registers, which are written to LDS later. */
+/* Emits a load from memory to registers, which a later wait stores to LDS. */
 static void gather_to_lds(struct lower *l, const struct lower_gather *g)
 {
     LLVMValueRef offset = LLVMTypeOf(g->lane_offset) == l->i64
@@ -79,10 +79,10 @@ static void gather_to_lds(struct lower *l, const struct lower_gather *g)
 
 /* ---- Waits ---- */
 
-/* Completes all copies to LDS but the newest `vm` by storing their data, and waits for LDS. LLVM
- * adds the waits for loads to registers. Every `vm` waits for LDS, however large: hold() stores
- * copies older than the newest LOWER_HELD, and these stores may still be in flight. A wait for all
- * copies (vm 0) waits for stores to memory too, as on CDNA5. */
+/* Completes all copies to LDS except the newest `vm`: emits stores of their data and a wait for
+ * LDS. LLVM adds the waits for loads to registers. A `vm` of any size waits for LDS, since stores
+ * of copies older than the newest LOWER_HELD may be outstanding. A wait for all copies (vm 0) also
+ * waits for stores to memory, as on CDNA5. */
 static void wait(struct lower *l, int64_t vm, int64_t lgkm)
 {
     if (vm >= 0) {
@@ -96,8 +96,8 @@ static void wait(struct lower *l, int64_t vm, int64_t lgkm)
 
 /* ---- Matrices ---- */
 
-/* Emits a WMMA. The intrinsics of floats take a, b and c. Integers have a flag before a and b, 1
- * for signed, and a clamp. */
+/* Emits a WMMA of operands a, b and c. The intrinsics of floats have only these. For integers they
+ * have a flag before a and b, here 1 for signed, and a clamp flag at the end, here 0. */
 static LLVMValueRef multiply(struct lower *l, const struct lower_product *p)
 {
     const unsigned in = p->row->in_dtype;
@@ -114,8 +114,8 @@ static LLVMValueRef multiply(struct lower *l, const struct lower_product *p)
     return emit_intrinsic(l, p->row->intrinsic, types, 2, (LLVMValueRef[]){a, b, c}, 3);
 }
 
-/* OOB_SELECT 3 checks byte offsets. FORMAT is 4, since 0 would mean an unbound resource (RDNA4 ISA,
- * table 57; RDNA3 ISA, table 46). */
+/* Word 3 of a buffer resource, its flags. OOB_SELECT is 3, which checks byte offsets. FORMAT is 4,
+ * since 0 would mean an unbound resource (RDNA4 ISA, table 57; RDNA3 ISA, table 46). */
 enum { RSRC_FLAGS = 3 << 28 | 4 << 12 };
 
 const struct lower_isa lower_isa_rdna4 = {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Links an object to a code object in this process. The image equals what `ld.lld -shared` makes of
- * one object from LLVM, address by address; tests/targets/test_link.c compares both. LLD's library
- * is not used: it would reset LLVM's options, which are global to the process. Relocations: LLVM's
- * AMDGPUUsage, "Relocation Records".
+ * Links a relocatable object to a code object, without another program. The output equals the
+ * output of `ld.lld -shared` for one object from LLVM, address by address;
+ * tests/targets/test_link.c compares both. LLD's library is not used, since it would reset LLVM's
+ * options, which are global to the process. Source of the relocations: LLVM's AMDGPUUsage,
+ * "Relocation Records".
  */
 #include "targets/link.h"
 
@@ -14,6 +15,7 @@
 #include "targets/codegen.h"
 #include "targets/elf_image.h"
 
+/* Relocation types R_AMDGPU_* of the same names. */
 enum relocation {
     R_ABS32_LO = 1,
     R_ABS32_HI = 2,
@@ -26,7 +28,7 @@ enum relocation {
     R_RELATIVE64 = 13,
 };
 
-/* Stores the message `sentence` and returns false. */
+/* Stores the message `sentence` in l->why and returns false. */
 static bool fail(const struct link *l, const char *sentence)
 {
     snprintf(l->why, TGT_WHY, "%s", sentence);
@@ -35,7 +37,8 @@ static bool fail(const struct link *l, const char *sentence)
 
 /* ---- Reading the object ---- */
 
-/* Finds the output rank of a section. Returns false if the section is left out. */
+/* Sets *rank to the kind of output section that an input section becomes. Returns false if the
+ * section is left out. */
 static bool rank_of(const Elf64_Shdr *h, const char *name, enum link_rank *rank)
 {
     if ((h->sh_type != SHT_PROGBITS && h->sh_type != SHT_NOTE) || h->sh_flags & SHF_EXCLUDE ||
@@ -52,14 +55,16 @@ static bool rank_of(const Elf64_Shdr *h, const char *name, enum link_rank *rank)
     return true;
 }
 
-/* True if a section has writable data that are not only relocated. */
+/* True if an input section has variables: writable data other than constants that the loader
+ * relocates. */
 static bool has_variables(const Elf64_Shdr *h, const char *name)
 {
     return h->sh_flags & SHF_ALLOC && h->sh_flags & SHF_WRITE && h->sh_size &&
            strncmp(name, ".data.rel.ro", 12) != 0;
 }
 
-/* Adds a section of the object to the linked file if it belongs there. */
+/* Adds an input section, called `name`, to the output sections unless it is left out. Returns false
+ * with a message if it is invalid. */
 static bool add_input(struct link *l, Elf_Scn *scn, const Elf64_Shdr *h, const char *name)
 {
     struct link_section s = {.name = name, .header = *h, .input = elf_ndxscn(scn)};
@@ -78,7 +83,8 @@ static bool add_input(struct link *l, Elf_Scn *scn, const Elf64_Shdr *h, const c
     return true;
 }
 
-/* Reads the object's symbols and their names. */
+/* Sets the symbols of the link and their names from the symbol table `scn` with header `h`, and
+ * counts exported symbols. Returns false with a message on an error. */
 static bool read_symbols(struct link *l, Elf *object, Elf_Scn *scn, const Elf64_Shdr *h)
 {
     Elf_Scn *strings = elf_getscn(object, h->sh_link);
@@ -100,7 +106,8 @@ static bool read_symbols(struct link *l, Elf *object, Elf_Scn *scn, const Elf64_
     return true;
 }
 
-/* Reads one section of the object. */
+/* Reads an input section. `names` is the number of the section with the names of sections. Returns
+ * false with a message on an error. */
 static bool read_section(struct link *l, Elf *object, Elf_Scn *s, size_t names)
 {
     const Elf64_Shdr *h = elf64_getshdr(s);
@@ -112,7 +119,8 @@ static bool read_section(struct link *l, Elf *object, Elf_Scn *s, size_t names)
     return add_input(l, s, h, name);
 }
 
-/* Reads a relocatable object for AMDGPU. */
+/* Reads all sections and symbols of a relocatable object for AMDGPU. Returns false with a message
+ * on an error. */
 static bool read_object(struct link *l, Elf *object)
 {
     size_t names;
@@ -144,10 +152,11 @@ Elf64_Sym link_move_symbol(const struct link *l, const Elf64_Sym *s)
 
 /* ---- Relocations ---- */
 
+/* A function that for_relocations() calls for a relocation of an output section. */
 typedef bool visit_fn(struct link *, const struct link_section *, const Elf64_Rela *);
 
-/* Calls `visit` for the relocations of all sections in the output. Returns false if a visit
- * failed. */
+/* Calls `visit` for each relocation of an input section that is in the output. Returns false if a
+ * call returned false. */
 static bool for_relocations(struct link *l, Elf *object, visit_fn *visit)
 {
     for (Elf_Scn *s = elf_nextscn(object, NULL); s; s = elf_nextscn(object, s)) {
@@ -164,16 +173,17 @@ static bool for_relocations(struct link *l, Elf *object, visit_fn *visit)
     return true;
 }
 
-/* Returns the bytes that a relocation of `type` changes. */
+/* Returns the number of bytes that a relocation of type `type` changes. */
 static unsigned bytes_of(unsigned type) { return type == R_ABS64 || type == R_REL64 ? 8 : 4; }
 
-/* True if the loader has to add the image's address, which is unknown until then. */
+/* True if the loader must apply the relocation, since it contains the address at which the image is
+ * loaded. */
 static bool is_relative(const struct link_section *s, const Elf64_Rela *r)
 {
     return ELF64_R_TYPE(r->r_info) == R_ABS64 && s->header.sh_flags & SHF_ALLOC;
 }
 
-/* Checks that a symbol is defined. */
+/* True if the symbol is defined in the output. If not, a message names it. */
 static bool check_symbol(const struct link *l, const Elf64_Sym *s)
 {
     if (s->st_shndx == SHN_ABS || (s->st_shndx < l->n_inputs && l->moved[s->st_shndx]))
@@ -183,7 +193,8 @@ static bool check_symbol(const struct link *l, const Elf64_Sym *s)
     return false;
 }
 
-/* Checks the type and place of a relocation, and counts the ones that remain relative. */
+/* Checks type, place and symbol of a relocation, and counts it if the loader applies it. Returns
+ * false with a message on an error. A visit_fn. */
 static bool check_relocation(struct link *l, const struct link_section *s, const Elf64_Rela *r)
 {
     const unsigned type = ELF64_R_TYPE(r->r_info);
@@ -199,7 +210,8 @@ static bool check_relocation(struct link *l, const struct link_section *s, const
     return check_symbol(l, &l->symbols[ELF64_R_SYM(r->r_info)]);
 }
 
-/* Applies a relocation, or writes it to the table of relative ones. */
+/* Applies a relocation to l->file, or adds it to LINK_RELA_DYN if the loader must apply it. Returns
+ * false with a message on an error. A visit_fn. */
 static bool relocate(struct link *l, const struct link_section *s, const Elf64_Rela *r)
 {
     const unsigned type = ELF64_R_TYPE(r->r_info);
@@ -223,9 +235,10 @@ static bool relocate(struct link *l, const struct link_section *s, const Elf64_R
     return true;
 }
 
-/* ---- The whole ---- */
+/* ---- Output ---- */
 
-/* Adds the sections that the linker makes: dynamic symbols, dynamic table, symbol names. */
+/* Adds the sections that the linker makes, and checks all relocations. Returns false with a message
+ * on an error. */
 static bool add_made(struct link *l, Elf *object)
 {
     for (enum link_rank r = LINK_DYNSYM; r <= LINK_DYNSTR; r++)
@@ -241,7 +254,8 @@ static bool add_made(struct link *l, Elf *object)
     return true;
 }
 
-/* Writes the linked file to memory and applies the relocations. */
+/* Lays out and writes the output file to l->file, and applies the relocations. Returns false with a
+ * message on an error. */
 static bool write_file(struct link *l, Elf *object)
 {
     link_lay_out(l);

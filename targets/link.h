@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Internal interface of tgt_link(): the sections of a code object, from input object to output
- * file.
+ * Internal interface of the linker behind tgt_link(): the sections of a code object, from the input
+ * object to the output file. Only targets/link*.c include it.
  */
 #ifndef ATTNC_TARGETS_LINK_H
 #define ATTNC_TARGETS_LINK_H
@@ -11,8 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Sections in file order: first the sections that the loader maps for reading, executing and
- * writing, then the unmapped ones. */
+/* The kinds of output sections, in file order. The loader maps the kinds up to LINK_READ for
+ * reading, LINK_CODE for executing, and the kinds from LINK_RELRO on for writing. It does not map
+ * LINK_UNMAPPED and later ones. */
 enum link_rank {
     LINK_NOTE,
     LINK_DYNSYM,
@@ -20,9 +21,9 @@ enum link_rank {
     LINK_HASH,
     LINK_DYNSTR,
     LINK_RELA_DYN,
-    LINK_READ,
+    LINK_READ, /* other constants of the input object */
     LINK_CODE,
-    LINK_RELRO, /* constant once the loader has relocated it */
+    LINK_RELRO, /* constants that the loader relocates */
     LINK_DYNAMIC,
     LINK_PADDING, /* fills the last page */
     LINK_UNMAPPED,
@@ -35,60 +36,60 @@ enum link_rank {
 struct link_section {
     enum link_rank rank;
     const char *name;
-    Elf64_Shdr header;   /* as it will be in the output file */
-    const uint8_t *data; /* contents in the input object; NULL: made by the linker, or no bytes in
-                          * the file */
-    size_t input;        /* section number in the input object; 0: made by the linker */
+    Elf64_Shdr header;   /* of the output file */
+    const uint8_t *data; /* contents in the input object; NULL: the linker makes them, or the
+                          * section has no bytes in the file */
+    size_t input;        /* number of the section in the input object; 0: the linker makes it */
 };
 
 /* A link in progress: input object, output sections, and output file. */
 struct link {
-    struct link_section *sections; /* in file order; [0] is the null section */
+    struct link_section *sections; /* output sections in file order; [0] is the null section */
     size_t n_sections;
-    size_t *moved; /* output section number by input section number; 0: left out */
-    size_t n_inputs;
+    size_t *moved;   /* number of the output section by number of the input section; 0: left out */
+    size_t n_inputs; /* number of input sections */
     const Elf64_Sym *symbols; /* symbols of the input object */
     size_t n_symbols;
     const char *names; /* string table of `symbols`; ends in a 0 */
     size_t names_size;
     size_t n_exported;     /* number of symbols that the loader sees */
-    size_t exported_names; /* bytes of exported names */
-    size_t n_relative;     /* number of relative relocations: the loader adds the image's address to
-                        * each */
-    uint8_t *file;         /* the output file's bytes, and their number */
-    size_t size;
-    char *why; /* TGT_WHY bytes */
+    size_t exported_names; /* bytes of the names of these symbols, with NULs */
+    size_t n_relative;     /* number of relocations in which the loader adds the image's address */
+    uint8_t *file;         /* the output file */
+    size_t size;           /* its bytes */
+    char *why;             /* message of a failure, TGT_WHY bytes */
 };
 
-/* Most sections that the linker makes, and bytes of a page of memory. */
+/* Number of sections that the linker makes, at most; bytes of a page of memory. */
 enum { LINK_MOST_MADE = 10, LINK_PAGE = 4096 };
 
-/* Appends an empty section of this rank, which the linker makes. The caller has reserved room in
- * `sections`. */
+/* Appends an empty section of this kind, which the linker makes, to l->sections. The array has room
+ * for it. */
 void link_add_made(struct link *l, enum link_rank rank);
 
-/* Sorts the sections; assigns sizes, file offsets and addresses; computes the file's size. */
+/* Sorts the output sections, sets their sizes, file offsets and addresses, and sets l->size. */
 void link_lay_out(struct link *l);
 
-/* Writes the headers, the input's sections and the names: all that the loader's tables do not
- * contain. */
+/* Writes the ELF header, program and section headers, the contents of input sections, symbols and
+ * names to l->file. `object` is the input's ELF header. link_write_tables() writes the rest. */
 void link_write_file(struct link *l, const Elf64_Ehdr *object);
 
-/* Returns the first section of a rank, or NULL. */
+/* Returns the first output section of this kind, or NULL. */
 struct link_section *link_find(const struct link *l, enum link_rank rank);
 
-/* True if the loader sees the symbol. Such symbols count in n_exported. */
+/* True if the input symbol is a dynamic symbol, which the loader sees. */
 bool link_exports(const struct link *l, const Elf64_Sym *s);
 
-/* Returns a copy of an input symbol whose section number and address are converted from the input
- * object to the output file. */
+/* Returns a copy of the input symbol `s` with the section number and the address that it has in the
+ * output file. */
 Elf64_Sym link_move_symbol(const struct link *l, const Elf64_Sym *s);
 
-/* Sets the sizes of the tables that a loader reads. Call before addresses are assigned. */
+/* Sets the sizes of the sections that the loader reads: dynamic symbols, hash tables, dynamic
+ * section. Call it before addresses are assigned. */
 void link_size_tables(struct link *l);
 
-/* Writes the tables that a loader reads, except LINK_RELA_DYN, into the file. Call after addresses
- * are assigned. */
+/* Writes the sections that the loader reads, except LINK_RELA_DYN, to l->file. Call it after
+ * addresses are assigned. */
 void link_write_tables(struct link *l);
 
 #endif

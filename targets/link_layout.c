@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Assigns file offsets and addresses to a code object's sections as LLD does, and writes the file's
- * headers and names.
+ * Assigns file offsets and addresses to a code object's sections as LLD does. Writes headers,
+ * contents of input sections, symbols and names.
  */
 #include "targets/link.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEGMENTS = 8 };
+enum { SEGMENTS = 8 }; /* number of program headers */
 
-/* Sections that the linker makes, by rank. `link` is the rank of the section that their entries
- * refer to. */
+/* The sections that the linker makes, by kind. `entry` is the bytes of an entry, 0: no entries.
+ * `link` is the kind of the section to which entries refer. */
 static const struct made {
     const char *name;
     Elf64_Word type;
@@ -61,7 +61,7 @@ static int by_rank(const void *a, const void *b)
     return (x->input > y->input) - (x->input < y->input);
 }
 
-/* Sorts the sections and stores the new number of each of the object's sections. */
+/* Sorts the output sections by kind and updates l->moved. */
 static void sort_sections(struct link *l)
 {
     qsort(l->sections + 1, l->n_sections - 1, sizeof(*l->sections), by_rank);
@@ -70,7 +70,7 @@ static void sort_sections(struct link *l)
             l->moved[l->sections[i].input] = i;
 }
 
-/* Sets the sizes of the tables of symbols and names. */
+/* Sets the sizes of the sections with symbols and names that are not loaded. */
 static void size_names(struct link *l)
 {
     Elf64_Xword size = 1;
@@ -81,21 +81,22 @@ static void size_names(struct link *l)
     link_find(l, LINK_SYMTAB)->header.sh_size = l->n_symbols * sizeof(Elf64_Sym);
 }
 
-/* Rounds `n` up to a multiple of `alignment`; 0 means none. */
+/* Rounds `n` up to a multiple of `alignment`; an alignment of 0 returns `n`. */
 static uint64_t align_to(uint64_t n, uint64_t alignment)
 {
     return alignment ? (n + alignment - 1) / alignment * alignment : n;
 }
 
-/* Returns the segment of a rank: the loader maps sections with equal rights as one segment. */
+/* Returns the number of the segment for sections of this kind, 0 to 2. A segment has the sections
+ * with equal access rights, which the loader maps together. */
 static unsigned segment_of(enum link_rank rank)
 {
     return rank < LINK_CODE ? 0 : rank == LINK_CODE ? 1 : 2;
 }
 
-/* Assigns offsets and addresses to the mapped sections. A segment starts on a new page in memory
- * and directly after the previous one in the file. Address and file offset are equal modulo a
- * page. */
+/* Assigns file offsets and addresses to the sections that the loader maps, and returns the file
+ * offset after them. A segment begins on a new page in memory, and in the file directly after the
+ * previous segment. Address and file offset are equal modulo a page. */
 static uint64_t place_mapped(struct link *l)
 {
     uint64_t at = sizeof(Elf64_Ehdr) + SEGMENTS * sizeof(Elf64_Phdr), address = at;
@@ -133,7 +134,8 @@ void link_lay_out(struct link *l)
 
 /* ---- The file ---- */
 
-/* Makes a program header of `type` and `flags` for the sections of ranks `from` to `to`. */
+/* Returns a program header of type `type` with flags `flags` for the sections of kinds `from` to
+ * `to`. */
 static Elf64_Phdr segment(const struct link *l, Elf64_Word type, Elf64_Word flags,
                           Elf64_Xword alignment, enum link_rank from, enum link_rank to)
 {
@@ -155,7 +157,7 @@ static Elf64_Phdr segment(const struct link *l, Elf64_Word type, Elf64_Word flag
     return p;
 }
 
-/* Writes the program headers. */
+/* Writes the program headers to l->file. */
 static void write_segments(const struct link *l)
 {
     const uint64_t size = SEGMENTS * sizeof(Elf64_Phdr), at = sizeof(Elf64_Ehdr);
@@ -175,14 +177,15 @@ static void write_segments(const struct link *l)
     memcpy(l->file + at, all, size);
 }
 
-/* Returns the number of the section of this rank, 0 if there is none. */
+/* Returns the number of the output section of this kind, 0 if there is none. */
 static Elf64_Word number_of(const struct link *l, enum link_rank rank)
 {
     const struct link_section *s = link_find(l, rank);
     return s ? (Elf64_Word)(s - l->sections) : 0;
 }
 
-/* Writes the contents, names and headers of the sections. */
+/* Writes the contents of input sections and the names of all sections to l->file, and completes the
+ * section headers. */
 static void write_sections(struct link *l)
 {
     char *names = (char *)l->file + link_find(l, LINK_SHSTRTAB)->header.sh_offset;
@@ -199,7 +202,8 @@ static void write_sections(struct link *l)
     }
 }
 
-/* Writes all symbols of the object. The index of the first global one is the section's sh_info. */
+/* Writes all symbols of the input object, and their names, to l->file. Sets sh_info of the symbol
+ * tables to the index of the first global symbol. */
 static void write_symtab(const struct link *l)
 {
     Elf64_Shdr *h = &link_find(l, LINK_SYMTAB)->header;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writes the tables that a code object's loader reads: symbols, their two hash tables, and the
- * dynamic section. Formats: System V ABI, "Dynamic Linking"; .gnu.hash as glibc reads it.
+ * Writes the sections that the loader of a code object reads: dynamic symbols, their two hash
+ * tables, and the dynamic section. Formats: System V ABI, "Dynamic Linking"; .gnu.hash as glibc
+ * reads it.
  */
 #include "targets/link.h"
 
 #include <string.h>
 
+/* Constants of .gnu.hash: bits of a word of the Bloom filter; shift for its second bit; 32-bit
+ * words of the header. */
 enum { BLOOM_BITS = 64, BLOOM_SHIFT = 26, GNU_HASH_HEADER = 4 };
 
 bool link_exports(const struct link *l, const Elf64_Sym *s)
@@ -16,8 +19,8 @@ bool link_exports(const struct link *l, const Elf64_Sym *s)
            visibility != STV_HIDDEN && visibility != STV_INTERNAL && s->st_name < l->names_size;
 }
 
-/* Computes the sizes of the tables. A code object has two symbols, so the hash tables have one
- * bucket and the symbols stay unsorted. */
+/* Gives .gnu.hash one bucket and leaves the symbols unsorted, since a code object has two
+ * symbols. */
 void link_size_tables(struct link *l)
 {
     const size_t n = l->n_exported;
@@ -51,22 +54,27 @@ static uint32_t hash_sysv(const char *name)
     return h;
 }
 
-/* Returns the contents of the section of this rank in the file. */
+/* Returns the first byte in l->file of the output section of this kind. */
 static uint8_t *table(const struct link *l, enum link_rank rank)
 {
     return l->file + link_find(l, rank)->header.sh_offset;
 }
 
+/* The tables of dynamic symbols in l->file. */
 struct tables {
-    Elf64_Sym *symbols;
-    char *names;
-    uint32_t *gnu;   /* buckets, first symbol, Bloom words, shift; Bloom word; bucket; hashes */
-    uint32_t *sysv;  /* buckets, symbols; buckets; next of each symbol */
-    size_t n, count; /* symbols written, including the null symbol; all symbols */
-    size_t named;    /* bytes of names written */
+    Elf64_Sym *symbols; /* .dynsym */
+    char *names;        /* .dynstr */
+    uint32_t *gnu;      /* .gnu.hash: numbers of buckets, of the first symbol and of Bloom words,
+                         * shift; Bloom word; bucket; hashes */
+    uint32_t *sysv;     /* .hash: numbers of buckets and of symbols; buckets; for each symbol the
+                         * next of its bucket */
+    size_t n, count;    /* number of symbols written, and of all symbols; both with the null
+                         * symbol */
+    size_t named;       /* bytes of names written */
 };
 
-/* Writes a dynamic symbol, its name and its entries in both hash tables. */
+/* Writes the dynamic symbol for the input symbol `s`, its name and its entries in both hash
+ * tables. */
 static void write_symbol(const struct link *l, struct tables *t, const Elf64_Sym *s)
 {
     const char *name = l->names + s->st_name;
@@ -90,7 +98,7 @@ static void write_symbol(const struct link *l, struct tables *t, const Elf64_Sym
     *bucket = (uint32_t)t->n++;
 }
 
-/* Writes the dynamic symbols and the hash tables. */
+/* Writes all dynamic symbols, their names and both hash tables. */
 static void write_symbols(const struct link *l)
 {
     struct tables t = {
@@ -113,7 +121,7 @@ static void write_symbols(const struct link *l)
             write_symbol(l, &t, &l->symbols[i]);
 }
 
-/* Writes the dynamic table. */
+/* Writes the dynamic section, which names the other tables. */
 static void write_dynamic(const struct link *l)
 {
     Elf64_Dyn *d = (Elf64_Dyn *)table(l, LINK_DYNAMIC);
