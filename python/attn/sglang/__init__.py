@@ -11,7 +11,8 @@ from attn import _engine
 
 
 def platform():
-    """Entry point of sglang.srt.platforms: the class of the simulated platform, or None where there may be a GPU."""
+    """Entry point of sglang.srt.platforms. Returns the path of the simulated platform's class, or None unless ATTN_HIP
+    is sim."""
     return "attn.sglang._simulated.Platform" if os.environ.get("ATTN_HIP") == "sim" else None
 
 
@@ -25,7 +26,7 @@ def refresh_after(updater):
 
 
 def refreshing(plain):
-    """Returns a function that calls `plain`, then refreshes copies of weights."""
+    """Returns a function that calls `plain`, then updates attn's copies of weights, and returns plain's result."""
     from attn.aiter import _common
 
     @functools.wraps(plain)
@@ -39,7 +40,7 @@ def refreshing(plain):
 
 
 def register():
-    """Entry point of sglang.srt.plugins: adds the backend. SGLang calls it in each process."""
+    """Entry point of sglang.srt.plugins, which SGLang calls in each process. Adds the backend "attn"."""
     _engine.serve_aiter()
     from sglang.srt.arg_groups.choices import ATTENTION_BACKEND_CHOICES
     from sglang.srt.configs.model_config import is_deepseek_dsa
@@ -48,8 +49,8 @@ def register():
         ATTENTION_BACKEND_CHOICES.append("attn")
 
     def linear_kernels(runner):
-        """Replaces the class by which SGLang next makes its backend of gated delta nets, KDA or Mamba2 layers. Returns the
-        entries of a description for these layers; none if the model has none."""
+        """Replaces the class of SGLang's next backend for gated delta nets, KDA or Mamba2 layers by attn's. Returns the
+        entries of a description for these layers; an empty list if the model has none."""
         from sglang.srt.configs.hybrid_arch import hybrid_gdn_config, hybrid_kda_config, mamba2_config
         config = runner.model_config
         if hybrid_gdn_config(config) is not None:

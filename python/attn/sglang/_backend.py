@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SGLang's attention backend "attn": heads with keys and values, whole prompts, chunks, decode and mixed steps.
+"""SGLang's attention backend "attn": for layers whose heads have keys and values. Steps may have whole prompts, chunks,
+decode, or a mix.
 
-A step's lengths and pages are copied into tensors that stay, and planned once for each kind of layer; layers only launch
-attention. Captured graphs of decode read the same tensors, so eager steps and replays have one path."""
+A step's lengths and pages are copied into tensors that keep their addresses. Each kind of layer has one plan; layers
+only launch attention. Captured graphs of decode read the same tensors, so eager steps and replays have one path."""
 import copy
 
 import torch
@@ -17,29 +18,29 @@ from attn.aiter import NotServed
 from attn.aiter import _common as calls
 from attn.sglang import _rotation
 
-MOST_DRAFTS = 64  # queries of a sequence that decode takes; more are planned prefill
+MOST_DRAFTS = 64  # largest number of queries per sequence that decode takes; planned prefill takes longer ones
 DTYPES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 
 
 def layers_of(runner):
-    """The attention layers of a model."""
+    """Returns the attention layers of a runner's model."""
     return [module for module in runner.model.modules() if isinstance(module, RadixAttention)]
 
 
 def drafts_of():
-    """Returns two settings of SGLang: the most queries of a sequence in a step that verifies drafts (1 without drafts), and
-    True if drafts may form trees."""
+    """Returns (queries, trees) from SGLang's settings: the largest number of queries per sequence in a step that
+    verifies drafts (1 without drafts), and True if drafts may form trees."""
     spec = get_spec()
     trees = (spec.speculative_eagle_topk or 1) > 1 or spec.speculative_algorithm == "NGRAM"
     return spec.speculative_num_draft_tokens or 1, trees
 
 
-_opened = {}  # {ordinal: (entries of a description, their Device)}
+_opened = {}  # {ordinal of a GPU: (entries of a description, Device with their kernels)}
 
 
 def open_device(runner, entries):
-    """Returns the device of a model with the kernels of `entries`. The calls of attn.aiter take the device that was opened
-    last, for both models, so a draft model's device also has the target's kernels."""
+    """Returns the Device for a model, with the kernels of `entries`. A draft model's device also has the target model's
+    kernels, since attn.aiter's calls use the last opened device for both models."""
     ordinal = runner.gpu_id if torch.cuda.is_available() else 0
     known, device = _opened.get(ordinal, ((), None))
     if runner.is_draft_worker:
@@ -53,7 +54,8 @@ def open_device(runner, entries):
 
 
 class Pages:
-    """A step's tensors: keys of each sequence, its pages, and where its queries start. They stay from step to step."""
+    """The tensors of a step: keys, pages and first query of each sequence. Their addresses stay the same in all steps,
+    as captured graphs need."""
 
     def __init__(self, runner, sequences):
         pool, self.page = runner.req_to_token_pool, runner.token_to_kv_pool.page_size
@@ -67,8 +69,8 @@ class Pages:
         self.translate = getattr(runner.token_to_kv_pool, "translate_loc_from_full_to_swa", None)
 
     def fill(self, batch):
-        """Fills in a step. Returns (lengths, table, starts, most queries of a sequence). batch.seq_lens counts the step's
-        tokens, except drafts that are verified, which are added here."""
+        """Fills in a step. Returns (lengths, table, starts, largest number of queries of a sequence). batch.seq_lens
+        counts the step's tokens, but not drafts to verify: fill() adds their number."""
         n, mode = batch.batch_size, batch.forward_mode
         self.lengths[:n].copy_(batch.seq_lens)
         slots = self.tokens[batch.req_pool_indices, ::self.page]
@@ -86,9 +88,10 @@ class Pages:
         return self.lengths[:n], self.table[:n], self.starts[:n + 1], longest
 
     def fill_drafts(self, batch, step, topk, steps):
-        """Fills in step `step` of the `steps` in which a draft model proposes tokens. Each of a sequence's `topk` branches is a
-        row with one query. Returns what fill() returns. batch.seq_lens counts no draft. After a sequence SGLang reserves
-        `steps` slots for each branch, one branch after the other. It allows several branches with pages of one token only."""
+        """Fills in step number `step` of the `steps` in which a draft model proposes tokens. Each of a sequence's
+        `topk` branches is a row with one query. Returns what fill() returns. batch.seq_lens counts no draft. SGLang
+        reserves `steps` slots per branch after a sequence, one branch after the other. Several branches need pages of
+        one token."""
         n = batch.batch_size
         rows, before = n * topk, batch.seq_lens.repeat_interleave(topk)
         torch.add(before, step + 1, out=self.lengths[:rows])
@@ -104,15 +107,16 @@ class Pages:
         return self.lengths[:rows], self.table[:rows], self.starts[:rows + 1], 1
 
     def tree(self, batch):
-        """Returns the mask of a step that verifies trees of drafts, and where each sequence begins in it; None for any other
-        step. A query's row of the mask has a byte for every key of its sequence."""
+        """Returns (mask, offset of each sequence in the mask) of a step that verifies trees of drafts; None for any
+        other step. A query's row of the mask has a byte for every key of its sequence."""
         spec, n = batch.spec_info, batch.batch_size
         # N-gram drafts have no topk and form trees. A topk of 1 is a chain, which needs no mask.
         if not batch.forward_mode.is_target_verify() or spec.custom_mask is None or getattr(spec, "topk", 0) == 1:
             return None
         torch.cumsum(self.lengths[:n] * spec.num_tokens_per_req, 0, out=self.masks[1:n + 1])
         mask = spec.custom_mask.view(torch.uint8)
-        if self.mask is not None and mask.shape[0] <= self.mask.shape[0]:  # larger steps are not captured
+        # a larger step is not captured and keeps its own mask
+        if self.mask is not None and mask.shape[0] <= self.mask.shape[0]:
             mask = self.mask[:mask.shape[0]].copy_(mask)
         return mask, self.masks[:n + 1]
 
@@ -123,12 +127,12 @@ class Pages:
 
 
 class Pooled(AttentionBackend):
-    """A backend over one of SGLang's pools. It plans steps outside of captured graphs."""
+    """Base of the backends: attention over one of SGLang's pools. A backend plans steps outside of captured graphs."""
 
     def __init__(self, runner):
         super().__init__()
         self.pool, self.page = runner.token_to_kv_pool, runner.token_to_kv_pool.page_size
-        # SGLang reads these three of each backend.
+        # SGLang itself reads the next three members of each backend.
         self.token_to_kv_pool, self.req_to_token_pool = self.pool, runner.req_to_token_pool
         self.kv_index_translator = runner.kv_index_translator
 
@@ -151,7 +155,7 @@ class Backend(Pooled):
     """Attention over a pool of tokens [slots, heads, D]."""
 
     def __init__(self, runner, linear=()):
-        """`linear` are entries of a description for layers that are no attention."""
+        """`linear` are entries of a description for the model's layers without attention."""
         super().__init__(runner)
         self.dtype, self.views = DTYPES[runner.dtype], {}
         if getattr(self.pool, "full_to_swa_index_mapping", None) is not None:
@@ -171,12 +175,13 @@ class Backend(Pooled):
                                    decode_queries=queries, trees=self.trees)
         self.one = torch.ones(1, dtype=torch.float32, device=self.pages.table.device)
         self.rotated = {self.pool.get_key_buffer(layer.layer_id).data_ptr(): kind for layer, kind in zip(layers_of(runner), kinds)}
-        self.pending = None  # a _rotation.Pending, between a rotation and its attention
+        self.pending = None  # the _rotation.Pending between a call that rotates and the layer's attention; else None
         if not runner.is_draft_worker:
             _rotation.install(self, rotations)
 
     def fresh(self, runner, rows):
-        """Returns a copy that plans steps of up to `rows` queries, one of each sequence, in tensors of its own."""
+        """Returns a copy of this backend that plans steps of up to `rows` sequences with one query each, in its own
+        tensors."""
         out = copy.copy(self)
         out.pages = Pages(runner, rows)
         out.steps = _engine.Steps(self.device, self.kinds, page_size=self.page, max_batch=rows, max_tokens=rows)
@@ -209,7 +214,7 @@ class Backend(Pooled):
             self.pages.keep_mask(max_num_tokens)
 
     def cache(self, layer):
-        """Keys and values [pages, P, heads, D] of a layer; the same objects each time."""
+        """Returns a layer's keys and values [pages, P, heads, D]. Every call returns the same two objects."""
         keys, values = self.pool.get_kv_buffer(layer.layer_id)
         found = self.views.get(layer.layer_id)
         if found is None or found[0].data_ptr() != keys.data_ptr():
@@ -217,11 +222,12 @@ class Backend(Pooled):
         return found
 
     def scales(self, layer):
-        """The scales of a layer's cache, [1] each."""
+        """Returns the scales of a layer's keys and values, [1] each; 1.0 if the layer has none."""
         return tuple(self.one if x is None else x.view(1) for x in (layer.k_scale, layer.v_scale))
 
     def run(self, q, k, v, layer, batch, save_kv_cache, sinks=None, **others):
-        """Writes the step's keys and values, and attends to the pool."""
+        """Writes the step's keys and values to the pool if save_kv_cache is true, and attends to the pool. Returns
+        [tokens, heads * D]."""
         unknown = [name for name, value in others.items() if value is not None and value is not False]
         if unknown:
             raise NotServed("attn", f"arguments {', '.join(unknown)}")
@@ -243,5 +249,5 @@ class Backend(Pooled):
         return out.view(q.shape[0], -1)
 
     def float(self, sinks):
-        """Returns sinks as float32; the copy is made once."""
+        """Returns sinks as float32. The copy is made once for a tensor."""
         return calls.sinks_of(calls.session(sinks), sinks)

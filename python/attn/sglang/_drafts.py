@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The steps in which a draft model of SGLang (EAGLE, MTP, standalone) proposes tokens, on the backend "attn".
 
-SGLang plans all steps before the first one, so each has a backend with tensors of its own. SGLang makes the backends of a draft
-model by a table in its source; install() adds "attn" to it."""
+SGLang plans all steps before it runs the first, so each step has a backend with its own tensors. SGLang makes the
+backends of a draft model by a table in its source; install() adds "attn" to it."""
 from sglang.srt.speculative.draft_utils import DraftBackendFactory
 
 
 class DraftSteps:
-    """The backends of the steps of a draft model, with the methods that SGLang calls. The last step has no backend: its tokens
-    come from the scores of the step before."""
+    """A backend for each step of a draft model but the last, with the methods that SGLang calls. The last step runs no
+    layer: its tokens come from the scores of the step before."""
     needs_cpu_seq_lens = False
 
     def __init__(self, runner, backend, topk, steps):
@@ -22,7 +22,7 @@ class DraftSteps:
             backend.plan_drafts(forward_batch, step, self.topk, self.steps)
 
     def init_forward_metadata_out_graph(self, forward_batch, in_capture=False):
-        """Plans all steps outside of a captured graph, whose tensors stay."""
+        """Plans all steps outside of a captured graph, in the tensors that the graph reads."""
         self.init_forward_metadata(forward_batch)
 
     def init_forward_metadata_in_graph(self, forward_batch):
@@ -39,7 +39,8 @@ def install(make):
         return
 
     def create(factory, backend_name, backend_map, error_template, stamps_children=False):
-        """Creates a backend as SGLang's method does. With stamps_children it is for decode, and has a backend for each step."""
+        """Creates a backend as SGLang's method does. With stamps_children the result is for decode: DraftSteps with a
+        backend for each step."""
         def ours():
             runner = factory.draft_model_runner
             backend = make(runner)

@@ -11,8 +11,8 @@ from attn.aiter import NotServed
 from attn.aiter import _common as calls
 from attn.sglang._backend import DTYPES, MOST_DRAFTS, Pages, Pooled, drafts_of, layers_of, open_device
 
-PIECE = 16  # queries of a sequence in a workgroup of absorbed prefill, at most
-ROWS = 1024  # most heads times queries of a sequence that mla_decode takes
+PIECE = 16  # largest number of queries of a sequence in one piece of absorbed prefill
+ROWS = 1024  # largest product of heads and queries of a sequence that mla_decode takes
 
 
 def kind_of(runner):
@@ -27,21 +27,23 @@ def kind_of(runner):
 
 
 class LatentRows(Pooled):
-    """Rows of queries and of the pool, for backends of latent attention with a LatentKind `kind`."""
+    """Base of backends of latent attention: views of queries and of the pool as rows. `kind` is a LatentKind."""
 
     def rows(self, layer):
         """Returns a layer's latents and rotated keys [pages, P, 1, latent + rope]."""
         return self.pool.get_key_buffer(layer.layer_id).view(-1, self.page, 1, self.kind.latent + self.kind.rope)
 
     def write(self, layer, rows, k, k_rope, slots, scale):
-        """Writes the step's latents, with the rotated keys at their end or in k_rope."""
+        """Writes the step's latents k to `slots` of the pool `rows`. Rotated keys are k_rope, or if that is None the
+        last elements of k."""
         latents, rotated = (k, k_rope) if k_rope is not None else k.split([self.kind.latent, self.kind.rope], -1)
         aiter.concat_and_cache_mla(latents.reshape(-1, self.kind.latent), rotated.reshape(-1, self.kind.rope),
                                    rows[:, :, 0], slots, "fp8" if self.kind.kv_dtype == "fp8" else "auto", scale)
 
     @staticmethod
     def queries(q, q_rope, layer):
-        """Returns queries [tokens, heads, latent + rope], whose rotated part may be q_rope."""
+        """Returns queries [tokens, heads, latent + rope]. If q_rope is not None, it is the rotated part, and q lacks
+        that part."""
         q = q.view(-1, layer.tp_q_head_num, q.shape[-1] // (1 if q.ndim == 3 else layer.tp_q_head_num))
         return q if q_rope is None else torch.cat((q, q_rope.view(*q.shape[:2], -1)), -1)
 
@@ -54,17 +56,17 @@ class LatentBackend(LatentRows):
         super().__init__(runner)
         self.kind = kind_of(runner)
         drafts, most = drafts_of()[0], min(ROWS // self.kind.heads, MOST_DRAFTS)
-        self.drafts = drafts if drafts <= most else 1  # more are prefill
+        self.drafts = drafts if drafts <= most else 1  # with more drafts a step that verifies them is prefill
         entries = _engine.latent_kernels([self.kind], self.drafts, absorbed=True)
         pieces = [1, next(n for n in (PIECE, 8, 4, 2) if n <= most)]
         entries += [{**entry, "page_table": "indices", "q_len": pieces} for entry in entries if entry["op"] == "mla_decode"]
         self.device = device = open_device(runner, [*entries, *linear])
         sequences = runner.req_to_token_pool.size
         self.pages = Pages(runner, sequences)
-        # Steps of one query a sequence, and steps that verify drafts.
+        # {queries of a sequence: LatentSteps}, for steps of one query and steps that verify drafts.
         self.steps = {queries: _engine.LatentSteps(device, self.kind, page_size=self.page, max_batch=sequences,
                                                    decode_queries=queries) for queries in (1, self.drafts)}
-        self.planned = None  # the current step's entry of self.steps; None in a step with prompts
+        self.planned = None  # the member of self.steps that planned the current step; None in a step with prompts
         self.one = torch.ones(1, dtype=torch.float32, device=self.pages.table.device)
         self.step = None
 
@@ -81,8 +83,8 @@ class LatentBackend(LatentRows):
         self.planned.plan(lengths, table, starts, calls.stream(lengths))
 
     def init_forward_metadata_out_graph(self, forward_batch, in_capture=False):
-        """Plans a step of decode, one that verifies a chain of drafts, or one in which a draft model takes verified tokens; a
-        step with prompts keeps its lists of pages."""
+        """Plans a step of decode, one that verifies a chain of drafts, or one in which a draft model takes verified
+        tokens. For a step with prompts it only makes lists of pages, which prefill() reads."""
         if forward_batch.forward_mode.is_idle():
             return
         lengths, table, starts, longest = self.step = self.pages.fill(forward_batch)
@@ -93,7 +95,7 @@ class LatentBackend(LatentRows):
         self.planned = self.steps[1 if longest == 1 else self.drafts] if decodes else None
         if self.planned:
             self.planned.plan(lengths, table, starts, calls.stream(lengths))
-        elif in_capture:  # a step of prefill makes new lists of pages, which no graph reads
+        elif in_capture:  # a graph would not read the new lists of pages that a step of prefill makes
             raise NotServed("attn", f"captured steps of {longest} queries a sequence and {self.kind.heads} heads")
         else:
             counts = (lengths + self.page - 1) // self.page
@@ -103,7 +105,7 @@ class LatentBackend(LatentRows):
             self.last = lengths - (counts - 1) * self.page
 
     def run(self, q, k, v, layer, batch, save_kv_cache, k_rope=None, q_rope=None, **others):
-        """Writes the step's latents, and attends to the pool."""
+        """Writes the step's latents to the pool if save_kv_cache is true, and attends to the pool."""
         unknown = [name for name, value in others.items() if value is not None and value is not False]
         if unknown or layer.tp_k_head_num != 1:
             raise NotServed("attn", f"latent attention with {', '.join(unknown) or 'expanded keys'}")
@@ -119,7 +121,8 @@ class LatentBackend(LatentRows):
         return out.view(q.shape[0], -1)
 
     def prefill(self, q, rows, out):
-        """Prompts and chunks of them, in one launch of pieces."""
+        """Computes prompts and chunks of prompts in one launch. Long ones are cut into pieces of up to PIECE
+        queries."""
         if self.kind.kv_dtype == "fp8":
             raise NotServed("attn", "absorbed prefill over a cache of fp8")
         _, _, starts, longest = self.step

@@ -2,9 +2,10 @@
 """SGLang's backends for gated delta nets and KDA layers of hybrid models on attnc's kernels, beside the attention backend
 "attn".
 
-SGLang plans the steps itself and keeps the states; a layer launches the convolution of all tokens, and then the recurrence of
-steps or of prompts. A gated delta net has a decay for each head, a KDA layer one for each element of a key. Windows and
-states after each draft go to SGLang's memory for them. SGLang copies the ones after the last accepted draft."""
+SGLang plans the steps itself and keeps the states; a layer launches the convolution of all tokens, and then the
+recurrence of steps or of prompts. A gated delta net has a decay for each head, a KDA layer one for each element of a
+key. The window and the state after each draft go to SGLang's memory for drafts. SGLang then copies the ones after the
+last accepted draft."""
 import torch
 from sglang.srt.layers.attention.linear import gdn_backend, kda_backend
 from sglang.srt.layers.attention.linear.utils import select_verify_intermediate_state_indices
@@ -20,8 +21,8 @@ DTYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "fp16"}
 
 
 def kernels(runner, decay="head"):
-    """Returns the entries of a description for the gated delta nets of a model, or with decay="channel" for its KDA layers;
-    none if it has no such layer."""
+    """Returns the entries of a description for the gated delta nets of a model, or with decay="channel" for its KDA
+    layers. The list is empty if the model has no such layer."""
     layers = [module for module in runner.model.modules() if isinstance(module, RadixLinearAttention)]
     if not layers:
         return []
@@ -34,8 +35,8 @@ def kernels(runner, decay="head"):
 
 
 def tree_parents(first, sibling):
-    """Returns the parent of each draft in its sequence, int32 [sequences, drafts], from the first child of each draft and its
-    next sibling. A number below 0 means none."""
+    """Returns the parent of each draft in its sequence, int32 [sequences, drafts], from `first`, the first child of
+    each draft, and `sibling`, its next sibling. A number below 0 means none. The root's parent is 0."""
     found = torch.zeros_like(first, dtype=torch.int32)
     for draft in range(first.shape[1]):
         for pointers, parent in ((first, torch.full_like(found[:, draft], draft)), (sibling, found[:, draft].clone())):
@@ -45,8 +46,9 @@ def tree_parents(first, sibling):
 
 
 def parents_of(step, layer):
-    """Returns tree_parents() of a step for drafts that form trees; None for chains. The first layer of each run computes them
-    for all layers. SGLang runs a step before it captures the step's graph, and that run's tensors are not the graph's."""
+    """Returns tree_parents() of a step for drafts that form trees; None for chains. The first layer of each run
+    computes the parents for all layers. They are not kept for the next run: SGLang runs a step before it captures the
+    step's graph, which needs its own tensors."""
     if step.retrieve_next_token is None:
         return None
     owner, found = getattr(step, "attn_parents", (layer, None))
@@ -70,10 +72,12 @@ def chain(slots, drafts):
 
 class Launches:
     """The launches of a layer, for a backend of SGLang. Slots below 0 are padding."""
-    decay, dense_windows = "head", False  # dense_windows: SGLang's windows after successive drafts do not overlap in memory
+    # decay "head" or "channel" as in LinearKind; dense_windows True: SGLang's windows after successive drafts do not
+    # overlap in memory
+    decay, dense_windows = "head", False
 
     def windows(self, cache):
-        """Returns the windows of a layer's convolution [slots, channels, taps - 1]."""
+        """Returns the states of a layer's convolution, windows of its last inputs [slots, channels, taps - 1]."""
         return cache.conv[0]
 
     def draft_windows(self, cache):
@@ -91,7 +95,7 @@ class Launches:
         return out
 
     def prompts(self, layer, forward_batch, rows, a, b):
-        """Runs prompts, pieces of them and mixed steps. Returns [1, tokens, value heads, V]."""
+        """Runs steps with prompts or chunks of prompts, also beside decode. Returns [1, tokens, value heads, V]."""
         if forward_batch.forward_mode.is_target_verify():
             return self.drafts(layer, forward_batch, rows, a, b)
         cache, step = self.cache(layer)
@@ -104,7 +108,7 @@ class Launches:
         return self.recur("gated_delta_prefill", layer, cache.temporal, rows, a, b, slots, starts, **more)
 
     def drafts(self, layer, forward_batch, rows, a, b):
-        """Runs sequences that verify equally many drafts, chains or trees. Returns [1, tokens, value heads, V]."""
+        """Verifies drafts, chains or trees, equally many for each sequence. Returns [1, tokens, value heads, V]."""
         cache, step = self.cache(layer)
         spec = forward_batch.spec_info
         if spec.ragged_verify_layout is not None:
@@ -128,7 +132,7 @@ class Launches:
             retrieve_parent_token=parents)
 
     def cache(self, layer):
-        """Returns a layer's states and the step's metadata."""
+        """Returns (the cache of a layer's states, the step's metadata)."""
         cache = self.req_to_token_pool.mamba2_layer_cache(layer.layer_id)
         if cache.replayssm_d is not None or getattr(cache, "replayssm_rawv", None) is not None:
             raise NotServed("attn", "records of tokens in place of states (ReplaySSM)")
@@ -147,7 +151,8 @@ class Launches:
         return out
 
     def recur(self, op, layer, state, rows, a, b, slots, starts, **more):
-        """Returns the recurrence over convolved rows. `slots` are the states, `more` arguments of the op."""
+        """Launches `op`, a recurrence, over convolved rows and returns its output. `slots` are the slots of the states,
+        `more` further arguments."""
         heads, bound = (layer.num_v_heads,), layer.lower_bound
         decays = heads if self.decay == "head" else (layer.num_v_heads, layer.head_k_dim)
         gate = calls.gates(a.reshape(1, -1, *decays), b.reshape(1, -1, *heads), layer.A_log.view(heads), layer.dt_bias, bound,
@@ -181,15 +186,16 @@ class KdaBackend(Launches, kda_backend.KDAAttnBackend):
     decay, dense_windows = "channel", True
 
     def windows(self, cache):
-        """Returns the windows [slots, channels, taps - 1]. SGLang's have the channels last."""
+        """Returns the windows as a view [slots, channels, taps - 1]. In SGLang's tensor the channels are last."""
         return cache.conv[0].transpose(-1, -2)
 
     def draft_windows(self, cache):
-        """Returns the windows after drafts [rows, drafts, channels, taps - 1]. SGLang's have the channels last."""
+        """Returns the windows after drafts as a view [rows, drafts, channels, taps - 1]. In SGLang's tensor the
+        channels are last."""
         return cache.intermediate_conv_window[0].transpose(-1, -2)
 
     def activation(self, layer):
-        """Returns the activation, which SGLang's backend does not read from the layer."""
+        """Returns "silu": KDA layers have no other activation."""
         return "silu"
 
     def forward_decode(self, layer, forward_batch, mixed_qkv, a, b, **kwargs):

@@ -16,7 +16,7 @@ from attn.linear._mamba import Core, Parameters
 from attn.sglang._backend import drafts_of
 from attn.sglang._linear import DTYPES, parents_of
 
-WIDEST = 8192  # elements of the widest group of gated_rmsnorm
+WIDEST = 8192  # largest width, in elements, of a group that gated_rmsnorm takes
 
 
 def mixers(runner):
@@ -37,7 +37,7 @@ def norms_here(norm):
 
 
 def kernels(runner):
-    """Returns the entries of a description for the Mamba2 layers of a model; none if it has no such layer."""
+    """Returns the entries of a description for the Mamba2 layers of a model; an empty list if it has none."""
     layers = mixers(runner)
     if not layers:
         return []
@@ -53,14 +53,14 @@ def norm_kernel(dtype, width):
 
 
 def parts(mixer, rows, states):
-    """Returns the Core and the Parameters of a layer, for rows and states of these types."""
+    """Returns (Core, Parameters) of a layer, for the element types of the tensors `rows` and `states`."""
     heads, weight = mixer.num_heads // mixer.tp_size, mixer.conv1d.weight
     core = Core("attn", kind_of(mixer, rows.dtype, states.dtype), heads, mixer.n_groups // mixer.tp_size, mixer.activation, 0)
     return core, Parameters(weight.view(weight.shape[0], -1), mixer.conv1d.bias, mixer.A, mixer.D, mixer.dt_bias)
 
 
 class MambaBackend(hybrid.Mamba2AttnBackend):
-    """SGLang's backend with attnc's launches. Slots below 0 are padding."""
+    """SGLang's backend of Mamba2 layers with attnc's launches. Slots below 0 are padding."""
 
     def forward(self, mixer, hidden_states, output, layer_id, forward_batch, mup_vector=None, use_triton_causal_conv=False):
         """Runs a layer on hidden_states [tokens, hidden]. Returns its output, which is written to `output` too unless that
@@ -101,12 +101,13 @@ class MambaBackend(hybrid.Mamba2AttnBackend):
         return out
 
     def drafts(self, mixer, cache, rows, dt):
-        """Returns core() for sequences that verify equally many drafts, chains or trees. Windows and states after each draft go
-        to SGLang's memory for them."""
+        """Returns the recurrence's output for sequences that verify equally many drafts, chains or trees. The window
+        and the state after each draft go to SGLang's memory for drafts."""
         step = self.forward_metadata
         count = step.draft_token_num
         slots = step.mamba_cache_indices[:step.num_decodes]
-        places = torch.arange(slots.shape[0], dtype=torch.int32, device=slots.device)  # the rows from which SGLang copies
+        # the rows of the memory for drafts from which SGLang copies accepted states
+        places = torch.arange(slots.shape[0], dtype=torch.int32, device=slots.device)
         parents, tokens = parents_of(step, mixer), slots.shape[0] * count
         core, given = parts(mixer, rows, cache.temporal)
         convolved = calls_of_sglang.causal_conv1d_update(
@@ -125,15 +126,16 @@ class MambaBackend(hybrid.Mamba2AttnBackend):
 
     @staticmethod
     def norm(norm, made, gate):
-        """Returns a layer's gated norm of rows [tokens, heads * P]. Where a group lies over several ranks, SGLang computes
-        it."""
+        """Returns a layer's gated norm of rows [tokens, heads * P]. If a group lies over several ranks, SGLang's code
+        computes the norm."""
         if not norms_here(norm):
             return norm(made, gate).to(made.dtype)
         return calls.norm("attn", made, calls.aligned(gate), calls.typed(norm, "weight", made), None, norm.variance_epsilon,
                           norm.group_size, "silu_first", False)
 
     def track(self, step, cache, mask):
-        """Copies the states of decode steps to the slots that SGLang's prefix cache keeps."""
+        """Copies states of decode steps to slots that SGLang's prefix cache keeps, for the sequences that `mask`
+        selects."""
         n = step.num_decodes
         hybrid.track_mamba_states_if_needed(cache.conv[0], cache.temporal, step.mamba_cache_indices[-n:], mask[-n:],
                                             step.mamba_track_indices[-n:], n, check_freed_slots=self.enable_unified_memory)

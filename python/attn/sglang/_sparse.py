@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """SGLang's attention backend "attn" for latent attention to the keys that an indexer chooses (DeepSeek-V3.2, GLM-5).
 
-Each token of a step, also of a prompt, is a row with a list of slots of its own. The backend replaces forward() of the model's
-indexers. After an indexer's products, Selection.write() converts queries and writes keys to the indexer's cache, and
-Selection.choose() selects slots. SGLang passes the slots to the attention of the layer, and of layers that share its choice."""
+Each token of a step, also of a prompt, is a row with its own list of slots. The backend replaces forward() of the
+model's indexers. After an indexer's matrix products, Selection.write() converts queries to fp8 and writes keys to the
+indexer's cache. Selection.choose() then selects slots. SGLang passes the slots to the attention of the layer, and of
+layers that share its choice."""
 import functools
 
 import torch
@@ -35,15 +36,17 @@ def indexer_kind(indexer, dtype):
 
 
 class Rows:
-    """Tensors of a step with the sequence of each row, and how many keys it sees and chooses. All steps use the same tensors."""
+    """Tensors of a step: for each row its sequence, the number of keys that it sees, and the number that it chooses.
+    All steps use the same tensors."""
 
     def __init__(self, rows, device):
         self.numbers = torch.arange(rows, dtype=torch.int32, device=device)
         self.sequences, self.ends, self.counts = (torch.zeros(rows, dtype=torch.int32, device=device) for _ in range(3))
 
     def fill(self, rows, lengths, starts, top_k):
-        """Fills in a step of `rows` tokens of sequences of `lengths` keys, whose queries begin at `starts`. Rows after the
-        last sequence are padding, which sees no key. Returns how many keys each row chooses."""
+        """Fills in a step of `rows` tokens. Sequences have `lengths` keys, and their queries begin at `starts`. Rows
+        after the last sequence are padding, which sees no key. Returns the number of keys that each row chooses, int32
+        [rows]."""
         after, last = starts[1:], lengths.shape[0] - 1
         sequence = torch.searchsorted(after, self.numbers[:rows], right=True, out_int32=True)
         known = sequence.clamp(max=last)
@@ -55,7 +58,8 @@ class Rows:
 
 
 class SparseBackend(LatentRows):
-    """Attention of queries [tokens, heads, latent + rope] to chosen rows of a pool of latents."""
+    """The backend "attn" for layers with an indexer: queries [tokens, heads, latent + rope] attend to chosen rows of a
+    pool of latents."""
 
     def __init__(self, runner):
         super().__init__(runner)
@@ -78,7 +82,7 @@ class SparseBackend(LatentRows):
             indexer.forward = functools.partial(self.choose, indexer)
 
     def fresh(self, runner, rows):
-        """Refuses steps of a draft model."""
+        """Raises NotServed: steps of a draft model are not served with an indexer."""
         raise NotServed("attn", "draft models whose layers attend to chosen keys")
 
     def init_forward_metadata_out_graph(self, forward_batch, in_capture=False):
@@ -96,8 +100,9 @@ class SparseBackend(LatentRows):
         self.step = rows, table, longest
 
     def choose(self, indexer, x, q_lora, positions, forward_batch, layer_id, return_indices=True, use_cuda_graph=True):
-        """Replaces Indexer.forward(): its products, the write of the step's keys, and the choice. x [tokens, hidden] and q_lora
-        [tokens, rank] are its inputs. Returns slots of the pool [tokens, top_k], then -1; None without return_indices."""
+        """Replaces Indexer.forward(). Computes the indexer's products from x [tokens, hidden] and q_lora [tokens,
+        rank], writes the step's keys, and chooses. Returns slots of the pool [tokens, top_k]; unused entries at the end
+        of a row are -1. Returns None without return_indices."""
         if isinstance(x, tuple) or isinstance(q_lora, tuple):
             raise NotServed("attn", "inputs of an indexer that are quantised already")
         rows, table, longest = self.step
@@ -117,7 +122,8 @@ class SparseBackend(LatentRows):
         return slots
 
     def run(self, q, k, v, layer, batch, save_kv_cache, k_rope=None, q_rope=None, topk_indices=None, **others):
-        """Writes the step's latents, and attends to the chosen rows of the pool."""
+        """Writes the step's latents to the pool if save_kv_cache is true, and attends to the chosen rows of the
+        pool."""
         unknown = [name for name, value in others.items() if value is not None and value is not False]
         if unknown or topk_indices is None:
             raise NotServed("attn", f"latent attention with {', '.join(unknown) or 'no chosen keys'}")
@@ -131,6 +137,6 @@ class SparseBackend(LatentRows):
 
 
 def kept(module, name):
-    """Returns a module's tensor in float32, made once."""
+    """Returns the tensor `name` of a module in float32. The copy is made once."""
     given = getattr(module, name)
     return given if given.dtype == torch.float32 else calls.session(given).made.of(name, (given,), torch.Tensor.float)

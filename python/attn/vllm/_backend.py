@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vLLM's attention backend ATTN: heads with keys and values, whole prompts, chunks, decode and mixed steps.
+"""vLLM's attention backend ATTN: for layers whose heads have keys and values. Steps may have whole prompts, chunks,
+decode, or a mix.
 
-vLLM makes a builder for each group of layers that share page tables. It plans a step once for each kind of layer; layers
-then only launch attention. Cache pages are [heads, P, 2 D], keys and values side by side; the kernels take strided views."""
+vLLM makes a Builder for each group of layers that share page tables. The Builder plans a step once for each kind of
+layer; layers then only launch attention. Cache pages are [heads, P, 2 D], keys and values side by side; the kernels
+take strided views."""
 from dataclasses import dataclass
 
 import torch
@@ -20,22 +22,21 @@ from attn.vllm import _common
 
 
 def scales_heads():
-    """True if the checkpoint has a scale for each KV head, which vLLM's configuration calls the strategy
-    attn_head."""
+    """True if the checkpoint has a cache scale for each KV head: the strategy "attn_head" in vLLM's configuration."""
     scheme = getattr(get_current_vllm_config().quant_config, "kv_cache_scheme", None)
     return scheme is not None and scheme.get("strategy") == "attn_head"
 
 
 @dataclass
 class Metadata:
-    """A step that is planned."""
+    """What vLLM passes to each layer of a step: the Steps that planned it, and its number of tokens without padding."""
     steps: _engine.Steps
     num_actual_tokens: int
 
 
 class Builder(AttentionMetadataBuilder):
-    """Plans steps for the layers of one group. Graphs are captured of batches whose sequences have equally many queries, as
-    in decode. Attention reads a step from its plan, which is made outside of the graph, in memory that stays."""
+    """Plans steps for the layers of one group. vLLM captures graphs of batches whose sequences have equally many
+    queries, as in decode. A plan is made outside of the graph, in memory whose address stays."""
     _cudagraph_support = AttentionCGSupport.UNIFORM_BATCH
 
     def __init__(self, kv_cache_spec, layer_names, vllm_config, device):
@@ -71,7 +72,8 @@ class Impl(AttentionImpl):
         self.fp8 = kv_cache_dtype.startswith("fp8")
         self.scale_shape = (1, num_kv_heads) if self.fp8 and num_kv_heads > 1 and scales_heads() else (1,)
         self.sinks, self.views = sinks, {}
-        self.steps = self.pending = None  # the layer's Steps; what forward() rotates and writes in its launch
+        # steps: the layer's Steps; pending: tensors that forward() has to rotate and write, or None
+        self.steps = self.pending = None
         self.kind = _engine.Kind(
             dtype=_common.dtype_name(torch.get_default_dtype()), heads=num_heads, kv_heads=num_kv_heads, head_dim=head_size,
             head_dim_v=head_size, scale=float(scale), window=-1 if sliding_window is None else sliding_window - 1,
@@ -79,12 +81,14 @@ class Impl(AttentionImpl):
             kv_scale="tensor" if len(self.scale_shape) == 1 else "head")
 
     def process_weights_after_loading(self, act_dtype):
-        """Takes the model's type. vLLM calls this after it loaded or reloaded the weights, of attention last."""
+        """Records the model's element type, and updates copies of weights. vLLM calls this after it loaded or reloaded
+        all weights."""
         self.kind = self.kind._replace(dtype=_common.dtype_name(act_dtype))
         calls.refresh_copies()
 
     def pages(self, cache):
-        """Keys and values [pages, P, heads, D] of a layer's cache [pages, heads, P, 2 D]; the same objects each time."""
+        """Returns keys and values as views [pages, P, heads, D] of a layer's cache [pages, heads, P, 2 D]. Every call
+        returns the same two objects."""
         found = self.views.get(cache.data_ptr())
         if found is None or found[2] != cache.shape:
             k, v = cache.transpose(1, 2).split(self.head_size, dim=-1)
@@ -94,11 +98,12 @@ class Impl(AttentionImpl):
         return found[:2]
 
     def forward(self, layer, query, key, value, kv_cache, attn_metadata, output, output_scale=None, output_block_scale=None):
-        """Attention of the step's tokens to the cache, which has their own keys already. Rows of padding are not written."""
+        """Attends with the step's tokens to the cache, which holds their own keys already. Writes `output` except rows
+        of padding."""
         if output_scale is not None or output_block_scale is not None:
             raise NotServed("ATTN", "outputs of fp8")
         pending, self.pending = self.pending, None
-        if attn_metadata is None:  # a run that measures memory
+        if attn_metadata is None:  # vLLM's run that measures memory has no step
             return output.fill_(0)
         n = attn_metadata.num_actual_tokens
         k, v = self.pages(kv_cache)
@@ -114,14 +119,14 @@ class Impl(AttentionImpl):
         return output
 
     def scales(self, layer):
-        """Returns the scales of a layer's keys and values by name: [1] for the tensor, or [1, kv heads]. A cache of 16 bits has none, also
-        where the checkpoint has some."""
+        """Returns the arguments k_scale and v_scale of a layer: [1], or [1, kv heads] with scales of heads. A cache of
+        16 bits has no scales, even if the checkpoint has some."""
         return {name: _common.scale(layer, "_" + name, self.scale_shape) if self.fp8 else None for name in ("k_scale", "v_scale")}
 
     def defer(self, rows, positions, cosines, is_neox, norm="none", eps=0.0, **weights):
-        """Keeps `rows`, which are queries, keys and values [tokens, heads, D], for forward(), the next call: its launch
-        rotates them and writes the cache. Returns False if Steps.fused() has no such launch, and in a piece of a graph, whose
-        replays do not call this."""
+        """Keeps `rows`, the queries, keys and values [tokens, heads, D], for the next call of forward(), whose launch
+        rotates them and writes the cache. Returns False if Steps.fused() has no such launch, or in a piecewise graph,
+        whose replays do not call defer()."""
         rotation = _engine.Rotation("neox" if is_neox else "gptj", cosines.shape[-1], norm, float(eps),
                                     cosines.dtype == rows[0].dtype)
         if self.steps is None or _common.in_piece() or self.steps.fused(self.kind, rotation) is None:
@@ -142,7 +147,7 @@ class Impl(AttentionImpl):
     def do_rope_and_kv_cache_update(self, layer, query, key, value, positions, cos_sin_cache, is_neox, kv_cache,
                                     layer_slot_mapping):
         """Rotates queries and keys in place, and writes keys and values into the cache, in one launch. In steps of few
-        sequences forward() does it: queries and keys then stay as they are."""
+        sequences forward() does this work: queries and keys then stay as they are."""
         cos_sin_cache = _common.table(cos_sin_cache)
         heads = (x.view(x.shape[0], -1, self.head_size) for x in (query, key, value))
         if self.defer(tuple(heads), positions, cos_sin_cache, is_neox):
@@ -156,7 +161,8 @@ class Impl(AttentionImpl):
     def do_qk_norm_rope_kvcache_update(self, layer, qkv, q_out, k_out, positions, q_weight, k_weight, rms_norm_eps,
                                        cos_sin_cache, is_neox, kv_cache, layer_slot_mapping):
         """Norms each head of queries and keys, rotates them, and writes the cache, in one launch. k_out stays as it is:
-        forward() reads keys from the cache. In steps of few sequences forward() does it, and q_out stays as it is too."""
+        forward() reads keys from the cache. In steps of few sequences forward() does this work, and q_out stays as it
+        is too."""
         cos_sin_cache = _common.table(cos_sin_cache)
         heads = qkv.view(qkv.shape[0], -1, self.head_size).split([self.num_heads, self.num_kv_heads, self.num_kv_heads], 1)
         if self.defer(heads, positions, cos_sin_cache, is_neox, "rms", rms_norm_eps, q_weight=q_weight, k_weight=k_weight):
@@ -170,7 +176,8 @@ class Impl(AttentionImpl):
 
 
 class Backend(_common.Forms, AttentionBackend):
-    """The backend ATTN. Kernels take pages of 2^n tokens; vLLM divides a hybrid model's larger pages."""
+    """The backend ATTN. Kernels take pages of 16 to 256 tokens, powers of 2. vLLM divides a hybrid model's larger
+    pages."""
     name, impl, builder = "ATTN", Impl, Builder
     forward_includes_kv_cache_update = False
 

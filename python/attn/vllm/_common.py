@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts that the backends share: the device that all layers of a process use, and vLLM's tensors as attnc takes them."""
+"""Parts that attn's backends for vLLM share: the device that all layers of a process use, and conversions of vLLM's
+tensors."""
 import torch
 from vllm.config import get_layers_from_vllm_config
 from vllm.model_executor.layers.attention_layer_base import AttentionLayerBase
@@ -10,8 +11,9 @@ from attn.aiter import _common as calls
 
 
 class Forms:
-    """Members of a backend that vLLM reads before it chooses one for a layer. `impl` is the class of a layer's attention,
-    `builder` plans its steps. `sizes` are elements of a head (None: supports_head_size() decides), `pages` tokens of a page."""
+    """Members of a backend that vLLM reads before it chooses one for a layer. `impl` is the class of a layer's
+    attention, `builder` plans its steps. `sizes` are the supported head sizes in elements (None: supports_head_size()
+    decides). `pages` are the supported page sizes in tokens."""
     name = impl = builder = sizes = None
     pages = (16, 32, 64, 128, 256)
     supported_dtypes = [torch.float16, torch.bfloat16]
@@ -38,11 +40,11 @@ class Forms:
         return list(cls.pages)
 
 
-_sessions = {}  # {ordinal: (the description's entries, Session)}
+_sessions = {}  # {ordinal of a GPU: (entries of a description, Session with their kernels)}
 
 
 def session(vllm_config, device):
-    """attn.aiter's session of a GPU, opened once with kernels for all layers that the plugin serves."""
+    """Returns attn.aiter's Session of a GPU. It is opened once, with kernels for all layers that the plugin serves."""
     layers = [getattr(layer, "impl", layer) for layer in get_layers_from_vllm_config(vllm_config, AttentionLayerBase).values()]
     kernels = _engine.unique([entry for layer in layers for entry in getattr(layer, "kernels", list)()] + _engine.kernels(
         [layer.kind for layer in layers if hasattr(layer, "kind")], decode_queries(vllm_config)))
@@ -54,30 +56,32 @@ def session(vllm_config, device):
 
 
 def decode_queries(vllm_config):
-    """The most queries that a sequence has in a step of decode: its next token and those that a draft model proposed."""
+    """Returns the largest number of queries per sequence in decode: one token, and the tokens that a draft model
+    proposes."""
     speculative = vllm_config.speculative_config
     return 1 + ((speculative.num_speculative_tokens or 0) if speculative else 0)
 
 
 def dtype_name(dtype):
-    """bf16 or fp16, of torch's type."""
+    """Returns attnc's name, bf16 or fp16, of torch's dtype; other dtypes as a string."""
     return {torch.bfloat16: "bf16", torch.float16: "fp16"}.get(dtype, str(dtype))
 
 
 def fp8_dtype():
-    """torch's fp8 type of the GPU."""
+    """Returns torch's fp8 dtype of the platform's GPU."""
     from vllm.platforms import current_platform
     return current_platform.fp8_dtype()
 
 
 def stream(x):
-    """The number of torch's current stream for a tensor of a GPU, else None."""
+    """Returns the number of torch's current stream for a tensor on a GPU; None for the host's."""
     return calls.stream(x)
 
 
 def scale(layer, name, shape=(1,)):
-    """Returns the scales of a cache in a shape, [1] or [1, kv heads]; the same object each time. A layer that vLLM does not quantise has
-    one scale, also in a model with scales of heads."""
+    """Returns the layer's member `name`, scales of its cache, in the shape [1] or [1, kv heads]. Every call returns the
+    same object. One scale is expanded: layers that vLLM does not quantise have one even in a model with scales of
+    heads."""
     return calls.copy_of(layer, name, getattr(layer, name), lambda x: x.view(-1).expand(shape).contiguous())
 
 
@@ -87,15 +91,15 @@ def kept(module, name, tensor):
 
 
 def in_piece():
-    """True if the step is several captured graphs, with attention between them."""
+    """True if the current step runs as several captured graphs with attention between them (vLLM's PIECEWISE mode)."""
     from vllm.config import CUDAGraphMode
     from vllm.forward_context import get_forward_context, is_forward_context_available
     return is_forward_context_available() and get_forward_context().cudagraph_runtime_mode == CUDAGraphMode.PIECEWISE
 
 
 def table(cosines):
-    """Returns a table of cosines and sines in a type that the packs of ATTN_PACKS read: its own, or else float32. That copy
-    is exact, and is made once."""
+    """Returns a table of cosines and sines in a type that the packs of ATTN_PACKS read: its own if possible, else
+    float32. The float32 copy is exact, and is made once."""
     if not hasattr(cosines, "attn_as_is"):
         short = {kernel["key"].get("cos_sin") for kernel in _engine.named_kernels() if "rope" in kernel["op"]}
         cosines.attn_as_is = "same" in short or not short

@@ -2,8 +2,8 @@
 """vLLM's layers of gated delta nets (Qwen3-Next, Qwen3.5) and of KDA (Kimi Linear) on attnc's kernels, for the attention
 backends ATTN and ATTN_MLA.
 
-vLLM plans the steps itself (GDN_ATTN) and keeps the states; a layer launches the convolution of all tokens, and then the
-recurrence of steps, of drafts and of prompts. Slot 0 is vLLM's null block, which the kernels take for padding."""
+vLLM plans the steps itself (GDN_ATTN) and keeps the states; a layer launches the convolution and then the recurrence,
+each once for decode steps, drafts, and prompts. Slot 0 is vLLM's null block, which the kernels treat as padding."""
 import torch
 from vllm.compilation.breakable_cudagraph import eager_break_during_capture
 from vllm.forward_context import get_forward_context
@@ -17,16 +17,18 @@ from attn.aiter import NotServed
 from attn.linear import _calls as calls
 from attn.vllm import _common
 
-FIRST_SLOT = 1  # of states; vLLM's null block is slot 0
+FIRST_SLOT = 1  # smallest slot with a state; slot 0 is vLLM's null block
 
 
 class Layer:
-    """The launches of both kinds of layers. A gated delta net has a decay for each head, a KDA layer one for each element of a key."""
+    """Base of both kinds of layers, with their launches. A gated delta net has a decay for each head, a KDA layer one
+    for each element of a key."""
     ours, session, decay, lower_bound = False, None, "head", None
 
     def serve(self, vllm_config, backends, key_width, key_dim, value_dim, **kind):
-        """Makes the layer run on attnc's kernels if the attention backend is one of `backends`. key_width: elements of all keys
-        of a token on this rank; `kind` are fields of a LinearKind."""
+        """Makes the layer run on attnc's kernels if the attention backend is one of `backends`. key_width: elements of
+        a token's keys of all heads on this rank. key_dim and value_dim: elements of a head. `kind` has further fields
+        of a LinearKind."""
         self.ours = getattr(vllm_config.attention_config.backend, "name", None) in backends
         if not self.ours:
             return
@@ -48,7 +50,7 @@ class Layer:
         steps = get_forward_context().attn_metadata
         if not isinstance(steps, dict) or self.prefix not in steps:
             return False
-        if self.session is None:  # a model without attention has nothing else that opens the device
+        if self.session is None:  # in a model without attention nothing else has opened the device
             self.session = _common.session(self.config_of_engine, rows.device)
         step, n = steps[self.prefix], steps[self.prefix].num_actual_tokens
         rows, a, b, out = rows[:n], a[:n], b[:n], out[:n]
@@ -64,7 +66,7 @@ class Layer:
         return True
 
     def drafts(self, step, rows, a, b, out):
-        """Runs sequences that verify drafts. The state after each token goes to a slot of its own."""
+        """Runs sequences that verify drafts. Each token has a slot for the state after it."""
         count = step.num_spec_decodes
         slots, starts = step.spec_state_indices_tensor[:count], step.spec_query_start_loc[:count + 1]
         accepted = step.num_accepted_tokens[:count]
@@ -72,7 +74,8 @@ class Layer:
         self.recur("gated_delta", rows, a, b, out, slots, starts, accepted=accepted, max_seqlen=slots.shape[1])
 
     def others(self, step, rows, a, b, out):
-        """Runs sequences without drafts: steps of one token, which are first in a batch, and prompts or pieces of them."""
+        """Runs sequences without drafts. Decode steps of one token come first in a batch, then prompts and chunks of
+        prompts."""
         starts, slots = step.non_spec_query_start_loc, step.non_spec_state_indices_tensor
         count = starts.shape[0] - 1 if step.num_prefills else step.num_decodes
         rows = self.convolve(rows, slots[:count], starts[:count + 1], has_state=flags(step.has_initial_state),
@@ -87,8 +90,8 @@ class Layer:
                        has_state=flags(step.prefill_has_initial_state), max_seqlen=rows.shape[0] - split)
 
     def convolve(self, rows, slots, starts, **more):
-        """Returns the convolution of rows [tokens, channels] and moves the windows in the cache on. `slots` is a list, `more`
-        are arguments of conv1d."""
+        """Returns the convolution of rows [tokens, channels] and updates the windows in the cache. `slots` has one slot
+        for each sequence, or for each draft. `more` are further arguments of conv1d."""
         state = self.kv_cache[0] if is_conv_state_dim_first() else self.kv_cache[0].transpose(-1, -2)
         rows = calls.aligned(rows)
         weight, out = calls.typed(self.conv1d, "weight", rows), rows.new_empty(rows.shape)
@@ -97,7 +100,8 @@ class Layer:
         return out
 
     def recur(self, op, rows, a, b, out, slots, starts, accepted=None, **more):
-        """Runs the recurrence over convolved rows of q, k and v. `slots` are the states, `more` arguments of the op."""
+        """Launches `op`, a recurrence, over convolved rows of q, k and v, and writes out. `slots` are the slots of the
+        states, `more` further arguments."""
         q, k, v = calls.packed(rows, *self.widths)
         gate = calls.gates(a[None], b[None], self.A_log, self.dt_bias, self.lower_bound, raw=True)
         calls.delta(op, q, k, v, self.kv_cache[1], "v_major", gate, decay=self.decay, l2_norm=True, out=out[None],
@@ -107,7 +111,8 @@ class Layer:
 
 @PluggableLayer.register_oot(name="QwenGatedDeltaNetAttention")
 class GatedDeltaNet(Layer, QwenGatedDeltaNetAttention):
-    """vLLM's layer of a gated delta net, whose core is attnc's where the attention backend is ATTN, else vLLM's own."""
+    """vLLM's layer of a gated delta net, whose core runs attnc's kernels if the attention backend is ATTN, else
+    vLLM's."""
 
     def __init__(self, config, vllm_config, *args, **kwargs):
         super().__init__(config, vllm_config, *args, **kwargs)
@@ -126,8 +131,8 @@ class GatedDeltaNet(Layer, QwenGatedDeltaNetAttention):
 
 @PluggableLayer.register_oot(name="KimiGatedDeltaNetAttention")
 class KimiDeltaNet(Layer, KimiGatedDeltaNetAttention):
-    """vLLM's KDA layer, whose core and gated norm are attnc's where the attention backend is ATTN or ATTN_MLA, else
-    vLLM's own."""
+    """vLLM's KDA layer, whose core and gated norm run attnc's kernels if the attention backend is ATTN or ATTN_MLA,
+    else vLLM's."""
     decay = "channel"
 
     def __init__(self, config, vllm_config, prefix=""):
@@ -144,8 +149,8 @@ class KimiDeltaNet(Layer, KimiGatedDeltaNetAttention):
 
     @eager_break_during_capture
     def _forward(self, mixed_qkv, g1, g2, beta, core_attn_out):
-        """Writes the normed and gated outputs of a step's tokens, [1, tokens, heads, D]. The others are logits: g1 [1, tokens,
-        heads, D] of the decays, beta [1, tokens, heads] of beta, g2 [tokens, heads, D] of the gate."""
+        """Writes the normed and gated outputs of a step's tokens, [1, tokens, heads, D]. The inputs are logits: g1 [1,
+        tokens, heads, D] of the decays, `beta` [1, tokens, heads] of beta, g2 [tokens, heads, D] of the output gate."""
         if not self.ours:
             return super()._forward(mixed_qkv, g1, g2, beta, core_attn_out)
         out = core_attn_out[0]

@@ -21,7 +21,7 @@ from attn.vllm._linear import FIRST_SLOT, flags
 
 @PluggableLayer.register_oot(name="MambaMixer2")
 class Mixer(MambaMixer2):
-    """vLLM's layer, whose core is attnc's where the attention backend is ATTN, else vLLM's own."""
+    """vLLM's Mamba2 layer, whose core runs attnc's kernels if the attention backend is ATTN, else vLLM's."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -41,23 +41,23 @@ class Mixer(MambaMixer2):
                          FIRST_SLOT)
 
     def kernels(self):
-        """The entries of a description that the layer needs."""
+        """Returns the entries of a description that the layer needs; an empty list if vLLM's kernels run it."""
         return _engine.mamba_kernels([self.mamba_kind]) if self.ours else []
 
     def get_kv_cache_spec(self, vllm_config):
-        """Describes the layer's states. vLLM's own kernels can store states at tokens inside a chunk of a prompt. attnc's
-        cannot, and the specification does not offer it, so vLLM ends chunks at these tokens."""
+        """Describes the layer's states. vLLM's own kernels can store states at tokens inside a chunk of a prompt,
+        attnc's cannot. The specification says so, and vLLM ends chunks at these tokens."""
         return MambaBase.get_kv_cache_spec(self, vllm_config) if self.ours else super().get_kv_cache_spec(vllm_config)
 
     def conv_ssm_forward(self, projected_states, output):
-        """Writes the outputs of a step's tokens, [tokens, heads * P]. projected_states has rows of gates, of x, B and C, and
-        of time steps."""
+        """Writes the outputs of a step's tokens, [tokens, heads * P]. Each row of projected_states has a token's gates,
+        then x, B and C, then time steps."""
         if not self.ours:
             return super().conv_ssm_forward(projected_states, output)
         steps = get_forward_context().attn_metadata
-        if not isinstance(steps, dict) or self.prefix not in steps:  # a run that measures memory
+        if not isinstance(steps, dict) or self.prefix not in steps:  # vLLM's run that measures memory has no step
             return None
-        if self.session is None:  # a model without attention has nothing else that opens the device
+        if self.session is None:  # in a model without attention nothing else has opened the device
             self.session = _common.session(self.config, projected_states.device)
         step, first = steps[self.prefix], self.tped_intermediate_size
         rows = projected_states[:, first:first + self.tped_conv_size]
@@ -70,7 +70,7 @@ class Mixer(MambaMixer2):
         return None
 
     def decode(self, step, rows, dt, out):
-        """Runs sequences of one token, or of one token and drafts. The state after each token goes to a slot of its own."""
+        """Runs sequences of one token, or of one token and drafts. Each token has a slot for the state after it."""
         self.core.decode(self.weights(), rows, dt, out, self.windows(), self.kv_cache[1], step.state_indices_tensor_d,
                          step.query_start_loc_d, step.num_accepted_tokens)
 

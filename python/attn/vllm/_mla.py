@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """vLLM's backends for latent attention: ATTN_MLA decodes over the cache of latents, Prefill attends to expanded keys.
 
-vLLM itself splits a step into decode, which is first in a batch, and prefill. It expands keys by matrix products, and
-merges a chunk with its context by LSE."""
+vLLM itself splits a step into decode, which comes first in a batch, and prefill. vLLM also expands keys by matrix
+products, and merges a chunk with its context by LSE."""
 import functools
 from dataclasses import dataclass
 
@@ -23,12 +23,12 @@ from attn.vllm import _common
 
 @dataclass
 class Decode(MLACommonDecodeMetadata):
-    """The plan of the part of a step that decodes."""
+    """Metadata of the part of a step that decodes, with the LatentSteps that planned it."""
     steps: _engine.LatentSteps = None
 
 
 class Builder(MLACommonMetadataBuilder):
-    """Plans the decode of steps, once for all layers of a group."""
+    """Plans the decode part of steps, once for all layers of a group."""
     _cudagraph_support = AttentionCGSupport.UNIFORM_BATCH
     query_len_support = QueryLenSupport.VARLEN
 
@@ -40,7 +40,7 @@ class Builder(MLACommonMetadataBuilder):
         self.by_queries = {n: _engine.LatentSteps(
             session.device, layers[0].impl.latent_kind, page_size=kv_cache_spec.block_size,
             max_batch=vllm_config.scheduler_config.max_num_seqs, decode_queries=n) for n in {1, self.most}}
-        self.steps = self.by_queries[self.most]  # of the current step
+        self.steps = self.by_queries[self.most]  # the LatentSteps of the current step
         self.fused = [layer.impl for layer in layers if layer.impl.serve_products(layer, self.by_queries.values())]
 
     def build(self, common_prefix_len, common_attn_metadata, fast_build=False):
@@ -58,7 +58,8 @@ class Builder(MLACommonMetadataBuilder):
 
 
 class Impl(MLACommonImpl):
-    """A layer. It is no part of a context that ranks share (decode context parallelism)."""
+    """The attention of a layer with latent attention. Decode context parallelism, in which ranks share a context, is
+    not supported."""
     can_return_lse_for_decode = False
     supports_dcp = False
 
@@ -70,28 +71,31 @@ class Impl(MLACommonImpl):
             raise NotServed("ATTN_MLA", "latent attention with a window, a soft cap, ALiBi's slopes or without a causal mask")
         self.supports_quant_query_input = False  # queries keep their 16 bits beside a cache of fp8
         self.fp8 = kv_cache_dtype.startswith("fp8")
-        self.decode_queries = _common.decode_queries(get_current_vllm_config())  # vLLM has a current configuration only while it makes layers
+        # read here, since vLLM has a current configuration only while it makes layers
+        self.decode_queries = _common.decode_queries(get_current_vllm_config())
         self.latent_kind = _engine.LatentKind(
             dtype=_common.dtype_name(torch.get_default_dtype()), heads=num_heads, latent=self.kv_lora_rank,
             rope=self.qk_rope_head_dim, head_dim=self.qk_head_dim, head_dim_v=self.v_head_dim, scale=self.scale,
             kv_dtype="fp8" if self.fp8 else "same")
-        self.steps = self.pending = None  # with products: the layer's LatentSteps; rows that are not in the cache yet
+        # if launches include products, steps: the layer's LatentSteps; pending: rows that are not in the cache yet
+        self.steps = self.pending = None
 
     def process_weights_after_loading(self, act_dtype):
-        """Updates copies of weights. vLLM calls this after it loaded or reloaded the weights, of attention last."""
+        """Updates copies of weights. vLLM calls this after it loaded or reloaded all weights."""
         super().process_weights_after_loading(act_dtype)
         calls.refresh_copies()
 
     def kernels(self):
-        """The entries of a description that the layer needs."""
+        """Returns the entries of a description that the layer needs."""
         return _engine.latent_kernels([self.latent_kind], self.decode_queries)
 
     def rows(self, cache):
-        """Returns the cache, which vLLM may pass as bytes, as elements of its own type."""
+        """Returns the cache as elements of its own type. vLLM may pass an fp8 cache as bytes."""
         return cache.view(_common.fp8_dtype()) if self.fp8 and cache.dtype == torch.uint8 else cache
 
     def forward_mqa(self, q, kv_c_and_k_pe_cache, attn_metadata, layer):
-        """Decode: q [tokens, heads, latent + rope], or its two parts. Returns the output [tokens, heads, latent]."""
+        """Computes decode for q [tokens, heads, latent + rope], or a pair of its two parts. Returns the output [tokens,
+        heads, latent] and None."""
         q = torch.cat(q, dim=-1) if isinstance(q, tuple) else q
         out = q.new_empty(q.shape[0], q.shape[1], self.kv_lora_rank)
         attn_metadata.decode.steps.run(q, self.rows(kv_c_and_k_pe_cache), out, k_scale=_common.scale(layer, "_k_scale"),
@@ -99,9 +103,10 @@ class Impl(MLACommonImpl):
         return out, None
 
     def serve_products(self, layer, steps):
-        """Makes the layer's decode steps of few tokens two launches, with the products of vLLM's MLAAttention in them:
-        mla_rope_cache with W_UK and the cache's write, mla_decode with W_UV. It is for weights of 16 bits. `steps` are the
-        LatentSteps that the layer may have. Returns whether the layer has these launches."""
+        """Makes the layer's decode steps of few tokens run in two launches that include the products of vLLM's
+        MLAAttention. mla_rope_cache multiplies by W_UK and writes the cache; mla_decode multiplies by W_UV. Weights
+        must have 16 bits. `steps` are the LatentSteps that the layer may have. Returns True if the layer has these
+        launches."""
         others = ("is_aiter_triton_fp4_bmm_enabled", "is_aiter_triton_fp8_bmm_enabled", "is_amx_bmm_enabled",
                   "dcp_q_replicate", "q_pad_num_heads")
         lacks = any(each.products is None for each in steps)
@@ -114,8 +119,9 @@ class Impl(MLACommonImpl):
 
     @staticmethod
     def weights(layer):
-        """Returns W_UK [heads, latent, nope] and W_UV [heads, V, latent], whose rows are contiguous. vLLM's parameters W_UK_T
-        and W_UV have the other order of axes. One with other strides is copied once, and becomes a view of the copy."""
+        """Returns W_UK [heads, latent, nope] and W_UV [heads, V, latent], whose rows are contiguous. vLLM's parameters
+        W_UK_T and W_UV have the other order of axes. A parameter with other strides is copied once, and becomes a view
+        of the copy."""
         out = []
         for parameter in (layer.W_UK_T, layer.W_UV):
             if parameter.stride(1) != 1:
@@ -124,8 +130,8 @@ class Impl(MLACommonImpl):
         return out
 
     def forward_step(self, layer, plain, q, kv_c, k_pe, kv_cache, metadata, output, *args, **others):
-        """Replaces MLAAttention.forward_impl(), which is `plain`. A step of few tokens that only decodes has two launches; for
-        all others plain() is called."""
+        """Replaces MLAAttention.forward_impl(), passed as `plain`. A step of few tokens that only decodes has two
+        launches. For all other steps it calls plain()."""
         pending, self.pending = self.pending, None
         if metadata is None or not self.steps.decodes or any(x is not None for x in (*args, *others.values())):
             if pending and metadata is not None:
@@ -140,7 +146,8 @@ class Impl(MLACommonImpl):
         return output
 
     def do_kv_cache_update(self, kv_c_normed, k_pe, kv_cache, slot_mapping, kv_cache_dtype, k_scale, skip_scale=False):
-        """Writes latents and rotated keys into the cache. In a step of two launches forward_step() does it."""
+        """Writes latents and rotated keys into the cache. In a step of two launches it keeps them for forward_step(),
+        which writes them."""
         rows = (kv_c_normed, k_pe, kv_cache, slot_mapping.flatten(), kv_cache_dtype, k_scale)
         if self.steps is not None and self.steps.decodes and not _common.in_piece():
             self.pending = rows
@@ -148,19 +155,19 @@ class Impl(MLACommonImpl):
             self.write(*rows)
 
     def write(self, kv_c_normed, k_pe, kv_cache, slots, kv_cache_dtype, k_scale):
-        """Writes rows into the cache in a launch of their own."""
+        """Launches the write of rows into the cache, without attention."""
         if kv_cache.numel():
             aiter.concat_and_cache_mla(kv_c_normed, k_pe.squeeze(1), self.rows(kv_cache), slots,
                                        kv_cache_dtype, k_scale)
 
 
 class Backend(_common.Forms, MLACommonBackend):
-    """The backend ATTN_MLA, with pages of 1 to 256 tokens."""
+    """The backend ATTN_MLA. Pages have 1 to 256 tokens."""
     name, impl, builder, sizes, pages = "ATTN_MLA", Impl, Builder, (576,), tuple(2 ** n for n in range(9))
 
 
 class Prefill(MLAPrefillBackend):
-    """Attention of new tokens to each other, and to chunks of what the cache has before them."""
+    """Attention of a prompt's new tokens to each other, and to chunks of the cached tokens before them."""
 
     @staticmethod
     def get_name():
@@ -170,7 +177,8 @@ class Prefill(MLAPrefillBackend):
         return True
 
     def run_prefill_new_tokens(self, q, k, v, return_softmax_lse, out=None, output_scale=None):
-        """Causal, over the step's own keys. LSE is [heads, tokens]."""
+        """Attends causally to the step's own keys. Returns the output, or with return_softmax_lse (output, LSE [heads,
+        tokens])."""
         if output_scale is not None:
             raise NotServed("ATTN_MLA", "outputs of fp8")
         step = self._prefill_metadata
@@ -179,7 +187,7 @@ class Prefill(MLAPrefillBackend):
             softmax_scale=self.scale, causal=True, return_lse=return_softmax_lse, out=out)
 
     def run_prefill_context_chunk(self, chunk, q, k, v, out=None):
-        """All keys of a chunk of the context. Returns the output and its LSE."""
+        """Attends to all keys of a chunk of the context. Returns (output, LSE [heads, tokens])."""
         return aiter.flash_attn_varlen_func(
             q, k, v, chunk.query_start_loc, chunk.cu_seq_lens, chunk.max_query_len, chunk.max_seq_len,
             softmax_scale=self.scale, causal=False, return_lse=True, out=out)

@@ -6,7 +6,7 @@ import types
 
 import torch
 
-_libraries = []  # keeps the libraries alive, since torch drops the operators of a deleted one
+_libraries = []  # keeps torch.library.Library objects alive, since torch drops the operators of a deleted one
 
 SLOTS = "compute_slot_mapping_kernel_impl(Tensor a, Tensor b, Tensor c, Tensor(d!) d, int e) -> ()"
 WRITE = ("reshape_and_cache_flash(Tensor a, Tensor b, Tensor(c!) c, Tensor(d!) d, Tensor e, str f, Tensor g, Tensor h) "
@@ -19,7 +19,8 @@ WRITE_MLA = "concat_and_cache_mla(Tensor a, Tensor b, Tensor(c!) c, Tensor d, st
 
 
 def slot_mapping(query_start_loc, positions, block_table, slots, page):
-    """Writes the cache's slot of each token, and -1 after the last sequence."""
+    """Writes the cache's slot of each token to `slots`, and -1 for entries after the last sequence. `page` is the
+    number of tokens in a page."""
     starts = query_start_loc.long()
     tokens = int(starts[-1])
     sequence = torch.searchsorted(starts, torch.arange(tokens), right=True) - 1
@@ -29,13 +30,13 @@ def slot_mapping(query_start_loc, positions, block_table, slots, page):
 
 
 def prepack(weight, packed, isa):
-    """Copies an expert's weights as they are: the product below is torch's."""
+    """Copies an expert's weights unchanged, since experts() multiplies by torch."""
     packed.copy_(weight)
 
 
 def experts(out, rows, w13, w2, w13_bias, w2_bias, weights, chosen, unweighted, activation, isa):
-    """A layer of experts: out [tokens, K] of rows [tokens, K], by w13 [experts, 2 N, K] and w2 [experts, K, N]; weights and
-    chosen are [tokens, k]."""
+    """Computes a layer of experts: out [tokens, K] from rows [tokens, K], by w13 [experts, 2 N, K] and w2 [experts, K,
+    N]. `chosen` [tokens, k] has the experts of each token, `weights` their factors."""
     from vllm.model_executor.layers import activation as layers
     act = {"silu": layers.SiluAndMul.forward_native, "swigluoai": functools.partial(
         layers.SwigluOAIAndMul.forward_native, types.SimpleNamespace(alpha=1.702, limit=7.0))}[activation]
@@ -60,7 +61,7 @@ def define():
             (core, SLOTS, slot_mapping, "CPU"),
             (core, "greedy_argmax(Tensor a) -> Tensor", lambda logits: logits.argmax(-1), "CPU"),
             (core, PREPACK, prepack, "CPU"),
-            (core, PACK, torch.clone, "CPU"),  # the convolution of a layer takes its weight as it is
+            (core, PACK, torch.clone, "CPU"),  # no packing: the convolution takes the weight as it is
             (core, EXPERTS, experts, "CPU"),
             (cache, WRITE, aiter.reshape_and_cache_flash, "CPU"),
             (cache, WRITE_MLA, aiter.concat_and_cache_mla, "CPU"))
@@ -68,4 +69,4 @@ def define():
         library.define(schema)
         library.impl(schema.split("(")[0], function, key)
     import vllm.model_executor.layers.utils as layers
-    layers.check_cpu_sgl_kernel = lambda *args: False  # products by torch, not by an extension
+    layers.check_cpu_sgl_kernel = lambda *args: False  # makes vLLM multiply by torch, not by an extension

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A platform of vLLM for machines without a GPU: tensors are in the host's memory, attention runs on hipsim.
 
-It is derived from vLLM's CPU platform, since that needs no GPU build of PyTorch. vLLM's wheel for CUDA is enough: the
-operators of the CPU build that it lacks are in _operators.py."""
+The class is derived from vLLM's CPU platform, which needs no GPU build of PyTorch. vLLM's wheel for CUDA suffices:
+_operators.py has the CPU operators that this wheel lacks."""
 import types
 
 import torch
@@ -33,7 +33,8 @@ class Platform(CpuPlatform):
 
     @classmethod
     def get_attn_backend_cls(cls, selected_backend, attn_selector_config, num_heads=None):
-        """The backend that was chosen, vLLM's own for AMD GPUs among them, else the plugin's."""
+        """Returns the path of the backend that the user chose, which may be one of vLLM's for AMD GPUs; without a
+        choice the plugin's."""
         from vllm.v1.attention.backends.registry import AttentionBackendEnum
         latent = "ATTN_MLA_SPARSE" if attn_selector_config.use_sparse else "ATTN_MLA"
         chosen = selected_backend or AttentionBackendEnum[latent if attn_selector_config.use_mla else "ATTN"]
@@ -47,7 +48,8 @@ class Platform(CpuPlatform):
 
     @classmethod
     def get_mla_prefill_backend_cls(cls, mla_selector_config):
-        """AITER's calls where attn.aiter is installed for vLLM's own backend, else the plugin's."""
+        """Returns the backend of AITER's calls if attn.aiter is installed for vLLM's own backend, else the plugin's
+        Prefill."""
         from vllm.config import get_current_vllm_config
         chosen = get_current_vllm_config().attention_config.backend
         if chosen is not None and chosen.name.startswith("ROCM_"):
@@ -58,19 +60,20 @@ class Platform(CpuPlatform):
 
     @classmethod
     def import_kernels(cls):
-        """Imports nothing: the wheel's extensions are of another device."""
+        """Imports nothing: the wheel's extensions are for another device."""
 
     @classmethod
     def check_and_update_config(cls, vllm_config):
-        """vLLM's CPU settings, with norms, activations and rotation in plain torch."""
+        """Applies vLLM's CPU settings, and makes norms, activations and rotation run in plain torch."""
         page = vllm_config.cache_config.block_size
         super().check_and_update_config(vllm_config)
-        vllm_config.cache_config.block_size = page  # the CPU's latent attention has pages of 16 only
+        # restores the page size, since vLLM's CPU settings force pages of 16 for latent attention
+        vllm_config.cache_config.block_size = page
         vllm_config.compilation_config.custom_ops = ["none"]
 
 
 def take_models():
-    """Makes vLLM use its AMD model of Kimi Linear. The other one needs a GPU of NVIDIA."""
+    """Makes vLLM use its AMD implementation of Kimi Linear, since the other implementation needs a GPU of NVIDIA."""
     from vllm import ModelRegistry
     ModelRegistry.register_model("KimiLinearForCausalLM", "vllm.models.kimi_k3.amd.linear:KimiLinearForCausalLM")
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """vLLM's backend ATTN_MLA_SPARSE: latent attention to the keys that an indexer chooses (DeepSeek-V3.2, GLM-5).
 
-All tokens of a step are rows with lists of slots, prompts as well. After the indexer's products Selection.write() makes its
-queries and keys, and Selection.choose() selects slots. vLLM's buffer of chosen keys has slots of the cache here, not positions, so that layers that
-share a choice read it as it is."""
+Each token of a step, also of a prompt, is a row with its own list of slots. After the indexer's products
+Selection.write() makes its queries and keys, and Selection.choose() selects slots. vLLM's buffer of chosen keys then
+holds slots of the cache, not positions, so that layers that share a choice can read the buffer directly."""
 import functools
 from dataclasses import dataclass
 
@@ -20,20 +20,21 @@ from attn import _engine, _selection
 from attn.aiter import NotServed
 from attn.vllm import _common
 
-OPERATOR = "attn_choose_keys"  # in torch.ops.vllm; compiled graphs are cut at it
+OPERATOR = "attn_choose_keys"  # operator in torch.ops.vllm at which vLLM cuts compiled graphs
 
 
 @dataclass
 class Rows:
-    """A step, token by token. vLLM's layer of latent attention reads the counts, which declare all tokens as decode."""
+    """Metadata of a step with one row for each token. vLLM's layer of latent attention reads the counts; they declare
+    all tokens as decode."""
     num_actual_tokens: int
     num_decodes: int
     num_decode_tokens: int
     slot_mapping: torch.Tensor
     block_table: torch.Tensor
-    row_sequences: torch.Tensor  # [tokens]: the sequence of a token
-    row_ends: torch.Tensor  # [tokens]: keys that it sees; 0: a row of padding
-    longest: int  # the most keys of a sequence
+    row_sequences: torch.Tensor  # [tokens]: index of each token's sequence in the batch
+    row_ends: torch.Tensor  # [tokens]: number of keys that each token sees; 0: a row of padding
+    longest: int  # largest number of keys of a sequence
     num_prefills: int = 0
     steps: _selection.SparseSteps = None
 
@@ -54,7 +55,7 @@ class RowBuilder(AttentionMetadataBuilder):
         if m.causal is not True:
             raise NotServed("ATTN_MLA_SPARSE", "attention without a causal mask")
         n, last = m.num_actual_tokens, m.num_reqs - 1
-        after = m.query_start_loc[1:m.num_reqs + 1]  # the token after each sequence's last
+        after = m.query_start_loc[1:m.num_reqs + 1]  # index of the token after each sequence's last token
         sequence = torch.searchsorted(after, self.numbers[:n], right=True, out_int32=True)
         known = sequence.clamp(max=last)
         ends = m.seq_lens[:m.num_reqs][known] - after[known] + self.numbers[:n] + 1
@@ -110,20 +111,21 @@ class Impl(MLAAttentionImpl, SharedTopkIndicesBuffer):
         self.indexer_kind = take_indexer(indexer, dtype) if indexer is not None else None
 
     def kernels(self):
-        """The entries of a description that the layer needs. A layer without an indexer shares the choice of another one."""
+        """Returns the entries of a description that the layer needs. A layer without an indexer shares the choice of
+        another one."""
         return _selection.kernels(self.latent_kind, self.indexer_kind) if self.indexer_kind else []
 
     def serve_indexer(self, device, page_size, room):
-        """Makes the launches of the layer's indexer. All layers share `room`."""
+        """Looks up the kernels of the layer's indexer. All layers share `room`."""
         if self.indexer is not None:
             self.indexer.attn_selection = _selection.Selection(device, self.indexer_kind, page_size=page_size, room=room)
 
     def record_logical_topk_ready(self):
-        """Returns at once: the chosen slots are read in the order of the stream."""
+        """Does nothing: attention reads the chosen slots later on the same stream."""
 
     def forward_mqa(self, q, kv_c_and_k_pe_cache, attn_metadata, layer):
-        """Attention of q [tokens, heads, latent + rope], or its two parts, to the chosen slots. Returns [tokens, heads,
-        latent]."""
+        """Attends with q [tokens, heads, latent + rope], or a pair of its two parts, to the chosen slots. Returns
+        [tokens, heads, latent] and None."""
         q = torch.cat(q, dim=-1) if isinstance(q, tuple) else q
         out = q.new_empty(q.shape[0], q.shape[1], self.kv_lora_rank)
         attn_metadata.steps.run(q, self.rows(kv_c_and_k_pe_cache), self.topk_indices_buffer[:q.shape[0]], out,
@@ -155,7 +157,7 @@ class Backend(_common.Forms, AttentionBackend):
 
 
 class IndexerBackend(_common.Forms, AttentionBackend):
-    """The cache of an indexer's keys, with pages of the latents' size."""
+    """The backend for the cache of an indexer's keys, whose pages have as many tokens as the latents' pages."""
     name, builder, sizes = "ATTN_INDEXER", RowBuilder, (_selection.KEY_BYTES,)
 
 
@@ -177,7 +179,7 @@ def take_indexer(indexer, dtype):
 
 
 def forward(indexer, hidden_states, qr, positions, rotary_emb):
-    """Replaces Indexer.forward(): its products, then the operator."""
+    """Replaces Indexer.forward(): computes the indexer's products, then calls the operator choose_keys()."""
     q = indexer.wq_b(qr)[0].view(-1, indexer.n_head, indexer.head_dim)
     rows = indexer.wk_weights_proj(hidden_states)[0]
     k, weights = rows[:, :indexer.head_dim].contiguous(), rows[:, indexer.head_dim:]
@@ -188,8 +190,8 @@ def forward(indexer, hidden_states, qr, positions, rotary_emb):
 
 def choose_keys(q: torch.Tensor, k: torch.Tensor, weights: torch.Tensor, positions: torch.Tensor, cos_sin: torch.Tensor,
                 chosen: torch.Tensor, name: str) -> None:
-    """The operator: writes the step's keys into the indexer's cache `name`, and the slots that each token attends to into
-    chosen [tokens, top_k]. In a run that measures memory it does nothing."""
+    """The operator OPERATOR: writes the step's keys into the indexer's cache `name`, and the slots that each token
+    attends to into chosen [tokens, top_k]. Does nothing in a run that measures memory."""
     context = get_forward_context()
     if not isinstance(context.attn_metadata, dict):
         return
@@ -204,7 +206,8 @@ def choose_keys(q: torch.Tensor, k: torch.Tensor, weights: torch.Tensor, positio
 
 
 def register_operator():
-    """Registers the operator, once in a process. For a trace it does nothing, and `chosen` is what it changes."""
+    """Registers the operator, once in a process. In a trace the operator does nothing; its schema says that it writes
+    `chosen`."""
     if not hasattr(torch.ops.vllm, OPERATOR):
         direct_register_custom_op(op_name=OPERATOR, op_func=choose_keys, mutates_args=["chosen"],
                                   fake_impl=lambda *args: None)
