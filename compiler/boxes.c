@@ -15,7 +15,8 @@ bool attnc_boxes_add(struct attnc_boxes *list, const struct att_box *box)
     return true;
 }
 
-/* Returns the range of an argument; all 32-bit values if the box does not name it. */
+/* Returns the range of the launch argument `arg` in a box. If the box has no range for it, returns
+ * the range of all 32-bit values. */
 static struct att_when range_of(const struct att_box *box, const char *arg)
 {
     for (unsigned i = 0; i < box->count; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Boxes of calls. A box is a list of ranges of launch arguments; it contains the calls that are in
- * all of its ranges.
+ * Sets of calls of an op, as boxes. A box is a list of ranges of launch arguments; it contains the
+ * calls whose arguments are in all of its ranges.
  */
 #ifndef COMPILER_BOXES_H
 #define COMPILER_BOXES_H
@@ -23,9 +23,9 @@ bool attnc_boxes_add(struct attnc_boxes *list, const struct att_box *box);
 /** True if the boxes intersect: a call can be in both. */
 bool attnc_boxes_meet(const struct att_box *a, const struct att_box *b);
 
-/** Subtracts `hole` from each box from number `first` on. The remainder of a box becomes disjoint
- * boxes. Returns false if memory is exhausted, or if a box would need more than ATT_WHEN_MAX
- * ranges. */
+/** Subtracts the calls in `hole` from each box of the list from index `first` on. The remainder of
+ * a box becomes disjoint boxes. Returns false if memory is exhausted, or if a box would need more
+ * than ATT_WHEN_MAX ranges. */
 bool attnc_boxes_cut(struct attnc_boxes *list, size_t first, const struct att_box *hole);
 
 #endif

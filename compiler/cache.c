@@ -29,7 +29,7 @@ struct entry {
     char magic[8];
     uint64_t code_size;         /* bytes of code after this struct */
     uint64_t checksum;          /* XXH3 of `kernel`, seeded with the XXH3 of the code */
-    struct attnc_kernel kernel; /* code.data is NULL */
+    struct attnc_kernel kernel; /* its code.data is NULL */
 };
 
 /* Returns the checksum of a cache entry: the kernel's record and its code. */
@@ -67,7 +67,8 @@ static void hash_stat(XXH3_state_t *state, const char *path)
     XXH3_64bits_update(state, facts, sizeof(facts));
 }
 
-/* Adds a loaded library's file to the hash; a callback of dl_iterate_phdr(). */
+/* Adds path, size and time of a loaded library's file to the hash `state`. A callback of
+ * dl_iterate_phdr(). */
 static int hash_library(struct dl_phdr_info *info, size_t size, void *state)
 {
     (void)size;
@@ -166,7 +167,7 @@ bool attnc_cache_load(const char *dir, const struct attnc_cache_key *key, struct
         code = malloc(e.code_size);
     bool good = code && read_exactly(fd, code, e.code_size) && is_whole(&e, code);
     if (good)
-        futimens(fd, NULL); /* the time of last use, for attnc_cache_trim() */
+        futimens(fd, NULL); /* records the time of last use, for attnc_cache_trim() */
     close(fd);
     if (!good) {
         free(code);

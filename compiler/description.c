@@ -25,14 +25,15 @@ struct reader {
     struct attnc_yaml yaml;
     struct attnc_expander x;
     struct attnc_diag *d;
-    const struct tgt *targets[MAX_TARGETS + 1]; /* NULL at the end */
-    bool targets_given;                         /* the caller gave targets, ignore the file's */
-    struct attnc_setting defaults, kernels;     /* the top-level keys of these names */
-    bool misspelt;              /* a misspelt top-level key was reported with a suggestion */
-    struct attnc_settings base; /* the settings in `defaults` */
+    const struct tgt *targets[MAX_TARGETS + 1]; /* targets of kernels without a key `targets`; NULL
+                                                 * at the end */
+    bool targets_given; /* true: they are the caller's, and the file's are ignored */
+    struct attnc_setting defaults, kernels; /* the top-level keys of these names */
+    bool misspelt;              /* true: an unknown top-level key was reported with a suggestion */
+    struct attnc_settings base; /* the settings in the map `defaults` */
 };
 
-/* Returns the position of node `id` in the description. */
+/* Returns the line and column of node `id` in the description. */
 static struct att_loc at(const struct reader *r, uint32_t id) { return r->yaml.nodes[id].at; }
 
 /* Returns the text of the map key at node `key`. Returns NULL if the key is no scalar, which is an
@@ -80,7 +81,7 @@ static void report_unknown_field(struct reader *r, uint32_t key, const char *nam
                          name);
 }
 
-/* Returns the slot of the setting called `name`, or NULL if there is none. */
+/* Returns the member of `s` for the key called `name`, or NULL if kernels have no such key. */
 static struct attnc_setting *find_slot(struct attnc_settings *s, const char *name)
 {
     if (strcmp(name, "op") == 0)
@@ -323,7 +324,8 @@ static bool read_top(struct reader *r)
     return true;
 }
 
-/* Reads one entry of `kernels`. Returns false if reading cannot continue. */
+/* Reads node `id`, an entry of `kernels`, and adds its variants. Returns false if reading cannot
+ * continue. */
 static bool read_kernel(struct reader *r, uint32_t id)
 {
     struct attnc_settings s;

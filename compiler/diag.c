@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Collects and prints messages about a description.
+ * Collects messages about a file of the user, sorts and prints them.
  */
 #include "compiler/diag.h"
 
@@ -76,7 +76,8 @@ bool attnc_diag_no_memory(struct attnc_diag *d)
     return false;
 }
 
-/* Sorts the messages by place. Insertion sort: short, stable, and the list is nearly sorted. */
+/* Sorts the messages by line and column. It is an insertion sort, which is stable and fast for a
+ * nearly sorted list. */
 static void sort(struct attnc_diag *d)
 {
     for (size_t i = 1; i < d->count; i++) {
@@ -93,8 +94,8 @@ static void sort(struct attnc_diag *d)
     }
 }
 
-/* Returns the first byte of a line, counted from 1, and sets its length without the line break.
- * Returns NULL if the text has fewer lines. */
+/* Returns the first byte of line `line` (from 1) of the file, and sets *length to its bytes without
+ * the line break. Returns NULL if the file has fewer lines. */
 static const char *find_line(const struct attnc_diag *d, uint32_t line, size_t *length)
 {
     const char *at = d->text, *end = d->text + d->size;
@@ -140,8 +141,8 @@ static void print_source(const struct attnc_diag *d, struct att_loc at, FILE *ou
     if (!line || length == 0)
         return;
 
-    /* Columns count characters. The shown part of a long line begins half a window before the
-     * caret. */
+    /* Columns count characters. The shown part of a long line begins SHOWN_MAX / 2 characters
+     * before the caret. */
     uint32_t caret = at.column ? at.column - 1 : 0;
     uint32_t first = caret > SHOWN_MAX ? caret - SHOWN_MAX / 2 : 0;
     char under[SHOWN_MAX + 1];

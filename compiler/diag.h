@@ -32,12 +32,13 @@ struct attnc_diag {
     size_t errors;   /* number of all errors, with left_out; a repetition of a stored one does not
                       * count */
     bool no_memory;  /* memory ran out: not an error of the user */
-    bool unreadable; /* the file is missing or unreadable */
+    bool unreadable; /* true: the file is missing or cannot be read */
 };
 
 /**
- * Adds an error. A repeated text at the same place is dropped, since many kernels of a product
- * share a value. Returns false if the message was dropped or messages[] is full.
+ * Adds an error about the place `at`. A repeated text at the same place is dropped, since many
+ * kernels of a product of lists share a value. Returns false if the message was dropped or
+ * messages[] is full.
  */
 bool attnc_diag_error(struct attnc_diag *d, struct att_loc at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -61,7 +62,8 @@ bool attnc_diag_no_memory(struct attnc_diag *d);
  */
 void attnc_diag_print(struct attnc_diag *d, FILE *out);
 
-/** Frees the messages but keeps the file, so that more messages can be added. */
+/** Frees the messages and resets their counts. The file remains, so that new messages about it can
+ * be added. */
 void attnc_diag_clear(struct attnc_diag *d);
 
 /** Returns the number of bytes of the UTF-8 sequence at the start of `s` (RFC 3629, section 4).

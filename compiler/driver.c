@@ -52,12 +52,12 @@ struct answer {
     bool failed, cached;
     int cache_error;
     char why[ATTNC_WHY];
-    struct attnc_kernel kernel; /* .code.size is valid, .code.data is not */
+    struct attnc_kernel kernel; /* its code.size is valid, its code.data is not */
     size_t log_size;
 };
 
-/* Returns the record of the hook that a variant uses, which is added at its first use; NULL if it
- * uses none. */
+/* Returns the record of the hook that a variant uses, and adds it to b->hooks at the first use.
+ * Returns NULL if the variant uses no hook. */
 static struct hook *find_hook(struct build *b, const struct att_variant *v)
 {
     if (!v->logits)
@@ -72,7 +72,7 @@ static struct hook *find_hook(struct build *b, const struct att_variant *v)
     return h;
 }
 
-/* Compiles hook number `i`; runs on a thread. */
+/* Compiles hook number `i` of the build. A body of attnc_parallel(). */
 static void compile_hook(void *context, size_t i)
 {
     struct build *b = context;
@@ -117,7 +117,8 @@ static void build_variant(const struct build *b, size_t i, struct answer *a, cha
         a->cache_error = errno;
 }
 
-/* Compiles job number `i` in a worker process and writes the answer to `out`. */
+/* Builds variant `i` in a worker process and writes its struct answer, code and log to `out`: see
+ * attnc_workers.work. */
 static void work(void *context, size_t i, FILE *out)
 {
     const struct build *b = context;
@@ -137,7 +138,8 @@ static void work(void *context, size_t i, FILE *out)
     free(log);
 }
 
-/* Copies `size` bytes. Returns NULL if memory is exhausted, or if size is 0. */
+/* Returns a copy of `size` bytes, which the caller frees. Returns NULL if memory is exhausted, or
+ * if `size` is 0. */
 static void *keep(const uint8_t *bytes, size_t size)
 {
     void *copy = size ? malloc(size) : NULL;
@@ -227,7 +229,7 @@ static void finish(void *context, size_t i, const uint8_t *result, size_t size, 
                                                                     .failed = job->failed});
 }
 
-/* Reports the hooks that failed to compile, and the compiler's warnings about others. */
+/* Reports the hooks that Clang has rejected, and Clang's warnings about other hooks. */
 static void report_hooks(struct build *b, struct attnc_diag *d)
 {
     for (size_t i = 0; i < b->hook_count; i++) {
@@ -244,8 +246,9 @@ static void report_hooks(struct build *b, struct attnc_diag *d)
     }
 }
 
-/* Reports spills. A kernel that spills is correct but slow, a warning; more spilled registers than
- * the target's limit is an error. Indexed arrays are in scratch without spills. */
+/* Reports the spills of the kernel of variant `i`. A kernel that spills is correct but slow, so
+ * this is a warning. More spilled VGPRs than the target's limit are an error. Scratch memory is
+ * reported too: indexed arrays occupy it without spills. */
 static void report_spills(struct build *b, size_t i, struct attnc_diag *d)
 {
     struct attnc_kernel *k = &b->result->kernels[i];
@@ -283,13 +286,15 @@ static void report(struct build *b, struct attnc_diag *d)
             continue;
         char name[ATT_NAME_MAX];
         att_variant_name(job->variant, name);
-        /* An error in the hook, the user's own part, is reported at `logits`. */
+        /* A variant that fails with a hook is reported at its field `logits`, since the hook is the
+         * user's own part. */
         const struct att_variant *v = job->variant;
         attnc_diag_error(d, job->hook ? v->loc[ATT_LOGITS] : v->at, "%s: %s", name, job->why);
     }
 }
 
-/* True if kernels of this build may be stored in the cache: only whole, unmodified compilations. */
+/* True if kernels of this build may be loaded from the cache and stored there. They must be linked,
+ * by all passes, without printed IR. */
 static bool is_cacheable(const struct attnc_build_options *o)
 {
     const struct attnc_compile_options *c = &o->compile;

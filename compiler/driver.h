@@ -14,7 +14,7 @@ typedef bool attnc_compile_fn(const struct att_variant *v, const struct tgt_blob
                               const struct attnc_compile_options *o, FILE *log,
                               struct attnc_kernel *out, char why[ATTNC_WHY]);
 
-/** Progress of a build, reported when a variant is done. */
+/** Progress of a build, which is reported each time a variant is finished. */
 struct attnc_progress {
     size_t done, total;  /* numbers of variants: finished, and of the whole build */
     const char *name;    /* of the variant */
@@ -27,9 +27,9 @@ struct attnc_build_options {
     unsigned jobs;                 /* most child processes at once */
     const char *cache_dir;  /* NULL: no cache. The cache only stores complete kernels for which all
                             * passes ran */
-    uint64_t identity;      /* attnc_compiler_identity() */
+    uint64_t identity;      /* of the compiler, by attnc_compiler_identity(): part of cache keys */
     bool spills_are_errors; /* true: a kernel that spills is an error; false: a warning */
-    FILE *log;              /* output of --print, in the order of variants */
+    FILE *log; /* receives the output of --print, in the order of variants; NULL: none */
     void (*progress)(void *user, const struct attnc_progress *p); /* NULL: no reports */
     void *user;                                                   /* passed to progress() */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads the values of fields, forms their product, merges equal variants, and applies each
- * template's check.
+ * Expands an entry of `kernels`: reads the values of its fields, forms all combinations, drops
+ * equal variants, and applies the template's check to each variant.
  */
 #include "compiler/expand.h"
 
@@ -23,7 +23,8 @@
 enum {
     TABLE_SIZE = 2 * ATTNC_MAX_VARIANTS,
     MAX_WORK = 1 << 20,
-    HOOK_NAME_MAX = 48, /* characters of a hook file's stem: it becomes part of kernel names */
+    HOOK_NAME_MAX = 48, /* most characters of a hook file's stem, which becomes part of kernel
+                         * names */
 };
 
 /* One value of a field. */
@@ -75,7 +76,7 @@ static bool read_int(struct attnc_expander *x, const struct att_field_info *info
                          info->zero ? "'" : "", text);
         return false;
     }
-    const int least = info->zero && info->min == 0 ? 1 : info->min; /* 0 has a word of its own */
+    const int least = info->zero && info->min == 0 ? 1 : info->min; /* the field has a word for 0 */
     if (errno || value < least || value > info->max) {
         attnc_diag_error(x->d, c->at, "expected %s to be %d to %d%s%s, saw %.40s", info->name,
                          least, info->max, info->zero ? " or " : "", info->zero ? info->zero : "",
@@ -326,7 +327,8 @@ static bool advance(struct dimension *dims, size_t count)
     return false;
 }
 
-/* Makes the variant of `op` for `target` with the current choice of each of `count` dimensions. */
+/* Returns the variant of `op` for `target` with the current value of each of `count` dimensions.
+ * `at` is the place of the op in the description. */
 static struct att_variant combine(const struct attnc_expander *x, const struct att_template *op,
                                   struct att_loc at, const struct tgt *target,
                                   const struct dimension *dims, size_t count)

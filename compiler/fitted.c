@@ -85,7 +85,8 @@ static void read_range(const struct attnc_yaml *y, uint32_t id, struct tir_fitte
     }
 }
 
-/* Reads one row of a table of fitted defaults. False only if memory is exhausted. */
+/* Reads node `id`, a row of a table of fitted knobs, and appends it to `f`. Returns false only if
+ * memory is exhausted. */
 static bool read_row(struct attnc_fitted *f, const struct attnc_yaml *y, uint32_t id,
                      struct attnc_diag *d)
 {
@@ -119,7 +120,7 @@ static bool read_row(struct attnc_fitted *f, const struct attnc_yaml *y, uint32_
     return attnc_fitted_add(f, f->count, &row) || attnc_diag_no_memory(d);
 }
 
-/* Reads a table of fitted defaults. False only if memory is exhausted. */
+/* Reads a whole table of fitted knobs to `f`. Returns false only if memory is exhausted. */
 static bool read_document(struct attnc_fitted *f, const struct attnc_yaml *y, struct attnc_diag *d)
 {
     static const char *const names[] = {"defaults", "target", "knobs", NULL};

@@ -28,17 +28,17 @@ bool attnc_fitted_read(const char *path, struct attnc_fitted *f, struct attnc_di
  * The variants then point into `f`. */
 void attnc_fitted_apply(const struct attnc_fitted *f, struct attnc_description *desc);
 
-/** Inserts a copy of `row` before row number `at`; with `at` = `count` it becomes the last. Returns
- * false if memory is exhausted. */
+/** Inserts a copy of `row` before the row with index `at`; if `at` is f->count, the copy becomes
+ * the last row. Returns false if memory is exhausted. */
 bool attnc_fitted_add(struct attnc_fitted *f, size_t at, const struct tir_fitted *row);
 
-/** Removes row number `at`. */
+/** Removes the row with index `at`. */
 void attnc_fitted_remove(struct attnc_fitted *f, size_t at);
 
 /** Writes a file that attnc_fitted_read() and a build of attnc can read. */
 void attnc_fitted_write(const struct attnc_fitted *f, FILE *out);
 
-/** Frees the rows of a table of fitted defaults. */
+/** Frees the rows and the text of a table of fitted knobs. */
 void attnc_fitted_free(struct attnc_fitted *f);
 
 #endif

@@ -15,8 +15,8 @@
 
 #include "compiler/process.h"
 
-/* Clang's options for a hook, for every target. Integers and pointers wrap, so that no value of a
- * hook is poison; targets/codegen.c relies on it. */
+/* The program Clang and its options for a hook, for every target. Signed integers and pointers
+ * wrap, so that no value of a hook is poison: targets/codegen.c relies on that. */
 #define HOOK_DIALECT                                                                            \
     ATTNC_CLANG, "-x", "c", "-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-fwrapv", \
         "-fwrapv-pointer"
@@ -25,8 +25,8 @@
  * installed, and in the build tree. */
 static const char *const places[] = {"../" ATTNC_INCLUDEDIR, "../../compiler"};
 
-/* The header with the prototype of attn_logits(). Clang reads it before each hook, so that a
- * mismatch is reported at the hook's parameters. */
+/* Paths of the folder and the file of attn_hook.h, which has the prototype of attn_logits(). Clang
+ * reads it before each hook, so that it reports a mismatch at the hook's parameters. */
 struct prototype {
     char folder[PATH_MAX], header[PATH_MAX + 16];
 };
@@ -71,7 +71,8 @@ static enum attnc_hook_result compile(const char *path, const char *target, cons
         "-fno-math-errno",
         "-fno-vectorize",
         "-fno-slp-vectorize",
-        "-mcode-object-version=5", /* the kernels' version, or they would not link */
+        "-mcode-object-version=5", /* the version of kernels: bitcode of another version would not
+                                    * link */
         "-emit-llvm",
         "-c",
         "-o",
@@ -168,7 +169,7 @@ enum attnc_hook_result attnc_hook_dependencies(const char *path, struct tgt_blob
         "c",         "-std=c11",
         "-target",   "amdgcn-amd-amdhsa",
         "-nogpulib", "-ffreestanding",
-        "-MM", /* without system headers */
+        "-MM", /* lists the files that a file includes, without system headers */
         "-MT",       "x",
         path,        found ? "-I" : NULL,
         p.folder,    NULL,

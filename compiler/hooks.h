@@ -13,7 +13,7 @@
 enum attnc_hook_result {
     ATTNC_HOOK_COMPILED,
     ATTNC_HOOK_REJECTED, /* `messages` has Clang's errors */
-    ATTNC_HOOK_NO_CLANG, /* Clang cannot be run; errno has the reason */
+    ATTNC_HOOK_NO_CLANG, /* Clang could not be run; errno has the reason */
 };
 
 /** Compiles the C file `path` for `target` ("gfx942") to LLVM bitcode. `messages` receives Clang's
@@ -29,8 +29,9 @@ enum attnc_hook_result attnc_compile_hook_for_host(const char *path, const char 
                                                    struct tgt_blob *messages);
 
 /**
- * Lists the files that a hook depends on, itself first, in the syntax of a make rule's right-hand
- * side: separated by spaces and backslashes at line ends. The caller frees `text` and `messages`.
+ * Lists in `text` the hook `path` and the files that it includes, in the syntax of a make rule's
+ * right-hand side: separated by spaces, with backslashes at line ends. The caller frees `text` and
+ * `messages`.
  */
 enum attnc_hook_result attnc_hook_dependencies(const char *path, struct tgt_blob *text,
                                                struct tgt_blob *messages);

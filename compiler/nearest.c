@@ -34,7 +34,7 @@ static size_t distance(const char *a, size_t n, const char *b, size_t m)
 
 struct attnc_nearest attnc_nearest_to(const char *wanted)
 {
-    /* Tolerates errors in a third of the letters, and at least one if the name has two letters or
+    /* Allows edits of a third of the letters, and at least one edit if the name has two letters or
      * more. */
     size_t length = strlen(wanted);
     size_t too_far = length < 2 || length > LONGEST ? 0 : length / 3 + (length < 3) + 1;

@@ -13,13 +13,13 @@ struct pack {
     const struct attn_pack_header *header;
 };
 
-/* Returns the bytes of one section of a pack. */
+/* Returns the first byte of section `id` of a pack. */
 static const void *section(const struct pack *p, enum attn_pack_section_id id)
 {
     return p->bytes + p->header->sections[id].offset;
 }
 
-/* Returns the string at offset `s` of a pack's strings. */
+/* Returns the string at byte offset `s` of a pack's strings. */
 static const char *text(const struct pack *p, attn_pack_string s)
 {
     return (const char *)section(p, ATTN_PACK_STRINGS) + s;

@@ -92,7 +92,7 @@ const char *attnc_pack_writer_error(const struct attnc_pack_writer *w) { return 
 /* Functions that copy data of the caller. Each returns NULL or false after a failure, and records
  * its message. */
 
-/* Returns a copy of `bytes` that the writer owns, or NULL after an error. */
+/* Returns a copy of `size` bytes that the writer owns and frees, or NULL after a failure. */
 static void *copy(struct attnc_pack_writer *w, const void *bytes, size_t size)
 {
     if (w->failed)
@@ -312,7 +312,8 @@ static bool align(struct layout *l, struct buffer *b, size_t boundary)
     return over == 0 || append(l, b, zeros, boundary - over);
 }
 
-/* Returns the slot of string `s` in the hash table, or the free slot for it. */
+/* Returns the index of the slot of string `s` in the hash table l->slots, or of the free slot for
+ * it. */
 static size_t find_slot(const struct layout *l, const char *s)
 {
     size_t i = XXH3_64bits(s, strlen(s)) & (l->slot_count - 1);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pack writer: makes one pack (pack/pack_format.h) from kernels in memory. The bytes do not depend
- * on the order in which kernels are added. It knows no op family.
+ * The pack writer makes a pack (pack/pack_format.h) from kernels in memory. The pack's bytes do not
+ * depend on the order in which kernels are added. The writer knows no ops: it copies keys and
+ * arguments as they are.
  */
 #ifndef ATTNC_PACK_WRITER_H
 #define ATTNC_PACK_WRITER_H
@@ -40,7 +41,8 @@ struct attnc_pack_when {
     int64_t min, max;
 };
 
-/** One kernel. Strings are printable ASCII; those marked "may be empty" may be NULL. */
+/** A kernel for a pack. Strings are printable ASCII. A string whose comment says "may be empty" may
+ * be NULL. */
 struct attnc_pack_kernel {
     const char *name;                  /* of the kernel, unique in the pack */
     const char *symbol;                /* of the kernel in the code object, without ".kd" */
@@ -56,7 +58,8 @@ struct attnc_pack_kernel {
     const struct attnc_pack_factor *grid[3]; /* factors whose product is the number of workgroups in
                                               * x, y, z; without factors 1 */
     size_t grid_count[3];
-    uint16_t workgroups_most;           /* as in struct attn_pack_kernel */
+    uint16_t workgroups_most;           /* most workgroups of a launch; 0: no limit. See struct
+                               * attn_pack_kernel */
     const struct attnc_pack_when *when; /* conditions that a call must all meet; none: every call */
     size_t when_count;
     const struct attn_pack_split *splits; /* in the format of packs */
@@ -66,7 +69,7 @@ struct attnc_pack_kernel {
 #define NUMBER(type, name) type name;
 #include "pack/kernel_numbers.def"
 
-    const void *code; /* the code object */
+    const void *code; /* the code object, an ELF file of `code_size` bytes */
     size_t code_size;
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Converts variants and kernels to the pack writer's types.
+ * Adds the kernels of a build to a pack: converts variants and kernels to the pack writer's types.
  */
 #include "compiler/package.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Passes built kernels to the pack writer, and converts fields of a description to dispatch keys.
+ * Adds the kernels of a build to a pack, with the fields of their variants as dispatch keys.
  */
 #ifndef COMPILER_PACKAGE_H
 #define COMPILER_PACKAGE_H

@@ -16,7 +16,8 @@ struct loop {
     void *context;
 };
 
-/* Takes items of a parallel loop until none are left; runs on a thread. */
+/* Calls the loop's body for one index after another until none is left. The start function of a
+ * thread; `argument` is a struct loop. */
 static void *work(void *argument)
 {
     struct loop *l = argument;

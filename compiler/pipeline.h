@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Compiles one variant to one kernel: template, passes, lowering, link. The build driver calls it
- * in its workers. The cache and the pack writer store its result.
+ * Compiles one variant to one kernel: template, passes, lowering, link, analysis. The build driver
+ * calls it in its worker processes. The cache and the pack writer store the result.
  */
 #ifndef COMPILER_PIPELINE_H
 #define COMPILER_PIPELINE_H
@@ -21,7 +21,7 @@ enum attnc_stage {
     ATTNC_STAGE_LLVM,   /* LLVM IR, as text */
     ATTNC_STAGE_ASM,    /* assembly, as text */
     ATTNC_STAGE_OBJECT, /* relocatable ELF */
-    ATTNC_STAGE_LINKED, /* loadable code object, analysed */
+    ATTNC_STAGE_LINKED, /* loadable code object; attnc_kernel.facts is set too */
 };
 
 /** Options that all compilations of a build share; they are only read. */
@@ -35,7 +35,7 @@ struct attnc_compile_options {
                              * IR's line, for debuggers */
 };
 
-/** A kernel argument that the runtime packs. */
+/** An argument of a kernel, which libattn writes to the kernarg segment. */
 struct attnc_arg {
     char name[ATTNC_ARG_NAME]; /* name in the op's schema in ops/ */
     uint8_t dtype;             /* enum tir_dtype; TIR_I64 for a pointer */
@@ -54,7 +54,8 @@ struct attnc_grid {
  * the struct. attnc_kernel_free() frees the bytes of `code`.
  */
 struct attnc_kernel {
-    char name[ATT_NAME_MAX]; /* the symbol; its descriptor is NAME.kd */
+    char name[ATT_NAME_MAX]; /* name of the kernel and of its symbol; the symbol of its descriptor
+                              * is NAME.kd */
     struct attnc_arg args[ATTNC_MAX_ARGS];
     uint32_t arg_count;
     struct attnc_grid grid[3];     /* x, y, z */

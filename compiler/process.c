@@ -34,8 +34,8 @@ static bool drain(int fd, struct tgt_blob *b, size_t *cap)
     return n > 0;
 }
 
-/* Reads two pipes, a process's standard output and standard error, to `out` and `err` until both
- * are closed. */
+/* Reads two pipes, the standard output and the standard error of a process, to `out` and `err`
+ * until both are closed. Returns false on an error. */
 static bool collect(int out_fd, int err_fd, struct tgt_blob *out, struct tgt_blob *err)
 {
     size_t out_cap = 1 << 14, err_cap = 1 << 14;

@@ -60,7 +60,7 @@ static struct row *add_row(struct rows *l, const struct att_variant *v)
     return &l->rows[l->count++];
 }
 
-/* True if two variants differ at most in their tiles. */
+/* True if two variants have the same dispatch key: they differ at most in their tiles. */
 static bool same_key(const struct att_variant *a, const struct att_variant *b)
 {
     struct att_variant x = *a, y = *b;
@@ -157,7 +157,8 @@ static bool add_key(struct rows *l, const struct attnc_description *desc, size_t
     return true;
 }
 
-/* Choices and their boxes in one allocation, owned by the description. */
+/* The choices of the new variants and their boxes, in one allocation that becomes
+ * attnc_description.seconds. */
 struct block {
     struct att_choice *choices;
     struct att_box *boxes;

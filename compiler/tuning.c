@@ -125,7 +125,7 @@ void attnc_tuning_free(struct attnc_tuning *t)
     *t = (struct attnc_tuning){0};
 }
 
-/* Reading. */
+/* Functions that read tuning files. */
 
 struct reader {
     struct attnc_yaml yaml;
@@ -145,7 +145,7 @@ static const char *get_text(const struct reader *r, uint32_t map, const char *na
     return attnc_yaml_get_text(&r->yaml, map, name);
 }
 
-/* Returns the position of node `id` in the file. */
+/* Returns the line and column of node `id` in the file. */
 static struct att_loc place(const struct reader *r, uint32_t id) { return r->yaml.nodes[id].at; }
 
 /* Checks that a map has no other keys than `names`. */
@@ -291,7 +291,7 @@ static void read_split_number(struct reader *r, uint32_t map, const char *name, 
         attnc_diag_error(r->d, place(r, id), "%s is 0 to %lld", name, (long long)most);
 }
 
-/* True if the tuning has a row for `key`. */
+/* True if the tuning has a row whose dispatch key is `key`. */
 static bool has_kernel(const struct attnc_tuning *t, const char *key)
 {
     size_t i = 0;
@@ -396,7 +396,7 @@ bool attnc_tuning_read(const char *path, struct attnc_tuning *t, struct attnc_di
     return attnc_tuning_read_bytes(t->bytes, t->size, t, d);
 }
 
-/* Writing. */
+/* Functions that write tuning files. */
 
 /* Writes one box of launch arguments as an item of the list `calls`. */
 static void write_box(const struct att_box *box, FILE *out)
@@ -436,7 +436,7 @@ void attnc_tuning_write(const struct attnc_tuning *t, FILE *out)
     }
 }
 
-/* Applying. */
+/* Functions that apply a tuning to a description. */
 
 int attnc_find_candidate(const struct att_variant *v, const char *tile)
 {

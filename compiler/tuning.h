@@ -14,11 +14,12 @@ struct attnc_tuned {
     char *key;  /* the dispatch key by attnc_key_text(); the file's own text if no kernel can have
                  * it */
     char *tile; /* the tile by att_tile_text(); ATTNC_AUTO: a build chooses it */
-    char *open; /* timing parameters whose uncertainty could change the best tile; NULL: none */
+    char *open; /* names of timing parameters that are so uncertain that another tile may be the
+                 * best; NULL: none */
     struct att_choice choice; /* the calls that the kernel is for; names of arguments are not
                                * owned */
     struct att_loc at;        /* place of the row in the file */
-    bool matched; /* set by attnc_tuning_apply(): a variant of the description has the key */
+    bool matched;             /* true: attnc_tuning_apply() has found a variant with the key */
 };
 
 /** The text of a tile that leaves the choice to the build. */
@@ -93,7 +94,7 @@ bool attnc_tuning_read(const char *path, struct attnc_tuning *t, struct attnc_di
 bool attnc_tuning_read_bytes(const char *bytes, size_t size, struct attnc_tuning *t,
                              struct attnc_diag *d);
 
-/** Frees the rows of a tuning. */
+/** Frees the rows, splits and text of a tuning. */
 void attnc_tuning_free(struct attnc_tuning *t);
 
 /** Writes a file that attnc_tuning_read() can read. */

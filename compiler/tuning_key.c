@@ -87,7 +87,8 @@ static bool set_value(struct att_variant *v, int f, const char *text)
     return good;
 }
 
-/* Returns the field called `name` in the key of the variant's op, or ATT_FIELD_COUNT. */
+/* Returns the field (enum att_field) called `name` in the dispatch key of the variant's op, or
+ * ATT_FIELD_COUNT if there is none. */
 static int find_field(const struct att_variant *v, const char *name)
 {
     for (int f = 0; f < ATT_FIELD_COUNT; f++) {

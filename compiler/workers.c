@@ -23,7 +23,7 @@ enum {
     MAX_WORKERS = 64,
     NO_MEMORY = 99,         /* exit status of a child that has no memory */
     STACK_BYTES = 64 << 20, /* of a child's stack: LLVM recurses deeply on large blocks */
-    PROBE_BYTES = 32 << 20, /* more than LLVM's largest request while it compiles a kernel */
+    PROBE_BYTES = 32 << 20, /* more memory than LLVM requests at once while it compiles a kernel */
 };
 
 /* A child process. */
@@ -120,7 +120,7 @@ _Noreturn static void serve(const struct attnc_workers *w, int fd, pid_t parent)
     _exit(0);
 }
 
-/* Starts a worker process; returns false if it cannot be started. */
+/* Starts a worker process and its socket in `k`. Returns false if the system starts none. */
 static bool start(struct loop *l, struct worker *k)
 {
     int ends[2];
@@ -163,7 +163,8 @@ static void feed(struct loop *l, struct worker *k)
         return;
     }
     k->item = l->next++;
-    transfer_all(k->fd, &k->item, sizeof(k->item), true); /* a dead worker sends no answer */
+    transfer_all(k->fd, &k->item, sizeof(k->item), true); /* an error is ignored: take() notices
+                                                           * that the worker is dead */
 }
 
 /* Receives the answer of a worker, passes it to done(), and sends the next item. Replaces a worker
@@ -212,7 +213,7 @@ static bool wait_for_answers(struct loop *l)
     return true;
 }
 
-/* Runs the remaining items in this process. */
+/* Processes the remaining items in this process, because no worker is left. */
 static void do_rest(struct loop *l)
 {
     while (l->next < l->count) {

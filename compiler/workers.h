@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A parallel loop in child processes, so that a crash ends only one item.
+ * A parallel loop in child processes. If a child crashes, only its item fails.
  */
 #ifndef COMPILER_WORKERS_H
 #define COMPILER_WORKERS_H

@@ -178,7 +178,7 @@ static bool add_scalar(struct parse *p, struct fy_event *e)
     const char *text = fy_token_get_text(e->scalar.value, &length);
     if (!text)
         length = 0;
-    /* A missing value has its key's place. */
+    /* A missing value gets the place of its key, for messages. */
     if (length == 0 && node.plain && p->depth && p->open[p->depth - 1].last_child)
         node.at = p->y->nodes[p->open[p->depth - 1].last_child].at;
     if (length && memchr(text, '\0', length)) {
@@ -437,7 +437,7 @@ bool attnc_yaml_parse(struct attnc_yaml *y, const char *bytes, size_t size, stru
     struct parse p = {.y = y, .d = d, .bytes = bytes, .size = size};
     p.anchors = malloc(ATTNC_MAX_ANCHORS * sizeof(*p.anchors));
     bool good = p.anchors ? true : attnc_diag_no_memory(d);
-    /* Reserve node 0, which means "no node". */
+    /* Reserve id 0, which means "no node". */
     good = good && (add_node(&p, (struct attnc_yaml_node){0}), y->count == 1);
     good = good && run_parser(&p);
     for (unsigned i = 0; i < p.anchor_count; i++)

@@ -15,11 +15,11 @@
 
 /** Limits of a description; exceeding one is an error that names it. */
 enum {
-    ATTNC_MAX_BYTES = 16 << 20,
-    ATTNC_MAX_VALUE = 1 << 20, /* bytes of one scalar, comment, [...] or {...} */
-    ATTNC_MAX_DIRECTIVE = 128, /* bytes of a line that starts with % */
-    ATTNC_MAX_NODES = 1 << 20, /* keys and values */
-    ATTNC_MAX_DEPTH = 32,      /* lists and maps inside each other */
+    ATTNC_MAX_BYTES = 16 << 20, /* of a file */
+    ATTNC_MAX_VALUE = 1 << 20,  /* bytes of one scalar, comment, [...] or {...} */
+    ATTNC_MAX_DIRECTIVE = 128,  /* bytes of a line that starts with % */
+    ATTNC_MAX_NODES = 1 << 20,  /* keys and values */
+    ATTNC_MAX_DEPTH = 32,       /* lists and maps inside each other */
     ATTNC_MAX_ANCHORS = 1024,
 };
 
@@ -61,7 +61,7 @@ void attnc_yaml_free(struct attnc_yaml *y);
 /** Returns node `id`; if it is an alias, the node that the alias refers to. */
 const struct attnc_yaml_node *attnc_yaml_node(const struct attnc_yaml *y, uint32_t id);
 
-/* Returns the text of a scalar. */
+/* Returns the text of the scalar `n`, which ends with a NUL. */
 static inline const char *attnc_yaml_text(const struct attnc_yaml *y,
                                           const struct attnc_yaml_node *n)
 {

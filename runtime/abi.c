@@ -10,7 +10,7 @@
  * size; a page. */
 enum { SMALLEST = 2 * sizeof(size_t), LARGEST = 4096 };
 
-/* Returns the first field of a versioned struct, its size in bytes. */
+/* Returns the first member of the caller's struct `given`: its size in bytes. */
 static size_t size_of(const void *given) { return *(const size_t *)given; }
 
 bool attn_can_give(const void *given)

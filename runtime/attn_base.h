@@ -34,15 +34,15 @@ struct attn_op;
 enum attn_status {
     ATTN_OK = 0,
     ATTN_BAD_ARGUMENT = -1,         /**< an argument breaks a rule of these headers */
-    ATTN_NO_MEMORY = -2,            /**< the host has no memory */
+    ATTN_NO_MEMORY = -2,            /**< memory of the host is exhausted */
     ATTN_IO = -3,                   /**< a file cannot be read */
-    ATTN_BAD_PACK = -4,             /**< truncated, corrupted or not a pack */
+    ATTN_BAD_PACK = -4,             /**< a pack is truncated or corrupted, or a file is no pack */
     ATTN_PACK_VERSION_UNKNOWN = -5, /**< this library does not read the pack's format version */
     ATTN_NO_KERNEL = -6,  /**< no pack has a kernel for the op: the message names the nearest */
-    ATTN_NO_HIP = -7,     /**< no HIP library, or one without a function that is needed */
-    ATTN_NO_DEVICE = -8,  /**< HIP sees no such GPU */
+    ATTN_NO_HIP = -7,     /**< there is no HIP library, or it lacks a function that libattn needs */
+    ATTN_NO_DEVICE = -8,  /**< HIP has no usable GPU with this number */
     ATTN_HIP_FAILED = -9, /**< a HIP call failed: the message names call and error */
-    ATTN_NO_DEVICE_MEMORY = -10, /**< the GPU has no memory */
+    ATTN_NO_DEVICE_MEMORY = -10, /**< memory of the GPU is exhausted */
     ATTN_DEVICE_LOST = -11,      /**< the GPU faulted or is gone; the process must be restarted */
     ATTN_BAD_DATA = -12,         /**< ATTN_CHECK_DATA found an inconsistent length or index */
     ATTN_FORKED = -13 /**< the device was opened before fork(): HIP does not survive it */
@@ -65,7 +65,7 @@ ATTN_PUBLIC int attn_version(void);
 ATTN_PUBLIC bool attn_has_feature(const char *name);
 
 enum attn_log_level {
-    ATTN_LOG_WARNING = 1, /**< a problem that does not make the call fail */
+    ATTN_LOG_WARNING = 1, /**< a problem occurred that does not make the call fail */
     ATTN_LOG_INFO = 2     /**< a device was bound, a kernel chosen or loaded */
 };
 
@@ -107,7 +107,8 @@ struct attn_kernel_info {
     const char *target;     /**< GPU architecture, such as "gfx942" */
     const char *tuning;     /**< tile and schedule that the compiler chose: "q=128 kv=64 ..." */
     const char *provenance; /**< compiler version and input that produced the kernel */
-    uint32_t field_count;   /**< number of fields of its dispatch key: attn_pack_kernel_field() */
+    uint32_t field_count;   /**< number of fields of the dispatch key, for
+                             * attn_pack_kernel_field() */
     uint32_t workgroup[3];  /**< work-items of a workgroup in x, y and z */
     uint32_t lds_static;    /**< bytes of LDS of a workgroup that the code object declares */
     uint32_t lds_dynamic;   /**< bytes of LDS that each launch adds to a workgroup */
@@ -156,7 +157,7 @@ enum {
 
 /** How attn_device_open() opens a GPU. */
 struct attn_device_options {
-    size_t size;             /**< sizeof(struct attn_device_options) */
+    size_t size;             /**< in: sizeof(struct attn_device_options) */
     int ordinal;             /**< number of the GPU in HIP, from 0 */
     uint32_t flags;          /**< ATTN_CHECK_DATA or 0 */
     const char *hip_library; /**< path of the HIP runtime; NULL: the one that the process has
@@ -184,8 +185,9 @@ struct attn_device_info {
     size_t size;             /**< in: sizeof(struct attn_device_info) */
     const char *name;        /**< HIP's name of the GPU */
     const char *target;      /**< GPU architecture, such as "gfx942" */
-    const char *hip_library; /**< the name under which HIP was found */
-    int hip_version;         /**< hipRuntimeGetVersion() */
+    const char *hip_library; /**< path or file name under which the HIP runtime was found */
+    int hip_version;         /**< version of the HIP runtime, as hipRuntimeGetVersion() returns
+                              * it */
     int ordinal;             /**< number of the GPU in HIP, from 0 */
     int32_t compute_units;   /**< number of CUs; a plan's number of lists should be a multiple of
                             * it */
@@ -203,11 +205,11 @@ struct attn_op_info {
     size_t size;                    /**< in: sizeof(struct attn_op_info) */
     struct attn_kernel_info kernel; /**< the kernel; of several the first, or the one that a call
                                      * chooses */
-    uint32_t kernel_count;          /**< kernels of the op; if several, each call chooses one by its
-                                     * arguments */
+    uint32_t kernel_count;          /**< number of kernels of the op; if several, each call chooses
+                                     * one by its arguments */
     uint32_t pack; /**< index of the kernel's pack in the packs of attn_device_open() */
-    char why[200]; /**< "exact", or which fields a more general kernel covers;
-                                     * for a call also what the choice depended on */
+    char why[200]; /**< "exact", or the fields in which the kernel is more general; for a call also
+                    * the conditions by which it was chosen */
 };
 
 /** Describes an op and its (first) kernel in *info. Set info->size before. Strings live as long as
@@ -215,9 +217,9 @@ struct attn_op_info {
 ATTN_PUBLIC int attn_op_describe(const struct attn_op *op, struct attn_op_info *info);
 
 /**
- * Describes the kernel that a launch with `args`, the op's argument struct, would run: the first
- * one whose conditions in the pack the arguments meet. Set info->size before. Returns the errors
- * that the launch would.
+ * Describes in *info the kernel that a launch with `args`, the op's argument struct, would run: the
+ * first one whose conditions in the pack the arguments meet. Set info->size before. Returns the
+ * errors that the launch would return.
  */
 ATTN_PUBLIC int attn_op_describe_launch(const struct attn_op *op, const void *args,
                                         struct attn_op_info *info);

@@ -33,7 +33,7 @@ static const struct costs {
     struct attn_pace scan, segment; /* a chunk in a wave of the scan and of the launch of
                                      * segments */
     struct attn_pace fold; /* in a wave of the scan, each segment before the wave's own segment */
-    int launch;            /* start of any launch */
+    int launch;            /* the start of a launch of any kind */
 } all_costs[] = {
 #define COSTS(gfx, of, ...) {gfx, ATTN_DECAY_##of, __VA_ARGS__},
 #include "runtime/delta_costs.def"
@@ -44,7 +44,7 @@ static const struct costs {
 struct shape {
     const struct costs *costs;
     int64_t units;    /* number of compute units */
-    int64_t heads;    /* sequences times value heads */
+    int64_t heads;    /* number of sequences times value heads */
     int64_t longest;  /* number of chunks of the longest sequence */
     int64_t all;      /* most chunks that all sequences can have, times value heads */
     int keys, values; /* elements of a key and of a value */

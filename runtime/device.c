@@ -14,7 +14,7 @@
  * not survive fork(): a child must not use its parent's objects. */
 static atomic_uint forks;
 
-/* Counts a fork; runs in the child process. */
+/* Counts a fork. A handler of pthread_atfork(), which runs in the child process. */
 static void note_fork(void) { atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed); }
 
 /* Registers note_fork() as fork handler at the first call. If two threads call at once, both may
@@ -230,7 +230,7 @@ static int load_code(const struct attn_device *device, const struct attn_pack *p
     int r = attn_pack_map_code(pack, record, &code, &mapping);
     if (r)
         return r;
-    int error = device->hip.hipModuleLoadData(handle, code); /* copies the code */
+    int error = device->hip.hipModuleLoadData(handle, code); /* HIP keeps a copy of the code */
     attn_pack_unmap(&mapping);
     return error ? attn_hip_fail(&device->hip, "hipModuleLoadData", error) : ATTN_OK;
 }

@@ -27,7 +27,7 @@ struct attn_device {
     int compute_units;     /* number of CUs */
     int lanes;             /* lanes of a wave */
     char name[256];        /* HIP's name of the GPU */
-    char target[64];       /* "gfx942", without feature suffixes */
+    char target[64];       /* GPU architecture without feature suffixes, such as "gfx942" */
     attn_log_function log; /* NULL: no log */
     void *log_user;
     unsigned forks;       /* attn_forks() when the device was opened */

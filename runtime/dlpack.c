@@ -18,7 +18,7 @@ struct binding {
     struct {
         const void *where; /* address of the count or stride in the argument struct */
         int64_t value;
-        const char *name; /* the tensor that set it */
+        const char *name; /* name of the tensor that set the value */
     } numbers[ATTN_NUMBERS_MAX];
     int count;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keeps each thread's last error, and the library's version and features. */
+/* Stores each thread's last error message; names statuses; returns the library's version. */
 #include "runtime/error.h"
 
 #include <errno.h>

@@ -44,7 +44,7 @@ struct attn_key_field {
 
 /* The dispatch key by which an op looks a kernel up. */
 struct attn_key {
-    struct attn_key_field fields[ATTN_KEY_FIELDS]; /* ascending by name */
+    struct attn_key_field fields[ATTN_KEY_FIELDS]; /* sorted by name */
     unsigned count;
 };
 
@@ -100,7 +100,8 @@ struct attn_call {
  * pieces. */
 struct attn_split {
     enum attn_arg count; /* the argument */
-    int each;            /* workgroups in y or z per element; 0: calls of the op are never split */
+    int each; /* workgroups in y or z for each of the argument; 0: calls are never launched in
+               * pieces */
 
     /* Moves the pointers in `values` past the first `count` elements of a call. The caller reduces
      * the argument `count`. */

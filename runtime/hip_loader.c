@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the HIP runtime and hides the differences between its versions. */
+/* Loads the HIP runtime and hides the differences between its versions. */
 #include "runtime/hip_loader.h"
 
 #include <dlfcn.h>

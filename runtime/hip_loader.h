@@ -18,14 +18,14 @@
 /* hipMemcpyDeviceToHost. */
 enum { HIP_MEMCPY_DEVICE_TO_HOST = 2 };
 
-/* hipDeviceAttributeMultiprocessorCount and hipDeviceAttributeWarpSize, the same numbers since
- * HIP 5 (hip_runtime_api.h). */
+/* hipDeviceAttributeMultiprocessorCount and hipDeviceAttributeWarpSize, which have had these
+ * numbers since HIP 5 (hip_runtime_api.h). */
 enum { HIP_ATTRIBUTE_COMPUTE_UNITS = 63, HIP_ATTRIBUTE_LANES = 87 };
 
 /* A loaded HIP runtime and its functions. */
 struct attn_hip {
     void *library;   /* handle of dlopen(); NULL: not loaded */
-    char path[4096]; /* the name under which the library was found */
+    char path[4096]; /* path or file name under which the library was found */
 #define HIP(needed, name, parameters) int(*name) parameters;
 #include "runtime/hip_functions.def"
     const char *(*hipGetErrorName)(int error);
@@ -51,7 +51,7 @@ int attn_hip_fail_to_start(const struct attn_hip *hip, const char *call, int err
 
 struct attn_hip_properties {
     char name[256]; /* product name of the GPU */
-    char arch[256]; /* "gfx942:sramecc+:xnack-" */
+    char arch[256]; /* GPU architecture with features, such as "gfx942:sramecc+:xnack-" */
 };
 
 /* Reads the name and the architecture of the GPU with HIP's number `ordinal`. Returns ATTN_OK or an

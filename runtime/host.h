@@ -58,8 +58,8 @@ int attn_decode_check_work(const struct attn_op *op, const struct attn_decode_ar
 /* Checks the work items and split-KV partials of a prefill whose keys are split. */
 int attn_prefill_check_work(const struct attn_op *op, const struct attn_prefill_args *args);
 
-/* Checks the items of a work list like attn_decode_check_work(), and that each position has a row
- * of cos_sin. */
+/* Checks work lists like attn_decode_check_work(), and that the position of each token has a row of
+ * cos_sin. */
 int attn_rope_decode_check_work(const struct attn_op *op, const struct attn_rope_decode_args *args);
 
 /* Checks the work items, sparse lists and split-KV partials of a latent decode. */

@@ -74,7 +74,7 @@ static int set_parts(const struct attn_cache_copy_desc *d, const union attn_valu
     struct parts w = parts_of(&d->cache, d->kv_heads, attn_row_length(layout, true, d->head_dim_v),
                               to[ATTN_ARG_V_TOKEN_STRIDE].i64, to[ATTN_ARG_V_HEAD_STRIDE].i64);
     const struct parts k_joined = joined(k), v_joined = joined(w);
-    /* K and V share their counts. */
+    /* K and V must have equal numbers of runs, since the kernel has one pair of counts. */
     if (k_joined.outer == v_joined.outer && k_joined.inner == v_joined.inner) {
         k = k_joined;
         w = v_joined;
@@ -84,7 +84,7 @@ static int set_parts(const struct attn_cache_copy_desc *d, const union attn_valu
         w = (struct parts){.outer = 1, .inner = 1};
     }
     if (attn_packed_row(layout))
-        w.run = 0; /* the rows of K contain the values */
+        w.run = 0; /* rows in the tensor of k contain the values too */
     if (k.run * size > INT32_MAX || w.run * size > INT32_MAX)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache_copy: a page has 2 GiB or more");
     v[ATTN_ARG_OUTER_PARTS].i64 = k.outer;

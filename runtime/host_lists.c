@@ -272,7 +272,7 @@ static int check_tile_parts(const struct attn_op *op, const struct attn_prefill_
                          a->stream);
 }
 
-/* Checks the work items of a planned prefill: tiles of at most q_tile queries. */
+/* Work items of a planned prefill are tiles of at most q_tile query tokens. */
 int attn_prefill_check_work(const struct attn_op *op, const struct attn_prefill_args *a)
 {
     const struct attn_prefill_desc *d = &op->desc.prefill;

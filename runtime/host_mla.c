@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Divides the work of the ops around latent attention among workgroups. */
+/* Divides the work of mla_rope_cache, head_product and qk_rmsnorm among workgroups. */
 #include "runtime/fill.h"
 #include "runtime/host.h"
 

@@ -4,7 +4,7 @@
 #include "runtime/fill.h"
 #include "runtime/host.h"
 
-/* cache_write. */
+/* Functions of cache_write. */
 
 /* Waves of a launch that keep a GPU busy; tokens of a page for each wave of a workgroup; most waves
  * of a workgroup; most tokens of a wave. */
@@ -21,10 +21,10 @@ int32_t attn_cache_write_run(int32_t page_size, int32_t kv_heads, int32_t tokens
     return each < 1 ? 1 : each < most ? (int32_t)each : most;
 }
 
-/* rope_qk_norm_cache. */
+/* Functions of rope_qk_norm_cache. */
 
 enum {
-    WORKGROUPS = 256, /* enough to saturate the memory of every GPU */
+    WORKGROUPS = 256, /* enough workgroups to saturate the memory of every GPU */
     WAVES = 8,        /* of a workgroup */
     HEADS_LEAST = 8,  /* fewest heads of a token that a wave processes */
     TOKENS_SHARE = 32 /* with that many tokens, a workgroup's reads of biases and weights are a

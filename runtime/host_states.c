@@ -14,8 +14,8 @@ struct slots {
     const char *name; /* of the argument, for messages */
     const int32_t *data;
     int64_t rows, columns, row_stride, column_stride; /* strides in entries; 0: contiguous */
-    int32_t first, count;                             /* count: slots of the pool; 0: not known */
-    bool written;                                     /* true: a slot may be in the list only
+    int32_t first, count; /* the first valid slot; number of slots of the pool, 0: not known */
+    bool written;         /* true: a slot may be in the list only
                                                        * once */
 };
 

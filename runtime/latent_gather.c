@@ -22,7 +22,7 @@ static const struct costs {
     int heads;            /* most heads of a call */
     int64_t mixed, plain; /* mla_decode of 1,000 list entries: rows of 584 bytes; rows of 16 bits */
     int64_t gather;       /* cache_gather of 1,000 rows */
-    int64_t launch;       /* start of any launch */
+    int64_t launch;       /* the start of a launch of any kind */
 } all_costs[] = {
 #define COSTS(...) {__VA_ARGS__},
 #include "runtime/latent_costs.def"

@@ -249,7 +249,7 @@ static int explain_absence(const struct search *s)
 int attn_find_kernels(const struct attn_device *device, const char *op, const struct attn_key *key,
                       struct attn_matches *matches)
 {
-    struct search s; /* only the key's hashes are written and read */
+    struct search s; /* not zeroed: only the hashes of the key's choices are written and read */
     s.device = device;
     s.op = op;
     s.key = key;

@@ -27,7 +27,7 @@ static const struct arg_names {
 /* The arguments of kernels, by enum attn_arg. */
 static const struct {
     uint16_t name; /* byte offset of the argument's name in arg_names */
-    uint8_t kind;  /* enum attn_arg_kind */
+    uint8_t kind;  /* the argument's type: enum attn_arg_kind */
 } args[ATTN_ARG_COUNT] = {
 #define PTR ATTN_KIND_I64
 #define I64 ATTN_KIND_I64
@@ -287,7 +287,7 @@ ATTN_PUBLIC int attn_op_describe(const struct attn_op *op, struct attn_op_info *
     return describe(op, &op->kernels[0], info);
 }
 
-/* Launch. */
+/* Functions that run during a launch. */
 
 /* Marks functions that both attn_launch() and launch_pieces() inline, since a call would be
  * slower. */
@@ -399,7 +399,7 @@ ON_LAUNCH void pack_kernargs(const struct attn_kernel *kernel, const union attn_
         memset(kernargs + kernel->holes[i], 0, 4);
 }
 
-/* Result of launch() for a grid that is larger than HIP accepts. */
+/* The result of launch() if the grid is larger than HIP accepts; no enum attn_status. */
 enum { GRID_TOO_LARGE = 1 };
 
 /* Launches a kernel with the arguments in `call`. `whole` is false for a piece of a call. Returns

@@ -35,7 +35,8 @@ struct attn_condition {
     int64_t min, max;
 };
 
-/* A loaded kernel, with its record translated for launches. */
+/* A loaded kernel. Names in its record have become numbers of enum attn_arg, so that launches look
+ * nothing up. */
 struct attn_kernel {
     void *function; /* HIP's function */
     struct attn_module *module;
@@ -52,7 +53,7 @@ struct attn_kernel {
     uint16_t condition_count;
     struct attn_slot wide[ATTN_PACK_KERNARGS_MAX];
     struct attn_slot narrow[ATTN_PACK_KERNARGS_MAX];
-    uint16_t holes[ATTN_PACK_KERNARG_BYTES_MAX / 4]; /* offsets of the holes in bytes */
+    uint16_t holes[ATTN_PACK_KERNARG_BYTES_MAX / 4]; /* byte offsets of words without an argument */
     struct attn_factor factors[3][ATTN_PACK_FACTORS_MAX];
     struct attn_condition conditions[ATTN_PACK_WHENS_MAX];
 };

@@ -36,7 +36,7 @@ struct attn_pack_record {
     const struct attn_pack_kernel *k;
     const struct attn_pack_pair *pairs;
     const struct attn_pack_kernarg *kernargs;
-    const struct attn_pack_factor *factors; /* of x, then y, then z */
+    const struct attn_pack_factor *factors; /* factors of the grid in x, then y, then z */
     const struct attn_pack_when *whens;
     const struct attn_pack_split *splits;
     const char *op, *target, *name, *symbol, *tuning, *provenance;

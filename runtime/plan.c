@@ -14,8 +14,9 @@ enum {
     USUAL_COST = 2,     /* [o] default of item_cost, in units */
     USUAL_RATE = 4,     /* [r] default of merge_rate */
     CONSTANT_MAX = 256, /* largest item_cost and merge_rate */
-    GRAIN = 16,         /* keys that decode kernels load at once: windows start at a multiple */
-    HEADS_MAX = 65535,  /* a head range has 16 bits for each bound */
+    GRAIN = 16,         /* keys that decode kernels load at once: windows begin at a multiple of
+                         * it */
+    HEADS_MAX = 65535,  /* most query heads: a work item has 16 bits for each bound of its heads */
     INFO = 8            /* integers of a work item in work_info */
 };
 
@@ -434,7 +435,7 @@ ATTN_PUBLIC int attn_decode_plan_place(const struct attn_decode_plan_shape *give
             "plan: bytes is NULL, or plan is, or memory is not aligned to 16 bytes");
     const struct {
         int32_t **tensor;
-        size_t count; /* of integers */
+        size_t count; /* number of integers */
     } rows[] = {
         {&placed.work_indptr, (size_t)shape.lists + 1},
         {&placed.work_info, 8 * (size_t)sizes.work_items},

@@ -15,13 +15,13 @@ struct attn_plan_numbers {
     int64_t reach; /* [Q + W - 1] number of last keys that a sequence's queries can see; INT32_MAX:
                     * no window */
     int64_t item_cost;   /* [o] cost of an item's beginning and end, in units */
-    int64_t least_piece; /* [m] least units of a piece of a sequence */
+    int64_t least_piece; /* [m] fewest units of a piece of a sequence */
     int64_t slack; /* [x] most units by which one of equal pieces may exceed payload, a part's share
                     * of all units */
     int64_t merge_rate; /* [r] partial results that are added in the time of a unit */
 };
 
-/* Returns the numbers that follow from the shape of a plan. */
+/* Returns the numbers that follow from a plan's shape, which attn_plan_check() has accepted. */
 struct attn_plan_numbers attn_plan_numbers(const struct attn_decode_plan_shape *shape);
 
 /* Returns the most tiles of queries that a batch of this shape can have. If q_tile is 0, it is the

@@ -19,7 +19,7 @@ static const struct costs {
     struct attn_pace states;  /* a chunk in a workgroup of the launch of states */
     struct attn_pace fold;    /* in the launch of outputs, each segment before the workgroup's own
                             * segment */
-    int launch;               /* start of any launch */
+    int launch;               /* the start of a launch of any kind */
 } all_costs[] = {
 #define COSTS(gfx, ...) {gfx, __VA_ARGS__},
 #include "runtime/ssd_costs.def"

@@ -20,7 +20,7 @@ enum { ATTN_NUMBERS_MAX = 32 };
 struct attn_dimension {
     int32_t *count;
     int64_t more;
-    int64_t least; /* 1 if a count of 0 has another meaning */
+    int64_t least; /* least value of *count: 1 if a count of 0 has another meaning, else 0 */
 };
 
 /* A tensor of a call. */
@@ -36,7 +36,7 @@ struct attn_tensor {
                        * and a stride of 0 means 0, not contiguous */
     int vector;       /* number of elements of a vector access, which sets the alignment */
     int ndim;         /* number of dimensions */
-    struct attn_dimension dims[ATTN_DIMENSIONS_MAX]; /* outermost first */
+    struct attn_dimension dims[ATTN_DIMENSIONS_MAX]; /* the outermost dimension first */
     int free; /* number of leading dimensions whose strides the caller may choose */
     int64_t *strides[ATTN_DIMENSIONS_MAX]; /* addresses of these strides in the argument struct;
                                             * NULL: there is no such member */

@@ -122,7 +122,7 @@ ptrdiff_t tgt_inst_at(const struct tgt_code *code, int64_t offset)
     return found ? (ptrdiff_t)low : -1;
 }
 
-/* Returns the number of the basic block with instruction `inst`, or -1. */
+/* Returns the number of the basic block that contains instruction number `inst`, or -1. */
 static int block_of(const struct graph *g, size_t inst)
 {
     for (int i = 0; i < g->count; i++)
@@ -191,7 +191,7 @@ static int common_dominator(const struct graph *g, int a, int b)
     return a;
 }
 
-/* Computes immediate dominators by iterating to the fixed point. */
+/* Sets the immediate dominator of each block, by iteration until nothing changes. */
 static void find_dominators(struct graph *g)
 {
     bool changed = g->count > 0;

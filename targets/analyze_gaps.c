@@ -73,7 +73,8 @@ static struct registers read_registers(const char *text, unsigned high)
     return (struct registers){first + 256 * high, last - first + 1};
 }
 
-/* Returns the text after the next comma that is in no bracket, or NULL. */
+/* Returns the text after the next comma outside of brackets, which begins the next operand; NULL:
+ * there is none. */
 static const char *next_operand(const char *text)
 {
     for (int depth = 0; *text; text++) {
@@ -209,7 +210,7 @@ static bool search_all(struct search *s)
         const struct tir_mma *const row = tgt_find_product(text, s->t, s->why);
         if (!row)
             return false;
-        if (row->in_dtype == TIR_F32) /* these products do not overlap other instructions */
+        if (row->in_dtype == TIR_F32) /* no other instruction executes beside a product of f32 */
             continue;
         s->product = read_operands(text, s->msb[s->from]);
         s->gap = s->t->gap_clocks ? row->cycles / s->t->gap_clocks : 0;

@@ -155,7 +155,7 @@ static void add_number_attribute(struct lower *l, const char *key, const char *f
  * and LDS. */
 static void set_kernel_attributes(struct lower *l)
 {
-    /* Launch state that our kernels never use: hidden arguments, other ids. */
+    /* Launch state that kernels of attnc never use: hidden arguments, other ids. */
     static const char *const unused[] = {
         "amdgpu-no-dispatch-ptr",    "amdgpu-no-queue-ptr",         "amdgpu-no-dispatch-id",
         "amdgpu-no-implicitarg-ptr", "amdgpu-no-hostcall-ptr",      "amdgpu-no-heap-ptr",
@@ -281,11 +281,11 @@ static bool lower_function(struct lower *l, const struct tgt_blob *ir)
 static void set_code_object_version(struct lower *l)
 {
     static const char key[] = "amdhsa_code_object_version";
-    LLVMMetadataRef version = LLVMValueAsMetadata(lower_i32(l, 500)); /* 5.00 */
+    LLVMMetadataRef version = LLVMValueAsMetadata(lower_i32(l, 500)); /* 500 means 5.00 */
     LLVMAddModuleFlag(l->module, LLVMModuleFlagBehaviorError, key, sizeof(key) - 1, version);
 }
 
-/* ---- Hooks ---- */
+/* ---- Linking and inlining of hooks ---- */
 
 /* Links the bitcode of a user's hook into the module. Returns false after an error; `d` has LLVM's
  * message. */
@@ -352,7 +352,7 @@ static bool inline_hooks(struct lower *l, LLVMTargetMachineRef machine, char why
     return true;
 }
 
-/* ---- Output ---- */
+/* ---- Output of the module ---- */
 
 /* Copies `size` bytes to *out, which the caller frees. Returns false if memory is exhausted. */
 static bool copy_out(const void *data, size_t size, struct tgt_blob *out, char why[TGT_WHY])

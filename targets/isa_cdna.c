@@ -79,7 +79,7 @@ void cdna_gather_to_lds(struct lower *l, const struct lower_gather *g)
     LLVMBuildCall2(l->b, type, copy, args, wide ? 2 : 3, "");
 }
 
-/* ---- Matrices ---- */
+/* ---- Matrix instructions ---- */
 
 /* Emits an MFMA with the operand types of its intrinsic, which differ between shapes: <8 x bfloat>,
  * <4 x i16>, i64. The f8f6f4 intrinsics are overloaded by the number of registers of each
@@ -108,14 +108,14 @@ LLVMValueRef cdna_multiply(struct lower *l, const struct lower_product *p)
     return emit_intrinsic(l, name, overload, n_overload, args, n);
 }
 
-/* ---- Lanes ---- */
+/* ---- Moves between lanes ---- */
 
 /* Values of dpp_ctrl, which selects the lane that a lane reads (CDNA3 ISA manual, "DPP_CTRL
  * enumerations"). */
 enum {
-    DPP_QUAD_XOR1 = 0xb1,        /* quad_perm:[1,0,3,2] */
-    DPP_QUAD_XOR2 = 0x4e,        /* quad_perm:[2,3,0,1] */
-    DPP_QUAD_XOR3 = 0x1b,        /* quad_perm:[3,2,1,0] */
+    DPP_QUAD_XOR1 = 0xb1,        /* lane ^ 1: quad_perm:[1,0,3,2] */
+    DPP_QUAD_XOR2 = 0x4e,        /* lane ^ 2: quad_perm:[2,3,0,1] */
+    DPP_QUAD_XOR3 = 0x1b,        /* lane ^ 3: quad_perm:[3,2,1,0] */
     DPP_ROW_ROR8 = 0x128,        /* lane ^ 8 in a row of 16 */
     DPP_ROW_SHR1 = 0x111,        /* lane - 1 in a row of 16; 0x112: lane - 2, and so on to 0x11f */
     DPP_ROW_MIRROR = 0x140,      /* lane ^ 15 */
@@ -262,7 +262,7 @@ LLVMValueRef cdna_round_to_bf16(struct lower *l, LLVMValueRef v, unsigned count,
     return lower_gather(l, out, count);
 }
 
-/* Emits v_cvt_pk_fp8_f32. */
+/* Emits v_cvt_pk_fp8_f32, which converts `x` and `y` to two bytes. */
 LLVMValueRef cdna_to_fp8(struct lower *l, LLVMValueRef x, LLVMValueRef y, LLVMValueRef dword,
                          bool high)
 {
@@ -270,14 +270,14 @@ LLVMValueRef cdna_to_fp8(struct lower *l, LLVMValueRef x, LLVMValueRef y, LLVMVa
     return emit_intrinsic(l, "llvm.amdgcn.cvt.pk.fp8.f32", NULL, 0, args, 4);
 }
 
-/* Emits v_cvt_f32_fp8. */
+/* Emits v_cvt_f32_fp8 of the lowest byte. */
 LLVMValueRef cdna_fp8_to_f32(struct lower *l, LLVMValueRef dword)
 {
     LLVMValueRef args[2] = {dword, lower_i32(l, 0)};
     return emit_intrinsic(l, "llvm.amdgcn.cvt.f32.fp8", NULL, 0, args, 2);
 }
 
-/* Emits v_cvt_pk_f32_fp8. */
+/* Emits v_cvt_pk_f32_fp8 of the low or the high half. */
 LLVMValueRef cdna_fp8_pair_to_f32(struct lower *l, LLVMValueRef dword, bool high)
 {
     LLVMValueRef args[2] = {dword, LLVMConstInt(l->i1, high, false)};

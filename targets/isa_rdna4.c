@@ -94,7 +94,7 @@ static void wait(struct lower *l, int64_t vm, int64_t lgkm)
     gfx12_wait_counter(l, TIR_COUNTER_DS, lgkm);
 }
 
-/* ---- Matrices ---- */
+/* ---- Matrix instructions ---- */
 
 /* Emits a WMMA of operands a, b and c. The intrinsics of floats have only these. For integers they
  * have a flag before a and b, here 1 for signed, and a clamp flag at the end, here 0. */

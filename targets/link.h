@@ -25,7 +25,7 @@ enum link_rank {
     LINK_CODE,
     LINK_RELRO, /* constants that the loader relocates */
     LINK_DYNAMIC,
-    LINK_PADDING, /* fills the last page */
+    LINK_PADDING, /* fills the last page of the writable segment */
     LINK_UNMAPPED,
     LINK_SYMTAB,
     LINK_SHSTRTAB,
@@ -42,7 +42,7 @@ struct link_section {
     size_t input;        /* number of the section in the input object; 0: the linker makes it */
 };
 
-/* A link in progress: input object, output sections, and output file. */
+/* The state of a link: input object, output sections, and output file. */
 struct link {
     struct link_section *sections; /* output sections in file order; [0] is the null section */
     size_t n_sections;
@@ -50,7 +50,7 @@ struct link {
     size_t n_inputs; /* number of input sections */
     const Elf64_Sym *symbols; /* symbols of the input object */
     size_t n_symbols;
-    const char *names; /* string table of `symbols`; ends in a 0 */
+    const char *names; /* string table of `symbols`; its last byte is NUL */
     size_t names_size;
     size_t n_exported;     /* number of symbols that the loader sees */
     size_t exported_names; /* bytes of the names of these symbols, with NULs */

@@ -16,7 +16,7 @@ static const struct made {
     const char *name;
     Elf64_Word type;
     Elf64_Xword flags, alignment, entry;
-    enum link_rank link; /* LINK_NOTE: none */
+    enum link_rank link; /* LINK_NOTE: entries refer to no section */
 } made[] = {
     [LINK_DYNSYM] = {".dynsym", SHT_DYNSYM, SHF_ALLOC, 8, sizeof(Elf64_Sym), LINK_DYNSTR},
     [LINK_GNU_HASH] = {".gnu.hash", SHT_GNU_HASH, SHF_ALLOC, 8, 0, LINK_DYNSYM},
@@ -52,7 +52,7 @@ struct link_section *link_find(const struct link *l, enum link_rank rank)
     return NULL;
 }
 
-/* Compares two sections by rank, then by their order in the object, for qsort(). */
+/* Compares two output sections by kind, then by their order in the input object, for qsort(). */
 static int by_rank(const void *a, const void *b)
 {
     const struct link_section *x = a, *y = b;
@@ -132,7 +132,7 @@ void link_lay_out(struct link *l)
     l->size = align_to(at, 8) + l->n_sections * sizeof(Elf64_Shdr);
 }
 
-/* ---- The file ---- */
+/* ---- Writing of the file ---- */
 
 /* Returns a program header of type `type` with flags `flags` for the sections of kinds `from` to
  * `to`. */
@@ -162,7 +162,8 @@ static void write_segments(const struct link *l)
 {
     const uint64_t size = SEGMENTS * sizeof(Elf64_Phdr), at = sizeof(Elf64_Ehdr);
     Elf64_Phdr read = segment(l, PT_LOAD, PF_R, LINK_PAGE, LINK_NOTE, LINK_READ);
-    read.p_filesz = read.p_memsz += read.p_offset; /* include the headers */
+    read.p_filesz = read.p_memsz += read.p_offset; /* the segment includes the ELF and program
+                                                    * headers */
     read.p_offset = read.p_vaddr = read.p_paddr = 0;
     const Elf64_Phdr all[SEGMENTS] = {
         {PT_PHDR, PF_R, at, at, at, size, size, 8},

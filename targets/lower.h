@@ -39,7 +39,7 @@ struct lower {
     LLVMTypeRef lanes; /* type of an integer with one bit per lane */
     LLVMTypeRef global_ptr, lds_ptr, constant_ptr, rsrc; /* types of pointers; rsrc: of a buffer
                                                           * resource */
-    const struct tir_op *next; /* the op after the current one; NULL: the current one is the last */
+    const struct tir_op *next; /* the op after the current one in its block; NULL: there is none */
     LLVMValueRef *values;      /* LLVM's value of each tir_value, by id */
     /* The lane's index in its wave and the wave's index in its workgroup, i32. */
     LLVMValueRef lane, wave;
@@ -76,7 +76,7 @@ struct lower {
     bool has_mma;           /* true: a matrix instruction has been lowered */
     bool counts_loads;      /* true: waits count loads, so LLVM must not merge loads */
     bool failed;            /* true: lower_fail() was called */
-    char *why;              /* text of TGT_WHY bytes for the first failure */
+    char *why;              /* message of the first failure, TGT_WHY bytes */
 };
 
 /** Records why the lowering fails; only the first message is kept. Returns NULL, the result of a
@@ -92,7 +92,7 @@ LLVMTypeRef lower_type(struct lower *l, struct tir_type t);
 /** Returns the number of elements of a value: 1 for a scalar. */
 unsigned lower_count(struct tir_type t);
 
-/** Returns the LLVM value of a tir_value. */
+/** Returns the LLVM value of `v`; a value in AGPRs is first copied to VGPRs. */
 LLVMValueRef lower_value(struct lower *l, struct tir_value v);
 /** Returns LLVM's value of operand `i` with `count` elements: a scalar is repeated. */
 LLVMValueRef lower_operand(struct lower *l, const struct tir_op *op, unsigned i, unsigned count);

@@ -235,7 +235,7 @@ LLVMValueRef lower_mfma_scaled_in_agprs(struct lower *l, const struct tir_op *op
                                         LLVMValueRef right)
 {
     char text[160];
-    const int name = (int)strcspn(row->name, " "); /* without modifiers */
+    const int name = (int)strcspn(row->name, " "); /* length of the mnemonic without modifiers */
     const int byte[] = {(int)op->imm[1], (int)op->imm[2]};
     snprintf(text, sizeof(text),
              "v_%.*s $0, $1, $2, $0, $4, $5 op_sel:[%d,%d,0] op_sel_hi:[%d,%d,0]%s", name,

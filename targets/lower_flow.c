@@ -43,7 +43,7 @@ LLVMValueRef lower_launch_state(struct lower *l, const struct tir_op *op)
     }
 }
 
-/* ---- Order ---- */
+/* ---- Waits, barriers and atomics ---- */
 
 /* Emits an empty inline assembly with `n` operands and these LLVM constraints, so that the operands
  * are computed before it. */
@@ -164,7 +164,7 @@ static LLVMValueRef atomic_add(struct lower *l, const struct tir_op *op, LLVMVal
                                        lower_value(l, op->operands[1]), order, agent(l));
 }
 
-/* ---- await ---- */
+/* ---- The op await: a wait for waves of the whole GPU ---- */
 
 /* Emits an atomic read of an i32 counter, with the scope of the GPU and without ordering. */
 static LLVMValueRef poll(struct lower *l, LLVMValueRef address)
@@ -413,7 +413,7 @@ LLVMValueRef lower_materialize(struct lower *l, const struct tir_op *op)
     return lower_bitcast(l, LLVMBuildCall2(l->b, type, code, &v, 1, ""), lower_type(l, t));
 }
 
-/* ---- Structure ---- */
+/* ---- Loops and branches ---- */
 
 /* Appends a basic block called `name` to the kernel. */
 static LLVMBasicBlockRef new_block(struct lower *l, const char *name)
@@ -679,7 +679,7 @@ LLVMValueRef lower_if(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* ---- User functions ---- */
+/* ---- Calls of hooks ---- */
 
 /* Emits a call of the hook for element number `element` of the operands; scalar operands are the
  * same for every element. Addresses, which are i64 in the IR, become pointers. */

@@ -20,7 +20,7 @@ struct lower_copy {
                                              * uniform byte offset, i32 */
     LLVMValueRef lds;                       /* LDS pointer, uniform */
     unsigned bytes;
-    unsigned both; /* instruction offset in bytes, added in memory and in LDS */
+    unsigned both; /* the instruction's offset in bytes, which is added to both addresses */
 };
 
 /** A copy from memory to LDS. Lane i copies `bytes` bytes from base + lane_offset to lds +
@@ -31,7 +31,7 @@ struct lower_gather {
     LLVMValueRef lds;         /* LDS address, i32, uniform */
     int lds_offset;           /* bytes */
     unsigned bytes;
-    unsigned both; /* instruction offset in bytes, added in memory and in LDS */
+    unsigned both; /* the instruction's offset in bytes, which is added to both addresses */
 };
 
 /** A copy of rows from memory to LDS by the tensor data mover: see tensor_to_lds in ir/ops.def. */
@@ -55,8 +55,9 @@ struct lower_product {
     const struct tir_mma *row;
     LLVMValueRef operands[3];   /* left, right, accumulator */
     unsigned counts[3];         /* elements of each operand in a lane */
-    LLVMValueRef const *scales; /* six: formats of a and b, byte and register of a's scale, then
-                                   of b's, as MFMA's intrinsic takes them; NULL: no scales */
+    LLVMValueRef const *scales; /* six arguments of MFMA's intrinsic: formats of left and right
+                                 * operand, then byte and register of the left scale and of the
+                                 * right scale; NULL: no scales */
 };
 
 /** The functions of one generation. */
@@ -74,7 +75,8 @@ struct lower_isa {
     /* Sets the wave's priority among the waves of its SIMD to `level`, 0 to 3. */
     void (*set_priority)(struct lower *l, unsigned level);
 
-    /* Flags of a buffer resource without stride and swizzle, whose reads past its end return 0. */
+    /* Word 3 of a buffer resource without stride and swizzle, so that reads past its end return
+     * 0. */
     int rsrc_flags;
     /* Emits the copy `c`, whose bytes are the bytes of a copy atom of the machine. Returns the
      * emitted load, or NULL if the lowering failed. */
@@ -130,7 +132,7 @@ struct lower_isa {
     LLVMValueRef (*fp8_to_half)(struct lower *l, LLVMValueRef v, struct tir_type to);
 };
 
-/* One table for each generation in targets.def. */
+/* The table of each generation in targets.def. */
 #define TARGET(name, isa) extern const struct lower_isa lower_isa_##isa;
 #include "targets/targets.def"
 #undef TARGET

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of targets, and quantities computed from a target's facts.
+ * The list of targets, and the occupancy that follows from a target's facts.
  */
 #include "targets/tgt.h"
 
@@ -45,7 +45,8 @@ unsigned tgt_occupancy(const struct tgt *t, unsigned vgprs, unsigned lds_bytes, 
     if (per_simd > t->wave_slots)
         per_simd = t->wave_slots;
 
-    /* A workgroup's waves are distributed over the SIMDs; it starts only when all of them fit. */
+    /* The waves of a workgroup are distributed over the SIMDs. It starts only when all of its waves
+     * fit. */
     unsigned waves_a_simd = (waves + t->simds - 1) / t->simds;
     unsigned groups = waves < t->simds ? per_simd * t->simds / waves : per_simd / waves_a_simd;
     if (lds_bytes) {

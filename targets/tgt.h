@@ -27,7 +27,7 @@ struct tgt_parameter {
 struct tgt {
     struct tir_machine machine; /* facts that ir/ and templates/ use; .name is the name in LLVM and
                                  * in descriptions */
-    const char *product;        /* marketing name, "MI300X" */
+    const char *product;        /* name of the first GPU of this target, such as "MI300X" */
 
     /* One compute unit. */
     unsigned simds;        /* number of SIMDs */
