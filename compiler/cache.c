@@ -29,7 +29,7 @@ struct entry {
     char magic[8];
     uint64_t code_size;         /* bytes of code after this struct */
     uint64_t checksum;          /* XXH3 of `kernel`, seeded with the XXH3 of the code */
-    struct attnc_kernel kernel; /* its code.data is NULL */
+    struct attnc_kernel kernel; /* record of the kernel; its code.data is NULL */
 };
 
 /* Returns the checksum of a cache entry: the kernel's record and its code. */

@@ -37,7 +37,7 @@ bool attnc_cache_store(const char *dir, const struct attnc_cache_key *key,
 /** Results of attnc_cache_trim(). */
 struct attnc_cache_size {
     size_t kernels, removed; /* numbers of kernels: left in the cache; removed from it */
-    uint64_t bytes;          /* of the kernels that are left */
+    uint64_t bytes;          /* bytes of the kernels that are left in the cache */
 };
 
 /**

@@ -17,7 +17,7 @@ typedef bool attnc_compile_fn(const struct att_variant *v, const struct tgt_blob
 /** Progress of a build, which is reported each time a variant is finished. */
 struct attnc_progress {
     size_t done, total;  /* numbers of variants: finished, and of the whole build */
-    const char *name;    /* of the variant */
+    const char *name;    /* name of the variant */
     bool cached, failed; /* the variant was loaded from the cache; it could not be built */
 };
 

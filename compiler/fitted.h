@@ -13,7 +13,7 @@
 #include "templates/template.h"
 
 struct attnc_fitted {
-    char target[16];         /* "gfx950" */
+    char target[16];         /* GPU architecture, such as "gfx950" */
     struct tir_fitted *rows; /* `count` rows, then one whose `kernels` is NULL; texts are owned */
     size_t count;
     char *bytes; /* the file's text, for messages; NULL: not read from a file */

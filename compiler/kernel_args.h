@@ -10,7 +10,7 @@
 /** An argument of the kernels of one op. */
 struct attnc_kernel_arg {
     const char *op, *name;
-    unsigned dtype; /* enum tir_dtype; TIR_I64 for a pointer */
+    unsigned dtype; /* type of the argument: enum tir_dtype; TIR_I64 for a pointer */
 };
 
 /** Returns the argument `name` of the op's kernels, or NULL. */

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { LONGEST = 127 }; /* bytes of a name; longer names match nothing */
+enum { LONGEST = 127 }; /* most bytes of a name; longer names match nothing */
 
 /* Returns the lesser of two numbers. */
 static size_t min(size_t a, size_t b) { return a < b ? a : b; }

@@ -44,8 +44,8 @@ struct attnc_pack_when {
 /** A kernel for a pack. Strings are printable ASCII. A string whose comment says "may be empty" may
  * be NULL. */
 struct attnc_pack_kernel {
-    const char *name;                  /* of the kernel, unique in the pack */
-    const char *symbol;                /* of the kernel in the code object, without ".kd" */
+    const char *name;                  /* name of the kernel, unique in the pack */
+    const char *symbol;                /* name of the kernel in the code object, without ".kd" */
     const char *op;                    /* such as "prefill" */
     const char *target;                /* such as "gfx942" */
     const char *tuning;                /* the tile as text, "block_q=128 ..."; may be empty */
@@ -62,9 +62,9 @@ struct attnc_pack_kernel {
                                * attn_pack_kernel */
     const struct attnc_pack_when *when; /* conditions that a call must all meet; none: every call */
     size_t when_count;
-    const struct attn_pack_split *splits; /* in the format of packs */
+    const struct attn_pack_split *splits; /* table of splits, in the format of packs */
     size_t split_count;
-    uint32_t workgroup[3]; /* work-items in x, y, z; none is 0 */
+    uint32_t workgroup[3]; /* work-items of a workgroup in x, y and z; none is 0 */
 
 #define NUMBER(type, name) type name;
 #include "pack/kernel_numbers.def"
@@ -111,13 +111,15 @@ bool attnc_pack_writer_finish(struct attnc_pack_writer *w, void **bytes, size_t 
 /** Returns the message of the writer's first failure, or "". The writer owns the text. */
 const char *attnc_pack_writer_error(const struct attnc_pack_writer *w);
 
-/** Convert a pack to the text of a C header, or to an ELF object of the host. Engines can embed
- * either in their binary. `name` is a C identifier; the symbols are attn_pack_<name> (4 KiB
- * aligned) and attn_pack_<name>_size (size_t). On success *out (freed by the caller) and *out_size
- * are set. Returns false if memory is exhausted, or if `name` is no identifier of at most 128
- * characters. */
+/** Converts a pack to the text of a C header, by which engines can embed it in their binary. `name`
+ * is a C identifier; the symbols are attn_pack_<name> (4 KiB aligned) and attn_pack_<name>_size
+ * (size_t). On success sets *out, which the caller frees, and its length *out_size. Returns false
+ * if memory is exhausted, or if `name` is no identifier of at most 128 characters. */
 bool attnc_pack_to_header(const void *pack, size_t size, const char *name, void **out,
                           size_t *out_size);
+
+/** Like attnc_pack_to_header(), but converts the pack to an ELF object of the host. Also returns
+ * false on an error of libelf or of its temporary file. */
 bool attnc_pack_to_object(const void *pack, size_t size, const char *name, void **out,
                           size_t *out_size);
 

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { MAX_THREADS = 64, STACK_BYTES = 16 << 20 /* of a thread: LLVM recurses deeply */ };
+enum { MAX_THREADS = 64, STACK_BYTES = 16 << 20 /* stack of a thread: LLVM recurses deeply */ };
 
 struct loop {
     atomic_size_t next; /* the smallest index that no thread has taken */

@@ -58,7 +58,7 @@ struct attnc_kernel {
                               * is NAME.kd */
     struct attnc_arg args[ATTNC_MAX_ARGS];
     uint32_t arg_count;
-    struct attnc_grid grid[3];     /* x, y, z */
+    struct attnc_grid grid[3];     /* workgroups in x, y and z */
     uint16_t workgroups_most;      /* most workgroups of a row of the grid; 0: no limit. See struct
                                * att_kernel */
     char tuning[128];              /* the tile as text, "rows=32 keys=64 ..."; may be cut off */

@@ -11,7 +11,7 @@
 
 /** The two functions of a parallel loop. */
 struct attnc_workers {
-    void *context; /* passed to both */
+    void *context; /* the caller's pointer that both functions receive */
 
     /** Processes item `i` in a child process and writes the result to `out`. Changes of the child's
      * memory do not reach the caller. */

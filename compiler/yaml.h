@@ -15,11 +15,11 @@
 
 /** Limits of a description; exceeding one is an error that names it. */
 enum {
-    ATTNC_MAX_BYTES = 16 << 20, /* of a file */
-    ATTNC_MAX_VALUE = 1 << 20,  /* bytes of one scalar, comment, [...] or {...} */
-    ATTNC_MAX_DIRECTIVE = 128,  /* bytes of a line that starts with % */
-    ATTNC_MAX_NODES = 1 << 20,  /* keys and values */
-    ATTNC_MAX_DEPTH = 32,       /* lists and maps inside each other */
+    ATTNC_MAX_BYTES = 16 << 20, /* most bytes of a file */
+    ATTNC_MAX_VALUE = 1 << 20,  /* most bytes of one scalar, comment, [...] or {...} */
+    ATTNC_MAX_DIRECTIVE = 128,  /* most bytes of a line that starts with % */
+    ATTNC_MAX_NODES = 1 << 20,  /* most keys and values of a file */
+    ATTNC_MAX_DEPTH = 32,       /* most lists and maps inside each other */
     ATTNC_MAX_ANCHORS = 1024,
 };
 

@@ -6,8 +6,8 @@
 
 #include "runtime/error.h"
 
-/* Bytes of the smallest and the largest struct that is plausible: a size and one member of pointer
- * size; a page. */
+/* Bytes of the smallest and of the largest plausible struct. The smallest has a size and one member
+ * of pointer size; the largest fills a page of memory. */
 enum { SMALLEST = 2 * sizeof(size_t), LARGEST = 4096 };
 
 /* Returns the first member of the caller's struct `given`: its size in bytes. */

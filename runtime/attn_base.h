@@ -163,7 +163,7 @@ struct attn_device_options {
     const char *hip_library; /**< path of the HIP runtime; NULL: the one that the process has
                               * loaded, else libamdhip64.so.7 to .5 */
     attn_log_function log;   /**< receives messages; NULL: no log */
-    void *log_user;          /**< passed to `log` */
+    void *log_user;          /**< the caller's pointer that `log` receives; may be NULL */
 };
 
 /**
@@ -203,8 +203,8 @@ ATTN_PUBLIC int attn_device_describe(const struct attn_device *device,
 /** The kernel that an op launches, and the reason for the choice. */
 struct attn_op_info {
     size_t size;                    /**< in: sizeof(struct attn_op_info) */
-    struct attn_kernel_info kernel; /**< the kernel; of several the first, or the one that a call
-                                     * chooses */
+    struct attn_kernel_info kernel; /**< the op's kernel; if there are several, the first one or the
+                                     * one that a call chooses */
     uint32_t kernel_count;          /**< number of kernels of the op; if several, each call chooses
                                      * one by its arguments */
     uint32_t pack; /**< index of the kernel's pack in the packs of attn_device_open() */

@@ -8,7 +8,7 @@
 #include "runtime/error.h"
 #include "runtime/fill.h"
 
-enum { PAGE_SIZE_MAX = 65536 }; /* tokens */
+enum { PAGE_SIZE_MAX = 65536 }; /* most tokens of a page */
 
 /* Most bytes of a page: kernels address it with 32-bit byte offsets. */
 #define PAGE_BYTES_MAX (INT64_C(1) << 31)
@@ -277,7 +277,8 @@ static int fill_sides(const struct attn_cache_desc *d, const struct attn_cache_h
     return ATTN_OK;
 }
 
-/* A kernel without cache still loads these arguments but does not use them. */
+/* Sets the arguments of a cache to 0. A kernel without a cache still loads these arguments but does
+ * not use them. */
 void attn_cache_fill_none(union attn_value *values)
 {
     static const enum attn_arg args[] = {
@@ -315,8 +316,8 @@ int attn_latent_fill(const struct attn_cache_desc *d, const struct attn_cache_he
     return fill_sides(d, heads, &both, values);
 }
 
-/* Rows of packed layouts and of SCALES_LAST contain keys and values, so `v` of the arguments is not
- * used for them. */
+/* Checks the cache and sets its kernel arguments. Rows of packed layouts and of SCALES_LAST contain
+ * keys and values, so c->v is not used for them. */
 int attn_cache_fill(const struct attn_cache_desc *d, const struct attn_cache_heads *heads,
                     const struct attn_cache *c, union attn_value *values)
 {

@@ -9,7 +9,7 @@
 /* An int32 array [batch + 1] in device memory with the first token of each sequence: not negative,
  * not descending, at most `total` at the end. Neighbours differ by at most `longest`. */
 struct attn_indptr {
-    const char *name; /* of the argument, for messages */
+    const char *name; /* name of the argument in messages */
     const int32_t *data;
     bool rows; /* true: it indexes packed tokens and must begin at 0, or earlier tokens have no
                 * sequence */
@@ -29,7 +29,7 @@ int attn_check_indptr(const struct attn_device *device, const struct attn_indptr
 
 /* An array of `count` int32 or int64 in device memory, whose elements must be `least` to `most`. */
 struct attn_elements {
-    const char *name; /* of the argument, for messages */
+    const char *name; /* name of the argument in messages */
     const void *data;
     size_t size; /* bytes of an element, 4 or 8 */
     int64_t count, least, most;
@@ -43,7 +43,7 @@ int attn_check_elements(const struct attn_device *device, const struct attn_elem
 /* A float32 tensor [rows, columns] in device memory. Strides are in elements; with a row stride of
  * 0 all rows are the same. */
 struct attn_floats {
-    const char *name; /* of the argument, for messages */
+    const char *name; /* name of the argument in messages */
     const float *data;
     int64_t rows, columns, row_stride, column_stride;
 };

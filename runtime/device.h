@@ -14,7 +14,7 @@
 struct attn_module {
     struct attn_module *next;
     const struct attn_pack *pack;
-    uint64_t code_offset; /* of the code object in the pack's section of code, bytes */
+    uint64_t code_offset; /* byte offset of the code object in the pack's section of code */
     void *handle;         /* HIP's module */
     unsigned refs;        /* number of ops that use it */
 };
@@ -23,14 +23,14 @@ struct attn_device {
     struct attn_hip hip;
     int ordinal;           /* number of the GPU in HIP, from 0 */
     uint32_t flags;        /* ATTN_CHECK_DATA or 0 */
-    int hip_version;       /* as hipRuntimeGetVersion() says */
+    int hip_version;       /* version of the HIP runtime, as hipRuntimeGetVersion() returns it */
     int compute_units;     /* number of CUs */
     int lanes;             /* lanes of a wave */
     char name[256];        /* HIP's name of the GPU */
     char target[64];       /* GPU architecture without feature suffixes, such as "gfx942" */
-    attn_log_function log; /* NULL: no log */
+    attn_log_function log; /* receives messages; NULL: no log */
     void *log_user;
-    unsigned forks;       /* attn_forks() when the device was opened */
+    unsigned forks;       /* result of attn_forks() when the device was opened */
     atomic_uint refs;     /* number of references: the caller's and one per op */
     pthread_mutex_t lock; /* guards `modules` */
     struct attn_module *modules;

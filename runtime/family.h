@@ -91,9 +91,10 @@ union attn_args {
 
 /* The kernel arguments and the stream of a launch. */
 struct attn_call {
-    union attn_value values[ATTN_ARG_COUNT]; /* by enum attn_arg */
+    union attn_value values[ATTN_ARG_COUNT]; /* values of the kernel arguments, indexed by enum
+                                              * attn_arg */
     void *stream;
-    bool empty; /* true: nothing is launched */
+    bool empty; /* true: the call has no work, so nothing is launched */
 };
 
 /* The argument that limits y or z of the grid. A call in which it is too large is launched in
@@ -110,7 +111,7 @@ struct attn_split {
 };
 
 struct attn_family {
-    const char *op;              /* its name, such as "prefill" */
+    const char *op;              /* name of the op, such as "prefill" */
     size_t desc_size, args_size; /* bytes of the op's descriptor and argument structs */
 
     /* Checks the descriptor `desc` and copies it with its defaults filled in to `out`. Returns

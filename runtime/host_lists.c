@@ -272,7 +272,8 @@ static int check_tile_parts(const struct attn_op *op, const struct attn_prefill_
                          a->stream);
 }
 
-/* Work items of a planned prefill are tiles of at most q_tile query tokens. */
+/* Checks the work items of a planned prefill, which are tiles of at most q_tile query tokens, and
+ * the split-KV partials. */
 int attn_prefill_check_work(const struct attn_op *op, const struct attn_prefill_args *a)
 {
     const struct attn_prefill_desc *d = &op->desc.prefill;

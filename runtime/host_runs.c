@@ -25,7 +25,7 @@ int32_t attn_cache_write_run(int32_t page_size, int32_t kv_heads, int32_t tokens
 
 enum {
     WORKGROUPS = 256, /* enough workgroups to saturate the memory of every GPU */
-    WAVES = 8,        /* of a workgroup */
+    WAVES = 8,        /* waves of a workgroup */
     HEADS_LEAST = 8,  /* fewest heads of a token that a wave processes */
     TOKENS_SHARE = 32 /* with that many tokens, a workgroup's reads of biases and weights are a
                        * small share of its reads */

@@ -11,7 +11,7 @@
 /* An int32 tensor [rows, columns] of slots of states in device memory. Entries below `first` are
  * padding. */
 struct slots {
-    const char *name; /* of the argument, for messages */
+    const char *name; /* name of the argument in messages */
     const int32_t *data;
     int64_t rows, columns, row_stride, column_stride; /* strides in entries; 0: contiguous */
     int32_t first, count; /* the first valid slot; number of slots of the pool, 0: not known */

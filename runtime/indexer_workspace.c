@@ -12,7 +12,8 @@
  * gains by parts of 1,024 keys. */
 enum {
     PART_KEYS = 1024,    /* fewest keys of a part */
-    ENTRIES_PER_KEY = 32 /* entries of lists that are merged in the time of a key's score */
+    ENTRIES_PER_KEY = 32 /* number of list entries whose merge takes as long as the score of one
+                          * key */
 };
 
 /* Constants of a plan, as in attn_decode_plan_shape, in units of UNIT_KEYS keys. The beginning and

@@ -19,10 +19,11 @@ enum { COUNT_MOST = 1 << 24 };
 /* Modelled times on a target, in hundredths of a microsecond. */
 static const struct costs {
     const char *target;
-    int heads;            /* most heads of a call */
-    int64_t mixed, plain; /* mla_decode of 1,000 list entries: rows of 584 bytes; rows of 16 bits */
-    int64_t gather;       /* cache_gather of 1,000 rows */
-    int64_t launch;       /* the start of a launch of any kind */
+    int heads;            /* the costs are for calls of at most this many heads */
+    int64_t mixed, plain; /* times of mla_decode for 1,000 list entries: with rows of 584 bytes;
+                           * with rows of 16-bit elements */
+    int64_t gather;       /* time of cache_gather for 1,000 rows */
+    int64_t launch;       /* time of the start of a launch of any kind */
 } all_costs[] = {
 #define COSTS(...) {__VA_ARGS__},
 #include "runtime/latent_costs.def"

@@ -181,7 +181,7 @@ static unsigned count_mismatches(const struct search *s, const struct attn_pack 
 
 /* The kernel that differs in the fewest fields from the key. */
 struct nearest {
-    unsigned mismatches; /* number of fields */
+    unsigned mismatches; /* number of fields in which the kernel differs */
     bool here;           /* true: the kernel is for this device's target */
     char text[300];      /* the fields in which it differs */
     char name[160];

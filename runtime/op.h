@@ -63,7 +63,7 @@ struct attn_op {
     const struct attn_family *family;
     union attn_desc desc;
     uint32_t pack; /* index of the kernels' pack in attn_device.packs */
-    char why[200]; /* attn_explain() */
+    char why[200]; /* how exactly the kernels match the key: text of attn_explain() */
     uint32_t kernel_count;
     struct attn_kernel kernels[];
 };

@@ -15,7 +15,7 @@ enum {
     USUAL_RATE = 4,     /* [r] default of merge_rate */
     CONSTANT_MAX = 256, /* largest item_cost and merge_rate */
     GRAIN = 16,         /* keys that decode kernels load at once: windows begin at a multiple of
-                         * it */
+                         * GRAIN keys */
     HEADS_MAX = 65535,  /* most query heads: a work item has 16 bits for each bound of its heads */
     INFO = 8            /* integers of a work item in work_info */
 };

@@ -15,11 +15,11 @@ enum { CHUNK = 64, VALUES = 64, SEGMENTS_MOST = 64, ROWS_MOST = 65535, UNITS_MOS
 /* Modelled times on a target, in hundredths of a microsecond. */
 static const struct costs {
     const char *target;
-    struct attn_pace outputs; /* a chunk in a workgroup of the launch of outputs */
-    struct attn_pace states;  /* a chunk in a workgroup of the launch of states */
-    struct attn_pace fold;    /* in the launch of outputs, each segment before the workgroup's own
-                            * segment */
-    int launch;               /* the start of a launch of any kind */
+    struct attn_pace outputs; /* time of a chunk in a workgroup of the launch of outputs */
+    struct attn_pace states;  /* time of a chunk in a workgroup of the launch of states */
+    struct attn_pace fold;    /* time of each segment before a workgroup's own segment, in the
+                               * launch of outputs */
+    int launch;               /* time of the start of a launch of any kind */
 } all_costs[] = {
 #define COSTS(gfx, ...) {gfx, __VA_ARGS__},
 #include "runtime/ssd_costs.def"

@@ -25,7 +25,7 @@ struct attn_dimension {
 
 /* A tensor of a call. */
 struct attn_tensor {
-    const char *name; /* of the argument */
+    const char *name; /* name of the argument */
     void *pointer;    /* address of the tensor's pointer in the argument struct */
     int element;      /* enum attn_dtype, or ATTN_F32 to ATTN_U8 */
     bool needed;      /* true: the op with this descriptor has the tensor; false: it is ignored */

@@ -81,8 +81,8 @@ static bool find_in_image(const struct image *i, const uint8_t **code, size_t *s
     return false;
 }
 
-/* Returns in how many of 1,000 clocks of the loop MFMAs run, by the bound above; 0 for an empty
- * loop. */
+/* Returns in how many of 1,000 clocks of the loop MFMAs run, by the bound in the header of this
+ * file; 0 for an empty loop. */
 static unsigned duty_permille(const struct tgt_loop_facts *f, const struct tgt *t)
 {
     unsigned exposed = f->valu_slots > f->shadow_slots ? f->valu_slots - f->shadow_slots : 0;

@@ -39,7 +39,7 @@ struct tgt_codegen_options {
     /* LLVM bitcode, made by clang 22 for this target, with the functions that the IR's call_hook
      * ops name. NULL: the IR has no such ops. tgt_emit() does not keep the pointer. */
     const void *hooks;
-    size_t hooks_size; /* bytes */
+    size_t hooks_size; /* bytes of `hooks` */
     /* The printed IR to whose lines ops refer (tir_number_lines()). It is stored in the object with
      * debug information that refers to its lines. Empty: neither is stored. tgt_emit() does not
      * keep the bytes. */

@@ -96,8 +96,9 @@ static void wait(struct lower *l, int64_t vm, int64_t lgkm)
 
 /* ---- Matrix instructions ---- */
 
-/* Emits a WMMA of operands a, b and c. The intrinsics of floats have only these. For integers they
- * have a flag before a and b, here 1 for signed, and a clamp flag at the end, here 0. */
+/* Emits a WMMA of operands a, b and c. The intrinsics for floats have only these parameters. Those
+ * for integers also have a flag before a and before b, here 1 for signed, and a clamp flag at the
+ * end, here 0. */
 static LLVMValueRef multiply(struct lower *l, const struct lower_product *p)
 {
     const unsigned in = p->row->in_dtype;

@@ -36,7 +36,7 @@ enum link_rank {
 struct link_section {
     enum link_rank rank;
     const char *name;
-    Elf64_Shdr header;   /* of the output file */
+    Elf64_Shdr header;   /* its section header in the output file */
     const uint8_t *data; /* contents in the input object; NULL: the linker makes them, or the
                           * section has no bytes in the file */
     size_t input;        /* number of the section in the input object; 0: the linker makes it */
@@ -56,7 +56,7 @@ struct link {
     size_t exported_names; /* bytes of the names of these symbols, with NULs */
     size_t n_relative;     /* number of relocations in which the loader adds the image's address */
     uint8_t *file;         /* the output file */
-    size_t size;           /* its bytes */
+    size_t size;           /* bytes of `file` */
     char *why;             /* message of a failure, TGT_WHY bytes */
 };
 

@@ -510,7 +510,8 @@ static void keep_invariants(struct lower *l, LLVMValueRef latch)
     LLVMSetMetadata(latch, kind, LLVMMetadataAsValue(l->ctx, loop));
 }
 
-/*
+/* Lowers a loop to these basic blocks; a loop with no iterations leaves from `guard`:
+ *
  *     guard:  br first < bound, loop, done
  *     loop:   index, carried = phi ...; body; br index + step < bound, loop, done
  *     done:   results = phi inits (guard), yields (loop)

@@ -27,9 +27,9 @@ struct lower_copy {
  * lds_offset + i * bytes. */
 struct lower_gather {
     LLVMValueRef base;        /* address, i64, uniform */
-    LLVMValueRef lane_offset; /* bytes, unsigned i32 or i64 */
+    LLVMValueRef lane_offset; /* byte offset of the lane in memory, unsigned i32 or i64 */
     LLVMValueRef lds;         /* LDS address, i32, uniform */
-    int lds_offset;           /* bytes */
+    int lds_offset;           /* constant byte offset in LDS */
     unsigned bytes;
     unsigned both; /* the instruction's offset in bytes, which is added to both addresses */
 };
@@ -108,7 +108,7 @@ struct lower_isa {
     /* Returns for each lane the dword of lane `byte_address` / 4. */
     LLVMValueRef (*lane_gather)(struct lower *l, LLVMValueRef byte_address, LLVMValueRef dword);
     /* Exchanges the odd groups of `half` lanes of `a` with the even groups of `b`. Returns both in
-     * a struct. Optional. */
+     * a struct. NULL: the target has no such instruction. */
     LLVMValueRef (*lane_swap)(struct lower *l, unsigned half, LLVMValueRef a, LLVMValueRef b);
     /* Returns for each lane the sum of the i32 `dword` over this lane and all lower lanes. */
     LLVMValueRef (*lane_sum)(struct lower *l, LLVMValueRef dword);
@@ -128,7 +128,7 @@ struct lower_isa {
      * two f32. */
     LLVMValueRef (*fp8_pair_to_f32)(struct lower *l, LLVMValueRef dword, bool high);
     /* Converts a vector of fp8, a multiple of 4 elements, directly to the 16-bit float type `to`.
-     * Optional. */
+     * NULL: the target has no such instruction. */
     LLVMValueRef (*fp8_to_half)(struct lower *l, LLVMValueRef v, struct tir_type to);
 };
 
