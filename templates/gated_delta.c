@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The gated delta rule of GDN and KDA, token by token: S = exp(g) S, S += k (beta (v - S k))^T and
- * out = S q, with a state S of K x V for each sequence and value head.
+ * This file builds the gated delta rule of GDN and KDA, token by token: S = exp(g) S, S += k (beta
+ * (v - S k))^T and out = S q. The state S of a sequence and value head has head_dim x head_dim_v
+ * elements.
  *
- * A wave has some of the V value elements by all of K in registers, over all tokens of a call. No
- * other wave has these elements, so a state is read and written once and in place. The loads of the
- * next token's vectors are in flight while a wave computes one token. All arithmetic is in f32.
+ * A wave keeps some of the head_dim_v value elements, each with all head_dim elements of a key, in
+ * registers over all tokens of a call. No other wave has these elements, so a state is read and
+ * written once and in place. The loads of the next token's vectors run while a wave computes one
+ * token. All arithmetic is in f32.
  */
 #include "templates/linear/delta.h"
 #include "templates/linear/record.h"
 #include "templates/linear/tile.h"
 #include "templates/template.h"
 
+/* Bytes of an f32 number, and of an element of bf16 or fp16. */
 enum { FLOAT = 4, ELEM = 2 };
 
 static const struct att_knob knobs[] = {
@@ -20,7 +23,7 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {1, 4}},
 };
 
-/* Indices of the vectors that are loaded for a token. */
+/* Indices in raw[] of the vectors that are loaded for a token. */
 enum { Q, K, V, GATE, BETA, VECTORS };
 
 /* True if the template serves the variant; if not, the reason is in `why`. */
@@ -36,8 +39,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Issues the loads of the vectors of token `token` (i32) into raw[]: zeros if `there` (i1) is
- * false. */
+/* Issues the loads of the vectors of token `token` (i32, row index in q) into raw[VECTORS]. They
+ * are zeros if `there` (i1) is false. */
 static void load_token(struct att_recurrence *r, struct tir_value token, struct tir_value there,
                        struct tir_value *raw)
 {
@@ -54,8 +57,9 @@ static void load_token(struct att_recurrence *r, struct tir_value token, struct 
 
 /* ---- Records ---- */
 
-/* Stores the record of a token's update: `u` of the wave's value elements. The wave that has the
- * first value element also stores `k` and `g`. */
+/* Stores the record of the current token's update. `u` is the update at the wave's value elements.
+ * The wave with the first value element also stores the key `k` and `g`, the logarithm of the
+ * decay. */
 static void record(struct att_delta *d, struct tir_value u, struct tir_value k, struct tir_value g)
 {
     struct att_recurrence *r = &d->r;
@@ -79,7 +83,8 @@ static void record(struct att_delta *d, struct tir_value u, struct tir_value k, 
 
 /* ---- The recurrence ---- */
 
-/* Advances *state by a token with vectors raw[], and returns the token's output. */
+/* Advances *state by a token with vectors raw[VECTORS], and returns the token's output at the
+ * wave's value elements. With replay it stores the token's record. */
 static struct tir_value advance(struct att_recurrence *r, const struct tir_value *raw,
                                 struct tir_value *state)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file advances states of the gated delta rule by records: S = exp(g) S + k u^T for each token
- * that was accepted, in the order and with the roundings of templates/gated_delta.c. A wave has a
- * part of one state, as in that template. It loads the record of the next token while it applies
- * one.
+ * This file builds the kernel that advances states of the gated delta rule by records: S = exp(g) S
+ * + k u^T for each accepted token. Order and roundings are as in templates/gated_delta.c. A wave
+ * has a part of one state, as in that template. The load of the next token's record runs while it
+ * applies one.
  */
 #include "ir/bits.h"
 #include "templates/linear/gates.h"
@@ -15,6 +15,7 @@
 
 #include <stdio.h>
 
+/* Bytes of an f32 number, and of an entry of the arrays of byte offsets by layer. */
 enum { FLOAT = 4, WIDE = 8 };
 
 static const struct att_knob knobs[] = {
@@ -22,13 +23,15 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {1, 4}},
 };
 
+/* Indices in raw[] of the vectors of a record: the update u, the key k, and g, the natural
+ * logarithm of the decay. */
 enum { U, K, G, VECTORS };
 
 /* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct commit {
     const struct att_variant *v;
     struct tir_builder b;
-    struct att_state state;
+    struct att_state state;                    /* the wave's part of a state: types and sizes */
     struct tir_value layer, value_head, first; /* i32, indices: the layer, the value head, and the
                                                   wave's first value element */
     struct tir_value records;                  /* i64: address of the records of the sequence's
@@ -46,8 +49,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Issues the loads of the vectors of record `step` (i32) into raw[]: zeros after the last
- * record. */
+/* Issues the loads of the vectors of record `step` (i32, index in the slot's records) into
+ * raw[VECTORS]. They are zeros after the last record to apply. */
 static void load_record(struct commit *c, struct tir_value step, struct tir_value *raw)
 {
     struct tir_builder *b = &c->b;
@@ -64,7 +67,7 @@ static void load_record(struct commit *c, struct tir_value step, struct tir_valu
                  : att_state_load_one(b, &c->state, gate, TIR_F32, there);
 }
 
-/* Returns `state` advanced by a record with vectors raw[]. */
+/* Returns `state` advanced by a record with vectors raw[VECTORS]. */
 static struct tir_value advance(struct commit *c, const struct tir_value *raw,
                                 struct tir_value state)
 {
@@ -77,8 +80,8 @@ static struct tir_value advance(struct commit *c, const struct tir_value *raw,
     return tir_fma(b, att_state_spread(b, s, raw[U]), att_state_spread(b, s, k), old);
 }
 
-/* Returns the address (i64) of slot `slot` (i32) in the tensor of the workgroup's layer. Three
- * names of arguments: `arg` is an address, `layers` an array of each layer's byte offset from that
+/* Returns the address (i64) of slot `slot` (i32, index) in a tensor of the workgroup's layer. Three
+ * names of arguments: `arg` has an address, `layers` an array of each layer's byte offset from that
  * address, `stride` the number of elements between slots. An element has `size` bytes. */
 static struct tir_value slot_at(struct commit *c, const char *arg, const char *layers,
                                 const char *stride, int size, struct tir_value slot)
@@ -89,7 +92,8 @@ static struct tir_value slot_at(struct commit *c, const char *arg, const char *l
     return att_row(b, tir_add(b, tir_arg(b, arg, TIR_I64), before), slot, stride, size);
 }
 
-/* Returns the address (i64) of the value head's state in slot `slot` (i32). */
+/* Returns the address (i64) of the value head's state in slot `slot` (i32, index) of the
+ * workgroup's layer. */
 static struct tir_value state_at(struct commit *c, struct tir_value slot)
 {
     struct tir_builder *b = &c->b;
@@ -99,7 +103,8 @@ static struct tir_value state_at(struct commit *c, struct tir_value slot)
     return tir_add(b, base, tir_mul(b, att_wide(b, c->value_head), tir_i64(b, bytes)));
 }
 
-/* Loads the state of slot `slot_in`, applies its records, and stores it in slot `slot`. */
+/* Loads the state in slot `slot_in` (i32, index), applies that slot's records, and stores the
+ * result in slot `slot` (i32, index). */
 static void visit(struct commit *c, struct tir_value slot_in, struct tir_value slot)
 {
     struct tir_builder *b = &c->b;

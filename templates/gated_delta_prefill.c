@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The gated delta rule over prompts, in chunks of 64 tokens: templates/gated_delta_prefill/chunk.h
- * has the formula. A workgroup goes over the chunks of one sequence and value head. Each of its
- * four waves keeps some value elements of the state in registers, in float, between the read and
- * the write of the state. The loads of the next chunk's rows are in flight while it computes one.
+ * This file builds the gated delta rule over prompts, in chunks of 64 tokens.
+ * templates/gated_delta_prefill/chunk.h has the formulas. In a call of one launch a workgroup goes
+ * over the chunks of one sequence and value head. Each of its four waves keeps some value elements
+ * of the state in registers, in f32, over all chunks. The loads of the next chunk's rows run while
+ * a wave computes one chunk.
  */
 #include "templates/gated_delta_prefill/chunk.h"
 #include "templates/linear/blocks.h"
@@ -14,8 +15,8 @@
 
 #include <stdio.h>
 
-/* Indices in att_tile.own: number of value elements of a wave; a mask with a bit for each stage
- * (enum att_stage) that the row serves. */
+/* Indices in att_tile.own. VALUES: number of value elements (columns of V) of a wave. STAGES: mask
+ * of the stages (bit enum att_stage) that the row serves. */
 enum { VALUES, STAGES };
 
 static const struct att_tile tiles[] = {
@@ -90,15 +91,15 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Sets *second to the kernel for few sequences and heads, which leave compute units without a
+/* Sets *second to the kernel for few sequences and heads, which would leave compute units without a
  * workgroup. Returns false if there is none, or if n > 0. Half as many value elements for each wave
- * give twice as many workgroups, with half as many products a chunk. The smallest partition of a
- * target has a quarter of its compute units (MI308X: 80 of 304). All workgroups of such launches
- * still run at once there. */
+ * give twice as many workgroups, with half as many products for each chunk. The smallest partition
+ * of a target has a quarter of its compute units (MI308X: 80 of 304). All workgroups of such
+ * launches still run at once there. */
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {
-    enum { HALF_VALUES = 2 /* number of the candidate: the second row */, SMALLEST_PART = 4 };
+    enum { HALF_VALUES = 2 /* 1 + index of the kernel's row in tiles[] */, SMALLEST_PART = 4 };
     const int least = (int)(tiles[0].own[VALUES] * tiles[0].waves);
     if (n || v->head_dim_v < least || v->stage != ATT_STAGE_ALL)
         return false;
@@ -110,20 +111,24 @@ static bool second(const struct att_variant *v, const struct tir_machine *m, uns
 
 /* ---- Kernels ---- */
 
-/* A launch of a call: its kernel, and the work of a workgroup in it. */
+/* A launch of a call (enum att_stage), and the work of its workgroups. A unit of work is a row and
+ * a value head. A row is a sequence, a chunk or a segment. */
 struct stage {
-    const char *units; /* argument whose value is the number of rows times the number of value
-                          heads; NULL: a row is a sequence */
-    /* Sets d's sequence and tokens to row `row` (i32) of the grid. Returns an i1: false if it has
+    /* Name of the argument with the number of units of the call; NULL: a row is a sequence. */
+    const char *units;
+    /* Sets d's sequence and tokens to row `row` (i32, index). Returns an i1: false if the row has
      * no tokens. */
     struct tir_value (*find)(struct delta *d, struct tir_value row);
+    /* Builds the work of a workgroup on its row and value head. */
     void (*visit)(struct delta *d);
-    /* The division of columns by workgroups along x. SLICE: the columns of V; VALUES_AND_KEYS: the
-     * columns of V and K; ALL_VALUES: one workgroup has all. */
+    /* Columns that the workgroups of a unit divide among each other. SLICE: the columns of V.
+     * VALUES_AND_KEYS: the columns of V, then of the transition. ALL_VALUES: none, since a unit has
+     * one workgroup. */
     enum { SLICE, ALL_VALUES, VALUES_AND_KEYS } columns;
 };
 
-/* Sets d's sequence to sequence `row` (i32). Returns an i1: false if it has no tokens. */
+/* Sets d->sequence and its slots for sequence `row` (i32, index). Returns an i1: false if it has no
+ * tokens. */
 static struct tir_value find_sequence(struct delta *d, struct tir_value row)
 {
     d->sequence = att_sequence_of_prompt(&d->b, row);
@@ -132,8 +137,8 @@ static struct tir_value find_sequence(struct delta *d, struct tir_value row)
     return tir_cmp_gt(&d->b, d->sequence.count, tir_i32(&d->b, 0));
 }
 
-/* Sets d's sequence and tokens to chunk `row` (i32) of the call. Returns an i1: false if it has no
- * tokens. */
+/* Sets d's sequence and tokens for the chunk with row `row` (i32, index) of `chunks`. Returns an
+ * i1: false if it has no tokens. */
 static struct tir_value find_chunk(struct delta *d, struct tir_value row)
 {
     const struct tir_value token = delta_find_chunk(d, row);
@@ -142,8 +147,8 @@ static struct tir_value find_chunk(struct delta *d, struct tir_value row)
     return tir_cmp_gt(&d->b, d->left, tir_i32(&d->b, 0));
 }
 
-/* Sets d's sequence and tokens to segment `row` (i32) of the call. Returns an i1: false if it has
- * no tokens. */
+/* Sets d's sequence and tokens for the segment with row `row` (i32, index) of `segments`. Returns
+ * an i1: false if it has no tokens. */
 static struct tir_value find_segment(struct delta *d, struct tir_value row)
 {
     delta_find_segment(d, row);
@@ -153,6 +158,7 @@ static struct tir_value find_segment(struct delta *d, struct tir_value row)
     return tir_cmp_lt(&d->b, d->token, d->sequence.end);
 }
 
+/* The launches, by enum att_stage. */
 static const struct stage stages[] = {
     [ATT_STAGE_ALL] = {NULL, find_sequence, delta_visit_sequence, SLICE},
     [ATT_STAGE_CHUNKS] = {ARG_CHUNK_UNITS, find_chunk, delta_make_chunk, ALL_VALUES},
@@ -161,17 +167,17 @@ static const struct stage stages[] = {
     [ATT_STAGE_OUTPUTS] = {ARG_CHUNK_UNITS, find_chunk, delta_make_outputs, SLICE},
 };
 
-/* Returns the number of workgroups that share a row, one for each part of its columns. It is the
- * size of the grid in x. */
+/* Returns the number of workgroups of a unit (a row and a value head), which divide its columns. It
+ * is the size of the grid in x if a row is a sequence. */
 static int parts_of(const struct att_variant *v, const struct att_tile *t)
 {
     const int all = v->head_dim_v + (stages[v->stage].columns == VALUES_AND_KEYS ? v->head_dim : 0);
     return stages[v->stage].columns == ALL_VALUES ? 1 : all / (t->own[VALUES] * t->waves);
 }
 
-/* Sets the workgroup's value head and value elements, and returns its row (i32). In a call of
- * several launches the `parts` workgroups of a unit, which read the same data, are neighbours on
- * one XCD. */
+/* Sets the workgroup's heads, and its wave's value elements. Returns its row (i32, index). If
+ * s->units is not NULL, the `parts` workgroups of a unit, which read the same data, are neighbours
+ * on one XCD. */
 static struct tir_value choose_work(struct delta *d, const struct stage *s, int parts)
 {
     struct tir_builder *b = &d->b;
@@ -193,7 +199,8 @@ static struct tir_value choose_work(struct delta *d, const struct stage *s, int 
     return row;
 }
 
-/* Builds the whole of a launch `s`, whose units have `parts` workgroups each. */
+/* Builds the kernel of launch `s`, in which each unit has `parts` workgroups. A workgroup whose row
+ * has no tokens does nothing. */
 static void visit(struct delta *d, const struct stage *s, int parts)
 {
     const struct tir_value row = choose_work(d, s, parts);

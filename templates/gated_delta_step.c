@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A decode step of a GDN or KDA layer in one launch, or the verification of drafts: the short
- * convolution, the gated delta rule and the gated norm. Its results have the same bits as three
- * separate launches.
+ * This file builds a decode step of a GDN or KDA layer in one launch: the short convolution, the
+ * gated delta rule and the gated norm. It also serves the verification of drafts. Results have the
+ * same bits as in three separate launches.
  *
- * A workgroup has a head of q and k of one sequence, with all of its value heads. Each wave
- * convolves 64 channels at a time and stores them in LDS, while the loads of the state are in
- * flight. Then it advances a part of a state, as in gated_delta.c. One wave of each value head
- * normalises the outputs that the head's waves have stored in LDS. With drafts all tokens of the
- * sequence are convolved first, and the waves of a value head share the norms of these tokens.
+ * A workgroup processes one head of q and k of one sequence, with all of its value heads. Each wave
+ * convolves 64 channels at a time and stores them in LDS, while the loads of the state run. Then it
+ * advances a part of a state, as in gated_delta.c. One wave of each value head normalises the
+ * outputs that the head's waves have stored in LDS. With drafts all tokens of the sequence are
+ * convolved first, and the waves of a value head share the norms of these tokens.
+ *
  * Every column of both states is read and written by one wave, so a step in place has no race.
  */
 #include "ir/address_map.h"
@@ -25,11 +26,14 @@
 
 #include <stdio.h>
 
+/* ELEM: bytes of an element of bf16 or fp16. CHANNELS: number of channels of a wave in the
+ * convolution. CHUNK: number of elements that a lane loads at once for the norm. LEAST_KEY: least
+ * head_dim. DRAFTS: most tokens of a sequence with drafts. */
 enum { ELEM = 2, CHANNELS = ATT_CONV_CHANNELS, CHUNK = 8, LEAST_KEY = 128, DRAFTS = 8 };
 enum { GROUP = 128 /* number of elements of a row of out that share a scale */ };
 
-/* Index of att_tile.own after ATT_STATE_ELEMENTS. Its value is 1 if att_delta.late is set, and
- * gates and weights are loaded where they are used, not at the kernel's start. */
+/* Index in att_tile.own after ATT_STATE_ELEMENTS. 1: att_delta.late is set, and gates and weights
+ * are loaded late, at their use. 0: they are loaded at the kernel's start. */
 enum { LATE = 1 };
 
 static const struct att_tile tiles[] = {
@@ -49,33 +53,40 @@ static const struct att_knob knobs[] = {
 
 /* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct step {
-    struct att_delta d; /* the state of the recurrence. It is the first member, since functions of
-                           the recurrence have its address */
+    /* The recurrence. It is the first member, since functions of the recurrence take its
+     * address. */
+    struct att_delta d;
     const struct tir_machine *m;
-    int waves, parts, rounds; /* waves of the workgroup; waves that share a value head; rounds in
-                                 which the workgroup convolves all of its channels */
-    struct tir_value own;     /* i32: index of the wave's value head among the value heads of the
+    /* Numbers: waves of the workgroup; waves that share a value head; rounds in which the workgroup
+     * convolves all of its channels. */
+    int waves, parts, rounds;
+    struct tir_value own;   /* i32: index of the wave's value head among the value heads of the
                                  workgroup */
-    struct tir_value part;    /* i32: index of the wave among the waves of its value head */
-    struct tir_value row;     /* i32: row index in x, gates and out of the sequence's first token */
-    struct tir_value count;   /* i32: number of tokens of the sequence */
-    struct tir_value history; /* i32: index of the first column of conv_state that is read */
+    struct tir_value part;  /* i32: index of the wave among the waves of its value head */
+    struct tir_value row;   /* i32: row index of the sequence's first token in x, gates and out */
+    struct tir_value count; /* i32: number of tokens of the sequence */
+    /* i32: index of the first column of conv_state that is read: att_accepted(), or 0 without
+     * drafts */
+    struct tir_value history;
     struct tir_value slot;    /* i32: index of the slot of conv_state that is written; without
                                  drafts also the slot of `state` */
     struct tir_value slot_in; /* i32: index of the slot of conv_state that is read */
     struct tir_value moves;   /* i1: conv_state is read and written; false: the sequence has no
                                  slot, as padding of a batch, or no tokens */
-    int token_bytes;          /* bytes in LDS of the convolved channels of one token */
-    struct tir_value inputs;  /* i32: LDS address of the workgroup's convolved channels of q, k and
-                                 v, one token after the other */
-    struct tir_value outputs; /* i32: LDS address of the outputs of the recurrence, one token after
-                                 the other, and in a token by value head */
+    /* Bytes in LDS of the convolved channels of one token, and of the zeros that idle waves store
+     * after these. */
+    int token_bytes;
+    /* i32: LDS address of the workgroup's convolved channels of q, k and v, token by token. */
+    struct tir_value inputs;
+    /* i32: LDS address of the outputs of the recurrence, token by token, and for each token by
+     * value head. */
+    struct tir_value outputs;
 };
 
 /* ---- Variants and tiles that can be built ---- */
 
-/* Doubles the waves of tiles with LATE on machines with waves of 32 lanes, and halves the elements
- * of a wave. With the same number of waves a lane would have twice the elements, and spill. */
+/* Doubles the waves of a tile with LATE on machines with waves of 32 lanes, and halves the elements
+ * of a wave. With as many waves as on 64 lanes, a lane would have twice the elements, and spill. */
 static void rules(const struct att_variant *v, const struct tir_machine *m, struct att_tile *t)
 {
     (void)v;
@@ -85,10 +96,10 @@ static void rules(const struct att_variant *v, const struct tir_machine *m, stru
     t->own[ATT_STATE_ELEMENTS] >>= fewer;
 }
 
-/* Returns the most tokens of a sequence in one call: DRAFTS with drafts, else 1. */
+/* Returns the largest number of tokens of a sequence in one call: DRAFTS with drafts, else 1. */
 static int tokens_of(const struct att_variant *v) { return v->drafts ? DRAFTS : 1; }
 
-/* Returns the number of waves that share a value head. */
+/* Returns the number of waves that share a value head with tile `t`. */
 static int parts_of(const struct att_variant *v, const struct att_tile *t)
 {
     return v->head_dim_v / (int)att_state_rows(v, t);
@@ -128,9 +139,9 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 
 /* ---- The convolution ---- */
 
-/* Returns the index (i32) of the first channel of the workgroup's block `chunk` (i32, index) of 64
- * channels. Blocks are numbered over the channels of q, of k, and of the workgroup's value heads.
- */
+/* Returns the index (i32) in x of the first channel of the workgroup's block `chunk` (i32, index)
+ * of 64 channels. Blocks are numbered over the channels of the head's q, of its k, and of its value
+ * heads. */
 static struct tir_value channel_of(struct step *s, struct tir_value chunk)
 {
     struct att_recurrence *r = &s->d.r;
@@ -148,6 +159,7 @@ static struct tir_value channel_of(struct step *s, struct tir_value chunk)
     return tir_select(b, tir_cmp_lt(b, chunk, tir_i32(b, 2 * chunks)), q_or_k, value);
 }
 
+/* Names of the arguments of the convolution and of its state. */
 static const struct att_conv_args arguments = {
     .weight = ARG_CONV_WEIGHT,
     .bias = ARG_CONV_BIAS,
@@ -160,14 +172,14 @@ static const struct att_conv_args arguments = {
 
 /* Operands of the convolution of 64 channels. */
 struct inputs {
-    struct tir_value in[ATT_CONV_TAPS - 1 + DRAFTS]; /* W - 1 columns of the history, oldest first,
-                                                        then the call's tokens. W is the number of
-                                                        taps */
+    /* The last inputs before the call, oldest first (taps - 1), then the call's tokens. */
+    struct tir_value in[ATT_CONV_TAPS - 1 + DRAFTS];
+    /* Weights of each tap, and bias: f32, 1 x 64. */
     struct tir_value weights[ATT_CONV_TAPS], bias;
 };
 
-/* Issues the loads of the inputs of the channels of `c` into *i: zeros if `there` (i1) is false,
- * and after the last token. */
+/* Issues the loads of history, tokens, weights and bias of the channels of `c` into *i. History and
+ * tokens are zeros if `there` (i1) is false, and tokens are zeros after the last one. */
 static void load_inputs(struct step *s, const struct att_conv *c,
                         const struct att_conv_shape *shape, struct tir_value there,
                         struct inputs *i)
@@ -190,8 +202,8 @@ static void load_inputs(struct step *s, const struct att_conv *c,
     i->bias = att_conv_bias(b, c, shape);
 }
 
-/* Stores the state of the convolution: the last W - 2 columns of the history, and then all tokens.
- * Nothing is stored if `there` (i1) is false. */
+/* Stores the state of the convolution from *i: the last taps - 2 columns of the history, and then
+ * all tokens. Stores nothing if `there` (i1) is false. */
 static void store_inputs(struct step *s, const struct att_conv *c, struct tir_value there,
                          const struct inputs *i)
 {
@@ -205,8 +217,8 @@ static void store_inputs(struct step *s, const struct att_conv *c, struct tir_va
     }
 }
 
-/* Returns token t of 64 channels after the convolution, in 16 bits; zeros if `there` (i1) is
- * false. */
+/* Returns token `t` (index) of 64 channels after the convolution and silu, in 16 bits; zeros if
+ * `there` (i1) is false. */
 static struct tir_value convolve(struct step *s, const struct inputs *i, struct tir_value there,
                                  int t)
 {
@@ -220,8 +232,9 @@ static struct tir_value convolve(struct step *s, const struct inputs *i, struct 
     return tir_convert_short(b, y, r->dtype);
 }
 
-/* Convolves the workgroup's channels and stores the results in LDS. Waves without channels in the
- * last round store zeros after the channels, in LDS that nothing reads. */
+/* Convolves the workgroup's channels, and stores the results in LDS and the state of the
+ * convolution in the pool. Waves without channels in the last round store zeros in LDS after the
+ * channels, which nothing reads. */
 static void convolve_all(struct step *s)
 {
     struct att_recurrence *r = &s->d.r;
@@ -243,7 +256,8 @@ static void convolve_all(struct step *s)
             .channel = channel_of(s, tir_min(b, chunk, tir_i32(b, chunks - 1))),
         };
         struct inputs inputs;
-        if (i && r->v->drafts) /* sizes of stores are computed again, and take no registers */
+        /* Sizes of stores are computed again, so that they take no registers. */
+        if (i && r->v->drafts)
             s->count = tir_materialize(b, s->count);
         load_inputs(s, &c, &shape, there, &inputs);
         store_inputs(s, &c, there, &inputs);
@@ -257,8 +271,8 @@ static void convolve_all(struct step *s)
 
 /* ---- The recurrence ---- */
 
-/* Reads q, k and v of a token for this wave from LDS into *t. `inputs` (i32) is the LDS address of
- * the token's channels. */
+/* Reads q and k of a token, and v at the wave's value elements, from LDS into *t. `inputs` (i32) is
+ * the LDS address of the token's channels. */
 static void read_inputs(struct step *s, struct tir_value inputs, struct att_delta_token *t)
 {
     struct att_recurrence *r = &s->d.r;
@@ -277,14 +291,14 @@ static void read_inputs(struct step *s, struct tir_value inputs, struct att_delt
     t->v = tir_transpose(b, tir_tile_lds_load(b, tir_add(b, inputs, v), line, &part));
 }
 
-/* Returns the bytes of a token's outputs in LDS. */
+/* Returns the LDS bytes of a token's outputs of all value heads of the workgroup. */
 static int output_bytes(const struct step *s)
 {
     return s->d.r.v->gqa * s->d.r.v->head_dim_v * ELEM;
 }
 
-/* Stores this wave's outputs of a token in LDS, rounded as gated_delta.c stores them. `outputs` is
- * the LDS address of the token's outputs. */
+/* Stores `out` (f32), this wave's outputs of a token, in LDS, rounded as gated_delta.c rounds them.
+ * `outputs` (i32) is the LDS address of the token's outputs. */
 static void write_outputs(struct step *s, struct tir_value outputs, struct tir_value out)
 {
     struct att_recurrence *r = &s->d.r;
@@ -297,8 +311,8 @@ static void write_outputs(struct step *s, struct tir_value outputs, struct tir_v
 
 /* ---- The norm ---- */
 
-/* Returns the type of a row of a value head. gated_rmsnorm uses the same type, so that sums have
- * the same order. */
+/* Returns the type of a value head's row, 1 x head_dim_v of 16 bits. gated_rmsnorm uses the same
+ * type, so that sums have the same order. */
 static struct tir_type row_type(struct step *s)
 {
     struct tir_spread l = tir_spread(s->m, 1);
@@ -309,8 +323,9 @@ static struct tir_type row_type(struct step *s)
     return tir_tile(s->d.r.b.f, s->d.r.dtype, 1, width, &layout);
 }
 
-/* Returns a view of the wave's value head in row `row` (i32) of argument `arg`, z or out, whose
- * elements have `size` bytes. The view is empty if `there` (i1) is false. */
+/* Returns a view of the wave's value head in row `row` (i32, index) of argument `arg`, z or out.
+ * token_stride and head_stride are names of arguments. An element has `size` bytes. The view is
+ * empty if `there` (i1) is false. */
 static struct tir_view row_view(struct step *s, const char *arg, const char *token_stride,
                                 const char *head_stride, int size, struct tir_value row,
                                 struct tir_value there)
@@ -323,8 +338,8 @@ static struct tir_view row_view(struct step *s, const char *arg, const char *tok
     return att_view(b, base, rows, tir_i32(b, 0), r->v->head_dim_v * size, 0);
 }
 
-/* Stores the scales of the wave's value head in row `row` (i32) of out, if `own` (i1) is true. Row
- * i of `scale` is the scale of the elements from 128 i on. */
+/* Stores the scales of the wave's value head in row `row` (i32, index) of out, if `own` (i1) is
+ * true. Row i of `scale` (f32) is the scale of the elements from 128 i on. */
 static void store_scales(struct step *s, struct tir_value row, struct tir_value own,
                          struct tir_value scale)
 {
@@ -347,7 +362,8 @@ static void store_scales(struct step *s, struct tir_value row, struct tir_value 
     tir_tile_scatter(b, base, at, tir_i32(b, 0), scale);
 }
 
-/* Stores y as the wave's value head in row `row` (i32) of out, if `own` (i1) is true. */
+/* Stores `y` (f32) as the wave's value head in row `row` (i32, index) of out, if `own` (i1) is
+ * true. Quantises it to fp8 if out is fp8, and stores the scales. */
 static void store_row(struct step *s, struct tir_value y, struct tir_value row,
                       struct tir_value own)
 {
@@ -375,7 +391,7 @@ static struct tir_value load_z(struct step *s, struct tir_value row)
     return tir_tile_load(&s->d.r.b, gates, tir_i32(&s->d.r.b, 0), row_type(s));
 }
 
-/* Loads the weights of the norm, which all value heads share. */
+/* Loads the weights of the norm, 1 x head_dim_v, which all value heads share. */
 static struct tir_value load_weight(struct step *s)
 {
     struct tir_builder *b = &s->d.r.b;
@@ -384,8 +400,9 @@ static struct tir_value load_weight(struct step *s)
     return tir_tile_load(b, weights, tir_i32(b, 0), row_type(s));
 }
 
-/* Normalises the outputs of the wave's value head, and stores them in row `row` (i32) if `own` (i1)
- * is true. `outputs` is the LDS address of the token's outputs. */
+/* Normalises the outputs of the wave's value head, and stores them in row `row` (i32, index) of out
+ * if `own` (i1) is true. `outputs` (i32) is the LDS address of the token's outputs. `z` and
+ * `weight` are the loaded gates and weights. */
 static void normalise(struct step *s, struct tir_value outputs, struct tir_value z,
                       struct tir_value weight, struct tir_value row, struct tir_value own)
 {
@@ -402,8 +419,8 @@ static void normalise(struct step *s, struct tir_value outputs, struct tir_value
 
 /* ---- A step ---- */
 
-/* Sets the wave's head, its value head, and its part of that value head's state. The part has
- * `rows` value elements. */
+/* Sets the wave's head, its value head, and its part of that value head's state: `rows` value
+ * elements. */
 static void open_step(struct step *s, unsigned rows)
 {
     struct att_recurrence *r = &s->d.r;
@@ -418,7 +435,8 @@ static void open_step(struct step *s, unsigned rows)
     r->value_head = tir_add(b, att_times(b, r->head, r->v->gqa), s->own);
 }
 
-/* Sets the slots of a sequence of one token. The token's row in x is the number of the sequence. */
+/* Sets the token and the slots of a sequence of one token. The token's row in x is the index of the
+ * sequence. */
 static void open_token(struct step *s)
 {
     struct att_recurrence *r = &s->d.r;
@@ -434,7 +452,7 @@ static void open_token(struct step *s)
     r->real = s->moves = tir_and(b, att_is_slot(b, s->slot), att_is_slot(b, r->slot));
 }
 
-/* Issues the loads into *t of the gates of the token in row `row` (i32, index). */
+/* Issues the loads into *t of gate and beta of the token in row `row` (i32, index). */
 static void load_gates(struct step *s, struct tir_value row, struct att_delta_token *t)
 {
     struct att_recurrence *r = &s->d.r;
@@ -442,15 +460,15 @@ static void load_gates(struct step *s, struct tir_value row, struct att_delta_to
     t->beta = att_delta_load_beta(r, row, r->real);
 }
 
-/* Reserves LDS for the outputs of all tokens. */
+/* Reserves LDS for the outputs of all tokens, and sets s->outputs. */
 static void allocate_outputs(struct step *s)
 {
     const unsigned bytes = (unsigned)(tokens_of(s->d.r.v) * output_bytes(s));
     s->outputs = tir_lds_buffer(&s->d.r.b, bytes, 16);
 }
 
-/* Computes the step of a sequence of one token. Loads of the state and gates are issued before the
- * convolution, so that they overlap its loads. */
+/* Computes the step of a sequence of one token. Loads of the state and, without late, of gates and
+ * weights are issued before the convolution, so that they overlap its loads. */
 static void visit_token(struct step *s)
 {
     struct att_recurrence *r = &s->d.r;
@@ -505,7 +523,8 @@ static void open_drafts(struct step *s)
     s->moves = tir_and(b, tir_and(b, att_is_slot(b, s->slot), att_is_slot(b, s->slot_in)), some);
 }
 
-/* Stores `state` as the state after draft `t` (i32, index). */
+/* Stores `state` as the state after draft `t` (i32, index in the sequence), in that draft's
+ * slot. */
 static void store_draft(struct step *s, struct tir_value t, struct tir_value state)
 {
     struct att_recurrence *r = &s->d.r;
@@ -515,8 +534,8 @@ static void store_draft(struct step *s, struct tir_value t, struct tir_value sta
                     tir_and(b, r->real, att_is_slot(b, slot)), state);
 }
 
-/* Advances the state by all tokens, whose outputs are stored in LDS. Gates of the next token are
- * loaded while one token is computed. */
+/* Advances `state` (f32) by all tokens of the sequence. Stores the outputs in LDS, and the state
+ * after each token in the pool. Gates of the next token are loaded while one token is computed. */
 static void advance_drafts(struct step *s, struct tir_value state)
 {
     enum { GATE, BETA, STATE, CARRIED };

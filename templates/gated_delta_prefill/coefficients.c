@@ -1,28 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The coefficients of a chunk: each wave makes the rows of its 16 tokens. Products are transposed,
- * with row j and column i for N[i][j], so that LDS gets four neighbours of a row at once.
+ * This file computes the coefficients N, M and P of a chunk (chunk.h has the formulas): each wave
+ * computes the rows of its 16 tokens. Products are transposed: N[i][j] is in row j and column i. So
+ * a lane stores four neighbours of a row to LDS at once.
  *
- * By channel the decays are inside of the products, and both factors are decayed: the later token
- * from a token between the two on, the earlier one up to it. Tokens of one block have the smallest
- * block of 2, 4, 8 or 16 in common: the token between is the last one of its first half. For others
- * it is the last one of the earlier one's block.
+ * With a decay per channel the decays are inside of the products, and both factors are decayed. The
+ * later token is decayed from a token between the two on, and the earlier token up to it. For two
+ * tokens of one block, take the smallest aligned group of 2, 4, 8 or 16 tokens with both. The token
+ * between is the last one of the group's first half. For tokens of two blocks it is the last one of
+ * the earlier block.
  */
 #include "templates/gated_delta_prefill/chunk.h"
 #include "templates/linear/triangle.h"
 
 #include <float.h>
 
+/* Bytes in LDS: of a 16 x 16 block of 16-bit elements, of numbers (f32) for 64 tokens, and of
+ * numbers for 16 tokens. */
 enum { BLOCK_BYTES = DELTA_BLOCK * DELTA_BLOCK * DELTA_ELEM };
 enum { LINE_BYTES = DELTA_CHUNK * DELTA_FLOAT, ROWS_BYTES = DELTA_BLOCK * DELTA_FLOAT };
 
-/* Factors for this wave's 16 tokens, f32, 1 x 16: r divides keys by their lengths; s does so for
- * queries and scales them. */
+/* Factors for this wave's 16 tokens, f32, 1 x 16. r: inverse lengths of keys; s: inverse lengths of
+ * queries times the scale. */
 struct lengths {
     struct tir_value r, s;
 };
 
-/* Returns the bytes of a strip in LDS: 16 rows of K elements. */
+/* Returns the bytes of a strip in LDS: 16 rows of head_dim elements. */
 static int strip_bytes(const struct delta *d) { return DELTA_BLOCK * d->v->head_dim * DELTA_ELEM; }
 
 void delta_store_strip(struct delta *d, struct tir_value at, struct tir_value strip)
@@ -32,13 +36,15 @@ void delta_store_strip(struct delta *d, struct tir_value at, struct tir_value st
 
 /* ---- Products of strips ---- */
 
-/* Loads a strip from LDS address `at` as a right operand of products over K. */
+/* Loads a strip, 16 x head_dim, from LDS address `at` (i32) as a right operand of products over
+ * head_dim. */
 static struct tir_value load_right(struct delta *d, struct tir_value at)
 {
     return tir_tile_lds_load(&d->b, at, d->t.right, &d->map.strip);
 }
 
-/* Returns the product a b^T, 16 x 16, of two strips that are operands over K. */
+/* Returns the product a b^T, f32, 16 x 16, of two strips that are right operands of products over
+ * head_dim. */
 static struct tir_value multiply(struct delta *d, struct tir_value a, struct tir_value b)
 {
     struct tir_builder *at = &d->b;
@@ -49,8 +55,9 @@ static struct tir_value multiply(struct delta *d, struct tir_value a, struct tir
 
 /* ---- Lengths ---- */
 
-/* Returns 1 / sqrt(square + eps) of the diagonal, 1 x 16. A row of zeros gives 0, so that no later
- * product overflows. */
+/* Returns 1 / sqrt(x + eps) for each x on the diagonal of `squares`, as a tile of 1 x 16. `squares`
+ * is f32, 16 x 16. A diagonal element 0, of a row of zeros, gives 0, so that no later product
+ * overflows. */
 static struct tir_value inverse_lengths(struct delta *d, struct tir_value squares)
 {
     struct tir_builder *b = &d->b;
@@ -65,8 +72,8 @@ static struct tir_value inverse_lengths(struct delta *d, struct tir_value square
     return tir_select(b, tir_cmp_gt(b, sum, none), inverse, none);
 }
 
-/* Returns the factors of the wave's keys and queries from their strips k and q, and stores both
- * lines to LDS. Without l2_norm the keys' factors are 1. */
+/* Returns the factors r and s of the wave's strips k (keys) and q (queries), and stores both to
+ * d->lds.scales. Without l2_norm r is 1 and s is the scale. */
 static struct lengths find_lengths(struct delta *d, struct tir_value k, struct tir_value q)
 {
     struct tir_builder *b = &d->b;
@@ -84,8 +91,8 @@ static struct lengths find_lengths(struct delta *d, struct tir_value k, struct t
 
 /* ---- Blocks ---- */
 
-/* Returns the number (i32) of block [wave][j] in a triangle of blocks, which is stored row by
- * row. */
+/* Returns the index (i32) of block [wave][j] among the blocks up to the diagonal, row by row. `j`
+ * is i32. */
 static struct tir_value block_index(struct delta *d, struct tir_value j)
 {
     struct tir_builder *b = &d->b;
@@ -93,9 +100,9 @@ static struct tir_value block_index(struct delta *d, struct tir_value j)
     return tir_add(b, tir_shr(b, twice, tir_i32(b, 1)), j);
 }
 
-/* Stores block [wave][j] of N or P (`part`), 16 x 16, in 16 bits. It goes to LDS, or to the chunk's
- * record if the call is in several launches. `transpose` (f32) has row i of the block as column i.
- * `j` is i32. */
+/* Stores block [wave][j] of `part`, DELTA_N or DELTA_P, in 16 bits: to LDS, or to the chunk's
+ * record in a call of several launches. `transpose` (f32, 16 x 16) is the transposed block. `j` is
+ * i32. */
 static void store_block(struct delta *d, enum delta_part part, struct tir_value j,
                         struct tir_value transpose)
 {
@@ -110,15 +117,15 @@ static void store_block(struct delta *d, enum delta_part part, struct tir_value 
     tir_tile_lds_store(b, tir_add(b, region, att_times(b, index, BLOCK_BYTES)), a, &d->map.block);
 }
 
-/* Returns the 16 x 16 tile `a` with each column multiplied by its number in `cols`, 1 x 16. */
+/* Returns tile `a`, 16 x 16, with each column multiplied by its number in `cols`, 1 x 16. */
 static struct tir_value times_columns(struct delta *d, struct tir_value a, struct tir_value cols)
 {
     return tir_mul(&d->b, a, tir_broadcast(&d->b, cols, d->t.block));
 }
 
-/* Stores the wave's blocks left of the diagonal in block column j: of the key products N, negated,
- * and of the query products P. k and q are the transposed products of the wave's keys and queries
- * with the keys of block j. */
+/* Stores the wave's blocks of -N and of P in block column `j` (i32), left of the diagonal. k and q
+ * (f32, 16 x 16) are products of block j's keys with the wave's keys and queries. Their rows are
+ * the tokens of block j. N is negated since the scan subtracts its products. */
 static void store_before(struct delta *d, const struct lengths *l, struct tir_value j,
                          struct tir_value k, struct tir_value q)
 {
@@ -127,9 +134,9 @@ static void store_before(struct delta *d, const struct lengths *l, struct tir_va
     store_block(d, DELTA_P, j, times_columns(d, q, l->s));
 }
 
-/* Stores the wave's blocks on the diagonal: of the inverse M and of the query products P. k and q
- * are the transposed products of keys and queries with the block's own keys. Elements of k on and
- * below its diagonal are ignored. */
+/* Stores the wave's blocks of M and P on the diagonal. k and q (f32, 16 x 16) are the products of
+ * the block's keys with its keys and queries, with a row for each key. Elements of k on and below
+ * its diagonal are ignored. */
 static void store_diagonal(struct delta *d, const struct lengths *l, struct tir_value k,
                            struct tir_value q)
 {
@@ -156,8 +163,8 @@ static void store_diagonal(struct delta *d, const struct lengths *l, struct tir_
 
 /* ---- A decay for the head ---- */
 
-/* Returns the decays from the tokens of block j to the wave's tokens, 16 x 16; 1 where the
- * token of block j is the later one. */
+/* Returns the decays (f32, 16 x 16) from the tokens of block `j` (i32), the rows, to the wave's
+ * tokens, the columns. An element is 1 if the row's token is the later one. */
 static struct tir_value decays(struct delta *d, struct tir_value j)
 {
     struct tir_builder *b = &d->b;
@@ -171,9 +178,9 @@ static struct tir_value decays(struct delta *d, struct tir_value j)
     return tir_exp2(b, tir_min(b, x, tir_float_like(b, x, 0)));
 }
 
-/* Loads strip `i` of keys, or with `queries` of queries, as a right operand. A kernel of one stage
- * loads it from memory: a single chunk's strips are not worth a barrier. Other kernels load it from
- * LDS, where the waves share it. */
+/* Loads strip `i` (i32) of keys, or with `queries` of queries, as a right operand. In a call of
+ * several launches it comes from memory: a single chunk's strips are not worth a barrier. In a call
+ * of one launch it comes from LDS, where all waves have stored their strips. */
 static struct tir_value load_shared(struct delta *d, bool queries, struct tir_value i)
 {
     struct tir_builder *b = &d->b;
@@ -186,7 +193,7 @@ static struct tir_value load_shared(struct delta *d, bool queries, struct tir_va
     return load_right(d, tir_add(b, region, att_times(b, i, strip_bytes(d))));
 }
 
-/* Computes and stores the wave's coefficients where all channels of a head share a decay. */
+/* Computes and stores the wave's coefficients. Only if all channels of a head share a decay. */
 static void coefficients_of_head(struct delta *d)
 {
     struct tir_builder *b = &d->b;
@@ -205,12 +212,13 @@ static void coefficients_of_head(struct delta *d)
 
 /* ---- A decay for each channel ---- */
 
-/* Keys and queries of the wave's 16 tokens as operands of matrix products. */
+/* Keys and queries of the wave's 16 tokens as right operands of products over head_dim. */
 struct pair {
     struct tir_value k, q;
 };
 
-/* Returns `strip` as an operand of products over K, by way of the wave's scratch in LDS. */
+/* Returns `strip` as a right operand of products over head_dim. Stores it to the wave's scratch in
+ * LDS and loads it again. */
 static struct tir_value through_scratch(struct delta *d, struct tir_value strip)
 {
     struct tir_builder *b = &d->b;
@@ -221,7 +229,8 @@ static struct tir_value through_scratch(struct delta *d, struct tir_value strip)
     return right;
 }
 
-/* Returns the strips k and q as operands of products, by way of the wave's scratch in LDS. */
+/* Returns the strips k and q as right operands of products over head_dim, through the wave's
+ * scratch in LDS. */
 static struct pair operands(struct delta *d, struct tir_value k, struct tir_value q)
 {
     struct pair p;
@@ -230,7 +239,8 @@ static struct pair operands(struct delta *d, struct tir_value k, struct tir_valu
     return p;
 }
 
-/* Returns the wave's keys and queries times 2^exponent (16 x K, f32), as operands of products. */
+/* Returns the wave's keys and queries of `rows` times 2^exponent, as right operands of products
+ * over head_dim. `exponent` is f32, 16 x head_dim. */
 static struct pair decayed(struct delta *d, const struct delta_rows *rows,
                            struct tir_value exponent)
 {
@@ -238,8 +248,9 @@ static struct pair decayed(struct delta *d, const struct delta_rows *rows,
     return operands(d, k, delta_decayed(d, rows->q, exponent));
 }
 
-/* Returns, for each block of `rows` rows of `sums`, the decays (log2) between each row and the
- * last row of the block's first half. */
+/* Returns log2 of the decays between each row and the last row of the first half of its group. A
+ * group is `rows` adjacent rows. Row i of `sums` is log2 of the decay from the tile's start up to
+ * row i. */
 static struct tir_value to_middle(struct delta *d, struct tir_value sums, unsigned rows)
 {
     struct tir_builder *b = &d->b;
@@ -254,7 +265,8 @@ static struct tir_value to_middle(struct delta *d, struct tir_value sums, unsign
     return tir_stack(b, tir_sub(b, middle, upper), tir_sub(b, lower, middle));
 }
 
-/* Computes and stores the wave's blocks left of the diagonal, with a decay for each channel. */
+/* Computes and stores the wave's blocks of N and P left of the diagonal, from the block next to the
+ * diagonal to the first one. Only with a decay per channel. */
 static void coefficients_before(struct delta *d, const struct delta_rows *rows,
                                 const struct lengths *l)
 {
@@ -272,7 +284,7 @@ static void coefficients_before(struct delta *d, const struct delta_rows *rows,
     tir_end_for(b, &loop, &between, 1);
 }
 
-/* Computes and stores all coefficients of the wave, with a decay for each channel. */
+/* Computes and stores all coefficients of the wave. Only with a decay per channel. */
 static void coefficients_of_channels(struct delta *d, const struct delta_rows *rows)
 {
     struct tir_builder *b = &d->b;
@@ -286,7 +298,7 @@ static void coefficients_of_channels(struct delta *d, const struct delta_rows *r
         const struct pair at = decayed(d, rows, to_middle(d, d->local, 2 * (unsigned)h));
         n = tir_add(b, n, att_triangle_beside(b, multiply(d, at.k, at.k), h));
         p = tir_add(b, p, att_triangle_beside(b, multiply(d, at.k, at.q), h));
-        tir_anchor(b, n); /* one pair of strips in registers at a time */
+        tir_anchor(b, n); /* keeps one pair of strips in registers at a time */
         tir_anchor(b, p);
     }
     coefficients_before(d, rows, &l);

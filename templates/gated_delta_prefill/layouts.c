@@ -8,31 +8,34 @@
 
 enum { ACCESS = 8 /* number of 16-bit elements that a lane loads or stores at once */ };
 
+/* The waves that share a matrix product: only one, since each wave multiplies tiles of its own. */
 static const struct tir_waves one_wave;
 
 /* ---- Orders of rows and columns ----
  *
  * A lane has four neighbours of each 16 rows of an accumulator, or eight in waves of 32 lanes. The
- * rows of the state are numbered so that it has eight keys side by side: a lane reads as many from
- * LDS at once. The value elements of 32 columns are numbered so that it has two side by side. */
+ * rows of the state (elements of a key) are numbered so that a lane has eight neighbours, since it
+ * loads eight keys from LDS at once. Columns of 32 value elements are numbered so that a lane has
+ * two neighbours. */
 
-/* Returns layout `l` with its rows numbered so that a lane has eight adjacent keys of the state. */
+/* Returns layout `l` with its rows, elements of a key, numbered so that a lane has eight adjacent
+ * ones. */
 static struct tir_layout order_keys(const struct delta *d, const struct tir_layout *l)
 {
     static const uint8_t fours[] = {0, 1, 3, 4, 2, 5, 6}, eights[] = {0, 1, 2, 3, 4, 5, 6};
     return tir_layout_permute_rows(l, tir_lanes(d->m) == 2 * DELTA_BLOCK ? eights : fours);
 }
 
-/* Returns layout `l`, whose rows are value elements, with rows numbered so that a lane has two
- * adjacent ones. */
+/* Returns layout `l` with its rows, value elements, numbered so that a lane has two adjacent ones.
+ * Returns `l` if a wave has 16 value elements. */
 static struct tir_layout order_values(const struct delta *d, const struct tir_layout *l)
 {
     static const uint8_t pairs[] = {1, 2, 3, 4, 0}, single[] = {0, 1, 2, 3};
     return tir_layout_permute_rows(l, d->values == 2 * DELTA_BLOCK ? pairs : single);
 }
 
-/* Returns layout `l`, whose columns are value elements, with columns numbered so that a lane has
- * two adjacent ones. */
+/* Returns layout `l` with its columns, value elements, numbered so that a lane has two adjacent
+ * ones. Returns `l` if a wave has 16 value elements. */
 static struct tir_layout order_value_columns(const struct delta *d, const struct tir_layout *l)
 {
     const struct tir_layout transposed = tir_layout_transpose(l),
@@ -42,22 +45,23 @@ static struct tir_layout order_value_columns(const struct delta *d, const struct
 
 /* ---- Types ---- */
 
-/* Returns the type of a tile of rows x cols elements of `dtype` in layout `l`. */
+/* Returns the type of a tile of rows x cols elements of `dtype` (enum tir_dtype) in layout `l`. */
 static struct tir_type tile(struct delta *d, unsigned dtype, unsigned rows, unsigned cols,
                             struct tir_layout l)
 {
     return tir_tile(d->b.f, dtype, rows, cols, &l);
 }
 
-/* Returns the f32 type of one row (axis 0) or one column (axis 1) of type `t`, in the lanes that
- * hold it there. */
+/* Returns the f32 type of one row of `t` (axis 0) or one column (axis 1), in the lanes that have
+ * that row or column in `t`. */
 static struct tir_type slice(struct delta *d, struct tir_type t, int axis)
 {
     return tile(d, TIR_F32, axis ? t.rows : 1, axis ? 1 : t.cols,
                 tir_layout_slice(tir_layout_of(d->b.f, t), axis));
 }
 
-/* Sets the types of strips: as loaded, as f32 keys, and as both operands of products over K. */
+/* Sets the types strip, keys, left and right: 16 tokens x head_dim as loaded, a row of it in f32,
+ * and both operands of products over head_dim. */
 static void choose_strips(struct delta *d)
 {
     const struct tir_mma *const mma = &d->m->mma[d->over_keys];
@@ -75,7 +79,8 @@ static void choose_strips(struct delta *d)
         tile(d, d->dtype, DELTA_BLOCK, key, tir_mma_right(mma, DELTA_BLOCK, &d->keys, one_wave));
 }
 
-/* Sets the types of 16 x 16 blocks, of their rows and columns, and of a number for each token. */
+/* Sets the types line, block, rows, cols and coefficients: blocks of 16 x 16 tokens, and a number
+ * for each token. */
 static void choose_blocks(struct delta *d)
 {
     const struct tir_mma *const mma = &d->m->mma[d->by_block];
@@ -90,7 +95,8 @@ static void choose_blocks(struct delta *d)
         tile(d, d->dtype, DELTA_BLOCK, DELTA_BLOCK, tir_mma_left(mma, DELTA_BLOCK, &k, one_wave));
 }
 
-/* Sets the types of 16 or 32 tokens at the wave's value elements, and of products over tokens. */
+/* Sets the types of 16 and 32 tokens at the wave's value elements, and of keys as left operand of
+ * products over tokens. */
 static void choose_values(struct delta *d)
 {
     const struct tir_mma *const mma = &d->m->mma[d->over_tokens];
@@ -122,8 +128,8 @@ static void choose_values(struct delta *d)
                                 tir_layout_split_blocks(&transposed, key, ACCESS));
 }
 
-/* Chooses the types of loads from records and of V so that a lane loads as many bytes at once
- * as possible. */
+/* Sets the types of loads of a record's blocks and of V: a lane loads 16 bytes at once. Sets V's
+ * layouts in LDS. */
 static void choose_wide(struct delta *d)
 {
     enum { FOUR = 4 };
@@ -142,7 +148,8 @@ static void choose_wide(struct delta *d)
     d->map.v_block = tir_row_major(DELTA_BLOCK, d->values);
 }
 
-/* Sets the types of the state as result, as operand and transposed, and of its factors. */
+/* Sets the types of the state as result, as operand and transposed. Sets the types of W in a
+ * record, and of a segment's transition. */
 static void choose_state(struct delta *d)
 {
     const struct tir_mma *const mma = &d->m->mma[d->over_keys];
@@ -167,7 +174,7 @@ static void choose_state(struct delta *d)
 
 /* ---- LDS ---- */
 
-/* Sets the address maps of all tiles in LDS. */
+/* Sets the layouts in LDS of all tiles but V. */
 static void choose_maps(struct delta *d)
 {
     const unsigned key = (unsigned)d->v->head_dim;
@@ -185,31 +192,33 @@ static void choose_maps(struct delta *d)
     };
 }
 
+/* Bytes in LDS of a 16 x 16 block of 16-bit elements, and of a line of numbers for 64 tokens. */
 enum { BLOCK_BYTES = DELTA_BLOCK * DELTA_BLOCK * DELTA_ELEM };
 enum { LINE_BYTES = DELTA_CHUNK * DELTA_FLOAT };
 
-/* Returns the bytes of LDS for keys, or for queries, of 64 tokens. */
+/* Returns the LDS bytes of the keys, or of the queries, of 64 tokens. */
 static unsigned rows_bytes(const struct att_variant *v)
 {
     return (unsigned)(DELTA_CHUNK * v->head_dim * DELTA_ELEM);
 }
 
-/* Returns the LDS bytes of the blocks' total decays by channel; 0 if a head has one decay. */
+/* Returns the LDS bytes of delta_lds.totals: the decay of each channel over each block. Returns 0
+ * if all channels share a decay. */
 static unsigned totals_bytes(const struct att_variant *v)
 {
     return v->decay == ATT_DECAY_CHANNEL ? (unsigned)(DELTA_BLOCKS * v->head_dim * DELTA_FLOAT) : 0;
 }
 
-/* Returns the LDS bytes of one wave's lines of enum delta_line; by channel betas are the only
- * line. */
+/* Returns the LDS bytes of one wave's lines of enum delta_line: DELTA_BETA only with a decay per
+ * channel, else all. */
 static unsigned sums_bytes(const struct att_variant *v)
 {
     return (v->decay == ATT_DECAY_CHANNEL ? 1 : DELTA_LINES) * LINE_BYTES;
 }
 
-/* Returns the bytes of LDS for keys, queries and keys as columns. The launch of chunks has none
- * of these in LDS. By channel it has the keys of all blocks but the last, and the scratch of
- * each wave. */
+/* Returns the LDS bytes of keys, queries and keys as columns. The launch of chunks has none of
+ * these in LDS if all channels share a decay. With a decay per channel it has the keys of all
+ * blocks but the last, and a scratch strip for each wave. */
 static unsigned factors_bytes(const struct att_variant *v)
 {
     enum { EARLY = DELTA_BLOCKS - 1 };
@@ -218,8 +227,8 @@ static unsigned factors_bytes(const struct att_variant *v)
     return v->decay == ATT_DECAY_HEAD ? 0 : (EARLY + DELTA_WAVES) * rows_bytes(v) / DELTA_BLOCKS;
 }
 
-/* Returns the LDS bytes of the triangles of N and P; 0 in the launch that stores them to
- * records. */
+/* Returns the LDS bytes of the blocks of N and P up to the diagonal; 0 in the launch of chunks,
+ * which stores them to records. */
 static unsigned triangles_bytes(const struct att_variant *v)
 {
     return v->stage == ATT_STAGE_CHUNKS ? 0 : 2 * DELTA_TRIANGLE * BLOCK_BYTES;
@@ -235,8 +244,9 @@ unsigned delta_lds_bytes(const struct att_variant *v)
            totals_bytes(v);
 }
 
-/* Reserves the regions of LDS. With ATT_DECAY_CHANNEL, the keys that other waves read and the
- * scratch are in lds.k and lds.q. Operands of the scan replace them, if a kernel has both. */
+/* Reserves the regions of LDS and sets d->lds. With a decay per channel, lds.k and lds.q first have
+ * keys for the coefficients and the scratch strips. A kernel of one launch then overwrites them
+ * with the operands of the scan. */
 static void choose_lds(struct delta *d)
 {
     struct tir_builder *b = &d->b;

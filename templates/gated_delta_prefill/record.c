@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A record for each chunk and value head: the launches of a call leave it for one another in the
- * argument `chunks`.
+ * This file addresses, stores and loads the records of argument `chunks`: one for each chunk and
+ * value head, in which a launch of the call leaves results for later launches.
  *
- * The rows of sequence s begin with row start / 64 + s, where start is its first token. So there
- * are enough rows for any lengths, with at most one row too many for each sequence. The row of a
- * chunk follows from its sequence, without a list.
+ * The rows of sequence s begin with row start / 64 + s. start is the index of its first token, a
+ * row of q. So there are enough rows for any lengths, with at most one row too many for each
+ * sequence. The row of a chunk follows from its sequence, without a list.
  */
 #include "templates/gated_delta_prefill/chunk.h"
 
 #include "ir/bits.h"
 
+/* Bytes of a line of numbers for 64 tokens, and of the numbers of one block of 16 tokens. */
 enum { LINE_BYTES = DELTA_CHUNK * DELTA_FLOAT, ROWS_BYTES = DELTA_BLOCK * DELTA_FLOAT };
-enum { FOUR = 4 /* number of tokens of a block that a lane has */, PACK = 2 * FOUR };
-enum { FLOATS = 4 /* number of f32 in 16 bytes, to which all parts of a record are aligned */ };
+/* FOUR: number of adjacent columns of a block, or of tokens, that are together in a record. PACK:
+ * number of elements of a row of 16 bytes. */
+enum { FOUR = 4, PACK = 2 * FOUR };
+enum { FLOATS = 4 /* number of f32 in 16 bytes, the alignment of all parts of a record */ };
 
 /* Returns the bytes of part `part` of a chunk's record; 0 if the variant has no such part. */
 static int part_bytes(const struct att_variant *v, enum delta_part part)
@@ -73,8 +76,8 @@ void delta_store_block(struct delta *d, enum delta_part part, struct tir_value n
                    tir_split_blocks(b, a, FOUR));
 }
 
-/* Loads blocks n and n + 1 of the triangle N or P, which are adjacent in a record, to blocks[n] and
- * blocks[n + 1]. */
+/* Loads blocks n and n + 1 of `part`, DELTA_N or DELTA_P, which are interleaved in a record, to
+ * blocks[n] and blocks[n + 1]. `n` is even. */
 static void load_pair(struct delta *d, enum delta_part part, int n, struct tir_value *blocks)
 {
     struct tir_builder *b = &d->b;
@@ -135,7 +138,7 @@ struct tir_value delta_first_segment(struct delta *d, struct tir_value start,
     return tir_add(b, tir_div(b, start, tir_arg(b, ARG_SEGMENT_LENGTH, TIR_I32)), index);
 }
 
-/* Returns the row of q (i32) of the first token of sequence `index` (i32). */
+/* Returns the row index in q (i32) of the first token of sequence `index` (i32). */
 static struct tir_value start_of(struct delta *d, struct tir_value index)
 {
     struct tir_builder *b = &d->b;
@@ -143,8 +146,8 @@ static struct tir_value start_of(struct delta *d, struct tir_value index)
     return att_entry_or(b, ARG_CU_SEQLENS, index, uniform);
 }
 
-/* Returns the last sequence whose first row, by first_row(), is `row` or before it. Finds its
- * number bit by bit. */
+/* Returns the index (i32) of the last sequence whose first row, by first_row(), is at or before
+ * `row` (i32). Searches it bit by bit. */
 static struct tir_value sequence_of(struct delta *d, struct tir_value row,
                                     struct tir_value (*first_row)(struct delta *d,
                                                                   struct tir_value start,

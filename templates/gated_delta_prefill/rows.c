@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loads of a chunk's rows from memory, and the decays that follow from their gates.
+ * This file loads a chunk's rows from memory, and computes decays from their gates.
  *
- * Exponents are log2 of decays, sums from one token to a later one: none is positive, so that no
- * decay is larger than 1. With a decay for the head they are differences of sums from the chunk's
- * first token on. By channel they are sums within a block of 16 tokens and sums of whole blocks.
- * Differences would lose low bits in each of K channels.
+ * Exponents are log2 of decays, as sums from one token to a later one. No sum is positive, so no
+ * decay is larger than 1. If all channels share a decay, exponents are differences of two sums from
+ * the chunk's first token on. With a decay per channel an exponent adds sums within blocks of 16
+ * tokens and sums of whole blocks. Differences would lose low bits in each channel.
  */
 #include "templates/gated_delta_prefill/chunk.h"
 #include "templates/linear/chunk.h"
 #include "templates/linear/gates.h"
 
+/* log2(e), which converts natural logarithms to exponents of 2. */
 static const float log2_e = 1.44269504f;
 
 /* ---- Memory ---- */
 
-/* Returns a view of at most 64 rows of a tensor [token, ...] with elements of `size` bytes. It
- * begins at `row` of the chunk, whose first token is `token`, and at `element` (i64) of each row.
- * The chunk has `tokens` rows. */
+/* Returns a view of the rows of tensor `t` from row `row` (i32) of a chunk on, at most 64. The
+ * chunk's first token is `token` (i32), and `tokens` (i32) of its rows exist. A row of the view
+ * begins at `element` (i64), and has `row_bytes` bytes. An element has `size` bytes. */
 static struct tir_view view_of(struct delta *d, struct tir_value tokens, struct att_tensor t,
                                int size, struct tir_value token, struct tir_value row,
                                struct tir_value element, int row_bytes)
@@ -30,7 +31,8 @@ static struct tir_view view_of(struct delta *d, struct tir_value tokens, struct 
     return att_view(b, first, left, att_stride32(b, t.token_stride, size), row_bytes, 0);
 }
 
-/* Returns view_of() for the rows that the sequence has: the chunk's `loaded` ones. */
+/* Returns view_of() with d->loaded as the number of rows that exist, so that loads of other rows
+ * return 0. */
 static struct tir_view rows_view(struct delta *d, struct att_tensor t, int size,
                                  struct tir_value token, struct tir_value row,
                                  struct tir_value element, int row_bytes)
@@ -38,11 +40,11 @@ static struct tir_view rows_view(struct delta *d, struct att_tensor t, int size,
     return view_of(d, d->loaded, t, size, token, row, element, row_bytes);
 }
 
-/* Returns the index (i32) in the chunk of the first of this wave's 16 tokens. */
+/* Returns the index (i32) in the chunk of this wave's first token. */
 static struct tir_value own_row(struct delta *d) { return att_times(&d->b, d->wave, DELTA_BLOCK); }
 
-/* Loads a strip, 16 x K: the wave's rows of tensor `t`, which has q, k or gates per channel, from
- * element `element` (i64) on. The chunk's first token is `token` (i32). */
+/* Loads a strip, 16 x head_dim of `dtype` (enum tir_dtype): the wave's rows of tensor `t`, from
+ * element `element` (i64) of each row on. The chunk's first token is `token` (i32). */
 static struct tir_value load_strip(struct delta *d, struct att_tensor t, struct tir_value token,
                                    struct tir_value element, unsigned dtype)
 {
@@ -52,7 +54,8 @@ static struct tir_value load_strip(struct delta *d, struct att_tensor t, struct 
     return tir_tile_load(&d->b, view, tir_i32(&d->b, 0), tir_with_dtype(d->t.strip, dtype));
 }
 
-/* Loads the value head's number of each token of the chunk from a tensor [token, head]. */
+/* Loads the value head's number of each of the chunk's 64 tokens from tensor `t` [token, head]: 64
+ * x 1 of `dtype` (enum tir_dtype). The chunk's first token is `token` (i32). */
 static struct tir_value load_line(struct delta *d, struct att_tensor t, struct tir_value token,
                                   unsigned dtype)
 {
@@ -62,15 +65,15 @@ static struct tir_value load_line(struct delta *d, struct att_tensor t, struct t
     return tir_tile_load(&d->b, view, zero, tir_with_dtype(d->t.line, dtype));
 }
 
-/* Returns the number of elements (i64) from a token's first element to the first one of head
- * `head`. */
+/* Returns the number of elements (i64) from a token's first element to the first element of head
+ * `head` (i32). `stride` is the name of the argument with the elements between heads. */
 static struct tir_value head_element(struct delta *d, struct tir_value head, const char *stride)
 {
     return tir_mul(&d->b, att_wide(&d->b, head), tir_arg(&d->b, stride, TIR_I64));
 }
 
-/* Loads the gates and betas of the chunk whose first token is `token`: gates by channel for the
- * wave's rows, else one for each of the 64 tokens. */
+/* Loads gates and betas into *rows for the chunk whose first token is `token` (i32). Gates are
+ * numbers of all 64 tokens, or, with a decay per channel, the wave's rows. */
 static void load_gates(struct delta *d, struct tir_value token, struct delta_rows *rows)
 {
     const bool given = d->v->gates == ATT_GATES_GIVEN;
@@ -110,7 +113,6 @@ void delta_load_factors(struct delta *d, struct delta_rows *rows)
     rows->q = load_strip(d, ATT_HEADS(Q), token, head_q, d->dtype);
 }
 
-/* Returns a view of the chunk's rows of V, at the wave's value elements. */
 struct tir_view delta_rows_of_v(struct delta *d)
 {
     struct tir_builder *b = &d->b;
@@ -132,14 +134,16 @@ void delta_load_values(struct delta *d, struct delta_rows *rows)
 
 /* ---- Value heads ---- */
 
-/* Returns the value head's number (f32) in the argument array `arg`; 0 if that is NULL. */
+/* Returns the value head's number (f32) in the array argument `arg` [value head]; 0 if the argument
+ * is NULL. */
 static struct tir_value head_float(struct delta *d, const char *arg)
 {
     struct tir_builder *b = &d->b;
     return att_entry_or(b, arg, d->value_head, tir_f32(b, 0));
 }
 
-/* Loads dt_bias of all channels; zeros where the call has none. */
+/* Loads dt_bias of all channels of the value head: f32, 1 x head_dim. Returns zeros if the argument
+ * is NULL. */
 static struct tir_value load_biases(struct delta *d)
 {
     struct tir_builder *b = &d->b;
@@ -176,7 +180,8 @@ struct tir_value delta_spread(struct delta *d, struct tir_value keys)
     return tir_broadcast(&d->b, keys, tir_with_dtype(d->t.strip, TIR_F32));
 }
 
-/* Returns g, the logarithm of the decay, as f32. `raw` are the gates as the tensor has them. */
+/* Returns g, the natural logarithm of the decay, as f32 in the shape of `raw`: the gates as
+ * loaded. */
 static struct tir_value log_decay(struct delta *d, struct tir_value raw)
 {
     struct tir_builder *b = &d->b;
@@ -189,8 +194,8 @@ static struct tir_value log_decay(struct delta *d, struct tir_value raw)
     return att_log_decay(b, d->v, in, tir_splat(b, d->a, t), bias);
 }
 
-/* Computes g of raw gates a few rows at a time, since softplus has a mask per element in scalar
- * registers. */
+/* Returns log_decay() of `raw`. With a decay per channel it computes a few rows at a time, since
+ * softplus takes scalar registers for a mask of each element. */
 static struct tir_value log_decay_by_parts(struct delta *d, struct tir_value raw)
 {
     enum { FEW = 4 };
@@ -204,8 +209,8 @@ static struct tir_value log_decay_by_parts(struct delta *d, struct tir_value raw
     return tir_stack(b, upper, log_decay_by_parts(d, tir_half(b, raw, 1)));
 }
 
-/* Returns log2 of the decays of the tokens, from their raw gates; 0 for rows from `end` on,
- * which are padding. */
+/* Returns log2 of the decays (f32) of tokens from `raw`, their gates as loaded. Rows from `end`
+ * (i32) on are padding and become 0. */
 static struct tir_value exponents(struct delta *d, struct tir_value raw, struct tir_value end)
 {
     struct tir_builder *b = &d->b;
@@ -216,21 +221,22 @@ static struct tir_value exponents(struct delta *d, struct tir_value raw, struct 
     return tir_select(b, is, x, tir_float_like(b, x, 0));
 }
 
-/* Returns the sums of x over the rows up to and including each row. */
+/* Returns prefix sums over rows: row i of the result is the sum of rows 0 to i of `x`. */
 static struct tir_value sums_of(struct delta *d, struct tir_value x)
 {
     struct tir_builder *b = &d->b;
     return tir_transpose(b, tir_row_prefix_sum(b, tir_transpose(b, x)));
 }
 
-/* Stores x, a number for each of the 64 tokens, to the wave's line `line` in LDS. */
+/* Stores `x`, f32, 64 x 1, to line `line` of the wave's lines in LDS. */
 static void store_line(struct delta *d, enum delta_line line, struct tir_value x)
 {
     const struct tir_value at = att_plus(&d->b, d->lds.sums, line * DELTA_CHUNK * DELTA_FLOAT);
     tir_tile_lds_store(&d->b, at, x, &d->map.line);
 }
 
-/* Computes the lines of decays from raw gates, one for each token, and sets d->decay. */
+/* Computes decays from `raw`, 64 x 1 gates as loaded, stores their lines of enum delta_line to LDS,
+ * and sets d->decay. */
 static void gates_of_head(struct delta *d, struct tir_value raw)
 {
     struct tir_builder *b = &d->b;
@@ -245,7 +251,8 @@ static void gates_of_head(struct delta *d, struct tir_value raw)
 
 struct tir_value delta_total(struct delta *d) { return delta_last_row(d, d->local); }
 
-/* Computes d->local from raw gates by channel, and stores the total of the wave's block to LDS. */
+/* Sets d->local from `raw`, the wave's gates as loaded (16 x head_dim). Stores the total of the
+ * wave's block to LDS. */
 static void gates_of_channels(struct delta *d, struct tir_value raw)
 {
     struct tir_builder *b = &d->b;
@@ -265,14 +272,15 @@ void delta_gates(struct delta *d, const struct delta_rows *rows)
     store_line(d, DELTA_BETA, d->v->gates == ATT_GATES_GIVEN ? x : att_sigmoid(b, x));
 }
 
-/* Returns `x` if `is` (i1) is true, else 0. */
+/* Returns `x` (f32 tile) if `is` (scalar i1) is true, else zeros. */
 static struct tir_value where(struct tir_builder *b, struct tir_value is, struct tir_value x)
 {
     const struct tir_value all = tir_splat(b, is, tir_typeof(b->f, x));
     return tir_select(b, all, x, tir_float_like(b, x, 0));
 }
 
-/* Loads the total of block i from LDS: log2 of its decay, 1 x K. */
+/* Returns the LDS address (i32) of the total of block i (index): log2 of the decay over the block,
+ * head_dim f32. */
 static struct tir_value total_at(struct delta *d, int i)
 {
     return att_plus(&d->b, d->lds.totals, i * d->v->head_dim * DELTA_FLOAT);

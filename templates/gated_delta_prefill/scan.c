@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The scan of a chunk: each wave has some value elements of all tokens, and the state for them. Its
- * products have the state or W as right operands, in the registers in which they were computed.
+ * This file scans a chunk: it computes W, the outputs, and the state after the chunk. Each wave
+ * processes some value elements of all tokens, and the state's columns for them. Right operands of
+ * its products are the state and W, in the registers in which they were computed.
  */
 #include "templates/gated_delta_prefill/chunk.h"
 
+/* Bytes in LDS: of a 16 x 16 block of 16-bit elements, of numbers (f32) for 64 tokens, and of
+ * numbers for 16 tokens. */
 enum { BLOCK_BYTES = DELTA_BLOCK * DELTA_BLOCK * DELTA_ELEM };
 enum { LINE_BYTES = DELTA_CHUNK * DELTA_FLOAT, ROWS_BYTES = DELTA_BLOCK * DELTA_FLOAT };
 
@@ -36,35 +39,39 @@ struct tir_value delta_zeros(struct delta *d)
 
 /* ---- Loads from LDS, ahead of use ---- */
 
-/* 16 rows of keys or of queries, and the factors of the rows of their product with the state. */
+/* Keys or queries of 16 tokens, and factors of the rows of their product with the state. */
 struct strip {
-    struct tir_value left, factors; /* 16 x K: left operand of the product with the state; f32, 16 x
-                                       1: a factor for each row of that product */
-    struct tir_value decays;        /* f32, 16 x 1: decay from the chunk's first token; no value
-                                       with a decay per channel */
+    /* 16 x head_dim: left operand of the product with the state; f32, 16 x 1: a factor for each row
+     * of that product. */
+    struct tir_value left, factors;
+    /* f32, 16 x 1: decay from the chunk's first token to each token; no value with a decay per
+     * channel. */
+    struct tir_value decays;
 };
 
-/* Coefficients of the chunk: N and P by block (delta_block_of()), and the decays from the tokens of
- * each block to the chunk's last one. */
+/* Coefficients of the chunk by block. n: N, with M on the diagonal, and p: P, both in the order of
+ * delta_block_of(). last: f32, 16 x 1, the decays from a block's tokens to the chunk's last one; no
+ * values with a decay per channel. */
 struct rest {
     struct tir_value n[DELTA_TRIANGLE], p[DELTA_TRIANGLE], last[DELTA_BLOCKS];
 };
 
-/* Loads the numbers of the 16 tokens of block i from the LDS line at address `line`. */
+/* Loads the numbers of the tokens of block i (index) from the line at LDS address `line` (i32):
+ * f32, 16 x 1. */
 static struct tir_value load_rows(struct delta *d, struct tir_value line, int i)
 {
     return tir_tile_lds_load(&d->b, att_plus(&d->b, line, i * ROWS_BYTES), d->t.value_rows,
                              &d->map.rows);
 }
 
-/* Returns the LDS address (i32) of line `line` of this wave's numbers of tokens. */
+/* Returns the LDS address (i32) of line `line` of this wave's lines. */
 static struct tir_value line_of(struct delta *d, enum delta_line line)
 {
     return att_plus(&d->b, d->lds.sums, line * LINE_BYTES);
 }
 
-/* Loads strip n of keys (n below DELTA_BLOCKS) or of queries from LDS. By channel the rows are
- * decayed already. */
+/* Loads strip `n` (index) from LDS: keys of block n, or queries of block n - DELTA_BLOCKS if n is
+ * not below DELTA_BLOCKS. With a decay per channel the rows in LDS are decayed already. */
 static struct strip load_strip(struct delta *d, int n)
 {
     struct tir_builder *b = &d->b;
@@ -78,15 +85,16 @@ static struct strip load_strip(struct delta *d, int n)
     return s;
 }
 
-/* Loads block n of a triangle at LDS address `region`, as a left operand. */
+/* Loads block `n` (index) of N or P at LDS address `region` (i32), as a left operand of products
+ * over 16 tokens. */
 static struct tir_value load_block(struct delta *d, struct tir_value region, int n)
 {
     return tir_tile_lds_load(&d->b, att_plus(&d->b, region, n * BLOCK_BYTES), d->t.coefficients,
                              &d->map.block);
 }
 
-/* Loads the keys of 32 tokens from LDS as columns: the first 32 if `half` is 0, the last 32 if 1.
- */
+/* Loads the keys of 32 tokens from LDS as columns, head_dim x 32: the first 32 if `half` is 0, the
+ * last 32 if 1. */
 static struct tir_value load_transposed(struct delta *d, int half)
 {
     const int bytes = d->v->head_dim * DELTA_CHUNK / 2 * DELTA_ELEM;
@@ -94,8 +102,8 @@ static struct tir_value load_transposed(struct delta *d, int half)
                              d->t.transposed, &d->map.transposed);
 }
 
-/* Loads all blocks of N and P from LDS, and with one decay for a head the decays to the chunk's
- * last token. */
+/* Loads all blocks of N and P from LDS into *r. If all channels share a decay, loads the decays to
+ * the chunk's last token too. */
 static void load_rest(struct delta *d, struct rest *r)
 {
     for (int n = 0; n < DELTA_TRIANGLE; n++) {
@@ -108,7 +116,7 @@ static void load_rest(struct delta *d, struct rest *r)
 
 /* ---- Products ---- */
 
-/* Returns `rows`, 16 rows, with 16 rows of zeros after them. */
+/* Returns `rows`, a tile of 16 rows, with 16 rows of zeros after them. */
 static struct tir_value pad(struct delta *d, struct tir_value rows)
 {
     return tir_stack(&d->b, rows, tir_float_like(&d->b, rows, 0));
@@ -130,9 +138,9 @@ struct tir_value delta_times_rows(struct delta *d, struct tir_value a, struct ti
     return tir_mul(&d->b, a, tir_broadcast(&d->b, rows, d->t.values));
 }
 
-/* Multiplies all strips with the state, and multiplies the rows of the products by their
- * factors and decays. Loads of the next strip run during each product, loads of the rest during
- * the last one. */
+/* Sets products[] to the products (f32) of all strips, first of keys and then of queries, with the
+ * state. Rows are multiplied by their factors and decays. Sets *r. Loads of the next strip run
+ * during each product, and loads of *r during the last one. */
 static void multiply_state(struct delta *d, struct tir_value state, struct tir_value *products,
                            struct rest *r)
 {
@@ -220,7 +228,8 @@ struct tir_value delta_scan(struct delta *d, const struct delta_rows *rows, stru
     for (int i = 0; i < DELTA_BLOCKS; i++)
         left[i] = delta_without(d, rows->v[i], left[i]);
     state = delta_fade(d, state);
-    for (int j = 0; j < DELTA_BLOCKS; j++) { /* each block is taken from all later ones at once */
+    /* W of block j is subtracted from all later blocks at once. */
+    for (int j = 0; j < DELTA_BLOCKS; j++) {
         if (j % 2 == 0)
             keys = load_transposed(d, j / 2);
         const struct tir_value own = delta_add_block(d, r.n[delta_block_of(j, j)],

@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Segments of sequences: few long ones leave most compute units without a wave in the scan. A
- * segment changes the state S to A S + B. One launch makes A and B of all segments at once: B is
- * the state that a segment makes of 0. A column of A is the state that it makes of a column of the
- * identity, where V is 0. The scan begins each segment with A and B of all before it.
+ * This file builds the launches for segments of sequences. A call of few long sequences would leave
+ * most compute units without a wave in the scan, so a sequence is cut into segments.
  *
- * The row of a segment in `segments` has, for each value head,
+ * A segment changes the state S to A S + B. One launch computes A and B of all segments at once. B
+ * is the state after the segment if the state before it is 0. Column j of A is the state's column
+ * after the segment if the state is column j of the identity and V is 0. The scan begins each
+ * segment with the state that follows from A and B of the sequence's earlier segments.
  *
- *   V x K floats: of a sequence's first segment the sequence's state, which the scan may overwrite
- *                 in the pool; of others B of the segment before
- *   K x K of 16 bits: A of the segment, rounded once.
+ * The row of a segment in argument `segments` has, for each value head,
+ *
+ *   head_dim_v x head_dim f32: in a sequence's first segment the state before the sequence, which
+ *                              the scan may overwrite in the pool; in others B of the segment
+ *                              before
+ *   head_dim x head_dim of 16 bits: A of the segment, rounded once.
  *
  * The last segment of a sequence has no A, since nothing follows it.
  */
 #include "templates/gated_delta_prefill/chunk.h"
 #include "templates/linear/product_state.h"
 
-/* Returns a copy of the variant with the dtype and layout that states have in `segments`. */
+/* Returns a copy of the variant with the dtype and the layout of states in argument `segments`. */
 static struct att_variant kept(const struct delta *d)
 {
     struct att_variant v = *d->v;
@@ -25,20 +29,21 @@ static struct att_variant kept(const struct delta *d)
     return v;
 }
 
-/* Returns the bytes of a state in `segments`: K x V floats. */
+/* Returns the bytes of a state in argument `segments`: head_dim x head_dim_v f32. */
 static int state_bytes(const struct delta *d)
 {
     return d->v->head_dim * d->v->head_dim_v * DELTA_FLOAT;
 }
 
-/* Returns the bytes of a transition in `segments`: K x K elements of 16 bits. */
+/* Returns the bytes of a transition in argument `segments`: head_dim x head_dim elements of 16
+ * bits. */
 static int transition_bytes(const struct delta *d)
 {
     return d->v->head_dim * d->v->head_dim * DELTA_ELEM;
 }
 
-/* Returns the address (i64) of row `row` (i32, index) of `segments`, at the workgroup's value head.
- */
+/* Returns the address (i64) in row `row` (i32, index) of `segments` of the part for the workgroup's
+ * value head. */
 static struct tir_value row_at(struct delta *d, struct tir_value row)
 {
     struct tir_builder *b = &d->b;
@@ -49,7 +54,7 @@ static struct tir_value row_at(struct delta *d, struct tir_value row)
     return tir_add(b, tir_arg(b, ARG_SEGMENTS, TIR_I64), tir_mul(b, number, bytes));
 }
 
-/* Loads the wave's part of the state that row `row` (i32, index) of `segments` has. */
+/* Loads the state in row `row` (i32, index) of `segments`, at the wave's value elements. */
 static struct tir_value load_kept(struct delta *d, struct tir_value row)
 {
     struct tir_builder *b = &d->b;
@@ -57,7 +62,8 @@ static struct tir_value load_kept(struct delta *d, struct tir_value row)
     return att_product_state_load(b, &v, row_at(d, row), d->first, tir_bool(b, true), d->t.state);
 }
 
-/* Stores `state`, the wave's part of a state, to row `row` (i32, index) of `segments`. */
+/* Stores `state` (f32), a state at the wave's value elements, to row `row` (i32, index) of
+ * `segments`. */
 static void keep(struct delta *d, struct tir_value row, struct tir_value state)
 {
     struct tir_builder *b = &d->b;
@@ -76,10 +82,10 @@ static struct tir_view transition_of(struct delta *d, struct tir_value row, stru
                              att_times(b, first, DELTA_ELEM)};
 }
 
-/* ---- Making ---- */
+/* ---- The launch of segments ---- */
 
-/* Stores the state before the sequence's first token, if the segment is the first of the
- * sequence. */
+/* Stores the sequence's state to the segment's row of `segments`, if the segment is the first one
+ * of the sequence and d->seen is true. */
 static void keep_first_state(struct delta *d)
 {
     struct tir_builder *b = &d->b;
@@ -89,8 +95,8 @@ static void keep_first_state(struct delta *d)
     tir_end_if(b, &first, NULL);
 }
 
-/* Returns columns of the K x K identity matrix from `first` (i32) on; columns with negative
- * numbers are 0. */
+/* Returns columns `first` (i32) and following of the identity matrix, f32, head_dim x value
+ * elements of a wave. Columns with negative indices are 0. */
 static struct tir_value identity(struct delta *d, struct tir_value first)
 {
     struct tir_builder *b = &d->b;
@@ -102,8 +108,8 @@ static struct tir_value identity(struct delta *d, struct tir_value first)
     return tir_select(b, tir_cmp_eq(b, tir_row_index(b, t), col), one, zero);
 }
 
-/* Computes and stores the segment's transition A, from columns of the identity. Where `seen` is
- * true, computes and stores B, the state made of state 0, instead. */
+/* Computes the segment's transition A from columns of the identity, and stores it. If d->seen is
+ * true, computes B from state 0 instead, and stores it to the next segment's row. */
 static void make_followed(struct delta *d)
 {
     struct tir_builder *b = &d->b;
@@ -128,15 +134,14 @@ void delta_make_segment(struct delta *d)
     tir_end_if(b, &followed, NULL);
 }
 
-/* ---- Use ---- */
+/* ---- The state before a segment ---- */
 
-/* The transition A of an earlier segment, and the state B (`made`) that it makes of state 0. */
+/* A segment's transition A, as a left operand, and its state B (`made`, f32). */
 struct followed {
     struct tir_value a, made;
 };
 
-/* Loads the transition A of a row (i32) of `segments`, and the state B that the segment makes of
- * state 0. */
+/* Loads A of the segment with row `row` (i32, index) of `segments`, and its B from the next row. */
 static struct followed load_followed(struct delta *d, struct tir_value row)
 {
     struct tir_builder *b = &d->b;
@@ -146,8 +151,9 @@ static struct followed load_followed(struct delta *d, struct tir_value row)
     return f;
 }
 
-/* Returns the state after the segments before this one. A and B of the next segment are on their
- * way during the product with one; those after the last one are loaded in vain. */
+/* Returns the state (f32) before this segment: the state before the sequence, advanced by A and B
+ * of all earlier segments. Loads of the next A and B run during each product. The loop's last loads
+ * are not used. */
 static struct tir_value fold(struct delta *d)
 {
     struct tir_builder *b = &d->b;

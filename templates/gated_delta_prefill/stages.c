@@ -1,24 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A call in three launches. The first makes coefficients, which need no state, of all chunks at
- * once. The second goes over the chunks of each sequence and makes the state before each chunk,
- * and W. The third makes the outputs of all chunks at once. Results have the bits of one launch.
+ * This file builds the kernels of a call in three launches. The launch of chunks computes
+ * coefficients, which need no state, of all chunks at once. The scan goes over the chunks of each
+ * sequence, and computes the state before each chunk, and W. The launch of outputs computes the
+ * outputs of all chunks at once. Results have the same bits as in one launch.
  *
- * In the second and third a wave has some value elements and shares nothing with other waves.
+ * In the scan and in the launch of outputs a wave processes some value elements, and shares nothing
+ * with other waves.
  */
 #include "ir/bits.h"
 #include "templates/gated_delta_prefill/chunk.h"
 
 #include <string.h>
 
+/* Bytes of numbers for 16 tokens and for 64 tokens, f32. */
 enum { ROWS_BYTES = DELTA_BLOCK * DELTA_FLOAT, LINE_BYTES = DELTA_CHUNK * DELTA_FLOAT };
 
-/* Returns the bytes of a key, or of a query, in 16 bits. */
+/* Returns the bytes of a key, or of a query: head_dim elements of 16 bits. */
 static int key_bytes(const struct delta *d) { return d->v->head_dim * DELTA_ELEM; }
 
-/* ---- Chunks ---- */
+/* ---- The launch of chunks ---- */
 
-/* Stores the wave's strip in a part of the chunk's record, row by row. */
+/* Stores `strip`, 16 x head_dim, as the wave's rows of `part`, DELTA_KEYS or DELTA_QUERIES, of the
+ * chunk's record. */
 static void record_strip(struct delta *d, enum delta_part part, struct tir_value strip)
 {
     struct tir_builder *b = &d->b;
@@ -26,13 +30,14 @@ static void record_strip(struct delta *d, enum delta_part part, struct tir_value
                    strip);
 }
 
-/* Loads the f32 numbers of the wave's 16 tokens from a line in LDS. */
+/* Loads the numbers (f32, 1 x 16) of the wave's tokens from the line at LDS address `line`
+ * (i32). */
 static struct tir_value own_numbers(struct delta *d, struct tir_value line)
 {
     return tir_tile_lds_load(&d->b, delta_own(d, line, ROWS_BYTES), d->t.cols, &d->map.cols);
 }
 
-/* Stores the numbers of the wave's 16 tokens to a line of the chunk's record. */
+/* Stores `numbers` (f32, 1 x 16), of the wave's tokens, to line `line` of the chunk's record. */
 static void record_numbers(struct delta *d, enum delta_number line, struct tir_value numbers)
 {
     struct tir_builder *b = &d->b;
@@ -40,7 +45,7 @@ static void record_numbers(struct delta *d, enum delta_number line, struct tir_v
     tir_tile_store(b, view, att_plus(b, d->wave, line * DELTA_BLOCKS), numbers);
 }
 
-/* Stores the lines of enum delta_number for the wave's rows to the record. */
+/* Stores the lines of enum delta_number for the wave's tokens to the chunk's record. */
 static void record_factors(struct delta *d)
 {
     struct tir_builder *b = &d->b;
@@ -58,7 +63,8 @@ static void record_factors(struct delta *d)
     record_numbers(d, DELTA_OF_QUERIES, queries);
 }
 
-/* Stores the decay of the state over the chunk to the record. */
+/* Stores the decay of the state over the chunk to the chunk's record. Only the first wave stores
+ * it. */
 static void record_fade(struct delta *d)
 {
     struct tir_builder *b = &d->b;
@@ -97,26 +103,33 @@ void delta_make_chunk(struct delta *d)
     delta_store_columns(d, decayed.to_last);
 }
 
-/* ---- Scan ---- */
+/* ---- The scan ---- */
 
-/* Tiles of a chunk that a wave loads before it needs them. */
+/* Operands of a chunk that a wave of the scan loads during the chunk before. All members are tiles.
+ * An array's index is a block of 16 tokens, or delta_block_of() for n. */
 struct scan_rows {
+    /* Keys as left operands; factors DELTA_OF_KEYS; V of all tokens at the wave's value
+     * elements. */
     struct tir_value keys[DELTA_BLOCKS], of_keys[DELTA_BLOCKS], v;
+    /* Blocks of N, with M on the diagonal; keys of each half of the tokens as columns; decay of the
+     * state over the chunk. */
     struct tir_value n[DELTA_TRIANGLE], transposed[2], fade;
-    struct tir_value of_w[DELTA_BLOCKS]; /* factors of W's rows (DELTA_OF_W) by block; no values
-                                            with a decay per channel */
+    /* Factors DELTA_OF_W; no values with a decay per channel. */
+    struct tir_value of_w[DELTA_BLOCKS];
 };
 
+/* Number of tiles in struct scan_rows. */
 enum { SCAN_ROWS = sizeof(struct scan_rows) / sizeof(struct tir_value) };
 
-/* Returns the number of tiles in struct scan_rows that loads set. By channel the factors of W are
- * unset. */
+/* Returns the number of tiles in struct scan_rows that loads set. With a decay per channel of_w,
+ * the last member, is unset. */
 static unsigned scan_count(const struct delta *d)
 {
     return delta_by_channel(d) ? SCAN_ROWS - DELTA_BLOCKS : SCAN_ROWS;
 }
 
-/* Loads strips of keys or queries, as the left operand of products with the state. */
+/* Loads the chunk's keys, or with `queries` its queries, into strips[] by block, as left operands
+ * of products with the state. */
 static void load_strips(struct delta *d, bool queries, struct tir_value *strips)
 {
     struct tir_builder *b = &d->b;
@@ -127,7 +140,8 @@ static void load_strips(struct delta *d, bool queries, struct tir_value *strips)
         strips[i] = tir_tile_load(b, view, tir_i32(b, i * DELTA_BLOCK), d->t.left);
 }
 
-/* Loads the state's decay over the chunk from the record: one number, or K x 1 by channel. */
+/* Loads the state's decay over the chunk from the chunk's record: f32, 1 x 1, or head_dim x 1 with
+ * a decay per channel. */
 static struct tir_value load_fade(struct delta *d)
 {
     struct tir_builder *b = &d->b;
@@ -135,7 +149,8 @@ static struct tir_value load_fade(struct delta *d)
     return tir_tile_load(b, view, tir_i32(b, 0), delta_by_channel(d) ? d->t.state_rows : d->t.one);
 }
 
-/* Issues the loads of a chunk, in the order of their first use. */
+/* Issues the loads of the chunk's keys and V, of the factors of keys, and of the state's decay into
+ * *r. */
 static void load_keys(struct delta *d, struct scan_rows *r)
 {
     struct tir_builder *b = &d->b;
@@ -146,7 +161,8 @@ static void load_keys(struct delta *d, struct scan_rows *r)
     r->fade = load_fade(d);
 }
 
-/* Loads the chunk's blocks of N, and with one decay for a head the factors of W. */
+/* Loads the chunk's blocks of N into *r. If all channels share a decay, loads the factors of W
+ * too. */
 static void load_triangle(struct delta *d, struct scan_rows *r)
 {
     delta_load_blocks(d, DELTA_N, r->n);
@@ -154,14 +170,15 @@ static void load_triangle(struct delta *d, struct scan_rows *r)
         r->of_w[i] = delta_load_numbers(d, DELTA_OF_W, i);
 }
 
-/* Loads the chunk's keys as columns, in two halves of 32 tokens. */
+/* Loads the chunk's keys as columns into *r, in two halves of 32 tokens. */
 static void load_transposed(struct delta *d, struct scan_rows *r)
 {
     for (int half = 0; half < 2; half++)
         r->transposed[half] = delta_load_columns(d, half);
 }
 
-/* Stores the state before the chunk for the launch of outputs. */
+/* Stores `operand`, the state before the chunk in 16 bits, to the chunk's record. The launch of
+ * outputs reads it. */
 static void record_state(struct delta *d, struct tir_value operand)
 {
     struct tir_builder *b = &d->b;
@@ -169,7 +186,8 @@ static void record_state(struct delta *d, struct tir_value operand)
                    tir_transpose(b, operand));
 }
 
-/* Stores the updates W of block j's tokens in the record, for the launch of outputs. */
+/* Stores `w`, W of block j (index) in 16 bits, to the chunk's record. The launch of outputs reads
+ * it. */
 static void record_w(struct delta *d, int j, struct tir_value w)
 {
     struct tir_builder *b = &d->b;
@@ -178,7 +196,8 @@ static void record_w(struct delta *d, int j, struct tir_value w)
     tir_tile_store(b, view, d->first, tir_transpose(b, w));
 }
 
-/* Returns `state` times its decay over a chunk, `fade`: one number, or K x 1 by channel. */
+/* Returns `state` (f32) times `fade`, its decay over a chunk: f32, 1 x 1, or head_dim x 1 with a
+ * decay per channel. */
 static struct tir_value faded(struct delta *d, struct tir_value state, struct tir_value fade)
 {
     struct tir_builder *b = &d->b;
@@ -188,8 +207,8 @@ static struct tir_value faded(struct delta *d, struct tir_value state, struct ti
     return tir_mul(b, state, all);
 }
 
-/* Sets left[] to the right-hand sides of the chunk's system of equations, by block: V minus the
- * product of keys with the state. */
+/* Sets left[] (f32, by block) to V minus the product of keys with the state: the right-hand sides
+ * of the chunk's equations for W. `operand` is the state in 16 bits. */
 static void make_rest(struct delta *d, const struct scan_rows *r, struct tir_value operand,
                       struct tir_value *left)
 {
@@ -207,9 +226,9 @@ static void make_rest(struct delta *d, const struct scan_rows *r, struct tir_val
     tir_wait(b, TIR_LDS_ORDER, 0);
 }
 
-/* Solves the chunk's system block by block for W. left[] has the right-hand sides by block, and
- * is overwritten. last[] becomes W, decayed up to the chunk's end. With `records` W is stored
- * to the record too. */
+/* Solves the chunk's equations for W, block by block. left[] has the right-hand sides by block, and
+ * is overwritten. Sets last[] (16 bits, by block) to W, with its factors DELTA_OF_W. With `records`
+ * W is stored to the chunk's record too. */
 static void solve(struct delta *d, const struct scan_rows *r, bool records, struct tir_value *left,
                   struct tir_value *last)
 {
@@ -225,16 +244,16 @@ static void solve(struct delta *d, const struct scan_rows *r, bool records, stru
     }
 }
 
-/* Sets d to the chunk whose first token is `token` (i32), and whose row in `chunks` is `row`
- * (i32). */
+/* Sets d's chunk members to the chunk whose first token is `token` (i32, row index in q), and whose
+ * row in `chunks` is `row` (i32, index). */
 static void choose_chunk(struct delta *d, struct tir_value token, struct tir_value row)
 {
     delta_begin_chunk(d, token);
     delta_set_record(d, row);
 }
 
-/* Runs `load` for the chunk whose first token is `token` (i32), and whose row in `chunks` is `row`
- * (i32). Then sets d back to the current chunk. */
+/* Runs `load` into *r for the chunk whose first token is `token` (i32), and whose row in `chunks`
+ * is `row` (i32). Then sets d's chunk members back to the current chunk. */
 static void load_next(struct delta *d, struct tir_value token, struct tir_value row,
                       void (*load)(struct delta *d, struct scan_rows *r), struct scan_rows *r)
 {
@@ -244,10 +263,11 @@ static void load_next(struct delta *d, struct tir_value token, struct tir_value 
     choose_chunk(d, own_token, own_row);
 }
 
-/* Returns the state after d's chunk, from the state before it. `r` has the chunk's loaded rows, and
- * gets the next chunk's. That chunk's first token is `after` (i32), and its row in `chunks` is
- * `row` (i32). Loads reuse the registers of values that are no longer needed. With `records` the
- * state before the chunk and W are stored in its record. */
+/* Returns the state (f32) after the current chunk. `state` is the state before it, and *r has the
+ * chunk's operands. Loads the next chunk's operands into *r, each part as soon as the current
+ * chunk's is used. The next chunk's first token is `after` (i32), and its row in `chunks` is `row`
+ * (i32). With `records` the state before the chunk and W are stored in the current chunk's
+ * record. */
 static struct tir_value scan_chunk(struct delta *d, struct scan_rows *r, bool records,
                                    struct tir_value state, struct tir_value after,
                                    struct tir_value row)
@@ -267,7 +287,7 @@ static struct tir_value scan_chunk(struct delta *d, struct scan_rows *r, bool re
     return state;
 }
 
-/* Returns the row of the segment's first chunk. */
+/* Returns the row index in `chunks` (i32) of the segment's first chunk. */
 static struct tir_value first_row_of_segment(struct delta *d)
 {
     struct tir_builder *b = &d->b;

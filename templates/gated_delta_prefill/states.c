@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The states that sequences begin and end with, by their slots.
+ * This file loads and stores the states of sequences in the pool, by their slots: before a
+ * sequence, after it, and after blocks of a prefix cache.
  */
 #include "templates/gated_delta_prefill/chunk.h"
 #include "templates/linear/blocks.h"
@@ -17,8 +18,8 @@ static struct tir_value state_at(struct delta *d, struct tir_value slot)
     return att_row(b, base, slot, ARG_STATE_SLOT_STRIDE, size);
 }
 
-/* Returns the slot (i32) of the state that the sequence begins with; negative: padding of a
- * batch. */
+/* Returns the index (i32) of the slot that has the state before the sequence; negative: the
+ * sequence is padding of a batch. */
 static struct tir_value slot_to_read(struct delta *d)
 {
     return att_strided_entry(&d->b, ARG_STATE_SLOTS_IN, ARG_STATE_SLOTS_IN_SEQUENCE_STRIDE,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A call in one launch: the walk over the chunks of a sequence.
+ * This file builds the kernel of a call in one launch: the loop over the chunks of a sequence.
  */
 #include "templates/gated_delta_prefill/chunk.h"
 
@@ -35,8 +35,8 @@ struct delta_decayed delta_decay_rows(struct delta *d, const struct delta_rows *
     };
 }
 
-/* Stores the decayed keys and queries that the scan reads with ATT_DECAY_CHANNEL. They replace the
- * strips of delta_store_factors() in LDS. */
+/* Stores to LDS the decayed keys and queries that the scan reads. They replace the keys of
+ * delta_store_factors(). Only with a decay per channel. */
 static void store_decayed(struct delta *d, const struct delta_rows *rows)
 {
     const int bytes = DELTA_BLOCK * d->v->head_dim * DELTA_ELEM;
@@ -47,8 +47,8 @@ static void store_decayed(struct delta *d, const struct delta_rows *rows)
     delta_sync(d);
 }
 
-/* Computes and stores the outputs of the chunk with the loaded `rows`. Returns the state after
- * it. */
+/* Computes and stores the outputs of the chunk with the loaded `rows`. `state` (f32) is the state
+ * before the chunk. Returns the state after it. */
 static struct tir_value visit_chunk(struct delta *d, const struct delta_rows *rows,
                                     struct tir_value state)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * This file defines records [slot, value head, step] of the updates that tokens make to states of
- * the gated delta rule: S = exp(g) S + k u^T. A record has f32 numbers: V of u, K of k, and g. g
- * has K numbers, or one number and three of padding.
+ * the gated delta rule: S = exp(g) S + k u^T. A record has f32 numbers: head_dim_v of u, head_dim
+ * of k, and g. g has head_dim numbers with a decay per channel, else one number and three of
+ * padding.
  */
 #ifndef TEMPLATES_LINEAR_RECORD_H
 #define TEMPLATES_LINEAR_RECORD_H
