@@ -84,9 +84,9 @@ static struct others await_parts(const struct att_share *s)
 
 /* ---- Sums of slices if no workgroup has left: fixed slices ---- */
 
-/* Adds this wave's fixed slices, if no workgroup has left; `n` (i32): number of all slices. They
- * are dealt round-robin from the last workgroup to arrive on, since it knows first that all parts
- * are written. That workgroup also clears the counters for the next launch. */
+/* Adds this wave's fixed slices, if no workgroup has left; `n` (i32): number of all slices. Slices
+ * are dealt to workgroups in turn, first to the workgroup that arrived last, which is first to know
+ * that all parts are written. That workgroup also clears the counters for the next launch. */
 static void add_dealt(const struct att_share *s, const struct others *o, struct tir_value n)
 {
     struct tir_builder *b = s->b;

@@ -26,8 +26,8 @@ static struct tir_value slot_before(struct tir_builder *b, struct tir_value toke
     return tir_select(b, tir_cmp_gt(b, token, zero), slot, tir_i64(b, -1));
 }
 
-/* Returns an i1: true if the n-th token from `token` on, which is the first, has slot `slot` + n -
- * 1, as in a run. `n` is i32. */
+/* Returns an i1: true if token `token` + n - 1 (index in the call) has slot `slot` + n - 1, as it
+ * has in a run of n tokens. `n` is i32. */
 static struct tir_value follows(struct tir_builder *b, struct tir_value token,
                                 struct tir_value slot, struct tir_value n)
 {

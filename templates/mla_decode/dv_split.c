@@ -29,9 +29,10 @@ enum {
     LANES = 32 /* lanes of half a wave, and columns of the instruction's result */,
     OF_ROWS = 16 /* registers of a quarter of O^T's columns, with a column per half of the lanes */
     ,
-    HALVES = 2 /* an instruction multiplies half of a block's keys */,
+    HALVES = 2 /* parts of a block's keys, one for each instruction */,
     CHUNK = 16 /* bytes of padding after a row in LDS */,
-    FOLLOWS = 2 /* a raise of m includes all columns whose maximum exceeds it by more (log2) */
+    /* Excess of a column's maximum over m (log2) above which a raise of m includes the column. */
+    FOLLOWS = 2
 };
 /* ---- Layouts of O, P and c in registers, and of P and vectors in LDS ---- */
 
@@ -466,8 +467,9 @@ static void join_quarters(void *context)
 #define BLOCK_LDS (1u << MLA_LDS_BLOCK)
 #define P_LDS (1u << MLA_LDS_P)
 #define ALPHA_LDS (1u << MLA_LDS_ALPHA)
-#define QUARTER ATT_SLOT(QUARTERS)     /* of part 0 */
-#define O_QUARTER ATT_SLOT(O_QUARTERS) /* of part 0 */
+/* Slots of part 0 of steps on quarters of P, and of O. Each further part has the next slot. */
+#define QUARTER ATT_SLOT(QUARTERS)
+#define O_QUARTER ATT_SLOT(O_QUARTERS)
 
 const struct pipe_op mla_dv_find_page = {"find page", find_page, 0, ATT_SLOT(K_PAGES), .flags = 0};
 const struct pipe_op mla_dv_load_page = {"load page", load_page, ATT_SLOT(K_PAGES),

@@ -20,8 +20,12 @@ enum { MFMA_ROWS = 16 };
 enum {
     /* Columns of K that one step of K Q^T multiplies; also the columns of a rotated key. */
     PANEL = 64,
+    /* Most panels of a cache row: 8 of a latent of 512 columns, and one of the rotated key. */
     MAX_PANELS = 9,
+    /* Most pieces of a block that passes through registers: two of the latent, and the rotated
+     * key. */
     MAX_PIECES = 3,
+    /* Number of parts into which some pipelines divide c^T or O^T. */
     MLA_QUARTERS = 4,
     /* In pipelines of shared scores: stage in which the loads of a block are in flight. */
     MLA_STAGE_LOADS = 1,
@@ -78,7 +82,8 @@ struct mla_slots {
 /** Addresses (i64, in bytes) of the cache rows that a wave copies for a block. All lanes copy a row
  * of the latent together, so its address is a scalar. */
 struct mla_found {
-    /* row's address in each lane, for rotated keys: a few lanes copy a row. */
+    /* Address in each lane of the row that the lane copies a part of, for rotated keys: a few lanes
+     * copy a row. */
     struct tir_value rows;
     struct tir_value row[MLA_MOST_ROWS]; /* address of each row as a scalar, for latents */
 };

@@ -42,7 +42,7 @@ bool mla_one_wave_takes(const struct att_variant *v, const struct tir_machine *m
 {
     const bool lists = v->sparse != ATT_SPARSE_NONE;
     const bool fp8 = v->kv_dtype == ATT_KV_DTYPE_FP8 && v->q_dtype == ATT_Q_DTYPE_FP8;
-    /* There a run is a whole block. */
+    /* With fp8, a run is a whole block on targets whose LDS reads do not transpose c. */
     const int run = fp8 && mla_transpose_takes(m) ? 2 * RUN : RUN;
     const bool in_one_page = lists || (v->page_size && v->page_size % run == 0);
     const bool of_q = v->kv_dtype == ATT_KV_DTYPE_SAME && v->q_dtype == ATT_Q_DTYPE_SAME;
@@ -215,7 +215,8 @@ static struct tir_view rows_of(struct mla *s, struct tir_value key, struct tir_v
                                         tir_mul(b, tir_zext(b, inside, TIR_I64), c->token_stride));
     const struct tir_value most = tir_i32(b, (int)run_of(s));
     const struct tir_value there = tir_min(b, tir_sub(b, s->d.item.end_key, key), most);
-    /* A wave pair would hold multiples of it in registers all through the loop. */
+    /* If a wave pair materialised the stride, multiples of it would stay in registers through the
+     * loop. */
     return att_view(b, tir_add(b, c->base, at), there,
                     s->split.pairs ? stride : tir_materialize(b, stride),
                     (int)(s->d.k.width * mla_kq_bytes(s)), 0);

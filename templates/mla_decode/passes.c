@@ -18,8 +18,8 @@ static unsigned pass_rows(const struct mla *s)
 }
 
 /* Returns how many workgroups share a work list: one for each pass over the rows of Q. Kernels that
- * merge partials in the same launch count the workgroups of each partial. There it is 1, and a
- * workgroup does all passes. */
+ * merge partials in the same launch count the workgroups of each partial. For them the result is 1,
+ * and a workgroup does all passes. */
 unsigned mla_sharers(const struct mla *s)
 {
     const struct att_variant *const v = s->d.v;

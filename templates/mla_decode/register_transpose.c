@@ -281,7 +281,8 @@ static void product(void *context, unsigned i)
 
 #define FIRST (1u << MLA_LDS_FIRST)
 #define LAST (1u << MLA_LDS_LAST)
-#define QUARTER ATT_SLOT(QUARTERS) /* of part 0 */
+/* Slot of part 0 of steps on quarters of c. Each further part has the next slot. */
+#define QUARTER ATT_SLOT(QUARTERS)
 const struct pipe_op mla_transpose_find_page = {"find page", find_page, 0, ATT_SLOT(K_PAGES),
                                                 .flags = 0};
 const struct pipe_op mla_transpose_find_block = {"find rows", find_rows, ATT_SLOT(K_PAGES),

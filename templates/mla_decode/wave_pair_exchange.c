@@ -136,15 +136,15 @@ static struct tir_value ring_buffer(struct mla *s, struct tir_value buffer, stru
     return tir_add(b, buffer, att_times(b, tir_and(b, block, tir_i32(b, 1)), (int)bytes));
 }
 
-/* Returns the LDS address (i32) of block `block`'s weights, from which the wave uses
- * weights_map(). */
+/* Returns the LDS address (i32) of block `block`'s weights, at which weights_map() begins for the
+ * wave. */
 static struct tir_value weights_place(struct mla *s, struct tir_value block)
 {
     return own_columns(s, ring_buffer(s, s->lds.p, block, weights_bytes(s)), weights_bytes(s));
 }
 
-/* Returns the LDS address (i32) of block `block`'s exponents, from which the wave uses a row-major
- * map of all columns. */
+/* Returns the LDS address (i32) of block `block`'s exponents, at which a row-major map of all
+ * columns begins for the wave. */
 static struct tir_value exponents_place(struct mla *s, struct tir_value block)
 {
     return own_columns(s, ring_buffer(s, s->lds.scales, block, exponents_bytes(s)),

@@ -4,11 +4,12 @@
  * and the ways in which waves agree on the maximum m (enum mla_agreement). A table has the steps of
  * one protocol:
  *
- *     own        a wave has all keys of its columns, and so the maximum
- *     parts      waves split the keys. Each makes weights with an m of its own; where one has
- *                grown, a cold branch makes all weights of the block anew with the largest
- *     exchanged  waves split the keys, and exchange the largest scores before weights are made
- *     scaled     as parts, with weights that have a scale for each wave's keys: scaled.c
+ *     MLA_OWN_MAX            a wave has all keys of its columns, and so the maximum
+ *     MLA_AGREE_ON_GROWTH    waves split the keys. Each makes weights with an m of its own. If one
+ *                            has grown, a cold branch makes all weights anew with the largest
+ *     MLA_EXCHANGE_MAX       waves split the keys, and exchange the largest scores before weights
+ *                            are made
+ *     MLA_SCALE_OWN_WEIGHTS  waves split the keys, and each wave's weights have a scale: scaled.c
  *
  * If waves split the columns of S^T, P and the factors alpha of O are exchanged through LDS. alpha
  * is the factor 2^(m - m') by which O and l are rescaled when the maximum grows from m to m'.
@@ -50,7 +51,7 @@ struct tir_value mla_beside_output(struct mla *s, struct tir_value v)
 
 /* ---- Steps that find the maximum m ---- */
 
-/* Updates m with the block's scores, if the wave has all keys of its columns (protocol own), and
+/* Updates m with the block's scores, if the wave has all keys of its columns (MLA_OWN_MAX), and
  * sets the rescale factor alpha. */
 static void find_max(void *context)
 {
@@ -62,7 +63,7 @@ static void find_max(void *context)
     s->d.attention.now.exponent = *m;
 }
 
-/* Computes the maximum of the wave's own keys (protocol parts), from which weights are computed.
+/* Computes the maximum of the wave's own keys (MLA_AGREE_ON_GROWTH), from which weights are made.
  * Sets alpha to its excess over the carried m (log2); m does not change here. */
 static void find_own_max(void *context)
 {
@@ -93,7 +94,7 @@ static void read_tops(void *context)
     s->d.attention.now.top = tir_tile_lds_load(&s->d.b, s->lds.scores, mla_tops_type(s), &map);
 }
 
-/* Updates m with the largest scores of all waves, which read_tops() has read (protocol exchanged),
+/* Updates m with the largest scores of all waves, which read_tops() has read (MLA_EXCHANGE_MAX),
  * and sets the rescale factor alpha. */
 static void find_shared_max(void *context)
 {
@@ -268,9 +269,9 @@ static void rescale_by_columns(void *context)
     *o = follow_by_columns(s, *o, s->d.attention.now.step.alpha);
 }
 
-/* Raises m of all waves to the largest maximum if one exceeds m, rescales O and l, and stores the
- * weights again relative to it. Only that branch contains a barrier. Otherwise only adds the
- * weights to l. */
+/* Raises m of all waves to the largest maximum if one exceeds m. Then rescales O and l, and stores
+ * the weights again, relative to the new m. Only that branch contains a barrier. Otherwise only
+ * adds the weights to l. */
 static void agree(void *context)
 {
     struct mla *const s = mla_of(context);

@@ -160,7 +160,7 @@ struct prefill_tensor {
     struct tir_value base, stride;
     /* f32: scale of all elements; no value: elements are not scaled by one factor. */
     struct tir_value scale;
-    struct att_cache cache; /* of pages only */
+    struct att_cache cache; /* the cache of K or V; not set for PREFILL_TENSOR */
 };
 
 /** The tensors or pages from which a workgroup loads K and V. */
@@ -168,7 +168,7 @@ struct prefill_source {
     enum prefill_source_kind kind;
     struct prefill_tensor k, v;
     struct tir_value q_scale; /* f32: scale of Q; no value: 1 */
-    struct att_pages pages;   /* of pages only */
+    struct att_pages pages;   /* the sequence's page table; not set for PREFILL_TENSOR */
     /* i32: index of the first key that a query of the workgroup sees; may be below 0. */
     struct tir_value first_seen;
     /* For PREFILL_PAGES: the spread over lanes of each of the prefill_v_parts() parts of a tile of

@@ -57,7 +57,7 @@ enum mla_feature {
     MLA_HAS_ROW_PARTS,
     MLA_HAS_KEY_PARTS,  /* waves split the keys, and agree on a maximum only after it has grown */
     MLA_HAS_SHARED_MAX, /* waves split the keys, and exchange maxima in every block */
-    MLA_HAS_ONE_BLOCK,  /* LDS has room for one block */
+    MLA_HAS_ONE_BLOCK,  /* LDS has room for only one block */
     MLA_HAS_TWO_BLOCKS, /* LDS has room for two blocks, not for a third */
     /* K's first panels are read before the barrier after which a block is complete. */
     MLA_HAS_EARLY_K,
@@ -81,13 +81,14 @@ extern const struct pipe_op mla_load_mask, mla_store_list, mla_read_list;
 extern const struct pipe_op mla_read_early, mla_multiply_keys, mla_multiply_early;
 /* Read c from LDS, convert it to c^T, and add c^T P^T to O^T. */
 extern const struct pipe_op mla_load_c, mla_transpose_c, mla_product;
-/* Update the maximum m, in different ways of waves to agree on it: weights.c. */
+/* Update the maximum m. Waves agree on it in different ways (enum mla_agreement): weights.c. */
 extern const struct pipe_op mla_max, mla_own_max, mla_store_tops, mla_read_tops, mla_shared_max;
-/* From scores to weights, their sum, and their store to LDS. */
+/* Compute weights from scores, add their sum to l, and store them to LDS. */
 extern const struct pipe_op mla_make_p, mla_rescale_own, mla_sum, mla_store_p, mla_store_own_p;
-/* From the rescale factors alpha and weights in LDS to operands, and the rescaling of O. */
+/* Read the rescale factors alpha and the weights from LDS, and rescale O. */
 extern const struct pipe_op mla_read_alpha, mla_rescale, mla_rescale_columns, mla_agree, mla_read_p;
-/* The same for fp8 weights with scales: scaled.c. */
+/* Steps on fp8 weights with scales: compute exponents, store weights, raise m, sum, multiply. They
+ * are in scaled.c. */
 extern const struct pipe_op mla_scaled_exponent, mla_scaled_store_p, mla_scaled_agree,
     mla_scaled_sum, mla_scaled_product;
 /* Store a wave's part of S^T to LDS, read all parts, and add them. */
@@ -96,16 +97,16 @@ extern const struct pipe_op mla_store_s, mla_read_s, mla_sum_s;
 /* Rows of tables of waves that share scores. Stages and phases count from the row pipe_part that
  * contains the list. */
 
-/* Rows that bring a block to LDS: its first piece, and the others. */
+/* Table rows that bring a block to LDS: its first piece, and the other pieces. */
 extern const struct pipe_row mla_rows_first_piece[], mla_rows_other_pieces[];
-/* Rows with K Q^T in phase 0, and mask and sums of S^T in phase 1. */
+/* Table rows of K Q^T (phase 0), and of the mask and the sums of S^T (phase 1). */
 extern const struct pipe_row mla_rows_scores[];
-/* Rows from scores to P in LDS. */
+/* Table rows that compute P from scores and store it to LDS. */
 extern const struct pipe_row mla_rows_weights[];
-/* Rows from P in LDS to O. */
+/* Table rows that read P from LDS and add c^T P^T to O^T. */
 extern const struct pipe_row mla_rows_product[];
 
-/* Rows from a block's arrival in LDS to its product with P, for tables with sparse lists and
+/* Table rows from a block's arrival in LDS to its product with P, for tables with sparse lists and
  * without: of one_wave.c, and of register_transpose.c. Stages count from the block's arrival. */
 extern const struct pipe_row mla_rows_one_wave[], mla_rows_transpose[];
 

@@ -5,14 +5,14 @@
  */
 #include "templates/prefill/pipelines/pipelines.h"
 
-/* The mask, and the rescale check of scores if it precedes the weights. */
+/* Rows of the mask, and of the rescale check of scores if it precedes the weights. */
 const struct pipe_row prefill_rows_mask[] = {
     {&att_mask, 0, 0, .unless = ATT_HAS(MASK_BYTES)},
     {&att_mask_bytes, 0, 0, .needs = ATT_HAS(MASK_BYTES)},
     {&att_check_scores, 0, 0, .needs = ATT_HAS(CHECK_SCORES)},
     {0}};
 
-/* From scores to powers. */
+/* Rows that compute exponents of the weights from scores, and their powers. */
 const struct pipe_row prefill_rows_exponents[] = {
     {&att_check_previous, 0, 0, .needs = ATT_HAS(CHECK_PREVIOUS)},
     {&att_exponent, 0, 0, .part = 0},
