@@ -6,10 +6,10 @@ the same order, layouts and outputs, served by kernels of packs.
     aiter.use("engine.attnpack")
     aiter.flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_q, max_k, causal=True)
 
-A name that is here and not served is a function that raises NotServed with the reason; so does a
-form of a served call that no kernel has. `served(name)` and `reason(name)` say it beforehand.
-install() makes `import aiter` give
-them, for engines that run unchanged. docs/python.md has the table. Tensors may be numpy's, on a simulated GPU.
+The functions of calls that are not served raise NotServed with the reason. A served call raises NotServed if no kernel
+has the form of its arguments. `served(name)` and `reason(name)` tell beforehand. install() makes `import aiter` give
+these functions, for engines that run unchanged. docs/python.md has the table of calls. On a simulated GPU tensors may
+be numpy's.
 """
 from attn.aiter._attention import (flash_attn_fp8_pertensor_func, flash_attn_varlen_fp8_pertensor_func, flash_attn_varlen_func,
                                    flydsl_flash_attn_fp8_func, flydsl_flash_attn_fp8_supported,
@@ -73,6 +73,6 @@ def _refusal(name):
 for _name in NOT_SERVED:
     globals()[_name] = _refusal(_name)
 
-from attn.aiter._install import NotInstalled, install, uninstall  # noqa: E402  it takes the functions above
+from attn.aiter._install import NotInstalled, install, uninstall  # noqa: E402  _install.py imports the functions above
 
 __all__ = ["NotInstalled", "NotServed", "install", "uninstall", "use", "served", "reason", "table", *SERVED, *NOT_SERVED]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ATOM's own kernels for DeepSeek-V4 (atom.model_ops.v4_kernels and sparse_attn_v4): norm and rotation of queries and rows, the
-window's rows, attention to lists of rows, and the rotation back of its output."""
+"""ATOM's own kernels for DeepSeek-V4 (atom.model_ops.v4_kernels and sparse_attn_v4): norm and rotation of queries and
+rows, writes of the window's rows, attention to lists of rows, and the inverse rotation of attention's output."""
 import sys
 import types
 
@@ -11,14 +11,14 @@ from attn.attention import new_like
 
 
 def planes(narrow, wide):
-    """Returns rows in two tensors as [rows, 512] bytes and [rows, 64]."""
+    """Returns rows that lie in two tensors as views: `narrow` as [rows, 512] bytes, `wide` as [rows, 64]."""
     return c.view(narrow, -1, PLANE_ROW), c.view(wide, -1, ROTATED)
 
 
 def sparse_attn_v4_paged_decode(q, unified_kv, kv_indices, kv_indptr, attn_sink, softmax_scale, kv_scales=None, unified_kv_rope=None,
                                 q_packed_in=None, q_rope_in=None, qo_indptr=None, kv_last_page_lens=None, prefix=""):
-    """Decode over lists of rows of a pool in 16 bits or, with unified_kv_rope, in two tensors; q_packed_in and q_rope_in are
-    then the queries. Returns a new output."""
+    """Decodes over lists of rows of a pool in 16 bits. With unified_kv_rope the pool's rows lie in two tensors, and
+    q_packed_in and q_rope_in are the queries. Returns a new output."""
     call = "sparse_attn_v4_paged_decode"
     c.refuse(call, kv_scales=(kv_scales is not None, "rows of fp8 with float32 scales in another tensor are not read"))
     pool = unified_kv
@@ -30,8 +30,9 @@ def sparse_attn_v4_paged_decode(q, unified_kv, kv_indices, kv_indptr, attn_sink,
 def sparse_attn_v4_paged_prefill(q, unified_kv, kv_indices_prefix, kv_indptr_prefix, kv, kv_indices_extend, kv_indptr_extend,
                                  attn_sink, softmax_scale, out=None, *, unified_kv_rope=None, q_packed=None, q_rope=None,
                                  k_packed=None, k_rope=None, prefix=""):
-    """Prefill over lists of rows of a pool and of this pass, in 16 bits or, with unified_kv_rope, in two tensors: q_packed and
-    q_rope are then the queries, k_packed and k_rope the rows of the pass. Returns out, which is allocated if it is None."""
+    """Computes prefill over lists of rows of a pool and of kv, the rows of this pass, in 16 bits. With unified_kv_rope
+    rows lie in two tensors: q_packed and q_rope are the queries, k_packed and k_rope the rows of this pass. Returns
+    out, which is allocated if it is None."""
     call = "sparse_attn_v4_paged_prefill"
     first, then = (kv_indices_prefix, kv_indptr_prefix), (kv_indices_extend, kv_indptr_extend)
     if unified_kv_rope is None:
@@ -44,15 +45,16 @@ def sparse_attn_v4_paged_prefill(q, unified_kv, kv_indices_prefix, kv_indptr_pre
 
 
 def sparse_attn_ragged(q, kv, attn_sink, topk_idxs, softmax_scale):
-    """Attention of q [tokens, heads, D] to the rows topk_idxs [tokens, k] of kv [rows, D]; an entry below 0 names none."""
+    """Attends with q [tokens, heads, D] to the rows topk_idxs [tokens, k] of kv [rows, D]. An entry below 0 names no
+    row."""
     tokens, k = topk_idxs.shape
     starts = c.arange(topk_idxs, tokens + 1) * k
     return attend("sparse_attn_ragged", q, kv, c.cast(c.view(topk_idxs, tokens * k), "int32"), starts, attn_sink, softmax_scale)
 
 
 def sparse_attn(q, kv, attn_sink, topk_idxs, softmax_scale):
-    """Attention of q [batch, queries, heads, D] to the rows topk_idxs [batch, queries, k] of each sequence's kv [batch, rows,
-    D]."""
+    """Attends with q [batch, queries, heads, D] to the rows topk_idxs [batch, queries, k] of each sequence's kv [batch,
+    rows, D]."""
     batch, queries, heads, dim = q.shape
     rows, k = kv.shape[1], topk_idxs.shape[2]
     first = c.arange(topk_idxs, batch)[:, None, None] * rows
@@ -63,13 +65,15 @@ def sparse_attn(q, kv, attn_sink, topk_idxs, softmax_scale):
 
 
 def table_of(s, cos, sin):
-    """Returns one float32 table [positions, 2 n] of cosines and sines of any dimensions. It is made once."""
+    """Returns one float32 table [positions, 2 n] from cosines and sines [positions, ..., n] of any dimensions. The
+    table is made once for a pair."""
     return s.made.of("cos_sin_f32", (cos, sin), lambda a, b: c.cast(c.join(
         c.view(a, a.shape[0], -1), c.view(b, b.shape[0], -1)), "float32"))
 
 
 def rotate(x, out, cos, sin, positions, width, norm="none", weight=None, eps=0.0, backwards=False):
-    """Writes x [tokens, heads, D] with its last `width` elements rotated, after a norm if there is one."""
+    """Writes x [tokens, heads, D] to out with the last `width` elements of each head rotated, after a norm unless it is
+    "none". `backwards`: True for the inverse rotation."""
     tokens, heads, dim = x.shape
     s = c.session(x)
     s.op("rope_heads", dtype=c.dtype(x), head_dim=dim, heads=heads, norm=norm, rope="gptj", rotary_dim=width)(
@@ -95,9 +99,10 @@ def qk_norm_rope_maybe_quant(q, kv, kv_weight, cos_cache, sin_cache, positions, 
                              quant_q=False, quant_k=False, swa_kv=None, swa_dest_rows=None, batch_id_per_token=None, prefix="", *,
                              fp8_2buff=False, swa_nope_scale_buff=None, swa_rope_buff=None, swa_block_tables=None,
                              swa_block_size=None, swa_cu_seqlens_q=None, swa_write_per_batch=None):
-    """Norm and rotation of q [tokens, heads * D], whose norm has no weight, and of kv [tokens, D]. Returns ATOM's carrier with
-    both in new tensors. With swa_kv rows of kv also go to its rows swa_dest_rows, except where
-    batch_id_per_token gives no sequence. With swa_block_tables the rows follow from positions, as in swa_write()."""
+    """Norms and rotates q [tokens, heads * D], without a weight in the norm, and kv [tokens, D]. Returns ATOM's
+    QKNormRopeOut with both in new tensors. With swa_kv, a pool, rows of kv also go to the pool's rows swa_dest_rows,
+    except for tokens whose batch_id_per_token is below 0. With swa_block_tables the rows follow from positions, as in
+    swa_write()."""
     call = "qk_norm_rope_maybe_quant"
     two = "fused_qk_norm_rope_group_quant of AITER writes them"
     c.refuse(call, quant_q=(quant_q or quant_k, "one scale for a row of fp8 is not written"),
@@ -119,8 +124,8 @@ TWO_TENSORS = "rows in two tensors are copied by ATOM's own kernel"
 
 
 def scatter(call, kv, slots, pool, *packed):
-    """Writes rows of kv [tokens, D] to the rows `slots` of a pool [rows, D]. A slot that is no row of the pool is left out, as
-    ATOM leaves it out. The halves of a row are written as a key and a value."""
+    """Writes rows of kv [tokens, D] to the rows `slots` of a pool [rows, D]. A slot outside of the pool is not written,
+    as in ATOM. The two halves of a row are passed to the kernel as a key and a value."""
     c.refuse(call, k_packed=(any(x is not None for x in packed), TWO_TENSORS),
              pool=(c.dtype(pool) != c.dtype(kv), f"rows are {c.dtype(kv)}, the pool {c.dtype(pool)}"))
     half, pages = kv.shape[1] // 2, pool[:, None, None]
@@ -129,32 +134,35 @@ def scatter(call, kv, slots, pool, *packed):
 
 
 def swa_scatter_rows(kv, dest_rows, batch_id_per_token, pool, *, k_packed=None, k_rope=None, pool_rope=None, prefix=""):
-    """Writes rows of kv [tokens, D] to the rows dest_rows of a pool in 16 bits. Tokens of no sequence are left out."""
+    """Writes rows of kv [tokens, D] to the rows dest_rows of a pool in 16 bits. Tokens whose batch_id_per_token is
+    below 0 are not written."""
     tokens = kv.shape[0]
     there = batch_id_per_token[:tokens] >= 0
     scatter("swa_scatter_rows", kv, c.where(there, dest_rows[:tokens], dest_rows[:tokens] * 0 - 1), pool, k_packed, k_rope, pool_rope)
 
 
 def page_rows(positions, sequences, tables, size):
-    """Returns the rows [tokens] of a pool in which sequences [tokens], int64, have their positions, by tables
-    [sequences, pages] of pages of `size` tokens."""
+    """Returns the pool's row for each token, [tokens], from the token's position and sequence, both int64 [tokens].
+    tables [sequences, pages] has the pages of a sequence, `size` tokens each."""
     at = c.cast(positions, "int64")
     return c.cast(tables[sequences, at // size], "int64") * size + at % size
 
 
 def ring_rows(positions, sequences, slots, window):
-    """Returns the rows [tokens] of a pool in which sequences [tokens], int64, have their positions. slots [sequences] are
-    their places, `window` is ATOM's WindowParams: ring_start, ring_slots, slot_rows, ring_stride, run_rows."""
+    """Returns the pool's row for each token, [tokens], from the token's position and sequence, both int64 [tokens].
+    slots [sequences] has the slot of a sequence's ring of rows. `window` is ATOM's WindowParams: ring_start,
+    ring_slots, slot_rows, ring_stride, run_rows."""
     ring, slot = c.cast(positions, "int64") % window.ring_slots, c.cast(slots[sequences], "int64")
     return slot * window.slot_rows + window.ring_start + ring // window.ring_stride * window.run_rows + ring % window.ring_stride
 
 
 def swa_write(kv, positions, cu_seqlens_q, state_slot_per_seq, pool, window, write_per_batch, *, k_packed=None, k_rope=None,
               pool_rope=None, swa_region_rope=None, prefix=""):
-    """Writes the last write_per_batch rows of each sequence's kv to its window in a pool of 16 bits, by ring_rows(). An older ATOM
-    passes tables of pages in place of state_slot_per_seq and the tokens of a page as `window`: page_rows()."""
+    """Writes the last write_per_batch rows of each sequence's kv to its window in a pool of 16 bits, by ring_rows(). An
+    older ATOM passes tables of pages as state_slot_per_seq and the tokens of a page as `window`: then page_rows() gives
+    the rows."""
     packed = (k_packed, k_rope, pool_rope, swa_region_rope)
-    if kv is None:  # ATOM has none where rows are in two tensors
+    if kv is None:  # ATOM passes None if rows lie in two tensors
         c.refuse("swa_write", k_packed=(True, TWO_TENSORS))
     tokens, batch = kv.shape[0], state_slot_per_seq.shape[0]
     at = c.arange(cu_seqlens_q, tokens)

@@ -12,7 +12,7 @@ FP8_SCALED = "fp8 tensors have scales: flash_attn_varlen_fp8_pertensor_func take
 
 
 def mask_of(call, causal, window):
-    """Returns (mask, window_left, window_right) for AITER's causal and window_size."""
+    """Returns (attnc's mask, window_left, window_right) for AITER's arguments causal and window_size; -1: unlimited."""
     left, right = window[0], window[1]
     if len(window) > 2 and window[2]:
         raise NotServed(call, f"the first {window[2]} tokens are to stay visible: no kernel has that")
@@ -24,7 +24,8 @@ def mask_of(call, causal, window):
 
 
 def attention_desc(q, head_dim_v, kv_heads, mask, sinks, cap, lse, made=None):
-    """Returns the descriptor of a call. `made`: the dtype of the output if q is fp8."""
+    """Returns the fields of a descriptor that prefill and decode share. `made`: the dtype of the output if q is fp8;
+    None: q's dtype."""
     return {"dtype": made or c.dtype(q), "head_dim": q.shape[2], "head_dim_v": head_dim_v,
             "heads": q.shape[1], "kv_heads": kv_heads, "mask": mask, "sinks": sinks is not None,
             "soft_cap": cap > 0, "lse": lse}
@@ -57,8 +58,8 @@ def slopes_at(op, slopes):
 
 
 def made_of(call, q, q_descale, out, keys, by_head=False):
-    """Returns the dtype of the output, and prefill's argument q_descale for fp8 queries; no argument for others.
-    `keys` is a cache of keys. With by_head several scales are returned as they are, for head_scales()."""
+    """Returns (dtype of the output, arguments). For fp8 queries the arguments have prefill's q_descale; for others they
+    are empty. `keys` is a cache of keys. With by_head several scales are returned unchanged, for head_scales()."""
     if c.dtype(q) != "fp8":
         c.refuse(call, q_descale=(q_descale is not None, f"queries are {c.dtype(q)}"))
         check_q(call, q)
@@ -72,8 +73,9 @@ def made_of(call, q, q_descale, out, keys, by_head=False):
 
 
 def head_scales(call, scales, cache, sequences):
-    """Returns which fp8 queries share a scale, tensor or kv_head, and `scales` with q_descale as the kernels take it: one
-    number, or [sequences or 1, kv heads] with the strides of the cache's scales."""
+    """Returns (q_scale, arguments) for fp8 queries. q_scale is "tensor" or "kv_head": queries that share a scale. The
+    arguments are `scales` with q_descale in the kernels' form: one number, or [sequences or 1, kv heads] with the
+    strides of the cache's scales."""
     given = scales.get("q_descale")
     if given is None or not c.differ(given):
         return "tensor", scales
@@ -87,12 +89,12 @@ def head_scales(call, scales, cache, sequences):
 
 
 def steps(x):
-    """Returns the strides of a tensor; 0 for a dimension of one element."""
+    """Returns the strides of a tensor as a list, with 0 for a dimension of one element."""
     return [st if n > 1 else 0 for n, st in zip(x.shape, c.strides(x))]
 
 
 def q_scales_of(call, q, q_scale, out, keys):
-    """Returns (dtype of decode's output, fields of its descriptor, scales of fp8 queries or None). Scales are one,
+    """Returns (dtype of decode's output, fields of its descriptor, scales of fp8 queries or None). There is one scale,
     or one for each query and head, [queries, heads, 1]."""
     if c.dtype(q) == "fp8" and q_scale is not None and c.count(q_scale) > 1:
         shape = (*q.shape[:2], 1)
@@ -119,7 +121,8 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, ma
                            deterministic=False, return_lse=False, return_attn_probs=False,
                            how_v3_bf16_cvt=1, block_table=None, out=None, cu_seqlens_q_padded=None,
                            cu_seqlens_k_padded=None, sink_ptr=None):
-    """Packed sequences; with block_table the keys are pages [pages, P, kv heads, D]."""
+    """Computes attention of packed sequences. With block_table keys and values are pages [pages, P, kv heads, D].
+    Returns the output, or with return_lse (output, LSE [heads, queries])."""
     call = "flash_attn_varlen_func"
     c.refuse(call, q=(c.dtype(q) == "fp8", FP8_SCALED))
     check_q(call, q)
@@ -153,7 +156,8 @@ def flash_attn_varlen_fp8_pertensor_func(q, k, v, q_descale, k_descale, v_descal
                                          cu_seqlens_k, max_seqlen_q, max_seqlen_k, min_seqlen_q=0,
                                          logits_soft_cap=0.0, causal=False, window_size=(-1, -1, 0),
                                          softmax_scale=None, sink_ptr=None):
-    """Packed sequences of fp8. Each of q, k and v has one scale, or all have [sequences, kv heads]. The output is bf16."""
+    """Computes attention of packed fp8 sequences. Each of q, k and v has one scale, or all three have scales
+    [sequences, kv heads]. The output is bf16."""
     return of_fp8("flash_attn_varlen_fp8_pertensor_func", q, k, v, (q_descale, k_descale, v_descale), cu_seqlens_q,
                   cu_seqlens_k, max_seqlen_q, max_seqlen_k, logits_soft_cap, causal, window_size, softmax_scale, sink_ptr,
                   by_head=True)
@@ -161,8 +165,8 @@ def flash_attn_varlen_fp8_pertensor_func(q, k, v, q_descale, k_descale, v_descal
 
 def flash_attn_fp8_pertensor_func(q, k, v, q_descale, k_descale, v_descale, causal=False, window_size=(-1, -1, 0),
                                   softmax_scale=None, sink_ptr=None):
-    """[batch, length, heads, D] of fp8: sequences of equal length, with scales as in flash_attn_varlen_fp8_pertensor_func(). The
-    output is bf16."""
+    """Computes attention of fp8 tensors [batch, length, heads, D], sequences of equal length. Scales are as in
+    flash_attn_varlen_fp8_pertensor_func(). The output is bf16."""
     (batch, n), m, made = q.shape[:2], k.shape[1], c.session(q).made
     starts = [made.of(("starts", type(q), batch, length), (), lambda length=length: c.arange(q, batch + 1) * length)
               for length in (n, m)]
@@ -174,8 +178,8 @@ def flash_attn_fp8_pertensor_func(q, k, v, q_descale, k_descale, v_descale, caus
 
 def of_fp8(call, q, k, v, descales, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, cap=0.0, causal=False,
            window=(-1, -1), scale=None, sink_ptr=None, out=None, lse=None, by_head=False):
-    """Launches prefill of packed sequences of fp8. Returns the output of bf16, or with `lse`, memory for an LSE
-    [heads, queries], a pair of both. `by_head`: the three scales may be [sequences, kv heads]."""
+    """Launches prefill of packed sequences of fp8. Returns the bf16 output, or with `lse`, memory [heads, queries],
+    (output, lse). `by_head`: True if the three scales may be [sequences, kv heads]."""
     if any(c.dtype(x) != "fp8" for x in (q, k, v)):
         raise NotServed(call, f"q, k and v are {c.dtype(q)}, {c.dtype(k)} and {c.dtype(v)}, not fp8")
     mask, left, right = mask_of(call, causal, window)
@@ -199,8 +203,9 @@ def flydsl_flash_attn_fp8_func(q, k, v, *, softmax_scale=None, causal=True, num_
                                num_kv_splits=None, fp8_block_m=None, q_descale=None, k_descale=None, v_descale=None,
                                out=None, return_lse=False, lse=None, daz=True, dualwave_swp_lazy_rescale=True,
                                dualwave_swp_setprio=True, dualwave_swp_enable_stagger=True, stream=None):
-    """As flash_attn_varlen_fp8_pertensor_func(), with an LSE [heads, queries]; or without cu_seqlens_q [batch, length,
-    heads, D], whose LSE is [batch, heads, length]. What is said of tiles and schedules is AITER's kernel's."""
+    """Computes attention like flash_attn_varlen_fp8_pertensor_func(), with an LSE [heads, queries]. If cu_seqlens_q is
+    None, tensors are [batch, length, heads, D], and the LSE is [batch, heads, length]. Arguments about tiles and
+    schedules are for AITER's kernel and have no effect."""
     call = "flydsl_flash_attn_fp8_func"
     scales = (q_descale, k_descale, v_descale)
     c.refuse(call, stream=(stream is not None, "launches are on the current stream"),
@@ -221,7 +226,7 @@ def flydsl_flash_attn_fp8_func(q, k, v, *, softmax_scale=None, causal=True, num_
     if return_lse:
         sums = c.floats(q, (batch, heads, n) if dense else (heads, q.shape[0])) if lse is None else lse
     rows = sums
-    if dense and return_lse:  # the kernel writes [heads, queries]
+    if dense and return_lse:  # the kernel writes the LSE as [heads, queries]
         rows = c.floats(q, (heads, q.shape[0]))
     of_fp8(call, q, k, v, scales, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, longest, causal=causal, scale=softmax_scale,
            out=made_out, lse=rows)
@@ -233,7 +238,8 @@ def flydsl_flash_attn_fp8_func(q, k, v, *, softmax_scale=None, causal=True, num_
 
 
 def flydsl_flash_attn_fp8_supported(device, num_heads, num_kv_heads, head_dim, head_dim_v=None, dtype=None):
-    """Returns whether the packs have kernels of this form, causal and not, for flydsl_flash_attn_fp8_func()."""
+    """Returns True if the packs have both kernels, causal and not, with which flydsl_flash_attn_fp8_func() serves this
+    form."""
     ordinal = getattr(device, "index", None)
     s = c._devices.get(ordinal if isinstance(ordinal, int) else 0)
     form = {"dtype": "bf16", "head_dim": head_dim, "head_dim_v": head_dim_v or head_dim, "heads": num_heads,
@@ -269,9 +275,9 @@ def mha_batch_prefill_func(q, k, v, cu_seqlens_q, kv_indptr, kv_page_indices, ma
                            kv_last_page_lens=None, block_table=None, seqlen_k=None, q_descale=None,
                            k_descale=None, v_descale=None, kv_block_descale=None, sink_ptr=None,
                            sink_size=0):
-    """Prefill over keys and values of a paged cache: [slots, kv heads, D], NHD or SHUFFLE pages. k_descale and v_descale
-    have one element, which may be expanded, or are [sequences, kv heads] or [kv heads], where a stride of 0 shares scales.
-    So has q_descale if these two have."""
+    """Computes prefill over keys and values of a paged cache: [slots, kv heads, D], NHD pages or SHUFFLE pages.
+    k_descale and v_descale have one element, which may be expanded, or are [sequences, kv heads] or [kv heads]; strides
+    of 0 share scales. q_descale has the same form."""
     call, sequences = "mha_batch_prefill_func", cu_seqlens_q.shape[0] - 1
     made, scales = made_of(call, q, q_descale, out, k, by_head=True)
     c.refuse(call, dropout_p=(dropout_p != 0, DROPOUT),
@@ -314,8 +320,8 @@ def decode_desc(q, cache, mask, sinks, cap, q_len, table, lse=False, made=None):
 
 
 def values_as_stored(k, v):
-    """Returns v as the kernels' one layout [page, head, token / x, D, x], whichever dimensions an engine gives this
-    memory."""
+    """Returns values v in SHUFFLE layout, [page, head, token / x, D, x]. Some engines give this memory four dimensions,
+    [page, head, D, token]."""
     if k.ndim == 5 and v.ndim == 4:
         x = k.shape[4]
         return c.view(v, v.shape[0], v.shape[1], v.shape[3] // x, v.shape[2], x)
@@ -332,7 +338,7 @@ def check_asm(call, q, block_tables, row_said, kernel):
 
 def pa_fwd_asm(Q, K, V, block_tables, context_lens, block_tables_stride0, max_qlen=1, K_QScale=None,
                V_QScale=None, out_=None, qo_indptr=None, high_precision=1, kernelName=None):
-    """Decode over SHUFFLE pages; scale 1 / sqrt(D)."""
+    """Decodes over SHUFFLE pages. Scores are scaled by 1 / sqrt(D)."""
     call = "pa_fwd_asm"
     check_asm(call, Q, block_tables, block_tables_stride0, kernelName)
     c.refuse_bytes(call, K, "int8")
@@ -353,9 +359,9 @@ def pa_decode_gluon(output, query, key_cache, value_cache, context_lengths, bloc
                     context_partition_size=256, compute_type=None, query_scale=None, key_scale=None,
                     value_scale=None, exp_sums=None, max_logits=None, temporary_output=None,
                     alibi_slopes=None, sinks=None, sliding_window=0, ps=True):
-    """Decode over SHUFFLE pages, with sinks and a window. The keys of a sequence are split over
-    max_context_partition_num workgroups. The window ends after the last key, as in the kernel and its test:
-    one query sees sliding_window - 1 keys."""
+    """Decodes over SHUFFLE pages, with sinks and a window. The keys of a sequence are split over
+    max_context_partition_num workgroups. The window ends one position after the last key, as in AITER's kernel and its
+    test: one query sees sliding_window - 1 keys."""
     call = "pa_decode_gluon"
     made, scaled, q_scale = q_scales_of(call, query, query_scale, output, key_cache)
     c.refuse(call, alibi_slopes=(alibi_slopes is not None, "AITER's kernel does not look at them"),
@@ -379,16 +385,16 @@ def pa_decode_gluon(output, query, key_cache, value_cache, context_lengths, bloc
         **numbers(softmax_scale, 0.0, mask, left, 0)), batch, int(max_context_partition_num) or None)
 
 
-DECODE_QUERIES = 8  # most queries of a sequence that decode computes; prefill computes longer ones
+DECODE_QUERIES = 8  # largest number of queries of a sequence that decode computes; prefill computes longer sequences
 
 
 def unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_seqlen_k,
                       softmax_scale, causal, window_size, block_table, softcap, q_descale, k_descale,
                       v_descale, q_scales=None, alibi_slopes=None, output_scale=None, qq_bias=None,
                       sinks=None, shuffled_kv_cache=False, skip_reduce=False):
-    """Prompts, decode, or both in one batch, over NHD or SHUFFLE pages. k_descale and v_descale have one element, which may be
-    expanded, or are [sequences, kv heads] or [kv heads], where a stride of 0 shares scales. So has q_descale if these two
-    have. Returns out."""
+    """Computes prompts, decode, or both in one batch, over NHD or SHUFFLE pages. k_descale and v_descale have one
+    element, which may be expanded, or are [sequences, kv heads] or [kv heads]; strides of 0 share scales. q_descale has
+    the same form. Returns out."""
     call = "unified_attention"
     c.refuse_bytes(call, k, "fp4")
     made, scales = made_of(call, q, q_descale, out, k, by_head=True)
@@ -432,8 +438,8 @@ def unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_s
 
 
 def get_pa_metadata_info_v1(batch_size, num_head_k=1):
-    """Shapes and types of the tensors of a plan: work_metadata_ptrs, work_indptr, work_info,
-    reduce_indptr, reduce_final_map, reduce_partial_map."""
+    """Returns (shape, type) of each tensor of a plan: work_metadata_ptrs, work_indptr, work_info, reduce_indptr,
+    reduce_final_map, reduce_partial_map."""
     return info(batch_size, num_head_k)
 
 
@@ -467,8 +473,8 @@ def get_pa_metadata_v1(seqlens_qo_indptr, pages_kv_indptr, context_lens, num_hea
                        reduce_indptr, reduce_final_map, reduce_partial_map, kv_granularity=16,
                        block_size=16, max_seqlen_qo=-1, uni_seqlen_qo=-1, fast_mode=True, topk=-1,
                        max_split_per_batch=-1):
-    """Lengths to work lists, on the device. What is said of granularity and splits is libattn's own
-    choice; work_metadata_ptrs is not written, as no call here reads it."""
+    """Makes work lists from the sequences' lengths, on the device. libattn chooses granularity and splits, so the
+    arguments about them have no effect. work_metadata_ptrs is not written, since no call of attn.aiter reads it."""
     c.refuse("get_pa_metadata_v1", topk=(topk >= 0, "sparse attention has lists of slots"))
     plan("get_pa_metadata_v1", seqlens_qo_indptr, context_lens,
          num_heads_per_head_k * num_heads_k, num_heads_k,
@@ -491,9 +497,9 @@ def plan(call, qo_indptr, kv_lens, heads, kv_heads, q_len, work_indptr, work_inf
 def pa_persistent_fwd(Q, K, V, output, max_qlen, qo_indptr, kv_indptr, kv_indices, context_lens,
                       work_indptr, work_info, reduce_indptr, reduce_final_map, reduce_partial_map,
                       K_QScale=None, V_QScale=None, softmax_scale=None, mask=0, quant_type=None):
-    """Decode by the work lists of get_pa_metadata_v1(), and their sum. Returns the parts and the
-    LSE [queries, heads]: of all queries where the pack has a kernel with lse, else, as AITER's, of
-    those that were split."""
+    """Decodes by the work lists of get_pa_metadata_v1(), and sums the parts of outputs that were split. Returns (parts,
+    LSE [queries, heads]). The LSE is of all queries if the pack has a kernel with lse. Else it is only of queries that
+    were split, as in AITER."""
     call = "pa_persistent_fwd"
     check_q(call, Q)
     c.refuse_bytes(call, K, "int8")
@@ -520,7 +526,8 @@ def pa_persistent_fwd(Q, K, V, output, max_qlen, qo_indptr, kv_indptr, kv_indice
 
 def pa_reduce_v1(partial_output, partial_lse, reduce_indptr, reduce_final_map, reduce_partial_map,
                  max_seqlen_q, final_output, final_lse=None, num_kv_splits=0):
-    """The weighted sum of the parts of each output that was split."""
+    """Writes the weighted sum of the parts of each output that was split to final_output, and its LSE to final_lse
+    unless that is None."""
     call = "pa_reduce_v1"
     if reduce_final_map is None:
         raise NotServed(call, "reduce_final_map is needed: it says which queries a tile has")

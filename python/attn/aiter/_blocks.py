@@ -1,26 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""New tokens into a cache whose scales are of blocks of several pages. The blocks that get tokens are copied, written as
-one page each, and copied back; torch or numpy does the copies, without a look at slots from the host."""
+"""Writes new tokens into a cache in which a block of several pages shares scales. The blocks that get tokens are
+copied, written as one page each, and copied back. torch or numpy copies on the device; the host reads no slot."""
 from attn.aiter import _cache
 from attn.aiter import _common as c
 from attn.aiter._common import NotServed
 
-KEYS, VALUES, COLUMNS = (0, 2, 3, 1, 4, 5), (0, 2, 1, 3, 4, 5), (0, 2, 3, 1, 4)  # SHUFFLE; values [page, head, D, token]
+# orders of dimensions for as_page(): SHUFFLE keys, SHUFFLE values, values [page, head, D, token]
+KEYS, VALUES, COLUMNS = (0, 2, 3, 1, 4, 5), (0, 2, 1, 3, 4, 5), (0, 2, 3, 1, 4)
 
 
 class Blocks:
-    """The blocks that a batch writes. Copies i * n to i * n + n - 1 are of the blocks of sequence i, in the order
-    of its tokens. slots is [batch, length], n the most blocks of a sequence, size the tokens of a block."""
+    """The blocks that a batch writes, and copies of them. Copies i * n to i * n + n - 1 belong to sequence i, in the
+    order of its tokens. slots is [batch, length], n the largest number of blocks of a sequence, size the tokens of a
+    block."""
 
     def __init__(self, slots, n, size):
         batch, there, block = slots.shape[0], slots >= 0, slots // size
-        turn = c.cast(there, "int64")  # where a token begins a block
+        turn = c.cast(there, "int64")  # 1 for a token that begins a new block of its sequence
         turn[:, 1:] *= block[:, 1:] != block[:, :-1]
         own = c.least(c.most(c.sums(turn, 1) - 1, 0), n - 1)
         ids = c.scattered(batch, n + 1, c.where(there, own, n), block)[:, :n].reshape(-1)
         first = c.arange(slots, batch, "int64")[:, None] * n
         self.slots = c.where(there, (first + own) * size + slots % size, -1)
-        # An unused copy is written back as the first used copy, to the same block with the same contents.
+        # put_back() writes the first used copy again in place of each unused copy, to the same block.
         used, at = ids >= 0, c.arange(slots, batch * n, "int64")
         self.source = c.where(used, at, c.cast(used, "int64").argmax(0))
         self.ids = c.most(ids, 0)
@@ -33,15 +35,15 @@ class Blocks:
 
 
 def as_page(pages, order):
-    """Returns copies of blocks [n, pages of a block, ...] as one page each. `order` of the dimensions puts the
-    pages of a block directly before the tokens of a page."""
+    """Returns copies of blocks [n, pages of a block, ...] as one page each. `order` is an order of dimensions in which
+    the pages of a block come directly before the tokens of a page."""
     x = c.dense(c.permute(pages, order))
-    tokens = order.index(1)  # the tokens' dimension, together with the pages'
+    tokens = order.index(1)  # dimension of the result that joins pages and tokens
     return c.view(x, *x.shape[:tokens], x.shape[tokens] * x.shape[tokens + 1], *x.shape[tokens + 2:])
 
 
 def as_pages(page, order, shape):
-    """Reverses as_page(). Returns copies of blocks of this shape."""
+    """Reverses as_page(): returns `page` as copies of blocks with dimensions `shape`."""
     wide = c.view(page, *(shape[i] for i in order))
     return c.permute(wide, [order.index(i) for i in range(len(order))])
 
@@ -49,7 +51,8 @@ def as_pages(page, order, shape):
 def reshape_and_cache_with_block_quant_for_asm_pa(key, value, key_cache, value_cache, k_dequant_scales, v_dequant_scales,
                                                   slot_mapping, asm_layout, ori_block_size=128):
     """Writes new tokens [batch, length, heads, D] to fp8 or int8 SHUFFLE pages. ori_block_size tokens of a head share a
-    scale: [blocks, kv heads], or without asm_layout [kv heads, blocks], with values [page, head, D, token]."""
+    scale. Scales are [blocks, kv heads]. Without asm_layout they are [kv heads, blocks], and values are [page, head, D,
+    token]."""
     call = "reshape_and_cache_with_block_quant_for_asm_pa"
     if key.ndim != 4 or value.ndim != 4:
         raise NotServed(call, "key and value have the dimensions [batch, length, heads, D]")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that fill and read a cache, and the steps before: norm, rotation, merging."""
+"""AITER's calls that write and read a cache, that norm and rotate before the write, and that merge attention states."""
 from attn.aiter import _common as c
 from attn.aiter._common import NotServed
 
@@ -18,8 +18,8 @@ def write(call, key, value, key_cache, value_cache, slot_mapping, k_scale=None, 
 
 
 def typed(call, key_cache, kv_cache_dtype, k_scale, v_scale):
-    """Returns the scales for a cache of the type kv_cache_dtype: (None, None) for a type of 16 bits. Refuses a
-    cache of another type."""
+    """Returns (k_scale, v_scale) for a cache of the type kv_cache_dtype; (None, None) for a type of 16 bits. Raises
+    NotServed if the cache has another type."""
     stored, plain = c.dtype(key_cache), kv_cache_dtype in ("auto", "bf16", "bfloat16", "half", "float16")
     if not plain and kv_cache_dtype not in ("fp8", "fp8_e4m3"):
         raise NotServed(call, f"kv_cache_dtype {kv_cache_dtype!r}")
@@ -39,8 +39,8 @@ def reshape_and_cache(key, value, key_cache, value_cache, slot_mapping, kv_cache
 
 
 def as_shuffled(key_cache, value_cache):
-    """Returns the values as [page, head, token / x, D, x], the order of their memory with asm_layout. Engines may
-    give this memory four dimensions."""
+    """Returns the values as [page, head, token / x, D, x], the order of their memory with asm_layout. Some engines pass
+    this memory with four dimensions."""
     if value_cache.ndim == 4 and key_cache.ndim == 5:
         pages, heads, dim, page = value_cache.shape
         x = key_cache.shape[4]
@@ -57,7 +57,7 @@ def reshape_and_cache_flash(key, value, key_cache, value_cache, slot_mapping, kv
 
 
 def of_tokens(call, scales, key_cache, asm_layout):
-    """Scales as [pages, kv heads, P]: without asm_layout they are [kv heads, slots]."""
+    """Returns scales of tokens as [pages, kv heads, P]. Without asm_layout the caller's are [kv heads, slots]."""
     if asm_layout:
         return scales
     pages, heads, page = key_cache.shape[0], key_cache.shape[1], key_cache.shape[3]
@@ -69,8 +69,8 @@ def of_tokens(call, scales, key_cache, asm_layout):
 
 def reshape_and_cache_with_pertoken_quant(key, value, key_cache, value_cache, k_dequant_scales,
                                           v_dequant_scales, slot_mapping, asm_layout):
-    """New tokens into fp8 or int8 pages; the scale of each token and head is worked out and stored: [pages,
-    kv heads, P], or without asm_layout [kv heads, slots] beside values [page, head, D, token]."""
+    """Writes new tokens to fp8 or int8 pages, and computes and stores a scale for each token and head. Scales are
+    [pages, kv heads, P]. Without asm_layout they are [kv heads, slots], and values are [page, head, D, token]."""
     call = "reshape_and_cache_with_pertoken_quant"
     c.refuse(call, k_dequant_scales=(asm_layout and k_dequant_scales.ndim != 3,
                                      "its layout [heads, tokens] is that of asm_layout=False"))
@@ -81,8 +81,8 @@ def reshape_and_cache_with_pertoken_quant(key, value, key_cache, value_cache, k_
 
 
 def of_pages(call, scales, pages, heads, asm_layout):
-    """Scales as [pages, kv heads]. That is their order in memory with asm_layout, whatever dimensions they
-    are given; without it they are [kv heads, pages]."""
+    """Returns scales of pages as [pages, kv heads]. With asm_layout that is their order in memory, whatever dimensions
+    the caller's tensor has. Without asm_layout the order in memory is [kv heads, pages]."""
     c.refuse(call, k_dequant_scales=(c.count(scales) != pages * heads, f"{c.count(scales)} scales for "
                                      f"{pages} pages of {heads} heads"))
     return c.view(scales, pages, heads) if asm_layout else c.transpose(c.view(scales, heads, pages))
@@ -90,8 +90,8 @@ def of_pages(call, scales, pages, heads, asm_layout):
 
 def reshape_and_cache_with_block_quant(key, value, key_cache, value_cache, k_dequant_scales,
                                        v_dequant_scales, slot_mapping, asm_layout):
-    """New tokens into fp8 or int8 pages that have a scale per page and head: [pages, kv heads], or without
-    asm_layout [kv heads, pages] beside values [page, head, D, token]."""
+    """Writes new tokens to fp8 or int8 pages with one scale for each page and head. Scales are [pages, kv heads].
+    Without asm_layout they are [kv heads, pages], and values are [page, head, D, token]."""
     call = "reshape_and_cache_with_block_quant"
     if asm_layout:
         value_cache = as_shuffled(key_cache, value_cache)
@@ -103,8 +103,8 @@ def reshape_and_cache_with_block_quant(key, value, key_cache, value_cache, k_deq
 def cp_mha_gather_cache(key_cache, value_cache, key, value, block_tables, k_scales, v_scales,
                         cu_seqlens_kv, token_to_batch, seq_starts, dequant, kv_cache_layout,
                         total_tokens, per_token_quant=True):
-    """Keys and values of sequences out of NHD or SHUFFLE pages, into packed tensors; numbers of fp8 times
-    their scales, or with dequant=False as they are."""
+    """Gathers keys and values of sequences from NHD or SHUFFLE pages into packed tensors. Elements of fp8 are
+    multiplied by their scales; with dequant=False they are copied unchanged."""
     call = "cp_mha_gather_cache"
     stored = c.dtype(key_cache) in ("fp8", "int8")
     c.refuse(call, dequant=(dequant and not stored, f"the cache is {c.dtype(key_cache)}"),
@@ -127,7 +127,8 @@ def cp_mha_gather_cache(key_cache, value_cache, key, value, block_tables, k_scal
 
 
 def as_pages(k, v):
-    """SHUFFLE pages, also where an engine has given their memory the dimensions [pages, P, heads, D]."""
+    """Returns SHUFFLE pages k and v in five dimensions. Some engines pass their memory with the dimensions [pages, P,
+    heads, D]."""
     if k.ndim != 4:
         return k, v
     pages, page, heads, dim = k.shape
@@ -137,8 +138,8 @@ def as_pages(k, v):
 
 def merge_attn_states(output, prefix_output, prefix_lse, suffix_output, suffix_lse, output_lse=None,
                       prefill_tokens_with_context=None, output_scale=None):
-    """Merges the attention over two sets of keys. Tokens from prefill_tokens_with_context on have no prefix: their
-    output is the suffix's."""
+    """Merges attention outputs and LSEs over two sets of keys, a prefix and a suffix. Tokens from
+    prefill_tokens_with_context on have no prefix: their output is the suffix's."""
     call = "merge_attn_states"
     tokens, heads, dim = output.shape
     n = tokens if prefill_tokens_with_context is None else int(prefill_tokens_with_context)
@@ -161,12 +162,13 @@ def merge_attn_states(output, prefix_output, prefix_lse, suffix_output, suffix_l
 
 
 def heads_of(x, heads, dim):
-    """[tokens, heads, dim] of a tensor that may have its heads in one dimension."""
+    """Returns x, [tokens, heads, dim] or [tokens, heads * dim], as [tokens, heads, dim]."""
     return x if x.ndim == 3 else c.view(x, x.shape[0], heads, dim)
 
 
 def of_kind(call, cache, kind):
-    """Refuses quantised pages whose scales are not of `kind`, the kind that the call computes."""
+    """Raises NotServed for fp8 or int8 pages whose scales are not of `kind`, such as "token", which the call
+    computes."""
     if cache.desc.dtype in ("fp8", "int8") and cache.desc.scale != kind:
         raise NotServed(call, f"the cache is {cache.desc.dtype}, without scales of a {kind}")
 
@@ -216,9 +218,9 @@ def fused_qk_norm_rope_cache_block_quant_shuffle(qkv, num_heads_q, num_heads_k, 
                                                  k_cache, v_cache, slot_mapping, cu_q_len,
                                                  kv_cache_dtype, k_scale, v_scale,
                                                  max_tokens_per_batch=0):
-    """Like fused_qk_norm_rope_cache_quant_shuffle() for packed q, k, v, with a scale for each page and KV head,
-    [pages, KV heads]. A page's first token sets its scale. Later tokens can only raise the scale; numbers that the
-    page has are then rounded again. Tokens of a sequence are adjacent, as cu_q_len has them."""
+    """Like fused_qk_norm_rope_cache_quant_shuffle() for packed q, k, v, with a scale for each page and KV head, [pages,
+    KV heads]. A page's first token sets its scale. Later tokens can only raise the scale; numbers that the page has are
+    then rounded again. The tokens of a sequence are adjacent; cu_q_len has their starts."""
     call = "fused_qk_norm_rope_cache_block_quant_shuffle"
     s = c.session(qkv)
     qkv = heads_of(qkv, num_heads_q + num_heads_k + num_heads_v, head_dim)
@@ -239,7 +241,7 @@ def fused_qk_norm_rope_cache_pts_quant_shuffle(qkv, qw, kw, cos_sin, positions, 
                                                k_out, v_out, return_kv, use_shuffle_layout,
                                                block_size, x, rotary_dim=0):
     """Norms and rotates packed q, k, v; q goes to q_out, k and v to NHD or SHUFFLE pages, as fp8 with a scale per
-    tensor. With return_kv k and v also go to k_out and v_out, or to the one that is given."""
+    tensor. With return_kv k and v are also written to k_out and v_out; one of them may be None."""
     packed("fused_qk_norm_rope_cache_pts_quant_shuffle", qkv, (qw, kw), cos_sin, positions, num_tokens,
            (num_heads_q, num_heads_k, num_heads_v), head_size, is_neox_style, eps, q_out, (k_cache, v_cache), slot_mapping,
            (per_tensor_k_scale, per_tensor_v_scale), (k_out, v_out) if return_kv else (None, None), use_shuffle_layout,
@@ -251,9 +253,9 @@ def fused_qk_norm_mrope_3d_cache_pts_quant_shuffle(qkv, qw, kw, cos_sin, positio
                                                    eps, q_out, k_cache, v_cache, slot_mapping, per_tensor_k_scale,
                                                    per_tensor_v_scale, k_out, v_out, return_kv, use_shuffle_layout,
                                                    block_size, x, rotary_dim=0, gemma_norm=False):
-    """Like fused_qk_norm_rope_cache_pts_quant_shuffle(), with three positions [3, tokens]; mrope_section_ has the
-    number of rotated pairs of each. A block_size of 0 means caches [slots, KV heads, D]. With gemma_norm the factor
-    is 1 + weight."""
+    """Like fused_qk_norm_rope_cache_pts_quant_shuffle(), with three positions [3, tokens] for each token.
+    mrope_section_ has the number of rotated pairs for each of the three. A block_size of 0 means caches [slots, KV
+    heads, D]. With gemma_norm the factor is 1 + weight."""
     packed("fused_qk_norm_mrope_3d_cache_pts_quant_shuffle", qkv, (qw, kw), cos_sin, positions, num_tokens,
            (num_heads_q, num_heads_k, num_heads_v), head_size, is_neox_style, eps, q_out, (k_cache, v_cache), slot_mapping,
            (per_tensor_k_scale, per_tensor_v_scale), (k_out, v_out) if return_kv else (None, None), use_shuffle_layout,
@@ -269,7 +271,7 @@ def packed(call, qkv, weights, cos_sin, positions, num_tokens, counts, head_size
     q, k, v = qkv[:, :n_q], qkv[:, n_q:n_q + n_k], qkv[:, n_q + n_k:]
     if shuffled:
         v_cache = as_shuffled(k_cache, v_cache)
-    scales = [c.near(s, x, qkv) for x in scales]  # vLLM's are the host's
+    scales = [c.near(s, x, qkv) for x in scales]  # vLLM's scales may be in the host's memory
     cache = c.Cache(call, k_cache, v_cache, c.dtype(qkv), *scales, shuffled=bool(shuffled), kinds=("tensor",))
     if cache.page != (block_size or 1):
         raise NotServed(call, f"block_size is {block_size}, the cache has pages of {cache.page}")
@@ -278,7 +280,8 @@ def packed(call, qkv, weights, cos_sin, positions, num_tokens, counts, head_size
     stored, some = cache.desc.dtype, any(x is not None for x in given)
     c.refuse(call, return_kv=(any(x is not None and c.dtype(x) != (stored or c.dtype(qkv)) for x in given),
                               f"outputs get what the cache gets, {stored or c.dtype(qkv)}"))
-    if some and stored is None:  # one of them alone, too: v stays as it is, k is written elsewhere
+    # also if only one is given; values are never changed in place, and keys go to a new tensor
+    if some and stored is None:
         outs = {"k_out": c.new_like(k) if given[0] is None else given[0], "keep": True, "v_out": given[1]}
     rope(call, s, q, k, v, cache, slot_mapping, positions, cos_sin, neox, norm, weights, eps,
          q_out=heads_of(q_out, n_q, head_size)[:num_tokens], rotary_dim=rotary_dim, **outs, **more)
@@ -290,9 +293,10 @@ def fused_qkv_split_qk_norm_rope_cache(qkv, q_weight, k_weight, cos, sin, positi
                                        qh, kvh, head_dim, is_neox=True, offsets=None, reuse_freqs_front_part=True,
                                        attn_output_gate=False, k_scale=None, v_scale=None, eps=1e-5,
                                        gated_qkv_layout="interleaved", kv_cache_layout="HND"):
-    """The same of rows of q, k and v, by the rows positions + offsets of cos and sin, into HND or NHD pages. With
-    attn_output_gate a gate follows each head of q, or all of them, with "blocked". Returns q, the gate if there is one, k
-    and v as they are before a scale of fp8, which is `k_scale` and `v_scale`."""
+    """Norms and rotates packed rows of q, k and v by the rows positions + offsets of cos and sin, and writes k and v to
+    HND or NHD pages. With attn_output_gate a gate follows each head of q, or with gated_qkv_layout "blocked" all heads.
+    Returns (q, gate, k, v), without the gate if there is none. k and v are returned before they are divided by the fp8
+    scales k_scale and v_scale."""
     call, own, stored, n = "fused_qkv_split_qk_norm_rope_cache", c.dtype(qkv), c.dtype(key_cache), qh * head_dim
     layout, blocked = kv_cache_layout.upper(), gated_qkv_layout == "blocked"
     c.refuse(call, kv_cache_layout=(layout not in ("HND", "NHD"), f"it is {kv_cache_layout!r}"),
@@ -319,8 +323,8 @@ def fused_qkv_split_qk_norm_rope_cache(qkv, q_weight, k_weight, cos, sin, positi
 
 
 def bytes_written(cache, slots, k_out, v_out):
-    """Copies the keys and values of tokens from their slots to k_out and v_out [tokens, heads, D] of the cache's type. A
-    token without a slot stays as it is."""
+    """Copies the keys and values of tokens from their slots to k_out and v_out [tokens, heads, D] of the cache's type.
+    Rows of tokens without a slot are not changed."""
     here = slots >= 0
     at = c.cast(slots * here, "int64")
     page, token = at // cache.page, at % cache.page
@@ -342,7 +346,7 @@ def fused_qk_rope_reshape_and_cache(q, k, v, key_cache, value_cache, slot_mappin
                                     offs=None, q_out=None, k_out=None, output_zeros=True,
                                     zeros_out=None, upcast_operand=False):
     """Rotates q and k, and writes k and v to NHD or SHUFFLE pages. cos and sin are joined into one table, once for each
-    pair of them. Returns q_out, k_out, the caches and, with output_zeros, zeros."""
+    pair. Returns (q_out, k_out, key_cache, value_cache), and with output_zeros a tensor of zeros."""
     call = "fused_qk_rope_reshape_and_cache"
     c.refuse_bytes(call, key_cache, "fp4")
     if not apply_scale:

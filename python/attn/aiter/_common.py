@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts that the calls share: the device with its packs, ops by what a call needs, tensors of any
-library."""
+"""Parts that all calls of attn.aiter share: the device with its packs, ops by their descriptors, and functions that
+treat torch's and numpy's tensors alike."""
 import sys
 import weakref
 
@@ -14,14 +14,14 @@ _devices = {}
 
 
 class NotServed(AttnError, NotImplementedError):
-    """A call, or a form of it, that attn.aiter does not serve. The text says why."""
+    """Raised for a call, or a form of a call, that attn.aiter does not serve. The text says why."""
 
     def __init__(self, call, why):
         super().__init__("ATTN_NO_KERNEL", f"{call}: {why}")
 
 
 def use(*packs, device=None, hip=None, ordinal=0):
-    """The packs whose kernels serve the calls on a GPU; or a Device that is open already."""
+    """Sets the packs whose kernels serve the calls on a GPU, or a Device that is open already."""
     _devices[ordinal if device is None else device.ordinal] = Session(
         device or Device(*packs, ordinal=ordinal, hip=hip))
 
@@ -31,12 +31,13 @@ class Session:
 
     def __init__(self, device):
         self.device, self.ops, self.made = device, {}, Made()
-        self.missing = set()  # see has()
-        self.plans = {}  # see attn.aiter._mla.remember()
-        self.splits, self.sizes, self.buffers, self.tickets = {}, {}, {}, {}  # see attn.aiter._split
+        self.missing = set()  # {(op, descriptor)} for which has() found no kernel
+        self.plans = {}  # {key of remember() in _mla.py: what it recorded}
+        self.splits, self.sizes, self.buffers, self.tickets = {}, {}, {}, {}  # caches of _split.py
 
     def op(self, kind, **desc):
-        """The op of a descriptor: looked up once. A missing kernel is libattn's AttnError."""
+        """Returns the op `kind` for the descriptor `desc`. It is looked up once. Raises libattn's AttnError if no pack
+        has a kernel."""
         key = (kind, tuple(desc.items()))
         op = self.ops.get(key)
         if op is None:
@@ -60,13 +61,13 @@ class Session:
         return True
 
 
-_copies = weakref.WeakSet()  # of Copy: all that are in use
+_copies = weakref.WeakSet()  # all Copy objects that are in use
 
 
 class Copy:
-    """A tensor that make(*sources) made of an engine's constants. After one of them was written it is made again at the same
-    address, which captured graphs read. torch counts writes, but not those through Tensor.data, by which engines reload
-    weights: refresh_copies() is for these. `dropped` is called when a source is freed."""
+    """A tensor that make(*sources) computed from an engine's constants. After a source was written, the tensor is made
+    again at the same address, which captured graphs read. torch counts writes, but not writes through Tensor.data, by
+    which engines reload weights: after these refresh_copies() is called. `dropped` is called when a source is freed."""
 
     def __init__(self, sources, make, dropped=None):
         self.sources, self.make = [weakref.ref(x, dropped) for x in sources], make
@@ -74,11 +75,12 @@ class Copy:
         _copies.add(self)
 
     def of(self, sources):
-        """True if the copy is of these objects."""
+        """True if the copy was made from these objects."""
         return all(known() is x for known, x in zip(self.sources, sources))
 
     def current(self, sources):
-        """Returns the tensor, made again if torch counted a write, or if a source's memory is another."""
+        """Returns the tensor. Makes it again first if torch counted a write to a source, or if a source has other
+        memory."""
         if self.state != state_of(sources):
             self.refresh(sources)
         return self.made
@@ -87,7 +89,8 @@ class Copy:
         """Makes the tensor again."""
         self.state = state_of(sources)
         if is_torch(self.made):
-            with sys.modules["torch"].inference_mode():  # it may have been made in this mode, as engines run models
+            # the tensor may have been made in this mode, in which engines run models
+            with sys.modules["torch"].inference_mode():
                 new = self.make(*sources)
                 if new.shape == self.made.shape and new.dtype == self.made.dtype:
                     self.made.copy_(new)
@@ -96,8 +99,8 @@ class Copy:
 
 
 def state_of(sources):
-    """Returns the addresses of tensors, and how often torch counted that they were written. It does not count for tensors that
-    are made in its inference mode."""
+    """Returns the addresses of tensors, and how many writes torch counted for each. torch does not count writes of
+    tensors that are made in its inference mode."""
     return [(address(x), 0 if not is_torch(x) or x.is_inference() else x._version) for x in sources]
 
 
@@ -110,8 +113,8 @@ def refresh_copies():
 
 
 def copy_of(holder, name, source, make):
-    """Returns make(source), a copy that the object `holder` keeps by the name. Calls with the same source return the same
-    tensor, whose numbers are up to date."""
+    """Returns make(source), a copy that the object `holder` keeps under `name`. Calls with the same source return the
+    same tensor, with up-to-date contents."""
     kept = holder.__dict__.get("attn_" + name)
     if kept is None or not kept.of((source,)):
         kept = holder.__dict__["attn_" + name] = Copy((source,), make)
@@ -119,7 +122,7 @@ def copy_of(holder, name, source, make):
 
 
 class Made:
-    """Tensors that were made of an engine's constants, once: sinks as float32, a joined table."""
+    """Keeps tensors that were computed once from an engine's constants, such as sinks as float32."""
 
     def __init__(self):
         self.kept = {}
@@ -134,7 +137,7 @@ class Made:
 
 
 def session(x):
-    """The session of the GPU that a tensor is on."""
+    """Returns the Session of the GPU that a tensor is on."""
     ordinal = x.get_device() if getattr(x, "is_cuda", False) else 0
     found = _devices.get(ordinal)
     if found is None:
@@ -143,7 +146,7 @@ def session(x):
 
 
 def stream(x):
-    """torch's current stream, for a tensor of a GPU."""
+    """Returns the number of torch's current stream for a tensor on a GPU; None for others."""
     if not getattr(x, "is_cuda", False):
         return None
     return sys.modules["torch"]._C._cuda_getCurrentRawStream(x.get_device())
@@ -155,8 +158,8 @@ NAMES = {"bfloat16": "bf16", "uint16": "bf16", "float16": "fp16", "uint8": "fp8"
 
 
 def dtype(x):
-    """An element type as descriptions spell it. Bytes are fp8, as numpy and older torch have
-    none."""
+    """Returns the element type of a tensor as descriptions spell it. uint8 means fp8, since numpy and older torch have
+    no fp8."""
     name = str(x.dtype).rsplit(".", 1)[-1]
     return NAMES.get(name, name)
 
@@ -166,14 +169,14 @@ def is_torch(x):
 
 
 def cast(x, name):
-    """A copy in another type, where it is not of that type: "float32", "int64", "int32"."""
+    """Returns x converted to the type `name`, such as "int64"; x itself if it has that type."""
     if str(x.dtype).rsplit(".", 1)[-1] == name:
         return x
     return x.to(getattr(sys.modules["torch"], name)) if is_torch(x) else x.astype(name)
 
 
 def view(x, *shape):
-    """Other dimensions of the same memory; a tensor whose strides do not allow it is refused."""
+    """Returns a view of x with other dimensions. Raises AttnError if x's strides do not allow a view."""
     if is_torch(x):
         try:
             return x.view(*shape)
@@ -188,21 +191,22 @@ def view(x, *shape):
 
 
 def no_view(x, shape):
-    """The refusal of a tensor whose strides do not allow these dimensions."""
+    """Returns the AttnError for a tensor whose strides do not allow a view with these dimensions."""
     return AttnError("ATTN_BAD_ARGUMENT", f"a tensor of dimensions {tuple(x.shape)} with gaps, strides {tuple(strides(x))}, "
                      f"cannot be read as one of {tuple(shape)} without a copy")
 
 
 def rows_of(x, dim):
-    """A cache of rows of `dim` elements as pages of one row, or as its own [pages, P, ...] where these lie apart."""
+    """Returns a cache of rows as a view [rows, 1, 1, dim]: pages of one row. If pages have gaps between them, the view
+    is [pages, P, 1, dim]."""
     apart = x.ndim > 2 and x.shape[0] > 1 and strides(x)[0] != (1 if is_torch(x) else itemsize(x)) * (
         count(x) // x.shape[0])
     return view(x, x.shape[0], -1, 1, dim) if apart else view(x, count(x) // dim, 1, 1, dim)
 
 
 def flat_pages(call, name, x):
-    """(bytes from the first page to the end of the last, bytes from a page to the next) of a cache of bytes whose pages
-    may lie apart."""
+    """Returns (all bytes from the first page to the end of the last as one view, bytes from a page to the next). x is a
+    cache of bytes, whose pages may have gaps between them."""
     size = count(x) // max(x.shape[0], 1)
     step = strides(x)[0] if x.shape[0] > 1 else size
     inner = x[0] if x.shape[0] else x
@@ -214,17 +218,17 @@ def flat_pages(call, name, x):
 
 
 def reinterpret(x, name):
-    """The same memory as elements of another type."""
+    """Returns a view of x's memory as elements of the type `name`."""
     return x.view(getattr(sys.modules["torch"], name) if is_torch(x) else name)
 
 
 def dense(x):
-    """The same elements without gaps."""
+    """Returns x without gaps in memory: x itself or a copy."""
     return x.contiguous() if is_torch(x) else sys.modules["numpy"].ascontiguousarray(x)
 
 
 def first(x, n):
-    """The first n rows; a slice that is the whole costs nothing."""
+    """Returns the first n rows of x; x itself if it has n rows."""
     return x if x.shape[0] == n else x[:n]
 
 
@@ -233,7 +237,7 @@ def transpose(x):
 
 
 def swap(x, i, j):
-    """A view with two dimensions in each other's place."""
+    """Returns a view of x with the dimensions i and j swapped."""
     return x.transpose(i, j) if is_torch(x) else x.swapaxes(i, j)
 
 
@@ -242,7 +246,7 @@ def count(x):
 
 
 def zero(x):
-    """Fills with zeros, in the stream."""
+    """Fills x with zeros, on torch's current stream."""
     if is_torch(x):
         x.zero_()
     else:
@@ -250,7 +254,7 @@ def zero(x):
 
 
 def fill(x, value):
-    """Fills with a number, in the stream."""
+    """Fills x with a number, on torch's current stream."""
     if is_torch(x):
         x.fill_(value)
     else:
@@ -258,19 +262,19 @@ def fill(x, value):
 
 
 def ones(like, n):
-    """[n] float32 ones where `like` is."""
+    """Returns float32 [n] of ones on the device of `like`."""
     if is_torch(like):
         return like.new_ones(n, dtype=sys.modules["torch"].float32)
     return sys.modules["numpy"].ones(n, "float32")
 
 
 def one(s, like):
-    """[1] of float32, a scale that changes nothing: made once."""
+    """Returns float32 [1] with 1.0, a scale without effect. It is made once for a session."""
     return s.made.of(("one", type(like)), (), lambda: ones(like, 1))
 
 
 def arange(like, n, name="int32"):
-    """[n] 0, 1, ... where `like` is."""
+    """Returns [n] with 0, 1, ... on the device of `like`."""
     if is_torch(like):
         torch = sys.modules["torch"]
         return torch.arange(n, dtype=getattr(torch, name), device=like.device)
@@ -278,7 +282,7 @@ def arange(like, n, name="int32"):
 
 
 def numbered(n, step):
-    """[n] int32 0, step, 2 step, ... where torch's tensors of a GPU are, if there is one."""
+    """Returns int32 [n] with 0, step, 2 step, ... on torch's GPU if there is one, else in the host's memory."""
     torch = sys.modules.get("torch")
     if torch is None:
         return sys.modules["numpy"].arange(n, dtype="int32") * step
@@ -287,7 +291,7 @@ def numbered(n, step):
 
 
 def squares(x):
-    """[tokens] of float32: the sum of each row's squares. numpy's bf16 are uint16."""
+    """Returns float32 [tokens] with the sum of squares of each row. numpy's uint16 are bf16."""
     if is_torch(x):
         torch = sys.modules["torch"]
         return torch.linalg.vector_norm(x, 2, -1, dtype=torch.float32).square()
@@ -301,27 +305,27 @@ def where(here, a, b):
 
 
 def least(x, n):
-    """The smaller of each element and a number."""
+    """Returns the smaller of x's element and the number n, for each element."""
     return x.clamp(max=n) if is_torch(x) else sys.modules["numpy"].minimum(x, n)
 
 
 def smaller(a, b):
-    """The smaller of each two elements."""
+    """Returns the smaller of a's and b's element, for each element."""
     return sys.modules["torch" if is_torch(a) else "numpy"].minimum(a, b)
 
 
 def most(x, n):
-    """The larger of each element and a number."""
+    """Returns the larger of x's element and the number n, for each element."""
     return x.clamp(min=n) if is_torch(x) else sys.modules["numpy"].maximum(x, n)
 
 
 def sums(x, axis=0):
-    """x[0], x[0] + x[1], ..."""
+    """Returns the running sums of x along `axis`: x[0], x[0] + x[1], ..."""
     return x.cumsum(axis)
 
 
 def scattered(n, width, at, x):
-    """[n, width] of -1, with the elements of the rows of x at the columns `at`."""
+    """Returns [n, width] filled with -1, except that row i has the elements of x[i] at the columns at[i]."""
     if is_torch(x):
         return x.new_full((n, width), -1).scatter_(1, at, x)
     out = sys.modules["numpy"].full((n, width), -1, x.dtype)
@@ -330,43 +334,43 @@ def scattered(n, width, at, x):
 
 
 def permute(x, order):
-    """A view with its dimensions in this order."""
+    """Returns a view of x with its dimensions in this order."""
     return x.permute(*order) if is_torch(x) else x.transpose(order)
 
 
 def bytes_of(x):
-    """A tensor of bytes, as numbers that libraries copy."""
+    """Returns a view of a tensor with 1-byte elements as uint8, which all libraries can copy."""
     return x if str(x.dtype).rsplit(".", 1)[-1] in ("uint8", "int8") else reinterpret(x, "uint8")
 
 
 def as_type(x, like):
-    """The same memory as elements of another tensor's type."""
+    """Returns a view of x's memory as elements of the type of `like`."""
     return x if x.dtype == like.dtype else x.view(like.dtype)
 
 
 def place(ends, x):
-    """Returns how many of the ascending `ends` are no more than each x."""
+    """Returns for each element of x how many of the ascending `ends` are not larger."""
     if is_torch(x):
         return sys.modules["torch"].searchsorted(ends, x, right=True)
     return sys.modules["numpy"].searchsorted(ends, x, "right")
 
 
 def repeated(like, n, times):
-    """Returns 0, 0, ..., 1, 1, ... up to n - 1, int32, each `times` times."""
+    """Returns int32 [n * times] with 0 to n - 1, each repeated `times` times, on the device of `like`."""
     each = arange(like, n * times)
     return each // times
 
 
 def join(a, b):
-    """[n, x] and [n, y] side by side."""
+    """Returns [n, x] and [n, y] joined as [n, x + y]."""
     if is_torch(a):
         return sys.modules["torch"].cat((a, b), -1)
     return sys.modules["numpy"].concatenate((a, b), -1)
 
 
 def cosines(s, cos, sin):
-    """One table [positions, 2 n] of cosines and sines. Halves of a table, as engines cut it anew for each call, are
-    taken as that; others are joined, once for each pair."""
+    """Returns one table [positions, 2 n] of cosines and sines. If cos and sin are the halves of a table, the table
+    itself is returned as a view. Other pairs are joined, once for each."""
     rows, n, bits = cos.shape[0], cos.shape[-1], itemsize(cos)
     unit = 1 if is_torch(cos) else bits
     same = all((strides(x)[0], strides(x)[-1]) == (2 * n * unit, unit) and count(x) == rows * n for x in (cos, sin))
@@ -380,7 +384,8 @@ def itemsize(x):
 
 
 def widened(x, shape):
-    """The memory from x on, without gaps, in other dimensions: the caller knows that it is there."""
+    """Returns a dense view with dimensions `shape` of the memory that begins at x. The caller knows that so much memory
+    exists."""
     if is_torch(x):
         steps = [1]
         for n in reversed(shape[1:]):
@@ -394,7 +399,7 @@ def widened(x, shape):
 
 
 def beside(a, b):
-    """Both [..., n] and [..., m] as one [..., n + m]: a view where they are the parts of it, else a copy."""
+    """Returns a [..., n] and b [..., m] joined as [..., n + m]: a view if both are parts of one tensor, else a copy."""
     n, m = a.shape[-1], b.shape[-1]
     unit, shape = 1 if is_torch(a) else itemsize(a), (*a.shape[:-1], n + m)
     step, steps = unit * (n + m), [unit]
@@ -407,7 +412,7 @@ def beside(a, b):
 
 
 def near(s, x, like):
-    """Returns a scale on the device of `like`. One in the host's memory is copied once, and again after it was
+    """Returns a scale on the device of `like`. A scale in the host's memory is copied once, and again after it was
     written."""
     if x is None or not getattr(like, "is_cuda", False) or getattr(x, "is_cuda", True):
         return x
@@ -426,35 +431,36 @@ def pointer(op, x):
 
 
 def floats(like, shape):
-    """A float32 tensor where `like` is, not set."""
+    """Returns a new float32 tensor on the device of `like`, with undefined contents."""
     return new_like(like, shape, sys.modules["torch"].float32 if is_torch(like) else "float32")
 
 
 def rows(like, shape, name):
-    """A tensor of bf16 or fp16 where `like` is, not set. numpy's bf16 are uint16."""
+    """Returns a new tensor of the type `name`, bf16 or fp16, on the device of `like`, with undefined contents. numpy's
+    bf16 are uint16."""
     return new_like(like, shape, sixteen_bits(like, name))
 
 
 def octets(like, shape):
-    """A tensor of bytes (uint8) where `like` is, not set."""
+    """Returns a new uint8 tensor on the device of `like`, with undefined contents."""
     return new_like(like, shape, sys.modules["torch"].uint8 if is_torch(like) else "uint8")
 
 
 def integers(like, shape):
-    """An int32 tensor where `like` is, not set."""
+    """Returns a new int32 tensor on the device of `like`, with undefined contents."""
     return new_like(like, shape, sys.modules["torch"].int32 if is_torch(like) else "int32")
 
 
 def sinks_of(s, sinks):
-    """Sinks as float32, made once where the model has them in its own type."""
+    """Returns sinks as float32. If the model has them in another type, they are converted once."""
     if sinks is None or dtype(sinks) == "f32":
         return sinks
     return s.made.of("sinks", (sinks,), lambda x: cast(x, "float32"))
 
 
 def scalar(call, name, scale):
-    """Returns a scale of a whole tensor with one element: [1] for one number, or for a tensor that is expanded from
-    it. Refuses several numbers."""
+    """Returns the scale of a whole tensor as [1], from a number, or from a tensor with one number or expanded from one.
+    Raises NotServed for several numbers."""
     if count(scale) == 1:
         return view(scale, 1)
     if all(st == 0 for st in (scale.stride() if is_torch(scale) else scale.strides)):
@@ -463,37 +469,39 @@ def scalar(call, name, scale):
 
 
 def refuse(call, **rows):
-    """Raises NotServed if an argument is in a form that is not served: name=(True for such a form, the reason)."""
+    """Raises NotServed if an argument has a form that is not served. Each `name=(bad, reason)` is an argument's name,
+    True if its form is not served, and the reason."""
     for name, (bad, why) in rows.items():
         if bad:
             raise NotServed(call, f"{name}: {why}")
 
 
 def refuse_bytes(call, x, meant):
-    """Refuses torch's uint8 where torch has fp8 of its own: some of AITER's calls take it for another type."""
+    """Raises NotServed for torch's uint8 if torch has fp8 types, since some of AITER's calls read uint8 as the type
+    `meant`."""
     torch = sys.modules.get("torch")
     if torch and is_torch(x) and x.dtype == torch.uint8 and hasattr(torch, "float8_e4m3fn"):
         raise NotServed(call, f"a cache of torch.uint8 is {meant} to AITER; view fp8 as its own type")
 
 
 class Cache:
-    """A cache as a call gives it: k and v as libattn takes them, and the descriptor. `kinds` are the kinds of
-    scales that the call reads. Others are refused: AITER would read only their first element, or beyond their last.
-    Scales of kind "head" are [sequences, kv heads]. As [1, kv heads] or [kv heads] all sequences share them."""
+    """The cache of a call: k and v in the form that libattn takes, and the descriptor. `kinds` are the kinds of scales
+    that the call reads. Other kinds raise NotServed: AITER would read only their first element, or beyond their last.
+    Scales of kind "head" are [sequences, kv heads], or [1, kv heads] or [kv heads] if all sequences share them."""
 
     def __init__(self, call, k, v, q_dtype, k_scale=None, v_scale=None, shuffled=None,
                  kinds=("tensor", "token", "block"), sequences=0):
         own = dtype(k)
         if dtype(v) != own:
             raise NotServed(call, f"keys are {own}, values {dtype(v)}: the cache has one type")
-        if k.ndim == 3:  # a token a page
+        if k.ndim == 3:  # each page is one token
             k, v = k[:, None], v[:, None]
         self.k, self.v, layout = k, v, "nhd"
         if k.ndim == 5:
             layout, self.page, self.kv_heads = "shuffle", k.shape[3], k.shape[1]
             self.head_dim = k.shape[2] * k.shape[4]
             self.head_dim_v = v.shape[3]
-            if v.ndim == 4:  # values [page, head, D, token]
+            if v.ndim == 4:  # values are [page, head, D, token]
                 layout, self.head_dim_v = "shuffle_k", v.shape[2]
         else:
             self.page, self.kv_heads, self.head_dim = k.shape[1], k.shape[2], k.shape[3]
@@ -515,7 +523,8 @@ class Cache:
         refuse(call, k_scale=(k_scale is None, "None, v_scale is not"),
                v_scale=(v_scale is None, "None, k_scale is not"))
         if count(k_scale) > 1 and k_scale.ndim == 4 and k_scale.shape[3] == 1:
-            k_scale, v_scale = k_scale[..., 0], v_scale[..., 0]  # pa_decode_gluon's per token
+            # pa_decode_gluon's scales of tokens have a last dimension of 1
+            k_scale, v_scale = k_scale[..., 0], v_scale[..., 0]
         pages, heads = self.k.shape[0], self.kv_heads
         shape = tuple(k_scale.shape)
         of_heads = [tuple(x.shape) in ((heads,), (1, heads), (sequences, heads)) for x in (k_scale, v_scale)]
@@ -556,8 +565,8 @@ def places(x):
 
 
 def lens_of_pages(indptr, last_page_lens, page):
-    """Returns the keys of each sequence, int32: its pages in the list `indptr` are full, except that the last one
-    has last_page_lens tokens."""
+    """Returns the number of keys of each sequence, int32. Sequence i has pages indptr[i] to indptr[i + 1] - 1. All are
+    full, except that the last one has last_page_lens[i] tokens."""
     pages = indptr[1:] - indptr[:-1]
     if page == 1:
         return cast(pages, "int32")

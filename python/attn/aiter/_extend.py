@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""New tokens after a cached prefix: attention over both, each by a launch of its own, and their sum."""
+"""Attention of new tokens over a cached prefix and over themselves: one launch for each, and one that merges both
+results."""
 from attn.aiter import _attention as a
 from attn.aiter import _cache
 from attn.aiter import _common as c
 
 
 def cut(mask, mask_indptr, rows, keys, skipped, wanted, room):
-    """Cuts columns out of a packed mask, in which sequence s has rows[s] rows of keys[s] columns: wanted[s] columns from
-    skipped[s] on. Returns another packed mask, of at most `room` elements, and its starts. It is computed on the mask's
-    device, without reading it back."""
+    """Cuts columns out of a packed mask, in which sequence s has rows[s] rows of keys[s] columns. Keeps wanted[s]
+    columns from column skipped[s] on. Returns (packed mask of `room` elements, start of each sequence in it). The
+    device computes both; the host reads nothing back."""
     ends = c.sums(c.cast(rows, "int64") * wanted)
     starts = c.join(ends[:1] * 0, ends)
     at = c.arange(mask, min(c.count(mask), room), "int64")
@@ -21,8 +22,8 @@ def cut(mask, mask_indptr, rows, keys, skipped, wanted, room):
 
 
 def masks_of(custom_mask, mask_indptr, q_lens, prefixes, skip_prefix, room):
-    """Returns prefill's arguments of the mask for the prefix, and those for the new tokens. A row of an engine's
-    mask has both parts; skip_prefix: the first is {}, no mask."""
+    """Returns (arguments of the prefix's mask, arguments of the new tokens' mask) for prefill. A row of an engine's
+    mask has both parts. skip_prefix: True if the prefix has no mask; its arguments are then {}."""
     mask = c.reinterpret(c.view(custom_mask, -1), "uint8")
     starts = c.cast(mask_indptr[:q_lens.shape[0]], "int64")
     q_lens, prefixes = c.cast(q_lens, "int64"), c.cast(prefixes, "int64")
@@ -36,9 +37,10 @@ def masks_of(custom_mask, mask_indptr, q_lens, prefixes, skip_prefix, room):
 def extend_attention_fwd(q_extend, k_extend, v_extend, o_extend, k_buffer, v_buffer, qo_indptr, kv_indptr,
                          kv_indices, custom_mask, is_causal, mask_indptr, max_len_extend, sm_scale=None,
                          logit_cap=0.0, skip_prefix_custom_mask=True, config=None):
-    """Attention of new tokens over a prefix, the slots kv_indices of [slots, kv heads, D], and over the new tokens
-    themselves. A custom mask has a row of prefix and new tokens for each query, and replaces is_causal; with
-    skip_prefix_custom_mask all of the prefix is visible. `config` is for AITER's kernel. Writes o_extend."""
+    """Attends with new tokens to a prefix, the slots kv_indices of k_buffer and v_buffer [slots, kv heads, D], and to
+    the new tokens themselves. A custom mask has a row of prefix and new tokens for each query, and replaces is_causal;
+    with skip_prefix_custom_mask all of the prefix is visible. `config` is for AITER's kernel and has no effect. Writes
+    o_extend."""
     call = "extend_attention_fwd"
     a.check_q(call, q_extend)
     own, batch = c.dtype(q_extend), qo_indptr.shape[0] - 1
@@ -51,7 +53,8 @@ def extend_attention_fwd(q_extend, k_extend, v_extend, o_extend, k_buffer, v_buf
     prefixes, before = kv_indptr[1:] - kv_indptr[:-1], kv_indices.shape[0] > 0
     masks, kinds = ({}, {}), ("none", "causal" if is_causal else "none")
     if custom_mask is not None:
-        room = q_extend.shape[0] * (kv_indices.shape[0] + int(max_len_extend))  # SGLang's buffer is of its longest
+        # SGLang's buffer for masks has the size of the longest step
+        room = q_extend.shape[0] * (kv_indices.shape[0] + int(max_len_extend))
         masks = masks_of(custom_mask, mask_indptr, qo_indptr[1:] - qo_indptr[:-1], prefixes, skip_prefix_custom_mask, room)
         kinds = ["custom" if mask else "none" for mask in masks]
     more = {"scale": sm_scale or 0.0, "soft_cap": cap}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of AITER that have the name of another module's call, or are of a Triton module only: the arguments in their
-order, and outputs as they are there. install() puts them into those modules (FORMS in _modules.py)."""
+"""Calls of AITER's Triton modules that share a name with another module's call but differ in arguments or outputs.
+install() puts them into their modules (FORMS in _modules.py)."""
 from attn.aiter import _attention as a
 from attn.aiter import _common as c
 from attn.aiter import _mla, _paged
@@ -10,8 +10,8 @@ from attn.aiter._common import NotServed
 def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=0.0, softmax_scale=None,
                            causal=False, window_size=(-1, -1), bias=None, alibi_slopes=None, deterministic=False,
                            return_lse=False, return_attn_probs=False, block_table=None, out=None, sink=None, config=None):
-    """Packed sequences, as attn.aiter.flash_attn_varlen_func. The LSE is [queries, heads], a view. `config` is not looked
-    at."""
+    """Computes attention of packed sequences like attn.aiter.flash_attn_varlen_func(), but the LSE is a view [queries,
+    heads]. `config` has no effect."""
     got = a.flash_attn_varlen_func(
         q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, 0, dropout_p, softmax_scale, 0.0, causal,
         window_size, bias, alibi_slopes, deterministic, return_lse, return_attn_probs, block_table=block_table, out=out,
@@ -20,14 +20,15 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, ma
 
 
 def fused_qk_rmsnorm(q, q_weight, q_eps, k, k_weight, k_eps):
-    """RMS norms of q and of k, in tensors of their own, which it returns: the call that older versions of AITER have in
+    """Returns the RMS norms of q and of k as new tensors. Older versions of AITER have this call in
     aiter.ops.fused_qk_norm_rope_cache_quant."""
     return _mla._fused_qk_rmsnorm(None, q, q_weight, q_eps, None, k, k_weight, k_eps)
 
 
 def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), bias=None,
                     alibi_slopes=None, deterministic=True, return_lse=False, return_attn_probs=False, sink=None, config=None):
-    """[batch, length, heads, D]: sequences of equal length. LSE is [batch, heads, length]. `config` is not looked at."""
+    """Computes attention of tensors [batch, length, heads, D], sequences of equal length. The LSE is [batch, heads,
+    length]. `config` has no effect."""
     return _paged.flash_attn_func(q, k, v, dropout_p, softmax_scale, causal, window_size, bias, alibi_slopes, deterministic,
                                   return_lse, return_attn_probs, sink_ptr=sink)
 
@@ -45,9 +46,10 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, qv=None, cache_
                             q_descale=None, k_descale=None, v_descale=None, max_seqlen_q=None, return_softmax_lse=False,
                             page_table=None, cache_batch_idx=None, cache_leftpad=None, rotary_cos=None, rotary_sin=None,
                             rotary_seqlens=None, cu_seqlens_q=None, cu_seqlens_k_new=None):
-    """Queries [batch, queries, heads, D], the last of sequences of cache_seqlens keys, over pages [pages, P, kv heads, D] of
-    page_table, causal or not. Each descale is one number or [batch, kv heads]. Returns the output and, with
-    return_softmax_lse, the LSE [batch, heads, queries]. Splits, packing and margins are not looked at."""
+    """Attends with queries [batch, queries, heads, D] to pages [pages, P, kv heads, D] of page_table, causal or not.
+    The queries are the last tokens of sequences with cache_seqlens keys. Each descale is one number or [batch, kv
+    heads]. Returns the output, or with return_softmax_lse (output, LSE [batch, heads, queries]). num_splits, pack_gqa
+    and sm_margin have no effect."""
     call = "flash_attn_with_kvcache"
     absent = {"k": k, "v": v, "cu_seqlens_k_new": cu_seqlens_k_new}
     c.refuse(call, **{name: (x is not None, "new keys and values are written by reshape_and_cache_flash")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small things that engines' attention modules import from AITER beside calls: element types, the GPU's name, enums.
-install() offers them where AITER is not installed. What depends on the GPU or on torch is worked out when it is read."""
+"""Helpers that engines' attention modules import from AITER beside calls: element types, the GPU's name, enums.
+install() provides them if AITER is not installed. Helpers that depend on the GPU or on torch are computed when they are
+read."""
 import enum
 import logging
 import os
@@ -24,7 +25,8 @@ class QuantType(enum.IntEnum):
 
 
 def get_gfx():
-    """The target: of the device that use() was given, else AITER's variable GPU_ARCHS, else of torch's current GPU."""
+    """Returns the GPU's name, such as gfx942: of the device that use() was given, else from AITER's variable GPU_ARCHS,
+    else of torch's current GPU."""
     session = next(iter(c._devices.values()), None)
     if session:
         return session.device.target
@@ -42,7 +44,7 @@ get_gfx_runtime = get_arch = get_gfx
 
 
 def get_cu_num():
-    """Compute units of the GPU: of the device that use() was given, else of torch's current GPU."""
+    """Returns the number of compute units: of the device that use() was given, else of torch's current GPU."""
     session = next(iter(c._devices.values()), None)
     if session:
         return session.device.compute_units
@@ -54,7 +56,8 @@ get_num_sms = get_cu_num
 
 
 def make_kernel_repr(base_name, config_keys, name_key=None):
-    """A `repr` for Triton's kernels: their name with the values of these constants, "_" for what a symbol cannot have."""
+    """Returns a `repr` function for a Triton kernel. The function returns base_name with the values of the constants
+    config_keys; "_" replaces letters that a symbol cannot have."""
     def symbol(value):
         letters = str(int(value) if isinstance(value, bool) else value)
         return "".join(x if x.isalnum() else "_" for x in letters).strip("_").upper() or "NONE"
@@ -67,7 +70,8 @@ def make_kernel_repr(base_name, config_keys, name_key=None):
 
 
 def torch_compile_guard(mutates_args="unknown", device="cpu", calling_func_=None, gen_fake=None):
-    """A decorator that returns a function as it is. AITER's makes an operator of it; torch.compile sees the function."""
+    """Returns a decorator that returns its function unchanged, so that torch.compile sees the function. AITER's
+    decorator makes an operator of it."""
     return lambda function: function
 
 
@@ -75,18 +79,18 @@ def torch_compile_guard(mutates_args="unknown", device="cpu", calling_func_=None
 _TYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "fp4x2": "float4_e2m1fn_x2",
           "fp8_e8m0": "float8_e8m0fnu", "i16": "int16", "i32": "int32", "i4x2": "int4", "i64": "int64", "i8": "int8",
           "u8": "uint8"}
-_PACKED = ("fp4x2", "fp8_e8m0", "i4x2")  # bytes, in a torch without them
+_PACKED = ("fp4x2", "fp8_e8m0", "i4x2")  # types that are uint8 in a torch that lacks them
 
 
 def fp8():
-    """torch's fp8 of the target, or bytes in a torch that has none."""
+    """Returns torch's fp8 dtype of the target, or uint8 in a torch without fp8."""
     import torch
     name = "float8_e4m3fnuz" if get_gfx() == "gfx942" else "float8_e4m3fn"
     return getattr(torch, name, torch.uint8)
 
 
 def dtype(name):
-    """torch's element type of AITER's name for it."""
+    """Returns torch's dtype for AITER's name of it."""
     import torch
     if name == "fp8":
         return fp8()
@@ -94,7 +98,7 @@ def dtype(name):
 
 
 def read(path, name):
-    """The value of a helper of the module `path`."""
+    """Returns the value of the helper `name` of AITER's module `path`."""
     if name == "dtypes":
         import importlib
         return importlib.import_module("aiter.utility.dtypes")

@@ -26,7 +26,7 @@ def sources(path):
 
 
 def _dotted(node):
-    """The names of `a.b.c` as a list; None of any other expression."""
+    """Returns the names in an expression `a.b.c` as a list; None for any other expression."""
     names = []
     while isinstance(node, ast.Attribute):
         names.append(node.attr)
@@ -35,17 +35,18 @@ def _dotted(node):
 
 
 def _of_aiter(path):
-    """True if a dotted path is of the package, of its operators, or of ATOM's own kernels that the table has."""
+    """True if a dotted path names something of the package aiter, of torch.ops.aiter, or an ATOM kernel in the
+    table."""
     module, _, name = path.rpartition(".")
     return _modules.of_aiter(path) or path.startswith("torch.ops.aiter.") or name in _modules.CALLS.get(module, {})
 
 
 class _File(ast.NodeVisitor):
-    """The uses in one file: {dotted path: first line}, the paths that are modules for certain, and the calls as (dotted
-    path, node)."""
+    """Collects the uses of AITER in one file: `uses` {dotted path: first line}, `modules`, paths that are certainly
+    modules, and `calls` [(dotted path, node of the call)]."""
 
     def __init__(self):
-        self.local = {"torch": "torch"}  # local name: dotted path
+        self.local = {"torch": "torch"}  # {local name: dotted path that it was imported from}
         self.uses, self.modules, self.calls = {}, set(), []
 
     def use(self, path, line):
@@ -81,7 +82,8 @@ class _File(ast.NodeVisitor):
             self.use(".".join([self.local[names[0]], *names[1:]]), node.lineno)
 
     def visit_Call(self, node):
-        """`hasattr(aiter, "x")`, `getattr(aiter, "x")`, `find_spec("aiter.x")`, `import_module("aiter.x")`."""
+        """Records a call, and the uses by `hasattr(aiter, "x")`, `getattr(aiter, "x")`, `find_spec("aiter.x")` and
+        `import_module("aiter.x")`."""
         called = _dotted(node.func) or [""]
         texts = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
         if called[-1] in ("hasattr", "getattr") and len(node.args) > 1 and texts:
@@ -96,8 +98,8 @@ class _File(ast.NodeVisitor):
 
 
 def scan(path):
-    """Returns ({dotted path: "file:line" of its first use}, paths that are modules for certain, [(dotted path, "file:line",
-    node of a call)])."""
+    """Returns ({dotted path: "file:line" of its first use}, paths that are certainly modules, [(dotted path,
+    "file:line", node of a call)])."""
     uses, modules, calls = {}, set(), []
     for name, text in sources(path):
         if "aiter" not in text and "atom.model_ops" not in text:
@@ -119,7 +121,8 @@ def scan(path):
 
 
 def trimmed(uses, modules):
-    """The uses without attributes of a name: {(kind, dotted path): "file:line"}."""
+    """Returns the uses of scan() as {(kind, dotted path): "file:line"}. Paths are cut after AITER's name:
+    `aiter.x.y.attribute` becomes `aiter.x.y`."""
     out = {}
     for dotted, where in uses.items():
         kind, path, name = _modules.find(dotted)
@@ -135,8 +138,8 @@ def trimmed(uses, modules):
 
 
 def misfit(dotted, node):
-    """Says which argument of a call the function that serves it does not have, or lacks; None if they fit. Arguments by *
-    and ** are not known."""
+    """Returns the error text if a call passes an argument that the serving function lacks, or omits one that it needs.
+    Returns None if the arguments fit. Arguments passed by * and ** are ignored."""
     from attn.aiter import _install
     _, path, name = _modules.find(dotted)
     signature = inspect.signature(_install.function(path, name))
@@ -151,8 +154,8 @@ def misfit(dotted, node):
 
 
 def listed(path, where=False):
-    """The uses of a folder, wheel or file as lines "kind, dotted path", and with `where` "file:line". Comments are at the
-    end: calls whose arguments do not fit, and the counts."""
+    """Returns a text that lists the uses in a folder, wheel or file. A line has the kind and the dotted path, and with
+    `where` "file:line". Comment lines at the end have calls whose arguments do not fit, and counts."""
     uses, modules, calls = scan(path)
     rows = trimmed(uses, modules)
     lines = [f"{kind:<10} {dotted}" + (f"  {rows[kind, dotted]}" if where else "") for kind, dotted in sorted(rows)]
@@ -163,7 +166,7 @@ def listed(path, where=False):
 
 
 def main(arguments):
-    """`python3 -m attn.aiter imports [--where] PATH...`"""
+    """Runs `python3 -m attn.aiter imports [--where] PATH...`."""
     parser = argparse.ArgumentParser(prog="attn.aiter imports", description="List what an engine takes from AITER: calls "
                                      "that attn.aiter serves, calls that it refuses, helpers that it has, and the rest, "
                                      "which install() passes on to an installed AITER.")

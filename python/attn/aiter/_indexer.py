@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The indexer of sparse attention: scores of keys against queries, and the largest of each row."""
+"""The indexer of sparse attention: writes of its cache, scores of keys against queries, and selection of the largest
+scores of each row."""
 from attn.aiter import _common as c
 from attn.aiter._common import NotServed
 
-DIM = 128  # elements of a key
-FP4 = DIM // 2 + 4  # bytes of a key of e2m1 and its scales of e8m0
+DIM = 128  # elements of an indexer's key
+FP4 = DIM // 2 + 4  # bytes of a key: 128 elements of e2m1 and 4 scales of e8m0
 
 
 def pages_of(call, kv_cache, least=DIM + 4):
-    """Returns the cache as arguments. Bytes of a page after its keys and scales are not used. `least`: bytes of a key with its
-    scales."""
+    """Returns the cache as arguments of the ops. Bytes of a page after its keys and scales are not used. `least` is the
+    number of bytes of a key with its scales."""
     c.refuse(call, kv_cache=(kv_cache.shape[-1] < least, f"{kv_cache.shape[-1]} bytes for a key and its scale"))
     keys, step = c.flat_pages(call, "kv_cache", kv_cache)
     c.refuse(call, kv_cache=(step % 16 != 0, f"its pages are {step} bytes apart, which is no multiple of 16"))
@@ -22,8 +23,8 @@ def check_dim(call, q):
 
 
 def fp8_mqa_logits(Q, KV, kv_scales, weights, cu_starts, cu_ends, clean_logits=True):
-    """[queries, keys] of float32: kv_scales[n] sum_h weights[t, h] max(Q[t, h] KV[n], 0) for
-    cu_starts[t] <= n < cu_ends[t]; minus infinity elsewhere, or with clean_logits=False nothing."""
+    """Returns float32 [queries, keys]. Element [t, n] is kv_scales[n] sum_h weights[t, h] max(Q[t, h] KV[n], 0) for
+    cu_starts[t] <= n < cu_ends[t]. Other elements are minus infinity, or with clean_logits=False undefined."""
     check_dim("fp8_mqa_logits", Q)
     rows, keys = Q.shape[0], KV.shape[0]
     logits = c.floats(Q, (rows, -(-max(keys, 1) // 256) * 256))[:, :keys]
@@ -35,7 +36,7 @@ def fp8_mqa_logits(Q, KV, kv_scales, weights, cu_starts, cu_ends, clean_logits=T
 
 
 def flydsl_fp8_mqa_logits(Q, KV, kv_scales, weights, cu_starts, cu_ends, clean_logits=True, stream=None, variant=None):
-    """As fp8_mqa_logits(); `variant` is of AITER's kernels."""
+    """Calls fp8_mqa_logits(). `variant`, which selects among AITER's kernels, has no effect."""
     c.refuse("flydsl_fp8_mqa_logits", stream=(stream is not None, "launches are on the current stream"))
     return fp8_mqa_logits(Q, KV, kv_scales, weights, cu_starts, cu_ends, clean_logits)
 
@@ -43,9 +44,10 @@ def flydsl_fp8_mqa_logits(Q, KV, kv_scales, weights, cu_starts, cu_ends, clean_l
 def deepgemm_fp8_paged_mqa_logits(q_fp8, kv_cache, weights, out_logits, context_lens, kv_indices,
                                   max_model_len, Preshuffle=False, KVBlockSize=1, ChunkK=256,
                                   TotalCuCount=None, WavePerEU=2, VarCtxSchedule=None):
-    """Logits over pages [pages, KVBlockSize, 1, 132], which have keys and then their scales. Query t of next_n sees
-    context_lens - next_n + t + 1 keys; columns after these are not written. On gfx950 pages may have keys of mxfp4, [pages,
-    KVBlockSize, 1, 68], in the order of DeepGEMM's call for keys of fp4: all keys, then a scale for each 32 elements."""
+    """Writes logits over pages [pages, KVBlockSize, 1, 132], which have their keys and then the scales. Query t of a
+    sequence's next_n sees context_lens - next_n + t + 1 keys; later columns are not written. On gfx950 pages may have
+    mxfp4 keys, [pages, KVBlockSize, 1, 68], in DeepGEMM's order: all keys of a page, then a scale for each 32
+    elements."""
     call = "deepgemm_fp8_paged_mqa_logits"
     check_dim(call, q_fp8)
     batch, next_n, heads, _ = q_fp8.shape
@@ -67,7 +69,8 @@ def deepgemm_fp8_paged_mqa_logits(q_fp8, kv_cache, weights, out_logits, context_
 
 
 def row_ends(lens, next_n):
-    """Returns the number of keys that each of next_n queries of a sequence sees."""
+    """Returns the number of keys that each query sees, [sequences * next_n], if each sequence has next_n queries at its
+    end."""
     lens = c.cast(lens, "int32")
     if next_n == 1:
         return lens
@@ -97,28 +100,28 @@ def select(call, logits, starts, ends, indices, values, rows, k, stride0, stride
 
 def top_k_per_row_prefill(logits, rowStarts, rowEnds, indices, values, numRows, stride0, stride1,
                           k=2048, stable=False):
-    """Writes the columns of the k largest of logits[r, rowStarts[r]:rowEnds[r]], ascending, then -1. The order is always
-    stable: of equal scores the smaller columns are selected."""
+    """Writes the columns of the k largest of logits[r, rowStarts[r]:rowEnds[r]], ascending, then -1. With and without
+    `stable`, the smaller columns are selected among equal scores."""
     select("top_k_per_row_prefill", logits, rowStarts[:numRows], rowEnds[:numRows], indices, values,
            numRows, k, stride0, stride1)
 
 
 def top_k_per_row_decode(logits, next_n, seqLens, indices, numRows, stride0, stride1, k=2048,
                          stable=False):
-    """Like top_k_per_row_prefill(), where row r has seqLens[r // next_n] - next_n + r % next_n + 1 scores."""
+    """Selects like top_k_per_row_prefill(). Row r has seqLens[r // next_n] - next_n + r % next_n + 1 scores."""
     select("top_k_per_row_decode", logits, None, row_ends(seqLens[:numRows // next_n], next_n), indices,
            None, numRows, k, stride0, stride1)
 
 
-# Beside so large an epsilon the mean square of a key is nothing, and its root is a power of two, so that
-# weights of this power leave a normalised key as it was, bit for bit.
+# An epsilon and weights with which the RMS norm changes no bit of a key. A key's mean square is negligible beside EPS,
+# so the norm divides by ROOT, a power of two. Weights of ROOT multiply by it again.
 EPS, ROOT = 2.0 ** 100, 2.0 ** 50
 
 
 def indexer_k_quant_and_cache(k, kv_cache, slot_mapping, quant_block_size, scale_fmt, preshuffle=False):
-    """Keys that are normalised and rotated already, as fp8, into the cache [pages, P, 132] or [pages, P,
-    1, 132]: indexer_rope_cache with a rotation by nothing and an RMS norm that divides by one. Scales of
-    ue8m0 are powers of two."""
+    """Writes keys, which are normed and rotated already, as fp8 into the cache [pages, P, 132] or [pages, P, 1, 132].
+    Launches indexer_rope_cache with a rotation by 0 and an RMS norm without effect. Scales are powers of two if
+    scale_fmt is ue8m0."""
     call = "indexer_k_quant_and_cache"
     check_dim(call, k)
     c.refuse(call, quant_block_size=(quant_block_size != DIM, f"{quant_block_size}: a key has one scale"))
@@ -139,9 +142,10 @@ def indexer_qk_rope_quant_and_cache(q, q_out, weights, weights_out, k, kv_cache,
                                     norm_weight, norm_bias, positions, cos_cache, sin_cache, epsilon,
                                     quant_block_size, scale_fmt, weights_scale, preshuffle=False,
                                     is_neox=True, compute_all_q_rope=False):
-    """Rotation and fp8 of queries, whose scales go into weights_out; LayerNorm, rotation and fp8 of
-    keys, into the cache [pages, P, 132] or [pages, P, 1, 132]. Scales of ue8m0 are powers of
-    two. Tokens without a slot get their queries with and without compute_all_q_rope."""
+    """Rotates queries and converts them to fp8. weights_out gets the weights times weights_scale and times each query's
+    scale. Applies LayerNorm to keys, rotates them, and writes them as fp8 into the cache [pages, P, 132] or [pages, P,
+    1, 132]. Scales are powers of two if scale_fmt is ue8m0. Queries of tokens without a slot are computed with and
+    without compute_all_q_rope."""
     call = "indexer_qk_rope_quant_and_cache"
     check_dim(call, q)
     c.refuse(call, quant_block_size=(quant_block_size != DIM, f"{quant_block_size}: a key has one scale"))

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package `aiter` for engines that import it, made of attn.aiter's calls:
+"""Makes `import aiter` in engines give attn.aiter's calls:
 
     attn.aiter.use("engine.attnpack")
     attn.aiter.install()
 
-A finder at the head of sys.meta_path answers for `aiter` and its modules. An installed AITER is loaded as it is, and the
-calls that attn.aiter serves replace its own. Without one, the finder makes modules that hold the calls and a few helpers
-(_modules.py). Any other import of `aiter` is then a NotInstalled that says what to do. Modules of ATOM's own kernels, where
-ATOM is installed, get the calls that are served in place of theirs.
+A finder at the head of sys.meta_path answers for `aiter` and its modules. An installed AITER is loaded as it is, and
+the calls that attn.aiter serves replace its own. Without one, the finder makes modules that hold the calls and a few
+helpers (_modules.py). Any other import of `aiter` is then a NotInstalled that says what to do. If ATOM is installed,
+the served calls also replace ATOM's own kernels in its modules.
 
 An engine that has done `from aiter import x` holds x: install() is called before engines are imported, in each process."""
 import importlib.abc
@@ -27,11 +27,12 @@ HELP = ("is no call of attention that attn.aiter has. Install AMD's AITER beside
 
 
 class NotInstalled(AttnError, ModuleNotFoundError):
-    """An import from `aiter` that attn.aiter does not serve, without an AITER that has it."""
+    """Raised by an import from `aiter` of a name that attn.aiter does not serve, if no AITER is installed that has the
+    name."""
 
     def __init__(self, path, why):
         AttnError.__init__(self, "ATTN_NO_KERNEL", f"{path} {why}")
-        self.name = "aiter"  # a name equal to the import's would be taken for an attribute that is just missing
+        self.name = "aiter"  # not the import's name: Python would treat that as an attribute that is just missing
 
 
 def _why(dotted):
@@ -43,7 +44,8 @@ def _why(dotted):
 
 
 class Placeholder:
-    """Something of AITER's that is not here. It can be imported, has any attribute, and can be a base class; a call raises."""
+    """An object in place of a name that only AITER has. It can be imported, has any attribute, and can be a base class.
+    A call raises NotInstalled."""
 
     def __init__(self, path):
         self._path = self.__name__ = path
@@ -69,7 +71,7 @@ class Placeholder:
 
 
 class Made(types.ModuleType):
-    """A module of the tree: calls as attributes, helpers when they are read."""
+    """A module of the package `aiter` that attn made. Calls are attributes; helpers are computed when they are read."""
 
     def __getattr__(self, name):
         kind = _modules.kind(self.__name__, name)
@@ -87,8 +89,8 @@ class Made(types.ModuleType):
 
 
 def _calls(path, real):
-    """Returns {name: function} of a module: of calls that are served, and in a module that is not AITER's own those that
-    are refused when they are called."""
+    """Returns {name: function} for the module at `path`: the calls that are served. If the module is not a real one of
+    AITER, refused calls are included too; they raise NotServed."""
     import attn.aiter as served
     from attn.aiter import _forms
     out = {}
@@ -102,7 +104,7 @@ def _calls(path, real):
 
 
 def function(path, name):
-    """Returns the function of attn.aiter that serves `name` of a module's path, or of torch.ops.aiter."""
+    """Returns the function of attn.aiter that serves `name` of AITER's module `path`, or of torch.ops.aiter."""
     import attn.aiter as served
     return getattr(served, name) if path == "torch.ops.aiter" else _calls(path, real=False)[name]
 
@@ -119,8 +121,8 @@ class Tree(importlib.abc.Loader):
 
 
 class After(importlib.abc.Loader):
-    """Another finder's loader, with something to do after it has run a module. It stays the module's loader: AITER loads
-    modules of older paths a second time by it."""
+    """Wraps another finder's loader, and calls `action` after that loader has run a module. The wrapper stays the
+    module's loader, since AITER loads modules of older paths a second time through it."""
 
     def __init__(self, loader, action):
         self.loader, self.action = loader, action
@@ -137,12 +139,12 @@ class After(importlib.abc.Loader):
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Finds `aiter` and its modules. When torch is imported, registers the operators."""
+    """Finds `aiter` and its modules on import. Registers the operators when torch is imported."""
 
     def __init__(self):
         self.real, self.placeholders = True, False
-        self.taken = {}  # {(path, name): what a module of AITER's had, or None}
-        self.looking = threading.local()  # see busy()
+        self.taken = {}  # {(module path, name): the object that was replaced, or None}
+        self.looking = threading.local()  # per thread: the set of names that busy() returns
 
     def busy(self):
         """Returns the names that this thread looks up in other finders. find_spec() finds none of them, since
@@ -191,14 +193,14 @@ class Finder(importlib.abc.MetaPathFinder):
         path = module.__name__
         for name, call in _calls(path, real=True).items():
             was = vars(module).get(name)
-            if was is call:  # by a star import of the module that the name is from
+            if was is call:  # true after a star import of a module whose call was replaced already
                 was = self.taken.get((_modules.CALLS[path][name], name))
             self.taken.setdefault((path, name), was)
             setattr(module, name, call)
         _operators.register()
 
     def give_back(self):
-        """Removes modules that were made, and restores AITER's own."""
+        """Removes modules that attn made, and restores AITER's own objects."""
         for name, module in list(sys.modules.items()):
             if isinstance(module, Made):
                 del sys.modules[name]
@@ -215,15 +217,14 @@ class Finder(importlib.abc.MetaPathFinder):
 
 
 def after(spec, action):
-    """Returns a module's spec, changed to call `action` with the module after the module has run; None stays
-    None."""
+    """Returns `spec`, changed so that action(module) is called after the module has run; None stays None."""
     if spec is not None and not isinstance(spec.loader, After):
         spec.loader = After(spec.loader, action)
     return spec
 
 
 def _imports(frame):
-    """True if an import statement looks for a module, rather than importlib.util.find_spec(), which gets None. `frame` is
+    """True if an import statement looks for a module; False if importlib.util.find_spec() does. `frame` is the frame of
     importlib's loop over the finders."""
     caller = frame.f_back
     return caller is None or caller.f_globals.get("__name__") != "importlib.util"
@@ -234,11 +235,11 @@ _finder = Finder()
 
 def install(real=True, placeholders=False):
     """Makes `import aiter` give attn.aiter's calls in this process, in all modules that engines import from, and the
-    operators of torch.ops.aiter. use() may be called before or after, and comes before engines
-    that read the GPU's name when they are imported.
+    operators of torch.ops.aiter. use() may be called before or after install(). It has to be called before an engine is
+    imported that reads the GPU's name at import.
 
     real=False leaves an installed AITER aside. placeholders=True lets any other name be imported, as an object that
-    raises when it is called. A second install() changes these."""
+    raises when it is called. A second install() changes both settings."""
     _finder.real, _finder.placeholders = real, placeholders
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
@@ -251,7 +252,8 @@ def install(real=True, placeholders=False):
 
 
 def uninstall():
-    """Undoes install(): `aiter` is the installed one, or none. What engines have imported by then stays with them."""
+    """Undoes install(): imports find the installed `aiter` again, or none. Engines keep the names that they have
+    imported already."""
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
     _finder.give_back()

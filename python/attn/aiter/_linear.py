@@ -88,8 +88,8 @@ def fused_rearrange_sigmoid_gated_delta_rule(A_log, a, b, dt_bias, qkv, key_dim,
 def flydsl_gdr_decode(query, key, value, a, b, dt_bias, A_log, indices, state, out, use_qk_l2norm, need_shuffle_state,
                       stream=None, read_indices=None, write_indices=None):
     """Computes a decode step of GDN. query, key and value are [batch, 1, heads, ...] or [1, batch, heads, ...], states
-    [slots, value heads, V, K]. States are read from the slots read_indices and written to write_indices, both `indices`
-    if None. The output goes to out."""
+    [slots, value heads, V, K]. States are read from the slots read_indices and written to the slots write_indices;
+    None: `indices`. The output goes to out."""
     call = "flydsl_gdr_decode"
     if need_shuffle_state or stream is not None and stream_handle(stream) != stream_handle(c.stream(query)):
         raise NotServed(call, "states K x V, or a stream that is not the current one")
@@ -132,8 +132,8 @@ def causal_conv1d_split_qkv_triton_tile_fn(x, weight, bias, conv_states, query_s
 
 
 def _unpacked(rows, gates, k_heads, v_heads, k_dim, v_dim, interleaved):
-    """Splits packed rows: `rows` have q, k, v and z, `gates` have b and a. Returns rows of q, k and v in one, of z, of b and
-    of a, each [tokens, columns]. Interleaved rows have all columns of a head of q and k, then those for the next head."""
+    """Splits packed rows: `rows` have q, k, v and z, `gates` have b and a. Returns (q, k and v joined, z, b, a), each
+    [tokens, columns]. Interleaved rows have all columns of a head of q and k, then those for the next head."""
     n, width, ratio = rows.shape[0], 2 * k_heads * k_dim + v_heads * v_dim, v_heads // k_heads
     if not interleaved:
         return rows[:, :width], rows[:, width:], gates[:, :v_heads], gates[:, v_heads:]
@@ -149,9 +149,9 @@ def fused_reshape_causal_conv1d_update_single_token(
         bias=None, activation=None, conv_state_indices=None, num_accepted_tokens=None, query_start_loc=None, max_query_len=-1,
         pad_slot_id=-1, block_idx_last_scheduled_token=None, initial_state_idx=None, validate_data=False,
         qkvz_layout="interleaved"):
-    """Convolves a decode step from packed rows: x has q, k, v and z of each token, ba has b and a. z is copied to z_out. The
-    rows of z_out and core_attn_out after num_actual_tokens become 0. Returns rows [tokens, channels] of q, k and v in
-    one, b and a."""
+    """Convolves a decode step from packed rows: x has q, k, v and z of each token, ba has b and a. z is copied to
+    z_out. The rows of z_out and core_attn_out after num_actual_tokens become 0. Returns (q, k and v joined as rows
+    [tokens, channels], b, a)."""
     call, n = "fused_reshape_causal_conv1d_update_single_token", num_actual_tokens
     if qkvz_layout not in ("interleaved", "flat"):
         raise NotServed(call, f"qkvz_layout {qkvz_layout!r}")

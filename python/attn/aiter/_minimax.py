@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of MiniMax-M3 after its projection: queries, keys and values for attention and for its indexer."""
+"""AITER's calls for MiniMax-M3 after the QKV projection: norm and rotation of queries and keys of attention and of the
+indexer, and their writes to caches."""
 from attn.aiter import _common as c
 from attn.aiter._cache import heads_of, of_kind, rope, write
 
-# The scales of a cache of each kv_cache_dtype. The last two are of newer versions of AITER.
+# {kv_cache_dtype: kind of the cache's scales; None: a cache of 16 bits}. Newer versions of AITER have the last two.
 SCALES = {"auto": None, "fp8": "token", "fp8_e4m3": "token", "fp8_e4m3_unit": "none", "fp8_e4m3_static": "tensor"}
 
 
 def pages_of(call, k, v, own, kv_cache_dtype, k_scale, v_scale, shuffled, block_size):
-    """The cache that keys and values go to."""
+    """Returns the Cache that keys and values go to. Raises NotServed if k_scale, v_scale or block_size do not fit
+    kv_cache_dtype and k."""
     c.refuse(call, kv_cache_dtype=(kv_cache_dtype not in SCALES, f"it is {kv_cache_dtype!r}"))
     kind, stored = SCALES[kv_cache_dtype], c.dtype(k)
     scales = (k_scale, v_scale) if kind else (None, None)
@@ -16,7 +18,7 @@ def pages_of(call, k, v, own, kv_cache_dtype, k_scale, v_scale, shuffled, block_
     c.refuse(call, kv_cache_dtype=(stored != ("fp8" if kind else own), f"it is {kv_cache_dtype!r}, the cache is {stored}"),
              k_scale=(kind == "none" and given, f"kv_cache_dtype is {kv_cache_dtype!r}, which has none"),
              v_scale=(kind in ("token", "tensor") and missing, f"kv_cache_dtype is {kv_cache_dtype!r}, which has two"))
-    if kind == "token" and not shuffled:  # [heads, slots]
+    if kind == "token" and not shuffled:  # scales are [heads, slots]
         pages, page, heads = k.shape[:3]
         c.refuse(call, k_scale=(any(x.ndim != 2 or x.shape[0] != heads or x.shape[1] < pages * page for x in scales),
                                 f"dimensions {tuple(k_scale.shape)}: they are [{heads} heads, {pages * page} slots]"))
@@ -33,10 +35,11 @@ def fused_qknorm_idxrqknorm(qkv, q_norm_weight, k_norm_weight, cos_sin_cache, po
                             kv_cache_k=None, kv_cache_v=None, index_cache=None, block_size=0, q_out=None, index_q_out=None,
                             index_slot_mapping=None, kv_cache_dtype="auto", index_cache_dtype=None, k_scale=None,
                             v_scale=None, asm_layout=False, skip_index_branch=False):
-    """Applies norm (factor 1 + weight) and rotation to rows of q, k, and with num_index_heads the indexer's q and k; rows
-    also have v. q goes to q_out and the indexer's to index_q_out, or in place. With a cache, k and v go there and the
-    indexer's key to index_cache, in rows of D without a scale; qkv then keeps its keys and values. Without a cache they
-    are written in place. With skip_index_branch the indexer's rows are not read."""
+    """Applies norm (factor 1 + weight) and rotation to rows of q, k, and with num_index_heads the indexer's q and k;
+    rows also have v. q goes to q_out and the indexer's to index_q_out, or in place. With a cache, k and v go to the
+    cache, the indexer's key goes to index_cache, in rows of D without a scale, and qkv keeps its keys and values.
+    Without a cache, k and the indexer's key are written in place. With skip_index_branch the indexer's rows are not
+    read."""
     call, own, tokens, dim = "fused_qknorm_idxrqknorm", c.dtype(qkv), qkv.shape[0], c.count(q_norm_weight)
     counts = [num_heads, num_kv_heads, num_kv_heads, *((num_index_heads, 1) if num_index_heads else ())]
     index, insert = num_index_heads > 0 and not skip_index_branch, kv_cache_k is not None
@@ -68,7 +71,8 @@ def fused_qknorm_idxrqknorm(qkv, q_norm_weight, k_norm_weight, cos_sin_cache, po
 
 
 def insert_index(call, key, index_cache, index_cache_dtype, slots):
-    """Keys [tokens, 1, D] into rows of an index cache: as both halves of a cache of keys and values."""
+    """Writes keys [tokens, 1, D] to rows of an index cache. The two halves of a row are passed to the kernel as a key
+    and a value."""
     stored, dim = c.dtype(index_cache), key.shape[2]
     c.refuse(call, index_cache_dtype=(index_cache_dtype is not None and index_cache_dtype.startswith("fp8") != (stored == "fp8"),
                                       f"it is {index_cache_dtype!r}, the cache is {stored}"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Absorbed latent attention."""
+"""AITER's calls of latent attention: absorbed decode and prefill, plans, norms of latents, and writes of the cache."""
 from attn.aiter import _attention as a
 from attn.aiter import _common as c
 from attn.aiter import _split
@@ -12,7 +12,7 @@ NO_NUMBER = float("nan")
 
 def latent_call(call, q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_lens, q_len, sm_scale, q_scale=None,
                 kv_scale=None, return_lse=False, causal=True, sinks=None):
-    """(session, descriptor, arguments, LSE [queries, heads] or None) of attention over lists of pages."""
+    """Returns (session, descriptor, arguments, LSE [queries, heads] or None) for mla_decode over lists of pages."""
     c.refuse_bytes(call, kv_buffer, "rows of several types")
     own, stored, made = c.dtype(q), c.dtype(kv_buffer), c.dtype(o)
     if own == "fp8" and q_scale is None:
@@ -39,11 +39,11 @@ def mla_decode_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_pa
                    reduce_partial_map=None, q_scale=None, kv_scale=None, intra_batch_mode=False,
                    return_logits=False, return_lse=False, g_kv_indptr=None, cp_world_size=1,
                    cp_rank=0, causal=True, shuffled_kv_cache=False):
-    """Decode over rows [pages, P, 1, latent + rope]. With cp_world_size the cache has every
-    cp_world_size-th token of a context from cp_rank on; g_kv_indptr is of whole contexts. Keys are
-    split by the work lists of get_mla_metadata_v1(), and without them over num_kv_splits workgroups
-    for each sequence, or as many as the GPU has. Returns the parts, or None, and the LSE [queries,
-    heads], or None. shuffled_kv_cache is of Triton's form of the call, which is refused."""
+    """Decodes over rows [pages, P, 1, latent + rope]. With cp_world_size the cache has every cp_world_size-th token of
+    a context from cp_rank on, and g_kv_indptr has the whole contexts. Keys are split by the work lists of
+    get_mla_metadata_v1(). Without work lists they are split over num_kv_splits workgroups for each sequence, or over
+    all compute units. Returns (parts or None, LSE [queries, heads] or None). shuffled_kv_cache belongs to Triton's form
+    of the call, which raises NotServed."""
     call = "mla_decode_fwd"
     c.refuse(call, shuffled_kv_cache=(shuffled_kv_cache, "this is the call of aiter.ops.triton.attention.mla, whose latent "
                                       "caches of fragments, [page, 1, P / 16, ...], are not read"))
@@ -57,7 +57,7 @@ def mla_decode_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_pa
     batch = qo_indptr.shape[0] - 1
     starts = kv_indptr[:batch + 1]
     lens, topk = c.lens_of_pages(starts, kv_last_page_lens, page_size), None if work_indptr is None else recall(work_indptr)
-    if topk is not None:  # of get_mla_metadata_v1()
+    if topk is not None:  # the topk that get_mla_metadata_v1() recorded for the plan
         c.refuse(call, kv_indices=(kv_indices.shape[0] <= (batch - 1) * topk,
                                    f"{kv_indices.shape[0]} entries, the plan is of {batch} rows of {topk}"))
         starts, lens = c.arange(starts, batch + 1) * topk, c.least(lens, topk)
@@ -80,18 +80,19 @@ def mla_decode_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_pa
     return parts, final
 
 
-QUERIES = 64  # of a sequence, at most, in a launch of mla_decode
+QUERIES = 64  # largest number of queries of a sequence in a launch of mla_decode
 
 
 def lengths_for(longest):
-    """Returns the queries of a sequence for which a kernel may be, in order of preference: all of a sequence, then
-    pieces."""
+    """Returns numbers of queries for which to look up a kernel, in order of preference: `longest`, all of a sequence,
+    then sizes of pieces."""
     return [longest] * (longest <= QUERIES) + [n for n in (QUERIES, 32, 16, 8, 4, 2, 1) if n < longest]
 
 
 def pieces(qo_indptr, kv_indptr, kv_lens, tokens, size):
-    """Splits sequences into pieces of `size` queries; each piece sees the keys up to its own. Returns (qo_indptr,
-    kv_indptr, kv_lens) for the largest possible number of pieces; pieces after the last one have no query."""
+    """Splits sequences into pieces of `size` queries. Each piece sees the keys up to its last query. Returns
+    (qo_indptr, kv_indptr, kv_lens) for the largest possible number of pieces; pieces after the last one have no
+    query."""
     batch = kv_lens.shape[0]
     ends, pages, lens = (c.cast(x, "int64") for x in (qo_indptr, kv_indptr, kv_lens))
     parts = (ends[1:] - ends[:-1] + (size - 1)) // size
@@ -106,9 +107,9 @@ def pieces(qo_indptr, kv_indptr, kv_lens, tokens, size):
 
 def mla_prefill_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_page_lens, max_seqlen_q,
                     sm_scale=None, logit_cap=0.0, num_kv_splits=None):
-    """Absorbed attention of queries after a cached prefix, with a causal mask, in one launch. A sequence with more queries
-    than the pack's kernels take is split into pieces. Returns o, and the LSE [queries, 1, heads, 1] if the pack has a
-    kernel with lse, else None."""
+    """Computes absorbed attention of queries after a cached prefix, with a causal mask, in one launch. A sequence with
+    more queries than the pack's kernels take is split into pieces. Returns (o, LSE [queries, 1, heads, 1]); the LSE is
+    None if the pack has no kernel with lse."""
     call, page, batch = "mla_prefill_fwd", kv_buffer.shape[1], qo_indptr.shape[0] - 1
     c.refuse(call, logit_cap=(logit_cap != 0, CAP))
     starts, longest = kv_indptr[:batch + 1], int(max_seqlen_q)
@@ -127,10 +128,11 @@ def mla_prefill_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_p
 
 def mla_gluon(q_nope, q_pe, kv_c, o, page_table, seq_info, sm_scale, k_pe=None, kv_pe_offset=512, use_2d_view=True,
               kv_scale=1.0, min_kv_seq_len=1, return_lse=False, has_pe=True, attn_sink=None):
-    """Decode of queries [batch, heads, 512] and their rotated parts [batch, heads, 64], or of several a sequence
-    [batch, queries, heads, ...], over rows [slots, 576]: by a table of slots and lengths, or without use_2d_view by a list
-    of slots and its starts. Without has_pe rows are [slots, 512], q_pe and k_pe are ignored, and lists have starts: rows of
-    DeepSeek-V4. attn_sink [heads]. Returns o and the LSE [batch, queries, heads], or None."""
+    """Decodes over rows [slots, 576] with queries [batch, heads, 512] and their rotated parts [batch, heads, 64], or
+    [batch, queries, heads, ...] for several queries of a sequence. With use_2d_view, page_table is a table of slots and
+    seq_info has lengths. Without use_2d_view, page_table is one list of slots and seq_info has each sequence's start in
+    it. Without has_pe rows are [slots, 512], as in DeepSeek-V4, and q_pe and k_pe are ignored. attn_sink is [heads].
+    Returns (o, LSE [batch, queries, heads] or None)."""
     call, use_2d_view = "mla_gluon", use_2d_view and has_pe
     stored, (latent, rope) = c.dtype(kv_c), (q_nope.shape[-1], q_pe.shape[-1] if has_pe else 0)
     c.refuse(call, k_pe=(has_pe and not (k_pe is None or same(k_pe, kv_c)), "latents and rotated keys are one row"),
@@ -158,9 +160,9 @@ def mla_gluon(q_nope, q_pe, kv_c, o, page_table, seq_info, sm_scale, k_pe=None, 
 
 def unified_attention_sparse_mla(q, kv, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_seqlen_k, softmax_scale,
                                  topk_indices, block_table, kv_lora_rank):
-    """Attention of each query [tokens, heads, latent + rope] over the slots in its row of topk_indices [tokens, k]. A slot
-    is page * P + token of kv [pages, P, 1, latent + rope]; -1 is none. Tokens after the last sequence get 0. Lengths and
-    block_table are not read."""
+    """Attends with each query [tokens, heads, latent + rope] to the slots in its row of topk_indices [tokens, k]. A
+    slot is page * P + token of kv [pages, P, 1, latent + rope]; -1 means no slot. Tokens after the last sequence get 0.
+    Lengths and block_table are not read."""
     call, tokens = "unified_attention_sparse_mla", q.shape[0]
     stored = c.dtype(kv)
     a.check_q(call, q)
@@ -185,8 +187,8 @@ def same(a, b):
 def decode_attention_fwd(q, k_buffer, v_buffer, o, lse, req_to_token, b_seq_len, attn_logits,
                          num_kv_splits, sm_scale, page_size=1, logit_cap=0.0, k_scale=None,
                          v_scale=None):
-    """Decode of one query a sequence, with a page table [batch, entries]. Rows are [pages, P, 1, latent + rope], and
-    their first elements are the values. Writes lse [batch, heads]; attn_logits is not used."""
+    """Decodes with one query for each sequence and a page table [batch, entries]. k_buffer has rows [pages, P, 1,
+    latent + rope], whose first elements are the values. Writes o and lse [batch, heads]; attn_logits is not used."""
     call = "decode_attention_fwd"
     k, v = k_buffer, v_buffer
     c.refuse(call, logit_cap=(logit_cap != 0, CAP),
@@ -223,8 +225,8 @@ def csr_to_dense_block_table(kv_indices, kv_indptr, dense_table, max_ctx, bs):
 
 def get_meta_param(num_kv_splits, bs, total_kv, nhead, max_seqlen_q, dtype, tg_factor=1,
                    ignore_total_kv=0):
-    """(num_kv_splits, num_kv_splits_indptr) for mla_decode_fwd(): what is said, or as many workgroups
-    for each sequence as the GPU has for a batch of bs, at most 16."""
+    """Returns (num_kv_splits, num_kv_splits_indptr) for mla_decode_fwd(). num_kv_splits None or 0: compute units
+    divided by bs, the sequences, between 1 and 16."""
     device = a.any_session().device
     splits = num_kv_splits or max(1, min(16, device.compute_units // max(bs, 1)))
     return splits, c.numbered(bs + 1, splits)
@@ -232,7 +234,8 @@ def get_meta_param(num_kv_splits, bs, total_kv, nhead, max_seqlen_q, dtype, tg_f
 
 def norms(call, q_out_quantized, q_out_scale, q, q_weight, q_epsilon, q_out_unquantized, k_out, q_res_out, k, k_weight,
           k_epsilon, q_residual, gemma_norm, group_size, transpose_scale, by_row=False):
-    """Norms of rows in a launch for each output of q, the first of them with k."""
+    """Launches RMS norms of the rows of q, once for each output of q. The first launch norms k too. by_row: True if a
+    row of fp8 has one scale."""
     added = q_residual is not None
     c.refuse(call, q_residual=(added and q_res_out is None, "it needs q_res_out"),
              k_epsilon=(k is not None and k_epsilon not in (None, q_epsilon), "one for both is served"),
@@ -245,13 +248,13 @@ def norms(call, q_out_quantized, q_out_scale, q, q_weight, q_epsilon, q_out_unqu
                         "have one")
     outs = [x for x in (q_out_quantized, q_out_unquantized) if x is not None]
     if not outs and k_out is not None:
-        outs = [c.new_like(q)]  # as AITER makes one; k is normed all the same
+        outs = [c.new_like(q)]  # an output as AITER allocates one, since k is normed even without an output of q
     s, kv = c.session(q), {}
     if k is not None and k_out is not None:
         kv = {"kv": k, "kv_weight": k_weight, "kv_out": k_out}
     for out in outs:
         quantised = c.dtype(out) == "fp8"
-        if added:  # q_res_out may be q_residual: the last launch writes it
+        if added:  # only the last launch writes q_res_out, which may be the same memory as q_residual
             kv.update(q_residual=q_residual, q_sum=q_res_out if out is outs[-1] else c.new_like(q))
         if quantised != (out is q_out_quantized and q_out_scale is not None) or (
                 not quantised and c.dtype(out) != c.dtype(q)):
@@ -276,11 +279,11 @@ def fused_qk_rmsnorm(q_out_quantized=None, q_out_scale=None, q=None, q_weight=No
                      q_out_unquantized=None, k_out=None, q_res_out=None, k=None, k_weight=None,
                      k_epsilon=None, q_residual=None, gemma_norm=False, quant_type=None,
                      group_size=None, transpose_scale=False):
-    """RMS norm of rows of q and, with k, of k. q_out_quantized gets them in their type, or as fp8 with a scale for each
-    128 elements, [tokens, n / 128], with transpose_scale [n / 128, tokens]. A quant_type of per_Token has a scale for
-    each row, [tokens, 1].
-    q_out_unquantized gets them in their type too. q_residual is added to q first, into q_res_out; the norm uses the
-    sums before they are rounded. With gemma_norm the factor is 1 + weight."""
+    """Computes the RMS norm of rows of q and, if k is given, of k. q_out_quantized gets the rows of q in their type, or
+    as fp8 with a scale for each 128 elements, [tokens, n / 128], with transpose_scale [n / 128, tokens]. With
+    quant_type per_Token there is a scale for each row, [tokens, 1]. q_out_unquantized gets the rows in their type.
+    q_residual is added to q first, and the sums go to q_res_out. The norm uses the sums before they are rounded. With
+    gemma_norm the factor is 1 + weight."""
     call, kind = "fused_qk_rmsnorm", getattr(quant_type, "value", quant_type)
     ignored = "AITER passes over it where quant_type is No: fused_qk_rmsnorm_group_quant does not"
     c.refuse(call, q_residual=(not kind and q_residual is not None, ignored), gemma_norm=(not kind and gemma_norm, ignored))
@@ -289,7 +292,8 @@ def fused_qk_rmsnorm(q_out_quantized=None, q_out_scale=None, q=None, q_weight=No
 
 
 def _fused_qk_rmsnorm(q_out, q, q_weight, q_eps, k_out, k, k_weight, k_eps):
-    """RMS norms of q and of k, to q_out and k_out or to tensors of their own, which it returns."""
+    """Writes the RMS norms of q and of k to q_out and k_out, which are allocated if they are None. Returns (q_out,
+    k_out)."""
     q_out, k_out = c.new_like(q) if q_out is None else q_out, c.new_like(k) if k_out is None else k_out
     fused_qk_rmsnorm(q_out, None, q, q_weight, q_eps, None, k_out, None, k, k_weight, k_eps)
     return q_out, k_out
@@ -299,7 +303,7 @@ def fused_qk_rmsnorm_group_quant(q_out_quantized=None, q_out_scale=None, q=None,
                                  q_epsilon=1e-6, q_out_unquantized=None, k_out=None, q_res_out=None,
                                  k=None, k_weight=None, k_epsilon=None, q_residual=None,
                                  group_size=128, transpose_scale=False, gemma_norm=False):
-    """As fused_qk_rmsnorm()."""
+    """Computes RMS norms like fused_qk_rmsnorm() without a quant_type."""
     norms("fused_qk_rmsnorm_group_quant", q_out_quantized, q_out_scale, q, q_weight, q_epsilon, q_out_unquantized, k_out,
           q_res_out, k, k_weight, k_epsilon, q_residual, gemma_norm, group_size, transpose_scale)
 
@@ -307,7 +311,7 @@ def fused_qk_rmsnorm_group_quant(q_out_quantized=None, q_out_scale=None, q=None,
 def fused_qk_rmsnorm_per_token_quant(q_out_quantized, q_out_scale, q, q_weight, q_epsilon, q_out_unquantized=None,
                                      k_out=None, q_res_out=None, k=None, k_weight=None, k_epsilon=None,
                                      q_residual=None, gemma_norm=False):
-    """As fused_qk_rmsnorm(), with a scale of each row of fp8, [tokens, 1]."""
+    """Computes RMS norms like fused_qk_rmsnorm(), with one scale for each row of fp8, [tokens, 1]."""
     norms("fused_qk_rmsnorm_per_token_quant", q_out_quantized, q_out_scale, q, q_weight, q_epsilon, q_out_unquantized,
           k_out, q_res_out, k, k_weight, k_epsilon, q_residual, gemma_norm, None, False, by_row=True)
 
@@ -315,7 +319,8 @@ def fused_qk_rmsnorm_per_token_quant(q_out_quantized, q_out_scale, q, q_weight, 
 def get_mla_metadata_info_v1(batch_size, max_seqlen_qo, num_head_qo, q_dtype, kv_dtype, is_sparse,
                              fast_mode=True, num_kv_splits=32, intra_batch_mode=False,
                              max_split_per_batch=-1):
-    """As get_pa_metadata_info_v1(): any number of heads is one tile."""
+    """Returns shapes and types of the plan's tensors like get_pa_metadata_info_v1(). Any number of heads is one
+    tile."""
     return a.info(batch_size * max_seqlen_qo if is_sparse else batch_size, 1)
 
 
@@ -327,9 +332,10 @@ def get_mla_metadata_v1(seqlens_qo_indptr, seqlens_kv_indptr, kv_last_page_lens,
                         is_cp_round_robin=False, mla_version=None, dtype_q_nope=None,
                         dtype_q_rope=None, dtype_kv_nope=None, dtype_kv_rope=None, dtype_q=None,
                         dtype_kv=None):
-    """As get_pa_metadata_v1(), by the lengths that the pages hold; with is_cp_round_robin by a rank's share of them. With
-    topk, kv_indices has a row of topk slots for each query. Its first slots count, as many as kv_indptr gives the
-    sequence. intra_batch_mode without fast_mode ignores topk, as in AITER."""
+    """Makes work lists like get_pa_metadata_v1(), from the lengths of the lists of pages. With is_cp_round_robin these
+    are a rank's share of the lengths. With topk, kv_indices has a row of topk slots for each query; only the first
+    slots of a row are used, as many as kv_indptr gives the sequence. intra_batch_mode without fast_mode ignores topk,
+    as in AITER."""
     call, q_len = "get_mla_metadata_v1", max(max_seqlen_qo, uni_seqlen_qo)
     rows = topk >= 0 and (fast_mode or not intra_batch_mode)
     c.refuse(call, topk=(rows and (q_len != 1 or page_size != 1),
@@ -347,8 +353,8 @@ def decode_update_mla_metadata_v1(seqlens_qo_indptr, seqlens_kv_indptr, kv_last_
                                   work_info_set, work_indptr, reduce_indptr, reduce_final_map,
                                   reduce_partial_map, page_size=1, kv_granularity=16, max_seqlen_qo=1,
                                   dtype_q=None, dtype_kv=None, num_reject_tokens=None):
-    """Makes the plan of the next draft from scratch: one query a sequence, which is its own row, over the lengths
-    that the pages hold now."""
+    """Makes the plan of the next draft anew, from the current lengths of the lists of pages. Each sequence has one
+    query."""
     get_mla_metadata_v1(None, seqlens_kv_indptr[:seqlens_qo_indptr.shape[0]], kv_last_page_lens,
                         num_heads_per_head_k, num_heads_k, is_causal, work_metadata_ptrs, work_info_set,
                         work_indptr, reduce_indptr, reduce_final_map, reduce_partial_map, page_size,
@@ -356,21 +362,22 @@ def decode_update_mla_metadata_v1(seqlens_qo_indptr, seqlens_kv_indptr, kv_last_
 
 
 def get_ps_metadata_info_v1(batch_size, num_head_k, max_qlen, qlen_granularity=256, max_kvlen=None, kvlen_granularity=128):
-    """Returns shapes and types of the tensors of mla_prefill_ps_asm_fwd()'s plan: as AITER's, but without parts."""
+    """Returns (shape, type) of each tensor of mla_prefill_ps_asm_fwd()'s plan. The tensors are AITER's, but there are
+    no parts."""
     tiles = batch_size * -(-max_qlen // qlen_granularity)
     (i32, u64), units = a.number_types(), a.any_session().device.compute_units
     return ((2, u64), (units + 1, i32), ((1, 8), i32), (tiles + 1, i32), ((tiles, 2), i32), (0, i32))
 
 
 def remember(plan, what):
-    """Records what launches of a plan need: whether they write an LSE, or the topk of rows. The key is the address
-    of a tensor of the plan, since engines pass views of their buffers. A call that fills this tensor for another
-    plan records anew."""
+    """Records `what` launches of a plan need: True if they write an LSE, or the topk of rows. The key is the address of
+    `plan`, a tensor of the plan, since engines pass views of their buffers. A call that fills the tensor for another
+    plan replaces the record."""
     a.any_session().plans[c.address(plan)] = what
 
 
 def recall(plan):
-    """Returns what remember() recorded for a tensor; None if nothing."""
+    """Returns what remember() recorded for a tensor of a plan; None if it recorded nothing."""
     return a.any_session().plans.get(c.address(plan))
 
 
@@ -378,9 +385,9 @@ def get_ps_metadata_v1(seqlens_qo_indptr, pages_kv_indptr, context_lens, gqa_rat
                        work_metadata_ptrs, work_indptr, work_info, reduce_indptr, reduce_final_map,
                        reduce_partial_map, qhead_granularity=1, qlen_granularity=256,
                        kvlen_granularity=16, block_size=16, is_causal=True, need_lse=None):
-    """Makes a plan without parts: mla_prefill_ps_asm_fwd() writes whole outputs, and with need_lse the LSE of each query
-    to its row of splitLse. The last number of reduce_indptr is the room there, in tiles of qlen_granularity queries.
-    need_lse None, for engines without that argument, means: if the pack has kernels with lse."""
+    """Makes a plan without parts: mla_prefill_ps_asm_fwd() writes whole outputs, and with need_lse the LSE of each
+    query to its row of splitLse. The last number of reduce_indptr is the size of splitLse, in tiles of qlen_granularity
+    queries. need_lse None: an LSE is written if the pack has kernels with lse."""
     c.refuse("get_ps_metadata_v1", block_size=(block_size != 1, f"{block_size}: keys are listed one by one"))
     for x in (work_indptr, reduce_indptr):
         c.zero(x)
@@ -394,8 +401,8 @@ def get_ps_metadata_v1(seqlens_qo_indptr, pages_kv_indptr, context_lens, gqa_rat
 def mla_prefill_ps_asm_fwd(Q, K, V, qo_indptr, kv_indptr, kv_page_indices, work_indptr, work_info_set,
                            max_seqlen_q, softmax_scale, is_causal, splitData, splitLse, output,
                            q_scale=None, k_scale=None, v_scale=None):
-    """Packed fp8 queries over the fp8 keys and values [slots, heads, D] that are listed. Writes output, and
-    an LSE for each query and head to splitLse, where the plan is to have it; splitData is not used."""
+    """Attends with packed fp8 queries to listed slots of fp8 keys and values [slots, heads, D]. Writes output, and if
+    the plan needs an LSE, the LSE of each query and head to splitLse. splitData is not used."""
     call = "mla_prefill_ps_asm_fwd"
     if any(c.dtype(x) != "fp8" for x in (Q, K, V)):
         raise NotServed(call, f"Q, K and V are {c.dtype(Q)}, {c.dtype(K)} and {c.dtype(V)}, not fp8")
@@ -414,7 +421,7 @@ def mla_prefill_ps_asm_fwd(Q, K, V, qo_indptr, kv_indptr, kv_page_indices, work_
         c.refuse(call, splitLse=(need and lse is None, f"{tokens} rows are needed"))
     desc["lse"] = lse is not None
     if lse is None and need is None and splitLse is not None:
-        c.fill(splitLse, NO_NUMBER)  # no kernel writes an LSE here: NaN shows if one is read
+        c.fill(splitLse, NO_NUMBER)  # no kernel writes an LSE, so NaN shows any use of splitLse
     a.prefill(s, desc, Q, cache.head_dim_v, qo_indptr, max_seqlen_q, 0, output, desc["lse"], None,
               dict(cache.tensors(), q_descale=scales[0], kv_indptr=starts, kv_indices=kv_page_indices,
                    kv_lens=c.cast(starts[1:] - starts[:-1], "int32")), {"scale": softmax_scale}, lse=lse)
@@ -422,8 +429,8 @@ def mla_prefill_ps_asm_fwd(Q, K, V, qo_indptr, kv_indptr, kv_page_indices, work_
 
 def mla_reduce_v1(partial_output, partial_lse, reduce_indptr, reduce_final_map, reduce_partial_map,
                   max_seqlen_q, num_kv_splits, final_output, final_lse=None):
-    """As pa_reduce_v1(), with the arguments in this order, or in AITER's order before num_kv_splits existed. With
-    get_ps_metadata_v1()'s plan the outputs are whole already, and their LSE is copied."""
+    """Sums parts like pa_reduce_v1(), with arguments in this order, or in AITER's older order without num_kv_splits.
+    With a plan of get_ps_metadata_v1() the outputs are complete already, and only their LSE is copied."""
     if hasattr(num_kv_splits, "shape"):
         final_output, final_lse = num_kv_splits, final_output
     if reduce_partial_map.shape[0] == 0:
@@ -439,7 +446,7 @@ def mla_reduce_v1(partial_output, partial_lse, reduce_indptr, reduce_final_map, 
 
 
 def latent_desc(call, q, kv_cache, k_scale, latent, **more):
-    """Returns the descriptor of mla_rope_cache, the cache as [pages, P, 1, D], and its scale."""
+    """Returns (descriptor of mla_rope_cache, cache as [pages, P, 1, D], scale of the cache or None)."""
     own, stored = c.dtype(q), c.dtype(kv_cache)
     if kv_cache.ndim == 3:
         kv_cache = kv_cache[:, :, None]
@@ -453,15 +460,15 @@ def latent_desc(call, q, kv_cache, k_scale, latent, **more):
 
 
 def concat_and_cache_mla(kv_c, k_pe, kv_cache, slot_mapping, kv_cache_dtype, scale):
-    """Writes latents and rotated keys, side by side, to a cache of rows."""
+    """Writes rows to the cache: each is a latent of kv_c and then the rotated key of k_pe."""
     call = "concat_and_cache_mla"
     _, scale = typed(call, kv_cache, kv_cache_dtype, scale, scale)
     rows_alone(call, kv_c, k_pe, kv_cache, slot_mapping, scale)
 
 
 def rows_alone(call, kv_c, k_pe, kv_cache, slots, scale, rotation=None, more=None):
-    """Writes rows into the cache, without queries. `rotation` has fields of the descriptor, `more` arguments for
-    them."""
+    """Writes rows into the cache, without queries. `rotation` has the descriptor's fields for a rotation of keys,
+    `more` the arguments of the rotation; None: no rotation."""
     tokens = min(kv_c.shape[0], slots.shape[0])
     kv_c, k_pe = (c.view(x, x.shape[0], x.shape[-1])[:tokens] for x in (kv_c, k_pe))
     desc, cache, k_scale = latent_desc(call, kv_c, kv_cache, scale, kv_c.shape[1], heads=1, **(rotation or {}))
@@ -474,8 +481,8 @@ def rows_alone(call, kv_c, k_pe, kv_cache, slots, scale, rotation=None, more=Non
 
 
 def plain_rows(call, k_nope, kv_cache, k_scale, apply_scale, shuffled):
-    """Returns the scale of a cache [slots, 1, latent + rope] for a call of a Triton module, or None without
-    apply_scale. Refuses forms that are not served."""
+    """Returns the scale of a cache [slots, 1, latent + rope] for a call of AITER's Triton modules; None without
+    apply_scale. Raises NotServed for forms that are not served."""
     c.refuse_bytes(call, kv_cache, "fp4")
     stored, scale = c.dtype(kv_cache), k_scale if apply_scale else None
     c.refuse(call, shuffled_kv_cache=(shuffled, "latent caches of fragments, [page, 1, P / 16, ...], are not written"),
@@ -486,7 +493,8 @@ def plain_rows(call, k_nope, kv_cache, k_scale, apply_scale, shuffled):
 
 
 def cat_and_cache_mla(k_nope, k_pe, kv_cache, slot_mapping, k_scale, apply_scale=True, shuffled_kv_cache=False):
-    """Latents [tokens, 1, 512] and rotated keys, side by side, into a cache [slots, 1, latent + rope]."""
+    """Writes rows, each a latent of k_nope [tokens, 1, 512] and the rotated key of k_pe, to a cache [slots, 1, latent +
+    rope]."""
     call = "cat_and_cache_mla"
     rows_alone(call, k_nope, k_pe, kv_cache, slot_mapping,
                plain_rows(call, k_nope, kv_cache, k_scale, apply_scale, shuffled_kv_cache))
@@ -495,10 +503,10 @@ def cat_and_cache_mla(k_nope, k_pe, kv_cache, slot_mapping, k_scale, apply_scale
 def fused_qk_rope_cat_and_cache_mla(q_nope, q_pe, k_nope, k_pe, kv_cache, slot_mapping, pos, cos, sin, k_scale, is_neox,
                                     num_decode_toks_for_zeros=0, apply_scale=True, q_out=None, decode_q_pe_out=None,
                                     k_pe_out=None, q_out_dtype=None, shuffled_kv_cache=False, upcast_operand=False):
-    """As fused_qk_rope_concat_and_cache_mla(), over a cache [slots, 1, latent + rope], with a q_out of fp8 without a scale.
-    Rows after the queries are only cached. Returns q_out, decode_q_pe_out, k_pe_out (the rotated keys), and zeros.
-    decode_q_pe_out [num_decode_toks_for_zeros, heads, 64] has the first tokens' rotated parts of q, and the zeros are
-    like q_nope for as many tokens."""
+    """Rotates and writes like fused_qk_rope_concat_and_cache_mla(), over a cache [slots, 1, latent + rope]. An fp8
+    q_out has no scale. Rows of k_nope after the last query are only cached. Returns (q_out, decode_q_pe_out, k_pe_out,
+    zeros). k_pe_out has the rotated keys. decode_q_pe_out [num_decode_toks_for_zeros, heads, 64] has the first tokens'
+    rotated parts of q. The zeros have q_nope's dimensions for the same tokens."""
     call, n, width = "fused_qk_rope_cat_and_cache_mla", int(num_decode_toks_for_zeros), q_pe.shape[2]
     s, (tokens, heads, latent) = c.session(q_nope), q_nope.shape
     scale = plain_rows(call, k_nope, kv_cache, k_scale, apply_scale, shuffled_kv_cache)
@@ -534,8 +542,8 @@ def fused_qk_rope_cat_and_cache_mla(q_nope, q_pe, k_nope, k_pe, kv_cache, slot_m
 def fused_qk_rope_concat_and_cache_mla(q_nope, q_pe, kv_c, k_pe, kv_cache, q_out, slot_mapping,
                                        k_scale, q_scale, positions, cos_cache, sin_cache, is_neox,
                                        is_nope_first, compute_all_q_rope=False):
-    """Rotates q_pe and k_pe. Writes queries with both parts side by side to q_out, and rows to the cache. Tokens
-    without a slot get their queries too, which AITER leaves unwritten unless compute_all_q_rope is set."""
+    """Rotates q_pe and k_pe. Writes queries, q_nope and the rotated part joined, to q_out, and rows to the cache.
+    Queries of tokens without a slot are written too; AITER writes them only with compute_all_q_rope."""
     call = "fused_qk_rope_concat_and_cache_mla"
     c.refuse(call, is_nope_first=(not is_nope_first, "the latent comes first"))
     tokens, s = min(q_nope.shape[0], slot_mapping.shape[0]), c.session(q_nope)

@@ -2,11 +2,11 @@
 """The modules of AITER that hold attention, and what install() puts into each. Engines import from these paths, not from
 one flat module. Paths and names are from AITER's sources of August 2026 and the engines in tests/python/engines.
 
-A name is the call of attn.aiter of the same name, except where FORMS has another function: some modules of AITER have calls
-that share a name and differ in arguments and outputs."""
+A name in a module is served by the call of the same name in attn.aiter, unless FORMS has another function for it: some
+modules of AITER have calls that share a name and differ in arguments and outputs."""
 from attn.aiter._table import NOT_SERVED, ROPES, SERVED
 
-# path: (older paths of the module, names in it, whether `aiter` itself has the names too)
+# {path of a module: (older paths of the module, names of calls in it, True if `aiter` itself has the names too)}
 MODULES = {
     "aiter.mla": ((), """get_meta_param mla_decode_fwd mla_decode_fwd_v4_nm mla_decode_fwd_v4_nm_ps mla_prefill_fwd
         get_mla_v4_nm_num_kv_splits get_mla_v4_nm_ps_workspace""", False),
@@ -115,8 +115,8 @@ MODULES = {
     "aiter.rotary_embedding": ((), "MRotaryEmbedding get_rope", False),
 }
 
-# Modules of ATOM's own, as above; the package `v4_kernels` has the names of its modules too. They are there with ATOM only: what
-# is served replaces ATOM's, and what is not served stays ATOM's.
+# ATOM's own modules, in the form of MODULES. The package `v4_kernels` has the names of its modules too. These modules
+# exist only if ATOM is installed: served calls replace ATOM's, and others stay ATOM's.
 V4 = ("atom.model_ops.v4_kernels",)
 ATOM = {
     "atom.model_ops.minimax_m3.index_topk": ((), "minimax_m3_index_topk minimax_m3_index_topk_decode", False),
@@ -138,7 +138,7 @@ ATOM = {
         swa_scatter_rows swa_write swa_write_2buff_prepacked update_compressor_states""", False),
 }
 
-# {(path, name): the function in attn.aiter._forms} of calls that share a name with another one
+# {(path of a module, name of a call): function in attn.aiter._forms}, for calls that share a name with another call
 FORMS = {
     ("aiter.ops.causal_conv1d_update", "causal_conv1d_update"): "causal_conv1d_update",
     ("aiter.ops.fused_qk_norm_rope_cache_quant", "fused_qk_rmsnorm"): "fused_qk_rmsnorm",
@@ -148,8 +148,8 @@ FORMS = {
 }
 FORMS_REFUSED = {("aiter.ops.causal_conv1d_update", "causal_conv1d_update"), ("aiter.ops.triton.attention.mla", "mla_decode_fwd")}
 
-# Calls whose absence engines expect: they import them in a `try` and have another way. Such an import fails with the
-# reason. A call that is not served and not listed here imports, and raises NotServed when it is called.
+# Names that engines import in a `try`, since they can do without the call. Such an import fails with the reason. Any
+# other call that is not served can be imported, and raises NotServed when it is called.
 PROBED = frozenset("""build_gated_delta_rule_prefill_metadata chunk_gated_delta_rule_fwd_h_flydsl_opt
     chunk_kda concat_and_cache_mla_seg fav3_sage_wrapper_func flydsl_fused_compress_attn flydsl_hca_compress_attn
     flydsl_mla_v4_decode_supported flydsl_qk_norm_rope_quant fused_attention_qk_norm_rope
@@ -158,7 +158,7 @@ PROBED = frozenset("""build_gated_delta_rule_prefill_metadata chunk_gated_delta_
     fused_qk_norm_rope_group_quant fused_qk_rope_concat_and_cache_mla_seg gdn_prepare_flydsl_supported gdn_prepare_fwd_flydsl get_mla_v4_nm_num_kv_splits
     get_mla_v4_nm_ps_workspace make_fp4_mqa_plan mla_decode_fwd_v4_nm_ps mla_decode_gluon pa_mqa_logits_mxfp4""".split())
 
-# Small things that modules of attention import beside calls: {path: names in attn.aiter._helpers}
+# {path of a module: names that attn.aiter._helpers provides for it}, for imports of attention modules beside calls
 HELPERS = {
     "aiter": "ActivationType QuantType __version__ dtypes get_gfx get_gfx_runtime logger",
     "aiter.jit.utils.chip_info": "get_cu_num get_gfx get_gfx_runtime",
@@ -172,17 +172,18 @@ HELPERS = {
     "aiter.utility.dtypes": "bf16 d_dtypes fp16 fp32 fp4x2 fp8 fp8_e8m0 i16 i32 i4x2 i64 i8 u8",
 }
 
-# Operators that engines call as torch.ops.aiter.NAME: the calls of the same names.
+# Calls that engines make as operators, torch.ops.aiter.NAME.
 OPERATORS = ("pa_decode_gluon", "paged_attention_ragged", "paged_attention_v1")
 
 
 def of_aiter(path):
-    """True if a module's path is AITER's."""
+    """True if a module's path begins with the package `aiter`."""
     return path.split(".")[0] == "aiter"
 
 
 def _layout():
-    """Returns {path: {name: path of the row it is from}} with other paths and what `aiter` has of its modules."""
+    """Returns {module path: {name of a call: path of its row in MODULES or ATOM}}, with older paths, and with `aiter`
+    itself."""
     out = {"aiter": {}}
     for path, (older, names, at_root) in (MODULES | ATOM).items():
         row = dict.fromkeys(names.split(), path)
@@ -197,7 +198,7 @@ CALLS = _layout()
 
 
 def _paths():
-    """Returns every module path of the tree, with the packages that lead to them."""
+    """Returns the paths of all modules that install() provides, and of the packages that contain them."""
     out = set()
     for path in (*CALLS, *HELPERS):
         parts = path.split(".")
@@ -209,8 +210,8 @@ PATHS = _paths()
 
 
 def kind(path, name):
-    """Returns what becomes of `name` of the module `path`: "served", "refused", "helper", "module", or "passed on" to an
-    installed AITER."""
+    """Returns how install() treats `name` of the module `path`: "served", "refused", "helper", "module", or "passed on"
+    to an installed AITER."""
     row = CALLS.get(path, {}).get(name)
     if row is not None:
         return "served" if name in SERVED and (row, name) not in FORMS_REFUSED else "refused"
@@ -220,8 +221,8 @@ def kind(path, name):
 
 
 def find(dotted):
-    """Returns (kind, module path, name) of a dotted path, such as `aiter.mla.mla_decode_fwd`; attributes of a name
-    are left off."""
+    """Returns (kind, module path, name) of a dotted path, such as `aiter.mla.mla_decode_fwd`; attributes after the name
+    are dropped."""
     parts = dotted.split(".")
     if parts[0] == "torch":
         name = parts[3]
@@ -236,7 +237,7 @@ def find(dotted):
 
 
 def known():
-    """Returns all names of the table that are calls."""
+    """Returns the names of all calls in MODULES and ATOM."""
     return {name for names in CALLS.values() for name in names}
 
 

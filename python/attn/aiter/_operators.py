@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.ops.aiter.NAME for the calls that engines make as operators. They are operators of the namespace attn_aiter,
-with schemas and meta kernels, and torch.ops.aiter has them under the names that engines use. So an installed AITER may
-define its own, before or after, and uninstall() gives these names back."""
+"""torch.ops.aiter.NAME for the calls that engines make as operators. They are defined in the namespace attn_aiter, with
+schemas and meta kernels, and assigned to the names in torch.ops.aiter. So an installed AITER may define its own
+operators, before or after, and uninstall() restores the names."""
 import sys
 
 from attn.aiter._modules import OPERATORS
@@ -23,12 +23,12 @@ SCHEMAS = {
 }
 assert set(SCHEMAS) == set(OPERATORS)
 
-_library = None  # of attn_aiter: defined once in a process
-_before = None  # {name: what torch.ops.aiter had, or None}, while it has ours
+_library = None  # torch.library.Library of attn_aiter, once defined; None before
+_before = None  # {name: the operator that torch.ops.aiter had, or None} while attn's are assigned; else None
 
 
 def _define(torch):
-    """Defines the operators. Each makes the call of attn.aiter of its name."""
+    """Defines the operators. Each calls the function of the same name in attn.aiter."""
     global _library
     import attn.aiter as calls
     _library = torch.library.Library("attn_aiter", "DEF")
@@ -42,12 +42,12 @@ def _define(torch):
         for key in ("CPU", "CUDA"):
             _library.impl(name, launch, key)
         _library.impl(name, meta, "Meta")
-        if torch.__version__.startswith("1."):  # whose dispatcher does not fall through there
+        if torch.__version__.startswith("1."):  # torch 1's dispatcher does not fall through this key
             _library.impl(name, meta, "AutogradMeta")
 
 
 def register():
-    """Puts the operators into torch.ops.aiter, once torch is imported."""
+    """Assigns the operators to names in torch.ops.aiter. Does nothing before torch is imported."""
     global _before
     torch = sys.modules.get("torch")
     if torch is None or _before is not None or not hasattr(torch, "library"):
@@ -61,7 +61,7 @@ def register():
 
 
 def forget():
-    """Gives the names in torch.ops.aiter back."""
+    """Restores the names in torch.ops.aiter."""
     global _before
     if _before is None:
         return

@@ -9,7 +9,8 @@ SIXTEEN_BITS = ("auto", "bf16", "bfloat16", "half", "float16")
 
 
 def pages_of(call, cache, kv_cache_dtype, layout):
-    """A cache [pages, P, kv heads, D] of what a call gives in its layout."""
+    """Returns the cache of a call as [pages, P, kv heads, D] if its layout is HND; other layouts unchanged. Raises
+    NotServed if its type is not kv_cache_dtype."""
     if layout not in ("NHD", "HND", "SHUFFLE"):
         raise NotServed(call, f"kv_cache_layout is {layout!r}")
     stored = c.dtype(cache) in ("fp8", "int8")
@@ -21,8 +22,8 @@ def pages_of(call, cache, kv_cache_dtype, layout):
 
 def one_query(call, out, query, k, v, scale, kv_lens, table, most, slopes, kv_cache_dtype, layout, cap,
               k_scale, v_scale, window=0, longest=0):
-    """Launches decode of sequences with one query each: query i belongs to sequence i. `table` has the arguments of
-    the page table, `most` the workgroups for a sequence."""
+    """Launches decode of sequences with one query each: query i belongs to sequence i. `table` has the arguments of the
+    page table, `most` is the largest number of workgroups for a sequence."""
     a.check_q(call, query)
     c.refuse(call, logits_soft_cap=(slopes is not None and cap, "with alibi_slopes: AITER caps what has the bias"))
     batch, kv_lens = kv_lens.shape[0], c.cast(kv_lens, "int32")
@@ -48,9 +49,8 @@ def paged_attention_rocm(out, exp_sums, max_logits, tmp_out, query, key_cache, v
                          num_kv_heads, scale, block_tables, context_lens, block_size, max_context_len,
                          alibi_slopes, kv_cache_dtype, k_scale, v_scale, fp8_out_scale=None,
                          partition_size=256, mtp=1, q_scale=None):
-    """Decode of sequences with one query each, keys [page, head, D / x, P, x] and values [page,
-    head, D, P]. The keys of a sequence are split over at most max_context_len / partition_size
-    workgroups."""
+    """Decodes sequences with one query each, over keys [page, head, D / x, P, x] and values [page, head, D, P]. The
+    keys of a sequence are split over at most max_context_len / partition_size workgroups."""
     call = "paged_attention_rocm"
     c.refuse(call, fp8_out_scale=(fp8_out_scale is not None, a.WRITES_16),
              mtp=(mtp != 1, "several queries of a sequence are pa_fwd_asm's and unified_attention's"),
@@ -69,8 +69,8 @@ def paged_attention_common(Q, K, V, exp_sums, max_logits, tmp_out, block_tables,
                            V_QScale_hip=None, K_QScale_asm=None, V_QScale_asm=None, out_=None,
                            qo_indptr=None, high_precision=1, kernelName=None, kv_cache_dtype="auto",
                            kv_cache_tensor_dtype=None):
-    """Decode over SHUFFLE pages. AITER takes one of two kernels by the size of the batch: here it is
-    one, with the scale of a tensor, where fp8 has one, and else with the scales of tokens."""
+    """Decodes over SHUFFLE pages. AITER selects one of two kernels by the size of the batch. attn has one kernel: an
+    fp8 cache uses the scale of the tensor if it is given, else the scales of tokens."""
     call = "paged_attention_common"
     a.check_asm(call, Q, block_tables, block_tables_stride0, kernelName)
     stored, asm = c.dtype(K), high_precision == 2 and Q.shape[2] == 128
@@ -94,8 +94,8 @@ def paged_attention_v1(out, workspace_buffer, query, key_cache, value_cache, sca
                        cu_query_lens, context_lens, max_context_len, alibi_slopes, kv_cache_dtype,
                        kv_cache_layout, logits_soft_cap, k_scale, v_scale, fp8_out_scale=None,
                        partition_size=256, mtp=1, sliding_window=0):
-    """Decode of sequences with one query each, over NHD or HND pages. The keys of a sequence are
-    split over at most max_context_len / partition_size workgroups."""
+    """Decodes sequences with one query each, over NHD or HND pages. The keys of a sequence are split over at most
+    max_context_len / partition_size workgroups."""
     call = "paged_attention_v1"
     batch = block_tables.shape[0]
     c.refuse(call, kv_cache_layout=(kv_cache_layout not in ("NHD", "HND"), str(kv_cache_layout)),
@@ -112,8 +112,8 @@ def paged_attention_ragged(out, workspace_buffer, query, key_cache, value_cache,
                            kv_page_indices, kv_last_page_lens, block_size, max_num_partitions,
                            alibi_slopes, kv_cache_dtype, kv_cache_layout, logits_soft_cap, k_scale,
                            v_scale, fp8_out_scale=None, partition_size=256, mtp=1):
-    """Like paged_attention_v1() with lists of pages. The keys of a sequence are split over at most
-    max_num_partitions workgroups."""
+    """Decodes like paged_attention_v1(), with lists of pages in place of block tables. The keys of a sequence are split
+    over at most max_num_partitions workgroups."""
     call = "paged_attention_ragged"
     page = key_cache.shape[2 if kv_cache_layout == "HND" else 1]
     c.refuse(call, kv_cache_layout=(kv_cache_layout not in ("NHD", "HND"), str(kv_cache_layout)),
@@ -130,7 +130,8 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False,
                     window_size=(-1, -1, 0), bias=None, alibi_slopes=None, deterministic=True,
                     return_lse=False, return_attn_probs=False, how_v3_bf16_cvt=1, cu_seqlens_q=None,
                     cu_seqlens_kv=None, sink_ptr=None, num_splits=0):
-    """[batch, length, heads, D]: sequences of equal length. LSE is [batch, heads, length]."""
+    """Computes attention of tensors [batch, length, heads, D], sequences of equal length. The LSE is [batch, heads,
+    length]."""
     call = "flash_attn_func"
     c.refuse(call, cu_seqlens_q=(cu_seqlens_q is not None, "lengths are flash_attn_varlen_func's"),
              cu_seqlens_kv=(cu_seqlens_kv is not None, "lengths are flash_attn_varlen_func's"),
@@ -150,8 +151,8 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False,
 
 
 def get_recommended_splits(num_sequences, num_kv_heads, split_kv_blocks=1):
-    """Workgroups for a sequence's keys that fill the GPU, at most 8: an argument of
-    pa_decode_gluon()."""
+    """Returns max_context_partition_num for pa_decode_gluon(): workgroups for the keys of a sequence that fill the GPU,
+    at most 8."""
     units = 2 * a.any_session().device.compute_units
     each = -(-units // (num_sequences * num_kv_heads * split_kv_blocks))
     return min(each * split_kv_blocks, 8)

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of latent attention's heads: absorption with weights in fp8, keys and values of latents."""
+"""AITER's matrix products for heads of latent attention: absorption with fp8 weights, and expansion of latents to keys
+and values."""
 from attn.aiter import _common as c
 from attn.aiter._common import NotServed
 
-GROUP = 128  # elements of a row that share a scale
+GROUP = 128  # elements of a row of X that share a scale
 
 
 def batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant(
         X, WQ, w_scale, group_size=128, bias=None, dtype="bfloat16", splitK=None, YQ=None,
         transpose_bm=False, transpose_bm_in=False, config=None):
-    """Computes X[i] WQ[i]^T for each head i. X is [heads, tokens, K], or with transpose_bm_in [tokens, heads, K], and is
-    rounded to fp8 with a scale for each 128 elements. transpose_bm orders the result's axes likewise."""
+    """Computes X[i] WQ[i]^T for each head i. X is [heads, tokens, K], or with transpose_bm_in [tokens, heads, K], and
+    is rounded to fp8 with a scale for each 128 elements. With transpose_bm the result is [tokens, heads, N] too."""
     call = "batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant"
     own = c.dtype(X)
     made = c.NAMES.get(getattr(dtype, "__name__", str(dtype).rsplit(".", 1)[-1]))
@@ -35,11 +36,12 @@ def batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant(
     return out
 
 
-LATENT, ROPE, BLOCK = 512, 64, 128  # elements of a latent and of its rotated key; rows and columns of a scale
+# elements of a latent; elements of its rotated key; rows, and columns, of a block of weights that shares a scale
+LATENT, ROPE, BLOCK = 512, 64, 128
 
 
 def weight_parts(call, s, weight, scale, heads, nope, dim_v, own):
-    """Splits kv_b_proj's weight into head_product's (weights, w, w_scale) for keys and for values."""
+    """Splits kv_b_proj's weight. Returns head_product's (weights, w, w_scale) for keys, and the same for values."""
     rows = c.view(weight, heads, nope + dim_v, LATENT)
     parts = rows[:, :nope], rows[:, nope:]
     if scale is None:
@@ -60,8 +62,8 @@ def weight_parts(call, s, weight, scale, heads, nope, dim_v, own):
 
 def gather_kv_b_proj(k_buffer, k_scale, kv_indptr, kv_indices, kv_prefix_sum_context_lens, kv_proj_weight,
                      kv_proj_scale, k_prefix, v_prefix, weight_preshuffle=False, shuffled_kv_cache=False):
-    """Latents of listed pages [pages, P, 576] become keys [tokens, heads, nope + 64] and values [tokens,
-    heads, D]: a gathering and two products."""
+    """Expands latents of listed pages [pages, P, 576] to keys [tokens, heads, nope + 64] and values [tokens, heads, D].
+    Launches a gather and two products."""
     call = "gather_kv_b_proj"
     c.refuse(call, weight_preshuffle=(weight_preshuffle, "weights are read row by row"),
              shuffled_kv_cache=(shuffled_kv_cache, "latent caches of fragments are not read"))
@@ -78,7 +80,8 @@ def gather_kv_b_proj(k_buffer, k_scale, kv_indptr, kv_indices, kv_prefix_sum_con
          page_table="indices")(
         k_out=latents, v_out=rope, cu_seqlens_k=kv_prefix_sum_context_lens[:batch + 1], kv_indptr=kv_indptr,
         kv_indices=kv_indices, max_seqlen_k=tokens, **cache.tensors(), stream=stream)
-    if c.dtype(k_buffer) == "fp16" and k_scale is not None:  # AITER passes over the scale of bf16 alone
+    # AITER ignores the scale of a bf16 cache, but not of an fp16 cache
+    if c.dtype(k_buffer) == "fp16" and k_scale is not None:
         for x in (latents, rope):
             x *= c.scalar(call, "k_scale", k_scale)
     outs = {"out": k_prefix[..., :nope], "tail": rope[:, 0], "tail_out": k_prefix[..., nope:]}, {"out": v_prefix}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rotation by cached cosines and sines, and norms over all heads: rope_qk_norm_cache without a cache."""
+"""AITER's calls that rotate by cached cosines and sines, or norm over all heads, without a cache. They launch
+rope_qk_norm_cache."""
 from attn.aiter import _common as c
 
 STYLES = {0: "neox", 1: "gptj"}
@@ -24,7 +25,7 @@ def rotate(call, x, y, cos, sin, positions, rotate_style, reuse_freqs_front_part
     if y is not None:
         k = rotated(y, width, nope_first)
     elif q.shape[1] > 1:
-        q, k = q[:, :-1], q[:, -1:]  # the op needs a key: the last head is passed as one
+        q, k = q[:, :-1], q[:, -1:]  # the op needs a key, so the last head is passed as the key
     else:
         k = c.new_like(q, (q.shape[0], 1, width))
         c.zero(k)
@@ -39,7 +40,7 @@ def rotate(call, x, y, cos, sin, positions, rotate_style, reuse_freqs_front_part
 
 
 def rope_cached_2c_fwd_inplace(input_x, input_y, cos, sin, rotate_style, reuse_freqs_front_part, nope_first):
-    """Rotates two tensors [length, batch, heads, D] in place, each token by its number in its sequence."""
+    """Rotates two tensors [length, batch, heads, D] in place. A token's position is its index in its sequence."""
     length, batch = input_x.shape[:2]
     positions = c.session(input_x).made.of(("numbers", type(input_x), length, batch), (),
                                            lambda: c.repeated(input_x, length, batch))
@@ -48,8 +49,8 @@ def rope_cached_2c_fwd_inplace(input_x, input_y, cos, sin, rotate_style, reuse_f
 
 def rope_cached_thd_positions_offsets_2c_fwd_inplace(x, y, cos, sin, positions, offsets, rotate_style,
                                                      reuse_freqs_front_part, nope_first, transpose_output=False):
-    """Rotates two tensors [tokens, heads, D] in place, by the rows positions + offsets of cos and sin. Returns
-    them."""
+    """Rotates two tensors [tokens, heads, D] in place, by the rows positions + offsets of cos and sin. Returns both
+    tensors."""
     call = "rope_cached_thd_positions_offsets_2c_fwd_inplace"
     c.refuse(call, transpose_output=(transpose_output, "outputs are where their inputs are"))
     at = positions if offsets is None else positions + offsets
@@ -59,7 +60,7 @@ def rope_cached_thd_positions_offsets_2c_fwd_inplace(x, y, cos, sin, positions, 
 
 def rope_cached_thd_positions_2c_fwd_inplace(x, y, cos, sin, positions, rotate_style, reuse_freqs_front_part, nope_first,
                                              transpose_output=False):
-    """Rotates two tensors [tokens, heads, D] in place, by the rows `positions` of cos and sin. Returns them."""
+    """Rotates two tensors [tokens, heads, D] in place, by the rows `positions` of cos and sin. Returns both tensors."""
     call = "rope_cached_thd_positions_2c_fwd_inplace"
     c.refuse(call, transpose_output=(transpose_output, "outputs are where their inputs are"))
     rotate(call, x[None], y[None], cos, sin, positions, rotate_style, reuse_freqs_front_part, nope_first)
@@ -68,8 +69,8 @@ def rope_cached_thd_positions_2c_fwd_inplace(x, y, cos, sin, positions, rotate_s
 
 def minimax_qk_norm_rope(qkv, q_weight, k_weight, cos_sin_cache, positions, *, num_heads_q, num_heads_k, head_dim,
                          rotary_dim, eps, is_neox_style, q_out=None, k_out=None, v_out=None):
-    """Applies an RMS norm over all heads, and the rotation, to q and k of packed q, k, v [tokens, n]. Returns three
-    tensors [tokens, heads D]. The sums of squares are computed before the launch."""
+    """Applies an RMS norm over all heads, and the rotation, to q and k of packed q, k, v [tokens, n]. Returns q, k and
+    v [tokens, heads * D]. The sums of squares are computed before the launch."""
     call, own = "minimax_qk_norm_rope", c.dtype(qkv)
     c.refuse(call, q_weight=(c.dtype(q_weight) != own or c.dtype(k_weight) != own,
                              f"weights are {c.dtype(q_weight)} and {c.dtype(k_weight)}, what they multiply is {own}"),
@@ -92,14 +93,14 @@ def minimax_qk_norm_rope(qkv, q_weight, k_weight, cos_sin_cache, positions, *, n
 
 def rope_cached_positions_fwd_inplace(input, cos, sin, positions, rotate_style, reuse_freqs_front_part,
                                       nope_first):
-    """Rotation of [s, b, heads, D] by the rows `positions` [s, b] of cos and sin [positions, 1, 1, width / 2]:
-    the first `width` elements of a head, or with nope_first the last."""
+    """Rotates input [s, b, heads, D] in place by the rows `positions` [s, b] of cos and sin [positions, 1, 1, width /
+    2]. The first `width` elements of a head rotate, or with nope_first the last."""
     rotate("rope_cached_positions_fwd_inplace", input, None, cos, sin, positions, rotate_style,
            reuse_freqs_front_part, nope_first)
 
 
 def rope_cached_positions_2c_fwd_inplace(input_x, input_y, cos, sin, positions, rotate_style,
                                          reuse_freqs_front_part, nope_first):
-    """Like rope_cached_positions_fwd_inplace() for two tensors, whose numbers of heads may differ."""
+    """Rotates like rope_cached_positions_fwd_inplace() two tensors, whose numbers of heads may differ."""
     rotate("rope_cached_positions_2c_fwd_inplace", input_x, input_y, cos, sin, positions, rotate_style,
            reuse_freqs_front_part, nope_first)

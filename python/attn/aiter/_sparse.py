@@ -4,16 +4,17 @@ from attn.aiter import _common as c
 from attn.aiter import _split
 from attn.attention import new_like
 
-MIXED_ROW, CHUNK = 584, 16  # bytes of a row: 448 of fp8, 64 elements of 16 bits, scales; a page has a multiple of CHUNK bytes
-# A row in two tensors: PLANE_ROW bytes in the first, which are 448 of fp8, 7 scales of one byte, each twice, and 50 unused
-# bytes. The second has ROTATED elements of 16 bits.
+# MIXED_ROW: bytes of a row with 448 of fp8, 64 elements of 16 bits, and scales. A page has a multiple of CHUNK bytes
+MIXED_ROW, CHUNK = 584, 16
+# A row in two tensors has PLANE_ROW bytes in the first tensor: 448 of fp8, 7 scales of one byte, each twice, and 50
+# unused bytes. The second tensor has ROTATED elements of 16 bits.
 PLANE_ROW, ROTATED = 512, 64
 
 
 def pool_of(call, q, pool):
-    """Returns a pool's descriptor, its tensors as mla_decode takes them, and its number of rows. Pools are [rows, D],
-    [pages, P, D] or, of bytes, [pages, P, 584]: the rows of a page, then their scales. A pool in
-    two tensors is a pair: [rows, 512] bytes of fp8 and scales, and [rows, 64] elements of 16 bits."""
+    """Returns (descriptor of a pool, its tensors as mla_decode takes them, its number of rows). Pools are [rows, D],
+    [pages, P, D] or, of bytes, [pages, P, 584]: the rows of a page, then their scales. A pool in two tensors is a pair:
+    [rows, 512] bytes of fp8 and scales, and [rows, 64] elements of 16 bits."""
     if isinstance(pool, tuple):
         cache, tensors = planes_of(call, *pool)
         return cache, tensors, pool[0].shape[0]
@@ -27,7 +28,7 @@ def pool_of(call, q, pool):
 
 
 def planes_of(call, narrow, wide, page=1):
-    """Returns the descriptor and the tensors of a cache whose rows are in two tensors: `narrow` [rows, 512] bytes of fp8 and
+    """Returns (descriptor, tensors) of a cache whose rows lie in two tensors: `narrow` [rows, 512] bytes of fp8 and
     scales, `wide` [rows, 64] elements of 16 bits. A page has `page` rows."""
     rows = c.count(narrow) // PLANE_ROW
     c.refuse(call, rows=(narrow.shape[-1] != PLANE_ROW or wide.shape[-1] != ROTATED or c.count(wide) // ROTATED != rows,
@@ -41,7 +42,7 @@ def joined_queries(call, narrow, wide):
     """Returns q [tokens, heads, 512] of 16 bits from queries in two tensors. cache_gather reads each head as a row of a
     cache."""
     s, (tokens, heads) = c.session(wide), narrow.shape[:2]
-    page = heads & -heads  # a kernel for any page size takes powers of two
+    page = heads & -heads  # largest power of two that divides the heads, since kernels take such page sizes only
     cache, tensors = planes_of(call, narrow, wide, page)
     q = c.rows(wide, (tokens, heads, PLANE_ROW), c.dtype(wide))
     if tokens == 0:
@@ -74,12 +75,13 @@ def merged(first, first_starts, then, then_starts, offset):
 
 
 def attend(call, q, pool, indices, indptr, sinks, scale, out=None, second=None):
-    """Attention of q [tokens, heads, D] over lists of rows: query t has indices[indptr[t]:indptr[t + 1]]. Entries after the
-    pool's last row name rows of `second`, [rows, D] or a pair like a pool's. An entry below 0 is no row. sinks [heads], or
-    None. Returns out."""
+    """Attends with q [tokens, heads, D] to lists of rows: query t has the list indices[indptr[t]:indptr[t + 1]].
+    Entries from the pool's number of rows on name rows of `second`, which is [rows, D] or a pair of tensors like a
+    pool. An entry below 0 names no row. sinks is [heads] or None. Returns out, which is allocated if it is None."""
     cache, tensors, last = pool_of(call, q, pool)
     out = new_like(q) if out is None else out
-    indices = indices if indices.shape[0] else indptr  # torch has no address for an empty tensor; no entry is read
+    # torch has no address for an empty tensor, so indptr is passed in place of empty lists
+    indices = indices if indices.shape[0] else indptr
     more = {} if second is None else {"second": second, "second_first": last}
     if isinstance(second, tuple):
         more["second"], more["second_rotated"] = c.bytes_of(second[0]), second[1]
@@ -95,9 +97,9 @@ def attend(call, q, pool, indices, indptr, sinks, scale, out=None, second=None):
 
 def pa_decode_sparse(q, unified_kv, kv_indices, kv_indptr, attn_sink, softmax_scale, kv_scales=None, block_h=None, kv_splits=None,
                      has_invalid=True, skip_reduce=False, USE_EXP2=None, *, extra_cache=None, extra_indices=None, extra_indptr=None):
-    """Decode over lists of rows of a pool in 16 bits or of 584 bytes, and of extra_cache, a pool of the same form. libattn
-    chooses tiles and parts: block_h, kv_splits, has_invalid and USE_EXP2 are ignored. With kv_splits of 1
-    skip_reduce changes nothing, as in AITER; else it is refused."""
+    """Decodes over lists of rows of a pool, rows of 16 bits or of 584 bytes, and of extra_cache, a pool of the same
+    form. libattn chooses tiles and parts: block_h, kv_splits, has_invalid and USE_EXP2 are ignored. skip_reduce has no
+    effect if kv_splits is 1, as in AITER; else it raises NotServed."""
     call = "pa_decode_sparse"
     c.refuse(call, kv_scales=(kv_scales is not None, "rows of fp8 with float32 scales in another tensor are not read"),
              skip_reduce=(bool(skip_reduce) and kv_splits != 1, "the parts of an output are always combined"))
@@ -115,7 +117,8 @@ def pa_decode_sparse(q, unified_kv, kv_indices, kv_indptr, attn_sink, softmax_sc
 
 
 def two_lists(call, q, unified_kv, first, first_starts, kv, then, then_starts, sinks, scale, out=None):
-    """Attention over rows of a pool and over kv, the rows of this prefill, in one launch. kv may be None or have no row."""
+    """Attends to rows of a pool, listed in first, and to rows of kv, the rows of this prefill, listed in then, in one
+    launch. kv may be None or have no row."""
     if kv is None or kv.shape[0] == 0:
         return attend(call, q, unified_kv, first, first_starts, sinks, scale, out)
     c.refuse(call, unified_kv=(c.dtype(unified_kv) != c.dtype(kv), f"the pool is {c.dtype(unified_kv)}, kv is {c.dtype(kv)}"))
@@ -126,14 +129,15 @@ def two_lists(call, q, unified_kv, first, first_starts, kv, then, then_starts, s
 
 def pa_prefill_sparse(q, unified_kv, kv_indices_prefix, kv_indptr_prefix, kv, kv_indices_extend, kv_indptr_extend, attn_sink,
                       softmax_scale, has_invalid=None):
-    """Prefill over lists of rows of a pool and of kv, the rows of this prefill, on every target. has_invalid is ignored."""
+    """Computes prefill over lists of rows of a pool and of kv, the rows of this prefill, on every target. has_invalid
+    is ignored."""
     return two_lists("pa_prefill_sparse", q, unified_kv, kv_indices_prefix, kv_indptr_prefix, kv, kv_indices_extend,
                      kv_indptr_extend, attn_sink, softmax_scale)
 
 
 def pa_sparse_prefill_opus(q, unified_kv, kv_indices_prefix, kv_indptr_prefix, kv, kv_indices_extend, kv_indptr_extend, attn_sink,
                            softmax_scale, out=None):
-    """Like pa_prefill_sparse(). Returns out, which is allocated if it is None."""
+    """Computes prefill like pa_prefill_sparse(). Returns out, which is allocated if it is None."""
     return two_lists("pa_sparse_prefill_opus", q, unified_kv, kv_indices_prefix, kv_indptr_prefix, kv, kv_indices_extend,
                      kv_indptr_extend, attn_sink, softmax_scale, out)
 
@@ -141,8 +145,9 @@ def pa_sparse_prefill_opus(q, unified_kv, kv_indices_prefix, kv_indptr_prefix, k
 def mla_decode_fwd_v4_nm(q, qrope, kv_buffer, kvrope, output, qo_indptr, kv_indptr, kv_page_indices, max_seqlen_q, *, sink,
                          split_indptr=None, sm_scale=None, out_16_nosplit=0, num_kv_splits=None, logits=None, attn_lse=None,
                          kv_last_page_lens=None):
-    """Decode over lists of rows in two tensors, with queries in two tensors, on every target. Scores are multiplied by
-    sm_scale, which AITER's kernel ignores; None: 1 / sqrt(512). libattn chooses the parts. Returns (output as [tokens, 1, heads, 512], None)."""
+    """Decodes over lists of rows in two tensors, with queries in two tensors, on every target. Scores are multiplied by
+    sm_scale, which AITER's kernel ignores; None: 1 / sqrt(512). libattn chooses the parts. Returns (output as [tokens,
+    1, heads, 512], None)."""
     call = "mla_decode_fwd_v4_nm"
     c.refuse(call, max_seqlen_q=(max_seqlen_q != 1, "queries that share a list: each query needs its own"),
              logits=(logits is not None or attn_lse is not None, "the parts of an output are not returned"),
@@ -157,7 +162,8 @@ def mla_decode_fwd_v4_nm(q, qrope, kv_buffer, kvrope, output, qo_indptr, kv_indp
 def mla_decode_v4_asm(Q, qrope, KV, kvrope, qo_indptr, kv_indptr, kv_page_indices, split_indptr, sink, max_seqlen_q, softmax_scale,
                       out_16_nosplit, num_kv_splits, splitData, splitLse, output, valid_split_count=None,
                       use_valid_split_count_reduce=0, kv_last_page_lens=None):
-    """Decodes like mla_decode_fwd_v4_nm(), by the arguments of AITER's kernel. It takes one part only, and writes output."""
+    """Decodes like mla_decode_fwd_v4_nm(), by the arguments of AITER's kernel. Raises NotServed unless num_kv_splits is
+    1. Writes output."""
     c.refuse("mla_decode_v4_asm", out_16_nosplit=(not out_16_nosplit or num_kv_splits != 1,
                                                   "the parts of an output are not returned"))
     mla_decode_fwd_v4_nm(Q, qrope, KV, kvrope, output, qo_indptr, kv_indptr, kv_page_indices, max_seqlen_q, sink=sink,
@@ -166,8 +172,8 @@ def mla_decode_v4_asm(Q, qrope, KV, kvrope, qo_indptr, kv_indptr, kv_page_indice
 
 def pa_sparse_prefill_fp8_opus(q_nope, q_rope, unified_kv_nope, unified_kv_rope, kv_indices_prefix, kv_indptr_prefix, kv_nope,
                                kv_rope, kv_indices_extend, kv_indptr_extend, attn_sink, softmax_scale, out=None):
-    """Prefill over lists of rows of a pool and of this prefill, both in two tensors, on every target. Returns out, which is
-    allocated if it is None."""
+    """Computes prefill over lists of rows of a pool and of this prefill, both in two tensors, on every target. Returns
+    out, which is allocated if it is None."""
     call = "pa_sparse_prefill_fp8_opus"
     q, pool = joined_queries(call, q_nope, q_rope), (unified_kv_nope, unified_kv_rope)
     if kv_nope is None or kv_nope.shape[0] == 0:

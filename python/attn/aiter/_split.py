@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decode and prefill over all compute units: a batch is split over its keys as `attnc tune` has chosen for the
-pack. Without tuning it is split if it has fewer workgroups than there are compute units. Decode then adds up the parts
-in its own launch if the packs have that kernel. A split needs kernels of plan, and of combine or that kernel."""
+"""Splits decode and prefill over keys, so that they use all compute units. A batch is split as `attnc tune` has chosen
+for the pack. Without tuning a batch is split if it has fewer workgroups than there are compute units. Decode then adds
+up the parts in its own launch if the packs have a kernel for that. A split needs kernels of plan, and either such a
+kernel or combine."""
 from attn.aiter import _common as c
 from attn.attention import Split, choose_split, plan_sizes, room_of
 
-WHOLE = Split(0)  # each sequence and kv head is one workgroup
+WHOLE = Split(0)  # no split: one workgroup for each sequence and KV head
 
 
 def usual_lists(units, lists, batch, kv_heads, most):
-    """Returns the number of work lists without tuning, for a kernel that is best with `lists`: 0 if a batch has a
-    workgroup for each unit, or as many sequences as lists."""
+    """Returns the number of work lists without tuning, for a kernel that is fastest with `lists`. 0, no split: the
+    batch has a workgroup for each of `units` compute units, or as many sequences as lists."""
     if batch * kv_heads >= units:
         return 0
     parts = min(lists // kv_heads, batch * most if most else lists)
@@ -24,7 +25,7 @@ def split_of(s, op, batch, kv_heads, most, longest, once=None):
     of parts takes less time than a second launch."""
     if most == 1 or batch == 0:
         return WHOLE
-    shift = max(longest.bit_length() - 4, 0)  # lengths that are alike have one answer
+    shift = max(longest.bit_length() - 4, 0)  # similar lengths share a key
     key = (op, batch, most, longest >> shift, shift)
     split = s.splits.get(key)
     if split is None:
@@ -39,8 +40,9 @@ def split_of(s, op, batch, kv_heads, most, longest, once=None):
 
 
 def buffers(s, q, key, plan, parts):
-    """Returns the tensors of a plan, int32, and of its parts, float32, of these shapes. torch's allocator knows
-    streams and graphs, so torch tensors are new. Others are kept for `key`, which has the stream and sizes."""
+    """Returns int32 tensors with the shapes `plan`, for a plan, and float32 tensors with the shapes `parts`, for its
+    partial results. torch's allocator knows streams and graphs, so torch tensors are new. Other tensors are kept for
+    `key`, which contains the stream and the sizes."""
     kept = None if c.is_torch(q) else s.buffers.get(key)
     if kept is None:
         kept = [c.integers(q, shape) for shape in plan] + [c.floats(q, shape) for shape in parts]
@@ -50,8 +52,8 @@ def buffers(s, q, key, plan, parts):
 
 
 def tickets_of(s, q, stream, kind, shape):
-    """Returns counters of this shape, which are 0 at first. Each launch leaves them as the next one needs them.
-    They are made once for a stream, and again for each capture of it, so that graphs may run at the same time."""
+    """Returns counters of this shape, which are 0 before the first launch and reset by each launch. They are allocated
+    once for a stream, and again for each capture of the stream, so that graphs may run at the same time."""
     key, capture = (stream, kind, *shape), s.device.hip.capture(stream or 0)
     kept = s.tickets.get(key)
     if kept is None or kept[0] != capture:
@@ -101,14 +103,17 @@ def launch(s, kind, desc, call, batch, most=None, longest=0):
         q_len=desc["q_len"], partial_rows=rows, stream=stream)
 
 
-TILE = 128  # rows of a head that a workgroup of prefill has, at least
-UNEVEN = 4096  # keys of the longest causal tile from which a split pays where each unit has one tile
-NARROW = 2048  # keys of a window up to which tiles of a KV head's queries have far fewer keys than those of a head
-SHARED = 4  # least query heads of a KV head with which NARROW applies
+TILE = 128  # smallest number of a head's queries in a workgroup of prefill
+# smallest number of keys of the longest causal tile for which a split is faster if each compute unit has one tile
+UNEVEN = 4096
+# largest window, in keys, for which tiles with all heads of a KV head see far fewer keys than tiles of one head
+NARROW = 2048
+SHARED = 4  # smallest number of query heads per KV head for which NARROW applies
 
 
 def is_uneven(desc, units, batch, tokens, longest):
-    """Returns whether each unit has one causal tile, and the longest tile has far more keys than the others."""
+    """True if each of `units` compute units has one causal tile, and the longest tile has far more keys than the
+    others."""
     return (desc["mask"] == "causal" and desc["heads"] * tokens <= 2 * TILE * units and
             UNEVEN <= longest <= 2 * tokens // batch)
 
@@ -119,9 +124,9 @@ def is_narrow(desc, window):
 
 
 def splits_prefill(s, desc, batch, tokens, longest, window=0):
-    """Returns whether a prefill over pages has a plan: without it, tiles of a head's queries are too few for the units,
-    mostly empty, uneven, or wide beside a window. `longest`: keys of the longest sequence; `window`: keys that a query
-    sees, 0: all. The packs have to have the kernels for it."""
+    """True if a prefill over pages should have a plan, and the packs have the kernels. Without a plan, tiles of a
+    head's queries would be too few for the compute units, mostly empty, uneven, or wide beside a window. `longest`:
+    keys of the longest sequence; `window`: keys that a query sees, 0: all."""
     if not desc.get("paged") or batch == 0 or tokens == 0:
         return False
     units = s.device.compute_units
@@ -131,18 +136,18 @@ def splits_prefill(s, desc, batch, tokens, longest, window=0):
 
 
 def has_combined(s, desc):
-    """Returns whether the packs have the planned prefill and the combine after it."""
+    """True if the packs have kernels of planned prefill and of the combine after it."""
     return s.has("prefill", **desc, planned=True) and s.has("combine", **joined_of(desc))
 
 
 def adds_up(s, desc, batch):
-    """Returns whether prefill itself adds up its parts. Batches of several sequences, whose parts end at different
-    times, have a combine if the packs do."""
+    """True if prefill itself adds up its parts. Batches of several sequences use a combine if the packs have one, since
+    their parts end at different times."""
     return s.has("prefill", **desc, planned=True, one_launch=True) and (batch == 1 or not has_combined(s, desc))
 
 
 def planned_prefill(s, desc, batch):
-    """The op of a prefill that is split."""
+    """Returns the op of a prefill with a plan."""
     return s.op("prefill", **desc, planned=True, **({"one_launch": True} if adds_up(s, desc, batch) else {}))
 
 
@@ -152,8 +157,8 @@ def joined_of(desc):
 
 
 def prefill_shape(s, op, desc, call, batch):
-    """Returns (shape of the plan of a prefill, its room). They are made once for a number of sequences, of tokens, and of
-    keys rounded up to a power of two."""
+    """Returns (shape of the plan of a prefill, sizes of the plan's tensors). Both are computed once for a number of
+    sequences, of tokens, and of keys rounded up to a power of two."""
     tokens, longest = call["q"].shape[0], call["max_seqlen_q"]
     keys = 1 << (call["max_seqlen_k"] - 1).bit_length() if call["max_seqlen_k"] > 0 else 0
     window = call.get("window_left", -1) + 1 if desc["mask"] == "window" else 0

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of calls and of the forms of them that are served. docs/python.md shows it, and attn.aiter
-answers from it."""
+"""The table of AITER's calls, with the forms that are served and those that are not. docs/python.md shows the table,
+and served() and reason() read it."""
 
 
 def _own(module, calls, served, refused=""):
-    """Returns the row of calls that ATOM defines itself. `module`: where it defines them, "" as in the row before."""
+    """Returns a row of ROWS for calls that ATOM defines itself. `module` is the module that defines them; "": the same
+    as in the row before."""
     return calls, "ATOM", f"ATOM's own{f', of `{module}`' if module else ''}: {served}", refused
 
 
-# (calls, engines that make one of them, what is served, what is not)
+# Rows of served calls: (names of calls, engines that make one of them, forms that are served, forms that are not)
 ROWS = (
     (("flash_attn_varlen_func",), "ATOM, SGLang, vLLM",
      "causal or not, windows, sinks of any type, soft cap, LSE [heads, queries], which `aiter.ops.triton.mha` has the other "
@@ -225,7 +226,7 @@ _ANGLES = "angles, other orders of rows and new outputs have no kernel; rope_cac
 _WAYS = "norm and rotation without a cache are no launch of attnc; fused_qk_norm_rope_cache_* write one"
 _BLOCKS = "it chooses among AITER's kernels; top_k_per_row_* need no such choice"
 
-# Rotations of AITER's that no engine makes.
+# Rotations of AITER that no engine calls.
 ROPES = """
     rope_fwd rope_fwd_inplace rope_2c_fwd rope_2c_fwd_inplace rope_cached_fwd rope_cached_fwd_inplace
     rope_cached_2c_fwd rope_thd_fwd rope_thd_fwd_inplace rope_2d_fwd rope_2d_fwd_inplace
@@ -233,7 +234,7 @@ ROPES = """
     rope_cached_positions_offsets_fwd_inplace rope_cached_positions_offsets_2c_fwd
     rope_cached_positions_offsets_2c_fwd_inplace""".split()
 
-# (call, engines, why not)
+# Rows of calls that are not served: (name, engines that make the call, reason)
 MISSING = (
     ("fmha_v3_fwd", "SGLang", _ENTRY),
     ("fmha_v3_varlen_fwd", "SGLang", _ENTRY),
@@ -321,20 +322,19 @@ NOT_SERVED = {name: why for name, _, why in MISSING}
 
 
 def served(name):
-    """Returns whether a call of AITER is served; a form of it may still not be."""
+    """True if a call of AITER is served. Some forms of its arguments may still raise NotServed."""
     return name in SERVED
 
 
 def reason(name):
-    """Why a call is not served; None of one that is."""
+    """Returns why a call is not served; None if it is served."""
     if name in SERVED:
         return None
     return NOT_SERVED.get(name, "attn.aiter does not know this call")
 
 
 def table():
-    """Both tables as Markdown: calls that are served, and what is not of them; calls that are
-    not."""
+    """Returns two tables as Markdown: calls that are served, with their forms, and calls that are not served."""
     lines = ["| call | made by | served | not served |", "| --- | --- | --- | --- |"]
     for calls, engines, what, but in ROWS:
         lines.append(f"| {', '.join(f'`{n}`' for n in calls)} | {engines} | {what} | {but} |")
