@@ -217,8 +217,8 @@ class Steps:
         self.fused(kind, rotation).run(q, k, v, k_cache, v_cache, out=out, k_scale=k_scale, v_scale=v_scale, **tensors)
 
     def _look_up(self, kind, rotation, queries):
-        """Returns a new BatchStep that uses the plan of decode with up to `queries` queries of a sequence, or None if
-        the packs have no kernel with this rotation."""
+        """Returns a new BatchStep that uses the plan of decode with up to `queries` queries of a sequence. Returns None
+        if the packs have no kernel with this rotation."""
         shape = {name: x for name, x in self.shapes[kind].items() if name != "head_dim_v"}
         if kind.head_dim_v != kind.head_dim:
             return None

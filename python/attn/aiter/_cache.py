@@ -293,10 +293,10 @@ def fused_qkv_split_qk_norm_rope_cache(qkv, q_weight, k_weight, cos, sin, positi
                                        qh, kvh, head_dim, is_neox=True, offsets=None, reuse_freqs_front_part=True,
                                        attn_output_gate=False, k_scale=None, v_scale=None, eps=1e-5,
                                        gated_qkv_layout="interleaved", kv_cache_layout="HND"):
-    """Norms and rotates packed rows of q, k and v by the rows positions + offsets of cos and sin, and writes k and v to
-    HND or NHD pages. With attn_output_gate a gate follows each head of q, or with gated_qkv_layout "blocked" all heads.
-    Returns (q, gate, k, v), without the gate if there is none. k and v are returned before they are divided by the fp8
-    scales k_scale and v_scale."""
+    """Norms packed rows of q, k and v, and rotates them by the rows positions + offsets of cos and sin. Writes k and v
+    to HND or NHD pages. With attn_output_gate a gate follows each head of q, or with gated_qkv_layout "blocked" all
+    heads. Returns (q, gate, k, v), without the gate if there is none. k and v are returned before they are divided by
+    the fp8 scales k_scale and v_scale."""
     call, own, stored, n = "fused_qkv_split_qk_norm_rope_cache", c.dtype(qkv), c.dtype(key_cache), qh * head_dim
     layout, blocked = kv_cache_layout.upper(), gated_qkv_layout == "blocked"
     c.refuse(call, kv_cache_layout=(layout not in ("HND", "NHD"), f"it is {kv_cache_layout!r}"),

@@ -384,7 +384,7 @@ def itemsize(x):
 
 
 def widened(x, shape):
-    """Returns a dense view with dimensions `shape` of the memory that begins at x. The caller knows that so much memory
+    """Returns a dense view with dimensions `shape` of the memory that begins at x. The caller knows that this memory
     exists."""
     if is_torch(x):
         steps = [1]

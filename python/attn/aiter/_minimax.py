@@ -37,7 +37,7 @@ def fused_qknorm_idxrqknorm(qkv, q_norm_weight, k_norm_weight, cos_sin_cache, po
                             v_scale=None, asm_layout=False, skip_index_branch=False):
     """Applies norm (factor 1 + weight) and rotation to rows of q, k, and with num_index_heads the indexer's q and k;
     rows also have v. q goes to q_out and the indexer's to index_q_out, or in place. With a cache, k and v go to the
-    cache, the indexer's key goes to index_cache, in rows of D without a scale, and qkv keeps its keys and values.
+    cache, and qkv keeps its keys and values. The indexer's key goes to index_cache, in rows of D without a scale.
     Without a cache, k and the indexer's key are written in place. With skip_index_branch the indexer's rows are not
     read."""
     call, own, tokens, dim = "fused_qknorm_idxrqknorm", c.dtype(qkv), qkv.shape[0], c.count(q_norm_weight)

@@ -128,11 +128,11 @@ def mla_prefill_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_p
 
 def mla_gluon(q_nope, q_pe, kv_c, o, page_table, seq_info, sm_scale, k_pe=None, kv_pe_offset=512, use_2d_view=True,
               kv_scale=1.0, min_kv_seq_len=1, return_lse=False, has_pe=True, attn_sink=None):
-    """Decodes over rows [slots, 576] with queries [batch, heads, 512] and their rotated parts [batch, heads, 64], or
-    [batch, queries, heads, ...] for several queries of a sequence. With use_2d_view, page_table is a table of slots and
-    seq_info has lengths. Without use_2d_view, page_table is one list of slots and seq_info has each sequence's start in
-    it. Without has_pe rows are [slots, 512], as in DeepSeek-V4, and q_pe and k_pe are ignored. attn_sink is [heads].
-    Returns (o, LSE [batch, queries, heads] or None)."""
+    """Decodes over rows [slots, 576] with queries [batch, heads, 512] and their rotated parts [batch, heads, 64]. For
+    several queries of a sequence both are [batch, queries, heads, ...]. With use_2d_view, page_table is a table of
+    slots and seq_info has lengths. Without use_2d_view, page_table is one list of slots and seq_info has each
+    sequence's start in it. Without has_pe rows are [slots, 512], as in DeepSeek-V4, and q_pe and k_pe are ignored.
+    attn_sink is [heads]. Returns (o, LSE [batch, queries, heads] or None)."""
     call, use_2d_view = "mla_gluon", use_2d_view and has_pe
     stored, (latent, rope) = c.dtype(kv_c), (q_nope.shape[-1], q_pe.shape[-1] if has_pe else 0)
     c.refuse(call, k_pe=(has_pe and not (k_pe is None or same(k_pe, kv_c)), "latents and rotated keys are one row"),
@@ -280,8 +280,8 @@ def fused_qk_rmsnorm(q_out_quantized=None, q_out_scale=None, q=None, q_weight=No
                      k_epsilon=None, q_residual=None, gemma_norm=False, quant_type=None,
                      group_size=None, transpose_scale=False):
     """Computes the RMS norm of rows of q and, if k is given, of k. q_out_quantized gets the rows of q in their type, or
-    as fp8 with a scale for each 128 elements, [tokens, n / 128], with transpose_scale [n / 128, tokens]. With
-    quant_type per_Token there is a scale for each row, [tokens, 1]. q_out_unquantized gets the rows in their type.
+    as fp8 with a scale for each 128 elements. Scales are [tokens, n / 128], or with transpose_scale [n / 128, tokens].
+    With quant_type per_Token there is a scale for each row, [tokens, 1]. q_out_unquantized gets the rows in their type.
     q_residual is added to q first, and the sums go to q_res_out. The norm uses the sums before they are rounded. With
     gemma_norm the factor is 1 + weight."""
     call, kind = "fused_qk_rmsnorm", getattr(quant_type, "value", quant_type)

@@ -29,7 +29,8 @@ def scales_heads():
 
 @dataclass
 class Metadata:
-    """What vLLM passes to each layer of a step: the Steps that planned it, and its number of tokens without padding."""
+    """The members that vLLM passes to each layer of a step: the Steps that planned it, and its number of tokens without
+    padding."""
     steps: _engine.Steps
     num_actual_tokens: int
 

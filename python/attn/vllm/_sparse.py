@@ -121,7 +121,7 @@ class Impl(MLAAttentionImpl, SharedTopkIndicesBuffer):
             self.indexer.attn_selection = _selection.Selection(device, self.indexer_kind, page_size=page_size, room=room)
 
     def record_logical_topk_ready(self):
-        """Does nothing: attention reads the chosen slots later on the same stream."""
+        """Returns at once: attention reads the chosen slots later on the same stream."""
 
     def forward_mqa(self, q, kv_c_and_k_pe_cache, attn_metadata, layer):
         """Attends with q [tokens, heads, latent + rope], or a pair of its two parts, to the chosen slots. Returns
