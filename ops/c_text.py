@@ -69,6 +69,7 @@ def simple(text):
 
 
 def quoted(text):
+    """Returns the C string literal of a text."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 

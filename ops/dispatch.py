@@ -89,12 +89,15 @@ def check_key(k, op, schema):
 
 
 def heads_of(op):
+    """Returns C of the struct attn_cache_heads of the op's cache, from the descriptor."""
     c = op.cache
     dims = [expression(c[x], op, False) for x in ("kv_heads", "head_dim", "head_dim_v")]
     return f"(struct attn_cache_heads){{{', '.join(dims)}}}"
 
 
 def normalise_cache(op):
+    """Returns C that checks the descriptor's cache, or resets it if the schema's condition for a cache does not
+    hold."""
     c = op.cache
     dtype = expression(c["dtype"], op, False) if c["dtype"] else "0"
     call = f"attn_cache_normalise(\"{op.name}\", {dtype}, &heads, &d->cache)"
@@ -108,6 +111,7 @@ def normalise_cache(op):
 
 
 def normalise(op, schema):
+    """Returns the C function attn_family.normalise of an op, which checks a descriptor and fills in defaults."""
     text = f"static __attribute__((cold)) int normalise_{op.name}(const void *given, union attn_desc *out)\n{{\n"
     text += (f"    struct attn_{op.name}_desc *const d = &out->{op.name};\n"
              f"    *d = *(const struct attn_{op.name}_desc *)given;\n")
@@ -234,6 +238,7 @@ def key_rows(op, schema):
 
 
 def make_key(op, schema):
+    """Returns the C function attn_family.make_key of an op, which writes the dispatch key of a descriptor."""
     rows = key_rows(op, schema)
     text = f"static __attribute__((cold)) void make_key_{op.name}(const union attn_desc *desc, struct attn_key *key)\n{{\n"
     text += f"    const struct attn_{op.name}_desc *const d = &desc->{op.name};\n"
@@ -462,6 +467,7 @@ def check_sizes(sizes, op):
 
 
 def fill_cache(op):
+    """Returns C that checks the cache of a call and sets its kernel arguments; "" if code in runtime/ does that."""
     c = op.cache
     if not c["fill"]:
         return ""
@@ -477,6 +483,7 @@ def fill_cache(op):
 
 
 def fill_pages(op):
+    """Returns C that checks the page lists of a call and sets their kernel arguments."""
     p = op.pages
     optional = f"a->{p['kv_lens_optional']}" if p["kv_lens_optional"] else "NULL"
     call = f"    r = attn_pages_fill(d->page_table, &a->pages, {optional}, v);\n"
@@ -490,6 +497,7 @@ def fill_pages(op):
 
 
 def fill(op):
+    """Returns the C function attn_family.fill of an op, which checks the arguments of a call and sets the kernel's."""
     text = (f"static int fill_{op.name}(const union attn_desc *desc, const void *args, "
             "struct attn_call *call)\n{\n"
             f"    const struct attn_{op.name}_desc *const d = &desc->{op.name};\n"
@@ -654,6 +662,7 @@ def check_tensor(t, op):
 
 
 def check_data(op):
+    """Returns the C function attn_family.check_data of an op, which reads data from the device and checks them."""
     text = (f"static __attribute__((cold)) int check_data_{op.name}(const struct attn_op *op,\n"
             f"    const void *args)\n{{\n"
             f"    const struct attn_{op.name}_desc *const d = &op->desc.{op.name};\n"
@@ -714,6 +723,7 @@ ATTN_PUBLIC int attn_{n}_launch(const struct attn_op *op, const struct attn_{n}_
 
 
 def dispatch_source(schema):
+    """Returns the C source of the families and the public functions of all ops."""
     text = HEAD + text_tables(schema)
     for op in schema.ops:
         text += f"\n/* {op.title} */\n\n"

@@ -28,6 +28,7 @@ def flatten(schema, members, lead=""):
 
 
 def members_table(schema):
+    """Returns a C table with a row for each member of each descriptor and argument struct."""
     text = ("/* SPDX-License-Identifier: Apache-2.0 */\n/* Made from the .def files of ops/.\n *\n"
             " *   MEMBER(op, half, path, KIND)   half: desc or args; KIND: I32, I64, F32, BOOL, ENUM,"
             "\n *                                  TEXT, PTR\n */\n")
@@ -39,6 +40,7 @@ def members_table(schema):
 
 
 def as_json(schema):
+    """Returns the whole schema as JSON."""
     def members(rows):
         return [{"type": m.ctype, "name": m.name, "doc": m.doc, "count": m.array} for m in rows]
 

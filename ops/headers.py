@@ -38,10 +38,12 @@ launch the same op. It may be captured into a graph."""
 
 
 def declare(ctype, name):
+    """Returns the C declaration of a member or parameter, without a blank after the * of a pointer."""
     return f"{ctype}{name}" if ctype.endswith("*") else f"{ctype} {name}"
 
 
 def enum_text(enum):
+    """Returns the C definition of an enum with its comments."""
     text = comment(enum.about) + f"enum {enum.name} {{\n"
     for i, (name, doc) in enumerate(enum.rows):
         value = f" = {enum.start + i}" if enum.start else ""
@@ -52,6 +54,7 @@ def enum_text(enum):
 
 
 def struct_text(name, about, members):
+    """Returns the C definition of a struct. `members` are rows of class Member."""
     text = comment(about) + f"struct {name} {{\n"
     for m in members:
         array = f"[{m.array}]" if m.array else ""
@@ -60,10 +63,12 @@ def struct_text(name, about, members):
 
 
 def natural(t):
+    """Returns the bytes of an element of tensor `t`; 2 if the descriptor decides the type."""
     return FIXED[t.dtype][1] if t.dtype in FIXED else 2
 
 
 def desc_members(op):
+    """Returns the members of the op's descriptor struct, each as a Member."""
     out = [Member("size_t", "size", f"sizeof(struct attn_{op.name}_desc)")]
     for k in op.keys:
         if not k.name:
@@ -75,6 +80,7 @@ def desc_members(op):
 
 
 def desc_doc(k):
+    """Returns the comment of the descriptor's member `k`: its meaning and its allowed values."""
     notes = []
     if k.kind == "dtype":
         names = [f"ATTN_{n.upper()}" if n.islower() and n[0] in "bf" and n[-1].isdigit() else n
@@ -156,6 +162,7 @@ def stride_doc(t, axis, op):
 
 
 def arg_members(op):
+    """Returns the members of the op's argument struct, each as a Member: pointers, then strides, then numbers."""
     out = [Member("size_t", "size", f"sizeof(struct attn_{op.name}_args)")]
     strides = []
     for a in op.args:
@@ -187,6 +194,7 @@ launch, and attn_last_error() names the member."""
 
 
 def op_text(op):
+    """Returns the part of attn_ops.h about an op: its enums, structs and two functions."""
     n = op.name
     text = f"/* ---- {op.title} ---- */\n\n"
     for enum in op.enums:

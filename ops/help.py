@@ -10,11 +10,13 @@ COLUMNS = 96
 
 
 def wrapped(text, lead="    ", more="      "):
+    """Returns the lines of a paragraph: the first begins with `lead`, the others with `more`."""
     return textwrap.wrap(" ".join(text.split()), COLUMNS, initial_indent=lead,
                          subsequent_indent=more, break_on_hyphens=False)
 
 
 def row(name, limits, doc):
+    """Returns the lines about a field, tensor or number of the op: its name, its limits and its meaning."""
     text = f"{name}: {limits}" if limits else f"{name}:"
     return wrapped(f"{text}; {doc}" if doc else text)
 
@@ -40,6 +42,7 @@ def key_limits(k, op, schema):
 
 
 def fields(op, schema):
+    """Returns the lines about the fields of a description."""
     lines = []
     for k in op.keys:
         name = k.field or k.name
@@ -55,6 +58,7 @@ def fields(op, schema):
 
 
 def tensors(op):
+    """Returns the lines about the tensors of a call."""
     lines = []
     words = {"in": "read", "out": "written", "inout": "read and written", "raw": "passed on"}
     for t in op.tensors():
@@ -71,6 +75,7 @@ def tensors(op):
 
 
 def scalars(op):
+    """Returns the lines about the numbers of a call."""
     lines = []
     for s in op.scalars():
         high = "" if s.high in (INT_MAX, None) else f" to {s.high}"
@@ -80,11 +85,13 @@ def scalars(op):
 
 
 def rules(op):
+    """Returns a list item for each rule by which the op refuses a descriptor or a call."""
     sentences = [s for _, s in op.desc_rules] + [s for _, s in op.rules]
     return [line for s in sentences for line in wrapped(s, "    - ", "      ")]
 
 
 def help_lines(op, schema):
+    """Returns the lines that `attnc help OP` prints."""
     lines = [op.title + "."]
     for paragraph in (op.args_about or "").strip("\n").split("\n\n"):
         lines.append("")
@@ -101,6 +108,7 @@ def help_lines(op, schema):
 
 
 def help_source(schema):
+    """Returns the C source with the help of each op and a function that finds it by the op's name."""
     text = ("/* SPDX-License-Identifier: Apache-2.0 */\n/* Made from the .def files of ops/ by "
             "help.py. */\n#include <stddef.h>\n#include <string.h>\n\n"
             "#include \"tools/attnc/cli/op_help.h\"\n\n")

@@ -17,6 +17,7 @@ def union(schema):
 
 
 def args_table(schema):
+    """Returns a C table of all kernel arguments, each once."""
     text = ("/* SPDX-License-Identifier: Apache-2.0 */\n/* Made from the .def files of ops/: the "
             "values that kernels may take.\n *\n *   ARG(ID, name, kind, help)   kind: PTR, I64, "
             "I32 or F32\n */\n")
@@ -26,6 +27,7 @@ def args_table(schema):
 
 
 def template_header(schema):
+    """Returns a C header with a macro for each argument name, and for each op the set of fields in its key."""
     text = ("/* SPDX-License-Identifier: Apache-2.0 */\n/* Made from the .def files of ops/: names "
             "of kernels' arguments, and the fields that each op's key has. */\n"
             "#ifndef OPS_OP_NAMES_H\n#define OPS_OP_NAMES_H\n\n")
@@ -39,6 +41,7 @@ def template_header(schema):
 
 
 def kernel_args_table(schema):
+    """Returns a C table with a row for each kernel argument of each op."""
     text = ("/* SPDX-License-Identifier: Apache-2.0 */\n/* Made from the .def files of ops/: what "
             "libattn gives to the kernels of each op.\n *\n *   KERNEL_ARG(op, name, kind)   kind: "
             "PTR, I64, I32 or F32\n */\n")

@@ -40,6 +40,7 @@ def c_member(m, in_args):
 
 
 def declarations(schema):
+    """Returns the C declarations of structs and functions that cffi parses."""
     text = ""
     for name, _, rows in schema.structs.values():
         text += f"struct {name} {{ {' '.join(c_member(m, True) for m in rows)} }};\n"
@@ -155,12 +156,14 @@ class CacheDesc:
 
 
 def cache_desc(schema):
+    """Returns the Python class CacheDesc."""
     dtypes, layouts, scales = (literal(schema.enums[f"enum attn_{name}"].texts())
                                for name in ("dtype", "kv_layout", "kv_scale"))
     return CACHE_DESC.format(dtypes=dtypes, layouts=layouts, scales=scales)
 
 
 def literal(values):
+    """Returns the annotation Literal[...] of these strings."""
     return "Literal[" + ", ".join(f'"{v}"' for v in values) + "]"
 
 
@@ -192,11 +195,14 @@ def desc_parameters(schema, op):
 
 
 def wrap(text, indent, first=""):
+    """Returns a paragraph of at most 100 columns with this indent. With `first`, that text begins the first line and
+    further lines are indented by 4 more."""
     return textwrap.fill(" ".join(text.split()), 100, initial_indent=indent + first,
                          subsequent_indent=indent + "    " if first else indent)
 
 
 def parameter_docs(rows, indent):
+    """Returns the lines of a docstring about parameters: `rows` are pairs of name and meaning."""
     return "\n".join(wrap(f"{name}: {doc or 'see the class'}", indent, "") for name, doc in rows)
 
 
@@ -213,6 +219,7 @@ def signature(head, rows, indent, result):
 
 
 def tidy(doc):
+    """Returns the comment of a C member in the words of Python: None for NULL, parameters without their struct."""
     return doc.replace("NULL", "None").replace("desc.", "").replace("args->", "")
 
 
@@ -227,6 +234,7 @@ def enum_tables(schema, op):
 
 
 def op_class(schema, op):
+    """Returns the Python class of an op."""
     name = "".join(w.capitalize() for w in op.name.split("_"))
     rows, numbers = slots(op), scalars(schema, op)
     desc = desc_parameters(schema, op)
@@ -265,6 +273,7 @@ def op_class(schema, op):
 
 
 def kind(default):
+    """Returns the annotation of a number by the text of its default."""
     return {"0.0": "float", "False": "bool", "(0, 0, 0)": "tuple"}.get(default, "int")
 
 

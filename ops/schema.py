@@ -251,29 +251,35 @@ class Rows:
         self._schema, self._op = schema, op
 
     def OP(self, name, title):
+        """Begins the file of op `name`; `title` is its heading in the public header."""
         if name != self._op.name:
             raise SchemaError(f"the file is for {self._op.name}, not {name}")
         self._op.title = title
 
     def ENUM(self, name, prefix, about, rows, start=0):
+        """Adds an enum. `rows` are pairs of a name without `prefix` and a comment; the first value is `start`."""
         enum = Enum(name, prefix, about, rows, start)
         self._schema.enums["enum " + name] = enum
         if self._op:
             self._op.enums.append(enum)
 
     def STRUCT(self, name, about, members):
+        """Adds a struct whose `members` are rows MEMBER()."""
         struct = (name, about, members)
         self._schema.structs[name] = struct
         if self._op:
             self._op.structs.append(struct)
 
     def MEMBER(self, ctype, name, doc, array=None):
+        """Describes a member of a struct. `array` is its number of elements; None: no array."""
         return Member(ctype, name, doc, array)
 
     def TEXT(self, text):
+        """Adds C text to the public header, before the op's structs."""
         self._op.texts.append(text.strip("\n"))
 
     def ABOUT(self, desc=None, args=None, lookup=None, launch=None):
+        """Sets the comments of the op's two structs and of its two functions."""
         op = self._op
         op.desc_about = desc or op.desc_about
         op.args_about, op.lookup_about, op.launch_about = args, lookup, launch
@@ -291,14 +297,18 @@ class Rows:
         return Cover(list(steps), cost)
 
     def DTYPE(self, name, only, doc, field=None, default=None, key=True):
+        """Adds an element type to the descriptor, one of `only`. `default` names what 0 means; None: 0 is invalid."""
         self._op.keys.append(Key(name, "dtype", doc, field=(field or name) if key else None,
                                  default=default, only=only))
 
     def CHOICE(self, name, enum, doc, field=None, only=None, covers=(), when=None):
+        """Adds a value of an enum to the descriptor. `only` limits the values that the op accepts."""
         self._op.keys.append(Key(name, "enum " + enum, doc, field=field or name, only=only, covers=covers,
                                  when=when))
 
     def DIM(self, name, doc, default=None, low=None, high=None, field=None, covers=(), key=True):
+        """Adds a number to the descriptor and, if `key` is true, to the dispatch key. The field in fields.def has its
+        bounds, unless `low` or `high` replaces them."""
         f = self._schema.fields[field or name]
         self._op.keys.append(Key(name, "int", doc, field=(field or name) if key else None,
                                  default=default,
@@ -306,13 +316,17 @@ class Rows:
                                  high=high or f.high, covers=covers))
 
     def FLAG(self, name, doc, field=None, key=True, covers=()):
+        """Adds a bool to the descriptor and, if `key` is true, to the dispatch key."""
         self._op.keys.append(Key(name, "flag", doc, field=(field or name) if key else None,
                                  covers=covers))
 
     def NAME(self, name, doc, field=None):
+        """Adds a name to the descriptor and the dispatch key, such as a hook's."""
         self._op.keys.append(Key(name, "name", doc, field=field or name))
 
     def SIZE(self, name, doc, high=65535, arg=True):
+        """Adds a number to the descriptor that is not in the dispatch key. If `arg` is true, kernels get it as an
+        argument."""
         self._op.keys.append(Key(name, "int", doc, low=1, high=high, arg=arg))
 
     def KEY(self, field, value, covers=(), when=None):
@@ -345,12 +359,16 @@ class Rows:
     # The arguments.
 
     def IN(self, name, dtype, dims, doc, **more):
+        """Adds a tensor that the kernel reads. `dims` are C expressions of its sizes; `more` are options of class
+        Tensor."""
         self._op.args.append(Tensor(name, "in", dtype, dims, doc, **more))
 
     def OUT(self, name, dtype, dims, doc, **more):
+        """Adds a tensor that the kernel writes; parameters as in IN()."""
         self._op.args.append(Tensor(name, "out", dtype, dims, doc, **more))
 
     def INOUT(self, name, dtype, dims, doc, **more):
+        """Adds a tensor that the kernel reads and writes; parameters as in IN()."""
         self._op.args.append(Tensor(name, "inout", dtype, dims, doc, **more))
 
     def ROWS(self, total, longest, data=True):
@@ -359,16 +377,20 @@ class Rows:
         return {"total": total, "longest": longest}
 
     def COUNT(self, name, doc, low=0, high=INT_MAX, arg="", default=None, given=False):
+        """Adds an int32 size of the call, `low` to `high`. Kernels get it as the argument `arg`; "": by its own name;
+        None: not."""
         arg = name if arg == "" else arg
         self._op.args.append(Scalar(name, "int32_t", doc, low=low, high=high, arg=arg,
                                     default=default, size=True, given=given))
 
     def SCALAR(self, name, ctype, doc, arg="", default=None, low=None, high=None, when=None):
+        """Adds a number of type `ctype` to the arguments of a call; `arg` as in COUNT()."""
         arg = name if arg == "" else arg
         self._op.args.append(Scalar(name, ctype, doc, low=low, high=high, default=default, arg=arg,
                                     when=when))
 
     def GROUP(self, struct, name, doc):
+        """Adds a nested struct to the arguments."""
         self._op.args.append(Member(f"struct {struct}", name, doc))
 
     def POINTER(self, name, doc):
@@ -376,12 +398,15 @@ class Rows:
         self._op.args.append(Tensor(name, "raw", "u8", [], doc, optional=True, dlpack=False))
 
     def ARRAY(self, ctype, name, count, doc):
+        """Adds an array of `count` numbers of type `ctype` to the arguments."""
         self._op.args.append(Member(ctype, name, doc, count))
 
     def DERIVED(self, name, kind, value, help, when=None):
+        """Adds a kernel argument of kind PTR, I64, I32 or F32 whose value is the C expression `value`."""
         self._op.derived.append(Derived(name, kind, value, help, when))
 
     def EMPTY(self, expression):
+        """Sets the C condition under which a call has no work, so that nothing is launched."""
         self._op.empty = expression
 
     def SPLIT(self, count, each=1, **rows):
@@ -391,18 +416,24 @@ class Rows:
         self._op.split = Split(count, each, rows)
 
     def DESC_RULE(self, expression, sentence):
+        """Adds a C condition that a descriptor must meet. `sentence` is the message otherwise; {name} in it becomes the
+        number of that member."""
         self._op.desc_rules.append((expression, sentence))
 
     def RULE(self, expression, sentence, when=None):
+        """Adds a C condition that the arguments of a call must meet; `sentence` is the message otherwise."""
         self._op.rules.append((expression, sentence))
 
     def ARG(self, name, kind, help):
+        """Describes a kernel argument for CACHE_ARGS(), PAGES_ARGS() and SET()."""
         return name, kind, help
 
     def CACHE_ARGS(self, *args):
+        """Sets the kernel arguments that every op with a cache has, rows ARG()."""
         self._schema.cache_args = list(args)
 
     def PAGES_ARGS(self, *args):
+        """Sets the kernel arguments that every op with page lists has, rows ARG()."""
         self._schema.pages_args = list(args)
 
     def SET(self, call, *args):
@@ -421,6 +452,7 @@ class Rows:
         self._op.overrides.append((condition, member, value))
 
     def FLAG_ARG(self, name, doc):
+        """Adds a bool to the arguments of a call."""
         self._op.args.append(Member("bool", name, doc))
 
     def IN_GROUP(self, group, name, dtype, dims, direction="in", **more):

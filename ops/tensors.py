@@ -25,12 +25,14 @@ def dimension(dim, op):
 
 
 def element(t, op):
+    """Returns C of the element type of tensor `t`: an enum attn_dtype or one of runtime/tensors.h."""
     if t.element:
         return expression(t.element, op)
     return f"ATTN_{t.dtype.upper()}" if t.dtype in FIXED else f"d->{t.dtype}"
 
 
 def row(t, op):
+    """Returns C that appends the tensor `t` of the schema to the result of attn_tensors_<op>()."""
     strides = [f"&a->{t.stride(x)}" for x in t.strides] or [f"&a->{x}" for x in t.row_strides]
     dims = ", ".join(dimension(x, op) for x in t.dims)
     out = t.direction != "in"
@@ -63,6 +65,7 @@ def row(t, op):
 
 
 def describe(op):
+    """Returns the C function attn_tensors_<op>(), which describes the tensors of a call."""
     n = op.name
     text = (f"unsigned attn_tensors_{n}(const union attn_desc *desc, void *args, "
             "struct attn_tensor *t)\n{\n"
@@ -111,6 +114,7 @@ def tensors_source(schema):
 
 
 def set_tensors(op):
+    """Returns the C function attn_<op>_set_tensors(), which reads DLPack tensors."""
     n = op.name
     return (f"ATTN_PUBLIC int attn_{n}_set_tensors(const struct attn_op *op, const struct "
             f"attn_{n}_tensors *tensors,\n    struct attn_{n}_args *args)\n{{\n"
@@ -119,6 +123,7 @@ def set_tensors(op):
 
 
 def members(op):
+    """Returns the members of struct attn_<op>_tensors, each as a Member."""
     out = [Member("size_t", "size", f"sizeof(struct attn_{op.name}_tensors)")]
     pointer = "const DLTensor *"
     for a in op.args:

@@ -21,6 +21,7 @@ def operand_names(op):
 
 
 def operands_header(schema):
+    """Returns a C header with an enum for each op: the numbers of its tensors."""
     text = ("/* SPDX-License-Identifier: Apache-2.0 */\n/* Made from the .def files of ops/: the "
             "numbers of the tensors that attn_tensors_<op>() describes. */\n"
             "#ifndef OPS_OP_OPERANDS_H\n#define OPS_OP_OPERANDS_H\n")
@@ -53,6 +54,7 @@ def field_value(k, schema):
 
 
 def describe(op, schema):
+    """Returns a C function that sets an op's descriptor for the kernel `n` of a pack."""
     n = op.name
     text = (f"static void describe_{n}(const struct attn_pack *pack, uint32_t n, union attn_desc "
             f"*desc)\n{{\n    struct attn_{n}_desc *const d = &desc->{n};\n"
@@ -81,6 +83,7 @@ static int launch_{n}(const struct attn_op *op, const void *args)
 
 
 def schemas_source(schema):
+    """Returns the C source with a struct verify_schema for each op."""
     text = ("/* SPDX-License-Identifier: Apache-2.0 */\n/* Made from the .def files of ops/ by "
             "verification.py. */\n#include <stdlib.h>\n#include <string.h>\n\n"
             "#include \"runtime/tensors.h\"\n#include \"tools/verify/schema.h\"\n\n")
