@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The packs by which attn.aiter serves an engine's own AMD backend."""
+"""Compiles the packs with which attn.aiter serves an engine's own AMD backend."""
 import os
 
 import attn
@@ -7,9 +7,10 @@ import models
 
 
 def kernels(model, fp8):
-    """The kernels that AMD backends of engines launch for a model of models.py, as entries of a description."""
+    """Returns the kernels that engines' AMD backends launch for a model of models.py, as entries of a description.
+    `fp8`: True if the cache is fp8."""
     kv = {"kv_dtype": "fp8", "kv_scale": "tensor"} if fp8 else {}
-    queries = {"q_dtype": "fp8"} if fp8 else {}  # vLLM rounds them, too
+    queries = {"q_dtype": "fp8"} if fp8 else {}  # vLLM rounds queries to fp8, too
     if model == "deepseek":
         size = {"head_dim": 576, "head_dim_v": 512}
         return [{"op": "mla_decode", **size, "gqa": [8, 16], "page_size": ["any", 1], "page_table": ["indices", "blocks"],
@@ -30,7 +31,8 @@ def kernels(model, fp8):
 
 
 def prepare(case):
-    """Compiles the pack of a case, and lets the plugins of this process and of those that it starts serve `aiter` by it."""
+    """Compiles the pack of a case. Sets the environment so that plugins in this process and its children serve `aiter`
+    by the pack."""
     path = os.path.join(case["folder"], f"{case['model']}-{case['target']}{'-fp8' * case['fp8']}.attnpack")
     attn.build({"targets": [case["target"]], "defaults": {"dtype": "bf16"},
                 "kernels": kernels(case["model"], case["fp8"])}, output=path)

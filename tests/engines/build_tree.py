@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command lines of the suites here, and the parts of a build tree that their processes use."""
+"""Parses the command lines of the suites in this folder, and finds the parts of a build tree that their processes
+use."""
 import argparse
 import os
 import pathlib
@@ -13,13 +14,13 @@ def environment(build, hipsim):
     simulator."""
     out = dict(os.environ)
     out.update({name: str(build / part) for name, part in PARTS.items()}, PYTHONPATH=f"{build / 'python'}:{HERE}", HIPSIM=hipsim,
-               # Threads of OpenMP that wait for each other are most of the time on a machine that others use.
+               # With several OpenMP threads most of the time is waiting, if other programs use the machine too.
                OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1")
     return out
 
 
 def build_folder(text):
-    """Returns the path of a build tree, for argparse. Refuses a folder that has no build."""
+    """Returns the path of a build tree, as a type of argparse. Raises an error for a folder without a build."""
     path = pathlib.Path(text).resolve()
     missing = [part for part in PARTS.values() if not (path / part).exists()]
     if missing:
@@ -39,5 +40,5 @@ def parser(text, names, of_names):
 
 
 def unknown(names, known):
-    """Returns the names that are no part of any known one."""
+    """Returns the members of `names` that are no part of any string in `known`."""
     return [name for name in names if not any(name in one for one in known)]

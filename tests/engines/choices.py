@@ -1,30 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The keys that an engine's indexers have chosen: judged by themselves, and forced upon transformers' model.
+"""Checks the keys that an engine's indexers have chosen, and makes transformers' model attend to the same keys.
 
-Scores of two keys are often so close that rounding decides, and the model's output then changes as a whole. So the reference
-attends to the engine's own choice. That choice is judged link by link, so that no link's limit contains another's rounding:
+Scores of two keys are often so close that rounding decides, and the model's output then changes as a whole. So the
+reference attends to the engine's own choice. The choice is checked in three steps. Each uses the engine's inputs of
+that step, so that no limit contains another step's rounding:
 
 * Products: queries, keys, weights and the rows of cosines that enter the plugin's kernels, against transformers' in float32. The
   norm of their difference may be LIMIT times the bf16 model's, which rounds as often. Log probabilities have the same limit.
 * Numbers of fp8: what indexer_rope_cache wrote, against norm and rotation of its own inputs in double precision.
 * The choice: what indexer_topk chose, against scores in double precision of its own inputs.
 
-The last two are of the same inputs, so their limits follow from the formats: see Choices.numbers() and Choices.choice()."""
+The last two steps have the engine's inputs, so their limits follow from the formats: see Choices.numbers() and
+Choices.choice()."""
 import collections
 
 import torch
 
-F32 = 2.0 ** -23  # of a sum: an addition that rounds or cuts
-E4M3 = 2.0 ** -4  # of itself: half a step of 3 bits of mantissa
-# The largest number of the target's fp8, and half of its least step.
+F32 = 2.0 ** -23  # error of a float32 addition that rounds or truncates, relative to the sum
+E4M3 = 2.0 ** -4  # rounding error of a number in e4m3, relative to the number: half a step of 3 bits of mantissa
+# A target's fp8 format: torch's dtype, the largest number, and half of the smallest step.
 Format = collections.namedtuple("Format", "dtype largest half_step")
 FORMATS = {"gfx942": Format(torch.float8_e4m3fnuz, 240.0, 2.0 ** -11), "gfx950": Format(torch.float8_e4m3fn, 448.0, 2.0 ** -10)}
 PARTS = "queries", "keys", "weights", "cosines"
 
 
 class Choices:
-    """Records what a plugin chooses, and replaces the indexers of transformers. `used` has the largest part of each
-    limit that was used, `products` of each part the norms of the engine's and of bf16's differences."""
+    """Records the keys that a plugin chooses, and replaces the indexers of transformers. `used` has for each limit the
+    largest fraction of the limit that an error reached. `products` has for each of PARTS the norms of the engine's and
+    of bf16's differences."""
 
     def __init__(self, target, record=True):
         """record=False: another process records the choices, and take_record() reads them."""
@@ -33,7 +36,7 @@ class Choices:
         self.rows, self.layers, self.page = {}, {}, None
         self.inputs, self.exact, self.products = {}, {}, {}
         self.used = {"queries": 0.0, "keys": 0.0, "weights": 0.0, "choice": 0.0}
-        self.path = None  # the file that each choice writes; None: none
+        self.path = None  # path of the file that each choice writes; None: no file
         if not record:
             return
         write, choose = _selection.Selection.write, _selection.Selection.choose
@@ -62,7 +65,7 @@ class Choices:
         _selection.Selection.write, _selection.Selection.choose = wrote, chose
 
     def record(self, path):
-        """Makes each choice write all records so far to a file, which take_record() reads."""
+        """Sets the file to which each choice writes all records. take_record() reads the file."""
         self.path = path
 
     def take_record(self, path):
@@ -70,7 +73,7 @@ class Choices:
         self.rows, self.inputs, self.used = torch.load(path, weights_only=False)
 
     def numbers(self, selection, inputs, norm, cosines, keys, made):
-        """Judges queries, keys and scales that a launch has made of `inputs`.
+        """Checks queries, keys and scales that a launch has computed from `inputs`.
 
         A number is off by half a step of e4m3: 2^-4 of itself, or half of the least step times the scale. Before that,
         float32 is off by 2^-23 of the largest number it meets in each operation. These are two sums of 128 elements, for mean
@@ -93,17 +96,19 @@ class Choices:
             largest, single = want.abs().amax(-1, keepdim=True), (2 * 128 + 8) * F32 * single
             bound = torch.maximum(E4M3 * want.abs(), self.format.half_step * scale[..., None]) + single
             self.use(name, (numbers * scale[..., None] - want).abs() / bound)
-            ratio = largest.clamp(min=1e-4)[..., 0] / (scale * self.format.largest)  # above 1/2, at most 1
+            # between 1/2 and 1 if the scale is the smallest that suffices
+            ratio = largest.clamp(min=1e-4)[..., 0] / (scale * self.format.largest)
             slack = single[..., 0] / largest.clamp(min=1e-4)[..., 0] + 2 * F32
             assert (ratio <= 1 + slack).all() and (ratio > 0.5 - slack).all(), f"scales of {name} are not the least"
 
     def choice(self, selection, q, weights, keys, chosen):
-        """Judges a row's choice by scores in double precision of the same fp8 numbers, whose products are exact in float32.
+        """Checks a row's choice by scores in double precision of the same fp8 numbers. The products of such numbers are
+        exact in float32.
 
         gfx942: a score is off by 2^-23 of its terms for each addition of 128 elements and of the heads, the weight and
-        the scale. gfx950 also rounds a product and a weight to f16, 2^-11 each, and takes products below 2^-14 of a limit
-        for 0. That limit is the power of two above the largest sum of |q| times 448 (docs/indexer.md). A chosen
-        key may be below one that was left out by both errors."""
+        the scale. gfx950 also rounds a product and a weight to f16, 2^-11 each, and takes products below 2^-14 of a
+        limit for 0. That limit is the power of two above the largest sum of |q| times 448 (docs/indexer.md). A chosen
+        key's score may be smaller than one that was not chosen, by the sum of both errors."""
         q, (numbers, scale) = q.view(self.format.dtype).double(), keys
         assert len(set(chosen)) == len(chosen) == min(selection.kind.top_k, len(scale)), f"{len(chosen)} of {len(scale)} keys"
         products, w = (q @ numbers.T).clamp(min=0), weights.double()[:, None]
@@ -120,7 +125,8 @@ class Choices:
             self.use("choice", gap / room)
 
     def use(self, name, parts):
-        """Records the largest fraction of a limit that was used; fractions above 1 exceed it. Refuses NaNs."""
+        """Records under `name` the largest of `parts`, errors divided by their limit; above 1 the limit is exceeded.
+        Raises an error for NaN."""
         assert not parts.isnan().any(), name
         self.used[name] = max(self.used[name], float(parts.max()))
 
@@ -141,7 +147,7 @@ class Choices:
             own = (indexer.wq_b(q_resid).unflatten(-1, (indexer.n_heads, indexer.head_dim)), indexer.wk(hidden_states),
                    indexer.weights_proj(hidden_states), torch.cat([x[..., :half] for x in position_embeddings], -1))
             own, layer, ends = [x[0].float() for x in own], indexer.number, range(1, hidden_states.shape[1] + 1)
-            if hidden_states.dtype == torch.float32:  # which is first
+            if hidden_states.dtype == torch.float32:  # the float32 model runs first
                 self.exact[layer] = own
                 own = [torch.stack(x) for x in zip(*(self.inputs[layer, self.page, end] for end in ends))]
                 at = 0
@@ -164,14 +170,16 @@ class Choices:
 
 
 def rotated(x, cosines):
-    """Rotates the first 64 elements of rows by pairs of halves. `cosines` [..., 64] has cosines, then sines."""
+    """Rotates the first 64 elements of rows. Element i is paired with element i + 32. `cosines` [..., 64] has cosines,
+    then sines."""
     cos, sin = cosines.chunk(2, -1)
     a, b, rest = x.split([32, 32, x.shape[-1] - 64], -1)
     return torch.cat((a * cos - b * sin, b * cos + a * sin, rest), -1)
 
 
 def stored(selection, cache, slots, kind):
-    """(elements [slots, 128], scales [slots]) of keys in the indexer's cache: a page has its keys, and then their scales."""
+    """Returns (elements [slots, 128], scales [slots]) of keys in the indexer's cache. A page has its keys, and then
+    their scales."""
     size = selection.page_size
     pages = cache.contiguous().view(torch.uint8).view(cache.shape[0], -1)[slots // size]
     keys = pages[:, :size * 128].view(-1, size, 128)[torch.arange(len(slots)), slots % size]

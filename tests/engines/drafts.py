@@ -3,12 +3,13 @@
 float32. The last one is wrong in every second step, so that the tests have steps with refused drafts too."""
 import models
 
-COUNT = 2  # drafts of a step
-known = []  # (prompt, the tokens that follow it)
+COUNT = 2  # number of drafts of a sequence in a step
+known = []  # pairs (prompt, tokens that follow the prompt)
 
 
 def learn(path, tokens):
-    """Fills `known` for a model of transformers, with `tokens` tokens and COUNT more, the drafts of a last step."""
+    """Fills `known` by generating with transformers' model at `path`: `tokens` tokens, and COUNT more as drafts of the
+    last step."""
     reference = models.Reference(path)
     for prompt in models.PROMPTS:
         made = []
@@ -18,8 +19,8 @@ def learn(path, tokens):
 
 
 def steps(made):
-    """Returns the steps in which the sequences of models.PROMPTS get these tokens, from a step for all prompts on. A step adds the
-    drafts that are a sequence's own next tokens, and one token more."""
+    """Returns the number of steps in which the sequences of models.PROMPTS get the tokens `made`, with one step for all
+    prompts. A step adds a sequence's correct drafts and one token more."""
     proposer, counts, out = Drafts(None), [1] * len(made), 1
     while any(count < len(tokens) for count, tokens in zip(counts, made)):
         proposer.steps += 1
@@ -35,7 +36,7 @@ def steps(made):
 
 
 class Drafts:
-    """Proposes the known tokens, through vLLM's interface of a proposer."""
+    """A proposer with vLLM's interface, which proposes the known tokens."""
 
     def __init__(self, vllm_config):
         self.steps = 0
@@ -44,7 +45,8 @@ class Drafts:
         """Loads nothing."""
 
     def propose(self, sampled, counts, rows, slot_mappings=None):
-        """Returns COUNT drafts for each sequence that has sampled tokens. rows[i][:counts[i]] are all its tokens."""
+        """Returns COUNT drafts for each sequence that has sampled tokens. rows[i][:counts[i]] are all tokens of
+        sequence i."""
         self.steps += 1
         return [self.drafts(rows[i][:counts[i]].tolist()) if len(new) else [] for i, new in enumerate(sampled)]
 

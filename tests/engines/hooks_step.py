@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hooks_step.py CASE: calls what engines call on ROCm only. For the backend ATTN these are the hooks of vLLM's fusion
-passes, for attn the call with which SGLang's models rotate. Queries, keys and the cache are compared with the formula in
-double precision. A decode step runs twice: with a launch for the hook and one for attention, and in one launch. Outputs and caches of
-both are compared. The last line of output has the largest error of each hook."""
+"""hooks_step.py CASE: tests functions of the plugins that engines call on ROCm only. For the backend ATTN these are
+hooks of vLLM's fusion passes, for attn the function with which SGLang's models rotate. Queries, keys and the cache are
+compared with the formula in double precision. A decode step runs twice: with a launch for the hook and one for
+attention, and in one launch. Outputs and caches of both are compared. The last line of output is JSON with the largest
+error of each hook."""
 import json
 import os
 import sys
@@ -21,20 +22,21 @@ HEADS, KV_HEADS, DIM, PAGE, TOKENS, EPSILON = 4, 2, 128, 16, 21, 1e-6
 
 
 def rotated(x, cosines, positions):
-    """Rotates x [tokens, heads, D] in double precision, by pairs of halves."""
+    """Rotates x [tokens, heads, D] in double precision. Element i is paired with element i + D / 2."""
     cos, sin = (t[:, None] for t in cosines[positions].double().chunk(2, -1))
     a, b = x.double().chunk(2, -1)
     return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
 
 
 def normed(x, weight):
-    """Norms each head of x by its mean square, in double precision."""
+    """Applies the RMS norm to each head of x, in double precision."""
     x = x.double()
     return x * (x.square().mean(-1, keepdim=True) + EPSILON).rsqrt() * weight.double()
 
 
 def hooks(impl):
-    """Returns {hook: largest difference from the formula, of its largest value} on a cache of 4 pages."""
+    """Returns {hook: largest difference from the formula, divided by the formula's largest value} on a cache of 4
+    pages."""
     torch.manual_seed(0)
     qkv = torch.randn(TOKENS, (HEADS + 2 * KV_HEADS) * DIM).bfloat16()
     heads = qkv.view(TOKENS, -1, DIM)
@@ -61,7 +63,8 @@ def hooks(impl):
 
 
 def steps(impl, device):
-    """Returns {hook: largest difference between a decode step in one launch and in two, over the largest value}."""
+    """Returns {hook: largest difference between a decode step in one launch and in two, divided by the largest
+    value}."""
     torch.manual_seed(1)
     lengths = torch.tensor([40, 1, 64], dtype=torch.int32)
     table, tokens = torch.randperm(12, dtype=torch.int32).view(3, 4), len(lengths)
@@ -95,8 +98,8 @@ def steps(impl, device):
 
 
 def head_scales(device):
-    """Checks the scales of layers by a checkpoint with a scale for each KV head: of a cache of 16 bits, of fp8, of fp8 with one head,
-    and of a layer that vLLM does not quantise."""
+    """Checks layers' scales with a checkpoint that has a scale for each KV head. The caches have 16 bits, fp8, and fp8
+    with one head; one layer is not quantised by vLLM."""
     from attn.vllm import _backend
     plain, _backend.scales_heads = _backend.scales_heads, lambda: True
     given = torch.tensor([0.5, 2.0])
@@ -117,12 +120,13 @@ def head_scales(device):
     layer, out = types.SimpleNamespace(_k_scale=given, _v_scale=given), torch.empty(1, HEADS, DIM).bfloat16()
     impl.do_kv_cache_update(layer, rows[:, :KV_HEADS], rows[:, :KV_HEADS], cache, torch.zeros(1, dtype=torch.int64))
     impl.forward(layer, rows, None, None, cache, types.SimpleNamespace(steps=impl.steps, num_actual_tokens=1), out)
-    want = rows[:, :KV_HEADS].repeat_interleave(HEADS // KV_HEADS, 1)  # one key has all the weight
+    want = rows[:, :KV_HEADS].repeat_interleave(HEADS // KV_HEADS, 1)  # expected output: one key has all the weight
     return {"scales of heads beside 16 bits": float((out - want).abs().max() / want.abs().max())}
 
 
 def reloaded_sinks():
-    """Checks that sinks have new numbers at the same address after vLLM reloaded them, which writes by Tensor.data."""
+    """Checks that attn's copy of sinks has new numbers at the same address after vLLM reloaded the sinks through
+    Tensor.data."""
     from attn.vllm import _backend, _common
     sinks = torch.nn.Parameter(torch.zeros(HEADS).bfloat16())
     impl = _backend.Impl(HEADS, DIM, DIM ** -0.5, KV_HEADS, None, None, "auto", sinks=sinks)
@@ -135,8 +139,8 @@ def reloaded_sinks():
 
 
 def sglang_trees():
-    """Checks the parents of drafts that form trees. Each run of a step computes them anew: runs before the capture of a graph have
-    no drafts, and the graph's replays have other ones."""
+    """Checks the parents of drafts that form trees. Each run of a step computes them anew: runs before the capture of a
+    graph have no drafts, and the graph's replays have other drafts."""
     from attn.sglang import _linear
     trees = torch.tensor([[0, 0, 0, 1, 1, 3], [0, 0, 1, 2, 0, 4], [0, 0, 1, 2, 3, 4]], dtype=torch.int32)
     first, sibling = (torch.full_like(trees, -1) for _ in range(2))
@@ -153,7 +157,8 @@ def sglang_trees():
 
 
 def sglang_steps(device):
-    """Returns the largest difference between a decode step of SGLang's backend in one launch and in two, over the largest value."""
+    """Returns the largest difference between a decode step of SGLang's backend in one launch and in two, divided by the
+    largest value."""
     from sglang.srt.layers.radix_attention import AttentionType
     from attn.sglang import _backend, _rotation
 

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each call of the plugin's Mamba2 layer, compared with vLLM's own layer.
+"""Compares each call of the plugin's Mamba2 layer with vLLM's own layer.
 
 vLLM's `conv_ssm_forward()` gets the same rows, step and states in the same process, all in float32. Triton's
-interpreter runs vLLM's kernels for GPUs on the host; its products of bf16 are wrong. Outputs, convolution windows and states are
-compared. The gated norm after it is vLLM's own.
+interpreter runs vLLM's kernels for GPUs on the host; its products of bf16 are wrong. Outputs, convolution windows and
+states are compared. The gated norm after the layer is vLLM's own.
 
-run.py's MIXER_LIMIT: the plugin rounds x, B, C, weights of tokens, the state in a product and the output to bf16. Each is at
-most 2^-9 of a term, and a sum of terms with independent errors has their share of its own norm. Windows are copies."""
+MIXER_LIMIT in run.py follows from 6 roundings to bf16: of x, B, C, weights of tokens, the state in a product, and the
+output. Each is at most 2^-9 of a term. If errors are independent, a sum's error is the same fraction of the sum's norm.
+Windows are copies without error."""
 import importlib.util
 import sys
 import types
@@ -18,8 +19,8 @@ OPS = "vllm.model_executor.layers.mamba.ops."
 
 
 def gpu_module(name):
-    """Returns a copy of one of vLLM's modules as a GPU's process has it. On the CPU vLLM replaces functions by operators
-    that its wheel for GPUs lacks."""
+    """Returns a copy of vLLM's module `name` as a process with a GPU has it. On the CPU vLLM replaces functions by
+    operators that its wheel for GPUs lacks."""
     from vllm.platforms import current_platform
     spec = importlib.util.find_spec(OPS + name)
     module = importlib.util.module_from_spec(spec)
@@ -50,7 +51,7 @@ class CopiedGrid:
 
 
 def replacements():
-    """The functions of vLLM's layer, by name, as a GPU's process has them."""
+    """Returns {name: function} of vLLM's layer, as a process with a GPU has them."""
     from vllm.v1.attention.backends.utils import compute_causal_conv1d_metadata
     conv, scan = gpu_module("causal_conv1d"), gpu_module("ssd_combined").mamba_chunk_scan_combined_varlen
     conv._causal_conv1d_fwd_kernel = CopiedGrid(conv._causal_conv1d_fwd_kernel)
@@ -66,7 +67,7 @@ def replacements():
 
 
 class Wide:
-    """A layer with the attributes of one of vLLM's layers, except that weights and states are float32."""
+    """A wrapper with the attributes of one of vLLM's layers, except that weights and states are float32."""
 
     def __init__(self, layer):
         self.layer, self.kv_cache = layer, tuple(cache.to(torch.float32, copy=True) for cache in layer.kv_cache)
@@ -78,8 +79,9 @@ class Wide:
 
 
 class Mixers:
-    """Compares all calls of the plugin's layer with vLLM's. `worst` has the largest differences of a call, over the norm
-    of vLLM's values. `calls` is the number of calls, `groups` has pairs: groups of B and C, and of the norm."""
+    """Compares all calls of the plugin's layer with vLLM's. `worst` has the largest differences of all calls, divided
+    by the norm of vLLM's values. `calls` is the number of calls, `groups` has pairs: groups of B and C, and of the
+    norm."""
 
     def __init__(self):
         from attn.vllm._mamba import Mixer, MambaMixer2

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tiny models with random weights, written by transformers, and what transformers says of an engine's tokens.
+"""Writes tiny models with random weights, and compares an engine's tokens with transformers' results.
 
 An engine's tokens are forced upon transformers: each position then has the engine's own prefix, so a tie between two
-tokens cannot make the rest differ. float32 is the reference; transformers' own bf16 says how far rounding leads."""
+tokens cannot make the rest differ. float32 is the reference. The difference of transformers' own bf16 from float32
+measures the effect of rounding."""
 import hashlib
 import json
 import os
@@ -28,7 +29,7 @@ MODELS = {
     "mistral": ("MistralConfig", dict(HEADS, sliding_window=24, initializer_range=0.2)),
     "gemma2": ("Gemma2Config", dict(HEADS, sliding_window=24, query_pre_attn_scalar=128, attn_logit_softcapping=20.0,
                                     final_logit_softcapping=None, initializer_range=0.2, tie_word_embeddings=True,
-                                    hidden_act="gelu_pytorch_tanh")),  # SGLang reads this name of it
+                                    hidden_act="gelu_pytorch_tanh")),  # SGLang reads the activation under this name
     "gemma3": ("Gemma3TextConfig", dict(HEADS, sliding_window=24, query_pre_attn_scalar=128, initializer_range=0.2,
                                         layer_types=["sliding_attention", "full_attention"])),
     "gpt-oss": ("GptOssConfig", dict(num_attention_heads=8, num_key_value_heads=2, head_dim=64, sliding_window=24,
@@ -49,14 +50,16 @@ MODELS = {
     "deepseek": ("DeepseekV3Config", dict(MLA, initializer_range=0.1)),
     # The target of a draft model with keys and values.
     "deepseek-1": ("DeepseekV3Config", dict(MLA, num_hidden_layers=1, initializer_range=0.1, rope_parameters=YARN)),
-    # One layer, and a layer for multi-token prediction that add_prediction() makes of it. The second one has no experts.
+    # One layer, and a layer for multi-token prediction that add_prediction() makes from it. The prediction layer has no
+    # experts.
     "deepseek-mtp": ("DeepseekV3Config", dict(MLA, num_hidden_layers=1, num_nextn_predict_layers=1, initializer_range=0.1,
                                               rope_parameters=YARN)),
-    # The same for SGLang, where such a layer always has experts. The shared ones are as wide as the first layer's unit. A model
-    # of one layer would be the layer itself to SGLang, which reads topk_method and scoring_func.
+    # The same for SGLang, where a prediction layer always has experts. Shared experts are as wide as the first layer's
+    # unit. The model has two layers, since SGLang would take a model of one layer for the prediction layer. SGLang
+    # reads topk_method and scoring_func.
     "deepseek-nextn": ("DeepseekV3Config", dict(MLA, num_nextn_predict_layers=1, initializer_range=0.1, rope_parameters=YARN,
                                                 n_shared_experts=4, topk_method="noaux_tc", scoring_func="sigmoid")),
-    # An indexer that chooses 16 keys of up to 45.
+    # An indexer that chooses 16 of up to 45 keys.
     "deepseek-v32": ("DeepseekV32Config", dict(MLA, initializer_range=0.1, index_topk=16, index_n_heads=8, index_head_dim=128)),
     "deepseek-v32-yarn": ("DeepseekV32Config", dict(
         MLA, initializer_range=0.1, index_topk=16, index_n_heads=8, index_head_dim=128, rope_parameters=YARN)),
@@ -72,16 +75,16 @@ NAMES = {"kimi-linear": (".block_sparse_moe.", ".mlp.")}
 # {model: fields of its configuration in place of layers_block_type}. Both engines read hybrid_override_pattern, as published
 # configurations have it: M is Mamba2, * attention. mamba_n_groups is SGLang's name for the number of groups.
 PATTERNS = {"nemotron-h": dict(hybrid_override_pattern="M*", mamba_n_groups=4)}
-PREDICTING = ("deepseek-mtp", "deepseek-nextn")  # whose drafts are their own layer's
+PREDICTING = ("deepseek-mtp", "deepseek-nextn")  # models whose drafts come from their own prediction layer
 DRAFTED = ("llama-1", "deepseek-1", *PREDICTING)
-MAMBA2 = ("granite-4", "nemotron-h")  # whose layers are compared with vLLM's, call by call
+MAMBA2 = ("granite-4", "nemotron-h")  # models whose layers are compared with vLLM's by mixers.py
 PROMPTS = [[5, 17, 300, 41, 7, 99, 123, 8, 77, 260, 33], list(range(40, 77))]
 FP8 = {"gfx942": "float8_e4m3fnuz", "gfx950": "float8_e4m3fn"}
 
 
 def write(name, folder):
-    """Writes a model's configuration and weights to a folder in `folder`, unless they are there. Returns its path, which
-    ends in a hash of the settings, so that a model of other settings is never taken."""
+    """Writes a model's configuration and weights to a folder in `folder`, unless they are there. Returns its path,
+    which ends in a hash of the settings, so that a model with other settings is never used."""
     import transformers
     kind, settings = MODELS[name]
     settings, changes = {**COMMON, **settings}, [table[name] for table in (NAMES, PATTERNS) if name in table]
@@ -105,8 +108,8 @@ def write(name, folder):
 
 
 def level(path):
-    """Divides the rows of a model's embeddings by their root mean square, so that the norm before its first layer changes
-    nothing."""
+    """Divides the rows of a model's embeddings by their root mean square, so that the norm before the first layer
+    changes nothing."""
     from safetensors.torch import load_file, save_file
     weights = load_file(path)
     rows = weights["model.embed_tokens.weight"].float()
@@ -115,10 +118,10 @@ def level(path):
 
 
 def add_prediction(path, config):
-    """Adds a layer for multi-token prediction to the weights of a model, as DeepSeek-V3's checkpoints have it. It
-    takes the embedding of a token and not the hidden state, and has the model's first layer, so that most drafts are
-    accepted. A second layer's outputs become small. With a `config` of several shared experts they are the layer's unit, and its
-    other experts add nothing."""
+    """Adds a layer for multi-token prediction to the weights of a model, as DeepSeek-V3's checkpoints have it. The
+    layer is a copy of the model's first layer and uses a token's embedding, not the hidden state, so that most drafts
+    are accepted. Outputs of a second layer are made small. If `config` has several shared experts, they are the copied
+    layer's unit, and other experts add nothing."""
     from safetensors.torch import load_file, save_file
     weights, old, new = load_file(path), "model.layers.0.", f"model.layers.{config.num_hidden_layers}."
     for key in ("model.layers.1.self_attn.o_proj.weight", "model.layers.1.mlp.down_proj.weight"):
@@ -150,10 +153,10 @@ def add_experts(weights, prefix, config):
 def write_draft(target, engine):
     """Writes an EAGLE draft model beside a model of DRAFTED, whose path `target` is. Returns its path.
 
-    The model takes the embedding of a token and not the target's hidden state, and has the target's one layer. It has no
-    key of the first token. It lacks two norms with weights of 1: the first changes nothing, the last does not change the
-    order of tokens. So most drafts are accepted, and some are not. Beside a target with latent attention the model has keys
-    and values, see take_heads()."""
+    The model takes the embedding of a token and not the target's hidden state, and has the target's one layer. The
+    draft model has no key of the first token. It lacks the target's first and last norm, whose weights are 1: the first
+    changes nothing, the last does not change the order of tokens. So most drafts are accepted, and some are not. For a
+    target with latent attention, take_heads() gives the draft model keys and values."""
     from safetensors.torch import load_file, save_file
     path = f"{target}-draft-{engine}"
     if os.path.exists(os.path.join(path, "config.json")):
@@ -178,8 +181,8 @@ def write_draft(target, engine):
 
 
 def take_heads(weights):
-    """Replaces latent attention in the weights of a draft model's layer by heads with keys and values. Returns the model's
-    configuration. The numbers are small, so that the layer's other unit, the target's, decides most tokens."""
+    """Replaces latent attention in the weights of a draft model's layer by heads with keys and values. Returns the
+    model's configuration. The new weights are small, so that the target's feed-forward unit decides most tokens."""
     import transformers
     config = transformers.LlamaConfig(**{**COMMON, **HEADS, "num_hidden_layers": 1})
     for key in [key for key in weights if ".self_attn." in key]:
@@ -192,13 +195,13 @@ def take_heads(weights):
 
 
 def rename(path, old, new):
-    """Replaces a part of the names of tensors in a file of weights."""
+    """Replaces `old` by `new` in the names of all tensors in the model's file of weights."""
     from safetensors.torch import load_file, save_file
     save_file({key.replace(old, new): x for key, x in load_file(path).items()}, path, metadata={"format": "pt"})
 
 
 def set_pattern(path, fields):
-    """Replaces the list of layers in a configuration by other fields."""
+    """Replaces the list of layers in a model's configuration by the fields `fields`."""
     with open(path, encoding="utf-8") as file:
         config = json.load(file)
     del config["layers_block_type"]
@@ -207,7 +210,7 @@ def set_pattern(path, fields):
 
 
 def rounding_cache(kind):
-    """A cache of transformers whose keys and values are rounded to an fp8 type, with a scale of 1."""
+    """Returns a cache of transformers that rounds keys and values to the fp8 type `kind`, with a scale of 1."""
     from transformers import DynamicCache
 
     class Rounded(DynamicCache):
@@ -220,11 +223,12 @@ class Reference:
     """transformers' log probabilities of the tokens that an engine made, in float32 and in bf16."""
 
     def __init__(self, path, kind=None, choices=None):
-        """`kind` is the fp8 type of the engine's cache, None without. `choices` are the keys that the engine has chosen."""
+        """`kind` is the fp8 type of the engine's cache; None: 16 bits. `choices` are the keys that the engine has
+        chosen; None: no indexer."""
         import transformers
         self.kind = kind
         with open(os.path.join(path, "config.json"), encoding="utf-8") as file:
-            # By name: an engine may have registered another class for the model's type.
+            # The class is found by name, since an engine may have registered another class for the model's type.
             found = getattr(transformers, json.load(file)["architectures"][0])
         self.choices = choices
         if choices:
@@ -233,8 +237,7 @@ class Reference:
                        for dtype in (torch.float32, torch.bfloat16)]
 
     def rows(self, model, prompt, made):
-        """Returns the log probabilities [tokens made, vocabulary] at the position before each token that was
-        made."""
+        """Returns the log probabilities [tokens made, vocabulary] from which each token of `made` was chosen."""
         ids = torch.tensor([prompt + made[:-1]])
         cache = {"past_key_values": rounding_cache(self.kind)} if self.kind else {}
         with torch.no_grad():
@@ -243,8 +246,8 @@ class Reference:
 
     def judge(self, prompt, made, rows):
         """Returns three differences of log probabilities: the engine's largest from float32, bf16's largest from
-        float32, and how far the engine's tokens are below the best ones by float32. `rows` are the engine's log
-        probabilities, [tokens made, vocabulary]."""
+        float32, and the largest amount by which a token of the engine is below float32's best token. `rows` are the
+        engine's log probabilities, [tokens made, vocabulary]."""
         if self.choices:
             self.choices.take(len(prompt) + len(made) - 1)
         exact, rounded = (self.rows(model, prompt, made) for model in self.models)

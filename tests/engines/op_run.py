@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""op_run.py JOB: runs tests of AITER's or vLLM's on the simulated GPU and writes a JSON line of what became of each case. JOB is
-JSON: the target, AITER's checkout, the folder of the tests, the file to write, rows of files (own_tests.py has both kinds), and
-whether the tests are vLLM's. A case
+"""op_run.py JOB: runs tests of AITER's or vLLM's on the simulated GPU and writes the result of each case as a JSON
+line. JOB is JSON: the target, AITER's checkout, the folder of the tests, the file to write, rows of files, and True if
+the tests are vLLM's. Rows are made by row() or script() of own_tests.py. A case
 
-* passes if the test's own comparison does and the call took kernels of attnc;
-* is refused if attn.aiter raised NotServed, or no kernel has the form: the sentence is kept;
-* is left if the test skips it, or needs what is none of attn.aiter's calls;
-* is wrong in any other event."""
+* passes if the test's own comparison does and the call took kernels of attnc; * is refused if attn.aiter raised
+NotServed, or no kernel has the form: the sentence is kept; * is left if the test skips it, or needs a function that is
+no call of attn.aiter; * is wrong in any other event."""
 import collections
 import functools
 import importlib
@@ -29,15 +28,15 @@ from attn import AttnError, aiter
 
 
 def causes(error):
-    """An exception and those that led to it."""
+    """Yields an exception and all exceptions that caused it."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
 
 
 def outcome(error, used):
-    """Returns (kind, sentence) of a case. `error` is the exception that it raised, or None; `used` is the number of
-    ops that it took."""
+    """Returns (kind, sentence) of a case; kinds are in the text at the top. `error` is the exception that it raised, or
+    None; `used` is the number of ops that it took."""
     for one in causes(error):
         text = str(one)
         if isinstance(one, op_session.Backward):
@@ -56,15 +55,16 @@ def outcome(error, used):
 
 
 def largest(x):
-    """Returns the largest number in a parameter, which may be nested; 0: it has none."""
+    """Returns the largest number in a parameter, which may be nested; 0 if it has no number."""
     if isinstance(x, (list, tuple)):
         return max(map(largest, x), default=0)
     return x if isinstance(x, (int, float)) else 0
 
 
 class Cases:
-    """A plugin of pytest that chooses cases and writes what became of them. It takes at most row["cases"] of a function, evenly.
-    Their numbers are no more than row["most"], or than the parameter's own row["limits"]."""
+    """A plugin of pytest that chooses cases and writes their results. It runs at most row["cases"] cases of a function,
+    evenly distributed. No number in a case's parameters exceeds row["most"], or the parameter's own limit in
+    row["limits"]."""
 
     def __init__(self, rows, session, path):
         self.rows, self.session = {row["file"]: row for row in rows}, session
@@ -75,7 +75,7 @@ class Cases:
         return next(row for file, row in self.rows.items() if str(path).endswith(file))
 
     def small(self, row, params):
-        """True if no parameter exceeds its limit."""
+        """True if none of the parameters `params` exceeds its limit in the row."""
         return all(largest(value) <= row["limits"].get(name, row["most"]) for name, value in params.items())
 
     def pytest_collection_modifyitems(self, items):
@@ -90,14 +90,14 @@ class Cases:
                     for count in [min(len(found), self.rows[file]["cases"])] for n in range(count)]
 
     def note(self, file, function, case, error, start):
-        """Writes the result of a case as a JSON line."""
+        """Writes the result of a case as a JSON line. `start` is the time at which the case began."""
         result = (file, function, case, *outcome(error, self.session.used), time.process_time() - start)
         if result[3] == "wrong":
             traceback.print_exception(error)
         self.out.write(json.dumps(result) + "\n")
 
     def note_item(self, item, error, start):
-        """Writes the result of a case of pytest's as a JSON line."""
+        """Writes the result of pytest's case `item` as a JSON line."""
         name = getattr(item, "originalname", item.name)
         self.note(self.row(item.path)["file"], name, item.name[len(name):], error, start)
 
@@ -115,8 +115,8 @@ class Cases:
         self.note_item(item, result.excinfo[1] if result.excinfo else None, start)
 
     def benchmark(self, file):
-        """AITER's decorator of the same name for a script: each call of the function is a case. An error ends that case
-        only."""
+        """Returns the replacement of AITER's decorator of the same name in a script. Each call of a decorated function
+        is a case, and an error ends that case only."""
         def decorator(function):
             def call(*args, **kwargs):
                 given = inspect.signature(function).bind(*args, **kwargs).arguments
@@ -132,7 +132,7 @@ class Cases:
 
 
 def strict(compare):
-    """Returns AITER's checkAllclose(), changed to raise an exception where it prints `failed`."""
+    """Returns AITER's checkAllclose(), changed to raise an exception where AITER's prints `failed`."""
     def check(a, b, *args, tol_err_ratio=0.05, msg="", **kwargs):
         share = compare(a, b, *args, tol_err_ratio=tol_err_ratio, msg=msg, **kwargs)
         if share > tol_err_ratio:
@@ -142,7 +142,7 @@ def strict(compare):
 
 
 def run_script(row, path, cases):
-    """Runs a file of AITER's that is a script, with the row's arguments."""
+    """Runs a test file of AITER that is a script, with the row's arguments."""
     test_common = importlib.import_module("aiter.test_common")
     test_common.benchmark = cases.benchmark(row["file"])
     was, sys.argv = sys.argv, [path, *row["script"]]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`aiter` for AITER's own tests: attn.aiter's calls, AITER's own modules where they are only PyTorch, and a session that
-compiles each kernel that a call needs."""
+"""Provides `aiter` for AITER's own tests: attn.aiter's calls, AITER's own modules if they only need PyTorch, and a
+session that compiles each kernel that a call needs."""
 import functools
 import importlib
 import importlib.abc
@@ -17,29 +17,30 @@ import attn
 from attn import _compiler, aiter
 from attn.aiter import _common
 
-# Modules that are run from AITER's checkout: references, comparisons, quantisation in PyTorch.
+# Modules that are loaded from AITER's checkout: references, comparisons, quantisation in PyTorch.
 OWN = frozenset("""aiter.bert_padding aiter.ops.quant aiter.ops.shuffle aiter.ops.triton.utils.shuffle aiter.ops.triton.utils.types
     aiter.test_common aiter.test_mha_common aiter.utility.fp4_utils aiter.utility.mx_types aiter.utility.dtypes
     aiter.utility.aiter_types""".split())
 FROM_QUANT = "pertoken_quant per_tensor_quant per_1x32_f4_quant get_torch_quant get_dtype_max"  # AITER has them at its root
-FIELDS = {"q_out_dtype": "out_dtype", "layout": "kv_layout", "kind": "metadata"}  # members of descriptors by another name
+# {member of a descriptor: its name in descriptions}, if the names differ
+FIELDS = {"q_out_dtype": "out_dtype", "layout": "kv_layout", "kind": "metadata"}
 
 
 class Backward(Exception):
-    """Raised where a test goes on to gradients, after it has compared the outputs."""
+    """Raised when a test continues with gradients, after it has compared the outputs."""
 
 
 def backward(*args, **kwargs):
-    """Takes the place of what AITER's tests call before and for gradients."""
+    """Replaces the functions that AITER's tests call for gradients. Raises Backward."""
     raise Backward
 
 
-STATES = {  # what tests ask about AITER's implementations, or set in them
+STATES = {  # functions with which tests query or set AITER's implementations
     "aiter.ops.triton.attention.unified_attention": {"is_2d_gluon_available": lambda *a, **k: False},
     "aiter.ops.triton.attention.mha": {"mha_set_use_fused_bwd_kernel": backward, "mha_set_use_int64_strides": lambda *a: None},
     "aiter.ops.triton._triton_kernels.flash_attn_triton_amd.utils": {"FP8_ARCHS": ("gfx942", "gfx950")},
 }
-PLAIN = ("heads", "kv_heads", "value_heads")  # members of descriptors: a kernel depends on their ratio only
+PLAIN = ("heads", "kv_heads", "value_heads")  # members of descriptors on whose ratio only a kernel depends
 
 
 class Own(importlib.abc.MetaPathFinder):
@@ -56,14 +57,14 @@ class Own(importlib.abc.MetaPathFinder):
 
 @functools.lru_cache
 def fields(kind):
-    """The fields of a description that the op `kind` has."""
+    """Returns the fields that the op `kind` has in descriptions."""
     text = _compiler.attnc("fields", "help", kind)[1].partition("No kernel has")[0]
     return {"op", *re.findall(r"^- `(\w+)`:", text, re.MULTILINE),
             *re.findall(r"`(\w+)`", text.partition("true or false:")[2])}
 
 
 def entry(kind, desc):
-    """The entry of a description whose kernel serves a descriptor of the op `kind`."""
+    """Returns the entry of a description whose kernel serves the descriptor `desc` of the op `kind`."""
     out = {"op": kind}
     for name, value in desc.items():
         if name == "cache":
@@ -83,13 +84,14 @@ def entry(kind, desc):
     if kind == "mla_decode":
         out["gqa"] = desc["heads"]
     for name in {"rope", "mask", "norm"} & fields(kind):
-        out.setdefault(name, "none")  # as a descriptor has it; a description has other defaults
+        out.setdefault(name, "none")  # the descriptor's default, since a description has other defaults
     unpaged = {"kv_dtype", "kv_layout", "kv_scale", "page_size"} if kind == "prefill" and not desc.get("paged") else set()
     return {name: value for name, value in out.items() if name in fields(kind) - unpaged}
 
 
 class Compiling(_common.Session):
-    """A session that compiles the kernel of a descriptor when a call first needs it. `used` counts the ops that calls took."""
+    """A session that compiles the kernel of a descriptor when a call first needs it. `used` counts the ops that calls
+    looked up."""
 
     used = 0
 
@@ -104,7 +106,8 @@ class Compiling(_common.Session):
         return found
 
     def compiled(self, kind, desc):
-        """The op, or the error that says why no kernel serves it."""
+        """Compiles the kernel and returns the op, or returns the error that says why no kernel serves the
+        descriptor."""
         try:
             return getattr(self.device, kind)(**desc)
         except attn.AttnError as e:
@@ -119,26 +122,27 @@ class Compiling(_common.Session):
 
 
 def absent(path):
-    """A function of AITER's that is neither attention nor PyTorch: it raises NotInstalled."""
+    """Returns a function that raises NotInstalled, in place of AITER's function `path`, which is neither attention nor
+    PyTorch."""
     def call(*args, **kwargs):
         raise aiter.NotInstalled(path, f"{path} is none of attn.aiter's calls")
     return call
 
 
 def once(function, *args, **kwargs):
-    """AITER's run_perftest without repetitions: the result, and one microsecond."""
+    """Replaces AITER's run_perftest without repetitions. Returns (the function's result, 1 microsecond)."""
     for name in ("num_iters", "num_warmup", "testGraph", "num_rotate_args", "needTrace", "use_cuda_event"):
         kwargs.pop(name, None)
     return function(*args, **kwargs), 1.0
 
 
 def perftest(*args, **kwargs):
-    """AITER's decorator of the same name, with once()."""
+    """Replaces AITER's decorator of the same name: a decorated function runs through once()."""
     return lambda function: functools.wraps(function)(lambda *a, **k: once(function, *a, **k))
 
 
 def install(checkout, target):
-    """Installs `aiter` as above in this process. Returns the session."""
+    """Installs `aiter` in this process, as the top of this file describes. Returns the session."""
     pack = attn.build({"targets": [target], "kernels": [{"op": "plan", "q_tiles": [False, True]}]})
     session = _common._devices[0] = Compiling(attn.Device(pack, hip="sim"))
     aiter.install(real=False, placeholders=True)
@@ -153,7 +157,8 @@ def install(checkout, target):
     from aiter.ops import quant
     for name in FROM_QUANT.split():
         setattr(root, name, getattr(quant, name))
-    test_common = importlib.import_module("aiter.test_common")  # an attribute of `aiter` would be a placeholder
+    # imported by name, since the attribute of `aiter` would be a placeholder
+    test_common = importlib.import_module("aiter.test_common")
     for path, names in STATES.items():
         vars(importlib.import_module(path)).update(names)
     test_common.run_perftest, test_common.perftest = once, perftest

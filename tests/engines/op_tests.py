@@ -3,17 +3,18 @@
 """op_tests.py BUILD FOLDER [--aiter CHECKOUT] [--target GFX] [--write] [FILE]...: AITER's own tests of the calls that attn.aiter
 serves, on the simulated GPU.
 
-FOLDER has the environment that prepare.sh makes, and AITER's sources in FOLDER/aiter unless CHECKOUT says where. The tests are
-AITER's files as they are: `aiter` is attn.aiter, tensors of "cuda" are in the host's memory (simulated_cuda.py), and a kernel
-that a call needs is compiled then (op_session.py). Of each function as many cases run as the table below says, evenly out of
-those with small shapes. op_tests.txt has what became of them and why each refused case is refused. The program fails if a case is
-wrong or the text differs; --write writes it. FILEs choose rows."""
+FOLDER has the environment that prepare.sh makes. AITER's sources are in CHECKOUT, by default FOLDER/aiter. The tests
+are AITER's files without changes: `aiter` is attn.aiter, tensors of "cuda" are in the host's memory
+(simulated_cuda.py), and a kernel is compiled when a call needs it (op_session.py). The table below limits the number of
+cases of each function; they are chosen evenly among cases with small shapes. op_tests.txt has the results, and why each
+refused case is refused. The program fails if a case is wrong or the text differs; --write writes it. FILEs choose
+rows."""
 import sys
 
 import own_tests
 from own_tests import row, script
 
-COMMIT = "e4048607a5"  # of AITER, which the list is of
+COMMIT = "e4048607a5"  # AITER's commit whose results op_tests.txt has
 ATTENTION = "triton_tests/attention/"
 ROWS = {
     "gfx942": [
@@ -40,7 +41,8 @@ ROWS = {
         script("test_pa_ps.py", "-n", "10,1", "16,2", "-q", "1", "4", "-c", "7", "282", "-b", "3"),
         script("test_mla.py", "-c", "21", "-b", "3", "-n", "16,1", "16,2"),
         script("test_mla_persistent.py", "-c", "21", "64", "-b", "3", "-n", "16,1", "16,2",
-               strict=False),  # the comparisons that it prints are with unrounded caches, and of AITER's own parts
+               # the comparisons that the script prints use unrounded caches and AITER's own partial results
+               strict=False),
         script("test_fused_qk_norm_rope_cache_quant.py", "-t", "3", "127", "-hd", "4,1", "-hs", "64", "128"),
         script("test_indexer_k_quant_and_cache.py", "-m", "1", "64"),
     ],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs tests that others wrote for AITER's calls, with attn.aiter in AITER's place, and compares what became of them with a list.
+"""Runs other projects' tests of AITER's calls, with attn.aiter in AITER's place, and compares the results with a list.
 
 op_tests.py has AITER's own tests, vllm_tests.py has vLLM's, sglang_tests.py has SGLang's."""
 import collections
@@ -13,31 +13,34 @@ import build_tree
 
 HERE = pathlib.Path(__file__).resolve().parent
 
-# path: the list; rows: {target: [row() or script()]}; engine: the owner of the tests, "aiter", "vllm" or "sglang"; tests: their
-# folder in AITER's checkout or in FOLDER. It is empty for SGLang's tests, which are in the environment
+# path: file of the list. rows: {target: [row() or script()]}. engine: the owner of the tests, "aiter", "vllm" or
+# "sglang". tests: folder of the tests, in AITER's checkout or in FOLDER; "" for SGLang's tests, which are in the
+# environment.
 Suite = collections.namedtuple("Suite", "path rows engine tests")
 
 
 def row(file, functions="", cases=24, most=300, leave="", **limits):
-    """Functions of a file of pytest's, all without any. `cases`: maximum for each function. `most`: maximum of a case's
-    parameters; `limits` replaces it for single parameters. Cases whose name matches `leave` are left out."""
+    """Returns a row for functions of a test file of pytest; "" means all functions. `cases`: largest number of cases
+    for each function. `most`: largest number in a case's parameters; `limits` has other limits for single parameters.
+    Cases whose name matches `leave` do not run."""
     return {"file": file, "functions": functions.split(), "cases": cases, "most": most, "leave": leave, "limits": limits}
 
 
 def script(file, *arguments, strict=True):
-    """A file that is run as a script with arguments; each call of a function under AITER's @benchmark() is a case. `strict`: it
-    fails where AITER's checkAllclose() prints `failed`; else only by the file's own assertions."""
+    """Returns a row for a file that runs as a script with arguments. Each call of a function under AITER's @benchmark()
+    is a case. `strict`: True if a case fails where AITER's checkAllclose() prints `failed`; False: only the file's own
+    assertions fail."""
     return {"file": file, "script": list(arguments), "strict": strict}
 
 
 def environment(build, target):
-    """The environment of a process of tests."""
+    """Returns the environment of a process that runs tests."""
     return dict(build_tree.environment(build, f"target={target}"), ATTN_HOOKS=str(HERE.parents[1] / "examples" / "hooks"))
 
 
 def run(suite, build, folder, checkout, target, rows):
-    """Runs rows in a process. Returns [(file, function, case, kind, sentence, seconds)]; a row without any case ends the
-    program."""
+    """Runs rows in another process. Returns [(file, function, case, kind, sentence, seconds)]. A row without any case
+    ends the program."""
     tests = (checkout if suite.engine == "aiter" else folder) / suite.tests
     program = HERE / ("sglang_run.py" if suite.engine == "sglang" else "op_run.py")
     with tempfile.TemporaryDirectory() as work:
@@ -82,8 +85,8 @@ def parse(suite, text):
 
 
 def main(suite, text):
-    """Runs a suite as the command line says. Returns the exit code: 77 without the environment, 1 if a case is wrong or the list
-    lacks a line."""
+    """Runs a suite with the arguments of the command line. Returns the exit code: 77 without the environment, 1 if a
+    case is wrong or the list lacks a line."""
     args = parse(suite, text)
     build, folder = args.build, args.folder
     checkout = (args.aiter or folder / "aiter").resolve()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints what an installed vLLM requires, without PyTorch and what only a GPU of NVIDIA's uses."""
+"""Prints the packages that an installed vLLM requires, except PyTorch and packages that only NVIDIA's GPUs use."""
 import importlib.metadata
 import re
 

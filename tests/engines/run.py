@@ -4,11 +4,12 @@
 transformers'.
 
 FOLDER holds what does not belong into the tree: the environment that prepare.sh makes (7 GB, from PyPI) and the models.
-NAMEs are parts of the names of cases, which they choose; without any, all run. Each case is a process. It passes if three things hold.
+A case runs if its name contains one of the NAMEs; without NAMEs all run. Each case is a process. It passes if three
+things hold.
 
-* The log probabilities are at most twice as far from float32's as transformers' own bf16.
-* Each token is the best one by float32, within the same distance.
-* hipsim ran the attention kernels that the case lists: one of each layer and step. Nothing else attended, then.
+* The difference of log probabilities from float32 is at most twice the difference of transformers' own bf16. * Each
+token is float32's best token, within the same difference. * hipsim ran the attention kernels that the case lists: one
+for each layer and step. So nothing else computed attention.
 
 The exit code is 77, a skipped test, where FOLDER has no environment, and 2 for arguments that
 choose nothing."""
@@ -26,12 +27,14 @@ import build_tree
 HERE = pathlib.Path(__file__).resolve().parent
 ATTENTION = re.compile(r"hipsim: ((?:decode|prefill|mla_decode|gated_delta|gated_delta_prefill|ssd|ssd_prefill)_\w+): grid")
 PLAN = re.compile(r"hipsim: (plan_\w+): grid")
-LIMIT = 2.0  # times what bf16 is off by itself
-MIXER_LIMIT = 6 * 2.0 ** -9  # of the norm: mixers.py says why
-HOOK_LIMIT = 2.0 ** -8  # of the largest value: a rounding to bf16 is half of it
+LIMIT = 2.0  # factor of the difference that transformers' bf16 has from float32
+MIXER_LIMIT = 6 * 2.0 ** -9  # limit of a difference divided by the norm of the values; mixers.py derives the number
+HOOK_LIMIT = 2.0 ** -8  # limit of a difference divided by the largest value; a rounding to bf16 is half of this limit
 
-# engine: the step script; drafts: True if steps verify drafts; eagle: branches in which an EAGLE draft model proposes drafts, 0: no
-# such model; attention, plans: launches in all steps, or in each step if drafts decide the number of steps; None: not checked
+# engine: "vllm" or "sglang", names the step script. batched: largest number of tokens in a step. page: tokens of a
+# page. drafts: True if steps verify drafts. eagle: number of branches in which an EAGLE draft model proposes drafts; 0:
+# no such model. attention, plans: number of launches in all steps, or in each step if drafts decide the number of
+# steps; None: not checked.
 Case = collections.namedtuple("Case", "name engine model backend target fp8 batched page drafts attention plans eagle")
 
 
@@ -42,7 +45,7 @@ def case(engine, backend, model, target="gfx942", fp8=False, batched=256, page=1
                 drafts, attention, plans, eagle)
 
 
-# Two layers; 8 steps where both prompts are in one, 11 in chunks of 16 tokens.
+# Models have two layers. There are 8 steps if both prompts are in one step, and 11 with chunks of 16 tokens.
 CASES = [
     case("vllm", "ROCM_AITER_UNIFIED_ATTN", "qwen3"),
     case("vllm", "ROCM_AITER_UNIFIED_ATTN", "gpt-oss", "gfx950"),
@@ -58,11 +61,12 @@ CASES = [
     case("vllm", "ATTN", "gemma3", fp8=True, plans=16),
     case("vllm", "ATTN", "gpt-oss", plans=16),
     case("vllm", "ATTN", "qwen3-next", plans=8),
-    # Three steps are mixed: the net has a launch for their prompts and one for their decode.
+    # Three steps are mixed. In these the gated delta net has one launch for prompts and one for decode.
     case("vllm", "ATTN", "qwen3-next", "gfx950", batched=16, attention=25, plans=11),
     case("vllm", "ATTN", "qwen3-next", drafts=True, attention=2, plans=1),
     case("vllm", "ATTN", "qwen3", "gfx950", drafts=True, attention=2, plans=1),
-    # A step launches attention 3 times: to verify drafts, and twice for the draft model. So does the step of the prompts.
+    # Each step launches attention 3 times, also the step with the prompts: to verify drafts, and twice for the draft
+    # model.
     case("vllm", "ATTN", "llama-1", attention=3, plans=3, eagle=1),
     case("vllm", "ATTN", "llama-1", "gfx950", attention=3, plans=3, eagle=1),
     case("vllm", "ATTN", "granite-4", plans=8),
@@ -84,7 +88,8 @@ CASES = [
     case("sglang", "aiter", "llama", "gfx950", page=1),
     case("sglang", "attn", "qwen3", plans=8),
     case("sglang", "attn", "llama", "gfx950", fp8=True, plans=8),
-    case("sglang", "attn", "llama", batched=16, attention=None),  # its Mistral has no window
+    # SGLang's Mistral has no window, so the model is Llama
+    case("sglang", "attn", "llama", batched=16, attention=None),
     case("sglang", "attn", "gemma2", plans=16),
     case("sglang", "attn", "qwen3-next", plans=8),
     case("sglang", "attn", "qwen3-next", "gfx950", batched=16, attention=22, plans=11),
@@ -107,19 +112,20 @@ CASES = [
     case("sglang", "attn", "deepseek-v32-yarn", "gfx950", page=64, plans=8),
     case("sglang", "attn", "kimi-linear"),
     case("sglang", "attn", "kimi-linear", "gfx950", batched=16, attention=None),
-    case("sglang", "attn", "deepseek-yarn"),  # without scaled positions SGLang's CPU layers refuse it
+    case("sglang", "attn", "deepseek-yarn"),  # SGLang's CPU layers refuse the model without scaled positions
 ]
 
 
 def environment(build, one):
-    """The environment of a case's process."""
+    """Returns the environment of a case's process."""
     out = build_tree.environment(build, f"target={one.target},stats=on")
     out.pop("PYTHONDONTWRITEBYTECODE", None)
     return dict(out, VLLM_CPU_OMP_THREADS_BIND="nobind", VLLM_NO_USAGE_STATS="1")
 
 
 def faults(one, result, launches):
-    """Returns the faults of a case's outcome, as sentences."""
+    """Returns the faults of a case as sentences. `result` is the last line of its output, `launches` the simulator's
+    lines."""
     if one.engine == "hooks":
         return [f"{name}: {error:.4f} of the largest value" for name, error in result.items() if not error <= HOOK_LIMIT]
     out = []
@@ -151,7 +157,7 @@ def faults(one, result, launches):
 
 
 def run(one, python, build, folder):
-    """Runs a case. Returns its faults and a line about it."""
+    """Runs a case. Returns (faults, a line with its results)."""
     arguments = dict(one._asdict(), folder=str(folder / "models"), tokens=8)
     start = time.perf_counter()
     with open(folder / f"{one.name}.out", "w+") as out, open(folder / f"{one.name}.err", "w+") as err:
@@ -173,7 +179,7 @@ def run(one, python, build, folder):
 
 
 def chosen_cases(names):
-    """Returns the cases whose names have one of `names` in them, all without any."""
+    """Returns the cases whose names contain one of `names`; all cases if there are no names."""
     return [one for one in CASES if not names or any(name in one.name for name in names)]
 
 

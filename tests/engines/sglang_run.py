@@ -2,8 +2,8 @@
 """sglang_run.py JOB: runs cases of SGLang's own tests of attention backends on the simulated GPU. It writes the result of each case
 as a JSON line, like op_run.py. JOB is JSON: the target, AITER's checkout, the file to write and rows, whose `file` is "BACKEND KIND".
 
-SGLang's wheel has the cases, the fixtures and the references (sglang.test.kits.attention_unittest). SGLang's
-own sizes are heads of 16 or 32 elements; here heads have the sizes of real models. The comparison is SGLang's."""
+SGLang's wheel has the cases, the fixtures and the references (sglang.test.kits.attention_unittest). SGLang's cases have
+heads of 16 or 32 elements; the cases here have heads of real models' sizes. Comparisons are SGLang's."""
 import dataclasses
 import importlib
 import json
@@ -15,7 +15,7 @@ import traceback
 import unittest
 
 os.environ["ATTN_HIP"] = "sim"
-os.environ["TRITON_INTERPRET"] = "1"  # SGLang's kernels that are not attention, on the host
+os.environ["TRITON_INTERPRET"] = "1"  # runs SGLang's kernels that are not attention on the host
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 import torch  # noqa: E402  the settings above are read at the import
@@ -26,8 +26,9 @@ import op_run  # noqa: E402
 import op_session  # noqa: E402
 
 KITS = "sglang.test.kits.attention_unittest."
-DRAFTS = {}  # settings of SGLang for the drafts of a case
-LAYOUTS = ("shuffled_pages", "interleaved_pages", "non_monotonic_extend")  # of the pool's slots
+DRAFTS = {}  # settings of SGLang for the drafts of the current case
+# layouts of the pool's slots in SGLang's cases
+LAYOUTS = ("shuffled_pages", "interleaved_pages", "non_monotonic_extend")
 
 
 def kit(name):
@@ -36,7 +37,8 @@ def kit(name):
 
 
 class Launches:
-    """Counts the kernels that the simulator launches, by its lines on the standard error, which go to a file."""
+    """Counts the kernels that the simulator launches. It counts the simulator's lines in the file `path`, to which the
+    standard error goes."""
 
     def __init__(self, path):
         self.path = path
@@ -59,14 +61,14 @@ def dense_layers(runner):
 
 
 def linear_layers(case, k_dim, v_dim):
-    """Returns the layers of a gated delta net or of KDA with a convolution of two taps, as SGLang's fixtures have them."""
+    """Returns layers of a gated delta net or of KDA for SGLang's fixtures, whose convolution has two taps."""
     from sglang.srt.layers.radix_linear_attention import RadixLinearAttention
     return [RadixLinearAttention(0, case.num_k_heads, case.num_k_heads, case.num_v_heads, k_dim, k_dim, v_dim,
                                  conv_weights=torch.empty(1, 2), activation=None)]
 
 
 def tensors(thing, name="backend", depth=6):
-    """Returns the tensors that an object of the plugin has, by name."""
+    """Returns {name: tensor} of all tensors in an object of the plugin, also in its members down to `depth`."""
     if isinstance(thing, torch.Tensor):
         return {name: thing}
     own = vars(thing) if type(thing).__module__.startswith("attn.") and hasattr(thing, "__dict__") else {}
@@ -78,8 +80,8 @@ def tensors(thing, name="backend", depth=6):
 
 
 def steady(backend):
-    """Changes a backend so that it plans each captured step twice, and fails if a tensor then has another address. A graph
-    reads the same memory in each replay. Returns the backend."""
+    """Changes a backend so that it plans each captured step twice, and fails if the second plan moves a tensor to
+    another address: a graph reads the same memory in each replay. Returns the backend."""
     plain = backend.init_forward_metadata_out_graph
 
     def plan(batch, in_capture=False):
@@ -117,13 +119,13 @@ def aiter(original):
 
 
 def layouts(case):
-    """Returns the layouts of a pool that a case is run with. The last one scatters tokens over pages, which only pages of one
-    token can have."""
+    """Returns the layouts of a pool with which a case runs. The last layout scatters tokens over pages, so it is only
+    for pages of one token."""
     return LAYOUTS[:2] if case.forward_mode.is_decode() or case.page_size > 1 else LAYOUTS
 
 
 def dense(backend):
-    """Yields (function, name, call) of cases of heads with keys and values."""
+    """Yields (function, name, call) of each case of attention with keys and values."""
     module = kit("attention_methods.dense_attention")
     cases = (module.make_dense_cases(backend) + module.make_swa_no_prefix_input_config_cases(backend)
              + module.make_swa_prefix_input_config_cases(backend))
@@ -136,7 +138,7 @@ def dense(backend):
 
 
 def latent(backend):
-    """Yields cases of latent attention, with 16 heads and rows of 576 elements."""
+    """Yields (function, name, call) of each case of latent attention, with 16 heads and rows of 576 elements."""
     module = kit("attention_methods.mla_attention")
     for case in module.make_mla_cases(backend):
         case = dataclasses.replace(case, num_heads=16)
@@ -147,7 +149,7 @@ def latent(backend):
 
 
 def delta(backend):
-    """Yields cases of gated delta nets."""
+    """Yields (function, name, call) of each case of gated delta nets."""
     from attn.sglang import _linear
     from sglang.srt.layers.attention.attention_registry import ATTENTION_BACKENDS
     module = kit("attention_methods.gdn_attention")
@@ -166,7 +168,7 @@ def delta(backend):
 
 
 def kda(backend):
-    """Yields cases of KDA layers."""
+    """Yields (function, name, call) of each case of KDA layers."""
     from attn.sglang import _linear
     from sglang.srt.layers.attention.attention_registry import ATTENTION_BACKENDS
     module = kit("attention_methods.kda_attention")
@@ -182,7 +184,7 @@ def kda(backend):
 
 
 def mamba2(backend):
-    """Yields cases of Mamba2 layers."""
+    """Yields (function, name, call) of each case of Mamba2 layers."""
     from attn import _engine
     from attn.sglang import _mamba
     from sglang.srt.layers.attention.attention_registry import ATTENTION_BACKENDS
@@ -202,7 +204,8 @@ def mamba2(backend):
 
 
 def drafts(backend):
-    """Yields cases that verify drafts, as a chain and as a tree: of heads with keys and values, and of latent attention."""
+    """Yields (function, name, call) of each case that verifies drafts, as a chain and as a tree. Layers have keys and
+    values, or latent attention."""
     module, dense_kit = kit("runner_modes.speculative_target_verify_runner"), kit("attention_methods.dense_attention")
     latent_kit = kit("attention_methods.mla_attention")
     from sglang.srt.model_executor.forward_batch_info import ForwardMode
@@ -216,7 +219,7 @@ def drafts(backend):
     form = dict(backend=backend, forward_mode=ForwardMode.TARGET_VERIFY, page_size=16)
     for kind, topk in (("eagle", 1), ("eagle", 2), ("ngram", 2), ("dflash", 1), ("frozen_kv_mtp", 1)):
         for lens in ((4, 7), (14, 16), (33, 2, 50)):
-            for count in (3, 5) if topk == 1 else (3,):  # SGLang has the mask of one tree, of 3 drafts
+            for count in (3, 5) if topk == 1 else (3,):  # SGLang's tests have one tree, with 3 drafts
                 settings = dict(speculative_num_draft_tokens=count, speculative_eagle_topk=topk,
                                 speculative_algorithm=kind.upper())
                 case = dense_kit.DenseAttentionCase(name=f"verify_{kind}_{count}_{lens[0]}", num_heads=4, num_kv_heads=2,

@@ -8,14 +8,14 @@ import time
 import traceback
 
 os.environ["ATTN_HIP"] = "sim"
-os.environ["TRITON_INTERPRET"] = "1"  # the index kernels of its AMD backend, on the host
+os.environ["TRITON_INTERPRET"] = "1"  # runs the index kernels of SGLang's AMD backend on the host
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 import torch  # noqa: E402  the settings above are read at the import
 import aiter_pack  # noqa: E402
 import models  # noqa: E402
 
-STEPS = 3  # of a draft model
+STEPS = 3  # steps in which a draft model proposes tokens
 
 
 def main(case):
@@ -23,7 +23,8 @@ def main(case):
     if case["backend"] == "aiter":
         aiter_pack.prepare(case)
     more = {}
-    if case["eagle"]:  # each branch has STEPS tokens; the target verifies 4 tokens of a chain or 6 of a tree, its own last one included
+    # each branch has STEPS tokens; the target verifies 4 tokens of a chain or 6 of a tree, including its own last token
+    if case["eagle"]:
         draft = None if case["model"] in models.PREDICTING else models.write_draft(path, "sglang")
         more = dict(speculative_algorithm="EAGLE", speculative_draft_model_path=draft,
                     speculative_num_steps=STEPS, speculative_eagle_topk=case["eagle"],
@@ -40,7 +41,7 @@ def main(case):
                     log_level="warning", disable_overlap_schedule=True, mem_fraction_static=0.9, skip_server_warmup=True,
                     disable_hybrid_swa_memory=True, enable_mixed_chunk=case["batched"] < 48,
                     chunked_prefill_size=case["batched"], kv_cache_dtype="fp8_e4m3" if case["fp8"] else "auto", **more)
-    print("BEGIN", file=sys.stderr, flush=True)  # of the launches that are counted
+    print("BEGIN", file=sys.stderr, flush=True)  # launches after this line are counted
     start = time.perf_counter()
     outs = engine.generate(input_ids=models.PROMPTS, return_logprob=True, top_logprobs_num=models.VOCABULARY,
                            sampling_params={"temperature": 0, "max_new_tokens": case["tokens"], "ignore_eos": True})
@@ -56,7 +57,7 @@ def main(case):
             row[torch.tensor([each[1] for each in top])] = torch.tensor([each[0] for each in top])
         result.append({"tokens": out["output_ids"], "judged": reference.judge(prompt, out["output_ids"], rows)})
     steps = {}
-    if case["eagle"]:  # before: launches for the prompts, one of each layer; each has a plan
+    if case["eagle"]:  # before: number of launches for the prompts, one for each layer; each has a plan
         before = case["attention"] - STEPS + 1
         steps = dict(steps=max(out["meta_info"]["spec_verify_ct"] for out in outs), before=dict(attention=before, plan=before))
     if chosen:
@@ -72,4 +73,4 @@ if __name__ == "__main__":
         code = 0
     except BaseException:
         traceback.print_exc()
-    os._exit(code)  # the engine's threads would wait
+    os._exit(code)  # ends without waiting for the engine's threads

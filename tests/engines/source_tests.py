@@ -11,7 +11,7 @@ import pypi_simple
 
 
 def main(package, version, folder):
-    """Unpacks all or nothing: FOLDER/tests appears when it is whole."""
+    """Unpacks the tests. FOLDER/tests appears only when all files are unpacked."""
     with pypi_simple.PyPISimple() as client, tempfile.TemporaryDirectory(dir=pathlib.Path(folder).parent) as work:
         page = client.get_project_page(package)
         found = next(one for one in page.packages if one.package_type == "sdist" and one.version == version)

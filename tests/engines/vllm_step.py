@@ -10,8 +10,8 @@ import traceback
 os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
 os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "0"
 os.environ["ATTN_HIP"] = "sim"
-os.environ["CUDA_VISIBLE_DEVICES"] = ""  # else vLLM does without Triton where it sees no GPU
-os.environ["TRITON_INTERPRET"] = "1"  # the index kernels of its AMD backends, on the host
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # "" and not unset: else vLLM does not use Triton if it finds no GPU
+os.environ["TRITON_INTERPRET"] = "1"  # runs the index kernels of vLLM's AMD backends on the host
 
 import torch  # noqa: E402  the settings above are read at the import
 import aiter_pack  # noqa: E402
@@ -43,7 +43,7 @@ def main(case):
               kv_cache_dtype="fp8" if case["fp8"] else "auto", attention_backend=case["backend"],
               speculative_config=speculative)
     taken = Steps(llm.llm_engine)
-    print("BEGIN", file=sys.stderr, flush=True)  # of the launches that are counted
+    print("BEGIN", file=sys.stderr, flush=True)  # launches after this line are counted
     start = time.perf_counter()
     outs = llm.generate([{"prompt_token_ids": p} for p in models.PROMPTS],
                         SamplingParams(temperature=0, max_tokens=case["tokens"], ignore_eos=True, logprobs=models.VOCABULARY,
@@ -82,4 +82,4 @@ if __name__ == "__main__":
         code = 0
     except BaseException:
         traceback.print_exc()
-    os._exit(code)  # the engine's threads would wait
+    os._exit(code)  # ends without waiting for the engine's threads

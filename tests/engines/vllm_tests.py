@@ -3,10 +3,11 @@
 """vllm_tests.py BUILD FOLDER [--aiter CHECKOUT] [--target GFX] [--write] [FILE]...: vLLM's own tests of its attention backends for
 AMD GPUs, on the simulated GPU.
 
-FOLDER has the environment that prepare.sh makes and the tests of vLLM's source archive, of the version that runs. They are
-vLLM's files as they are: vLLM takes its platform for ROCm (vllm_session.py), and `aiter` is attn.aiter as for AITER's own tests
-(op_tests.py). Triton compiles what is not attention for the simulated GPU. vllm_tests.txt has what became of each function. The program
-fails if a case is wrong or the text differs; --write writes it. FILEs choose rows."""
+FOLDER has the environment that prepare.sh makes and the tests of vLLM's source archive, of the version that runs. The
+tests are vLLM's files without changes: vLLM's platform is ROCm's (vllm_session.py), and `aiter` is attn.aiter as for
+AITER's own tests (op_tests.py). Triton compiles kernels that are not attention for the simulated GPU. vllm_tests.txt
+has the results of each function. The program fails if a case is wrong or the text differs; --write writes it. FILEs
+choose rows."""
 import sys
 
 import own_tests
