@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies whole pages from one cache to another, or within one, as bytes of any content.
+ * This file builds the kernel that copies whole pages from one cache to another, or within one, as
+ * bytes of any content.
  *
- * A page of K or V is outer x inner parts, each a run of contiguous bytes. A page without gaps is
- * one run. A workgroup copies a piece of one run of one tensor of one pair of pages. The buffer
- * resource ends with the run, so that the last piece may be short.
+ * A page of K or V has outer x inner parts, and each part is a run of contiguous bytes. A page
+ * without gaps is one run. A workgroup copies a piece of one run of one tensor, for one pair of
+ * pages. The buffer resource ends with the run, so that the last piece may be short.
  */
 #include "ir/builder.h"
 #include "templates/cache/cache.h"
@@ -13,15 +14,17 @@
 
 #include <stdio.h>
 
-enum { WORD = 4, PAIR = 16 /* bytes */ };
+/* Bytes of a word, and of a pair of page numbers (two i64). */
+enum { WORD = 4, PAIR = 16 };
+/* The tensors of a cache, as indices in names[]. */
 enum { K, V, K_SCALE, V_SCALE, TENSORS };
 
-/* CHUNK: number of words of 4 bytes that a lane copies at once; of scales it copies one word.
- * SCALE_WEIGHT: quotient of the bytes of keys and the bytes of scales that a workgroup copies, as
+/* CHUNK: number of words of 4 bytes of K or V that a lane copies at once; of scales it copies one
+ * word. SCALE_WEIGHT: ratio of the bytes of keys to the bytes of scales that a workgroup copies, as
  * in runtime/host_cache_copy.c. */
 enum { CHUNK = 4, SCALE_WEIGHT = 8 };
 
-/* Index in att_tile.own of the number of copies of 16 bytes that each lane makes. */
+/* Index in att_tile.own of the number of copies of 16 bytes of K or V by each lane. */
 enum { PASSES };
 
 static const struct att_tile tiles[] = {
@@ -37,21 +40,26 @@ static const struct att_knob knobs[] = {
 /* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct copy {
     struct tir_builder b;
+    /* The row of tiles[] that the variant uses. */
     struct att_tile tile;
-    struct tir_value part, piece;        /* i32, indices: the run in the page, and this workgroup's
-                                            piece in the run */
-    struct tir_value from_page, to_page; /* i64: numbers of the pages that are read and written */
+    /* i32, indices: run in the page, and this workgroup's piece of the run. */
+    struct tir_value part, piece;
+    /* i64: number of the page that is read, and of the page that is written. */
+    struct tir_value from_page, to_page;
 };
 
-/* The names of the arguments that describe a tensor's pages. */
+/* Names of the arguments that describe a tensor's pages. A page has outer parts, and each of these
+ * has inner parts. */
 struct names {
-    const char *from, *to, *from_step, *to_step; /* two arguments with addresses; two I64 arguments,
-                                                    bytes from a page to the next */
-    const char *outer_step, *inner_step, *run;   /* arguments: bytes from an outer part of a page to
-                                                    the next (I64), from an inner part to the next
-                                                    (I64), and of a run (I32) */
+    /* Addresses of the tensors that are read and written; bytes in each from a page to the next
+     * (I64). */
+    const char *from, *to, *from_step, *to_step;
+    /* Bytes from an outer part of a page to the next (I64; NULL: the page has one outer part), from
+     * an inner part to the next (I64), and of a run (I32). */
+    const char *outer_step, *inner_step, *run;
 };
 
+/* The arguments of each tensor. */
 static const struct names names[TENSORS] = {
     [K] = {ARG_K_FROM, ARG_K, ARG_K_FROM_PAGE_BYTES, ARG_K_PAGE_BYTES, ARG_K_OUTER_BYTES,
            ARG_K_INNER_BYTES, ARG_K_RUN_BYTES},
@@ -64,7 +72,8 @@ static const struct names names[TENSORS] = {
 };
 
 /* Copies this workgroup's piece of a run of the tensor with argument names `n`. The piece has
- * `words` words of 4 bytes, and each lane copies `per_lane` words at once. */
+ * `words` words of 4 bytes; each lane copies `per_lane` adjacent words at once. Does nothing if the
+ * page has no such run or piece. */
 static void copy_piece(struct copy *c, const struct names *n, unsigned words, unsigned per_lane)
 {
     struct tir_builder *b = &c->b;
@@ -107,7 +116,7 @@ static void copy_piece(struct copy *c, const struct names *n, unsigned words, un
     tir_end_if(b, &some, NULL);
 }
 
-/* Returns the number of words of K or V that a workgroup copies. */
+/* Returns the number of words of 4 bytes of K or V that a workgroup copies. */
 static unsigned piece_words(const struct att_tile *t, const struct tir_machine *m)
 {
     return t->own[PASSES] * (unsigned)t->waves * tir_lanes(m) * CHUNK;

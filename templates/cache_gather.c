@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies keys and values of sequences out of the pages of a cache, one sequence after the other,
- * and dequantises them: position seq_starts[s] + i of sequence s becomes row cu_seqlens_k[s] + i of
- * k_out and v_out.
+ * This file builds the kernel that copies keys and values of sequences out of the pages of a cache,
+ * one sequence after the other. It dequantises them. Position seq_starts[s] + i of sequence s
+ * becomes row cu_seqlens_k[s] + i of k_out and v_out.
  *
- * A workgroup has some positions of one sequence and head. They begin at a multiple of x, so that x
- * tokens of V's SHUFFLE layout are one load. Rows after the sequence's end are read from the last
- * page. Their stores are outside of the output's buffer resource, which drops them.
+ * A workgroup copies some positions of one sequence and head. They begin at a multiple of x, so
+ * that x tokens of V's SHUFFLE layout are one load. Rows after the sequence's end are read from its
+ * last page. The output's buffer resource drops their stores, since it ends before these rows.
  */
 #include "ir/builder.h"
 #include "templates/cache/cache.h"
@@ -17,14 +17,16 @@
 #include <stdio.h>
 
 enum {
-    ROWS = 64,           /* fewest positions that a workgroup gathers */
-    LANE_ELEMENTS = 128, /* most elements of a row tile that a lane loads at once */
+    /* Least number of positions of a workgroup, if the tile has no `passes` and V is not in
+     * SHUFFLE. */
+    ROWS = 64,
+    LANE_ELEMENTS = 128, /* most elements of a tile of rows that a lane loads at once */
     ELEM = 2,            /* bytes of an element of bf16 or fp16 */
-    INT = 4,
+    INT = 4,             /* bytes of an entry of a page table */
 };
 
-/* Index in att_tile.own of the number of passes. In a pass all lanes of a workgroup load at least
- * 16 bytes of its rows. */
+/* Index in att_tile.own of the number of passes of a workgroup; 0: computed from the cache layout.
+ * In a pass all lanes load at least 16 bytes of a row each. */
 enum { PASSES };
 
 /* Members that are 0, such as passes and waves, are computed from the cache layout. */
@@ -42,14 +44,15 @@ static const struct att_knob knobs[] = {
 struct gather {
     const struct att_variant *v;
     struct tir_builder b;
+    /* Number of waves, and of positions that the workgroup copies, in one pass or several. */
     unsigned waves, rows;
-    struct tir_value head, sequence;
-    struct tir_value begin;      /* i32: index of the sequence's first row in the output */
-    struct tir_value start, end; /* i32: positions `start` to `end` - 1 of the sequence are
-                                    gathered */
-    struct tir_value first;      /* i32: first position of this workgroup, a multiple of x. With
-                                    SHUFFLE this is up to x - 1 positions before `start`, in the
-                                    same page */
+    struct tir_value head, sequence; /* i32, indices: the KV head, and the sequence */
+    struct tir_value begin;          /* i32: index of the sequence's first row in the output */
+    /* i32: first position of the sequence to copy, and one past the last. */
+    struct tir_value start, end;
+    /* i32: first position of this workgroup, a multiple of x. With V in SHUFFLE this is up to x - 1
+     * positions before `start`, in the same page. */
+    struct tir_value first;
 };
 
 /* True if tile `t` serves the variant; if not, the reason is in `why`. */
@@ -60,8 +63,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
            att_cache_fits_passes(v, m, t->own[PASSES], t->waves_per_simd, why);
 }
 
-/* Sets the workgroup's head and sequence, the sequence's first output row and range of positions,
- * and the workgroup's first position, a multiple of x. */
+/* Sets the members of `g` from the workgroup's indices in the grid. `x` is a power of two; the
+ * workgroup's first position is a multiple of it. */
 static void locate(struct gather *g, int x)
 {
     struct tir_builder *b = &g->b;
@@ -75,8 +78,8 @@ static void locate(struct gather *g, int x)
     g->first = tir_add(b, even, att_times(b, tir_block_id(b, 0), (int)g->rows));
 }
 
-/* Returns the slots (i64) of this workgroup's positions, in type `column`. Positions after the last
- * page get slots of that page. */
+/* Returns the slots (i64) of this workgroup's positions, as a tile in the layout of type `column`.
+ * Positions after the last page get slots of that page. */
 static struct tir_value find_slots(struct gather *g, const struct att_cache *c,
                                    struct tir_type column)
 {
@@ -103,8 +106,9 @@ static struct tir_value find_slots(struct gather *g, const struct att_cache *c,
     return tir_add(b, att_page_first(&c->pages, number), tir_convert(b, token, TIR_I64));
 }
 
-/* Returns the scale of the rows of `slot`: one for all rows, one for each row, or no value without
- * scales. For packed rows it returns the byte offsets of the rows' scales. */
+/* Returns the scale (f32) of the rows in slots `slot` (i64, rows x 1): one for all rows, or one for
+ * each row. Returns no value if the cache has no scales. For packed rows it returns the byte
+ * offsets (i64) of the rows' scales. */
 static struct tir_value find_scale(const struct att_variant *v, const struct att_cache *c,
                                    struct tir_value slot)
 {
@@ -117,8 +121,8 @@ static struct tir_value find_scale(const struct att_variant *v, const struct att
     return att_cache_load_scales(c, att_cache_scale_row(c, slot));
 }
 
-/* Returns loaded columns `a` times their scale, in the dtype and layout of `t`. If there are
- * scales, the layout changes in f32. */
+/* Returns columns `a`, as loaded from the cache, times `scale`, in the dtype and layout of `t`.
+ * `scale` has no value if the cache has no scales. If it has, the layout changes in f32. */
 static struct tir_value finish(struct gather *g, const struct att_cache *c, struct tir_value a,
                                struct tir_value scale, struct tir_type t)
 {
@@ -128,14 +132,14 @@ static struct tir_value finish(struct gather *g, const struct att_cache *c, stru
     return tir_convert(b, tir_relayout(b, x, tir_layout_of(b->f, t)), t.dtype);
 }
 
-/* A panel of rows as it is loaded from the cache, and the scale of its rows; no value without
- * scales. */
+/* A panel of rows as loaded from the cache (`a`), and the scale (f32) of its rows: no value if the
+ * cache has no scales. */
 struct panel {
     struct tir_value a, scale;
 };
 
-/* Loads panel i (index) of `t`, for the rows at byte offsets `row` (i64) in cache `c`. `scale` is
- * the result of find_scale(). */
+/* Loads panel i (index) of `t` for the rows at byte offsets `row` (i64, rows x 1) in cache `c`.
+ * `scale` is the result of find_scale(). */
 static struct panel load_panel(const struct att_cache *c, struct tir_value row,
                                const struct att_cache_tiles *t, unsigned i, struct tir_value scale)
 {
@@ -161,7 +165,8 @@ static void copy_rows(struct gather *g, bool value)
 
     const struct att_tensor tensor = value ? ATT_HEADS(V_OUT) : ATT_HEADS(K_OUT);
     const struct tir_value step = att_stride(b, tensor.token_stride, ELEM), zero = tir_i32(b, 0);
-    /* Rows before the start have negative numbers: offsets that wrap to beyond the resource. */
+    /* Rows before the start have negative indices. Their byte offsets wrap to values beyond the
+     * resource, so that their stores are dropped. */
     const struct tir_value ahead = tir_sub(b, g->first, g->start);
     const struct tir_value first = tir_max(b, ahead, zero), row0 = tir_min(b, ahead, zero);
     const struct tir_value token = tir_add(b, g->begin, first);
@@ -178,8 +183,9 @@ static void copy_rows(struct gather *g, bool value)
     }
 }
 
-/* Copies the workgroup's positions of `side`, K or V. It takes several passes if the other one's
- * layout needs more positions than a lane has registers for. */
+/* Copies the workgroup's positions of `side`, K or V. Takes several steps if the positions that the
+ * other side's layout requires exceed a lane's registers. `passes` is the tile's number of passes,
+ * or 1. */
 static void copy_side(struct gather *g, const struct att_cache *side, unsigned passes)
 {
     struct tir_builder *b = &g->b;
@@ -229,7 +235,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     }
     g.rows *= passes ? passes : 1;
     locate(&g, shuffle ? sides[1].x : 1);
-    /* g.first may be before the end of a sequence without rows; nothing is read for it. */
+    /* If a sequence has no rows, g.first may be before its end; nothing is read then. */
     const struct tir_value wanted = tir_max(&g.b, g.first, g.start);
     struct tir_if some = tir_begin_if(&g.b, tir_cmp_lt(&g.b, wanted, g.end), false, NULL, 0);
     for (int i = 0; i < 2; i++)

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writes new keys and values to the pages of a cache: token i of k_in and v_in goes to
- * slot_mapping[i], which is page * page_size + token; a negative slot drops the token.
+ * This file builds the kernel that writes new keys and values to the pages of a cache. Token i of
+ * k_in and v_in goes to slot_mapping[i], which is page * page_size + token. A token with a negative
+ * slot is not written.
  *
- * A workgroup has some tokens of K and V of one head, and reads them once. A lane has at least 16
- * bytes of a row, and stores 16 bytes at once. In V's SHUFFLE layout tokens are adjacent. There a
- * lane has x rows, and transposes x tokens in registers if they are neighbours in the cache. K and
- * V have separate workgroups if a wave would have too much to round, or if one is much wider than
- * the other. The wider one then processes the workgroup's tokens in several passes.
+ * A workgroup reads K and V of some tokens of one head once. A lane has at least 16 bytes of a row,
+ * and stores 16 bytes at once. In V's SHUFFLE layout x tokens are adjacent. There a lane has x
+ * rows, and transposes them in registers if the tokens are neighbours in the cache. K and V have
+ * separate workgroups if a wave would have too much to round, or if one is much wider than the
+ * other. The wider one then processes the workgroup's tokens in several passes.
  *
- * With a scale per page a workgroup has whole runs of tokens (cache/block_scale.h). Its tile then
- * has a row for each token of the page, in the order of memory.
+ * With a scale per page a workgroup writes whole runs of tokens (cache/block_scale.h). Its tile
+ * then has a row for each token of the page, in the order of memory.
  */
 #include "ir/address_map.h"
 #include "ir/builder.h"
@@ -24,22 +25,25 @@
 #include <stdio.h>
 
 enum {
-    ROWS = 128,           /* fewest tokens of a workgroup, unless ... */
-    TOKEN_ELEMENTS = 128, /* ... a lane would have more f32 elements than this while it computes a
-                             token's scale */
-    LANE_ELEMENTS = 256,  /* most elements that a lane loads at once: of K and V together, or of the
-                             one that is quantised */
-    ELEM = 2,             /* bytes of an element of bf16 or fp16 */
-    SLOT = 8,
+    /* Number of tokens of a workgroup, if V is not in SHUFFLE and the tile has no `passes`.
+     * TOKEN_ELEMENTS may require fewer. */
+    ROWS = 128,
+    /* Most f32 elements of a lane while it computes the scales of tokens. */
+    TOKEN_ELEMENTS = 128,
+    /* Most elements that a lane loads at once: of K and V together, or of the side that is
+     * quantised. */
+    LANE_ELEMENTS = 256,
+    ELEM = 2, /* bytes of an element of bf16 or fp16 */
+    SLOT = 8, /* bytes of an entry of slot_mapping */
 };
 
-/* Limits of a page that is processed at once: elements of a lane, and waves of the workgroup. With
- * more elements a lane takes all registers of a SIMD, and there are half as many waves.
- * ANY_PAGE_WAVES is for page sizes that are not known. */
+/* Limits of a page that is processed at once: elements of a lane, and waves of the workgroup. If
+ * the least rows take more elements of a lane, it uses all registers of a SIMD, and there are half
+ * as many waves. ANY_PAGE_WAVES is for variants of any page size. */
 enum { PAGE_ELEMENTS = 64, PAGE_WAVES = 8, ANY_PAGE_WAVES = 4 };
 
-/* Index in att_tile.own of the number of passes. In a pass all lanes of a workgroup load at least
- * 16 bytes of its rows. */
+/* Index in att_tile.own of the number of passes of a workgroup; 0: computed by choose_rows(). In a
+ * pass all lanes load at least 16 bytes of a row each. */
 enum { PASSES };
 
 /* Members that are 0, such as passes and waves, are computed from the cache layout by
@@ -54,16 +58,18 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {4, 8}},
 };
 
-/* K or V of the workgroup's tokens, between the argument and the cache. */
+/* K or V of the workgroup's tokens, on their way from the argument to the cache. */
 struct side {
     struct att_cache cache;
+    /* Panels of a tile of rows, as loaded from the argument. */
     struct att_cache_tiles tiles;
-    unsigned rows;   /* number of rows (tokens) of a tile, a divisor of the workgroup's tokens */
-    bool one_by_one; /* panels are processed one by one, since a lane has no registers for all of
-                        them */
-    struct tir_value x[ATT_CACHE_PANELS]; /* panels of the tile as loaded, later in the type of the
-                                             cache */
-    struct tir_value slot;                /* i64, rows x 1: slot of each row's token; negative: the
+    unsigned rows; /* number of rows (tokens) of a tile, a divisor of write.rows */
+    /* True: panels are processed one by one, since a lane has no registers for all; false:
+     * together. */
+    bool one_by_one;
+    /* Panels of the tile as loaded, later in f32, and last in the dtype of the cache. */
+    struct tir_value x[ATT_CACHE_PANELS];
+    struct tir_value slot; /* i64, rows x 1: slot of each row's token; negative: the
                                              row is not written */
 };
 
@@ -72,15 +78,16 @@ struct write {
     const struct att_variant *v;
     const struct tir_machine *m;
     struct tir_builder b;
-    unsigned waves, rows; /* number of waves of the workgroup, and of its tokens, in one pass or
-                             several */
-    bool apart;           /* K and V have separate workgroups */
-    struct tir_value head;
-    struct tir_value token, left; /* i32: index in the call of the workgroup's first token, and
-                                     number of the call's tokens from it on */
-    struct tir_value row0;        /* i32: index of the token of the tile's row 0, counted from
-                                     `token`; below 0: the tile has no rows before `token` */
-    struct side sides[2];         /* K and V */
+    unsigned waves, rows; /* number of waves of the workgroup, and of its tokens in all passes */
+    bool apart; /* true: K and V have separate workgroups; false: a workgroup writes both */
+    struct tir_value head; /* i32: index of the KV head */
+    /* i32: index in the call of the first token to load, and number of tokens to load from it
+     * on. */
+    struct tir_value token, left;
+    /* i32: index of the tile's row 0, counted from `token`; below 0: rows before `token` are not
+     * loaded. */
+    struct tir_value row0;
+    struct side sides[2]; /* index 0: K; index 1: V */
 };
 
 /* True if tile `t` serves the variant; if not, the reason is in `why`. */
@@ -93,11 +100,11 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
            att_cache_fits_passes(v, m, t->own[PASSES], t->waves_per_simd, why);
 }
 
-/* Returns the number of parts in which K or V is loaded: one for each panel, or 1 for all panels at
+/* Returns the number of parts in which `s` is loaded: one for each panel, or 1 for all panels at
  * once. */
 static unsigned parts(const struct side *s) { return s->one_by_one ? s->tiles.n : 1; }
 
-/* Returns part i of `s` as a side with only its panels. */
+/* Returns a copy of `s` with only the panels of part `i` (index). */
 static struct side part(const struct side *s, unsigned i)
 {
     struct side p = *s;
@@ -106,7 +113,7 @@ static struct side part(const struct side *s, unsigned i)
     return p;
 }
 
-/* Issues the loads of the panels of `s`. */
+/* Issues the loads of s->x from k_in or v_in: the rows of w->token, w->left and w->row0. */
 static void load(struct write *w, struct side *s)
 {
     struct tir_builder *b = &w->b;
@@ -123,8 +130,8 @@ static void load(struct write *w, struct side *s)
     }
 }
 
-/* Loads the slots (i64) of this workgroup's tokens, in type `column`. Rows after the last token get
- * a negative slot. */
+/* Loads the slots (i64) of the w->left tokens from w->token on, as a tile of type `column`. Rows
+ * after the last token get a negative slot. */
 static struct tir_value load_slots(struct write *w, struct tir_type column)
 {
     struct tir_builder *b = &w->b;
@@ -138,15 +145,15 @@ static struct tir_value load_slots(struct write *w, struct tir_type column)
     return tir_or(b, slot, tir_convert(b, sign, TIR_I64));
 }
 
-/* Returns the type of an i64 column of all rows. Adjacent rows are in adjacent lanes, and further
- * rows in further waves and then registers. */
+/* Returns the type of an i64 number for each of w->rows rows. Adjacent rows are in adjacent lanes,
+ * and further rows in further waves and then registers. */
 static struct tir_type line_of_rows(struct write *w)
 {
     const struct tir_layout l = tir_spread_column(w->b.f->machine, w->waves, w->rows);
     return tir_tile(w->b.f, TIR_I64, w->rows, 1, &l);
 }
 
-/* Sets the slots of the rows of K and V. If K and V have rows in different registers, the slots are
+/* Sets the slots of both sides. If K and V have rows in different lanes or registers, the slots are
  * loaded once and exchanged through LDS. */
 static void find_slots(struct write *w)
 {
@@ -164,14 +171,14 @@ static void find_slots(struct write *w)
     w->sides[1].slot = tir_tile_lds_load(b, lds, v, &map);
 }
 
-/* Converts the loaded panels to f32. */
+/* Converts the loaded panels s->x to f32. */
 static void widen(struct write *w, struct side *s)
 {
     for (unsigned i = 0; i < s->tiles.n; i++)
         s->x[i] = tir_convert(&w->b, s->x[i], TIR_F32);
 }
 
-/* Returns the largest |x| of each row over all its panels, rows x 1 of f32. */
+/* Returns the largest |x| of each row over all panels of `s`, f32, rows x 1. */
 static struct tir_value row_absmax(struct write *w, struct side *s)
 {
     struct tir_value absmax = {0};
@@ -182,8 +189,8 @@ static struct tir_value row_absmax(struct write *w, struct side *s)
     return absmax;
 }
 
-/* Quantises the panels of packed rows, and stores their scales. Each run of a panel has its own
- * scale. */
+/* Quantises the f32 panels s->x of packed rows, and stores their scales. Each run of a panel has
+ * its own scale. */
 static void quantise_packed(struct side *s)
 {
     const struct att_cache *c = &s->cache;
@@ -192,8 +199,8 @@ static void quantise_packed(struct side *s)
         s->x[i] = att_packed_quantise(c, row, s->tiles.first[i], s->x[i]);
 }
 
-/* Replaces the f32 panels in s->x by elements of the cache's type. `inverse` is the factor of each
- * row. Packed rows compute their own factors. */
+/* Quantises the f32 panels s->x to the cache's dtype. `inverse` is the result of find_inverse().
+ * Packed rows compute their own factors. */
 static void quantise(struct side *s, struct tir_value inverse)
 {
     if (s->cache.packed) {
@@ -204,8 +211,9 @@ static void quantise(struct side *s, struct tir_value inverse)
         s->x[i] = att_cache_quantise(&s->cache, s->x[i], inverse);
 }
 
-/* Returns the factor by which rows are multiplied before they are stored; no value if they have
- * none. A scale per token is computed from `absmax`, the largest |x| of each row, and stored. */
+/* Returns the factor (f32) by which rows are multiplied before they are stored, or no value if
+ * there is none. For a scale per token, computes the scale from `absmax` (f32, rows x 1), the
+ * largest |x| of each row, and stores it. */
 static struct tir_value find_inverse(struct write *w, const struct side *s, struct tir_value absmax)
 {
     const struct att_cache *c = &s->cache;
@@ -218,19 +226,21 @@ static struct tir_value find_inverse(struct write *w, const struct side *s, stru
     return att_cache_inverse(c, scale);
 }
 
-/* Sets the tiles of w->sides, K and V. */
+/* Sets the tiles of both sides. Sets the function's waves_per_simd to 1 if a lane's panels take too
+ * many registers. */
 static void choose_tiles(struct write *w)
 {
     for (int i = 0; i < 2; i++) {
         struct side *s = &w->sides[i];
         s->tiles = att_cache_tiles(&s->cache, att_dtype(w->v), w->waves, s->rows);
-        const struct side p = part(s, 0); /* the widest, if it is one of them */
+        const struct side p = part(s, 0); /* the widest part */
         if (att_cache_lane_elements(&p.cache, &p.tiles) > 64)
             w->b.f->waves_per_simd = 1; /* f32 panels with scales would not fit in 256 registers */
     }
 }
 
-/* Returns the fewest rows of K and V that a workgroup of `waves` waves processes at once. */
+/* Returns the least number of rows that a workgroup of `waves` waves can process at once, of K and
+ * of V. */
 static unsigned least_rows(const struct write *w, unsigned waves)
 {
     const unsigned k = att_cache_least_rows(&w->sides[0].cache, waves);
@@ -238,8 +248,9 @@ static unsigned least_rows(const struct write *w, unsigned waves)
     return k > v ? k : v;
 }
 
-/* True if K and V have separate workgroups, because a lane would have too much work: quantising x
- * tokens of SHUFFLE, or many rows of the wider one because the narrower one requires them. */
+/* True if K and V have separate workgroups, because a lane would have too much work with both. It
+ * quantises x tokens of SHUFFLE, or has many rows of the wider side because the narrower side
+ * requires them. */
 static bool is_apart(const struct write *w)
 {
     const struct att_cache *c = &w->sides[0].cache;
@@ -248,13 +259,14 @@ static bool is_apart(const struct write *w)
                           w->rows * dims > LANE_ELEMENTS * tir_lanes(w->m) * w->waves);
 }
 
-/* True if each token's row has scales of its own: in the row, or in a tensor. */
+/* True if each token has scales of its own, in its row or in a tensor. */
 static bool scales_tokens(const struct write *w)
 {
     return w->v->kv_scale == ATT_KV_SCALE_TOKEN || att_is_packed(w->v);
 }
 
-/* Sets the waves of a workgroup and the rows of its tiles, for caches without a scale per page. */
+/* Sets the number of waves, the rows of the tiles and w->apart from tile `t`. Only for caches
+ * without a scale per page. */
 static void choose_rows(struct write *w, const struct att_tile *t)
 {
     const bool shuffle = att_is_shuffled(w->v);
@@ -275,15 +287,15 @@ static void choose_rows(struct write *w, const struct att_tile *t)
     w->sides[0].rows = w->sides[1].rows = w->rows;
 }
 
-/* True if the cache's elements of `s` have another type than the argument's, so that rows are
- * quantised. */
+/* True if the elements of `s` in the cache have another dtype than in the argument, so that rows
+ * are quantised. */
 static bool is_narrowed(const struct write *w, const struct side *s)
 {
     return s->cache.dtype != att_dtype(w->v);
 }
 
-/* Stores the loaded panels in the slots of their tokens, quantised if the cache has another
- * type. */
+/* Stores the loaded panels s->x in slots s->slot. Quantises them first if the cache has another
+ * dtype. */
 static void store(struct write *w, struct side *s)
 {
     if (is_narrowed(w, s)) {
@@ -294,7 +306,8 @@ static void store(struct write *w, struct side *s)
     att_cache_store_slots(&s->cache, &s->tiles, s->slot, s->x);
 }
 
-/* Returns the largest |x| of each row over panels that are loaded one after the other. */
+/* Returns the largest |x| of each row (f32, rows x 1), from panels that it loads one after the
+ * other. */
 static struct tir_value load_absmax(struct write *w, const struct side *s)
 {
     struct tir_value absmax = {0};
@@ -308,8 +321,8 @@ static struct tir_value load_absmax(struct write *w, const struct side *s)
     return absmax;
 }
 
-/* Loads and stores the panels one after the other. If a token's scale must be computed first, the
- * panels are loaded twice. */
+/* Loads and stores the panels of `s` one after the other. If tokens have scales, all panels are
+ * loaded once more before, to compute these. */
 static void store_one_by_one(struct write *w, const struct side *s)
 {
     const bool by_token = s->cache.scaling == ATT_KV_SCALE_TOKEN;
@@ -326,8 +339,8 @@ static void store_one_by_one(struct write *w, const struct side *s)
     }
 }
 
-/* Writes one tile of `s` from token `first` (i32) on. Tokens from `end` (i32) on are not
- * written. */
+/* Writes one tile of `s`: s->rows tokens from token `first` (i32, index in the call) on. Tokens
+ * from `end` (i32) on are not written. */
 static void write_tile(struct write *w, struct side *s, struct tir_value first,
                        struct tir_value end)
 {
@@ -343,8 +356,8 @@ static void write_tile(struct write *w, struct side *s, struct tir_value first,
     store(w, s);
 }
 
-/* Writes the workgroup's tokens of `s` from token `first` (i32) on, in one tile or several.
- * `tokens` is the number of tokens of the call. */
+/* Writes the workgroup's w->rows tokens of `s` from token `first` (i32) on, in one tile or several.
+ * `tokens` (i32) is the number of tokens of the call. */
 static void write_side(struct write *w, struct side *s, struct tir_value first,
                        struct tir_value tokens)
 {
@@ -359,7 +372,7 @@ static void write_side(struct write *w, struct side *s, struct tir_value first,
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Writes this workgroup's tokens of K and V. */
+/* Writes this workgroup's tokens of K and V. Only for caches without a scale per page. */
 static void write_tokens(struct write *w)
 {
     struct tir_builder *b = &w->b;
@@ -384,10 +397,10 @@ static void write_tokens(struct write *w)
         store(w, &w->sides[i]);
 }
 
-/* ---- Runs of tokens ---- */
+/* ---- Runs of tokens, with a scale per page ---- */
 
-/* Loads, as f32, the tokens of a run that are in the tile whose row 0 is the page's token `first`
- * (i32). */
+/* Loads s->x, as f32, for the tokens of `run` that are in one tile. The tile's row 0 is token
+ * `first` (i32, index in the page). */
 static void load_run(struct write *w, struct side *s, const struct att_page_run *run,
                      struct tir_value first)
 {
@@ -402,14 +415,14 @@ static void load_run(struct write *w, struct side *s, const struct att_page_run 
     widen(w, s);
 }
 
-/* Returns the largest |x| (scalar f32) of the rows of `s` that this wave has. */
+/* Returns the largest |x| (scalar f32) of s->x over the rows that this wave has. */
 static struct tir_value largest(struct write *w, struct side *s)
 {
     return tir_first_lane(&w->b, tir_col_max(&w->b, row_absmax(w, s)));
 }
 
-/* Quantises the loaded tokens of a run by `scale`, and stores them. The tile's row 0 is the page's
- * token `first` (i32). */
+/* Quantises s->x, the loaded tokens of a run, by `scale`, and stores them. The tile's row 0 is
+ * token `first` (i32, index in the page). */
 static void store_run(struct side *s, const struct att_page_run *run,
                       const struct att_block_scale *scale, struct tir_value first)
 {
@@ -421,8 +434,8 @@ static void store_run(struct side *s, const struct att_page_run *run,
     att_cache_store_slots(c, &s->tiles, slot, s->x);
 }
 
-/* Begins a loop over the tiles of the page that overlap the run. The loop carries the `n` values
- * carried[]. */
+/* Begins a loop over the tiles of the page that have tokens of the run. loop.index is the index in
+ * the page of a tile's first token. The loop carries the `n` values carried[]. */
 static struct tir_loop begin_tiles(struct write *w, const struct side *s,
                                    const struct att_page_run *run, struct tir_value *carried,
                                    unsigned n)
@@ -433,15 +446,15 @@ static struct tir_loop begin_tiles(struct write *w, const struct side *s,
     return tir_begin_for(b, first, run->end, tir_i32(b, rows), carried, n);
 }
 
-/* True if registers have room for a whole page, so that one load serves both the scale and the
+/* True if one tile of `s` has a whole page, so that one load serves both the scale and the
  * store. */
 static bool has_page(const struct write *w, const struct side *s)
 {
     return !s->one_by_one && w->v->page_size && w->v->page_size <= (int)s->rows;
 }
 
-/* Computes the scales of a run of K and V, and writes the run. `lds` is the LDS address of
- * ATT_BLOCK_LDS bytes for each wave. */
+/* Computes the scales of a run of K and of V, and writes the run. `lds` (i32) is the LDS address of
+ * ATT_BLOCK_LDS bytes for each wave, or no value with one wave. */
 static void write_run(struct write *w, const struct att_page_run *run, struct tir_value lds)
 {
     struct tir_builder *b = &w->b;
@@ -485,7 +498,7 @@ static void write_run(struct write *w, const struct att_page_run *run, struct ti
     }
 }
 
-/* Writes the runs that begin in this workgroup's share of the tokens. */
+/* Writes the runs that begin in this workgroup's share: ARG_RUN_TOKENS tokens of the call. */
 static void write_runs(struct write *w)
 {
     struct tir_builder *b = &w->b;
@@ -502,7 +515,7 @@ static void write_runs(struct write *w)
     att_end_page_runs(c, &runs);
 }
 
-/* Sets the rows of a tile of `s`: halves them as long as a lane would have too many elements. */
+/* Sets s->rows to w->rows, halved as long as a lane would have too many elements. */
 static void choose_side_rows(const struct write *w, struct side *s)
 {
     const unsigned least = att_cache_least_rows(&s->cache, w->waves);
@@ -512,8 +525,8 @@ static void choose_side_rows(const struct write *w, struct side *s)
         s->rows /= 2;
 }
 
-/* Sets the waves of a workgroup and the rows of its tile so that they have a page at once, if
- * PAGE_WAVES and PAGE_ELEMENTS permit. */
+/* Sets the number of waves and the rows of the tiles so that a tile has a whole page, if PAGE_WAVES
+ * and PAGE_ELEMENTS permit. */
 static void choose_page_rows(struct write *w)
 {
     const int dim = w->v->head_dim > w->v->head_dim_v ? w->v->head_dim : w->v->head_dim_v;

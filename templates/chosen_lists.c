@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file makes the lists that attention reads, from the groups of tokens that an indexer has
- * chosen. An entry is a page of whole groups for paged decode, or a row of a pool. The pool may
- * also have a ring of rows for each sequence's window. A workgroup is one wave and writes 128
- * entries of one list. With more entries, launches of few queries would take longer; with fewer,
- * launches of many queries would.
+ * This file builds the kernel that writes the lists that attention reads, from the groups of tokens
+ * that an indexer has chosen. An entry is a page of whole groups for paged decode, or a row of a
+ * pool. The pool may also have a ring of rows for each sequence's window.
+ *
+ * A workgroup is one wave and writes 128 entries of one list. With more entries for each workgroup,
+ * launches of few queries would take longer; with fewer, launches of many queries would.
  */
 #include "ir/builder.h"
 #include "ir/spread.h"
@@ -14,29 +15,32 @@
 #include <stdio.h>
 
 enum {
-    ROWS = 64 /* number of list entries of a tile, one for each lane */,
-    EACH = 2 /* number of tiles of a workgroup */,
-    INT = 4
+    ROWS = 64 /* number of list entries of a tile of 64 lanes */,
+    EACH = 2 /* number of tiles that a workgroup writes */,
+    INT = 4 /* bytes of an i32 */
 };
 
 /* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct lists {
     struct tir_builder b;
-    struct tir_type lane;        /* type i32, ROWS x 1: an entry for each lane of the wave */
-    struct tir_value row, query; /* i32, indices: the list (row of the output), and the query that
-                                    it is for */
-    struct tir_value sequence;   /* i32: index of the query's sequence */
-    struct tir_value tokens;     /* i32: number of tokens that the query sees */
-    struct tir_value chosen; /* i64: address of the row's list of chosen groups; of block_table if
-                                the call has no argument `chosen` */
-    struct tir_value lists_chosen; /* i1: the call has argument `chosen` */
-    struct tir_value groups, open; /* i32: number of chosen groups of the list; and 1 if the newest,
-                                      incomplete group follows them, else 0 */
-    struct tir_value newest;       /* i32: index in the sequence of the group after the last
-                                      complete one */
-    struct tir_value each;         /* i32: number of list entries of each group */
+    struct tir_type lane; /* type of a tile of list entries: i32, ROWS x 1, spread over the lanes */
+    /* i32, indices: the list (a row of argument `lists`), and the query to which it belongs. */
+    struct tir_value row, query;
+    struct tir_value sequence; /* i32: index of the query's sequence */
+    struct tir_value tokens;   /* i32: number of tokens that the query sees */
+    /* i64: address of the row's list of chosen groups; of block_table if argument `chosen` is
+     * NULL. */
+    struct tir_value chosen;
+    /* i1: argument `chosen` is not NULL; false: a list has all groups of its sequence. */
+    struct tir_value lists_chosen;
+    /* i32: number of chosen groups of the list; 1 if the newest, incomplete group follows them,
+     * else 0. */
+    struct tir_value groups, open;
+    /* i32: index in the sequence of the newest group, after the last complete one. */
+    struct tir_value newest;
+    struct tir_value each; /* i32: number of list entries of each group */
     struct tir_value of_groups,
-        window; /* i32: number of list entries of all groups, and of the window */
+        window; /* i32: number of list entries of all groups, `open` included, and of the window */
 };
 
 /* Returns true: every variant can be built. */
@@ -48,20 +52,20 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return true;
 }
 
-/* Returns `scalar` (i32) in every lane: i32, ROWS x 1. */
+/* Returns the scalar `scalar` (i32) as a tile of ROWS x 1. */
 static struct tir_value number(struct lists *l, struct tir_value scalar)
 {
     return tir_splat(&l->b, scalar, l->lane);
 }
 
-/* Returns the value of argument `arg` (i32). */
+/* Returns the value (i32) of the argument with name `arg`. */
 static struct tir_value argument(struct lists *l, const char *arg)
 {
     return tir_arg(&l->b, arg, TIR_I32);
 }
 
-/* Returns the i32 with index `index` of the array at address `base` (i64), or `absent` if `there`
- * (i1) is false. */
+/* Returns entry `index` (i32) of the array of i32 at address `base` (i64). Returns `absent` (i32),
+ * and loads nothing, if `there` (i1) is false. */
 static struct tir_value entry_or(struct lists *l, struct tir_value base, struct tir_value index,
                                  struct tir_value there, struct tir_value absent)
 {
@@ -75,9 +79,9 @@ static struct tir_value entry_or(struct lists *l, struct tir_value base, struct 
     return absent;
 }
 
-/* Returns the number (i32) of entries of the newest group that have none of its `rest` tokens
- * (i32). It is 0 if the group is complete, or if lists have complete groups only. The table may end
- * before these entries. */
+/* Returns the number (i32) of entries of the newest group without tokens: the group has only `rest`
+ * tokens (i32). The result is 0 if the group is complete, or if lists have complete groups only.
+ * The page table may end before these entries. */
 static struct tir_value empty_entries(struct lists *l, struct tir_value rest)
 {
     struct tir_builder *b = &l->b;
@@ -89,8 +93,7 @@ static struct tir_value empty_entries(struct lists *l, struct tir_value rest)
     return tir_select(b, open, tir_sub(b, l->each, used), zero);
 }
 
-/* Sets the row's query and sequence, the number of tokens that the query sees, and the number of
- * groups of the list. Sets the numbers of entries for the groups and for the window. */
+/* Sets the members of `l` from the workgroup's row. */
 static void open_row(struct lists *l)
 {
     struct tir_builder *b = &l->b;
@@ -120,7 +123,7 @@ static void open_row(struct lists *l)
 }
 
 /* Writes the length of the row's list, in the row's first workgroup only. The length counts
- * entries, or tokens if argument ARG_APPENDS_OPEN is set. */
+ * entries, or tokens if argument ARG_APPENDS_OPEN is not 0. */
 static void write_length(struct lists *l)
 {
     struct tir_builder *b = &l->b;
@@ -139,8 +142,8 @@ static void write_length(struct lists *l)
     tir_tile_store(b, att_view(b, base, rows, tir_i32(b, INT), INT, 0), zero, number(l, n));
 }
 
-/* Loads an i32 for each row from the array at address `base`: entry `index`, or entry 0 if `there`
- * (i1) is false. */
+/* Loads an i32 for each lane of a tile from the array at address `base` (i64): entry `index` (ROWS
+ * x 1), or entry 0 if `there` (i1, ROWS x 1) is false. */
 static struct tir_value gather(struct lists *l, struct tir_value base, struct tir_value index,
                                struct tir_value there)
 {
@@ -152,9 +155,9 @@ static struct tir_value gather(struct lists *l, struct tir_value base, struct ti
     return tir_tile_gather(b, base, safe, tir_i32(b, 0), l->lane);
 }
 
-/* Returns the values of the list entries with indices `at`, which belong to groups. Entries for
- * which `there` (i1) is false do not exist. A value is a place in the paged cache times the number
- * of KV heads, plus the row's KV head. */
+/* Returns the values (i32, ROWS x 1) of the list entries with indices `at` (i32, ROWS x 1), which
+ * belong to groups. Entries for which `there` (i1, ROWS x 1) is false get any value. A value is a
+ * place in the paged cache times the number of KV heads, plus the row's KV head. */
 static struct tir_value group_entries(struct lists *l, struct tir_value at, struct tir_value there)
 {
     struct tir_builder *b = &l->b;
@@ -181,7 +184,7 @@ static struct tir_value group_entries(struct lists *l, struct tir_value at, stru
     return tir_add(b, tir_mul(b, unit, number(l, heads)), number(l, head));
 }
 
-/* Returns the row of the pool (i32) at which the ring of the row's sequence begins. */
+/* Returns the row index in the pool (i32) at which the ring of the row's sequence begins. */
 static struct tir_value ring_of(struct lists *l)
 {
     struct tir_builder *b = &l->b;
@@ -190,9 +193,9 @@ static struct tir_value ring_of(struct lists *l)
                    tir_mul(b, slot, argument(l, ARG_WINDOW_STRIDE)));
 }
 
-/* Returns the row (i32) of each token `token` of the window, ROWS x 1. The newest new_lens tokens
- * are rows of the second source. Other tokens are rows of the pool's ring, which begins at row
- * `ring`. */
+/* Returns the row index (i32, ROWS x 1) of each token `token` (i32, ROWS x 1, index in the
+ * sequence) of the window. The newest new_lens tokens are rows of the second source. Other tokens
+ * are rows of the pool's ring, which begins at row `ring` (i32). */
 static struct tir_value window_rows(struct lists *l, struct tir_value token, struct tir_value ring)
 {
     struct tir_builder *b = &l->b;
@@ -206,7 +209,8 @@ static struct tir_value window_rows(struct lists *l, struct tir_value token, str
                       tir_add(b, token, number(l, step)));
 }
 
-/* Writes ROWS list entries from entry `first` (i32) on. `ring` is the result of ring_of(). */
+/* Writes ROWS entries of the row's list from entry `first` (i32, index) on, without any after the
+ * list's end. `ring` is the result of ring_of(). */
 static void write_entries(struct lists *l, struct tir_value first, struct tir_value ring)
 {
     struct tir_builder *b = &l->b;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Adds split-KV partials to one output: attention/part_rows.h has the formula.
+ * This file builds the kernel that adds split-KV partials, weighted by their LSE, to one output.
+ * attention/part_rows.h has the formula.
  *
- * Field partials says where the parts (partials) of an output are. With csr, a plan lists them;
- * with dense, each token has equally many; with pair, there are two. For csr and dense a workgroup
- * has some heads of one token. Each lane has 16 bytes of a row and loops over all parts, with
- * several loads in flight. For pair a workgroup has some tokens of one head. All data are read
+ * Field partials of the variant says where the parts (partials) of an output are. csr: a plan lists
+ * them. dense: each token has equally many. pair: there are two. For csr and dense a workgroup
+ * computes some heads of one token. Each lane has 16 bytes of a row and loops over all parts, with
+ * several loads in flight. For pair a workgroup computes some tokens of one head. All data are read
  * once, no wave waits for another, and the grid does not depend on data in memory.
  *
  * A second kernel serves launches of few tokens, which would leave most compute units without a
- * workgroup. All waves of a workgroup have the same heads, and share the parts of these heads. Of
- * few parts one wave adds them all.
+ * workgroup. All waves of a workgroup have the same heads, and share the parts of these heads. If
+ * there are few parts, one wave adds them all.
  */
 #include "ir/bits.h"
 #include "ir/builder.h"
@@ -22,16 +23,18 @@
 
 enum {
     ELEM = 2,       /* bytes of an element of bf16 or fp16 */
-    TOKEN_BITS = 2, /* log2 of the number of rows of a lane, for partials pair */
-    OTHERS = 8,     /* number of a lane's registers for addresses and sums, besides those with
-                       elements */
+    TOKEN_BITS = 2, /* log2 of the usual number of rows of a lane, with partials pair */
+    /* Number of a lane's registers for addresses and sums, besides registers with elements. */
+    OTHERS = 8,
 };
 
-/* Indices of att_tile.own: number of parts that a wave has in flight, 0 for a pair, which has two
- * parts; 1 if the waves share the parts of a row. */
+/* Indices in att_tile.own. AT_ONCE: number of parts that a wave loads at once; 0: the row is for
+ * partials pair. SHARE_PARTS: 1 if the waves share the parts of a row, 0 if each wave has all parts
+ * of its rows. */
 enum { AT_ONCE, SHARE_PARTS };
 
-/* Member `rows` is the number of rows of a lane; 0: one row, or four tokens of a pair. */
+/* In a row of tiles[], member `rows` is the number of rows of a lane; 0: one row, or up to four
+ * tokens of a pair. */
 static const struct att_tile tiles[] = {
     {.waves = 4,
      .waves_per_simd = 8,
@@ -57,12 +60,14 @@ struct combine {
     const struct att_variant *v;
     struct att_tile tile;
     struct tir_builder b;
-    unsigned dtype; /* enum tir_dtype of the output */
-    unsigned rows;  /* number of rows of a workgroup */
+    unsigned dtype; /* enum tir_dtype of 16-bit outputs */
+    /* Number of rows of a workgroup: heads of a token, or tokens of a head with partials pair. */
+    unsigned rows;
+    /* The workgroup's rows of the output, for functions of attention/part_rows.h. */
     struct att_part_rows part_rows;
 };
 
-/* True if the partials are two outputs of every token and head. */
+/* True if each token and head has two partials, in the type of the result. */
 static bool is_pair(const struct att_variant *v) { return v->partials == ATT_PARTIALS_PAIR; }
 
 /* True if the template serves the variant; if not, the reason is in `why`. */
@@ -76,8 +81,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Returns the part rows of a variant, with only the members that determine the number of elements
- * of a lane. */
+/* Returns the part rows of a variant. Only the members are set that determine the number of
+ * elements of a lane. */
 static struct att_part_rows sized(const struct att_variant *v, const struct tir_machine *m)
 {
     return (struct att_part_rows){.m = m, .head_dim = (unsigned)v->head_dim, .tokens = is_pair(v)};
@@ -121,8 +126,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return true;
 }
 
-/* Sets *l to the list of parts of this workgroup's token, by the plan. Returns an i1: false if the
- * plan's tile has no such token or the list is empty. */
+/* Sets *l to the list of parts of this workgroup's token, from the plan, and sets the token.
+ * Returns an i1: false if the plan's tile has no such token or the list is empty. */
 static struct tir_value find_csr(struct combine *c, struct att_part_list *l)
 {
     struct tir_builder *b = &c->b;
@@ -144,8 +149,8 @@ static struct tir_value find_csr(struct combine *c, struct att_part_list *l)
                    tir_cmp_lt(b, c->part_rows.token, q_end));
 }
 
-/* Sets *l to the splits of this workgroup's token: all, or as many as split_counts has. Returns an
- * i1: false if there are none. */
+/* Sets *l to the parts of this workgroup's token: ARG_SPLITS parts, or split_counts[token] if that
+ * is fewer. Returns an i1: false if there are none. */
 static struct tir_value find_dense(struct combine *c, struct att_part_list *l)
 {
     struct tir_builder *b = &c->b;
@@ -162,7 +167,7 @@ static struct tir_value find_dense(struct combine *c, struct att_part_list *l)
     return tir_cmp_gt(b, l->count, tir_i32(b, 0));
 }
 
-/* Writes the sum of the parts of list `l`. */
+/* Adds the parts of list `l`, and writes the workgroup's rows of the output. */
 static void write_list(struct combine *c, const struct att_part_list *l)
 {
     struct tir_builder *b = &c->b;
@@ -174,8 +179,8 @@ static void write_list(struct combine *c, const struct att_part_list *l)
                                tir_lds_buffer(b, att_parts_shared_bytes(r), 16));
 }
 
-/* Adds up lists. With a plan (csr) the kernel writes nothing for a token without parts. With dense
- * partials it writes O = 0 for such a token, and the LSE of its sinks. */
+/* Builds the kernel for lists of parts (csr and dense). A token without parts gets no output with
+ * csr. With dense it gets O = 0, and the LSE of its sinks. */
 static void build_lists(struct combine *c)
 {
     struct tir_builder *b = &c->b;
@@ -193,7 +198,8 @@ static void build_lists(struct combine *c)
 
 /* ---- Pairs: two outputs of every token and head, in the type of the result ---- */
 
-/* Loads one of the two outputs of a pair, and its LSE. */
+/* Loads one partial of a pair for the workgroup's rows: its output from tensor `out`, 16-bit, and
+ * its LSE from tensor `lse`. */
 static struct att_part_state load_state(struct combine *c, struct att_tensor out,
                                         struct att_tensor lse)
 {
@@ -212,7 +218,7 @@ static struct att_part_state load_state(struct combine *c, struct att_tensor out
     return s;
 }
 
-/* Adds the two outputs of a pair, and writes the sum. */
+/* Builds the kernel for pairs: adds the two partials and the sinks, and writes the sum. */
 static void build_pair(struct combine *c)
 {
     struct tir_builder *b = &c->b;
@@ -232,8 +238,8 @@ static void build_pair(struct combine *c)
     att_parts_finish(r, att_parts_add_states(r, s, 3));
 }
 
-/* Sets the dimensions of the grid. csr: tiles of the plan, blocks of heads, tokens of a tile.
- * dense: tokens, blocks of heads. pair: blocks of tokens, heads. */
+/* Sets the grid's x, y and z. csr: tiles of the plan, blocks of heads, tokens of a tile. dense:
+ * tokens, blocks of heads. pair: blocks of tokens, heads. */
 static void set_grid(const struct combine *c, struct att_grid grid[3])
 {
     const bool csr = c->v->partials == ATT_PARTIALS_CSR, pair = is_pair(c->v);
@@ -272,7 +278,8 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
              c.tile.own[AT_ONCE]);
 }
 
-/* Returns the calls of `least` to `most` tokens of one query, of up to `heads` heads. */
+/* Returns the box of calls with `least` to `most` tokens and up to `heads` heads. With csr a call
+ * has tiles of one query each in place of tokens. */
 static struct att_box few_tokens(const struct att_variant *v, int least, int most, int heads)
 {
     const bool csr = v->partials == ATT_PARTIALS_CSR;
@@ -283,9 +290,9 @@ static struct att_box few_tokens(const struct att_variant *v, int least, int mos
 }
 
 /* Sets *second to the kernel whose waves share parts, for launches of few tokens. Returns false if
- * there is none, or if n > 0. A workgroup of that kernel has the heads of one wave. Launches with
- * at most one such workgroup for each compute unit take less time with it: tokens of any number of
- * heads, since models have at most MOST, and twice as many tokens of half as many heads. */
+ * there is none, or if n > 0. A workgroup of that kernel has the heads of one wave. It is faster
+ * for launches of at most one such workgroup for each compute unit. Models have at most MOST heads,
+ * which gives a limit of tokens. With at most half as many heads the limit is twice as high. */
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * y[t][d] = act(bias[d] + sum_j w[d][j] x[t - W + 1 + j][d]): the short convolution before linear
- * attention, of W taps. A pool keeps the last W - 1 inputs of each sequence.
+ * This file builds the short convolution before linear attention, y[t][d] = act(bias[d] + sum_j
+ * w[d][j] x[t - W + 1 + j][d]), with W taps. A pool keeps the last W - 1 inputs of each sequence:
+ * its history, or state.
  *
- * A wave has 64 channels of one sequence. If the sequence has a single token, a lane has one
+ * A wave processes 64 channels of one sequence. If the sequence has a single token, a lane has one
  * channel, with its history in registers. If it has more, a lane has 8 channels of several tokens.
  * Each tap is then a separate load, shifted by a token; all but the first hit the L1. Only the wave
  * that has a sequence's first tokens reads the history, and then writes the state.
  *
- * Further kernels serve calls with sequences of one token. A wave has all tokens of 64 or 256
- * channels, and processes the tokens of a longer sequence one by one.
+ * Further kernels serve calls with sequences of one token. A wave processes all tokens of 64 or 256
+ * channels, and the tokens of a longer sequence one by one.
  */
 #include "templates/linear/blocks.h"
 #include "templates/linear/conv.h"
@@ -19,11 +20,13 @@
 
 #include <stdio.h>
 
+/* ELEM: bytes of an element of bf16 or fp16. CHANNELS: number of channels of a block. ROWS: number
+ * of tokens of a tile. */
 enum { ELEM = 2, CHANNELS = ATT_CONV_CHANNELS, ROWS = 32 };
 
-/* Indices in att_tile.own. STEPS: number of tiles of ROWS tokens of a wave. BLOCKS: number of
- * blocks of CHANNELS channels of a wave that has all tokens of a sequence; 0: the wave has STEPS
- * tiles. */
+/* Indices in att_tile.own. STEPS: number of tiles of ROWS tokens of a wave; 0 with BLOCKS. BLOCKS:
+ * number of blocks of CHANNELS channels of a wave that has all tokens of a sequence; 0: the wave
+ * has STEPS tiles. */
 enum { STEPS, BLOCKS };
 
 static const struct att_tile tiles[] = {
@@ -48,7 +51,8 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 1, {3}},
 };
 
-/* Returns the number of vector registers of a wave: a tile of x for each tap, and addresses. */
+/* Returns the number of vector registers that a lane needs: for a tile of x of each tap, and for
+ * addresses. */
 static unsigned registers(const struct att_variant *v)
 {
     enum { TILE_OF_X = 32, OTHERS = 36 };
@@ -70,16 +74,16 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return att_fits_waves(v, t, m, why);
 }
 
-/* Sets *second to the n-th of the two kernels for sequences of one token: 64 or 256 channels a
- * wave. Returns false if n > 1. In modelled time 256 channels are faster from three such waves a
- * compute unit on. Calls of that size use the kernel of 64 channels for short sequences too, token
- * by token. The kernel for all lengths has few waves at once. */
+/* Sets *second to kernel `n` (index) of the two kernels for sequences of one token: 64 or 256
+ * channels a wave. Returns false if n > 1. In modelled time 256 channels are faster from three such
+ * waves a compute unit on. Calls of that size use the kernel of 64 channels for short sequences
+ * too, token by token. The kernel for all lengths has few waves at once. */
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {
     enum {
-        FIRST = 3 /* number of the candidate: the third row */,
-        WAVES = 3,
+        FIRST = 3 /* 1 + index in tiles[] of the first kernel's row */,
+        WAVES = 3, /* number of waves of a compute unit from which 256 channels are faster */
         SHORT = 16 /* most tokens of a sequence that the kernels of one token serve */
     };
     const int64_t many = (int64_t)m->cus * WAVES;
@@ -107,13 +111,13 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_check_tile(v, m, why);
 }
 
-/* The place in an output tensor of this wave's results. */
+/* The place of a wave's results in an output tensor. */
 struct target {
-    struct tir_value base;   /* i64: address of the wave's first channel of the sequence's first
-                                token */
+    struct tir_value base;   /* i64: address of the sequence's first token, at the first channel */
     struct tir_value stride; /* i32: bytes in the tensor from a token to the next */
 };
 
+/* Names of the arguments with weights and with the pool of states. */
 static const struct att_conv_args arguments = {
     .weight = ARG_WEIGHT,
     .bias = ARG_BIAS,
@@ -128,18 +132,19 @@ static const struct att_conv_args arguments = {
 struct conv {
     const struct att_variant *v;
     struct tir_builder b;
+    /* The row of tiles[] that the variant uses. */
     struct att_tile tile;
     struct att_sequence sequence;
-    struct att_conv own;        /* channels of the wave in the pool of states, with their weights */
-    struct tir_value real;      /* i1: the sequence has a state; false: the sequence is padding of a
-                                   batch */
+    struct att_conv own; /* the wave's channels, in weights and in the pool of states */
+    /* i1: the sequence has slots of the pool; false: it is padding of a batch. */
+    struct tir_value real;
     struct tir_value block_row; /* i64: result of att_block_row() for the sequence */
-    struct tir_value slot_in;   /* i32: index of the slot from which the state is read */
-    struct tir_value slot;      /* i32: index of the slot to which the state is written */
+    struct tir_value slot_in;   /* i32: index of the pool's slot from which the state is read */
+    struct tir_value slot;      /* i32: index of the pool's slot to which the state is written */
     struct tir_value x;         /* i64: address in x of the sequence's first token, at the wave's
                                    first channel */
     struct tir_value x_stride;  /* i32: bytes in x from a token to the next */
-    struct target out;
+    struct target out;          /* the output tensor of the wave's first channel */
 };
 
 /* Returns `a` as f32. */
@@ -150,8 +155,8 @@ static struct tir_value widen(struct conv *c, struct tir_value a)
 
 /* ---- The state ---- */
 
-/* Loads column i (i32) of the history, 1 x channels of x's dtype; zeros if `wanted` (i1) is
- * false. */
+/* Loads column `i` (i32, index; 0 is the oldest input) of the history: 1 x channels of x's dtype.
+ * Returns zeros if `wanted` (i1) is false. */
 static struct tir_value load_history(struct conv *c, const struct att_conv_shape *s,
                                      struct tir_value i, struct tir_value wanted)
 {
@@ -161,8 +166,8 @@ static struct tir_value load_history(struct conv *c, const struct att_conv_shape
     return att_conv_load(b, &c->own, s, c->slot_in, there, column);
 }
 
-/* Stores `a`, 1 x channels, as column `column` (i32, index) of the state, if `wanted` (i1) is true.
- */
+/* Stores `a`, inputs of 1 x channels, as column `column` (i32, index) of the state, if `wanted`
+ * (i1) is true. */
 static void store_column(struct conv *c, struct tir_value column, struct tir_value a,
                          struct tir_value wanted)
 {
@@ -180,8 +185,8 @@ static struct tir_view inputs_view(struct conv *c)
     return att_view(b, c->x, count, c->x_stride, (int)c->own.channels * ELEM, 0);
 }
 
-/* Stores the activation of the sums `y`, or zeros for a padding sequence, as the outputs of the
- * tokens from `first` (i32) on. */
+/* Stores act(y) to output `to` for the tokens from `first` (i32, index in the sequence) on. `y`
+ * (f32) has sums of CHANNELS channels. A padding sequence gets zeros. */
 static void store_outputs(struct conv *c, const struct target *to, struct tir_value first,
                           struct tir_value y)
 {
@@ -195,8 +200,8 @@ static void store_outputs(struct conv *c, const struct target *to, struct tir_va
     tir_tile_store(b, view, first, tir_convert_short(b, y, att_dtype(c->v)));
 }
 
-/* Returns the sums of a sequence's only token, and stores the state after it. Weights are converted
- * after all loads are issued. */
+/* Returns the sums (f32, 1 x channels) of a sequence's only token, and stores the state after it.
+ * Weights are converted after all loads are issued. */
 static struct tir_value convolve_token(struct conv *c)
 {
     struct tir_builder *b = &c->b;
@@ -216,8 +221,8 @@ static struct tir_value convolve_token(struct conv *c)
     return y;
 }
 
-/* Returns input i (i32) of the sequence. If i is negative, returns column i + W - 1 of the history.
- * Both are loaded; the one that does not apply is 0. */
+/* Returns input `i` (i32) of the sequence. If `i` is negative, returns column i + W - 1 of the
+ * history. Both are loaded; the one that does not apply is 0, and is added by bits. */
 static struct tir_value load_either(struct conv *c, const struct att_conv_shape *s,
                                     struct tir_value i)
 {
@@ -230,8 +235,8 @@ static struct tir_value load_either(struct conv *c, const struct att_conv_shape 
     return tir_bitcast(b, both, s->row);
 }
 
-/* Writes the state after the sequence: column i becomes input i + ahead. Columns are written in
- * ascending order, and a column is read before or when it is written. */
+/* Writes the state after the sequence: column i becomes input i + ahead, in which negative inputs
+ * are history. Columns are written in ascending order. No column is read after it is written. */
 static void write_state(struct conv *c)
 {
     enum { STEP = 4 };
@@ -254,7 +259,8 @@ static void write_state(struct conv *c)
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Loads the inputs of tap j for the ROWS tokens from `first` (i32) on. */
+/* Loads the inputs of tap `j` (index) for the ROWS tokens from `first` (i32, index in the sequence)
+ * on. Inputs before the sequence are 0. */
 static struct tir_value load_inputs(struct conv *c, const struct att_conv_shape *s,
                                     struct tir_value first, int j)
 {
@@ -263,8 +269,8 @@ static struct tir_value load_inputs(struct conv *c, const struct att_conv_shape 
     return tir_tile_load(b, inputs_view(c), row, s->tile);
 }
 
-/* Returns `in`, the inputs of tap j for a sequence's first tokens, with history[] in place of
- * inputs from before the sequence. */
+/* Returns `in` (f32), the inputs of tap `j` (index) for a sequence's first ROWS tokens. Inputs from
+ * before the sequence are replaced by history[], the oldest first. */
 static struct tir_value add_history(struct conv *c, const struct att_conv_shape *s,
                                     struct tir_value in, const struct tir_value *history, int j)
 {
@@ -278,8 +284,9 @@ static struct tir_value add_history(struct conv *c, const struct att_conv_shape 
     return in;
 }
 
-/* Convolves and stores the tokens of a tile from `first` (i32) on. history[] has the inputs before
- * the sequence's first tokens; NULL: the tile needs none. */
+/* Convolves the ROWS tokens from `first` (i32, index in the sequence) on, and stores their outputs.
+ * `taps` and `bias` are weights in f32. history[] has the W - 1 inputs before the sequence; NULL:
+ * the tile needs none. With history[] the state is written too. */
 static void visit_tile(struct conv *c, const struct att_conv_shape *s, const struct tir_value *taps,
                        struct tir_value bias, struct tir_value first,
                        const struct tir_value *history)
@@ -301,9 +308,9 @@ static void visit_tile(struct conv *c, const struct att_conv_shape *s, const str
     store_outputs(c, &c->out, first, y);
 }
 
-/* Stores the last inputs before token `after` (i32, counted in the call's tokens of the sequence)
- * if a block of a prefix cache ends there. `after` is the first token of a tile. A block has at
- * least as many tokens as a state has columns. */
+/* Stores the W - 1 inputs before token `after` (i32, index in the sequence) if a block of a prefix
+ * cache ends there. `after` is the first token of a tile. A block has at least as many tokens as a
+ * state has columns. */
 static void store_block_state(struct conv *c, struct tir_value after)
 {
     struct tir_builder *b = &c->b;
@@ -319,7 +326,7 @@ static void store_block_state(struct conv *c, struct tir_value after)
     att_finish_block_end(b, &end);
 }
 
-/* Convolves this wave's run of tokens of one sequence, tile by tile. */
+/* Convolves this wave's STEPS tiles of tokens of the sequence, one by one. */
 static void visit_run(struct conv *c)
 {
     struct tir_builder *b = &c->b;
@@ -346,6 +353,7 @@ static void visit_run(struct conv *c)
 
 /* ---- Trees of drafts ---- */
 
+/* Names of the arguments with the windows of drafts. */
 static const struct att_conv_args window_arguments = {
     .state = ARG_WINDOWS,
     .slot_stride = ARG_WINDOWS_SLOT_STRIDE,
@@ -354,15 +362,16 @@ static const struct att_conv_args window_arguments = {
     .step_stride = ARG_WINDOWS_STEP_STRIDE,
 };
 
-/* Returns the wave's channels in the window of draft `step` (i32), which has the W - 1 inputs up to
- * that draft. */
+/* Returns the wave's channels in the window of draft `step` (i32, index in the sequence). A window
+ * has the W - 1 inputs up to and including its draft. */
 static struct att_conv window_of(const struct conv *c, struct tir_value step)
 {
     return (struct att_conv){c->v, window_arguments, c->own.channel, CHANNELS, step};
 }
 
 /* Loads the W - 1 inputs before the root of the tree to history[], the oldest first. They come from
- * the window of the draft that was accepted last, or from the state without argument `accepted`. */
+ * the window of the draft that was accepted last, or from the state if argument `accepted` is
+ * NULL. */
 static void load_root_history(struct conv *c, const struct att_conv_shape *s,
                               struct tir_value *history)
 {
@@ -382,7 +391,7 @@ static void load_root_history(struct conv *c, const struct att_conv_shape *s,
     tir_end_if(b, &after_step, history);
 }
 
-/* Returns the index (i32) of the input that precedes input i in the convolution, its parent in the
+/* Returns the index (i32) of the input before input `i` (i32) in the convolution: its parent in the
  * tree of drafts. Indices below 0 are inputs of the history. */
 static struct tir_value input_before(struct conv *c, struct tir_value i)
 {
@@ -393,7 +402,8 @@ static struct tir_value input_before(struct conv *c, struct tir_value i)
     return tir_select(b, tir_cmp_gt(b, i, zero), parent, att_plus(b, i, -1));
 }
 
-/* Returns input i (i32) of the sequence, 1 x 64, or an input of its history if i is negative. */
+/* Returns input `i` (i32) of the sequence, 1 x 64. If `i` is negative, returns history[i + W -
+ * 1]. */
 static struct tir_value input_at(struct conv *c, const struct att_conv_shape *s,
                                  const struct tir_value *history, struct tir_value i)
 {
@@ -406,7 +416,8 @@ static struct tir_value input_at(struct conv *c, const struct att_conv_shape *s,
     return in;
 }
 
-/* Convolves draft `draft` (i32, counted in its sequence), and stores its window. */
+/* Convolves draft `draft` (i32, index in the sequence), and stores its output and its window.
+ * `weights` and history[] are by tap and by input, the oldest first. */
 static void visit_draft(struct conv *c, const struct att_conv_shape *s,
                         const struct tir_value *history, const struct tir_value *weights,
                         struct tir_value draft)
@@ -425,8 +436,8 @@ static void visit_draft(struct conv *c, const struct att_conv_shape *s,
     store_outputs(c, &c->out, draft, y);
 }
 
-/* Convolves a tree of drafts, the last draft first. Outputs may overwrite x, and an input is read
- * only for its own draft and later ones. */
+/* Convolves a tree of drafts, the last draft first: outputs may overwrite x, and only a draft and
+ * later ones read the draft's input. */
 static void visit_tree(struct conv *c)
 {
     struct tir_builder *b = &c->b;
@@ -443,8 +454,8 @@ static void visit_tree(struct conv *c)
 
 /* ---- A sequence ---- */
 
-/* Returns the output tensor, at its first channel, of the CHANNELS channels from `channel` (i32)
- * on. */
+/* Returns the output tensor (q_out, k_out or out), at the sequence's first token, for the CHANNELS
+ * channels from `channel` (i32, index in x) on. */
 static struct target choose_target(struct conv *c, struct tir_value channel)
 {
     struct tir_builder *b = &c->b;
@@ -476,7 +487,7 @@ static void find_inputs(struct conv *c)
         att_wide(b, att_times(b, c->own.channel, ELEM)));
 }
 
-/* Sets the members of `c` for this workgroup's sequence. */
+/* Sets the members of `c` for this workgroup's sequence. c->own.channel is set before. */
 static void open_sequence(struct conv *c)
 {
     struct tir_builder *b = &c->b;
@@ -491,8 +502,8 @@ static void open_sequence(struct conv *c)
     c->out = choose_target(c, c->own.channel);
 }
 
-/* Stores the outputs of token `first` (i32) from its sums `y`. Each block of CHANNELS channels has
- * one output tensor. */
+/* Stores the outputs of token `first` (i32, index in the sequence) from its sums `y` (f32, 1 x
+ * channels). Each block of CHANNELS channels has one output tensor. */
 static void store_token(struct conv *c, struct tir_value first, struct tir_value y)
 {
     struct tir_builder *b = &c->b;
@@ -504,7 +515,7 @@ static void store_token(struct conv *c, struct tir_value first, struct tir_value
     }
 }
 
-/* Convolves one token or a run of tokens, as the sequence's length requires. */
+/* Convolves the sequence's only token, or the wave's run of its tokens if it has several. */
 static void visit_chain(struct conv *c)
 {
     struct tir_builder *b = &c->b;
@@ -523,11 +534,11 @@ static void visit_chain(struct conv *c)
     tir_end_if(b, &single, NULL);
 }
 
-/* Stores `in`, the last inputs after the sequence's first `count` tokens (i32), if a block of a
+/* Stores in[], the last W - 1 inputs of the sequence's first `count` (i32) tokens, if a block of a
  * prefix cache ends there. */
 static void store_inputs(struct conv *c, struct tir_value count, const struct tir_value *in)
 {
-    enum { UNIT = 32 /* tokens; blocks are multiples */ };
+    enum { UNIT = 32 /* number of tokens; a block of a prefix cache has a multiple */ };
     struct tir_builder *b = &c->b;
     const struct tir_value rest = tir_and(b, count, tir_i32(b, UNIT - 1));
     struct tir_if whole = tir_begin_if(b, tir_cmp_eq(b, rest, tir_i32(b, 0)), false, NULL, 0);
@@ -539,8 +550,8 @@ static void store_inputs(struct conv *c, struct tir_value count, const struct ti
     tir_end_if(b, &whole, NULL);
 }
 
-/* Convolves a sequence's tokens one by one, with the last inputs in registers. The state is written
- * first, since outputs may overwrite x. */
+/* Convolves the sequence's tokens one by one, with the last inputs in registers, and stores the
+ * outputs. The state is written first, since outputs may overwrite x. */
 static void visit_tokens(struct conv *c)
 {
     struct tir_builder *b = &c->b;
@@ -564,8 +575,8 @@ static void visit_tokens(struct conv *c)
     tir_end_for(b, &loop, &in[1], (unsigned)last);
 }
 
-/* Convolves a sequence in blocks of CHANNELS channels, up to channel `end` - 1 (i32), and in each
- * block token by token. */
+/* Convolves the sequence in blocks of CHANNELS channels, up to channel `end` - 1 (i32, index in x),
+ * and in each block token by token. */
 static void visit_blocks(struct conv *c, struct tir_value end)
 {
     struct conv block = *c;
@@ -579,8 +590,8 @@ static void visit_blocks(struct conv *c, struct tir_value end)
     c->b = block.b;
 }
 
-/* Convolves all tokens of a sequence. A separate path serves the usual case: one token, and a wave
- * whose channels all exist. */
+/* Convolves all tokens of the sequence at the wave's channels. A separate path serves the usual
+ * case: one token, and a wave whose channels all exist. */
 static void visit_sequence(struct conv *c)
 {
     struct tir_builder *b = &c->b;
@@ -606,7 +617,8 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     const int waves = c.tile.waves, run = ROWS * c.tile.own[STEPS];
     const int blocks = c.tile.own[BLOCKS] ? c.tile.own[BLOCKS] : 1;
     c.own.channels = (unsigned)blocks * CHANNELS;
-    const bool whole = v->tree || c.tile.own[BLOCKS]; /* a wave has all tokens of a sequence */
+    /* True: a wave has all tokens of a sequence. */
+    const bool whole = v->tree || c.tile.own[BLOCKS];
     struct tir_func *f = att_begin_kernel(v, m, waves, c.tile.waves_per_simd);
     c.b = tir_at_end(f, f->body);
     struct tir_builder *b = &c.b;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * out = x / sqrt(mean(x^2) + eps) w over each group of a token's elements, times silu or sigmoid of
- * a gate z; or the norm of x silu(z). These are the norms after linear attention and state-space
- * layers, with out in 16 bits or fp8.
+ * This file builds the norms after linear attention and state-space layers, with out in 16 bits or
+ * fp8. For each group of a token's elements, out = x / sqrt(mean(x^2) + eps) w, times silu or
+ * sigmoid of a gate z; or out is the norm of x silu(z).
  *
  * Groups that several ranks share need two launches. The first one stores the sum of squares of
  * each row, and the second one reads the sums of all ranks.
  *
- * A workgroup has rows of one group, which are tokens; waves share rows that are wider than a wave.
- * With a scale for each 128 elements it has rows in the order of their scales in memory: all groups
- * of a token and then the next token, or the tokens of a group. A workgroup that stored one scale
- * of each token would write a small part of many cache lines.
+ * A row is a group of a token. A workgroup has rows of one group; waves share rows that are wider
+ * than a wave. With a scale for each 128 elements it has rows in the order of their scales in
+ * memory: all groups of a token and then the next token, or the tokens of a group. A workgroup that
+ * stored one scale of each token would write a small part of many cache lines.
  *
- * With one scale for a whole token, its rows are the groups of one token. It reads them twice, for
- * the scale and for the result; the second reads hit the L2.
+ * With one scale for a whole token, a workgroup has the groups of one token as rows. It reads them
+ * twice, for the scale and for the result; the second reads hit the L2.
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
@@ -24,9 +24,13 @@
 
 #include <stdio.h>
 
+/* CHUNK: number of elements that a lane loads at once. ELEM: bytes of an element of bf16 or fp16.
+ * GROUP: number of elements that share a scale of fp8. LEAST: the width of a group is a multiple of
+ * this. */
 enum { CHUNK = 8, ELEM = 2, GROUP = 128, LEAST = 32 };
 
-/* Index in att_tile.own: 1 if the waves share a row. */
+/* Index in att_tile.own. 1: all waves of a workgroup share a row; 0: each wave has rows of its
+ * own. */
 enum { SHARED };
 
 static const struct att_tile tiles[] = {
@@ -45,35 +49,40 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {2, 8}},
 };
 
-/* The state of the kernel while it is built. A workgroup processes `rows` rows of a group's width
- * at once, in panels of power-of-two width. */
+/* The kernel under construction: its builder, sizes, and values that several functions use. A
+ * workgroup processes `rows` rows at once: a tile. A row has v->width elements, in panels whose
+ * widths are powers of two. */
 struct norm {
     const struct att_variant *v;
     const struct tir_machine *m;
     struct tir_builder b;
-    struct att_tile tile;
-    unsigned rows, n;           /* number of rows that the workgroup processes at once, and number
-                                   of panels of a row */
-    int first[ATT_NORM_PANELS]; /* index of the first column of each panel */
+    struct att_tile tile;       /* the row of tiles[] that the variant uses */
+    unsigned rows, n;           /* number of rows of a tile, and number of panels of a row */
+    int first[ATT_NORM_PANELS]; /* index in the row of the first column of each panel */
+    /* Type of each panel as loaded: 16-bit, `rows` x the panel's width. */
     struct tir_type panel[ATT_NORM_PANELS];
-    /* Rows are tokens of one group, or groups of one token: */
-    struct tir_value token, group; /* i32: indices of the token and of the group of row 0 */
-    struct tir_value left;         /* i32: number of rows that exist, from row 0 of the tile on */
-    /* If is_ordered() is true, rows are in the order of their scales, and `token` is the run's
-     * first: */
-    struct tir_value tokens;   /* i32: number of tokens of the run */
-    struct tir_value number;   /* i32: index in the run of the tile of rows */
-    struct tir_value by_token; /* i32: 1: scales of a token are neighbours in memory; 0: scales of a
-                                  group are neighbours */
+    /* i32, indices: token and group of the tile's row 0. Further rows are the next tokens of the
+     * group, or, with row_scale, the next groups of the token. If is_ordered() is true, `token` is
+     * the run's first one, and `group` has no value. */
+    struct tir_value token, group;
+    /* i32: number of the tile's rows that exist; no value if is_ordered() is true. */
+    struct tir_value left;
+    /* The next three members have values only if is_ordered() is true. A run is ARG_RUN_TOKENS
+     * adjacent tokens, which the workgroups with the same x in the grid share. */
+    struct tir_value tokens; /* i32: number of tokens of the run */
+    struct tir_value number; /* i32: index of the tile in the run */
+    /* i32: 1: the scales of a token are neighbours in memory; 0: the scales of a group. */
+    struct tir_value by_token;
 };
 
-/* True if rows are in the order of their scales. */
+/* True if a tile's rows are in the order of their scales in memory: out is fp8 with a scale for
+ * each 128 elements. */
 static bool is_ordered(const struct norm *k)
 {
     return k->v->out_dtype == ATT_OUT_DTYPE_FP8 && !k->v->row_scale;
 }
 
-/* Returns the number of elements of a row that a wave loads at once. */
+/* Returns the number of elements that all lanes of a wave load at once. */
 static unsigned wave_row(const struct norm *k) { return CHUNK * tir_lanes(k->m); }
 
 /* True if tile `t` serves the variant; if not, the reason is in `why`. */
@@ -107,8 +116,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Returns the type of a panel of `width` columns: 16 bytes in a lane, adjacent lanes along the row,
- * further lanes on further rows. */
+/* Returns the type of a panel of k->rows x `width`, 16-bit: 16 bytes in a lane, adjacent lanes
+ * along the row, further lanes on further rows. */
 static struct tir_type panel_type(struct norm *k, unsigned width)
 {
     struct tir_spread l = tir_spread(k->m, k->tile.waves);
@@ -127,7 +136,7 @@ static struct tir_type panel_type(struct norm *k, unsigned width)
     return tir_tile(k->b.f, att_dtype(k->v), k->rows, width, &layout);
 }
 
-/* Sets the number of rows and the panels of a row. */
+/* Sets the number of rows of a tile, and the panels of a row. */
 static void choose_panels(struct norm *k)
 {
     const unsigned waves = k->tile.own[SHARED] ? k->tile.waves : 1, width = (unsigned)k->v->width;
@@ -142,8 +151,9 @@ static void choose_panels(struct norm *k)
     }
 }
 
-/* Returns a view of the rows of tensor `arg` [token, group, element], with `row` elements of `size`
- * bytes each, from column `first` on. */
+/* Returns a view of the tile's rows of tensor `arg` [token, group, element], from column `first`
+ * on. The strides are names of arguments. A row has `row` elements of `size` bytes. Only if
+ * is_ordered() is false. */
 static struct tir_view view_of(struct norm *k, const char *arg, const char *token_stride,
                                const char *group_stride, int first, int size, int row)
 {
@@ -155,34 +165,36 @@ static struct tir_view view_of(struct norm *k, const char *arg, const char *toke
     return att_view(b, base, k->left, att_stride32(b, step, size), row * size, first * size);
 }
 
-/* Returns a view of the rows of tensor `arg` from column `first` on. Rows have the group's
- * width. */
+/* Returns view_of() for a tensor whose rows have the group's width. */
 static struct tir_view rows_view(struct norm *k, const char *arg, const char *token_stride,
                                  const char *group_stride, int first, int size)
 {
     return view_of(k, arg, token_stride, group_stride, first, size, k->v->width);
 }
 
-/* Returns the type of one f32 number for each row of panel i. */
+/* Returns the type of an f32 number for each row, rows x 1, in the lanes of the rows of panel `i`
+ * (index). */
 static struct tir_type column_type(struct norm *k, unsigned i)
 {
     const struct tir_layout layout = tir_layout_slice(tir_layout_of(k->b.f, k->panel[i]), 1);
     return tir_tile(k->b.f, TIR_F32, k->rows, 1, &layout);
 }
 
-/* The token and group of each row of a tile whose rows are in the order of their scales. */
+/* The token and the group of each row of a tile whose rows are in the order of their scales. All
+ * members are rows x 1. */
 struct places {
-    struct tir_value token, group; /* i32: index in the run of the row's token, at most the run's
-                                      last one; index of the row's group */
-    struct tir_value there;        /* i1: the row exists; false: it is after the run's last row */
+    /* i32, indices: the row's token in the run, at most the run's last one; the row's group. */
+    struct tir_value token, group;
+    struct tir_value there; /* i1: the row exists; false: it is after the run's last row */
 };
 
-/* Masks of numbers that the op's schema limits: bytes between tokens, and groups. They show LLVM
- * that the numbers are below 2^24, so that their products are cheap. */
+/* Masks for numbers that the op's schema limits: bytes between tokens and indices of tokens;
+ * indices of groups. They show LLVM that the numbers are below 2^24, so that their products are
+ * cheap. */
 enum { SHORT_MASK = 0xffffff, GROUPS_MASK = 0xffff };
 
-/* Returns the token and the group of the tile's rows with indices `row` (i32). A run has at most
- * 128 tokens, so it has fewer than 2^24 rows. */
+/* Returns the token and the group of the tile's rows `row` (i32, indices in the tile). A run has at
+ * most 128 tokens, so it has fewer than 2^24 rows. */
 static struct places find_places(struct norm *k, struct tir_value row)
 {
     struct tir_builder *b = &k->b;
@@ -205,8 +217,9 @@ static struct places find_places(struct norm *k, struct tir_value row)
     };
 }
 
-/* Returns the bytes (i64) from the run's first row to each row in a tensor with elements of `size`
- * bytes. token_stride is NULL if all tokens have the same rows. */
+/* Returns the byte offsets (i64, rows x 1) of rows `p` from the run's first token, in a tensor with
+ * elements of `size` bytes. The strides are names of arguments. token_stride is NULL if the tensor
+ * is the same for all tokens. */
 static struct tir_value place_offsets(struct norm *k, const struct places *p,
                                       const char *token_stride, const char *group_stride, int size)
 {
@@ -223,7 +236,7 @@ static struct tir_value place_offsets(struct norm *k, const struct places *p,
     return tir_add(b, at, att_wide(b, token));
 }
 
-/* Returns place_offsets() for a store: -1 for rows that do not exist. */
+/* Returns place_offsets() for a store: -1, which drops the store, for rows that do not exist. */
 static struct tir_value store_offsets(struct norm *k, const struct places *p,
                                       const char *token_stride, const char *group_stride, int size)
 {
@@ -231,14 +244,15 @@ static struct tir_value store_offsets(struct norm *k, const struct places *p,
     return tir_select(&k->b, p->there, at, tir_int_like(&k->b, at, -1));
 }
 
-/* Returns the places of the rows of panel i. */
+/* Returns the places of the tile's rows, in the lanes of the rows of panel `i` (index). */
 static struct places panel_places(struct norm *k, unsigned i)
 {
     return find_places(k, tir_row_index(&k->b, tir_with_dtype(column_type(k, i), TIR_I32)));
 }
 
-/* Returns the address (i64) of the run's first row in tensor `arg` with elements of `size` bytes.
- * token_stride is as in place_offsets(). */
+/* Returns the address (i64) of the run's first token in tensor `arg` with elements of `size` bytes.
+ * If token_stride is NULL, the tensor is the same for all tokens, and the address is the
+ * tensor's. */
 static struct tir_value run_base(struct norm *k, const char *arg, const char *token_stride,
                                  int size)
 {
@@ -246,8 +260,9 @@ static struct tir_value run_base(struct norm *k, const char *arg, const char *to
     return token_stride ? att_row(&k->b, base, k->token, token_stride, size) : base;
 }
 
-/* Loads panel i of rows of tensor `arg` in the order of their scales. A row that does not exist is
- * a copy of a row of the last token. */
+/* Loads panel `i` (index) of the tile's rows of tensor `arg`. A row that does not exist is a copy
+ * of a row of the run's last token. Only if is_ordered() is true. token_stride is NULL if the
+ * tensor is the same for all tokens. */
 static struct tir_value gather_rows(struct norm *k, const char *arg, const char *token_stride,
                                     const char *group_stride, unsigned i)
 {
@@ -257,14 +272,15 @@ static struct tir_value gather_rows(struct norm *k, const char *arg, const char 
                            tir_i32(&k->b, k->first[i] * ELEM), k->panel[i]);
 }
 
-/* Returns a view of the rows' sums of squares in memory, f32. */
+/* Returns a view of argument `squares` for the tile's rows: one f32 for each row. */
 static struct tir_view squares_view(struct norm *k)
 {
     return view_of(k, ARG_SQUARES, ARG_SQUARES_TOKEN_STRIDE, ARG_SQUARES_GROUP_STRIDE, 0,
                    sizeof(float), 1);
 }
 
-/* Loads panel i of the rows of tensor `arg`. */
+/* Loads panel `i` (index) of the tile's rows of tensor `arg` [token, group, element], 16-bit. The
+ * strides are names of arguments. */
 static struct tir_value load_rows(struct norm *k, const char *arg, const char *token_stride,
                                   const char *group_stride, unsigned i)
 {
@@ -275,7 +291,8 @@ static struct tir_value load_rows(struct norm *k, const char *arg, const char *t
     return tir_tile_load(b, view, tir_i32(b, 0), k->panel[i]);
 }
 
-/* Loads the weights of panel i (index): of one group for all rows, or of each row's own group. */
+/* Loads the weights of panel `i` (index), 16-bit: of one group for all rows, or of each row's own
+ * group. */
 static struct tir_value load_weight(struct norm *k, unsigned i)
 {
     struct tir_builder *b = &k->b;
@@ -291,8 +308,8 @@ static struct tir_value load_weight(struct norm *k, unsigned i)
     return tir_tile_load(b, view, tir_i32(b, 0), k->panel[i]);
 }
 
-/* Returns the factors (f32) of a panel's elements from its loaded weights: the weight, or 1 + the
- * weight for gemma. */
+/* Returns the factors (f32) of a panel's elements from `loaded`, its weights: the weight, or 1 +
+ * the weight for gemma. */
 static struct tir_value weight_of(struct norm *k, struct tir_value loaded)
 {
     struct tir_builder *b = &k->b;
@@ -300,7 +317,7 @@ static struct tir_value weight_of(struct norm *k, struct tir_value loaded)
     return k->v->gemma ? tir_add(b, w, tir_float_like(b, w, 1)) : w;
 }
 
-/* Issues the loads of x of the rows into y[], and of z into z[] if there are gates. */
+/* Issues the loads of the tile's rows: x into y[] by panel, and z into z[] if there are gates. */
 static void load_inputs(struct norm *k, struct tir_value *y, struct tir_value *z)
 {
     for (unsigned i = 0; i < k->n; i++) {
@@ -310,7 +327,8 @@ static void load_inputs(struct norm *k, struct tir_value *y, struct tir_value *z
     }
 }
 
-/* Converts y[] to f32, and computes the gates (f32) from z[]; see att_norm_gates(). */
+/* Converts y[] to f32, and sets gates[] (f32) from z[], all by panel. With ATT_ACT_SILU_FIRST y[]
+ * is multiplied by gates[], too. */
 static void gate_inputs(struct norm *k, struct tir_value *y, const struct tir_value *z,
                         struct tir_value *gates)
 {
@@ -319,7 +337,8 @@ static void gate_inputs(struct norm *k, struct tir_value *y, const struct tir_va
     att_norm_gates(&k->b, k->v, k->n, y, z, gates);
 }
 
-/* Loads the sum of squares of each row over all ranks: f32, rows x 1. */
+/* Loads the sum of squares of each row over all ranks: f32, rows x 1, in the lanes of the rows of
+ * panel 0. */
 static struct tir_value load_squares(struct norm *k)
 {
     struct tir_builder *b = &k->b;
@@ -333,8 +352,8 @@ static struct tir_value load_squares(struct norm *k)
         tir_i32(b, 0), column);
 }
 
-/* Returns 1 / sqrt(mean(y^2) + eps) of each row, from the sums of all ranks if several ranks share
- * a group. */
+/* Returns 1 / sqrt(mean(y^2) + eps) of each row: f32, rows x 1. y[] (f32) has the rows by panel. If
+ * several ranks share a group, the mean is over all of them. */
 static struct tir_value inverse_rms(struct norm *k, const struct tir_value *y)
 {
     struct tir_builder *b = &k->b;
@@ -344,8 +363,8 @@ static struct tir_value inverse_rms(struct norm *k, const struct tir_value *y)
     return att_norm_inverse_root(b, load_squares(k), tir_splat(b, share, column_type(k, 0)));
 }
 
-/* Computes the results y[] (f32) of the rows, with weights w[]. If w is NULL, the weights are
- * loaded with x and z, and the code waits for all of them at once. */
+/* Loads the tile's rows and sets y[] (f32, by panel) to their results. w[] has weights by panel. If
+ * w is NULL, the weights are loaded with x and z, and the code waits for all of them at once. */
 static void normalise(struct norm *k, const struct tir_value *w, struct tir_value *y)
 {
     struct tir_value z[ATT_NORM_PANELS], gates[ATT_NORM_PANELS], loaded[ATT_NORM_PANELS];
@@ -358,8 +377,8 @@ static void normalise(struct norm *k, const struct tir_value *w, struct tir_valu
     att_norm_scale(&k->b, k->v, k->n, y, inverse_rms(k, y), gates, w ? w : loaded);
 }
 
-/* Stores the scales of panel i. Row c * rows + i of `scale` is the scale of block c of the panel's
- * row i. */
+/* Stores the scales of panel `i` (index). A block is 128 elements of a row. Row c * rows + r of
+ * `scale` (f32) is the scale of block c of the panel's row r. */
 static void store_scales(struct norm *k, unsigned i, struct tir_value scale)
 {
     struct tir_builder *b = &k->b;
@@ -377,7 +396,8 @@ static void store_scales(struct norm *k, unsigned i, struct tir_value scale)
                      tir_i32(b, 0), scale);
 }
 
-/* Quantises the rows y[] to fp8 in groups of 128 elements, and stores the scales. */
+/* Quantises y[] (f32, by panel) to fp8 with a scale for each 128 elements, and stores the
+ * scales. */
 static void quantise_groups(struct norm *k, struct tir_value *y)
 {
     struct tir_builder *b = &k->b;
@@ -389,7 +409,7 @@ static void quantise_groups(struct norm *k, struct tir_value *y)
     }
 }
 
-/* Stores rows y[] of fp8 that are in the order of their scales. */
+/* Stores y[] (fp8, by panel) as the tile's rows of out. Only if is_ordered() is true. */
 static void scatter_rows(struct norm *k, const struct tir_value *y)
 {
     struct tir_builder *b = &k->b;
@@ -402,8 +422,8 @@ static void scatter_rows(struct norm *k, const struct tir_value *y)
     }
 }
 
-/* Stores the rows y[] (by panel) to out: f32 becomes the op's dtype, and fp8 is stored as is. Rows
- * are not in the order of their scales. */
+/* Stores y[] (by panel) as the tile's rows of out: f32 is rounded to the op's dtype, and fp8 is
+ * stored as is. Only if is_ordered() is false. */
 static void store(struct norm *k, const struct tir_value *y)
 {
     struct tir_builder *b = &k->b;
@@ -416,7 +436,7 @@ static void store(struct norm *k, const struct tir_value *y)
     }
 }
 
-/* Computes and stores the sums of squares of the rows. */
+/* Loads the tile's rows, and stores the sum of squares of each to argument `squares`. */
 static void store_squares(struct norm *k)
 {
     struct tir_value y[ATT_NORM_PANELS], z[ATT_NORM_PANELS], gates[ATT_NORM_PANELS];
@@ -426,7 +446,8 @@ static void store_squares(struct norm *k)
                    att_norm_over_rows(&k->b, y, k->n, false));
 }
 
-/* Computes and stores the results of the rows; w is as in normalise(). */
+/* Loads the tile's rows, and stores their results to out. w[] has weights by panel, or is NULL:
+ * they are loaded. */
 static void store_norms(struct norm *k, const struct tir_value *w)
 {
     struct tir_value y[ATT_NORM_PANELS];
@@ -439,7 +460,8 @@ static void store_norms(struct norm *k, const struct tir_value *w)
     scatter_rows(k, y);
 }
 
-/* Normalises and stores the workgroup's run of tokens in one group of channels. */
+/* Normalises and stores the workgroup's run of tokens in one group, tile by tile. In the launch of
+ * sums it stores sums of squares. */
 static void visit_tokens(struct norm *k)
 {
     struct tir_builder *b = &k->b;
@@ -462,16 +484,15 @@ static void visit_tokens(struct norm *k)
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Returns the number of tiles (i32) that `rows` rows (i32) take. */
+/* Returns the number of tiles (i32) of `rows` rows (i32). */
 static struct tir_value tiles_of(struct norm *k, struct tir_value rows)
 {
     struct tir_builder *b = &k->b;
     return tir_shr(b, att_plus(b, rows, (int)k->rows - 1), tir_i32(b, (int)tir_bits(k->rows)));
 }
 
-/* Normalises the workgroup's share of a run, in the order of the rows' scales. A share has as many
- * rows as in visit_tokens(). A run's tiles are divided evenly among its workgroups; the last
- * workgroups may have none. */
+/* Normalises and stores the workgroup's share of a run, in the order of the rows' scales. A share
+ * has as many tiles as a run has of one group. The last workgroups of a run may have none. */
 static void visit_in_order(struct norm *k)
 {
     struct tir_builder *b = &k->b;
@@ -497,8 +518,8 @@ static void visit_in_order(struct norm *k)
 
 /* ---- One scale for all groups of a token ---- */
 
-/* Begins a loop over the groups of a token, k->rows groups at once. It carries the `n` values
- * carried[]. */
+/* Begins a loop over the groups of a token, k->rows groups at once, and sets k->group and k->left.
+ * The loop carries the `n` values carried[]. */
 static struct tir_loop begin_groups(struct norm *k, struct tir_value *carried, unsigned n)
 {
     struct tir_builder *b = &k->b;
@@ -510,8 +531,8 @@ static struct tir_loop begin_groups(struct norm *k, struct tir_value *carried, u
     return loop;
 }
 
-/* Returns the largest |out| of a token, in all waves. Rows that do not exist are 0, since their
- * weights are 0. */
+/* Returns the largest |out| of the workgroup's token, f32, 1 x 1, in all waves. Rows that do not
+ * exist are 0, since their weights are 0. */
 static struct tir_value token_absmax(struct norm *k)
 {
     struct tir_builder *b = &k->b;
@@ -527,7 +548,7 @@ static struct tir_value token_absmax(struct norm *k)
     return all;
 }
 
-/* Normalises and stores all groups of the workgroup's token, with one scale. */
+/* Normalises and stores all groups of the workgroup's token in fp8, with one scale. */
 static void visit_token(struct norm *k)
 {
     struct tir_builder *b = &k->b;
