@@ -155,7 +155,7 @@ enum {
     ATTN_CHECK_DATA = 1u << 0
 };
 
-/** How attn_device_open() opens a GPU. */
+/** Options of attn_device_open(). */
 struct attn_device_options {
     size_t size;             /**< in: sizeof(struct attn_device_options) */
     int ordinal;             /**< number of the GPU in HIP, from 0 */

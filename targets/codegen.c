@@ -77,7 +77,7 @@ static bool llvm_says(char why[TGT_WHY], char *message)
     return false;
 }
 
-/* Where LLVM's errors are stored. */
+/* The places to which on_diagnostic() writes an error of LLVM. */
 struct diagnostics {
     bool failed; /* true: LLVM has reported an error */
     char *why;   /* its text, TGT_WHY bytes */

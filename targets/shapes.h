@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Macros that turn the rows of matrix instructions and copies in targets/facts/ into initialisers
- * of struct tir_mma and struct tir_copy. targets/target.c.in uses them.
+ * of struct tir_mma and struct tir_copy. The C file of each target, which target.c.in becomes, uses
+ * them.
  */
 #ifndef TARGETS_SHAPES_H
 #define TARGETS_SHAPES_H
