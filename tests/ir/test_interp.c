@@ -250,8 +250,9 @@ static void transposing_read_of_16_bytes_takes_columns_of_8_by_8_blocks(void **s
         }
 }
 
-/* Each lane writes 8 bytes: 8 times its number, plus that of the byte. Byte e of lane t is then
- * byte t % 8 of lane 8 (e / 4) + 4 (t / 8) + e % 4 of the same 16 lanes (CDNA5 ISA, 11.2.4). */
+/* Each lane writes 8 bytes. Byte b of lane t gets the value 8 t + b. The read gives lane
+ * t as byte e: byte t % 8 of lane 8 (e / 4) + 4 (t / 8) + e % 4 of the same 16 lanes (CDNA5 ISA,
+ * 11.2.4). */
 static void transposing_read_of_8_bytes_has_runs_of_lanes(void **state)
 {
     (void)state;
