@@ -16,16 +16,16 @@ enum { VERIFY_DIMENSIONS = 16, VERIFY_TUNED = 8 };
 /** The first member of every row of a table of shapes. */
 struct verify_shape {
     const char *name;
-    unsigned flags; /* the op's own flags, and VERIFY_VIEWS, VERIFY_CHOSEN */
+    unsigned flags; /* bits: flags of the op's file, and VERIFY_VIEWS, VERIFY_CHOSEN */
 };
 
-/** Flag: tensors and caches have gaps, and dimensions in another order. */
+/** Flag of a shape: tensors and caches have gaps, and their dimensions have another order. */
 #define VERIFY_VIEWS (1u << 31)
 
-/** Flag: the shape is only for the kernel that the pack's table selects for it. */
+/** Flag of a shape: only the kernel that the pack's table selects is verified on the shape. */
 #define VERIFY_CHOSEN (1u << 30)
 
-/** A number of a shape that `attnc trace --shape` may set, such as "heads=32". */
+/** An integer of a shape that the user of `attnc trace --shape` may set, such as "heads=32". */
 struct verify_dimension {
     const char *name;
     size_t offset;    /* offset of an int in the shape, in bytes */
@@ -39,62 +39,66 @@ struct call;
 struct verify_op {
     const char *op;
 
-    /** Replaces all other members: verifies the n-th kernel by itself. */
+    /** Verifies the n-th kernel without verify_calls(); all other members are then unused. NULL for
+     * most ops. */
     void (*verify)(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info);
 
     /** The table of shapes: rows of shape_size bytes that begin with a struct verify_shape. */
     const void *shapes;
     size_t shape_size, shape_count;
 
-    /** The shape with which `attnc trace` begins, and the numbers that the user may set. */
+    /** The default shape of `attnc trace`, and the numbers in it that the user may set. The first
+     * dimension without a name ends the list. */
     const void *trace;
     struct verify_dimension dimensions[VERIFY_DIMENSIONS];
 
     /** Shapes that `attnc tune` measures by default, in the form of its option --shapes:
-     * "batch=1,q=512". None: the op is not tuned. */
+     * "batch=1,q=512". No entry: the op is not tuned. */
     const char *tuned[VERIFY_TUNED];
 
-    /** Sets the numbers of a shape for `attnc trace` that --shape left out. Returns NULL, or why it
-     * cannot be traced. */
+    /** Sets numbers of a traced shape that --shape left out and that depend on others. Returns
+     * NULL, or the reason why the shape cannot be traced. May be NULL. */
     const char *(*complete)(const struct call *c, void *shape);
 
-    size_t own_size; /* bytes of call->own, which begin zeroed */
+    size_t own_size; /* bytes of call->own, which are zeroed at first */
 
-    /** Returns why the reference does not cover the kernel; NULL if it does. The member may be
-     * NULL. */
+    /** Returns the reason why the reference does not cover the kernel; NULL if it does. The member
+     * may be NULL: all kernels are covered. */
     const char *(*covers)(const struct call *c);
 
     /** True if the kernel is verified on c->shape. NULL: on every shape. */
     bool (*takes)(const struct call *c);
 
     /**
-     * Sets the sizes of c->desc and the counts of c->args. If `steps` is not 0, it is called with
-     * c->step = 0 to steps - 1 until the pack's table selects the kernel. So it can try values of a
-     * ratio or page size that may be any.
+     * Sets the sizes of c->desc and the counts of c->args. If `steps` is not 0, size() is called
+     * with c->step = 0 to steps - 1 until the pack's table selects the kernel. So size() can try
+     * several head ratios or page sizes for a kernel that takes any.
      */
     void (*size)(struct call *c);
     int steps;
 
-    /** Sets the lengths of dimensions that the schema leaves open. Marks operands that are left out
-     * or lie in the memory of others. May be NULL. */
+    /** Sets lengths of dimensions that the schema leaves open, leaves out operands, and places
+     * operands in the memory of others. May be NULL. */
     void (*place)(struct call *c);
 
-    /** Fills everything that the kernel reads. */
+    /** Fills all tensors that the kernel reads. */
     void (*fill)(struct call *c);
 
-    /** Prepares the next launch of a call that is made in several, and sets c->aside. Returns false
-     * after the last one; only then results are compared. NULL: a call is one launch. */
+    /** Prepares the next launch of a call that consists of several launches, and sets c->aside.
+     * Returns false after the last launch; only then results are compared. NULL: a call is one
+     * launch. */
     bool (*next)(struct call *c);
 
-    /** Compares results by call_compare() and related functions. All other memory must be
-     * unchanged. */
+    /** Compares the results by call_compare() and related functions. Afterwards memory that was not
+     * compared is checked to be unchanged. */
     void (*compare)(struct call *c);
 
-    /** Prepares another launch after launch number c->launches. Returns false if there is none. May
-     * be NULL. */
+    /** Changes inputs for one more launch and comparison, after c->launches launches. Returns false
+     * if there is none. NULL: there is one launch. */
     bool (*again)(struct call *c);
 
-    /** Returns the bytes that any kernel must move, for trace. NULL: call_operand_bytes(). */
+    /** Returns the bytes that any kernel must load and store, for trace. NULL:
+     * call_operand_bytes(). */
     double (*least_bytes)(const struct call *c);
 };
 
@@ -104,23 +108,26 @@ struct verify_op {
 /** Returns the verification of an op; NULL if it has none. */
 const struct verify_op *verify_op_of(const char *op);
 
-/* A call that is being made: its kernel, shape, arguments and tensors, and the errors so far. */
+/* A call of an op by one kernel on one shape: arguments, tensors, and the sums of errors. */
 struct call {
     const struct verify_op *op;
     const struct verify_schema *schema;
     const struct attn_pack *pack;
     uint32_t n; /* number of the kernel in the pack */
     const char *target;
-    const void *shape; /* row of the op's table, or a trace's own row */
+    const void *shape; /* row of the op's table of shapes, or the row that a trace made */
     unsigned flags;    /* flags of the shape: the op's own, VERIFY_VIEWS and VERIFY_CHOSEN */
     size_t number;     /* row number of the shape in its table */
-    /* Number of the try at a size (struct verify_op.steps), and launches made so far. */
+    /* Number of the current try of size() (struct verify_op.steps), and number of launches so
+     * far. */
     int step, launches;
-    bool traced; /* true: nothing is compared */
-    bool aside;  /* the next launch is of another kernel, before or after the one being verified */
+    bool traced; /* true: the call is made for a trace, and nothing is compared */
+    /* true: the next launch runs another kernel, before or after the one that is verified */
+    bool aside;
 
     struct hook *hook; /* the kernel's user-defined logits function, or NULL */
-    /* The floats of the argument hook_arg on the host, see call_fill_hook(); NULL: none. */
+    /* Host copy of the floats that the argument hook_arg points to, see call_fill_hook(); NULL: no
+     * logits function. */
     float *hook_arg;
 
     union attn_desc desc;
@@ -137,13 +144,15 @@ struct call {
     struct verify_row *row;
 
     double error, norm, bound; /* sums of squares of errors, of expected values and of bounds */
-    double closest;            /* the largest error relative to its bound */
+    double closest;            /* the largest quotient of an element's error and its bound */
+    /* Sums of errors with their bounds, in the ways of enum mean_kind. */
     struct mean means[MEAN_KINDS];
-    double *sizes;             /* hash table of results counted in `means`; NULL: none */
-    struct call_block *blocks; /* memory of call_allocate() */
+    /* hash table of magnitudes of results that `means` has counted; NULL: none yet */
+    double *sizes;
+    struct call_block *blocks; /* list of the memory from call_allocate() */
 };
 
-/** Returns the operand with a number of op_operands.h, such as COMBINE_OUT. */
+/** Returns the operand with this number of op_operands.h, such as COMBINE_OUT. */
 static inline struct operand *call_operand(struct call *c, unsigned number)
 {
     return &c->operands[number];
@@ -165,25 +174,26 @@ const char *call_complete_heads(const struct call *c, int *heads, int *kv_heads,
 void *call_allocate(struct call *c, size_t count, size_t size);
 
 /**
- * Compares an element that the kernel had to write. Fails the row if the error exceeds `bound`, and
- * adds the error to the row's sums. If `expected` is infinite, the result must equal it.
+ * Compares the element `at` of `o`, which the kernel had to write, with `expected`. Fails the row
+ * if the error exceeds `bound`, and adds the error to the row's sums. If `expected` is infinite,
+ * the result must equal it.
  */
 void call_compare(struct call *c, struct operand *o, const int64_t at[], double expected,
                   double bound);
 
-/** Like call_compare(), but compares `got` instead of the element itself, such as the element times
- * its scale. */
+/** Compares as call_compare() does, but compares the number `got` and not the element. `got` is
+ * computed from the element, such as the element times its scale. */
 void call_compare_value(struct call *c, struct operand *o, const int64_t at[], double got,
                         double expected, double bound);
 
-/** Compares an integer, which must be exact. */
+/** Compares an element of integers, which must equal `expected`. */
 void call_compare_int(struct call *c, struct operand *o, const int64_t at[], int64_t expected);
 
-/** Like call_compare(), but does not add to the row's sums; for an LSE. */
+/** Compares as call_compare() does, but does not add the error to the row's sums. For an LSE. */
 void call_check(struct call *c, struct operand *o, const int64_t at[], double expected,
                 double bound);
 
-/** Verifies the n-th kernel on its shapes. */
+/** Verifies the n-th kernel of the pack on all shapes of `op`, and reports a row for each. */
 void verify_calls(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info,
                   const struct verify_op *op);
 
@@ -191,22 +201,22 @@ void verify_calls(struct verify_run *run, uint32_t n, const struct attn_kernel_i
  * device. Returns the device pointer, or NULL for a kernel without such a function. */
 const void *call_fill_hook(struct call *c);
 
-/** Fills the sinks of query heads, if the call has them. One of the first four is minus infinity,
- * which is no sink, and another is infinity, which takes all weight. */
+/** Fills the sinks of query heads, if the call has them. Among every eight heads one sink is minus
+ * infinity, which has no effect, and one is infinity, which takes all weight. */
 void call_fill_sinks(struct call *c, struct operand *sinks);
 
-/** Makes a call of `shape` on the device for trace, and completes the shape. c->op, pack, n,
- * target, shape and memory.gpu must be set. Returns false with the reason in `why` on failure. */
+/** Makes a call for trace: completes `shape`, and fills and uploads all tensors. The members op,
+ * pack, n, target, shape and memory.gpu must be set. Returns false with the reason in `why` on
+ * failure. */
 bool call_prepare(struct call *c, void *shape, char *why, size_t why_size);
 
-/** Returns the bytes of all tensors except caches: each one that is read and each one that is
- * written, once. */
+/** Returns the bytes of all tensors of the call except caches, each counted once. */
 double call_operand_bytes(const struct call *c);
 
-/** Returns the bytes that any kernel has to move for the call. */
+/** Returns the bytes that any kernel must load and store for the call. */
 double call_least_bytes(const struct call *c);
 
-/** Frees a call and its operands. */
+/** Frees the operands of a call, its memory and its device memory. */
 void call_free(struct call *c);
 
 #endif

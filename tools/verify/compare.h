@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc verify: how far attention kernels may be off, and the comparison of what they wrote with
- * the reference, by several threads.
+ * This file declares the comparison of attention's outputs and LSEs with the reference, by several
+ * threads, with bounds on the errors.
  */
 #ifndef TOOLS_VERIFY_COMPARE_H
 #define TOOLS_VERIFY_COMPARE_H
@@ -13,8 +13,7 @@
 #include "tools/verify/operand.h"
 #include "tools/reference/attention.h"
 
-/** The position of an output row, for messages. */
-/* The position of an output row, for messages: its sequence, query head, and query of the
+/** The position of an output row, for messages: its sequence, query head, and query of the
  * sequence. */
 struct place {
     int s, head;
@@ -23,37 +22,41 @@ struct place {
 
 /* The comparison of an attention call's output rows, divided into tasks for several threads. */
 struct comparison {
-    const struct precision *precision; /* of the second product, q and out */
+    /* element type of q, out, and weights in the second product */
+    const struct precision *precision;
     const struct ref_attention *attention;
-    /* Largest relative error of keys and values that the kernel rounds before the products; 0:
-     * none. */
+    /* Largest relative error of keys and values if the kernel rounds them before the products; 0:
+     * it does not. */
     double inputs;
     /* Number of tasks. */
     int tasks;
     /** Compares the rows of one task by compare_result(). Called from several threads. */
     void (*task)(struct comparison *c, int task);
-    const void *problem; /* passed to `task` through the comparison */
+    const void *problem; /* the op's data, which `task` reads */
 
-    /* Set by comparison_run(): sums of squares over all elements, under the lock. */
+    /* Set by comparison_run(): the row to fail, the next task, and the lock of all sums below. */
     struct verify_row *row;
     atomic_int next;
     pthread_mutex_t lock;
     /* Sums of squares over all elements: of errors, of expected values, of bounds of final
      * roundings, and of bounds of arithmetic. */
     double error, norm, rounded, arithmetic;
+    /* Numbers of the element that is closest to its bound: error divided by bound, error, bound. */
     double closest, largest, largest_bound;
     struct mean means[MEAN_KINDS], to_largest,
-        lse; /* errors of elements; times ref_row.to_largest; of the LSE */
+        /* means: errors of elements; to_largest: the same times ref_row.to_largest; lse: errors of
+         * LSEs */
+        lse;
 };
 
-/** Compares one row of the output with `row`, the reference's. The kernel wrote it to out
- * [token, head, d], and its LSE to `lse_at` of `lse`; NULL: no LSE. A float32 output was not
- * rounded at the end. */
+/** Compares one row of the output, out [token, at->head], with the reference's `row`. The row's LSE
+ * is the element lse_at of `lse`; lse NULL: no LSE. A float32 output has no final rounding. */
 void compare_result(struct comparison *c, const struct place *at, struct operand *out,
                     int64_t token, struct operand *lse, const int64_t lse_at[],
                     const struct ref_row *row);
 
-/** Runs all tasks. Sets the numbers of `row`, and its fault if a bound was exceeded. */
+/** Runs all tasks of a comparison. Sets the errors and bounds of `row`, and its fault if a bound is
+ * exceeded. */
 void comparison_run(struct comparison *c, struct verify_row *row);
 
 /** Makes the reference assume that weights (P) are rounded to the target's fp8. Kernels scale the
@@ -69,9 +72,9 @@ void comparison_weights_rounded(struct ref_attention *a, const struct precision 
  * summed. */
 void comparison_weights_cut(struct ref_attention *a, const struct precision *p);
 
-/** Returns a power of two for the magnitude of all elements of a query. If its signs are the key's,
- * its logit times log2(e) is then 28 to 57. That exceeds the growth at which a maximum is rescaled
- * and the range of fp16, but not the range of float32. */
+/** Returns a power of two as the magnitude of all elements of a query. With the signs of `key`, the
+ * query's logit times log2(e) is then 28 to 57. This exceeds the growth at which kernels rescale by
+ * a new maximum, and the range of fp16, but not the range of float32. */
 double late_query(const double *key, int dim, double scale);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A user's logits function on the host, for the reference: the same file that attnc build inlined
- * into the kernel, compiled for this machine.
+ * This file declares a user's logits function on the host, for the reference. Its source, which
+ * attnc build inlined into the kernel, is compiled for this machine.
  */
 #ifndef TOOLS_VERIFY_VERIFY_HOOK_H
 #define TOOLS_VERIFY_VERIFY_HOOK_H
@@ -10,7 +10,8 @@
 
 #include "tools/reference/attention.h"
 
-/** Number of floats in the hook_arg of verification. They are random, in 0 to 1/8. */
+/** Number of floats that hook_arg points to in verification. They are random numbers from 0 to
+ * 1/8. */
 enum { HOOK_FLOATS = 1024 };
 
 struct hook;
@@ -21,7 +22,7 @@ struct hook *hook_open(const char *directory, const char *name, char *why, size_
 /** Unloads a logits function; NULL is allowed. */
 void hook_close(struct hook *hook);
 
-/** Returns the logits function as the reference calls it. */
+/** Returns a pointer to the loaded logits function, which the reference calls. */
 ref_logits *hook_function(const struct hook *hook);
 
 #endif

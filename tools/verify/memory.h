@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares the memory of a verification, on the host and on the device. */
+/* This file declares functions that allocate and copy memory of verified calls, on the host and on
+ * the device. */
 #ifndef TOOLS_VERIFY_MEMORY_H
 #define TOOLS_VERIFY_MEMORY_H
 
@@ -8,8 +9,8 @@
 /* Most allocations of a call. */
 enum { DEVICE_BLOCKS_MAX = 40 };
 
-/** Device memory of one shape. `error` is the first hipError_t; after it all functions do
- * nothing. */
+/** All device memory of one call. `error` is the first hipError_t that is not 0; after an error all
+ * functions do nothing. */
 struct device_memory {
     struct gpu *gpu;
     void *blocks[DEVICE_BLOCKS_MAX];
@@ -17,8 +18,8 @@ struct device_memory {
     int error;
 };
 
-/** Allocates zeroed memory, which the caller frees with free(). Ends the program if memory is
- * exhausted. */
+/** Allocates zeroed host memory for `count` elements of `size` bytes, which the caller frees with
+ * free(). Ends the program if memory is exhausted. */
 void *verify_allocate(size_t count, size_t size);
 
 /** Allocates device memory with undefined contents. Returns NULL after an error. */
@@ -26,7 +27,8 @@ void *device_allocate(struct device_memory *m, size_t size);
 /** Copies `size` bytes from the host to device memory; an error is stored in `m`. */
 void device_write(struct device_memory *m, void *to, const void *from, size_t size);
 
-/** Allocates device memory and copies `bytes` to it. Returns NULL after an error. */
+/** Allocates device memory of `size` bytes and copies `bytes` to it. Returns NULL after an
+ * error. */
 void *device_copy(struct device_memory *m, const void *bytes, size_t size);
 /** Copies `size` bytes from device memory to the host; an error is stored in `m`. */
 void device_read(struct device_memory *m, void *to, const void *from, size_t size);

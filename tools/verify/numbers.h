@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The element types of attnc verify: their bits, how precise they are, random inputs.
+ * This file declares the element types of verified tensors: their encoding, their rounding errors,
+ * and random elements.
  */
 #ifndef TOOLS_VERIFY_NUMBERS_H
 #define TOOLS_VERIFY_NUMBERS_H
@@ -9,33 +10,35 @@
 
 #include "runtime/attn.h"
 
-/* An element type: its format, and how precisely it rounds. */
+/* An element type: its format and its rounding errors. */
 struct precision {
     enum attn_dtype dtype;
     const char *name;   /* name in a dispatch key */
-    const char *target; /* the only target with this meaning of the name; NULL: any */
+    const char *target; /* target on which the name has this format; NULL: all others */
     int size;           /* bytes of an element */
     double unit;        /* largest relative error of a rounding */
     double tiny;        /* largest absolute error of a rounding to a subnormal number */
-    double limit;       /* largest number, at which roundings saturate; infinity: they do not */
-    uint16_t poison;    /* bits of a NaN that no kernel writes; int8: of the lowest number */
+    /* largest number, to which larger ones are rounded; infinity: roundings do not saturate */
+    double limit;
+    /* bits that mark memory as unwritten: a NaN that no kernel writes; int8: the lowest number */
+    uint16_t poison;
 };
 
 /** Returns the 16-bit float type of this name, such as "bf16"; NULL if there is none. */
 const struct precision *find_precision(const char *name);
 
-/** Returns the element type of a cache. A `dtype` of fp8 is the kind of fp8 that `target` has. */
+/** Returns the element type of a cache. ATTN_FP8 means the fp8 format of `target`. */
 const struct precision *find_cache_precision(enum attn_dtype dtype, const char *target);
 
 /** Returns the number that `bits` encode in type `p`. */
 double decode_element(const struct precision *p, uint16_t bits);
 
-/** Returns the bits of a value that the type represents exactly, such as a random_value() in 16
- * bits. */
+/** Returns the bits of `value` in type `p`, which must represent it exactly. A 16-bit type
+ * represents each random_value() exactly. */
 uint16_t encode_element(const struct precision *p, double value);
 
-/** Returns reproducible random bits: splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom
- * number generators). */
+/** Returns 64 reproducible random bits and advances *state, by splitmix64 (Steele, Lea, Flood: Fast
+ * splittable pseudorandom number generators). */
 uint64_t random_bits(uint64_t *state);
 
 /** Returns the bits, in type `p`, of a random number of magnitude `limit` at most. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * This file declares the tensors of a call: their memory on the host and on the device, and their
- * elements. An element is named by its indices, outermost first: AT(token, head, d).
+ * elements. Functions take an element's indices, outermost first: AT(token, head, d).
  */
 #ifndef TOOLS_VERIFY_OPERAND_H
 #define TOOLS_VERIFY_OPERAND_H
@@ -10,37 +10,41 @@
 #include "tools/verify/numbers.h"
 #include "tools/verify/schema.h"
 
+/* Makes an array of an element's indices, outermost first. */
 #define AT(...) ((const int64_t[ATTN_DIMENSIONS_MAX]){__VA_ARGS__})
 
 /**
- * One tensor. Memory that was not set holds poison: NaNs, or integers with no meaning. There is
- * more poison before the first element and after the last one. The first element is aligned to no
- * more than the schema requires.
+ * One tensor. Memory that was not set holds poison: NaNs, or integers with no meaning. Poison also
+ * surrounds the tensor, before the first element and after the last. The first element is aligned
+ * to no more than the schema requires.
  */
 struct operand {
     /* The tensor in the op's schema: name, element type, and whether the kernel writes it. */
     struct attn_tensor schema;
     const struct precision *precision; /* NULL: float32 or integers */
-    bool given;                        /* false: the argument is NULL */
+    bool given;                        /* false: the tensor is left out, and its argument is NULL */
     int size;                          /* bytes of an element */
     /* Lengths of the dimensions, in elements; initially 0 if the schema has `any`. */
     int64_t dims[ATTN_DIMENSIONS_MAX];
     int64_t strides[ATTN_DIMENSIONS_MAX]; /* elements from an index to the next, by dimension */
     int align;                            /* alignment of the first element, in bytes */
-    bool far; /* strides of GiB; only rows with a value are on the device, and there are no
-                 guards */
+    /* true: strides are GiB, only rows with a value are on the device, and no poison surrounds the
+     * tensor */
+    bool far;
 
-    struct operand *owner; /* the operand in whose memory it lies, or NULL */
-    int64_t offset;        /* position in the owner, in elements of this operand */
+    /* the operand in whose memory this one lies; NULL: it has its own memory */
+    struct operand *owner;
+    /* distance from the owner's first element, in elements of this operand */
+    int64_t offset;
 
     /* Memory on the host, from element 0 on. */
     uint8_t *image;   /* contents before the launch, which are uploaded */
     uint8_t *result;  /* contents after the launch; NULL before it */
-    uint8_t *checked; /* by element: bits CHECKED and NOTED of operand.c */
+    uint8_t *checked; /* for each element: bits CHECKED and NOTED of operand.c */
     char *device;     /* address of element 0 on the device; NULL before operand_upload() */
     /* Bytes of poison before the elements, of the elements, and of poison after them. */
     size_t front, span, back;
-    bool filled;               /* some element has a value */
+    bool filled;               /* true: some element has a value */
     struct operand_rows *rows; /* of a far tensor: the rows with a value */
 };
 
@@ -50,7 +54,7 @@ int64_t operand_index(const struct operand *o, const int64_t at[]);
 /** Returns the number of elements: the product of the dimensions. */
 int64_t operand_count(const struct operand *o);
 
-/* Before the memory is there. */
+/* Functions that are called before memory is allocated. */
 
 /** Omits the tensor from the call: its argument is NULL. */
 void operand_leave_out(struct operand *o);
@@ -67,8 +71,8 @@ void operand_set_strides(struct operand *o, bool gaps, bool exchanged);
 /** Sets one stride, in elements. */
 void operand_set_stride(struct operand *o, int axis, int64_t stride);
 
-/** Places `o` into the memory of `owner`, `offset` elements from its first one. The caller sets
- * strides. An operand at offset 0 with the owner's strides is written in place. */
+/** Places `o` in the memory of `owner`, `offset` elements after the owner's first element. The
+ * caller sets strides. With offset 0 and the owner's strides the kernel works in place. */
 void operand_place_inside(struct operand *o, struct operand *owner, int64_t offset);
 
 /* Functions for elements, once memory is allocated. A value must be exactly representable in the
@@ -84,13 +88,13 @@ void operand_set_bits(struct operand *o, const int64_t at[], uint32_t bits);
 /** Puts the row of an element of a far tensor on the device without setting a value. */
 void operand_touch(struct operand *o, const int64_t at[]);
 
-/** Sets every element, in order, to a random_value(). 8-bit elements get any number of magnitude 16
- * at most. */
+/** Sets every element, in order, to a random_value(). 8-bit elements get random numbers of
+ * magnitude 16 at most. */
 void operand_set_random(struct operand *o, uint64_t *random);
 
-/** Sets all memory of a tensor that is not far, gaps included, by repeating a small table of random
- * elements. That is fast. Their magnitude is `limit` at most. float32 is limit / 2 to limit. Bytes
- * are less than 64, which is small as fp8. */
+/** Sets all memory of a tensor that is not far, including gaps, by repeating a small table of
+ * random elements, which is fast. Magnitudes are `limit` at most, in float32 limit / 2 to limit.
+ * Bytes are less than 64, which are small numbers as fp8. */
 void operand_set_table(struct operand *o, double limit, uint64_t *random);
 
 /** Sets the first `count` elements of a dense tensor of integers. */
@@ -99,46 +103,47 @@ void operand_set_ints(struct operand *o, const int32_t *values, int64_t count);
 /** Sets all elements of a dense tensor of integers to 0. */
 void operand_clear(struct operand *o);
 
-/** Returns an element as uploaded. */
+/** Returns the value of an element before the launch. */
 double operand_value(const struct operand *o, const int64_t at[]);
-/** Returns an integer as uploaded. */
+/** Returns an integer element before the launch. */
 int64_t operand_int(const struct operand *o, const int64_t at[]);
-/** Returns the bits of an element as uploaded. */
+/** Returns the bits of an element before the launch. */
 uint32_t operand_bits(const struct operand *o, const int64_t at[]);
 
-/** Returns an element as the kernel left it. */
+/** Returns the value of an element after the launch. */
 double operand_result(const struct operand *o, const int64_t at[]);
-/** Returns an integer as the kernel left it. */
+/** Returns an integer element after the launch. */
 int64_t operand_result_int(const struct operand *o, const int64_t at[]);
-/** Returns the bits of an element as the kernel left it. */
+/** Returns the bits of an element after the launch. */
 uint32_t operand_result_bits(const struct operand *o, const int64_t at[]);
 
 /** True if an element has the same bits after the launch as before it. */
 bool operand_same(const struct operand *o, const int64_t at[]);
 
-/** Allows the kernel to write an element. The caller compares it by other means than
- * call_compare(). */
+/** Marks an element as one that the kernel may write. For elements that the caller does not compare
+ * by call_compare(). */
 void operand_allow(struct operand *o, const int64_t at[]);
 
-/* For call.c. */
+/* Functions for call.c only. */
 
-/** Initialises a tensor from its schema. `args` has the counts. */
+/** Initialises an operand from its tensor in the op's schema, which has dimensions and strides of
+ * the call. */
 void operand_init(struct operand *o, const struct attn_tensor *schema, const char *target);
-/** Allocates the host copies of an operand, marked as unwritten. */
+/** Allocates the host copies of an operand and fills them with poison. */
 void operand_allocate(struct operand *o);
 
-/** Uploads the tensor, and sets its pointer and strides in the arguments. An owner must precede the
- * tensors inside it. */
+/** Copies the operand to the device, and sets its pointer and strides in the arguments. An owner
+ * must be uploaded before the operands inside it. */
 void operand_upload(struct operand *o, struct device_memory *m);
 /** Copies the operand back from the device after a launch. */
 void operand_download(struct operand *o, struct device_memory *m);
 
-/** True if all memory except checked elements is unchanged. Otherwise *at is the index of a changed
- * element. */
+/** True if the launch changed no memory except checked elements. Otherwise *at is the distance of a
+ * changed element from the first one, in elements. */
 bool operand_untouched(const struct operand *o, int64_t *at);
 
-/** Copies the results of a launch to the contents before the next one, and marks all elements
- * as unchecked. */
+/** Makes the results of a launch the contents before the next launch, and marks all elements as
+ * unchecked. */
 void operand_keep_result(struct operand *o);
 /** Frees the host copies of an operand. */
 void operand_free(struct operand *o);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of kernels: what its parts share. An op's shapes, inputs and bounds are one file,
- * <op>.c. `attnc verify` chooses the device and walks over a pack.
+ * Verification of kernels against references in double precision: the functions that all files of
+ * this folder share. <op>.c has the shapes, inputs and error bounds of one op. `attnc verify`
+ * chooses the device and verifies each kernel of a pack.
  */
 #ifndef TOOLS_VERIFY_VERIFY_H
 #define TOOLS_VERIFY_VERIFY_H
@@ -14,16 +15,16 @@
 
 struct verify_schema;
 
-/** A GPU as reports name it. */
+/** The identity of a GPU, as reports print it. */
 struct gpu_identity {
-    char name[128];    /* name from HIP */
+    char name[128];    /* name of the GPU from HIP */
     char target[16];   /* such as "gfx942" */
     char library[256]; /* file name of the HIP runtime */
     int hip_version;   /* hipRuntimeGetVersion() */
     bool simulated;    /* true: the library is hipsim, under any name */
 };
 
-/** Identifies a device by calls of the loaded HIP library, not by the environment. */
+/** Sets `id` to the identity of a device. Asks the loaded HIP library, not the environment. */
 void gpu_identify(const struct attn_device *device, struct gpu_identity *id);
 
 /** A GPU for verification: libattn's device, and HIP's memory functions from the same library. */
@@ -31,7 +32,7 @@ struct gpu {
     const char *target; /* such as "gfx942" */
     struct attn_device *device;
     struct gpu_identity id;
-    char title[480]; /* the identity in one line, for the head of the table */
+    char title[480]; /* the identity in one line, for the heading of the table of results */
     int (*hipMalloc)(void **p, size_t size);
     int (*hipFree)(void *p);
     int (*hipMemcpy)(void *to, const void *from, size_t size, int kind);
@@ -39,46 +40,49 @@ struct gpu {
     const char *(*hipGetErrorName)(int error);
 };
 
-/** The GPU to open. */
+/** The choice of the GPU to open. */
 struct gpu_choice {
-    /* Path of the simulator's HIP library; NULL: the machine's HIP runtime. */
-    const char *target;
+    const char *target;    /* such as "gfx942" */
     const char *simulator; /* path of a simulator's HIP library; NULL: the machine's HIP runtime */
-    const char *checks;    /* the simulator's checks, such as "on"; a finding ends its launch */
-    const char *part;      /* the GPU model to simulate, such as "mi308x"; NULL: the target's first
-                            * one in tools/hipsim/core/gfx_parts.def */
+    /* setting `checks` of the simulator, such as "on"; a finding ends the launch */
+    const char *checks;
+    /* the GPU model to simulate, such as "mi308x"; NULL: the target's first model in
+     * tools/hipsim/core/gfx_parts.def */
+    const char *part;
 };
 
-/** Opens the first GPU of the target, with the kernels of `pack`. Returns false with a sentence in
- * `why` on failure. */
+/** Opens the first GPU of the target with the kernels of `pack`. Returns false and writes a
+ * sentence to `why` on failure. */
 bool gpu_open(struct gpu *gpu, const struct gpu_choice *choice, struct attn_pack *pack, char *why,
               size_t why_size);
 /** Closes the device of a GPU. */
 void gpu_close(struct gpu *gpu);
 
 /** Sets the function pointer at `slot` to the function `name` of a library from dlopen(). Returns
- * false if it has none. */
+ * false if the library lacks the function. */
 bool gpu_find_function(void *library, const char *name, void *slot);
 
-/** Finds the simulator that was built or installed beside this program. Returns false if there is
- * none. */
+/** Writes the path of the simulator that was built or installed beside this program to `path`.
+ * Returns false if there is none. */
 bool gpu_find_simulator(char *path, size_t size);
 
-/** One line of the table of results. */
+/** One line of the table of results: a kernel on a shape. */
 struct verify_row {
+    /* Names of the kernel and of the shape. */
     const char *kernel;
     const char *shape;
-    /* Root of the sum of squared errors of all results, and its bound; both relative to the
-     * results' norm. */
+    /* Root of the sum of squared errors of all elements, and its bound; both divided by the norm of
+     * the expected values. */
     double relative, relative_bound;
-    /* Error of the element that is closest to its bound, and that bound; absolute. */
+    /* Absolute error of the element that is closest to its bound, and the bound of that element. */
     double largest, largest_bound;
-    char fault[400]; /* why it fails; "": it passes */
-    bool elsewhere;  /* the pack's table selects another kernel for these arguments, so the row is
-                       omitted */
+    char fault[400]; /* reasons why the row fails; "": it passes */
+    /* true: the pack's table selects another kernel for these arguments, so the row is not
+     * printed */
+    bool elsewhere;
 };
 
-/** Sets the reason why a row fails, unless it has one. */
+/** Sets the reason why a row fails, unless the row has a reason already. */
 void verify_fail(struct verify_row *row, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -86,19 +90,20 @@ void verify_fail(struct verify_row *row, const char *format, ...)
 void verify_fail_too(struct verify_row *row, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/** The verification of a target's kernels. */
+/** The state of a run that verifies the kernels of a target. */
 struct verify_run {
     const struct attn_pack *pack;
     struct gpu *gpu;
-    const struct verify_schema *schema; /* of the kernel being verified */
+    const struct verify_schema *schema; /* schema of the op of the current kernel */
     uint64_t seed;                      /* seed of the inputs' random numbers */
-    const char *hooks;                  /* directory of users' logits functions, or NULL */
-    int name_width;                     /* width of the table's first column in characters */
+    /* directory with the sources of users' logits functions; NULL: none was given */
+    const char *hooks;
+    int name_width;        /* width of the table's first column in characters */
     size_t rows, failures; /* lines printed, and lines that failed; counted by verify_report() */
     size_t enough;         /* rows after which a kernel is done; 0: all shapes run */
     double worst;          /* largest error relative to its bound, set by verify_report() */
 
-    /** The callback for each row. `row->fault` says whether the row failed. */
+    /** Prints a row. The row failed if row->fault is not "". */
     void (*print)(const struct verify_run *run, const struct verify_row *row);
 };
 
@@ -107,7 +112,7 @@ struct verify_run {
 void verify_kernel(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info,
                    size_t shapes);
 
-/** Counts a row and passes it to run->print, unless it is another kernel's. */
+/** Counts a row and passes it to run->print. Does nothing if row->elsewhere is true. */
 void verify_report(struct verify_run *run, const struct verify_row *row);
 
 /** True if the kernel has fewer rows than --shapes requests. */
@@ -119,27 +124,29 @@ void verify_report_fault(struct verify_run *run, const char *kernel, const char 
 struct device_memory;
 
 /**
- * True if a lookup selects this kernel or one of the same key among which calls choose. True also
- * for an error, which verify_launch() will report.
+ * True if a lookup of `desc` finds `kernel`, or another kernel with the same key. Each call then
+ * selects one of them. Also true if the lookup fails: verify_launch() then reports the error.
  */
 bool verify_takes(const struct verify_run *run, const void *desc, const char *kernel);
 
-/** Looks up the run's op, launches it with arguments in `m`, and waits. Returns false if a call
- * failed, or if the pack's table selects another kernel and the launch is not `aside`. The row then
- * has the reason. */
+/** Looks up the op of run->schema, launches it with `args`, whose pointers lead to memory in `m`,
+ * and waits. Returns false with the reason in `row` if a call failed. Unless `aside` is true, it
+ * also returns false if the pack's table selects another kernel. */
 bool verify_launch(const struct verify_run *run, struct device_memory *m, const void *desc,
                    const void *args, bool aside, struct verify_row *row);
 
-/** True if all copies to and from `m` succeeded. Otherwise the row has the failed call. */
+/** True if all copies to and from `m` succeeded. Otherwise `row` gets the error. */
 bool verify_copied(const struct device_memory *m, struct verify_row *row);
 
-/** Returns the value of a field of the n-th kernel's key, or "". */
+/** Returns the value of a field of the n-th kernel's dispatch key; "" if the key lacks the
+ * field. */
 const char *verify_field(const struct attn_pack *pack, uint32_t n, const char *field);
 
-/** True if a field of the n-th kernel's key is "true". */
+/** True if a field of the n-th kernel's dispatch key is "true". */
 bool verify_flag(const struct attn_pack *pack, uint32_t n, const char *field);
 
-/** Returns the index of a field's value among `count` names; 0 if it is none of them. */
+/** Returns the index in `names` of the value of a field of the n-th kernel's dispatch key; 0 if the
+ * value is none of the `count` names. */
 int verify_number_of(const struct attn_pack *pack, uint32_t n, const char *field,
                      const char *const *names, int count);
 

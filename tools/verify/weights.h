@@ -16,18 +16,19 @@ enum {
 /* The weights of an op's heads. */
 struct weights {
     struct operand *w;     /* [head, row, column] */
-    struct operand *scale; /* float32; not given: w has none */
-    bool blocks;           /* a scale is for a block of a head; false: for a head */
+    struct operand *scale; /* float32 scales; left out (not `given`): w has no scales */
+    /* true: each block of 128 x 128 elements has a scale; false: each head has one */
+    bool blocks;
 };
 
-/** A row of weights as the kernel multiplies it. */
+/** A row of weights that the kernel multiplies by. */
 struct weights_row {
     double w[WEIGHTS_COLUMNS];                     /* elements without their scale */
-    double scale[WEIGHTS_COLUMNS / WEIGHTS_BLOCK]; /* of each block of columns */
+    double scale[WEIGHTS_COLUMNS / WEIGHTS_BLOCK]; /* scale of each block of columns */
 };
 
-/** Sets the alignment and the strides of the elements: the alignment does not depend on their
- * type, and strides of fp8 are multiples of 16. */
+/** Sets the alignment and the strides of weights: both are multiples of 16 bytes in all element
+ * types. */
 void weights_place(struct operand *w);
 
 /** Sets all elements to numbers of magnitude `limit` at most, and scales to powers of 2 with any
