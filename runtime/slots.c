@@ -19,11 +19,11 @@ int attn_slots_fill(enum attn_page_table table, const struct attn_pages *p,
 
 /* Checks of ATTN_CHECK_DATA. */
 
-/* Returns the slot number after the last slot of the tensor that has slot `entry`: the second
- * source `more`, or the cache, whose slots end at `limit`. */
-static int64_t end_of(const struct attn_more_slots *more, int64_t entry, int64_t limit)
+/* Returns the slot number after the last slot of the tensor that has slot `slot`: the second source
+ * `more`, or the cache, whose slots end at `limit`. */
+static int64_t end_of(const struct attn_more_slots *more, int64_t slot, int64_t limit)
 {
-    return more->count && entry >= more->first ? more->first + more->count : limit;
+    return more->count && slot >= more->first ? more->first + more->count : limit;
 }
 
 /* Checks the length and the entries of the list of sequence `s`, by host copies. An entry names
@@ -39,7 +39,7 @@ static int check_list(const struct attn_page_lists *l, int32_t s, int64_t slots,
     for (int64_t i = 0; i < length; i += slots) {
         const int64_t entry = l->entries[first + i / slots], left = length - i;
         const int64_t end = entry * slots + (left < slots ? left : slots);
-        if (entry >= 0 && end > end_of(more, entry, limit))
+        if (entry >= 0 && end > end_of(more, entry * slots, limit))
             return attn_fail(
                 ATTN_BAD_DATA, "%s %lld of list %d is %lld, the cache has %lld slots%s",
                 slots > 1 ? "block" : "slot", (long long)(i / slots), s, (long long)entry,
