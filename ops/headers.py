@@ -62,11 +62,6 @@ def struct_text(name, about, members):
     return text + "};\n\n"
 
 
-def natural(t):
-    """Returns the bytes of an element of tensor `t`; 2 if the descriptor decides the type."""
-    return FIXED[t.dtype][1] if t.dtype in FIXED else 2
-
-
 def desc_members(op):
     """Returns the members of the op's descriptor struct, each as a Member."""
     out = [Member("size_t", "size", f"sizeof(struct attn_{op.name}_desc)")]

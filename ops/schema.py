@@ -371,7 +371,7 @@ class Rows:
         """Adds a tensor that the kernel reads and writes; parameters as in IN()."""
         self._op.args.append(Tensor(name, "inout", dtype, dims, doc, **more))
 
-    def ROWS(self, total, longest, data=True):
+    def ROWS(self, total, longest):
         """Describes an array with the first token of each sequence: it begins at 0, never falls, and ends at `total`
         or below. No difference of neighbours exceeds `longest`."""
         return {"total": total, "longest": longest}
@@ -420,7 +420,7 @@ class Rows:
         number of that member."""
         self._op.desc_rules.append((expression, sentence))
 
-    def RULE(self, expression, sentence, when=None):
+    def RULE(self, expression, sentence):
         """Adds a C condition that the arguments of a call must meet; `sentence` is the message otherwise."""
         self._op.rules.append((expression, sentence))
 
