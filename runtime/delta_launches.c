@@ -73,11 +73,11 @@ static int64_t time_of_one(const struct shape *s)
 {
     enum { FEW = 32 /* wide workgroups, two narrow ones each, on 256 / 4 compute units */ };
     const struct costs *const c = s->costs;
-    const int64_t wide = s->heads * attn_ceiling(s->values, WIDE);
+    const int64_t wide = s->heads * attn_parts(s->values, WIDE);
     if (s->values >= WIDE && wide > FEW)
-        return c->launch + s->longest * c->wide * attn_ceiling(wide, s->units);
+        return c->launch + s->longest * c->wide * attn_parts(wide, s->units);
     return c->launch +
-           s->longest * c->narrow * attn_ceiling(s->heads * (s->values / NARROW), s->units);
+           s->longest * c->narrow * attn_parts(s->heads * (s->values / NARROW), s->units);
 }
 
 /* Returns the time in which each of `waves` waves does `count` steps of pace `p`, in hundredths of
@@ -104,7 +104,7 @@ static int64_t time_of_chunks(const struct shape *s, int each, int hundred)
 static int64_t time_of_several(const struct shape *s, int64_t each)
 {
     const struct costs *const c = s->costs;
-    const int64_t n = attn_ceiling(s->longest, each), columns = (s->values + s->keys) / WIDE_SLICE;
+    const int64_t n = attn_parts(s->longest, each), columns = (s->values + s->keys) / WIDE_SLICE;
     const int64_t waves = s->heads * n * (s->values / SLICE);
     const int64_t whole = time_of_chunks(s, c->chunk, c->chunks) +
                           time_of_chunks(s, c->output, c->outputs) +
@@ -123,7 +123,7 @@ static int64_t choose(const struct shape *s, int64_t batch)
     const int64_t one = time_of_one(s), several = time_of_several(s, s->longest);
     int64_t best = several < one, least = (best ? several : one) * 19 / 20;
     for (int64_t n = 2; n <= SEGMENTS_MOST && n <= s->longest && n * batch <= ROWS_MOST; n++) {
-        const int64_t time = time_of_several(s, attn_ceiling(s->longest, n));
+        const int64_t time = time_of_several(s, attn_parts(s->longest, n));
         if (time < least) {
             least = time;
             best = n;
@@ -182,7 +182,7 @@ static void describe(const struct attn_gated_delta_prefill_desc *d,
 {
     const size_t k = (size_t)in->keys, v = (size_t)in->values, heads = (size_t)d->value_heads;
     out->chunk_rows = rows_of(s, CHUNK);
-    out->segment_tokens = n > 1 ? (int32_t)(attn_ceiling(in->longest, n) * CHUNK) : 0;
+    out->segment_tokens = n > 1 ? (int32_t)(attn_parts(in->longest, n) * CHUNK) : 0;
     out->segment_rows = n > 1 ? rows_of(s, out->segment_tokens) : 0;
     out->chunk_bytes = (size_t)out->chunk_rows * heads *
                        record_bytes(in->keys, in->values, d->decay == ATTN_DECAY_CHANNEL);
@@ -208,7 +208,7 @@ static int find_launches(const struct attn_gated_delta_prefill_desc *d,
         .costs = find_costs(s->target, d->decay),
         .units = s->compute_units,
         .heads = (int64_t)s->batch * d->value_heads,
-        .longest = attn_ceiling(longest, CHUNK),
+        .longest = attn_parts(longest, CHUNK),
         .all = (int64_t)rows_of(s, CHUNK) * d->value_heads,
         .keys = d->head_dim,
         .values = d->head_dim_v ? d->head_dim_v : d->head_dim,

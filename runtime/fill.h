@@ -57,6 +57,9 @@ static inline int64_t attn_product(int64_t a, int64_t b, int64_t c)
     return both > INT32_MAX || both * c > INT32_MAX ? INT32_MAX : both * c;
 }
 
+/* Returns the greater of two numbers. */
+static inline int64_t attn_larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
 /* Returns `count` / `size`, rounded up. */
 static inline int64_t attn_parts(int64_t count, int64_t size) { return (count + size - 1) / size; }
 

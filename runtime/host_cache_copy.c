@@ -6,6 +6,7 @@
 #include "runtime/cache_args.h"
 #include "runtime/check_data.h"
 #include "runtime/error.h"
+#include "runtime/fill.h"
 #include "runtime/host.h"
 #include "runtime/op.h"
 
@@ -131,17 +132,16 @@ static void set_caches(const struct attn_cache_copy_desc *d, const union attn_va
     v[ATTN_ARG_SCALE_PAGE_BYTES].i64 = to[ATTN_ARG_SCALE_PAGE_STRIDE].i64 * (int64_t)sizeof(float);
 }
 
-/* Returns the greater of two numbers. */
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
 /* Sets in `v` the bytes of a run and the number of runs of a page, by which the grid is divided.
  * Returns ATTN_OK or ATTN_BAD_ARGUMENT. */
 static int set_grid(union attn_value *v)
 {
-    const int64_t bytes = larger(larger(v[ATTN_ARG_K_RUN_BYTES].i64, v[ATTN_ARG_V_RUN_BYTES].i64),
-                                 SCALE_WEIGHT * v[ATTN_ARG_SCALE_RUN_BYTES].i64);
-    const int64_t parts = larger(v[ATTN_ARG_OUTER_PARTS].i64 * v[ATTN_ARG_INNER_PARTS].i64,
-                                 v[ATTN_ARG_SCALE_RUN_BYTES].i64 ? v[ATTN_ARG_SCALE_PARTS].i64 : 0);
+    const int64_t bytes =
+        attn_larger(attn_larger(v[ATTN_ARG_K_RUN_BYTES].i64, v[ATTN_ARG_V_RUN_BYTES].i64),
+                    SCALE_WEIGHT * v[ATTN_ARG_SCALE_RUN_BYTES].i64);
+    const int64_t parts =
+        attn_larger(v[ATTN_ARG_OUTER_PARTS].i64 * v[ATTN_ARG_INNER_PARTS].i64,
+                    v[ATTN_ARG_SCALE_RUN_BYTES].i64 ? v[ATTN_ARG_SCALE_PARTS].i64 : 0);
     if (parts > INT32_MAX)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache_copy: a page has more than 2^31 parts");
     v[ATTN_ARG_COPY_BYTES].i64 = bytes;

@@ -48,7 +48,7 @@ static const struct costs *find_costs(const char *target, int heads)
  * hundredths of a microsecond. */
 static int64_t time_saved(const struct costs *c, const struct attn_mla_decode_gather_shape *s)
 {
-    const int64_t queries = attn_ceiling(s->queries, s->compute_units);
+    const int64_t queries = attn_parts(s->queries, s->compute_units);
     return queries * s->entries * (c->mixed - c->plain) / 1000;
 }
 

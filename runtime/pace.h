@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+#include "runtime/fill.h"
+
 /* The time of a step of a wave or workgroup, which depends on the number of waves or workgroups on
  * its compute unit. */
 struct attn_pace {
@@ -13,15 +15,12 @@ struct attn_pace {
     int another; /* time that each further wave or workgroup on the compute unit adds */
 };
 
-/* Returns a / b, rounded up. */
-static inline int64_t attn_ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 /* Returns the time in which `all` waves or workgroups do a step each on `units` compute units. A
  * compute unit runs at most `places` of them at once, and the others in further rounds. */
 static inline int64_t attn_pace_time(const struct attn_pace *p, int64_t all, int64_t units,
                                      int64_t places)
 {
-    const int64_t each = attn_ceiling(all, units), rest = each % places;
+    const int64_t each = attn_parts(all, units), rest = each % places;
     const int64_t rounds = each / places * (p->alone + (places - 1) * p->another);
     return rounds + (rest ? p->alone + (rest - 1) * p->another : 0);
 }

@@ -7,6 +7,7 @@
 
 #include "runtime/abi.h"
 #include "runtime/error.h"
+#include "runtime/fill.h"
 #include "runtime/host.h"
 
 enum {
@@ -51,12 +52,6 @@ struct sequence {
                            * that have several pieces */
 };
 
-/* Returns a / b rounded up. */
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-/* Returns the greater of two numbers. */
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
 /* Returns the number of parts into which the work of each KV head is divided, at least 1. */
 static int64_t parts_of(const struct attn_decode_plan_shape *s)
 {
@@ -87,7 +82,7 @@ static bool is_there(const struct batch *p, const struct sequence *q)
 static int64_t seen_keys(const struct batch *p, int64_t all, int64_t queries_after)
 {
     const int32_t right = p->shape->window_right;
-    return right < 0 ? all : smaller(all, larger(all - queries_after + right, 0));
+    return right < 0 ? all : smaller(all, attn_larger(all - queries_after + right, 0));
 }
 
 /* Returns the number of query tiles of sequence `of`, at least 1. It is 1 if queries are not
@@ -95,7 +90,7 @@ static int64_t seen_keys(const struct batch *p, int64_t all, int64_t queries_aft
 static int64_t tiles_of(const struct batch *p, int32_t of)
 {
     const int64_t queries = query_start(p, of + 1) - query_start(p, of);
-    return p->shape->q_tile ? larger(ceil_div(queries, p->shape->q_tile), 1) : 1;
+    return p->shape->q_tile ? attn_larger(attn_parts(queries, p->shape->q_tile), 1) : 1;
 }
 
 /* Returns how many of a sequence's `tiles` tiles have earlier queries than tile `number`. Tiles are
@@ -108,7 +103,7 @@ static int64_t place_of_tile(int64_t number, int64_t tiles)
 /* Sets the queries of `q`, and the keys and units that kernels read for it. */
 static void measure(const struct batch *p, struct sequence *q)
 {
-    const int64_t all = larger(p->lengths->kv_lens[q->of], 0), end = query_start(p, q->of + 1);
+    const int64_t all = attn_larger(p->lengths->kv_lens[q->of], 0), end = query_start(p, q->of + 1);
     int64_t keys = all, reached = all;
     q->q_start = query_start(p, q->of);
     q->q_end = end;
@@ -118,9 +113,9 @@ static void measure(const struct batch *p, struct sequence *q)
         keys = q->q_end > q->q_start ? seen_keys(p, all, end - q->q_end) : 0;
         reached = smaller(keys, all - (end - q->q_end));
     }
-    q->skip = larger(reached - p->n.reach, 0) / GRAIN * GRAIN;
+    q->skip = attn_larger(reached - p->n.reach, 0) / GRAIN * GRAIN;
     q->keys = keys - q->skip;
-    q->units = ceil_div(q->keys, UNIT);
+    q->units = attn_parts(q->keys, UNIT);
 }
 
 /* Advances the indices of `q` to the next tile, or without tiles to the next sequence. */
@@ -142,10 +137,10 @@ struct attn_plan_numbers attn_plan_numbers(const struct attn_decode_plan_shape *
     return (struct attn_plan_numbers){
         .queries = queries,
         .parts = parts_of(s),
-        .pairs_per_list = ceil_div(s->kv_heads * parts_of(s), s->lists),
+        .pairs_per_list = attn_parts(s->kv_heads * parts_of(s), s->lists),
         .reach = reach < INT32_MAX ? reach : INT32_MAX,
         .item_cost = cost,
-        .least_piece = s->q_tile ? ceil_div(cost, 2) : cost,
+        .least_piece = s->q_tile ? attn_parts(cost, 2) : cost,
         .slack = s->q_tile ? cost : 0,
         .merge_rate = s->merge_rate ? s->merge_rate : USUAL_RATE,
     };
@@ -155,7 +150,7 @@ struct attn_plan_numbers attn_plan_numbers(const struct attn_decode_plan_shape *
  * most `piece` units. */
 static int64_t count_pieces(int64_t units, int64_t piece)
 {
-    return larger(ceil_div(units, piece), 1);
+    return attn_larger(attn_parts(units, piece), 1);
 }
 
 /* True if there are at most as many pieces as parts if all sequences are cut into pieces of at most
@@ -185,7 +180,7 @@ static int64_t worthwhile_piece(int64_t rate, int64_t longest)
  * the number of units of the longest of `count` tiles. */
 static void choose_whole(struct batch *p, int64_t count, int64_t longest)
 {
-    const int64_t each = larger(ceil_div(count, p->n.parts), 1);
+    const int64_t each = attn_larger(attn_parts(count, p->n.parts), 1);
     const int64_t most = p->payload + 2 * p->n.item_cost;
     if (p->shape->q_tile && !p->piece && longest + p->n.item_cost <= most / each)
         p->whole = each;
@@ -200,13 +195,13 @@ static void choose_pieces(struct batch *p)
         measure(p, &q);
         count++;
         units += q.units;
-        longest = larger(longest, q.units);
+        longest = attn_larger(longest, q.units);
     }
     const int64_t cost = units + count * p->n.item_cost;
-    p->payload = larger(ceil_div(cost, p->n.parts), 2 * p->n.item_cost);
+    p->payload = attn_larger(attn_parts(cost, p->n.parts), 2 * p->n.item_cost);
     const int64_t least = worthwhile_piece(p->n.merge_rate, longest);
-    const int64_t most = larger(p->payload + p->n.slack, least);
-    int64_t piece = larger(ceil_div(units, p->n.parts), least);
+    const int64_t most = attn_larger(p->payload + p->n.slack, least);
+    int64_t piece = attn_larger(attn_parts(units, p->n.parts), least);
     for (; count <= p->n.parts && !p->piece && piece <= most; piece++)
         p->piece = pieces_fit(p, piece) ? piece : 0;
     choose_whole(p, count, longest);
@@ -218,7 +213,7 @@ static void place(const struct batch *p, struct sequence *q)
     measure(p, q);
     if (p->piece) {
         q->first = q->item;
-        q->length = larger(ceil_div(q->units, count_pieces(q->units, p->piece)), 1);
+        q->length = attn_larger(attn_parts(q->units, count_pieces(q->units, p->piece)), 1);
         q->count = count_pieces(q->units, q->length);
         return;
     }
@@ -231,7 +226,8 @@ static void place(const struct batch *p, struct sequence *q)
     q->first = (q->start + cost + least - 1) / p->payload;
     if (q->first > p->n.parts - 1)
         q->first = p->n.parts - 1;
-    q->count = larger((q->start + cost + q->units - least) / p->payload, q->first) - q->first + 1;
+    q->count =
+        attn_larger((q->start + cost + q->units - least) / p->payload, q->first) - q->first + 1;
 }
 
 /* Advances `q` to the next tile or sequence. Adds the cost and the pieces of the present one to
@@ -351,7 +347,7 @@ int64_t attn_plan_tiles(const struct attn_decode_plan_shape *s)
 {
     if (!s->q_tile)
         return s->batch;
-    const int64_t each = ceil_div(s->q_len, s->q_tile) * s->batch;
+    const int64_t each = attn_parts(s->q_len, s->q_tile) * s->batch;
     const int64_t all = s->batch + s->tokens / s->q_tile;
     return s->tokens && all < each ? all : each;
 }

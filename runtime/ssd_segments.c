@@ -50,7 +50,7 @@ static int64_t time_of(const struct load *l, int64_t each)
 {
     enum { PLACES = 2 /* workgroups that a compute unit has at once */ };
     const struct costs *const c = l->costs;
-    const int64_t segments = attn_ceiling(l->chunks, each), all = l->workgroups * segments;
+    const int64_t segments = attn_parts(l->chunks, each), all = l->workgroups * segments;
     const int64_t outputs = each * attn_pace_time(&c->outputs, all, l->units, PLACES) + c->launch;
     if (segments == 1)
         return outputs;
@@ -66,7 +66,7 @@ static int64_t choose(const struct load *l, int64_t batch)
 {
     int64_t best = l->chunks, least = time_of(l, best) * 19 / 20;
     for (int64_t n = 2; n <= SEGMENTS_MOST && n <= l->chunks && n * batch <= ROWS_MOST; n++) {
-        const int64_t each = attn_ceiling(l->chunks, n), time = time_of(l, each);
+        const int64_t each = attn_parts(l->chunks, n), time = time_of(l, each);
         if (time < least) {
             least = time;
             best = each;
@@ -108,14 +108,14 @@ static int find_segments(const struct attn_ssd_prefill_desc *d,
     *segments = (struct attn_ssd_prefill_segments){0};
     const struct load load = {
         .costs = find_costs(s->target),
-        .workgroups = (int64_t)s->batch * d->value_heads * attn_ceiling(d->head_dim_v, VALUES),
+        .workgroups = (int64_t)s->batch * d->value_heads * attn_parts(d->head_dim_v, VALUES),
         .units = s->compute_units,
-        .chunks = attn_ceiling(s->max_seqlen, CHUNK),
+        .chunks = attn_parts(s->max_seqlen, CHUNK),
     };
     const int64_t each = s->batch && s->max_seqlen ? choose(&load, s->batch) : load.chunks;
     if (each == load.chunks)
         return ATTN_OK;
-    const int64_t tokens = each * CHUNK, rows = s->batch * attn_ceiling(load.chunks, each);
+    const int64_t tokens = each * CHUNK, rows = s->batch * attn_parts(load.chunks, each);
     const size_t sums = (size_t)(rows * d->value_heads);
     segments->segment_tokens = (int32_t)tokens;
     segments->segment_rows = (int32_t)rows;
