@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/boxes.h"
 #include "compiler/kernel_args.h"
 #include "compiler/read_file.h"
 #include "compiler/tuning_key.h"
@@ -233,19 +234,6 @@ static bool read_kernel(struct reader *r, uint32_t id)
     return !calls || read_calls(r, calls, op, &row->choice);
 }
 
-/* True if a call can be in both boxes. */
-static bool overlap(const struct att_box *a, const struct att_box *b)
-{
-    for (unsigned i = 0; i < a->count; i++) {
-        for (unsigned k = 0; k < b->count; k++) {
-            if (!strcmp(a->rows[i].arg, b->rows[k].arg) &&
-                (a->rows[i].max < b->rows[k].min || b->rows[k].max < a->rows[i].min))
-                return false;
-        }
-    }
-    return true;
-}
-
 /* True if two rows of one key could both be for the same call: their boxes overlap, or neither has
  * boxes. */
 static bool clash(const struct attnc_tuned *a, const struct attnc_tuned *b)
@@ -254,7 +242,7 @@ static bool clash(const struct attnc_tuned *a, const struct attnc_tuned *b)
         return true;
     for (unsigned i = 0; i < a->choice.count; i++) {
         for (unsigned k = 0; k < b->choice.count; k++) {
-            if (overlap(&a->choice.boxes[i], &b->choice.boxes[k]))
+            if (attnc_boxes_meet(&a->choice.boxes[i], &b->choice.boxes[k]))
                 return true;
         }
     }
