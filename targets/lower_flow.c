@@ -415,12 +415,6 @@ LLVMValueRef lower_materialize(struct lower *l, const struct tir_op *op)
 
 /* ---- Loops and branches ---- */
 
-/* Appends a basic block called `name` to the kernel. */
-static LLVMBasicBlockRef new_block(struct lower *l, const char *name)
-{
-    return LLVMAppendBasicBlockInContext(l->ctx, l->kernel, name);
-}
-
 LLVMValueRef lower_return(struct lower *l, const struct tir_op *op)
 {
     (void)op;
@@ -530,7 +524,7 @@ LLVMValueRef lower_for(struct lower *l, const struct tir_op *op)
 
     pass_on(l, given, inits, body->params + 1, n);
     LLVMBasicBlockRef guard = LLVMGetInsertBlock(l->b);
-    LLVMBasicBlockRef loop = new_block(l, "loop"), done = new_block(l, "done");
+    LLVMBasicBlockRef loop = block(l, "loop"), done = block(l, "done");
     LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSLT, first, bound, ""), loop, done);
 
     LLVMPositionBuilderAtEnd(l->b, loop);
@@ -657,11 +651,11 @@ LLVMValueRef lower_if(struct lower *l, const struct tir_op *op)
         return lower_fail(l, "out of memory");
     LLVMValueRef *const values = phis + op->n_results, condition = lower_value(l, op->operands[0]);
     const bool plain = only_yields(l, op->blocks[1]);
-    LLVMBasicBlockRef yes = new_block(l, "then"), merge = new_block(l, "merge");
+    LLVMBasicBlockRef yes = block(l, "then"), merge = block(l, "merge");
     if (plain)
         pass_on_side(l, op, op->blocks[1], values);
     LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
-    LLVMBasicBlockRef no = plain ? merge : new_block(l, "else");
+    LLVMBasicBlockRef no = plain ? merge : block(l, "else");
     LLVMValueRef branch = LLVMBuildCondBr(l->b, condition, yes, no);
     lower_note_issue(l, (struct tir_value){0});
     if (op->imm[0])
