@@ -55,6 +55,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+/* Most columns (a query and head each) of a sequence in one call. */
 enum { MAX_ROWS = 1024 };
 
 /* Indices of att_tile.own. LDS_KIB: KiB of LDS of the targets that the row is for. Q_IN_LDS: panels

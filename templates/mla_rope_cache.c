@@ -109,6 +109,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 struct panel {
     int first, width;
 };
+/* Most panels into which the latent is divided. */
 enum { PANELS_MAX = 3 };
 
 /* Divides the latent into panels whose widths are powers of two, the widest first. Returns their

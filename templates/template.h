@@ -21,7 +21,7 @@ struct tir_func;
 struct att_why {
     /* Field that the sentence is about; ATT_FIELD_COUNT: the combination of all fields. */
     enum att_field field;
-    char text[200];
+    char text[200]; /* the sentence, with a final NUL */
 };
 
 /** Writes the formatted sentence and `field` to `why`. Returns false, so that a check can end with
@@ -100,7 +100,6 @@ struct att_tile {
 };
 
 /**
- *
  * A knob: a member of struct att_tile, or a name of att_template.own, that may have other values
  * than in the rows of the table. A candidate is a row, or a row with one or more knobs changed; see
  * att_find_tile().

@@ -218,6 +218,7 @@ static void insert_part(struct topk *t, struct tir_view scores, struct tir_value
     tir_end_for(b, &loop, carried, ATT_SELECT_N + each);
 }
 
+/* Most values that the loop over scores carries. */
 enum { CARRIED_MAX = ATT_SELECT_N + ATT_SELECT_EACH_MAX };
 
 /* Sets types[] to the types of the values that the loop carries: the selection's state, and the

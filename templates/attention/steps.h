@@ -14,29 +14,29 @@
 /** Values in registers that steps pass to each other: bit numbers of pipe_op.reads and
  * pipe_op.writes. A family uses some of them. */
 enum att_register {
-    ATT_SLOT_M, /* the running maximum m; M to REST are carried by the loop */
+    ATT_SLOT_M, /* running maximum m of each query; the loop carries M to REST */
     /* The denominator l. */
     ATT_SLOT_L,
     /* The output O^T. */
     ATT_SLOT_O,
     /* The last 8 rows of O^T: att_attention.rest. */
     ATT_SLOT_REST,
-    /* Page numbers (i32) of the keys of the block that is loaded; V_PAGES: for its rows of V. */
+    /* Page numbers (i32) of the keys of the block that is loaded. */
     ATT_SLOT_K_PAGES,
+    /* Page numbers (i32) of the rows of V of the block that is loaded. */
     ATT_SLOT_V_PAGES,
-    /* Rows of K in flight from memory to registers or LDS, or their addresses; V_DATA: rows of
-     * V. */
+    /* Rows of K in flight from memory to registers or LDS, or their addresses. */
     ATT_SLOT_K_DATA,
+    /* Rows of V in flight from memory to registers or LDS, or their addresses. */
     ATT_SLOT_V_DATA,
     ATT_SLOT_V_READY, /* rows of V in registers, in the order in which they are stored to LDS */
     ATT_SLOT_MASK,    /* bytes of a custom mask, or words of a mask of blocks, for the block */
-    ATT_SLOT_K,       /* operand of S^T = K Q^T, or its first part; K_MORE: the rest */
-    ATT_SLOT_K_MORE,
-    /* Operand of O^T += V^T P^T, or its first part; V_MORE: the rest; V_REST: the last 8 rows of
-     * V^T. */
+    ATT_SLOT_K,       /* K as operand of S^T = K Q^T, or its first part */
+    ATT_SLOT_K_MORE,  /* second part of K as operand */
+    /* V^T as operand of O^T += V^T P^T, or its first part. */
     ATT_SLOT_V,
-    ATT_SLOT_V_MORE,
-    ATT_SLOT_V_REST,
+    ATT_SLOT_V_MORE, /* second part of V^T as operand */
+    ATT_SLOT_V_REST, /* the last 8 rows of V^T */
     /* Scores S^T. */
     ATT_SLOT_S,
     ATT_SLOT_GROWN, /* the result of the rescale check, and alpha, the factor of O and l */

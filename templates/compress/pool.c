@@ -18,6 +18,7 @@
  * workgroup. */
 enum { STEP = 8, FLOAT = 4, SUMS = 3, MOST_WAVES = 16 };
 
+/* log2(e), which converts natural logarithms to exponents of 2. */
 static const float LOG2E = 1.4426950408889634f;
 static const float LOWEST = -3e38f; /* the running maximum before the first score */
 

@@ -45,8 +45,8 @@ struct decode_query {
     /* f32, 1 x columns: scale of each column's query; no value: all queries and heads share one
      * scale, or have none. */
     struct tir_value scales;
-    struct tir_value lds;  /* i32: LDS address of Q^T for head dims that are too large for
-                                     registers; else no value */
+    /* i32: LDS address of Q^T for head dims that are too large for registers; else no value. */
+    struct tir_value lds;
     struct tir_layout map; /* LDS layout of Q^T */
 };
 
@@ -55,10 +55,9 @@ struct decode_now {
     struct tir_value key;  /* i32: index of the tile's first key, in the stage that looks up page
                               numbers */
     struct tir_value k, v; /* the tiles of K and V as loaded */
-    struct tir_value k_used,
-        /* The tiles of K and V with rows of new tokens, in the dtype of the products; no value: the
-         * kernel has no new tokens. */
-        v_used;
+    /* The tiles of K and V with rows of new tokens, in the dtype of the products; no value: the
+     * kernel has no new tokens. */
+    struct tir_value k_used, v_used;
     struct decode_pages pages;               /* page numbers of the tile */
     struct decode_scales k_scales, v_scales; /* scales of the tile's keys */
 };

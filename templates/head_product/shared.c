@@ -542,6 +542,7 @@ static void store_result(void *context)
     store_tile(p, tile_token(p, p->tile), add_last(p, p->sums));
 }
 
+/* Values that steps pass to each other, a bit for each. */
 enum { SLOT_X = 1, SLOT_OUT = 2 };
 const struct pipe_slot head_product_slots[] = {{"x", 0}, {"out", 0}, {0}};
 const struct pipe_op head_product_read_first = {"read x", read_first, 0, SLOT_X, .lds_reads = 1};

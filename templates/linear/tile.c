@@ -4,6 +4,7 @@
 #include "ir/bits.h"
 #include "templates/linear/state.h"
 
+/* Least and largest head_dim and head_dim_v. */
 enum { LEAST_DIM = 64, MOST_DIM = 256 };
 
 const struct att_tile att_state_tiles[ATT_STATE_TILES] = {

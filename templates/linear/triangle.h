@@ -15,7 +15,6 @@ enum { ATT_TRIANGLE = 16 /* number of rows, and of columns, of a matrix */ };
 int att_triangle_instr(const struct tir_machine *m);
 
 /**
- *
  * Returns the transpose of (I + A)^-1; `a` is the transpose of A, which is strictly lower
  * triangular. Both are 16 x 16 f32 in the layout of the instruction's result. Elements of `a` on
  * and below its diagonal are not read.

@@ -34,10 +34,10 @@ struct rope_span {
     struct tir_type vector;
 };
 
-/** How a tile of heads is divided: in spans, as memory has it, and in parts, as f32 arithmetic
- * needs it. Rotated pairs are in pieces of power-of-two width. Parts 2i and 2i + 1 are the first
- * and the second elements of the pairs of piece i. In memory they are spans 2i and 2i + 1 or,
- * packed, both in span i. Elements that do not rotate follow, a part for each span. */
+/** The division of a tile of heads into columns: in spans, as memory has them, and in parts, as f32
+ * arithmetic needs them. Rotated pairs are in pieces of power-of-two width. Parts 2i and 2i + 1 are
+ * the first and the second elements of the pairs of piece i. In memory they are spans 2i and 2i + 1
+ * or, packed, both in span i. Elements that do not rotate follow, a part for each span. */
 struct rope_shape {
     unsigned dim;                        /* number of elements of a head */
     unsigned n_spans, n_parts, n_pieces; /* numbers of spans, parts and pieces of a head */

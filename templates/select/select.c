@@ -32,6 +32,7 @@ enum {
     QUIET_NAN = 0x7fc00000,  /* bits of an f32 NaN */
 };
 
+/* The sign bit of a key's 32 bits. */
 static const int sign = INT32_MIN;
 
 struct tir_value att_select_no_key(const struct att_select *s)

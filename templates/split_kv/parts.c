@@ -22,6 +22,7 @@ enum {
     ALONE_ROWS = 512  /* most rows of O, over all parts, that one workgroup adds up */
 };
 
+/* log2(e), which converts natural logarithms to exponents of 2. */
 static const float LOG2E = 1.4426950408889634f;
 
 /* Places of the rows of a tile in partial_out or partial_lse, relative to a part's first row. */

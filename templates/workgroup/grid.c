@@ -3,6 +3,7 @@
 
 #include "templates/workgroup/scalar.h"
 
+/* Number of XCDs of a device, and log2 of it. */
 enum { XCDS = ATT_XCDS, XCD_BITS = 3 };
 
 /* Returns `a` limited to the range from `low` to `high`. */

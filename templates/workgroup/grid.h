@@ -13,7 +13,6 @@
 enum { ATT_XCDS = 8 };
 
 /**
- *
  * Returns the index (i32) of a workgroup's item, so that each XCD works on consecutive items:
  * workgroup i of a launch runs on XCD i mod 8. `place` is the workgroup's index in its layer of the
  * grid. `before` is the number of workgroups before the layer, and `n` the number of items of the
@@ -23,7 +22,6 @@ struct tir_value att_xcd_item(struct tir_builder *b, struct tir_value place,
                               struct tir_value before, struct tir_value n);
 
 /**
- *
  * A workgroup and wave as the host counts them, `counted` waves to a workgroup, in a kernel whose
  * own workgroups have `waves` waves; both are powers of two. No barrier may separate these waves.
  * `workgroups` names the argument with the host's number of workgroups. Waves after the host's last

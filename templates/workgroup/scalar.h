@@ -10,7 +10,6 @@
 #include "op_names.h"
 
 /**
- *
  * Names of a tensor's argument, and of the arguments with its strides between tokens and heads, in
  * elements. ATT_TOKENS(KV_C) is for a tensor [token, element], which has no head_stride, and
  * ATT_HEADS(Q) for [token, head, element]. Neither compiles if the schemas of ops/ have no argument
@@ -129,7 +128,6 @@ static inline struct tir_value att_scale(struct tir_builder *b, const char *arg)
 }
 
 /**
- *
  * Returns a view of `rows` (i32) rows of `row_bytes` bytes at address `base` (i64), `stride` (i32)
  * bytes apart. Its columns begin at byte `byte` of each row. Rows from `rows` on read as 0 and are
  * not written; with `rows` <= 0 these are all.

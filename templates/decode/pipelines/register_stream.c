@@ -16,9 +16,11 @@
  */
 #include "templates/decode/pipelines/pipelines.h"
 
+/* Stages (LOOKUP, LOAD, USE) and phases of the steps. */
 enum { LOOKUP = DECODE_LOOKUP, LOAD = DECODE_LOAD, USE = DECODE_USE };
 enum { SCORES, FIND, NEXT_K, SOFTMAX, VALUES, NEXT_V };
 
+/* Bits of features for `needs` and `unless` of rows. */
 #define LANE_PAGES (1u << DECODE_HAS_LANE_PAGES)
 #define ARRIVALS (1u << DECODE_HAS_ARRIVALS)
 

@@ -15,6 +15,7 @@
  */
 #include "templates/head_product/pipelines/pipelines.h"
 
+/* The stage of all steps (PANEL), and the phases. */
 enum { PANEL };
 enum { MEET, MULTIPLY };
 
@@ -26,6 +27,7 @@ static const struct pipe_buffer buffers[] = {
     {"x", 1, PIPE_WORKGROUP, .early = HEAD_PRODUCT_RING - 1},
     {0}};
 
+/* Values that steps pass to each other, a bit for each. */
 enum { SLOT_W_X = 1 };
 static const struct pipe_slot slots[] = {{"w and x", 0}, {0}};
 

@@ -16,6 +16,7 @@
  */
 #include "templates/head_product/pipelines/pipelines.h"
 
+/* Stages (MULTIPLY, STORE) and phases of the steps. */
 enum { MULTIPLY, STORE };
 enum { MEMORY, MATRIX };
 

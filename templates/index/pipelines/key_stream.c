@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The scores of the indexer, a group of 32 keys in an iteration. Each wave has keys of its own,
- * which go from memory to registers. The loop is unrolled by hand (index/score.c), since selection
- * has barriers and its number of passes depends on the scores: this table documents it. Keys of 2
- * or 4 groups are in flight; the table shows 2. All steps are woven between the MFMAs of a group.
- * Scales are loaded when selection has used the older ones in their register.
+ * This table documents the loop over keys in which the indexer computes scores. An iteration
+ * computes a group of 32 keys. Each wave has keys of its own, which go from memory to registers.
+ * The loop is unrolled by hand (index/score.c), since selection has barriers and its number of
+ * passes depends on the scores. Keys of 2 or 4 groups are in flight; the table shows 2. All steps
+ * are woven between the MFMAs of a group. Scales are loaded when selection has used the older ones
+ * in their register.
  *
  *     key_stream: indexer_topk and indexer_logits; unrolled by hand
  *     no wave shares keys: no LDS, and the sums of a group run beside the next products
@@ -18,6 +19,7 @@
 /* Stages of the steps: iterations after the one in which a group's page is found. A key group's
  * loads are in flight for one iteration and more. */
 enum { PAGES, KEYS = 2, SCORES, SUMS, SELECTION };
+/* The phase of an iteration. */
 enum { GROUP };
 
 static const struct pipe_phase phases[] = {{"GROUP", PIPE_MATRIX, .branches = 1}, {0}};
@@ -44,6 +46,7 @@ static const struct pipe_row rows[] = {{&find_page, PAGES, GROUP, .part = 0},
                                        {&take, SELECTION, GROUP, .part = 0},
                                        {0}};
 
+/* The table has no rows that depend on a variant's features. */
 static const char *const features[] = {NULL};
 
 const struct pipeline att_index_key_stream = {
