@@ -55,11 +55,13 @@ enum tir_opcode {
     TIR_N_OPCODES
 };
 
-/* The attr rounding of convert and convert_pair. */
+/* Values of the attr `rounding` of convert and convert_pair: to nearest with ties to even, to
+ * nearest with ties either way, and toward zero. */
 enum tir_rounding { TIR_NEAREST_EVEN, TIR_TIES_ANY, TIR_TOWARD_ZERO };
 
-/* Effects of an op, as bits: none, reads memory or LDS, writes them, completes later, orders
- * other effects. */
+/* Effects of an op, a bit each: it has none and may be moved, merged or dropped; it reads memory or
+ * LDS; it writes memory or LDS; it completes later, at a wait; it keeps its place among all ops
+ * with effects. */
 enum tir_op_flags {
     TIR_PURE = 1,
     TIR_READS = 2,
@@ -68,15 +70,17 @@ enum tir_op_flags {
     TIR_FENCE = 16,
 };
 
-/* The level at which an op may appear: any, before lower_tiles, after it, and control flow. */
+/* The level at which an op may appear: at any; only before lower_tiles; only after lower_tiles; at
+ * any, as control flow. */
 enum tir_op_level { TIR_LEVEL_ANY, TIR_LEVEL_TILE, TIR_LEVEL_VEC, TIR_LEVEL_FLOW };
-/* The result's type: none, given by the builder, an operand's, or an operand's with i1 elements. */
+/* The rule for a result's type: there is no result; the caller of the builder gives the type; it is
+ * an operand's type; it is an operand's shape with i1 elements. */
 enum tir_result_rule { TIR_RESULT_NONE, TIR_RESULT_GIVEN, TIR_RESULT_SAME, TIR_RESULT_PRED };
 
 struct tir_op_info {
     const char *name;
     int8_t operands; /* -1: any number */
-    /* enum tir_result_rule; index of the operand whose type the result has. */
+    /* The rule (enum tir_result_rule), and the index of the operand that the rule names. */
     uint8_t result_rule, result_operand;
     uint8_t level;         /* enum tir_op_level */
     uint8_t flags;         /* bits of enum tir_op_flags */
@@ -100,7 +104,7 @@ enum {
     TIR_MAX_IMM = 5,      /* most attributes of an op */
     TIR_NO_STAGE = 0xff,  /* value of `stage` outside of pipelined loops */
     TIR_MAX_STAGES = 8,   /* stages of a pipelined loop */
-    TIR_MAX_PHASES = 8,   /* bits of struct tir_loop_plan's matrix_phases */
+    TIR_MAX_PHASES = 8,   /* most phases of an iteration of a pipelined loop */
     TIR_MAX_VEC = 1024,   /* elements of a lane in one vec */
     TIR_OP_CHUNK_LOG2 = 8 /* ops are stored in chunks of 256, so their addresses are stable */
 };
@@ -108,9 +112,9 @@ enum {
 struct tir_op {
     uint16_t opcode; /* enum tir_opcode */
     uint8_t stage;   /* software-pipeline stage from the builder's cursor, or TIR_NO_STAGE */
-    uint8_t phase;   /* phase of the pipelined loop body, by the schedule's order */
+    uint8_t phase;   /* number of the op's phase in an iteration of a pipelined loop */
     uint32_t n_operands, n_results;
-    uint32_t line; /* line of tir_number_lines()'s text from which the op comes; 0: none */
+    uint32_t line; /* number, from 1, of the op's line in the text of tir_number_lines(); 0: none */
     struct tir_value *operands;
     struct tir_value result;     /* first result; the others follow with consecutive ids */
     int64_t imm[TIR_MAX_IMM];    /* the op's attributes, in the order of tir_op_info.attrs */
@@ -119,8 +123,8 @@ struct tir_op {
 
 /* A sequence of ops with parameters, nested in an op. */
 struct tir_block {
-    struct tir_block *parent; /* block that contains the owner; NULL: the function's body */
-    struct tir_ref owner;     /* the op that contains the block; 0 for the function's body */
+    struct tir_block *parent; /* block that contains the op `owner`; NULL for the function's body */
+    struct tir_ref owner;     /* op that contains this block; id 0 for the function's body */
     struct tir_ref *ops;      /* ops in program order */
     uint32_t n_ops, cap_ops;
     struct tir_value *params; /* parameters of a loop's body: the index, then carried values */
@@ -129,17 +133,19 @@ struct tir_block {
 
 /** A kernel argument. The runtime fills the kernarg segment by these records. */
 struct tir_arg {
-    const char *name; /* as in op_args.def, which is made from ops/ */
-    uint8_t dtype;    /* pointers are i64 */
-    uint16_t offset;  /* bytes in the kernarg segment, naturally aligned */
+    const char *name; /* name of the argument, as in op_args.def, which is made from ops/ */
+    uint8_t dtype;    /* enum tir_dtype; a pointer is TIR_I64 */
+    uint16_t offset;  /* bytes from the start of the kernarg segment, a multiple of the argument's
+                       * size */
 };
 
-/* The definition of a value. */
+/* The definition of a value: the op or the block that defines it. */
 struct tir_value_info {
     struct tir_type type;
-    struct tir_ref def;      /* 0 for a parameter of a block */
-    struct tir_block *block; /* the block of a parameter */
-    const char *name;        /* from tir_name(), for dumps; or NULL */
+    struct tir_ref def;      /* op that defines the value; id 0: the value is a parameter of a
+                              * block */
+    struct tir_block *block; /* block whose parameter the value is; NULL for an op's result */
+    const char *name;        /* name in dumps, from tir_name(); NULL: none */
 };
 
 /* A kernel in tile IR or, after lower_tiles, in register ops. */
@@ -149,19 +155,21 @@ struct tir_func {
     struct tir_arena *arena;
     unsigned waves;     /* waves of a workgroup */
     unsigned lds_bytes; /* bytes of static LDS of a workgroup */
-    /* Waves that share a SIMD; tir_wave_vgprs() has the registers of each. */
+    /* Waves that share a SIMD. tir_wave_vgprs() returns the registers that each of them may use. */
     unsigned waves_per_simd;
     bool trimmed; /* true: the kernel's descriptor claims only the registers that the code uses, and
-                     no AGPRs, since LDS limits the occupancy. False: LLVM may use all registers of
-                     the occupancy */
+                   * no AGPRs, since LDS limits the occupancy. False: LLVM may use all registers of
+                   * the occupancy */
 
     bool lowered; /* set by lower_tiles: from here on no TILE op and no tile value */
 
-    struct tir_op **op_chunks; /* by id; id 0 is unused */
+    struct tir_op **op_chunks; /* pointers to chunks of ops, indexed by op id; id 0 is unused */
     uint32_t n_ops, cap_chunks;
-    struct tir_value_info *values; /* values[0] is unused; moves when values are added */
+    struct tir_value_info *values; /* records by value id; values[0] is unused. The array moves when
+                                    * values are added */
     uint32_t n_values, cap_values;
-    const struct tir_layout **layouts; /* the layouts themselves never move */
+    const struct tir_layout **layouts; /* pointers to layouts, by index; a layout itself never
+                                        * moves */
     uint32_t n_layouts, cap_layouts;
     struct tir_arg *args;
     uint32_t n_args, cap_args;
@@ -177,7 +185,7 @@ struct tir_func *tir_func_create(const char *name, const struct tir_machine *mac
 /** Frees a function with all its ops; NULL is allowed. */
 void tir_func_destroy(struct tir_func *f);
 
-/** Returns the op. The pointer is valid as long as the function exists. */
+/** Returns op `r` of function `f`. The pointer is valid as long as the function exists. */
 static inline struct tir_op *tir_op(const struct tir_func *f, struct tir_ref r)
 {
     return &f->op_chunks[r.id >> TIR_OP_CHUNK_LOG2][r.id & ((1u << TIR_OP_CHUNK_LOG2) - 1)];
@@ -195,17 +203,17 @@ static inline struct tir_value tir_result(const struct tir_op *op, unsigned i)
     return (struct tir_value){op->result.id + i};
 }
 
-/** Fields of the i32 that `await` reads: the count of waves that arrived, and from TIR_LEFT_BIT on
- * the count of waves that gave up. */
+/** The two counts in the i32 that `await` reads: waves that arrived, in the bits of the mask
+ * TIR_ARRIVED, and from bit TIR_LEFT_BIT on the waves that gave up. */
 enum { TIR_ARRIVED = 0xffff, TIR_LEFT_BIT = 16 };
 
-enum { TIR_COPY_GROUPS = 8 }; /* groups of asynchronous copies that tir_wait() tells apart */
+enum { TIR_COPY_GROUPS = 8 }; /* separate groups of asynchronous copies for tir_wait() */
 
-/** Returns the index of the kernel argument with this name, which is appended if it does not
- * exist. */
+/** Returns the index of the kernel argument `name`. Appends it with type `dtype` if there is
+ * none. */
 uint32_t tir_add_arg(struct tir_func *f, const char *name, unsigned dtype);
 
-/** Returns the index of the hook with this name, which is added if it does not exist. */
+/** Returns the index of the hook `name` in f->hooks. Adds the name if it is not there. */
 uint32_t tir_hook(struct tir_func *f, const char *name);
 
 /** Returns the size of one element in bits. */
@@ -224,7 +232,7 @@ struct tir_type tir_tile(struct tir_func *f, unsigned dtype, unsigned rows, unsi
                          const struct tir_layout *layout);
 /** Returns the layout of a tile type. */
 const struct tir_layout *tir_layout_of(const struct tir_func *f, struct tir_type t);
-/** Returns the index of a layout in the function, which is added if no layout equals it. */
+/** Returns the index of a layout in f->layouts. Adds the layout if no equal one is there. */
 uint32_t tir_intern_layout(struct tir_func *f, const struct tir_layout *layout);
 
 /** Packs a tile type into the integer that the attr `shape` holds: dtype, rows, cols and layout. */
@@ -239,15 +247,13 @@ void *tir_alloc(struct tir_func *f, size_t bytes);
 /** Copies a string to memory that is freed with the function. */
 const char *tir_strdup(struct tir_func *f, const char *s);
 
-/**
- * The function that handles exhausted memory after tir_func_create() has succeeded. It must not
- * return. NULL, the default, calls abort(). A tool sets it before it starts threads.
- */
+/** The function that handles exhausted memory after tir_func_create() has succeeded. It must not
+ * return. NULL, the default, means abort(). A tool sets it before it starts threads. */
 extern void (*tir_out_of_memory)(void);
 
-/** Reads the next name of a comma-separated list of attrs and advances `attrs` past it. Sets
- * *is_flag to whether the name ended in '?', which is dropped. Returns false at the end of the
- * list. */
+/** Reads the next name of a comma-separated list of attrs and advances `attrs` past it. A '?' at
+ * the name's end is dropped, and *is_flag is true if there was one. Returns false at the list's
+ * end. */
 bool tir_next_attr(const char **attrs, char name[16], bool *is_flag);
 /** Returns the index in imm[] of the attr `name` of an opcode, or -1. */
 int tir_attr_index(unsigned opcode, const char *name);
@@ -284,24 +290,21 @@ void tir_add_operands(struct tir_func *f, struct tir_ref op, const struct tir_va
 /** Appends a result of type t to an op and returns it. The op must have no results yet, or its
  * results must be the newest values of the function. */
 struct tir_value tir_add_result(struct tir_func *f, struct tir_ref op, struct tir_type t);
-/**
- * Visits the ops of a block and of its nested blocks in program order until a visit returns true.
- * An op comes before its nested blocks. True if a visit returned true. A visit may change ops but
- * not move them.
- */
+/** Visits op `r` of block `b`. tir_walk() calls it for all ops of a block and of its nested blocks
+ * in program order, until a visit returns true. An op comes before its nested blocks. A visit may
+ * change ops but not move them. */
 typedef bool tir_visitor(void *context, struct tir_block *b, struct tir_ref r);
-/** Walks over block b, see tir_visitor. */
+/** Visits all ops of block b and its nested blocks, see tir_visitor. Returns true if a visit
+ * did. */
 bool tir_walk(const struct tir_func *f, struct tir_block *b, tir_visitor *visit, void *context);
 /** Visits one op of block b and its nested blocks, as tir_walk() does. */
 bool tir_walk_op(const struct tir_func *f, struct tir_block *b, struct tir_ref r,
                  tir_visitor *visit, void *context);
 
-/**
- * Visits a block and then its nested blocks until a visit returns true. True if a visit did. A
- * visit may move, add and remove ops of its block.
- */
+/** Visits block `b`. tir_walk_blocks() calls it for a block and then for its nested blocks, until a
+ * visit returns true. A visit may move, add and remove ops of its block. */
 typedef bool tir_block_visitor(void *context, struct tir_block *b);
-/** Walks over block b, see tir_block_visitor. */
+/** Visits block b and its nested blocks, see tir_block_visitor. Returns true if a visit did. */
 bool tir_walk_blocks(const struct tir_func *f, struct tir_block *b, tir_block_visitor *visit,
                      void *context);
 

@@ -22,12 +22,12 @@ enum { TIR_LAYOUT_MAX_BITS = 32 };
 /** Packs the image of an input bit: the row in the low 16 bits, the column in the high 16 bits. */
 #define TIR_RC(row, col) ((uint32_t)(row) | (uint32_t)(col) << 16)
 
-/* Sizes in 4-byte words of code: a fetch window, which is aligned to its size, and a long
-   instruction. */
+/* Sizes of code in words of 4 bytes: a fetch window, which is aligned to its size, and an
+ * instruction of 8 bytes. */
 enum { TIR_FETCH_WORDS = 8, TIR_PAIR_WORDS = 2 };
 
-/* The lanes of a wave, a constant for templates and the interpreter. Passes ask the machine. The
- * build checks that each target agrees. */
+/* Log2 and number of the lanes of the largest wave. Templates and the interpreter use them as
+ * constants; passes read the machine's lane_bits. The build checks each target against them. */
 enum { TIR_WAVE_BITS = 6, TIR_WAVE_LANES = 1 << TIR_WAVE_BITS };
 
 struct tir_layout {
@@ -36,8 +36,8 @@ struct tir_layout {
     uint8_t wave_bits; /* log2 of the waves that hold different parts; further waves repeat them */
     uint8_t pad_shift; /* address maps only: log2 of the elements between two paddings */
     uint16_t pad;      /* unused elements after each 2^pad_shift elements; 0: none */
-    uint32_t basis[TIR_LAYOUT_MAX_BITS]; /* images of the registers' bits, then the lanes', then the
-                                            waves' */
+    uint32_t basis[TIR_LAYOUT_MAX_BITS]; /* images of the register bits, then of the lane bits, then
+                                          * of the wave bits, each a TIR_RC() */
 };
 
 /* Returns the number of bits of an element's index: registers, lanes and waves. */
@@ -49,7 +49,8 @@ static inline int tir_layout_bits(const struct tir_layout *l)
 /** Returns the packed (row, col) of the element that (reg, lane, wave) holds. */
 uint32_t tir_layout_apply(const struct tir_layout *l, unsigned reg, unsigned lane, unsigned wave);
 
-/** Returns the input bit whose image is `rc`, or -1. */
+/** Returns the number of the input bit (registers first, then lanes, then waves) whose image is
+ * `rc`, or -1 if there is none. */
 int tir_layout_find_bit(const struct tir_layout *l, uint32_t rc);
 
 /* Returns the row of a packed row and column. */
@@ -57,7 +58,8 @@ static inline unsigned tir_rc_row(uint32_t rc) { return rc & 0xffff; }
 /* Returns the column of a packed row and column. */
 static inline unsigned tir_rc_col(uint32_t rc) { return rc >> 16; }
 
-/** Returns the byte address of element number `index` of an LDS address map, padding included. */
+/** Returns the byte address, from the start of the buffer, of element number `index` of an LDS
+ * address map. Padding is counted. */
 static inline unsigned tir_lds_address(const struct tir_layout *map, unsigned index,
                                        unsigned elem_bytes)
 {
@@ -84,12 +86,12 @@ struct tir_layout tir_layout_swap(const struct tir_layout *l, uint32_t image, ui
  * ascending. */
 struct tir_layout tir_layout_sort_regs(const struct tir_layout *l);
 
-/** Returns the layout with reordered register bits: first the ones whose image has a bit of `mask`
- * (TIR_RC), then the others. */
+/** Returns the layout with reordered register bits: first the bits whose image shares a set bit
+ * with `mask` (a TIR_RC()), then the others. */
 struct tir_layout tir_layout_regs_first(const struct tir_layout *l, uint32_t mask);
 
-/** Returns the layout in which the last `n` of the first `regs` register bits are the wave bits.
- * The elements that each wave held are thus divided among 2^n waves. */
+/** Returns the layout in which the highest `n` of the lowest `regs` register bits have become wave
+ * bits. So 2^n waves share the elements that each wave held. */
 struct tir_layout tir_layout_deal_regs(const struct tir_layout *l, unsigned regs, unsigned n);
 
 /* Return the layout of the result of join_blocks, with `rows` rows, for an operand with layout `l`
@@ -151,13 +153,13 @@ bool tir_layout_solve(const struct tir_layout *to, const struct tir_layout *from
  * inside them. */
 int tir_layout_contiguous(const struct tir_layout *l, int axis);
 
-/** Returns the largest n such that the first n of `images` are 1, 2, 4, ... and no later image, of
- * `all`, contains one of these n bits. n is at most `regs`. */
+/** Returns the largest n, at most `regs`, such that images[0..n-1] are 1, 2, 4, ... and no later
+ * image contains one of these bits. `images` has `all` entries. */
 int tir_low_bits_alone(const uint32_t *images, int regs, int all);
 
-/** A linear map over bits: image of each input bit. */
+/** A linear map over bits. */
 struct tir_matrix {
-    uint8_t n_bits; /* number of inputs */
+    uint8_t n_bits; /* number of input bits */
     uint32_t column[TIR_LAYOUT_MAX_BITS];
 };
 

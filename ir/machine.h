@@ -23,12 +23,15 @@ struct tir_mma {
     const char *name;      /* mnemonic without v_, then modifiers after a blank */
     const char *intrinsic; /* LLVM's name */
     uint16_t m, n, k;      /* rows of A and D, columns of B and D, and the inner dimension */
-    bool by_k;             /* tir_find_mma() finds it only by its k */
+    bool by_k;             /* true: tir_find_mma() returns the row only if its caller names this
+                            * k */
     bool scaled;           /* for mma_scaled: has a scale for each 32 elements of k */
     uint8_t left_format, right_format;        /* of a scaled product: enum tir_mx */
     uint8_t in_dtype, right_dtype, acc_dtype; /* enum tir_dtype, of A, B, and of C and D */
-    uint8_t cycles;                           /* clocks for which it occupies the matrix pipe */
-    uint8_t shadow_slots;      /* 4-clock issue slots of other instructions while it runs */
+    uint8_t cycles;                           /* clocks for which the instruction occupies the
+                                               * matrix pipe */
+    uint8_t shadow_slots;      /* 4-clock slots in which other instructions can issue while this one
+                                * runs */
     struct tir_layout a, b, d; /* layouts of A, B and D in a wave */
 };
 
@@ -40,11 +43,11 @@ enum { TIR_MX_BLOCK = 32 }; /* elements of k that share a scale */
 /** The place that a copy atom reads or writes. */
 enum tir_space { TIR_IN_MEMORY, TIR_IN_LDS, TIR_IN_REGISTERS };
 
-/** A counter of memory ops in flight, which waits read: one of the ISA's, or the compiler's own. */
+/** A counter of memory ops in flight that a wait reads: one of the ISA's, or the compiler's own. */
 enum tir_counter {
-    TIR_COUNTER_VM,     /* vmcnt: with loads and stores */
+    TIR_COUNTER_VM,     /* vmcnt: loads of memory and, on machines without STOREcnt, stores */
     TIR_COUNTER_LGKM,   /* lgkmcnt: LDS and scalar loads */
-    TIR_COUNTER_DS,     /* DScnt: LDS */
+    TIR_COUNTER_DS,     /* DScnt: LDS accesses */
     TIR_COUNTER_STORE,  /* STOREcnt: stores of registers */
     TIR_COUNTER_ASYNC,  /* ASYNCcnt: copies to LDS only */
     TIR_COUNTER_TENSOR, /* TENSORcnt: copies of the tensor data mover only */
@@ -58,8 +61,9 @@ struct tir_copy {
     const char *name;     /* mnemonic */
     uint8_t from, to;     /* enum tir_space */
     uint8_t bytes;        /* bytes per lane; 0: the copy's descriptor has the number */
-    uint8_t element_bits; /* of elements that lanes exchange in a transposing copy; 0: none do */
-    uint8_t block_lanes;  /* lanes that exchange elements with one another; 0: none do */
+    uint8_t element_bits; /* bits of an element that lanes exchange in a transposing copy; 0: no
+                           * exchange */
+    uint8_t block_lanes;  /* lanes of a group that exchanges elements; 0: no exchange */
     uint8_t run_lanes;    /* lanes that read consecutive elements of a result; 0: see block_lanes */
     bool descriptor;      /* a descriptor of the wave has the addresses; else each lane has one */
     uint8_t counter;      /* enum tir_counter */
@@ -80,10 +84,12 @@ struct tir_fitted {
 struct tir_machine {
     const char *name;                /* name of the target, such as gfx942 */
     const struct tir_fitted *fitted; /* rows of targets/tuning/; NULL: none */
-    const struct tir_mma *mma; /* rows of matrix instructions: first match wins, larger k first */
-    unsigned n_mma;            /* number of rows */
-    const struct tir_copy *copies; /* rows of copy atoms: first match wins, more bytes first */
-    unsigned n_copies;             /* number of rows */
+    const struct tir_mma *mma; /* rows of matrix instructions, those with larger k first; a search
+                                * returns the first that fits */
+    unsigned n_mma;            /* number of rows of mma */
+    const struct tir_copy *copies; /* rows of copy atoms, those with more bytes first; a search
+                                    * returns the first that fits */
+    unsigned n_copies;             /* number of rows of copies */
 
     unsigned cus;                     /* compute units, the size of a persistent grid */
     uint8_t lane_bits;                /* log2 of a wave's lanes */
