@@ -27,6 +27,7 @@ static uint32_t bits_of_float(float v)
 
 /* The parameters of a binary float format of 16 bits or less: sign, exponent, mantissa. */
 struct format {
+    /* Bits of the stored mantissa, bits of the exponent, and the exponent's bias. */
     int mantissa, exponent_bits, bias;
     bool infinity; /* the top exponent holds infinity and NaN, as in IEEE */
     bool fnuz;     /* the only NaN is -0; there is no infinity and no -0 */
@@ -55,7 +56,7 @@ static uint32_t nan_of(struct format f)
     return f.infinity ? all & ~((1u << (f.mantissa - 1)) - 1) : all;
 }
 
-/* Returns the bits of the largest finite magnitude. */
+/* Returns the bits of the largest finite magnitude of format `f`. */
 static uint32_t largest(struct format f)
 {
     const uint32_t all = sign_of(f) - 1;

@@ -205,7 +205,7 @@ struct tir_value tir_bitcast(struct tir_builder *b, struct tir_value a, struct t
 
 struct tir_value tir_words(struct tir_builder *b, struct tir_value bytes)
 {
-    enum { LOG = 2 /* of the bytes of a word */ };
+    enum { LOG = 2 /* log2 of the bytes of a word */ };
     const struct tir_type t = tir_typeof(b->f, bytes);
     const struct tir_layout l = tir_layout_join_cols(tir_layout_of(b->f, t), LOG);
     return tir_bitcast(b, bytes, tir_tile(b->f, TIR_I32, t.rows, t.cols >> LOG, &l));

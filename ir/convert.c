@@ -9,13 +9,15 @@ uint32_t tir_xor_images(const uint32_t *images, uint32_t x)
     return sum;
 }
 
-/* The linear equations X lane = reg found so far, in echelon form. */
+/* Linear equations in echelon form. An unknown linear map X sends the bits lane[i] to the bits
+ * reg[i], for each i < n. */
 struct equations {
     unsigned n;
     uint32_t lane[TIR_MAX_LANE_BITS], reg[TIR_MAX_LANE_BITS];
 };
 
-/* Eliminates the leading bits of the equations from `lane` and `reg`. */
+/* Subtracts equations of `e` from the equation X *lane = *reg, until *lane has no leading bit of
+ * any of them. */
 static void reduce(const struct equations *e, uint32_t *lane, uint32_t *reg)
 {
     for (unsigned i = 0; i < e->n; i++)
@@ -47,8 +49,8 @@ static unsigned lanes_read(const struct tir_lane_map *m)
     return e.n;
 }
 
-/* Finds the packed inputs (registers and lanes) that leave the element unchanged. Returns how
-   many. */
+/* Finds sets of register and lane bits of `l` whose images xor to 0: an input with such a set
+ * flipped holds the same element. Returns their number. */
 static unsigned repeats_of(const struct tir_layout *l, uint32_t repeats[TIR_LAYOUT_MAX_BITS])
 {
     uint32_t vector[TIR_LAYOUT_MAX_BITS], inputs[TIR_LAYOUT_MAX_BITS];
@@ -125,9 +127,9 @@ bool tir_lane_map(const struct tir_layout *from, const struct tir_layout *to,
     return true;
 }
 
-/* Finds the registers of the result whose images move lanes by `wanted` when lane bit j exchanges
- * them. Returns false if there are none. The echelon form is rebuilt each time, since register bits
- * are few. */
+/* Finds a set of register bits of the result (*regs) whose images in the source's lane number xor
+ * to `wanted`. Returns false if there is none. The echelon form is rebuilt each time, since
+ * register bits are few. */
 static bool find_exchange(const struct tir_lane_map *m, uint32_t wanted, uint32_t *regs)
 {
     struct equations e = {0};

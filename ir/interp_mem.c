@@ -70,7 +70,7 @@ static void write_lds_bytes(struct interp *x, int64_t address, const void *bytes
     memset(x->lds_written + address, 1, n);
 }
 
-/* A buffer resource with an offset into it. */
+/* A byte offset in a buffer resource, which has a host address and a size in bytes. */
 struct place {
     uint64_t base;
     uint64_t bytes, offset;
@@ -463,8 +463,7 @@ static bool run_lane_memory(struct interp *x, const struct tir_op *op, unsigned 
     }
 }
 
-/* Counts an arrival. Workgroups run one after the other, so earlier stores are visible without more
-   ado. */
+/* Counts an arrival. Workgroups run one after the other, so earlier stores are already visible. */
 static void run_arrive(struct interp *x, const struct tir_op *op, unsigned wave)
 {
     const uint64_t address = (uint64_t)interp_scalar(x, op, 0, wave);

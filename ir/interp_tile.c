@@ -33,9 +33,9 @@ static int64_t *matrix(struct interp *x, struct tir_value v, unsigned wave)
     return interp_value(x, v) + interp_element(type_of(x, v), wave, 0, 0);
 }
 
-/* Returns the operand as seen by this wave and by those whose numbers differ from it in bits of
- * `peers`. This wave's own elements take precedence. *held says which elements exist. The caller
- * frees both. */
+/* Returns operand 0 as a matrix of all elements that this wave or its peers hold. The numbers of
+ * peers differ from this wave's number in bits of `peers`. This wave's own elements take
+ * precedence. *held says which elements exist. The caller frees both. */
 static int64_t *held_together(const struct part *p, unsigned peers, bool **held)
 {
     struct interp *const x = p->x;
@@ -153,7 +153,8 @@ static float add_f32(int64_t a, int64_t b)
     return tir_to_float(TIR_F32, a, false) + tir_to_float(TIR_F32, b, false);
 }
 
-/* Adds level by level: total[j] is the sum of the block of `block` columns that has column j. */
+/* Computes the prefix sums of rows, level by level: total[j] is the sum of the block of `block`
+ * columns that has column j. */
 static void run_prefix_sum(const struct part *p)
 {
     struct interp *const x = p->x;

@@ -377,8 +377,8 @@ static void run_below(struct interp *x, const struct tir_op *op, unsigned wave)
     }
 }
 
-/* The (row, col) that each register and each lane contributes. Layouts are linear, so the parts
-   add. */
+/* The packed (row, col) that each register and each lane contributes. Layouts are linear, so the
+ * xor of both is the position of an element. */
 struct places {
     uint32_t reg[64], lane[TIR_WAVE_LANES];
 };
@@ -446,7 +446,11 @@ static void run_mfma(struct interp *x, const struct tir_op *op, unsigned wave)
     scatter_product(x, op, m, wave, d);
 }
 
-enum { MX_SIDE = 32, MX_ELEMENTS = 2048 }; /* of an operand of a scaled instruction */
+enum {
+    MX_SIDE = 32,
+    MX_ELEMENTS = 2048
+}; /* most rows or columns, and most elements, of an operand
+                                            * of a scaled instruction */
 
 /* Stores operand 0 or 1 of a scaled instruction, outer index first, multiplied by its scales. The
  * scale of a block of k is in the lanes whose bits above the outer index number the block. */

@@ -27,8 +27,8 @@ static uint32_t reduce(const struct echelon *e, uint32_t v, uint32_t *inputs)
     return v;
 }
 
-/* Adds a vector. One that depends on earlier vectors is ignored, so low input bits are
-   preferred. */
+/* Adds vector v, to which the set `inputs` of input bits maps. A v that depends on earlier vectors
+ * is ignored, so low input bits are preferred. */
 static void add_vector(struct echelon *e, uint32_t v, uint32_t inputs)
 {
     v = reduce(e, v, &inputs);
@@ -39,7 +39,8 @@ static void add_vector(struct echelon *e, uint32_t v, uint32_t inputs)
     e->n++;
 }
 
-/* Writes the input bits whose images XOR to `target`; returns false if there are none. */
+/* Writes to *inputs a set of input bits whose images xor to `target`. Returns false if there is
+ * none. */
 static bool solve_one(const struct echelon *e, uint32_t target, uint32_t *inputs)
 {
     *inputs = 0;

@@ -94,6 +94,8 @@ static struct tir_value yielded(const struct tir_expander *x, const struct tir_b
     return tir_op(x->f, b->ops[b->n_ops - 1])->operands[i];
 }
 
+/* Most ops through which a value's definition is traced back: loops, branches, stacks and
+ * transposes. */
 enum { MOST_DEEP = 8 };
 
 /* Returns the product that holds v in accumulation registers, traced through loops, branches,
@@ -183,6 +185,7 @@ static unsigned unflatten(struct tir_expander *x, struct tir_value v, unsigned p
     return p.n;
 }
 
+/* Most vecs that one loop carries or one `if` returns. */
 enum { MAX_FLAT = 1024 };
 
 static void expand_block(struct tir_expander *x, const struct tir_block *from);

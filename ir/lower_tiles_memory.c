@@ -22,8 +22,8 @@ static const struct tir_layout *layout(struct tir_expander *x, struct tir_value 
 /* Returns the bytes of one element of type `dtype`. */
 static unsigned elem_bytes(unsigned dtype) { return tir_dtype_bits(dtype) / 8; }
 
-/* The part of an element's row and column that lane and wave determine; the registers' part is
- * added later. */
+/* The part of an element's row and column that lane and wave determine, as vecs of i32. The
+ * register's part is added later. */
 struct place {
     struct tir_value row, col;
 };
@@ -184,13 +184,20 @@ void tir_expand_copy_to_lds(struct tir_expander *x, const struct tir_op *op)
    layout. */
 struct lds_access {
     const struct tir_layout *l, *map;
+    /* By input bit of the layout `l`: the bits of the element's index in the buffer that the input
+     * bit sets. */
     uint32_t m[TIR_LAYOUT_MAX_BITS];
     uint32_t lane_mask; /* element bits that lanes or waves set */
     uint32_t first;     /* element of the buffer at which the tile begins */
+    /* Bytes of an element; elements of one access; the first column that is read from padding, or 0
+     * if none is. */
     unsigned bytes, per, columns;
+    /* True: the access is a transposing read. */
     bool transposed;
+    /* Byte address of the buffer, i32. */
     struct tir_value base;
-    uint32_t known[64]; /* lane addresses computed so far, by flipped bits and PADDED */
+    uint32_t known[64]; /* keys of the lane addresses computed so far: the flipped bits, and PADDED
+                         * if columns may be read from padding */
     struct tir_value address[64];
     unsigned n_known;
 };

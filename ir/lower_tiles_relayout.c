@@ -402,7 +402,7 @@ static struct tir_pieces change_numbers(struct change *r)
     return tir_dtype_bits(r->dtype) == 64 ? move_halves(r) : move_words(r);
 }
 
-/* Converts i1 as i32. */
+/* Converts a tile of i1 by way of i32 elements 0 and 1. */
 static struct tir_pieces change_truth(struct change *r)
 {
     struct tir_builder *b = &r->x->b;

@@ -12,6 +12,7 @@
 
 enum { MAX_ACCESS = 16 /* bytes of a lane */ };
 
+/* The addresses of a tile whose rows are at arbitrary places in memory. */
 struct rows {
     const struct tir_layout *l;
     struct tir_value base, address; /* i64 address; Mx1 tile of i64 byte offsets, one for each

@@ -49,6 +49,7 @@ static bool copies(const struct tir_op *op, int64_t group)
            op->imm[0] == group;
 }
 
+/* The memory ops that one round of copies of `group` issues: n is their number so far. */
 struct round {
     const struct tir_func *f;
     int64_t group;

@@ -23,6 +23,7 @@ struct numbering {
     uint32_t *buckets;          /* hash -> op id, 0: none */
     uint32_t *next;             /* by op id: the previous op with the same hash */
     struct tir_block **homes;   /* by op id: the block that contains the op */
+    /* Number of buckets - 1; the number of buckets is a power of two. */
     uint32_t mask;
     bool progress;
 };

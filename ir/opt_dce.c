@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * This file is dead code elimination. It drops ops without effect whose results are unused, and
- * values that loops and ifs carry without a use. %3, %4 = for %i = %0 to %n step %1 with (%5 = %a,
- * %6 = %b)     // %4 and %6 unused -> %3 = for %i = %0 to %n step %1 with (%5 = %a). A carried
- * value that feeds only itself is dead, which use counts do not show. So liveness is marked from
- * the ops with effects.
- */
+ * values that loops and ifs carry without a use:
+ *
+ *     %3, %4 = for %i = %0 to %n step %1 with (%5 = %a, %6 = %b)      (%4 and %6 are unused)
+ *  -> %3 = for %i = %0 to %n step %1 with (%5 = %a)
+ *
+ * A carried value that feeds only itself is dead, but its use count is not 0. So liveness is marked
+ * from the ops with effects. */
 #include <stdlib.h>
 
 #include "ir/arena.h"
@@ -13,8 +15,10 @@
 
 struct marks {
     struct tir_func *f;
+    /* By id: true if the value, or the op, is live. */
     bool *values, *ops;
-    struct tir_block **homes; /* block of each op */
+    struct tir_block **homes; /* by op id: the block that contains the op */
+    /* Queue of live values whose definitions have not been marked yet. */
     struct tir_value *work;
     uint32_t n_work;
 };

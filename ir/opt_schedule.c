@@ -62,7 +62,7 @@ struct node {
     bool matrix, placed;
     bool transposes; /* it transposes LDS data in registers for `feeds` */
     bool hurries;    /* a lane exchange through LDS depends on it */
-    bool aside;      /* a copy to LDS or a scalar op, see tir_loop_plan.one_wave */
+    bool aside;      /* a copy to LDS, a load or a scalar op, with tir_loop_plan.one_wave */
 };
 
 struct run {
@@ -313,10 +313,12 @@ static int next_matrix(const struct run *r)
 struct progress {
     unsigned work, done;           /* slots of all work; of the work placed so far */
     unsigned long_work, long_done; /* the same for instructions that take several slots each */
+    /* The same for nodes with `aside`. */
     unsigned aside_work, aside_done;
     unsigned loose, loose_done; /* the same for work other than LDS reads for matrix instructions */
     unsigned loose_under;       /* part of loose_done after the newest matrix instruction */
     unsigned under, room;       /* placed after the newest matrix instruction; what fits under it */
+    /* Matrix instructions of the run, and the ones issued so far. */
     unsigned matrices, issued;
     unsigned left; /* slots that fit under matrix instructions not yet issued */
     bool full;     /* some work must follow the last matrix instruction: as little as possible */

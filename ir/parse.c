@@ -23,9 +23,10 @@ enum {
 struct parser {
     struct tir_lexer l;
     struct tir_func *f;
-    struct tir_value *values; /* by number */
+    struct tir_value *values; /* values by their number in the text */
     uint32_t cap_values;
-    uint32_t *layouts; /* by number: index + 1 */
+    uint32_t *layouts; /* by the layout's number in the text: 1 + its index in the function; 0: not
+                        * defined */
     int depth;
 };
 
