@@ -8,16 +8,16 @@
  * A row is compared with the tile that the rules made, before any fitted row changes it. So no row
  * depends on another.
  */
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ir/machine.h"
 #include "templates/template.h"
 
-/* Writes the value of word `name` to `value` as text: a limit or a knob of tile `t`, or a field of
- * the variant's dispatch key. Returns false if no such name exists. */
-static bool find_word(const struct att_variant *v, const struct att_tile *t, const char *name,
-                      char value[ATT_NAME_MAX])
+/* Sets *value to the value of limit or knob `name` of tile `t`. Returns false if no such name
+ * exists. */
+static bool find_number(const struct att_variant *v, const struct att_tile *t, const char *name,
+                        int *value)
 {
     const struct {
         const char *name;
@@ -26,55 +26,96 @@ static bool find_word(const struct att_variant *v, const struct att_tile *t, con
                   {"tile_head_dim_v", t->head_dim_v},
                   {"plain", t->plain},
                   {"exact", t->exact}};
-    int number;
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
-        if (!strcmp(name, limits[i].name))
-            return snprintf(value, ATT_NAME_MAX, "%d", limits[i].value) > 0;
-    if (att_get_knob(v->op, t, name, &number))
-        return snprintf(value, ATT_NAME_MAX, "%d", number) > 0;
-    for (int f = 0; f < ATT_FIELD_COUNT; f++)
-        if ((v->op->takes >> f & 1) && !strcmp(att_fields[f].name, name))
-            return att_format_value(v, f, value, ATT_NAME_MAX) >= 0;
-    return false;
+        if (!strcmp(name, limits[i].name)) {
+            *value = limits[i].value;
+            return true;
+        }
+    return att_get_knob(v->op, t, name, value);
 }
 
-/* True if `text` equals one of the values in `values`, which "|" separates. */
+/* Returns the field `name` of the op's dispatch key; ATT_FIELD_COUNT if no such name exists. */
+static enum att_field find_field(const struct att_template *op, const char *name)
+{
+    int f = 0;
+    while (f < ATT_FIELD_COUNT && !((op->takes >> f & 1) && !strcmp(att_fields[f].name, name)))
+        f++;
+    return (enum att_field)f;
+}
+
+/* True if `text` equals one of the values at `values`, which "|" separates and a space ends. */
 static bool is_any_of(const char *values, const char *text)
 {
     const size_t length = strlen(text);
-    for (const char *at = values; at; at = strchr(at, '|')) {
-        at += *at == '|';
-        if (strcspn(at, "|") == length && !strncmp(at, text, length))
+    for (;; values++) {
+        const size_t other = strcspn(values, "| ");
+        if (other == length && !strncmp(values, text, length))
             return true;
+        values += other;
+        if (*values != '|')
+            return false;
     }
-    return false;
+}
+
+/* True if `number` is one of the values at `values`, as in is_any_of(). */
+static bool is_any_number(const char *values, int number)
+{
+    for (;; values++) {
+        char *end;
+        const long value = strtol(values, &end, 10);
+        const bool is_number = end > values && strcspn(end, "| ") == 0;
+        if (is_number && value == number)
+            return true;
+        values = end + strcspn(end, "| ");
+        if (*values != '|')
+            return false;
+    }
+}
+
+/* True if the kernel has one of the values of a word "NAME=VALUE|VALUE", which ends at a space. */
+static bool has_value(const struct att_variant *v, const struct att_tile *t, const char *word)
+{
+    char name[ATT_NAME_MAX], value[ATT_NAME_MAX];
+    const size_t length = strcspn(word, "= ");
+    int number;
+    if (word[length] != '=' || length >= sizeof(name))
+        return false;
+    memcpy(name, word, length);
+    name[length] = '\0';
+    word += length + 1;
+    if (find_number(v, t, name, &number))
+        return is_any_number(word, number);
+    const enum att_field f = find_field(v->op, name);
+    return f < ATT_FIELD_COUNT && att_format_value(v, f, value, sizeof(value)) >= 0 &&
+           is_any_of(word, value);
+}
+
+/* True if the first word of a row is the name of the op. */
+static bool is_of_op(const char *kernels, const struct att_template *op)
+{
+    const size_t length = strlen(op->name);
+    return !strncmp(kernels, op->name, length) && (!kernels[length] || kernels[length] == ' ');
 }
 
 /* Returns the op whose name is the first word of `kernels`, the words of a fitted row; NULL if no
  * op has it. */
 static const struct att_template *find_op(const char *kernels)
 {
-    const size_t length = strcspn(kernels, " ");
     for (const struct att_template *const *op = att_templates; *op; op++)
-        if (strlen((*op)->name) == length && !strncmp((*op)->name, kernels, length))
+        if (is_of_op(kernels, *op))
             return *op;
     return NULL;
 }
 
 bool att_is_fitted_by(const struct att_variant *v, const struct att_tile *t, const char *kernels)
 {
-    char copy[ATT_TEXT_MAX], value[ATT_NAME_MAX], *rest = copy;
-    if (find_op(kernels) != v->op || strlen(kernels) >= sizeof(copy))
+    if (!is_of_op(kernels, v->op))
         return false;
-    memcpy(copy, kernels, strlen(kernels) + 1);
-    strtok_r(rest, " ", &rest);
-    for (char *word; (word = strtok_r(NULL, " ", &rest));) {
-        char *const values = strchr(word, '=');
-        if (!values)
+    const char *word = strchr(kernels, ' ');
+    while (word && (word += strspn(word, " "), *word)) {
+        if (!has_value(v, t, word))
             return false;
-        *values = '\0';
-        if (!find_word(v, t, word, value) || !is_any_of(values + 1, value))
-            return false;
+        word = strchr(word, ' ');
     }
     return true;
 }
@@ -82,13 +123,14 @@ bool att_is_fitted_by(const struct att_variant *v, const struct att_tile *t, con
 bool att_check_fitted(const struct tir_fitted *row, struct att_why *why)
 {
     const struct att_template *const op = find_op(row->kernels);
-    char copy[ATT_TEXT_MAX], value[ATT_NAME_MAX], *rest = copy;
+    char copy[ATT_TEXT_MAX], *rest = copy;
     if (!op || !op->n_fitted)
         return att_reject(why, ATT_FIELD_COUNT, "'%.40s' names no op with fitted knobs",
                           row->kernels);
     struct att_tile tile = {0};
     struct att_variant v;
     unsigned i = 0;
+    int number;
     while (i < op->n_fitted && strcmp(op->fitted[i].member, row->knob))
         i++;
     if (i == op->n_fitted)
@@ -103,7 +145,7 @@ bool att_check_fitted(const struct tir_fitted *row, struct att_why *why)
     strtok_r(rest, " ", &rest);
     for (char *word; (word = strtok_r(NULL, " ", &rest));) {
         word[strcspn(word, "=")] = '\0';
-        if (!find_word(&v, &tile, word, value))
+        if (!find_number(&v, &tile, word, &number) && find_field(op, word) == ATT_FIELD_COUNT)
             return att_reject(why, ATT_FIELD_COUNT, "tiles and keys of %s have no '%.40s'",
                               op->name, word);
     }
