@@ -6,17 +6,39 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define LINE 128
 #define SCALAR_LINE 64
 #define MALL_WAYS 16 /* SHARK */
 
+enum { MAPPED = 256 << 10 /* bytes of the smallest array of entries that is mapped */ };
+
 struct time_cache {
-    uint64_t *tags;   /* line number + 1 of each entry; 0: empty */
-    uint64_t *stamps; /* time of the last use of each entry */
+    struct entry {
+        uint64_t tag;   /* line number + 1; 0: empty */
+        uint64_t stamp; /* time of the last use */
+    } *entries;         /* ways of each set */
     uint64_t now;
     unsigned sets, ways, line_bytes;
 };
+
+/* Returns the bytes of a cache's entries. */
+static size_t bytes_of(const struct time_cache *c)
+{
+    return (size_t)c->sets * c->ways * sizeof(*c->entries);
+}
+
+/* Returns zeroed memory. Maps large arrays, since calloc() clears memory that it has used before:
+ * 32 MB for the MALL in each launch, and most launches touch a few pages. NULL without memory. */
+static void *allocate_entries(size_t bytes)
+{
+    if (bytes < MAPPED)
+        return calloc(1, bytes);
+    void *const mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return mapped == MAP_FAILED ? NULL : mapped;
+}
 
 struct time_cache *time_cache_create(double bytes, double ways, unsigned line_bytes)
 {
@@ -27,11 +49,10 @@ struct time_cache *time_cache_create(double bytes, double ways, unsigned line_by
     c->ways = ways < 1 ? 1 : (unsigned)ways;
     c->sets = (unsigned)(bytes / c->ways / line_bytes);
     c->sets = c->sets ? c->sets : 1;
-    c->tags = calloc((size_t)c->sets * c->ways, sizeof(*c->tags));
-    c->stamps = calloc((size_t)c->sets * c->ways, sizeof(*c->stamps));
-    if (c->tags && c->stamps)
+    c->entries = allocate_entries(bytes_of(c));
+    if (c->entries)
         return c;
-    time_cache_destroy(c);
+    free(c);
     return NULL;
 }
 
@@ -39,34 +60,35 @@ void time_cache_destroy(struct time_cache *c)
 {
     if (!c)
         return;
-    free(c->tags);
-    free(c->stamps);
+    if (bytes_of(c) < MAPPED)
+        free(c->entries);
+    else
+        munmap(c->entries, bytes_of(c));
     free(c);
 }
 
 bool time_cache_touch(struct time_cache *c, uint64_t address)
 {
     uint64_t line = address / c->line_bytes;
-    size_t first = (size_t)(line % c->sets) * c->ways;
-    uint64_t *tags = c->tags + first, *stamps = c->stamps + first;
+    struct entry *set = c->entries + (size_t)(line % c->sets) * c->ways;
     unsigned oldest = 0;
     c->now++;
     for (unsigned i = 0; i < c->ways; i++) {
-        if (tags[i] == line + 1) {
-            stamps[i] = c->now;
+        if (set[i].tag == line + 1) {
+            set[i].stamp = c->now;
             return true;
         }
-        if (stamps[i] < stamps[oldest])
+        if (set[i].stamp < set[oldest].stamp)
             oldest = i;
     }
-    tags[oldest] = line + 1;
-    stamps[oldest] = c->now;
+    set[oldest] = (struct entry){line + 1, c->now};
     return false;
 }
 
 void time_cache_clear(struct time_cache *c)
 {
-    memset(c->tags, 0, (size_t)c->sets * c->ways * sizeof(*c->tags));
+    for (size_t i = 0; i < (size_t)c->sets * c->ways; i++)
+        c->entries[i].tag = 0;
 }
 
 unsigned time_lines(unsigned bytes, uint64_t lanes, const uint64_t addr[WAVE_LANES],
