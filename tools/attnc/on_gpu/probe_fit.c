@@ -41,14 +41,14 @@ static double model(struct fit *f, size_t which, double value)
 {
     char text[TEXT];
     size_t at = 0;
-    struct probe_result shown = {0};
+    double shown = 0;
     for (size_t i = 0; i < probe_count && at < TEXT; i++)
         if (f->measured[i].median > 0)
             at += (size_t)snprintf(text + at, TEXT - at, "%s%s=%.7g", at ? "," : "",
                                    probes[i].parameter, i == which ? value : f->values[i]);
-    if (!f->why[0] && !probe_run(&probes[which], text, &shown, f->why))
-        shown.median = 0;
-    return shown.median;
+    if (!f->why[0] && !probe_model(&probes[which], text, &shown, f->why))
+        shown = 0;
+    return shown;
 }
 
 /* True if `shown`, a simulated result of probe `i`, is within the measured interval, widened by 0.1
@@ -60,37 +60,102 @@ static bool agrees(const struct fit *f, size_t i, double shown)
     return shown >= m->low - slack && shown <= m->high + slack;
 }
 
-/* Fits the parameter of probe `i`: bisects its range until the simulator gives the measured result.
- * Every probe is monotonic in its parameter. Prefers a whole number that fits as well, since most
- * parameters are whole clocks. Returns false if the value stays the same. */
+/* A value of a parameter and the simulated result with it. */
+struct point {
+    double value, shown;
+};
+
+/* Returns the simulated result with parameter i set to `value`. */
+static struct point try_value(struct fit *f, size_t i, double value)
+{
+    return (struct point){value, model(f, i, value)};
+}
+
+/* Returns the next value to try between two results that enclose the measurement. This is where
+ * the line through both reaches it, or the middle. Takes a whole number if several are between the
+ * two. */
+static double choose_value(const struct point *low, const struct point *high, double measured,
+                           bool middle)
+{
+    const double width = high->value - low->value;
+    const double part = (measured - low->shown) / (high->shown - low->shown);
+    const double next = low->value + width * (middle ? 0.5 : part);
+    const double whole = round(next);
+    return width > 2 && whole > low->value && whole < high->value ? whole : next;
+}
+
+/* True if the measurement is between two results. */
+static bool encloses(const struct point *low, const struct point *high, double measured)
+{
+    return (low->shown < measured && measured < high->shown) ||
+           (high->shown < measured && measured < low->shown);
+}
+
+/* True if a result equals the measurement to the digits that a file of results has. */
+static bool equals(double shown, double measured)
+{
+    return fabs(shown - measured) <= 1e-4 + 1e-6 * measured;
+}
+
+/* Narrows the range of parameter i until the simulator reproduces the measurement. Every probe is
+ * monotonic in its parameter and most are linear. Bisects after two lines that do not halve the
+ * range. Returns the best result. */
+static struct point search(struct fit *f, size_t i, struct point low, struct point high)
+{
+    const double measured = f->measured[i].median, least = (high.value - low.value) / (1 << STEPS);
+    const bool rises = high.shown > low.shown;
+    unsigned slow = 0;
+    struct point best = low;
+    if (fabs(high.shown - measured) < fabs(low.shown - measured))
+        best = high;
+    while (encloses(&low, &high, measured) && !equals(best.shown, measured) &&
+           high.value - low.value > least && !f->why[0]) {
+        const double width = high.value - low.value;
+        const struct point p = try_value(f, i, choose_value(&low, &high, measured, slow == 2));
+        if ((p.shown < measured) == rises)
+            low = p;
+        else
+            high = p;
+        if (fabs(p.shown - measured) < fabs(best.shown - measured))
+            best = p;
+        slow = slow < 2 && high.value - low.value > width / 2 ? slow + 1 : 0;
+    }
+    return best;
+}
+
+/* Returns the best result with a whole number near `found`, since most parameters are whole clocks;
+ * `found` if none agrees with the measurement. */
+static struct point round_value(struct fit *f, size_t i, struct point found)
+{
+    const struct tgt_parameter *row = find_row(f, i);
+    const double measured = f->measured[i].median, down = floor(found.value);
+    const double tries[] = {down, down - 1, down + 1};
+    struct point best = found;
+    for (size_t t = 0; found.value > down && t < sizeof(tries) / sizeof(tries[0]); t++) {
+        if (tries[t] < row->low || tries[t] > row->high)
+            continue;
+        const struct point p = try_value(f, i, tries[t]);
+        const bool better = fabs(p.shown - measured) < fabs(best.shown - measured);
+        if (agrees(f, i, p.shown) && (better || best.value == found.value))
+            best = p;
+    }
+    return best;
+}
+
+/* Fits the parameter of probe `i`. Returns false if the value stays the same. */
 static bool fit_one(struct fit *f, size_t i)
 {
     const struct tgt_parameter *row = find_row(f, i);
-    const double before = f->values[i];
-    double low = row->low, high = row->high;
-    if (agrees(f, i, model(f, i, f->values[i])))
+    const double measured = f->measured[i].median;
+    const struct point before = try_value(f, i, f->values[i]);
+    if (agrees(f, i, before.shown))
         return false;
-    const bool rises = model(f, i, high) > model(f, i, low);
-    for (unsigned step = 0; step < STEPS; step++) {
-        const double middle = (low + high) / 2;
-        if ((model(f, i, middle) < f->measured[i].median) == rises)
-            low = middle;
-        else
-            high = middle;
-    }
-    const double found = (low + high) / 2;
-    const double tries[] = {floor(found), floor(found) - 1, ceil(found), found};
-    double least = INFINITY;
-    for (size_t t = 0; t < sizeof(tries) / sizeof(tries[0]); t++) {
-        const bool inside = tries[t] >= row->low && tries[t] <= row->high;
-        const double error =
-            inside ? fabs(model(f, i, tries[t]) - f->measured[i].median) : INFINITY;
-        if (error < least) {
-            least = error;
-            f->values[i] = tries[t];
-        }
-    }
-    return f->values[i] != before;
+    const struct point low = try_value(f, i, row->low), high = try_value(f, i, row->high);
+    const struct point found = round_value(f, i, search(f, i, low, high));
+    if (fabs(found.shown - measured) >= fabs(before.shown - measured))
+        return false;
+    f->values[i] = found.value;
+    return true;
 }
 
 /* Prints a table of the parameters before and after the fit, then the changed ones in the form of

@@ -337,3 +337,12 @@ bool probe_run(const struct probe *p, const char *parameters, struct probe_resul
                                hip.time != NULL};
     return true;
 }
+
+bool probe_model(const struct probe *p, const char *parameters, double *value, char why[200])
+{
+    failure[0] = '\0';
+    const bool good = set_parameters(parameters, is_sampled(p)) && run_once(p, value);
+    if (!good)
+        memcpy(why, failure, sizeof(failure));
+    return good;
+}

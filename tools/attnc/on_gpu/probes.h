@@ -56,6 +56,10 @@ bool probe_open(const char *path, const char *target, char why[200]);
 bool probe_run(const struct probe *p, const char *parameters, struct probe_result *r,
                char why[200]);
 
+/** Runs a probe once on a simulated device, which repeats its results. *value is its clocks or
+ * microseconds with `parameters`. Returns false with a sentence in `why` on failure. */
+bool probe_model(const struct probe *p, const char *parameters, double *value, char why[200]);
+
 /** Finds the parameters with which the simulator gives the results in `file`, the output of `attnc
  * probes`. Prints them to standard output. `simulator` is the path of hipsim. Returns an exit_code
  * after a message. */
