@@ -172,7 +172,8 @@ static const struct att_conv_args arguments = {
 
 /* Operands of the convolution of 64 channels. */
 struct inputs {
-    /* The last inputs before the call, oldest first (taps - 1), then the call's tokens. */
+    /* 16-bit, 1 x 64 each: the last taps - 1 inputs before the call, oldest first; then the call's
+     * tokens. */
     struct tir_value in[ATT_CONV_TAPS - 1 + DRAFTS];
     /* Weights of each tap, and bias: f32, 1 x 64. */
     struct tir_value weights[ATT_CONV_TAPS], bias;

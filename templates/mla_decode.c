@@ -149,9 +149,10 @@ static void set_calls(const struct att_variant *v, const struct tir_machine *m,
     second->calls = (struct att_box){{{ARG_WORKGROUPS, cus / 2 + 1, most}}, 1};
     if (v->sparse == ATT_SPARSE_NONE)
         return;
-    /* n rounds of the second kernel replace 2n - 1 or 2n rounds of pairs, which are two workgroups.
-     * Its workgroups compute what two of a pair compute, but copy rows once: in launches of several
-     * rounds they take less than 5/3 of a pair's time. So pairs are for one round and for three. */
+    /* A wave pair takes two workgroups' places for each work list. So n rounds of the second kernel
+     * replace 2n - 1 or 2n rounds of wave pairs. A workgroup of the second kernel computes as much
+     * as two of a pair, but copies rows once. In launches of several rounds it takes less than 5/3
+     * of a pair's time. So pairs run launches of one round and of three. */
     second->calls.rows[0].max = cus;
     second->also[0] = (struct att_box){{{ARG_WORKGROUPS, cus * 3 / 2 + 1, INT32_MAX}}, 1};
 }

@@ -48,26 +48,26 @@ struct plan {
     struct att_scan scan; /* prefix sums over a chunk's lanes */
     /* types of i32: LANES x 1, a row for each lane; 1 x (LANES * WIDE) */
     struct tir_type lane, wide;
-    struct tir_value wave; /* number of the wave */
+    struct tir_value wave; /* i32 scalar: index of the wave */
     bool tiles; /* true: the plan is of tiles of queries, and "sequence" below means a tile */
-    /* Number of sequences or tiles (B); of parts (N) of a head's work; most query tokens of a
-     * sequence (Q); number of KV heads (H). Letters in parentheses are the names of
-     * docs/planning.md. */
+    /* i32 scalars. Number of sequences or tiles (B); number of parts (N) of a head's work; most
+     * query tokens of a sequence (Q); number of KV heads (H). Letters in parentheses are the names
+     * of docs/planning.md. */
     struct tir_value batch, parts, queries, heads;
-    /* Costs in units of 64 keys: units that could be read while an item begins (o); parts that are
-     * added up while a unit is read (r). */
+    /* i32 scalars, costs in units of 64 keys: units that could be read while an item begins (o);
+     * parts that are added up while a unit is read (r). */
     struct tir_value cost, rate;
-    struct tir_value least;   /* least units of a piece (m) */
-    struct tir_value payload; /* units of a part, with the costs of its items */
+    struct tir_value least;   /* i32 scalar: least number of units of a piece (m) */
+    struct tir_value payload; /* i32 scalar: units of a part, with the costs of its items */
     /* Most units of an equal piece (p), 1 if pieces are not equal; i1: true if all pieces of a
      * sequence are equal. */
     struct tir_value piece, equal;
     /* With tiles: number of tiles of a part (k), 1 if tiles are divided; i1: true if no tile is
      * divided. */
     struct tir_value whole, uncut;
-    struct tir_value items; /* number of items of one KV head (T) */
-    /* number of pieces of all divided sequences (R[B]), which have partial results; set at the
-     * end */
+    struct tir_value items; /* i32 scalar: number of items of one KV head (T) */
+    /* i32 scalar: number of pieces of all divided sequences (R[B]), which have partial results; set
+     * at the end */
     struct tir_value rows;
 };
 
@@ -75,14 +75,14 @@ struct plan {
  * are i32 with an entry for each lane unless stated. */
 struct chunk {
     struct tir_value first; /* i32 scalar: index of the first sequence */
-    struct tir_value b;     /* index of each sequence in the batch */
+    struct tir_value b;     /* i32: index of each sequence in the batch */
     struct tir_value there; /* i1: the sequence exists */
-    struct tir_value skip;  /* number of keys before the window */
+    struct tir_value skip;  /* i32: number of keys before the window */
     /* Number of keys; of units (u); start on the line of costs (S), or with equal pieces the index
      * of its first part; index of the first part (first); number of pieces (n); index of the last
      * part (last). */
     struct tir_value keys, u, start, part, n, last;
-    struct tir_value length; /* number of units of an equal piece (l) */
+    struct tir_value length; /* i32: number of units of an equal piece (l) */
 };
 
 /* Indices in sums[], which are over all chunks before the current one: costs or parts, items,
@@ -418,12 +418,14 @@ static void store_rows(struct plan *p, const struct chunk *c, const char *arg, s
 /* The members of an item that do not depend on its piece, for each sequence of a chunk. Values are
  * i32 with an entry for each lane. */
 struct sequence {
-    struct tir_value item, row; /* indices of the first item (I) and of the first partial row (R) */
-    struct tir_value number;    /* number of the sequence, if the chunk has tiles */
-    struct tir_value q_start, q_end; /* index of the first query, and of the one after the last */
-    struct tir_value previous;       /* index of the last part of the previous sequence */
-    struct tir_value lists_end; /* lists of the parts from previous + 1 to lists_end - 1 begin with
-                                   this sequence */
+    /* i32: indices of the first item (I) and of the first partial row (R). */
+    struct tir_value item, row;
+    struct tir_value number; /* i32: index of the sequence, if the chunk has tiles of queries */
+    /* i32: index of the first query, and of the query after the last one. */
+    struct tir_value q_start, q_end;
+    struct tir_value previous; /* i32: index of the last part of the previous sequence */
+    /* i32: lists of the parts from previous + 1 to lists_end - 1 begin with this sequence. */
+    struct tir_value lists_end;
 };
 
 /* Sets s->item and s->row, at which each of the chunk's sequences begins, and advances sums[]. The

@@ -45,7 +45,7 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 4, {1, 2, 4, 8}},
 };
 
-/* One of the two tensors that are normalised: q or kv. */
+/* A tensor that is normalised: q or kv. */
 struct side {
     /* input; tensor added to it, whose `arg` is NULL if there is none; their sum, before the norm;
      * output */
@@ -56,7 +56,8 @@ struct side {
     unsigned n;                        /* number of panels of a row */
     int first[MAX_PANELS];             /* first column of each panel */
     struct tir_type panel[MAX_PANELS]; /* type of each panel of a row */
-    struct tir_value w[MAX_PANELS];    /* panels of the weight, if it is in registers */
+    /* Panels of the weight as loaded, 16-bit; no values: the weight is in LDS. */
+    struct tir_value w[MAX_PANELS];
     struct tir_value lds; /* i32: LDS address of the weight; no value: the weight is in `w` */
 };
 

@@ -121,22 +121,25 @@ struct delta_maps {
 
 /** LDS addresses (i32) of regions. All waves share them, except `sums`, `scratch` and `v`. */
 struct delta_lds {
-    /* 64 tokens: keys; queries; keys as columns (delta_maps.panel for each block) */
+    /* i32, LDS addresses: keys of 64 tokens; queries of 64 tokens; keys as columns
+     * (delta_maps.panel for each block). */
     struct tir_value k, q, transposed;
-    /* 16 x 16 blocks of N, and of P, up to the diagonal, in the order of delta_block_of(). On the
-     * diagonal `n` has the blocks of M. */
+    /* i32, LDS addresses: 16 x 16 blocks of N, and of P, up to the diagonal, in the order of
+     * delta_block_of(). On the diagonal `n` has the blocks of M. */
     struct tir_value n, p;
-    struct tir_value sums; /* this wave's copy of the lines of enum delta_line, 64 f32 each */
-    /* f32: factors r of the keys of all 64 tokens, then factors s of their queries. */
+    /* i32, LDS address: this wave's copy of the lines of enum delta_line, 64 f32 each. */
+    struct tir_value sums;
+    /* i32, LDS address: f32 factors r of the keys of all 64 tokens, then factors s of their
+     * queries */
     struct tir_value scales;
-    /* With a decay per channel: f32, log2 of the decay over each block of 16 tokens, head_dim
-     * numbers for each block. */
+    /* i32, LDS address, with a decay per channel: f32, log2 of the decay over each block of 16
+     * tokens, head_dim numbers for each block. */
     struct tir_value totals;
-    /* With a decay per channel: region of this wave only, for a strip that it stores and loads
-     * again as an operand. */
+    /* i32, LDS address, with a decay per channel: region of this wave only, for a strip that it
+     * stores and loads again as an operand. */
     struct tir_value scratch;
-    /* In a call of several launches: region of this wave only, for V of 64 tokens at its value
-     * elements. */
+    /* i32, LDS address, in a call of several launches: region of this wave only, for V of 64 tokens
+     * at its value elements. */
     struct tir_value v;
 };
 

@@ -108,13 +108,13 @@ void delta_make_chunk(struct delta *d)
 /* Operands of a chunk that a wave of the scan loads during the chunk before. All members are tiles.
  * An array's index is a block of 16 tokens, or delta_block_of() for n. */
 struct scan_rows {
-    /* Keys as left operands; factors DELTA_OF_KEYS; V of all tokens at the wave's value
-     * elements. */
+    /* Keys as left operands, 16-bit; factors DELTA_OF_KEYS, f32; V of all tokens at the wave's
+     * value elements, 16-bit. */
     struct tir_value keys[DELTA_BLOCKS], of_keys[DELTA_BLOCKS], v;
-    /* Blocks of N, with M on the diagonal; keys of each half of the tokens as columns; decay of the
-     * state over the chunk. */
+    /* Blocks of N, with M on the diagonal, 16-bit; keys of each half of the tokens as columns,
+     * 16-bit; decay of the state over the chunk, f32. */
     struct tir_value n[DELTA_TRIANGLE], transposed[2], fade;
-    /* Factors DELTA_OF_W; no values with a decay per channel. */
+    /* Factors DELTA_OF_W, f32; no values with a decay per channel. */
     struct tir_value of_w[DELTA_BLOCKS];
 };
 

@@ -84,7 +84,7 @@ struct up {
     /* Values that a tile's steps pass to each other: index of the tile (i32), and the tile's first
      * panel of x. */
     struct tir_value tile, x;
-    struct sums sums; /* out^T of the tile */
+    struct sums sums; /* products of w and x of the tile, f32 in the type of out^T */
 };
 
 /* Returns the number of panels of a row of w, each of p->panel columns. */

@@ -39,8 +39,8 @@ enum {
     PANEL = LINE / ELEM /* number of columns of x in a panel */,
     STEP = 32 /* number of columns that are read from LDS at once */
 };
-/* Most columns of a short contraction; columns of the long one; most blocks of w of a workgroup;
- * most scales of its rows. */
+/* SHORT: most columns of a short contraction. LONG: number of columns of a long one. MOST_BLOCKS:
+ * most blocks of w of a workgroup. MOST_SCALES: most scales of a row of w. */
 enum { SHORT = 256, LONG = 512, MOST_BLOCKS = 4, MOST_SCALES = LONG / SCALED };
 /* Panels for which LDS has places if p->rings. */
 enum { RING = HEAD_PRODUCT_RING };
@@ -401,8 +401,9 @@ static struct tir_value scale_at(const struct stream *p, unsigned block, unsigne
 
 /* A sum of products of a block of w with a tile of x. Each scale is for a range of columns. */
 struct sum {
-    struct tir_value part;   /* sum of the products of the columns since the last scale */
-    struct tir_value scaled; /* the scaled sum of all columns before the ones in `part` */
+    /* f32: sum of the products of the columns that the current scale covers. */
+    struct tir_value part;
+    struct tir_value scaled; /* f32: scaled sum of all columns before */
 };
 
 /* Adds the product of `w` and `x`, STEP columns from column `column` on, to the sum *s of block

@@ -92,7 +92,7 @@ static unsigned carried_scale(const struct att_index *x) { return x->parts; }
 /* Returns the index of the page among the values that a group carries. */
 static unsigned carried_page(const struct att_index *x) { return x->parts + has_scales(x); }
 
-/* Returns the number of values that a group carries. */
+/* Returns the number of values in flight that the loop carries for one group of keys. */
 static unsigned carried_each(const struct att_index *x) { return carried_page(x) + 1; }
 
 /* Returns the number of bytes of a key without its scale. */
@@ -515,9 +515,11 @@ void att_index_send(struct att_index *x, const struct att_index_walk *w, struct 
 /* The products of the latest block of heads, which are not yet added to a sum. They are added
  * between later matrix instructions, so that the VALU and the matrix unit work at the same time. */
 struct pending {
-    struct tir_value products[FOURTHS], weights[FOURTHS]; /* fourths of the block's rows */
+    /* f32: products, and weights, of each fourth of the block's heads. */
+    struct tir_value products[FOURTHS], weights[FOURTHS];
     const struct tir_value *weight_pairs; /* weights of the whole block, with pairs */
-    /* the fourth that is added next, after the relu; with pairs two tiles of pairs of f16 */
+    /* f32: relu of the products of the fourth that is added next; with pairs two tiles of pairs of
+     * f16 */
     struct tir_value positive[2];
     struct tir_value *sum; /* the sum to which the products are added */
     bool is;               /* true: there are such products; false: before the first product */
@@ -574,8 +576,8 @@ struct round {
     struct tir_value *carried;         /* values in flight, see att_index_carried() */
     const struct att_index_user *user; /* consumer of the scores */
     struct pending pending;
-    /* Sums of products of each row and group; places of each next group's scales, results of
-     * send_keys(). */
+    /* f32: sum of products of each row and group. `places`: place of the scales of each next group,
+     * a result of send_keys(). */
     struct tir_value sums[ATT_INDEX_ROWS_MAX][ATT_INDEX_GROUPS_MAX], places[ATT_INDEX_GROUPS_MAX];
     struct tir_value keys; /* buffer resource of the keys of the group being loaded */
     /* f32, lanes x 1: each row's scores of the set in progress. */

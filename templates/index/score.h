@@ -42,7 +42,8 @@ enum {
 /** The q and the weights of a row of scores. */
 struct att_index_query {
     struct tir_value row; /* i32: index of the row */
-    /* Left operands of the matrix instructions, for each block of heads and slice. */
+    /* Left operands of the matrix instructions with q, for each block of heads and slice of
+     * columns. */
     struct tir_value q[ATT_INDEX_BLOCKS_MAX][ATT_INDEX_SLICES_MAX];
     /* f32, in the layout of products; with pairs: not used after weight_pairs are made */
     struct tir_value weights[ATT_INDEX_BLOCKS_MAX];

@@ -31,7 +31,7 @@ struct att_conv {
     const struct att_variant *v;
     struct att_conv_args args;
     struct tir_value channel; /* i32: index of the wave's first channel */
-    /* Number of channels of the wave (C): ATT_CONV_CHANNELS, or a multiple of it if a tile has one
+    /* Number of channels of the wave: ATT_CONV_CHANNELS, or a multiple of it if a tile has one
      * token. */
     unsigned channels;
     /* i32: index of the draft whose window is loaded or stored; not read if args.step_stride is

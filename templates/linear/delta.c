@@ -101,8 +101,8 @@ static struct tir_value unit(struct att_delta *d, struct tir_value x)
     return att_scaled(b, x, tir_rsq(b, square));
 }
 
-/* Returns a token's q (f32, 1 x K) times argument scale. With field l2_norm q is first divided by
- * its length. */
+/* Returns a token's q (f32, 1 x head_dim) times argument scale. With field l2_norm q is first
+ * divided by its length. */
 static struct tir_value query(struct att_delta *d, const struct att_delta_token *t)
 {
     struct tir_builder *b = &d->r.b;

@@ -2,7 +2,7 @@
  *
  * This file declares the update of a state by one token of the gated delta rule: S = exp(g) S, S +=
  * k (beta (v - S k))^T and out = S q. The ops that run it share it; each op loads q, k and v
- * itself. K is the number of elements of a key.
+ * itself.
  */
 #ifndef TEMPLATES_LINEAR_DELTA_H
 #define TEMPLATES_LINEAR_DELTA_H
@@ -13,8 +13,8 @@
 struct att_delta {
     /* The first member, since functions of the recurrence have its address. */
     struct att_recurrence r;
-    /* f32: exp(a_log) of the value head, 1 x 1; its dt_bias, 1 x 1, or 1 x K if each element of a
-     * key has a decay. */
+    /* f32: exp(a_log) of the value head, 1 x 1; its dt_bias, 1 x 1, or 1 x head_dim if each element
+     * of a key has a decay. */
     struct tir_value a, bias;
     /* True: q is divided by its length after the state has advanced, so that q takes fewer
      * registers until then; false: before. */
@@ -24,8 +24,9 @@ struct att_delta {
 /** The update that a token makes to a state: S = exp(g) S + k u^T. */
 struct att_delta_update {
     struct tir_value u; /* f32, a number for each of the wave's value elements: rows x 1 */
-    struct tir_value k; /* f32: the token's key, 1 x K */
-    /* f32: natural logarithm of the decay, 1 x 1, or 1 x K if each element of a key has a decay. */
+    struct tir_value k; /* f32: the token's key, 1 x head_dim */
+    /* f32: natural logarithm of the decay, 1 x 1, or 1 x head_dim if each element of a key has a
+     * decay. */
     struct tir_value g;
 };
 

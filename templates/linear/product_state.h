@@ -11,13 +11,13 @@
 #include "templates/workgroup/scalar.h"
 
 /** Loads a part of the state at address `base` (i64), from value element `first` (i32) on, as a
- * tile of type `t`, K x values. Returns zeros if `there` (i1) is false. */
+ * tile of type `t`, head_dim x values. Returns zeros if `there` (i1) is false. */
 struct tir_value att_product_state_load(struct tir_builder *b, const struct att_variant *v,
                                         struct tir_value base, struct tir_value first,
                                         struct tir_value there, struct tir_type t);
 
-/** Stores tile `a`, K x values, to the place where att_product_state_load() loads it, rounded to
- * the dtype of states. Stores nothing if `there` (i1) is false. */
+/** Stores tile `a`, head_dim x values, to the place where att_product_state_load() loads it,
+ * rounded to the dtype of states. Stores nothing if `there` (i1) is false. */
 void att_product_state_store(struct tir_builder *b, const struct att_variant *v,
                              struct tir_value base, struct tir_value first, struct tir_value there,
                              struct tir_value a);

@@ -78,13 +78,13 @@ struct tir_value att_recurrence_state(struct att_recurrence *r, struct tir_value
 struct tir_value att_recurrence_element(struct att_recurrence *r, struct att_tensor t, int size,
                                         struct tir_value token, struct tir_value element);
 
-/** Returns the product of `state` (rows x K) with `key` (1 x K): a number for each value element,
- * rows x 1. */
+/** Returns the product of `state` (rows x head_dim) with `key` (1 x head_dim): a number for each
+ * value element, rows x 1. */
 struct tir_value att_recurrence_product(struct att_recurrence *r, struct tir_value state,
                                         struct tir_value key);
 
-/** Returns `state` (rows x K) with its elements multiplied by `a`. `a` is one number, 1 x K for the
- * elements of keys, or rows x 1 for value elements. */
+/** Returns `state` (rows x head_dim) with its elements multiplied by `a`. `a` is one number, 1 x
+ * head_dim for the elements of keys, or rows x 1 for value elements. */
 struct tir_value att_recurrence_scaled(struct att_recurrence *r, struct tir_value state,
                                        struct tir_value a);
 

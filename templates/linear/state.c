@@ -84,8 +84,8 @@ static struct tir_layout layout_to_fours(const struct tir_layout *tile, unsigned
     return tir_layout_transpose(&split);
 }
 
-/* Returns the layout of 1 x K numbers in the order of memory, for numbers that att_state_keys()
- * converts to layout *keys. */
+/* Returns the layout of 1 x head_dim numbers in the order of memory, for numbers that
+ * att_state_keys() converts to layout *keys. */
 static struct tir_layout layout_of_memory_keys(const struct tir_layout *keys, unsigned key)
 {
     const struct tir_layout split = tir_layout_split_blocks(keys, 1, key / FOUR);
@@ -96,7 +96,7 @@ static struct tir_layout layout_of_memory_keys(const struct tir_layout *keys, un
 /* ---- The state ---- */
 
 /* Sets s->memory, the tile type of loads and stores of the part, by its order in memory. Returns
- * the layout that a loaded part has as rows x K. */
+ * the layout that a loaded part has as rows x head_dim. */
 static struct tir_layout choose_memory(struct tir_builder *b, struct att_state *s)
 {
     const unsigned key = (unsigned)s->key;

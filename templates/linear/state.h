@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares the part of a recurrent state that a wave has in registers: `rows` of the V
- * value elements by all K key elements, f32, whatever the order in memory. A key beside it is a row
- * of 1 x K, and a value a column of rows x 1.
+ * This file declares the part of a recurrent state that a wave has in registers: `rows` of the
+ * head_dim_v value elements by all head_dim elements of a key, f32, whatever the order in memory. A
+ * key is a row of 1 x head_dim, and a value a column of rows x 1.
  *
  * In registers a state of the order K_FOURS has the elements of a key in another order: element k
- * is column k / 4 + (k % 4) K / 4. Keys have to be converted by att_state_keys() before they are
- * combined with it.
+ * is column k / 4 + (k % 4) head_dim / 4. Keys have to be converted by att_state_keys() before they
+ * are combined with it.
  */
 #ifndef TEMPLATES_LINEAR_STATE_H
 #define TEMPLATES_LINEAR_STATE_H
@@ -14,32 +14,34 @@
 #include "templates/variant.h"
 #include "templates/workgroup/scalar.h"
 
-/** The part of a value head's state [V, K] that one wave holds, and the types of tiles that are
- * combined with it. */
+/** The part of a value head's state [head_dim_v, head_dim] that one wave holds, and the types of
+ * tiles that are combined with it. */
 struct att_state {
     enum att_state_layout order; /* order of a state's elements in memory */
     unsigned dtype;              /* enum tir_dtype of a state's element in memory */
     int size;                    /* bytes of a state's element in memory */
-    int key, value;              /* K and V: number of elements of a key, and of a value */
-    unsigned rows;               /* number of value elements of the wave's part */
-    struct tir_type memory;      /* type in which the wave loads and stores its part */
-    struct tir_type tile;        /* type of the part in registers: f32, rows x K */
-    /* Types of f32 operands in the layout of `tile`: 1 x K, rows x 1, and 1 x 1. */
+    int key, value; /* head_dim and head_dim_v: number of elements of a key, and of a value */
+    unsigned rows;  /* number of value elements of the wave's part */
+    struct tir_type memory; /* type in which the wave loads and stores its part */
+    struct tir_type tile;   /* type of the part in registers: f32, rows x head_dim */
+    /* Types of f32 operands in the layout of `tile`: a key, 1 x head_dim; a value, rows x 1; a
+     * number, 1 x 1. */
     struct tir_type keys, values, one;
 };
 
-/** Returns the least number of value elements (rows of a state [V, K]) that a wave must have, so
- * that each of its lanes holds a part. */
+/** Returns the least number of value elements (rows of a state) that a wave must have, so that each
+ * of its lanes holds a part. */
 unsigned att_state_least_rows(const struct att_variant *v, const struct tir_machine *m);
 
-/** Returns the description of a part of a state of K x V (`key` x `value`) elements: `rows` value
- * elements. The function chooses the layout in registers by the order in memory. */
+/** Returns the description of a part of a state with `key` elements of a key and `value` value
+ * elements: `rows` value elements of it. The function chooses the layout in registers by the order
+ * in memory. */
 struct att_state att_state(struct tir_builder *b, const struct att_variant *v, int key, int value,
                            unsigned rows);
 
-/** Returns the description of a part of a state of K x V (`key` x `value`) elements: `rows` value
- * elements in registers with the layout *tile, rows x K. Such a layout is the transpose of the
- * layout of a matrix product's result, K x rows. */
+/** Returns the description of a part of a state with `key` elements of a key and `value` value
+ * elements: `rows` value elements of it. In registers the part has layout *tile, rows x key. Such a
+ * layout is the transpose of the layout of a matrix product's result, key x rows. */
 struct att_state att_state_of_layout(struct tir_builder *b, const struct att_variant *v, int key,
                                      int value, unsigned rows, const struct tir_layout *tile);
 
@@ -58,13 +60,13 @@ struct tir_value att_state_load(struct tir_builder *b, const struct att_state *s
 void att_state_store(struct tir_builder *b, const struct att_state *s, struct tir_value base,
                      struct tir_value first, struct tir_value there, struct tir_value a);
 
-/** Returns the tile type of a key, 1 x K elements of `dtype` (enum tir_dtype), in the order of
- * memory. */
+/** Returns the tile type of a key, 1 x head_dim elements of `dtype` (enum tir_dtype), in the order
+ * of memory. */
 struct tir_type att_state_raw_keys(struct tir_builder *b, const struct att_state *s,
                                    unsigned dtype);
 
-/** Issues the load of a key, 1 x K elements of `dtype` (enum tir_dtype), from address `base` (i64).
- * The result has the order of memory. Returns zeros if `there` (i1) is false. */
+/** Issues the load of a key, 1 x head_dim elements of `dtype` (enum tir_dtype), from address `base`
+ * (i64). The result has the order of memory. Returns zeros if `there` (i1) is false. */
 struct tir_value att_state_load_keys(struct tir_builder *b, const struct att_state *s,
                                      struct tir_value base, unsigned dtype, struct tir_value there);
 /** Converts the result of att_state_load_keys() to f32, in the layout of att_state.keys. */
@@ -96,7 +98,8 @@ void att_state_store_one(struct tir_builder *b, struct tir_value base, struct ti
 struct tir_value att_state_load_one(struct tir_builder *b, const struct att_state *s,
                                     struct tir_value base, unsigned dtype, struct tir_value there);
 
-/** Returns `a` (keys 1 x K, values rows x 1, or one number) repeated in the shape of the state. */
+/** Returns `a` repeated in the shape of the state, rows x head_dim. `a` is a key (1 x head_dim), a
+ * value (rows x 1), or one number. */
 struct tir_value att_state_spread(struct tir_builder *b, const struct att_state *s,
                                   struct tir_value a);
 

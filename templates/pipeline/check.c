@@ -294,7 +294,7 @@ static int count_barriers(const struct check *c, const struct pipe_row *from, in
         const int phase = (t + EARLIEST * phases) % phases; /* positive though t may be below 0 */
         const int own = (t - phase) / phases,
                   iteration = tile.before == MANY ? last : tile.before + own;
-        const int of_last = own - tile.after; /* stage of the loop's last tile at that time */
+        const int of_last = own - tile.after; /* stage at time t of the loop's last tile */
         const bool bare = is_bare(c, iteration);
         const bool drained = !bare && of_last >= last - c->plan->of->drain;
         n += c->plan->of->barrier_last && t == barrier_time(c, tile.after);

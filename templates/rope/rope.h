@@ -43,8 +43,8 @@ struct rope_shape {
     unsigned n_spans, n_parts, n_pieces; /* numbers of spans, parts and pieces of a head */
     unsigned n_rotated;                  /* number of pieces that are rotated; they come first */
     /* True: a span of a piece has both elements of each pair in one dword, since they are adjacent
-     * in memory (GPT-J). False: a piece has two spans, which are half of the elements in question
-     * apart (NeoX). */
+     * in memory (GPT-J). False: a piece has two spans. The two elements of a pair are half of the
+     * rotated elements apart in memory (NeoX). */
     bool packed;
     bool many; /* true: the head has more than ROPE_FEW_PIECES pieces */
     struct rope_span spans[ROPE_MAX_SPANS];
@@ -82,7 +82,7 @@ struct rope {
     struct tir_value slot;
     /* i64: position of the token; three positions with mrope, else only [0]. */
     struct tir_value position[3];
-    /* Cosine and sine of each pair's angle at `position`, one tile for each rotated piece: 1 x
+    /* f32: cosine and sine of each pair's angle at `position`, a tile for each rotated piece: 1 x
      * pairs of the piece. */
     struct tir_value cos[ROPE_MAX_PIECES], sin[ROPE_MAX_PIECES];
     /* f32, rows x 1: 1 / scale of the page for each head of the tile; set if by_pages */

@@ -14,15 +14,16 @@
  * scalars. */
 struct att_list {
     struct tir_builder *b;
-    struct tir_value row, part; /* index of the row, and of the part in the row */
-    struct tir_value start;     /* the row's first column, from argument row_starts */
-    struct tir_value all;       /* number of scores of the row */
-    struct tir_value first;     /* column of the part's first score */
-    struct tir_value position;  /* position of the part's first score in its row */
-    struct tir_value n;         /* number of scores of the part */
-    struct tir_value partial;   /* index of the part's list among a plan's lists of parts; negative:
-                                   the row has one part; no value: there is no plan */
-    struct tir_value to;        /* index of the output list; no value: splits * row + part */
+    struct tir_value row, part; /* i32: index of the row, and of the part in the row */
+    struct tir_value start;     /* i32: the row's first column, from argument row_starts */
+    struct tir_value all;       /* i32: number of scores of the row */
+    struct tir_value first;     /* i32: column of the part's first score */
+    struct tir_value position;  /* i32: position of the part's first score in its row */
+    struct tir_value n;         /* i32: number of scores of the part */
+    /* i32: index of the part's list among a plan's lists of parts; negative: the row has one part;
+     * no value: there is no plan. */
+    struct tir_value partial;
+    struct tir_value to; /* i32: index of the output list; no value: splits * row + part */
 };
 
 /** Unit of a part's number of columns. If blocks of more columns are selected, the unit is a

@@ -176,14 +176,14 @@ struct tir_value att_select_place(const struct att_select *s, unsigned j)
     return att_plus(s->b, att_times(s->b, s->wave, own), (int)(j * s->lanes));
 }
 
-/* Sums (i32 scalars) of a number of each wave. */
+/* Sums of a number that each wave has. */
 struct sums {
-    struct tir_value before; /* over the waves before this one */
-    struct tir_value all;    /* over all waves */
+    struct tir_value before; /* i32 scalar: sum over the waves before this one */
+    struct tir_value all;    /* i32 scalar: sum over all waves */
 };
 
-/* Returns the sums of each wave's `own` (i32 scalar). The waves exchange their numbers in the array
- * of counts with index `slot` (i32), around a barrier. */
+/* Returns the sums of `own` (i32 scalar, a number of each wave) over waves. The waves exchange
+ * their numbers in the array of counts with index `slot` (i32), around a barrier. */
 static struct sums add_waves(const struct att_select *s, struct tir_value slot,
                              struct tir_value own)
 {
@@ -381,7 +381,8 @@ static void find_bits(const struct att_select *s, const struct held *h, struct l
  * i32 scalars. */
 struct kept {
     struct tir_value above, ties;
-    struct tir_value n; /* number of entries that stay: with keys above `above`, and ties */
+    /* i32 scalar: number of entries that stay, with keys above `above` or as ties. */
+    struct tir_value n;
 };
 
 /* Builds the search for the k-th largest key of `h` from digit `d` on, in the range *limit, and

@@ -30,13 +30,16 @@ struct att_select {
     unsigned steps;
     unsigned room; /* number of entries of the buffer */
     bool later;    /* true: of equal scores the later ones are kept; false: the earlier ones */
-    struct tir_type lane;              /* type i32, lanes x 1: a row for each lane */
-    struct tir_value wave, lane_index; /* index of the wave; index of each lane */
-    /* LDS addresses of the entries' keys, and of their positions */
+    struct tir_type lane; /* type i32, lanes x 1: a row for each lane */
+    /* i32: index of the wave (scalar); index of each lane (lanes x 1). */
+    struct tir_value wave, lane_index;
+    /* i32: LDS addresses of the entries' keys, and of their positions */
     struct tir_value keys, positions;
-    struct tir_value counts;    /* LDS address of three arrays of a count for each wave: two
-                                         for insertions, one for selections */
-    struct tir_value histogram; /* LDS address of the histograms, one for each digit of a key */
+    /* i32: LDS address of three arrays of a count for each wave: two for insertions, one for
+     * selections. */
+    struct tir_value counts;
+    /* i32: LDS address of the histograms, one for each digit of a key. */
+    struct tir_value histogram;
 };
 
 /** Indices in a selection's state, i32 values that the caller's loop carries. COUNT: number of

@@ -74,8 +74,8 @@ static void choose_sum(struct split_kv *d, struct parts *p)
     unsigned columns = 0;
     while (1u << columns < (rows_used ? rows_used : d->columns) && 1u << columns < d->columns)
         columns++;
-    /* At most half of the lanes have one row: numbers that are alike in a wave would be scalars,
-     * too many. */
+    /* At most half of a wave's lanes share a row. If all lanes did, numbers of a row would be alike
+     * in a wave, and would take too many scalar registers. */
     const unsigned most = d->m->lane_bits - 1;
     p->by_column = columns > waves;
     const unsigned row = p->by_column ? width - 2 : width - 2 - waves;

@@ -32,17 +32,17 @@ struct split_kv_cache {
 /** A workgroup's item: some queries of a sequence and a range of its keys, for the query heads of
  * one KV head. Scalars, the same in all waves; i32 unless stated. */
 struct split_kv_item {
-    struct tir_value sequence, kv_head; /* indices of the sequence and of the KV head */
-    /* Number of keys of the sequence; index of the item's first key, and of the key after its last
-     * one. */
+    struct tir_value sequence, kv_head; /* i32: indices of the sequence and of the KV head */
+    /* i32: number of keys of the sequence; index of the item's first key, and of the key after its
+     * last one. */
     struct tir_value kv_len, first_key, end_key;
-    /* Row in q of the sequence's first query, and of the query after its last one. */
+    /* i32: row in q of the sequence's first query, and of the query after its last one. */
     struct tir_value first_token, end_token;
-    /* Index of the last key that a causal query in row 0 of q would see: row r sees up to key
+    /* i32: index of the last key that a causal query in row 0 of q would see: row r sees up to key
      * diagonal + r. */
     struct tir_value diagonal;
     struct tir_value
-        partial;            /* row of partial_out that the item writes; -1: it writes the result */
+        partial; /* i32: row of partial_out that the item writes; -1: it writes the result */
     struct tir_value table; /* i64: address of the sequence's page numbers */
 };
 

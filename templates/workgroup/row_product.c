@@ -29,7 +29,7 @@ struct types {
 struct slice {
     /* i32: index of the head; index of the slice's first row in the head. */
     struct tir_value head, row;
-    /* The loads of the rows, as they are stored until convert_weights(). */
+    /* Loaded elements of the rows, in the dtype of w until convert_weights(). */
     struct tir_value w[MAX_LOADS];
     struct tir_value scale[MAX_SCALES]; /* f32: scale of all columns, or of each BLOCK columns */
 };
