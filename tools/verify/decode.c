@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of decode, rope_decode and mla_decode kernels: the shapes and the inputs. The last
- * is decode of one kv head over a cache without V, which is the first elements of K. compare.c
- * derives the bounds.
+ * Verification of decode, rope_decode and mla_decode kernels: the shapes and the inputs. mla_decode
+ * is decode with one KV head, whose values are the first elements of its keys. compare.c derives
+ * the bounds.
  */
 #include <math.h>
 #include <stdio.h>
@@ -15,26 +15,29 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* Largest number of sequences in a shape's list; numbers of head ratios and page sizes to try. */
 enum { SEQUENCES_MAX = 6, RATIO_STEPS = 16, PAGE_STEPS = 4 };
 
 enum {
     HUGE_LOGIT = 1 << 0, /* the last query points in the direction of the sequence's first key */
-    FAR = 1 << 1,        /* pages spread over 4 GiB and more */
-    PADDED = 1 << 2,     /* rows of q and out after the last sequence */
-    LONG = 1 << 3,       /* for kernels without special features only */
+    FAR = 1 << 1,        /* pages are spread over more than 4 GiB */
+    PADDED = 1 << 2,     /* q and out have rows after the last sequence */
+    LONG = 1 << 3,       /* only kernels without special features run the shape */
     UNEVEN = 1 << 4,     /* qo_indptr: some sequences have fewer than q_len queries, or none */
-    SPLIT = 1 << 5,      /* with a work list: partial results are compared */
+    SPLIT = 1 << 5,      /* keys are split by work lists, and partial results are compared */
     OWN_SCALE = 1 << 6,  /* scale differs from 1 / sqrt(head_dim) */
-    TREE = 1 << 7,       /* custom masks: the queries are a binary tree of draft tokens */
-    IN_ORDER = 1 << 8,   /* pages in order */
-    LATE = 1 << 9,       /* a late key, different for each head, has 2^40 times the weight of the
-                            others */
-    UNSEEN = 1 << 10,    /* the plan covers all keys; no query sees any key of some parts */
+    TREE = 1 << 7,       /* for custom masks: the queries are a binary tree of draft tokens */
+    IN_ORDER = 1 << 8,   /* pages are consecutive */
+    /* one of the last keys, a different one for each head, has 2^40 times the weight of each other
+     * key */
+    LATE = 1 << 9,
+    /* the plan covers all keys, and some parts have no key that a query sees */
+    UNSEEN = 1 << 10,
     MODEL = VERIFY_CHOSEN,
 };
 
 /*
- * The matrix of shapes: keys of each sequence, all of them `repeat` times, and the page size and
+ * The matrix of shapes: keys of each sequence, the whole list `repeat` times, and page size and
  * heads for kernels that take any. Pages are in random order, with poison between and after them.
  * The last rows have heads of models on one of eight ranks (GLM-4.5: of four), and contexts of 1 to
  * 16k keys (Kimi-K3: 68k). Each is for kernels of its head_dim and ratio.
@@ -42,12 +45,16 @@ enum {
 #define CONTEXTS 1, 5, {16384, 1, 777, 33, 129}
 static const struct shape {
     struct verify_shape is;
+    /* Tokens of a page; query heads of a KV head; KV heads. */
     int page_size, ratio, kv_heads;
+    /* Number of times that the call repeats the list `kv`; number of its sequences; keys of
+     * each. */
     int repeat, count;
     int kv[SEQUENCES_MAX];
-    int head_dim; /* of a model; 0: any */
+    /* only kernels with this head_dim run the row, which has a model's heads; 0: all kernels */
+    int head_dim;
     int q, heads, lists, window, item_cost,
-        merge_rate; /* of traces, and of more parts than lanes of a wave */
+        merge_rate; /* members for traces, and for the row with more parts than a wave has lanes */
 } shapes[] = {
     {{"late maximum", LATE}, 16, 8, 1, 1, 3, {100, 300, 31}, 0, 0, 0, 0, 0, 0, 0},
     {{"ragged", UNEVEN}, 16, 8, 1, 1, 6, {63, 1, 64, 130, 17, 2}, 0, 0, 0, 0, 0, 0, 0},
@@ -99,14 +106,15 @@ static const struct shape {
     {{"Kimi-K3", MODEL | SPLIT}, 64, 12, 1, 1, 4, {69632, 1, 777, 129}, 512, 0, 0, 0, 0, 0, 0},
 };
 
-/* Rows of the pool and of the window in a trace with two sources. */
+/* Numbers of rows of the pool and of the window in a trace with two sources. */
 enum { TRACED_POOL = 8192, TRACED_WINDOW = 127 };
 
 /* The trace's shape: a batch that fills a GPU. complete() sets the heads. */
 static const struct shape traced = {
     {"trace", IN_ORDER}, 16, 0, 0, 64, 1, {1024}, 0, 1, 0, 0, 0, 0, 0};
 
-/* Windows for kernels with a run-time window, used one after the other. The first is a model's. */
+/* Windows, keys before and after a query's own, for kernels with a run-time window; calls use one
+ * after the other. The first is a model's. */
 static const struct {
     int left, right;
 } windows[] = {{127, 0}, {16, 16}, {0, 0}, {-1, 0}, {5, -1}, {-1, -1}, {64, 32}};
@@ -120,19 +128,19 @@ static bool is_sparse(const struct call *c)
     return is_latent(c) && c->desc.mla_decode.sparse != ATTN_SPARSE_NONE;
 }
 
-/* True if the lists name blocks of keys. */
+/* True if entries of the sparse lists name blocks of keys. */
 static bool has_blocks(const struct call *c)
 {
     return is_sparse(c) && c->desc.mla_decode.sparse == ATTN_SPARSE_BLOCKS;
 }
 
-/* True if the second source has pages like the cache's, of rows of 584 bytes. */
+/* True if the second source has pages like the cache's, with rows of 584 bytes. */
 static bool second_is_paged(const struct call *c)
 {
     return c->desc.mla_decode.cache.layout == ATTN_KV_SCALES_LAST;
 }
 
-/* True if lists name rows of a second tensor too. */
+/* True if the sparse lists name rows of a second source too. */
 static bool has_second(const struct call *c)
 {
     return is_latent(c) && c->desc.mla_decode.two_sources;
@@ -146,9 +154,9 @@ const struct page_lists *decode_lists(const struct call *c)
 
 /* Sizes. */
 
-/* Chooses the page size and ratio. A kernel that takes any has the shape's own, or at each step the
- * next one. The pack may have a more specific kernel for a value, which lookup would select
- * instead. */
+/* Chooses the page size and the head ratio. For a kernel that takes any, the first step has the
+ * shape's own, and each further step the next ones. Several are tried since the pack may have a
+ * more specific kernel for a value, which lookup selects instead. */
 static void size_heads(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -165,7 +173,7 @@ static void size_heads(struct call *c)
         PLAIN_DESC(c, kv_heads) = kv;
 }
 
-/* Returns the query tokens of sequence `s`. */
+/* Returns the number of query tokens of sequence `s`. */
 static int count_queries(const struct call *c, int s)
 {
     const int q_len = DESC(c, q_len);
@@ -174,7 +182,8 @@ static int count_queries(const struct call *c, int s)
     return !is(c, UNEVEN) ? q_len : s == 1 ? 0 : 1 + (q_len - 1 + s) % q_len;
 }
 
-/* Sets the lengths of lists that have none of their own to one number of entries. */
+/* Sets the numbers of cached tokens and of keys of each sequence. Sparse lists without lengths have
+ * equally many entries. */
 static void set_lengths(struct call *c)
 {
     const struct shape *shape = c->shape;
@@ -243,7 +252,7 @@ static int32_t *allocate_words(struct call *c, int32_t count)
     return call_allocate(c, (size_t)count + 1, sizeof(int32_t));
 }
 
-/* Returns the window in keys that the plan may assume; 0 means none. */
+/* Returns the window in keys that the plan may assume; 0: all keys. */
 static int32_t plan_window(const struct call *c)
 {
     if (is(c, UNSEEN))
@@ -253,7 +262,8 @@ static int32_t plan_window(const struct call *c)
                                               : 0;
 }
 
-/* Sizes work lists for a GPU of a few compute units, so that short sequences are split too. */
+/* Sets sizes of work lists as for a GPU with few compute units, so that short sequences are split
+ * too. */
 static void size_work(struct call *c)
 {
     struct own *own = c->own;
@@ -322,8 +332,8 @@ static void size(struct call *c)
         rope_decode_size(c);
 }
 
-/* Sets the sizes of the work items, partial results and reduction, and omits what the kernel
- * lacks. */
+/* Sets the sizes of work items, partial results and reduction lists, and leaves out the tensors
+ * that the kernel does not take. */
 static void place_work(struct call *c)
 {
     const struct own *own = c->own;
@@ -381,7 +391,8 @@ static bool descends(int t, int node)
     return t == node;
 }
 
-/* Fills a mask that shows any two of three keys, or a tree. */
+/* Fills the custom mask: it shows random keys, two of three, or with TREE each draft's
+ * ancestors. */
 static void fill_mask(struct call *c)
 {
     const struct own *own = c->own;
@@ -401,7 +412,7 @@ static void fill_mask(struct call *c)
     }
 }
 
-/* Makes the pages that no query sees invalid. */
+/* Makes lists name no real page for pages that no query sees. */
 static void hide_pages(struct call *c)
 {
     struct own *own = c->own;
@@ -413,7 +424,7 @@ static void hide_pages(struct call *c)
         page_lists_hide(c, &own->pages, own->qo, 0, PLAIN_ARG(c, chunk));
 }
 
-/* Fills the cache: of rope_decode without the new tokens. */
+/* Fills the tokens of the cache. For rope_decode the new tokens are left out. */
 static void fill_tokens(struct call *c)
 {
     struct own *own = c->own;
@@ -424,15 +435,16 @@ static void fill_tokens(struct call *c)
         own->cached[s] += rope_decode_cached(c, s);
 }
 
-/* Makes the lists of a trace, as DeepSeek-V4's prompts have them: random rows of the pool, and then
- * the window. Its rows are the query's own and the ones before it in the second source. */
+/* Makes the lists of a trace as in DeepSeek-V4's prompts: random rows of the pool, and then the
+ * window. The window's rows are the query's own and the rows before it in the second source. */
 static void trace_second(struct call *c)
 {
     struct own *own = c->own;
     struct page_lists *l = &own->slots;
     struct operand *const second = call_operand(c, MLA_DECODE_SECOND);
     const int32_t first = c->args.mla_decode.second_first, rows = ARG(c, batch);
-    const int32_t pool = first < TRACED_POOL ? first : TRACED_POOL; /* of the cache's slots */
+    /* number of slots of the cache from which rows are chosen */
+    const int32_t pool = first < TRACED_POOL ? first : TRACED_POOL;
     l->pages = call_allocate(c, (size_t)l->first[l->count] + 1, sizeof(*l->pages));
     for (int s = 0; s < l->count; s++) {
         const int from = l->lens[s] > TRACED_WINDOW ? l->lens[s] - TRACED_WINDOW : 0;
@@ -479,8 +491,9 @@ static void copy_planes(struct call *c, int page, int from, int to)
     }
 }
 
-/* Copies two of three rows that lists name to the second source, and has the lists name the copies.
- * Each list entry has a row of its own there, with a number above the cache's last slot. */
+/* Copies two of three rows that the lists name to the second source, and changes the lists to name
+ * the copies. Each list entry has its own row there, whose number is above the cache's last
+ * slot. */
 static void fill_second(struct call *c)
 {
     struct own *own = c->own;
@@ -572,7 +585,8 @@ static void fill_q_scales(struct call *c)
         return;
     struct operand *scale = SEPARATE_OPERAND(c, Q_SCALE);
     if (scale->given && !has_q_scales(c))
-        operand_set(scale, AT(0), is_latent(c) ? 0.0625 : 0.5); /* see late_query() */
+        /* a power of two, which late_query() needs */
+        operand_set(scale, AT(0), is_latent(c) ? 0.0625 : 0.5);
     if (!scale->given || !has_q_scales(c))
         return;
     for (int64_t i = 0; i < operand_count(scale); i++) {
@@ -598,8 +612,8 @@ struct ref_attention decode_attention(struct call *c)
     return a;
 }
 
-/* Gives the last query the signs of the first key, or of a late one, so that maxima differ
-   widely. */
+/* Gives the last query of each sequence the signs of one key, so that the key's weight dominates.
+ * It is the first key, or with LATE one of the last. */
 static void point_the_same_way(struct call *c)
 {
     const struct own *own = c->own;
@@ -623,7 +637,8 @@ static void point_the_same_way(struct call *c)
     }
 }
 
-/* Makes contexts with as many tokens in a shard as there are keys, and their masks. */
+/* Sets the length of each sequence's whole context, so that the shard has the sequence's keys, and
+ * the custom mask that causality implies. */
 static void fill_shard(struct call *c)
 {
     struct own *own = c->own;
@@ -670,8 +685,8 @@ static const char *covers(const struct call *c)
     return DESC(c, head_dim_v) > REF_DIM_MAX ? "the reference does not cover head_dim_v" : NULL;
 }
 
-/* True if the shape is for the kernel. A model's heads are for kernels of its ratio. Long shapes
- * are for kernels without a feature that another shape tests. */
+/* True if the kernel is verified on the shape. Rows with a model's heads are for kernels with its
+ * ratio. Only kernels without special features run long shapes. */
 static bool takes(const struct call *c)
 {
     const struct shape *s = c->shape;
@@ -684,14 +699,15 @@ static bool takes(const struct call *c)
         return !is_latent(c) &&
                (DESC(c, mask) == ATTN_MASK_WINDOW || DESC(c, mask) == ATTN_MASK_CHUNK);
     if (is_step(c) && is(c, HUGE_LOGIT | LATE))
-        return false; /* q is not what scores are made of */
+        return false; /* rope_decode's q is changed before scores, so its signs cannot be chosen */
     return !(is(c, LONG) && (extras || DESC(c, lse))) && (!s->lists || at_once(c)) &&
            !(is(c, TREE) && DESC(c, mask) != ATTN_MASK_CUSTOM);
 }
 
 /* Traces. */
 
-/* Completes the shape: heads that the user left out follow from the kernel's ratio. */
+/* Sets the heads that the user of trace left out, from the kernel's ratio: struct
+ * verify_op.complete. */
 static const char *complete(const struct call *c, void *shape)
 {
     static char why[100];
@@ -706,7 +722,8 @@ static const char *complete(const struct call *c, void *shape)
     return s->q > DESC(c, q_len) ? why : call_complete_heads(c, &s->heads, &s->kv_heads, 1);
 }
 
-/* Returns the bytes of the visible keys with their scales, q, out, lists and work, once each. */
+/* Returns the bytes of visible keys with their scales, q, out, lists and work items, each counted
+ * once. */
 static double least_bytes(const struct call *c)
 {
     const struct shape *s = c->shape;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Comparison of the results of decode, rope_decode and mla_decode kernels with the reference: whole
- * sequences,
- * and the parts that a work list makes of them. A task is one kv head of one sequence.
+ * This file compares the results of decode, rope_decode and mla_decode kernels with the reference:
+ * whole sequences, and the parts into which a work list splits them. A task is one KV head of one
+ * sequence.
  */
 #include <stdlib.h>
 
@@ -16,20 +16,22 @@ static bool has_weights_fp8(const struct call *c)
            DESC(c, cache).layout == ATTN_KV_NHD;
 }
 
+/* A call, and the reference with the call's inputs: comparison.problem. */
 struct expectation {
     struct call *call;
     struct ref_decode reference;
 };
 
-/* A part of a sequence that the kernel processed on its own, or the whole sequence. */
+/* A part of a sequence that one work item covers, or the whole sequence, for one KV head. */
 struct piece {
     int s, kv_head;
+    /* First row of the partial results; negative: the results are final. */
     int partial_row;
     struct ref_part part;
     double *scratch;
 };
 
-/* Compares the rows of a piece of work: final results, or partial ones. */
+/* Compares the rows of a piece with the reference: final results, or partial results. */
 static void compare_piece(struct comparison *comparison, const struct piece *piece)
 {
     const struct expectation *e = comparison->problem;
@@ -73,7 +75,7 @@ static void compare_items(struct comparison *comparison, struct piece *piece)
     }
 }
 
-/* Compares the query heads of one KV head and sequence; `task` is their number. */
+/* Compares the query heads of one KV head and sequence; `task` is the index of the pair. */
 static void compare_kv_head(struct comparison *comparison, int task)
 {
     const struct expectation *e = comparison->problem;
@@ -141,9 +143,9 @@ static void read_inputs(struct call *c)
 }
 
 /* Returns the largest relative error of the inputs of products (q, keys and values). Queries of
- * rope_decode are rounded once, by u |q|. The arithmetic before that is off by 2^-16 of the
- * magnitudes of its terms. Another u covers it if these, summed over a head, are below 2^7 times q
- * (fp16: 2^5). */
+ * rope_decode are rounded once, by u |q|. The arithmetic before the rounding has an error of 2^-16
+ * of the magnitudes of its terms. Another u covers this error if the terms' magnitudes, summed over
+ * a head, are below 2^7 times q (fp16: 2^5). */
 static double inputs_error(const struct call *c, const struct precision *p)
 {
     return is_step(c) ? 2 * p->unit : DESC(c, cache).layout == ATTN_KV_PACKED ? p->unit : 0;

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares what verification of gated_delta and of gated_delta_prefill shares: inputs of
- * a layer of GDN or KDA, and what the recurrence takes of a token, in doubles.
+ * This file declares parts that the verification of gated_delta and of gated_delta_prefill shares:
+ * inputs of a layer of GDN or KDA, and the reference's inputs of each token in double precision.
  */
 #ifndef TOOLS_VERIFY_DELTA_LAYER_H
 #define TOOLS_VERIFY_DELTA_LAYER_H
 
 #include "tools/verify/recurrent.h"
 
-/** A call of either op. */
+/** A call of gated_delta or gated_delta_prefill: its operands and settings. */
 struct delta_layer {
     struct recurrent r;
-    /* Operands with the names of ops/gated_delta.def. */
+    /* Operands of the call, with the names of ops/gated_delta.def. */
     struct operand *q, *k, *v, *gate_in, *beta_in, *a_log, *dt_bias, *log_decay, *beta, *out;
     enum attn_decay decay;
     enum attn_gates gates;
-    /* q and k are divided by their lengths; beta has a number for each value element. */
+    /* l2_norm: q and k are divided by their lengths. beta_wide: beta has a number for each value
+     * element. */
     bool l2_norm, beta_wide;
-    /* Counts and scalars of the call's descriptor and arguments. */
+    /* Pointers to counts and scalars in the call's descriptor and arguments; elements of a key and
+     * of a value. */
     int32_t *heads, *value_heads;
     int head_dim, head_dim_v;
     float *scale, *l2_eps, *lower_bound;
@@ -53,25 +55,28 @@ struct delta_layer {
 /** Sets head counts, token counts, scale, l2_eps and lower_bound of a call. */
 void delta_layer_size(const struct delta_layer *l);
 
-/** Places tensors, with FUSED in one row, and leaves out what PLAIN has not. */
+/** Sets strides of tensors: with FUSED they are slices of one row. With PLAIN optional tensors are
+ * left out. */
 void delta_layer_place(const struct delta_layer *l);
 
-/** Fills the inputs, with gates at their bounds and zero keys for EXTREMES. */
+/** Fills the inputs at random. With EXTREMES gates are at their bounds, and some keys are zeros. */
 void delta_layer_fill(const struct delta_layer *l);
 
-/** Bounds of the errors of gates, keys and queries in float, relative to the exact numbers. f =
- * 2^-24: */
+/** Bounds of the relative errors of gates, keys and queries in a kernel's float32. */
 struct delta_bounds {
-    double decay[RECURRENT_DIM_MAX]; /* of exp(g), for each element of a key */
-    double log[RECURRENT_DIM_MAX];   /* of g */
+    double decay[RECURRENT_DIM_MAX]; /* of decays exp(g), for each element of a key */
+    double log[RECURRENT_DIM_MAX];   /* of the logarithms g */
     double key, query, beta;
 };
 
-/** A token of a value head. */
+/** The reference's inputs of a token for a value head. */
 struct delta_token {
-    double q[RECURRENT_DIM_MAX], k[RECURRENT_DIM_MAX]; /* divided by their lengths; q is scaled */
-    double length, query_length; /* what k and q were divided by; 1 without l2_norm, 0 for zeros */
-    double log[RECURRENT_DIM_MAX], decay[RECURRENT_DIM_MAX]; /* g, exp(g) */
+    /* q and k divided by their lengths; q also times the scale */
+    double q[RECURRENT_DIM_MAX], k[RECURRENT_DIM_MAX];
+    /* lengths by which k and q were divided; 1 without l2_norm; 0: the vector is zeros */
+    double length, query_length;
+    /* log: g; decay: exp(g), for each element of a key */
+    double log[RECURRENT_DIM_MAX], decay[RECURRENT_DIM_MAX];
     double beta[RECURRENT_DIM_MAX], v[RECURRENT_DIM_MAX];
     struct delta_bounds off;
 };
@@ -83,10 +88,10 @@ void delta_layer_token(const struct delta_layer *l, int t, int value_head, struc
 /** Returns the Euclidean length of n numbers. */
 double delta_length_of(const double *x, int n);
 
-/** Compares the output of a sequence that is padding with zeros. */
+/** Checks that the output of a sequence that is padding is zeros. */
 void delta_layer_compare_padding(const struct delta_layer *l, const struct recurrent_sequence *s);
 
-/** Returns the bytes of q, k, v, gates and out of all tokens. */
+/** Returns the bytes of q, k, v, gates and out for all tokens. */
 double delta_layer_row_bytes(const struct delta_layer *l);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file implements paged caches among a call's tensors. */
+/* This file implements paged caches of a call: where the elements and scales of a token are, their
+ * values, and the lists of pages. */
 #include "tools/verify/paged.h"
 #include "tools/verify/pooled_row.h"
 
@@ -7,15 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Numbers of unused pages, also in a cache with pages far apart; distance of pages that no query
+ * sees beyond the cache; rotated elements of a packed row. */
 enum { SPARE = 3, FAR_SPARE = 64, FAR_BEHIND = 1 << 20, PACKED_ROTATED = 64 };
 
-/* Returns the operand of a cache's elements, or of its scales. */
+/* Returns the operand of a part's elements, or with `scale` of its scales. `first` is the number of
+ * the cache's first operand. */
 static struct operand *operand_of(struct call *c, unsigned first, enum cache_part part, bool scale)
 {
     return call_operand(c, first + part + (scale ? CACHE_PARTS : 0));
 }
 
-/* True if the cache's pages are SHUFFLE: keys, or keys and values, in groups of 16 bytes. */
+/* True if pages have a SHUFFLE layout, in which keys, or keys and values, are in groups of 16
+ * bytes. */
 static bool is_shuffled(const struct attn_cache_desc *d)
 {
     return d->layout == ATTN_KV_SHUFFLE || d->layout == ATTN_KV_SHUFFLE_K;
@@ -30,7 +35,7 @@ static bool is_mixed(const struct paged *p) { return p->desc.layout == ATTN_KV_S
 /* True if fp8 elements and rotated 16-bit elements of a row are in two tensors. */
 static bool is_planes(const struct paged *p) { return p->desc.layout == ATTN_KV_PLANES; }
 
-/* Returns the number with these bits. `type` is a struct precision; for struct ref_cache.decode. */
+/* Returns the number with these bits: struct ref_cache.decode. `type` is a struct precision. */
 static double decode(const void *type, uint32_t bits)
 {
     return decode_element(type, (uint16_t)bits);
@@ -42,12 +47,12 @@ static const struct ref_pooled_row *row_of(const struct paged *p)
     return paged_row(p->desc.layout);
 }
 
-/* True if rows have 448 elements of fp8 and 64 of 16 bits. */
+/* True if rows have 448 elements of fp8 with a scale for each 64, and 64 elements of 16 bits. */
 static bool has_runs_of_64(const struct paged *p) { return is_mixed(p) || is_planes(p); }
 
-/* Returns p with the sizes and element types of packed rows, whose first tensor is number
- * `first`. Every op's descriptor begins with its size and its dtype, so cache_write's may be
- * read for any op. With `latent` rows are key and value. */
+/* Returns `p` with the sizes and element types of packed rows. `first` is the number of the cache's
+ * first operand. The dtype is read from cache_write's descriptor, since every op's descriptor
+ * begins with its size and its dtype. With `latent` a row is key and value. */
 static struct paged packed_of(struct call *c, unsigned first, bool latent, struct paged p)
 {
     struct operand *rows = call_operand(c, first);
@@ -60,7 +65,8 @@ static struct paged packed_of(struct call *c, unsigned first, bool latent, struc
     p.dim[CACHE_V] = PACKED_ROTATED;
     for (int part = 0; part < CACHE_PARTS; part++) {
         p.elements[part] = is_planes(&p) ? operand_of(c, first, part, false) : rows;
-        p.scales[part] = operand_of(c, first, CACHE_K, true); /* not passed */
+        /* the call has no tensor of scales, so this operand is left out */
+        p.scales[part] = operand_of(c, first, CACHE_K, true);
     }
     return p;
 }
@@ -93,7 +99,7 @@ void paged_spread(struct call *c, unsigned first, int64_t bytes)
 {
     for (unsigned i = 0; i < CACHE_PARTS; i++) {
         struct operand *o = call_operand(c, first + i);
-        if (!o->given) /* values of a latent cache, which keys contain */
+        if (!o->given) /* a latent cache has no values of its own */
             return;
         operand_set_stride(o, 0, bytes / o->size);
         o->far = true;
@@ -143,14 +149,14 @@ bool paged_has_rows(const struct attn_cache_desc *desc)
            desc->layout == ATTN_KV_PLANES || paged_row(desc->layout);
 }
 
-/* True if the cache's tensors are of bytes: see paged_has_rows(). */
+/* True if the elements of the cache's tensors are bytes: see paged_has_rows(). */
 static bool has_rows(const struct paged *p) { return paged_has_rows(&p->desc); }
 
-/* Returns which index of element_at() counts the bytes of packed rows. */
+/* Returns the number of the index, among element_at()'s, that counts the bytes of packed rows. */
 static int byte_axis(const struct paged *p) { return is_mixed(p) ? 1 : 3; }
 
-/* Sets `at` to the indices for element_at() of byte `first` of a slot's packed row, and returns it.
- * With scales_last `first` counts from the beginning of the slot's page. */
+/* Sets `at` to the indices of byte `first` of a slot's packed row, and returns `at`. With layout
+ * SCALES_LAST `first` counts from the beginning of the slot's page. */
 static const int64_t *byte_at(const struct paged *p, struct slot s, int64_t first, int64_t at[])
 {
     const int64_t row[ATTN_DIMENSIONS_MAX] = {s.page, s.token, 0, first};
@@ -179,7 +185,7 @@ static void set_row_bits(struct paged *p, enum cache_part part, struct slot s, i
         operand_set_bits(p->elements[part], byte_at(p, s, first + i, at), bits >> 8 * i & 0xff);
 }
 
-/* Returns the kind of a packed row's scales: e8m0 in rows with runs of 64, else the
+/* Returns the type of a packed row's scales: e8m0 in rows with runs of 64, else the
  * descriptor's. */
 static enum ref_scale scale_kind(const struct paged *p)
 {
@@ -193,7 +199,7 @@ int packed_run(const struct paged *p)
                                : ref_packed_run(scale_kind(p));
 }
 
-/* Returns the byte of the scale of element d. */
+/* Returns the index of the byte, in byte_at()'s count, at which the scale of element d begins. */
 static int64_t scale_byte(const struct paged *p, struct slot s, int d)
 {
     return is_mixed(p)    ? ref_mixed_scale(p->desc.page_size, s.token, d)
@@ -202,7 +208,7 @@ static int64_t scale_byte(const struct paged *p, struct slot s, int d)
                           : ref_packed_scale(scale_kind(p), d);
 }
 
-/* Returns in how many adjacent bytes of a row a scale is stored. */
+/* Returns the number of adjacent bytes of a row that each repeat a scale. */
 static int scale_copies(const struct paged *p) { return is_planes(p) ? 2 : 1; }
 
 /* Returns the scale of element d of a packed row. `of` reads a byte, before or after the launch. */
@@ -242,19 +248,20 @@ void packed_compare_scale(struct call *c, struct paged *p, struct slot s, int d,
                     d, (long long)s.page, s.token, got, largest / limit);
 }
 
-/* True if the elements of a part have scales in their rows. */
+/* True if the rows of a part contain scales of its elements. */
 static bool has_scales(const struct paged *p, enum cache_part part)
 {
     return has_rows(p) && (part == CACHE_K || row_of(p));
 }
 
-/* True if a rotated element has a second byte, which is allowed with the first. */
+/* True if an element of a part has two bytes in a tensor of bytes. Writes of both are then allowed
+ * together. */
 static bool has_two_bytes(const struct paged *p, enum cache_part part)
 {
     return has_rows(p) && part == CACHE_V && !row_of(p);
 }
 
-/* Returns the type of a part's elements; rotated elements may have two bytes. */
+/* Returns the type of a part's elements. Rotated elements may have another type. */
 static const struct precision *precision_of(const struct paged *p, enum cache_part part)
 {
     return has_two_bytes(p, part) ? p->rotated : p->precision;
@@ -320,8 +327,8 @@ uint32_t paged_result_bits(const struct paged *p, enum cache_part part, struct s
                                   : operand_result_bits(p->elements[part], at);
 }
 
-/* Sets the bits of an element before the launch. Of e2m1, an even d clears the other half of its
- * byte. */
+/* Sets the bits of an element before the launch. For e2m1, which has two elements in a byte, an
+ * even d sets the other element to 0. */
 static void set_bits(struct paged *p, enum cache_part part, struct slot s, int d, uint32_t bits)
 {
     int64_t at[ATTN_DIMENSIONS_MAX];
@@ -360,7 +367,7 @@ int paged_shared_scales(const struct paged *p)
     return shared ? (int)operand_count(p->scales[CACHE_K]) : 0;
 }
 
-/* Returns a slot that has the shared scale with number i. */
+/* Returns a slot whose scale is the shared scale number i. */
 static struct slot shared_slot(const struct paged *p, int i)
 {
     return (struct slot){.head = i % p->kv_heads, .sequence = i / p->kv_heads};
@@ -377,7 +384,7 @@ static int column_of(enum cache_part part, int d)
     return part == CACHE_V ? REF_MIXED_FP8 + d : d;
 }
 
-/* Returns the row of a slot of a cache whose rows end with their scales. */
+/* Returns the row of a slot, for a cache whose rows end with their scales. */
 static struct pooled_row pooled_of(const struct paged *p, struct slot s)
 {
     return (struct pooled_row){row_of(p), p->elements[CACHE_K], {s.page, s.token}, byte_axis(p)};
@@ -457,7 +464,8 @@ void paged_touch(struct paged *p, int64_t page)
 
 /* Values. */
 
-/* Returns the largest stored number. A scale is 1 to 2 divided by it: values are less than 2. */
+/* Returns the largest number that a part stores. Scales are 1 to 2 divided by this number, so that
+ * values are less than 2. */
 static double stored_limit(const struct paged *p, enum cache_part part)
 {
     if (has_rows(p))
@@ -474,8 +482,8 @@ double paged_scale_fraction(enum cache_part part, double of_k, uint64_t *random)
     return part == CACHE_K ? fraction : beyond_k - floor(beyond_k);
 }
 
-/* Sets a slot's scale at random so that values are less than 2. Keeps a scale that is already
- * set. */
+/* Sets a slot's scale at random, so that values are less than 2. Does nothing if the scale is set
+ * already. */
 static void fill_scale(struct paged *p, enum cache_part part, struct slot s, uint64_t *random)
 {
     const double most = 2 / stored_limit(p, part);
@@ -484,7 +492,7 @@ static void fill_scale(struct paged *p, enum cache_part part, struct slot s, uin
         paged_set_scale(p, part, s, (0.5 + paged_scale_fraction(part, of_k, random) / 2) * most);
 }
 
-/* Sets the scale of the run that begins with element d, so that values are less than 2. */
+/* Sets the scale of the elements from d on that share one, so that values are less than 2. */
 static void fill_packed_scale(struct paged *p, struct slot s, int d, uint64_t *random)
 {
     const enum ref_scale kind = scale_kind(p);
@@ -582,7 +590,7 @@ static void choose_pages(struct call *c, struct page_lists *l)
         l->pages[i] = l->in_order ? i : l->far ? l->spare + i : order[i];
     for (int i = 0; l->spare_first && !l->in_order && !l->far && i < used; i++) {
         if (l->pages[i] == 0)
-            l->pages[i] = order[used]; /* the first of the unused pages */
+            l->pages[i] = order[used]; /* exchanges page 0 for the first unused page */
     }
     free(order);
 }
@@ -598,7 +606,7 @@ void page_lists_hide(struct call *c, struct page_lists *l, const int32_t *first_
     }
 }
 
-/* Returns the page number that lists have for page i of a sequence. It is far beyond the cache's
+/* Returns the number that lists have for page i of sequence s. The number is far beyond the cache's
  * last page if no query sees the page's tokens. */
 static int32_t listed_page(const struct page_lists *l, int s, int i)
 {
@@ -627,7 +635,8 @@ void page_lists_set(struct call *c, const struct page_lists *l, unsigned first)
     }
 }
 
-/* Fills all tokens of a traced cache from a small table, in the order of memory, which is fast. */
+/* Fills the whole cache of a trace from a small table, in the order of memory, which is fast.
+ * Returns false if the call is not traced or the cache is filled otherwise. */
 static bool fill_traced(struct call *c, struct paged *p)
 {
     if (!c->traced || has_rows(p))
@@ -647,7 +656,7 @@ void page_lists_fill_tokens(struct call *c, struct page_lists *l, struct paged *
         return;
     for (int i = 0; l->far && i < l->first[l->count]; i++)
         paged_touch(p, l->pages[i]);
-    for (int i = 0; i < paged_shared_scales(p); i++) /* of sequences without tokens too */
+    for (int i = 0; i < paged_shared_scales(p); i++) /* also scales of sequences without tokens */
         for (int part = 0; part < p->parts; part++)
             fill_scale(p, (enum cache_part)part, shared_slot(p, i), &c->random);
     for (int s = 0; s < l->count; s++) {

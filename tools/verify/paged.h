@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file declares paged caches among a call's tensors, for all layouts, element types and
- * scales, and the lists of the tokens in their pages. Slots without a token and entries after the
- * last one are poison.
+ * This file declares paged caches of a call, for all layouts, element types and scales. It also
+ * declares page tables and lists of slots that lead to tokens. Slots without a token and list
+ * entries after the last one are poison.
  */
 #ifndef TOOLS_VERIFY_PAGED_H
 #define TOOLS_VERIFY_PAGED_H
@@ -10,82 +10,90 @@
 #include "tools/reference/cache.h"
 #include "tools/verify/call.h"
 
-/* Keys and values of a cache, or latent part and rotated part of its rows. */
+/* The parts of a cache: keys and values, or for latent rows the latent part and the rotated
+ * part. */
 enum cache_part { CACHE_K, CACHE_V, CACHE_PARTS };
 
 /** K and V of a cache, or the rows of a latent cache. With PACKED, SCALES_LAST and PLANES, K is the
  * latent part of a row and V its rotated elements. PLANES has them in two tensors. */
 struct paged {
-    /* The cache's descriptor; dtype is the type of K's elements, never 0. */
+    /* Descriptor of the cache; its dtype is always set to the type of K's elements. */
     struct attn_cache_desc desc;
-    /* Element types of K and V, and of the rotated part of rows with two types. */
+    /* precision: element type of K and V. rotated: element type of the rotated part, in rows with
+     * two types. */
     const struct precision *precision, *rotated;
-    /* 2 for K and V, 1 for rows that are both; counts; elements of a row of K and of V. */
+    /* parts: 2 for K and V, 1 for rows that are both. kv_heads and page_count: numbers of KV heads
+     * and pages. dim: elements of a row of K and of V. */
     int parts, kv_heads, page_count, dim[CACHE_PARTS];
-    /* Tensors of elements and of scales, by part. */
+    /* Tensors of elements and of scales, indexed by part. */
     struct operand *elements[CACHE_PARTS], *scales[CACHE_PARTS];
-    bool powers; /* scales inside rows are powers of two */
+    bool powers; /* true: scales inside rows are powers of two */
 };
 
-/** Returns the cache whose first operand has number `first`, such as CACHE_WRITE_K_CACHE.
- * `latent`: a row is key and value. */
+/** Returns the cache of a call. `first` is the number of its first operand, such as
+ * CACHE_WRITE_K_CACHE. `latent`: true if a row is both key and value. */
 struct paged paged_of(struct call *c, unsigned first, const struct attn_cache_desc *desc,
                       bool latent);
 
-/** True if a row has elements of one byte and elements of two, or contains its scales. The
- * cache's tensors are then of bytes. */
+/** True if a row mixes elements of one and two bytes, or contains its scales. The elements of the
+ * cache's tensors are then bytes. */
 bool paged_has_rows(const struct attn_cache_desc *desc);
 
-/** True if each token, or each page, of a head has a scale in a tensor. */
+/** True if scales have a tensor with one scale for each token of a head, or for each page of a
+ * head. */
 static inline bool paged_scales_rows(const struct attn_cache_desc *desc)
 {
     return desc->scale == ATTN_KV_SCALE_TOKEN || desc->scale == ATTN_KV_SCALE_BLOCK;
 }
 
-/** Sets the stride from page to page to `bytes`, so that only rows with a token are on the
- * device. To be called in place(). */
+/** Sets the distance between pages to `bytes`. Only rows with a token are then on the device.
+ * Called in struct verify_op.place. */
 void paged_spread(struct call *c, unsigned first, int64_t bytes);
 
-/** Makes all sequences share one scale per head. To be called in place(). Changes nothing for other
- * kinds of scales. */
+/** Makes all sequences share one scale per head, for scales of kind HEAD. Does nothing for other
+ * kinds. Called in struct verify_op.place. */
 void paged_share_scales(struct call *c, unsigned first, const struct attn_cache_desc *desc);
 
-/** Omits the cache from the call. To be called in place(). */
+/** Omits the cache from the call. Called in struct verify_op.place. */
 void paged_leave_out(struct call *c, unsigned first);
 
-/** A slot of a cache: a token of a page, for one head, and the sequence that has the token. */
+/** A slot of a cache for one head: a token of a page, and the sequence that the token belongs
+ * to. */
 struct slot {
-    /* Page number, token in the page, KV head, and index of the sequence. */
+    /* page: number of the page. token: index of the token in the page. head: KV head. sequence:
+     * index of the sequence. */
     int64_t page;
     int token, head, sequence;
 };
 
-/** Returns K or V for the reference, with the uploaded contents, as rows of `dim` elements. */
+/** Returns K or V as it was before the launch, for the reference, as rows of `dim` elements. */
 struct ref_cache paged_reference(const struct paged *p, enum cache_part part, int dim);
 
-/** Return the bits of an element as uploaded, or as the launch left them. */
+/** Returns the bits of element d of a slot before the launch. */
 uint32_t paged_bits(const struct paged *p, enum cache_part part, struct slot s, int d);
+/** Returns the bits of element d of a slot after the launch. */
 uint32_t paged_result_bits(const struct paged *p, enum cache_part part, struct slot s, int d);
 
-/** Return the value of an element, the stored number times its scale: as uploaded, or as the launch
- * left it. */
+/** Returns the value of element d of a slot before the launch: the stored number times its
+ * scale. */
 double paged_value(const struct paged *p, enum cache_part part, struct slot s, int d);
+/** Returns the value of element d of a slot after the launch: the stored number times its scale. */
 double paged_result_value(const struct paged *p, enum cache_part part, struct slot s, int d);
 
-/** Return the scale of a slot, as uploaded, or as the launch left it; 1 if the cache has no
- * scales. */
+/** Returns the scale of a slot before the launch; 1 if the cache has no scales. */
 double paged_scale(const struct paged *p, enum cache_part part, struct slot s);
+/** Returns the scale of a slot after the launch; 1 if the cache has no scales. */
 double paged_result_scale(const struct paged *p, enum cache_part part, struct slot s);
 /** Sets the scale of a slot before the launch. */
 void paged_set_scale(struct paged *p, enum cache_part part, struct slot s, double scale);
 
-/** Return, for rows that contain their scales, the number of K's elements that share a scale,
- * and the scale of element d after the launch. */
+/** Returns the number of K's elements that share a scale, in rows that contain their scales. */
 int packed_run(const struct paged *p);
+/** Returns the scale of element d of a row that contains its scales, after the launch. */
 double packed_result_scale(const struct paged *p, struct slot s, int d);
-/** Compares the scale of the elements from d on, after the launch, with the expected one. Their
- * largest magnitude is `largest` with an error of at most `off`. Allows the kernel to write
- * the scale. */
+/** Compares the scale of the packed_run() elements from d on, after the launch, with the expected
+ * scale. The largest magnitude of these elements is `largest` with an error of at most `off`.
+ * Allows the kernel to write the scale. */
 void packed_compare_scale(struct call *c, struct paged *p, struct slot s, int d, double largest,
                           double off);
 
@@ -94,38 +102,41 @@ void packed_compare_scale(struct call *c, struct paged *p, struct slot s, int d,
 void paged_compare(struct call *c, struct paged *p, enum cache_part part, struct slot s, int d,
                    double expected, double bound);
 
-/** Returns the bytes to read `rows` rows of `dim` elements of 16 bits, and to write them to the
- * cache with their scales. */
+/** Returns the bytes that a cache write moves: it reads `rows` rows of `dim` elements of 16 bits,
+ * and writes them to the cache with their scales. */
 double paged_move_bytes(const struct attn_cache_desc *desc, double rows, int dim);
 
-/** Allow the kernel to write element d of a slot, or the slot's scale. The caller compares it. */
+/** Allows the kernel to write element d of a slot. For elements that the caller compares by
+ * itself. */
 void paged_allow(struct paged *p, enum cache_part part, struct slot s, int d);
+/** Allows the kernel to write the scale of a slot. For scales that the caller compares by
+ * itself. */
 void paged_allow_scale(struct paged *p, enum cache_part part, struct slot s);
 
-/** Puts all slots of a page on the device, in a cache whose pages are GiB apart. */
+/** Puts all slots of a page on the device, if the cache's pages are GiB apart. */
 void paged_touch(struct paged *p, int64_t page);
 
-/** Returns the number of K's scales, and of V's, that belong to no row or page: 1 with TENSOR,
- * sequences x heads with HEAD, 0 with other kinds. */
+/** Returns the number of K's scales (V has as many) that are not of a token or page: 1 with kind
+ * TENSOR, sequences x heads with HEAD, 0 with other kinds. */
 int paged_shared_scales(const struct paged *p);
 
-/** Sets shared scale i of paged_shared_scales(). */
+/** Sets the scale with index i among the paged_shared_scales() scales of K or V. */
 void paged_set_shared_scale(struct paged *p, enum cache_part part, int i, double scale);
 
 /** Returns a random number from 0 to 1 for a scale. For V it differs by at least 1/4 from of_k, the
  * number for K of the same slot. So a kernel that exchanges the two scales fails. */
 double paged_scale_fraction(enum cache_part part, double of_k, uint64_t *random);
 
-/** Fills keys, values and scales of token at.token of at.page at random, for all heads: at.head is
- * ignored. A scale that a page shares is set with the page's first token. */
+/** Fills keys, values and scales of the token at.token of page at.page at random, for all heads;
+ * at.head is ignored. The scale of a page is set with the page's first token. */
 void paged_fill_token(struct paged *p, struct slot at, uint64_t *random);
 
-/** Fills the first `tokens` tokens of a page, and its scale for each head. The scale is larger or
- * smaller than the later tokens of the page require. */
+/** Fills the first `tokens` tokens of a page, and the page's scale for each head. The scale is
+ * larger or smaller than later tokens of the page require. */
 void paged_fill_page(struct paged *p, int64_t page, int tokens, uint64_t *random);
 
-/** Returns one past the last token of a run that begins with `token`. Tokens of a run have
- * consecutive slots in one page. `slots` has `tokens` entries. */
+/** Returns the index after the last token of the run that begins with `token`. Tokens of a run have
+ * consecutive slots in one page. `slots` has the slot of each of `tokens` tokens. */
 int slots_run_end(int page_size, const int64_t *slots, int tokens, int token);
 
 /** Returns the page numbers 0 .. count - 1 in random order, in memory for free(). */
@@ -133,43 +144,48 @@ int32_t *shuffled_pages(int count, uint64_t *random);
 
 /** Sequences and their pages. Lists of slots are sequences with pages of one token. */
 struct page_lists {
-    int count;            /* number of sequences */
-    const int32_t *lens;  /* [count]: tokens of each sequence; owned by the caller */
-    int32_t *unseen;      /* [count]: tokens of each sequence; owned by the caller */
-    int32_t *first;       /* [count + 1]: index in `pages` of each sequence's first page */
-    int32_t *pages;       /* pages of all sequences in order; set by page_lists_fill() */
-    int page_size, spare; /* tokens of a page; number of pages that no sequence has */
+    int count;           /* number of sequences */
+    const int32_t *lens; /* [count]: tokens of each sequence; owned by the caller */
+    /* [count]: number of first tokens that no query sees; NULL: page_lists_hide() was not called */
+    int32_t *unseen;
+    int32_t *first; /* [count + 1]: index in `pages` of each sequence's first page */
+    int32_t *pages; /* pages of all sequences in order; set by page_lists_fill() */
+    /* page_size: tokens of a page. spare: number of pages that belong to no sequence */
+    int page_size, spare;
     /* far: pages are GiB apart; in_order: pages are consecutive, or blocks are a permutation */
     bool far, in_order;
-    bool spare_first; /* page 0 belongs to no sequence */
-    bool exact;       /* a row of the page table has no entries after the longest sequence's */
+    bool spare_first; /* true: page 0 belongs to no sequence */
+    /* true: a row of the page table has no entries after the longest sequence's last page */
+    bool exact;
 };
 
 enum { PAGES_FAR_STRIDE = 64 << 20 }; /* bytes between pages that are far apart */
 
 /**
- * Counts the pages that the sequences of `l` use, and adds l->spare unused pages. An op calls it
- * in its size() function. Sets l->first, and cache->page_count unless `cache` is NULL. Sets
- * pages->entries to the entries of a row of the table, or of all lists with ATTN_PAGES_INDICES.
- * With l->far, used pages are beyond 4 GiB after paged_spread() by PAGES_FAR_STRIDE. With
- * l->in_order there are no unused pages.
+ * Counts the pages that the sequences of `l` use, and adds l->spare unused pages. Called in struct
+ * verify_op.size. Sets l->first, and cache->page_count unless `cache` is NULL. Sets pages->entries
+ * to the entries of a row of the table, or of all lists with ATTN_PAGES_INDICES. With l->far, used
+ * pages are beyond 4 GiB after paged_spread() by PAGES_FAR_STRIDE. With l->in_order there are no
+ * unused pages.
  */
 void page_lists_make(struct call *c, struct page_lists *l, enum attn_page_table table,
                      struct attn_cache *cache, struct attn_pages *pages);
 
-/** Chooses pages, gives every token of the sequences a value, and sets the lists, in fill(). The
- * first list's operand has the number `first`, such as DECODE_KV_LENS. */
+/** Chooses pages, sets every token of the sequences, and sets the operands of the lists. `first` is
+ * the number of the first list's operand, such as DECODE_KV_LENS. Called in struct
+ * verify_op.fill. */
 void page_lists_fill(struct call *c, struct page_lists *l, struct paged *p, unsigned first);
 
-/** Choose pages and fill tokens, and set the operands of the lists: the two parts of
- * page_lists_fill(). */
+/** Chooses pages and sets every token of the sequences: the first part of page_lists_fill(). */
 void page_lists_fill_tokens(struct call *c, struct page_lists *l, struct paged *p);
+/** Sets the operands of the lists, beginning with number `first`: the second part of
+ * page_lists_fill(). */
 void page_lists_set(struct call *c, const struct page_lists *l, unsigned first);
 
-/** Makes lists of slots, in fill(), that name tokens of `pages`. The first slot of a list is
- * the first token of its sequence. Other slots are tokens of any sequence, or negative. The
- * last of several lists has no keys. With `in_order` every token appears once, in random
- * order. Returns a byte for each entry: 0 if it is no key, else 1. */
+/** Makes lists of slots, `l`, that name tokens of `pages`, in struct verify_op.fill. The first slot
+ * of a list is the first token of its sequence. Other slots are tokens of any sequence, or
+ * negative. The last of several lists has no keys. With `in_order` every token appears once, in
+ * random order. Returns a byte for each entry: 1 if the entry names a key, else 0. */
 uint8_t *slot_lists_fill(struct call *c, struct page_lists *l, const struct page_lists *pages,
                          unsigned first);
 
@@ -178,27 +194,27 @@ uint8_t *slot_lists_fill(struct call *c, struct page_lists *l, const struct page
 void slot_lists_set(struct call *c, const struct page_lists *l, int s, int i, int32_t slot,
                     unsigned first);
 
-/** Slots of a block, which an entry of a list names with ATTN_SPARSE_BLOCKS. */
+/** Number of slots of a block. With ATTN_SPARSE_BLOCKS each entry of a list names a block. */
 enum { LIST_BLOCK = 64 };
 
-/** Makes lists of blocks, `l`, and the slots of their keys, `slots`. The first block of a list
- * has the first token of its sequence. Gives values to all tokens of the blocks. Returns a
- * byte for each key, as slot_lists_fill(). */
+/** Makes lists of blocks, `l`, and lists of the slots of these blocks, `slots`. The first block of
+ * a list has the first token of its sequence. Sets all tokens of the blocks. Returns a byte for
+ * each slot: 1 if the slot holds a key, else 0. */
 uint8_t *block_lists_fill(struct call *c, struct page_lists *l, struct page_lists *slots,
                           const struct page_lists *pages, struct paged *p, unsigned first);
 
-/** Computes the tokens that no query sees. `first_query` has each sequence's first query. A
- * query sees `left` tokens before itself, or with `chunk` the tokens of its chunk. Lists have
- * numbers outside the cache for pages that only have unseen tokens. */
+/** Sets l->unseen: the number of first tokens of each sequence that no query sees. `first_query`
+ * has each sequence's first query. A query sees `left` tokens before itself, or with `chunk` the
+ * tokens of its chunk. For pages that only have unseen tokens, lists then name pages outside of the
+ * cache. */
 void page_lists_hide(struct call *c, struct page_lists *l, const int32_t *first_query, int64_t left,
                      int chunk);
 
-/** Returns the slot of token t of sequence s for a head. */
+/** Returns the slot of token number t of sequence s, for a KV head. */
 struct slot page_lists_slot(const struct page_lists *l, int s, int64_t t, int head);
 
-/** Returns the page size, in tokens, to try at a step. A kernel's own size is fixed. For
- * kernels of any size it is `size` doubled at each step. A size too small for the layout is
- * replaced by the smallest possible one. */
+/** Returns the page size, in tokens, to try at a step: the kernel's own size if it has one, else
+ * `size` * 2^step. A size too small for the layout is replaced by the smallest possible one. */
 int paged_size(const struct attn_cache_desc *desc, int size, int step);
 
 #endif

@@ -13,8 +13,8 @@
 enum { MAX_STEPS = 16 };
 
 /*
- * The matrix of shapes: queries and keys of each sequence, all of them `repeat` times, and the
- * heads for kernels that take any ratio. It has every ratio of known models, MQA included.
+ * The matrix of shapes: queries and keys of each sequence, the whole list `repeat` times, and heads
+ * for kernels that take any ratio. The rows have every head ratio of known models, also MQA.
  * Simulation time grows with heads times keys times blocks of queries, so long shapes have few
  * heads.
  */
@@ -58,7 +58,7 @@ static const struct shape shapes[] = {
      {.lists = 160, .q_tile = 16, .item_cost = 1, .merge_rate = 256}},
 };
 
-/* A prompt that fills a GPU; complete() sets the heads. */
+/* The shape of a trace: a prompt that fills a GPU; complete() sets the heads. */
 static const struct shape traced = {{"trace", IN_ORDER}, 0, 0, 1, 1, {{2048, 0}},
                                     {.page_size = 16}};
 
@@ -75,15 +75,15 @@ static const int chunks[] = {64, 16, 256, 1, 32, 128};
 /* Page sizes for kernels that take any, used one after the other. */
 static const int page_sizes[] = {16, 1, 64, 4, 1024, 32, 2, 128, 8};
 
-/* 4 MiB between tokens, the limit, in elements of 2 bytes. With FAR_TOKENS tokens before them, the
- * first query and the first key are beyond 4 GiB. */
+/* 4 MiB between tokens, the limit, in elements of 2 bytes. FAR_TOKENS tokens precede the first
+ * query and the first key, which are then beyond 4 GiB. */
 enum { FAR_STRIDE = 1 << 21, FAR_TOKENS = 1100 };
 
 /* Sizes. */
 
-/* Chooses the ratio and page size. A kernel that takes any has the shape's own, or at each step the
- * next one. The pack may have a more specific kernel for a value, which lookup would select
- * instead. */
+/* Chooses the head ratio and the page size. For a kernel that takes any, the first step has the
+ * shape's own, and each further step the next ones. Several are tried since the pack may have a
+ * more specific kernel for a value, which lookup selects instead. */
 static void size_heads(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -97,7 +97,7 @@ static void size_heads(struct call *c)
     d->cache.page_size = paged_size(&d->cache, c->traced ? s->trace.page_size : page_sizes[i], 0);
 }
 
-/* Sets the query tokens and keys of the sequences. */
+/* Sets the numbers of query tokens and keys of all sequences. */
 static void set_lengths(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -126,7 +126,7 @@ static void set_lengths(struct call *c)
     }
     a->batch = batch;
     a->tokens = own->cu_q[batch] + (is(c, PADDED) ? 5 : 0);
-    if (is(c, PERSISTENT)) /* room for all, as if each sequence had the longest's length */
+    if (is(c, PERSISTENT)) /* rows for all sequences, as if each were as long as the longest */
         a->tokens = batch * a->max_seqlen_q;
     a->total_k = own->cu_k[batch];
 }
@@ -137,7 +137,8 @@ static int32_t *allocate_words(struct call *c, int64_t count)
     return call_allocate(c, (size_t)count + 1, sizeof(int32_t));
 }
 
-/* Returns the window to the left in keys that the plan may assume; 0 means none. */
+/* Returns the window, in keys before a query's own and itself, that the plan may assume; 0: all
+ * keys. */
 static int32_t plan_window(const struct call *c)
 {
     const struct attn_prefill_args *a = &c->args.prefill;
@@ -145,7 +146,7 @@ static int32_t plan_window(const struct call *c)
     return mask == ATTN_MASK_WINDOW ? a->window_left + 1 : mask == ATTN_MASK_CHUNK ? a->chunk : 0;
 }
 
-/* Returns the keys to the right that a query sees; -1 means all. */
+/* Returns the number of keys after its own that a query sees; -1: all. */
 static int32_t plan_right(const struct call *c)
 {
     const enum attn_mask mask = c->desc.prefill.mask;
@@ -154,15 +155,16 @@ static int32_t plan_right(const struct call *c)
     return mask == ATTN_MASK_CAUSAL || mask == ATTN_MASK_CHUNK ? 0 : -1;
 }
 
-/* Returns the queries of a work tile: tiles of few queries, and tiles with more rows than a
-   workgroup has. */
+/* Returns the number of queries of a work tile. Shapes have tiles of few queries, and tiles with
+ * more rows than a workgroup has. */
 static int32_t tile_of(const struct call *c)
 {
     static const int tiles[] = {32, 5, 300, 16};
     const struct shape *s = c->shape;
     const struct attn_prefill_desc *d = &c->desc.prefill;
     const int ratio = d->heads / d->kv_heads;
-    if (!c->traced && call_is_tuned(c, "key_groups=")) /* its tiles have at most 128 rows */
+    /* the kernel's tiles have at most 128 rows */
+    if (!c->traced && call_is_tuned(c, "key_groups="))
         return ratio < 128 ? 128 / ratio : 1;
     if (s->trace.q_tile)
         return s->trace.q_tile;
@@ -170,7 +172,8 @@ static int32_t tile_of(const struct call *c)
                      : tiles[(c->number + (size_t)s->count) % COUNT(tiles)];
 }
 
-/* Sizes work lists for a GPU of a few compute units, so that short sequences are split too. */
+/* Sets sizes of work lists as for a GPU with few compute units, so that short sequences are split
+ * too. */
 static void size_work(struct call *c)
 {
     struct own *own = c->own;
@@ -281,15 +284,15 @@ static void place(struct call *c)
                    (int64_t)own->sizes.partials * c->desc.prefill.kv_heads);
 }
 
-/* Returns why the reference does not cover the kernel, or NULL if it does. */
+/* Returns the reason why the reference does not cover the kernel; NULL if it does. */
 static const char *covers(const struct call *c)
 {
     return c->desc.prefill.head_dim_v > REF_DIM_MAX ? "the reference does not cover head_dim_v"
                                                     : NULL;
 }
 
-/* True if the shape is for the kernel. Long shapes are for kernels without a feature that another
-   shape tests. */
+/* True if the kernel is verified on the shape. Only kernels without special features run long
+ * shapes. */
 static bool takes(const struct call *c)
 {
     const struct attn_prefill_desc *d = &c->desc.prefill;
@@ -299,7 +302,8 @@ static bool takes(const struct call *c)
            (!is(c, PERSISTENT | SINGLE_TILES) || call_is_tuned(c, "persistent="));
 }
 
-/* Completes the shape: heads that the user left out follow from the kernel's ratio. */
+/* Sets the heads that the user of trace left out, from the kernel's ratio: struct
+ * verify_op.complete. */
 static const char *complete(const struct call *c, void *shape)
 {
     struct shape *s = shape;
@@ -321,7 +325,7 @@ static const char *complete(const struct call *c, void *shape)
     return call_complete_heads(c, &s->trace.heads, &s->kv_heads, 4);
 }
 
-/* Keys are read once for each block of queries, so no bytes are computed. */
+/* Returns 0: keys are read once for each block of queries, so the least bytes are not known. */
 static double least_bytes(const struct call *c)
 {
     (void)c;

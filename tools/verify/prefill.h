@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares what the verification of prefill shares. prefill.c makes calls, prefill_data.c
- * their inputs, prefill_compare.c compares results.
+ * This file declares the shapes, flags and data that the files of prefill's verification share.
+ * prefill.c makes calls, prefill_data.c their inputs, prefill_compare.c compares results.
  */
 #ifndef TOOLS_VERIFY_PREFILL_H
 #define TOOLS_VERIFY_PREFILL_H
@@ -10,51 +10,52 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* Most sequences of a shape. */
+/* Largest number of sequences in a shape's list. */
 enum { SEQUENCES_MAX = 12 };
 
 /** Properties of a shape: bits of call.flags. */
 enum {
     HUGE_LOGIT = 1 << 0, /* the last query points in the direction of the sequence's first key */
-    PACKED = 1 << 1,     /* q, k, v are slices of one tensor */
+    PACKED = 1 << 1,     /* q, k and v are slices of the rows of one tensor */
     FAR = 1 << 2,        /* tensors extend beyond 4 GiB, with the largest allowed token stride */
     PADDED = 1 << 3,     /* q and out have rows after the last sequence */
-    LONG = 1 << 4,       /* a long call, for kernels without special features only */
+    LONG = 1 << 4,       /* a long call; only kernels without special features run it */
     OWN_SCALE = 1 << 5,  /* scale differs from 1 / sqrt(head_dim) */
     IN_ORDER = 1 << 6,   /* pages are consecutive */
-    LATE = 1 << 8,       /* the last key has 2^40 or 2^100 times the weight of the others */
-    PERSISTENT = 1 << 7, /* for persistent kernels only: several work tiles for each workgroup, many
-                            of them empty */
-    SINGLE_TILES = 1 << 9, /* for persistent kernels only: as many work tiles as workgroups */
-    PLANNED = 1 << 10,     /* for kernels with a plan only */
-    PREFIX = 1 << 11,      /* for custom masks only: a few keys of trace.prefix are hidden too */
+    LATE = 1 << 8,       /* the last key has 2^40 or 2^100 times the weight of each other key */
+    /* only for persistent kernels: several work tiles for each workgroup; many tiles are empty */
+    PERSISTENT = 1 << 7,
+    SINGLE_TILES = 1 << 9, /* only for persistent kernels: as many work tiles as workgroups */
+    PLANNED = 1 << 10,     /* only for kernels with a plan */
+    /* only for custom masks: a few of the first trace.prefix keys are hidden too */
+    PREFIX = 1 << 11,
 };
 
-/** A row of the table of shapes: queries and keys of each sequence, and heads for kernels of
- * any ratio. */
+/** A row of the table of shapes: queries and keys of each sequence, and numbers of heads for
+ * kernels that take any ratio. */
 struct shape {
     struct verify_shape is;
     int ratio;    /* query heads of a KV head */
     int kv_heads; /* KV heads */
-    int repeat;   /* times that the call repeats the list of sequences */
+    int repeat;   /* number of times that the call repeats the list of sequences */
     int count;    /* number of entries of `sequences` */
     struct {
-        int q, k; /* tokens: queries, and keys */
+        int q, k; /* q: number of query tokens; k: number of keys */
     } sequences[SEQUENCES_MAX];
     struct {
         int heads;            /* query heads */
         int page_size;        /* tokens of a page */
         int growth;           /* log2 of the growth of weights in 64 keys; 0: random keys */
         int window;           /* keys of a window or chunk; 0: all, or chunks of 8,192 */
-        int chunk_q, chunk_k; /* tokens of one more sequence; 0: there is none */
+        int chunk_q, chunk_k; /* query tokens and keys of one more sequence; 0: there is none */
         int prefix;           /* first keys, which a custom mask shows to all queries; 0: none */
         /* Members of a plan: number of work lists, query tokens of a tile, costs in keys; 0:
          * the plan's default. */
         int lists, q_tile, item_cost, merge_rate;
-    } trace; /* members that a trace sets, and some tests */
+    } trace; /* members that the user of `attnc trace` sets, and some rows of the table */
 };
 
-/** A call's own data, call->own. */
+/** The data of a prefill call, in call->own. */
 struct own {
     int32_t *cu_q, *cu_k;       /* [batch + 1]: first token of each sequence in q, and in k and v */
     int32_t *kv_lens;           /* [batch]: keys of each sequence */
@@ -64,11 +65,11 @@ struct own {
     struct page_lists lists;    /* pages of each sequence */
     double *q, *k, *v, *sinks;  /* q, k, v and sinks as doubles without gaps, for the reference */
     int32_t *dense_q, *dense_k; /* cu_q and cu_k of the reference's copies */
-    struct attn_decode_plan_sizes sizes; /* sizes and shape of the plan of a planned call */
+    struct attn_decode_plan_sizes sizes; /* sizes of the plan's tensors in a planned call */
     struct attn_decode_plan plan;
 };
 
-/** True if the call's shape has one of these flags. */
+/** True if the call's shape has at least one of these flags. */
 static inline bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
 /** Returns the cache of the call. */
@@ -84,17 +85,18 @@ static inline int32_t prefill_items(const struct call *c)
     return c->desc.prefill.planned ? own->plan.work_indptr[c->args.prefill.work_lists] : 0;
 }
 
-/** Returns the bytes of a query's row of a mask of blocks, for a sequence of `keys`. */
+/** Returns the bytes of a query's row in a mask of blocks, for a sequence of `keys` keys: 4 for a
+ * count, and a bit for each 64 keys. */
 static inline int64_t prefill_row_bytes(int64_t keys) { return 4 * (1 + (keys + 2047) / 2048); }
 
-/** Returns the scale of a head of sequence `s` from operand number `number` (q's, k's or v's
- * scales); 1 if the call lacks the operand. */
+/** Returns the scale of a head of sequence `s` of q, k or v. `number` is the number of the operand
+ * of scales; the scale is 1 if the call lacks the operand. */
 double prefill_descale(struct call *c, unsigned number, int64_t s, int64_t head);
 
-/** Fills the tensors of a call: verify_op.fill. */
+/** Fills the tensors of a call: struct verify_op.fill. */
 void prefill_fill(struct call *c);
 
-/** Compares the results of a call with the reference: verify_op.compare. */
+/** Compares the results of a call with the reference: struct verify_op.compare. */
 void prefill_compare(struct call *c);
 
 #endif

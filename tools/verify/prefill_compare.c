@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Comparison of the results of prefill kernels with the reference. A task is one head of one
+ * This file compares the results of prefill kernels with the reference. A task is one head of one
  * sequence. compare.c derives the bounds.
  */
 #include <stdlib.h>
@@ -16,7 +16,7 @@ struct expectation {
     struct ref_prefill reference;
 };
 
-/* Compares an item's rows for one head: of the result, or of a partial result. */
+/* Compares the rows of a work item for one head: final results, or partial results. */
 static void compare_item(struct comparison *comparison, const int32_t *info, struct place at,
                          double *scratch)
 {
@@ -49,13 +49,15 @@ static void compare_items(struct comparison *comparison, struct place at, double
     for (int32_t i = 0; i < prefill_items(c); i++) {
         const int32_t *info = own->plan.work_info + 8 * (size_t)i;
         const int first = info[7] & 0xffff, end = info[7] >> 16 & 0xffff;
-        const bool compared = info[1] >= 0 || !c->desc.prefill.one_launch; /* else with all rows */
+        /* an item of a one-launch kernel without partial results is compared with all rows of the
+         * sequence */
+        const bool compared = info[1] >= 0 || !c->desc.prefill.one_launch;
         if (compared && info[0] == at.s && first <= at.head && at.head < end)
             compare_item(comparison, info, at, scratch);
     }
 }
 
-/* Compares the rows of one sequence and head; `task` is their number. */
+/* Compares the rows of one sequence and head; `task` is the index of the pair. */
 static void compare_head(struct comparison *comparison, int task)
 {
     const struct expectation *e = comparison->problem;
@@ -78,8 +80,8 @@ static void compare_head(struct comparison *comparison, int task)
     free(r);
 }
 
-/* Returns a dense copy of a tensor of the call, times its scales. `cu`: the sequences' first
- * tokens. */
+/* Returns a dense copy, in doubles, of operand `number`, times the scales of operand `descale`.
+ * `cu`: first token of each sequence. */
 static double *read_rows(struct call *c, unsigned number, unsigned descale, const int32_t *cu)
 {
     const struct operand *o = call_operand(c, number);
@@ -100,7 +102,7 @@ static double *read_rows(struct call *c, unsigned number, unsigned descale, cons
     return values;
 }
 
-/* Returns a dense copy of the keys or values that the cache has for all sequences. */
+/* Returns the keys or values of all sequences in the cache, as a dense copy in doubles. */
 static double *read_pages(struct call *c, const struct paged *p, enum cache_part part)
 {
     const struct own *own = c->own;

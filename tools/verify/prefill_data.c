@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Inputs of prefill's calls: tokens, scales, masks, work lists, and the large logits of some
- * shapes.
+ * This file makes inputs of prefill's calls: tokens, scales, masks, work lists, and keys and
+ * queries with large logits.
  */
 #include <math.h>
 
 #include "tools/verify/compare.h"
 #include "tools/verify/prefill.h"
 
-/* Fills the tokens of all sequences from token `first` on; tokens before it stay poison. */
+/* Fills all tokens of `o` from token `first` on; tokens before `first` stay poison. */
 static void fill_tokens(struct call *c, struct operand *o, int64_t first)
 {
     for (int64_t t = first; t < o->dims[0]; t++)
@@ -20,8 +20,8 @@ static void fill_tokens(struct call *c, struct operand *o, int64_t first)
                                      : encode_element(o->precision, random_value(&c->random)));
 }
 
-/* Fills the scales of q, k and v, different for each head. Logits are then a few units for elements
-   up to 16. */
+/* Fills the scales of q, k and v, different for each head, so that logits are a few units for
+ * elements up to 16. */
 static void fill_descales(struct call *c)
 {
     static const struct {
@@ -47,8 +47,8 @@ double prefill_descale(struct call *c, unsigned number, int64_t s, int64_t head)
     return o->schema.ndim > 1 ? operand_value(o, AT(s, head)) : operand_value(o, AT(0));
 }
 
-/* Chooses a key: of a cache the key that it holds, otherwise elements of 6 or -6 before the
-   scale. */
+/* Writes a key of sequence s to `to`: the cache's key, or for keys in tensors new elements of 6 or
+ * -6, times the scale. */
 static void choose_key(struct call *c, int s, int key, int head, double *to)
 {
     const struct own *own = c->own;
@@ -65,7 +65,8 @@ static void choose_key(struct call *c, int s, int key, int head, double *to)
     }
 }
 
-/* Gives the last query of a sequence the signs of its first key, or of its last. */
+/* Gives the last query of each sequence the signs of the sequence's first key, or with LATE of its
+ * last key. */
 static void point_the_same_way(struct call *c)
 {
     const struct own *own = c->own;
@@ -79,7 +80,8 @@ static void point_the_same_way(struct call *c)
             const double scale =
                 c->args.prefill.scale * prefill_descale(c, PREFILL_Q_DESCALE, s, h);
             double size = desc->q_dtype == ATTN_FP8 ? 64 : desc->paged ? 16 : 6;
-            if (is(c, LATE)) /* logits of 71 to 141 as exponents of 2, in every other sequence */
+            /* every other sequence has a smaller scale: logits of 71 to 141 as exponents of 2 */
+            if (is(c, LATE))
                 size = late_query(key, desc->head_dim, s % 2 ? 0.4 * scale : scale);
             if (desc->q_dtype == ATTN_FP8)
                 size = fmin(size, 128); /* the largest fnuz number is 240 */
@@ -89,7 +91,8 @@ static void point_the_same_way(struct call *c)
     }
 }
 
-/* Hides the pages that no query sees, by the mask's window or chunks. */
+/* Makes lists name no real page for pages that no query sees because of the mask's window or
+ * chunks. */
 static void hide_pages(struct call *c)
 {
     struct own *own = c->own;
@@ -117,8 +120,9 @@ static void fill_keys(struct call *c)
     operand_set_ints(call_operand(c, PREFILL_CU_SEQLENS_K), own->cu_k, batch + 1);
 }
 
-/* Makes maxima grow with every tile. Queries are all ones, and the elements of a key are equal. A
- * key has 2^growth times the weight of the key 64 tokens before. */
+/* Sets queries and keys so that the maximum grows with every tile of keys. All elements of queries
+ * are 1, and the elements of a key are equal. A key has 2^growth times the weight of the key 64
+ * tokens before. */
 static void grow_keys(struct call *c)
 {
     const struct attn_prefill_desc *d = &c->desc.prefill;
@@ -136,8 +140,9 @@ static void grow_keys(struct call *c)
                 operand_set(k, AT(t, h, e), step * (double)(t % keys));
 }
 
-/* True if a custom mask shows key `k` to a query: always in the prefix, and else with a chance of
- * two thirds. With PREFIX it hides one of 4,096 in the prefix: most tiles hide one byte or none. */
+/* True if a random custom mask shows key `k` to a query: always in the prefix, else with a chance
+ * of two thirds. With PREFIX one of 4,096 keys of the prefix is hidden, so that a tile has at most
+ * a few hidden keys. */
 static bool shows(struct call *c, int64_t k)
 {
     enum { SELDOM = 4096 };
@@ -146,8 +151,9 @@ static bool shows(struct call *c, int64_t k)
                   : random_bits(&c->random) % 3 != 0;
 }
 
-/* Sets a query's row of a mask of blocks, which begins at byte `at`. Sets its row `seen` of a
- * custom mask that hides the same keys. The query sees all `keys` of the sequence, or a part. */
+/* Sets a query's row of a mask of blocks, which begins at byte `at`. Sets the query's row of a
+ * custom mask, `seen`, which hides the same keys. The query sees all or some of the sequence's
+ * `keys` keys. */
 static void fill_blocks(struct call *c, int64_t at, int64_t keys, uint8_t *seen)
 {
     struct operand *const mask = call_operand(c, PREFILL_CUSTOM_MASK);
@@ -178,7 +184,7 @@ static void fill_all_blocks(struct call *c)
                         own->kv_lens[s], own->seen + own->seen_indptr[s] + t * own->kv_lens[s]);
 }
 
-/* Fills the mask in memory. `mask_indptr` has the first byte of each sequence in it. */
+/* Fills the custom mask. own->mask_indptr has the first byte of each sequence in the mask. */
 static void fill_mask(struct call *c)
 {
     const struct own *own = c->own;

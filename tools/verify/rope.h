@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares what rope_qk_norm_cache.c, rope_decode.c and rope_compare.c share. */
+/* This file declares flags of shapes, and the comparison of rotated heads, that
+ * rope_qk_norm_cache.c, rope_decode.c and rope_compare.c share. */
 #ifndef TOOLS_VERIFY_ROPE_H
 #define TOOLS_VERIFY_ROPE_H
 
 #include "tools/verify/paged.h"
 
 enum {
+    /* Flags of a shape of rope_qk_norm_cache. */
     ROPE_PACKED = 1 << 0,    /* q, key and value are parts of one tensor */
     ROPE_IN_PLACE = 1 << 1,  /* the results overwrite q, key and value */
     ROPE_SKIPS = 1 << 2,     /* some slots are negative */
@@ -22,13 +24,14 @@ static inline bool rope_is(const struct call *c, unsigned flags) { return c->fla
 /** Returns the cache of the call; not for ROPE_NO_CACHE. */
 struct paged rope_cache(struct call *c);
 
-/** Returns which of a token's three positions rotates pair i. */
+/** Returns the index, 0 to 2, of the position of a token that rotates pair i. Ops with one position
+ * have index 0. */
 int rope_stream(const struct call *c, int i);
 
-/** True if q is overwritten. */
+/** True if the call writes its queries in place, over q. */
 bool rope_q_in_place(const struct call *c);
 
-/** The steps that q and k go through, as the op's key has them. */
+/** The steps that a kernel applies to heads of q and k before it stores them. */
 struct rope_steps {
     bool bias;
     enum attn_norm norm;
@@ -40,13 +43,13 @@ struct rope_steps {
  * magnitudes of their terms. */
 double rope_arithmetic_error(const struct rope_steps *s);
 
-/** The memory that a head is written to. */
+/** The memory to which a head of a token is written: a tensor, or a slot of the cache. */
 struct rope_target {
     struct operand *operand; /* tensor of the result; NULL: the cache */
     struct paged *cache;
     enum cache_part part;
     struct slot slot;
-    const struct precision *type; /* element type there */
+    const struct precision *type; /* element type of the tensor or cache */
     double scale; /* scale by which elements were divided; 0: stored without a scale */
 };
 

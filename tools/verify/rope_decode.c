@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of rope_decode kernels: the new tokens, which go through bias, norm and rotation
- * before they are queries, and rows of the cache. Rows of the cache are compared with doubles, by
- * the bounds of rope_qk_norm_cache (rope_compare.c), and are then taken as they are: attention over
- * them is compared as decode's (decode_compare.c). tests/python/test_rope_decode.py compares bits
- * with the results of two launches.
+ * Verification of rope_decode kernels: the new tokens, to which the kernel applies bias, norm and
+ * rotation. New rows of the cache are compared with doubles, by the bounds of rope_qk_norm_cache
+ * (rope_compare.c). Attention's reference then reads the rows that the kernel wrote, and its
+ * results are compared as decode's (decode_compare.c). tests/python/test_rope_decode.py compares
+ * bits with the results of two launches.
  */
 #include <math.h>
 
@@ -13,6 +13,7 @@
 #include "tools/verify/numbers.h"
 #include "tools/verify/rope.h"
 
+/* Number of rows of the table of cosines and sines. */
 enum { POSITIONS = 512 };
 
 /* Returns the description of the op. */
@@ -27,7 +28,7 @@ void rope_decode_size(struct call *c)
     c->args.rope_decode.max_position = POSITIONS;
 }
 
-/* Fills positions, and a row of cos_sin for each: rows of others stay undefined. */
+/* Fills positions, and the row of cos_sin of each position. Other rows stay poison. */
 static void fill_angles(struct call *c)
 {
     const int rotary = desc_of(c)->rotary_dim, half = rotary / 2;
@@ -44,8 +45,8 @@ static void fill_angles(struct call *c)
     }
 }
 
-/* Sets the scales of the whole cache, or of its heads, so that numbers up to 4 or a little more can
- * be stored. A few inputs are larger. */
+/* Sets the scales of the cache, or of its heads, so that numbers up to about 4 can be stored. A few
+ * results are larger, and saturate. */
 static void fill_scales(struct call *c)
 {
     struct own *own = c->own;
@@ -92,7 +93,7 @@ static struct source source_of(struct call *c, unsigned x)
     return s;
 }
 
-/* Computes the expected head of a token. */
+/* Computes the expected head of a new token after bias, norm and rotation. */
 static void expect_head(struct call *c, const struct source *s, int token, int head,
                         struct ref_rope_head *r)
 {
@@ -146,7 +147,7 @@ double *rope_decode_queries(struct call *c)
     return q;
 }
 
-/* Compares the new rows of a sequence in K or V. */
+/* Compares the rows of K or V that sequence s's new tokens have in the cache. */
 static void compare_rows(struct call *c, enum cache_part part, int s)
 {
     struct own *own = c->own;

@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of shared_lists kernels: every entry and every bit of the mask follows from the
- * groups that each query of a tile chose, and nothing else is written.
+ * Verification of shared_lists kernels: compares every entry and every bit of the mask. Both follow
+ * from the groups that each query of a tile chose.
  */
 #include "tools/verify/call.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 enum {
-    NEAR = 1 << 0,   /* neighbours choose nearly the same groups */
-    SHARE = 1 << 1,  /* tiles of few sequences, by tile_sequences */
+    NEAR = 1 << 0,   /* queries of a tile choose nearly the same groups */
+    SHARE = 1 << 1,  /* several tiles belong to one sequence, given by tile_sequences */
     UNEVEN = 1 << 2, /* tiles have from 0 to `queries` queries */
     NONE = 1 << 3,   /* some queries choose nothing, and some see nothing */
-    BEYOND = 1 << 4, /* groups after the last query's are chosen too, and left out */
-    FULL = 1 << 5,   /* lists have room for half of the groups, and for a part of one */
+    /* queries also choose groups after their last token, which lists must leave out */
+    BEYOND = 1 << 4,
+    /* lists have entries for half of the chosen groups, and for a part of one more */
+    FULL = 1 << 5,
 };
 
 static const struct shape {
     struct verify_shape is;
-    int tiles, queries; /* queries of a tile, at most */
-    int kv_heads, most; /* most: tokens that the last query of the first tile sees */
+    int tiles, queries; /* tiles: number of tiles; queries: largest number of queries of a tile */
+    int kv_heads, most; /* most: number of tokens that the last query of the first tile sees */
     int ratio;          /* tokens of a group */
     int group_entries;  /* pages of a group */
-    int top_k;          /* groups that a query chooses, at most */
+    int top_k;          /* largest number of groups that a query chooses */
 } shapes[] = {
     {{"blocks of MiniMax-M3", NEAR | SHARE}, 5, 8, 1, 9000, 128, 1, 16},
     {{"small pages, KV heads", SHARE | VERIFY_VIEWS}, 3, 16, 3, 5000, 128, 8, 16},
@@ -35,10 +37,11 @@ static const struct shape {
 static const struct shape traced = {{"trace", NEAR}, 256, 8, 1, 16384, 128, 1, 16};
 
 struct own {
-    int32_t *first;         /* [tiles + 1]: cu_tiles */
-    int32_t *lens;          /* [queries]: kv_lens */
-    int32_t *chosen;        /* [rows, top_k]: groups */
-    int32_t *counts;        /* [rows]: groups of each row */
+    int32_t *first; /* [tiles + 1]: first query of each tile, argument cu_tiles */
+    int32_t *lens;  /* [queries]: tokens that each query sees, argument kv_lens */
+    /* [rows, top_k]: groups that each row, a query and KV head, has chosen */
+    int32_t *chosen;
+    int32_t *counts;        /* [rows]: number of groups that each row has chosen */
     int sequences, columns; /* rows and columns of block_table */
 };
 
@@ -52,20 +55,21 @@ static int sequence_of(const struct call *c, int tile)
     return is(c, SHARE) ? (tile * 2 + 1) % own->sequences : tile;
 }
 
-/* Returns the number of groups that a query with `tokens` tokens sees. */
+/* Returns the number of groups that a query sees which sees `tokens` tokens. */
 static int groups_of(const struct shape *s, int tokens)
 {
     return (tokens + s->ratio - 1) / s->ratio;
 }
 
-/* Returns the number of pages with tokens that such a query sees. */
+/* Returns the number of pages that a query sees which sees `tokens` tokens. */
 static int pages_of(const struct shape *s, int tokens)
 {
     const int page = s->ratio / s->group_entries;
     return (tokens + page - 1) / page;
 }
 
-/* Makes the tiles, and the tokens that each query sees: one more than the query before it. */
+/* Sets the first query of each tile, and the number of tokens that each query sees: one more than
+ * the query before it. */
 static void make_tiles(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -121,8 +125,8 @@ static bool has_chosen(const struct call *c, int q, int head, int g)
     return false;
 }
 
-/* Returns the integers of a mask's row for a list of `tokens`: how many the query sees, and a bit
- * for each 64. */
+/* Returns the number of integers in a mask's row for a list of `tokens` tokens: one for the tokens
+ * that the query sees, and a bit for each 64 tokens. */
 static int mask_words(int tokens) { return 1 + (tokens + 2047) / 2048; }
 
 /* Sets the sizes in the description and the arguments from the shape. */
@@ -185,8 +189,8 @@ static void fill(struct call *c)
         operand_set_int(call_operand(c, SHARED_LISTS_TILE_SEQUENCES), AT(i), sequence_of(c, i));
 }
 
-/* Compares the mask's row of query t of a tile. `groups` has the groups of the list of `tokens`
- * tokens. */
+/* Compares the mask's row of query t of a tile. `groups` has the groups of the tile's list, which
+ * has `tokens` tokens. */
 static void compare_row(struct call *c, int tile, int head, int t, const int *groups, int tokens)
 {
     const struct shape *s = c->shape;
@@ -248,7 +252,8 @@ static void compare(struct call *c)
             compare_tile(c, i, h);
 }
 
-/* Returns the bytes of chosen groups, and of the mask if a tile's queries chose the same ones. */
+/* Returns the bytes of chosen groups, and of the mask for tiles whose queries all chose the same
+ * groups. */
 static double least_bytes(const struct call *c)
 {
     const struct shape *s = c->shape;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file implements the lists of slots and of blocks of a paged cache that sparse ops read.
- * Lists have gaps and entries that are no token, because kernels must skip them.
+ * This file makes lists of slots, or of blocks, of a paged cache for sparse ops. Lists have entries
+ * that name no token, since kernels must skip them.
  */
 #include "tools/verify/paged.h"
 
@@ -25,15 +25,16 @@ static int32_t random_slot(const struct page_lists *p, int64_t all, uint64_t *ra
     return token_slot(p, (int64_t)(random_bits(random) % (uint64_t)all));
 }
 
-/* True if entry i of a list is in front of its first slot: more entries than a block has, in every
- * second list that is long enough. */
+/* True if entry i of a list comes before the list's first slot. Every second list that is long
+ * enough begins with more such entries than a block has. */
 static bool is_leading_gap(const struct page_lists *l, int s, int i)
 {
     enum { GAP = 70 };
     return s % 2 && l->lens[s] >= 2 * GAP && i < GAP;
 }
 
-/* Returns a slot for entry `i` of a sequence's list, or -1 for a gap. */
+/* Returns a slot for entry `i` of sequence s's list, or a negative number for an entry without a
+ * token. */
 static int32_t choose_slot(const struct page_lists *l, const struct page_lists *p, int s, int i,
                            int64_t all, uint64_t *random)
 {
@@ -78,15 +79,15 @@ void slot_lists_set(struct call *c, const struct page_lists *l, int s, int i, in
         operand_set_int(blocks, AT(s, i), slot);
 }
 
-/* Returns a number that is no block. The second kind overflows: 64 times it, in 32 bits, is the
-   first slot of a block in the cache. */
+/* Returns a number that names no block: a negative one, or one whose product with 64 overflows 32
+ * bits to the first slot of a block in the cache. */
 static int32_t no_block(int32_t count, uint64_t *random)
 {
     return random_bits(random) % 2 ? -1
                                    : INT32_MIN + (int32_t)(random_bits(random) % (uint64_t)count);
 }
 
-/* Chooses a block of the cache, or no block. */
+/* Returns a block for entry i of sequence s's list, or a number that names no block. */
 static int32_t choose_block(const struct page_lists *l, const struct page_lists *pages, int s,
                             int i, int32_t count, uint64_t *random)
 {
@@ -100,7 +101,7 @@ static int32_t choose_block(const struct page_lists *l, const struct page_lists 
     return block < count ? (int32_t)block : 0;
 }
 
-/* Sets the values of the tokens of a block that no sequence has, only once. */
+/* Fills the tokens of a block that belong to no sequence, unless they are filled already. */
 static void fill_block(struct call *c, struct paged *p, int64_t block)
 {
     for (int64_t slot = block * LIST_BLOCK; slot < (block + 1) * LIST_BLOCK; slot++)

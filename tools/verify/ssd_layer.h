@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares what verification of ssd and of ssd_prefill shares: inputs of a state-space
- * layer, and the comparison with the recurrence, token by token.
+ * This file declares parts that the verification of ssd and of ssd_prefill shares: inputs of a
+ * state-space layer, and the comparison with the recurrence, token by token.
  */
 #ifndef TOOLS_VERIFY_SSD_LAYER_H
 #define TOOLS_VERIFY_SSD_LAYER_H
 
 #include "tools/verify/recurrent.h"
 
-/** A call of either op. */
+/** A call of ssd or ssd_prefill: its operands and settings. */
 struct ssd_layer {
     struct recurrent r;
-    /* Operands with the names of ops/ssd.def. */
+    /* Operands of the call, with the names of ops/ssd.def. */
     struct operand *x, *b, *c, *z, *dt, *dt_bias, *rate, *d, *out;
     enum attn_gates gates;
     enum attn_act act;
-    /* Counts and scalars of the call's descriptor and arguments. */
+    /* Pointers to counts and scalars in the call's descriptor and arguments; elements of a row of B
+     * and C, and of a head. */
     int32_t *heads, *value_heads;
     int head_dim, head_dim_v;
     float *scale, *dt_min, *dt_max;
     int chunk; /* tokens of a matrix product; 0: the kernel works token by token */
 
-    /* Segments of prompts: whether the kernel writes or reads their states; tokens of a
-     * segment; segments of the longest sequence; operands. */
+    /* Segments of prompts. segments: whether the kernel writes or reads their states. segment:
+     * tokens of a segment. segment_count: segments of the longest sequence. Then the operands. */
     enum attn_segments segments;
     int segment, segment_count;
     struct operand *segment_states, *segment_sums;
@@ -60,8 +61,8 @@ void ssd_layer_size(const struct ssd_layer *l);
  * dt_bias are absent. */
 void ssd_layer_place(const struct ssd_layer *l);
 
-/** Fills the inputs, with time steps and decays at their bounds for EXTREMES. For a kernel that
- * reads states of segments, computes these by the reference. */
+/** Fills the inputs at random. With EXTREMES time steps and decays are at their bounds. For a
+ * kernel that reads states of segments, the reference computes these states. */
 void ssd_layer_fill(const struct ssd_layer *l);
 
 /** Compares outputs and states with the recurrence. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares the bounds of an op's last step: rounding, after a division by a scale.
+ * This file declares bounds of the errors of an op's last step: a division by a scale, and rounding
+ * to the stored type.
  */
 #ifndef TOOLS_VERIFY_STORED_H
 #define TOOLS_VERIFY_STORED_H
@@ -19,14 +20,16 @@ static inline double stored_product_error(int n, double magnitude)
 }
 
 /**
- * Returns the number that is stored for x / scale in type `p`, saturated. Scale 1 means stored as
- * it is. *bound is the error of the stored value for an x that is off by `arithmetic`. It adds 4
- * units of float32 for the product with an inverse good to an ulp, and half a step of the type.
+ * Returns x / scale, limited to the range of type `p`; scale 1: x is stored without a scale. *bound
+ * receives the largest error of the stored number if x has an error of up to `arithmetic`. The
+ * bound adds 4 units of float32 for a product with an inverse within an ulp, and half a step of the
+ * type.
  */
 double stored_value(const struct precision *p, double scale, double x, double arithmetic,
                     double *bound);
 
-/** Returns a float32 scale under which some random_value() exceed the largest stored number. */
+/** Returns a random float32 scale so small that some random_value() divided by it exceed the
+ * largest number of type `p`. */
 double stored_scale(const struct precision *p, uint64_t *random);
 
 #endif

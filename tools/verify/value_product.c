@@ -36,8 +36,8 @@ void value_product_fill(struct call *c)
     weights_fill(&weights, 1, &c->random);
 }
 
-/* Compares a row of product_out with the product of `out` as the launch wrote it, since `out` is
- * compared by itself. tools/verify/head_product.c derives the bound. */
+/* Compares a row of product_out with W_UV times the row of `out` that the launch wrote. `out`
+ * itself is compared elsewhere. tools/verify/head_product.c derives the bound. */
 static void compare_row(struct call *c, int64_t token, int64_t head)
 {
     const struct attn_mla_decode_desc *d = &c->desc.mla_decode;
