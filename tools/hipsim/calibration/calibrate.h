@@ -23,15 +23,19 @@ struct tally {
     double error;                     /* sum of absolute relative errors of the attention rows */
     unsigned rows;                    /* number of attention rows that ran */
     double decode_error, short_error; /* the same sums for decode rows and for short launches */
+    /* Numbers of decode rows and of rows of short launches that ran. */
     unsigned decode_rows, short_rows;
+    /* Number of rows that could not run. */
     unsigned not_run;
+    /* Number of orderings that were tested, and of those that the model gets wrong. */
     unsigned orders, orders_wrong;
 };
 
 struct target {
     const char *name;                            /* name of the target, such as "gfx942" */
     const char *loops, *streams, *gemm, *reduce; /* paths of this program's code objects */
-    const char *family;                          /* name of the family of rows to run; NULL: all */
+    const char *family;                          /* name of the family of rows to run, such as
+                                                  * "decode"; NULL: all */
     const char *hsa;   /* path of the directory with third-party code objects; NULL: none */
     const char *shape; /* attention launch of --shape to time instead of the rows; NULL: none */
     bool gfx950;
@@ -42,7 +46,10 @@ struct target {
  * parameters were fitted to this row, so it is no prediction. */
 void print_row(const char *id, const char *what, double published, double modelled,
                const char *unit, bool fitted, const char *source);
+/* Prints a line for a row that could not run, with the reason `why`, and counts it. */
 void print_not_run(struct target *t, const char *id, const char *what, const char *why);
+/* Prints a line for the ordering `what`, and counts it. `right`: the model has the published
+ * order. */
 void print_order(struct target *t, const char *id, const char *what, bool right);
 
 /* Ends the program with a sentence if a HIP call fails. */
@@ -96,6 +103,8 @@ struct tally run_quietly(struct target t, const char *parameters);
  * list_parameters() prints name, value, minimum, maximum and tag of each. */
 void list_parameters(bool gfx950);
 double parameter_value(bool gfx950, const char *name); /* value in the target's table */
+/* Times the rows of `t` with each open parameter at both ends of its range, and prints what differs
+ * from `base`. */
 void calibrate_sensitivity(struct target t, const struct tally *base);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The diverge check, which needs no second barrier: lanes that skipped a barrier act again after
- * it. exec_control.c compares the lanes at two barriers. */
+/* The diverge check: finds lanes that skipped a barrier and act again after it. It needs no second
+ * barrier. exec_control.c compares the active lanes at two barriers. */
 #ifndef HIPSIM_CHECK_DIVERGE_H
 #define HIPSIM_CHECK_DIVERGE_H
 

@@ -13,8 +13,11 @@ void origins_follow(const struct wave *w, const struct inst *in);
  * it is unknown. */
 bool origins_find(void *state, const struct wave *w, const struct inst *in, uint64_t *offset);
 
+/* Creates the origins for the workgroups that a host thread runs one after the other. NULL without
+ * memory. */
 void *origins_create(const struct launch *l, void *launch_state);
 void origins_destroy(void *state);
+/* Removes all origins, for a workgroup that starts. */
 void origins_begin(void *state, const struct workgroup *wg);
 
 #endif

@@ -18,7 +18,7 @@
 
 extern const struct check check_race;
 
-/* Accesses of a launch to a page of global memory of RACE_PAGE bytes: a bit per byte. */
+/* Global memory that a launch has accessed in one page of RACE_PAGE bytes: a bit per byte. */
 #define RACE_PAGE 4096u
 struct race_page {
     uint64_t address;
@@ -63,8 +63,9 @@ bool race_polls(const struct launch *l, uint32_t offset);
  * `load`. */
 bool race_reaches(const struct launch *l, uint32_t load, uint32_t store);
 
-/** A launch's record of global memory. race_shadow_begin() returns NULL without memory. */
+/** The record of a launch's accesses to global memory. */
 struct race_shadow;
+/* Starts the record of a launch. NULL without memory. */
 struct race_shadow *race_shadow_begin(void);
 /** Calls tell(ctx, page) for all pages that the launch has accessed and the check has recorded. */
 void race_shadow_walk(struct race_shadow *shadow,
@@ -73,13 +74,15 @@ void race_shadow_walk(struct race_shadow *shadow,
  * record. */
 bool race_shadow_end(struct race_shadow *shadow);
 
-/* State of a host thread for global memory. */
+/* The race check's state of a host thread for global memory, for one workgroup after the other. */
 struct race_global;
 struct race_clocks;
 struct race_spare;
+/* Creates the state of a host thread. NULL without memory. */
 struct race_global *race_global_create(struct race_shadow *shadow, const struct race_clocks *clocks,
                                        struct race_spare *spare);
 void race_global_destroy(struct race_global *g);
+/* Forgets the previous workgroup's accesses that are not in `shadow`. */
 void race_global_begin(struct race_global *g);
 /** Releases the accesses of the workgroup before its last barrier, and of the wave since. Returns
  * the number (stamp) of the release. */

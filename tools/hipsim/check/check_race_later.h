@@ -21,9 +21,11 @@
 #define SPARE_KEPT 16u
 #define STORES_KEPT 128u
 
+/* A store that conflicts with the access `other`, from its issue until its data are in memory. */
 struct collision {
     struct race_other other;
-    uint16_t mask; /* mask of the bytes in the granule */
+    uint16_t mask; /* bytes of the granule that the store writes, a bit each */
+    /* Bytes of the granule before the store. */
     uint8_t old[RACE_GRANULE];
 };
 
@@ -37,6 +39,7 @@ bool collision_changed(const struct collision *k);
 /* State of the deferred races of a workgroup. */
 struct race_spare {
     uint16_t lost; /* waves for which `stores` lacks stores, a bit each */
+    /* Number of entries of `kept`. */
     uint16_t count;
     struct {
         uint32_t at; /* code offset + 1; 0: empty */

@@ -22,7 +22,8 @@ struct kept_read {
     uint32_t address[WAVE_LANES];
 };
 
-/* The order of a wave's stores to LDS among its LGKM operations. Epochs are as in the cells. */
+/* The order of a wave's stores to LDS among its LGKM operations. An epoch is the time between two
+ * barriers of the workgroup. */
 struct stores_of_wave {
     uint32_t epoch;     /* epoch of the last store; 0: no store */
     uint32_t last;      /* number of the last store in `epoch`, among the wave's LGKM operations */

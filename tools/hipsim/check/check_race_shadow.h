@@ -31,8 +31,11 @@
 #define NUMBER (LOCAL - 1)
 #define LOST UINT32_MAX /* value of cell.split: no cells were left for the split */
 
+/* Accesses of a workgroup between two of its barriers (an epoch). Cells name intervals by
+ * number. */
 struct interval {
-    uint32_t group, epoch;    /* constant once a cell has the interval's number */
+    uint32_t group, epoch;    /* number of the workgroup, and its barrier openings before; constant
+                               * once a cell has the interval's number */
     uint16_t touched;         /* waves that have accessed memory, a bit each */
     _Atomic uint16_t covered; /* waves whose accesses were released at stamp `released`, a bit
                                  each */

@@ -10,6 +10,7 @@ struct registers {
     uint64_t bits[(SGPR_FILE + VGPR_FILE + AGPR_FILE) / 64];
 };
 
+/* Operations of registers_of() on a set: only test it, add registers, remove registers. */
 enum registers_change { REGISTERS_ASK, REGISTERS_ADD, REGISTERS_REMOVE };
 
 /** Adds the operand's registers to the set, removes them, or only tests them. True if the set had

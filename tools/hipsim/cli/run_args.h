@@ -32,6 +32,7 @@ enum run_fill {
     RUN_FILE,   /* the bytes of the file with path `text` */
 };
 
+/* Most bytes of a number or a struct. */
 enum { RUN_VALUE_BYTES = 1024 };
 
 /* One argument of the kernel. */

@@ -5,6 +5,7 @@
 
 #include "row.h"
 
+/* The memory of an access: global memory, LDS, or the lanes' private segments. */
 enum mem_space { MEM_GLOBAL, MEM_LDS, MEM_SCRATCH };
 
 enum mem_direction { MEM_READ = 1, MEM_WRITE = 2, MEM_MODIFY = 3 };

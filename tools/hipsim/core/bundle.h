@@ -9,6 +9,7 @@
 
 #include "code_object.h"
 
+/* A file or a part of memory that contains code objects. */
 struct image {
     const uint8_t *data;
     size_t size;

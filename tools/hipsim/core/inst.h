@@ -147,7 +147,7 @@ struct inst {
     uint8_t plain_mode; /* plain: bits of MODE that must be set; denormals are flushed if one is
                            not */
 
-    /* Members of the checks, which set them when the instruction is decoded. */
+    /* Members that the checks set when the instruction is decoded. */
     uint8_t bit_op;         /* check_uninit.c: operation that derives defined bits; 0: none */
     uint8_t hazard_reach;   /* check_hazard.c: most wait states that a plain vector instruction
                                needs after this one */

@@ -8,6 +8,7 @@
 
 #include "code_object.h"
 
+/* A launch as HIP requests it. */
 struct dispatch_request {
     const struct kernel *kernel;
     uint32_t grid[3]; /* work-items by dimension; the last workgroup of each may be partial */

@@ -24,11 +24,11 @@ struct options {
     uint64_t stats;
     uint64_t time;
     uint64_t sample;  /* number of workgroups that run; 0: all */
-    uint64_t latency; /* factor of the latencies of loads, see options.def */
+    uint64_t latency; /* factor by which the latencies of loads are multiplied, see options.def */
     uint64_t hints;
     uint64_t summary;
     uint64_t exitcode;
-    char break_at[OPTION_TEXT]; /* where the debugger stops; empty: nowhere */
+    char break_at[OPTION_TEXT]; /* place at which the debugger stops; empty: none */
     char gdb[OPTION_TEXT];      /* port or path at which a GDB client connects; empty: no server */
     char patch[OPTION_TEXT];    /* a dword of code to replace; empty: none */
     char suppress[OPTION_TEXT]; /* paths of files with suppressions; empty: none */

@@ -26,8 +26,8 @@ struct gdb_ops {
     void (*command)(void *ctx, const struct wave *w, const char *text, FILE *out);
 };
 
-/* Why a wave has stopped. Without a set member it is at a place to stop at, or at the end of a
- * step. */
+/* The reason for which a wave has stopped. If no member is set, the wave is at a place to stop at,
+ * or at the end of a step. */
 struct gdb_stop {
     bool interrupted; /* true: the client has interrupted it */
     bool stored;      /* true: it has stored to watched bytes at `address` */

@@ -10,6 +10,7 @@
 #define SRC_RSRC 2
 #define SRC_SOFFSET 3
 
+/* The fields of a buffer resource, with the soffset operand of the instruction. */
 struct buffer_resource {
     uint64_t base;
     uint32_t stride;

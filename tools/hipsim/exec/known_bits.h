@@ -18,12 +18,15 @@ struct known {
     uint64_t value, bits;
 };
 
+/* Returns a 32-bit value and its mask, extended to 64 bits by defined zeros. */
 static inline struct known known32(uint64_t value, uint64_t bits)
 {
     return (struct known){(uint32_t)value, bits | ~(uint64_t)UINT32_MAX};
 }
 
+/* Returns the least value that k can have: its undefined bits are 0. */
 static inline uint64_t known_least(struct known k) { return k.value & k.bits; }
+/* Returns the greatest value that k can have: its undefined bits are 1. */
 static inline uint64_t known_most(struct known k) { return k.value | ~k.bits; }
 
 /* Returns a mask of the bits of a + b + carry into which the carry is defined. Bit 0 is in the mask
@@ -43,6 +46,7 @@ static inline uint64_t known_sum(struct known a, struct known b, bool carry, boo
     return a.bits & b.bits & known_carries(a, b, carry, carry_known);
 }
 
+/* Returns the number of consecutive set bits of the mask from bit 0 on. */
 static inline unsigned known_trailing(uint64_t mask)
 {
     return ~mask ? (unsigned)__builtin_ctzll(~mask) : 64;

@@ -108,23 +108,29 @@ static inline uint64_t f64_bits(double f)
     return x.u;
 }
 
+/* Returns element i of a 64-bit operand: a row of low dwords, then a row of high dwords. */
 static inline uint64_t row64(const uint32_t *rows, unsigned i)
 {
     return rows[i] | (uint64_t)rows[WAVE_LANES + i] << 32;
 }
 
+/* Sets element i of a 64-bit operand, which is a row of low dwords and a row of high dwords. */
 static inline void set_row64(uint32_t *rows, unsigned i, uint64_t value)
 {
     rows[i] = (uint32_t)value;
     rows[WAVE_LANES + i] = (uint32_t)(value >> 32);
 }
 
+/* True if the bits of an f32 are a NaN, quiet or signalling. */
 static inline bool nan32(uint32_t u) { return (u & 0x7fffffff) > 0x7f800000; }
 
+/* True if the bits of an f32 are a signalling NaN. */
 static inline bool snan32(uint32_t u) { return nan32(u) & !(u & 0x400000); }
 
+/* True if the bits of an f64 are a NaN, quiet or signalling. */
 static inline bool nan64(uint64_t u) { return (u & INT64_MAX) > UINT64_C(0x7ff0000000000000); }
 
+/* True if the bits of an f64 are a signalling NaN. */
 static inline bool snan64(uint64_t u) { return nan64(u) & !(u >> 51 & 1); }
 
 #define QUIET32 0x400000u
@@ -149,6 +155,7 @@ static inline double f16_to_f64(uint32_t h)
     return (double)as_f32(u | (h & 0x8000) << 16);
 }
 
+/* Converts f16 bits to float, exactly. A NaN keeps its payload in the top bits. */
 static inline float f16_to_f32(uint32_t h)
 {
     uint32_t em = h & 0x7fff;
@@ -163,11 +170,14 @@ static inline float bf16_to_f32(uint32_t h) { return as_f32(h << 16); }
  * gives the largest finite number. */
 enum rounding { ROUND_NEAREST, ROUND_UP, ROUND_DOWN, ROUND_ZERO, ROUND_SATURATES };
 
+/* Returns the rounding of f32 results that MODE selects. */
 static inline enum rounding round_f32_mode(const struct wave *w)
 {
     return (enum rounding)(w->mode & MODE_ROUND_F32);
 }
 
+/* Returns the rounding of f16 and f64 results that MODE selects, with ROUND_SATURATES if FP16_OVFL
+ * is set. */
 static inline enum rounding round_f16_mode(const struct wave *w)
 {
     return (enum rounding)((w->mode >> 2 & 3) | (w->mode & MODE_FP16_OVFL ? ROUND_SATURATES : 0u));
@@ -276,6 +286,7 @@ static inline __attribute__((always_inline)) void narrow_halves(const float *f, 
     EACH_LANE row[i] = f32_to_f16(f[2 * i], mode) | f32_to_f16(f[2 * i + 1], mode) << 16;
 }
 
+/* Returns the bf16 bits of x, rounded to nearest even. A NaN becomes quiet. */
 static inline uint32_t f32_to_bf16(float x)
 {
     uint32_t u = f32_bits(x);
@@ -318,6 +329,7 @@ static inline int32_t order32(uint32_t u)
     return (int32_t)(u ^ (uint32_t)((int32_t)u >> 31 & 0x7fffffff));
 }
 
+/* Like order32(), for the bits of an f64. */
 static inline int64_t order64(uint64_t u)
 {
     return (int64_t)(u ^ (uint64_t)((int64_t)u >> 63 & INT64_MAX));
@@ -337,6 +349,7 @@ static inline uint32_t minmax32(uint32_t a, uint32_t b, bool max, bool ieee)
     return r;
 }
 
+/* Like minmax32(), for the bits of an f64. */
 static inline uint64_t minmax64(uint64_t a, uint64_t b, bool max, bool ieee)
 {
     uint64_t r = (order64(a) < order64(b)) != max ? a : b;
@@ -347,13 +360,16 @@ static inline uint64_t minmax64(uint64_t a, uint64_t b, bool max, bool ieee)
     return r;
 }
 
+/* True if MODE.IEEE is set, so that signalling NaNs become quiet. */
 static inline bool ieee_mode(const struct lanes *x) { return x->w->mode & MODE_IEEE; }
 
 /* Returns the bits that a propagated NaN gets: MODE.IEEE makes it quiet. */
 static inline uint32_t quiet32(const struct lanes *x) { return ieee_mode(x) ? QUIET32 : 0; }
 
+/* Like quiet32(), for an f64. */
 static inline uint64_t quiet64(const struct lanes *x) { return ieee_mode(x) ? QUIET64 : 0; }
 
+/* Like quiet32(), for an f16. */
 static inline uint32_t quiet16(const struct lanes *x) { return ieee_mode(x) ? 0x200 : 0; }
 
 /*

@@ -78,6 +78,8 @@ enum mfma_special {
     SPECIAL_MINUS_ZERO, /* the code of -0 is a NaN: FNUZ formats */
 };
 
+/* The fields of a float format: bits of the exponent and of the mantissa, the exponent's bias, and
+ * enum mfma_special. */
 struct mfma_small {
     uint8_t exponent_bits, mantissa_bits, bias, special;
 };
@@ -210,6 +212,7 @@ void mfma_run(const struct mfma_job *job);
  * sign; see mfma_saturate.c. Requires that the job's operands are as before mfma_run(). */
 void mfma_clamp(const struct mfma_job *job, uint32_t (*d)[MFMA_LANES]);
 
+/* Compute a job as mfma_run() does, with the kernels of one host instruction set. */
 void mfma_run_plain(const struct mfma_job *job);
 void mfma_run_avx2(const struct mfma_job *job);
 void mfma_run_avx512(const struct mfma_job *job);

@@ -96,6 +96,7 @@ static inline vec_i widen_s(const int16_t *p, unsigned part)
 #endif
 }
 
+/* Returns the greater of a and b in each byte, as signed numbers. */
 static inline vec_b vec_max_b(vec_b a, vec_b b)
 {
 #if defined(__AVX2__)
@@ -106,6 +107,7 @@ static inline vec_b vec_max_b(vec_b a, vec_b b)
 #endif
 }
 
+/* Returns the lesser of a and b in each byte, as signed numbers. */
 static inline vec_b vec_min_b(vec_b a, vec_b b)
 {
 #if defined(__AVX2__)
@@ -128,6 +130,7 @@ static inline vec_b vec_add_b(vec_b a, vec_b b)
 #endif
 }
 
+/* True if any bit of the vector is set. */
 static inline bool vec_any_b(vec_b m)
 {
 #if defined(__AVX2__)
@@ -139,6 +142,7 @@ static inline bool vec_any_b(vec_b m)
 #endif
 }
 
+/* True if any bit of the vector is set. */
 static inline bool vec_any_i(vec_i m)
 {
 #if defined(__AVX512F__)
@@ -194,6 +198,7 @@ static inline vec_i vec_shr(vec_i v, vec_i by)
 #endif
 }
 
+/* Returns the greater of a and b in each element. */
 static inline vec_i vec_max_i(vec_i a, vec_i b)
 {
 #if defined(__AVX512F__)
@@ -250,6 +255,7 @@ static inline vec_u vec_four_times(vec_i v)
 #endif
 }
 
+/* Returns `yes` in elements whose mask is all ones, and `no` in elements whose mask is 0. */
 static inline vec_f vec_pick(vec_i mask, vec_f yes, vec_f no)
 {
     return (vec_f)((mask & (vec_i)yes) | (~mask & (vec_i)no));

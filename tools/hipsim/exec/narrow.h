@@ -9,7 +9,9 @@
 
 #include "lanes.h"
 
+/* A float format of at most 8 bits. */
 struct narrow {
+    /* Bits of a code, and of its mantissa. */
     unsigned bits, mbits;
     int bias;
     uint32_t max; /* code of the largest finite number, without the sign */
@@ -102,6 +104,8 @@ static inline uint32_t stochastic_bits(float x, unsigned from, unsigned mbits, i
     return r + ((uint32_t)((target < 1 ? 1 : target) - 1) << mbits);
 }
 
+/* Returns the code of x in format `f`, rounded stochastically; see stochastic_bits(). `saturate` as
+ * in narrow_encode(). */
 static inline uint32_t narrow_stochastic(const struct narrow *f, float x, unsigned from,
                                          uint32_t random, bool saturate)
 {

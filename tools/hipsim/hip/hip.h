@@ -98,6 +98,7 @@ enum hip_kind {
     HIP_KERNEL,
 };
 
+/* Head of all objects that have a handle. The handle is the object's address. */
 struct hip_object {
     enum hip_kind kind;
     _Atomic unsigned references;

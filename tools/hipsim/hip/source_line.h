@@ -9,8 +9,8 @@
 
 struct source_lines;
 
-/* One line of an address's chain. places[0] is the instruction's own line, and each next one the
- * call through which the one before it was inlined. */
+/* One source line of an address's chain of inlined calls. places[0] is the instruction's own line.
+ * Each next entry is the call through which the entry before it was inlined. */
 struct source_place {
     char text[256];    /* "file:line" */
     char function[96]; /* function that contains the line; "": unknown */

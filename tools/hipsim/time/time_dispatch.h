@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dispatches workgroups over the device: over the XCDs in turn, and there to the slot that is free
- * first. */
+/* Dispatches workgroups over the device: one XCD after the other, and there to the slot that is
+ * free first. */
 #ifndef HIPSIM_TIME_DISPATCH_H
 #define HIPSIM_TIME_DISPATCH_H
 
