@@ -224,7 +224,8 @@ static void visit_sequence(struct compress *c)
     const struct tir_value blocks = tir_div(b, att_plus(b, groups, each - 1), tir_i32(b, each));
     const struct tir_value shares = reads_no_ring(c);
     struct tir_if writes = tir_begin_if(b, tir_or(b, is_first, shares), false, NULL, 0);
-    tir_barrier(b); /* waves may still read rows of the ring that write_ring() overwrites */
+    /* Other waves may still read rows of the ring that this wave will overwrite in write_ring(). */
+    tir_barrier(b);
     write_ring(c, tir_select(b, shares, att_plus(b, blocks, -1), zero));
     tir_end_if(b, &writes, NULL);
     tir_end_if(b, &has, NULL);

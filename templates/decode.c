@@ -71,7 +71,8 @@ static bool in_parts(const struct att_variant *v)
 static bool has_registers(const struct att_variant *v, const struct att_tile *t,
                           const struct tir_machine *m)
 {
-    /* In waves of 32 a lane has twice the registers, but a product takes 32 keys or more. */
+    /* In waves of 32 lanes a lane has twice the registers of a tile, and a matrix instruction takes
+     * 32 keys or more. */
     if (m->lane_bits < TIR_WAVE_BITS && t->head_dim > 128 && t->rows > 16)
         return false;
     const bool by_lane = split_kv_by_lane(v);
@@ -505,7 +506,7 @@ static struct split_kv_state walk_keys(struct decode *d)
     split_kv_find_position(&d->kv);
     if (d->arrivals)
         d->arrivals->load(d);
-    b->stage = d->compute; /* placed after the first loads of K */
+    b->stage = d->compute; /* the scheduler places the next ops after the first loads of K */
     const struct tir_value awaited = split_kv_prefetch_parts(&d->kv);
     if (awaited.id)
         tir_anchor(b, awaited);
@@ -620,7 +621,8 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
                 .kv_dtype = att_cache_dtype(v),
                 .waves = t->waves,
                 .waves_per_simd = t->waves_per_simd,
-                .zero_late = t->waves_per_simd > 1, /* else O is in accumulation registers */
+                /* With one wave per SIMD, O is in accumulation registers. */
+                .zero_late = t->waves_per_simd > 1,
                 .k = split_kv_cache(v->head_dim),
                 .value = split_kv_cache(v->head_dim_v),
                 .new_rows = arrivals != NULL,
@@ -636,7 +638,8 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
                         v->mask == ATT_MASK_CUSTOM || (att_scales_scores(v) && in_parts(v));
     d.kv.keys = by_row ? t->keys_by_row : t->keys;
     if (v->mask == ATT_MASK_CUSTOM && d.kv.columns > 16)
-        d.kv.keys = SPLIT_KV_BLOCK; /* each byte of the mask has an address of two registers */
+        /* Larger tiles have no registers for an address of each mask byte. */
+        d.kv.keys = SPLIT_KV_BLOCK;
     const unsigned least = least_keys(m, dtype);
     if (d.kv.keys < least)
         d.kv.keys = least;

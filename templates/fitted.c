@@ -164,7 +164,8 @@ struct att_tile att_row_tile(const struct att_variant *v, const struct tir_machi
     unsigned count = 0;
     while (rows && rows[count].kernels)
         count++;
-    while (count--) /* from the last one, since the first row of a knob has precedence */
+    /* Rows apply from the last to the first, so that a knob's first row has precedence. */
+    while (count--)
         if (att_is_fitted_by(v, &by_rule, rows[count].kernels))
             att_set_knob(v->op, &tile, rows[count].knob, rows[count].value);
     return tile;

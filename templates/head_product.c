@@ -371,7 +371,7 @@ static void store_tile(struct product *p, struct tir_value token, struct tir_val
     struct tir_builder *b = &p->b;
     const struct tir_value first = first_row(p);
     const struct tir_layout map = out_map();
-    tir_barrier(b); /* after it all waves have read x, whose LDS is then free */
+    tir_barrier(b); /* after this barrier all waves have read x, and its LDS is free */
     tir_tile_lds_store(b, p->own, tir_transpose(b, tir_convert(b, sum, p->dtype)), &map);
     tir_wait(b, TIR_LDS_ORDER, 0);
     const struct tir_value out = tir_tile_lds_load(b, p->own, p->finished, &map);
@@ -530,7 +530,7 @@ static void store_sum(struct product *p, struct tir_view to, struct tir_value pa
     if (p->v->weights == ATT_WEIGHTS_FP8)
         x[0] = tir_mul(b, x[0], tir_splat(b, p->scale[0], p->total));
     tir_tile_store(b, to, tir_i32(b, 0), tir_convert(b, x[0], p->dtype));
-    tir_barrier(b); /* after it all waves have read LDS, which is then free */
+    tir_barrier(b); /* after this barrier all waves have read LDS, which is free again */
 }
 
 /* ---- The workgroup ---- */
@@ -614,7 +614,7 @@ static void walk_tiles(struct product *p, struct tir_value first)
     load_tile(p, first, x);
     transpose_weights(p, panels(p));
     struct tir_loop loop = tir_begin_for(b, first, p->end, tir_i32(b, TOKENS), x, panels(p));
-    tir_barrier(b); /* after it all waves have read the last tile */
+    tir_barrier(b); /* after this barrier all waves have read the last tile */
     round_tile(p, x);
     for (unsigned i = 0; i < panels(p); i++)
         tir_tile_lds_store(b, panel_at(p, i), x[i], &map);

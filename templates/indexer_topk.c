@@ -737,7 +737,7 @@ static void select_all(struct indexer *x, const struct att_variant *v, bool pair
 {
     struct tir_builder *const b = &x->b;
     const struct tir_value group = tir_or(b, tir_block_id(b, 0), tir_block_id(b, 1));
-    /* no scalar registers are left for it later */
+    /* true: indptr is written first, since later no scalar registers are left for it */
     const bool early = x->top_blocks || v->planned || pairs;
     x->rows = 1;
     if (!v->planned && !pairs)

@@ -316,7 +316,8 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
               .columns = pairs ? 2 * t->rows : t->rows,
               .own_columns = t->own[ONE_WAVE],
               .row_columns = pairs ? t->rows : 0,
-              .zero_late = !t->own[ONE_WAVE], /* else O is in accumulation registers */
+              /* With one wave per SIMD, O is in accumulation registers. */
+              .zero_late = !t->own[ONE_WAVE],
               .k = {.width = (unsigned)v->head_dim},
               .value = {.width = latent}},
         .form = find_form(v, t, m),
@@ -329,8 +330,8 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
     s->d.kv_bytes = tir_dtype_bits(s->d.kv_dtype) / 8;
     s->number.q = v->q_dtype == ATT_Q_DTYPE_FP8 ? TIR_FP8 : dtype;
     s->number.kq = att_is_packed(v) ? dtype : s->number.q;
-    /* fp8 if q and the cache are fp8: the latent c is then an operand of both products without
-     * conversion */
+    /* P has the dtype of K as operand, so that the latent is an operand of both products without a
+     * conversion. The dtype is fp8 if q and the cache are fp8. */
     s->number.p = s->number.kq;
     fit_tile(s, m->lds_bytes > 64 * 1024);
     if (!t->own[ONE_WAVE])
@@ -370,7 +371,9 @@ static void build_items(struct mla *s)
     s->d.gqa = v->gqa ? tir_i32(b, v->gqa) : tir_arg(b, ARG_GQA, TIR_I32);
     const struct mla_passes passes = mla_find_passes(s);
     split_kv_find_items(&s->d, range);
-    if (early) /* together with the list's ends: later loads would delay the first page number */
+    /* These loads run with the loads of the list's ends. Later loads would delay the first page
+     * number. */
+    if (early)
         mla_load_tensor_scales(s);
     struct tir_loop items = tir_begin_for(b, range[0], range[1], tir_i32(b, 1), NULL, 0);
     mla_work_on(s, items.index, &passes);

@@ -710,7 +710,8 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         .pe = *v,
         .width = width,
         .rope = {.m = m,
-                 .elements = width * HEADS / (int)tir_lanes(m), /* in a lane: HEADS fill a wave */
+                 /* Elements of a lane, if HEADS heads fill a wave. */
+                 .elements = width * HEADS / (int)tir_lanes(m),
                  .dtype = att_dtype(v),
                  .narrow_q = v->out_dtype == ATT_OUT_DTYPE_FP8},
     };

@@ -370,8 +370,8 @@ static void attend(struct prefill *p)
         prefill_await_q(p);
     }
     if (requested.id)
-        tir_anchor(b, requested); /* page numbers arrive with Q */
-    /* by then no wave reads O of the previous work tile in that LDS */
+        tir_anchor(b, requested); /* the wait for Q covers page numbers too */
+    /* No wave reads O of the previous work tile from the padding's LDS any more. */
     if (prefill_fetches_ahead(p))
         prefill_fill_padding(p);
 

@@ -69,7 +69,7 @@ static struct tir_value argument(struct shared *s, const char *arg)
     return tir_arg(&s->b, arg, TIR_I32);
 }
 
-/* Returns `first` (i32) plus the lane's number, in each lane. */
+/* Returns `first` (i32) plus the lane's index, in each lane. */
 static struct tir_value from(struct shared *s, struct tir_value first)
 {
     return tir_add(&s->b, tir_row_index(&s->b, s->lane), number(s, first));

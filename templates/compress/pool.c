@@ -106,7 +106,8 @@ static struct tir_value load_ape(struct compress *c, const struct member *m)
     const struct tir_value there = tir_and(b, m->there, att_is_given(b, ARG_APE));
     const struct tir_value rows = tir_select(b, there, tir_i32(b, 1), tir_i32(b, 0));
     const struct tir_value width =
-        tir_shl(b, tir_i32(b, c->v->head_dim), c->overlap); /* a row of both halves */
+        /* Elements of a row: twice head_dim with overlap. */
+        tir_shl(b, tir_i32(b, c->v->head_dim), c->overlap);
     const struct tir_value at = tir_add(b, att_wide(b, tir_mul(b, m->own, width)), m->byte);
     const struct tir_value base =
         tir_add(b, tir_arg(b, ARG_APE, TIR_I64), tir_mul(b, at, tir_i64(b, FLOAT)));
@@ -178,7 +179,7 @@ static struct sum join_waves(struct compress *c, const struct sum *own)
     const struct tir_layout map = tir_row_major(1, (unsigned)c->v->head_dim);
     const struct tir_value parts[SUMS] = {own->top, own->weights, own->z}, wave = tir_wave_id(b);
     struct tir_value all[MOST_WAVES][SUMS];
-    tir_barrier(b); /* after it no wave reads sums of the previous group */
+    tir_barrier(b); /* after this barrier no wave reads sums of the previous group */
     for (int i = 0; i < SUMS; i++)
         tir_tile_lds_store(b, place_of(c, wave, i), parts[i], &map);
     att_lds_barrier(b);

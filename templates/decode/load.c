@@ -174,7 +174,8 @@ static struct tir_value reorder_lines(struct decode *d, struct tir_value loaded)
 void decode_find_cache(struct decode *d)
 {
     struct tir_value head = d->kv.item.kv_head;
-    /* The mask shows that it has no sign, which takes fewer instructions to multiply. */
+    /* The mask shows LLVM that the head is not negative, which takes fewer instructions to
+     * multiply. */
     if (d->kv.kv_bytes == 1)
         head = tir_and(&d->kv.b, head, tir_i32(&d->kv.b, INT32_MAX));
     d->kv.k.c = att_cache(&d->kv.b, d->kv.v, d->kv.m, false, head);
@@ -344,7 +345,7 @@ static struct tir_value load_shuffled_k(struct decode *d, const struct block *k,
     const struct split_kv_cache *const c = &d->kv.k;
     struct att_cache at = c->c;
     struct block own = *k;
-    if (d->kv.new_rows) { /* another workgroup may be writing a block after the item */
+    if (d->kv.new_rows) { /* another workgroup may write a block after the item at this time */
         const struct tir_value last = att_plus(b, d->kv.item.end_key, -1);
         own.key = tir_min(b, own.key, tir_and(b, last, tir_i32(b, -SPLIT_KV_BLOCK)));
     }
@@ -356,8 +357,9 @@ static struct tir_value load_shuffled_k(struct decode *d, const struct block *k,
     return att_cache_load(&at, byte, first, part_type(d, c));
 }
 
-/* Issues the load of the part of block *k of V from column `first` on, from a cache in SHUFFLE:
- * [16/x, D, x]. Each row of the load is a group of x keys. */
+/* Issues the load of the part of block *k of V from column `first` on, from a cache in SHUFFLE.
+ * There 16 keys of V are [16 / x groups, head_dim_v, x keys]. Each row of the load is a group of x
+ * keys. */
 static struct tir_value load_shuffled_v(struct decode *d, const struct block *k, int first)
 {
     struct tir_builder *b = &d->kv.b;

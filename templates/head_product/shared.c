@@ -630,7 +630,7 @@ static void begin_tiles(struct up *p)
         copy_first(p, i);
     find_weights(p);
     load_weights(p, 0);
-    tir_barrier(b); /* after it all waves have issued their first loads */
+    tir_barrier(b); /* after this barrier all waves have issued their first loads */
     for (unsigned i = 1; i < W_AHEAD; i++)
         load_weights(p, i);
     load_scales(p);

@@ -456,7 +456,7 @@ static void visit_blocks(struct stream *p, struct tir_view out)
         struct sum sum[TILES] = {0};
         multiply_block(p, i, sum);
         if (i + p->slots < p->blocks) {
-            tir_wait(b, TIR_LDS_WRITES, 0); /* after it the wave has read the old contents */
+            tir_wait(b, TIR_LDS_WRITES, 0); /* after this wait the wave has read the old contents */
             copy_block(p, i + p->slots);
         }
         out.byte = att_plus(b, first, (int)i * BLOCK_ROWS * ELEM);
@@ -534,7 +534,7 @@ static void await_panel(struct stream *p, unsigned panel)
     const unsigned issued = panel + RING - 1 < n ? panel + RING - 1 : n;
     tir_wait(b, GROUP_W, (int)((issued + each - 1) / each - 1 - panel / each));
     tir_wait(b, GROUP_X, (int)((issued - 1 - panel) * TILES));
-    tir_wait(b, TIR_LDS_WRITES, 0); /* waits for reads of LDS too */
+    tir_wait(b, TIR_LDS_WRITES, 0); /* this wait includes reads of LDS */
     tir_barrier(b);
     copy_panel(p, panel + RING - 1);
 }
@@ -617,7 +617,7 @@ static void visit(struct stream *p)
     else
         visit_blocks(p, out);
     copy_tail(p);
-    tir_barrier(b); /* after it all waves have read LDS, which is then free */
+    tir_barrier(b); /* after this barrier all waves have read LDS, which is free again */
     tir_end_for(b, &loop, NULL, 0);
 }
 

@@ -24,7 +24,7 @@ struct tir_value att_index_slice_of(const struct att_index *x, const struct tir_
                                     unsigned s, unsigned rows)
 {
     struct tir_builder *b = x->b;
-    const unsigned n = DIM / x->vector / 2; /* chunks of a lane */
+    const unsigned n = DIM / x->vector / 2; /* number of chunks of a key in a lane */
     if (x->slices == n)
         return tir_join_blocks(b, chunks[s], rows);
     if (x->slices < n) {
@@ -178,7 +178,7 @@ void att_index_load_query(struct att_index *x, struct att_index_query *own)
     const struct tir_layout rows = tir_layout_slice(tir_layout_of(b->f, x->products), 1);
     const struct tir_type part = tir_tile(b->f, x->element, ROWS, 2 * x->vector, &left);
     const struct tir_type weight = tir_tile(b->f, TIR_F32, ROWS, 1, &rows);
-    const int size = VECTOR / (int)x->vector; /* bytes of an element */
+    const int size = VECTOR / (int)x->vector; /* bytes of an element of q */
     const struct tir_value head_stride = att_stride32(b, ARG_Q_HEAD_STRIDE, size);
     struct tir_view q = heads_of(x, own->row, ARG_Q, att_stride(b, ARG_Q_TOKEN_STRIDE, size),
                                  head_stride, DIM * size);

@@ -39,7 +39,7 @@ static enum tir_dtype element_of(const struct att_variant *v)
 
 bool att_index_check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    /* an instruction of 32 rows may multiply half of a chunk of a lane at a time */
+    /* Number of rows of an instruction that may multiply half of a lane's chunk at a time. */
     enum { WIDE = 32 };
     const unsigned side = group_of(m);
     const enum tir_dtype element = element_of(v);
@@ -376,7 +376,8 @@ static struct tir_value part_offset(const struct att_index *x, struct tir_value 
     const unsigned bytes = (unsigned)key_bytes(x);
     if (!x->shuffle)
         return tir_add(b, tir_shl(b, inside, constant(x, (int)tir_bits(bytes))), own);
-    /* the first 16 bytes of 16 tokens, then their next 16 bytes, and so on */
+    /* A shuffled page has the first 16 bytes of 16 tokens, then the next 16 bytes of these tokens,
+     * and so on. */
     const struct tir_value tile = tir_shr(b, inside, constant(x, (int)tir_bits(TILE)));
     const struct tir_value token = tir_and(b, inside, constant(x, TILE - 1));
     const struct tir_value at =
@@ -430,7 +431,8 @@ static struct places find_lanes(const struct att_index *x, struct tir_value firs
                             wide(x, part_offset(x, constant(x, 0)))),
             .scales = tir_shl(b, wide(x, key), wide(x, constant(x, 2))),
         };
-    if (!x->listed) /* a group may begin in a page that no row sees */
+    /* The group may begin before the first key that a row sees, in a page that must not be read. */
+    if (!x->listed)
         key = tir_max(b, key, number(x, x->first));
     const struct tir_value entry = att_page_of(&x->paging, key);
     const struct tir_value page =
@@ -598,7 +600,8 @@ static void send_step(const struct att_index *x, struct round *r, unsigned g, in
 {
     struct tir_value *const own = carried_of(x, r, g);
     const unsigned next = g + x->ahead, part = (unsigned)step - 1;
-    const unsigned each = (x->parts + LOADS - 1) / LOADS; /* number of parts of a step */
+    /* Number of parts of a key that one step loads. */
+    const unsigned each = (x->parts + LOADS - 1) / LOADS;
     if (x->by_lane) {
         if (step == 0)
             r->places[g] = send_keys(x, r->walk, next, own[carried_page(x)], own);
@@ -734,7 +737,8 @@ static void multiply(const struct att_index *x, struct round *r, unsigned g)
         if (p->is)
             tir_anchor(b, *p->sum);
         if (x->pairs)
-            tir_anchor(b, s); /* otherwise LLVM sinks it after the consumer's code that follows */
+            /* Without this anchor LLVM moves the products after the consumer's code. */
+            tir_anchor(b, s);
         att_index_cut(x, tir_named(b, "s", s), p->products);
         att_index_cut(x, own->weights[block], p->weights);
         p->weight_pairs = own->weight_pairs[block];

@@ -4,7 +4,8 @@
 #include "ir/bits.h"
 #include "ir/spread.h"
 
-enum { ELEM = 2, ACCESS = 16 /* bytes a lane */ }; /* bytes of an element */
+/* Bytes of a 16-bit element, and of one access of a lane. */
+enum { ELEM = 2, ACCESS = 16 };
 
 struct tir_view att_chunk_rows(struct tir_builder *b, struct att_tensor t, struct tir_value token,
                                struct tir_value left, struct tir_value head, struct tir_value first,

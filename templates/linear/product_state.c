@@ -3,8 +3,9 @@
 
 #include "ir/bits.h"
 
-/* FOUR: keys of a group in K_FOURS */
-enum { FOUR = 4, COLUMNS = 0xffff /* TIR_RC: any bit of a column */ };
+/* FOUR: number of adjacent elements of a key in layout K_FOURS. COLUMNS: mask of all bits of a
+ * column, for TIR_RC. */
+enum { FOUR = 4, COLUMNS = 0xffff };
 
 /* Returns the dtype of states in memory: enum tir_dtype. */
 static unsigned dtype_of(const struct att_variant *v)
@@ -46,7 +47,8 @@ static struct tir_view view_of(struct tir_builder *b, const struct att_variant *
                                struct tir_value base, struct tir_value first,
                                struct tir_value there)
 {
-    const bool keys = v->state_layout == ATT_STATE_LAYOUT_K_MAJOR; /* are rows */
+    /* True: rows of memory are elements of a key. */
+    const bool keys = v->state_layout == ATT_STATE_LAYOUT_K_MAJOR;
     const int size = size_of(v), all = v->head_dim * v->head_dim_v * size;
     const struct tir_value bytes = tir_select(b, there, tir_i32(b, all), tir_i32(b, 0));
     return (struct tir_view){tir_make_rsrc(b, base, bytes),

@@ -47,7 +47,7 @@ struct tir_value att_triangle_inverse(struct tir_builder *b, struct tir_value a)
     struct tir_value x = tir_sub(b, one, product(b, n, one)), inverse = tir_sub(b, one, n);
     for (int h = 2; h < ATT_TRIANGLE; h *= 2) {
         n = att_triangle_beside(b, a, h);
-        const struct tir_value right = product(b, n, x); /* N X */
+        const struct tir_value right = product(b, n, x);
         const struct tir_value less = product(b, inverse, right);
         inverse = tir_sub(b, inverse, product(b, right, inverse));
         x = tir_sub(b, x, less);

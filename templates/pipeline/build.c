@@ -33,7 +33,7 @@ static void build_row(struct tir_builder *b, const struct pipeline *p, const str
     case PIPE_AWAIT_STORES:
     case PIPE_RELEASE: tir_wait(b, TIR_LDS_WRITES, 0); break;
     case PIPE_BARRIER: tir_barrier(b); break;
-    case PIPE_PART: break; /* none in a plan: pipe_resolve() replaces them */
+    case PIPE_PART: break; /* a plan has none of these: pipe_resolve() replaces them */
     }
 }
 

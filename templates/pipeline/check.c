@@ -291,7 +291,8 @@ static int count_barriers(const struct check *c, const struct pipe_row *from, in
     const int last = c->plan->stages - 1, phases = (int)c->n_phases;
     int n = 0;
     for (int t = start; t < end; t++) {
-        const int phase = (t + EARLIEST * phases) % phases; /* positive though t may be below 0 */
+        /* The sum is positive even if t is below 0. */
+        const int phase = (t + EARLIEST * phases) % phases;
         const int own = (t - phase) / phases,
                   iteration = tile.before == MANY ? last : tile.before + own;
         const int of_last = own - tile.after; /* stage at time t of the loop's last tile */

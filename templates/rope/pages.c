@@ -14,8 +14,10 @@
 #include "templates/workgroup/scalar.h"
 
 enum {
-    KEPT = 2,   /* tokens of a wave that stay in registers, unless a lane has more than FEW ... */
-    FEW = 16,   /* ... elements of a token; then one token stays */
+    /* Number of tokens that a wave keeps in registers, if a lane has at most FEW elements of a
+     * token; else 1. */
+    KEPT = 2,
+    FEW = 16,   /* most elements of a token in a lane for KEPT tokens */
     PANEL = 128 /* most columns of a page that are requantised at once */
 };
 

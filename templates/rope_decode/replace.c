@@ -171,7 +171,7 @@ static void store_token(struct decode *d, int token, bool value)
     const struct rope_source source = {.shape = shape, .end = tir_i32(b, 1)};
     struct rope_slot slot = {
         .cache = value ? d->kv.value.c : d->kv.k.c,
-        /* so that other rows of the tile are out of range */
+        /* with this stride rows of other heads are out of range, and are not stored */
         .head_stride = tir_i64(b, size * d->kv.v->head_dim),
         .scale_stride = tir_i32(b, sizeof(float)),
     };
@@ -202,5 +202,5 @@ void rope_decode_store(struct decode *d)
         store_token(d, t, true);
         tir_end_if(b, &mine, NULL);
     }
-    att_lds_barrier(&d->kv.b); /* another wave may have the same rows of LDS in the next item */
+    att_lds_barrier(&d->kv.b); /* in the next item another wave may use the same rows of LDS */
 }

@@ -190,7 +190,8 @@ static struct sums add_waves(const struct att_select *s, struct tir_value slot,
     struct tir_builder *b = s->b;
     const unsigned waves = b->f->waves;
     const struct tir_value at = tir_add(b, s->counts, tir_mul(b, slot, tir_i32(b, (int)waves * 4)));
-    /* Otherwise LLVM would count in the branch below, and keep every mask until then. */
+    /* Without this anchor LLVM would count in the branch below, and keep every mask in registers
+     * until then. */
     tir_anchor(b, own);
     const struct tir_value mine = tir_cmp_eq(b, s->lane_index, number(s, s->wave));
     tir_lds_scatter_if(b, mine, address(s, at, s->lane_index), number(s, own));
@@ -275,7 +276,8 @@ static struct tir_value find_digit(const struct att_select *s, struct tir_value 
         up_to[i] = i ? tir_add(b, up_to[i - 1], n) : n;
     }
     const struct tir_value below = tir_lane_sum_below(b, up_to[bins_a_lane - 1]);
-    struct tir_value bins = tir_i32(b, 0); /* number of bins before the found one */
+    /* Number of bins before the bin that has the wanted key. */
+    struct tir_value bins = tir_i32(b, 0);
     for (int i = 0; i < bins_a_lane; i++) {
         up_to[i] = tir_add(b, up_to[i], below);
         const struct tir_value few = tir_cmp_lt(b, up_to[i], number(s, *need));

@@ -199,7 +199,7 @@ static void read_item(struct split_kv *d, struct tir_value index, struct tir_val
     if (beside)
         w[HEAD] = tir_mul(b, w[HEAD], d->gqa);
     w[PARTIAL] = tir_i32(b, -1);
-    find_queries(d, w[SEQUENCE], &w[FIRST_TOKEN]); /* sets END_TOKEN too */
+    find_queries(d, w[SEQUENCE], &w[FIRST_TOKEN]); /* sets w[END_TOKEN] too */
     w[FIRST_KEY] = w[KEYS_AFTER] = tir_i32(b, 0);
     w[END_KEY] = count_keys(d, w[SEQUENCE]);
     tir_end_if(b, &listed, w);
@@ -279,7 +279,8 @@ void split_kv_find_items(struct split_kv *d, struct tir_value range[2])
 {
     struct tir_builder *b = &d->b;
     const struct tir_type i32[] = {tir_scalar(TIR_I32), tir_scalar(TIR_I32)};
-    /* Loaded in the same round as the list's ends, not in a later one. */
+    /* With this anchor the argument is loaded in the same round as the list's ends, not in a later
+     * one. */
     tir_anchor(b, tir_arg(b, ARG_WORK_INFO, TIR_I64));
     struct tir_value group = d->list.id ? d->list : tir_block_id(b, 0);
     if (d->neighbours)

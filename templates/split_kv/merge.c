@@ -255,7 +255,8 @@ static void add_numbers(struct split_kv *d, struct numbers *n, struct split_kv_s
         const struct tir_value l = tir_col_sum(b, n->l[i]);
         n->factor[i] = tir_exp2(b, tir_sub(b, n->m[i], s->m));
         s->l = i ? tir_fma(b, l, n->factor[i], s->l) : tir_mul(b, l, n->factor[i]);
-        tir_anchor(b, n->factor[i]); /* otherwise LLVM sinks it to where O is multiplied */
+        /* Without this anchor LLVM computes the factor late, before O is multiplied. */
+        tir_anchor(b, n->factor[i]);
     }
     tir_anchor(b, s->l);
 }
@@ -288,7 +289,7 @@ static void share_sum(struct split_kv *d, struct split_kv_state *s)
     d->output = part;
     struct split_kv_places places = split_kv_load_places(d, SPLIT_KV_EITHER);
     store_numbers(d, s);
-    if (!room) { /* O is stored in the place of m and l */
+    if (!room) { /* O will overwrite m and l in LDS */
         att_lds_barrier(&d->b);
         load_numbers(d, &numbers);
         split_kv_find_out(d, &places);

@@ -48,7 +48,8 @@ struct slice {
 /* True if the number of rows of the result is known and smaller than SLICES. */
 static bool has_few_rows(const struct split_kv *d)
 {
-    const unsigned rows = (unsigned)(d->v->gqa * d->v->q_len); /* 0: not known */
+    /* Number of rows of Q of a sequence; 0: not known. */
+    const unsigned rows = (unsigned)(d->v->gqa * d->v->q_len);
     return rows && rows < SLICES;
 }
 
@@ -349,7 +350,7 @@ static void find_few(struct split_kv_part_sum *s)
         s->few_lse[i] = tir_mul(b, row, bytes);
         s->few_out[i] = tir_mul(b, row, s->row_bytes);
     }
-    tir_anchor_all(b, s->few_lse, FEW); /* while stores are in flight */
+    tir_anchor_all(b, s->few_lse, FEW); /* offsets are computed while stores are in flight */
     tir_anchor_all(b, s->few_out, FEW);
 }
 
@@ -389,7 +390,7 @@ static struct sum join_few(struct split_kv_part_sum *s, const struct slice *l)
     const struct tir_value inverse = inverse_of(b, sum);
     for (int i = 0; i < FEW; i++)
         lse[i] = tir_mul(b, lse[i], inverse);
-    tir_anchor_all(b, lse, FEW); /* while rows are in flight */
+    tir_anchor_all(b, lse, FEW); /* weights are computed while rows of O are in flight */
     struct tir_value o = {0};
     for (int i = 0; i < FEW; i++) {
         const struct tir_value factor = tir_broadcast(b, lse[i], s->slice);
@@ -593,7 +594,8 @@ void split_kv_part_sum_find(struct split_kv_part_sum *s, enum split_kv_part_way 
     case SPLIT_KV_PARTS_ONE_BY_ONE:
         choose_types(s);
         s->rows = find_rows(s, tir_i32(b, 0));
-        tir_anchor(b, s->rows); /* otherwise LLVM loads them after the last part has arrived */
+        /* Without this anchor LLVM loads the rows after the last part has arrived. */
+        tir_anchor(b, s->rows);
         break;
     case SPLIT_KV_PARTS_SIDE_BY_SIDE:
     case SPLIT_KV_PARTS_OF_ROWS:

@@ -70,7 +70,8 @@ struct tir_value split_kv_is_part(struct split_kv *d)
 static void choose_sum(struct split_kv *d, struct parts *p)
 {
     const unsigned width = tir_bits(split_kv_part_width(&d->value)), waves = tir_bits(d->waves);
-    const unsigned rows_used = (unsigned)(d->v->gqa * d->v->q_len); /* 0: not known */
+    /* Number of rows of Q of a sequence; 0: not known. */
+    const unsigned rows_used = (unsigned)(d->v->gqa * d->v->q_len);
     unsigned columns = 0;
     while (1u << columns < (rows_used ? rows_used : d->columns) && 1u << columns < d->columns)
         columns++;
@@ -226,7 +227,7 @@ static struct split_kv_state add_parts(struct split_kv *d, const struct parts *p
         sum.o = tir_fma(b, o[i], tir_broadcast(b, w, d->output), sum.o);
         if (i + ahead >= n)
             continue;
-        tir_anchor(b, sum.o); /* so that the next part's O uses the same registers */
+        tir_anchor(b, sum.o); /* with this anchor the next part's O uses the same registers */
         o[i + ahead] = load_out(d, &p->outs, row[i + ahead]);
     }
     return sum;
@@ -339,7 +340,8 @@ static void sum_up_in_passes(struct split_kv *d, struct parts *p)
 static void join(struct split_kv *d, struct parts *p)
 {
     struct tir_builder *b = &d->b;
-    const unsigned rows = (unsigned)(d->v->gqa * d->v->q_len); /* 0: not known */
+    /* Number of rows of Q of a sequence; 0: not known. */
+    const unsigned rows = (unsigned)(d->v->gqa * d->v->q_len);
     const bool once = rows && rows <= d->columns;
     const struct tir_value ticket = ticket_of(d);
     d->first_row = tir_i32(b, 0);
@@ -385,7 +387,7 @@ void split_kv_join_parts(struct split_kv *d)
     struct parts p = {.first = load_word(d, ARG_REDUCE_INDPTR, d->item.sequence)};
     const struct tir_value next = att_plus(b, d->item.sequence, 1);
     p.count = tir_sub(b, load_word(d, ARG_REDUCE_INDPTR, next), p.first);
-    /* All arrive in one round of loads. */
+    /* All these arguments arrive in one round of loads. */
     tir_anchor_all(b, loaded, sizeof(loaded) / sizeof(loaded[0]));
     p.map = tir_add(b, tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64),
                     tir_shl(b, att_wide(b, p.first), tir_i64(b, 2)));

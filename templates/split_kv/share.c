@@ -103,7 +103,7 @@ struct tir_value split_kv_untouched(struct split_kv *d) { return tir_undef(&d->b
 void split_kv_touch_ticket(struct split_kv *d)
 {
     enum {
-        LAST = ATT_TICKET_LINE - 4 /* byte offset of a word of the line that is not the count */
+        LAST = ATT_TICKET_LINE - 4 /* byte offset of the line's last word, which is not the count */
     };
     struct tir_builder *b = &d->b;
     const struct tir_type t = word_type(d);
@@ -118,7 +118,7 @@ void split_kv_share_narrow(struct split_kv *d)
     const struct tir_value count = tir_sub(b, d->part_ends[1], d->part_ends[0]);
     const struct split_kv_part_sum sum = split_kv_part_sum(d, d->part_ends[0], count);
     const struct tir_value most = tir_i32(b, (int)split_kv_few_parts_of_rows(d));
-    const int rows = d->v->gqa * d->v->q_len; /* 0: not known */
+    const int rows = d->v->gqa * d->v->q_len; /* number of rows of Q of a sequence; 0: not known */
     if (rows && rows <= FEW_ROWS) {
         await_and_sum_up(d, sum, SPLIT_KV_PARTS_SIDE_BY_SIDE);
         return;

@@ -165,7 +165,8 @@ static void find_lse(struct split_kv *d, struct split_kv_places *p)
 void split_kv_find_out(struct split_kv *d, struct split_kv_places *p)
 {
     find_out(d, p);
-    tir_anchor(&d->b, p->out_at); /* otherwise LLVM sinks it to where it is used */
+    /* Without this anchor LLVM computes offsets late, at the stores. */
+    tir_anchor(&d->b, p->out_at);
     tir_anchor(&d->b, p->out.base);
 }
 
@@ -421,7 +422,7 @@ static void write_as(struct split_kv *d, enum split_kv_kind kind, struct tir_val
             split_kv_write_out(d, o, &p);
     }
     find_lse(d, &p);
-    if (p.lse.base.id) /* after O, which does not depend on LSE */
+    if (p.lse.base.id) /* LSE is stored after O, which does not depend on it */
         write_lse(d, att_softmax_lse(&d->b, end), &p);
 }
 

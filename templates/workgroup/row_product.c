@@ -209,8 +209,9 @@ void att_row_product_slice(const struct att_row_product *p, struct tir_value num
     struct tir_value x[MAX_LOADS];
     const struct tir_value first = tir_i32(b, 0), step = tir_i32(b, TOKENS);
     load_weights(p, &t, &s);
-    load_tokens(p, &t, &s, first, x); /* they are in flight while weights are converted */
-    load_scales(p, &s); /* last, since a wait for an address would wait for scales too */
+    load_tokens(p, &t, &s, first, x); /* tokens are in flight while weights are converted */
+    /* Scales are loaded last, since a wait for an address would wait for scales too. */
+    load_scales(p, &s);
     convert_weights(p, &s);
     struct tir_loop loop = tir_begin_for(b, first, p->tokens, step, x, loads(p));
     const struct tir_value sums = sum_products(p, &t, &s, x);
