@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of cache_copy kernels: every byte of both caches, for caches of every kind.
+ * Verification of cache_copy kernels: compares every byte of both caches, for each kind of cache.
  */
 #include <stdlib.h>
 
@@ -9,16 +9,18 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* Number of pages of a cache, also of one with pages far apart. */
 enum { PAGES = 12, FAR_PAGES = 64 };
 
 enum {
-    FAR = 1 << 0,    /* pages of the written cache spread over more than 4 GiB */
+    FAR = 1 << 0,    /* pages of the written cache are spread over more than 4 GiB */
     WITHIN = 1 << 1, /* source and target are one cache */
     SKIPS = 1 << 2,  /* some pairs of pages are padding */
     HALVES = 1 << 3, /* the first half of the pages is copied to the second, in order */
 };
 
-/* The kernel copies bytes of any kind, so the shapes are kinds of caches. */
+/* The shapes. The kernel copies bytes, whatever they mean, so each shape has another kind of cache.
+ * `pairs` is the number of pairs of pages. */
 static const struct shape {
     struct verify_shape is;
     int head_dim, head_dim_v, kv_heads;
@@ -63,7 +65,7 @@ static const struct shape traced = {
 /* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
-/* Sets the sizes in the description and the arguments from the shape. */
+/* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -78,7 +80,7 @@ static void size(struct call *c)
         is(c, HALVES) ? 2 * s->pairs : PAGES + (is(c, FAR) ? FAR_PAGES : 0);
 }
 
-/* Leaves out the tensor's scales, which a copy of pages does not need. */
+/* Leaves out scales of whole tensors, since a copy of pages does not need them. */
 static void leave_out_scales(struct call *c)
 {
     static const unsigned scales[] = {CACHE_COPY_FROM_K_SCALE, CACHE_COPY_FROM_V_SCALE,
@@ -99,7 +101,7 @@ static void place(struct call *c)
         paged_spread(c, CACHE_COPY_TO_K_CACHE, PAGES_FAR_STRIDE);
 }
 
-/* Chooses the pairs: odd pages are read, even pages are written. */
+/* Fills the pairs of pages: odd pages are read, even pages are written. */
 static void fill_pairs(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -118,8 +120,8 @@ static void fill_pairs(struct call *c)
     free(pages);
 }
 
-/* Returns a cache of the call. The descriptor has no dtype, so rotated elements of packed rows may
-   have either. */
+/* Returns the cache whose first operand has number `first`. The op's descriptor has no dtype, so
+ * either 16-bit type may be assumed for rotated elements of packed rows. */
 static struct paged cache_of(struct call *c, unsigned first)
 {
     struct paged p = paged_of(c, first, &c->desc.cache_copy.cache, false);
@@ -145,8 +147,8 @@ static void fill(struct call *c)
         fill_cache(c, CACHE_COPY_FROM_K_CACHE);
 }
 
-/* Compares every byte of a page's rows in the tensor of `part`. PACKED has keys and values in the
- * tensor of CACHE_K, PLANES has a tensor for each part. */
+/* Compares every byte of a page's rows in the tensor of `part`. Layout PACKED has both parts in the
+ * tensor of CACHE_K; PLANES has a tensor for each part. */
 static void compare_rows(struct call *c, const struct paged *from, int64_t from_page,
                          struct paged *to, int64_t to_page, enum cache_part part)
 {
@@ -163,7 +165,8 @@ static void compare_rows(struct call *c, const struct paged *from, int64_t from_
         }
 }
 
-/* Compares the bits and scales of a written page with the page that was copied. */
+/* Compares the bits and scales of the written page to_page with the copied page from_page, for one
+ * part. */
 static void compare_page(struct call *c, const struct paged *from, int64_t from_page,
                          struct paged *to, int64_t to_page, enum cache_part part)
 {
@@ -208,7 +211,7 @@ static void compare(struct call *c)
     }
 }
 
-/* Returns the bytes that a copy reads and writes. */
+/* Returns the bytes that a launch reads and writes. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_cache_copy_desc *d = &c->desc.cache_copy;

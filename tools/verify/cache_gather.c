@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of cache_gather kernels: sequences in shuffled pages, whole and from the middle.
+ * Verification of cache_gather kernels: gathers whole sequences, and parts of sequences, from pages
+ * in random order.
  */
 #include <math.h>
 
@@ -11,15 +12,16 @@
 enum { SEQUENCES_MAX = 5 };
 
 enum {
-    FAR = 1 << 0,      /* pages spread over 4 GiB and more */
-    PADDED = 1 << 1,   /* rows after the last sequence, and workgroups without work */
+    FAR = 1 << 0, /* pages are spread over more than 4 GiB */
+    /* outputs have rows after the last sequence, and some workgroups have no work */
+    PADDED = 1 << 1,
     WHOLE = 1 << 2,    /* seq_starts is NULL; the whole sequences are gathered */
-    IN_ORDER = 1 << 3, /* pages in order; kv_lens is NULL */
+    IN_ORDER = 1 << 3, /* pages are consecutive; kv_lens is NULL */
 };
 
 /*
- * The matrix of shapes: for each sequence the tokens in the cache and the tokens to gather, and the
- * page size for kernels that take any size.
+ * The matrix of shapes: for each sequence the number of tokens in the cache and the range first ..
+ * end - 1 of tokens to gather; the page size for kernels that take any.
  */
 static const struct shape {
     struct verify_shape is;
@@ -42,6 +44,8 @@ static const struct shape {
 
 static const struct shape traced = {{"trace", WHOLE | IN_ORDER}, 16, 8, 1, {{1024, 0, 0}}};
 
+/* The data of a call: tokens in the cache, first gathered token, and first output row of each
+ * sequence. */
 struct own {
     int32_t lens[SEQUENCES_MAX], starts[SEQUENCES_MAX], cu[SEQUENCES_MAX + 1];
     struct page_lists lists;
@@ -50,7 +54,7 @@ struct own {
 /* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
-/* Sets the lengths, first keys and row bounds of the sequences. */
+/* Sets the length, the first gathered token and the first output row of each sequence. */
 static void set_lengths(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -69,7 +73,7 @@ static void set_lengths(struct call *c)
     a->max_seqlen_k += is(c, PADDED) ? 100 : 0;
 }
 
-/* Sets the sizes in the description and the arguments from the shape. */
+/* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -100,7 +104,7 @@ static void place(struct call *c)
         operand_leave_out(call_operand(c, CACHE_GATHER_KV_LENS));
 }
 
-/* Fills the cache, its page lists and the row bounds of the sequences. */
+/* Fills the cache, its lists of pages, and the first output row of each sequence. */
 static void fill(struct call *c)
 {
     struct own *own = c->own;
@@ -123,7 +127,7 @@ static double bound_of(const struct call *c, const struct operand *out, double e
     return fmax(p->unit * fabs(expected), p->tiny) + 0x1p-24 * fabs(expected);
 }
 
-/* Compares row `i` of sequence `s` of K or V with the cache. */
+/* Compares gathered row `i` of sequence `s`, in K or V, with the cache. */
 static void compare_row(struct call *c, const struct paged *p, enum cache_part part, int s, int i)
 {
     const struct own *own = c->own;
@@ -148,7 +152,7 @@ static void compare(struct call *c)
                 compare_row(c, &p, part, s, i);
 }
 
-/* Returns the fewest bytes that a launch of the call can move. */
+/* Returns the fewest bytes that a launch of the call can load and store. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_cache_gather_desc *d = &c->desc.cache_gather;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of cache_write kernels: every byte of the cache, before and after.
+ * Verification of cache_write kernels: compares every byte of the cache after a launch, also bytes
+ * that must be unchanged.
  *
- * With a scale per page the tokens of a call that go to one page follow each other. So shapes with
- * tokens in any order, or with gaps, have that order page by page.
+ * If a page has one scale, a call must have all tokens of a page one after the other. Shapes with
+ * tokens in random order, or with gaps, then change the order within each page only.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -13,17 +14,19 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* Largest number of runs in a shape's list; number of launches with STEPS. */
 enum { RUNS_MAX = 6, LAUNCHES = 20 };
 
 enum {
-    SHUFFLED = 1 << 0, /* slots in random order */
+    SHUFFLED = 1 << 0, /* slots are in random order */
     GAPS = 1 << 1,     /* every third token has no slot */
     PACKED = 1 << 2,   /* k_in and v_in are slices of one tensor */
-    FAR = 1 << 3,      /* pages spread over 4 GiB and more */
-    HUGE = 1 << 4,     /* numbers beyond the cache type's largest, and rows of zeros */
-    STEPS = 1 << 5,    /* LAUNCHES launches in sequence, for scales that the tokens of a page
-                          share */
-    IN_ORDER = 1 << 6, /* pages in order; all slots have held a token before */
+    FAR = 1 << 3,      /* pages are spread over more than 4 GiB */
+    HUGE = 1 << 4,     /* some numbers exceed the cache type's largest, and some rows are zeros */
+    /* the call makes LAUNCHES launches one after the other, for scales that the tokens of a page
+     * share */
+    STEPS = 1 << 5,
+    IN_ORDER = 1 << 6, /* pages are consecutive, and all slots have held a token before */
 };
 
 /*
@@ -56,15 +59,15 @@ static const struct shape {
 static const struct shape traced = {{"trace", IN_ORDER}, 16, 8, 1, {{0, 1024}}};
 
 struct own {
-    int32_t *pages; /* pages of all runs, run by run */
-    int64_t *slots; /* [tokens] */
-    int used, spare;
+    int32_t *pages;  /* page numbers of all runs, run by run */
+    int64_t *slots;  /* [tokens]: slot of each token; negative: none */
+    int used, spare; /* numbers of pages that runs use, and of other pages */
 };
 
 /* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
-/* True if the cache has a scale for each block of a page. */
+/* True if each page of a head has one scale. */
 static bool block_scaled(const struct call *c)
 {
     return c->desc.cache_write.cache.scale == ATTN_KV_SCALE_BLOCK;
@@ -82,7 +85,7 @@ static struct operand *input(struct call *c, enum cache_part part)
     return call_operand(c, CACHE_WRITE_K_IN + part);
 }
 
-/* Returns the cache slot of one token for a head. */
+/* Returns the slot with number `slot` for a head, as page and token. */
 static struct slot slot_of(const struct call *c, int64_t slot, int head)
 {
     const int size = c->desc.cache_write.cache.page_size;
@@ -93,11 +96,10 @@ static struct slot slot_of(const struct call *c, int64_t slot, int head)
 
 /*
  * Returns the number that x becomes in the cache, and a bound of its error. Let u = precision->unit
- * and tiny = precision->tiny.
- * Rounding has an error of u |x| or tiny. A scaled number has tiny times the scale.
- * x * inverse is a float32 product. The inverse is good to 1 ulp of float32 (2^-23), and so is the
- * scale that it inverts. Together they shift the point of rounding by up to four units of 2^-23.
- * Numbers beyond the largest become the largest.
+ * and tiny = precision->tiny. Rounding has an error of u |x| or tiny. A scaled number has tiny
+ * times the scale. x * inverse is a float32 product. The inverse has an error of up to 1 ulp of
+ * float32 (2^-23), and so has the scale. Together they shift the point of rounding by up to four
+ * units of 2^-23. Numbers beyond the largest become the largest.
  */
 static double nearest(const struct call *c, const struct precision *p, double x, double scale,
                       double *bound)
@@ -140,7 +142,7 @@ static void check_scale(struct call *c, struct paged *p, enum cache_part part, s
                     part == CACHE_K ? "k" : "v", (long long)s.page, s.token, s.head, got, expected);
 }
 
-/* Compares the row of a token that ends with its scales. */
+/* Compares the row that a token has in the cache, for rows that end with their scales. */
 static void compare_pooled(struct call *c, const struct paged *p, int token)
 {
     const int64_t slot = ((const struct own *)c->own)->slots[token];
@@ -196,8 +198,8 @@ static double expected_scale(struct call *c, const struct paged *p, enum cache_p
     return scale;
 }
 
-/* Compares the scale of a page, which has the same error as a token's, and the page's older tokens,
-   which are requantised. */
+/* Compares the scale of a page, whose error is bounded like a token's, and the page's older tokens,
+ * which the kernel rounds again. */
 static void compare_run(struct call *c, struct paged *p, enum cache_part part, int token, int end,
                         int head)
 {
@@ -236,7 +238,7 @@ static void compare(struct call *c)
 /* Returns the number of launches that the shape makes. */
 static int launches(const struct call *c) { return is(c, STEPS) ? LAUNCHES : 1; }
 
-/* Returns the pages of run `i`, over all launches. */
+/* Returns the number of pages that run `i` uses in all launches. */
 static int count_pages(const struct call *c, int i)
 {
     const struct shape *s = c->shape;
@@ -244,7 +246,7 @@ static int count_pages(const struct call *c, int i)
     return (s->runs[i].first + s->runs[i].tokens * launches(c) + size - 1) / size;
 }
 
-/* Sets the counts of a call: slots for all runs, and some that stay empty. */
+/* Sets the counts of a call: pages for all runs, and some that stay empty. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -270,8 +272,8 @@ static void place(struct call *c)
         paged_spread(c, CACHE_WRITE_K_CACHE, PAGES_FAR_STRIDE);
     if (!is(c, PACKED))
         return;
-    operand_set_stride(k, 0, 4 * row + more); /* a stride as of a tensor with three times as many
-                                                 query heads */
+    /* a token's stride as if q with three times as many heads were in the same row */
+    operand_set_stride(k, 0, 4 * row + more);
     operand_set_stride(v, 0, 4 * row + more);
     operand_place_inside(v, k, row);
 }
@@ -390,7 +392,7 @@ static void fill(struct call *c)
     fill_cache(c);
 }
 
-/* Prepares the next launch: other slots and inputs. Returns false after the last one. */
+/* Prepares the next launch, with other slots and inputs. Returns false after the last launch. */
 static bool again(struct call *c)
 {
     if (c->launches == launches(c))
@@ -403,7 +405,7 @@ static bool again(struct call *c)
 /* True if the kernel is verified on the shape. */
 static bool takes(const struct call *c) { return block_scaled(c) || !is(c, STEPS); }
 
-/* Returns the fewest bytes that a launch of the call can move. */
+/* Returns the fewest bytes that a launch of the call can load and store. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_cache_write_desc *d = &c->desc.cache_write;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of chosen_lists kernels: every entry is the reference's, and no other is written.
+ * Verification of chosen_lists kernels: every entry of a list equals the reference's, and no other
+ * entry is written.
  */
 #include "tools/reference/chosen_lists.h"
 #include "tools/verify/call.h"
@@ -11,17 +12,19 @@ enum { SECOND = 70000 /* slot of the second source's first row */ };
 
 enum {
     ALL = 1 << 0,   /* chosen is NULL: all complete groups */
-    OPEN = 1 << 1,  /* open_group */
-    ENDS = 1 << 2,  /* the newest group is chosen too */
-    SHARE = 1 << 3, /* rows of few sequences, by row_sequences */
+    OPEN = 1 << 1,  /* argument open_group is true: lists include the incomplete newest group */
+    ENDS = 1 << 2,  /* the newest group of each row is chosen too, even if it is incomplete */
+    SHARE = 1 << 3, /* several rows belong to one sequence, given by row_sequences */
     SHORT = 1 << 4, /* some lists do not fit into their rows */
     PADS = 1 << 5,  /* some queries see nothing, or a negative number of tokens */
-    FRESH = 1 << 6, /* rows of the newest tokens are in the second source */
+    FRESH = 1 << 6, /* the newest tokens of a window are in the second source */
 };
 
 static const struct shape {
     struct verify_shape is;
-    int queries, kv_heads, most; /* most: maximum of the tokens that a query sees */
+    int queries, kv_heads, most; /* most: largest number of tokens that a query sees */
+    /* Tokens of a group; entries of a group in a list; entries of a page; chosen groups; tokens of
+     * the window; rows of the window's ring. */
     int ratio, group_entries, page_entries, top_k, window, ring;
 } shapes[] = {
     {{"pages of blocks", OPEN | ENDS}, 5, 1, 9000, 128, 1, 1, 16, 0, 0},
@@ -39,7 +42,7 @@ static const struct shape {
 static const struct shape traced = {{"trace", 0}, 64, 1, 100000, 4, 1, 64, 512, 128, 134};
 
 struct own {
-    struct ref_chosen *rows; /* [rows] */
+    struct ref_chosen *rows; /* [rows]: the reference's input for each row, a query and KV head */
     int32_t *list;           /* [entries]: the expected list of a row */
     int sequences, columns;  /* of block_table */
 };
@@ -54,7 +57,7 @@ static int sequence_of(const struct call *c, int query)
     return is(c, SHARE) ? (query * 2 + 1) % own->sequences : query;
 }
 
-/* Returns how many tokens a query sees, at random. Call it once for each query. */
+/* Returns a random number of tokens that a query sees. Called once for each query. */
 static int tokens_of(struct call *c, int query)
 {
     const struct shape *s = c->shape;
@@ -65,7 +68,8 @@ static int tokens_of(struct call *c, int query)
     return 1 + (int)(random_bits(&c->random) % (unsigned)s->most);
 }
 
-/* Returns the entries of a sequence's complete groups; with OPEN all entries with tokens. */
+/* Returns the largest number of entries that a sequence's complete groups have; with OPEN, that all
+ * groups have. */
 static int entries_of(const struct call *c)
 {
     const struct shape *s = c->shape;
@@ -75,7 +79,7 @@ static int entries_of(const struct call *c)
     return (s->most + each - 1) / each;
 }
 
-/* Sets the sizes in the description and the arguments from the shape. */
+/* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -98,7 +102,7 @@ static void size(struct call *c)
     a->entries = is(c, SHORT) ? 100 : (most + 1) * s->group_entries + s->window;
     own->sequences = is(c, SHARE) ? 3 : s->queries;
     own->columns = entries_of(c) / s->page_entries + (entries_of(c) % s->page_entries != 0);
-    own->columns += own->columns == 0; /* a table has an entry */
+    own->columns += own->columns == 0; /* a table has at least one column */
 }
 
 /* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
@@ -178,8 +182,8 @@ static const int32_t *read_table(struct call *c, int sequence)
     return table;
 }
 
-/* Returns how many of the tokens that query q sees are in the second source: its own and one for
- * each query before it, or none for every fifth query. They may be more than the window has. */
+/* Returns the number of tokens of query q that are in the second source: one for the query and one
+ * for each query before it, or 0 for every fifth query. The number may exceed the window. */
 static int fresh_of(int q, int tokens)
 {
     const int n = q % 5 == 4 ? 0 : q + 1;
@@ -238,7 +242,7 @@ static void compare(struct call *c)
     }
 }
 
-/* Returns the bytes of chosen groups, their page numbers, and the entries of the lists. */
+/* Returns the bytes of chosen groups, of the page numbers that are read, and of the lists. */
 static double least_bytes(const struct call *c)
 {
     const struct shape *s = c->shape;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of combine kernels: the lists of parts, the inputs, and how far a kernel may be off.
+ * Verification of combine kernels: the lists of parts, the inputs, and the bounds on errors.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -10,9 +10,11 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* Largest numbers of: tiles in a shape's list, query tokens of a tile, parts of a tile. */
 enum { TILES_MAX = 8, TOKENS_MAX = 70 /* query tokens of a tile */, SPLITS_MAX = 4096 };
 
 enum {
+    /* Layouts of partial results for which a shape is made: bits of struct shape.schemes. */
     CSR = 1 << ATTN_PARTIALS_CSR,
     DENSE = 1 << ATTN_PARTIALS_DENSE,
     PAIR = 1 << ATTN_PARTIALS_PAIR,
@@ -20,18 +22,18 @@ enum {
 
 enum {
     SINKS = 1 << 0,
-    NO_LSE = 1 << 1,   /* no lse output */
-    EMPTY = 1 << 2,    /* many parts without a key: their lse is an infinity, and their rows hold
-                          NaNs */
-    APART = 1 << 3,    /* lse from -1000 to 1000, so that one part outweighs the others */
-    COUNTS = 1 << 4,   /* dense: split_counts limits the splits of each token */
-    IN_PLACE = 1 << 5, /* pair: out overwrites prefix, which has the same type */
-    FAR = 1 << 6,      /* csr: partial_out extends beyond 4 GiB, with rows far apart */
-    IN_ORDER = 1 << 7, /* csr: partial rows in the order of the tiles, without gaps */
+    NO_LSE = 1 << 1, /* the call has no lse output */
+    /* many parts have no key: their LSE is an infinity, and their rows hold NaNs */
+    EMPTY = 1 << 2,
+    APART = 1 << 3,    /* LSEs are from -1000 to 1000, so that one part has nearly all weight */
+    COUNTS = 1 << 4,   /* for dense: split_counts limits the number of splits of each token */
+    IN_PLACE = 1 << 5, /* for pair: out overwrites prefix, which has the same type */
+    FAR = 1 << 6,      /* for csr: partial_out extends beyond 4 GiB, with rows far apart */
+    IN_ORDER = 1 << 7, /* for csr: partial rows are in the order of the tiles, without gaps */
 };
 
-/* {query tokens of a tile, parts of the tile} x `repeat`. Dense and pair have single tokens and
- * ignore tiles. A pair always has two parts. */
+/* The shapes. Each tile is {query tokens, parts}, and the list of tiles is repeated `repeat` times.
+ * Layouts dense and pair have no tiles: each token has its own parts, two with pair. */
 static const struct shape {
     struct verify_shape is;
     unsigned schemes;
@@ -57,29 +59,30 @@ static const struct shape {
 
 static const struct shape traced = {{"trace", IN_ORDER}, 0, 8, 64, {{1, 4}}};
 
-/* A tile and its partial results. */
+/* A tile of query tokens and its partial results. */
 struct tile {
-    int first, tokens; /* query tokens */
+    int first, tokens; /* index of the first query token; number of query tokens */
     int parts, index;  /* number of parts, and index of the first */
 };
 
 struct own {
     struct tile *tiles;
-    int *of_token;             /* index of the tile of each token */
-    int count, parts, longest; /* longest: most tokens of a tile */
-    int64_t block;             /* rows between two parts of a tile */
+    int *of_token; /* index of the tile of each token */
+    /* count: tiles; parts: parts of all tiles; longest: largest number of tokens of a tile */
+    int count, parts, longest;
+    int64_t block; /* rows from a part to the next in partial_out */
 };
 
 /* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
-/* True if the partial results have layout `s`. */
+/* True if the kernel's partial results have layout `s`. */
 static bool scheme(const struct call *c, enum attn_partials s)
 {
     return c->desc.combine.partials == s;
 }
 
-/* Returns the parts of a token, in the order of the list. */
+/* Functions for the parts of a token, in the order of the list. */
 
 /* Returns the tile that contains a query token. */
 static const struct tile *tile_of(const struct call *c, int token)
@@ -94,17 +97,18 @@ static int count_parts(const struct call *c, int token)
     return scheme(c, ATTN_PARTIALS_PAIR) ? 2 : tile_of(c, token)->parts;
 }
 
-/* Returns the first row of a part. Later parts come before earlier ones. */
+/* Returns the first row of part `part` in partial_out. Later parts come before earlier ones, unless
+ * IN_ORDER. */
 static int64_t first_row(const struct call *c, int part)
 {
     const struct own *own = c->own;
     return (is(c, IN_ORDER) ? part : own->parts - 1 - part) * own->block;
 }
 
-/* One part of a token: its values and its LSE. */
+/* The place of a partial result: the operands of its values and of its LSE, and indices. */
 struct place {
     struct operand *out, *lse;
-    int64_t at[2]; /* index of out before [head, d]; the LSE has the same */
+    int64_t at[2]; /* indices in `out` before [head, d]; the LSE has the same */
 };
 
 /* Returns the operands and indices of a partial result. */
@@ -125,7 +129,7 @@ static struct place place_of(struct call *c, int token, int part)
     return p;
 }
 
-/* Writes the indices of element `d` of a partial result to `at` and returns it. */
+/* Writes the indices of element `d` of a partial result to `at`, and returns `at`. */
 static const int64_t *out_at(const struct call *c, const struct place *p, int head, int d,
                              int64_t at[])
 {
@@ -137,7 +141,7 @@ static const int64_t *out_at(const struct call *c, const struct place *p, int he
     return at;
 }
 
-/* Writes the indices of a partial LSE to `at` and returns it. */
+/* Writes the indices of a partial LSE to `at`, and returns `at`. */
 static const int64_t *lse_at(const struct call *c, const struct place *p, int head, int64_t at[])
 {
     const bool pair = scheme(c, ATTN_PARTIALS_PAIR);
@@ -167,21 +171,21 @@ static const int64_t *lse_at(const struct call *c, const struct place *p, int he
  */
 static const double f = 0x1p-24;
 
-/* Returns the relative error of a combined row; `distance` is how far an LSE is below the
- * largest. */
+/* Returns a bound of the relative error of a combined row. `distance` is the difference between the
+ * largest LSE and a part's. */
 static double relative_error(const struct ref_combine_row *r, int parts, double distance)
 {
     return f * (3 * (distance + r->lse_distance) + 2 * (5 * parts + 16));
 }
 
-/* Returns the bound for arithmetic errors of element `d`. */
+/* Returns a bound of the error of element `d` before it is rounded to the output's type. */
 static double arithmetic_bound(const struct ref_combine_row *r, int parts, int d)
 {
     return relative_error(r, parts, 0) * r->magnitude[d] + 3 * f * r->distance[d] +
            0x1p-126 * r->values[d];
 }
 
-/* Returns the bound for the error of a combined LSE. */
+/* Returns a bound of the error of a combined LSE. */
 static double lse_bound(const struct ref_combine_row *r, int parts)
 {
     return relative_error(r, parts, 0) + 4 * f * (fabs(r->lse) + r->largest);
@@ -241,7 +245,7 @@ static void compare(struct call *c)
 
 /* Inputs. */
 
-/* Makes the tiles of query tokens, with the numbers of their parts. */
+/* Sets the tiles of query tokens, and the number and index of each tile's parts. */
 static void make_tiles(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -266,7 +270,7 @@ static void make_tiles(struct call *c)
     }
 }
 
-/* Sets the number of tiles, parts and tokens. */
+/* Sets the numbers of tiles, parts and tokens. */
 static void size(struct call *c)
 {
     struct attn_combine_args *a = &c->args.combine;
@@ -303,7 +307,7 @@ static void place(struct call *c)
         operand_place_inside(call_operand(c, COMBINE_OUT), call_operand(c, COMBINE_PREFIX), 0);
 }
 
-/* Returns a random LSE; with EMPTY many are infinite. */
+/* Returns a random LSE, an infinity in many calls with EMPTY. */
 static double random_lse(struct call *c)
 {
     if (is(c, EMPTY) && random_bits(&c->random) % 5 < 3)
@@ -311,14 +315,15 @@ static double random_lse(struct call *c)
     return (float)(random_value(&c->random) * (is(c, APART) ? 500 : 3));
 }
 
-/* Returns a random element of a state: one of dtype for a pair, else float32. */
+/* Returns a random element of a partial result, exact in its type: dtype for layout pair, else
+ * float32. */
 static double random_out(struct call *c)
 {
     return scheme(c, ATTN_PARTIALS_PAIR) ? random_value(&c->random)
                                          : (float)((double)random_bits(&c->random) * 0x1p-63 - 1);
 }
 
-/* Marks parts as empty. Without split_counts their LSE is the mark. */
+/* Marks parts that attention did not write: by split_counts, or without it by an infinite LSE. */
 static void fill_unwritten(struct call *c)
 {
     struct operand *lse = call_operand(c, COMBINE_PARTIAL_LSE);
@@ -384,8 +389,8 @@ static const char *covers(const struct call *c)
                                                           : NULL;
 }
 
-/* True if the kernel's layout of partial results is among the shape's and its output type allows
- * the shape. */
+/* True if the kernel is verified on the shape: the shape is for its layout of partial results and
+ * its output type. */
 static bool takes(const struct call *c)
 {
     const struct shape *s = c->shape;

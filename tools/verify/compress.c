@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of compress kernels: rows of the pool, latents, and rings after the call. Rows of a
- * ring that a call must not read are NaN: tokens of drafts that were rejected, and older ones.
+ * Verification of compress kernels: compares rows of the pool, latents, and rings after the call.
+ * Rows of a ring that a call must not read are NaN: rejected drafts, and tokens that are too old.
  */
 #include <float.h>
 #include <math.h>
@@ -15,35 +15,37 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* Largest number of sequences in a shape's list; rows of the table of cosines and sines; elements
+ * between slots of rings that are far apart. */
 enum { SEQUENCES = 6, POSITIONS = 9000, FAR_STRIDE = 1 << 28 };
 
-/* Ratios up to this one overlap in a trace, as DeepSeek-V4's do. */
+/* Largest ratio for which groups overlap in a trace, as in DeepSeek-V4. */
 enum { TRACED_OVERLAP = 4 };
 
-enum { PLANE_ROTATED = 128 /* bytes of a row in pool_rotated */ };
+enum { PLANE_ROTATED = 128 /* number of bytes of a row in pool_rotated */ };
 
 enum {
     UNIFORM = 1 << 0,  /* cu_seqlens is NULL */
-    OVERLAPS = 1 << 1, /* rows have the tokens of two groups */
+    OVERLAPS = 1 << 1, /* a row is made from the tokens of two groups */
     FORKS = 1 << 2,    /* rings are read from and written to different slots */
-    PADDED = 1 << 3,   /* some slots are padding, slot 0 among them */
-    PLAIN = 1 << 4,    /* no scores: means */
+    PADDED = 1 << 3,   /* some slots are padding, also slot 0 */
+    PLAIN = 1 << 4,    /* the call has no scores: a row is a mean */
     NO_APE = 1 << 5,
-    LATENT = 1 << 6, /* latent is written */
+    LATENT = 1 << 6, /* the call writes `latent` */
     POWERS = 1 << 7, /* scales are powers of two */
     SKIPS = 1 << 8,  /* some rows have no slot */
-    FIRST = 1 << 9,  /* the first elements rotate, not the last */
-    FAR = 1 << 10,   /* slots of rings GiB apart */
-    STEEP = 1 << 11, /* scores up to 60 */
+    FIRST = 1 << 9,  /* the first elements of a row rotate, not the last */
+    FAR = 1 << 10,   /* slots of rings are GiB apart */
+    STEEP = 1 << 11, /* scores have magnitudes up to 60 */
 };
 
 static const struct shape {
     struct verify_shape is;
     int ratio, page_size;
-    int spare;         /* rows of a ring beside the window */
+    int spare;         /* rows of a ring in addition to the window */
     int batch, length; /* length: tokens of every sequence if `lengths` is empty */
     int lengths[SEQUENCES];
-    int contexts[SEQUENCES]; /* tokens before the call */
+    int contexts[SEQUENCES]; /* number of tokens of each sequence before the call */
 } shapes[] = {
     {{"CSA decode", UNIFORM | OVERLAPS}, 4, 64, 0, 5, 1, {0}, {3, 7, 8, 131, 0}},
     {{"CSA verify", OVERLAPS | PADDED | POWERS},
@@ -69,9 +71,10 @@ static const struct shape traced = {
     {"trace", UNIFORM | OVERLAPS | NO_APE}, 4, 64, 8, 64, 1, {0}, {0}};
 
 struct own {
-    int32_t *cu, *contexts; /* [batch + 1], [batch]: tokens before the call */
+    /* cu: [batch + 1], first token of each sequence; contexts: [batch], tokens before the call */
+    int32_t *cu, *contexts;
     int32_t *slots, *slots_in;
-    int64_t *rows; /* [tokens]: slot_mapping */
+    int64_t *rows; /* [tokens]: row of the pool for each token, argument slot_mapping; -1: none */
     int pages;
 };
 
@@ -81,7 +84,7 @@ static bool is(const struct call *c, unsigned flags) { return c->flags & flags; 
 /* True if the pool has fp8 elements. */
 static bool is_fp8(const struct call *c) { return c->desc.compress.row_dtype == ATTN_FP8; }
 
-/* True if the pool has its rotated elements in a plane of their own. */
+/* True if the pool has its rotated elements in a tensor of their own (layout PLANES). */
 static bool has_planes(const struct call *c) { return c->desc.compress.layout == ATTN_KV_PLANES; }
 
 /* True if rows have 448 elements of fp8 and 64 of 16 bits. */
@@ -108,7 +111,7 @@ static int row_bytes(const struct call *c)
     return c->desc.compress.head_dim * (is_fp8(c) ? 1 : 2);
 }
 
-/* Returns the number of tokens of a group, with the overlap. */
+/* Returns the number of tokens from which a row is made: a group, or two with overlap. */
 static int window_of(const struct call *c)
 {
     return c->args.compress.ratio * (c->args.compress.overlap ? 2 : 1);
@@ -116,14 +119,14 @@ static int window_of(const struct call *c)
 
 /* ---- Sizes ---- */
 
-/* Returns the shape's rows in a page, as the layout takes them. */
+/* Returns the number of rows of a page: the shape's, rounded to a number that the layout takes. */
 static int page_size_of(const struct call *c)
 {
     const int rows = ((const struct shape *)c->shape)->page_size;
     return c->desc.compress.layout == ATTN_KV_SHUFFLE ? (rows + 15) / 16 * 16 : rows;
 }
 
-/* Sets the tokens and contexts of the sequences. */
+/* Sets the numbers of tokens of each sequence in the call and before it. */
 static void size_tokens(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -134,16 +137,16 @@ static void size_tokens(struct call *c)
     for (int i = 0; i < s->batch; i++) {
         const int length = s->length ? s->length : s->lengths[i];
         own->cu[i + 1] = own->cu[i] + length;
-        /* A traced prompt begins with a group; a traced token ends one. */
+        /* In a trace a prompt begins with a new group, and a single token ends a group. */
         own->contexts[i] = !c->traced          ? s->contexts[i]
                            : length < a->ratio ? a->ratio * 8 - 1
                                                : a->ratio * 8;
         a->max_seqlen = length > a->max_seqlen ? length : a->max_seqlen;
     }
-    a->tokens = own->cu[s->batch] + (c->traced ? 0 : 2); /* some rows belong to no sequence */
+    a->tokens = own->cu[s->batch] + (c->traced ? 0 : 2); /* 2 rows belong to no sequence */
 }
 
-/* Gives each group that the call ends a row of the pool, and the other tokens none. */
+/* Sets slot_mapping: the last token of each group gets a row of the pool, other tokens get none. */
 static void size_rows(struct call *c)
 {
     const struct attn_compress_args *a = &c->args.compress;
@@ -159,7 +162,7 @@ static void size_rows(struct call *c)
                 own->rows[t] = is(c, SKIPS) && n % 3 == 0 ? -1 : (int64_t)n * apart % room;
 }
 
-/* Sets the sizes in the description and the arguments from the shape. */
+/* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -190,7 +193,7 @@ static void size(struct call *c)
     size_rows(c);
 }
 
-/* Returns twice as many slots as sequences, and one that is unused. */
+/* Returns the number of slots of rings: two for each sequence, and one that is unused. */
 static int slot_count(const struct call *c) { return 2 * c->args.compress.batch + 1; }
 
 /* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
@@ -268,7 +271,7 @@ static void touch_rings(struct call *c)
         }
 }
 
-/* Fills the tokens of the call, and those before it that rings have. */
+/* Fills the tokens of the call, and in rings the tokens before the call. */
 static void fill_tokens(struct call *c)
 {
     const struct own *own = c->own;
@@ -324,14 +327,17 @@ static void fill(struct call *c)
 
 /* A group of a sequence, and buffers for the values and scores of its tokens. */
 struct group {
-    int sequence, number, row; /* row: of the group's last token in the call */
-    double *x, *scores;        /* [window, head_dim] */
+    /* sequence; number of the group in the sequence; row: index in the call of the group's last
+     * token */
+    int sequence, number, row;
+    double *x, *scores; /* [window, head_dim] */
     uint8_t *there;
     double cos_sin[REF_COMPRESS_DIM], weight[REF_COMPRESS_DIM];
     struct ref_compressed made;
 };
 
-/* Returns column d of token `token` of a sequence, as the call or its ring has it. */
+/* Returns column d of token `token` of sequence i, or of its scores, from the call's input or the
+ * ring. */
 static double token_value(struct call *c, bool scores, int i, int token, int d)
 {
     const struct own *own = c->own;
@@ -394,7 +400,8 @@ static void make_group(struct call *c, struct group *g)
         &g->made);
 }
 
-/* Compares the elements of a row from `first` on, 16-bit numbers at byte `start` of `pool`. */
+/* Compares the elements of a group's row from element `first` on. They are 16-bit numbers from byte
+ * `start` of `pool` on. */
 static void compare_plain(struct call *c, const struct group *g, struct operand *pool,
                           int64_t start, int first)
 {
@@ -411,7 +418,8 @@ static void compare_plain(struct call *c, const struct group *g, struct operand 
     }
 }
 
-/* Compares a row of fp8 and its scale. */
+/* Compares a group's row of fp8 and its scale. The row is number `inside` of the page at byte
+ * `page`. */
 static void compare_fp8(struct call *c, const struct group *g, int64_t page, int64_t inside)
 {
     const struct precision *fp8 = find_cache_precision(ATTN_FP8, c->target);
@@ -436,23 +444,24 @@ static void compare_fp8(struct call *c, const struct group *g, int64_t page, int
     }
 }
 
-/* Returns the byte of the pool that has the scale of element d. The row is number `inside` of the
- * page at byte `page`, and is_mixed() is true. With PLANES the next byte has a copy. */
+/* Returns the offset in the pool, in bytes, of the scale of element d. The row is number `inside`
+ * of the page at byte `page`. Only if is_mixed(). With PLANES the next byte has a copy. */
 static int64_t mixed_scale_byte(const struct call *c, int64_t page, int inside, int d)
 {
     return has_planes(c) ? page + (int64_t)inside * row_bytes(c) + ref_plane_scale(d)
                          : page + ref_mixed_scale(c->args.compress.page_size, inside, d);
 }
 
-/* Returns the byte of the pool that has fp8 element d of the same row. */
+/* Returns the offset in the pool, in bytes, of fp8 element d of row number `inside` of the page at
+ * byte `page`. Only if is_mixed(). */
 static int64_t mixed_element_byte(const struct call *c, int64_t page, int inside, int d)
 {
     return has_planes(c) ? page + (int64_t)inside * row_bytes(c) + d
                          : page + ref_mixed_element(inside, d);
 }
 
-/* Compares a row of scales_last or planes. The scale of a run may be either of two neighbouring
- * powers of two if max |row| / M is close to one of them. */
+/* Compares a group's row with layout SCALES_LAST or PLANES. The scale of a run may be either of two
+ * neighbouring powers of two if max |row| / M is close to one of them. */
 static void compare_mixed(struct call *c, const struct group *g, int64_t page, int inside)
 {
     const struct precision *fp8 = find_cache_precision(ATTN_FP8, c->target);
@@ -519,7 +528,7 @@ static void compare_group(struct call *c, struct group *g)
         compare_plain(c, g, pool, page + inside * row_bytes(c), 0);
 }
 
-/* Compares the rows of a ring that are written. */
+/* Compares the rows that the call wrote to the ring of sequence i, of tokens or of scores. */
 static void compare_ring(struct call *c, int i, bool scores)
 {
     const struct own *own = c->own;
@@ -534,7 +543,7 @@ static void compare_ring(struct call *c, int i, bool scores)
                          token_value(c, scores, i, token, d), 0);
 }
 
-/* Compares the rows of all groups and the state that remains. */
+/* Compares the rows of all groups, and the rings after the call. */
 static void compare(struct call *c)
 {
     const struct own *own = c->own;
@@ -560,8 +569,8 @@ static void compare(struct call *c)
     }
 }
 
-/* Returns the bytes of the call's tokens, once in and once into rings, of older tokens that their
- * groups have, and of rows. */
+/* Returns the bytes of the call's tokens, read and written to rings, of older tokens of their
+ * groups, and of the rows that are made. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_compress_args *a = &c->args.compress;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of conv1d kernels: prefill, decode and verification with states in a pool.
+ * Verification of conv1d kernels: prompts, decode steps and verification of drafts, with states in
+ * a pool.
  */
 #include <float.h>
 #include <math.h>
@@ -14,28 +15,28 @@
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 enum { SEQUENCES = 6, TAPS_MAX = 6, TOKENS_MAX = 1 << 17, FAR_STRIDE = 1 << 29, BLOCK = 128 };
-enum { DRAFTS_MAX = 40 /* of a sequence */ };
+enum { DRAFTS_MAX = 40 /* largest number of drafts of a sequence */ };
 
 enum {
     UNIFORM = 1 << 0,    /* cu_seqlens is NULL */
-    VERIFIES = 1 << 1,   /* accepted is passed */
+    VERIFIES = 1 << 1,   /* the call passes `accepted` */
     FORKS = 1 << 2,      /* states are read from and written to different slots */
     FRESH = 1 << 3,      /* some sequences have no state yet */
-    PADDED = 1 << 4,     /* some slots are padding, slot 0 among them */
-    BY_COLUMN = 1 << 5,  /* states [slot, column, channel] */
+    PADDED = 1 << 4,     /* some slots are padding, also slot 0 */
+    BY_COLUMN = 1 << 5,  /* states are [slot, column, channel] */
     OVER_X = 1 << 6,     /* out overwrites x */
-    SPLIT = 1 << 7,      /* three output tensors */
-    FAR = 1 << 8,        /* slots GiB apart */
-    WIDE_LISTS = 1 << 9, /* slots is a column of a wider array */
-    BLOCKS = 1 << 10,    /* states after blocks of 128 tokens are kept too */
+    SPLIT = 1 << 7,      /* the output is three tensors */
+    FAR = 1 << 8,        /* slots of states are GiB apart */
+    WIDE_LISTS = 1 << 9, /* the list of slots is a column of a wider array */
+    BLOCKS = 1 << 10,    /* states after blocks of 128 tokens are stored too */
 };
 
 /* The first four shapes run every path of a kernel: prompts, drafts, and waves of 256 channels. A
- * test may take no others. */
+ * test may run only these. */
 static const struct shape {
     struct verify_shape is;
-    int channels, batch, length; /* length: of every sequence if `lengths` is empty */
-    int extra;                   /* columns of a state in addition to W - 1 */
+    int channels, batch, length; /* length: tokens of every sequence if `lengths` is empty */
+    int extra;                   /* columns of a state in addition to taps - 1 */
     int lengths[SEQUENCES];
 } shapes[] = {
     {{"views", VERIFY_VIEWS | FORKS | PADDED | WIDE_LISTS | BLOCKS},
@@ -75,16 +76,17 @@ struct own {
 /* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
-/* True if `accepted` is passed. A traced call passes it if its states have columns for drafts. */
+/* True if the call passes `accepted`. A traced call does if its states have columns for drafts. */
 static bool verifies(const struct call *c)
 {
     return is(c, VERIFIES) || (c->traced && ((const struct shape *)c->shape)->extra > 0);
 }
 
-/* Returns the tokens of sequence `i`. */
+/* Returns the number of tokens of sequence `i`. */
 static int length_of(const struct shape *s, int i) { return s->length ? s->length : s->lengths[i]; }
 
-/* True if the shape is for the kernel: trees have few drafts, and keep no states of blocks. */
+/* True if the kernel is verified on the shape. Kernels for trees run shapes with few drafts and
+ * without BLOCKS. */
 static bool takes(const struct call *c)
 {
     const struct shape *s = c->shape;
@@ -94,7 +96,7 @@ static bool takes(const struct call *c)
     return !c->desc.conv1d.tree || (most <= DRAFTS_MAX && !is(c, BLOCKS));
 }
 
-/* Sets the sizes in the description and the arguments from the shape. */
+/* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -107,7 +109,7 @@ static void size(struct call *c)
         own->cu[i + 1] = own->cu[i] + length;
         a->max_seqlen = length > a->max_seqlen ? length : a->max_seqlen;
     }
-    a->tokens = own->cu[s->batch] + (c->traced ? 0 : 2); /* some rows belong to no sequence */
+    a->tokens = own->cu[s->batch] + (c->traced ? 0 : 2); /* 2 rows belong to no sequence */
     a->window_steps = a->max_seqlen > s->extra + 1 ? a->max_seqlen : s->extra + 1;
     a->state_columns = c->desc.conv1d.taps - 1 + s->extra;
     a->q_channels = is(c, SPLIT) ? 64 : 0;
@@ -120,7 +122,8 @@ static void size(struct call *c)
     }
 }
 
-/* Returns the number of slots: two for each sequence, an unused one, one for each block's state. */
+/* Returns the number of slots of states: two for each sequence, one that is unused, and one for
+ * each block. */
 static int slot_count(const struct call *c)
 {
     const struct attn_conv1d_args *const a = &c->args.conv1d;
@@ -136,7 +139,8 @@ static int block_slot(const struct call *c, int i, int block)
     return n % 3 == 1 ? a->first_slot - 1 : 2 * a->batch + 1 + n;
 }
 
-/* Places the outputs: q, k and the rest, which may be inside the input. */
+/* Sets sizes of the outputs, q, k and the rest, and with OVER_X places them in the input's
+ * memory. */
 static void place_outputs(struct call *c)
 {
     struct operand *x = call_operand(c, CONV1D_X);
@@ -224,7 +228,7 @@ static void fill_slots(struct call *c)
     }
 }
 
-/* Fills the windows, and the parents of all drafts but the roots. */
+/* Fills the windows, and the parents of all drafts except roots. */
 static void fill_tree(struct call *c)
 {
     const struct own *own = c->own;
@@ -263,14 +267,14 @@ static void fill(struct call *c)
                 operand_set(state, AT(slot, d, i), random_value(&c->random));
 }
 
-/* A sequence: its tokens, and the part of its state that is read. */
+/* A sequence of the call: its tokens, its slots, and the columns of its state that are read. */
 struct sequence {
     int index, start, count, slot, slot_in;
     int history; /* first column of the state that is read; with a tree: step of the window */
     bool real, fresh;
 };
 
-/* Returns the facts of sequence `i`: its tokens, slots and whether its state is read. */
+/* Returns sequence `i` of the call. */
 static struct sequence sequence_of(struct call *c, int i)
 {
     const struct own *own = c->own;
@@ -286,15 +290,15 @@ static struct sequence sequence_of(struct call *c, int i)
     return s;
 }
 
-/* Returns the number of the input that the convolution has before input n of sequence i. Numbers
- * below 0 are in the history. */
+/* Returns the index of the input that precedes input n of sequence i in the convolution: the
+ * parent's if drafts form a tree. Negative indices are in the history. */
 static int input_before(const struct call *c, int i, int n)
 {
     return c->desc.conv1d.tree && n > 0 ? tree_parent(i, n) : n - 1;
 }
 
-/* Returns input n of a channel, counted from the sequence's first token, or from the start of its
-   history. */
+/* Returns input n of channel d. n counts from the sequence's first token; negative n are in the
+ * history. */
 static double input_of(struct call *c, const struct sequence *s, int d, int n)
 {
     const int column = n + c->desc.conv1d.taps - 1;
@@ -309,9 +313,9 @@ static double input_of(struct call *c, const struct sequence *s, int d, int n)
 }
 
 /*
- * Compares a token's channel. With f = 2^-24: W products and sums are rounded once each, none
- * larger than the sum of all magnitudes. A silu of y adds (2 |y| + 7) f, as in gated_rmsnorm, and
- * has a slope of at most 1.1.
+ * Compares channel d of token t. With f = 2^-24: W products and sums are rounded once each, and
+ * none exceeds the sum of all magnitudes. A silu of y adds an error of (2 |y| + 7) f, as in
+ * gated_rmsnorm, and has a slope of at most 1.1.
  */
 static void compare_token(struct call *c, const struct sequence *s, int t, int d, const double *w,
                           double bias)
@@ -341,7 +345,7 @@ static void compare_token(struct call *c, const struct sequence *s, int t, int d
     call_compare(c, out, AT(s->start + t, channel), expected, s->real ? bound : 0);
 }
 
-/* Compares the columns of the state that are written. */
+/* Compares the columns of channel d that the call wrote to the sequence's state. */
 static void compare_state(struct call *c, const struct sequence *s, int d)
 {
     struct operand *state = call_operand(c, CONV1D_STATE);
@@ -361,7 +365,7 @@ static void compare_windows(struct call *c, const struct sequence *s, int d)
                          input_of(c, s, d, n), 0);
 }
 
-/* Compares the states of the sequence's blocks. */
+/* Compares channel d of the states after the blocks of sequence i. */
 static void compare_blocks(struct call *c, const struct sequence *s, int i, int d)
 {
     const int last = c->desc.conv1d.taps - 1;

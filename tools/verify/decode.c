@@ -308,7 +308,7 @@ static float model_scale(const struct call *c)
     return is_latent(c) ? mscale * mscale / sqrtf(192) : 1 / sqrtf((float)DESC(c, head_dim));
 }
 
-/* Sets the sizes in the description and the arguments from the shape. */
+/* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;

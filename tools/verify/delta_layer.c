@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Inputs of layers of GDN and KDA, and their tokens in doubles.
+ * This file makes inputs of layers of GDN and KDA, and computes the reference's inputs of each
+ * token in double precision.
  */
 #include "tools/verify/delta_layer.h"
 
@@ -19,7 +20,7 @@ void delta_layer_size(const struct delta_layer *l)
     *l->value_heads = l->r.shape->value_heads;
     recurrent_size(&l->r);
     *l->scale = 0.375f;
-    *l->l2_eps = is(l, EXTREMES) ? 0 : 0.0078125f; /* large enough to show in a result */
+    *l->l2_eps = is(l, EXTREMES) ? 0 : 0.0078125f; /* large enough to change results */
     *l->lower_bound = -5;
 }
 
@@ -38,7 +39,7 @@ static void place_fused(const struct delta_layer *l)
     }
 }
 
-/* Aligns a gate or beta that has a row for each head. */
+/* Aligns a gate or beta `o`. `wide`: it has a row of numbers for each head. */
 static void place_wide(const struct delta_layer *l, struct operand *o, bool wide)
 {
     if (!wide || !o->given)
@@ -80,7 +81,7 @@ static double key_value(const struct delta_layer *l, int token)
     return l->l2_norm ? key : ldexp(key, -4);
 }
 
-/* Fills a token's heads of an operand; keys have values of their own. */
+/* Fills a token's heads of an operand at random; keys get key_value(). */
 static void fill_row(const struct delta_layer *l, struct operand *o, int token)
 {
     for (int head = 0; head < o->dims[1]; head++)
@@ -89,7 +90,8 @@ static void fill_row(const struct delta_layer *l, struct operand *o, int token)
                         o == l->k ? key_value(l, token) : random_value(&l->r.c->random));
 }
 
-/* Returns a gate's input. With EXTREMES it lies far beyond both ends of the gate's range. */
+/* Returns a random input of a gate. With EXTREMES some inputs are far beyond the ends of the gate's
+ * range. */
 static double gate_value(const struct delta_layer *l, int token)
 {
     const double x = 2 * random_value(&l->r.c->random);
@@ -98,7 +100,8 @@ static double gate_value(const struct delta_layer *l, int token)
     return token % 4 == 0 ? 96 : token % 4 == 1 ? -96 : x;
 }
 
-/* Returns a random beta or log decay of a token; with EXTREMES some are extreme. */
+/* Returns a random beta or logarithm of a decay of a token, whichever `o` holds. With EXTREMES some
+ * are at their limits. */
 static double given_value(const struct delta_layer *l, const struct operand *o, int token)
 {
     const double x = fabs(random_value(&l->r.c->random));
@@ -138,13 +141,13 @@ void delta_layer_fill(const struct delta_layer *l)
 
 /* ---- Tokens ---- */
 
-/* Returns an element of an operand, 0 if the operand is not given. */
+/* Returns an element of an operand; 0 if the operand is left out. */
 static double given_or(const struct operand *o, const int64_t at[])
 {
     return o->given ? operand_value(o, at) : 0;
 }
 
-/* Computes exp(g) for one element of a key. */
+/* Computes g and exp(g) for element i of a key, and bounds of their errors. */
 static void compute_decay(const struct delta_layer *l, int t, int head, int i,
                           struct delta_token *out)
 {
@@ -171,7 +174,7 @@ static void compute_decay(const struct delta_layer *l, int t, int head, int i,
     out->off.decay[i] = (fabs(g) * (off + 2) + 2) * STORED_F;
 }
 
-/* Computes the beta of a token and head and the bound for its error. */
+/* Computes the beta of a token and head, for value element i, and a bound of its error. */
 static void compute_beta(const struct delta_layer *l, int t, int head, int i,
                          struct delta_token *out)
 {

@@ -50,7 +50,7 @@ static void size(struct call *c)
     c->args.gated_delta.record_steps = c->args.gated_delta.max_seqlen + 1;
 }
 
-/* Places the operands, and resizes the records of drafts. */
+/* Sets sizes and strides of operands, also of the records of drafts. */
 static void place(struct call *c)
 {
     const struct delta_layer l = of(c);
@@ -72,14 +72,14 @@ static void fill(struct call *c)
  *
  * A step is linear in the column S of a value element. It multiplies the error of S by the matrix
  * (1 - beta k k^T) exp(g). That lengthens no vector if beta |k|^2 is at most 2 and g is not
- * positive. So the length e of a column's error grows only by what a step adds:
+ * positive. So the length e of a column's error grows only by the errors that a step adds:
  *
  *   S exp(g)     (f + the decay's error) |S|
  *   S k          (K f + the key's error) beta |k| |k| |S|; K counts the products and all sums
  *   k u          (beta's error + the key's + 3 f) |u| |k|, and 2 f beta (|v| + |S| |k|) |k|
  *   sum          f |S|
  *
- * A beta below the smallest normal number may be 0.
+ * A beta below the smallest normal number may become 0.
  *
  * S q is off by |q| e, and by (K f + q's error) of the sum of magnitudes.
  */
@@ -89,8 +89,8 @@ struct step {
     double u[RECURRENT_DIM_MAX], u_error[RECURRENT_DIM_MAX];
 };
 
-/* Advances a column of the state and the bound of its error's length. Returns the output and sets
-   *off to its bound. */
+/* Advances the state's column of value element i by a token, and *error, the bound of the length of
+ * the column's error. Returns the output, and sets *off to the bound of its error. */
 static double advance(struct step *s, int key, int i, double *column, double *error, double *off)
 {
     const struct delta_token *const t = &s->token;
@@ -118,13 +118,13 @@ static double advance(struct step *s, int key, int i, double *column, double *er
     return out;
 }
 
-/* A value head of a sequence. */
+/* The state of a value head of a sequence, and its current token. */
 struct head {
     struct recurrent_head of;
     struct step step;
 };
 
-/* Compares the record of token `step` of a sequence: u, k and g in float32. */
+/* Compares the record of token `step` of a sequence: u, k and g, which are stored as float32. */
 static void compare_record(struct call *c, int slot, int value_head, int step, const struct step *s)
 {
     const struct delta_token *const t = &s->token;
@@ -153,7 +153,7 @@ static void compare_token(const struct delta_layer *l, int t, int value_head, st
     }
 }
 
-/* Compares all tokens of sequence `i` and the states after them. */
+/* Compares all tokens of sequence `i`, and the states that are stored after them. */
 static void compare_sequence(const struct delta_layer *l, int i, struct head *h)
 {
     struct call *const c = l->r.c;
@@ -183,7 +183,7 @@ static void compare(struct call *c)
         compare_sequence(&l, i, h);
 }
 
-/* Returns the bytes of the states in and out, and of the rows of all tokens. */
+/* Returns the bytes of states that are read and written, and of the rows of all tokens. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_gated_delta_desc *d = &c->desc.gated_delta;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of gated_delta_commit kernels: states of several layers advance by records.
+ * Verification of gated_delta_commit kernels: states of several layers advance by the records of
+ * accepted drafts.
  */
 #include <math.h>
 
@@ -9,6 +10,8 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* Largest numbers of: layers of a traced call, sequences in a shape's list, elements of a key or
+ * value. */
 enum { LAYERS_MAX = 128, BATCH_MAX = 6, DIM_MAX = RECURRENT_DIM_MAX };
 
 enum { SOME = 1 << 10 /* some sequences have no accepted token */ };
@@ -16,7 +19,7 @@ enum { SOME = 1 << 10 /* some sequences have no accepted token */ };
 static const struct shape {
     struct verify_shape is;
     int value_heads, batch, layers, steps;
-    int accepted; /* of every sequence if `some` is empty */
+    int accepted; /* accepted tokens of every sequence if `some` is empty */
     int some[BATCH_MAX];
 } shapes[] = {
     {{"one", 0}, 1, 1, 1, 1, 1, {0}},
@@ -31,14 +34,15 @@ static const struct shape traced = {{"trace", 0}, 32, 64, 1, 4, 3, {0}};
 /* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
-/* Returns the accepted draft tokens of sequence `i`. */
+/* Returns the number of accepted tokens of sequence `i`. */
 static int accepted_of(const struct call *c, int i)
 {
     const struct shape *s = c->shape;
     return s->accepted ? s->accepted : s->some[i];
 }
 
-/* Returns the slots of a layer: slots to read, slots to write, and one that is unused. */
+/* Returns the number of slots of a layer: one to read and one to write for each sequence, and one
+ * that is unused. */
 static int slot_count(const struct call *c) { return 2 * c->args.gated_delta_commit.batch + 1; }
 
 /* Returns the state slot that sequence `i` reads or writes; padding has a negative slot or slot
@@ -50,7 +54,7 @@ static int slot_of(const struct call *c, int i, bool read)
     return read && is(c, FORKS) ? 2 * i + 1 : slot_count(c) - 1 - 2 * i;
 }
 
-/* Sets the sizes in the description and the arguments from the shape. */
+/* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -62,7 +66,8 @@ static void size(struct call *c)
     a->first_slot = is(c, PADDED);
 }
 
-/* Places the slots of all layers of one operand, layer after layer. */
+/* Sets sizes and strides. The states of all layers are in one operand, one layer after the
+ * other. */
 static void place(struct call *c)
 {
     const int layers = c->args.gated_delta_commit.layers;
@@ -94,7 +99,7 @@ static void fill_lists(struct call *c)
     }
 }
 
-/* Fills the records of accepted tokens; the others hold NaNs. */
+/* Fills the records of `accepted` tokens of row `row`. Records of other tokens hold NaNs. */
 static void fill_records(struct call *c, int row, int accepted)
 {
     const struct attn_gated_delta_commit_desc *d = &c->desc.gated_delta_commit;
@@ -137,8 +142,9 @@ static void fill(struct call *c)
         }
 }
 
-/* Compares an element of a state. A step multiplies it by exp(g) and adds a product. With f =
- * 2^-24, exp(g) has an error of (2 |g| + 2) f, and the two products and the sum have f each. */
+/* Compares element (v, k) of a state. A step multiplies the element by exp(g) and adds a product.
+ * With f = 2^-24, exp(g) has an error of (2 |g| + 2) f, and the two products and the sum have f
+ * each. */
 static void compare_element(struct call *c, int from, int to, int head, int v, int k, int accepted)
 {
     const struct attn_gated_delta_commit_desc *d = &c->desc.gated_delta_commit;
@@ -162,7 +168,7 @@ static void compare_element(struct call *c, int from, int to, int head, int v, i
     call_compare(c, state, at, s, bound);
 }
 
-/* Compares row `to` of the state with row `from` after `accepted` tokens. */
+/* Compares row `to` of the states with row `from` advanced by `accepted` tokens. */
 static void compare_state(struct call *c, int from, int to, int accepted)
 {
     const struct attn_gated_delta_commit_desc *d = &c->desc.gated_delta_commit;
@@ -184,7 +190,7 @@ static void compare(struct call *c)
         }
 }
 
-/* Returns the bytes of the states in and out, and of the records. */
+/* Returns the bytes of states that are read and written, and of the records. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_gated_delta_commit_desc *d = &c->desc.gated_delta_commit;

@@ -47,7 +47,7 @@ static struct delta_layer of(struct call *c)
     return DELTA_LAYER_OF(c, gated_delta_prefill, GATED_DELTA_PREFILL, r, false);
 }
 
-/* Sets the sizes in the description and the arguments from the shape. */
+/* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
     const struct delta_layer l = of(c);

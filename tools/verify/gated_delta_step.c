@@ -86,7 +86,7 @@ static int channels_of(const struct attn_gated_delta_step_desc *d)
     return 2 * d->heads * d->head_dim + d->value_heads * d->head_dim_v;
 }
 
-/* Sets the sizes in the description and the arguments from the shape. */
+/* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;

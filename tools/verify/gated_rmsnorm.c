@@ -54,7 +54,7 @@ static bool takes(const struct call *c)
                                d->stage == ATTN_STAGE_ALL);
 }
 
-/* Sets the sizes in the description and the arguments from the shape. */
+/* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -62,7 +62,7 @@ static void size(struct call *c)
     c->desc.gated_rmsnorm.shared_weight = is(c, SHARED);
     c->args.gated_rmsnorm.tokens = s->tokens;
     c->args.gated_rmsnorm.count = RANKS * c->desc.gated_rmsnorm.width;
-    /* large enough to show in a result */
+    /* large enough to change results */
     c->args.gated_rmsnorm.eps = is(c, ZEROS) ? 0 : 0.0625f;
 }
 

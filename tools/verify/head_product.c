@@ -46,7 +46,7 @@ static bool is(const struct call *c, unsigned flags) { return c->flags & flags; 
 /* True if the kernel is verified on the shape. */
 static bool takes(const struct call *c) { return !is(c, MANY) || c->desc.head_product.shared; }
 
-/* Sets the sizes in the description and the arguments from the shape. */
+/* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;

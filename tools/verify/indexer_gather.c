@@ -50,7 +50,7 @@ static bool takes(const struct call *c)
     return c->desc.indexer_gather.layout != ATTN_KV_SHUFFLE || s->page_size % TILE == 0;
 }
 
-/* Sets the sizes in the description and the arguments from the shape. */
+/* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -171,7 +171,7 @@ static void compare(struct call *c)
         }
 }
 
-/* Returns the fewest bytes that a launch of the call can move. */
+/* Returns the fewest bytes that a launch of the call can load and store. */
 static double least_bytes(const struct call *c)
 {
     return 2.0 * (DIM + SCALE_BYTES) * c->args.indexer_gather.total_k +

@@ -50,7 +50,7 @@ static void make_rows(struct call *c, struct index_data *d)
     }
 }
 
-/* Sets the sizes in the description and the arguments from the shape. */
+/* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;

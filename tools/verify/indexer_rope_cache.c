@@ -68,7 +68,7 @@ static int key_bytes(const struct call *c) { return is_mxfp4(c) ? DIM / 2 : DIM;
 
 /* ---- Inputs ---- */
 
-/* Sets the sizes in the description and the arguments from the shape. */
+/* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;

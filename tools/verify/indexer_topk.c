@@ -239,7 +239,7 @@ static void fill_work(struct call *c, const struct work *w, int work_lists)
         operand_set_int(info, AT(i / INFO, i % INFO), w->plan.work_info[i]);
 }
 
-/* Sets the sizes in the description and the arguments from the shape. */
+/* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -693,7 +693,7 @@ static const char *complete(const struct call *c, void *shape)
     return NULL;
 }
 
-/* Returns the fewest bytes that a launch of the call can move. */
+/* Returns the fewest bytes that a launch of the call can load and store. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_indexer_topk_args *a = &c->args.indexer_topk;

@@ -75,7 +75,7 @@ static void make_lengths(struct call *c)
         own->indptr[i + 1] = ref_metadata_indptr(&own->reference, i + 1);
 }
 
-/* Sets the sizes in the description and the arguments from the shape. */
+/* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;

@@ -66,7 +66,7 @@ static int rotary(const struct call *c)
     return c->desc.mla_rope_cache.head_dim - c->desc.mla_rope_cache.head_dim_v;
 }
 
-/* Sets the sizes in the description and the arguments from the shape. */
+/* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -74,7 +74,7 @@ static void size(struct call *c)
     c->desc.mla_rope_cache.heads = s->heads;
     c->desc.mla_rope_cache.cache.page_size = s->page_size;
     a->tokens = s->tokens;
-    a->eps = 0.0625f; /* large enough to show in a result */
+    a->eps = 0.0625f; /* large enough to change results */
     a->max_position = is(c, IN_ORDER)    ? s->tokens
                       : is(c, FAR_TABLE) ? FAR_POSITIONS
                                          : NEAR_POSITIONS;

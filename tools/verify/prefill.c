@@ -212,7 +212,7 @@ static void size_work(struct call *c)
     a->reduce_tiles = own->sizes.tiles;
 }
 
-/* Sets the sizes in the description and the arguments from the shape. */
+/* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
     const int window = ((const struct shape *)c->shape)->trace.window;

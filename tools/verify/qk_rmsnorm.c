@@ -33,12 +33,12 @@ static const struct shape traced = {{"trace", PACKED}, 4096};
 /* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
-/* Sets the sizes in the description and the arguments from the shape. */
+/* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
     c->args.qk_rmsnorm.tokens = s->tokens;
-    c->args.qk_rmsnorm.eps = 0.0625f; /* large enough to show in a result */
+    c->args.qk_rmsnorm.eps = 0.0625f; /* large enough to change results */
 }
 
 /* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */

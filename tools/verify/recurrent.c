@@ -32,8 +32,8 @@ void recurrent_size(const struct recurrent *r)
         r->starts[i + 1] = r->starts[i] + length;
         *r->max_seqlen = length > *r->max_seqlen ? length : *r->max_seqlen;
     }
-    *r->tokens = r->starts[r->shape->batch] + (r->c->traced ? 0 : 2); /* some rows belong to no
-                                                                         sequence */
+    *r->tokens =
+        r->starts[r->shape->batch] + (r->c->traced ? 0 : 2); /* 2 rows belong to no sequence */
     *r->state_steps = r->shape->steps;
     *r->first_slot = is(r, PADDED);
     if (is(r, BLOCKS)) {

@@ -24,7 +24,7 @@ static const struct attn_rope_decode_desc *desc_of(const struct call *c)
 
 void rope_decode_size(struct call *c)
 {
-    c->args.rope_decode.eps = 0.0625f; /* large enough to show in a result */
+    c->args.rope_decode.eps = 0.0625f; /* large enough to change results */
     c->args.rope_decode.max_position = POSITIONS;
 }
 

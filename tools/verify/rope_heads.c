@@ -46,7 +46,7 @@ static const struct shape traced = {{"trace", BACK | NO_WEIGHT}, 64, 128};
 /* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
-/* Sets the sizes in the description and the arguments from the shape. */
+/* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;

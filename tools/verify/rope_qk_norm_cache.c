@@ -123,7 +123,7 @@ static void set_sections(struct call *c)
     a->sections[0] = half - a->sections[1] - a->sections[2];
 }
 
-/* Sets the sizes in the description and the arguments from the shape. */
+/* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -134,7 +134,7 @@ static void size(struct call *c)
     d->kv_heads = s->kv_heads;
     d->cache.page_size = paged_size(&d->cache, s->page_size, c->step);
     a->tokens = s->tokens;
-    a->eps = 0.0625f; /* large enough to show in a result */
+    a->eps = 0.0625f; /* large enough to change results */
     a->max_position = rope_is(c, ROPE_COUNT_UP)    ? s->tokens
                       : rope_is(c, ROPE_FAR_TABLE) ? MAX_POSITION
                                                    : NEAR_POSITIONS;

@@ -38,7 +38,7 @@ static struct recurrent of(struct call *c)
     return RECURRENT_OF(c, selective_scan, SELECTIVE_SCAN);
 }
 
-/* Sets the sizes in the description and the arguments from the shape. */
+/* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
     const struct recurrent r = of(c);

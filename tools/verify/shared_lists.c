@@ -129,7 +129,7 @@ static bool has_chosen(const struct call *c, int q, int head, int g)
  * that the query sees, and a bit for each 64 tokens. */
 static int mask_words(int tokens) { return 1 + (tokens + 2047) / 2048; }
 
-/* Sets the sizes in the description and the arguments from the shape. */
+/* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;

@@ -30,7 +30,7 @@ static struct ssd_layer of(struct call *c)
     return SSD_LAYER_OF(c, ssd, SSD, r, 0);
 }
 
-/* Sets the sizes in the description and the arguments from the shape. */
+/* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
     const struct ssd_layer l = of(c);
@@ -58,7 +58,7 @@ static void compare(struct call *c)
     ssd_layer_compare(&l);
 }
 
-/* Returns the fewest bytes that a launch of the call can move. */
+/* Returns the fewest bytes that a launch of the call can load and store. */
 static double least_bytes(const struct call *c)
 {
     const struct ssd_layer l = of((struct call *)c);

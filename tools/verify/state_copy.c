@@ -98,7 +98,7 @@ static void compare(struct call *c)
     }
 }
 
-/* Returns the fewest bytes that a launch of the call can move. */
+/* Returns the fewest bytes that a launch of the call can load and store. */
 static double least_bytes(const struct call *c)
 {
     const struct own *own = c->own;

@@ -182,7 +182,7 @@ static int row_length(const struct call *c, int row)
     return s->long_row ? s->long_row - 13 * row : around[row % (int)COUNT(around)];
 }
 
-/* Sets the sizes in the description and the arguments from the shape. */
+/* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
