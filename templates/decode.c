@@ -234,7 +234,8 @@ static struct tir_value without_first(struct decode *d, struct tir_value q, unsi
 }
 
 /* Returns the byte offset (i64) of the row of each query and head *r in a tensor [token, head, ...]
- * with elements of `size` bytes. The other arguments name the arguments of its strides. */
+ * with elements of `size` bytes. token_stride and head_stride name the arguments with its
+ * strides. */
 static struct tir_value q_address(struct decode *d, const struct split_kv_rows *r,
                                   const char *token_stride, const char *head_stride, int size)
 {

@@ -90,7 +90,7 @@ static bool has_value(const struct att_variant *v, const struct att_tile *t, con
            is_any_of(word, value);
 }
 
-/* True if the first word of a row is the name of the op. */
+/* True if the first word of `kernels`, the words of a fitted row, is the name of the op. */
 static bool is_of_op(const char *kernels, const struct att_template *op)
 {
     const size_t length = strlen(op->name);

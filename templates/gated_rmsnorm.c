@@ -165,7 +165,7 @@ static struct tir_view view_of(struct norm *k, const char *arg, const char *toke
     return att_view(b, base, k->left, att_stride32(b, step, size), row * size, first * size);
 }
 
-/* Returns view_of() for a tensor whose rows have the group's width. */
+/* Returns view_of() with these arguments for a tensor whose rows have the group's width. */
 static struct tir_view rows_view(struct norm *k, const char *arg, const char *token_stride,
                                  const char *group_stride, int first, int size)
 {
@@ -236,7 +236,8 @@ static struct tir_value place_offsets(struct norm *k, const struct places *p,
     return tir_add(b, at, att_wide(b, token));
 }
 
-/* Returns place_offsets() for a store: -1, which drops the store, for rows that do not exist. */
+/* Returns place_offsets() with these arguments, for a store: -1, which drops the store, for rows
+ * that do not exist. */
 static struct tir_value store_offsets(struct norm *k, const struct places *p,
                                       const char *token_stride, const char *group_stride, int size)
 {
@@ -261,8 +262,8 @@ static struct tir_value run_base(struct norm *k, const char *arg, const char *to
 }
 
 /* Loads panel `i` (index) of the tile's rows of tensor `arg`. A row that does not exist is a copy
- * of a row of the run's last token. Only if is_ordered() is true. token_stride is NULL if the
- * tensor is the same for all tokens. */
+ * of a row of the run's last token. Only if is_ordered() is true. The strides are names of
+ * arguments. token_stride is NULL if the tensor is the same for all tokens. */
 static struct tir_value gather_rows(struct norm *k, const char *arg, const char *token_stride,
                                     const char *group_stride, unsigned i)
 {

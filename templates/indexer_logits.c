@@ -122,7 +122,8 @@ static void store(void *context, unsigned row, unsigned j, struct tir_value scor
     tir_tile_store(b, s->out, at, scores);
 }
 
-/* Implements att_index_user.prepare without effect, since stores need no preparation. */
+/* Implements att_index_user.prepare without effect, since stores of set `j` of row `row` need no
+ * preparation. */
 static void prepare(void *context, unsigned row, unsigned j) { (void)context, (void)row, (void)j; }
 
 /* Computes and stores the scores of the workgroup's columns. */

@@ -268,8 +268,8 @@ static unsigned block_lanes(const struct indexer *x)
     return x->block_size < x->index.lanes ? x->block_size : x->index.lanes;
 }
 
-/* Returns the largest score of each block of a set, in all lanes of the block. Scores for which
- * `there` (i1) is false become NaNs, which a maximum ignores. */
+/* Returns the largest of `scores` (f32, a set) of each block, in all lanes of the block. Scores for
+ * which `there` (i1) is false become NaNs, which a maximum ignores. */
 static struct tir_value block_maxima(struct indexer *x, struct tir_value scores,
                                      struct tir_value there)
 {
@@ -284,8 +284,8 @@ static struct tir_value block_maxima(struct indexer *x, struct tir_value scores,
     return tir_split_blocks(b, most, 1);
 }
 
-/* Returns each block's selection key (i32) in its first key's lane, and the key of no score in
- * others. Lanes have the block's largest score (f32), `position` (i32), `there` (i1): it exists. */
+/* Returns each block's selection key (i32) in its first key's lane, else the key of no score. Lanes
+ * have the block's score `maxima` (f32), `position` (i32), and `there` (i1): the key exists. */
 static struct tir_value block_keys(struct indexer *x, struct tir_value maxima,
                                    struct tir_value position, struct tir_value there)
 {
@@ -302,7 +302,7 @@ static struct tir_value block_keys(struct indexer *x, struct tir_value maxima,
 }
 
 /* Computes the selection keys of the blocks in set `j` of a round, to be inserted after it. Lanes
- * have a score (f32), its `position` in the walk (i32), `there` (i1): it exists. A block of more
+ * have `scores` (f32), `position` in the walk (i32), `there` (i1): the key exists. A block of more
  * keys than lanes has several sets: its key is complete with the last, and stored for the first. */
 static void take_blocks(struct round *r, unsigned j, struct tir_value scores,
                         struct tir_value position, struct tir_value there)
@@ -345,8 +345,8 @@ static void take(void *context, unsigned row, unsigned j, struct tir_value score
     r->own[row] = tir_add(b, r->own[row], att_select_passing(s, limit, r->keys[row][j]));
 }
 
-/* Reserves entries of the rows' buffers for the keys of a round that exceed the limits, for all
- * rows at once. */
+/* Reserves entries of all rows' buffers for the keys of a round that exceed the limits. Updates the
+ * rows' state in carried[], the values that the loop carries. */
 static void reserve(struct indexer *x, struct round *r, struct tir_value *carried)
 {
     const struct att_select *selects[ROWS_MAX];
@@ -381,7 +381,7 @@ static void visit(struct indexer *x, struct tir_value first, struct tir_value *c
         att_select_insert(&x->blocks, blocks_state(x, carried), r.blocks, first);
 }
 
-/* Appends the keys of the last round. `chunk` (i32) is the number of keys of a round. */
+/* Appends the keys of the last round of `chunk` (i32) keys, and updates carried[]. */
 static void append_last(struct indexer *x, struct tir_value *carried, struct tir_value chunk)
 {
     struct tir_builder *b = &x->b;
@@ -413,8 +413,8 @@ static struct tir_value span(struct indexer *x, struct tir_value *seen)
     return end;
 }
 
-/* Sets `carried` to the values before the first round, and issues the first loads. Keys `first` to
- * `end` - 1 (i32) may be read. */
+/* Sets carried[] to the loop's values before the first round, from the selection's state[], and
+ * issues the first loads. Keys `first` to `end` - 1 (i32) may be read. */
 static void begin_walk(struct indexer *x, const struct tir_value *state, struct tir_value first,
                        struct tir_value end, struct tir_value *carried)
 {
@@ -652,8 +652,8 @@ static void select_parts(struct indexer *x, const struct tir_value empty[N_STATE
                                                 ARG_PARTIAL_BLOCK_VALUES});
 }
 
-/* Selects and writes the keys of all items of the workgroup. A barrier precedes an item's first
- * append, so all entries of the previous item have been read by then. */
+/* Selects and writes the keys of all items of the workgroup, each from the empty state empty[]. A
+ * barrier precedes an item's first append: all entries of the previous item are read by then. */
 static void select_items(struct indexer *x, const struct tir_value empty[N_STATE])
 {
     struct tir_builder *b = &x->b;
@@ -688,7 +688,7 @@ static struct tir_value are_alike(struct indexer *x, const struct att_list *l)
     return tir_and(b, alike, tir_cmp_eq(b, first, second));
 }
 
-/* Selects the keys of rows `first` to `end` - 1 (i32), one row after the other. */
+/* Selects the keys of rows `first` to `end` - 1 (i32), one by one, from the empty state empty[]. */
 static void select_each(struct indexer *x, struct tir_value first, struct tir_value end,
                         const struct tir_value empty[N_STATE])
 {
@@ -700,8 +700,8 @@ static void select_each(struct indexer *x, struct tir_value first, struct tir_va
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Selects rows in pairs. With half as many workgroups as rows, workgroup i has rows 2 i and 2 i +
- * 1. With few rows there are as many workgroups as rows, and workgroup i has row i. */
+/* Selects rows in pairs, from the empty state empty[]. With half as many workgroups as rows,
+ * workgroup i has rows 2i and 2i + 1. With as many workgroups as rows it has row i. */
 static void select_pairs(struct indexer *x, const struct tir_value empty[N_STATE])
 {
     struct tir_builder *b = &x->b;
@@ -731,7 +731,7 @@ static void select_pairs(struct indexer *x, const struct tir_value empty[N_STATE
     tir_end_if(b, &both, NULL);
 }
 
-/* Selects and writes all rows of the workgroup. */
+/* Selects and writes the workgroup's rows, from the state empty[]; `pairs`: by select_pairs(). */
 static void select_all(struct indexer *x, const struct att_variant *v, bool pairs,
                        const struct tir_value empty[N_STATE])
 {

@@ -158,10 +158,10 @@ static void set_calls(const struct att_variant *v, const struct tir_machine *m,
 }
 
 /* Sets *second to the second kernel of a variant whose first one has wave pairs: one wave per SIMD,
- * with one workgroup for each work list. Returns false if there is none. Wave pairs have two
- * workgroups, so lists for more than half of the compute units need a second round. The second
- * kernel runs such launches, unless that round is nearly full. fp8 pairs start sooner, and have no
- * second kernel. */
+ * with one workgroup for each work list. Returns false if there is none, or if n > 0. Wave pairs
+ * have two workgroups, so lists for more than half of the compute units need a second round. The
+ * second kernel runs such launches, unless that round is nearly full. fp8 pairs start sooner, and
+ * have no second kernel. */
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {
@@ -273,7 +273,7 @@ static const struct mla_form *find_form(const struct att_variant *v, const struc
 
 /* Returns the index (tir_machine.mma) of the matrix instruction of the product with V. Some targets
  * have one of twice the rate for fp8, for blocks of 64 keys and 32 columns. P is then read from LDS
- * in the order of that instruction. */
+ * in the order of that instruction. `one_wave`: the kernel has one wave per SIMD. */
 static int find_values_product(const struct mla *s, bool one_wave)
 {
     enum { WIDE_ROWS = 32, WIDE_KEYS = 64 };

@@ -561,8 +561,8 @@ static struct tir_value pack_latent(struct mla_rope *k, const struct att_cache *
     return packed.elements;
 }
 
-/* Stores panel `part` of a token's latent, loaded as `raw`. Only a latent of one panel has a
- * norm. */
+/* Stores panel `part` of a token's latent, loaded as `raw`. `weight` has the loaded weights of the
+ * norm, or no value. Only a latent of one panel has a norm. */
 static void visit_panel(struct mla_rope *k, const struct panel *part, struct tir_value raw,
                         struct tir_value weight)
 {

@@ -447,7 +447,8 @@ static void count_before(struct plan *p, const struct chunk *c, struct sequence 
 }
 
 /* Sets s->previous and s->lists_end, the range of parts whose lists begin with each sequence: the
- * parts after the previous sequence's last part, up to its own last part. */
+ * parts after the previous sequence's last part, up to its own last part. Updates
+ * sums[SUM_LAST]. */
 static void find_lists(struct plan *p, const struct chunk *c, struct sequence *s,
                        struct tir_value sums[N_SUMS])
 {
@@ -633,15 +634,15 @@ static void end_lists(struct plan *p, struct tir_value last, struct tir_value si
     tir_end_for(b, &head, NULL, 0);
 }
 
-/* Returns the number of partial results of the batch (R[B]) in every lane: reduce_indptr's entry
- * for tiles after the last one. */
+/* Returns the number of partial results of the batch (R[B]) in every lane, for any `index`:
+ * reduce_indptr's entry for tiles after the last one. */
 static struct tir_value all_rows(struct plan *p, struct tir_value index)
 {
     (void)index;
     return number(p, p->rows);
 }
 
-/* Returns 0 in every lane. */
+/* Returns 0 in every lane, for any `index`. */
 static struct tir_value nothing(struct plan *p, struct tir_value index)
 {
     (void)index;

@@ -280,8 +280,8 @@ static void load_token(struct norm *k, const struct side *s, struct tir_value to
         load_row(k, s, s->residual, token, rows, raw + s->n);
 }
 
-/* Adds the residual, whose panels are in x[] after the row's own panels, to the row, and stores the
- * sum. */
+/* Adds the residual to the row of token `token` (i32, index), and stores the sum. x[] has the row's
+ * panels, which become the sum, and then the residual's panels, all f32. */
 static void add_residual(struct norm *k, const struct side *s, struct tir_value token,
                          struct tir_value *x)
 {
@@ -439,7 +439,8 @@ static void store_weights(struct norm *k, const struct copies *c)
     }
 }
 
-/* Normalises and stores the workgroup's tokens of q and then of kv, with both weights in LDS. */
+/* Normalises and stores the tokens of workgroup `block` (i32) of q and then of kv, with both
+ * weights in LDS. */
 static void visit_shared(struct norm *k, struct side *q, struct side *kv, struct tir_value block)
 {
     struct tir_builder *b = &k->b;
@@ -458,8 +459,8 @@ static void visit_shared(struct norm *k, struct side *q, struct side *kv, struct
     visit_ahead(k, kv, first, end, of_kv);
 }
 
-/* Normalises the workgroup's tokens of q and then of kv. If waves of a workgroup may end at
- * different times, no weight is in LDS, since that would need a barrier. */
+/* Normalises and stores the tokens of workgroup `block` (i32) of q and then of kv. If waves of a
+ * workgroup may end at different times, no weight is in LDS, since that would need a barrier. */
 static void visit_both(struct norm *k, struct side *q, struct side *kv, struct tir_value block)
 {
     if (k->shares) {

@@ -357,8 +357,9 @@ static void store_out(struct ssd_prefill *s, struct tir_value token, struct tir_
     tir_tile_store(b, view, tir_i32(b, 0), tir_transpose(b, tir_convert_short(b, out, s->dtype)));
 }
 
-/* Stores the tensors loaded[] of a chunk in LDS. Issues the loads next[] of the next chunk, and the
- * loads *z of this chunk's gates. Returns the part of out^T that comes from `state`. */
+/* Stores the tensors loaded[] of the chunk from token `token` (i32) on in LDS. Issues the loads
+ * next[] of the next chunk, and the loads *z of this chunk's gates. Returns the part of out^T that
+ * comes from `state`. */
 static struct tir_value stage_chunk(struct ssd_prefill *s, struct tir_value token,
                                     const struct tir_value *loaded, struct tir_value state,
                                     struct tir_value *next, struct tir_value *z)

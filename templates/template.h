@@ -24,8 +24,8 @@ struct att_why {
     char text[200]; /* the sentence, with a final NUL */
 };
 
-/** Writes the formatted sentence and `field` to `why`. Returns false, so that a check can end with
- * `return att_reject(why, ATT_HEAD_DIM, ...)`. */
+/** Writes the sentence of `format` and its arguments, as printf() does, and `field` to `why`.
+ * Returns false, so that a check can end with `return att_reject(why, ATT_HEAD_DIM, ...)`. */
 bool att_reject(struct att_why *why, enum att_field field, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -175,10 +175,10 @@ static void make_keys(struct topk *t, struct tir_view view, struct tir_value *sc
     tir_end_if(b, &branch, keys);
 }
 
-/* Sets the limit of an empty buffer from a sample of the part, and issues the loads of the first
- * chunk. A sample has SAMPLE runs of each wave, one score in each lane. The limit's rank in it is
- * the sample's share of the k largest, an eighth more, and 24 for chance. That is at least 3.5
- * standard deviations, so few selections follow, or none before the end. */
+/* Sets the limit of an empty buffer, in carried[], from a sample of the part, and issues the loads
+ * of the first chunk into carried[]. A sample has SAMPLE runs of each wave, one score in each lane.
+ * The limit's rank in it is the sample's share of the k largest, an eighth more, and 24 for chance.
+ * That is at least 3.5 standard deviations, so few selections follow, or none before the end. */
 static void guess_limit(struct topk *t, struct tir_view scores, struct tir_value *carried)
 {
     struct tir_builder *b = &t->b;
@@ -265,8 +265,9 @@ static void begin_again(struct topk *t, struct tir_view scores, struct tir_value
     att_select_restart(&t->select, carried, is);
 }
 
-/* Selects from a part of several chunks, and returns the number of buffer entries (i32). Selects a
- * second time without a limit if the guess excluded some of the k largest. */
+/* Selects from a part of several chunks, starting with the empty state[], and returns the number of
+ * buffer entries (i32). Selects a second time without a limit if the guess excluded some of the k
+ * largest. */
 static struct tir_value select_long(struct topk *t, struct tir_view scores,
                                     const struct tir_value state[ATT_SELECT_N])
 {
@@ -287,8 +288,8 @@ static struct tir_value select_long(struct topk *t, struct tir_view scores,
     return att_select_end(s, carried);
 }
 
-/* Selects from the workgroup's part, and returns the number of buffer entries (i32). A part of one
- * chunk is selected in registers. */
+/* Selects from the workgroup's part, starting with the empty state[], and returns the number of
+ * buffer entries (i32). A part of one chunk is selected in registers. */
 static struct tir_value select_part(struct topk *t, struct tir_value state[ATT_SELECT_N])
 {
     struct tir_builder *b = &t->b;
@@ -365,7 +366,8 @@ static void name_entries(void *context, struct tir_value entry, struct tir_value
     out[1] = score_of(t, entry, column);
 }
 
-/* Selects the k largest scores of this workgroup's row, or part of a row, and writes their list. */
+/* Selects the k largest scores of this workgroup's row, or part of a row, and writes their list.
+ * state[] is the state of an empty selection. */
 static void select_and_write(struct topk *t, struct tir_value state[ATT_SELECT_N])
 {
     const struct tir_value count = select_part(t, state);
@@ -381,7 +383,7 @@ static void select_and_write(struct topk *t, struct tir_value state[ATT_SELECT_N
 }
 
 /* Selects the k largest scores of a row that a plan has divided, from the lists of its parts. Rows
- * that the plan has not divided are already written. */
+ * that the plan has not divided are already written. state[] is the state of an empty selection. */
 static void merge_parts(struct topk *t, struct tir_value state[ATT_SELECT_N])
 {
     struct tir_builder *b = &t->b;

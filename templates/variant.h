@@ -141,8 +141,8 @@ struct att_variant {
 /* Bytes of the longest name and of the longest canonical text, with the final NUL. */
 enum { ATT_NAME_MAX = 256, ATT_TEXT_MAX = 1024 };
 
-/** Sets every field to its default. att_variant_resolve() sets the fields that follow another
- * field. */
+/** Sets v->op, v->target (the target's name) and every field to its default. att_variant_resolve()
+ * sets the fields that follow another field. */
 void att_variant_init(struct att_variant *v, const struct att_template *op, const char *target);
 
 /** Sets fields that follow another field and were not set (loc.line is 0). Replaces equivalent

@@ -31,7 +31,7 @@ static struct tir_view view_of(struct delta *d, struct tir_value tokens, struct 
     return att_view(b, first, left, att_stride32(b, t.token_stride, size), row_bytes, 0);
 }
 
-/* Returns view_of() with d->loaded as the number of rows that exist, so that loads of other rows
+/* Returns view_of() with these arguments, and with d->loaded as `tokens`. Loads of other rows
  * return 0. */
 static struct tir_view rows_view(struct delta *d, struct att_tensor t, int size,
                                  struct tir_value token, struct tir_value row,

@@ -84,7 +84,7 @@ static struct tir_value load_all_taps(struct tir_builder *b, const struct att_co
     return tir_tile_load(b, view, tir_i32(b, 0), tir_tile(b->f, att_dtype(c->v), 1, n, &line));
 }
 
-/* Converts the result of load_all_taps() to a tile of `taps` x C, f32. */
+/* Returns `all`, the result of load_all_taps(), as a tile of `taps` x channels, f32. */
 static struct tir_value sort_taps(struct tir_builder *b, unsigned taps, struct tir_value all)
 {
     const struct tir_value rows = tir_transpose(b, tir_split_blocks(b, widen(b, all), taps));

@@ -66,7 +66,7 @@ void att_delta_load_head(struct att_recurrence *r)
     d->bias = load_bias(r);
 }
 
-/* Returns g, the logarithm of a token's decay, from its loaded gate. */
+/* Returns g (f32), the natural logarithm of a token's decay, from `raw`, its gate as loaded. */
 static struct tir_value log_decay_of(struct att_delta *d, struct tir_value raw)
 {
     struct tir_builder *b = &d->r.b;

@@ -16,8 +16,8 @@ struct tir_value att_product_state_load(struct tir_builder *b, const struct att_
                                         struct tir_value base, struct tir_value first,
                                         struct tir_value there, struct tir_type t);
 
-/** Stores tile `a`, head_dim x values, to the place where att_product_state_load() loads it,
- * rounded to the dtype of states. Stores nothing if `there` (i1) is false. */
+/** Stores tile `a`, head_dim x values, rounded to the dtype of states. The place is given by `base`
+ * and `first` as in att_product_state_load(). Stores nothing if `there` (i1) is false. */
 void att_product_state_store(struct tir_builder *b, const struct att_variant *v,
                              struct tir_value base, struct tir_value first, struct tir_value there,
                              struct tir_value a);

@@ -18,8 +18,8 @@ static inline int att_record_bytes(const struct att_variant *v)
     return (v->head_dim_v + v->head_dim + gates) * (int)sizeof(float);
 }
 
-/** Returns the address (i64) of the record of draft `step` (i32 index) and a value head. `row`
- * (i64) is the address of the slot's records. A record has `bytes` bytes. */
+/** Returns the address (i64) of the record of draft `step` (i32 index) and value head `value_head`
+ * (i32 index). `row` (i64) is the address of the slot's records. A record has `bytes` bytes. */
 static inline struct tir_value att_record(struct tir_builder *b, struct tir_value row,
                                           struct tir_value value_head, struct tir_value step,
                                           int bytes)

@@ -68,7 +68,8 @@ static struct tir_value to_fours(struct tir_builder *b, struct tir_value tile, i
     return tir_transpose(b, tir_split_blocks(b, line, (unsigned)key / FOUR));
 }
 
-/* Returns the layout of from_fours()'s result for a tile of layout `memory`. */
+/* Returns the layout of from_fours()'s result for a tile of layout `memory`. A state has `key`
+ * elements of a key. */
 static struct tir_layout layout_from_fours(const struct tir_layout *memory, unsigned key)
 {
     const struct tir_layout transposed = tir_layout_transpose(memory);
@@ -76,7 +77,8 @@ static struct tir_layout layout_from_fours(const struct tir_layout *memory, unsi
     return tir_layout_split_blocks(&line, 1, key);
 }
 
-/* Returns the layout of to_fours()'s result for a state of layout `tile`. */
+/* Returns the layout of to_fours()'s result for a state of layout `tile`, with `key` elements of a
+ * key. */
 static struct tir_layout layout_to_fours(const struct tir_layout *tile, unsigned key)
 {
     const struct tir_layout line = tir_layout_join_blocks(tile, 1, key);
@@ -84,8 +86,8 @@ static struct tir_layout layout_to_fours(const struct tir_layout *tile, unsigned
     return tir_layout_transpose(&split);
 }
 
-/* Returns the layout of 1 x head_dim numbers in the order of memory, for numbers that
- * att_state_keys() converts to layout *keys. */
+/* Returns the layout of 1 x `key` numbers in the order of memory, for numbers that att_state_keys()
+ * converts to layout *keys. */
 static struct tir_layout layout_of_memory_keys(const struct tir_layout *keys, unsigned key)
 {
     const struct tir_layout split = tir_layout_split_blocks(keys, 1, key / FOUR);

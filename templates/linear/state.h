@@ -55,8 +55,8 @@ struct tir_value att_state_at(struct tir_builder *b, const struct att_state *s,
 struct tir_value att_state_load(struct tir_builder *b, const struct att_state *s,
                                 struct tir_value base, struct tir_value first,
                                 struct tir_value there);
-/** Stores `a`, a part of a state, to the place where att_state_load() loads it. Stores nothing if
- * `there` (i1) is false. */
+/** Stores `a` (f32), a part of a state. The place is given by `base` and `first` as in
+ * att_state_load(). Stores nothing if `there` (i1) is false. */
 void att_state_store(struct tir_builder *b, const struct att_state *s, struct tir_value base,
                      struct tir_value first, struct tir_value there, struct tir_value a);
 
@@ -69,7 +69,7 @@ struct tir_type att_state_raw_keys(struct tir_builder *b, const struct att_state
  * (i64). The result has the order of memory. Returns zeros if `there` (i1) is false. */
 struct tir_value att_state_load_keys(struct tir_builder *b, const struct att_state *s,
                                      struct tir_value base, unsigned dtype, struct tir_value there);
-/** Converts the result of att_state_load_keys() to f32, in the layout of att_state.keys. */
+/** Returns `raw`, the result of att_state_load_keys(), as f32 in the layout of att_state.keys. */
 struct tir_value att_state_keys(struct tir_builder *b, const struct att_state *s,
                                 struct tir_value raw);
 

@@ -56,8 +56,9 @@ void rope_store_scales(struct rope *p, const struct rope_source *s, const struct
     tir_tile_store(&p->b, scales_of(p, s, t), row, scale);
 }
 
-/* Returns 1 / scale (f32), by which x is multiplied before it is rounded to the cache's dtype; no
- * value if the cache has no scales. A scale per token is computed here from x, and stored. */
+/* Returns 1 / scale (f32), by which heads `x` from head `row` (i32, index) on are multiplied before
+ * they are rounded to the cache's dtype. Returns no value if the cache has no scales. A scale per
+ * token is computed here from x, and stored. */
 static struct tir_value quantum(struct rope *p, const struct rope_source *s,
                                 const struct rope_slot *t, struct tir_value row,
                                 const struct rope_parts *x)

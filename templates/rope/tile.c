@@ -61,7 +61,8 @@ static void add_span(struct rope *p, struct rope_shape *s, unsigned first, unsig
 }
 
 /* Adds spans for the elements from `first` to the head's end, which do not rotate. Their widths are
- * powers of two. No span crosses a 16-byte block of the cache that it does not begin. */
+ * powers of two. No span crosses a 16-byte block of the cache that it does not begin. A head is
+ * spread over 2^lane_bits lanes. */
 static void add_panels(struct rope *p, struct rope_shape *s, unsigned first, unsigned lane_bits)
 {
     const unsigned block = 16 * 8 / tir_dtype_bits(att_cache_dtype(p->v));

@@ -234,9 +234,9 @@ static struct tir_value is_key(struct rope_decode_news *w, struct tir_type t)
     return tir_cmp_lt(b, row, tir_int_like(b, row, w->rope.rows / 2));
 }
 
-/* Returns the inverse of each row's scale (f32, rows x 1), by which elements `x` are multiplied
- * before they are stored; no value if the cache `c` has no scales. Scales of single tokens are
- * computed from `x` and stored in LDS. */
+/* Returns the inverse of each row's scale (f32, rows x 1), by which elements `x` of new token
+ * `token` (index) are multiplied before they are stored. Returns no value if the cache `c` has no
+ * scales. Scales of single tokens are computed from `x` and stored in LDS. */
 static struct tir_value find_quantum(struct decode *d, struct rope_decode_news *w, int token,
                                      const struct att_cache *c, const struct rope_parts *x)
 {

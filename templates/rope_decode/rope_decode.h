@@ -87,8 +87,8 @@ struct rope_decode_place {
  * `size` bytes begin at LDS address `row` (i32), and `pad` unused elements follow each row. */
 struct rope_decode_place rope_decode_span(struct decode *d, const struct rope_shape *shape,
                                           unsigned span, struct tir_value row, int size, int pad);
-/** Stores raw[], all spans of a tile of heads, in LDS at the places that rope_decode_span()
- * returns. */
+/** Stores raw[], all spans of a tile of heads, in LDS at the places of rope_decode_span(), which
+ * has the same arguments. */
 void rope_decode_put(struct decode *d, const struct rope_shape *shape, struct tir_value row,
                      int size, int pad, const struct tir_value *raw);
 

@@ -573,8 +573,8 @@ static struct tir_value count_own(const struct att_select *s, struct tir_value l
 }
 
 /* Returns the sums over waves of `own` (i32), the number of a wave's keys above the limit. Calls
- * alternate between two arrays of counts, since a wave may still read the array of the previous
- * call. */
+ * alternate between two arrays of counts (state[ATT_SELECT_PARITY]), since a wave may still read
+ * the array of the previous call. */
 static struct sums count_passing(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                                  struct tir_value own)
 {

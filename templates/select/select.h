@@ -98,19 +98,19 @@ struct tir_value att_select_place(const struct att_select *s, unsigned j);
  * sample is being loaded. */
 void att_select_begin_guess(const struct att_select *s);
 
-/** Sets the limit of an empty buffer to about the `rank`-th (i32) largest key of a sample. Each
- * wave has `n` tiles sample[] of keys. If fewer than k of all keys exceed the limit, the caller
- * calls att_select_restart() and inserts all keys again. */
+/** Sets the limit in state[] of an empty buffer to about the `rank`-th (i32) largest key of a
+ * sample. Each wave has `n` tiles sample[] of keys. If fewer than k of all keys exceed the limit,
+ * the caller calls att_select_restart() and inserts all keys again. */
 void att_select_guess(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                       const struct tir_value *sample, unsigned n, struct tir_value rank);
 
-/** Empties the buffer and removes the limit if `is` (scalar i1) is true. */
+/** Empties the buffer and removes the limit in state[] if `is` (scalar i1) is true. */
 void att_select_restart(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                         struct tir_value is);
 
-/** Inserts a chunk: s->each tiles of keys of every wave. `first` (i32) is the position of the
- * chunk's first score; a lane's positions follow from att_select_place(). Every wave of the
- * workgroup must call it. */
+/** Inserts a chunk: s->each tiles keys[] of every wave. `first` (i32) is the position of the
+ * chunk's first score; a lane's positions follow from att_select_place(). Updates state[]. Every
+ * wave of the workgroup must call it. */
 void att_select_insert(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                        const struct tir_value *keys, struct tir_value first);
 
@@ -122,13 +122,15 @@ struct tir_value att_select_passing(const struct att_select *s, struct tir_value
 
 /** Reserves entries of the buffer for a chunk whose tiles of this wave are keys[]. `own` (i32) is
  * the number of this wave's keys above the limit. Returns the index (i32) of the wave's first
- * entry. The limit may rise. Every wave must call it, and must have appended its previous chunk. */
+ * entry. Updates state[], in which the limit may rise. Every wave must call it, and must have
+ * appended its previous chunk. */
 struct tir_value att_select_reserve(const struct att_select *s,
                                     struct tir_value state[ATT_SELECT_N],
                                     const struct tir_value *keys, struct tir_value own);
 
-/** Reserves entries for a chunk of each of two selections, as two calls of att_select_reserve()
- * would, with one barrier. Sets to[i] to the index of the wave's first entry in buffer i. */
+/** Reserves entries for a chunk of each of two selections with one barrier, else as
+ * att_select_reserve() with state[i], keys[i] and own[i] would. Sets to[i] to the index (i32) of
+ * the wave's first entry in buffer i. */
 void att_select_reserve_both(const struct att_select *const s[2], struct tir_value *const state[2],
                              const struct tir_value *const keys[2], const struct tir_value own[2],
                              struct tir_value to[2]);
@@ -145,7 +147,8 @@ struct tir_value att_select_no_key(const struct att_select *s);
 struct tir_value att_select_nan_key(const struct att_select *s);
 
 /** Leaves only the k largest keys in the buffer, or all if there are fewer, ordered by position.
- * Returns their number (i32). Every wave may read the buffer afterwards. */
+ * Returns their number (i32). state[] is the selection's state. Every wave may read the buffer
+ * afterwards. */
 struct tir_value att_select_end(const struct att_select *s, struct tir_value state[ATT_SELECT_N]);
 
 /** Selects from a row whose scores are a single chunk, with s->each tiles keys[] of each wave, as

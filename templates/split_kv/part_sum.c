@@ -255,7 +255,7 @@ static struct tir_value load_out(struct split_kv_part_sum *s, const struct slice
 }
 
 /* Returns o + sum w_k o_k of slice *l over the `n` parts of the lanes from lane k (i32) on. Each
- * lane has the row and the weight of its part. */
+ * lane has its part's row in `rows` (i32) and weight in `weights` (f32). */
 static struct tir_value add_outs(struct split_kv_part_sum *s, const struct slice *l,
                                  struct tir_value rows, struct tir_value weights,
                                  struct tir_value k, struct tir_value o, unsigned n)
@@ -272,7 +272,8 @@ static struct tir_value add_outs(struct split_kv_part_sum *s, const struct slice
 }
 
 /* Returns `o` plus the weighted O of slice *l of the first `n` (i32) parts of a chunk: many parts
- * at once, then the remaining ones a few at a time. A chunk has a part for each lane. */
+ * at once, then the remaining ones a few at a time. A chunk has a part for each lane, with its row
+ * in `rows` (i32) and its weight in `weights` (f32). */
 static struct tir_value add_chunk(struct split_kv_part_sum *s, const struct slice *l,
                                   struct tir_value rows, struct tir_value weights,
                                   struct tir_value n, struct tir_value o)
@@ -292,7 +293,7 @@ static struct tir_value add_chunk(struct split_kv_part_sum *s, const struct slic
 }
 
 /* Returns the sum `before` of slice *l plus the parts from part `chunk` (i32) on, one for each
- * lane. */
+ * lane, with its row in `rows` (i32). */
 static struct sum join_chunk(struct split_kv_part_sum *s, const struct slice *l,
                              struct tir_value rows, struct tir_value chunk,
                              const struct sum *before)

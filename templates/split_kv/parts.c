@@ -275,8 +275,9 @@ static struct tir_value ticket_of(struct split_kv *d)
                    tir_mul(b, att_wide(b, pair), tir_i64(b, ATT_TICKET_LINE)));
 }
 
-/* Counts this part, and returns the number of parts (i32) that were written before it. One wave
- * counts after all waves have written, and passes the number to the others through LDS. */
+/* Counts this part in the ticket at address `ticket` (i64), and returns the number of parts (i32)
+ * that were written before it. One wave counts after all waves have written, and passes the number
+ * to the others through LDS. */
 static struct tir_value count_parts(struct split_kv *d, const struct parts *p,
                                     struct tir_value ticket)
 {

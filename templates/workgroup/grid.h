@@ -37,8 +37,8 @@ struct att_counted_wave att_begin_counted(struct tir_builder *b, int waves, int 
                                           const char *workgroups);
 void att_end_counted(struct tir_builder *b, struct att_counted_wave *w);
 
-/** Returns the first dimension of the grid of a kernel with att_counted_wave. `workgroups` names
- * the argument with the host's number of workgroups. */
+/** Returns the first dimension of the grid of a kernel with att_counted_wave. The arguments are
+ * those that att_begin_counted() gets. */
 struct att_grid att_counted_grid(int waves, int counted, const char *workgroups);
 
 #endif

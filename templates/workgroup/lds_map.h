@@ -9,26 +9,29 @@
 #include "ir/matrix.h"
 
 /**
- * Returns the LDS layout of rows in memory order, as direct-to-LDS loads write them. One load of 64
- * lanes fills a contiguous span, so padding is only between spans. An XOR of 16-byte chunks
- * separates the rows of a span. It is read 16 bytes for each lane with consecutive lanes in
- * consecutive rows, or transposed, 4 rows at a time.
+ *
+ * Returns the LDS layout of a rows x cols tile in memory order, as direct-to-LDS loads write it. An
+ * element has `elem_bytes` bytes. One load of 64 lanes fills a contiguous span, so padding is only
+ * between spans. An XOR of 16-byte chunks separates the rows of a span. A tile is read 16 bytes for
+ * each lane with consecutive lanes in consecutive rows, or transposed, 4 rows at a time.
  */
 struct tir_layout att_lds_rows(const struct tir_machine *m, unsigned rows, unsigned cols,
                                unsigned elem_bytes);
 
 /**
- * Returns the LDS layout of the transpose of a rows x cols tile. Each column has its rows in the
- * order in which matrix instructions take them (contraction *k), so that a lane reads 16 bytes at
- * once.
+ *
+ * Returns the LDS layout of the transpose of a rows x cols tile with elements of `elem_bytes`
+ * bytes. Each column has its rows in the order in which matrix instructions take them (contraction
+ * *k), so that a lane reads 16 bytes at once.
  */
 struct tir_layout att_lds_columns(const struct tir_machine *m, unsigned rows, unsigned cols,
                                   unsigned elem_bytes, const struct tir_contraction *k);
 
 /**
- * Returns the LDS layout of consecutive rows without padding, swizzled in chunks of `chunk`
- * elements. Bit `row_bit + i` of the row flips bit i of the chunk's index, for `bits` bits. Lanes
- * that read one column of 2^bits rows then access every bank once.
+ *
+ * Returns the LDS layout of `rows` consecutive rows of `cols` elements without padding, swizzled in
+ * chunks of `chunk` elements. Bit `row_bit + i` of the row flips bit i of the chunk's index, for
+ * `bits` bits. Lanes that read one column of 2^bits rows then access every bank once.
  */
 struct tir_layout att_lds_swizzled(unsigned rows, unsigned cols, unsigned chunk, unsigned row_bit,
                                    unsigned bits);
