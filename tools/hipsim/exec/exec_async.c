@@ -40,6 +40,7 @@ static void copy_lanes(struct wave *w, struct lane_mem *from, struct lane_mem *t
 
 /* -- asynchronous loads and stores ------------------------------------------------------------ */
 
+/* Sets m->addr to the lanes' byte addresses in LDS. False after a report that one is undefined. */
 static bool lds_addresses(struct wave *w, const struct inst *in, struct lane_mem *m)
 {
     uint32_t tmp[WAVE_LANES];
@@ -95,6 +96,8 @@ static void load_bytes(struct wave *w, const struct inst *in, struct lane_mem *f
     lds_issue_range(w, in, WAIT_VM, &range);
 }
 
+/* Executes an asynchronous load or store: resolves both addresses of each lane and copies the
+ * bytes. */
 static void exec_async(struct wave *w, const struct inst *in)
 {
     const unsigned bytes = MEM_BYTES(in->row->arg);
@@ -399,6 +402,8 @@ static bool copy_tile(struct wave *w, const struct inst *in, const struct tensor
     return true;
 }
 
+/* Executes a copy of the tensor data mover: reads the descriptor and copies its tiles one after the
+ * other. */
 static void exec_tensor(struct wave *w, const struct inst *in)
 {
     struct tensor t;

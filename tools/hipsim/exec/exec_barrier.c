@@ -132,6 +132,7 @@ static void signal(struct wave *w, const struct inst *in, struct barrier_operand
         signal_named(w, b, o);
 }
 
+/* S_BARRIER_SIGNAL: signals the barrier that the operand names. */
 static void exec_signal(struct wave *w, const struct inst *in) { signal(w, in, operand(w, in)); }
 
 /* True if no wave has signalled the barrier since its last opening. */

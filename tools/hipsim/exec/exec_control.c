@@ -7,8 +7,10 @@
 #include "spin.h"
 #include "tables.h"
 
+/* Makes the instruction at address `pc` the wave's next one. */
 static void jump(struct wave *w, uint64_t pc) { w->pc = pc; }
 
+/* Returns the address at which the kernel's code begins, the base of branch targets. */
 static uint64_t code_base(const struct wave *w) { return code_address(w->launch->code); }
 
 /* Conditions of branches, on SCC, VCC or EXEC; the value is op_row.arg. */
@@ -172,6 +174,7 @@ static void exec_mulk(struct wave *w, const struct inst *in)
                valid ? UINT32_MAX : 0);
 }
 
+/* Comparisons of S_CMPK. op_row.arg has one of them, and CMPK_UNSIGNED for unsigned numbers. */
 enum cmpk { CMPK_EQ, CMPK_LG, CMPK_GT, CMPK_GE, CMPK_LT, CMPK_LE, CMPK_UNSIGNED = 8 };
 
 /* Executes S_CMPK: compares a register with the constant. */
@@ -219,12 +222,10 @@ static void exec_movrel(struct wave *w, const struct inst *in)
     salu_write(w, &dst, src_scalar(w, &src), src_scalar_bits(w, &src));
 }
 
-/*
- * S_CBRANCH_G_FORK, S_CBRANCH_I_FORK and S_CBRANCH_JOIN execute both sides of a divergent branch,
+/* S_CBRANCH_G_FORK, S_CBRANCH_I_FORK and S_CBRANCH_JOIN execute both sides of a divergent branch,
  * one after the other. The side with fewer lanes is first. The address and EXEC of the other side
- * are saved in four SGPRs of a stack. MODE.CSP is the stack's depth (CDNA4 ISA, 4.6 "Arbitrary
- * divergent control flow").
- */
+ * are saved in four SGPRs of a stack. MODE.CSP is the stack's depth, which this function returns
+ * (CDNA4 ISA, 4.6 "Arbitrary divergent control flow"). */
 static unsigned stack_depth(const struct wave *w) { return w->mode >> MODE_CSP_SHIFT; }
 
 /* Sets the number of entries of the stack of S_CBRANCH_G_FORK. */
@@ -475,6 +476,7 @@ static void exec_barrier(struct wave *w, const struct inst *in)
         salu_check_divergence(w, in);
 }
 
+/* S_SETPRIO: sets the wave's priority among the waves of its SIMD, 0 to 3. */
 static void exec_setprio(struct wave *w, const struct inst *in) { w->priority = in->simm16 & 3; }
 
 /* Executes S_SETHALT: halts the wave if the constant is odd. */

@@ -37,6 +37,7 @@ void sdwa_merge(const struct inst *in, const uint32_t *old, uint32_t *d)
     }
 }
 
+/* Returns the number of the wave's last lane, which is also the mask of lane numbers. */
 static unsigned last_lane(const struct wave *w) { return w->all == UINT64_MAX ? 63 : 31; }
 
 /* Writes `lane` of src0 to an SGPR, whatever EXEC is. For V_READFIRSTLANE and V_READLANE; `lane` is
@@ -59,6 +60,7 @@ static void exec_readfirstlane(struct wave *w, const struct inst *in)
         w->s_valid[in->dst.reg] = 0;
 }
 
+/* V_READLANE: writes the lane of src0 that src1 selects to an SGPR. */
 static void exec_readlane(struct wave *w, const struct inst *in)
 {
     write_scalar(w, in, (unsigned)src_scalar(w, &in->src[1]) & last_lane(w));
@@ -76,6 +78,8 @@ static void exec_writelane(struct wave *w, const struct inst *in)
         w->v_valid[in->dst.reg] |= bit;
 }
 
+/* Exchanges a lane of the destination with a lane of source 0: values and whether they are
+ * defined. */
 static void swap_lane(struct wave *w, const struct inst *in, unsigned dst_lane, unsigned src_lane)
 {
     uint32_t *a = &w->v[in->dst.reg][dst_lane], *b = &w->v[in->src[0].reg][src_lane];
@@ -88,6 +92,7 @@ static void swap_lane(struct wave *w, const struct inst *in, unsigned dst_lane, 
     *vb = (*vb & ~(UINT64_C(1) << src_lane)) | bit_a << src_lane;
 }
 
+/* V_SWAP: exchanges two registers in the active lanes. */
 static void exec_swap(struct wave *w, const struct inst *in)
 {
     uint64_t exec = wave_exec(w);
@@ -112,6 +117,7 @@ static void exec_permlane32_swap(struct wave *w, const struct inst *in)
         swap_lane(w, in, lane + 32, lane);
 }
 
+/* V_NOP and V_CLREXCP: have no effect here. */
 static void exec_nothing(struct wave *w, const struct inst *in)
 {
     (void)w;

@@ -63,6 +63,7 @@ static struct dpp_map {
     uint64_t there;
 } dpp_maps[DPP_CTRLS];
 
+/* Fills dpp_maps for all values of DPP_CTRL. */
 static void make_dpp_maps(void)
 {
     for (unsigned ctrl = 0; ctrl < DPP_CTRLS; ctrl++) {
@@ -74,6 +75,8 @@ static void make_dpp_maps(void)
     }
 }
 
+/* Returns the lanes that an instruction with DPP_CTRL `ctrl` reads. The tables are made at the
+ * first call. */
 static const struct dpp_map *dpp_map(unsigned ctrl)
 {
     static const struct dpp_map none;

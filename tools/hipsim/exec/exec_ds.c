@@ -21,8 +21,11 @@
 #define TWO 1u << 24
 #define ST64 1u << 25
 
+/* True if the instruction has the operand. */
 static bool has(const struct opnd *o) { return o->kind != OPND_NONE; }
 
+/* Sets m->addr to each lane's LDS address plus `offset`, modulo 2^32. False after a report that an
+ * address is undefined. */
 static bool lds_addresses(struct wave *w, const struct inst *in, uint32_t offset,
                           struct lane_mem *m)
 {
@@ -46,6 +49,7 @@ void ds_issue(struct wave *w, const struct inst *in)
         wave_issue(w, in, WAIT_LGKM, OPND_NONE, 0, 0, false);
 }
 
+/* DS_READ with one address. */
 static void exec_read(struct wave *w, const struct inst *in)
 {
     struct lane_mem m;
@@ -58,6 +62,7 @@ static void exec_read(struct wave *w, const struct inst *in)
     ds_issue(w, in);
 }
 
+/* DS_WRITE with one address. */
 static void exec_write(struct wave *w, const struct inst *in)
 {
     struct lane_mem m;
@@ -69,6 +74,7 @@ static void exec_write(struct wave *w, const struct inst *in)
         ds_issue(w, in);
 }
 
+/* Returns the byte offset of access `which`, 0 or 1, of a form with two addresses. */
 static uint32_t pair_offset(const struct inst *in, unsigned which)
 {
     uint32_t unit = MEM_BYTES(in->row->arg) * (in->row->arg & ST64 ? 64 : 1);
@@ -107,6 +113,7 @@ static void exec_read2(struct wave *w, const struct inst *in)
     ds_issue(w, in);
 }
 
+/* DS_WRITE2: stores two elements of each lane at two addresses. */
 static void exec_write2(struct wave *w, const struct inst *in)
 {
     struct lane_mem m[2];
@@ -123,6 +130,7 @@ static void exec_write2(struct wave *w, const struct inst *in)
     ds_issue(w, in);
 }
 
+/* Executes an atomic on LDS with one or two data operands, with or without a returned value. */
 static void exec_atomic(struct wave *w, const struct inst *in)
 {
     const struct opnd *data2 = has(&in->src[SRC_DATA2]) ? &in->src[SRC_DATA2] : NULL;

@@ -12,6 +12,8 @@
 #define SRC_ADDR 0
 #define SRC_DATA 1
 
+/* Writes `value` to the destination in the active lanes and counts the instruction as in flight.
+ * `valid` is the mask of defined lanes. */
 static void write_lanes(struct wave *w, const struct inst *in, const uint32_t *value,
                         uint64_t valid)
 {
@@ -85,6 +87,7 @@ void ds_exec_bpermute(struct wave *w, const struct inst *in)
     write_lanes(w, in, out, valid);
 }
 
+/* Returns the 5-bit number i with its bits in reverse order. */
 static unsigned reverse5(unsigned i)
 {
     return (i & 1) << 4 | (i & 2) << 2 | (i & 4) | (i & 8) >> 2 | (i & 16) >> 4;
@@ -190,6 +193,7 @@ void ds_exec_append(struct wave *w, const struct inst *in)
     write_lanes(w, in, out, UINT64_MAX);
 }
 
+/* Returns element `index` of a string of elements of `bits` bits each. */
 static inline unsigned element(const uint32_t *words, unsigned index, unsigned bits)
 {
     unsigned at = index * bits, word = at / 32, shift = at % 32;
@@ -232,6 +236,7 @@ static inline __attribute__((always_inline)) void gather_columns(struct transpos
     }
 }
 
+/* Sets t->out to the transposed elements of `bits` bits: 4, 6, 8 or 16. */
 static void gather(struct transpose *t, unsigned bits)
 {
     switch (bits) {
@@ -259,6 +264,8 @@ static uint64_t columns_defined(uint64_t whole, unsigned per_lane)
     return defined;
 }
 
+/* Sets m->addr to the lanes' addresses. False after a report that EXEC is not all ones, or that an
+ * address is undefined or no multiple of `align`. */
 static bool transpose_addresses(struct wave *w, const struct inst *in, struct lane_mem *m,
                                 unsigned align)
 {

@@ -19,8 +19,10 @@
 #define SRC_DATA 1
 #define SRC_SADDR 2
 
+/* True if the instruction has the operand. */
 static bool has(const struct opnd *o) { return o->kind != OPND_NONE; }
 
+/* True if the instruction loads; atomics are loads too. */
 static bool is_load(const struct inst *in) { return in->row->flags & ROW_LOAD; }
 
 /* Adds each lane's signed offset to `base` (gfx1250; CDNA5 ISA, 10.2). The offsets count bytes, or
@@ -88,6 +90,7 @@ static bool scratch_addresses(struct wave *w, const struct inst *in, uint64_t la
     return true;
 }
 
+/* Resolves the addresses of `m` and loads, stores or executes the atomic. False after a report. */
 static bool perform(struct wave *w, const struct inst *in, struct lane_mem *m)
 {
     uint32_t arg = in->row->arg;
@@ -106,6 +109,8 @@ static bool perform(struct wave *w, const struct inst *in, struct lane_mem *m)
     return mem_atomic_split(w, in, m, arg, &in->src[SRC_DATA], returns ? &in->dst : NULL);
 }
 
+/* Counts the instruction as in flight in `counter`. `delivers`: this counter's return writes the
+ * destination. `unordered`: it may return out of order. */
 static void issue(struct wave *w, const struct inst *in, enum wait_counter counter, bool delivers,
                   bool unordered)
 {
@@ -280,8 +285,8 @@ static void exec_flat(struct wave *w, const struct inst *in)
         ATOMIC4(SPACE, "pk_add_f16", ATOMIC_PK_ADD_F16),                                  \
         ATOMIC4(SPACE, "pk_add_bf16", ATOMIC_PK_ADD_BF16)
 
-/* gfx1250's cache control: tells the cache check. It moves no data, since every store is visible at
- * once. */
+/* Executes gfx1250's cache control: calls cache() of the checks. It moves no data, since every
+ * store is visible at once. */
 static void exec_cache(struct wave *w, const struct inst *in)
 {
     checks_cache(w, in);

@@ -25,6 +25,7 @@
 #define D16 (1u << 3)
 #define D16_HIGH (1u << 4) /* one component, in the upper half of the register */
 
+/* Number formats, with the numbers of the resource's field. */
 enum number_format { UNORM, SNORM, USCALED, SSCALED, UINT, SINT, FLOAT = 7 };
 
 /* Data formats, by number: the bits of their components x, y, z, w, and the number formats that
@@ -54,6 +55,8 @@ static const struct data_format {
     [14] = {{32, 32, 32, 32}, INTEGERS | NUMBERS(FLOAT)},
 };
 
+/* Sources of a register component: the constants 0 and 1, or from SELECT_X on component x, y, z or
+ * w of memory. */
 enum select { SELECT_0, SELECT_1, SELECT_X = 4 };
 
 struct component {
@@ -61,6 +64,7 @@ struct component {
     uint8_t at;   /* first bit of the component in the element */
 };
 
+/* The format of an access: where its components are in an element, and how they convert. */
 struct format {
     struct component component[4];
     uint8_t select[4]; /* source of each register component, enum select */
@@ -94,6 +98,7 @@ static bool find_format(struct wave *w, const struct inst *in, const struct buff
     return true;
 }
 
+/* True if the number format keeps components as integers. */
 static bool is_integer(const struct format *f) { return f->number == UINT || f->number == SINT; }
 
 /* -- conversions ------------------------------------------------------------------------------- */
@@ -104,6 +109,7 @@ static int32_t sign_extended(uint32_t code, unsigned bits)
     return (int32_t)(code << (32 - bits)) >> (32 - bits);
 }
 
+/* Returns the largest unsigned code of `bits` bits. */
 static double largest_code(unsigned bits) { return (double)((UINT64_C(1) << bits) - 1); }
 
 /* Converts the code of a float of 10 or 11 bits, which has f16's exponent and no sign, to binary32
@@ -139,6 +145,7 @@ static double clamped(float x, double low, double high)
     return x > low ? (x < high ? x : high) : x == x ? low : 0;
 }
 
+/* Converts binary32 bits to the code of a float of `bits` bits: 10, 11, 16 or 32. */
 static uint32_t code_from_float(uint32_t value, unsigned bits)
 {
     float x = float_from_bits(value);
@@ -199,6 +206,7 @@ struct element {
     unsigned parts, part_bytes;
 };
 
+/* Resolves the element of each lane in parts of at most a dword. False after a report. */
 static bool resolve(struct wave *w, const struct inst *in, const struct buffer_access *b,
                     const struct format *f, struct element *e)
 {
@@ -256,6 +264,7 @@ static uint32_t loaded(const struct format *f, const struct element *e, unsigned
     return d16 ? narrowed(f, value) : value;
 }
 
+/* Returns the lanes in which the register component with source `select` is defined in memory. */
 static uint64_t loaded_valid(struct wave *w, const struct format *f, struct element *e,
                              unsigned select, uint64_t lanes)
 {
@@ -326,6 +335,7 @@ static void exec_load(struct wave *w, const struct inst *in)
 
 /* -- stores ------------------------------------------------------------------------------------ */
 
+/* Returns the code that lane l stores for component `c`, from register component i. */
 static uint32_t stored(struct wave *w, const struct inst *in, const struct format *f, unsigned i,
                        unsigned l, struct component c)
 {

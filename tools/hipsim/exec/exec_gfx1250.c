@@ -46,6 +46,7 @@ static void exec_wait_idle(struct wave *w, const struct inst *in)
 
 /* -- hardware registers ------------------------------------------------------------------------ */
 
+/* Numbers of hardware registers in hwreg(). */
 enum hwreg {
     HWREG_MODE = 1,
     HWREG_STATUS = 2,
@@ -66,6 +67,7 @@ static uint32_t msb_of_mode(uint32_t mode)
     return field >> 2 | (field & 3) << 6;
 }
 
+/* Returns the bits 19:12 of MODE for a value of wave->vgpr_msb. */
 static uint32_t mode_of_msb(uint32_t msb) { return ((msb << 2 & 0xff) | msb >> 6) << 12; }
 
 /* Bits of wave->mode that gfx1250's MODE has too. The others, MODE_IEEE and MODE_DX10_CLAMP, cannot
@@ -184,6 +186,7 @@ static void exec_cycles(struct wave *w, const struct inst *in)
     salu_write(w, &in->dst, w->clock, UINT64_MAX);
 }
 
+/* Numbers of messages that return a value. */
 enum message {
     MSG_RTN_GET_DOORBELL = 128,
     MSG_RTN_GET_REALTIME = 131,

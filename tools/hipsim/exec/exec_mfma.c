@@ -18,6 +18,7 @@ struct kind {
     uint8_t a, b;
 };
 
+/* The registers of an operand, or a copy of them; see operand(). */
 struct operand_rows {
     const uint32_t (*rows)[WAVE_LANES];
     uint32_t copy[32][WAVE_LANES];
@@ -88,6 +89,8 @@ static uint32_t lines_defined(uint64_t lanes, unsigned width, unsigned blocks, u
     return defined;
 }
 
+/* Records which results are defined, from the masks `a` and `b` of the lanes in which A and B
+ * are. */
 static void set_validity(struct wave *w, const struct inst *in, const struct mfma_job *job,
                          uint64_t a, uint64_t b)
 {
@@ -151,6 +154,8 @@ static struct defined defined_lanes(const struct wave *w, const struct inst *in,
 
 /* -- execution --------------------------------------------------------------------------------- */
 
+/* Records which results of the executed job are defined. `d`: the operands' masks before
+ * execution. */
 static void finish(struct wave *w, const struct inst *in, const struct mfma_job *job,
                    const struct defined *d)
 {
@@ -164,6 +169,8 @@ static void finish(struct wave *w, const struct inst *in, const struct mfma_job 
     set_validity(w, in, job, d->a, job->blgp ? moved_lanes(d->b, job->blgp) : d->b);
 }
 
+/* Returns the job of the instruction without its operands: shape, formats, broadcast and
+ * saturation. */
 static struct mfma_job job_of(struct wave *w, const struct inst *in)
 {
     const struct kind *k = in->row->lanes;

@@ -37,6 +37,7 @@
 #include "exec_mubuf.h"
 #include "tables.h"
 
+/* True if the instruction has the operand. */
 static bool has(const struct opnd *o) { return o->kind != OPND_NONE; }
 
 /*
@@ -252,6 +253,8 @@ static void find_addresses(const struct buffer_access *b, unsigned first, struct
         m->addr[l] = base + first + b->linear[l];
 }
 
+/* Resolves the access of `m` and moves its data between memory and `reg`, or to LDS. False after a
+ * report. */
 static bool move(struct wave *w, const struct inst *in, struct lane_mem *m, uint32_t arg,
                  const struct opnd *reg)
 {

@@ -10,6 +10,7 @@
 #include "row.h"
 #include "tables.h"
 
+/* The ways in which a lane finds the lane that it reads; op_row.arg has one of them. */
 enum permute { SAME_ROW, OTHER_ROW, SAME_ROW_VAR, OTHER_ROW_VAR, BROADCAST, UP, DOWN, XOR };
 
 /* Returns the lane that `lane` reads in its group of `width` lanes; `by` is the distance, lane or
@@ -51,6 +52,7 @@ struct picked {
     uint64_t valid, writes;
 };
 
+/* Executes a permutation: reads source 0 of the selected lanes and writes the active lanes. */
 static void exec_permute(struct wave *w, const struct inst *in)
 {
     uint32_t room[3][WAVE_LANES];

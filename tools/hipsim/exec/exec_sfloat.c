@@ -24,6 +24,7 @@ typedef uint32_t (*sfloat_bits)(const struct sfloat *s);
 
 enum { F16 = 1 << 8 }; /* in op_row.arg: the operands are f16 */
 
+/* True if all sources of the instruction are defined. */
 static bool all_valid(const struct wave *w, const struct inst *in)
 {
     bool valid = true;
@@ -32,17 +33,21 @@ static bool all_valid(const struct wave *w, const struct inst *in)
     return valid;
 }
 
+/* Returns f32 bits `u`, with a denormal replaced by a zero of its sign if MODE flushes them: of
+ * sources (`bit` 0) or of results (1). */
 static uint32_t flushed(const struct wave *w, uint32_t u, unsigned bit)
 {
     return !(w->mode >> (4 + bit) & 1) && !(u & 0x7f800000) ? u & 0x80000000 : u;
 }
 
+/* Returns source k, f32 or f16, as a double. Denormal f32 are flushed as MODE says. */
 static double widened(const struct wave *w, const struct inst *in, unsigned k)
 {
     const uint32_t u = (uint32_t)src_scalar(w, &in->src[k]);
     return in->row->arg & F16 ? f16_to_f64(u & 0xffff) : (double)as_f32(flushed(w, u, 0));
 }
 
+/* Reads the sources of the instruction, as doubles and as bits. */
 static struct sfloat sources(const struct wave *w, const struct inst *in)
 {
     return (struct sfloat){
@@ -54,6 +59,8 @@ static struct sfloat sources(const struct wave *w, const struct inst *in)
     };
 }
 
+/* Returns the bits of the first source that is a NaN, made quiet, or of the default NaN if there is
+ * none. */
 static uint32_t quiet_nan(const struct wave *w, const struct inst *in)
 {
     const bool half = in->row->arg & F16;
@@ -79,6 +86,8 @@ static uint32_t rounded(const struct wave *w, const struct inst *in, double r)
     return flushed(w, f32_bits(f), 1);
 }
 
+/* True unless a f16 operation has another rounding mode than to nearest, which is reported as a
+ * fault. */
 static bool rounds_to_nearest(struct wave *w, const struct inst *in)
 {
     if (!(in->row->arg & F16) || !(w->mode & MODE_ROUND_F16_F64))
@@ -87,6 +96,7 @@ static bool rounds_to_nearest(struct wave *w, const struct inst *in)
     return false;
 }
 
+/* Executes an operation whose kernel returns a double: rounds the double to the result's type. */
 static void exec_sfloat(struct wave *w, const struct inst *in)
 {
     const struct sfloat s = sources(w, in);
@@ -95,6 +105,7 @@ static void exec_sfloat(struct wave *w, const struct inst *in)
                    all_valid(w, in) ? UINT32_MAX : 0);
 }
 
+/* Executes a comparison: sets SCC to its outcome. */
 static void exec_sfloat_test(struct wave *w, const struct inst *in)
 {
     const struct sfloat s = sources(w, in);
@@ -102,6 +113,7 @@ static void exec_sfloat_test(struct wave *w, const struct inst *in)
     w->scc_valid = all_valid(w, in);
 }
 
+/* Executes an operation whose kernel returns the bits of the result. */
 static void exec_sfloat_bits(struct wave *w, const struct inst *in)
 {
     const struct sfloat s = sources(w, in);
@@ -159,23 +171,29 @@ TEST(nle, !(s->a <= s->b))
 TEST(neq, !(s->a == s->b))
 TEST(nlt, !(s->a < s->b))
 
+/* Converts to a signed integer: truncates and saturates; a NaN becomes 0. */
 static uint32_t to_i32(const struct sfloat *s)
 {
     const double a = isnan(s->a) ? 0 : s->a;
     return (uint32_t)(a <= -0x1p31 ? INT32_MIN : a >= 0x1p31 ? INT32_MAX : (int32_t)a);
 }
 
+/* Converts to an unsigned integer: truncates and saturates; a NaN becomes 0. */
 static uint32_t to_u32(const struct sfloat *s)
 {
     return !(s->a > 0) ? 0 : s->a >= 0x1p32 ? UINT32_MAX : (uint32_t)s->a;
 }
 
+/* Converts f32 to f16 bits, rounded to nearest. A NaN keeps its sign and top payload bits and
+ * becomes quiet. */
 static uint32_t to_f16(const struct sfloat *s)
 {
     return nan32(s->u) ? (s->u >> 16 & 0x8000) | 0x7e00 | (s->u >> 13 & 0x1ff)
                        : f64_to_f16_nearest(s->a);
 }
 
+/* Converts sources 0 and 1 to f16, rounded toward zero, and packs them: source 0 in the low
+ * half. */
 static uint32_t to_f16_pair(const struct sfloat *s)
 {
     return f32_to_f16(as_f32(s->u), ROUND_ZERO) | f32_to_f16(as_f32(s->v), ROUND_ZERO) << 16;

@@ -21,6 +21,8 @@
 #define SRC_SOFFSET 1
 #define SRC_DATA 2
 
+/* The address computations in the file's comment: of S_LOAD and its like, of S_BUFFER_*, of
+ * S_SCRATCH_*. */
 enum smem_kind { SMEM_GLOBAL, SMEM_BUFFER, SMEM_SCRATCH };
 
 #define SMEM_ARG(kind, bytes, atomic) (MEM_ARG(bytes, 0, 0, atomic) | (uint32_t)(kind) << 24)
@@ -132,6 +134,7 @@ static unsigned dwords_in_range(struct wave *w, const struct inst *in, const str
     return (size - offset) / 4 < dwords ? (unsigned)((size - offset) / 4) : dwords;
 }
 
+/* Records the access of `dwords` dwords for the observer, if there is one. */
 static void note(struct wave *w, const struct lane_mem *m, unsigned dwords,
                  enum mem_direction direction)
 {

@@ -60,6 +60,8 @@ static uint8_t nonzero_valid(uint64_t value, uint64_t valid, uint64_t mask)
     return (valid & mask) == mask || (value & valid & mask) != 0;
 }
 
+/* Writes the result of a conditional move whose condition is undefined. A bit is defined if the old
+ * and the new value have it alike. `moves`: the condition's present value. */
 static void keep_or_move(struct wave *w, const struct opnd *o, const struct sop *s, bool moves)
 {
     const bool wide = o->dwords >= 2;
@@ -117,6 +119,7 @@ static uint64_t product_bits(const struct sop *s)
     return a_zero || b_zero ? UINT64_MAX : s->vd;
 }
 
+/* Returns a mask of the lowest n bits, at most 64. */
 static uint64_t low_ones(unsigned n) { return n >= 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1; }
 
 /* Returns a mask of `width` bits from bit `at` on; both are taken modulo 32. */
@@ -267,6 +270,7 @@ static bool sign_ends(const struct sop *s, unsigned n)
     return s->va >> (n - 1) & 1 && known_highest(source(s, negative ? ~s->a : s->a, n));
 }
 
+/* Returns the mask of the defined bits of |a|, for a 32-bit source a. */
 static uint64_t magnitude_bits(const struct sop *s)
 {
     const struct known zero = {0, UINT64_MAX};

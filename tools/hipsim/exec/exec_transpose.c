@@ -36,6 +36,7 @@ static uint32_t element(uint32_t (*rows)[LANES], unsigned lane, unsigned bits, u
     return value;
 }
 
+/* Sets element `e` of `lane`, of `bits` bits, in rows that are zero there. */
 static void put(uint32_t (*rows)[LANES], unsigned lane, unsigned bits, unsigned e, uint32_t value)
 {
     const unsigned at = bits * e, shift = at % 32;
@@ -79,6 +80,7 @@ static void transpose(struct wave *w, const struct inst *in, struct lane_mem *m)
     }
 }
 
+/* Executes a transposing load from LDS, which ignores EXEC. */
 static void exec_ds(struct wave *w, const struct inst *in)
 {
     struct lane_mem m = {.space = MEM_LDS, .lanes = w->all};
@@ -95,6 +97,7 @@ static void exec_ds(struct wave *w, const struct inst *in)
     ds_issue(w, in);
 }
 
+/* Executes a transposing load from global memory. All lanes must be active. */
 static void exec_global(struct wave *w, const struct inst *in)
 {
     struct lane_mem m = {.space = MEM_GLOBAL, .lanes = wave_exec(w)};

@@ -52,11 +52,13 @@ struct wmma {
 
 enum { N = 16, MAX_M = 32, MAX_K = 128 };
 
+/* A decoded operand: A, or B with its columns as rows. */
 struct matrix {
     float value[MAX_M][MAX_K];
     uint32_t valid; /* mask of the rows that are defined */
 };
 
+/* Returns the bits of an element of type t. */
 static unsigned width_of(enum wmma_type t)
 {
     static const uint8_t bits[] = {32, 16, 16, 8, 8, 6, 6, 4, 8, 4, 32};
@@ -71,6 +73,8 @@ static unsigned group_of(const struct wmma *s, unsigned bits)
     return bits == 32 ? 2 : bits < 8 ? 32 : s->f8f6f4 && bits == 8 ? 16 : 8;
 }
 
+/* Returns the value of an element of type t from its bits. `is_signed` matters for integers
+ * only. */
 static float decoded(enum wmma_type t, uint32_t code, bool is_signed)
 {
     switch (t) {
@@ -124,6 +128,7 @@ static void read_matrix(struct wave *w, const struct opnd *o, const struct wmma 
 
 /* -- scales ------------------------------------------------------------------------------------ */
 
+/* Formats of block scales, as the instruction numbers them. */
 enum scale_type { SCALE_E8M0, SCALE_E5M3, SCALE_E4M3 };
 
 /* Returns the number that `code` represents in the scale format `type` (enum scale_type). */
@@ -169,6 +174,7 @@ static void apply_scales(struct wave *w, const struct opnd *o, const struct wmma
 
 /* -- C and D ----------------------------------------------------------------------------------- */
 
+/* Returns element C[m][n] of type t, where `lane` is the lane that holds it. */
 static double c_value(struct wave *w, const struct inst *in, enum wmma_type t, unsigned m,
                       unsigned lane)
 {
@@ -185,6 +191,7 @@ static double c_value(struct wave *w, const struct inst *in, enum wmma_type t, u
     return (double)(in->neg_lo & 4 ? -magnitude : magnitude);
 }
 
+/* True if element C[m][n] is defined, where `lane` is the lane that holds it. */
 static bool c_valid(struct wave *w, const struct inst *in, enum wmma_type t, unsigned m,
                     unsigned lane)
 {
@@ -220,6 +227,8 @@ struct result {
     uint64_t valid[16];
 };
 
+/* Rounds the sums and writes them to D. A result is defined if its row of A, its column of B and
+ * its C are. */
 static void finish(struct wave *w, const struct inst *in, const struct wmma *s,
                    const struct matrix *a, const struct matrix *b, double (*sum)[N])
 {
@@ -246,6 +255,7 @@ static void finish(struct wave *w, const struct inst *in, const struct wmma *s,
     }
 }
 
+/* Executes a WMMA: decodes A, B and C, applies the scales and sums in the order of k. */
 static void exec_wmma(struct wave *w, const struct inst *in)
 {
     static const uint8_t formats[8] = {W_FP8, W_BF8, W_FP6, W_BF6, W_FP4, W_FP8, W_FP8, W_FP8};

@@ -31,6 +31,8 @@ static uint64_t resolve(struct lane_mem *m, uint8_t *base, uint64_t stride)
     return top;
 }
 
+/* Returns the bits of state that all bytes, and that any byte, of the lanes' accesses of 4 bytes
+ * have. */
 static struct lane_states states_of_4(const uint8_t *state, const uint64_t *addr)
 {
     uint32_t all = UINT32_MAX, any = 0, s;
@@ -43,6 +45,8 @@ static struct lane_states states_of_4(const uint8_t *state, const uint64_t *addr
     return (struct lane_states){(uint64_t)all << 32 | all, any};
 }
 
+/* Returns the bits of state that all bytes, and that any byte, of the lanes' accesses of 8 bytes
+ * have. */
 static struct lane_states states_of_8(const uint8_t *state, const uint64_t *addr)
 {
     struct lane_states of = {.all = UINT64_MAX};
@@ -56,6 +60,8 @@ static struct lane_states states_of_8(const uint8_t *state, const uint64_t *addr
     return of;
 }
 
+/* Returns the bits of state that all bytes, and that any byte, of the lanes' accesses of 16 bytes
+ * have. */
 static struct lane_states states_of_16(const uint8_t *state, const uint64_t *addr)
 {
     pair all[2] = {~(pair){0}, ~(pair){0}}, any[2] = {{0}}, s[2];
@@ -92,6 +98,7 @@ static void mark(uint8_t *state, const uint64_t *addr, unsigned bytes, uint8_t i
             memset(state + addr[l], is, 16);
 }
 
+/* Loads 16 bytes from any address. */
 static inline quad get(const void *p)
 {
     quad v;
@@ -100,6 +107,7 @@ static inline quad get(const void *p)
     return v;
 }
 
+/* Stores 16 bytes at any address. */
 static inline void put(void *p, quad v) { memcpy(p, &v, sizeof(v)); }
 
 /* Transposes a matrix of four rows of four dwords, in place. */
@@ -116,6 +124,7 @@ static inline void transpose(quad m[4])
     m[3] = __builtin_shufflevector(c, d, 2, 3, 6, 7);
 }
 
+/* Returns a vector of two 8-byte numbers at any addresses. */
 static inline pair get_pair(const uint8_t *first, const uint8_t *second)
 {
     uint64_t a, b;
@@ -125,6 +134,7 @@ static inline pair get_pair(const uint8_t *first, const uint8_t *second)
     return (pair){a, b};
 }
 
+/* Loads 8 bytes of each lane: row[0] gets the first dwords, row[1] the second ones. */
 static void load_8(uint8_t *const *ptr, uint32_t (*row)[WAVE_LANES])
 {
     for (unsigned l = 0; l < WAVE_LANES; l += 4) {
@@ -135,6 +145,7 @@ static void load_8(uint8_t *const *ptr, uint32_t (*row)[WAVE_LANES])
     }
 }
 
+/* Loads 16 bytes of each lane: row[i] gets the i-th dwords. */
 static void load_16(uint8_t *const *ptr, uint32_t (*row)[WAVE_LANES])
 {
     for (unsigned l = 0; l < WAVE_LANES; l += 4) {
@@ -157,6 +168,7 @@ static void load(uint8_t *const *ptr, unsigned dwords, uint32_t (*row)[WAVE_LANE
     }
 }
 
+/* Stores 8 bytes of each lane: row[0] has the first dwords, row[1] the second ones. */
 static void store_8(uint8_t *const *ptr, uint32_t (*row)[WAVE_LANES])
 {
     for (unsigned l = 0; l < WAVE_LANES; l++) {
@@ -165,6 +177,7 @@ static void store_8(uint8_t *const *ptr, uint32_t (*row)[WAVE_LANES])
     }
 }
 
+/* Stores 16 bytes of each lane: row[i] has the i-th dwords. */
 static void store_16(uint8_t *const *ptr, uint32_t (*row)[WAVE_LANES])
 {
     for (unsigned l = 0; l < WAVE_LANES; l += 4) {

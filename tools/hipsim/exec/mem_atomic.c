@@ -15,22 +15,27 @@
 #define INFINITY_F16 0x7c00u
 #define INFINITY_BF16 0x7f80u
 
+/* Return, for the float format with these bits of infinity: the lowest bit of its exponent, its
+ * sign bit, and the mantissa bit that makes a NaN quiet. */
 static uint64_t lowest_of(uint64_t infinity) { return infinity & -infinity; }
 
 static uint64_t sign_of(uint64_t infinity) { return infinity + lowest_of(infinity); }
 
 static uint64_t quiet_of(uint64_t infinity) { return lowest_of(infinity) / 2; }
 
+/* True if the bits are a NaN of the format. */
 static bool is_nan(uint64_t bits, uint64_t infinity)
 {
     return (bits & ~sign_of(infinity)) > infinity;
 }
 
+/* True if the bits are a signalling NaN of the format. */
 static bool is_signaling(uint64_t bits, uint64_t infinity)
 {
     return is_nan(bits, infinity) && !(bits & quiet_of(infinity));
 }
 
+/* Returns `bits`, with a denormal replaced by a zero of its sign unless `keep`. */
 static uint64_t flushed(uint64_t bits, uint64_t infinity, bool keep)
 {
     return keep || bits & infinity ? bits : bits & sign_of(infinity);
@@ -42,11 +47,13 @@ static bool keeps_inputs(uint64_t infinity, uint32_t mode)
     return mode & (infinity == INFINITY32 ? MODE_DENORM_F32 : MODE_DENORM_F16_F64) & 0x50;
 }
 
+/* True if MODE keeps denormal results of the float format. */
 static bool keeps_outputs(uint64_t infinity, uint32_t mode)
 {
     return mode & (infinity == INFINITY32 ? MODE_DENORM_F32 : MODE_DENORM_F16_F64) & 0xa0;
 }
 
+/* Returns the bits of a + b in the format, rounded to nearest even, by the host's addition. */
 static uint64_t plain_sum(uint64_t a, uint64_t b, uint64_t infinity)
 {
     double x, y;
@@ -106,6 +113,8 @@ static uint64_t select_float(uint64_t old, uint64_t data, uint64_t infinity, boo
     return is_nan(old, infinity) || (max ? b > a : b < a) ? data : old;
 }
 
+/* Returns the value that a float compare-and-swap leaves in memory. Zeros are equal whatever their
+ * sign, and a NaN equals nothing. Unless `keep`, denormals count as zeros. */
 static uint64_t compare_and_swap(uint64_t old, uint64_t comparand, uint64_t data, uint64_t infinity,
                                  bool keep)
 {
@@ -115,6 +124,7 @@ static uint64_t compare_and_swap(uint64_t old, uint64_t comparand, uint64_t data
     return (a == b && !is_nan(a, infinity)) || zeros ? flushed(data, infinity, keep) : a;
 }
 
+/* Returns the sums of two pairs of 16-bit floats. */
 static uint64_t add_pairs(uint64_t old, uint64_t data, uint64_t infinity, uint32_t mode)
 {
     return add_float(old & 0xffff, data & 0xffff, infinity, mode) |

@@ -10,6 +10,7 @@
 #include "mem.h"
 #include "wait.h"
 
+/* Returns 1 or 2 bytes at p, extended to 32 bits by the sign (`sext`) or by zeros. */
 static uint32_t load_small(const uint8_t *p, unsigned bytes, bool sext)
 {
     if (bytes == 1) {
@@ -149,6 +150,7 @@ void mem_load(struct wave *w, struct lane_mem *m, uint32_t arg, const struct opn
     r.row[i][l] = mem_get32(m->ptr[l] + 4 * i);
 }
 
+/* Stores a byte or a half of each lane's register, from the half that `arg` selects. */
 static void store_part(struct lane_mem *m, uint32_t arg, const uint32_t *row)
 {
     unsigned shift = MEM_PART(arg) == PART_HIGH ? 16 : 0, l;
@@ -308,6 +310,7 @@ bool mem_store(struct wave *w, const struct inst *in, struct lane_mem *m, uint32
     return true;
 }
 
+/* Returns the value of lane l, 4 or 8 bytes, from one or two rows. */
 static uint64_t lane_value(struct reg_rows r, unsigned bytes, unsigned l)
 {
     return bytes == 8 ? r.row[0][l] | (uint64_t)r.row[1][l] << 32 : r.row[0][l];

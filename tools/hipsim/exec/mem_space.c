@@ -24,11 +24,13 @@ static _Thread_local struct hipsim_mem_cursor cursor;
     8192 /* largest span in bytes for which one scan of the shadow is cheaper than 64
                          look-ups */
 
+/* Returns the word for the access in reports. */
 static const char *access_name(enum mem_direction direction)
 {
     return direction == MEM_READ ? "load" : direction == MEM_WRITE ? "store" : "atomic access";
 }
 
+/* Records the access for the observer. The caller tests that there is one. */
 static void record(struct wave *w, const struct lane_mem *m, unsigned bytes,
                    enum mem_direction direction)
 {
@@ -64,6 +66,8 @@ static bool hint_wide(struct wave *w, const struct inst *in, const struct lane_m
                         (unsigned long long)m->addr[__builtin_ctzll(bad)], align);
 }
 
+/* Checks the alignment of an atomic. False after a fault. Loads and stores may have any alignment;
+ * if hints are requested, misaligned ones are reported. */
 static bool aligned(struct wave *w, const struct inst *in, const struct lane_mem *m, unsigned bytes,
                     enum mem_direction direction)
 {
@@ -83,6 +87,8 @@ static bool aligned(struct wave *w, const struct inst *in, const struct lane_mem
     return false;
 }
 
+/* Reports an access to global memory that `verdict` refuses, in the lanes `bad`. True if the launch
+ * goes on. */
 static bool report_global(struct wave *w, const struct inst *in, const struct lane_mem *m,
                           unsigned bytes, enum mem_direction direction, uint64_t bad,
                           enum hipsim_mem_verdict verdict)
@@ -148,6 +154,8 @@ static bool resolve_lanes(struct wave *w, const struct inst *in, struct lane_mem
     return true;
 }
 
+/* Sets the pointers of m->lanes to global memory, by one check of the whole range if possible.
+ * False after a report that ends the wave. */
 static bool resolve_global(struct wave *w, const struct inst *in, struct lane_mem *m,
                            unsigned bytes, enum mem_direction direction)
 {
@@ -230,6 +238,7 @@ static bool resolve_array(struct wave *w, const struct inst *in, struct lane_mem
                         lds ? "workgroup" : "work-item", (unsigned long long)size);
 }
 
+/* Returns the states of the bytes of lane l's access in LDS or in its private segment. */
 static uint8_t *valid_bytes(const struct wave *w, const struct lane_mem *m, unsigned l)
 {
     if (m->space == MEM_LDS)
@@ -237,6 +246,7 @@ static uint8_t *valid_bytes(const struct wave *w, const struct lane_mem *m, unsi
     return w->scratch_valid + (size_t)l * w->launch->private_bytes + m->addr[l];
 }
 
+/* Adds the states of `bytes` bytes at p, at most 8, to *s. */
 static inline __attribute__((always_inline)) void join_states(struct lane_states *s,
                                                               const uint8_t *p, unsigned bytes)
 {
@@ -283,6 +293,7 @@ static struct lane_states states_of(const struct wave *w, const struct lane_mem 
 
 #define EVERY_BYTE UINT64_C(0x0101010101010101)
 
+/* True if a load to LDS may not have arrived for every wave. */
 static bool loads_under_way(const struct workgroup *wg) { return wg->lds_in_flight || wg->nlate; }
 
 /* Reports that the lanes `early`, a mask, access bytes of LDS before a wait for the load that
@@ -376,6 +387,7 @@ bool mem_resolve(struct wave *w, const struct inst *in, struct lane_mem *m, unsi
 
 /* -- validity ---------------------------------------------------------------------------------- */
 
+/* True if all bytes [low, low + span) of global memory are initialised. */
 static bool range_written(uint64_t low, uint64_t span)
 {
     uint64_t line = low & ~UINT64_C(63), end = low + span;
@@ -503,6 +515,8 @@ uint64_t mem_written(struct wave *w, struct lane_mem *m, unsigned first, unsigne
     return written;
 }
 
+/* Marks bytes [first, first + bytes) of each lane's access as initialised in the lanes `valid`, and
+ * as uninitialised in the others. */
 static void mark_global(const struct lane_mem *m, unsigned first, unsigned bytes, uint64_t valid)
 {
     uint64_t gaps = ~valid;

@@ -54,8 +54,10 @@ static double times_power(double x, int e)
     return x * power;
 }
 
+/* Sum of some products of a step. */
 struct partial {
     double sum; /* sum of products, in units of 2^(exponent - 24) */
+    /* Exponent to which the products are aligned. */
     int exponent;
 };
 
@@ -111,6 +113,7 @@ float mfma_fused_step(const double *product, const int *exponent, unsigned n, in
 
 /* -- dispatch ---------------------------------------------------------------------------------- */
 
+/* Computes the job with the kernels of host_isa(). */
 static void run(const struct mfma_job *job)
 {
 #ifdef HIPSIM_X86

@@ -12,6 +12,7 @@ struct run {
     const uint32_t *from;      /* dwords of the lanes that hold the element, or its low bits */
     const uint32_t *from_high; /* the dwords after those if the element crosses a dword's end;
                                   otherwise NULL */
+    /* Number of the element's first bit in its dword. */
     unsigned shift;
     float *value;
     uint32_t *ea; /* exponents: ea for A, eb for B; the other is NULL */
@@ -24,6 +25,7 @@ struct decoded {
     vec_i exponent, special; /* special: ~0 for infinities and NaNs, whose exponent is 0 */
 };
 
+/* Decodes binary32. */
 static inline struct decoded decode_f32(vec_u bits)
 {
     const vec_i field = (vec_i)(bits >> 23) & 255;
@@ -77,6 +79,7 @@ static inline __attribute__((always_inline)) struct decoded decode_small(struct 
     return d;
 }
 
+/* Decodes codes of any float format except f64. */
 static inline __attribute__((always_inline)) struct decoded decode(enum mfma_format format,
                                                                    vec_u code)
 {
@@ -158,6 +161,7 @@ static inline __attribute__((always_inline)) vec_i decode_group(struct operands 
     return special;
 }
 
+/* Decodes all elements of A (`is_a`) or B of a block. True if one is an infinity or NaN. */
 static inline __attribute__((always_inline)) bool decode_operand(struct operands *o,
                                                                  const struct operand *from,
                                                                  enum mfma_format format, bool is_a)
@@ -176,6 +180,7 @@ static inline __attribute__((always_inline)) bool decode_operand(struct operands
     return vec_any_i(special);
 }
 
+/* Calls decode_operand() with the format as a constant. */
 static inline __attribute__((always_inline)) bool decode_format(struct operands *o,
                                                                 const struct operand *from,
                                                                 enum mfma_format format, bool is_a)
@@ -195,12 +200,14 @@ static inline __attribute__((always_inline)) bool decode_format(struct operands 
     }
 }
 
+/* Decodes A; true if one of its elements is an infinity or NaN. */
 static __attribute__((noinline)) bool decode_a(struct operands *o, const struct operand *from,
                                                enum mfma_format format)
 {
     return decode_format(o, from, format, true);
 }
 
+/* Decodes B; true if one of its elements is an infinity or NaN. */
 static __attribute__((noinline)) bool decode_b(struct operands *o, const struct operand *from,
                                                enum mfma_format format)
 {

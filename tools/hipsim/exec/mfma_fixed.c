@@ -43,8 +43,10 @@ static inline vec_i vec_shl_each(vec_i v, vec_i by)
 #endif
 }
 
+/* Returns a vector with x in every element. */
 static inline vec_i vec_from(int x) { return (vec_i){0} + x; }
 
+/* Stores the elements of v from p on, which need not be aligned. */
 static inline void store_u(uint32_t *p, vec_u v) { memcpy(p, &v, sizeof(v)); }
 
 /* -- codes ------------------------------------------------------------------------------------- */
@@ -56,6 +58,7 @@ struct special_codes {
     uint8_t mask, code;
 };
 
+/* Returns the infinities and NaNs of an 8-bit format. */
 static struct special_codes special_codes(struct mfma_small f)
 {
     switch (f.special) {
@@ -153,6 +156,7 @@ struct fields {
     _Alignas(64) int32_t most[LINE], least[LINE];
 };
 
+/* Sets x->most and x->least of each row or column from FIXED_STEP lines of codes. */
 static inline __attribute__((always_inline)) void find_fields(unsigned exponent_bits,
                                                               unsigned mantissa_bits,
                                                               const uint32_t (*line)[LINE],
@@ -209,6 +213,8 @@ static inline __attribute__((always_inline)) vec_i numbers_of(unsigned exponent_
     return (number ^ sign) - sign;
 }
 
+/* Converts the codes of a step to factors: out[n] has the numbers of lines 2 n and 2 n + 1. least[]
+ * has the unit of each row or column, see numbers_of(). */
 static inline __attribute__((always_inline)) void make_factors(unsigned exponent_bits,
                                                                unsigned mantissa_bits,
                                                                const uint32_t (*line)[LINE],

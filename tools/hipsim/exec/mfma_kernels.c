@@ -57,11 +57,15 @@ struct exponents {
     _Alignas(BYTE_COLS) uint8_t e[BYTE_COLS], odd[BYTE_COLS];
 };
 
+/* Returns the offset of line k of B in floats: the line itself, or for a sparse A the line that k
+ * selects. */
 static inline __attribute__((always_inline)) unsigned line(const struct step *s, unsigned k)
 {
     return (s->lines ? s->lines[k] : k) * LINE;
 }
 
+/* Returns the largest exponents of the products of lines from, from + stride, ... in the columns of
+ * vector `span`. */
 static inline __attribute__((always_inline)) vec_b largest_exponent(const struct step *s,
                                                                     unsigned from, unsigned stride,
                                                                     unsigned span)
@@ -152,6 +156,8 @@ struct sums {
     vec_i sum[PARTS], e[PARTS];
 };
 
+/* Returns the sums of the products of lines from, from + stride, ... in 16 columns, aligned to the
+ * exponents e[]. */
 static inline __attribute__((always_inline)) struct sums add_products(
     const struct step *s, const struct columns *c, unsigned from, unsigned stride, const uint8_t *e)
 {
@@ -205,8 +211,10 @@ static __attribute__((noinline)) float step_exactly(const struct step *s, unsign
                            s->two_stage);
 }
 
+/* Returns ~0 in columns in which C is an infinity or NaN, otherwise 0. */
 static inline vec_i not_finite(vec_f c) { return ((vec_i)c & FIELD) == FIELD; }
 
+/* Returns the exponents of the scales in the columns of vector p; 0 without scales. */
 static inline vec_i scale_of(const struct step *s, unsigned p)
 {
     return s->scale ? widen_s(s->scale, p) : (vec_i){0};
@@ -410,6 +418,8 @@ static __attribute__((noinline)) void look_again(const struct step *s, const str
 
 /* -- whole matrices ---------------------------------------------------------------------------- */
 
+/* Returns the exponent of the E8M0 scale in `lane`, from bit `shift` on. SCALE_NAN if the scale is
+ * a NaN. */
 static int scale_exponent(const uint32_t *row, unsigned shift, unsigned lane)
 {
     unsigned code = row[lane] >> shift & 255;
@@ -436,6 +446,7 @@ struct rows {
     int16_t scale[LINE][LINE];      /* exponents of scales for the current 32 k; scaled only */
 };
 
+/* Finds the registers that hold C and D of each row of a block of `size` rows. */
 static inline __attribute__((always_inline)) void place_rows(const struct mfma_job *job,
                                                              unsigned block, unsigned size,
                                                              struct rows *r)
@@ -450,6 +461,7 @@ static inline __attribute__((always_inline)) void place_rows(const struct mfma_j
     }
 }
 
+/* True if x is an infinity; false for a NaN. */
 static bool infinite(float x) { return x - x != 0 && x == x; }
 
 /* Sets nans->rows to the rows of A that have a NaN in lines k to k + count - 1. False if they have
@@ -592,6 +604,8 @@ static inline __attribute__((always_inline)) void run_step(
 #undef ROW_STEP
 }
 
+/* Computes a block step by step. The arguments from `size` on are constants where this is
+ * inlined. */
 static inline __attribute__((always_inline)) void run_columns(const struct mfma_job *job,
                                                               const struct operands *o,
                                                               unsigned block, unsigned size,
@@ -665,6 +679,7 @@ static __attribute__((noinline)) void run_two_stage(const struct mfma_job *job, 
     }
 }
 
+/* Computes float shapes other than FP32 and FP64, block by block. */
 static void run_fused(const struct mfma_job *job)
 {
     const struct mfma_shape *s = &job->shape;
@@ -713,6 +728,7 @@ static void run_f32(const struct mfma_job *job)
     }
 }
 
+/* Returns the f64 in `lane` from registers 2 * pair and 2 * pair + 1. */
 static double pair_f64(const uint32_t (*rows)[MFMA_LANES], unsigned pair, unsigned lane)
 {
     uint64_t bits = rows[2 * pair][lane] | (uint64_t)rows[2 * pair + 1][lane] << 32;

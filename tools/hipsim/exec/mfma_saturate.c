@@ -15,8 +15,11 @@
 #include "mfma_decode.h"
 #include "smallfloat.h"
 
+/* True if the bits of an f32 are neither an infinity nor a NaN. */
 static bool finite_bits(uint32_t u) { return (u & 0x7f800000) != 0x7f800000; }
 
+/* Returns the result r of a step, or the largest number of its sign if r is infinite and `finite`:
+ * the inputs of the step were finite. */
 static float clamped(float r, bool finite)
 {
     return finite && isinf(r) ? copysignf(FLT_MAX, r) : r;
@@ -29,6 +32,7 @@ struct element {
     unsigned i, j;
 };
 
+/* Returns the element of an FP32 shape: a chain of fused multiply-adds along k, each clamped. */
 static float chain(const struct element *e, float c)
 {
     for (unsigned k = 0; k < e->job->shape.k; k++) {
@@ -52,6 +56,8 @@ static bool scale_of(const struct element *e, unsigned k, int *scale)
     return a != 255 && b != 255;
 }
 
+/* Returns the element after the fused step of `size` lines from line `from` on, clamped. `c` is the
+ * element before it. */
 static float one_step(const struct element *e, unsigned from, unsigned size, float c)
 {
     const struct mfma_job *job = e->job;
@@ -71,6 +77,7 @@ static float one_step(const struct element *e, unsigned from, unsigned size, flo
     return clamped(mfma_fused_step(product, exponent, size, scale, c, bits <= 8), finite);
 }
 
+/* Returns the element, computed from C's element `c` step by step with each step clamped. */
 static float recompute(const struct element *e, float c)
 {
     const struct mfma_shape *s = &e->job->shape;
@@ -85,6 +92,7 @@ static float recompute(const struct element *e, float c)
     return c;
 }
 
+/* Recomputes the elements of d that are infinities or NaNs. */
 static void clamp_floats(const struct mfma_job *job, uint32_t (*d)[MFMA_LANES])
 {
     const struct mfma_shape *s = &job->shape;
@@ -111,10 +119,12 @@ static void clamp_floats(const struct mfma_job *job, uint32_t (*d)[MFMA_LANES])
 
 /* -- integers ---------------------------------------------------------------------------------- */
 
+/* Decoded A and B of a block of INT8: for each k, a line of rows of A or columns of B. */
 struct bytes {
     int8_t a[MAX_K][LINE], b[MAX_K][LINE];
 };
 
+/* Decodes A (`is_a`) or B of a block: line out[k] has the elements of k. */
 static void decode_bytes(int8_t (*out)[LINE], const struct mfma_job *job, bool is_a, unsigned block)
 {
     const struct mfma_shape *s = &job->shape;
@@ -147,6 +157,7 @@ static bool far_from_ends(const struct mfma_job *job)
     return true;
 }
 
+/* Recomputes integer results, limited to the range of 32 bits, unless no sum can have left it. */
 static void clamp_integers(const struct mfma_job *job, uint32_t (*d)[MFMA_LANES])
 {
     const struct mfma_shape *s = &job->shape;

@@ -18,6 +18,7 @@
         } \
     }
 
+/* Converts to a signed 32-bit integer: truncates and saturates; a NaN becomes 0. */
 static inline uint32_t to_i32(double a)
 {
     double c = a == a ? a : 0.0;
@@ -25,6 +26,7 @@ static inline uint32_t to_i32(double a)
     return (uint32_t)(int32_t)c;
 }
 
+/* Converts to an unsigned 32-bit integer: truncates and saturates; a NaN becomes 0. */
 static inline uint32_t to_u32(double a)
 {
     double c = a > 0.0 ? a : 0.0;
@@ -64,12 +66,14 @@ static inline uint32_t to_unorm(double a)
     return (uint32_t)(int32_t)((c * 65535.0 + 0x1.8p52) - 0x1.8p52) & 0xffff;
 }
 
+/* Converts f16 to f32 bits; `quiet` has the bit that a NaN gets. */
 static inline uint32_t f16_widened(uint32_t h, uint32_t quiet)
 {
     uint32_t u = f32_bits(f16_to_f32(h));
     return nan32(u) ? u | quiet : u;
 }
 
+/* Returns the low half of lane i, an f16. */
 static inline double half(const uint32_t *s, unsigned i)
 {
     return f16_to_f64(s[i] & 0xffff);
@@ -114,6 +118,7 @@ CVT(pknorm_u16_f32, d[i] = to_unorm((double)A32) | to_unorm((double)B32) << 16)
 CVT(pknorm_i16_f16, d[i] = to_snorm(half(s0, i)) | to_snorm(half(s1, i)) << 16)
 CVT(pknorm_u16_f16, d[i] = to_unorm(half(s0, i)) | to_unorm(half(s1, i)) << 16)
 
+/* V_CVT_PKRTZ_F16_F32: rounds two f32 toward zero and packs them. */
 static void k_pkrtz(struct lanes *x)
 {
     const uint32_t *s0 = x->s[0], *s1 = x->s[1];

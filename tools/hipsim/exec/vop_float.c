@@ -2,6 +2,7 @@
 /* f32 and f64 arithmetic; vop_float.def has the operations. */
 #include "lanes.h"
 
+/* Rounds to an integer, ties to even, in any rounding mode of the host. */
 static inline float rint_even32(float a)
 {
     /* Adding and subtracting 2^23 rounds to an integer; numbers above it are integers already. */
@@ -27,6 +28,7 @@ static inline float fract32(float a)
     return r >= 1.0f ? 0x1.fffffep-1f : r;
 }
 
+/* Like fract32(), for f64. */
 static inline double fract64(double a)
 {
     double r = a - floor(a);
@@ -96,6 +98,8 @@ static inline uint32_t frexp_exp64(uint64_t u)
     return (uint32_t)(e ? e - 1022 : -1021 - (__builtin_clzll(mag) - 11));
 }
 
+/* Returns e limited to [-limit, limit], beyond which scaling by 2^e overflows or underflows
+ * anyway. */
 static inline int clamp_exponent(int32_t e, int limit)
 {
     return e < -limit ? -limit : e > limit ? limit : e;
@@ -109,6 +113,7 @@ static inline uint32_t ldexp32(uint32_t u, int32_t e)
     return nan32(u) ? u | QUIET32 : f32_bits((float)wide);
 }
 
+/* Returns S0 * 2^S1 for f64, rounded by the host's rounding mode. */
 static inline uint64_t ldexp64(const struct wave *w, uint64_t u, int32_t e)
 {
     (void)w;
@@ -118,11 +123,13 @@ static inline uint64_t ldexp64(const struct wave *w, uint64_t u, int32_t e)
                                                                    rounding mode */
 }
 
+/* Returns the exponent field of an f32. */
 static inline int exponent32(uint32_t u)
 {
     return (int)(u >> 23 & 0xff);
 }
 
+/* Returns the exponent field of an f64. */
 static inline int exponent64(uint64_t u)
 {
     return (int)(u >> 52 & 0x7ff);
@@ -146,6 +153,7 @@ static inline uint32_t div_fixup32(uint32_t a, uint32_t b, uint32_t c)
     return nan32(c) ? c | QUIET32 : r;
 }
 
+/* Like div_fixup32(), for f64. */
 static inline uint64_t div_fixup64(uint64_t a, uint64_t b, uint64_t c)
 {
     uint64_t sign = (b ^ c) & ~(uint64_t)INT64_MAX, mb = b & INT64_MAX, mc = c & INT64_MAX;
@@ -166,6 +174,7 @@ static inline bool z_major(float x, float y, float z)
     return fabsf(z) >= fabsf(x) && fabsf(z) >= fabsf(y);
 }
 
+/* Returns V_CUBEID's face of a cube map, 0 to 5: +x, -x, +y, -y, +z, -z. */
 static inline float cube_id(float x, float y, float z)
 {
     if (z_major(x, y, z))
@@ -175,6 +184,7 @@ static inline float cube_id(float x, float y, float z)
     return x < 0 ? 1.0f : 0.0f;
 }
 
+/* Returns V_CUBESC's s coordinate on the face. */
 static inline float cube_sc(float x, float y, float z)
 {
     if (z_major(x, y, z))
@@ -184,6 +194,7 @@ static inline float cube_sc(float x, float y, float z)
     return x < 0 ? z : -z;
 }
 
+/* Returns V_CUBETC's t coordinate on the face. */
 static inline float cube_tc(float x, float y, float z)
 {
     if (!z_major(x, y, z) && fabsf(y) >= fabsf(x))
@@ -191,6 +202,7 @@ static inline float cube_tc(float x, float y, float z)
     return -y;
 }
 
+/* Returns V_CUBEMA's major axis: twice the coordinate that selects the face. */
 static inline float cube_ma(float x, float y, float z)
 {
     if (z_major(x, y, z))
@@ -271,6 +283,7 @@ static inline uint64_t trig_preop(uint64_t a, uint32_t b)
 #define LOAD_B(name, k) uint32_t name = s##k[i];
 #define LOAD_E(name, k) uint64_t name = row64(s##k, i);
 
+/* Returns the lesser of two integers, with `max` the greater. */
 static inline int32_t pick(int32_t a, int32_t b, bool max)
 {
     return (a < b) != max ? a : b;

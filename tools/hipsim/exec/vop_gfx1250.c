@@ -44,11 +44,13 @@ FROM_HALF(cvt_pk_f32_bf8, bf8_ocp)
 
 /* -- minimum and maximum ----------------------------------------------------------------------- */
 
+/* Returns the lesser of two f32, with `max` the greater. NaNs are ordered by their bits. */
 static inline uint32_t least32(uint32_t a, uint32_t b, bool max)
 {
     return (order32(a) < order32(b)) != max ? a : b;
 }
 
+/* Returns minimum_num, with `max` maximum_num, of two f32: a number wins over a NaN. */
 static inline uint32_t num32(uint32_t a, uint32_t b, bool max)
 {
     uint32_t r = least32(a, b, max);
@@ -57,6 +59,8 @@ static inline uint32_t num32(uint32_t a, uint32_t b, bool max)
     return nan32(a) & nan32(b) ? a | QUIET32 : r;
 }
 
+/* Returns minimum, with `max` maximum, of two f32: a NaN wins and becomes quiet, a signalling one
+ * first. */
 static inline uint32_t ieee32(uint32_t a, uint32_t b, bool max)
 {
     uint32_t r = least32(a, b, max);
@@ -76,11 +80,13 @@ static inline uint32_t med32(uint32_t a, uint32_t b, uint32_t c)
     return nan32(a) | nan32(b) | nan32(c) ? num32(num32(a, b, false), c, false) : r;
 }
 
+/* Like least32(), for f64. */
 static inline uint64_t least64(uint64_t a, uint64_t b, bool max)
 {
     return (order64(a) < order64(b)) != max ? a : b;
 }
 
+/* Like num32(), for f64. */
 static inline uint64_t num64(uint64_t a, uint64_t b, bool max)
 {
     uint64_t r = least64(a, b, max);
@@ -89,6 +95,7 @@ static inline uint64_t num64(uint64_t a, uint64_t b, bool max)
     return nan64(a) & nan64(b) ? a | QUIET64 : r;
 }
 
+/* Like ieee32(), for f64. */
 static inline uint64_t ieee64(uint64_t a, uint64_t b, bool max)
 {
     uint64_t r = least64(a, b, max);
@@ -108,6 +115,7 @@ static inline uint32_t num16(uint32_t a, uint32_t b, bool max, uint32_t inf)
     return na & nb ? a | (inf == 0x7c00 ? 0x200u : 0x40u) : r;
 }
 
+/* Like ieee32(), for f16. */
 static inline uint32_t ieee16(uint32_t a, uint32_t b, bool max)
 {
     const bool na = (a & 0x7fff) > 0x7c00, nb = (b & 0x7fff) > 0x7c00;
@@ -117,6 +125,7 @@ static inline uint32_t ieee16(uint32_t a, uint32_t b, bool max)
     return na & !(a & 0x200) ? a | 0x200 : r;
 }
 
+/* V_MED3_NUM_F16: like med32(), for f16. */
 static inline uint32_t med16(uint32_t a, uint32_t b, uint32_t c)
 {
     const float max = f16_to_f32(num16(num16(a, b, true, 0x7c00), c, true, 0x7c00));
@@ -185,6 +194,7 @@ static inline int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 
 static inline int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
 
+/* Returns v limited to [low, high]. */
 static inline int32_t clamped(int32_t v, int32_t low, int32_t high)
 {
     return v < low ? low : v > high ? high : v;
@@ -206,8 +216,10 @@ static inline uint32_t f64_to_bf16(double r)
     return f32_to_bf16(as_f32(u));
 }
 
+/* Returns the low half, a bf16, as a double. */
 static inline double bf16_double(uint32_t h) { return (double)bf16_to_f32(h & 0xffff); }
 
+/* Returns a + b, with an odd last bit if the sum is inexact. */
 static inline double odd_sum(double a, double b)
 {
     return isfinite(a) & isfinite(b) ? add_to_odd(a, b) : a + b;
@@ -249,6 +261,7 @@ static inline int64_t dot_iu(uint32_t a, uint32_t b, unsigned width, unsigned is
     return sum;
 }
 
+/* Returns the low 32 bits of v, or with `clamp` v limited to a signed 32-bit integer. */
 static inline uint32_t saturated(int64_t v, bool clamp)
 {
     const int64_t c = v < INT32_MIN ? INT32_MIN : v > INT32_MAX ? INT32_MAX : v;
@@ -260,11 +273,13 @@ KERNEL(dot8_iu4, d[i] = saturated(dot_iu(A, B, 4, x->in->neg_lo) + (int32_t)C, c
 
 /* -- integers ---------------------------------------------------------------------------------- */
 
+/* Returns a + b as signed integers, saturated. */
 static inline uint32_t add_i32(uint32_t a, uint32_t b)
 {
     return saturated((int64_t)(int32_t)a + (int32_t)b, true);
 }
 
+/* Returns a + b as unsigned integers, saturated. */
 static inline uint32_t add_u32(uint32_t a, uint32_t b) { return a + b < a ? UINT32_MAX : a + b; }
 
 static inline uint32_t min_u(uint32_t a, uint32_t b) { return a < b ? a : b; }

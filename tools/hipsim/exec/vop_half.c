@@ -9,22 +9,26 @@
 /* Kernels and rows have one line each. */
 /* clang-format off */
 
+/* True if the low half is a NaN, quiet or signalling. */
 static inline bool nan16(uint32_t h)
 {
     return (h & 0x7fff) > 0x7c00;
 }
 
+/* True if the low half is a signalling NaN. */
 static inline bool snan16(uint32_t h)
 {
     return nan16(h) & !(h & 0x200);
 }
 
+/* Maps f16 bits to an integer that orders numbers by value, -0 below +0. */
 static inline int32_t order16(uint32_t h)
 {
     int32_t v = (int16_t)h;
     return v ^ (v >> 31 & 0x7fff);
 }
 
+/* Like minmax32() of lanes.h, for f16. */
 static inline uint32_t minmax16(uint32_t a, uint32_t b, bool max, bool ieee)
 {
     uint32_t r = (order16(a) < order16(b)) != max ? a : b;
@@ -35,6 +39,7 @@ static inline uint32_t minmax16(uint32_t a, uint32_t b, bool max, bool ieee)
     return r;
 }
 
+/* IEEE 754-2019 minimum of f16, with `max` maximum: a NaN wins and becomes quiet. */
 static inline uint32_t minimum16(uint32_t a, uint32_t b, bool max)
 {
     uint32_t r = (order16(a) < order16(b)) != max ? a : b;
@@ -42,11 +47,13 @@ static inline uint32_t minimum16(uint32_t a, uint32_t b, bool max)
     return nan16(a) ? a | 0x200 : r;
 }
 
+/* True if two f16 are equal bit by bit, or are both zeros. */
 static inline bool same16(uint32_t a, uint32_t b)
 {
     return (a == b) | (((a | b) & 0x7fff) == 0);
 }
 
+/* V_MED3_F16: returns the median; with a NaN the minimum. */
 static inline uint32_t med16(uint32_t a, uint32_t b, uint32_t c, bool ieee)
 {
     uint32_t min3 = minmax16(minmax16(a, b, false, ieee), c, false, ieee);
@@ -57,6 +64,7 @@ static inline uint32_t med16(uint32_t a, uint32_t b, uint32_t c, bool ieee)
     return nan16(a) | nan16(b) | nan16(c) ? min3 : r;
 }
 
+/* V_DIV_FIXUP_F16: a is the quotient, b the denominator, c the numerator. */
 static inline uint32_t div_fixup16(uint32_t a, uint32_t b, uint32_t c)
 {
     uint32_t sign = (b ^ c) & 0x8000, mb = b & 0x7fff, mc = c & 0x7fff;
@@ -68,6 +76,7 @@ static inline uint32_t div_fixup16(uint32_t a, uint32_t b, uint32_t c)
     return nan16(c) ? c | 0x200 : r;
 }
 
+/* Returns the mantissa, in [0.5, 1), of an f16. Zero, infinities and NaNs are kept. */
 static inline uint32_t frexp_mant16(uint32_t h)
 {
     uint32_t mag = h & 0x7fff;
@@ -78,6 +87,7 @@ static inline uint32_t frexp_mant16(uint32_t h)
     return (h & 0x8000) | 0x3800 | (mag & 0x3ff);
 }
 
+/* Returns the exponent that belongs to frexp_mant16(); 0 for zero, infinities and NaNs. */
 static inline uint32_t frexp_exp16(uint32_t h)
 {
     uint32_t mag = h & 0x7fff;
@@ -87,6 +97,7 @@ static inline uint32_t frexp_exp16(uint32_t h)
     return (uint32_t)(e ? e - 14 : -13 - (__builtin_clz(mag) - 21)) & 0xffff;
 }
 
+/* Returns a rounded to f16 and back. */
 static inline float through_f16(float a, enum rounding mode)
 {
     return f16_to_f32(f32_to_f16(a, mode));
@@ -106,11 +117,13 @@ static inline float sum16(float a, float b, enum rounding mode)
     return signed_zero(mode == ROUND_NEAREST ? a + b : add_to_odd32(a, b), a, b, mode);
 }
 
+/* Returns product + c, rounded to odd, with the sign of zero that `mode` requires. */
 static inline float fused(float product, float c, enum rounding mode)
 {
     return signed_zero(add_to_odd32(product, c), product, c, mode);
 }
 
+/* Returns a, or a zero of its sign if a is a denormal f16. */
 static inline float flushed16(float a)
 {
     return fabsf(a) < 0x1p-14f ? copysignf(0.0f, a) : a;
@@ -124,12 +137,14 @@ static inline float unfused(float a, float b, float c, enum rounding mode)
     return flushed16(through_f16(sum16(product, flushed16(c), mode), mode));
 }
 
+/* Rounds to an integer, ties to even. */
 static inline float nearest_even(float a)
 {
     float r = copysignf((fabsf(a) + 0x1p23f) - 0x1p23f, a);
     return fabsf(a) < 0x1p23f ? r : a;
 }
 
+/* Returns a - floor(a), less than 1 also after rounding to f16. */
 static inline float fract16(float a)
 {
     float r = a - floorf(a);

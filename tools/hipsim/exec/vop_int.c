@@ -26,11 +26,14 @@ static inline uint32_t sign_run(uint32_t v)
     return u ? (uint32_t)__builtin_clz(u) : ~0u;
 }
 
+/* Returns the low 24 bits as a signed number. */
 static inline int32_t sx24(uint32_t v)
 {
     return (int32_t)(v << 8) >> 8;
 }
 
+/* Return v as an integer of the type in the name; with `clamp` it saturates, otherwise its low bits
+ * are kept. */
 static inline uint32_t sat_u32(uint64_t v, bool clamp)
 {
     return clamp && v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
@@ -65,6 +68,7 @@ static inline uint32_t sat_i16_wide(int64_t v, bool clamp)
     return (uint32_t)(clamp ? c : v);
 }
 
+/* Return v limited to the integer type in the name, as its bits. */
 static inline uint32_t clamp_u8(int32_t v)
 {
     return (uint32_t)(v < 0 ? 0 : v > 255 ? 255 : v);
@@ -80,6 +84,8 @@ static inline uint32_t clamp_i16(int32_t v)
     return (uint32_t)(v < INT16_MIN ? INT16_MIN : v > INT16_MAX ? INT16_MAX : v) & 0xffff;
 }
 
+/* V_BFE_I32: returns the `width` bits of v from bit `offset` on, sign-extended; 0 if `width` is
+ * 0. */
 static inline uint32_t field_i32(uint32_t v, uint32_t offset, uint32_t width)
 {
     uint32_t up = 32 - width;
@@ -167,11 +173,13 @@ static inline uint32_t med_u32(uint32_t a, uint32_t b, uint32_t c)
     return max_u32(min_u32(a, b), min_u32(max_u32(a, b), c));
 }
 
+/* Returns |a - b| of unsigned integers. */
 static inline uint32_t diff(uint32_t a, uint32_t b)
 {
     return a > b ? a - b : b - a;
 }
 
+/* V_SAD_U8: returns the sum of the absolute differences of four bytes. */
 static inline uint32_t sad_u8(uint32_t a, uint32_t b)
 {
     uint32_t sum = 0;
@@ -189,6 +197,8 @@ static inline uint32_t msad_u8(uint32_t a, uint32_t b)
     return sum;
 }
 
+/* V_LERP_U8: returns the averages of four bytes, rounded up in bytes for which bit 0 of c's byte is
+ * set. */
 static inline uint32_t lerp_u8(uint32_t a, uint32_t b, uint32_t c)
 {
     uint32_t r = 0;

@@ -16,12 +16,14 @@
         const bool clamp = x->in->clamp; \
         (void)s0, (void)s1, (void)s2, (void)clamp;
 
+/* Returns the low 16 bits of v, or with `clamp` v limited to a signed 16-bit integer. */
 static inline uint32_t sat16s(int64_t v, bool clamp)
 {
     int64_t c = v < INT16_MIN ? INT16_MIN : v > INT16_MAX ? INT16_MAX : v;
     return (uint32_t)(clamp ? c : v) & 0xffff;
 }
 
+/* Returns the low 16 bits of v, or with `clamp` v limited to an unsigned 16-bit integer. */
 static inline uint32_t sat16u(int64_t v, bool clamp)
 {
     int64_t c = v < 0 ? 0 : v > UINT16_MAX ? UINT16_MAX : v;
@@ -111,6 +113,7 @@ static uint32_t widened(uint32_t half, bool bf16)
     return bf16 ? half << 16 : f32_bits(f16_to_f32(half));
 }
 
+/* Sets row `to` to source k as f32 bits, with its half selected and its modifiers applied. */
 static void mix_source(const struct lanes *x, unsigned k, uint32_t *to)
 {
     const struct inst *in = x->in;
@@ -130,6 +133,7 @@ static void mix_source(const struct lanes *x, unsigned k, uint32_t *to)
     }
 }
 
+/* Computes the mixed-precision fma as f32 bits to row d. */
 static void mix(struct lanes *x, uint32_t *d)
 {
     uint32_t s[3][WAVE_LANES];
@@ -209,18 +213,22 @@ static void k_fma_mixhi_f16(struct lanes *x)
 
 /* Dot products: products are exact in f32, and sums round in the manual's order. Float dot products
  * round to nearest and flush denormals in any MODE (CDNA4 ISA, 6.4). */
+
+/* Returns the f16 in bits shift + 15 to shift, with a denormal flushed. */
 static inline float half_at(uint32_t u, unsigned shift)
 {
     uint32_t h = u >> shift & 0xffff;
     return f16_to_f32(h & 0x7c00 ? h : h & 0x8000);
 }
 
+/* Returns f, or a zero of its sign if f is a denormal f32. */
 static inline float flushed(float f)
 {
     uint32_t u = f32_bits(f);
     return as_f32(u & 0x7f800000 ? u : u & 0x80000000);
 }
 
+/* Returns the bf16 in bits shift + 15 to shift, with a denormal flushed. */
 static inline float bhalf_at(uint32_t u, unsigned shift)
 {
     return flushed(bf16_to_f32(u >> shift & 0xffff));
@@ -236,6 +244,7 @@ static inline float bhalf_at(uint32_t u, unsigned shift)
 #define DOT_F(op, expr) \
     DOT(op, canonical(expr))
 
+/* Returns the bits of r, with any NaN replaced by the default NaN. */
 static inline uint32_t canonical(float r)
 {
     return r == r ? f32_bits(r) : DEFAULT_NAN32;
@@ -248,27 +257,32 @@ DOT_F(dot2_f32_bf16, flushed(bhalf_at(a, 0) * bhalf_at(b, 0) + bhalf_at(a, 16) *
 DOT_F(dot2c_f32_bf16, flushed(flushed(as_f32(c)) + bhalf_at(a, 0) * bhalf_at(b, 0)
                               + bhalf_at(a, 16) * bhalf_at(b, 16)))
 
+/* Returns the low 32 bits of v, or with `clamp` v limited to a signed 32-bit integer. */
 static inline uint32_t sat32s(int64_t v, bool clamp)
 {
     int64_t c = v < INT32_MIN ? INT32_MIN : v > INT32_MAX ? INT32_MAX : v;
     return (uint32_t)(clamp ? c : v);
 }
 
+/* Returns the low 32 bits of v, or with `clamp` v limited to an unsigned 32-bit integer. */
 static inline uint32_t sat32u(uint64_t v, bool clamp)
 {
     return clamp && v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
 }
 
+/* Returns the `width` bits of v from bit `at` on, sign-extended. */
 static inline int32_t field_s(uint32_t v, unsigned at, unsigned width)
 {
     return (int32_t)(v << (32 - width - at)) >> (32 - width);
 }
 
+/* Returns the `width` bits of v from bit `at` on. */
 static inline uint32_t field_u(uint32_t v, unsigned at, unsigned width)
 {
     return v >> at & ((1u << width) - 1);
 }
 
+/* Returns the dot product of signed elements of `width` bits. */
 static inline int64_t dot_s(uint32_t a, uint32_t b, unsigned width)
 {
     int64_t sum = 0;
@@ -277,6 +291,7 @@ static inline int64_t dot_s(uint32_t a, uint32_t b, unsigned width)
     return sum;
 }
 
+/* Returns the dot product of unsigned elements of `width` bits. */
 static inline uint64_t dot_u(uint32_t a, uint32_t b, unsigned width)
 {
     uint64_t sum = 0;

@@ -11,8 +11,10 @@
 #include "lanes.h"
 #include "narrow.h"
 
+/* Types of the wide elements of a conversion. */
 enum wide_type { WIDE_F32, WIDE_F16, WIDE_BF16 };
 
+/* The two types of a conversion. `stochastic`: narrowing rounds stochastically. */
 struct scale_op {
     const struct narrow *format;
     enum wide_type wide;
@@ -28,6 +30,7 @@ static inline float wide_get(const uint32_t *rows, unsigned i, unsigned e, enum 
     return t == WIDE_F16 ? f16_to_f32(h) : bf16_to_f32(h);
 }
 
+/* Stores v as element `e` of lane `i` in an operand of packed elements of type t. */
 static inline void wide_put(uint32_t *rows, unsigned i, unsigned e, enum wide_type t, float v)
 {
     if (t == WIDE_F32) {
@@ -54,6 +57,8 @@ static inline float scaled(float v, uint32_t scale, bool divide)
     return divide && isinf(r) && !isinf(v) ? copysignf(FLT_MAX, v) : r;
 }
 
+/* Returns the code of v / 2^(scale - 127) in the narrow format. `saturate`: an overflow gives the
+ * largest number. */
 static inline uint32_t to_narrow(const struct scale_op *op, float v, uint32_t scale,
                                  uint32_t random, bool saturate)
 {
@@ -64,11 +69,13 @@ static inline uint32_t to_narrow(const struct scale_op *op, float v, uint32_t sc
     return narrow_encode(op->format, s, saturate);
 }
 
+/* Returns the value of a narrow code, multiplied by 2^(scale - 127). */
 static inline float to_wide(const struct scale_op *op, uint32_t code, uint32_t scale)
 {
     return scaled(narrow_decode(op->format, code), scale, false);
 }
 
+/* Replaces `width` bits of *d from bit `at` on by `value`. */
 static void put_bits(uint32_t *d, unsigned at, unsigned width, uint32_t value)
 {
     uint32_t mask = ((1u << width) - 1) << at;
@@ -155,6 +162,7 @@ static uint32_t six_get(const uint32_t *words, unsigned e)
     return (uint32_t)(v >> at) & 63;
 }
 
+/* Sets 6-bit element `e` of six dwords that are zero there. */
 static void six_put(uint32_t *words, unsigned e, uint32_t code)
 {
     unsigned bit = 6 * e, word = bit / 32, at = bit % 32;

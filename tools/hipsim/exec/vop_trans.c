@@ -8,11 +8,13 @@
 #include "lanes.h"
 #include "trans.h"
 
+/* Returns u, or a zero of its sign if u is a denormal f32. */
 static inline uint32_t flush32(uint32_t u)
 {
     return u & 0x7f800000 ? u : u & 0x80000000;
 }
 
+/* Returns u unchanged, for operations that do not flush. */
 static inline uint32_t keep32(uint32_t u)
 {
     return u;
@@ -41,6 +43,7 @@ static inline uint32_t exp_f32(uint32_t u)
     return x < -126.0f ? 0 : r;
 }
 
+/* Returns log2 of an f32. */
 static inline uint32_t log_f32(uint32_t u)
 {
     return f32_bits((float)log2_wide((double)as_f32(u)));
@@ -89,6 +92,7 @@ static inline uint32_t short_exp_f32(uint32_t u, uint32_t *doubt)
     return x < -126.0f ? 0 : r;
 }
 
+/* Computes log2 with a shorter polynomial. Sets *doubt as short_exp_f32() does. */
 static inline uint32_t short_log_f32(uint32_t u, uint32_t *doubt)
 {
     const uint32_t shifted = u - 0x3f3504f3; /* sqrt(1/2) */
@@ -112,6 +116,7 @@ static inline uint32_t short_sin_f32(uint32_t u, uint32_t *doubt)
     return (int32_t)m < 0x7f800000 ? r : DEFAULT_NAN32;
 }
 
+/* Returns the cosine of u revolutions. Sets *doubt as short_sin_f32() does. */
 static inline uint32_t short_cos_f32(uint32_t u, uint32_t *doubt)
 {
     const double x = (double)as_f32(u);

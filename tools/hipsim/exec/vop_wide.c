@@ -59,11 +59,14 @@ WIDE(mad_i64_i32, int64_t c = (int64_t)row64(s2, i);
      d2[i] = sign ? ~0u : 0;
      set_row64(d, i, clamp && over ? (p < 0 ? (uint64_t)INT64_MIN : (uint64_t)INT64_MAX) : r))
 
+/* Returns |a - b| of two bytes. */
 static inline uint32_t absdiff8(uint32_t a, uint32_t b)
 {
     return a > b ? a - b : b - a;
 }
 
+/* Returns the sum of the absolute differences of four bytes; with `masked` without bytes that are
+ * zero in b. */
 static inline uint32_t sad4(uint32_t a, uint32_t b, bool masked)
 {
     uint32_t sum = 0;
@@ -72,6 +75,8 @@ static inline uint32_t sad4(uint32_t a, uint32_t b, bool masked)
     return sum;
 }
 
+/* V_QSAD_PK_U16_U8, with `masked` V_MQSAD: adds sad4() of b and the bytes of a from byte k on to
+ * half k of c. */
 static inline uint64_t qsad(uint64_t a, uint32_t b, uint64_t c, bool masked, bool clamp)
 {
     uint64_t r = 0;
@@ -86,6 +91,7 @@ static inline uint64_t qsad(uint64_t a, uint32_t b, uint64_t c, bool masked, boo
 WIDE(qsad_pk_u16_u8, set_row64(d, i, qsad(row64(s0, i), s1[i], row64(s2, i), false, clamp)))
 WIDE(mqsad_pk_u16_u8, set_row64(d, i, qsad(row64(s0, i), s1[i], row64(s2, i), true, clamp)))
 
+/* V_MQSAD_U32_U8: like qsad() with four results of 32 bits. */
 static void k_mqsad_u32_u8(struct lanes *x)
 {
     for (unsigned i = 0; i < WAVE_LANES; i++) {
@@ -107,16 +113,20 @@ static void k_mqsad_u32_u8(struct lanes *x)
  * manual has "== DENORM" of a quotient, exponents are compared: tools/hipsim/docs/hipsim.md,
  * "Division".
  */
+
+/* Returns the exponent field of an f32. */
 static inline int exp32(float f)
 {
     return (int)(f32_bits(f) >> 23 & 0xff);
 }
 
+/* Returns the exponent field of an f64. */
 static inline int exp64(double f)
 {
     return (int)(f64_bits(f) >> 52 & 0x7ff);
 }
 
+/* Constants of V_DIV_SCALE for a float type. */
 struct div_limits {
     int far;       /* least difference of exponents, in either direction, with which the quotient
                       needs scaling */
@@ -142,6 +152,8 @@ static inline int div_scale(const struct div_limits *l, int eb, int ec, bool is_
     return tiny ? !is_b : ec <= l->numerator;
 }
 
+/* Returns S0 scaled as V_DIV_SCALE_F32 does. Sets *flag to all ones if the quotient must be scaled
+ * back. */
 static uint32_t div_scale32(float a, float b, float c, uint32_t *flag)
 {
     static const struct div_limits limits = {96, 127, 24};
@@ -154,6 +166,8 @@ static uint32_t div_scale32(float a, float b, float c, uint32_t *flag)
     return f32_bits(way > 0 ? a * 0x1p64f : way < 0 ? a * 0x1p-64f : a);
 }
 
+/* Returns S0 scaled as V_DIV_SCALE_F64 does. Sets *flag to all ones if the quotient must be scaled
+ * back. */
 static uint64_t div_scale64(double a, double b, double c, uint32_t *flag)
 {
     static const struct div_limits limits = {768, 1023, 53};
@@ -193,6 +207,7 @@ static bool any_scaled(const struct lanes *x)
     return any;
 }
 
+/* Sets wide[] to a * b + c of each lane with the scaling undone, rounded to odd in double. */
 static void fused_wide_f32(const struct lanes *x, double *wide)
 {
     for (unsigned i = 0; i < WAVE_LANES; i++) {
