@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of gated_delta_prefill kernels: results are compared with the recurrence, token by
- * token, which knows nothing of chunks; only the bounds follow what a kernel rounds in a chunk.
+ * Verification of gated_delta_prefill kernels: compares results with the recurrence, which goes
+ * token by token and has no chunks. Only the bounds follow the roundings of a kernel in chunks.
  */
 #include <float.h>
 #include <math.h>
@@ -15,7 +15,8 @@
 
 enum { DIM_MAX = RECURRENT_DIM_MAX, CHUNK = 64, BLOCK = 16 };
 
-/* `steps` are the chunks of a segment; 0: sequences are not cut. */
+/* The shapes. Member `steps` is the number of chunks of a segment; 0: sequences are not cut into
+ * segments. */
 static const struct recurrent_shape shapes[] = {
     {{"chunks", FUSED}, 1, 2, 3, 0, 0, {129, 64, 63}},
     {{"tails", FRESH | PLAIN}, 1, 1, 6, 0, 0, {1, 65, 0, 16, 199, 33}},
@@ -34,10 +35,10 @@ static const struct recurrent_shape shapes[] = {
 
 static const struct recurrent_shape traced = {{"trace", UNIFORM | FUSED}, 2, 4, 1, 4096, 0, {0}};
 
-/** A call's own data. */
+/** The data of a call. */
 struct own {
     struct recurrent_own lists;
-    enum attn_stage stage; /* of the row's kernel */
+    enum attn_stage stage; /* stage of the kernel that is verified */
 };
 
 /* Returns the layer of the call. */
@@ -63,13 +64,13 @@ static void size(struct call *c)
     a->segment_tokens = l.r.shape->steps * CHUNK;
     if (a->segment_tokens)
         a->segment_rows = (a->tokens - 1) / a->segment_tokens + a->batch;
-    if (!c->traced) /* all launches have the tensors of the last one */
+    if (!c->traced) /* all launches of the call have the tensors of the last stage */
         *stage = ATTN_STAGE_OUTPUTS;
 }
 
-/* True if the double-precision reference would take minutes for the shape. 65,536 tokens take it
- * seconds with keys and values of 64 elements, so only these kernels have them: one launch, and the
- * last stage. */
+/* True if the double-precision reference would take minutes for the shape. 65,536 tokens take
+ * seconds if keys and values have 64 elements. So only such kernels of all stages, or of the last
+ * stage, run long shapes. */
 static bool is_too_long(const struct call *c)
 {
     const struct attn_gated_delta_prefill_desc *const d = &c->desc.gated_delta_prefill;
@@ -78,9 +79,9 @@ static bool is_too_long(const struct call *c)
            (!last || d->head_dim != 64 || d->head_dim_v != 64);
 }
 
-/* True if the kernel of c's stage is verified with c's shape. A kernel of all stages takes shapes
- * without segments. A kernel of outputs takes all shapes, after launches of the other stages. So
- * kernels of those stages take only shapes with segments, without extremes. */
+/* True if the kernel is verified on the shape. A kernel of all stages runs shapes without segments.
+ * A kernel of the stage OUTPUTS runs all shapes, after launches of the other stages. Kernels of
+ * other stages run only shapes with segments and without EXTREMES. */
 static bool takes(const struct call *c)
 {
     if (is_too_long(c))
@@ -93,7 +94,7 @@ static bool takes(const struct call *c)
     }
 }
 
-/* Sets the stage of the next launch in c->desc, and c->aside if the row's kernel has another
+/* Sets the stage of the next launch in c->desc. Sets c->aside if the verified kernel has another
  * stage. */
 static void begin_stage(struct call *c, enum attn_stage stage)
 {
@@ -129,53 +130,56 @@ static void fill(struct call *c)
 }
 
 /*
- * Bounds. f is 2^-24, e half a step of the 16-bit type, and e0 its largest error where it is
- * subnormal. A kernel rounds once each
+ * Bounds. f is 2^-24, and e is half a step of the 16-bit type. e0 is the largest error of a rounding
+ * to a subnormal number. A kernel rounds each of these numbers once to the 16-bit type:
  *
- *   the state before a chunk, S, and u of each token, where they are multiplied;
- *   what u of a block of 16 tokens is solved for, y, and the inverse M of the block's triangle;
- *   coefficients A of u between blocks, and P of u in the output;
- *   u times its decay to the chunk's end; by channel keys and queries times their decays too, which
- *   the decays of the coefficients are made of in two factors.
+ *   S, the state before a chunk, and u of each token, as operands of products;
+ *   y, the right side of the equations for u of a block of 16 tokens;
+ *   M, the inverse of the block's triangle of coefficients;
+ *   A, coefficients of u between blocks, and P, coefficients of u in the output;
+ *   u times its decay to the chunk's end;
+ *   with a decay for each channel, keys and queries times their decays. Decays of coefficients are
+ *     then products of two such factors.
  *
- * Keys and queries are raw where they are multiplied, and u is then divided by the key's length:
- * e0 of it is as much of u times that length. A product of n numbers in float is off by n f of the
- * sum of their magnitudes.
+ * Keys are multiplied as they are, and u is divided by the key's length afterwards. An error e0 of
+ * that quotient is an error of e0 times the length in u. A product of n numbers in float32 has an
+ * error of n f of the sum of their magnitudes.
  *
  * For one value element, with the exact y, u, S and coefficients:
  *
- *   y is off by what rounding S, u, A and itself makes of it, and by |A| times what u is off by;
- *   u by |M| times that, and by M's own error times |y|. M0 = M / beta, the inverse of T = 1 +
- *     beta A, is off by |M0| times what T is off by times |M0|;
- *   out by |P| times what u is off by, by the rounding of P, u and S, and by |q| times the length
- *     of the error that S had;
- *   S by the length of its own error, which a token multiplies with no more than the largest of
- *     its decays (gated_delta.c says why), by the length of k times what u is off by, and by what
- *     float makes of the sum.
+ *   y has the errors from rounding S, u, A and y, and |A| times the error of u;
+ *   u has |M| times the error of y, and |y| times the error of M. M0 = M / beta, the inverse of
+ *     T = 1 + beta A, has an error of |M0| times the error of T times |M0|;
+ *   out has |P| times the error of u, the errors from rounding P, u and S, and |q| times the length
+ *     of the error of S;
+ *   S has the length of its earlier error times the largest decay of each token. gated_delta.c
+ *     says why. It also has the length of k times the error of u, and float32 errors of the sum.
  *
- * A decay from one token to another is off by what the sums of g are: each g by its own error and
- * 12 f, for the factor 1 / ln 2 and at most six sums, on both sides.
+ * A decay from one token to another has the error of the sums of g. Each g adds its own error, and
+ * 12 f of g for the factor 1 / ln 2 and at most six additions, on both sides.
  */
+/* The tokens of a chunk for one value head, with the numbers of the comment above. A member with
+ * _off is a bound of the error of the member without it. */
 struct chunk {
-    int count, key;
-    bool channels;
-    double unit, tiny; /* e, e0 */
+    int count, key;    /* number of tokens; elements of a key */
+    bool channels;     /* true: each channel of a key has a decay; false: each head has one */
+    double unit, tiny; /* e and e0 */
     struct delta_token t[CHUNK];
-    double sum[CHUNK + 1][DIM_MAX];   /* of g, before each token */
-    double error[CHUNK + 1][DIM_MAX]; /* of that */
+    double sum[CHUNK + 1][DIM_MAX];   /* sum of g before each token, by channel */
+    double error[CHUNK + 1][DIM_MAX]; /* bounds of the errors of `sum` */
     double a[CHUNK][CHUNK], a_off[CHUNK][CHUNK];
     double p[CHUNK][CHUNK], p_off[CHUNK][CHUNK];
     double m[CHUNK][BLOCK], m_off[CHUNK][BLOCK];
-    double known[CHUNK], known_off[CHUNK]; /* of a column: what S gives for k ... */
-    double first[CHUNK], first_off[CHUNK]; /* ... and for q */
-    double v[CHUNK];                       /* of the column */
+    double known[CHUNK], known_off[CHUNK]; /* of a column: product of S with each k */
+    double first[CHUNK], first_off[CHUNK]; /* product of S with each q */
+    double v[CHUNK];                       /* v of each token, for the column's value element */
     double y[CHUNK], y_off[CHUNK], u[CHUNK], u_off[CHUNK];
     double out[CHUNK];
-    double fade[CHUNK + 1]; /* of the largest decays of all tokens before each */
+    double fade[CHUNK + 1]; /* product of the largest decays of all tokens before each token */
 };
 
-/* Returns the relative error of one more rounding, which keys and queries times their decays have
- * if decays are by channel; else 0. */
+/* Returns the relative error of the rounding of keys and queries times their decays, if each
+ * channel has a decay; else 0. */
 static double of_factor(const struct chunk *x) { return x->channels ? x->unit : 0; }
 
 /* Returns 1 / length; 0 if `length` is 0. */
@@ -197,8 +201,9 @@ static void add_gates(struct chunk *x)
     }
 }
 
-/* Returns the decay of channel k from token j, or with -1 from the chunk's start, to token i. *off
- * becomes its relative error. By channel sums begin with the block of j. */
+/* Returns the decay of channel k from token j to token i; j -1: from the chunk's start. *off
+ * becomes the bound of its relative error. If each channel has a decay, sums begin with the block
+ * of j. */
 static double decay_between(const struct chunk *x, int j, int i, int k, double *off)
 {
     const int from = x->channels && j >= 0 ? j / BLOCK * BLOCK : 0;
@@ -208,8 +213,8 @@ static double decay_between(const struct chunk *x, int j, int i, int k, double *
 }
 
 /* Returns the coefficient of u of token j in the result of token i. `of_i` is the key or query of
- * token i, `length_i` its length. Sets *off to the bound of the coefficient's error before it is
- * stored. */
+ * token i, `length_i` the length of that vector. Sets *off to the bound of the coefficient's error
+ * before the coefficient is stored. */
 static double coefficient(const struct chunk *x, const double *of_i, double length_i, double own,
                           int i, int j, double *off)
 {
@@ -228,8 +233,8 @@ static double coefficient(const struct chunk *x, const double *of_i, double leng
     return sum;
 }
 
-/* Computes the coefficients of a chunk: products of keys with keys and with queries, and their
- * errors. */
+/* Computes the coefficients of a chunk, products of keys with keys and with queries, and bounds of
+ * their errors. */
 static void find_coefficients(struct chunk *x)
 {
     for (int i = 0; i < x->count; i++) {
@@ -246,7 +251,8 @@ static void find_coefficients(struct chunk *x)
     }
 }
 
-/* Computes the inverse of 1 + beta A of the block of token `first`, by substitution. */
+/* Computes the inverse of 1 + beta A for the block of `n` tokens that begins with token `first`, by
+ * substitution. */
 static void invert_block(const struct chunk *x, int first, int n, double inverse[BLOCK][BLOCK])
 {
     for (int i = 0; i < n; i++)
@@ -266,7 +272,8 @@ static double triangle_off(const struct chunk *x, int row, int col)
                                                         fabs(x->a[row][col]));
 }
 
-/* Computes the inverse of a block of the chunk's triangle, and its error. */
+/* Computes M, the inverse of a block of the chunk's triangle times beta, and bounds of its
+ * errors. */
 static void find_block(struct chunk *x, int first, int n)
 {
     double inverse[BLOCK][BLOCK], off[BLOCK][BLOCK] = {{0}};
@@ -289,7 +296,7 @@ static void find_block(struct chunk *x, int first, int n)
         }
 }
 
-/* Computes all coefficients of a chunk. */
+/* Computes all coefficients of a chunk, and the inverses of its blocks. */
 static void prepare(struct chunk *x)
 {
     add_gates(x);
@@ -300,8 +307,8 @@ static void prepare(struct chunk *x)
 
 /* ---- A value element ---- */
 
-/* Returns the product of a token's vector with the decayed state before the chunk; *off is how far
- * it may be off. */
+/* Returns the product of token i's vector, a key or query, with the decayed state before the chunk.
+ * Sets *off to the bound of its error. */
 static double of_state(const struct chunk *x, const double *vector, double length, double own,
                        const double *column, int i, double *off)
 {
@@ -318,8 +325,7 @@ static double of_state(const struct chunk *x, const double *vector, double lengt
     return sum;
 }
 
-/* Computes y of token i and the bound of its error. u of the tokens of earlier blocks is already
- * computed. */
+/* Computes y of token i and the bound of its error, from u of the tokens of earlier blocks. */
 static void find_rest(struct chunk *x, int i)
 {
     double sum = x->v[i] - x->known[i],
@@ -348,8 +354,8 @@ static void find_off(struct chunk *x, int i)
     x->u_off[i] = off + 4 * STORED_F * fabs(x->u[i]);
 }
 
-/* Returns the bound for the error of the output of token i, if the state's column has the error
- * `error`. */
+/* Returns the bound of the error of token i's output, if the error of the state's column has the
+ * length `error`. */
 static double output_off(const struct chunk *x, int i, double error)
 {
     double off = delta_length_of(x->t[i].q, x->key) * x->fade[i + 1] * error + x->first_off[i];
@@ -361,7 +367,8 @@ static double output_off(const struct chunk *x, int i, double error)
     return off + 4 * STORED_F * fabs(x->first[i]);
 }
 
-/* Returns the length that the chunk adds to the error of a column. */
+/* Returns a bound of the length that the chunk adds to the error of a column. `before` and `after`
+ * are the column before and after the chunk. */
 static double state_off(const struct chunk *x, const double *before, const double *after)
 {
     const int last = x->count - 1;
@@ -390,7 +397,7 @@ static double state_off(const struct chunk *x, const double *before, const doubl
                (terms + delta_length_of(before, x->key) + delta_length_of(after, x->key));
 }
 
-/* Advances a column by the chunk, token by token: `u` and `out` of the chunk are set. */
+/* Advances a column of the state by the tokens of the chunk. Sets x->u and x->out. */
 static void advance(struct chunk *x, double *column)
 {
     for (int i = 0; i < x->count; i++) {
@@ -403,8 +410,8 @@ static void advance(struct chunk *x, double *column)
     }
 }
 
-/* Advances `column` by the chunk with value element `v`; if `v` is -1, all of V are 0. Returns the
- * length that the chunk adds to the error of the column. */
+/* Advances `column`, of value element v, by the chunk; v -1: all values are 0. Returns a bound of
+ * the length that the chunk adds to the error of the column. */
 static double pass_column(struct chunk *x, int v, double *column)
 {
     double before[DIM_MAX];
@@ -442,24 +449,26 @@ static void compare_column(const struct delta_layer *l, struct chunk *x, int tok
 
 /* ---- Segments ----
  *
- * The state after a segment is A S + B, with S before it. A kernel rounds A and S once each, where
- * they are multiplied. B is the state that a segment makes of 0, a column of A the one that it
- * makes of a column of the identity; both are off as such states are. The length of the error of a
- * value element's column is the sum of
+ * The state after a segment is A S + B, where S is the state before it. A kernel rounds A and S once
+ * each, as operands of the product. B is the state after the segment if S is 0. A column of A is the
+ * state's column after the segment if S is that column of the identity and all values are 0. The
+ * errors of A and B are bounded like other states'. The length of the error of a value element's
+ * column is the sum of
  *
- *   the largest decay of the segment times what S was off by and is rounded by;
- *   errors of the columns of A, each times its element of S;
- *   the rounding of A, and of the sum in float, times |A| |S|;
+ *   the largest decay of the segment times the error of S, with the rounding of S;
+ *   the errors of the columns of A, each times its element of S;
+ *   the rounding of A, and of the sum in float32, times |A| |S|;
  *   the error of B.
  */
+/* A segment of a sequence for one value head. */
 struct segment {
-    struct recurrent_head start;      /* at its first token */
+    struct recurrent_head start;      /* S, the state before its first token */
     struct recurrent_head made;       /* B */
     struct recurrent_head transition; /* A: a column in each row */
-    double fade;                      /* of the largest decays of all tokens */
+    double fade;                      /* product of the largest decays of all tokens */
 };
 
-/* Begins a segment: transition of identity, and the current state. */
+/* Begins a segment with the state `h`: A is the identity, and B is 0. */
 static void begin_segment(const struct chunk *x, struct segment *s, const struct recurrent_head *h)
 {
     memset(&s->made, 0, sizeof(s->made));
@@ -501,8 +510,8 @@ static double folded_off(const struct chunk *x, const struct segment *s, int v)
            s->made.error[v] + 4 * STORED_F * delta_length_of(s->made.state[v], x->key);
 }
 
-/* Ends a segment that another follows: sets the bound of each column's error to the one after the
- * fold. */
+/* Ends a segment that another follows: sets the bound of each column's error to folded_off(), and
+ * begins the next segment. */
 static void end_segment(const struct chunk *x, struct segment *s, int values,
                         struct recurrent_head *h)
 {
@@ -551,8 +560,8 @@ static void compare_sequence(const struct delta_layer *l, int n, struct chunk *x
     }
 }
 
-/* Marks each element of `o` as one that a kernel may write. `o` is a tensor that one launch writes
- * and the next one reads. */
+/* Allows the kernel to write each element of `o`, a tensor that one launch writes and the next
+ * launch reads. */
 static void allow_records(struct operand *o)
 {
     for (int64_t row = 0; o->given && row < o->dims[0]; row++)
@@ -578,7 +587,7 @@ static void compare(struct call *c)
     allow_records(call_operand(c, GATED_DELTA_PREFILL_SEGMENTS));
 }
 
-/* Returns the bytes of the states in and out, and of the rows of all tokens. */
+/* Returns the bytes of states that are read and written, and of the rows of all tokens. */
 static double least_bytes(const struct call *c)
 {
     const struct delta_layer l = of((struct call *)c);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of gated_delta_step kernels: convolution, delta rule and gated norm of one token of
- * each sequence, or of several, in doubles. tests/python/test_linear_step.py compares their bits
- * with the results of three launches.
+ * Verification of gated_delta_step kernels: computes convolution, delta rule and gated norm, for
+ * one or several tokens of each sequence, in double precision. tests/python/test_linear_step.py
+ * compares their bits with the results of three launches.
  */
 #include <float.h>
 #include <math.h>
@@ -24,8 +24,9 @@ enum { BY_COLUMN = 1 << 10 }; /* states of the convolution are [slot, column, ch
 static const struct shape {
     struct verify_shape is;
     int heads, batch;
-    int extra; /* columns of a convolution state beyond the taps - 2 + steps that it needs */
-    int steps; /* the most tokens of a sequence; without drafts a sequence has one */
+    /* columns of a convolution state in addition to the taps - 2 + steps columns that it needs */
+    int extra;
+    int steps; /* largest number of tokens of a sequence; kernels without drafts have one */
 } shapes[] = {
     {{"decode", UNIFORM}, 1, 3, 0, 1},
     {{"decode of a rank", PADDED | WIDE_LISTS | ACCEPTED}, 2, 4, 0, 4},
@@ -45,19 +46,21 @@ struct own {
 /* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
-/* True if the shape is for the kernel: the one of eight drafts is for kernels with drafts only. */
+/* True if the kernel is verified on the shape. The shape with eight drafts is only for kernels with
+ * drafts. */
 static bool takes(const struct call *c)
 {
     return c->desc.gated_delta_step.drafts || ((const struct shape *)c->shape)->steps < DRAFTS_MAX;
 }
 
-/* Returns the columns of state_slots and state_slots_in. */
+/* Returns the number of columns of state_slots and state_slots_in. */
 static int steps_of(const struct call *c)
 {
     return c->desc.gated_delta_step.drafts ? ((const struct shape *)c->shape)->steps : 1;
 }
 
-/* Returns the number of tokens of sequence i. Unless all have the same number, some have none. */
+/* Returns the number of tokens of sequence i. Unless all sequences have the same number, some have
+ * 0. */
 static int tokens_of(const struct call *c, int i)
 {
     const int steps = steps_of(c);
@@ -70,8 +73,8 @@ static int row_of(const struct call *c, int i, int t)
     return ((const struct own *)c->own)->starts[i] + t;
 }
 
-/* Returns the first column of conv_state that sequence i reads. It is also the column of
- * state_slots_in with the slot of its state. */
+/* Returns the index of the first column of conv_state that sequence i reads. The column of
+ * state_slots_in with the sequence's slot has the same index. */
 static int history_of(const struct call *c, int i)
 {
     if (!c->desc.gated_delta_step.drafts || !is(c, ACCEPTED))
@@ -80,7 +83,7 @@ static int history_of(const struct call *c, int i)
     return accepted > 0 ? accepted - 1 : 0;
 }
 
-/* Returns the channels of the convolution: q, k and v of all heads. */
+/* Returns the number of channels of the convolution: q, k and v of all heads. */
 static int channels_of(const struct attn_gated_delta_step_desc *d)
 {
     return 2 * d->heads * d->head_dim + d->value_heads * d->head_dim_v;
@@ -114,7 +117,7 @@ static int slot_count(const struct call *c)
     return c->traced ? all + 1 : 2 * all + 1;
 }
 
-/* Places the state of the convolution. */
+/* Sets the sizes and strides of conv_state. */
 static void place_conv(struct call *c)
 {
     struct operand *state = call_operand(c, GATED_DELTA_STEP_CONV_STATE);
@@ -168,10 +171,10 @@ static int slot_of(const struct call *c, int i, int step, bool read)
     return c->traced ? n + 1 : read && is(c, FORKS) ? 2 * n + 1 : 2 * (n + 1);
 }
 
-/* Returns the slot of the state that sequence i begins with. */
+/* Returns the slot of the initial state of sequence i. */
 static int slot_in_of(const struct call *c, int i) { return slot_of(c, i, history_of(c, i), true); }
 
-/* Fills both states with random numbers. */
+/* Fills the states of the convolution and of the recurrence with random numbers. */
 static void fill_states(struct call *c)
 {
     struct operand *const states[] = {call_operand(c, GATED_DELTA_STEP_CONV_STATE),
@@ -246,17 +249,16 @@ static void fill(struct call *c)
 
 /* ---- Bounds ----
  *
- * f is 2^-24. Numbers come with how far they may be off: each element of a vector, or the length of
- * a vector's error where that is what is passed on. Products of two errors are kept. Between the
- * three parts a number is rounded to the type of tensors, which stored_value() bounds.
- */
+ * f is 2^-24. Each number has a bound of its error. A vector has a bound for each element, or a
+ * bound of the length of its error. Products of two errors are included. Between the three parts
+ * numbers are rounded to the type of tensors, which stored_value() bounds. */
 
-/* A vector whose element i is off by error[i]. */
+/* A vector. error[i] is a bound of the error of x[i]. */
 struct vector {
     double x[DIM_MAX], error[DIM_MAX];
 };
 
-/* Returns the length of a vector. */
+/* Returns the Euclidean length of a vector of n elements. */
 static double length(const double *x, int n)
 {
     double sum = 0;
@@ -265,8 +267,8 @@ static double length(const double *x, int n)
     return sqrt(sum);
 }
 
-/* Returns input n of a channel, counted from the first token of sequence i. Numbers below 0 are in
- * the history. */
+/* Returns input n of a channel. n counts from the first token of sequence i; negative n are in the
+ * history. */
 static double input_of(struct call *c, int i, int channel, int n)
 {
     const int column = history_of(c, i) + n + c->desc.gated_delta_step.taps - 1;
@@ -275,8 +277,8 @@ static double input_of(struct call *c, int i, int channel, int n)
                  : operand_value(call_operand(c, GATED_DELTA_STEP_X), AT(row_of(c, i, n), channel));
 }
 
-/* Sets *x to a channel of token t of sequence i, convolved, and *error to its bound. conv1d.c
- * derives the bound. */
+/* Sets *x to the convolution of a channel at token t of sequence i, and *error to the bound of its
+ * error. conv1d.c derives the bound. */
 static void convolve(struct call *c, int i, int t, int channel, double *x, double *error)
 {
     const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
@@ -301,8 +303,9 @@ static void convolve_head(struct call *c, int i, int t, int first, int n, struct
         convolve(c, i, t, first + k, &out->x[k], &out->error[k]);
 }
 
-/* Divides a vector by its length with eps, in place; without l2_norm changes nothing. No direction
- * changes faster than by 1 / length. Returns a bound of the length of its error afterwards. */
+/* Divides a vector in place by its length, to which eps is added; does nothing without l2_norm. An
+ * error of the vector grows by 1 / length at most. Returns a bound of the length of the result's
+ * error. */
 static double make_unit(struct call *c, struct vector *v)
 {
     const int n = c->desc.gated_delta_step.head_dim;
@@ -317,19 +320,19 @@ static double make_unit(struct call *c, struct vector *v)
     return off == 0 ? 0 : off / least + ((n + 5) / 2.0 + 4) * STORED_F * length(v->x, n);
 }
 
-/* The gates of a value head: gated_delta.c has the bounds of their errors. */
+/* The gates of a value head at a token. gated_delta.c derives the bounds of their errors. */
 struct gates {
     double decay[DIM_MAX], decay_error[DIM_MAX];
     double beta, beta_error; /* beta_error: relative to beta */
 };
 
-/* Returns an element of an operand, 0 if the operand is not given. */
+/* Returns an element of an operand; 0 if the operand is left out. */
 static double given_or(const struct operand *o, const int64_t at[])
 {
     return o->given ? operand_value(o, at) : 0;
 }
 
-/* Computes the decay of channel `k` and the bound for its error. */
+/* Computes the decay of channel `k` and the bound of its error. */
 static void compute_decay(struct call *c, int row, int head, int k, struct gates *out)
 {
     const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
@@ -362,18 +365,19 @@ static void compute_gates(struct call *c, int row, int head, struct gates *out)
     out->beta_error = (2 * fabs(x) + 6) * STORED_F;
 }
 
-/* A value head of a sequence. */
+/* A value head of a sequence: the inputs of its current token, and its state. */
 struct head {
     struct vector q, k, v, out;
-    double q_error, k_error; /* lengths */
+    double q_error, k_error; /* bounds of the lengths of the errors of q and k */
     struct gates gates;
     double state[DIM_MAX][DIM_MAX], state_error[DIM_MAX]; /* [v][k]; length of row v's error */
 };
 
 /*
- * Advances the row of value element v; the output and its error go to h->out. The error of the row
- * before is multiplied by (1 - beta k k^T) exp(g). That lengthens no vector by more than 1 or
- * beta |k|^2 - 1. `grows` is the larger one, with the errors of beta and k.
+ * Advances the state's row of value element v. The output and the bound of its error go to h->out.
+ * The row's error before is multiplied by (1 - beta k k^T) exp(g). This matrix lengthens a vector
+ * by a factor of at most 1 or beta |k|^2 - 1. `grows` is the larger factor, with the errors of beta
+ * and k.
  */
 static void advance(struct call *c, struct head *h, int v)
 {
@@ -404,8 +408,8 @@ static void advance(struct call *c, struct head *h, int v)
         (q + h->q_error) * h->state_error[v] + after * (h->q_error + (sums + 2 * f) * q);
 }
 
-/* Compares a value head's row of out with y, whose element v may be off by off[v]. With fp8 each
- * 128 elements have a scale: the largest of them over the largest number of fp8. */
+/* Compares a value head's row of out with y. off[v] is a bound of the error of y[v]. With fp8 each
+ * 128 elements have a scale: their largest magnitude divided by the largest number of fp8. */
 static void compare_row(struct call *c, int row, int head, const double *y, const double *off)
 {
     enum { GROUP = 128 };
@@ -433,8 +437,8 @@ static void compare_row(struct call *c, int row, int head, const double *y, cons
     }
 }
 
-/* Compares a row of the output after norm and gate. The kernel rounds the output before the norm,
- * which multiplies an error by at most 1 / rms. */
+/* Applies norm and gate to a row of the output, and compares the result. The kernel rounds the
+ * output before the norm. The norm multiplies an error by at most 1 / rms. */
 static void normalise(struct call *c, int row, int head, struct head *h)
 {
     const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
@@ -455,7 +459,7 @@ static void normalise(struct call *c, int row, int head, struct head *h)
         const double of_x = error[v] / least + fabs(x) * mean / least;
         const double own = ((n + 5) / 2.0 + 5 + 2 * fabs(z) + 9) * STORED_F * (fabs(x) + of_x);
         y[v] = x * gate;
-        /* a sigmoid below the smallest normal number may be 0, and products too */
+        /* a sigmoid, or a product, below the smallest normal number may become 0 */
         const double factor = d->act == ATTN_ACT_SIGMOID ? 1 : fabs(z) + 1;
         off[v] = (of_x + own) * fabs(gate) + FLT_MIN * (factor * fabs(x * w) + 1);
     }
@@ -494,8 +498,8 @@ static void compare_state(struct call *c, int slot, int head, const struct head 
         }
 }
 
-/* Compares what sequence i stores in conv_state: the last W - 2 inputs of its history, and then all
- * tokens. */
+/* Compares the columns of conv_state that sequence i stores: the last W - 2 inputs of its history,
+ * and then all tokens. */
 static void compare_conv(struct call *c, int i)
 {
     const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
@@ -549,7 +553,7 @@ static void compare(struct call *c)
     }
 }
 
-/* Returns the bytes of the states in and out, and of the rows of all tokens. */
+/* Returns the bytes of states that are read and written, and of the rows of all tokens. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;

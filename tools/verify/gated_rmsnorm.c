@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of gated_rmsnorm kernels.
+ * Verification of gated_rmsnorm kernels: outputs, their scales, and sums of squares over ranks.
  */
 #include <float.h>
 #include <math.h>
@@ -17,8 +17,8 @@ enum {
     OVER_X = 1 << 0,    /* out overwrites x, if the types agree */
     OVER_Z = 1 << 1,    /* out overwrites z */
     PACKED = 1 << 2,    /* x and z are slices of one wider tensor */
-    ZEROS = 1 << 3,     /* groups of zeros, large gates, eps 0 */
-    BY_COLUMN = 1 << 4, /* scales [group, token] */
+    ZEROS = 1 << 3,     /* some groups are zeros, some gates are large, and eps is 0 */
+    BY_COLUMN = 1 << 4, /* scales are [group, token] */
     SHARED = 1 << 5,    /* all heads share one weight */
 };
 
@@ -44,8 +44,8 @@ static const struct shape traced = {{"trace", SHARED}, 4096, 32};
 /* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
-/* True if the shape is for the kernel. Many steps of a workgroup are tested with one kernel of each
-   order of rows, since they do not depend on its other fields. */
+/* True if the kernel is verified on the shape. Only one kernel of each order of rows runs the shape
+ * with many steps per workgroup, since these do not depend on other fields. */
 static bool takes(const struct call *c)
 {
     const struct attn_gated_rmsnorm_desc *d = &c->desc.gated_rmsnorm;
@@ -92,14 +92,14 @@ static void place(struct call *c)
         operand_place_inside(out, z, 0);
 }
 
-/* True if x of a group is 0. */
+/* True if all x of a token's group are 0. */
 static bool is_zero(const struct call *c, int token, int group)
 {
     return is(c, ZEROS) && (token + group) % 3 == 1;
 }
 
-/* Fills a token's group of an operand; with ZEROS some groups are 0, and some elements are `far`
- * times larger. */
+/* Fills a token's group of an operand; with ZEROS some groups are 0, and some elements are
+ * multiplied by `far`. */
 static void fill_row(struct call *c, struct operand *o, int token, int group, double far)
 {
     for (int i = 0; o->given && i < c->desc.gated_rmsnorm.width; i++) {
@@ -139,7 +139,7 @@ static void fill(struct call *c)
 /*
  * Returns a bound of the relative error of a gate with input z. With f = 2^-24: the argument of
  * exp(-z) has a constant and a product, 2 |z| f, and exp one ulp, 2 f. The sum with 1 and its
- * inverse, good to an ulp, have 3 f, and a product with z one.
+ * inverse, exact to an ulp, have 3 f, and a product with z has f.
  */
 static double gate_error(const struct attn_gated_rmsnorm_desc *d, double z)
 {
@@ -147,9 +147,9 @@ static double gate_error(const struct attn_gated_rmsnorm_desc *d, double z)
 }
 
 /*
- * Returns a bound of what underflow adds to the error of a gated element, which is `ungated`
- * without its gate. A sigmoid below the smallest normal number, where z < -87.3, may be 0:
- * v_rcp_f32 flushes its result. So may the products that follow.
+ * Returns a bound of the error that underflow adds to a gated element. `ungated` is the element
+ * without its gate. A sigmoid below the smallest normal number (z < -87.3) may become 0, since
+ * v_rcp_f32 flushes its result. Products after it may become 0, too.
  */
 static double underflow(const struct attn_gated_rmsnorm_desc *d, double z, double ungated)
 {
@@ -157,7 +157,7 @@ static double underflow(const struct attn_gated_rmsnorm_desc *d, double z, doubl
     return FLT_MIN * (factor * fabs(ungated) + 1);
 }
 
-/* Returns the gate's factor for `z`. */
+/* Returns the factor of a gate with input `z`. */
 static double gate_of(const struct attn_gated_rmsnorm_desc *d, double z)
 {
     return d->act == ATTN_ACT_SIGMOID ? ref_sigmoid(z) : ref_silu(z);
@@ -171,12 +171,12 @@ struct group {
 
 /*
  * Computes a group. With f as above, the norm has an error of (D + 5) f / 2 + 5 f of the result;
- * rope_compare.c says why. A gate before the norm adds its own error and half the error of the
- * squares. The latter is at most twice a gate's largest error. A gate after the norm adds its own
- * error and a product. A sum of squares that is given has no error.
+ * rope_compare.c derives it. A gate before the norm adds its own error and half the error of the
+ * squares, which is at most twice a gate's largest error. A gate after the norm adds its own error
+ * and a product. A sum of squares that is an input has no error.
  *
- * A sum of squares that is the result has the errors of the squares and at most 32 roundings. These
- * are 8 for elements of a lane, 16 for panels of columns, 6 for lanes and 2 for waves.
+ * A sum of squares that is the result has the errors of the squares and at most 32 roundings: 8 for
+ * elements of a lane, 16 for panels of columns, 6 for lanes and 2 for waves.
  */
 static void compute_group(struct call *c, int t, int g, struct group *out)
 {

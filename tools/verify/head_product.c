@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of head_product kernels.
+ * Verification of head_product kernels: rows times the weights of each head, and copied tails.
  */
 #include <math.h>
 
@@ -17,14 +17,14 @@ enum {
     SHARED = 1 << 0, /* all heads multiply the same x */
     PART = 1 << 1,   /* w is the second half of the rows of a larger tensor, as W_UV is in
                         kv_b_proj */
-    KEYS = 1 << 2,   /* a tail (the rotated part of a key) follows each head */
-    MANY = 1 << 3,   /* for kernels with one x: workgroups process several tiles each */
+    KEYS = 1 << 2,   /* a tail, the rotated part of a key, follows each head of the output */
+    MANY = 1 << 3,   /* for kernels with a shared x: each workgroup processes several tiles */
 };
 
 static const struct shape {
     struct verify_shape is;
     int tokens, heads;
-    int shared; /* tokens of traces with a shared x */
+    int shared; /* number of tokens of a trace with a shared x */
 } shapes[] = {
     {{"one token", 0}, 1, 2, 0},
     {{"12 heads", PART}, 5, 12, 0},
@@ -60,7 +60,7 @@ static void place(struct call *c)
 {
     const struct attn_head_product_desc *d = &c->desc.head_product;
     struct operand *out = call_operand(c, HEAD_PRODUCT_OUT), *w = call_operand(c, HEAD_PRODUCT_W);
-    w->align = 16; /* its alignment does not depend on its type */
+    w->align = 16; /* 16 bytes for weights of any type */
     struct operand *tail = call_operand(c, HEAD_PRODUCT_TAIL_OUT);
     if (!is(c, KEYS)) {
         operand_leave_out(call_operand(c, HEAD_PRODUCT_TAIL));
@@ -68,7 +68,7 @@ static void place(struct call *c)
     }
     if (is(c, PART))
         operand_set_stride(w, 0, 2 * (int64_t)d->head_dim_v * d->head_dim);
-    if (is(c, KEYS)) { /* keys of a prefill: the rotated part follows the rest */
+    if (is(c, KEYS)) { /* as in keys of a prefill, the rotated part follows the rest of each head */
         const int key = d->head_dim_v + TAIL;
         for (int i = 0; i < 2; i++) {
             operand_set_stride(i ? tail : out, 1, key);
@@ -97,15 +97,16 @@ static void fill(struct call *c)
 
 /* ---- Comparison ---- */
 
+/* A row of x as the kernel rounds it, and the row of weights with which it is multiplied. */
 struct row {
     double x[DIM_MAX];
     struct weights_row of;
-    double off[DIM_MAX]; /* error of x in its position, where it may round to either of two
-                         neighbours */
+    /* off[i]: distance of the other neighbour if x[i] may round to either of two; else 0 */
+    double off[DIM_MAX];
 };
 
-/* Returns x rounded to nearest even in type `p`, and sets *step to the distance of neighbours
- * there. No number here exceeds the type's largest. */
+/* Returns x rounded to nearest even in type `p`, and sets *step to the distance between the type's
+ * numbers near x. x must not exceed the type's largest number. */
 static double round_to(const struct precision *p, double x, double *step)
 {
     int exponent;
@@ -115,9 +116,9 @@ static double round_to(const struct precision *p, double x, double *step)
 }
 
 /*
- * Rounds x as the kernel does, with the scale of its 128 elements. The scale and its inverse have
- * three float32 roundings, and the product with x another. If they may carry x across the middle of
- * two neighbours, either is accepted.
+ * Rounds each element of x as the kernel does, with the scale of its 128 elements. The scale and
+ * its inverse have three float32 roundings, and the product with x has another. If these may move x
+ * across the middle between two numbers, either number is accepted.
  */
 static void round_activations(struct call *c, struct row *r)
 {
@@ -139,10 +140,10 @@ static void round_activations(struct call *c, struct row *r)
 }
 
 /*
- * Compares a head. With f = 2^-24, a float32 sum of K products is off by K f of the sum of
- * magnitudes, in any order. The products are exact or rounded once. A scale adds two roundings for
- * each block. A matrix instruction may truncate an addition (CDNA3 does not say), which doubles the
- * bound. Then out is rounded.
+ * Compares a token's products for one head. With f = 2^-24, a float32 sum of K products has an
+ * error of K f of the sum of magnitudes, in any order. The products are exact or rounded once. A
+ * scale adds two roundings for each block. A matrix instruction may truncate an addition (CDNA3
+ * does not say), which doubles the bound. Then out is rounded.
  */
 static void compare_head(struct call *c, int t, int h, struct row *r)
 {

@@ -10,7 +10,7 @@
 
 enum { DIM = REF_INDEX_DIM, TILE = 16 };
 
-/* The order of the tensors with which the operands of both ops begin. */
+/* The first tensors of indexer_logits and of indexer_topk, in their order. */
 enum { Q, WEIGHTS, KEYS, KEY_SCALES, ROW_STARTS, ROW_ENDS, BLOCK_TABLE, ROW_SEQUENCES };
 
 static_assert(INDEXER_LOGITS_ROW_SEQUENCES - INDEXER_LOGITS_Q == ROW_SEQUENCES &&
@@ -73,14 +73,14 @@ static uint8_t make_element(const struct index_data *d, double most, uint64_t *r
     }
 }
 
-/* Returns an element with the given sign; zeros stay positive. */
+/* Returns the bits of an fp8 element with the given sign; zeros stay positive. */
 static uint8_t with_sign(uint8_t bits, bool negative)
 {
     const uint8_t magnitude = bits & 0x7f;
     return negative && magnitude ? magnitude | 0x80 : magnitude;
 }
 
-/* Makes element i of q: its value, and for fp8 its byte. */
+/* Makes element i of q at random: its value, and for fp8 its byte. */
 static void make_query(struct index_data *d, size_t i, uint64_t *random)
 {
     if (d->wide) {
@@ -108,7 +108,7 @@ static void make_queries(struct index_data *d, uint64_t *random)
         d->weights[i] = (float)random_value(random);
 }
 
-/* Returns the scale of a key, as the kind of keys requires. */
+/* Returns the scale of a key, for the kind of keys in `d`. */
 static float make_scale(const struct index_data *d, int key, uint64_t *random)
 {
     const uint64_t bits = random_bits(random);
@@ -129,14 +129,14 @@ static uint8_t nan_of(const struct index_data *d)
     return isnan(decode_element(d->fp8, 0x80)) ? 0x80 : 0x7f;
 }
 
-/* True if keys of this kind are copies of one or two random keys, the models. */
+/* True if keys of this kind are copies of one or two random keys, which are called models. */
 static bool are_alike(enum index_keys kind)
 {
     return kind == KEYS_EQUAL || kind == KEYS_TWO || kind == KEYS_RISING || kind == KEYS_FALLING;
 }
 
-/* Makes the bytes of a key. Returns its class: keys of one class are equal; its own number if it is
-   unique. */
+/* Makes the bytes of a key. Returns the key's class, a number that equal keys share; a unique key
+ * has its own index. */
 static int make_key(const struct index_data *d, int key, uint8_t models[2][DIM], uint64_t *random,
                     uint8_t out[DIM])
 {
@@ -156,8 +156,8 @@ static int make_key(const struct index_data *d, int key, uint8_t models[2][DIM],
 
 /* ---- Keys of 16 bits ---- */
 
-/* Returns v as a number of 16 bits, truncated toward 0. In fp16 a magnitude below 2^-14 becomes 0,
- * and a finite one from 65,536 on becomes the largest number. */
+/* Returns the bits of v as a 16-bit number, truncated toward 0. In fp16 a magnitude below 2^-14
+ * becomes 0, and a finite magnitude of 65,536 or more becomes the largest number. */
 static uint16_t cut_to_16_bits(const struct index_data *d, float v)
 {
     enum { LARGEST = 0x7bff, INFINITE = 0x7c00, NOT_A_NUMBER = 0x7e00, SIGN = 0x8000 };
@@ -170,9 +170,9 @@ static uint16_t cut_to_16_bits(const struct index_data *d, float v)
     return encode_element(d->wide_elements, fabsf(v) < 0x1p-14f ? 0 : (double)v);
 }
 
-/* Makes the 256 bytes of a key and the values of its elements: a model's elements or random ones,
- * times a scale, truncated to 16 bits. A kernel scores an infinity as a NaN. Returns the key's
- * class. */
+/* Makes the 256 bytes of a 16-bit key and the values of its elements. They are a model's or random
+ * elements, times a scale, truncated to 16 bits. A kernel scores an infinity as a NaN. Returns the
+ * key's class. */
 static int make_wide_key(const struct index_data *d, int key, uint8_t models[2][DIM],
                          uint64_t *random, uint8_t out[2 * DIM], double value[DIM])
 {
@@ -218,7 +218,8 @@ static void make_block_scales(const struct index_data *d, int key, uint64_t *ran
         out[i] = 0;
 }
 
-/* Makes the 64 bytes of an mxfp4 key and the values of its elements. Returns its class. */
+/* Makes the 64 bytes of an mxfp4 key, its scales, and the values of its elements. Returns the key's
+ * class. */
 static int make_mxfp4_key(const struct index_data *d, int key, uint8_t models[2][DIM],
                           uint64_t *random, uint8_t out[DIM], uint8_t scales[INDEX_SCALE_BYTES],
                           double value[DIM])
@@ -244,7 +245,8 @@ static int make_mxfp4_key(const struct index_data *d, int key, uint8_t models[2]
 
 /* ---- The cache ---- */
 
-/* Returns the offset of byte e of token n of a page (or of the tensor). */
+/* Returns the offset, in bytes, of byte e of the key of token n, in a page or in a tensor without
+ * pages. */
 static size_t element_at(const struct index_data *d, int n, int e)
 {
     if (!d->shuffle)
@@ -253,7 +255,8 @@ static size_t element_at(const struct index_data *d, int n, int e)
            (size_t)(e / TILE * TILE * TILE + n % TILE * TILE + e % TILE);
 }
 
-/* Makes a key's bytes, its scale's bytes, and its values. Returns its class. */
+/* Makes the bytes of key i of sequence s, the bytes of its scales, and its values. Returns the
+ * key's class. */
 static int make_values(struct index_data *d, int s, int i, uint8_t models[2][DIM], uint64_t *random,
                        uint8_t key[2 * DIM], uint8_t scale[INDEX_SCALE_BYTES])
 {
@@ -297,16 +300,16 @@ static void make_sequence(struct index_data *d, int s, uint64_t *random)
     }
 }
 
-/* Returns the number of pages of sequence `s`: its keys fill all but the last one, which no row
- * sees. A traced call has no such page. 0 if the keys have no pages. */
+/* Returns the number of pages of sequence `s`; 0 if keys have no pages. The sequence has one more
+ * page than its keys need, which no row sees, except in a trace. */
 static int pages_of(const struct index_data *d, int s)
 {
     const int unused = d->call->traced ? 0 : 1;
     return d->paged ? (d->keys[s] + d->page - 1) / d->page + unused : 0;
 }
 
-/* Sets the table: each sequence has the next numbers of `order`, which has a permutation of all
- * page numbers, or is NULL for ascending numbers. */
+/* Sets the page table: each sequence gets the next numbers of `order`, a permutation of all page
+ * numbers. NULL: numbers are ascending. */
 static void number_pages(struct index_data *d, const int32_t *order)
 {
     int next = 0;
@@ -316,8 +319,8 @@ static void number_pages(struct index_data *d, const int32_t *order)
     }
 }
 
-/* Makes the cache: pages in random order, all NaNs at first. A trace has pages in order and no
-   image. */
+/* Makes the contents of the cache: pages in random order, with NaNs except for keys. A trace has
+ * consecutive pages and no contents here. */
 static void make_image(struct index_data *d, uint64_t *random)
 {
     int pages = 0;
@@ -397,7 +400,7 @@ static void fill_keys(const struct index_data *d, struct operand *q)
         fill_table(d, &q[BLOCK_TABLE]);
 }
 
-/* Sets an element of q, which is element i of the data. */
+/* Sets the element `at` of operand q to element i of d->q. */
 static void set_query(const struct index_data *d, struct operand *q, const int64_t at[], int i)
 {
     if (d->wide)
@@ -416,7 +419,7 @@ void index_data_fill(const struct index_data *d, struct operand *q)
                 set_query(d, &q[Q], AT(r, h, e), at * DIM + e);
         }
     }
-    for (int r = 0; d->has_starts && r < d->rows; r++) { /* a start below 0 counts as 0 */
+    for (int r = 0; d->has_starts && r < d->rows; r++) { /* a negative start means 0 */
         const int below = r == 1 ? INT32_MIN : -1 - 70 * r;
         operand_set_int(&q[ROW_STARTS], AT(r), d->starts[r] ? d->starts[r] : below);
     }
@@ -435,13 +438,13 @@ double index_data_bytes(const struct index_data *d)
 }
 
 /*
- * Returns a bound of the error of a score. Products of fp8 or of 16 bits are exact in float32.
- * Products with e2m1 are too, as are products with the scales of mxfp4, which are powers of two.
- * With f = 2^-24, each of 128 additions has an error of at most 2 f, since the matrix instruction
- * may truncate. So q . k is off by 256 f of the sum of magnitudes. The maximum with 0 increases no
- * error. Products with weights are added by at most heads / 4 + 8 fma: (heads / 4 + 16) f. Heads
- * are padded to less than twice their number, and to at least 32. The scale is one more rounding.
- * Every step may lose subnormal numbers.
+ * Returns a bound of the error of a score. Products of fp8 or of 16 bits are exact in float32. So
+ * are products with e2m1, and with the scales of mxfp4, which are powers of two. With f = 2^-24,
+ * each of 128 additions has an error of at most 2 f, since the matrix instruction may truncate. So
+ * q . k has an error of 256 f of the sum of magnitudes. The maximum with 0 increases no error.
+ * Products with weights are added by at most heads / 4 + 8 fma instructions: (heads / 4 + 16) f.
+ * Heads are padded to less than twice their number, and to at least 32. The scale is one more
+ * rounding. Every step may lose subnormal numbers.
  */
 static double sum_bound(const struct index_data *d, const struct ref_index_score *r)
 {
@@ -449,7 +452,7 @@ static double sum_bound(const struct index_data *d, const struct ref_index_score
     return 256 * f * r->products + (d->heads / 4 + 17) * f * (r->sums + 256 * f * r->products);
 }
 
-/* Returns the power of two above the largest head's sum of magnitudes times 448. */
+/* Returns t of pair_bound(): the power of two above the largest sum of |q| of a head times 448. */
 static double product_limit(const struct index_data *d, int row)
 {
     const double *q = d->q + (size_t)row * (size_t)d->heads * DIM;
@@ -465,10 +468,11 @@ static double product_limit(const struct index_data *d, int row)
 
 /*
  * Returns a bound of the error of a score in a kernel that multiplies in pairs of f16. Products are
- * less than t and become f16 in units of t. Their error is 2^-11 of themselves, or 2^-14 t if they
- * are subnormal, which the sum flushes to 0. Weights become f16 in units of 2^-14 of the largest or
- * less: 2^-11 of themselves, or 2^-28 of the largest. An instruction adds two products with three
- * roundings. There are at most as many instructions as fmas otherwise.
+ * less than t and become f16 in units of t. Their error is 2^-11 of the product, or 2^-14 t for
+ * subnormal numbers, which the sum flushes to 0. Weights become f16 in units of 2^-14 of the
+ * largest weight or less. Their error is 2^-11 of the weight, or 2^-28 of the largest weight. An
+ * instruction adds two products with three roundings. There are at most as many such instructions
+ * as fma instructions in sum_bound().
  */
 static double pair_bound(const struct index_data *d, int row, double scale,
                          const struct ref_index_score *r)

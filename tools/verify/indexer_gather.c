@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of indexer_gather kernels: every byte of keys and scales of sequences in shuffled
- * pages, whole and from the middle.
+ * Verification of indexer_gather kernels: compares every byte of gathered keys and scales, of whole
+ * sequences and of parts, from pages in random order.
  */
 #include <stdlib.h>
 
@@ -12,8 +12,9 @@
 enum { DIM = 128, SCALE_BYTES = 4, TILE = 16, SEQUENCES_MAX = 4 };
 
 enum {
-    WHOLE = 1 << 0,  /* seq_starts is NULL */
-    PADDED = 1 << 1, /* rows after the last sequence, and workgroups without work */
+    WHOLE = 1 << 0, /* seq_starts is NULL */
+    /* outputs have rows after the last sequence, and some workgroups have no work */
+    PADDED = 1 << 1,
 };
 
 static const struct shape {
@@ -36,7 +37,7 @@ static const struct shape traced = {{"trace", WHOLE}, 64, 1, {{0, 16384}}};
 
 struct own {
     int32_t starts[SEQUENCES_MAX], cu[SEQUENCES_MAX + 1];
-    int32_t *table; /* [count, stride] */
+    int32_t *table; /* page numbers: [count, stride] */
     int stride, pages;
 };
 
@@ -87,7 +88,7 @@ static void place(struct call *c)
 
 /* ---- The cache ---- */
 
-/* Returns the page of token t of sequence s as an offset into the cache. */
+/* Returns the offset in the cache, in bytes, of the page of token t of sequence s. */
 static int64_t page_of(const struct call *c, int s, int t)
 {
     const struct own *own = c->own;
@@ -95,7 +96,7 @@ static int64_t page_of(const struct call *c, int s, int t)
     return own->table[s * own->stride + t / a->page_size] * a->page_stride;
 }
 
-/* Returns the offset of byte e of the key of token t of sequence s. */
+/* Returns the offset in the cache, in bytes, of byte e of the key of token t of sequence s. */
 static int64_t key_at(const struct call *c, int s, int t, int e)
 {
     const int token = t % c->args.indexer_gather.page_size;
@@ -106,7 +107,7 @@ static int64_t key_at(const struct call *c, int s, int t, int e)
            e % TILE;
 }
 
-/* Returns the offset of byte e of the key's scale. */
+/* Returns the offset in the cache, in bytes, of byte e of the scale of token t of sequence s. */
 static int64_t scale_at(const struct call *c, int s, int t, int e)
 {
     const int page_size = c->args.indexer_gather.page_size;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of indexer_logits kernels: each score within the bound of index_data_score(), minus
- * infinity where a clean row sees nothing, and nothing else written.
+ * Verification of indexer_logits kernels: each score must be within the bound of
+ * index_data_score(). With CLEAN other elements must be minus infinity; without it they must be
+ * unchanged.
  */
 #include <math.h>
 
@@ -19,14 +20,16 @@ enum {
 static const struct shape {
     struct verify_shape is;
     enum index_keys keys;
-    int rows, columns, page; /* page: argument of index_data_page() */
+    /* columns: largest number of keys of a row; page: argument of index_data_page() */
+    int rows, columns, page;
 } shapes[] = {
     {{"one", 0}, KEYS_RANDOM, 1, 1, 0},
     {{"ranges", STARTS | VERIFY_VIEWS}, KEYS_RANDOM, 9, 700, 1},
     {{"clean", STARTS | CLEAN | VERIFY_VIEWS}, KEYS_RANDOM, 5, 4500, 2},
     {{"negative", CLEAN}, KEYS_NEGATIVE, 2, 300, 0},
     {{"huge range", SHARED}, KEYS_HUGE_RANGE, 3, 2050, 1},
-    {{"many rows", STARTS | SHARED | CLEAN}, KEYS_RANDOM, 180, 3000, 0}, /* in two large parts */
+    /* rows are processed in two large parts */
+    {{"many rows", STARTS | SHARED | CLEAN}, KEYS_RANDOM, 180, 3000, 0},
 };
 
 static const struct shape traced = {{"trace", EQUAL | SHARED}, KEYS_RANDOM, 304, 16384, 0};
@@ -34,7 +37,7 @@ static const struct shape traced = {{"trace", EQUAL | SHARED}, KEYS_RANDOM, 304,
 /* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
-/* Makes the first and last keys of each row. */
+/* Sets the first key and the end of keys of each row. */
 static void make_rows(struct call *c, struct index_data *d)
 {
     const struct shape *s = c->shape;
