@@ -19,6 +19,7 @@
 #include "decode.h"
 
 enum {
+    /* Number of instructions in the ring. */
     REMEMBERED = 16,
     LONGEST = 9 /* most vector instructions that required() and required_strictly() return */
 };

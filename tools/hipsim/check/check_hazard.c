@@ -35,6 +35,7 @@
 struct hazard_history {
     const struct inst *in[HAZARD_HISTORY];
     uint32_t at[HAZARD_HISTORY]; /* value of `states` at issue */
+    /* Number of instructions issued so far; wait states so far. */
     uint32_t count, states;
     uint32_t quiet_at;          /* value of `states` from which on no entry of the ring requires a
                                    wait */
@@ -52,6 +53,7 @@ struct hazard_state {
     struct hazard_history waves[WAVES_MAX]; /* for GFX9's rules */
 };
 
+/* Properties of an instruction that the rules test, as bits of in->hazard_traits. */
 enum hazard_trait {
     TRAIT_F64 = 1 << 0,
     TRAIT_XDL = 1 << 1, /* a matrix instruction other than f32 and f64, whose results are one state
@@ -277,9 +279,9 @@ static unsigned until_result(enum gfx_target target, const struct inst *from)
     return from->matrix_passes + (is(from, TRAIT_XDL) ? 3u : 2u) + is_late(target, from);
 }
 
-/* Returns the wait states that `in` needs after a matrix instruction other than f64, if it uses its
- * result or overwrites its addend. required_strictly() has the vector instructions that read the
- * result. */
+/* Returns the wait states that `in` needs after the matrix instruction `from` (not f64), if `in`
+ * uses its result or overwrites its addend. required_strictly() has the vector instructions that
+ * read the result. */
 static unsigned after_matrix(enum gfx_target target, const struct inst *from, const struct inst *in)
 {
     if (!vector(&from->dst))
@@ -353,7 +355,7 @@ static unsigned after_exec(const struct inst *in)
 static unsigned most(unsigned a, unsigned b) { return a > b ? a : b; }
 
 /* Returns the wait states that the vector instruction `in` needs after the vector instruction
- * `from`, if it reads or overwrites its result `d`. */
+ * `from`, if `in` reads or overwrites `d`, a result of `from`. */
 static unsigned after_result(const struct inst *from, const struct opnd *d, const struct inst *in)
 {
     const bool read = reads(in, d), part = is(from, TRAIT_PART);

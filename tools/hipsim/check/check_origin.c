@@ -42,7 +42,8 @@ static bool is_undefined(const struct wave *w, const struct opnd *o, unsigned dw
     }
 }
 
-/* Returns the load that the first undefined dword of the operand comes from; 0: not from a load. */
+/* Returns the load that the first undefined dword of the operand comes from: 1 + its code offset;
+ * 0: not from a load. */
 static uint32_t load_of(const struct origins *from, const struct wave *w, const struct opnd *o)
 {
     const unsigned row = origin_row(o);
@@ -55,8 +56,8 @@ static uint32_t load_of(const struct origins *from, const struct wave *w, const 
 static const struct opnd vcc = {.kind = OPND_SGPR, .reg = SGPR_VCC, .dwords = 2};
 static const struct opnd scc = {.kind = OPND_SPECIAL, .reg = SPECIAL_SCC, .dwords = 1};
 
-/* Returns the load that an undefined source of the instruction comes from; 0: none. The sources of
- * a branch are VCC and SCC. */
+/* Returns the load that an undefined source of the instruction comes from: 1 + its code offset; 0:
+ * none. The sources of a branch are VCC and SCC. */
 static uint32_t load_of_sources(const struct origins *from, const struct wave *w,
                                 const struct inst *in)
 {

@@ -23,6 +23,7 @@
 #define CONFLICTS_MAX (WAVE_LANES * 8)
 #define POLLS_KEPT 16u /* number of loads for which the result of race_polls() is cached */
 
+/* Properties of a dword's accesses since the last barrier. */
 enum site_flags {
     SITE_ATOMIC = 1 << 0,      /* only atomics have written it */
     SITE_MIXED = 1 << 1,       /* several waves access parts of the dword: the check ignores it */
@@ -33,8 +34,10 @@ enum site_flags {
     SITE_READ_TIME = 1 << 5,
 };
 
-/* Part of a cell that every access uses. */
+/* Part of a dword's record that every access uses. */
 struct cell {
+    /* Number of barriers before the accesses; the cell counts as empty if that is not the current
+     * number. */
     uint32_t epoch;
     uint32_t read_at; /* code offset of the last read */
     union {
@@ -51,7 +54,7 @@ struct cell {
 /* First bits of the members in cell.uses; `writers` begins at bit 0. */
 enum { USES_READERS = 16, USES_WRITTEN = 32, USES_READ = 40, USES_LAST = 48, USES_FLAGS = 56 };
 
-/* Part of a cell for reports, and for reads after the next barrier. */
+/* Part of a dword's record for reports, and for reads after the next barrier. */
 struct site {
     uint32_t write_at;              /* code offset of the last write */
     uint32_t seq;                   /* number of that write among the wave's LGKM operations */
@@ -65,13 +68,17 @@ struct site {
 /* A store to bytes that another wave uses. It is a race if it changes them. */
 struct conflict {
     struct race_other other;
+    /* Host address of the dword. */
     const uint8_t *p;
+    /* The dword before the store, and the mask of the bits that the store writes. */
     uint32_t old, mask;
 };
 
+/* The race check's state of a host thread, for one workgroup after the other. */
 struct race {
     uint32_t base;   /* epoch in which the workgroup began */
     uint32_t newest; /* largest epoch so far */
+    /* Cells and sites by LDS dword. */
     struct cell *cells;
     struct site *sites;
     struct race_global *global;
@@ -80,6 +87,7 @@ struct race {
     struct race_reads reads;
     struct {
         uint32_t offset; /* code offset + 1; 0: empty */
+        /* True: race_polls() is true for the load. */
         bool polls;
     } loads[POLLS_KEPT];
     unsigned nconflicts;
@@ -92,8 +100,10 @@ struct probe {
     const struct inst *in;
     struct race *race;
     uint64_t address; /* address of the dword */
+    /* Host address of the dword. */
     const uint8_t *p;
     uint32_t epoch;
+    /* Bit of the wave in masks. */
     uint16_t self;
     uint8_t lane;
     uint8_t mask; /* mask of the accessed bytes */
@@ -348,7 +358,8 @@ static bool sets_flag(const struct probe *a, const struct cell *c, const struct 
            (releases_lock(a, c, s) || (readers && polls(a, c->read_at)));
 }
 
-/* If `raised`, the store sets a flag: releases the accesses that the wave made before it. */
+/* Releases the accesses that the wave made before its store `a`, if that store sets a flag
+ * (`raised`). */
 static void release_by_flag(const struct probe *a, bool raised)
 {
     if (!raised)
@@ -471,7 +482,7 @@ static bool touch_lane(struct probe *a, uint64_t first, const uint8_t *p, unsign
 /* A cell as a vector of the host: epoch, read_at, and the halves of `uses`. */
 typedef uint32_t cell_words __attribute__((vector_size(sizeof(struct cell))));
 
-/* Masks with which a read updates a cell of its own epoch that no wave has written. */
+/* Masks with which a repeated read updates a cell of its own epoch that no wave has written. */
 struct again {
     cell_words want, test; /* a cell qualifies if it equals `want` in the bits of `test` */
     cell_words kept, use;  /* bits of the cell that stay; bits that the read sets */

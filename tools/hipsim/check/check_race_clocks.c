@@ -7,14 +7,14 @@
 /* Value of `now` at which the clock restarts, before it could wrap. */
 #define RENEW (UINT32_C(1) << 31)
 
-/* Sets each wave's clock in `into` to the larger of both clocks. */
+/* Sets each wave's stamp in `into` to the larger of the stamps in `into` and `from`. */
 static void join(uint32_t *into, const uint32_t *from)
 {
     for (unsigned i = 0; i < CLOCK_WAVES; i++)
         into[i] = from[i] > into[i] ? from[i] : into[i];
 }
 
-/* Returns the index of the slot for an LDS address. */
+/* Returns the index of the entry for an LDS address. */
 static uint32_t slot_of(uint64_t address)
 {
     return (uint32_t)((address >> 2) * UINT64_C(0x9e3779b97f4a7c15) >> 32) % CLOCK_LOCATIONS;

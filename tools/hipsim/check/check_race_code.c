@@ -65,7 +65,8 @@ static bool only_polls(const struct launch *l, uint32_t first, uint32_t last)
     return true;
 }
 
-/* The load may be before the loop, since compilers peel the first iteration. */
+/* True if the load polls, as check_race.h says. The load may be before the loop, since compilers
+ * peel the first iteration. */
 bool race_polls(const struct launch *l, uint32_t offset)
 {
     const struct inst *load = code_inst(l->code, offset), *again = load;

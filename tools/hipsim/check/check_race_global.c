@@ -41,6 +41,7 @@
  * up to four dwords per lane, each at an address of its own. */
 #define ACQUIRES_MAX (4 * WAVE_LANES)
 
+/* The race check's state of a host thread for global memory. */
 struct race_global {
     struct race_shadow *shadow;
     const struct race_clocks *clocks;
@@ -51,9 +52,11 @@ struct race_global {
     uint32_t open, nopen;   /* first interval of the list of unreleased ones; length of the list */
     uint32_t dirty;         /* first interval of the list of those that were not written back */
     uint32_t invalidations; /* number of executed buffer_inv with sc1 in this workgroup */
+    /* Interval numbers that this thread has reserved: from `chunk` to chunk_end - 1. */
     uint32_t chunk, chunk_end;
     uint64_t held;                  /* locked stripes, a bit each */
     uint64_t acquire[ACQUIRES_MAX]; /* addresses that the current instruction acquires */
+    /* Numbers of entries of acquire[], collisions[] and repeats[]. */
     unsigned nacquire, ncollisions, nrepeats;
     uint64_t acquired[WAVES_MAX]; /* stamp by wave: releases up to it are ordered before the wave's
                                      accesses */
@@ -243,15 +246,15 @@ void race_global_barrier(struct race_global *g, const struct workgroup *wg)
         g->acquired[i] = latest;
 }
 
-/* Returns the slot in which releases at the address are recorded. Several addresses may share
- * it. */
+/* Returns the entry in which the stamps of releases at the address are recorded. Several addresses
+ * may share an entry. */
 static _Atomic uint64_t *location(struct race_global *g, uint64_t address)
 {
     uint64_t hash = (address >> 2) * UINT64_C(0x9e3779b97f4a7c15) >> 52;
     return &g->shadow->location[hash % LOCATIONS];
 }
 
-/* Raises the slots of the addresses of the lanes in `m` to at least `stamp`. */
+/* Raises the entries of the addresses of the lanes in `m` to at least `stamp`. */
 static void release_at(struct race_global *g, const struct lane_mem *m, uint64_t stamp)
 {
     unsigned l;

@@ -23,6 +23,7 @@ struct join { /* state at the target of a branch */
     struct registers set;
 };
 
+/* The analysis as it moves through the code. */
 struct flow {
     const struct launch *launch;
     struct registers set; /* registers that depend on the load at this point of the code */

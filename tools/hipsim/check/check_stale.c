@@ -20,6 +20,7 @@
 #define LINE 64u    /* bytes of a line of the scalar cache */
 #define LINES 1024u /* recorded lines, by address: four times the 16 KB of the cache */
 
+/* Bytes of a cache line that scalar loads of the workgroup have returned. */
 struct line {
     uint64_t address; /* address of the line */
     uint64_t loaded;  /* bytes of `copy` that are set, a bit each */

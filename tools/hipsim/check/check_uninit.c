@@ -108,23 +108,28 @@ static uint64_t *copied_rows(struct wave *w, const struct opnd *o)
 
 /* A register that the operation reads. */
 struct piece {
+    /* The register itself, one dword per lane. */
     uint32_t *row;
     unsigned n;      /* number of lanes: 64, or 1 for a scalar */
     unsigned source; /* index of the source; SOURCE_DST: the destination that keeps bits */
     int slot; /* number of the bit of `combination` that replaces the undefined bits; -1: none */
+    /* By lane: the value before the trials, and the mask of its defined bits. */
     uint32_t keep[WAVE_LANES], known[WAVE_LANES];
     uint64_t data; /* mask of the lanes with data, not only the zeros of a mask */
 };
 
 enum { SOURCE_DST = 3, PIECES_MAX = 8 };
 
+/* An operation that is executed several times with other values of its undefined bits. */
 struct trial {
     struct wave *w;
     const struct inst *in;
     struct piece pieces[PIECES_MAX];
     unsigned npieces, slots;
     unsigned dwords; /* number of dwords of the result */
+    /* Registers of the result. */
     uint32_t *dst;
+    /* The result's registers before the trials. */
     uint32_t old[2][WAVE_LANES];
 };
 

@@ -21,14 +21,15 @@
 #define MAX_IMAGE_BYTES (UINT64_C(2) << 30)
 #define METHOD_ZSTD 1
 
-/* Sets the reason why the code object is invalid. Returns that status. */
+/* Writes `text`, the reason why the code object is invalid, to `why`. Returns
+ * CODE_OBJECT_INVALID. */
 static enum code_object_status invalid(char *why, size_t why_size, const char *text)
 {
     snprintf(why, why_size, "%s", text);
     return CODE_OBJECT_INVALID;
 }
 
-/* Sets the reason "out of memory". Returns that status. */
+/* Writes "out of memory" to `why`. Returns CODE_OBJECT_OUT_OF_MEMORY. */
 static enum code_object_status no_memory(char *why, size_t why_size)
 {
     snprintf(why, why_size, "out of memory while reading the code object");
@@ -131,6 +132,8 @@ static uint64_t elf_extent(const uint8_t *start)
     return extent;
 }
 
+/* An entry of a bundle's table: offset and size of the code object in bytes, and the bytes of its
+ * identifier. */
 struct bundle_entry {
     uint64_t offset;
     uint64_t size;
@@ -172,6 +175,7 @@ static uint64_t bundle_extent(const uint8_t *start)
 /* Header of a compressed bundle. Version 2 states the file's size in 32 bits, version 3 in 64. */
 struct compressed_header {
     uint64_t file_bytes; /* size of the file in bytes; 0: not stated */
+    /* Size of the decompressed bundle in bytes. */
     uint64_t plain_bytes;
     unsigned method;
     unsigned header_bytes;

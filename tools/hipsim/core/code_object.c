@@ -12,6 +12,7 @@
 #define DESCRIPTOR_BYTES 64
 #define MAX_PRIVATE_BYTES (4u * 1024 * 1024)
 
+/* The state of a walk over the symbols of a code object. */
 struct collect {
     struct code_object *object;
     const uint8_t *base;
@@ -285,7 +286,7 @@ static enum code_object_status check_kernels(const struct code_object *object, c
     return CODE_OBJECT_OK;
 }
 
-/* Sets the reason "out of memory". Returns that status. */
+/* Writes "out of memory" to image->why. Returns CODE_OBJECT_OUT_OF_MEMORY. */
 static enum code_object_status out_of_memory(const struct elf_image *image)
 {
     snprintf(image->why, image->why_size, "out of memory while loading the code object");

@@ -33,6 +33,7 @@ enum {
     VOP3PX = 0xd3ac, /* first half of a scaled matrix instruction, bits 31:16 */
 };
 
+/* A range of machine code and its decoded instructions. */
 struct code {
     enum gfx_target target;
     const struct isa *isa;
@@ -241,12 +242,10 @@ struct code_slots code_slots(struct code *code)
     return (struct code_slots){code->slots, code->size / 4, code->va};
 }
 
-/*
- * The functions below are true for words that LLVM's disassembler takes for instructions and then
- * crashes on. Such words have reserved SDWA selects (CDNA3 ISA, "SDWA"), or a literal where the
- * encoding has no room for one. Others have a literal as scalar destination, or *_f8f6f4 sources
- * that are no vector registers.
- */
+/* True for words with reserved SDWA selects (CDNA3 ISA, "SDWA"). LLVM's disassembler takes them for
+ * an instruction and then crashes. crashes_llvm() lists the other cases: a literal where the
+ * encoding has no room for one or as scalar destination, and *_f8f6f4 sources that are no vector
+ * registers. */
 static bool reserved_sdwa(const uint32_t *w)
 {
     bool vopc = w[0] >> 25 == 0x3e, vop1 = w[0] >> 25 == 0x3f;

@@ -17,8 +17,10 @@
 #define NOTE_METADATA 32
 #define MAX_SPAN (UINT64_C(1) << 28)
 
+/* Values of e_ident[EI_ABIVERSION] for code object versions 4 and 6. */
 enum { ABI_V4 = 2, ABI_V6 = 4 };
 
+/* Fields of e_flags and their values. */
 enum flags {
     FLAG_MACH = 0xff,
     FLAG_XNACK = 0x300, /* field of e_flags: 0x100 any, 0x200 off, 0x300 on */
@@ -27,6 +29,7 @@ enum flags {
     FLAG_SRAMECC_OFF = 0x800,
 };
 
+/* Types of dynamic relocations. */
 enum relocation {
     R_NONE = 0,
     R_ABS32_LO = 1,
@@ -63,6 +66,7 @@ static enum code_object_status refuse(const struct elf_image *image, enum code_o
                                       const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Writes a sentence to image->why. Returns `status`. */
 static enum code_object_status refuse(const struct elf_image *image, enum code_object_status status,
                                       const char *format, ...)
 {
@@ -248,6 +252,7 @@ static const void *section_bytes(const struct elf_image *image, const GElf_Shdr 
 
 /* -- symbols ----------------------------------------------------------------------------------- */
 
+/* The dynamic symbol table of an image, and its strings. */
 struct symbol_table {
     const uint8_t *symbols;
     uint64_t count;

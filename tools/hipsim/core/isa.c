@@ -33,7 +33,8 @@ static const uint8_t gfx1201_counters[WAIT_COUNTERS] = {
     [WAIT_VM] = 63, [WAIT_LGKM] = 63, [WAIT_EXP] = 7, [WAIT_STORE] = 63, [WAIT_KM] = 31,
 };
 
-/* Clocks as above for 32 lanes, at 128 bytes per clock. */
+/* Clocks in which LDS transfers the data of a wave of 32 lanes, by dwords per lane, at 128 bytes
+ * per clock. */
 static const uint8_t gfx1201_phases[5] = {0, 1, 2, 3, 4};
 
 /* Instructions that LLVM assembles for gfx1201 although RDNA4 reserves their opcodes (RDNA4 ISA,

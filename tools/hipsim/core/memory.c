@@ -49,6 +49,7 @@
 /* Number of size classes: eight per power of two. */
 #define CLASSES (48 * 8)
 
+/* Freed slots of a size class, the oldest at the head: indices of slots. */
 struct queue {
     uint32_t head;
     uint32_t tail;
@@ -110,8 +111,8 @@ static bool reserve_all(void)
     return true;
 }
 
-/* The arena is a multiple of the memory, since freed memory is in quarantine before it is
- * reused. */
+/* Limits the arena, as memory.h says. The arena is a multiple of the memory, since freed memory is
+ * in quarantine before it is reused. */
 void hipsim_mem_expect(uint64_t bytes)
 {
     const uint64_t resting = 256;

@@ -178,7 +178,8 @@ static void cut(uint64_t begin, uint64_t end)
     }
 }
 
-/* Pages that also contain bytes of other allocations remain shared. */
+/* Makes the allocation's pages private again, as memory_share.h says. Pages that also contain bytes
+ * of other allocations remain shared. */
 void hipsim_mem_unshare(uint64_t address)
 {
     const struct hipsim_mem_slot *slot = live(address);

@@ -19,11 +19,13 @@ static const char *const hidden_names[ARG_KINDS] = {
 
 /* -- the document ------------------------------------------------------------------------------ */
 
+/* The extent of a MessagePack item. */
 struct item {
     uint64_t children; /* items inside this one, which follow it */
     uint64_t bytes;    /* bytes of the header and of a payload without items */
 };
 
+/* Returns the number in `bytes` bytes at p, the highest byte first. */
 static uint64_t big_endian(const uint8_t *p, unsigned bytes)
 {
     uint64_t value = 0;

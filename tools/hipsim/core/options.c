@@ -7,10 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The forms of an option's value. */
 enum parser { PARSE_NUMBER, PARSE_TARGETS, PARSE_CHECKS, PARSE_SWITCH, PARSE_TEXT };
 
 enum { TARGET_BITS = 4 }; /* bits per GPU in struct options.targets */
 
+/* A row of the table of options: its key, the byte offset of its member in struct options, its form
+ * and range. */
 struct option {
     const char *key;
     size_t field;

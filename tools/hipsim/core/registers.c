@@ -7,6 +7,7 @@
 
 #include "decode.h"
 
+/* Most dwords of a register's value in a report. */
 enum { DWORDS_SHOWN = 4 };
 
 /* Registers with names: name, operand kind, number, dwords. */

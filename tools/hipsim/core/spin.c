@@ -8,6 +8,7 @@
 
 #include "memory_share.h"
 
+/* Most bytes that a time slice's instruction may change: WRITES_MAX pieces of WRITE_BYTES bytes. */
 enum { WRITES_MAX = 4 * WAVE_LANES, WRITE_BYTES = 16 };
 
 /* State of a wave when it took a backward branch. */
@@ -25,9 +26,11 @@ struct snapshot {
     uint32_t *rows;
 };
 
+/* Changes to memory in a time slice, and the snapshots of its waves. */
 struct spin {
     uint64_t changes; /* number of changes to memory in this time slice */
     uint32_t nwrites;
+    /* Bytes that the running instruction may change, before it executes. */
     struct {
         const uint8_t *at;
         uint8_t bytes, old[WRITE_BYTES];

@@ -47,8 +47,8 @@ void worker_free(struct worker *k)
     checks_group_destroy(&k->wg);
 }
 
-/* Allocates the memory of a worker. The 64 bytes after LDS let a lane kernel read a whole vector at
- * the end of LDS. */
+/* Allocates the memory of a worker, as worker.h says. The 64 bytes after LDS let a lane kernel read
+ * a whole vector at the end of LDS. */
 bool worker_init(struct worker *k, struct engine *e)
 {
     const struct launch *l = e->launch;

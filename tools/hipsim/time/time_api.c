@@ -17,6 +17,7 @@
 static struct {
     pthread_mutex_t lock;
     bool enabled;
+    /* True: `last` has the report of a launch. */
     bool timed;
     struct hipsim_time_report last;
     struct hipsim_time_options options;

@@ -17,11 +17,13 @@
 #define FETCH_LINE 128
 #define LDS_SEGMENTS 8
 
+/* Clocks from which the ports of a SIMD are free. */
 struct simd {
     uint64_t valu_free, matrix_free, scalar_free, memory_free;
     enum hipsim_stall valu_cause;
 };
 
+/* The LDS queue of two SIMDs. */
 struct lds_pair {
     uint64_t bus_free[2];           /* clocks at which the buses from and to the LDS are free */
     uint64_t started[LDS_FIFO_MAX]; /* clocks at which the latest requests in the FIFO start; a
@@ -29,6 +31,7 @@ struct lds_pair {
     uint64_t requests;
 };
 
+/* A modelled compute unit. A group is a slot for a workgroup. */
 struct time_cu {
     struct launch *launch;
     struct time_code *code;
@@ -45,6 +48,7 @@ struct time_cu {
     struct time_wave *best; /* wave that issues next; NULL: not computed */
     struct simd simds[SIMDS];
     struct lds_pair pairs[SIMDS / 2];
+    /* Clock from which each LDS segment is free. */
     uint64_t lds_free[LDS_SEGMENTS];
     struct time_memory memory;
     struct time_cache *icache;
@@ -91,6 +95,8 @@ static uint64_t fifo_room(const struct time_cu *cu, const struct lds_pair *pair)
     return pair->requests < size ? 0 : pair->started[(pair->requests - size) % LDS_FIFO_MAX];
 }
 
+/* Raises *t to the clock from which the ports of the wave's next instruction are free, and sets
+ * *cause. */
 static void port_times(struct time_cu *cu, const struct time_wave *tw, uint64_t *t,
                        enum hipsim_stall *cause)
 {
@@ -210,6 +216,7 @@ static void fetch_window(struct time_cu *cu, struct time_wave *tw)
     tw->fetched = later(tw->fetched, later(tw->came, jumped ? tw->ready : 0) + (uint64_t)late);
 }
 
+/* Fetches the wave's next instruction, with its cost. False after a fault or without memory. */
 static bool fetch_next(struct time_cu *cu, struct time_wave *tw, uint64_t now)
 {
     tw->next = engine_group_fetch(tw->w);
@@ -347,6 +354,7 @@ static uint64_t vmem_request(struct time_cu *cu, struct time_wave *tw, uint64_t 
                                access->lanes, addr);
 }
 
+/* Makes the units busy for the wave's matrix instruction, which issues at clock `now`. */
 static void matrix_issued(struct time_cu *cu, struct time_wave *tw, uint64_t now)
 {
     const struct time_op *op = tw->op;
@@ -477,6 +485,7 @@ static void pause_wave(const struct time_cu *cu, struct time_wave *tw, uint64_t 
                                            : now + op->issue;
 }
 
+/* Adds an instruction that issues at clock `now` to the profile and the sums. */
 static void note_issue(struct time_cu *cu, const struct time_wave *tw, const struct inst *in,
                        uint64_t now)
 {
@@ -681,6 +690,7 @@ bool time_cu_start(struct time_cu *cu, unsigned group, uint64_t index, uint64_t 
     return true;
 }
 
+/* Allocates the state of the compute unit and its workgroup slots. False if that fails. */
 static bool prepare(struct time_cu *cu, const struct time_cu_setup *setup, unsigned groups)
 {
     const size_t waves = (size_t)groups * cu->waves_per_group;

@@ -10,6 +10,7 @@
 #define NEVER UINT64_MAX
 #define CLUSTER_MOST 16 /* most workgroups of a cluster */
 
+/* A compute unit of the device. */
 struct unit {
     struct time_cu *cu;
     uint64_t next; /* clock at which the unit issues next */
@@ -21,6 +22,7 @@ struct unit {
     unsigned used;     /* with clusters: number of slots in use */
 };
 
+/* The compute units of a device and the workgroups that they start. */
 struct device {
     const struct time_device_setup *setup;
     const struct time_params *p;
@@ -32,6 +34,8 @@ struct device {
     unsigned *heap;           /* compute units as a heap; the one that issues next is on top */
     uint64_t *next_workgroup; /* number of the next workgroup, or cluster, to start, by XCD */
     uint64_t *dispatched;     /* clock at which the XCD can start another workgroup, by XCD */
+    /* Clocks for which slots are in use, summed; clock at which the last workgroup has ended;
+     * clocks of workgroup 0. */
     double busy, end, first;
     struct time_busy *over_time;
 };

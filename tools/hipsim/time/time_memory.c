@@ -19,6 +19,7 @@ struct time_cache {
         uint64_t tag;   /* line number + 1; 0: empty */
         uint64_t stamp; /* time of the last use */
     } *entries;         /* ways of each set */
+    /* Time of the latest use: number of uses so far. */
     uint64_t now;
     unsigned sets, ways, line_bytes;
 };

@@ -7,6 +7,7 @@
 #define MANY (UINT64_C(1) << 24)
 #define SAMPLES_MAX 64
 
+/* Instruction counts of a launch's workgroups, and samples of their clocks. */
 struct time_work {
     uint64_t workgroups;
     uint32_t *executed; /* number of instructions by workgroup; 0: it has not run */
@@ -14,6 +15,7 @@ struct time_work {
     unsigned nsamples;
     struct {
         double instructions, clocks;
+        /* Number of timed workgroups that the sample averages. */
         unsigned count;
     } samples[SAMPLES_MAX]; /* samples in ascending order of instructions */
 };

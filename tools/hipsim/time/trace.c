@@ -18,6 +18,7 @@
 #define WINDOW 64
 #define TEXT 256
 
+/* Units whose load the trace shows. */
 enum track_counter { BUSY_MATRIX, BUSY_VALU, BUSY_LDS, BUSY_VMEM, BUSY_COUNT };
 
 /* Busy clocks, or bytes, that are 100 % of a window. */
@@ -33,11 +34,13 @@ struct time_trace {
     struct time_code *code;
     bool failed;
     bool any;
+    /* Number of windows in `busy`. */
     uint64_t windows;
     double (*busy)[BUSY_COUNT]; /* busy clocks or bytes, by window */
     uint64_t named[16];         /* a bit per track whose name was written */
 };
 
+/* Appends formatted text to the file; sets t->failed on an error. */
 static void put(struct time_trace *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 static void put(struct time_trace *t, const char *format, ...)
