@@ -51,11 +51,11 @@ struct copy {
 /* Names of the arguments that describe a tensor's pages. A page has outer parts, and each of these
  * has inner parts. */
 struct names {
-    /* Addresses of the tensors that are read and written; bytes in each from a page to the next
-     * (I64). */
+    /* Names of arguments: addresses of the tensors that are read and written; bytes in each from a
+     * page to the next (I64). */
     const char *from, *to, *from_step, *to_step;
-    /* Bytes from an outer part of a page to the next (I64; NULL: the page has one outer part), from
-     * an inner part to the next (I64), and of a run (I32). */
+    /* Names of arguments: bytes from an outer part of a page to the next (I64), from an inner part
+     * to the next (I64), and of a run (I32). outer_step is NULL if the page has one outer part. */
     const char *outer_step, *inner_step, *run;
 };
 

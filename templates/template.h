@@ -96,7 +96,7 @@ struct att_tile {
     /* Prefill: true: the row serves only heads of exactly this size, causal or without a mask. */
     bool exact;
     uint16_t own[ATT_OWN_MAX]; /* values of the family's own knobs, named by att_template.own */
-    const char *why;           /* the reason for which the row exists */
+    const char *why; /* reason for which the row exists; only readers of the table use it */
 };
 
 /**

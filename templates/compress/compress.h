@@ -13,10 +13,10 @@
 /** Names of the arguments of two tensors: one has a row for each token of the call, the other has
  * rings of earlier tokens. */
 struct compress_source {
-    /* address of [tokens, columns], and distance of two rows in elements */
+    /* Names of arguments: address of [tokens, columns]; distance of two rows in elements. */
     const char *rows, *rows_stride;
-    /* address of [slots, ring rows, columns], and distances in elements of two slots and of two
-     * rows of a ring */
+    /* Names of arguments: address of [slots, ring rows, columns]; distances in elements of two
+     * slots, and of two rows of a ring. */
     const char *ring, *slot_stride, *ring_stride;
 };
 /* The sources of x and of its scores. */
