@@ -24,11 +24,13 @@ enum { ARGS_MAX = 64, SHOWS_MAX = 64, ELEMENTS_SHOWN = 8, FAILED = 1, USAGE = 2 
 
 /* A buffer to show after the launch. */
 struct show {
+    /* Index of the argument. */
     unsigned arg;
     uint64_t count;   /* number of elements to print; unused with `path` */
     const char *path; /* path of the file to write the whole buffer to; NULL: print it */
 };
 
+/* The command line, and the buffers and metadata that belong to it. */
 struct run {
     const char *path, *kernel;
     unsigned grid[3], block[3], lds;

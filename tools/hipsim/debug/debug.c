@@ -10,6 +10,7 @@
 #include "decode.h"
 #include "gdb.h"
 
+/* Limits of the debugger, and numbers of what it prints. */
 enum {
     BREAKS_MAX = 32,
     ADDRESSES_MAX = 64,
@@ -29,6 +30,7 @@ struct place {
     unsigned naddresses;
 };
 
+/* A range of bytes whose stores stop a wave: in LDS (byte offset) or in global memory (address). */
 struct watched {
     bool lds;
     uint64_t address, bytes;
@@ -50,6 +52,7 @@ struct debugger {
     /* Numbers of the workgroup and of the wave that may stop; negative: any. */
     int64_t only_workgroup, only_wave;
     uint64_t steps; /* instructions until the stepped wave stops; 0: no wave is stepped */
+    /* The wave that is stepped: number of its workgroup, and its number in it. */
     uint64_t stepped_workgroup;
     uint32_t stepped_wave;
 };

@@ -8,6 +8,7 @@
 #include "memory.h"
 #include "registers.h"
 
+/* Lanes or dwords in a line of output. */
 enum { PER_LINE = 8 };
 
 void debug_show_place(FILE *out, const struct wave *w, const struct debug_lines *lines)

@@ -22,6 +22,7 @@ enum {
     INTERRUPT = 3        /* byte that a client sends outside of packets to interrupt */
 };
 
+/* A server and its client. */
 struct gdb {
     int listener, client;      /* sockets; -1: closed */
     char path[108];            /* path of the listener's socket; empty: it has a port */
@@ -273,7 +274,7 @@ static const struct wave *find_wave(const struct gdb *g, const char *text)
     return number ? NULL : g->stopped;
 }
 
-/* Replies why the wave stopped. */
+/* Replies with the reason for which the wave has stopped. */
 static void on_stop(struct gdb *g, const char *text, FILE *reply)
 {
     (void)text;
@@ -282,7 +283,7 @@ static void on_stop(struct gdb *g, const char *text, FILE *reply)
         fprintf(reply, "watch:%" PRIx64 ";", g->stop.address);
 }
 
-/* Replies the features that the server supports. */
+/* Replies with the features that the server supports. */
 static void on_supported(struct gdb *g, const char *text, FILE *reply)
 {
     (void)g, (void)text;
@@ -329,14 +330,14 @@ static void on_attached(struct gdb *g, const char *text, FILE *reply)
     fputc('1', reply);
 }
 
-/* Replies the thread number of the stopped wave. */
+/* Replies with the thread number of the stopped wave. */
 static void on_current(struct gdb *g, const char *text, FILE *reply)
 {
     (void)text;
     fprintf(reply, "QC%" PRIx64, thread_of(g->stopped));
 }
 
-/* Replies the thread numbers of the workgroup's running waves. */
+/* Replies with the thread numbers of the workgroup's running waves. */
 static void on_threads(struct gdb *g, const char *text, FILE *reply)
 {
     const struct workgroup *wg = g->stopped->wg;
@@ -357,7 +358,7 @@ static void on_no_more(struct gdb *g, const char *text, FILE *reply)
     fputc('l', reply);
 }
 
-/* Replies the workgroup and number of a wave as text. */
+/* Replies with the workgroup and the number of a wave as text. */
 static void on_thread_text(struct gdb *g, const char *text, FILE *reply)
 {
     char line[256];
@@ -392,14 +393,14 @@ static void on_select(struct gdb *g, const char *text, FILE *reply)
     fputs("OK", reply);
 }
 
-/* Replies the values of all scalar registers. */
+/* Replies with the values of all scalar registers. */
 static void on_registers(struct gdb *g, const char *text, FILE *reply)
 {
     (void)text;
     gdb_show_scalars(reply, g->shown);
 }
 
-/* Replies the value of the register whose number is in `text`. */
+/* Replies with the value of the register whose number is in `text`. */
 static void on_register(struct gdb *g, const char *text, FILE *reply)
 {
     const char *number = text;
@@ -495,7 +496,7 @@ static void on_command(struct gdb *g, const char *text, FILE *reply)
     free(printed);
 }
 
-/* Replies the forms of vCont that the server has. */
+/* Replies with the forms of vCont that the server has. */
 static void on_resume_forms(struct gdb *g, const char *text, FILE *reply)
 {
     (void)g, (void)text;

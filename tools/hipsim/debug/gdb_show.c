@@ -12,6 +12,7 @@ enum { SGPRS = 106 }; /* number of SGPRs, s0 to s105 (CDNA3 ISA, 3.6.1) */
 /* First registers of the description, by number; s0 to s105, the VGPRs and the AGPRs follow. */
 enum special { PC, EXEC, VCC, M0, SCC, MODE, SPECIALS };
 
+/* Names and sizes of the special registers. */
 static const struct {
     const char *name;
     unsigned bits; /* number of bits; 0: a bit for each lane */
@@ -20,6 +21,7 @@ static const struct {
     [M0] = {"m0", 32}, [SCC] = {"scc", 32},  [MODE] = {"mode", 32},
 };
 
+/* Returns the number of lanes of a wave. */
 static unsigned lanes_of(const struct wave *w) { return code_isa(w->launch->code)->lanes; }
 
 /* Returns the number of AGPRs of the wave's target, which only targets with waves of 64 lanes

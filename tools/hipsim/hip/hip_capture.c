@@ -5,9 +5,11 @@
 
 #include <stdlib.h>
 
+/* A capture of one or more streams, from its begin to its end. */
 struct hip_capture {
     struct ihipGraph *graph;
     struct ihipStream_t *origin;
+    /* Thread that has begun the capture. */
     struct ihipStream_t *streams; /* streams that capture, linked by next_captured */
     hipStreamCaptureMode mode;
     unsigned long long id;
@@ -312,6 +314,7 @@ HIP_EXPORT hipError_t hipStreamEndCapture(hipStream_t stream, hipGraph_t *graph)
     return HIP_CALL(hipStreamEndCapture, end(stream, graph));
 }
 
+/* The results of hipStreamGetCaptureInfo and its later forms. */
 struct capture_info {
     hipStreamCaptureStatus status;
     unsigned long long id;
@@ -345,6 +348,8 @@ static hipError_t info(hipStream_t handle, struct capture_info *info)
     return hipSuccess;
 }
 
+/* Sets the results that the caller requests (pointers that are not NULL) to the state of the
+ * stream's capture. */
 static hipError_t get_info(hipStream_t stream, hipStreamCaptureStatus *status,
                            unsigned long long *id, hipGraph_t *graph, const hipGraphNode_t **nodes,
                            size_t *count)

@@ -65,6 +65,7 @@ static void put_name(FILE *file, const char *name)
     fputc('"', file);
 }
 
+/* Returns the product of three sizes. */
 static uint64_t product(const uint32_t size[3]) { return (uint64_t)size[0] * size[1] * size[2]; }
 
 void hip_counters_write(const struct hipsim_launch_stats *s, const struct hipsim_time_report *t)

@@ -329,7 +329,7 @@ HIP_EXPORT hipError_t hipDeviceTotalMem(size_t *bytes, hipDevice_t ordinal)
 
 /* -- limits and settings ----------------------------------------------------------------------- */
 
-/* Reads a limit of the current device, or sets it if `get` is NULL. */
+/* Sets *get to a limit of the current device, or if `get` is NULL the limit to `set`. */
 static hipError_t access_limit(enum hipLimit_t limit, size_t *get, size_t set)
 {
     struct hip_device *device = hip_current_device();

@@ -16,6 +16,7 @@
 #include "hip_refused.h"
 #include "sized.h"
 
+/* The state of the library in this process. */
 static struct {
     pthread_mutex_t lock;
     pthread_once_t once;
@@ -24,12 +25,14 @@ static struct {
     bool frozen; /* true: devices exist */
     bool environment_read;
     char startup_why[400];
+    /* Callback of hipsim_set_report(), and its argument; NULL: reports are printed. */
     void (*report)(void *ctx, const struct hipsim_report *report);
     void *report_ctx;
     pthread_mutex_t print_lock;
     _Atomic uint64_t calls;
     _Atomic uint64_t findings;
     _Atomic uint64_t calls_to_failure; /* HIP calls until one fails; 0: none will fail */
+    /* Error of the call that fails. */
     _Atomic int failure;
 } runtime = {
     .lock = PTHREAD_MUTEX_INITIALIZER,

@@ -23,6 +23,7 @@ struct tally {
     char *kernel;
     uint64_t findings[FAULT_KINDS]; /* number of findings by kind, with repetitions and those that
                                        ended a launch */
+    /* Number of places in the code with a finding, by kind. */
     uint64_t places[FAULT_KINDS];
     uint64_t suppressed; /* number of suppressed findings, with repetitions */
     struct tally *next;
@@ -34,10 +35,12 @@ struct prepared {
     FILE *json, *learned;
 };
 
+/* The rules, files and counts of the process. */
 static struct {
     pthread_mutex_t lock;
     struct rules *rules, *retired; /* rules in use; rules that were replaced, which running launches
                                       may still use */
+    /* File of option json, and file of rules that option write_suppress requests; NULL: none. */
     FILE *json, *learned;
     char json_path[OPTION_TEXT], learned_path[OPTION_TEXT], rules_path[OPTION_TEXT];
     struct prepared next;
@@ -187,6 +190,7 @@ void hip_findings_note(const struct hipsim_report *report)
 
 /* -- reports ----------------------------------------------------------------------------------- */
 
+/* Returns the place of a finding, with its source lines in source[]. */
 static struct finding_place place_of(const struct ihipModule_t *module, const char *kernel,
                                      const struct fault *fault,
                                      struct source_place source[SOURCE_PLACES])

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Locked while nodes or edges of any graph change. */
 static pthread_mutex_t graphs = PTHREAD_MUTEX_INITIALIZER;
 
 void hip_graph_lock(void) { pthread_mutex_lock(&graphs); }

@@ -17,10 +17,14 @@ struct alloc_parameters {
     size_t size;
     void *pointer;
 };
+/* Attributes of graph memory, in bytes: in use, and reserved; each as a current value and as the
+ * highest so far. */
 enum graph_memory_attribute { USED, USED_HIGH, RESERVED, RESERVED_HIGH, ATTRIBUTES };
 
+/* Memory that nodes of graphs allocate and free. */
 struct hip_graph_memory {
     unsigned nodes; /* number of nodes that allocate or free it, in graphs and executables */
+    /* True: a launch has allocated it, and nothing has freed it since. */
     bool in_use;
     size_t size;
     void *pointer;
@@ -46,6 +50,7 @@ static struct hip_graph_memory *find(const void *pointer)
     return m;
 }
 
+/* Adds the memory to the device's attributes, or if not `more` subtracts it. */
 static void account(const struct hip_graph_memory *m, bool more)
 {
     uint64_t *a = memories.attributes[m->device % DEVICES_MAX];
@@ -250,6 +255,7 @@ HIP_EXPORT hipError_t hipDrvGraphAddMemFreeNode(hipGraphNode_t *node, hipGraph_t
                      hip_graph_add_checked(node, graph, needs, count, error, work)));
 }
 
+/* Sets *to to the memory of a node that allocates or frees (`kind`). */
 static hipError_t get_memory(hipGraphNode_t handle, enum hip_work_kind kind,
                              struct alloc_parameters *to)
 {

@@ -470,6 +470,7 @@ EVENT_NODE(EventWait, WORK_WAIT)
  * each other would grow exponentially without a limit. */
 #define MAX_CHILD_NODES (1u << 18)
 
+/* Returns the number of nodes of a graph, with the nodes of its child graphs. */
 static size_t count_nodes(const struct ihipGraph *graph)
 {
     size_t count = graph->nodes.count;

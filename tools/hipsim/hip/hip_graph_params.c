@@ -225,6 +225,7 @@ HIP_EXPORT hipError_t hipDrvGraphExecMemcpyNodeSetParams(hipGraphExec_t exec, hi
     return HIP_CALL(hipDrvGraphExecMemcpyNodeSetParams, set_copy(exec, true, node, params));
 }
 
+/* Returns the runtime's parameters of a fill for the driver's. */
 static hipMemsetParams fill_params(const struct driver_fill *p)
 {
     return (hipMemsetParams){.dst = p->dst,

@@ -28,6 +28,7 @@ struct ipc_handle {
 
 static_assert(sizeof(struct ipc_handle) <= HIP_IPC_HANDLE_SIZE, "a handle has room");
 
+/* Memory of another process that is open, and how often it was opened. */
 struct opened {
     struct ipc_handle handle;
     void *pointer;

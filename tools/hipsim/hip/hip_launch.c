@@ -52,12 +52,10 @@ static hipError_t pack_params(const struct kernel *kernel, void **params, struct
     return hipSuccess;
 }
 
-/*
- * Copies the arguments from `extra`, a list of keys and values with a pointer to the packed block
+/* Copies the arguments from `extra`, a list of keys and values with a pointer to the packed block
  * and its size. HIP copies the bytes that the kernel declares and does not check the size. Programs
  * therefore launch kernels with blocks that end before arguments that are not used. Missing bytes
- * are undefined here.
- */
+ * are undefined here. */
 static hipError_t pack_extra(const struct kernel *kernel, void **extra, struct hip_work *work)
 {
     const void *block = NULL;
@@ -144,6 +142,7 @@ hipError_t hip_kernel_work_blocks(struct ihipModuleSymbol_t *function, dim3 grid
 
 /* -- execution --------------------------------------------------------------------------------- */
 
+/* Returns the error of a launch that ended with a fault of this kind. */
 static hipError_t fault_error(enum fault_kind kind)
 {
     switch (kind) {
@@ -164,6 +163,7 @@ static struct hipsim_margin margin_of(arrival_margin m)
     };
 }
 
+/* Returns the figures of a finished launch, without its time. */
 static struct hipsim_launch_stats statistics(const struct launch *launch, int device)
 {
     const struct counters *c = &launch->counters;
@@ -310,6 +310,7 @@ static bool prints_into_buffer(const struct kernel *kernel)
     return false;
 }
 
+/* Builds the dispatch of a kernel: arguments, packet and registers. */
 static hipError_t prepare(const struct hip_kernel_work *work, struct hip_device *device,
                           struct dispatch *dispatch)
 {
@@ -350,6 +351,7 @@ static hipError_t prepare(const struct hip_kernel_work *work, struct hip_device 
     return hip_fail(hipErrorOutOfMemory, "kernel %s: %s", kernel->name, why);
 }
 
+/* Refuses a cooperative launch whose workgroups the device cannot hold at once. */
 static hipError_t check_residency(const struct hip_kernel_work *work,
                                   const struct hip_device *device)
 {
@@ -470,12 +472,10 @@ static hipError_t submit_kernel(struct ihipModuleSymbol_t *function, hipError_t 
     return error == hipSuccess ? record(extras.stop, stream) : error;
 }
 
-/*
- * Refuses grids that clr's hipModuleLaunchKernel refuses before it examines the kernel: more than
+/* Refuses grids that clr's hipModuleLaunchKernel refuses before it examines the kernel: more than
  * INT32_MAX blocks in x, or UINT16_MAX + 1 in y or z. Source: ROCm/clr f9f995c6d, lines 501 to 505
  * of hipamd/src/hip_module.cpp. Its launches of host functions, and launches with a grid in
- * work-items, have no such limit before gfx12 (hip_platform.cpp, ihipLaunchKernel).
- */
+ * work-items, have no such limit before gfx12 (hip_platform.cpp, ihipLaunchKernel). */
 static hipError_t check_blocks(const uint32_t grid[3])
 {
     const uint32_t most_yz = UINT16_MAX + 1;
@@ -488,6 +488,7 @@ static hipError_t check_blocks(const uint32_t grid[3])
                     grid[0], grid[1], grid[2], INT32_MAX, most_yz);
 }
 
+/* Launches a module's function. `grid` counts blocks, or work-items if `grid_in_items`. */
 static hipError_t launch_module(hipFunction_t handle, const uint32_t grid[3], dim3 block,
                                 bool grid_in_items, size_t lds, hipStream_t stream, void **params,
                                 void **extra, struct launch_extras extras)
@@ -639,10 +640,8 @@ HIP_EXPORT hipError_t hipModuleLaunchCooperativeKernel(hipFunction_t function, u
                                 NO_EXTRAS));
 }
 
-/*
- * A launch that a struct with a list of attributes describes. The layouts are hipLaunchConfig_t and
- * HIP_LAUNCH_CONFIG of ROCm 7's hip_runtime_api.h.
- */
+/* A launch that a struct with a list of attributes describes. The layouts are hipLaunchConfig_t and
+ * HIP_LAUNCH_CONFIG of ROCm 7's hip_runtime_api.h. */
 struct launch_attribute {
     int id;
     char unused[4];
@@ -757,6 +756,7 @@ HIP_EXPORT hipError_t hipDrvLaunchKernelEx(const struct module_launch_config *co
     return HIP_CALL(hipDrvLaunchKernelEx, launch_module_config(config, function, params, extra));
 }
 
+/* Launches a list of host functions, each on its own stream. */
 static hipError_t launch_many(hipLaunchParams *list, int count, bool cooperative)
 {
     if (!list || count <= 0)

@@ -10,6 +10,7 @@
 
 enum { NESTED_MAX = 16, ARGUMENTS_MAX = 1 << 20 };
 
+/* A launch that was configured and not made yet. */
 struct step {
     dim3 grid, block;
     size_t lds;

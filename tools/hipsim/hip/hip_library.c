@@ -13,6 +13,7 @@
 typedef struct ihipLibrary_t *hipLibrary_t;
 typedef struct ihipKernel_t *hipKernel_t;
 
+/* A kernel of a library, whatever the device. */
 struct ihipKernel_t {
     struct hip_object object;
     struct ihipLibrary_t *library; /* library, referenced until it is unloaded */
@@ -20,6 +21,7 @@ struct ihipKernel_t {
     struct ihipKernel_t *next;
 };
 
+/* A library: an image, and the modules that devices have loaded from it. */
 struct ihipLibrary_t {
     struct hip_object object;
     struct image image;
@@ -214,6 +216,8 @@ static struct ihipKernel_t *kernel_named(struct ihipLibrary_t *library, const ch
     return kernel;
 }
 
+/* Stores the handles of at most `count` kernels, or with `name` only of the kernel with that
+ * name. */
 static hipError_t list(struct ihipLibrary_t *library, const char *name, hipKernel_t *kernels,
                        unsigned count)
 {
@@ -237,6 +241,7 @@ static hipError_t list(struct ihipLibrary_t *library, const char *name, hipKerne
     return error;
 }
 
+/* Stores the handles of kernels of the library, see list(). */
 static hipError_t get_kernels(hipLibrary_t handle, const char *name, hipKernel_t *kernels,
                               unsigned count)
 {
@@ -353,6 +358,7 @@ HIP_EXPORT hipError_t hipKernelGetFunction(hipFunction_t *function, hipKernel_t 
     return HIP_CALL(hipKernelGetFunction, get_function(function, kernel));
 }
 
+/* Sets *library and *name (each may be NULL) to the kernel's library and name. */
 static hipError_t describe(hipKernel_t handle, hipLibrary_t *library, const char **name)
 {
     if (!library && !name)
@@ -406,6 +412,7 @@ HIP_EXPORT hipError_t hipKernelGetParamInfo(hipKernel_t kernel, size_t index, si
     return HIP_CALL(hipKernelGetParamInfo, parameter(kernel, index, offset, size));
 }
 
+/* Sets *value to an attribute of the kernel on the device `ordinal`. */
 static hipError_t get_attribute(int *value, hipFunction_attribute attribute, hipKernel_t kernel,
                                 int ordinal)
 {

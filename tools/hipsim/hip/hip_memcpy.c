@@ -520,6 +520,7 @@ HIP_EXPORT hipError_t hipMemcpyFromSymbolAsync(void *dst, const void *symbol, si
 
 /* -- fills ------------------------------------------------------------------------------------- */
 
+/* Returns the work of a fill of a box with elements of `element` bytes. */
 static struct hip_work fill_box(void *dst, size_t pitch, size_t slice, uint32_t value,
                                 unsigned element, size_t width, size_t height, size_t depth)
 {
@@ -536,6 +537,7 @@ static struct hip_work fill_box(void *dst, size_t pitch, size_t slice, uint32_t 
     };
 }
 
+/* Returns the work of a fill of `count` elements of `element` bytes. */
 static struct hip_work fill_1d(void *dst, uint32_t value, unsigned element, size_t count)
 {
     return fill_box(dst, 0, 0, value, element, count, 1, 1);
@@ -594,6 +596,7 @@ FILL_2D(hipMemsetD2D8, unsigned char, 1)
 FILL_2D(hipMemsetD2D16, unsigned short, 2)
 FILL_2D(hipMemsetD2D32, unsigned int, 4)
 
+/* Returns the work of a fill of a box of bytes. */
 static struct hip_work fill_3d(hipPitchedPtr box, int value, hipExtent extent)
 {
     return fill_box(box.ptr, box.pitch, slice_bytes(box.pitch, box.ysize), (uint32_t)value, 1,

@@ -7,6 +7,8 @@
 
 #include "memory_share.h"
 
+/* Returns the slot of the live allocation that contains the byte at `pointer`; NULL if there is
+ * none. */
 static const struct hipsim_mem_slot *live_slot(const void *pointer)
 {
     const struct hipsim_mem_slot *slot = hipsim_mem_search((uintptr_t)pointer);
@@ -66,6 +68,8 @@ hipError_t hip_allocate(void **pointer, size_t size)
     return allocate(pointer, size, HIPSIM_MEM_DEVICE, 0);
 }
 
+/* Frees the allocation that begins at `pointer`; NULL is allowed. `host`: it must be host
+ * memory. */
 static hipError_t release(void *pointer, bool host)
 {
     if (!pointer)
@@ -437,6 +441,7 @@ HIP_EXPORT hipError_t hipMemPtrGetInfo(void *pointer, size_t *size)
 
 /* -- hints for managed memory, which have no effect here --------------------------------------- */
 
+/* Checks the range of a hint: the error is hipErrorInvalidValue if a byte is not allocated. */
 static hipError_t hint(const void *pointer, size_t size)
 {
     struct hipsim_mem_cursor cursor = {0};

@@ -10,6 +10,7 @@
 #include "hip_patch.h"
 #include "source_line.h"
 
+/* A __managed__ variable of a module, in memory that the host can access. */
 struct managed_variable {
     char *name;
     void *memory;
@@ -531,6 +532,8 @@ enum entry_found { ENTRY_FOUND, ENTRY_UNKNOWN }; /* hipDriverProcAddressQueryRes
 hipError_t hipGetProcAddress(const char *name, void **function, int version, uint64_t flags,
                              enum entry_found *found);
 
+/* Sets *function to the entry point `name` for a HIP version; sets *found, unless it is NULL, to
+ * whether it exists. */
 static hipError_t get_entry(const char *name, void **function, int version, enum entry_found *found)
 {
     if (!name || !function)

@@ -19,9 +19,11 @@ struct operation {
     struct ihipStream_t *stream; /* stream, which the operation references */
     struct hip_work work;        /* work, which the operation owns while it waits */
     struct hip_order before;     /* operations that precede it, and itself */
+    /* The operation's slot and its number there. */
     unsigned slot;
     uint64_t number;
     char name[128];
+    /* True: a thread is running it. */
     bool running;
     uint64_t tried;         /* value of state.round when it was postponed */
     struct operation *next; /* next operation in the order of submission */
@@ -36,13 +38,17 @@ struct touch {
     struct touch *next;
 };
 
+/* The operations that wait or run, and the accesses of earlier ones. */
 static struct {
     pthread_mutex_t lock;
+    /* Signalled when an operation ends. */
     pthread_cond_t ended;
     uint64_t numbers[ORDER_SLOTS]; /* number of operations submitted so far, by slot */
+    /* True: a stream has the slot. */
     bool taken[ORDER_SLOTS];
     unsigned streams; /* number of streams that have had work */
     bool made;        /* true: the program has created a stream */
+    /* Operations for which the host has waited. */
     struct hip_order host;
     struct operation *waiting;
     uint64_t seed, random;
@@ -54,13 +60,16 @@ static struct {
     unsigned nraces;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
 
+/* Operation that this thread runs; NULL: none. */
 static _Thread_local struct operation *current;
+/* True: the running operation may return hipErrorNotReady. */
 static _Thread_local bool may_postpone;
 
 bool hip_order_may_postpone(void) { return may_postpone; }
 
 /* -- clocks ------------------------------------------------------------------------------------ */
 
+/* Adds to *a the operations that are in *b. */
 static void join(struct hip_order *a, const struct hip_order *b)
 {
     for (unsigned i = 0; i < ORDER_SLOTS; i++)
@@ -68,6 +77,7 @@ static void join(struct hip_order *a, const struct hip_order *b)
             a->at[i] = b->at[i];
 }
 
+/* True if operation `number` of the slot is in *order. */
 static bool comes_before(unsigned slot, uint64_t number, const struct hip_order *order)
 {
     return slot == SHARED_SLOT || order->at[slot] >= number;
@@ -144,6 +154,8 @@ static void prune(struct touch **link)
     }
 }
 
+/* Records that the host has waited for the operations of *order. Forgets accesses that can no
+ * longer race. */
 static void host_waited(const struct hip_order *order)
 {
     join(&state.host, order);
@@ -171,6 +183,7 @@ static bool find_conflict(const struct race_page *a, const struct race_page *b, 
     return false;
 }
 
+/* True if no race between operations of these two names was reported. Records the pair then. */
 static bool is_new_race(const char *one, const char *other)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -188,6 +201,7 @@ static bool is_new_race(const char *one, const char *other)
     return true;
 }
 
+/* The report of a race, and the name of the later operation. */
 struct race {
     char text[900], kernel[128];
 };
@@ -218,6 +232,7 @@ static bool compare(const struct operation *op, const struct race_page *page, st
     return false;
 }
 
+/* Records an operation's accesses to a page. */
 static void remember(const struct operation *op, const struct race_page *page)
 {
     struct touch **bucket = bucket_of(page->address);
@@ -246,6 +261,8 @@ static void remember(const struct operation *op, const struct race_page *page)
     *bucket = t;
 }
 
+/* Compares an operation's accesses to a page with earlier ones, records them, and reports a
+ * race. */
 static void touch_page(void *ctx, const struct race_page *page)
 {
     const struct operation *op = ctx;
@@ -318,6 +335,7 @@ void hip_order_forget(const void *address, size_t size)
 
 /* -- operations -------------------------------------------------------------------------------- */
 
+/* Sets the operation's name to its kernel's, or to the API call's. */
 static void name_operation(struct operation *op)
 {
     const struct hip_work *work = &op->work;
@@ -407,6 +425,8 @@ enum choice {
     CHOOSE_DEADLOCK, /* operations that the host needs although they cannot proceed */
 };
 
+/* True if `choice` allows the operation to run next. `order` has the operations that the host
+ * needs. */
 static bool is_candidate(const struct operation *op, const struct hip_order *order,
                          enum choice choice)
 {
@@ -424,6 +444,7 @@ static bool is_candidate(const struct operation *op, const struct hip_order *ord
     return wanted;
 }
 
+/* Returns an operation that `choice` allows, by the seed; NULL if there is none. */
 static struct operation *pick(const struct hip_order *order, enum choice choice)
 {
     unsigned ready = 0;
@@ -438,6 +459,7 @@ static struct operation *pick(const struct hip_order *order, enum choice choice)
             return op;
 }
 
+/* True if an operation of *order has not run yet. */
 static bool is_needed(const struct hip_order *order)
 {
     for (const struct operation *op = state.waiting; op; op = op->next)
@@ -499,6 +521,7 @@ static bool must_run_now(const struct hip_work *work)
            (!hip_in_arena(work->copy.dst) || !hip_in_arena(work->copy.src));
 }
 
+/* Appends a copy of the operation to the waiting ones, with a copy of its work. */
 static hipError_t keep(struct operation *op)
 {
     struct operation *kept = malloc(sizeof(*kept));
@@ -589,6 +612,8 @@ void hip_order_drain(void)
     pthread_mutex_unlock(&state.lock);
 }
 
+/* True if all operations of *order have run, for a query by the host. May run one of them
+ * otherwise. */
 static bool is_done(const struct hip_order *order)
 {
     bool needed = is_needed(order);

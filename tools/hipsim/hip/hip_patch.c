@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A dword of a kernel to replace. */
 struct patch {
     char kernel[OPTION_TEXT];
     unsigned long long offset; /* bytes from the kernel's entry */

@@ -10,6 +10,7 @@
 
 #define ATTRIBUTES (hipMemPoolAttrUsedMemHigh + 1)
 
+/* A memory pool. It only counts its allocations. */
 struct ihipMemPoolHandle_t {
     struct hip_object object;
     struct hip_device *device;
@@ -66,6 +67,7 @@ static struct ihipMemPoolHandle_t *device_pool(struct hip_device *device, bool w
     return pool;
 }
 
+/* Adds `size` bytes to the pool's attributes. */
 static void account(struct ihipMemPoolHandle_t *pool, size_t size)
 {
     uint64_t *a = pool->attributes;
@@ -291,6 +293,7 @@ HIP_EXPORT hipError_t hipMemPoolDestroy(hipMemPool_t pool)
     return HIP_CALL(hipMemPoolDestroy, pool_destroy(pool));
 }
 
+/* True if the attribute is on or off, not a number of bytes. */
 static bool is_switch(hipMemPoolAttr attribute)
 {
     return attribute <= hipMemPoolReuseAllowInternalDependencies;

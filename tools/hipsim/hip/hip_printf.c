@@ -23,8 +23,10 @@
 #define SERVICE_PRINTF 2
 #define MAX_MESSAGE_WORDS (1u << 20)
 
+/* Bits and fields of a piece's descriptor. */
 enum descriptor { BEGIN = 1 << 0, END = 1 << 1, LENGTH_SHIFT = 5, LENGTH_MASK = 7, ID_SHIFT = 8 };
 
+/* A packet of the hostcall buffer: index of the next one in its list, lanes, and service. */
 struct packet_header {
     uint64_t next;
     uint64_t active; /* mask of the active lanes */
@@ -32,10 +34,13 @@ struct packet_header {
     _Atomic uint32_t control; /* bit 0: the packet is ready, and the wave waits */
 };
 
+/* Words of a packet, by lane. */
 struct payload {
     uint64_t words[WAVE_LANES][WORDS];
 };
 
+/* The buffer as the device library declares it. The lists begin with index + flags of a packet; 0:
+ * empty. */
 struct hostcall_buffer {
     struct packet_header *headers;
     struct payload *payloads;
@@ -62,6 +67,7 @@ struct region { /* one allocation with everything */
     struct payload payloads[PACKETS];
 };
 
+/* A message whose pieces have not all arrived. */
 struct message {
     uint64_t *words;
     size_t count, capacity;
@@ -78,6 +84,7 @@ static struct {
 
 /* -- the buffer -------------------------------------------------------------------------------- */
 
+/* Allocates and initialises the buffer of a device. NULL without memory. */
 static struct region *create_region(unsigned device)
 {
     struct hipsim_mem_request request = {
@@ -123,12 +130,14 @@ uint64_t hip_hostcall_buffer(struct hip_device *device, const struct kernel *ker
 
 /* -- formatting -------------------------------------------------------------------------------- */
 
+/* The words of a message that are not read yet. */
 struct reader {
     const uint64_t *words;
     size_t count;
     bool failed; /* true: the message ended early */
 };
 
+/* Returns the next word, or 0 with `failed` set after the last one. */
 static uint64_t take_word(struct reader *r)
 {
     if (r->count == 0) {
@@ -155,6 +164,7 @@ static const char *take_string(struct reader *r)
     return text;
 }
 
+/* A conversion of a printf format. */
 struct conversion {
     char spec[64]; /* flags, width and precision, after a % */
     size_t used;
@@ -162,6 +172,7 @@ struct conversion {
     char type;
 };
 
+/* Appends a character to the conversion's specification, if there is room. */
 static void put(struct conversion *c, char ch)
 {
     if (c->used + 1 < sizeof(c->spec) - 4)
@@ -267,6 +278,7 @@ static int print_message(const struct message *message)
 
 /* -- messages ---------------------------------------------------------------------------------- */
 
+/* Returns the link to the open message with this number, or to the end of the list. */
 static struct message **find_message(uint64_t id)
 {
     struct message **link = &hostcalls.open;
@@ -276,6 +288,7 @@ static struct message **find_message(uint64_t id)
     return link;
 }
 
+/* Appends words to a message. False if it becomes too long or memory is short. */
 static bool append_words(struct message *message, const uint64_t *words, size_t count)
 {
     if (message->count + count > MAX_MESSAGE_WORDS)
@@ -324,6 +337,7 @@ static void serve_printf(uint64_t words[WORDS])
     free(message);
 }
 
+/* Serves the requests of all active lanes of a packet, and lets its wave continue. */
 static void serve_packet(struct packet_header *header, struct payload *payload)
 {
     if (header->service == SERVICE_PRINTF) {

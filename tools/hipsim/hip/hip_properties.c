@@ -17,6 +17,7 @@
 #define MAX_PITCH INT32_MAX
 #define CLOCK_COUNTER_KHZ 100000 /* rate of s_memrealtime */
 
+/* Returns `value`, limited to INT32_MAX. */
 static int limit_int(uint64_t value) { return value > INT32_MAX ? INT32_MAX : (int)value; }
 
 /* Numbers of attributes that HIP 6 added. */
@@ -27,6 +28,7 @@ enum {
     WALL_CLOCK_RATE = 10017,
 };
 
+/* A device attribute by number. */
 struct attribute_row {
     int attribute;
     int value;
@@ -73,6 +75,7 @@ static const struct attribute_row common[] = {
     {WALL_CLOCK_RATE, CLOCK_COUNTER_KHZ},
 };
 
+/* Sets *value to the attribute in a table. False if the table lacks it. */
 static bool find_row(const struct attribute_row *rows, size_t count, int which, int *value)
 {
     for (size_t i = 0; i < count; i++) {
@@ -115,6 +118,7 @@ static bool attribute(const struct hip_device *device, int which, int *value)
            (which >= hipDeviceAttributeAmdSpecificBegin && which <= WALL_CLOCK_RATE);
 }
 
+/* Returns an attribute that exists. */
 static int attribute_value(const struct hip_device *device, int which)
 {
     int value;
@@ -123,6 +127,7 @@ static int attribute_value(const struct hip_device *device, int which)
     return value;
 }
 
+/* Sets *value to an attribute of the device `ordinal`. */
 static hipError_t get_attribute(int *value, int which, int ordinal)
 {
     const struct hip_device *device = hip_device(ordinal);
@@ -215,6 +220,7 @@ static hipError_t begin_properties(void *p, size_t size, int ordinal,
     return hipSuccess;
 }
 
+/* Sets the device's properties in the layout of HIP 5. */
 static hipError_t properties_r0000(hipDeviceProp_t *p, int ordinal)
 {
     const struct hip_device *device;
@@ -227,6 +233,7 @@ static hipError_t properties_r0000(hipDeviceProp_t *p, int ordinal)
     return hipSuccess;
 }
 
+/* Sets the device's properties in the layout of HIP 6. */
 static hipError_t properties_r0600(struct hip_properties_r0600 *p, int ordinal)
 {
     const struct hip_device *device;

@@ -13,6 +13,7 @@
 
 #define FAT_BINARY_MAGIC 0x48495046u /* "HIPF" */
 
+/* The record that Clang emits for a fat binary. */
 struct fat_binary_wrapper {
     uint32_t magic;
     uint32_t version;
@@ -29,6 +30,7 @@ struct symbol { /* a host address that names a kernel or a variable */
     struct symbol *next;
 };
 
+/* Code for several targets, and the modules that devices have loaded from it. */
 struct fat_binary {
     const void *data;
     struct ihipModule_t *modules[HIP_MAX_DEVICES];
@@ -41,6 +43,7 @@ static struct {
     struct symbol *buckets[BUCKETS];
 } registered = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* Returns the list of the hash table for the host address. */
 static struct symbol **bucket_of(const void *host)
 {
     uint64_t hash = (uintptr_t)host * UINT64_C(0x9e3779b97f4a7c15);
@@ -48,6 +51,7 @@ static struct symbol **bucket_of(const void *host)
     return &registered.buckets[hash >> 54 & (BUCKETS - 1)];
 }
 
+/* Returns the symbol with the host address; NULL if there is none. */
 static struct symbol *find(const void *host)
 {
     struct symbol *symbol = *bucket_of(host);
@@ -111,6 +115,7 @@ HIP_EXPORT void __hipUnregisterFatBinary(void **handle)
     free(binary);
 }
 
+/* Registers a kernel or a variable of the binary `handle`. */
 static void enter_symbol(void **handle, const void *host, const char *name, bool is_variable,
                          void *managed)
 {
@@ -299,6 +304,7 @@ hipError_t hip_registered_variable(const void *host, struct hip_device *device, 
     return error;
 }
 
+/* Sets *address and *size (each may be NULL) to a variable of the current device. */
 static hipError_t symbol_address(void **address, size_t *size, const void *symbol)
 {
     struct hip_device *device = hip_current_device();
@@ -329,6 +335,7 @@ HIP_EXPORT hipError_t hipGetSymbolSize(size_t *size, const void *symbol)
     return HIP_CALL(hipGetSymbolSize, symbol_address(NULL, size, symbol));
 }
 
+/* Sets *function to the current device's function of a kernel. */
 static hipError_t function_by_symbol(hipFunction_t *function, const void *symbol)
 {
     struct hip_device *device = hip_current_device();

@@ -9,6 +9,7 @@
 
 #include <hip/hiprtc.h> /* after hip.h, which defines the platform */
 
+/* A program of hiprtc, before or after its compilation. */
 struct _hiprtcProgram {
     struct hip_object object;
     pthread_mutex_t lock;
@@ -17,6 +18,7 @@ struct _hiprtcProgram {
     bool tried; /* true: the program was compiled, which happens once */
 };
 
+/* Frees a program. */
 static void destroy_program(struct hip_object *object)
 {
     struct _hiprtcProgram *program = (struct _hiprtcProgram *)object;
@@ -50,6 +52,7 @@ static struct _hiprtcProgram *get(hiprtcProgram handle)
     return program;
 }
 
+/* Unlocks the program and drops the reference that get() has returned. */
 static void put(struct _hiprtcProgram *program)
 {
     pthread_mutex_unlock(&program->lock);
@@ -63,6 +66,7 @@ static void put(struct _hiprtcProgram *program)
 
 /* -- programs ---------------------------------------------------------------------------------- */
 
+/* Copies a name and a text. False without memory. */
 static bool copy_file(struct rtc_file *to, const char *name, const char *text)
 {
     to->name = strdup(name ? name : "program");
@@ -70,6 +74,7 @@ static bool copy_file(struct rtc_file *to, const char *name, const char *text)
     return to->name && to->text;
 }
 
+/* Copies a program and its headers. False without memory. */
 static bool copy_source(struct rtc_source *to, const char *text, const char *name, size_t nheaders,
                         const char **headers, const char **names)
 {
@@ -81,6 +86,7 @@ static bool copy_source(struct rtc_source *to, const char *text, const char *nam
     return copied && to->headers;
 }
 
+/* Creates a program from its source and headers. */
 static hiprtcResult create(hiprtcProgram *handle, const char *text, const char *name, int nheaders,
                            const char **headers, const char **names)
 {
@@ -111,6 +117,7 @@ HIP_EXPORT hiprtcResult hiprtcCreateProgram(hiprtcProgram *program, const char *
     return RTC_CALL(hiprtcCreateProgram, create(program, text, name, nheaders, headers, names));
 }
 
+/* Destroys the program of a handle. */
 static hiprtcResult destroy(hiprtcProgram *handle)
 {
     if (!handle || !hip_object_remove(*handle, HIP_RTC_PROGRAM))
@@ -124,6 +131,7 @@ HIP_EXPORT hiprtcResult hiprtcDestroyProgram(hiprtcProgram *program)
     return RTC_CALL(hiprtcDestroyProgram, destroy(program));
 }
 
+/* Adds a name expression to a locked program that was not compiled yet. */
 static hiprtcResult add_name_to(struct _hiprtcProgram *program, const char *expression)
 {
     struct rtc_source *source = &program->source;
@@ -141,6 +149,7 @@ static hiprtcResult add_name_to(struct _hiprtcProgram *program, const char *expr
     return HIPRTC_SUCCESS;
 }
 
+/* Adds a name expression to the program of a handle. */
 static hiprtcResult add_name(hiprtcProgram handle, const char *expression)
 {
     struct _hiprtcProgram *program = expression ? get(handle) : NULL;
@@ -170,6 +179,7 @@ static const char *arch_of(const char *option)
     return NULL;
 }
 
+/* Compiles a locked program and finds the symbols of its name expressions. */
 static hiprtcResult compile_locked(struct _hiprtcProgram *program, const char *arch,
                                    const char **options, size_t noptions)
 {
@@ -186,6 +196,8 @@ static hiprtcResult compile_locked(struct _hiprtcProgram *program, const char *a
     return HIPRTC_SUCCESS;
 }
 
+/* Compiles the program of a handle for the architecture in its options, or else the current
+ * device's. */
 static hiprtcResult compile(hiprtcProgram handle, int count, const char **options)
 {
     const struct hip_device *device = hip_current_device();
@@ -220,6 +232,7 @@ HIP_EXPORT hiprtcResult hiprtcCompileProgram(hiprtcProgram program, int count, c
 
 /* -- results ----------------------------------------------------------------------------------- */
 
+/* Sets *lowered to the symbol of a name expression. */
 static hiprtcResult lowered_name(hiprtcProgram handle, const char *expression, const char **lowered)
 {
     struct _hiprtcProgram *program = expression && lowered ? get(handle) : NULL;

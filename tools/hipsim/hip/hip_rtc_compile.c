@@ -67,6 +67,7 @@ static bool stays_inside(const char *path)
     return path[0] && path[0] != '/' && !strstr(path, "..");
 }
 
+/* Makes the directories above the file `path`. */
 static void make_parents(char *path)
 {
     for (char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
@@ -76,6 +77,7 @@ static void make_parents(char *path)
     }
 }
 
+/* Creates the file `name` in a directory, with the directories above it. NULL on failure. */
 static FILE *create(const char *dir, const char *name)
 {
     char path[PATH_BYTES];
@@ -86,6 +88,7 @@ static FILE *create(const char *dir, const char *name)
     return fopen(path, "w");
 }
 
+/* Writes a text to a file of the directory. False on failure. */
 static bool write_text(const char *dir, const char *name, const char *text)
 {
     FILE *f = create(dir, name);
@@ -114,6 +117,7 @@ static bool write_program(const char *dir, const struct rtc_source *source)
     return fclose(f) == 0 && written;
 }
 
+/* Writes the program, its headers and the prelude to the directory. False on failure. */
 static bool write_files(const char *dir, const struct rtc_source *source)
 {
     char name[PATH_BYTES];
@@ -128,6 +132,7 @@ static bool write_files(const char *dir, const struct rtc_source *source)
     return write_text(dir, "prelude.h", prelude) && write_program(dir, source);
 }
 
+/* Returns the contents of a file, allocated with malloc(), and sets *size. NULL on failure. */
 static char *read_file(const char *dir, const char *name, size_t *size)
 {
     char path[PATH_BYTES];
@@ -149,6 +154,7 @@ static char *read_file(const char *dir, const char *name, size_t *size)
     return text;
 }
 
+/* Removes one file or directory; called by nftw(). */
 static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {
     (void)st;
@@ -159,6 +165,7 @@ static int remove_one(const char *path, const struct stat *st, int flag, struct 
 
 /* -- the compiler ------------------------------------------------------------------------------ */
 
+/* Runs a command with its output in the file `log`. False if it fails. */
 static bool run(char *const *arguments, const char *log)
 {
     posix_spawn_file_actions_t files;
@@ -177,6 +184,7 @@ static bool run(char *const *arguments, const char *log)
     return started && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/* Compiles the files in the directory. False if that fails. */
 static bool compile_in(const char *dir, const char *arch, const char *const *options,
                        size_t noptions)
 {

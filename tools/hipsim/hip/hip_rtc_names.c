@@ -7,6 +7,7 @@
 #include "elf_image.h"
 #include "hip_rtc.h"
 
+/* A search in a symbol table. */
 struct search {
     const char *name; /* name of the symbol; NULL: any symbol at `value` except the variables */
     uint64_t value;
@@ -14,6 +15,7 @@ struct search {
     bool seen;
 };
 
+/* Sets the search's value to the address of the symbol with its name. False ends the walk. */
 static bool by_name(void *context, const char *name, const GElf_Sym *symbol)
 {
     struct search *s = context;
@@ -25,6 +27,7 @@ static bool by_name(void *context, const char *name, const GElf_Sym *symbol)
     return false;
 }
 
+/* Sets the search's result to the name of a symbol with its address. False ends the walk. */
 static bool by_value(void *context, const char *name, const GElf_Sym *symbol)
 {
     struct search *s = context;
@@ -36,6 +39,8 @@ static bool by_value(void *context, const char *name, const GElf_Sym *symbol)
     return false;
 }
 
+/* Returns the symbol of name expression number `index`, allocated with malloc(). NULL if there is
+ * none. */
 static char *lower(const struct elf_image *image, const uint8_t *base, size_t index)
 {
     char variable[sizeof(RTC_NAME_PREFIX) + 24];

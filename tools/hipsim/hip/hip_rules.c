@@ -76,6 +76,8 @@ static const char *parse_rule(struct rule *rule)
     return NULL;
 }
 
+/* Returns the rule of a line. On failure NULL; *wrong is then the wrong word, or NULL without
+ * memory. */
 static struct rule *make_rule(const char *line, const char **wrong)
 {
     struct rule *rule = calloc(1, sizeof(*rule));
@@ -88,6 +90,7 @@ static struct rule *make_rule(const char *line, const char **wrong)
     return rule;
 }
 
+/* Removes blanks and line ends from the end of a line. */
 static void strip(char *line)
 {
     size_t length = strlen(line);
@@ -97,6 +100,7 @@ static void strip(char *line)
         line[--length] = '\0';
 }
 
+/* Appends the rules of a file. On failure false, with a sentence in `why`. */
 static bool read_lines(FILE *file, const char *path, struct rules *rules, char *why, size_t size)
 {
     struct rule **end = &rules->first;
@@ -140,6 +144,7 @@ struct rules *rules_read(const char *path, char *why, size_t why_size)
     return rules;
 }
 
+/* True if the pattern fits one of the place's source lines. */
 static bool matches_source(const char *pattern, const struct finding_place *place)
 {
     for (unsigned i = 0; i < place->nsource; i++)

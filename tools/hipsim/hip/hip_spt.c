@@ -3,6 +3,7 @@
  * compiled with -fgpu-default-stream=per-thread call them. */
 #include "hip.h"
 
+/* Returns the stream, or the thread's own stream in place of the null stream. */
 static hipStream_t own(hipStream_t stream) { return stream ? stream : hipStreamPerThread; }
 
 /* Waits for the thread's stream after an asynchronous form of a blocking call. `error` is that

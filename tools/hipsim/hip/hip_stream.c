@@ -49,12 +49,14 @@ static struct ihipStream_t *create_stream(struct hip_device *device, unsigned fl
 static pthread_once_t per_thread_once = PTHREAD_ONCE_INIT;
 static pthread_key_t per_thread_key;
 
+/* A thread's own streams, by device. */
 struct per_thread {
     struct ihipStream_t *streams[HIP_MAX_DEVICES];
 };
 
 static void unlist(struct ihipStream_t *stream);
 
+/* Destroys a thread's own streams when the thread ends. */
 static void end_thread(void *value)
 {
     struct per_thread *own = value;
@@ -68,6 +70,7 @@ static void end_thread(void *value)
     free(own);
 }
 
+/* Creates the key of the threads' own streams. */
 static void make_per_thread_key(void) { pthread_key_create(&per_thread_key, end_thread); }
 
 /* Returns the calling thread's own stream of the device, which is created at first use. */
@@ -236,6 +239,7 @@ hipError_t hip_submit(hipStream_t handle, struct hip_work work)
     return error;
 }
 
+/* Returns the pending fault of the stream and clears it. Sets *time to the end of its work. */
 static hipError_t take_fault(struct ihipStream_t *stream, double *time)
 {
     lock_stream(stream);
@@ -246,6 +250,7 @@ static hipError_t take_fault(struct ihipStream_t *stream, double *time)
     return fault;
 }
 
+/* Records that the host has waited for the device until modelled time `time`. */
 static void advance_host(struct hip_device *device, double time)
 {
     pthread_mutex_lock(&device->lock);

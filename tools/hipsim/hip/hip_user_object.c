@@ -10,6 +10,7 @@
 
 typedef struct hipUserObject *hipUserObject_t;
 
+/* A resource of the program and the function that frees it. */
 struct hipUserObject {
     struct hip_object object;
     void *resource;
@@ -17,6 +18,7 @@ struct hipUserObject {
     uint64_t count; /* references of the program and of graphs; needs the lock `counts` */
 };
 
+/* References of a graph to a user object: their number. */
 struct hip_user_reference {
     struct hipUserObject *object; /* object, which is counted and referenced */
     uint64_t count;
@@ -25,6 +27,7 @@ struct hip_user_reference {
 
 static pthread_mutex_t counts = PTHREAD_MUTEX_INITIALIZER;
 
+/* Calls the program's function for the resource and frees the object. */
 static void destroy_user_object(struct hip_object *object)
 {
     struct hipUserObject *user = (struct hipUserObject *)object;
@@ -33,6 +36,7 @@ static void destroy_user_object(struct hip_object *object)
     free(user);
 }
 
+/* Adds `count` references. False if the object has ended. */
 static bool add(struct hipUserObject *user, uint64_t count)
 {
     pthread_mutex_lock(&counts);
@@ -59,6 +63,7 @@ static bool drop(struct hipUserObject *user, uint64_t count)
 
 /* -- references of graphs ---------------------------------------------------------------------- */
 
+/* Returns the list's entry for an object; NULL if there is none. */
 static struct hip_user_reference *find(struct hip_user_reference *list,
                                        const struct hipUserObject *user)
 {
@@ -67,6 +72,7 @@ static struct hip_user_reference *find(struct hip_user_reference *list,
     return list;
 }
 
+/* Adds `count` references to the list, which the caller has counted. False without memory. */
 static bool hold(struct hip_user_reference **list, struct hipUserObject *user, uint64_t count)
 {
     struct hip_user_reference *have = find(*list, user);
@@ -104,6 +110,7 @@ void hip_user_references_release(struct hip_user_reference *list)
     }
 }
 
+/* Gives a graph `count` references to an object: new ones, or with MOVE the caller's. */
 static hipError_t graph_retain(hipGraph_t handle, hipUserObject_t user_handle, unsigned count,
                                unsigned flags)
 {
@@ -124,6 +131,7 @@ static hipError_t graph_retain(hipGraph_t handle, hipUserObject_t user_handle, u
     return error;
 }
 
+/* Drops `count` of a graph's references to an object. */
 static hipError_t graph_release(hipGraph_t handle, hipUserObject_t user_handle, unsigned count)
 {
     struct ihipGraph *graph = hip_object_get(handle, HIP_GRAPH);
@@ -156,6 +164,7 @@ hipError_t hipGraphRetainUserObject(hipGraph_t graph, hipUserObject_t object, un
                                     unsigned int flags);
 hipError_t hipGraphReleaseUserObject(hipGraph_t graph, hipUserObject_t object, unsigned int count);
 
+/* Creates a user object with `count` references. */
 static hipError_t create(hipUserObject_t *handle, void *resource, hipHostFn_t end, unsigned count,
                          unsigned flags)
 {

@@ -11,17 +11,21 @@
 
 /* -- one by one -------------------------------------------------------------------------------- */
 
+/* Returns a fill of one dword. */
 static struct hip_fill one_dword(void *dst, uint32_t value)
 {
     return (struct hip_fill){
         .dst = dst, .width = 1, .height = 1, .depth = 1, .element = 4, .value = value};
 }
 
+/* Submits a write of one dword. */
 static hipError_t write_dword(hipStream_t stream, void *dst, uint32_t value)
 {
     return hip_submit(stream, (struct hip_work){.kind = WORK_FILL, .fill = one_dword(dst, value)});
 }
 
+/* Submits a write of a value of `size` bytes, 4 or 8. A value of 8 bytes is written as two
+ * dwords. */
 static hipError_t write_value(hipStream_t stream, void *dst, uint64_t value, size_t size)
 {
     const hipError_t error = write_dword(stream, dst, (uint32_t)value);
@@ -45,6 +49,7 @@ HIP_EXPORT hipError_t hipStreamWriteValue64(hipStream_t stream, void *dst, uint6
     return HIP_CALL(hipStreamWriteValue64, write_value(stream, dst, value, 8));
 }
 
+/* True if the condition holds now. */
 static bool is_there(const struct hip_value *v)
 {
     const uint64_t value = v->value & v->mask;
@@ -83,6 +88,7 @@ hipError_t hip_value_run(const struct hip_value *v)
                     v->at);
 }
 
+/* Checks the address and the flags of a wait for a value. */
 static hipError_t check_value(const void *at, unsigned size, unsigned flags)
 {
     struct hipsim_mem_cursor cursor = {0};
@@ -94,6 +100,7 @@ static hipError_t check_value(const void *at, unsigned size, unsigned flags)
     return flags <= hipStreamWaitValueNor ? hipSuccess : hipErrorInvalidValue;
 }
 
+/* Submits a wait until the value at `src`, of `size` bytes, fulfils the condition in `flags`. */
 static hipError_t wait_value(hipStream_t stream, const void *src, uint64_t value, uint64_t mask,
                              unsigned flags, unsigned size)
 {
@@ -155,16 +162,19 @@ struct hip_batch {
     struct batch_operation operations[];
 };
 
+/* Returns the bytes of an operation's value. */
 static unsigned operand_bytes(const struct batch_operation *o)
 {
     return o->type == WAIT_32 || o->type == WRITE_32 ? 4 : 8;
 }
 
+/* Returns the value of an operation. */
 static uint64_t operand(const struct batch_operation *o)
 {
     return operand_bytes(o) == 4 ? o->value : o->value_64;
 }
 
+/* Checks all operations of a batch. */
 static hipError_t check_batch(const struct batch_params *p)
 {
     hipError_t error =
@@ -184,6 +194,7 @@ static hipError_t check_batch(const struct batch_params *p)
     return error;
 }
 
+/* Sets *work to a batch with a copy of the operations. */
 static hipError_t batch_work(const struct batch_params *p, struct hip_work *work)
 {
     const hipError_t error = check_batch(p);
@@ -208,6 +219,7 @@ struct hip_batch *hip_batch_copy(const struct hip_batch *batch)
     return batch_work(&batch->params, &work) == hipSuccess ? work.batch : NULL;
 }
 
+/* Runs one operation of a batch. */
 static hipError_t run_operation(const struct batch_operation *o, struct hip_device *device,
                                 double *time)
 {
@@ -251,6 +263,7 @@ static hipError_t submit_batch(hipStream_t stream, const struct batch_params *p)
     return error;
 }
 
+/* Submits a batch, or adds it to the stream's capture. */
 static hipError_t batch(hipStream_t stream, unsigned count, struct batch_operation *operations,
                         unsigned flags)
 {
@@ -280,6 +293,7 @@ HIP_EXPORT hipError_t hipStreamBatchMemOp(hipStream_t stream, unsigned count,
     return HIP_CALL(hipStreamBatchMemOp, batch(stream, count, operations, flags));
 }
 
+/* Adds a batch node to a graph. */
 static hipError_t add_node(hipGraphNode_t *node, hipGraph_t graph, const hipGraphNode_t *needs,
                            size_t count, const struct batch_params *params)
 {
@@ -316,6 +330,7 @@ HIP_EXPORT hipError_t hipGraphBatchMemOpNodeGetParams(hipGraphNode_t node,
     return HIP_CALL(hipGraphBatchMemOpNodeGetParams, get_node(node, params));
 }
 
+/* Replaces the parameters of a batch node, in its graph or an executable. */
 static hipError_t set_node(hipGraphExec_t exec, bool in_exec, hipGraphNode_t node,
                            const struct batch_params *params)
 {

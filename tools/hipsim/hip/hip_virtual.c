@@ -17,6 +17,7 @@
 
 #include <linux/falloc.h>
 
+/* Physical memory that can be mapped to reserved addresses. */
 struct ihipMemGenericAllocationHandle {
     struct hip_object object;
     struct hip_device *device;
@@ -24,12 +25,14 @@ struct ihipMemGenericAllocationHandle {
     uint64_t offset;  /* byte offset in the file */
     unsigned handles; /* handles that were created and not released; this and the next members need
                          all.lock */
+    /* True: the memory has been mapped before, so its bytes may be initialised. */
     bool mapped_before;
     bool is_old; /* true: created with HIP 5's layout of properties */
 };
 
 typedef struct ihipMemGenericAllocationHandle memory;
 
+/* A range of reserved addresses that shows physical memory. */
 struct mapping {
     uint64_t address, size;
     memory *memory; /* memory, which the mapping references */
@@ -53,8 +56,10 @@ struct properties {
     uint32_t flags[2];
 };
 
+/* True if the size is a positive multiple of the granularity. */
 static bool is_whole(uint64_t size) { return size > 0 && size % HIPSIM_MEM_GRANULE == 0; }
 
+/* Returns `error`, with a message that `what` has a wrong size. */
 static hipError_t not_whole(hipError_t error, const char *what, uint64_t size)
 {
     return hip_fail(error,
@@ -404,6 +409,7 @@ static struct mapping *take_mappings(uint64_t address, uint64_t size)
     return taken;
 }
 
+/* Unmaps all mappings in a range, which must be whole. */
 static hipError_t unmap(void *pointer, size_t size)
 {
     pthread_mutex_lock(&all.lock);
@@ -471,6 +477,7 @@ static const struct mapping *find(const void *pointer)
     return m;
 }
 
+/* Sets *flags to the access of a device to an address. */
 static hipError_t get_access(unsigned long long *flags, const hipMemLocation *location,
                              void *pointer)
 {
@@ -497,6 +504,7 @@ HIP_EXPORT hipError_t hipMemGetAccess(unsigned long long *flags, const hipMemLoc
     return HIP_CALL(hipMemGetAccess, get_access(flags, location, pointer));
 }
 
+/* Sets *handle to the memory that is mapped at an address, and counts one more handle. */
 static hipError_t retain(hipMemGenericAllocationHandle_t *handle, const void *pointer)
 {
     hipError_t error = hipErrorInvalidValue;

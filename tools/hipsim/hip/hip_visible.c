@@ -23,6 +23,7 @@ struct choice {
     unsigned count;
 };
 
+/* True if the list has chosen the GPU already. */
 static bool is_chosen(const struct choice *c, unsigned gpu)
 {
     for (unsigned i = 0; i < c->count; i++)
@@ -66,6 +67,8 @@ static long find_uuid(const struct choice *c, const char *token, bool whole)
     return found;
 }
 
+/* Returns the index of the GPU that a token means for ROCr, a number or a UUID; -1 if it means
+ * none. */
 static long rocr_index(const struct choice *c, const char *token)
 {
     const size_t length = strlen(token);
@@ -77,6 +80,8 @@ static long rocr_index(const struct choice *c, const char *token)
     return !token[0] || *end ? -1 : index;
 }
 
+/* Returns the index of the GPU that a token means for HIP, a number or a UUID; -1 if it means
+ * none. */
 static long hip_index(const struct choice *c, const char *token)
 {
     char text[TOKEN];
@@ -106,6 +111,7 @@ static void choose(struct choice *c, const char *list, bool rocr)
     }
 }
 
+/* True if the variable exists and is not empty. */
 static bool is_set(const char *text) { return text && text[0]; }
 
 unsigned hip_visible_devices(unsigned count, unsigned gpus[HIP_MAX_DEVICES])

@@ -62,6 +62,7 @@ static void copy_row(char *dst, const char *src, size_t width)
         hipsim_mem_mark((uintptr_t)dst, width);
 }
 
+/* True if the copy has no bytes. */
 static bool copies_nothing(const struct hip_copy *copy)
 {
     return copy->width == 0 || copy->height == 0 || copy->depth == 0;
@@ -103,6 +104,7 @@ hipError_t hip_copy_run(const struct hip_copy *copy, struct hip_device *device, 
     return hipSuccess;
 }
 
+/* Fills a row with elements of `element` bytes, each the low bytes of `value`. */
 static void fill_row(char *row, size_t elements, unsigned element, uint32_t value)
 {
     if (element == 1) {
@@ -113,6 +115,7 @@ static void fill_row(char *row, size_t elements, unsigned element, uint32_t valu
         memcpy(row + i * element, &value, element); /* little-endian: the low bytes */
 }
 
+/* True if the fill has no bytes. */
 static bool fills_nothing(const struct hip_fill *fill)
 {
     return fill->width == 0 || fill->height == 0 || fill->depth == 0;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* An ELF image and its line table. */
 struct source_lines {
     pthread_mutex_t lock; /* locked, since libdw reads units when it needs them */
     char *image;
@@ -17,6 +18,7 @@ struct source_lines {
     Dwarf *dwarf; /* NULL before its first use, and if the tables are broken */
 };
 
+/* True if the file has the section with the line table. */
 static bool has_line_table(Elf *elf)
 {
     size_t names;
