@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of indexer_rope_cache kernels: scales, and elements of fp8 under the scale that was
- * found, within what rounding leaves. An element of mxfp4 is what some number within the bound of
- * single precision becomes.
+ * Verification of indexer_rope_cache kernels: compares scales, and elements under the scale that
+ * the kernel stored. An fp8 element must be within a rounding error. An mxfp4 element must be the
+ * rounding of some number within the bound of float32 errors.
  */
 #include <math.h>
 #include <string.h>
@@ -19,10 +19,10 @@ enum {
     SKIPS = 1 << 0,  /* some slots are negative */
     POWERS = 1 << 1, /* scales are powers of two */
     NO_Q = 1 << 2,
-    ZEROS = 1 << 3,    /* heads of zeros, which get the smallest scale */
+    ZEROS = 1 << 3,    /* some heads are zeros, which get the smallest scale */
     IN_ORDER = 1 << 4, /* positions and slots are 0, 1, ... */
-    NANS = 1 << 5,     /* some keys have a NaN, for mxfp4 */
-    TIES = 1 << 6,     /* some elements of keys lie halfway between two e2m1 numbers, exactly */
+    NANS = 1 << 5,     /* some keys have a NaN; for mxfp4 */
+    TIES = 1 << 6,     /* some elements of keys are exactly halfway between two e2m1 numbers */
 };
 
 static const struct shape {
@@ -49,7 +49,7 @@ struct own {
 /* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
-/* True if the keys are MXFP4. */
+/* True if keys are mxfp4. */
 static bool is_mxfp4(const struct call *c)
 {
     return c->desc.indexer_rope_cache.index_keys == ATTN_INDEX_KEYS_MXFP4;
@@ -63,7 +63,7 @@ static bool takes(const struct call *c)
     return is_mxfp4(c) || !is(c, NANS | TIES);
 }
 
-/* Returns the bytes of a key without its scales. */
+/* Returns the number of bytes of a key without its scales. */
 static int key_bytes(const struct call *c) { return is_mxfp4(c) ? DIM / 2 : DIM; }
 
 /* ---- Inputs ---- */
@@ -115,8 +115,9 @@ static void place(struct call *c)
     operand_leave_out(call_operand(c, INDEXER_ROPE_CACHE_WEIGHTS_OUT));
 }
 
-/* Makes keys that are exact ties. The norm of ones of both signs is 1 and no angle rotates them, so
-   y is the weight. */
+/* Makes keys whose elements are exactly halfway between two numbers. The elements are 1 or -1, so
+ * the norm leaves them as they are, and no angle rotates them. The magnitude of a result is the
+ * norm's weight. */
 static void fill_ties(struct call *c)
 {
     static const double ties[] = {0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5, 7};
@@ -157,7 +158,7 @@ static void fill(struct call *c)
         for (int h = 0; h < s->heads; h++) {
             const double weight = random_value(&c->random);
             operand_set(call_operand(c, INDEXER_ROPE_CACHE_WEIGHTS), AT(t, h),
-                        weight != 0 ? weight : 0.5); /* it determines the scale */
+                        weight != 0 ? weight : 0.5); /* this element determines the scale */
             for (int d = 0; d < DIM; d++)
                 operand_set(q, AT(t, h, d), is(c, ZEROS) && h % 2 ? 0 : random_value(&c->random));
         }
@@ -179,8 +180,8 @@ static void fill(struct call *c)
 
 /* ---- Results ---- */
 
-/* Returns the largest magnitude among the elements of a head. *error becomes the error bound of
- * such an element. */
+/* Returns the largest magnitude among the elements of a head. *error becomes the largest error
+ * bound of an element. */
 static double absmax_of(const struct ref_index_head *r, double *error)
 {
     double most = 0;
@@ -236,15 +237,15 @@ static void compare_head(struct call *c, const struct precision *fp8, int t, int
     }
 }
 
-/* Returns the position of byte e of a key in its page. */
+/* Returns the offset of byte e of key number `inside` of a page, in bytes from the page's first. */
 static int64_t byte_at(const struct call *c, int64_t inside, int e)
 {
     const bool shuffle = c->desc.indexer_rope_cache.layout == ATTN_KV_SHUFFLE;
     return scaled_row_byte(inside, e, key_bytes(c), shuffle);
 }
 
-/* Compares element d: it must be y rounded under the block's scale, or a neighbour within y's
-   error. */
+/* Compares element d of an mxfp4 key, whose byte is `at`. It must be the expected number divided by
+ * the block's scale and rounded, or a neighbour within the number's error. */
 static void compare_e2m1(struct call *c, int64_t at, int d, const struct ref_index_head *r,
                          double scale)
 {
@@ -257,7 +258,7 @@ static void compare_e2m1(struct call *c, int64_t at, int d, const struct ref_ind
     call_compare_value(c, keys, AT(at), got, expected, 0);
 }
 
-/* Compares a block of an MXFP4 key and its scale. */
+/* Compares a block of 32 elements of an mxfp4 key, and the block's scale. */
 static void compare_mx_block(struct call *c, int t, int block, const struct ref_index_head *r)
 {
     const struct attn_indexer_rope_cache_args *a = &c->args.indexer_rope_cache;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of indexer_topk kernels. Scores in single precision make some ranks ambiguous: each
- * selected key must score at least what each other does, within the bounds of both; of keys that
- * are alike the first ones must be selected; and parts of rows, merged, must give the same list,
- * whether all rows have as many or a plan has cut them.
+ * Verification of indexer_topk kernels. Errors of float32 scores make some ranks ambiguous, so that
+ * lists are checked by three rules. Each selected key must score at least as much as each other
+ * key, within the bounds of both. Of equal keys the first ones must be selected. Lists of parts of
+ * a row, merged, must be the row's list, with equal parts and with a plan's.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -17,23 +17,24 @@
 
 enum {
     STARTS = 1 << 0, /* rows begin at any key */
-    SLOTS = 1 << 1,  /* the output is cache slots if there are pages */
-    PARTS = 1 << 2,  /* one launch in parts, one as a whole */
-    EQUAL = 1 << 3,  /* all rows see all keys; only positions are written, except in parts */
-    RAGGED = 1 << 4, /* rows of `long_row` keys, of none, and of lengths between, for a plan */
-    COARSE = 1 << 5, /* plans with fewer lists than rows */
-    MANY = 1 << 6,   /* many rows: four with about `long_row` keys, the others with a few */
-    PINNED = 1 << 7, /* the first block and the two newest are selected in any case */
+    SLOTS = 1 << 1,  /* lists have slots of the cache if keys are in pages */
+    PARTS = 1 << 2,  /* the call has two launches: one with parts of rows, one with whole rows */
+    EQUAL = 1 << 3,  /* all rows see all keys; without PARTS the kernel writes positions only */
+    RAGGED = 1 << 4, /* rows have from 0 to `long_row` keys, for a plan */
+    COARSE = 1 << 5, /* plans have fewer work lists than rows */
+    MANY = 1 << 6,   /* many rows: four have about `long_row` keys, the others a few */
+    /* the first block and the two newest blocks are selected, whatever their scores */
+    PINNED = 1 << 7,
 };
 
-/* Rows have k keys and the lengths of row_length(), or `long_row`. */
+/* The shapes. Rows have row_length() keys, or `long_row` if that is not 0. */
 static const struct shape {
     struct verify_shape is;
     enum index_keys keys;
     int rows, long_row;
     struct {
         int splits, shared, page;
-        int longest; /* keys of the first row, or 0 */
+        int longest; /* keys of the first row; 0: as many as the others */
         int lists;   /* work lists of a plan */
     } trace;
 } shapes[] = {
@@ -63,7 +64,7 @@ static const struct shape traced = {{"trace", EQUAL}, KEYS_RANDOM, 304, 65536, {
 
 enum { SPLITS = 3, TRACED_BLOCKS = 2048 };
 
-/* The selections of a kernel: keys and blocks of keys. */
+/* The lists that a kernel selects: of keys, and of blocks of keys. */
 enum { OF_KEYS, OF_BLOCKS, LISTS };
 
 enum { INFO = 8 }; /* integers of a work item */
@@ -78,7 +79,8 @@ static const struct list {
      INDEXER_TOPK_PARTIAL_BLOCKS, INDEXER_TOPK_PARTIAL_BLOCK_VALUES},
 };
 
-/* A plan. reduce_indptr has the first list of each row; its last entry is the number of lists. */
+/* A plan and its sizes. plan.reduce_indptr has the first list of parts of each row; its last entry
+ * is the number of lists. */
 struct work {
     struct attn_decode_plan_sizes sizes;
     struct attn_decode_plan plan;
@@ -86,27 +88,28 @@ struct work {
 
 struct own {
     struct index_data data;
-    struct work cut, whole; /* with desc.planned: of the first launch, and of the second */
+    /* plans of the first and of the second launch, if the kernel is planned */
+    struct work cut, whole;
     int32_t *merged[LISTS]; /* [row, k]: the merged lists of parts, or NULL */
 };
 
 /* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
-/* Returns the length of a list: of keys, or of blocks. */
+/* Returns the number of entries of a list: of keys, or of blocks. */
 static int top_k(const struct call *c, int list)
 {
     return list == OF_KEYS ? c->desc.indexer_topk.top_k : c->desc.indexer_topk.top_blocks;
 }
 
-/* Returns the keys of a block. */
+/* Returns the number of keys of a block. */
 static int block_size(const struct call *c)
 {
     const int size = c->desc.indexer_topk.block_size;
     return size ? size : 8;
 }
 
-/* Returns the keys and queries of the call. */
+/* Returns the queries and keys of the call. */
 static const struct index_data *data_of(const struct call *c)
 {
     return &((const struct own *)c->own)->data;
@@ -128,8 +131,8 @@ static int row_length(const struct call *c, int row)
     return is(c, EQUAL) ? s->long_row : s->long_row - 13 * row;
 }
 
-/* Makes rows: two rows share a sequence and see different numbers of its keys. Without pages all
-   rows share it. */
+/* Sets the sequence and the keys of each row. Two rows share a sequence and see different numbers
+ * of its keys. Without pages all rows share one sequence. */
 static void make_rows(struct call *c, struct index_data *d)
 {
     const bool shared = !d->paged || (c->traced && ((const struct shape *)c->shape)->trace.shared);
@@ -150,11 +153,11 @@ static bool wants_slots(const struct call *c) { return is(c, SLOTS) && data_of(c
 
 /* ---- Plans ---- */
 
-/* True if the work is planned. */
+/* True if a plan divides the rows. */
 static bool is_planned(const struct call *c) { return c->desc.indexer_topk.planned; }
 
-/* True if the shape is for the kernel. Shapes with many rows test kernels with two rows in a
-   workgroup, which not all descriptors have. */
+/* True if the kernel is verified on the shape. Shapes with many rows are for kernels with two rows
+ * in a workgroup, which not all descriptors have. */
 static bool takes(const struct call *c)
 {
     const struct attn_indexer_topk_desc *d = &c->desc.indexer_topk;
@@ -194,7 +197,8 @@ static struct work make_work(struct call *c, int work_lists, int item_cost)
     return w;
 }
 
-/* Makes a plan: a part for each GPU's worth of keys, or one list for each row. */
+/* Makes both plans of a planned call: one whose work lists cut rows into parts, and one with a
+ * single work list, which cuts no row. */
 static void size_work(struct call *c)
 {
     struct own *own = c->own;
@@ -226,8 +230,7 @@ static void place_work(struct call *c)
         }
 }
 
-/* Fills the work lists. Items after a list's last one and lists after the plan's last one are
-   invalid. */
+/* Fills the work lists. Unused items and lists have invalid numbers. */
 static void fill_work(struct call *c, const struct work *w, int work_lists)
 {
     struct operand *indptr = call_operand(c, INDEXER_TOPK_WORK_INDPTR);
@@ -286,8 +289,8 @@ static void place(struct call *c)
         operand_leave_out(call_operand(c, INDEXER_TOPK_VALUES));
 }
 
-/* Fills candidates: two of three blocks that a row sees; of a trace the first 2,048. Lists of odd
- * rows continue with blocks after the row's end. */
+/* Fills the lists of candidates: two of three blocks that a row sees, in a trace the first 2,048
+ * blocks. Lists of odd rows also have blocks after the row's end. */
 static void fill_candidates(struct call *c)
 {
     const struct index_data *d = data_of(c);
@@ -317,8 +320,8 @@ static void fill(struct call *c)
 
 /* ---- Comparing ---- */
 
-/* Returns the indices of entry i of a list. With fewer parts than the output has room for, lists
-   are consecutive. */
+/* Sets `at` to the indices of entry i of a list, and returns `at`. With fewer parts than the output
+ * has room for, lists are consecutive. */
 static const int64_t *entry_at(const struct call *c, int of, int64_t list, int i, int64_t at[])
 {
     at[0] = at[1] = 0;
@@ -326,7 +329,7 @@ static const int64_t *entry_at(const struct call *c, int of, int64_t list, int i
     return at;
 }
 
-/* Returns entry `i` of a result list and marks it as checked. */
+/* Returns entry `i` of a list that the kernel wrote, and marks the entry as checked. */
 static int32_t read_index(struct call *c, int of, int64_t list, int i)
 {
     int64_t at[ATTN_DIMENSIONS_MAX] = {0};
@@ -335,15 +338,17 @@ static int32_t read_index(struct call *c, int of, int64_t list, int i)
     return (int32_t)operand_result_int(o, at);
 }
 
-/* The keys or blocks of a row: their scores, which may be selected, and which were selected. An
- * infinite bound means that the rank of a key or block is not known: index_data_score(). */
+/* The keys or blocks of a row: their expected scores with bounds of errors, and bytes that are 1 if
+ * a key may be selected, or was selected. An infinite bound means that the rank is not known:
+ * index_data_score(). */
 struct scored {
+    /* Number of keys or blocks, and number of them that may be selected. */
     int n, there;
     double *score, *bound;
     uint8_t *allowed, *selected;
 };
 
-/* Allocates the facts about `n` keys of a row. */
+/* Allocates struct scored for `n` keys or blocks. */
 static struct scored make_scored(struct call *c, int n)
 {
     struct scored s = {.n = n};
@@ -354,7 +359,7 @@ static struct scored make_scored(struct call *c, int n)
     return s;
 }
 
-/* Computes the scores of all keys of a row and which of them may be chosen. */
+/* Computes the scores of all keys of a row, and which keys may be selected. */
 static struct scored score_row(struct call *c, int row)
 {
     const struct index_data *d = data_of(c);
@@ -376,15 +381,15 @@ static struct scored score_row(struct call *c, int row)
     return s;
 }
 
-/* True if the block is selected whatever it scores. */
+/* True if the block is selected whatever its score. */
 static bool is_pinned(const struct call *c, int block, int blocks)
 {
     const struct attn_indexer_topk_args *a = &c->args.indexer_topk;
     return block < a->first_blocks || block >= blocks - a->last_blocks;
 }
 
-/* Scores blocks: a block's score is between the largest lower and the largest upper bound of its
-   keys. */
+/* Computes the scores of blocks. A block's score is between the largest lower bound and the largest
+ * upper bound of its keys' scores. */
 static struct scored score_blocks(struct call *c, const struct scored *keys)
 {
     const int size = block_size(c);
@@ -412,8 +417,8 @@ static struct scored score_blocks(struct call *c, const struct scored *keys)
     return s;
 }
 
-/* Returns the position in the row's keys that a list's entry names, or -1. A slot is looked up from
- * position `from` on. */
+/* Returns the position of the row's key that a list's entry names; -1: none. If entries are slots,
+ * the slot is searched from position `from` on. */
 static int position_of(const struct call *c, int row, int32_t entry, int from, int n)
 {
     const struct index_data *d = data_of(c);
@@ -442,7 +447,7 @@ static void compare_value(struct call *c, int of, const int64_t at[], double exp
         call_compare(c, values, at, expected, bound);
 }
 
-/* Reads the list of a row. */
+/* Reads the list of a row, and sets s->selected. Fails the row for entries that are not allowed. */
 static void read_list(struct call *c, int of, int row, struct scored *s)
 {
     const int k = top_k(c, of), count = s->there < k ? s->there : k;
@@ -469,8 +474,8 @@ static void read_list(struct call *c, int of, int row, struct scored *s)
     }
 }
 
-/* Compares scores: no selected key may score less than an unselected one, within the bounds. Keys
- * whose rank is not known are left out. */
+/* Compares scores: no selected key may score less than an unselected one, within the bounds.
+ * Ignores keys whose rank is not known. */
 static void compare_ranks(struct call *c, int row, const struct scored *s)
 {
     int least = -1, most = -1;
@@ -498,7 +503,7 @@ static void compare_ranks(struct call *c, int row, const struct scored *s)
                     least, s->score[most], most);
 }
 
-/* True if the later ones of equal keys must be selected. */
+/* True if the last ones of equal keys must be selected, not the first. */
 static bool has_later_ties(const struct call *c)
 {
     return c->desc.indexer_topk.ties == ATTN_TIES_LARGER;
@@ -539,7 +544,7 @@ struct parts {
     bool whole;
 };
 
-/* Returns the parts of a row's list, in the plan or by splits. */
+/* Returns the lists of a row's parts, from the plan or by the number of splits. */
 static struct parts parts_of(const struct call *c, int of, int row)
 {
     const int32_t *indptr = ((const struct own *)c->own)->cut.plan.reduce_indptr;
@@ -551,7 +556,8 @@ static struct parts parts_of(const struct call *c, int of, int row)
                           lists[of].partial_values, false};
 }
 
-/* Returns entry `i` of the parts of a list, of `k` entries each, and marks it as checked. */
+/* Returns entry `i` of the lists of a row's parts, with `k` entries each, and marks the entry as
+ * checked. */
 static int32_t read_part(struct call *c, const struct parts *p, int k, int i)
 {
     struct operand *o = call_operand(c, p->indices);
@@ -561,7 +567,8 @@ static int32_t read_part(struct call *c, const struct parts *p, int k, int i)
     return (int32_t)operand_result_int(o, at);
 }
 
-/* Returns value `i` of the parts of a list, of `k` entries each, and marks it as checked. */
+/* Returns value `i` of the lists of a row's parts, with `k` values each, and marks the value as
+ * checked. */
 static float read_value(struct call *c, const struct parts *p, int k, int i)
 {
     struct operand *o = call_operand(c, p->values);
@@ -612,7 +619,7 @@ static void merge(struct call *c, int of)
         merge_row(c, of, r, own->merged[of] + r * k);
 }
 
-/* Compares a list with the one that was merged from parts. */
+/* Compares the list of a row with the list that was merged from parts. */
 static void compare_merged(struct call *c, int of, int row)
 {
     const int32_t *merged = ((const struct own *)c->own)->merged[of];
@@ -635,7 +642,7 @@ static void compare_list(struct call *c, int of, int row, struct scored *s)
     compare_merged(c, of, row);
 }
 
-/* Compares the prefix sums of the numbers of selected entries. */
+/* Compares the prefix sums of the rows' numbers of selected entries. */
 static void compare_indptr(struct call *c)
 {
     const struct index_data *d = data_of(c);
@@ -669,7 +676,8 @@ static void compare(struct call *c)
     }
 }
 
-/* Prepares the launch of the whole after the parts. */
+/* Prepares the launch with whole rows, after the launch with parts. Returns false if there is
+ * none. */
 static bool again(struct call *c)
 {
     struct attn_indexer_topk_args *a = &c->args.indexer_topk;
@@ -682,8 +690,8 @@ static bool again(struct call *c)
 
 /* ---- Traces ---- */
 
-/* Completes a trace's shape. An unsupported page size becomes the smallest usual one that the
-   kernel takes. */
+/* Completes a trace's shape: replaces an unsupported page size by the smallest usual one that the
+ * kernel takes. */
 static const char *complete(const struct call *c, void *shape)
 {
     struct shape *s = shape;

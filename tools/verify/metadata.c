@@ -1,27 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of metadata kernels: every integer is the reference's, and no other is written.
+ * Verification of metadata kernels: every integer must equal the reference's, and no other may be
+ * written.
  */
 #include "tools/reference/metadata.h"
 #include "tools/verify/call.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* Largest number of tokens by which a shape advances sequences. */
 enum { ADVANCE_MAX = 4 };
 
 enum {
-    SLOTS = 1 << 0,    /* the table has the slot of every token, not pages */
-    ROWS = 1 << 1,     /* request_rows is passed: table rows in another order than the sequences */
-    START = 1 << 2,    /* kv_start */
-    ZEROS = 1 << 3,    /* padding: lengths of 0 and less */
-    FAR = 1 << 4,      /* page numbers with slots beyond 2^32 */
-    SHORT = 1 << 5,    /* room for fewer entries than some sequences have */
+    SLOTS = 1 << 0, /* the table has the slot of each token and not of each page */
+    /* the call passes request_rows: rows of the table are in another order than sequences */
+    ROWS = 1 << 1,
+    START = 1 << 2,    /* the call passes kv_start */
+    ZEROS = 1 << 3,    /* some sequences are padding: their lengths are 0 or negative */
+    FAR = 1 << 4,      /* pages have such large numbers that slots exceed 2^32 */
+    SHORT = 1 << 5,    /* lists have room for fewer entries than some sequences have */
     EQUAL = 1 << 6,    /* all sequences have the same number of keys */
-    IN_ORDER = 1 << 7, /* pages in order, none unused after the last */
-    ALONE = 1 << 8,    /* no positions output */
+    IN_ORDER = 1 << 7, /* pages are consecutive, and none is unused after the last */
+    ALONE = 1 << 8,    /* the call has no output of positions */
 };
 
-/* A wave handles 64 sequences, or 512 entries of one. */
+/* The shapes. A wave handles 64 sequences, or 512 entries of one sequence. */
 static const struct shape {
     struct verify_shape is;
     int batch, keys, page_size, advance;
@@ -41,7 +44,7 @@ static const struct shape traced = {{"trace", EQUAL | IN_ORDER | ALONE}, 64, 409
 
 struct own {
     int32_t *kv_lens, *kv_start;
-    int32_t *indptr; /* prefix sums of pages */
+    int32_t *indptr; /* prefix sums of the sequences' numbers of pages */
     int64_t columns; /* columns of block_table */
     struct ref_metadata reference;
 };
@@ -49,7 +52,7 @@ struct own {
 /* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
-/* Makes the lengths, starts and page counts of the sequences. */
+/* Sets the length, the start and the number of pages of each sequence. */
 static void make_lengths(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -132,7 +135,7 @@ static void fill_lengths(struct call *c)
         set_int(c, METADATA_KV_INDPTR, i, own->indptr[i]);
 }
 
-/* Fills the table with pages in random order. A token's slot is in its page. */
+/* Fills the table with pages in random order. With SLOTS each token has the slot in its page. */
 static void fill_table(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -163,7 +166,7 @@ static void fill(struct call *c)
 
 /* Results. */
 
-/* Compares the page numbers, in the table or in the list of indices. */
+/* Compares page numbers: of the output table, or of the list of indices. */
 static void compare_pages(struct call *c, bool table)
 {
     const struct own *own = c->own;
@@ -205,14 +208,15 @@ static void compare(struct call *c)
         compare_draft(c, s);
 }
 
-/* True if the shape is for the kernel. A draft step requires page numbers. */
+/* True if the kernel is verified on the shape. A kernel of draft steps needs page numbers in the
+ * table. */
 static bool takes(const struct call *c)
 {
     return c->desc.metadata.kind != ATTN_METADATA_DRAFT_SLOTS || !is(c, SLOTS);
 }
 
-/* Returns the bytes that a launch reads and writes; of the table only the entries of the sequences'
- * pages. A draft step reads one entry of each. */
+/* Returns the bytes that a launch reads and writes. From the table it reads the entries of the
+ * sequences' pages, or in a draft step one entry of each sequence. */
 static double least_bytes(const struct call *c)
 {
     const struct own *own = c->own;

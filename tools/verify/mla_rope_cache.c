@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of mla_rope_cache kernels.
+ * Verification of mla_rope_cache kernels: rotated queries, with W_UK if the kernel has it, and rows
+ * of the cache.
  */
 #include <math.h>
 
@@ -14,6 +15,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* Rows of the tables of cosines and sines; number of pages with FAR_CACHE. */
 enum { FAR_POSITIONS = 65536, NEAR_POSITIONS = 300, FAR_PAGES = 6 };
 
 enum {
@@ -22,14 +24,15 @@ enum {
     IN_Q_OUT = 1 << 1,  /* q_out already holds the latent part */
     IN_PLACE = 1 << 2,  /* q_pe is rotated in place */
     SKIPS = 1 << 3,     /* some slots are negative */
-    NO_CACHE = 1 << 4,  /* no slots */
-    FAR_TABLE = 1 << 5, /* large positions */
-    FAR_CACHE = 1 << 6, /* pages lie 1 GiB apart */
+    NO_CACHE = 1 << 4,  /* the call has no cache and no slots */
+    FAR_TABLE = 1 << 5, /* positions are large */
+    FAR_CACHE = 1 << 6, /* pages are 1 GiB apart */
     IN_ORDER = 1 << 7,  /* positions and slots are 0, 1, ... */
-    MANY = 1 << 8,      /* waves have several parts and latents each; slow */
+    MANY = 1 << 8,      /* each wave has several parts and latents; slow */
 };
 
-/* Head counts of DeepSeek-V3, Kimi-K2, K3 and GLM-5 on one of several ranks, and others. */
+/* The shapes. Some have the head counts of DeepSeek-V3, Kimi-K2, K3 and GLM-5 on one of several
+ * ranks. */
 static const struct shape {
     struct verify_shape is;
     int heads, tokens, page_size;
@@ -54,13 +57,13 @@ struct own {
     float *angles; /* [token, rotary]: the rows of cos_sin that tokens read */
     double weight[REF_ROPE_DIM_MAX];
     struct ref_rope_head expected;
-    double off[REF_ROPE_DIM_MAX]; /* of a product: error bound of each element */
+    double off[REF_ROPE_DIM_MAX]; /* error bound of each element of the product with W_UK */
 };
 
 /* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
-/* Returns the number of rotated elements at the end of a cache row. */
+/* Returns the number of rotated elements at the end of a row of the cache. */
 static int rotary(const struct call *c)
 {
     return c->desc.mla_rope_cache.head_dim - c->desc.mla_rope_cache.head_dim_v;
@@ -99,8 +102,7 @@ static void place(struct call *c)
     struct operand *cache = call_operand(c, MLA_ROPE_CACHE_K_CACHE);
     struct operand *plane = call_operand(c, MLA_ROPE_CACHE_V_CACHE);
     const struct attn_cache_desc *d = &c->desc.mla_rope_cache.cache;
-    call_operand(c, MLA_ROPE_CACHE_COS_SIN)->align = 16; /* its alignment does not depend on its
-                                                            type */
+    call_operand(c, MLA_ROPE_CACHE_COS_SIN)->align = 16; /* 16 bytes for a table of any type */
     weights_place(call_operand(c, MLA_ROPE_CACHE_W_UK));
     if (is(c, PACKED) && k_pe->given) {
         operand_set_stride(kv_c, 0, row);
@@ -170,7 +172,8 @@ static void fill_positions(struct call *c)
     }
 }
 
-/* Fills slots, different for each token. Their old contents are overwritten. */
+/* Fills slot_mapping: each token has another slot, whose contents before the launch are
+ * overwritten. */
 static void fill_slots(struct call *c)
 {
     const struct attn_mla_rope_cache_args *a = &c->args.mla_rope_cache;
@@ -178,7 +181,8 @@ static void fill_slots(struct call *c)
     struct operand *cache = call_operand(c, MLA_ROPE_CACHE_K_CACHE);
     struct operand *plane = call_operand(c, MLA_ROPE_CACHE_V_CACHE);
     struct operand *slots = call_operand(c, MLA_ROPE_CACHE_SLOT_MAPPING);
-    const int stride = all % 7 ? 7 : all % 5 ? 5 : 1; /* coprime to all: visits every slot once */
+    /* coprime to `all`, so that every slot is used once */
+    const int stride = all % 7 ? 7 : all % 5 ? 5 : 1;
     for (int t = 0; t < a->tokens && slots->given; t++) {
         int64_t slot = is(c, IN_ORDER)    ? t
                        : is(c, FAR_CACHE) ? all - 1 - t
@@ -220,8 +224,9 @@ static void fill(struct call *c)
 /* ---- Comparison ---- */
 
 /*
- * Bounds an element's error relative to the sum of the magnitudes of its terms. With f = 2^-24 it
- * is (D + 5) f / 2 + 5 f for a norm over D elements, and 2 f for rotation. rope_compare.c says why.
+ * Bounds an element's error relative to the sum of the magnitudes of its terms. With f = 2^-24 the
+ * bound is (D + 5) f / 2 + 5 f for a norm over D elements, and 2 f for rotation. rope_compare.c
+ * derives it. `row`: true for a row of the cache, false for a query.
  */
 static double arithmetic_of(const struct call *c, bool row, int d)
 {
@@ -231,8 +236,9 @@ static double arithmetic_of(const struct call *c, bool row, int d)
     return row && desc->norm != ATTN_NORM_NONE ? ((desc->head_dim_v + 5) / 2.0 + 5) * STORED_F : 0;
 }
 
-/* Computes out, a head's query times its part of W_UK, and own->off. tools/verify/head_product.c
- * derives the bound of the sum. The sum is rounded to dtype before it is stored as another type. */
+/* Computes `out`, a head's query times the head's part of W_UK, and the bounds own->off.
+ * tools/verify/head_product.c derives the bound of the sum. The sum is rounded to dtype before it
+ * is stored as another type. */
 static void absorb(struct call *c, int token, int head, double *out)
 {
     struct own *own = c->own;
@@ -253,7 +259,7 @@ static void absorb(struct call *c, int token, int head, double *out)
     }
 }
 
-/* Computes the expected row of a token, or a head of its q. */
+/* Computes own->expected: with `row` the cache row of a token, else a head of its query. */
 static void expect(struct call *c, int token, int head, bool row)
 {
     struct own *own = c->own;
@@ -287,7 +293,7 @@ static void expect(struct call *c, int token, int head, bool row)
     ref_mla_row(&reference, &own->expected);
 }
 
-/* Compares element d of the expected values with the element at `at` of `o`. */
+/* Compares the element `at` of `o` with element d of own->expected. */
 static void compare_element(struct call *c, struct operand *o, const struct operand *scale,
                             bool row, int d, const int64_t at[])
 {
@@ -321,8 +327,9 @@ static void compare_queries(struct call *c, int t)
     }
 }
 
-/* Compares a packed row: latents under the scale of their run, and the rotated key in dtype. The
- * scale has the error of the largest number of its run, and 2 units of float32. */
+/* Compares a packed row of the cache: elements of the latent, the scale of each run of them, and
+ * the rotated key in dtype. A scale has the error of the largest number of its run, and 2 units of
+ * float32. */
 static void compare_packed(struct call *c, struct slot s)
 {
     const struct ref_rope_head *r = &((struct own *)c->own)->expected;
@@ -348,7 +355,7 @@ static void compare_packed(struct call *c, struct slot s)
     }
 }
 
-/* Compares a row whose elements all have scales in the row. */
+/* Compares a row of the cache in which all elements have scales. */
 static void compare_pooled(struct call *c, struct slot s)
 {
     const struct ref_rope_head *r = &((struct own *)c->own)->expected;
@@ -402,9 +409,9 @@ static void compare(struct call *c)
     }
 }
 
-/* True if the shape is for the kernel. A product is for few heads and tokens, and writes q_out. An
- * in-place call needs q's own type and a rotated part. A call with many tokens needs a rotated
- * part, and runs for q_out of fp8 only, since the code is the same for all types. */
+/* True if the kernel is verified on the shape. A kernel with the product writes q_out, and runs
+ * shapes with few heads and tokens. IN_PLACE needs a q_out of q's type and a rotated part. MANY
+ * needs a rotated part, and runs for q_out of fp8 only, since all types have the same code. */
 static bool takes(const struct call *c)
 {
     const struct attn_mla_rope_cache_desc *d = &c->desc.mla_rope_cache;
@@ -416,8 +423,7 @@ static bool takes(const struct call *c)
     return !is(c, IN_PLACE) || (d->q_out_dtype == d->dtype && rotary(c));
 }
 
-/* Returns the bytes of q and of a token's row, read and written, and of the data that tokens
- * share. */
+/* Returns the bytes of queries and cache rows, read and written, and of data that tokens share. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_mla_rope_cache_desc *d = &c->desc.mla_rope_cache;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of plan kernels: every integer equals the host planner's, and nothing else is
- * written.
+ * Verification of plan kernels: every integer must equal the host planner's, and nothing else may
+ * be written.
  */
 #include <string.h>
 
@@ -11,15 +11,17 @@
 
 enum {
     ZEROS = 1 << 0, /* some sequences have no keys */
+    /* No sequence has keys. */
     ALL_ZERO = 1 << 1,
-    ONE_LONG = 1 << 2, /* one sequence has a hundred times the keys of the others */
+    ONE_LONG = 1 << 2, /* one sequence has a hundred times as many keys as each other */
+    /* All sequences have equally many keys. */
     EQUAL = 1 << 3,
     RAGGED_Q = 1 << 4, /* qo_indptr: some sequences have fewer than q_len queries */
     SHORT_Q = 1 << 5,  /* most sequences have one query */
 };
 
-/* keys: the longest of the common lengths; longest: length of the first sequence, or 0. The kernel
- * plans 64 sequences at a time. */
+/* The shapes. keys: largest number of keys of a sequence; longest: number of keys of the first
+ * sequence, 0: as the others. The kernel plans 64 sequences at a time. */
 static const struct shape {
     struct verify_shape is;
     int keys, batch, q_len, heads, kv_heads, lists, window, longest, item_cost, merge_rate;
@@ -140,7 +142,7 @@ static void fill(struct call *c)
         const int32_t length = random_length(c, b);
         const bool one = is(c, SHORT_Q) && b % 16;
         queries += one ? 1 : (int64_t)(random_bits(&c->random) % (unsigned)(s->q_len + 1));
-        /* A negative length counts as 0. */
+        /* A negative length means 0. */
         set_int(c, PLAN_KV_LENS, b, b == 0 && is(c, ZEROS) ? -1 : length);
         set_int(c, PLAN_QO_INDPTR, b + 1, queries);
     }
@@ -168,7 +170,7 @@ static void compare_ints(struct call *c, unsigned number, const int32_t *values)
 }
 
 /* Compares a tile: its sequence, first query, end of queries, keys before the window, and keys from
- * the window on. */
+ * the window's start on. */
 static void compare_tile(struct call *c, int64_t tile, int32_t s, int32_t start, int32_t end)
 {
     struct operand *info = call_operand(c, PLAN_TILE_INFO);
@@ -177,7 +179,8 @@ static void compare_tile(struct call *c, int64_t tile, int32_t s, int32_t start,
     const int64_t all = length > 0 ? length : 0;
     const struct operand *qo = call_operand(c, PLAN_QO_INDPTR);
     const int64_t last = qo->given ? operand_int(qo, AT(s + 1)) : (int64_t)(s + 1) * shape->q_len;
-    const int64_t own = all - (last - end); /* keys up to the last query's position */
+    /* number of keys up to the position of the tile's last query */
+    const int64_t own = all - (last - end);
     const int64_t right = shape->window_right < 0 ? INT32_MAX : shape->window_right;
     int64_t seen = own + right < 0 ? 0 : own + right > all ? all : own + right;
     seen = start < end ? seen : 0;
@@ -190,12 +193,13 @@ static void compare_tile(struct call *c, int64_t tile, int32_t s, int32_t start,
         call_compare_int(c, info, AT(i, tile), words[i]);
 }
 
-/* Compares the tiles of sequence s from `tile` on, whose queries are q to last - 1. Their numbers
- * alternate between both ends. Returns the tile after them. */
+/* Compares the tiles of sequence s from number `tile` on, whose queries are q to last - 1. Tiles
+ * are numbered alternately from both ends of the queries. Returns the number after the last
+ * tile. */
 static int64_t compare_sequence(struct call *c, int64_t tile, int32_t s, int64_t q, int64_t last)
 {
     const int64_t size = c->args.plan.shape.q_tile;
-    int64_t end = last; /* of the queries that are left */
+    int64_t end = last; /* end of the queries that are not in a tile yet */
     bool front = true;
     do {
         const int64_t from = front || end == q ? q : (end - 1 - q) / size * size + q;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file compares stored rows that end with their scales with numbers in doubles. */
+/* This file reads rows of bytes that end with their scales, and compares them with numbers in
+ * double precision. */
 #include "tools/verify/pooled_row.h"
 
 #include <math.h>
@@ -15,7 +16,7 @@ static double decode(const void *type, uint32_t bits)
     return decode_element(type, (uint16_t)bits);
 }
 
-/* Sets `at` to the indices of byte `byte` of the row, and returns it. */
+/* Sets `at` to the indices of byte `byte` of the row, and returns `at`. */
 static const int64_t *byte_at(const struct pooled_row *r, int64_t byte, int64_t at[])
 {
     memcpy(at, r->at, sizeof(r->at));
@@ -31,7 +32,7 @@ const struct ref_pooled_row *paged_row(enum attn_kv_layout layout)
                                             : NULL;
 }
 
-/* Returns the scale of element `d`; `of` reads a byte of an operand. */
+/* Returns the scale of element `d` of a row. `of` reads a byte of the tensor. */
 static double scale_of(const struct pooled_row *r, int d, const struct precision *fp8,
                        uint32_t (*of)(const struct operand *, const int64_t *))
 {
@@ -64,9 +65,9 @@ void pooled_row_convert(const struct pooled_row *r, const struct precision *fp8,
     }
 }
 
-/* True if a run whose largest magnitude is `absmax`, up to `error`, may have the scale `got`. Of
- * e8m0 it is the least power of two that is no less than absmax / limit, of fp8 the nearest number.
- * `most` is the largest number of fp8. */
+/* True if `got` may be the scale of a run whose largest magnitude is `absmax` with an error of at
+ * most `error`. An e8m0 scale is the smallest power of two that is at least absmax / limit. An fp8
+ * scale is the number nearest to that, and `most` is the largest fp8 number. */
 static bool may_have_scale(const struct ref_pooled_row *f, double limit, double most, double got,
                            double absmax, double error)
 {
@@ -78,8 +79,8 @@ static bool may_have_scale(const struct ref_pooled_row *f, double limit, double 
     return fabs(got - fmin(wanted, most)) <= wanted * (0x1p-4 + 0x1p-20) + error;
 }
 
-/* Returns the number that x becomes as e2m1 times `scale`: `got`, if that is nearest to a number
- * that differs from x by at most `error` and the rounding of the division. */
+/* Returns x rounded to e2m1 times `scale`. Returns `got` if a number within `error` and the
+ * rounding of the division from x rounds to it. */
 static double nearest_e2m1(double got, double x, double scale, double error)
 {
     const double nearest = ref_e2m1(x / scale) * scale;
@@ -87,7 +88,7 @@ static double nearest_e2m1(double got, double x, double scale, double error)
     return fabs(got - x) <= fabs(nearest - x) + off ? got : nearest;
 }
 
-/* Compares the run that begins with element `first`. */
+/* Compares the elements from `first` on that share a scale, and the scale. */
 static void compare_run(struct call *c, const struct pooled_row *r, int first, const double *x,
                         const double *error)
 {

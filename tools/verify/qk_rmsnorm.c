@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of qk_rmsnorm kernels.
+ * Verification of qk_rmsnorm kernels: normed rows of q and kv, scales of fp8, and sums with a
+ * residual.
  */
 #include <math.h>
 
@@ -13,10 +14,10 @@
 enum { WIDTH_MAX = 4096, GROUP = 128 };
 
 enum {
-    ALONE = 1 << 0,    /* no kv tensors */
+    ALONE = 1 << 0,    /* the call has no kv tensors */
     IN_PLACE = 1 << 1, /* outputs are the inputs, if the types agree */
     PACKED = 1 << 2,   /* q and kv are slices of one wider tensor */
-    ZEROS = 1 << 3,    /* groups of zeros, and numbers of very different magnitudes */
+    ZEROS = 1 << 3,    /* some groups are zeros, and magnitudes differ widely */
 };
 
 static const struct shape {
@@ -89,13 +90,14 @@ static void fill(struct call *c)
     operand_set_random(call_operand(c, QK_RMSNORM_KV_WEIGHT), &c->random);
 }
 
-/* True if a residual is added to this input. */
+/* True if a residual is added to the input `in`. */
 static bool is_added(struct call *c, const struct operand *in)
 {
     return c->desc.qk_rmsnorm.residual && in == call_operand(c, QK_RMSNORM_Q);
 }
 
-/* Returns x of a row. For q also compares its sum with the residual. */
+/* Returns element i of row t of `in`, plus the residual if there is one. Compares this sum with the
+ * output of sums. */
 static double summed(struct call *c, int t, int i, struct operand *in)
 {
     const double x = operand_value(in, AT(t, i));
@@ -110,10 +112,10 @@ static double summed(struct call *c, int t, int i, struct operand *in)
 }
 
 /*
- * Compares a row. With f = 2^-24, the norm is off by (D + 5) f / 2 + 5 f of the result;
- * rope_compare.c says why. A scale is the largest of 128 results times a rounded constant: 2 f
- * more. What is stored in fp8 is divided by the scale that the kernel stored. A sum with a residual
- * was rounded by f, so the norm is off by 2 f more.
+ * Compares a row. With f = 2^-24, the norm has an error of (D + 5) f / 2 + 5 f of the result;
+ * rope_compare.c derives it. A scale is the largest of 128 results times a rounded constant: 2 f
+ * more. Numbers that are stored in fp8 are divided by the scale that the kernel stored. A sum with
+ * a residual was rounded by f, which adds 2 f to the norm's error.
  */
 static void compare_row(struct call *c, int t, struct operand *in, const struct operand *weight,
                         struct operand *out, struct operand *scales)

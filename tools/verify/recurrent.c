@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of recurrences: sequences and slots of states.
+ * This file makes sequences, slots and states of calls of recurrences, and compares stored states.
  */
 #include "tools/verify/recurrent.h"
 
@@ -10,7 +10,7 @@
 /* True if the shape has any of `flags`. */
 static bool is(const struct recurrent *r, unsigned flags) { return r->c->flags & flags; }
 
-/* Returns the tokens of sequence `i`. */
+/* Returns the number of tokens of sequence `i`. */
 static int length_of(const struct recurrent *r, int i)
 {
     return r->shape->length ? r->shape->length : r->shape->lengths[i];
@@ -42,14 +42,15 @@ void recurrent_size(const struct recurrent *r)
     }
 }
 
-/* Returns the number of slots of sequences: enough to read from and to write to, and one that is
- * unused. */
+/* Returns the number of slots of sequences: one to read and one to write for each column of
+ * state_slots, and one that is unused. */
 static int own_slot_count(const struct recurrent *r)
 {
     return (r->c->traced ? 1 : 2) * *r->batch * *r->state_steps + 1;
 }
 
-/* Returns the number of all slots: of sequences, and after them for states of blocks. */
+/* Returns the number of all slots: slots of sequences, and after them slots for states of
+ * blocks. */
 static int slot_count(const struct recurrent *r)
 {
     return own_slot_count(r) + (is(r, BLOCKS) ? *r->batch * *r->block_columns : 0);
@@ -90,9 +91,9 @@ void recurrent_place(const struct recurrent *r)
         operand_leave_out(r->has_state);
 }
 
-/* Returns the slot of entry [i][step] of state_slots, or of state_slots_in if `read`. Every third
- * sequence is padding, with all entries slot 0 or negative, alternately. One other sequence has one
- * step of padding. */
+/* Returns the slot of entry [i][step] of state_slots, or of state_slots_in if `read`. With PADDED
+ * every third sequence is padding: all its entries are slot 0, or all are negative. Another
+ * sequence has padding in one column. */
 static int slot_of(const struct recurrent *r, int i, int step, bool read)
 {
     if (r->c->traced)
@@ -116,7 +117,7 @@ static void fill_slots(const struct recurrent *r)
         }
 }
 
-/* Returns entry [i][block] of block_slots: every third one is padding. */
+/* Returns entry [i][block] of block_slots. Every third entry is padding. */
 static int block_slot_of(const struct recurrent *r, int i, int block)
 {
     const int n = i * *r->block_columns + block;
@@ -138,7 +139,8 @@ static void fill_states(const struct recurrent *r)
                     operand_set(s, AT(slot, head, i, k), random_value(&r->c->random));
 }
 
-/* Fills the parents of drafts; the entries of roots keep a number that is no token's. */
+/* Fills the parents of the drafts of sequence i. The entry of the root is not set, and names no
+ * token. */
 static void fill_parents(const struct recurrent *r, int i)
 {
     for (int t = 1; r->parents && t < r->starts[i + 1] - r->starts[i]; t++)

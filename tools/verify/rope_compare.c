@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of rope_qk_norm_cache kernels: how far a kernel may be off.
+ * Verification of rope_qk_norm_cache kernels: the comparison of results, and the bounds on errors.
  */
 #include <math.h>
 
@@ -14,18 +14,18 @@
  *   bias        f
  *   norm        (D + 5) f / 2 + 5 f for a norm per head. The sum of squares has three roundings for
  *               each square and at most D for the sum, the mean and eps two more. The root halves
- *               these. v_rsq_f32 is good to an ulp, 2 f. 1 + w and two products have f each.
+ *               these. v_rsq_f32 is exact to an ulp, 2 f. 1 + w and two products have f each.
  *   given sum   (1 + 1) f / 2 + 4 f, for the same reasons
  *   rotation    2 f for a product and the sum of two
  *
  * A rounding to the type of the output is added. An element with no operation is copied exactly.
  *
- * Stored with a scale: x is multiplied by the scale's inverse, which is good to an ulp, 2 f, and
+ * Stored with a scale: x is multiplied by the scale's inverse, which is exact to an ulp, 2 f, and
  * the product has one more rounding. Then x is rounded to the type: its unit, or the smallest step
  * times the scale, if that is larger. Numbers beyond the largest become the largest. A scale per
  * token is the largest |x|, with the error above, times a constant rounded to float32: 2 f. A scale
  * per page is that scale for several tokens. Older tokens of the page are multiplied by a quotient.
- * It is good to an ulp, and with the product no worse than a new token.
+ * The quotient is exact to an ulp, so the product's error does not exceed a new token's.
  */
 static const double f = 0x1p-24;
 
@@ -50,10 +50,11 @@ static double arithmetic_error(const struct attn_rope_qk_norm_cache_desc *d)
 /* The source of a head of q, k or v. */
 struct source {
     struct operand *x, *bias, *weight, *squares;
-    bool rotated;     /* q and k; v is copied as it is */
-    int dim;          /* elements of a head */
-    int first, count; /* first: element of the tensor at which x begins; count: elements of the sum
-                         of squares */
+    bool rotated; /* true for q and k; v is copied without rotation */
+    int dim;      /* elements of a head */
+    /* first: index of the first element of x in a row of the tensor. count: number of elements in
+     * the sum of squares */
+    int first, count;
 };
 
 /* Returns the source of q, k or v: its operand, bias and norm weight. */
@@ -86,7 +87,7 @@ static void read_angles(struct call *c, int token, double *angles)
     }
 }
 
-/* Computes the expected head. */
+/* Computes the expected head `r` of a token. */
 static void expected_head(struct call *c, const struct source *s, int token, int head,
                           struct ref_rope_head *r)
 {
@@ -121,8 +122,8 @@ static void expected_head(struct call *c, const struct source *s, int token, int
     ref_rope_head(&reference, r);
 }
 
-/* Returns the number that is stored for x. *bound is its error; `terms` is the error of x
-   itself. */
+/* Returns the number that is stored for x. *bound receives the bound of its error. `terms` bounds
+ * the error of x. */
 static double expected_value(const struct rope_target *t, double x, double terms, double *bound)
 {
     const double u = t->type->unit;
@@ -163,12 +164,12 @@ static void fail_scale(struct call *c, const struct rope_target *t, double expec
                 t->slot.head, t->scale, expected);
 }
 
-/* The largest |x| of a head, and a bound of its error. */
+/* The largest magnitude of a head's elements, and a bound of its error. */
 struct largest {
     double x, terms;
 };
 
-/* Notes the largest element of a head and the largest bound. */
+/* Updates `l` with the largest element of a head and the largest bound. */
 static void note_largest(const struct ref_rope_head *r, double arithmetic, struct largest *l)
 {
     for (int d = 0; d < r->dim; d++) {
@@ -193,8 +194,8 @@ void rope_compare_cached(struct call *c, struct rope_target t, int token,
         fail_scale(c, &t, l.x / limit);
 }
 
-/* Compares the scale of a page that the call's tokens from t on may have raised. Compares the
- * page's older tokens too, which are then rounded again. */
+/* Compares the scale of a page, which the call's tokens may have raised: `l` is their largest
+ * element. Also compares the page's older tokens, which the kernel then rounds again. */
 static void compare_run(struct call *c, struct rope_target t, const struct largest *l)
 {
     const double limit = t.type->limit, old = paged_scale(t.cache, t.part, t.slot);
@@ -248,7 +249,7 @@ static void compare_q(struct call *c)
     }
 }
 
-/* Compares the tokens of a call page by page, since a page's tokens share its scale. */
+/* Compares the tokens of a call page by page, since the tokens of a page share a scale. */
 static void compare_runs(struct call *c, const struct source *source, struct rope_target t,
                          const int64_t *slots, double error)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of rope_heads kernels: norm, rotation forwards or backwards, gates.
+ * Verification of rope_heads kernels: norm, rotation in both directions, and gates of heads.
  */
 #include <math.h>
 
@@ -14,16 +14,16 @@
 enum { DIM_MAX = 512, GROUP = 128, POSITIONS = 5000, MEAN_STEPS = 16 };
 
 enum {
-    BACK = 1 << 0,        /* angles are negative */
-    FIRST = 1 << 1,       /* the first elements rotate, not the last */
-    IN_PLACE = 1 << 2,    /* out is x */
-    OVER_GATE = 1 << 3,   /* out is gate */
-    HEAD_GATES = 1 << 4,  /* a gate for each head */
-    NO_ELEMENTS = 1 << 5, /* no gate for each element */
+    BACK = 1 << 0,        /* angles are negative: the rotation goes back */
+    FIRST = 1 << 1,       /* the first elements of a head rotate, not the last */
+    IN_PLACE = 1 << 2,    /* out overwrites x */
+    OVER_GATE = 1 << 3,   /* out overwrites the gate */
+    HEAD_GATES = 1 << 4,  /* each head has a gate */
+    NO_ELEMENTS = 1 << 5, /* elements have no gates */
     NO_WEIGHT = 1 << 6,
     ZEROS = 1 << 7,     /* some heads are zeros, and eps is 0 */
     POWERS = 1 << 8,    /* scales are powers of two */
-    BY_COLUMN = 1 << 9, /* scales [group, token] */
+    BY_COLUMN = 1 << 9, /* scales are [group, token] */
 };
 
 static const struct shape {
@@ -123,15 +123,15 @@ static void fill(struct call *c)
         }
 }
 
-/* A head: its elements and the bounds of their errors. */
+/* The expected elements of a head, and bounds of their errors. */
 struct head {
     double y[DIM_MAX], error[DIM_MAX];
 };
 
 /* Normalises a head. The norm has an error of (D + 5) f / 2 + 5 f of the result; rope_compare.c
- * says why. The mean of layer_norm has up to MEAN_STEPS roundings of the mean magnitude: 8 in a
- * lane, 6 between lanes, and a product. Its error moves each difference from the mean by as much,
- * and the root of their mean square at most by as much. */
+ * derives it. The mean of layer_norm has up to MEAN_STEPS roundings of the mean magnitude: 8 in a
+ * lane, 6 between lanes, and a product. The mean's error changes each difference from the mean by
+ * the same amount, and the root of their mean square by at most that amount. */
 static void normalise(struct call *c, struct head *head)
 {
     const int dim = c->desc.rope_heads.head_dim;
@@ -161,7 +161,7 @@ static void normalise(struct call *c, struct head *head)
     }
 }
 
-/* Rotates a head of token t, and its error bounds. */
+/* Rotates a head of token t, and updates the bounds of its errors. */
 static void rotate(struct call *c, int t, struct head *head)
 {
     const struct attn_rope_heads_desc *desc = &c->desc.rope_heads;
@@ -177,7 +177,8 @@ static void rotate(struct call *c, int t, struct head *head)
                desc->rotary_dim / 2, desc->rope == ATTN_ROPE_GPTJ);
 }
 
-/* Multiplies an element by a gate x. gated_rmsnorm.c bounds a gate's error. */
+/* Multiplies an element by the gate with input x, and updates the bound of its error.
+ * gated_rmsnorm.c bounds a gate's error. */
 static void apply_gate(const struct call *c, double x, double *y, double *error)
 {
     const double gate = c->desc.rope_heads.act == ATTN_ACT_SILU ? ref_silu(x) : ref_sigmoid(x);
@@ -185,7 +186,8 @@ static void apply_gate(const struct call *c, double x, double *y, double *error)
     *y *= gate;
 }
 
-/* Compares the scale of 128 elements from `first` on, and returns what is stored. */
+/* Compares the scale of the 128 elements from `first` on, and returns the scale that the kernel
+ * stored. */
 static double compare_scale(struct call *c, int t, int h, int first, const struct head *head)
 {
     struct operand *out = call_operand(c, ROPE_HEADS_OUT);
@@ -204,7 +206,7 @@ static double compare_scale(struct call *c, int t, int h, int first, const struc
     return got;
 }
 
-/* Computes a head and its bounds before it is rounded. */
+/* Computes a head and bounds of its errors before the final rounding. */
 static void make_head(struct call *c, int t, int h, struct head *head)
 {
     const struct attn_rope_heads_desc *desc = &c->desc.rope_heads;
@@ -254,7 +256,8 @@ static void compare(struct call *c)
             compare_head(c, t, h);
 }
 
-/* True unless the kernel has an activation and the shape has no gates to which it applies. */
+/* True if the kernel is verified on the shape: false if the kernel has an activation and the shape
+ * lacks the gates that need it. */
 static bool takes(const struct call *c)
 {
     return c->desc.rope_heads.act == ATTN_ACT_NONE || !is(c, NO_ELEMENTS) || is(c, HEAD_GATES);

@@ -12,10 +12,11 @@
 
 enum { MAX_POSITION = 131072, NEAR_POSITIONS = 512, FAR_PAGES = 6, STREAMS = 3 };
 
-/** Kinds of tables of cosines and sines. The kernel only sees different numbers. */
+/** Ways in which models compute their tables of cosines and sines. They differ only in the kernel's
+ * inputs. */
 enum rope_table { PLAIN, YARN, LLAMA3 };
 
-/* Head counts of models, whole or on one of several ranks. */
+/* The shapes. They have head counts of models, whole or on one of several ranks. */
 static const struct shape {
     struct verify_shape is;
     int heads, kv_heads, tokens, page_size;
@@ -38,12 +39,13 @@ static const struct shape {
 static const struct shape traced = {
     {"trace", ROPE_PACKED | ROPE_IN_ORDER | ROPE_COUNT_UP}, 32, 8, 512, 64, PLAIN};
 
-/* The largest number that a given scale can store; a few numbers are larger. */
+/* The largest number that can be stored with the scales of caches here. A few results are
+ * larger. */
 static const double most_stored = 4;
 
 /* Tables. */
 
-/* Returns the frequency of pair `i` by a model's table of rotations. */
+/* Returns the angle, in radians per position, by which pair `i` rotates. */
 static double pair_frequency(enum rope_table table, int i, int rotary_dim)
 {
     const double pi = 3.14159265358979323846, base = table == LLAMA3 ? 500000 : 150000;
@@ -71,7 +73,8 @@ static double few_bits(double x)
     return exponent < -12 ? 0 : ldexp(nearbyint(fraction * 256) / 256, exponent);
 }
 
-/* Fills a row that is read. Other rows stay undefined, and the simulator reports reads of them. */
+/* Fills the row of a position that some token has. Other rows stay undefined, and the simulator
+ * reports reads of them. */
 static void fill_row(struct call *c, int64_t position)
 {
     const struct attn_rope_qk_norm_cache_desc *d = &c->desc.rope_qk_norm_cache;
@@ -86,7 +89,8 @@ static void fill_row(struct call *c, int64_t position)
     }
 }
 
-/* Returns the stream of pair i as Qwen2-VL has it, or Qwen3-VL. */
+/* Returns the index of the position that rotates pair i, in the order of Qwen2-VL or of
+ * Qwen3-VL. */
 int rope_stream(const struct call *c, int i)
 {
     const enum attn_mrope mrope = c->desc.rope_qk_norm_cache.mrope;
@@ -117,8 +121,8 @@ static void set_sections(struct call *c)
     struct attn_rope_qk_norm_cache_args *a = &c->args.rope_qk_norm_cache;
     const int half = d->rotary_dim / 2;
     const bool sections = d->mrope == ATTN_MROPE_SECTIONS;
-    a->sections[1] = sections ? half * 3 / 8 : half * 5 / 16; /* some of every third pair are left
-                                                                 over */
+    /* interleaved: sections are so short that some of every third pair use position 0 */
+    a->sections[1] = sections ? half * 3 / 8 : half * 5 / 16;
     a->sections[2] = sections ? half * 3 / 8 : half / 4;
     a->sections[0] = half - a->sections[1] - a->sections[2];
 }
@@ -129,7 +133,7 @@ static void size(struct call *c)
     const struct shape *s = c->shape;
     struct attn_rope_qk_norm_cache_desc *d = &c->desc.rope_qk_norm_cache;
     struct attn_rope_qk_norm_cache_args *a = &c->args.rope_qk_norm_cache;
-    const bool block = d->cache.scale == ATTN_KV_SCALE_BLOCK; /* a page has few tokens then */
+    const bool block = d->cache.scale == ATTN_KV_SCALE_BLOCK; /* a page then has few tokens */
     d->heads = s->heads;
     d->kv_heads = s->kv_heads;
     d->cache.page_size = paged_size(&d->cache, s->page_size, c->step);
@@ -138,7 +142,7 @@ static void size(struct call *c)
     a->max_position = rope_is(c, ROPE_COUNT_UP)    ? s->tokens
                       : rope_is(c, ROPE_FAR_TABLE) ? MAX_POSITION
                                                    : NEAR_POSITIONS;
-    /* the count of all ranks, not of this rank's heads */
+    /* the number of elements on all ranks, not only on this one */
     a->q_count = 2 * d->heads * d->head_dim;
     a->k_count = 2 * d->kv_heads * d->head_dim;
     a->cache.page_count = s->tokens / (block && s->page_size > 3 ? 3 : s->page_size) + 2;
@@ -147,7 +151,7 @@ static void size(struct call *c)
     set_sections(c);
 }
 
-/* Places q with its gates, key and value of a token side by side in one row. */
+/* Places q with its gates, key and value of a token in one row. */
 static void pack(struct call *c)
 {
     struct operand *q = call_operand(c, ROPE_QK_NORM_CACHE_Q);
@@ -164,7 +168,7 @@ static void pack(struct call *c)
         operand_set_stride(call_operand(c, ROPE_QK_NORM_CACHE_Q + i), 0, row);
 }
 
-/* Places the outputs: in place, or apart from the inputs. */
+/* Places the outputs: in the memory of the inputs, or elsewhere. */
 static void place_outputs(struct call *c)
 {
     const bool back = rope_is(c, ROPE_IN_PLACE);
@@ -200,7 +204,7 @@ static void place(struct call *c)
 
 /* Inputs. */
 
-/* Fills positions: the largest, the smallest, and others, some of them twice. */
+/* Fills positions: the largest, the smallest, and random ones, some of them twice. */
 static void fill_positions(struct call *c)
 {
     const int n = c->args.rope_qk_norm_cache.tokens;
@@ -217,14 +221,15 @@ static void fill_positions(struct call *c)
     }
 }
 
-/* Returns the scale with which a cache stores numbers up to (1 + fraction) * most_stored. */
+/* Returns the scale with which the element type stores numbers up to (1 + fraction) *
+ * most_stored. */
 static float scale_of(const struct precision *type, double fraction)
 {
     return (float)((1 + fraction) * most_stored / type->limit);
 }
 
-/* Chooses runs of consecutive tokens in pages with scales. Each page gets three, or as many as it
- * has room for, from some token on. Older tokens in the page have a scale. */
+/* Chooses slots for pages that have scales. Each page gets a run of three consecutive tokens, or
+ * fewer at its end, from a random token on. Older tokens of the page already have a scale. */
 static void choose_runs(struct call *c, const struct paged *p, const int32_t *order, int64_t *slots)
 {
     const int n = c->args.rope_qk_norm_cache.tokens, size = p->desc.page_size;
@@ -243,7 +248,7 @@ static void choose_runs(struct call *c, const struct paged *p, const int32_t *or
     }
 }
 
-/* Chooses slots for pages far apart: the last ones, whose offsets are all large. */
+/* Chooses slots in the last pages, whose offsets are all large if pages are far apart. */
 static void choose_single_slots(struct call *c, const struct paged *p, const int32_t *order,
                                 int64_t *slots)
 {
@@ -258,7 +263,8 @@ static void choose_single_slots(struct call *c, const struct paged *p, const int
     }
 }
 
-/* Fills the parts of the cache that the kernel reads: shared scales, or pages that have a scale. */
+/* Fills the parts of the cache that the kernel reads: scales of the tensor or of heads, or older
+ * tokens of pages with scales. */
 static void fill_cache(struct call *c, struct paged *p, const int64_t *slots)
 {
     const int n = c->args.rope_qk_norm_cache.tokens, size = p->desc.page_size;
@@ -280,7 +286,7 @@ static void fill_cache(struct call *c, struct paged *p, const int64_t *slots)
     }
 }
 
-/* Fills the slots of the cache that the tokens go to. */
+/* Fills slot_mapping, the slot of the cache for each token. */
 static void fill_slots(struct call *c)
 {
     struct paged p = rope_cache(c);
@@ -338,8 +344,8 @@ static const char *covers(const struct call *c)
                : NULL;
 }
 
-/* Returns the bytes that a launch reads and writes; of the cache only the bytes that are
- * written. */
+/* Returns the bytes that a launch reads and writes. Of the cache, only written bytes are
+ * counted. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_rope_qk_norm_cache_desc *d = &c->desc.rope_qk_norm_cache;

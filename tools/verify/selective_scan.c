@@ -26,7 +26,7 @@ static const struct recurrent_shape shapes[] = {
     {{"prompts", FRESH}, 1, 2, 3, 0, 1, {130, 0, 65}},
 };
 
-/* Jamba's 8,192 channels. */
+/* The shape of a trace: Jamba's 8,192 channels. */
 static const struct recurrent_shape traced = {{"trace", UNIFORM | FUSED}, 1, 128, 64, 1, 1, {0}};
 
 /* True if the shape has any of `flags`. */
@@ -81,7 +81,7 @@ static void place(struct call *c)
     }
 }
 
-/* Fills a token's heads of an operand with random numbers. */
+/* Fills all heads of a token, in operand `number`, with random numbers. */
 static void fill_row(struct call *c, unsigned number, int token)
 {
     struct operand *o = call_operand(c, number);
@@ -90,7 +90,7 @@ static void fill_row(struct call *c, unsigned number, int token)
             operand_set(o, AT(token, head, i), random_value(&c->random));
 }
 
-/* Fills a token's time steps; with EXTREMES some are extreme. */
+/* Fills a token's time steps; with EXTREMES some are at the ends of their range. */
 static void fill_steps(struct call *c, int token)
 {
     struct operand *dt = call_operand(c, SELECTIVE_SCAN_DT);
@@ -130,13 +130,13 @@ static void fill(struct call *c)
         operand_set_random(call_operand(c, SELECTIVE_SCAN_D), &c->random);
 }
 
-/* Returns an element of an operand, 0 if the operand is not given. */
+/* Returns an element of an operand; 0 if the operand is left out. */
 static double given_or(const struct operand *o, const int64_t at[])
 {
     return o->given ? operand_value(o, at) : 0;
 }
 
-/* A value head of a sequence; `off` bounds the error of each element of the state. */
+/* The state of a value head of a sequence. off[v][k] bounds the error of each element. */
 struct head {
     struct recurrent_head of;
     double off[DIM_MAX][DIM_MAX];
@@ -156,10 +156,12 @@ static double time_step(struct call *c, int t, int head, int p, double *w_off)
 }
 
 /*
- * Advances a channel; returns S c and its bound. With f = 2^-24 and numbers relative to the exact
- * ones: g = rate w has the error of the time step w and f, exp(g) |g| of that and (2 |g| + 2) f. A
- * step fades the error of S[n], and adds: f and the decay's of the faded S[n]; the time step's and
- * 2 f of |w x b[n]|; f of the new S[n]. S c adds N f of the terms' sum.
+ * Advances a channel by token t. Returns S c, and sets *bound to the bound of its error. All errors
+ * are relative to the exact numbers, and f = 2^-24. g = rate w has the error of the time step w and
+ * f. exp(g) has |g| times the error of g, and (2 |g| + 2) f. A step multiplies the error of S[n] by
+ * the decay, and adds three errors: of S[n] times the decay, the decay's error and f; of |w x
+ * b[n]|, the time step's error and 2 f; f of the new S[n]. S c adds N f of the sum of its terms'
+ * magnitudes.
  */
 static double advance(struct call *c, int t, int head, int p, struct head *h, double *bound)
 {
@@ -210,7 +212,7 @@ static void compare_channel(struct call *c, int t, int head, int p, struct head 
 }
 
 /* Compares the outputs of head `head` for sequence i, and the state after each token that has a
- * slot for it. `h` is room for the state. */
+ * slot for it. `h` is memory for the state. */
 static void compare_head(struct call *c, int i, int head, struct head *h)
 {
     const struct recurrent r = of(c);
@@ -228,7 +230,7 @@ static void compare_head(struct call *c, int i, int head, struct head *h)
     }
 }
 
-/* Checks that padding has an output of 0. */
+/* Checks that the outputs of a sequence of padding are 0. */
 static void compare_padding(struct call *c, const struct recurrent_sequence *s, int head)
 {
     for (int t = s->start; t < s->start + s->count; t++)
@@ -251,7 +253,8 @@ static void compare(struct call *c)
     }
 }
 
-/* Returns the bytes of states in and out, rates, and the rows of all tokens. */
+/* Returns the bytes of states that are read and written, of rates, and of the rows of all
+ * tokens. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_selective_scan_desc *d = &c->desc.selective_scan;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of ssd kernels: decode and verification of drafts.
+ * Verification of ssd kernels: decode steps and verification of drafts.
  */
 #include "tools/verify/ssd_layer.h"
 

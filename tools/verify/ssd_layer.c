@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of state-space layers against the recurrence, token by token.
+ * This file makes inputs of state-space layers, and compares results with the recurrence, token by
+ * token.
  */
 #include "tools/verify/ssd_layer.h"
 
@@ -51,7 +52,7 @@ void ssd_layer_place(const struct ssd_layer *l)
     }
 }
 
-/* Fills a token's heads of an operand with random numbers. */
+/* Fills all heads of a token, in operand `o`, with random numbers. */
 static void fill_row(const struct ssd_layer *l, struct operand *o, int token)
 {
     for (int head = 0; o->given && head < o->dims[1]; head++)
@@ -59,7 +60,7 @@ static void fill_row(const struct ssd_layer *l, struct operand *o, int token)
             operand_set(o, AT(token, head, i), random_value(&l->r.c->random));
 }
 
-/* Fills a token's time steps; with EXTREMES some are extreme. */
+/* Fills a token's time steps; with EXTREMES some are at the ends of their range. */
 static void fill_steps(const struct ssd_layer *l, int token)
 {
     for (int head = 0; l->dt->given && head < l->dt->dims[1]; head++) {
@@ -93,18 +94,18 @@ static void fill_inputs(const struct ssd_layer *l)
 
 /* The factors of a token in the recurrence. */
 struct step {
-    double w, g, decay;      /* time step, log decay, exp(g) */
-    double w_off, decay_off; /* relative errors */
+    double w, g, decay;      /* w: time step; g: logarithm of the decay; decay: exp(g) */
+    double w_off, decay_off; /* bounds of their relative errors */
     double b[DIM_MAX], c[DIM_MAX], c_length, b_length;
 };
 
-/* Returns an element of an operand, 0 if the operand is not given. */
+/* Returns an element of an operand; 0 if the operand is left out. */
 static double given_or(const struct operand *o, const int64_t at[])
 {
     return o->given ? operand_value(o, at) : 0;
 }
 
-/* Returns the length of a vector. */
+/* Returns the Euclidean length of a vector of n elements. */
 static double length_of_vector(const double *x, int n)
 {
     double sum = 0;
@@ -113,7 +114,7 @@ static double length_of_vector(const double *x, int n)
     return sqrt(sum);
 }
 
-/* Computes the time step and decay of a token and value head, and the bounds for their errors. */
+/* Computes the time step and decay of a token and value head, and bounds of their errors. */
 static void compute_gate(const struct ssd_layer *l, int t, int value_head, struct step *s)
 {
     const double rate = operand_value(l->rate, AT(value_head));
@@ -146,41 +147,45 @@ static void compute_step(const struct ssd_layer *l, int t, int value_head, struc
 }
 
 /*
- * Bounds, with f = 2^-24 and numbers relative to the exact ones. A time step is off by the
- * (3 |y| + 12) f of a softplus of y, or by f. The error of g is that one and f; the error of exp(g)
- * is |g| times this and (2 |g| + 2) f.
+ * Bounds, with f = 2^-24 and numbers relative to the exact ones. A time step has an error of (3 |y|
+ * + 12) f from a softplus of y, or of f without it. g has the error of the time step and f. exp(g)
+ * has |g| times the error of g, and (2 |g| + 2) f.
  *
- * Token by token, a step fades the error of column S of a value element. It adds to the length of
- * that error: f and the error of the decay, of |S|; the time step's and 2 f of |w x b|; f of the
- * new |S|. The error of S c is |c| times that length, and N f of the sum of the terms.
+ * A kernel that works token by token multiplies the error of column S of a value element by the
+ * decay. A step adds to the length of this error: the decay's error and f of |S|, the time step's
+ * error and 2 f of |w x b|, and f of the new |S|. The error of S c is |c| times this length, and N
+ * f of the sum of the terms' magnitudes.
  *
- * In chunks, u is half a step of the operands of products, and `tiny` half a step of their
- * subnormal numbers. A is the sum of w |x| |b| over the chunk's tokens, each faded to the current
- * one. L is the length of S before the chunk, faded likewise. Exponents are differences of sums of
- * g in a tree of 6 levels. They have the errors of all g, and 15 f of the sum of |g|, each at most
- * 150 ln 2. A factor exp() w has these errors and 3 f, named `off`. S has the error from before the
- * chunk, faded; u and off of A; off of L; and for sums 70 f of both. Outputs are products of c with
- * rounded S and of x with rounded M. They have u and off of both L and A, and (N + 70) f.
+ * For a kernel with chunks, u is half a step of the operands of products, and `tiny` half a step of
+ * their subnormal numbers. A is the sum of w |x| |b| over the chunk's tokens, each times its decay
+ * up to the current token. L is the length of S before the chunk, times its decay up to the current
+ * token. Exponents are differences of sums of g in a tree of 6 levels. They have the errors of all
+ * g, and 15 f of the sum of |g|, each at most 150 ln 2. A factor exp() w has these errors and 3 f,
+ * named `off`. S has its error from before the chunk, times the decay; u and `off` of A; `off` of
+ * L; and for sums 70 f of both. Outputs are products of c with rounded S and of x with rounded M.
+ * They have u and `off` of both L and A, and (N + 70) f.
  */
 struct chunk_bound {
-    double added, before;       /* A and L of the comment above */
-    double error;               /* of S before the chunk, faded */
-    double x_sum;               /* of |x| of the chunk's tokens */
-    double g_sum, g_off, w_off; /* of |g|; of their errors; the largest error of a time step */
+    double added, before; /* A and L of the comment above */
+    double error;         /* error of S before the chunk, times the decay */
+    double x_sum;         /* sum of |x| of the chunk's tokens */
+    /* sum of |g|; sum of the errors of g; largest error of a time step */
+    double g_sum, g_off, w_off;
 };
 
-/* A value head of a sequence. */
+/* The state of a value head of a sequence, with its current token and bounds. */
 struct head {
     struct recurrent_head of;
     struct step step;
     struct chunk_bound chunk[DIM_MAX];
     double
-        mass[DIM_MAX];   /* of each row of S: the sum of the lengths that were added to it, faded */
-    double sum, sum_off; /* of g over a segment, divided by ln 2; its bound */
+        /* for each row of S: sum of the lengths that were added to the row, each times its decay */
+        mass[DIM_MAX];
+    double sum, sum_off; /* sum of g over a segment, divided by ln 2; bound of its error */
 };
 
-/* Returns the bound of S c, and sets h->of.error to the bound of S. `old` is the length of S before
- * the token, `terms` the sum of |S c|. */
+/* Returns the bound of the error of S c after a token. Updates h->of.error[p], the bound of S.
+ * `old` is the length of S before the token, `terms` the sum of |S c| over elements. */
 static double bound_of_token(const struct ssd_layer *l, struct head *h, int p, double wx,
                              double old, double terms)
 {
@@ -191,8 +196,8 @@ static double bound_of_token(const struct ssd_layer *l, struct head *h, int p, d
     return s->c_length * h->of.error[p] + l->head_dim * STORED_F * terms;
 }
 
-/* Returns and sets the same bounds as bound_of_token(), for a token of a chunk. `first`: the chunk
- * begins with this token. */
+/* Returns and updates the same bounds as bound_of_token(), for a kernel with chunks. `first`: true
+ * if a chunk begins with this token. */
 static double bound_of_chunk(const struct ssd_layer *l, struct head *h, int p, bool first, double x,
                              double old)
 {
@@ -220,7 +225,7 @@ static double bound_of_chunk(const struct ssd_layer *l, struct head *h, int p, b
            tiny * k->x_sum;
 }
 
-/* Advances value element p by a token; returns S c and its bound. */
+/* Advances value element p by a token. Returns S c, and sets *off to the bound of its error. */
 static double advance_element(const struct ssd_layer *l, bool first, int p, double x,
                               struct head *h, double *off)
 {
@@ -236,8 +241,8 @@ static double advance_element(const struct ssd_layer *l, bool first, int p, doub
     return y;
 }
 
-/* Compares an output; `y` is S c, with the bound `off`. The product with scale, d x and their sum
- * have 3 f more, and silu(z) (2 |z| + 7) f. */
+/* Compares the output `at`. `y` is S c, with an error of at most `off`. The product with scale, d x
+ * and their sum add 3 f, and silu(z) adds (2 |z| + 7) f. */
 static void compare_element(const struct ssd_layer *l, const int64_t at[], double x, double y,
                             double off)
 {
@@ -255,7 +260,7 @@ static void compare_element(const struct ssd_layer *l, const int64_t at[], doubl
     call_compare(l->r.c, l->out, at, expected, bound);
 }
 
-/* Checks that padding has an output of 0. */
+/* Checks that the outputs of a sequence of padding are 0. */
 static void compare_padding(const struct ssd_layer *l, const struct recurrent_sequence *s)
 {
     for (int t = s->start; l->out->given && t < s->start + s->count; t++)
@@ -266,7 +271,8 @@ static void compare_padding(const struct ssd_layer *l, const struct recurrent_se
 
 /* ---- Segments ---- */
 
-/* Gives or compares what a segment made, in row `row`, and the sum of the segment before it. */
+/* With `fills` sets row `row` of the states of segments, as an earlier launch would; else compares
+ * that row. With `before` also does this for the sum of g of the segment before. */
 static void visit_entry(const struct ssd_layer *l, int row, int head, bool before, bool fills,
                         struct head *h)
 {
@@ -284,8 +290,8 @@ static void visit_entry(const struct ssd_layer *l, int row, int head, bool befor
         call_compare(l->r.c, l->segment_sums, AT(row - 1, head), h->sum, h->sum_off);
 }
 
-/* Begins a segment. For ATTN_SEGMENTS_STATES its state is 0. Else it has the errors of a fold over
- * the segments before it, whose states and decays are float. */
+/* Begins a segment. For ATTN_SEGMENTS_STATES its state is 0. Else the state gets the errors of
+ * adding up the segments before it, whose states and decays are float32. */
 static void begin_segment(const struct ssd_layer *l, int row, int t, int head, bool fills,
                           struct head *h)
 {
@@ -311,8 +317,8 @@ static void add_to_sum(int t, struct head *h)
 
 /* ---- A call ---- */
 
-/* Goes over the tokens of a value head. `fills`: states of segments are set, nothing is
-   compared. */
+/* Advances the state of a value head by all tokens of sequence i, and compares results. With
+ * `fills` sets the states of segments and compares nothing. */
 static void visit_head(const struct ssd_layer *l, int i, int head, bool fills, struct head *h)
 {
     const struct recurrent_sequence s = recurrent_sequence(&l->r, i);
@@ -342,7 +348,8 @@ static void visit_head(const struct ssd_layer *l, int i, int head, bool fills, s
     }
 }
 
-/* Visits all sequences and heads: to fill the states between segments, or to compare results. */
+/* Calls visit_head() for all sequences and heads: with `fills` to set the states of segments, else
+ * to compare results. */
 static void visit_sequences(const struct ssd_layer *l, bool fills)
 {
     struct head *h = call_allocate(l->r.c, 1, sizeof(*h));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of ssd_prefill kernels.
+ * Verification of ssd_prefill kernels: prompts, in one launch or in segments.
  */
 #include "tools/verify/ssd_layer.h"
 
@@ -20,7 +20,7 @@ static const struct recurrent_shape shapes[] = {
     {{"65,536 tokens", UNIFORM}, 1, 1, 1, 1 << 16, 64, {0}},
 };
 
-/* The shape of a trace. Member `steps` has the chunks of a segment. */
+/* The shape of a trace. Member `steps` is the number of chunks of a segment. */
 static const struct recurrent_shape traced = {{"trace", UNIFORM | FUSED}, 1, 16, 8, 2048, 4, {0}};
 
 /* True if the shape has one sequence of 65536 tokens and is not traced. */
@@ -56,8 +56,8 @@ static void size(struct call *c)
     a->segment_rows = a->batch * ((a->max_seqlen + a->segment_tokens - 1) / a->segment_tokens);
 }
 
-/* True if the shape is for this kernel: long ones are for one kernel only, since the reference
- * takes seconds for 65,536 tokens. */
+/* True if the kernel is verified on the shape. Only one kernel runs long shapes, since the
+ * reference takes seconds for 65,536 tokens. */
 static bool takes(const struct call *c)
 {
     const struct attn_ssd_prefill_desc *const d = &c->desc.ssd_prefill;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of state_copy kernels: every byte of both pools.
+ * Verification of state_copy kernels: compares every byte of both pools.
  */
 #include "tools/verify/call.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* Largest number of spans of a call; integers of a span: source offset, target offset, bytes. */
 enum { SPANS_MAX = 1024, SPAN = 3 };
 
 enum {
-    SKIPS = 1 << 0,  /* some spans have a negative number */
-    WITHIN = 1 << 1, /* the source is the target */
-    RAGGED = 1 << 2, /* spans of all lengths, some of them empty */
+    SKIPS = 1 << 0,  /* some spans have a negative offset or length, so that they are not copied */
+    WITHIN = 1 << 1, /* source and target are one pool */
+    RAGGED = 1 << 2, /* spans have different lengths, and the first is empty */
 };
 
 static const struct shape {
@@ -35,7 +36,8 @@ struct own {
 /* True if the shape has any of `flags`. */
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
-/* Sets spans, in reverse order in the target. Each has room for the longest span and 32 bytes. */
+/* Sets the spans, which are in reverse order in the target. Each span has the memory of the longest
+ * and 32 bytes. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;

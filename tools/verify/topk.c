@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of topk kernels: every position, score and count is the reference's, and nothing
- * else is written.
+ * Verification of topk kernels: every position, score and count must equal the reference's, and
+ * nothing else may be written.
  */
 #include <math.h>
 #include <string.h>
@@ -13,34 +13,36 @@
 
 /* Kinds of scores of a row. */
 enum scores {
-    NORMAL,     /* around 0, uniformly */
-    BELL,       /* around 0, with a bell-shaped distribution */
-    EQUAL,      /* all equal */
-    ZEROS,      /* zeros of both signs */
-    TWO,        /* two different values */
-    RISING,     /* increasing, each the neighbour of the one before: every chunk exceeds the last */
-    FALLING,    /* decreasing likewise */
-    HUGE_RANGE, /* every exponent, infinities included */
+    NORMAL, /* uniformly distributed around 0 */
+    BELL,   /* distributed around 0 like a bell */
+    EQUAL,  /* all equal */
+    ZEROS,  /* zeros of both signs */
+    TWO,    /* two different values */
+    /* increasing, each the next float after the one before: every chunk exceeds the chunk before */
+    RISING,
+    FALLING,    /* decreasing, each the next float below the one before */
+    HUGE_RANGE, /* of every exponent, and infinities */
     NANS,       /* mostly NaNs, also as padding */
 };
 
 enum {
     STARTS = 1 << 0,  /* rows begin at any column */
-    TABLE = 1 << 1,   /* the output is slots by a block table, if a row has one list */
-    PLAIN = 1 << 2,   /* no values and no counts */
-    NO_ENDS = 1 << 3, /* no row_ends: rows have all columns */
+    TABLE = 1 << 1,   /* the output is slots of a block table, if a row has one list */
+    PLAIN = 1 << 2,   /* the call has no outputs of values and counts */
+    NO_ENDS = 1 << 3, /* the call has no row_ends: rows have all columns */
     MERGE = 1 << 4,   /* the second launch merges the lists of a row's parts */
     BEYOND = 1 << 5,  /* rows begin before column 0 and end after the last column */
-    PLANNED = 1 << 6, /* the input is lists of a plan's parts; each row has its own number of
-                         them */
-    RUNS = 1 << 7,    /* the first of two launches */
-    OF_RUNS = 1 << 8, /* the second of two launches */
+    /* the input is the lists of a plan's parts; each row has its own number of parts */
+    PLANNED = 1 << 6,
+    RUNS = 1 << 7,    /* the shape of the first of two launches, which merges runs of RUN parts */
+    OF_RUNS = 1 << 8, /* the shape of the second of two launches, which merges the lists of runs */
 };
 
+/* Largest number of parts that a run merges. */
 enum { RUN = 3 };
 
-/* Rows have k columns and the lengths listed, or `long_row` if it is set. With a plan, `splits` is
- * the parts of the first row. Others have fewer, and some are not split. */
+/* The shapes. Rows have row_length() columns, or `long_row` if that is not 0. With a plan, `splits`
+ * is the number of parts of the first row; others have fewer, and some are not split. */
 static const struct shape {
     struct verify_shape is;
     enum scores scores;
@@ -79,7 +81,7 @@ struct own {
     int columns, table_stride;
     float *scores; /* [row, columns] */
     int32_t *starts, *ends;
-    int32_t *indptr; /* of a plan: the first list of each row */
+    int32_t *indptr; /* for a plan: the first list of each row */
     int32_t *found;  /* [columns], output of ref_topk() */
 };
 
@@ -91,17 +93,17 @@ static bool takes(const struct call *c) { return c->desc.topk.planned == is(c, P
 
 /* ---- Plans ---- */
 
-/* Returns the parts into which a plan splits a row; some rows are not split. */
+/* Returns the number of parts into which a plan splits a row; some rows are not split. */
 static int row_parts(const struct call *c, int row)
 {
     const int parts = ((const struct shape *)c->shape)->splits - row;
     return row % 3 == 1 ? 0 : parts < 2 ? 2 : parts;
 }
 
-/* Returns the number of runs of `parts` parts. */
+/* Returns the number of runs into which `parts` parts are divided. */
 static int runs_of(int parts) { return (parts + RUN - 1) / RUN; }
 
-/* Sets the parts of each row and the sizes of their lists. */
+/* Sets the first list of each row, and the sizes of lists in the arguments. */
 static void size_plan(struct call *c)
 {
     struct own *own = c->own;
@@ -133,7 +135,7 @@ static void place_plan(struct call *c)
 
 /* ---- Inputs ---- */
 
-/* Returns the f32 whose bits are `bits`. */
+/* Returns the float32 with these bits. */
 static float from_bits(uint32_t bits)
 {
     float f;
@@ -171,7 +173,7 @@ static float make_score(enum scores kind, int column, uint64_t *random)
     }
 }
 
-/* Returns the length of a list. */
+/* Returns the number of entries of a list. */
 static int top_k(const struct call *c) { return c->desc.topk.top_k; }
 
 /* Returns the number of scores of a row, often near a list's length. */
@@ -237,7 +239,7 @@ static void place(struct call *c)
     }
 }
 
-/* Returns the bits of a score. */
+/* Returns the bits of a float32 score. */
 static uint32_t bits_of(float score)
 {
     uint32_t bits;
@@ -245,21 +247,22 @@ static uint32_t bits_of(float score)
     return bits;
 }
 
-/* A range of a row from which the reference selects. */
+/* A part of a row, and the list that the reference selects from it. */
 struct list {
     const float *scores;
-    int first, count; /* position of scores[0]; number selected, in own->found */
+    /* first: column of scores[0]. count: number of selected columns, which are in own->found */
+    int first, count;
 };
 
-/* Returns the end of a part of a row: parts are multiples of 64 long. */
+/* Returns the column after a part of a row. Lengths of parts are multiples of 64. */
 static int part_end(int length, int splits, int part)
 {
     const int each = ((length + splits - 1) / splits + 63) / 64 * 64;
     return part * each < length ? part * each : length;
 }
 
-/* Selects the top_k columns among `count` parts of a row, from part `part` on. The row has `splits`
- * parts. */
+/* Selects the top_k columns of `count` parts of a row, from part number `part` on. The row has
+ * `splits` parts. */
 static struct list select_parts(const struct call *c, int row, int part, int count, int splits)
 {
     const struct own *own = c->own;
@@ -280,7 +283,8 @@ static struct list select_part(const struct call *c, int row, int part, int spli
     return select_parts(c, row, part, 1, splits);
 }
 
-/* Writes a list of the first launch from entry `first` of a row of the arrays on. */
+/* Writes the list `l` to the input operands, as a first launch would: to row `row`, from entry
+ * `first` on. */
 static void fill_list(struct call *c, const struct list *l, int row, int first)
 {
     const struct own *own = c->own;
@@ -294,7 +298,7 @@ static void fill_list(struct call *c, const struct list *l, int row, int first)
     }
 }
 
-/* Writes the lists that the first launch leaves for a row. */
+/* Writes the lists of a row's parts to the input operands, as a first launch would. */
 static void fill_lists(struct call *c, int row)
 {
     const int splits = ((const struct shape *)c->shape)->splits;
@@ -304,7 +308,7 @@ static void fill_lists(struct call *c, int row)
     }
 }
 
-/* Writes the lists of the parts of a plan, or of runs of parts. */
+/* Writes the lists of a row's parts of a plan, or of runs of parts, to the input operands. */
 static void fill_plan(struct call *c, int row)
 {
     const struct own *own = c->own;
@@ -369,7 +373,8 @@ static int64_t slot_of(struct call *c, int row, int32_t position)
     return operand_int(table, AT(sequence, position / page)) * page + position % page;
 }
 
-/* Compares list `to` of the output: part `part` of a row. */
+/* Compares list number `to` of the output with `list`, the expected list of part `part` of a
+ * row. */
 static void compare_list(struct call *c, const struct list *list, int row, int to, int part)
 {
     const struct own *own = c->own;
@@ -388,7 +393,7 @@ static void compare_list(struct call *c, const struct list *list, int row, int t
         call_compare_int(c, counts, AT(to, part), l.count);
 }
 
-/* Compares a plan's row. Rows that are not split must stay unwritten. */
+/* Compares the results of a row with a plan. Rows that are not split must not be written. */
 static void compare_plan(struct call *c, int row)
 {
     const struct own *own = c->own;
