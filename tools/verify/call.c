@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file makes an op's calls for a table of shapes, launches them and compares the results. */
+/* This file makes the calls of an op for its table of shapes, launches them, and compares the
+ * results. */
 #include "tools/verify/call.h"
 #include "tools/verify/hook.h"
 
@@ -8,10 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limits of a trace: elements of a tensor, alignment of a tensor (as of hipMalloc()), and floats
- * after the argument of a user's logits function. */
+/* Limits of a trace: elements of a tensor, alignment of a tensor in bytes (hipMalloc()'s), and
+ * floats that hook_arg of a user's logits function points to. */
 enum { TRACED_ELEMENTS_MAX = 1 << 30, TRACED_ALIGN = 256, TRACED_HOOK_FLOATS = 65536 };
 
+/* Memory that call_allocate() returned, in a list. */
 struct call_block {
     struct call_block *next;
     max_align_t bytes[];
@@ -50,8 +52,8 @@ void *call_allocate(struct call *c, size_t count, size_t size)
 
 /* Making a call. */
 
-/* Shares the strides of K's and V's scales: the first operand that has them sets them. True if `o`
-   is one of them. */
+/* Gives the scales of K and of V equal strides: the second one takes the first one's. Returns true
+ * if `o` is one of these operands and needs no other strides. */
 static bool shares_strides(const struct call *c, struct operand *o)
 {
     for (const struct operand *other = c->operands; other < o && o->schema.free; other++) {
@@ -63,8 +65,8 @@ static bool shares_strides(const struct call *c, struct operand *o)
     return false;
 }
 
-/* Sets strides of a view. In every second tensor heads are outside of tokens, and so in every
- * tensor without a contiguous dimension. Pages stay outermost. */
+/* Sets strides with gaps for VERIFY_VIEWS. In every second tensor, and in each without a contiguous
+ * dimension, the heads' stride is larger than the tokens'. Pages stay outermost. */
 static void spread(struct call *c)
 {
     for (unsigned i = 0; i < c->count; i++) {
@@ -76,7 +78,7 @@ static void spread(struct call *c)
     }
 }
 
-/* Reads the description of the kernel from its key. */
+/* Sets c->desc from the kernel's dispatch key. */
 static void describe(struct call *c)
 {
     memset(&c->desc, 0, sizeof(c->desc));
@@ -85,7 +87,7 @@ static void describe(struct call *c)
     c->args.size = c->schema->args_size;
 }
 
-/* Makes the operands of the call from its tensors and places them. */
+/* Makes the operands of the call from the tensors of its schema, and sets sizes and strides. */
 static void make_operands(struct call *c)
 {
     struct attn_tensor tensors[ATTN_TENSORS_MAX];
@@ -117,8 +119,8 @@ static bool fits(const struct call *c, char *why, size_t why_size)
     return true;
 }
 
-/* Copies the operands to the device: first the ones with memory of their own, then the ones inside
- * others. */
+/* Copies the operands to the device: first operands with their own memory, then operands in the
+ * memory of others. */
 static void upload(struct call *c)
 {
     for (int inside = 0; inside < 2; inside++) {
@@ -129,7 +131,7 @@ static void upload(struct call *c)
     }
 }
 
-/* Allocates, fills and uploads the operands. */
+/* Allocates the operands' memory, fills it, and copies it to the device. */
 static void make_values(struct call *c)
 {
     for (int inside = 0; inside < 2; inside++) {
@@ -142,7 +144,7 @@ static void make_values(struct call *c)
     upload(c);
 }
 
-/* True if the kernel was built with a logits function. */
+/* True if the n-th kernel was built with a user's logits function. */
 static bool has_hook(const struct attn_pack *pack, uint32_t n)
 {
     const char *name = verify_name(pack, n, "logits");
@@ -162,7 +164,7 @@ const void *call_fill_hook(struct call *c)
 
 void call_fill_sinks(struct call *c, struct operand *sinks)
 {
-    enum { PERIOD = 8, NONE = 1, ALL = 3 }; /* heads */
+    enum { PERIOD = 8, NONE = 1, ALL = 3 }; /* of PERIOD heads, the indices of the two special ones */
     for (int64_t h = 0; sinks->given && h < sinks->dims[0]; h++) {
         const double random = (float)(2 * random_value(&c->random));
         operand_set(sinks, AT(h),
@@ -236,7 +238,8 @@ static void print_indices(const struct operand *o, const int64_t at[], char *tex
     snprintf(text + length, length < size ? size - length : 0, "]");
 }
 
-/* Reports a wrong element; one that the kernel has not written is reported as such. */
+/* Fails the row with a wrong element. The message says so if the kernel has not written the
+ * element. */
 static void note_fault(struct call *c, const struct operand *o, const int64_t at[], double got,
                        double expected)
 {
@@ -247,7 +250,8 @@ static void note_fault(struct call *c, const struct operand *o, const int64_t at
     verify_fail(c->row, "%s%s is %g, expected %g", o->schema.name, text, got, expected);
 }
 
-/* Compares an element with the expected value and reports it if the error exceeds `bound`. */
+/* Compares `got`, the number of element `at`, with the expected number. Fails the row if the error
+ * exceeds `bound`. */
 static void check(struct call *c, struct operand *o, const int64_t at[], double got,
                   double expected, double bound)
 {
@@ -268,8 +272,8 @@ void call_compare(struct call *c, struct operand *o, const int64_t at[], double 
     call_compare_value(c, o, at, operand_result(o, at), expected, bound);
 }
 
-/* True if a result of this size was counted before. If there are more results than places in the
- * table, some are forgotten. */
+/* True if a result of this magnitude was counted before, and otherwise notes it. If the hash table
+ * is full, some magnitudes are forgotten. */
 static bool was_there(struct call *c, double size)
 {
     enum { BITS = 16 };
@@ -283,10 +287,9 @@ static bool was_there(struct call *c, double size)
     return before;
 }
 
-/* Adds an element to the sums over all elements. A result that comes again (products of 255
- * integers with a scale do) has the same rounding and counts once. The float32 errors before the
- * last rounding are not independent between elements, but are negligible beside a rounding to 8
- * bits. */
+/* Adds an element to the sums over all elements. Equal results, such as products of 255 integers
+ * with a scale, have the same rounding and are counted once. Float32 errors before the last
+ * rounding are not independent, but are negligible beside a rounding to 8 bits. */
 static void add_element(struct call *c, const struct operand *o, double error, double expected,
                         double bound)
 {
@@ -334,7 +337,7 @@ void call_compare_int(struct call *c, struct operand *o, const int64_t at[], int
 static void sum_up(struct call *c)
 {
     struct verify_row *row = c->row;
-    if (c->norm == 0 && c->error == 0) /* nothing was compared, or the op summed up by itself */
+    if (c->norm == 0 && c->error == 0) /* nothing was compared by call_compare() */
         return;
     row->relative = c->norm > 0 ? sqrt(c->error / c->norm) : sqrt(c->error);
     row->relative_bound = c->norm > 0 ? sqrt(c->bound / c->norm) : sqrt(c->bound);
@@ -343,7 +346,7 @@ static void sum_up(struct call *c)
     mean_check(c->means, row);
 }
 
-/* Reports writes to memory around the results. */
+/* Fails the row if the launch changed memory that was not compared. */
 static void check_surroundings(struct call *c)
 {
     int64_t at = 0;
@@ -367,7 +370,7 @@ static bool download(struct call *c)
     return verify_copied(&c->memory, c->row);
 }
 
-/* Makes all launches of a call. */
+/* Makes all launches of a call (struct verify_op.next). Returns false if one fails. */
 static bool launch_all(struct verify_run *run, struct call *c)
 {
     do {
@@ -377,8 +380,8 @@ static bool launch_all(struct verify_run *run, struct call *c)
     return true;
 }
 
-/* Makes a call's launches until op->again() returns false. Each launch starts with the memory that
- * the previous one left. */
+/* Launches a call and compares the results, until op->again() returns false. Each launch starts
+ * with the memory that the previous launch left. */
 static void run(struct verify_run *run, struct call *c)
 {
     for (;;) {
@@ -397,7 +400,8 @@ static void run(struct verify_run *run, struct call *c)
     }
 }
 
-/* Chooses sizes for which the pack's table selects this kernel, if the op has several. */
+/* Calls op->size() with each step, until the pack's table selects `kernel` for the sizes. Returns
+ * false if it selects it for none. */
 static bool choose_sizes(struct verify_run *run, struct call *c, const char *kernel)
 {
     bool taken;
@@ -430,7 +434,8 @@ static void verify_shape(struct verify_run *run_, const struct attn_kernel_info 
     call_free(c);
 }
 
-/* Opens the kernel's logits function. Returns false if it cannot be opened; a row then says why. */
+/* Opens the kernel's logits function, if it has one. Returns false if the function cannot be
+ * opened, and reports a row with the reason. */
 static bool open_hook(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info,
                       struct hook **hook)
 {

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file bounds the error of attention. f = 2^-24 is the unit of float32, u the unit of the
- * kernel's type, tiny half its smallest step.
+ * This file compares results of attention, and bounds their errors. f = 2^-24 is the unit of
+ * float32. u is the unit of the kernel's type, and tiny is half of that type's smallest step.
  *
  * Scores: a score s is a float32 sum of D products, scaled and perhaps capped. Its error is at most
  *     e_s = f ((D + 4) S + 8 c),  S = scale sum |q k|,  c the cap.
  *
- * Weights: a weight is exp(s), off by the factor exp(e_s), about 1 + e_s. So is the sum of weights,
- * to which n terms are added. Weight and sum together are off by e = 2 e_s + (n + 8) f.
+ * Weights: a weight exp(s) has an error by the factor exp(e_s), about 1 + e_s. So has the sum of n
+ * weights. Weight and sum together have a relative error of e = 2 e_s + (n + 8) f.
  *
- * Rounding of weights: the second product has weights in the kernel's type, which adds u sum p|v|.
- * Subnormal weights add tiny sum |v|, or in float32, where V_EXP_F32 flushes them to 0 (CDNA3 ISA),
- * 2^-126 sum |v|.
+ * Rounding of weights: the weights in the second product have the kernel's type, which adds an
+ * error of u sum p|v|. Subnormal weights add tiny sum |v|, or in float32, where V_EXP_F32 flushes
+ * them to 0 (CDNA3 ISA), 2^-126 sum |v|.
  *
  * Rounding of the result adds u |out| + tiny, unless the result is float32. Products of small
  * errors are covered by the factor 1 + 4 u.
  *
  * Sums of rounded weights: the sum of fp8 weights is a sum of the rounded ones, so out is a mean of
  * values. The same holds for 16-bit weights if the kernel's tuning says sums=rounded. No such
- * kernel has an LSE. A rounding d is at most w of its weight (w = 2^-4 or u). Below the type's
- * normal numbers it is at most t of the row's largest weight. That weight is at least 1, since m is
- * never above the maximum. With eta = sum d / sum p,
+ * kernel has an LSE. A rounding d is at most w times its weight (w = 2^-4 or u). For subnormal
+ * weights it is at most t times the row's largest weight, which is at least 1, since m never
+ * exceeds the maximum. With eta = sum d / sum p,
  *
  *     sum (p + d) v / sum (p + d) - out = sum d (v - out) / sum (p + d),
  *
@@ -28,21 +28,21 @@
  * are rounded too: a factor 1 + w. The sum is off by a factor of 1 - eta to 1 + eta, and LSE by its
  * log.
  *
- * Truncated weights (sums=cut): what is left of p is p (1 - c) with 0 <= c < 2 u, or at least p - 2
- * t below the normal numbers. That is p (1 - u) + d with |d| <= u p, or 2 t. A mean is the same for
- * weights p (1 - u) as for p. So the above holds with w = u / (1 - u), and with 2 t / (1 - u) for
- * t. A sink would not shrink with the weights, so kernels with sinks round to the nearest.
+ * Truncated weights (sums=cut): p becomes p (1 - c) with 0 <= c < 2 u, or for subnormal weights at
+ * least p - 2 t. That is p (1 - u) + d with |d| <= u p, or 2 t. A mean is the same for weights p (1
+ * - u) as for p. So the above holds with w = u / (1 - u), and with 2 t / (1 - u) for t. Truncation
+ * would not reduce a sink like the weights, so kernels with sinks round to the nearest.
  *
  * A cache of fp8 or int8 adds no error: its elements are exact in the kernel's type, and the
- * reference reads the same bits. A scale is one more float32 product, for which the 4 and the 8
- * have room. A kernel may also apply scales to elements and round the products to its type. Then
- * keys and values are off by `inputs` = u: e_s grows by u S, the result by u sum p|v|. Over a whole
- * tensor these roundings are independent. A score is then off by u R, R = scale sqrt(sum (q k)^2),
- * rather than by u S.
+ * reference reads the same bits. A scale is one more float32 product, which the constants 4 and 8
+ * above include. A kernel may also apply scales to elements and round the products to its type.
+ * Then keys and values have a relative error of `inputs` = u: e_s grows by u S, and the result's
+ * error by u sum p|v|. Over a whole tensor these roundings are independent. The error of a score is
+ * then u R with R = scale sqrt(sum (q k)^2), and not u S.
  *
- * These bounds hold for single elements, and allow 2^-4 of every fp8 weight. The errors of all
- * elements are also summed in several ways (struct mean). Independent roundings cancel there, and a
- * rounding that is the same in every row does not.
+ * These bounds hold for single elements, and allow an error of 2^-4 of every fp8 weight. So the
+ * errors of all elements are also summed in several ways (struct mean). In these sums independent
+ * roundings cancel, and equal roundings in all rows do not.
  */
 #include "tools/verify/compare.h"
 
@@ -54,7 +54,8 @@ enum { THREADS_MAX = 8 };
 
 static const double f = 0x1p-24;
 
-/* Bounds the relative error of float32 arithmetic in the weights and their sum together. */
+/* Returns e of the comment above: a bound of the relative error of weights and their sum from
+ * float32 arithmetic. */
 static double relative_error_of_weights(const struct comparison *c, const struct ref_row *r)
 {
     const struct ref_attention *a = c->attention;
@@ -62,22 +63,22 @@ static double relative_error_of_weights(const struct comparison *c, const struct
     return 2 * score + (double)(r->keys + 8) * f;
 }
 
-/* Bounds the error of one element from float32 arithmetic and subnormal numbers, without roundings
-   to the type. */
+/* Returns a bound of the error of element d from float32 arithmetic and subnormal numbers, without
+ * roundings to the type. */
 static double arithmetic_bound(const struct comparison *c, const struct ref_row *r, double e, int d)
 {
     return e * (r->magnitude[d] + fabs(r->out[d])) +
            fmax(c->precision->tiny, 0x1p-126) * r->values[d] + c->precision->tiny;
 }
 
-/* Bounds the error of one element from keys and values that were rounded. */
+/* Returns a bound of the error of element d from keys and values that the kernel rounded. */
 static double input_bound(const struct comparison *c, const struct ref_row *r, int d)
 {
     const double of_keys = 2 * r->score * (r->magnitude[d] + fabs(r->out[d]));
     return c->inputs * (of_keys + r->magnitude[d]);
 }
 
-/* Bounds the square of the error of input_bound(), if the roundings are independent of each
+/* Returns a bound of the square of input_bound()'s error, if roundings are independent of each
  * other. */
 static double input_squares(const struct comparison *c, const struct ref_row *r, int d)
 {
@@ -85,22 +86,21 @@ static double input_squares(const struct comparison *c, const struct ref_row *r,
     return c->inputs * c->inputs * (of_keys * of_keys + r->squares[d]);
 }
 
-/* Bounds 1 / sum (p + d) relative to 1 / sum p. The bound is huge if too many weights may
- * vanish. */
+/* Returns a bound of sum p / sum (p + d). The bound is huge if too many weights may become 0. */
 static double growth(const struct ref_row *r)
 {
     return r->roundings < 1 ? 1 / (1 - r->roundings) : 0x1p60;
 }
 
-/* Bounds the error of one element that comes from rounded weights. */
+/* Returns a bound of the error of element d from rounded weights. */
 static double weight_bound(const struct comparison *c, const struct ref_row *r, int d)
 {
     return c->attention->weight_unit > 0 ? r->moved[d] * growth(r)
                                          : c->precision->unit * r->magnitude[d];
 }
 
-/* Returns the bound for the error of element `d` of an attention row. `rounded` says that it is
- * rounded to the output's type. */
+/* Returns a bound of the error of element `d` of an output row. `rounded`: true if the output is
+ * rounded to its type. */
 static double out_bound(const struct comparison *c, const struct ref_row *r, double e, int d,
                         bool rounded)
 {
@@ -111,20 +111,20 @@ static double out_bound(const struct comparison *c, const struct ref_row *r, dou
                               (arithmetic_bound(c, r, e, d) + input_bound(c, r, d)));
 }
 
-/* Bounds the error of log(L): the relative error of L, which is half of e and its sum, and float32
-   arithmetic. */
+/* Returns a bound of the error of log(L): the relative error of L, which is half of e and the
+ * sum's, and float32 arithmetic. */
 static double lse_arithmetic(const struct ref_row *r, double e)
 {
     return e + 8 * f * (fabs(r->lse) + r->score);
 }
 
-/* Returns the bound for the error of an LSE. */
+/* Returns a bound of the error of an LSE. */
 static double lse_bound(const struct ref_row *r, double e)
 {
     return lse_arithmetic(r, e) + log(growth(r));
 }
 
-/* Reports a wrong element or LSE with its place. */
+/* Fails the row with a wrong element or LSE. The message names its position. */
 static void note_fault(struct comparison *c, const char *what, const struct place *at, int d,
                        double got, double expected)
 {
@@ -133,10 +133,11 @@ static void note_fault(struct comparison *c, const char *what, const struct plac
 }
 
 /*
- * Bounds the norm of the errors over a whole tensor. Roundings are independent: of the terms p v of
- * an output, and of the output. Each is at most u of the rounded number, so squares add to at most
- * u^2 sum ((p v)^2 + out^2). A sum of one term has twice that. fp8 weights add sum (d (v - out))^2.
- * Bounds of the arithmetic hold for the worst case and add as they are.
+ * Returns a bound of the norm of the errors of a whole tensor, relative to the tensor's norm.
+ * Roundings of the terms p v of an output, and of the output, are independent. Each is at most u of
+ * the rounded number, so squares add to at most u^2 sum ((p v)^2 + out^2). A sum of one term has
+ * twice that. fp8 weights add sum (d (v - out))^2. Bounds of the arithmetic hold for the worst
+ * case, and are added without squares.
  */
 static double relative_bound(const struct comparison *c)
 {
@@ -181,8 +182,8 @@ static void add_drift(struct mean *m, const struct comparison *c, const struct r
     m->drift += d->mean * most * (summed ? 1 : u);
 }
 
-/* Adds an element to the sums. Rounded keys and values are the same for all queries, so their
- * errors are not independent. */
+/* Adds the error of an element to the sums in c->means. Rounded keys and values are the same for
+ * all queries, so their errors are not independent. */
 static void add_element(struct comparison *c, int d, double got, const struct ref_row *r, double e,
                         bool rounded)
 {
@@ -199,8 +200,8 @@ static void add_element(struct comparison *c, int d, double got, const struct re
     c->to_largest.scale += r->largest * r->to_largest[d] * r->to_largest[d];
 }
 
-/* True if the row's roundings are independent of other rows. If one key has nearly all weight, its
- * value is the output, which is rounded alike for every such query. */
+/* True if the row's roundings are independent of other rows. If one key has nearly all weight, the
+ * output is this key's value, whose rounding is the same for every such query. */
 static bool is_own(const struct ref_row *r) { return r->largest < 0.9375; }
 
 /* Adds the effect of a row's rounded weights to the sums of its elements. */
@@ -210,11 +211,12 @@ static void add_row(struct comparison *c, const struct ref_row *r)
     add_drift(&c->means[MEAN_ALONG], c, r, &r->drift[REF_ALONG_OUT]);
     add_drift(&c->means[MEAN_UP], c, r, &r->drift[REF_UP]);
     add_drift(&c->to_largest, c, r, &r->drift[REF_TO_LARGEST]);
-    add_drift(&c->means[MEAN_ABSOLUTE], c, r, &absolute); /* its mean is counted by element */
+    /* mean_add_element() already counts the mean */
+    add_drift(&c->means[MEAN_ABSOLUTE], c, r, &absolute);
 }
 
-/* Adds an LSE. log(1 + x) is x - x^2 / 2 for the sum x of the roundings. The mean of x^2 is less
- * than the sum of the squares of the roundings. */
+/* Adds the error of an LSE to c->lse. log(1 + x) is x - x^2 / 2 for the sum x of the roundings. The
+ * mean of x^2 is less than the sum of the squares of the roundings. */
 static void add_lse(struct comparison *c, double got, const struct ref_row *r, double e)
 {
     if (isinf(r->lse))
@@ -257,7 +259,7 @@ void compare_result(struct comparison *c, const struct place *at, struct operand
     pthread_mutex_unlock(&c->lock);
 }
 
-/* Runs the tasks of a comparison until none are left; runs on a thread. */
+/* Runs tasks of a comparison until none is left: the function of each thread. */
 static void *run_tasks(void *arg)
 {
     struct comparison *c = arg;
@@ -266,7 +268,7 @@ static void *run_tasks(void *arg)
     return NULL;
 }
 
-/* Runs the tasks of a comparison on all processors. */
+/* Runs the tasks of a comparison on all processors, with up to THREADS_MAX threads. */
 static void run(struct comparison *c)
 {
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -317,10 +319,11 @@ void comparison_weights_rounded(struct ref_attention *a, const struct precision 
     a->weight_tiny = p->tiny;
 }
 
-/* The drift of truncated weights. Truncation removes u 2^-x of a weight 2^k 2^x, 0 <= x < 1. The
- * mean over all x is 0.72 u, which leaves a mean of values unchanged. What remains is the
- * variation, whose first harmonic is 0.16. Scores of random data spread by half a power of two or
- * more. A normal distribution of 0.5 leaves exp(-2 (0.5 pi)^2) = 0.007 of the harmonic. */
+/* The drift of truncated weights, in units of u. Truncation removes on average u 2^-x of a weight
+ * 2^k 2^x, 0 <= x < 1. The mean over all x, 0.72 u, does not change a mean of values. The variation
+ * over x does, and its first harmonic is 0.16. Exponents of random data have a standard deviation
+ * of 0.5 or more. A normal distribution with 0.5 leaves exp(-2 (0.5 pi)^2) = 0.007 of the
+ * harmonic. */
 static const double CUT_DRIFT = 0.16 * 0.007;
 
 void comparison_weights_cut(struct ref_attention *a, const struct precision *p)

@@ -53,6 +53,6 @@ struct attn_cache_desc verify_cache_desc(const struct attn_pack *pack, uint32_t 
                              "scales_last", "planes", "packed_fp4", "packed_mxfp4", "packed_mxfp8"),
         .scale = VERIFY_NUMBER_OF(pack, n, "kv_scale", "none", "tensor", "token", "block", "e8m0",
                                   "head"),
-        .page_size = atoi(verify_field(pack, n, "page_size")), /* "any" becomes 0 */
+        .page_size = atoi(verify_field(pack, n, "page_size")), /* "any" gives 0 */
     };
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The device of attnc verify: libattn does the launches, HIP's memory functions are called here.
+ * This file opens the device of attnc verify. libattn makes the launches; HIP's memory functions
+ * are called directly.
  */
 #include <dlfcn.h>
 #include <libgen.h>
@@ -42,7 +43,8 @@ bool gpu_find_function(void *library, const char *name, void *slot)
     return address != NULL;
 }
 
-/* Makes the simulated GPU visible, whatever the environment selects among the machine's GPUs. */
+/* Removes the variables that select among the machine's GPUs from the environment, so that the
+ * simulated GPU is visible. */
 static void show_all_gpus(void)
 {
     static const char *const names[] = {"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
@@ -51,7 +53,8 @@ static void show_all_gpus(void)
         unsetenv(names[i]);
 }
 
-/* Configures the simulator for a target or a part, before the first call of HIP. */
+/* Configures the simulator for c->part, or c->target. Called before the first call of HIP. Returns
+ * false with a message in `why` on failure. */
 static bool configure(const struct gpu_choice *c, char *why, size_t why_size)
 {
     bool (*hipsim_configure)(const char *text, char *why, size_t why_size);
@@ -84,7 +87,8 @@ void gpu_identify(const struct attn_device *device, struct gpu_identity *id)
     id->simulated = library && dlsym(library, "hipsim_configure");
 }
 
-/* Opens the first GPU of this target. The GPUs of a machine may differ. */
+/* Opens the machine's first GPU of the target c->target. Returns false with a message in `why` if
+ * there is none. */
 static bool open_device(struct gpu *gpu, const struct gpu_choice *c, struct attn_pack *pack,
                         char *why, size_t why_size)
 {

@@ -9,12 +9,14 @@
 
 #include "compiler/hooks.h"
 
+/* A loaded logits function. */
 struct hook {
     void *library;
     ref_logits *function;
 };
 
-/* Compiles a logits function for the host; false with a message on failure. */
+/* Compiles the logits function in the file `source` to the shared library `output`. Returns false
+ * with a message in `why` on failure. */
 static bool compile(const char *source, const char *output, char *why, size_t why_size)
 {
     struct tgt_blob messages = {0};
@@ -28,7 +30,7 @@ static bool compile(const char *source, const char *output, char *why, size_t wh
     return r == ATTNC_HOOK_COMPILED;
 }
 
-/* Loads a compiled logits function, or NULL with a message. */
+/* Loads the compiled logits function at `path`. Returns NULL with a message in `why` on failure. */
 static struct hook *load(const char *path, char *why, size_t why_size)
 {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);

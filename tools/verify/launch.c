@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file looks up and launches any op. Kernels with the same key share an op. The pack's table
- * selects one of them for each call, and this file finds out which one.
+ * This file looks up and launches any op. Kernels with the same dispatch key share an op, and the
+ * pack's table selects one of them for each call. This file determines which kernel it selects.
  */
 #include <string.h>
 
@@ -20,7 +20,8 @@ static bool same_fields(const struct attn_pack *pack, uint32_t a, uint32_t b)
     return true;
 }
 
-/* Returns the number of the kernel called `name`; the number of kernels if there is none. */
+/* Returns the number of the kernel called `name` in the pack. Returns the number of all kernels if
+ * there is none. */
 static uint32_t find_kernel(const struct attn_pack *pack, const char *name)
 {
     struct attn_kernel_info info = {.size = sizeof(info)};
@@ -30,7 +31,7 @@ static uint32_t find_kernel(const struct attn_pack *pack, const char *name)
     return n;
 }
 
-/* True if lookup gives the kernel, or another one of the same key, for the call's arguments. */
+/* True if `op`, the result of a lookup, has `kernel` or another kernel with the same key. */
 static bool gives(const struct attn_pack *pack, const struct attn_op *op, const char *kernel)
 {
     struct attn_op_info info = {.size = sizeof(info)};
@@ -51,19 +52,19 @@ bool verify_takes(const struct verify_run *run, const void *desc, const char *ke
     return same;
 }
 
-/* True if libattn selects the row's kernel for these arguments. Otherwise fails the row, and sets
- * row->elsewhere if the key has several kernels. */
+/* True if libattn selects row->kernel for these arguments. Otherwise fails the row, and sets
+ * row->elsewhere if several kernels have the key. */
 static bool is_chosen(const struct attn_op *op, const void *args, struct verify_row *row)
 {
     struct attn_op_info info = {.size = sizeof(info)};
     if (attn_op_describe_launch(op, args, &info) || !strcmp(info.kernel.name, row->kernel))
-        return true; /* or the launch reports the fault */
+        return true; /* if the query failed, the launch reports the error */
     row->elsewhere = info.kernel_count > 1;
     verify_fail(row, "lookup gives another kernel: %s", info.kernel.name);
     return false;
 }
 
-/* Reports a failed HIP call; returns whether `error` is 0. */
+/* Fails the row if `error`, the result of a HIP call, is not 0. Returns true if it is 0. */
 static bool note_hip(const struct device_memory *m, const char *call, int error,
                      struct verify_row *row)
 {

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file bounds sums of errors.
- * Independent numbers X_i with mean 0 and |X_i| <= a_i have P(|sum X_i| >= t) <= 2 exp(-t^2 / (2
- * sum a_i^2)) (Hoeffding, Probability Inequalities for Sums of Bounded Random Variables, 1963,
- * theorem 2). A function of independent numbers has the same bound around its mean, if number i
- * changes it by at most 2 a_i. A sum of magnitudes is one (McDiarmid, On the Method of Bounded
- * Differences, 1989). With t = 6.55 sqrt(sum a_i^2) the probability is 10^-9. A larger sum is no
- * accident.
- * A rounding to nearest has a mean of nearly 0. tools/reference/roundings.c derives d^2 / p, which
- * is unit^2 |x| here, since d is unit |x|. The magnitude of a rounding is evenly distributed, so
- * its mean is half of its maximum.
+ * This file bounds sums of errors. Independent numbers X_i with mean 0 and |X_i| <= a_i have P(|sum
+ * X_i| >= t) <= 2 exp(-t^2 / (2 sum a_i^2)) (Hoeffding, Probability Inequalities for Sums of
+ * Bounded Random Variables, 1963, theorem 2). A function of independent numbers has the same bound
+ * around its mean, if number i changes it by at most 2 a_i. A sum of magnitudes is one (McDiarmid,
+ * On the Method of Bounded Differences, 1989). With t = 6.55 sqrt(sum a_i^2) the probability is
+ * 10^-9. So a larger sum is not due to chance. A rounding to nearest has a mean of nearly 0.
+ * tools/reference/roundings.c derives d^2 / p, which is unit^2 |x| here, since d is unit |x|. The
+ * magnitude of a rounding is evenly distributed, so its mean is half of its maximum.
  */
 #include "tools/verify/mean.h"
 
@@ -17,13 +15,15 @@
 
 #include "tools/verify/verify.h"
 
+/* Factor t / sqrt(sum a_i^2) of the comment above. */
 static const double DEVIATIONS = 6.55;
 
 double mean_bound(const struct mean *m) { return m->drift + DEVIATIONS * sqrt(m->squares); }
 
 bool mean_is_off(const struct mean *m) { return !(fabs(m->sum) <= mean_bound(m)); }
 
-/* Adds an error times `factor` to the sums, with its rounding and drift. */
+/* Adds an error times `factor` to a sum, and `rounding` and `drift` times the factor to its
+ * bound. */
 static void add(struct mean *m, double error, double factor, double rounding, double drift)
 {
     m->sum += error * factor;

@@ -4,9 +4,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { HOST_TO_DEVICE = 1, DEVICE_TO_HOST = 2 }; /* hipMemcpyKind */
+enum { HOST_TO_DEVICE = 1, DEVICE_TO_HOST = 2 }; /* values of hipMemcpyKind */
 
-/* Allocates memory for a test run, which cannot continue without it. */
 void *verify_allocate(size_t count, size_t size)
 {
     void *p = calloc(count ? count : 1, size);

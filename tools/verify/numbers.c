@@ -7,9 +7,9 @@
 #include <string.h>
 
 /*
- * unit is half the distance of neighbours, relative to the smaller one: 2^-p for p significant
- * bits, with the hidden one. tiny is half the smallest step. Both follow from the formats, and no
- * result was used. The step of int8 is 1 everywhere.
+ * The element types, as struct precision has their members. `unit` is half the distance of
+ * neighbours relative to the smaller one: 2^-p for p significant bits, with the hidden one. `tiny`
+ * is half the smallest step. int8 has a step of 1 everywhere.
  */
 static const struct precision precisions[] = {
     {ATTN_BF16, "bf16", NULL, 2, 0x1p-8, 0x1p-134, INFINITY, 0x7fc5},
@@ -40,7 +40,7 @@ const struct precision *find_cache_precision(enum attn_dtype dtype, const char *
     return NULL;
 }
 
-/* Returns the f32 whose bits are `bits`. */
+/* Returns the float32 with these bits. */
 static float bits_to_float(uint32_t bits)
 {
     float value;
@@ -48,9 +48,9 @@ static float bits_to_float(uint32_t bits)
     return value;
 }
 
-/* Decodes a finite number of `width` bits: a sign, an exponent with this bias, and `mantissa` bits.
- * Moves them to the places of binary32, and multiplies by 2^(127 - bias). The product is exact for
- * subnormal numbers too. */
+/* Decodes a finite number of `width` bits: a sign, an exponent with bias `bias`, and `mantissa`
+ * bits. The bits are moved to their positions in binary32, and the result is multiplied by 2^(127 -
+ * bias). The product is exact for subnormal numbers too. */
 static inline double decode_small(uint32_t bits, int width, int mantissa, int bias)
 {
     const uint32_t sign = bits >> (width - 1) << 31;

@@ -7,17 +7,19 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* Bytes of poison before and after a tensor's elements. */
 enum { GUARD = 256 };
 
-/* Marks of an element: the kernel may write it; it is the first of a row of a far tensor that is on
- * the device. */
+/* Marks of an element. CHECKED: the kernel may write it, since it is compared. NOTED: it is the
+ * first of a row of a far tensor, and the row is on the device. */
 enum { CHECKED = 1 << 0, NOTED = 1 << 1 };
 
-/* The rows of a far tensor that have a value; offsets and length are in elements. */
+/* The rows of a far tensor that are on the device. `first` has the offset of each row's first
+ * element, in elements. */
 struct operand_rows {
     int64_t *first;
     size_t count, capacity;
-    int64_t length; /* elements of a row */
+    int64_t length; /* number of elements of a row */
 };
 
 int64_t operand_index(const struct operand *o, const int64_t at[])
@@ -65,7 +67,7 @@ void operand_init(struct operand *o, const struct attn_tensor *schema, const cha
     operand_set_strides(o, false, false);
 }
 
-/* Before the memory is there. */
+/* Functions that are called before memory is allocated. */
 
 void operand_leave_out(struct operand *o) { o->given = false; }
 
@@ -101,7 +103,7 @@ void operand_place_inside(struct operand *o, struct operand *owner, int64_t offs
 
 /* Memory. */
 
-/* Writes the bits that mark an element as unwritten. */
+/* Writes poison to an element: the bits that mark it as unwritten. */
 static void poison(const struct operand *o, uint8_t *element)
 {
     static const uint64_t number = UINT64_C(0x7a5aa55a7a5aa55a);
@@ -114,7 +116,7 @@ static void poison(const struct operand *o, uint8_t *element)
         memcpy(element, &number, (size_t)o->size);
 }
 
-/* Returns the elements from the first one to the end, with the gaps of the outermost dimension. */
+/* Returns the number of elements from the first to the end of the tensor, including gaps. */
 static int64_t span(const struct operand *o)
 {
     int64_t last = 1, longest = 0;
@@ -128,7 +130,7 @@ static int64_t span(const struct operand *o)
     return last > longest ? last : longest;
 }
 
-/* Reserves `size` bytes of address space, zeroed. Only pages that are touched use memory. */
+/* Reserves `size` bytes of zeroed address space. Only pages that are accessed use memory. */
 static void *reserve(size_t size)
 {
     void *p = mmap(NULL, size ? size : 1, PROT_READ | PROT_WRITE,
@@ -140,7 +142,8 @@ static void *reserve(size_t size)
     return p;
 }
 
-/* Reserves address space for an operand that is far larger than its rows. */
+/* Reserves address space for the host copies of a far operand, which is much larger than its
+ * rows. */
 static void allocate_far(struct operand *o)
 {
     o->image = reserve(o->span);
@@ -178,7 +181,7 @@ void operand_allocate(struct operand *o)
     o->checked = (uint8_t *)verify_allocate(bytes / size, 1) + o->front / size;
 }
 
-/* Returns the bytes of an operand with the guards around it. */
+/* Returns the bytes of an operand with the poison around it. */
 static size_t all_bytes(const struct operand *o) { return o->front + o->span + o->back; }
 
 void operand_free(struct operand *o)
@@ -201,8 +204,8 @@ void operand_free(struct operand *o)
 
 /* Elements. */
 
-/* Notes a row of a far operand, which is then copied to the device, and marks its elements as
- * unwritten. */
+/* Adds the row of element `at` to the rows of a far operand that are copied to the device, and
+ * writes poison to its elements. Does nothing for a row that was added before. */
 static void note_row(struct operand *o, const int64_t at[])
 {
     struct operand_rows *r = o->rows;
@@ -230,7 +233,7 @@ void operand_touch(struct operand *o, const int64_t at[])
         note_row(o, at);
 }
 
-/* Marks an element as set and returns its place in the image. */
+/* Marks the operand as filled and returns the address of an element in the image. */
 static uint8_t *set_at(struct operand *o, const int64_t at[])
 {
     o->filled = true;
@@ -260,7 +263,8 @@ void operand_set_bits(struct operand *o, const int64_t at[], uint32_t bits)
     memcpy(set_at(o, at), &bits, (size_t)o->size);
 }
 
-/* Advances to the indices of the next element in order. Returns false after the last one. */
+/* Advances `at` to the indices of the next element in order. Returns false after the last
+ * element. */
 static bool next(const struct operand *o, int64_t at[])
 {
     for (int k = o->schema.ndim; k-- > 0;) {
@@ -322,7 +326,7 @@ void operand_clear(struct operand *o)
     memset(o->image, 0, (size_t)operand_count(o) * sizeof(int32_t));
 }
 
-/* Returns the number in an element. */
+/* Returns the value of the element at this address. */
 static double value_of(const struct operand *o, const uint8_t *element)
 {
     if (o->precision) {
@@ -336,7 +340,7 @@ static double value_of(const struct operand *o, const uint8_t *element)
     return value;
 }
 
-/* Returns the integer in an element. */
+/* Returns the integer element at this address. */
 static int64_t int_of(const struct operand *o, const uint8_t *element)
 {
     int64_t wide = 0;
@@ -348,7 +352,7 @@ static int64_t int_of(const struct operand *o, const uint8_t *element)
     return narrow;
 }
 
-/* Returns the bits of an element. */
+/* Returns the bits of the element at this address. */
 static uint32_t bits_of(const struct operand *o, const uint8_t *element)
 {
     uint32_t bits = 0;
@@ -356,13 +360,13 @@ static uint32_t bits_of(const struct operand *o, const uint8_t *element)
     return bits;
 }
 
-/* Returns an element's place in the image before the launch. */
+/* Returns the address of an element in the contents before the launch. */
 static const uint8_t *given(const struct operand *o, const int64_t at[])
 {
     return o->image + operand_index(o, at) * o->size;
 }
 
-/* Returns an element's place in the memory after the launch. */
+/* Returns the address of an element in the contents after the launch. */
 static const uint8_t *left(const struct operand *o, const int64_t at[])
 {
     return o->result + operand_index(o, at) * o->size;
@@ -462,8 +466,8 @@ void operand_download(struct operand *o, struct device_memory *m)
     }
 }
 
-/* True if no unchecked element from `first` to `end` - 1 was written; else `*at` is the written
- * one. */
+/* True if no unchecked element from index `first` to `end` - 1 was changed. Otherwise *at is the
+ * index of a changed element. */
 static bool untouched_between(const struct operand *o, int64_t first, int64_t end, int64_t *at)
 {
     const int64_t size = o->size;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file runs the shapes of a kernel's op and counts their rows.
+ * This file verifies a kernel on the shapes of its op, and counts and reports the rows.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ void verify_fail_too(struct verify_row *row, const char *format, ...)
     va_end(arguments);
 }
 
-/* Notes the ratio of an error to its bound, if it is the run's largest. */
+/* Sets run->worst to error / bound if that is larger. */
 static void note_worst(struct verify_run *run, double error, double bound)
 {
     if (bound > 0 && error / bound > run->worst)

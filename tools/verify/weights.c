@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights of heads in head_product, mla_rope_cache and mla_decode.
+ * This file makes and reads weights of heads: operands of head_product, mla_rope_cache and
+ * mla_decode.
  */
 #include "tools/verify/weights.h"
 
 #include <math.h>
 
-enum { ALIGN = 16 /* bytes of the address and of strides */ };
+enum { ALIGN = 16 /* alignment of the address and of strides, in bytes */ };
 
-/* Returns the number of blocks in `n` rows or columns of a head; 1 if a scale is for the whole
- * head. */
+/* Returns the number of blocks with a scale of their own in `n` rows or columns of a head; 1 if the
+ * head has one scale. */
 static int64_t blocks_of(const struct weights *w, int64_t n)
 {
     return w->blocks ? (n + WEIGHTS_BLOCK - 1) / WEIGHTS_BLOCK : 1;
@@ -20,7 +21,8 @@ void weights_place(struct operand *w)
     w->align = ALIGN;
     if ((w->strides[0] | w->strides[1]) * w->size % ALIGN == 0)
         return;
-    for (int axis = 0; axis < 2; axis++) /* gaps of 8 elements: twice as many */
+    /* strides with gaps of 8 elements: doubled, the gaps have 16 */
+    for (int axis = 0; axis < 2; axis++)
         operand_set_stride(w, axis, 2 * w->strides[axis]);
 }
 
