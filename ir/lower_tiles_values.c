@@ -50,8 +50,72 @@ struct tir_value tir_lane_index(struct tir_expander *x, const uint32_t *images, 
     return sum.id ? sum : tir_build(b, TIR_const_int, vec, NULL, 0, &(int64_t){0});
 }
 
+/* Returns the column (`axis` 1) or row (`axis` 0) of a packed row and column. */
+static unsigned axis_part(uint32_t rc, int axis) { return axis ? tir_rc_col(rc) : tir_rc_row(rc); }
+
+/* Sets images[i] to the row of bit i of the lane and the wave in layout `l`. Returns the bits of
+ * rows that any of them has. */
+static uint32_t row_images(const struct tir_layout *l, uint32_t images[TIR_LAYOUT_MAX_BITS])
+{
+    uint32_t all = 0;
+    for (int i = 0; i < l->lane_bits + l->wave_bits; i++)
+        all |= images[i] = axis_part(l->basis[l->reg_bits + i], 0);
+    return all;
+}
+
+/* True if `op` compares row numbers with limits of columns. Each row number must be the sum of a
+ * part of the lane and the wave and a part of the register. */
+static bool is_row_limit(struct tir_expander *x, const struct tir_op *op)
+{
+    enum { LEAST_BITS = 2 /* register bits for which the lane's part is subtracted from limits */ };
+    uint32_t images[TIR_LAYOUT_MAX_BITS] = {0};
+    if (op->opcode != TIR_cmp_gt && op->opcode != TIR_cmp_lt)
+        return false;
+    const struct tir_ref def = x->f->values[op->operands[0].id].def;
+    if (!def.id || tir_op(x->f, def)->opcode != TIR_row_index)
+        return false;
+    const struct tir_ref limit = x->f->values[op->operands[1].id].def;
+    if (!limit.id || tir_op(x->f, limit)->opcode != TIR_broadcast)
+        return false;
+    const struct tir_layout *const l = layout(x, op->operands[0]);
+    const uint32_t lanes = row_images(l, images);
+    uint32_t regs = 0;
+    for (int i = 0; i < l->reg_bits; i++)
+        regs |= axis_part(l->basis[i], 0);
+    return l->reg_bits >= LEAST_BITS && !(lanes & regs);
+}
+
+/* Expands a comparison for which is_row_limit() is true: the register's part of a row number is
+ * compared with the limit less the lane's part. The part of a register is a constant of the
+ * instruction, so that row numbers take no registers. Limits below -1 become -1, which all row
+ * numbers exceed too; without that the difference could overflow. */
+static void expand_row_limit(struct tir_expander *x, const struct tir_op *op)
+{
+    const struct tir_layout *const l = layout(x, op->operands[0]);
+    uint32_t images[TIR_LAYOUT_MAX_BITS] = {0};
+    row_images(l, images);
+    const struct tir_value lane = tir_lane_index(x, images, l->wave_bits);
+    struct tir_pieces p = tir_alloc_pieces(x, 1u << l->reg_bits, 1);
+    struct tir_value limit = {0}, less = {0};
+    for (unsigned i = 0; i < p.n; i++) {
+        const struct tir_value own = tir_elements(x, op->operands[1], i, 1);
+        if (own.id != limit.id)
+            less = tir_sub(&x->b, tir_max(&x->b, own, tir_int_like(&x->b, own, -1)), lane);
+        limit = own;
+        const struct tir_value row =
+            tir_int_like(&x->b, lane, axis_part(tir_layout_apply(l, i, 0, 0), 0));
+        p.v[i] = tir_build(&x->b, op->opcode, tir_vec(TIR_I1, 1),
+                           (const struct tir_value[]){row, less}, 2, op->imm);
+    }
+    tir_set_pieces(x, op->result, p);
+}
+
 void tir_expand_elementwise(struct tir_expander *x, const struct tir_op *op)
 {
+    if (is_row_limit(x, op)) {
+        expand_row_limit(x, op);
+        return;
+    }
     struct tir_type t = tir_typeof(x->f, op->result);
     const unsigned unit = tir_unit(t.dtype, layout(x, op->result));
     const unsigned n = (1u << layout(x, op->result)->reg_bits) / unit;
@@ -98,9 +162,6 @@ void tir_expand_convert(struct tir_expander *x, const struct tir_op *op)
     }
     tir_set_pieces(x, op->result, p);
 }
-
-/* Returns the column (`axis` 1) or row (`axis` 0) of a packed row and column. */
-static unsigned axis_part(uint32_t rc, int axis) { return axis ? tir_rc_col(rc) : tir_rc_row(rc); }
 
 void tir_expand_index(struct tir_expander *x, const struct tir_op *op)
 {

@@ -495,6 +495,46 @@ static void lanes_count_and_add_up_those_below(void **state)
     }
 }
 
+/* Returns the limit of column `col`: numbers around the rows, or a multiple of
+ * 2^27 from INT32_MIN on. */
+static int32_t limit_of(int col)
+{
+    const uint32_t far = (uint32_t)col << 26;
+    return col & 1 ? col - 4 : (int32_t)far;
+}
+
+/* Returns limit_of() each column, in tiles of type `t`. */
+static struct tir_value limits(struct tir_builder *b, struct tir_type t)
+{
+    const struct tir_layout l = tir_layout_slice(tir_layout_of(b->f, t), 0);
+    const struct tir_value col = tir_col_index(b, tir_tile(b->f, TIR_I32, 1, t.cols, &l));
+    const struct tir_value far = tir_shl(b, col, tir_int_like(b, col, 26));
+    const struct tir_value odd =
+        tir_cmp_eq(b, tir_and(b, col, tir_int_like(b, col, 1)), tir_int_like(b, col, 1));
+    const struct tir_value near = tir_sub(b, col, tir_int_like(b, col, 4));
+    return tir_broadcast(b, tir_select(b, odd, near, far), t);
+}
+
+static void row_numbers_are_compared_with_any_limits(void **state)
+{
+    (void)state;
+    for (unsigned order = 0; order < 24; order++) {
+        struct tir_type t;
+        struct tile_program p = tile_begin(TIR_I32, order, &t);
+        const struct tir_value row = tir_row_index(&p.b, t), limit = limits(&p.b, t);
+        tile_keep(&p, tir_zext(&p.b, tir_cmp_gt(&p.b, row, limit), TIR_I32));
+        tile_keep(&p, tir_zext(&p.b, tir_cmp_lt(&p.b, row, limit), TIR_I32));
+        tile_run(&p);
+        int32_t got[2][ROWS][COLS];
+        memcpy(got, tile_out, sizeof(got));
+        for (int i = 0; i < ROWS; i++)
+            for (int j = 0; j < COLS; j++) {
+                assert_int_equal(got[0][i][j], i > limit_of(j));
+                assert_int_equal(got[1][i][j], i < limit_of(j));
+            }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -516,6 +556,7 @@ int main(void)
         cmocka_unit_test(a_product_may_leave_out_the_last_columns),
         cmocka_unit_test(eight_rows_take_an_operand_of_32_columns),
         cmocka_unit_test(lanes_count_and_add_up_those_below),
+        cmocka_unit_test(row_numbers_are_compared_with_any_limits),
     };
     return cmocka_run_group_tests(tests, tile_fill, NULL);
 }
