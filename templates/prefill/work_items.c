@@ -10,6 +10,7 @@
 #include "templates/prefill/item_parts.h"
 #include "templates/prefill/item_rows.h"
 #include "templates/prefill/prefill.h"
+#include "templates/workgroup/grid.h"
 #include "templates/workgroup/scalar.h"
 
 /* Indices of the words (i32) of an item in work_info, as plans have them: struct
@@ -176,10 +177,32 @@ static void share_part(struct prefill *p, struct tir_value index, struct tir_val
                           });
 }
 
+/* Returns the number of the workgroup's list (i32). If workgroups share a compute unit, items are
+ * short, and waves wait for the first keys of each. Runs of NEAR lists are then on the same XCD,
+ * whose L2 has the keys that they share. Longer runs would leave XCDs without work if only the
+ * first lists have items. Lists after the last round of whole runs stay in place. */
+static struct tir_value find_list(struct prefill *p)
+{
+    enum { NEAR_BITS = 3, NEAR = 1 << NEAR_BITS, ROUND = NEAR * ATT_XCDS };
+    struct tir_builder *const b = &p->b;
+    const struct tir_value place = tir_block_id(b, 0);
+    if (prefill_residents(p->tile) == 1)
+        return place;
+    const struct tir_value whole =
+        tir_and(b, tir_arg(b, ARG_WORKGROUPS, TIR_I32), tir_i32(b, -ROUND));
+    const struct tir_value xcd = tir_and(b, place, tir_i32(b, ATT_XCDS - 1));
+    const struct tir_value in_xcd =
+        tir_and(b, tir_shr(b, place, tir_i32(b, (int)tir_bits(ATT_XCDS))), tir_i32(b, NEAR - 1));
+    const struct tir_value begin = tir_and(b, place, tir_i32(b, -ROUND));
+    const struct tir_value run = tir_shl(b, xcd, tir_i32(b, NEAR_BITS));
+    const struct tir_value list = tir_add(b, begin, tir_add(b, run, in_xcd));
+    return tir_select(b, tir_cmp_lt(b, place, whole), list, place);
+}
+
 void prefill_walk_items(struct prefill *p, void (*attend)(struct prefill *))
 {
     struct tir_builder *const b = &p->b;
-    const struct tir_value one = tir_i32(b, 1), list = tir_block_id(b, 0);
+    const struct tir_value one = tir_i32(b, 1), list = find_list(p);
     const struct tir_value queries = tir_i32(b, (int)prefill_queries(p));
     read_arguments(p);
     p->item.gqa = p->v->gqa ? tir_i32(b, p->v->gqa) : tir_arg(b, ARG_GQA, TIR_I32);
