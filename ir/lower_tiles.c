@@ -210,10 +210,12 @@ static void expand_for(struct tir_expander *x, const struct tir_op *op)
     x->scalars[body->params[0].id] = loop.index;
     for (unsigned i = 0, at = 0; i < n; i++)
         at += unflatten(x, body->params[1 + i], per[i], flat + at);
+    const struct tir_value lane = x->lane;
     expand_block(x, body);
     for (unsigned i = 0, at = 0; i < n; i++)
         at += flatten(x, yield->operands[i], per[i], flat + at);
     tir_end_for(&x->b, &loop, flat, count);
+    x->lane = x->fresh_lanes ? tir_materialize(&x->b, lane) : lane;
     for (unsigned i = 0, at = 0; i < n; i++)
         at += unflatten(x, tir_result(op, i), per[i], flat + at);
 }
@@ -235,8 +237,10 @@ static void expand_if(struct tir_expander *x, const struct tir_op *op)
     tir_op(x->f, s.op)->imm[1] = op->imm[1];
     for (int k = 0; k < 2; k++) {
         const struct tir_block *block = op->blocks[k];
+        const struct tir_value lane = x->lane;
         if (block)
             expand_block(x, block);
+        x->lane = lane;
         const struct tir_op *yield =
             block && block->n_ops ? tir_op(x->f, block->ops[block->n_ops - 1]) : NULL;
         for (unsigned i = 0, at = 0; i < op->n_results; i++)
@@ -296,8 +300,11 @@ static void expand_block(struct tir_expander *x, const struct tir_block *from)
 bool tir_lower_tiles(struct tir_func *f, const struct tir_schedule *s)
 {
     struct tir_block *old = f->body;
-    struct tir_expander x = {
-        .f = f, .n = f->n_values, .scratch = (f->lds_bytes + 15) & ~15u, .even_code = s->even_code};
+    struct tir_expander x = {.f = f,
+                             .n = f->n_values,
+                             .scratch = (f->lds_bytes + 15) & ~15u,
+                             .even_code = s->even_code,
+                             .fresh_lanes = s->fresh_lanes};
     x.pieces = tir_alloc(f, x.n * sizeof(x.pieces[0]));
     x.scalars = tir_alloc(f, x.n * sizeof(x.scalars[0]));
     memset(x.pieces, 0, x.n * sizeof(x.pieces[0]));

@@ -23,6 +23,7 @@ struct tir_expander {
     /* The lane's index in its wave, an i32 vec; the wave's index in the workgroup, a scalar i32. */
     struct tir_value lane, wave;
     bool even_code;   /* tir_schedule.even_code */
+    bool fresh_lanes; /* tir_schedule.fresh_lanes */
     uint32_t scratch; /* byte of LDS after the buffers, for values that waves exchange */
 };
 

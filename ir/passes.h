@@ -77,7 +77,9 @@ struct tir_schedule {
                               * the start of a matrix phase, not after it */
     uint8_t even_code;       /* 1: matrix phases of the steady loop begin at multiples of 8 bytes,
                                 the size of most of their instructions */
-    uint8_t loop_at; /* 1 + words from a fetch window's start to the steady loop's guard; 0: no
+    uint8_t fresh_lanes; /* 1: what lanes compute of their numbers after a loop is computed again
+                                there, so that no register has it through the loop */
+    uint8_t loop_at;     /* 1 + words from a fetch window's start to the steady loop's guard; 0: no
                         alignment */
 };
 

@@ -406,6 +406,7 @@ static struct tir_schedule schedule_of(const struct prefill *p)
     s.memory_priority = p->tile->memory_priority;
     s.early_priority = (uint8_t)own[PREFILL_EARLY_PRIORITY];
     s.loop_at = loop_at(p);
+    s.fresh_lanes = prefill_has_few_registers(p);
     return s;
 }
 

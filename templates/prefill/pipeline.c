@@ -26,12 +26,14 @@ const struct pipeline *const prefill_pipelines[] = {&prefill_ping_pong, &prefill
                                                     &prefill_one_wave_pages, NULL};
 
 /* True if the loop over keys is unrolled by two, which takes the registers of two iterations.
- * Kernels with key groups and 16-bit keys have too few registers. So do kernels on targets without
- * transposing LDS reads, if a lane has more than 32 values of a tile of V. There, D 128 gains
- * nothing: its loop is within 2 % of its matrix clocks. */
+ * Kernels with key groups and 16-bit keys have too few registers, and so have four waves of a SIMD.
+ * So do kernels on targets without transposing LDS reads, if a lane has more than 32 values of a
+ * tile of V. There, D 128 gains nothing: its loop is within 2 % of its matrix clocks. */
 bool prefill_unrolls(const struct prefill *p)
 {
     enum { VALUES = 32 /* most values of a tile of V in a lane */ };
+    if (prefill_has_few_registers(p))
+        return false;
     const bool full =
         prefill_fills_registers(p) || (prefill_groups(p) > 1 && prefill_bytes(p) == 2);
     const bool square = p->v->head_dim == 128 && p->v->head_dim_v == 128;

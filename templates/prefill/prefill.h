@@ -514,6 +514,13 @@ static inline unsigned prefill_residents(const struct att_tile *t)
     return t->own[PREFILL_WORKGROUPS] > 1 ? t->own[PREFILL_WORKGROUPS] : 1;
 }
 
+/* True if four waves or more share a SIMD, so that none has registers for a second iteration. */
+static inline bool prefill_has_few_registers(const struct prefill *p)
+{
+    enum { SIMDS = 4, MANY = 4 };
+    return p->tile->waves / SIMDS * prefill_residents(p->tile) >= MANY;
+}
+
 /** True if a kernel of the variant can be built with tile t on machine m; if not, a sentence is in
  * `why`. */
 bool prefill_fits(const struct att_variant *v, const struct att_tile *t,

@@ -118,7 +118,7 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
      .own = {[PREFILL_KEYS_FIRST] = 1, [PREFILL_FP8] = 1, [PREFILL_KEY_GROUPS] = 2},
      .why = "few queries: half of the waves see half of the keys"},
     {TILE(64, 64, 32, 4, 32, 64), COPIED, .plain = true, .late_power = true, .whole_keys = true,
-     .late_maximum = true, .own = {[PREFILL_WORKGROUPS] = 3},
+     .late_maximum = true, .own = {[PREFILL_WORKGROUPS] = 4},
      .why = "few keys a query: a workgroup begins or ends while others multiply"},
     {TILE(64, 64, 32, 4, 32, 256), .late_power = true, .whole_keys = true,
      .own = {[PREFILL_WORKGROUPS] = 3},
