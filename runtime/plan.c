@@ -29,8 +29,9 @@ struct batch {
     struct attn_plan_numbers n;
     int64_t payload; /* units of a part's share of the cost of the batch */
     int64_t piece;   /* [p] most units of a piece; 0: the batch is not cut into equal pieces */
-    int64_t whole;   /* [k] tiles of a list if no tile is cut; 0: the batch is cut at the ends of
-                    * parts */
+    int64_t whole;   /* [k] most tiles of a list if no tile is cut; 0: the batch is cut at the ends
+                      * of parts */
+    int64_t full;    /* [f] number of parts with `whole` tiles; later parts have one less */
     int64_t items;   /* [T] number of work items for each KV head */
 };
 
@@ -176,14 +177,16 @@ static int64_t worthwhile_piece(int64_t rate, int64_t longest)
     return piece;
 }
 
-/* Sets p->whole if lists of whole tiles take little longer than lists of cut tiles. `longest` is
- * the number of units of the longest of `count` tiles. */
+/* Sets p->whole if lists of whole tiles take little longer than lists of cut tiles. Sets p->full to
+ * the number of parts with as many tiles. `longest` is the number of units of the longest of
+ * `count` tiles. */
 static void choose_whole(struct batch *p, int64_t count, int64_t longest)
 {
     const int64_t each = attn_larger(attn_parts(count, p->n.parts), 1);
     const int64_t most = p->payload + 2 * p->n.item_cost;
     if (p->shape->q_tile && !p->piece && longest + p->n.item_cost <= most / each)
         p->whole = each;
+    p->full = count - p->n.parts * (each - 1);
 }
 
 /* Sets p->payload; for few sequences p->piece, the length of equal pieces; otherwise perhaps
@@ -218,7 +221,8 @@ static void place(const struct batch *p, struct sequence *q)
         return;
     }
     if (p->whole) {
-        q->first = q->b / p->whole;
+        const int64_t after = q->b - p->full * p->whole; /* tiles of parts that are not full */
+        q->first = after < 0 ? q->b / p->whole : p->full + after / (p->whole - 1);
         q->count = 1;
         return;
     }

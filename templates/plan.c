@@ -62,9 +62,9 @@ struct plan {
     /* Most units of an equal piece (p), 1 if pieces are not equal; i1: true if all pieces of a
      * sequence are equal. */
     struct tir_value piece, equal;
-    /* With tiles: number of tiles of a part (k), 1 if tiles are divided; i1: true if no tile is
-     * divided. */
-    struct tir_value whole, uncut;
+    /* With tiles: most tiles of a part (k), 1 if tiles are divided; number of parts with as many
+     * tiles (f); i1: true if no tile is divided. */
+    struct tir_value whole, full, uncut;
     struct tir_value items; /* i32 scalar: number of items of one KV head (T) */
     /* i32 scalar: number of pieces of all divided sequences (R[B]), which have partial results; set
      * at the end */
@@ -313,7 +313,7 @@ static struct tir_value choose_piece(struct plan *p, struct tir_value all_units,
     return piece;
 }
 
-/* Sets p->uncut, true if tiles stay whole, and p->whole, the number of tiles of a list. `longest`
+/* Sets p->uncut, true if tiles stay whole, and p->whole and p->full. `longest`
  * is the most units of a tile. */
 static void choose_whole(struct plan *p, struct tir_value longest)
 {
@@ -327,6 +327,7 @@ static void choose_whole(struct plan *p, struct tir_value longest)
     const struct tir_value whole = tir_select(b, p->equal, zero, tir_select(b, fits, each, zero));
     p->uncut = tir_cmp_gt(b, whole, zero);
     p->whole = tir_max(b, whole, one);
+    p->full = tir_sub(b, p->batch, tir_mul(b, p->parts, att_plus(b, p->whole, -1)));
 }
 
 /* Sets how sequences are divided: p->payload, p->piece and p->equal, and for tiles p->whole and
@@ -361,6 +362,20 @@ static void place_on_line(struct plan *p, struct chunk *c)
     c->last = tir_max(b, tir_div(b, end, payload), c->part);
 }
 
+/* Returns the index (i32 in each lane) of the part that has whole tile `tile`, a lane's index of a
+ * tile. */
+static struct tir_value part_of_tile(struct plan *p, struct tir_value tile)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value one = tir_i32(b, 1), less = att_plus(b, p->whole, -1);
+    const struct tir_value in_full = tir_mul(b, p->full, p->whole);
+    const struct tir_value after = tir_sub(b, tile, number(p, in_full));
+    const struct tir_value later =
+        tir_div(b, tir_max(b, after, constant(p, 0)), number(p, tir_max(b, less, one)));
+    return tir_select(b, tir_cmp_lt(b, after, constant(p, 0)),
+                      tir_div(b, tile, number(p, p->whole)), tir_add(b, number(p, p->full), later));
+}
+
 /* Returns the whole chunk from sequence `first` (i32) on: sizes, starts, and the parts that each
  * sequence covers. *start is the start of the chunk's first sequence, and becomes the next chunk's.
  * With p->equal a start is a number of parts. */
@@ -377,7 +392,7 @@ static struct chunk place(struct plan *p, struct tir_value first, struct tir_val
     *start = tir_add(b, *start, total(p, cost));
     place_on_line(p, &c);
     if (p->tiles) {
-        const struct tir_value list = tir_div(b, c.b, number(p, p->whole));
+        const struct tir_value list = part_of_tile(p, c.b);
         c.part = tir_select(b, p->uncut, list, c.part);
         c.last = tir_select(b, p->uncut, list, c.last);
     }

@@ -374,24 +374,29 @@ static void pieces_of_tiles_may_exceed_the_payload(void **state)
 }
 
 /* 512 queries in tiles of 64 with a window of 64 keys: 8 tiles of 2 units. Lists of up to 3 tiles
- * cost 12, and the payload is 11. */
+ * cost 12, and the payload is 11. Of 5 lists with a payload of 7, 3 have two tiles. */
 static void tiles_of_equal_length_stay_whole(void **state)
 {
     (void)state;
-    static struct case_ c;
-    plan_shape(&c,
-               (struct attn_decode_plan_shape){.batch = 1,
-                                               .q_len = 512,
-                                               .heads = 1,
-                                               .kv_heads = 1,
-                                               .lists = 3,
-                                               .window = 64,
-                                               .q_tile = 64},
-               (const int32_t[]){1024});
-    static const int32_t indptr[] = {0, 3, 6, 8};
-    assert_memory_equal(c.work_indptr, indptr, sizeof(indptr));
-    for (int i = 0; i < 8; i++)
-        assert_int_equal(c.work_info[i][1], -1);
+    static const struct {
+        int32_t lists, indptr[6];
+    } cases[] = {{3, {0, 3, 6, 8}}, {5, {0, 2, 4, 6, 7, 8}}};
+    for (size_t n = 0; n < sizeof(cases) / sizeof(cases[0]); n++) {
+        static struct case_ c;
+        plan_shape(&c,
+                   (struct attn_decode_plan_shape){.batch = 1,
+                                                   .q_len = 512,
+                                                   .heads = 1,
+                                                   .kv_heads = 1,
+                                                   .lists = cases[n].lists,
+                                                   .window = 64,
+                                                   .q_tile = 64},
+                   (const int32_t[]){1024});
+        for (int i = 0; i <= cases[n].lists; i++)
+            assert_int_equal(c.work_indptr[i], cases[n].indptr[i]);
+        for (int i = 0; i < 8; i++)
+            assert_int_equal(c.work_info[i][1], -1);
+    }
 }
 
 /* Counts B sequences, L lists, H heads of keys, Q queries; items, partial results and their
