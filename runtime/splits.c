@@ -34,7 +34,7 @@ enum {
     SMALL_RATE = 8,                /* merge_rate of small tiles, which take 128 keys at a time */
     PREFILL_ROWS = 256,            /* query rows of a workgroup: tokens times heads of a KV head */
     SMALL_ROWS = PREFILL_ROWS / 2, /* query rows of a workgroup with small tiles */
-    SMALL_WINDOW = 192, /* most keys of a window for which workgroups share a compute unit */
+    SMALL_WINDOW = 256, /* most keys of a window for which workgroups share a compute unit */
 };
 
 /* True if the op is a latent decode (MLA). */
@@ -92,6 +92,17 @@ static bool is_small(const struct attn_op *op, const struct attn_decode_step *st
     return op->kernel_count > 1 && rows && !one && (few || fills_lists(step, ratio, rows, lists));
 }
 
+/* Returns the number of lists of a launch whose workgroups share compute units, which hold `held`
+ * workgroups at once: up to two lists for each of these, if there are as many tiles. A compute unit
+ * begins a list where another one has ended, so that all units end at about the same time. */
+static int32_t shared_lists(const struct attn_decode_step *step, const struct wanted *w,
+                            int32_t q_tile, int32_t held)
+{
+    const int64_t tiles = ((int64_t)step->tokens + q_tile - 1) / q_tile * w->kv_heads;
+    const int64_t most = 2 * (int64_t)held;
+    return (int32_t)(tiles < held ? held : tiles < most ? tiles : most);
+}
+
 /* Sets split->q_tile, the query tokens of a work item of prefill, and for small tiles the lists and
  * costs. Small tiles are for the op's second kernel: either its waves form key groups, or its
  * workgroups share a compute unit and each has a list. */
@@ -107,7 +118,7 @@ static int choose_tile(const struct attn_op *op, const struct attn_decode_step *
     const int32_t most = shared || grouped ? SMALL_ROWS : PREFILL_ROWS;
     split->q_tile = ratio < most ? most / ratio : 1;
     if (shared && !split->tuned)
-        split->lists *= sharers;
+        split->lists = shared_lists(step, w, split->q_tile, split->lists * sharers);
     if (grouped && !split->tuned) {
         split->item_cost = SMALL_COST;
         split->merge_rate = SMALL_RATE;

@@ -231,13 +231,24 @@ static void a_planned_prefill_has_tiles(void **state)
 }
 
 /* Three workgroups of 128 rows share a compute unit if queries see a small window. Each workgroup
- * has a list. */
+ * has a list. Of many tiles each has a list, but there are at most two for each workgroup that the
+ * device holds. */
 static void a_small_window_has_small_tiles(void **state)
 {
     (void)state;
     static const struct {
-        int32_t window, lists, q_tile;
-    } cases[] = {{0, 304, 32}, {1, 3 * 304, 16}, {192, 3 * 304, 16}, {193, 304, 32}};
+        int32_t window, tokens, lists, q_tile;
+    } cases[] = {
+        {0, 40, 304, 32},
+        {1, 40, 3 * 304, 16},
+        {256, 40, 3 * 304, 16},
+        {257, 40, 304, 32},
+        {128, 0, 3 * 304, 16},
+        {128, 456 * 16, 3 * 304, 16},
+        {128, 456 * 16 + 1, 914, 16},
+        {128, 8192, 1024, 16},
+        {128, 1 << 20, 6 * 304, 16},
+    };
     const struct attn_prefill_desc desc = {
         .size = sizeof(desc),
         .dtype = ATTN_BF16,
@@ -254,7 +265,7 @@ static void a_small_window_has_small_tiles(void **state)
     for (size_t i = 0; i < COUNT(cases); i++) {
         /* An op with tiles of key groups would take small ones for 40 tokens; this op has none. */
         const struct attn_decode_step step = {
-            .size = sizeof(step), .batch = 2, .tokens = 40, .window = cases[i].window};
+            .size = sizeof(step), .batch = 2, .tokens = cases[i].tokens, .window = cases[i].window};
         struct attn_decode_split split = {.size = sizeof(split)};
         assert_int_equal(attn_decode_choose_split(b.op, &step, &split), ATTN_OK);
         assert_int_equal(split.lists, cases[i].lists);
