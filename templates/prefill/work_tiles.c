@@ -506,6 +506,29 @@ static bool planned_second(const struct att_variant *v, const struct tir_machine
     return false;
 }
 
+/* The most keys beside which the prologue and epilogue of a work tile take long compared with its
+ * products. ALWAYS is the number for launches that leave compute units idle with large tiles
+ * too. */
+enum { WINDOW = 1024, PROMPT = 512, ALWAYS = 256 };
+
+/* True if large tiles are faster for some launches of few tiles and keys. With head_dim 64 their
+ * waves copy 64 keys at once to LDS, which transposes V. Such a launch has at most one large tile
+ * for each compute unit, and no other tile beside which its prologue could run. */
+static bool prefers_large_tiles(const struct att_variant *v, const struct tir_machine *m)
+{
+    enum { NARROW = 64 /* columns */ };
+    return v->head_dim <= NARROW && v->head_dim_v <= NARROW && att_transposes_8_bytes(m);
+}
+
+/* Sets second->also[0] to calls with `first` to `last` of argument `arg` and more large tiles than
+ * compute units. A large tile has two tiles of ARG_TILES. */
+static void add_large_launches(struct att_second *second, const struct tir_machine *m,
+                               const char *arg, int first, int last)
+{
+    second->also[0] = (struct att_box){
+        .rows = {{ARG_TILES, 2 * m->cus + 1, INT32_MAX}, {arg, first, last}}, .count = 2};
+}
+
 /* Sets second->calls to the calls in which a query sees few keys, and second->tile to 0. Returns
  * false if the variant has no such calls. In these calls, the prologue and epilogue of a work tile
  * take long compared with its products. With workgroups that share a compute unit, they take 0.57
@@ -513,18 +536,27 @@ static bool planned_second(const struct att_variant *v, const struct tir_machine
 static bool find_short_calls(const struct att_variant *v, const struct tir_machine *m,
                              struct att_second *second)
 {
-    enum { WINDOW = 1024, AFTER = 128, PROMPT = 512, NARROW = 64 /* columns */ };
+    enum { AFTER = 128, NARROW = 64 /* columns */ };
     const bool narrow = v->head_dim <= NARROW && v->head_dim_v <= NARROW;
+    const bool large = prefers_large_tiles(v, m);
     *second = (struct att_second){.tile = 0};
     if (v->mask == ATT_MASK_WINDOW) {
-        second->calls = (struct att_box){
-            .rows = {{ARG_WINDOW_LEFT, 0, WINDOW - 1}, {ARG_WINDOW_RIGHT, 0, AFTER}}, .count = 2};
+        second->calls =
+            (struct att_box){.rows = {{ARG_WINDOW_LEFT, 0, (large ? ALWAYS : WINDOW) - 1},
+                                      {ARG_WINDOW_RIGHT, 0, AFTER}},
+                             .count = 2};
+        if (large) {
+            add_large_launches(second, m, ARG_WINDOW_LEFT, ALWAYS, WINDOW - 1);
+            second->also[0].rows[second->also[0].count++] = second->calls.rows[1];
+        }
         return true;
     }
     if (v->mask != ATT_MASK_CAUSAL)
         return false;
-    second->calls = (struct att_box){
-        .rows = {{ARG_MAX_SEQLEN_K, 0, narrow ? PROMPT : MOST_UNSPLIT_KEYS}}, .count = 1};
+    const int most = !narrow ? MOST_UNSPLIT_KEYS : large ? ALWAYS : PROMPT;
+    second->calls = (struct att_box){.rows = {{ARG_MAX_SEQLEN_K, 0, most}}, .count = 1};
+    if (large)
+        add_large_launches(second, m, ARG_MAX_SEQLEN_K, ALWAYS + 1, PROMPT);
     if (!narrow && !att_transposes_8_bytes(m)) /* longer prompts of few tiles have key groups */
         second->also[0] =
             (struct att_box){.rows = {{ARG_TILES, m->cus + 1, INT32_MAX},
