@@ -12,6 +12,7 @@
 /* Number of pages of a cache, also of one with pages far apart. */
 enum { PAGES = 12, FAR_PAGES = 64 };
 
+/* Flags of a shape. */
 enum {
     FAR = 1 << 0,    /* pages of the written cache are spread over more than 4 GiB */
     WITHIN = 1 << 1, /* source and target are one cache */
@@ -59,6 +60,7 @@ static const struct shape {
     {{"single slots", WITHIN}, 128, 128, 4, {ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 1}, 6},
 };
 
+/* The shape with which a trace begins. */
 static const struct shape traced = {
     {"trace", WITHIN | HALVES}, 128, 0, 8, {ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 16}, 256};
 

@@ -11,6 +11,7 @@
 
 enum { SEQUENCES_MAX = 5 };
 
+/* Flags of a shape. */
 enum {
     FAR = 1 << 0, /* pages are spread over more than 4 GiB */
     /* outputs have rows after the last sequence, and some workgroups have no work */
@@ -42,6 +43,7 @@ static const struct shape {
     {{"single slots", 0}, 1, 2, 2, {{21, 3, 20}, {5, 0, 5}}},
 };
 
+/* The shape with which a trace begins. */
 static const struct shape traced = {{"trace", WHOLE | IN_ORDER}, 16, 8, 1, {{1024, 0, 0}}};
 
 /* The data of a call: tokens in the cache, first gathered token, and first output row of each

@@ -17,6 +17,7 @@
 /* Largest number of runs in a shape's list; number of launches with STEPS. */
 enum { RUNS_MAX = 6, LAUNCHES = 20 };
 
+/* Flags of a shape. */
 enum {
     SHUFFLED = 1 << 0, /* slots are in random order */
     GAPS = 1 << 1,     /* every third token has no slot */
@@ -56,8 +57,10 @@ static const struct shape {
     {{"single slots", 0}, 1, 1, 2, {{0, 9}, {4, 5}}},
 };
 
+/* The shape with which a trace begins. */
 static const struct shape traced = {{"trace", IN_ORDER}, 16, 8, 1, {{0, 1024}}};
 
+/* The data of a call, in call->own. */
 struct own {
     int32_t *pages;  /* page numbers of all runs, run by run */
     int64_t *slots;  /* [tokens]: slot of each token; negative: none */

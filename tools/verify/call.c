@@ -164,7 +164,7 @@ const void *call_fill_hook(struct call *c)
 
 void call_fill_sinks(struct call *c, struct operand *sinks)
 {
-    enum { PERIOD = 8, NONE = 1, ALL = 3 }; /* of PERIOD heads, the indices of the two special ones */
+    enum { PERIOD = 8, NONE = 1, ALL = 3 }; /* indices of special heads among PERIOD */
     for (int64_t h = 0; sinks->given && h < sinks->dims[0]; h++) {
         const double random = (float)(2 * random_value(&c->random));
         operand_set(sinks, AT(h),

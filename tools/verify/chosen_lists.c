@@ -8,9 +8,12 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-enum { SECOND = 70000 /* slot of the second source's first row */ };
+/* number of the slot of the second source's first row */
+enum { SECOND = 70000 };
 
+/* Flags of a shape. */
 enum {
+    /* Flags of a shape. */
     ALL = 1 << 0,   /* chosen is NULL: all complete groups */
     OPEN = 1 << 1,  /* argument open_group is true: lists include the incomplete newest group */
     ENDS = 1 << 2,  /* the newest group of each row is chosen too, even if it is incomplete */
@@ -20,6 +23,7 @@ enum {
     FRESH = 1 << 6, /* the newest tokens of a window are in the second source */
 };
 
+/* The shapes on which kernels are verified. */
 static const struct shape {
     struct verify_shape is;
     int queries, kv_heads, most; /* most: largest number of tokens that a query sees */
@@ -39,8 +43,10 @@ static const struct shape {
     {{"tokens", ALL}, 3, 1, 2000, 1, 1, 16, 0, 0, 0},
 };
 
+/* The shape with which a trace begins. */
 static const struct shape traced = {{"trace", 0}, 64, 1, 100000, 4, 1, 64, 512, 128, 134};
 
+/* The data of a call, in call->own. */
 struct own {
     struct ref_chosen *rows; /* [rows]: the reference's input for each row, a query and KV head */
     int32_t *list;           /* [entries]: the expected list of a row */

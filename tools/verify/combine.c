@@ -20,7 +20,9 @@ enum {
     PAIR = 1 << ATTN_PARTIALS_PAIR,
 };
 
+/* Flags of a shape. */
 enum {
+    /* The call has sinks. */
     SINKS = 1 << 0,
     NO_LSE = 1 << 1, /* the call has no lse output */
     /* many parts have no key: their LSE is an infinity, and their rows hold NaNs */
@@ -36,6 +38,7 @@ enum {
  * Layouts dense and pair have no tiles: each token has its own parts, two with pair. */
 static const struct shape {
     struct verify_shape is;
+    /* Layouts of partial results that run the shape: CSR, DENSE, PAIR. */
     unsigned schemes;
     int heads, repeat;
     struct {
@@ -57,6 +60,7 @@ static const struct shape {
     {{"beyond 4 GiB", FAR}, CSR, 2, 1, {{1, 3}, {2, 2}}},
 };
 
+/* The shape with which a trace begins. */
 static const struct shape traced = {{"trace", IN_ORDER}, 0, 8, 64, {{1, 4}}};
 
 /* A tile of query tokens and its partial results. */
@@ -65,7 +69,9 @@ struct tile {
     int parts, index;  /* number of parts, and index of the first */
 };
 
+/* The data of a call, in call->own. */
 struct own {
+    /* [count]: tiles of query tokens */
     struct tile *tiles;
     int *of_token; /* index of the tile of each token */
     /* count: tiles; parts: parts of all tiles; longest: largest number of tokens of a tile */

@@ -50,6 +50,7 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Largest number of threads of a comparison. */
 enum { THREADS_MAX = 8 };
 
 static const double f = 0x1p-24;

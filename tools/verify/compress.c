@@ -24,12 +24,14 @@ enum { TRACED_OVERLAP = 4 };
 
 enum { PLANE_ROTATED = 128 /* number of bytes of a row in pool_rotated */ };
 
+/* Flags of a shape. */
 enum {
     UNIFORM = 1 << 0,  /* cu_seqlens is NULL */
     OVERLAPS = 1 << 1, /* a row is made from the tokens of two groups */
     FORKS = 1 << 2,    /* rings are read from and written to different slots */
     PADDED = 1 << 3,   /* some slots are padding, also slot 0 */
     PLAIN = 1 << 4,    /* the call has no scores: a row is a mean */
+    /* The call has no ape, the terms of positions that are added to scores. */
     NO_APE = 1 << 5,
     LATENT = 1 << 6, /* the call writes `latent` */
     POWERS = 1 << 7, /* scales are powers of two */
@@ -39,8 +41,10 @@ enum {
     STEEP = 1 << 11, /* scores have magnitudes up to 60 */
 };
 
+/* The shapes on which kernels are verified. */
 static const struct shape {
     struct verify_shape is;
+    /* Tokens of a group; rows of a page of the pool. */
     int ratio, page_size;
     int spare;         /* rows of a ring in addition to the window */
     int batch, length; /* length: tokens of every sequence if `lengths` is empty */
@@ -67,14 +71,18 @@ static const struct shape {
     {{"beyond 4 GiB", FAR | FORKS}, 4, 16, 2, 3, 0, {5, 1, 9}, {3, 7, 2}},
 };
 
+/* The shape with which a trace begins. */
 static const struct shape traced = {
     {"trace", UNIFORM | OVERLAPS | NO_APE}, 4, 64, 8, 64, 1, {0}, {0}};
 
+/* The data of a call, in call->own. */
 struct own {
     /* cu: [batch + 1], first token of each sequence; contexts: [batch], tokens before the call */
     int32_t *cu, *contexts;
+    /* [batch]: slots to which rings are written, and from which they are read */
     int32_t *slots, *slots_in;
     int64_t *rows; /* [tokens]: row of the pool for each token, argument slot_mapping; -1: none */
+    /* number of pages of the pool */
     int pages;
 };
 

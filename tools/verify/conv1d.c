@@ -14,9 +14,12 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* Largest numbers of sequences in a shape's list, taps, and tokens of a call; elements between
+ * slots that are far apart; tokens of a block. */
 enum { SEQUENCES = 6, TAPS_MAX = 6, TOKENS_MAX = 1 << 17, FAR_STRIDE = 1 << 29, BLOCK = 128 };
 enum { DRAFTS_MAX = 40 /* largest number of drafts of a sequence */ };
 
+/* Flags of a shape. */
 enum {
     UNIFORM = 1 << 0,    /* cu_seqlens is NULL */
     VERIFIES = 1 << 1,   /* the call passes `accepted` */
@@ -66,10 +69,14 @@ static const struct shape {
     {{"long, with blocks", FRESH | BLOCKS}, 64, 2, 0, 0, {2100, 300}},
 };
 
+/* The shape with which a trace begins. */
 static const struct shape traced = {{"trace", UNIFORM}, 8192, 64, 1, 0, {0}};
 
+/* The data of a call, in call->own. */
 struct own {
+    /* [batch + 1]: first token of each sequence */
     int32_t cu[TOKENS_MAX / 64];
+    /* [batch]: slots to which states are written, and from which they are read */
     int32_t slots[TOKENS_MAX / 64], slots_in[TOKENS_MAX / 64];
 };
 

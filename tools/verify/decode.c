@@ -18,22 +18,20 @@
 /* Largest number of sequences in a shape's list; numbers of head ratios and page sizes to try. */
 enum { SEQUENCES_MAX = 6, RATIO_STEPS = 16, PAGE_STEPS = 4 };
 
+/* Flags of a shape. */
 enum {
-    HUGE_LOGIT = 1 << 0, /* the last query points in the direction of the sequence's first key */
-    FAR = 1 << 1,        /* pages are spread over more than 4 GiB */
-    PADDED = 1 << 2,     /* q and out have rows after the last sequence */
-    LONG = 1 << 3,       /* only kernels without special features run the shape */
-    UNEVEN = 1 << 4,     /* qo_indptr: some sequences have fewer than q_len queries, or none */
-    SPLIT = 1 << 5,      /* keys are split by work lists, and partial results are compared */
-    OWN_SCALE = 1 << 6,  /* scale differs from 1 / sqrt(head_dim) */
-    TREE = 1 << 7,       /* for custom masks: the queries are a binary tree of draft tokens */
-    IN_ORDER = 1 << 8,   /* pages are consecutive */
-    /* one of the last keys, a different one for each head, has 2^40 times the weight of each other
-     * key */
-    LATE = 1 << 9,
-    /* the plan covers all keys, and some parts have no key that a query sees */
-    UNSEEN = 1 << 10,
-    MODEL = VERIFY_CHOSEN,
+    HUGE_LOGIT = 1 << 0,   /* the last query points in the direction of the sequence's first key */
+    FAR = 1 << 1,          /* pages are spread over more than 4 GiB */
+    PADDED = 1 << 2,       /* q and out have rows after the last sequence */
+    LONG = 1 << 3,         /* only kernels without special features run the shape */
+    UNEVEN = 1 << 4,       /* qo_indptr: some sequences have fewer than q_len queries, or none */
+    SPLIT = 1 << 5,        /* keys are split by work lists, and partial results are compared */
+    OWN_SCALE = 1 << 6,    /* scale differs from 1 / sqrt(head_dim) */
+    TREE = 1 << 7,         /* for custom masks: the queries are a binary tree of draft tokens */
+    IN_ORDER = 1 << 8,     /* pages are consecutive */
+    LATE = 1 << 9,         /* a late key of each head has 2^40 times the weight of each other key */
+    UNSEEN = 1 << 10,      /* some parts of the plan have no key that a query sees */
+    MODEL = VERIFY_CHOSEN, /* a model's heads, for the kernel that the pack's table selects */
 };
 
 /*
@@ -47,12 +45,10 @@ static const struct shape {
     struct verify_shape is;
     /* Tokens of a page; query heads of a KV head; KV heads. */
     int page_size, ratio, kv_heads;
-    /* Number of times that the call repeats the list `kv`; number of its sequences; keys of
-     * each. */
+    /* Times that the call repeats the list `kv`; sequences in the list; keys of each. */
     int repeat, count;
     int kv[SEQUENCES_MAX];
-    /* only kernels with this head_dim run the row, which has a model's heads; 0: all kernels */
-    int head_dim;
+    int head_dim; /* of a model; only kernels with this head_dim run the row; 0: all kernels */
     int q, heads, lists, window, item_cost,
         merge_rate; /* members for traces, and for the row with more parts than a wave has lanes */
 } shapes[] = {
@@ -113,8 +109,7 @@ enum { TRACED_POOL = 8192, TRACED_WINDOW = 127 };
 static const struct shape traced = {
     {"trace", IN_ORDER}, 16, 0, 0, 64, 1, {1024}, 0, 1, 0, 0, 0, 0, 0};
 
-/* Windows, keys before and after a query's own, for kernels with a run-time window; calls use one
- * after the other. The first is a model's. */
+/* Windows, keys before and after a query's own, which calls use in turn; the first is a model's. */
 static const struct {
     int left, right;
 } windows[] = {{127, 0}, {16, 16}, {0, 0}, {-1, 0}, {5, -1}, {-1, -1}, {64, 32}};
@@ -154,9 +149,8 @@ const struct page_lists *decode_lists(const struct call *c)
 
 /* Sizes. */
 
-/* Chooses the page size and the head ratio. For a kernel that takes any, the first step has the
- * shape's own, and each further step the next ones. Several are tried since the pack may have a
- * more specific kernel for a value, which lookup selects instead. */
+/* Chooses the page size and the head ratio: the kernel's, or at each step others. Several are tried
+ * since lookup may select a more specific kernel for some of them. */
 static void size_heads(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -182,8 +176,7 @@ static int count_queries(const struct call *c, int s)
     return !is(c, UNEVEN) ? q_len : s == 1 ? 0 : 1 + (q_len - 1 + s) % q_len;
 }
 
-/* Sets the numbers of cached tokens and of keys of each sequence. Sparse lists without lengths have
- * equally many entries. */
+/* Sets the numbers of cached tokens and of keys. Sparse lists without lengths are equally long. */
 static void set_lengths(struct call *c)
 {
     const struct shape *shape = c->shape;
@@ -262,8 +255,7 @@ static int32_t plan_window(const struct call *c)
                                               : 0;
 }
 
-/* Sets sizes of work lists as for a GPU with few compute units, so that short sequences are split
- * too. */
+/* Sets sizes of work lists as for a GPU with few compute units: short sequences are split too. */
 static void size_work(struct call *c)
 {
     struct own *own = c->own;
@@ -612,8 +604,8 @@ struct ref_attention decode_attention(struct call *c)
     return a;
 }
 
-/* Gives the last query of each sequence the signs of one key, so that the key's weight dominates.
- * It is the first key, or with LATE one of the last. */
+/* Gives the last query of each sequence the signs of the first key, or with LATE of a late key. So
+ * the key has nearly all weight. */
 static void point_the_same_way(struct call *c)
 {
     const struct own *own = c->own;

@@ -11,6 +11,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* The shapes on which kernels are verified. */
 static const struct recurrent_shape shapes[] = {
     {{"decode", UNIFORM}, 1, 2, 3, 1, 1, {0}},
     {{"decode of a rank", UNIFORM | FUSED | PADDED}, 2, 4, 4, 1, 1, {0}},
@@ -24,6 +25,7 @@ static const struct recurrent_shape shapes[] = {
     {{"prompts", FRESH}, 1, 2, 3, 0, 1, {130, 0, 65}},
 };
 
+/* The shape with which a trace begins. */
 static const struct recurrent_shape traced = {{"trace", UNIFORM | FUSED}, 16, 32, 64, 1, 1, {0}};
 
 /* True if the kernel can run the shape. A kernel with `replay` stores no states of single steps, so

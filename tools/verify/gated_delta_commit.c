@@ -16,10 +16,13 @@ enum { LAYERS_MAX = 128, BATCH_MAX = 6, DIM_MAX = RECURRENT_DIM_MAX };
 
 enum { SOME = 1 << 10 /* some sequences have no accepted token */ };
 
+/* The shapes on which kernels are verified. */
 static const struct shape {
     struct verify_shape is;
+    /* Numbers of value heads, sequences, layers, and records of a sequence. */
     int value_heads, batch, layers, steps;
     int accepted; /* accepted tokens of every sequence if `some` is empty */
+    /* accepted tokens of each sequence */
     int some[BATCH_MAX];
 } shapes[] = {
     {{"one", 0}, 1, 1, 1, 1, 1, {0}},
@@ -29,6 +32,7 @@ static const struct shape {
     {{"views", VERIFY_VIEWS}, 2, 3, 1, 4, 0, {1, 4, 3}},
 };
 
+/* The shape with which a trace begins. */
 static const struct shape traced = {{"trace", 0}, 32, 64, 1, 4, 3, {0}};
 
 /* True if the shape has any of `flags`. */

@@ -13,6 +13,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* Largest number of elements of a key or value; tokens of a chunk, and of a block. */
 enum { DIM_MAX = RECURRENT_DIM_MAX, CHUNK = 64, BLOCK = 16 };
 
 /* The shapes. Member `steps` is the number of chunks of a segment; 0: sequences are not cut into
@@ -33,6 +34,7 @@ static const struct recurrent_shape shapes[] = {
     {{"65,536 tokens in segments", UNIFORM}, 1, 1, 1, 1 << 16, 64, {0}},
 };
 
+/* The shape with which a trace begins. */
 static const struct recurrent_shape traced = {{"trace", UNIFORM | FUSED}, 2, 4, 1, 4096, 0, {0}};
 
 /** The data of a call. */
@@ -130,8 +132,8 @@ static void fill(struct call *c)
 }
 
 /*
- * Bounds. f is 2^-24, and e is half a step of the 16-bit type. e0 is the largest error of a rounding
- * to a subnormal number. A kernel rounds each of these numbers once to the 16-bit type:
+ * Bounds. f is 2^-24, and e is half a step of the 16-bit type. e0 is the largest error of a
+ * rounding to a subnormal number. A kernel rounds each of these numbers once to the 16-bit type:
  *
  *   S, the state before a chunk, and u of each token, as operands of products;
  *   y, the right side of the equations for u of a block of 16 tokens;
@@ -449,11 +451,11 @@ static void compare_column(const struct delta_layer *l, struct chunk *x, int tok
 
 /* ---- Segments ----
  *
- * The state after a segment is A S + B, where S is the state before it. A kernel rounds A and S once
- * each, as operands of the product. B is the state after the segment if S is 0. A column of A is the
- * state's column after the segment if S is that column of the identity and all values are 0. The
- * errors of A and B are bounded like other states'. The length of the error of a value element's
- * column is the sum of
+ * The state after a segment is A S + B, where S is the state before it. A kernel rounds A and S
+ * once each, as operands of the product. B is the state after the segment if S is 0. A column of A
+ * is the state's column after the segment if S is that column of the identity and all values are 0.
+ * The errors of A and B are bounded like other states'. The length of the error of a value
+ * element's column is the sum of
  *
  *   the largest decay of the segment times the error of S, with the rounding of S;
  *   the errors of the columns of A, each times its element of S;

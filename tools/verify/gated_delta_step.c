@@ -16,13 +16,18 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* Largest numbers of elements of a key or value, taps, and sequences. */
 enum { DIM_MAX = RECURRENT_DIM_MAX, TAPS_MAX = 6, BATCH_MAX = RECURRENT_BATCH_MAX };
+/* Largest number of tokens of a sequence. */
 enum { DRAFTS_MAX = 8 };
 
-enum { BY_COLUMN = 1 << 10 }; /* states of the convolution are [slot, column, channel] */
+/* flag of a shape: states of the convolution are [slot, column, channel] */
+enum { BY_COLUMN = 1 << 10 };
 
+/* The shapes on which kernels are verified. */
 static const struct shape {
     struct verify_shape is;
+    /* Numbers of key heads and of sequences. */
     int heads, batch;
     /* columns of a convolution state in addition to the taps - 2 + steps columns that it needs */
     int extra;
@@ -37,8 +42,10 @@ static const struct shape {
     {{"eight drafts", ACCEPTED | UNIFORM}, 1, 2, 0, 8},
 };
 
+/* The shape with which a trace begins. */
 static const struct shape traced = {{"trace", UNIFORM}, 12, 32, 0, 4};
 
+/* The data of a call, in call->own. */
 struct own {
     int32_t starts[BATCH_MAX + 1]; /* first token of each sequence */
 };

@@ -11,8 +11,11 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* Largest number of elements of a group; elements that share a scale; ranks over which a sum of
+ * squares goes. */
 enum { WIDTH_MAX = 8192, GROUP = 128, RANKS = 3 };
 
+/* Flags of a shape. */
 enum {
     OVER_X = 1 << 0,    /* out overwrites x, if the types agree */
     OVER_Z = 1 << 1,    /* out overwrites z */
@@ -22,8 +25,10 @@ enum {
     SHARED = 1 << 5,    /* all heads share one weight */
 };
 
+/* The shapes on which kernels are verified. */
 static const struct shape {
     struct verify_shape is;
+    /* Number of tokens, and of groups of a token. */
     int tokens, groups;
 } shapes[] = {
     {{"one group", 0}, 1, 1},
@@ -39,6 +44,7 @@ static const struct shape {
     {{"runs of tokens", SHARED}, 33, 700},
 };
 
+/* The shape with which a trace begins. */
 static const struct shape traced = {{"trace", SHARED}, 4096, 32};
 
 /* True if the shape has any of `flags`. */

@@ -11,8 +11,10 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* Largest number of elements of a row of x; elements that share a scale; elements of a tail. */
 enum { DIM_MAX = WEIGHTS_COLUMNS, BLOCK = WEIGHTS_BLOCK, TAIL = 64 };
 
+/* Flags of a shape. */
 enum {
     SHARED = 1 << 0, /* all heads multiply the same x */
     PART = 1 << 1,   /* w is the second half of the rows of a larger tensor, as W_UV is in
@@ -21,6 +23,7 @@ enum {
     MANY = 1 << 3,   /* for kernels with a shared x: each workgroup processes several tiles */
 };
 
+/* The shapes on which kernels are verified. */
 static const struct shape {
     struct verify_shape is;
     int tokens, heads;
@@ -38,6 +41,7 @@ static const struct shape {
     {{"many tiles", MANY}, 520, 120, 0},
 };
 
+/* The shape with which a trace begins. */
 static const struct shape traced = {{"trace", 0}, 64, 16, 0};
 
 /* True if the shape has any of `flags`. */

@@ -8,6 +8,7 @@
 
 #include "tools/verify/paged.h"
 
+/* Number of elements of a key; keys of a group in SHUFFLE pages. */
 enum { DIM = REF_INDEX_DIM, TILE = 16 };
 
 /* The first tensors of indexer_logits and of indexer_topk, in their order. */

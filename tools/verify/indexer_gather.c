@@ -9,18 +9,23 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* Bytes of a key and of its scale; keys of a group in SHUFFLE pages; largest number of
+ * sequences. */
 enum { DIM = 128, SCALE_BYTES = 4, TILE = 16, SEQUENCES_MAX = 4 };
 
+/* Flags of a shape. */
 enum {
     WHOLE = 1 << 0, /* seq_starts is NULL */
     /* outputs have rows after the last sequence, and some workgroups have no work */
     PADDED = 1 << 1,
 };
 
+/* The shapes on which kernels are verified. */
 static const struct shape {
     struct verify_shape is;
     int page_size, count;
     struct {
+        /* First gathered token of the sequence, and number of gathered tokens. */
         int first, rows;
     } sequences[SEQUENCES_MAX];
 } shapes[] = {
@@ -33,11 +38,15 @@ static const struct shape {
     {{"single slots", 0}, 1, 2, {{3, 20}, {0, 5}}},
 };
 
+/* The shape with which a trace begins. */
 static const struct shape traced = {{"trace", WHOLE}, 64, 1, {{0, 16384}}};
 
+/* The data of a call, in call->own. */
 struct own {
+    /* First gathered token of each sequence, and its first row in the output. */
     int32_t starts[SEQUENCES_MAX], cu[SEQUENCES_MAX + 1];
     int32_t *table; /* page numbers: [count, stride] */
+    /* Entries of a row of `table`; number of pages of the cache. */
     int stride, pages;
 };
 

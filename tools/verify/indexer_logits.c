@@ -10,13 +10,16 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* Flags of a shape. */
 enum {
+    /* The kernel writes minus infinity for keys that a row does not see. */
     CLEAN = 1 << 0,
     STARTS = 1 << 1, /* rows begin at any key */
     EQUAL = 1 << 2,  /* all rows see all keys */
     SHARED = 1 << 3, /* all rows see one sequence */
 };
 
+/* The shapes on which kernels are verified. */
 static const struct shape {
     struct verify_shape is;
     enum index_keys keys;
@@ -32,6 +35,7 @@ static const struct shape {
     {{"many rows", STARTS | SHARED | CLEAN}, KEYS_RANDOM, 180, 3000, 0},
 };
 
+/* The shape with which a trace begins. */
 static const struct shape traced = {{"trace", EQUAL | SHARED}, KEYS_RANDOM, 304, 16384, 0};
 
 /* True if the shape has any of `flags`. */

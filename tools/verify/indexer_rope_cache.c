@@ -13,11 +13,14 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* Elements of a head; rows of the table of cosines and sines. */
 enum { DIM = REF_INDEX_ROPE_DIM, POSITIONS = 300 };
 
+/* Flags of a shape. */
 enum {
     SKIPS = 1 << 0,  /* some slots are negative */
     POWERS = 1 << 1, /* scales are powers of two */
+    /* The call has no queries. */
     NO_Q = 1 << 2,
     ZEROS = 1 << 3,    /* some heads are zeros, which get the smallest scale */
     IN_ORDER = 1 << 4, /* positions and slots are 0, 1, ... */
@@ -25,6 +28,7 @@ enum {
     TIES = 1 << 6,     /* some elements of keys are exactly halfway between two e2m1 numbers */
 };
 
+/* The shapes on which kernels are verified. */
 static const struct shape {
     struct verify_shape is;
     int heads, tokens, page_size;
@@ -39,10 +43,14 @@ static const struct shape {
     {{"ties", TIES}, 2, 3, 32},
 };
 
+/* The shape with which a trace begins. */
 static const struct shape traced = {{"trace", IN_ORDER}, 64, 4096, 64};
 
+/* The data of a call, in call->own. */
 struct own {
+    /* [tokens]: slot of each token's key; negative: none */
     int64_t *slots;
+    /* number of pages of the cache */
     int pages;
 };
 

@@ -15,6 +15,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* Flags of a shape. */
 enum {
     STARTS = 1 << 0, /* rows begin at any key */
     SLOTS = 1 << 1,  /* lists have slots of the cache if keys are in pages */
@@ -31,8 +32,10 @@ enum {
 static const struct shape {
     struct verify_shape is;
     enum index_keys keys;
+    /* Number of rows; keys of each row, 0: row_length() keys. */
     int rows, long_row;
     struct {
+        /* Parts of a row; 1: all rows share one sequence; tokens of a page. */
         int splits, shared, page;
         int longest; /* keys of the first row; 0: as many as the others */
         int lists;   /* work lists of a plan */
@@ -60,8 +63,11 @@ static const struct shape {
     {{"ragged equals", RAGGED | PARTS | VERIFY_VIEWS}, KEYS_TWO, 5, 9000, {0}},
 };
 
+/* The shape with which a trace begins. */
 static const struct shape traced = {{"trace", EQUAL}, KEYS_RANDOM, 304, 65536, {1, 0, 64, 0, 304}};
 
+/* Number of parts of each row with PARTS and without a plan; largest number of candidates of a row
+ * in a trace. */
 enum { SPLITS = 3, TRACED_BLOCKS = 2048 };
 
 /* The lists that a kernel selects: of keys, and of blocks of keys. */
@@ -69,6 +75,7 @@ enum { OF_KEYS, OF_BLOCKS, LISTS };
 
 enum { INFO = 8 }; /* integers of a work item */
 
+/* The operands of each kind of list. */
 static const struct list {
     int indices, values, counts; /* numbers of operands */
     int partial_indices, partial_values;
@@ -86,6 +93,7 @@ struct work {
     struct attn_decode_plan plan;
 };
 
+/* The data of a call, in call->own. */
 struct own {
     struct index_data data;
     /* plans of the first and of the second launch, if the kernel is planned */

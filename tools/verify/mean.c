@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file bounds sums of errors. Independent numbers X_i with mean 0 and |X_i| <= a_i have P(|sum
- * X_i| >= t) <= 2 exp(-t^2 / (2 sum a_i^2)) (Hoeffding, Probability Inequalities for Sums of
- * Bounded Random Variables, 1963, theorem 2). A function of independent numbers has the same bound
- * around its mean, if number i changes it by at most 2 a_i. A sum of magnitudes is one (McDiarmid,
- * On the Method of Bounded Differences, 1989). With t = 6.55 sqrt(sum a_i^2) the probability is
- * 10^-9. So a larger sum is not due to chance. A rounding to nearest has a mean of nearly 0.
- * tools/reference/roundings.c derives d^2 / p, which is unit^2 |x| here, since d is unit |x|. The
- * magnitude of a rounding is evenly distributed, so its mean is half of its maximum.
+ * This file bounds sums of errors, by the following facts. Independent numbers X_i with mean 0 and
+ * |X_i| <= a_i have P(|sum X_i| >= t) <= 2 exp(-t^2 / (2 sum a_i^2)) (Hoeffding, Probability
+ * Inequalities for Sums of Bounded Random Variables, 1963, theorem 2). A function of independent
+ * numbers has the same bound around its mean, if number i changes it by at most 2 a_i. A sum of
+ * magnitudes is one (McDiarmid, On the Method of Bounded Differences, 1989). With t = 6.55 sqrt(sum
+ * a_i^2) the probability is 10^-9. So a larger sum is not due to chance. A rounding to nearest has
+ * a mean of nearly 0. tools/reference/roundings.c derives d^2 / p, which is unit^2 |x| here, since
+ * d is unit |x|. The magnitude of a rounding is evenly distributed, so its mean is half of its
+ * maximum.
  */
 #include "tools/verify/mean.h"
 

@@ -11,6 +11,7 @@
 /* Largest number of tokens by which a shape advances sequences. */
 enum { ADVANCE_MAX = 4 };
 
+/* Flags of a shape. */
 enum {
     SLOTS = 1 << 0, /* the table has the slot of each token and not of each page */
     /* the call passes request_rows: rows of the table are in another order than sequences */
@@ -27,6 +28,7 @@ enum {
 /* The shapes. A wave handles 64 sequences, or 512 entries of one sequence. */
 static const struct shape {
     struct verify_shape is;
+    /* Sequences; largest number of keys; tokens of a page; tokens by which sequences advance. */
     int batch, keys, page_size, advance;
 } shapes[] = {
     {{"one", ALONE}, 1, 1, 16, 1},
@@ -40,12 +42,16 @@ static const struct shape {
     {{"large batch", ZEROS | SLOTS}, 512, 500, 128, 1},
 };
 
+/* The shape with which a trace begins. */
 static const struct shape traced = {{"trace", EQUAL | IN_ORDER | ALONE}, 64, 4096, 16, 0};
 
+/* The data of a call, in call->own. */
 struct own {
+    /* [batch]: number of keys of each sequence, and its first key */
     int32_t *kv_lens, *kv_start;
     int32_t *indptr; /* prefix sums of the sequences' numbers of pages */
     int64_t columns; /* columns of block_table */
+    /* expected results */
     struct ref_metadata reference;
 };
 

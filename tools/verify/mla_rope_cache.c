@@ -18,6 +18,7 @@
 /* Rows of the tables of cosines and sines; number of pages with FAR_CACHE. */
 enum { FAR_POSITIONS = 65536, NEAR_POSITIONS = 300, FAR_PAGES = 6 };
 
+/* Flags of a shape. */
 enum {
     PACKED = 1 << 0,    /* kv_c and k_pe are slices of one tensor; q_pe is the end of heads of 192
                            elements */
@@ -51,11 +52,15 @@ static const struct shape {
     {{"many tokens", VERIFY_VIEWS | SKIPS | MANY}, 17, 4100, 64},
 };
 
+/* The shape with which a trace begins. */
 static const struct shape traced = {{"trace", PACKED | IN_ORDER}, 16, 512, 64};
 
+/* The data of a call, in call->own. */
 struct own {
     float *angles; /* [token, rotary]: the rows of cos_sin that tokens read */
+    /* weight of the norm */
     double weight[REF_ROPE_DIM_MAX];
+    /* expected row of the cache, or head of a query */
     struct ref_rope_head expected;
     double off[REF_ROPE_DIM_MAX]; /* error bound of each element of the product with W_UK */
 };

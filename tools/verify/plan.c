@@ -9,12 +9,13 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* Flags of a shape. */
 enum {
     ZEROS = 1 << 0, /* some sequences have no keys */
-    /* No sequence has keys. */
+    /* no sequence has keys */
     ALL_ZERO = 1 << 1,
     ONE_LONG = 1 << 2, /* one sequence has a hundred times as many keys as each other */
-    /* All sequences have equally many keys. */
+    /* all sequences have equally many keys */
     EQUAL = 1 << 3,
     RAGGED_Q = 1 << 4, /* qo_indptr: some sequences have fewer than q_len queries */
     SHORT_Q = 1 << 5,  /* most sequences have one query */
@@ -65,6 +66,7 @@ static const struct shape {
     {{"tiles of one", EQUAL}, 5, 3, 7, 4, 1, 64, 0, 0, 0, 0, 1, 0, 0},
 };
 
+/* The shape with which a trace begins. */
 static const struct shape traced = {{"trace", EQUAL}, 4096, 64, 1, 64, 8, 304, 0, 0, 0, 0, 0, 0, 0};
 
 /* True if the shape has any of `flags`. */

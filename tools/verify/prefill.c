@@ -10,6 +10,7 @@
 #include "tools/verify/compare.h"
 #include "tools/verify/prefill.h"
 
+/* Largest number of page sizes and head ratios to try. */
 enum { MAX_STEPS = 16 };
 
 /*

@@ -11,8 +11,10 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* Largest number of elements of a row; elements that share a scale. */
 enum { WIDTH_MAX = 4096, GROUP = 128 };
 
+/* Flags of a shape. */
 enum {
     ALONE = 1 << 0,    /* the call has no kv tensors */
     IN_PLACE = 1 << 1, /* outputs are the inputs, if the types agree */
@@ -20,6 +22,7 @@ enum {
     ZEROS = 1 << 3,    /* some groups are zeros, and magnitudes differ widely */
 };
 
+/* The shapes on which kernels are verified. */
 static const struct shape {
     struct verify_shape is;
     int tokens;
@@ -29,6 +32,7 @@ static const struct shape {
     {{"many tokens", PACKED}, 2100}, {{"both", VERIFY_VIEWS}, 4099},
 };
 
+/* The shape with which a trace begins. */
 static const struct shape traced = {{"trace", PACKED}, 4096};
 
 /* True if the shape has any of `flags`. */

@@ -8,6 +8,7 @@
 
 #include "tools/verify/call.h"
 
+/* The verification of each op. */
 static const struct verify_op *const verify_ops[] = {
 #define OP(op) &verify_##op,
 #include "ops/ops.def"

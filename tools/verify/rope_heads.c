@@ -11,8 +11,11 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* Largest number of elements of a head; elements that share a scale; rows of the table of cosines
+ * and sines; roundings of a mean. */
 enum { DIM_MAX = 512, GROUP = 128, POSITIONS = 5000, MEAN_STEPS = 16 };
 
+/* Flags of a shape. */
 enum {
     BACK = 1 << 0,        /* angles are negative: the rotation goes back */
     FIRST = 1 << 1,       /* the first elements of a head rotate, not the last */
@@ -20,12 +23,14 @@ enum {
     OVER_GATE = 1 << 3,   /* out overwrites the gate */
     HEAD_GATES = 1 << 4,  /* each head has a gate */
     NO_ELEMENTS = 1 << 5, /* elements have no gates */
+    /* The norm has no weight. */
     NO_WEIGHT = 1 << 6,
     ZEROS = 1 << 7,     /* some heads are zeros, and eps is 0 */
     POWERS = 1 << 8,    /* scales are powers of two */
     BY_COLUMN = 1 << 9, /* scales are [group, token] */
 };
 
+/* The shapes on which kernels are verified. */
 static const struct shape {
     struct verify_shape is;
     int tokens, heads;
@@ -41,6 +46,7 @@ static const struct shape {
     {{"many", BACK | NO_WEIGHT | BY_COLUMN}, 33, 40},
 };
 
+/* The shape with which a trace begins. */
 static const struct shape traced = {{"trace", BACK | NO_WEIGHT}, 64, 128};
 
 /* True if the shape has any of `flags`. */

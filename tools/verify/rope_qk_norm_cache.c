@@ -10,6 +10,8 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* Rows of the table of cosines and sines; rows with small positions; pages that are far apart;
+ * positions of a token in multimodal rotation. */
 enum { MAX_POSITION = 131072, NEAR_POSITIONS = 512, FAR_PAGES = 6, STREAMS = 3 };
 
 /** Ways in which models compute their tables of cosines and sines. They differ only in the kernel's
@@ -36,6 +38,7 @@ static const struct shape {
     {{"many, gaps", ROPE_SKIPS | VERIFY_VIEWS}, 11, 3, 270, 48, PLAIN},
 };
 
+/* The shape with which a trace begins. */
 static const struct shape traced = {
     {"trace", ROPE_PACKED | ROPE_IN_ORDER | ROPE_COUNT_UP}, 32, 8, 512, 64, PLAIN};
 

@@ -14,6 +14,7 @@
 
 enum { DIM_MAX = RECURRENT_DIM_MAX };
 
+/* The shapes on which kernels are verified. */
 static const struct recurrent_shape shapes[] = {
     {{"decode", UNIFORM}, 1, 2, 3, 1, 1, {0}},
     {{"decode of a rank", UNIFORM | FUSED | PADDED}, 2, 6, 4, 1, 1, {0}},

@@ -7,6 +7,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* Flags of a shape. */
 enum {
     NEAR = 1 << 0,   /* queries of a tile choose nearly the same groups */
     SHARE = 1 << 1,  /* several tiles belong to one sequence, given by tile_sequences */
@@ -18,6 +19,7 @@ enum {
     FULL = 1 << 5,
 };
 
+/* The shapes on which kernels are verified. */
 static const struct shape {
     struct verify_shape is;
     int tiles, queries; /* tiles: number of tiles; queries: largest number of queries of a tile */
@@ -34,8 +36,10 @@ static const struct shape {
     {{"full lists", FULL}, 3, 4, 2, 2000, 64, 4, 9},
 };
 
+/* The shape with which a trace begins. */
 static const struct shape traced = {{"trace", NEAR}, 256, 8, 1, 16384, 128, 1, 16};
 
+/* The data of a call, in call->own. */
 struct own {
     int32_t *first; /* [tiles + 1]: first query of each tile, argument cu_tiles */
     int32_t *lens;  /* [queries]: tokens that each query sees, argument kv_lens */

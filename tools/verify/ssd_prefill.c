@@ -6,8 +6,10 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* Tokens of a chunk. */
 enum { CHUNK = 64 };
 
+/* The shapes on which kernels are verified. */
 static const struct recurrent_shape shapes[] = {
     {{"lengths", FRESH}, 1, 2, 6, 0, 1, {1, 63, 64, 65, 0, 199}},
     {{"rank", FUSED | PADDED | WIDE_LISTS | BLOCKS}, 2, 6, 4, 0, 1, {70, 3, 17, 129}},

@@ -9,12 +9,14 @@
 /* Largest number of spans of a call; integers of a span: source offset, target offset, bytes. */
 enum { SPANS_MAX = 1024, SPAN = 3 };
 
+/* Flags of a shape. */
 enum {
     SKIPS = 1 << 0,  /* some spans have a negative offset or length, so that they are not copied */
     WITHIN = 1 << 1, /* source and target are one pool */
     RAGGED = 1 << 2, /* spans have different lengths, and the first is empty */
 };
 
+/* The shapes on which kernels are verified. */
 static const struct shape {
     struct verify_shape is;
     int spans, bytes; /* bytes: length of the longest span */
@@ -27,9 +29,12 @@ static const struct shape {
     {{"long", 0}, 2, 300000},
 };
 
+/* The shape with which a trace begins. */
 static const struct shape traced = {{"trace", 0}, 512, 65536};
 
+/* The data of a call, in call->own. */
 struct own {
+    /* Source offset, target offset and length of each span, in bytes. */
     int64_t spans[SPANS_MAX][SPAN];
 };
 

@@ -25,6 +25,7 @@ enum scores {
     NANS,       /* mostly NaNs, also as padding */
 };
 
+/* Flags of a shape. */
 enum {
     STARTS = 1 << 0,  /* rows begin at any column */
     TABLE = 1 << 1,   /* the output is slots of a block table, if a row has one list */
@@ -46,6 +47,7 @@ enum { RUN = 3 };
 static const struct shape {
     struct verify_shape is;
     enum scores scores;
+    /* Rows; columns of each row, 0: row_length() columns; parts of a row; tokens of a page. */
     int rows, long_row, splits, page;
 } shapes[] = {
     {{"around k", STARTS}, NORMAL, 7, 0, 1, 0},
@@ -75,11 +77,15 @@ static const struct shape {
     {{"of runs of equals", PLANNED | OF_RUNS}, TWO, 5, 9000, 5, 0},
 };
 
+/* The shape with which a trace begins. */
 static const struct shape traced = {{"trace", PLAIN | NO_ENDS}, BELL, 304, 65536, 1, 0};
 
+/* The data of a call, in call->own. */
 struct own {
+    /* Columns of `scores`; entries of a row of the block table. */
     int columns, table_stride;
     float *scores; /* [row, columns] */
+    /* [rows]: first column of each row, and the column after its last */
     int32_t *starts, *ends;
     int32_t *indptr; /* for a plan: the first list of each row */
     int32_t *found;  /* [columns], output of ref_topk() */
