@@ -406,7 +406,7 @@ struct tir_value att_attention_scale_carried(const struct att_attention *a, enum
     return att_scaled(b, value, factor);
 }
 
-/* ---- What a key loop carries, and the scores of a block of keys ---- */
+/* ---- The values that a key loop carries, and the scores of a block of keys ---- */
 
 void att_attention_begin(struct att_attention *a, struct tir_type output,
                          struct tir_value carried[])

@@ -21,8 +21,8 @@ struct att_pages {
     /* True: the table is a sparse list, with a slot or block for each entry. A negative entry means
      * no key, and slot 0 is read instead. False: entries are page numbers. */
     bool slots;
-    /* How tokens are divided: `paging` by the tokens of a page, `entries` by the tokens of an entry
-     * of the table. */
+    /* Divisions of token indices: `paging` by the tokens of a page, `entries` by the tokens of an
+     * entry of the table. */
     struct att_paging paging, entries;
     /* Indices of the first and last table entries that may be read; an index outside is replaced by
      * the nearer of them. */

@@ -274,8 +274,8 @@ struct mla_form {
     void (*pass)(struct mla *s);
     /* Sets members of *schedule after the pipeline's table has set them. */
     void (*adjust_schedule)(const struct mla *s, struct tir_schedule *schedule);
-    /* How a wave copies rows whose addresses it finds one by one; NULL: it copies blocks of a
-     * page. */
+    /* The way in which a wave copies rows whose addresses it finds one by one; NULL: it copies
+     * blocks of a page. */
     const struct mla_row_copies *copies;
     /* Number of panels of K that are read from LDS one phase before K Q^T; 0: none. */
     uint8_t first_panels;

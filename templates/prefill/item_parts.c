@@ -51,7 +51,7 @@ static struct tir_value load_entry(struct prefill *p, const char *array, int ent
     return tir_scalar_load(b, tir_arg(b, array, TIR_I64), tir_i32(b, WORD * entry), TIR_I32);
 }
 
-/* ---- Which partials a work tile has ---- */
+/* ---- The partials of a work tile ---- */
 
 /* Returns the type of a tile with one number of `dtype` for each lane. */
 static struct tir_type lanes_type(struct prefill *p, unsigned dtype)

@@ -111,7 +111,7 @@ struct prefill_out_place {
     bool in_v;
 };
 
-/** How Q before the loop and O after it pass through LDS in whole rows. */
+/** The way of Q before the loop, and of O after it, through LDS in whole rows. */
 struct prefill_staging {
     enum prefill_room home; /* the place of a work tile's Q and O */
     /* Bytes in LDS of the place `home`; 0: Q and O do not pass through LDS. */
@@ -146,7 +146,7 @@ struct prefill_work {
     struct tir_value group;
 };
 
-/** How K and V get from memory to LDS. */
+/** The way of K and V from memory to LDS. */
 enum prefill_source_kind {
     PREFILL_TENSOR,     /* from tensors, one row per token */
     PREFILL_PAGES,      /* from pages of a cache, through registers, where elements are converted */

@@ -8,7 +8,7 @@
 /* Most elements of a head. */
 enum { REF_ROPE_DIM_MAX = 1024 };
 
-/* Which elements rotate as a pair: none; element i of both halves (NeoX); neighbours (GPT-J). */
+/* The elements that rotate as a pair: none; element i of both halves (NeoX); neighbours (GPT-J). */
 enum ref_pairs { REF_PAIRS_NONE, REF_PAIRS_NEOX, REF_PAIRS_GPTJ };
 
 /* One head of q or of the key. */

@@ -14,7 +14,7 @@
 /** The most numbers of ranks in --tp. */
 enum { MAX_TENSOR_PARALLEL = 8 };
 
-/** How an engine runs the model. */
+/** The way in which an engine runs the model. */
 struct deployment {
     /* Numbers of ranks of tensor parallelism, `rank_count` of them. */
     long ranks[MAX_TENSOR_PARALLEL];

@@ -21,7 +21,7 @@ enum {
     MODEL_LISTED = 200 /* bytes of a list of layers */
 };
 
-/** Which elements of a head rotate as a pair: none; i and i + n / 2 (NEOX); 2 i and 2 i + 1
+/** The elements of a head that rotate as a pair: none; i and i + n / 2 (NEOX); 2 i and 2 i + 1
  * (GPTJ). */
 enum model_rope { MODEL_ROPE_NO_ROPE, MODEL_ROPE_NEOX, MODEL_ROPE_GPTJ };
 

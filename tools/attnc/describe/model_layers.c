@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* How a source says the kind of a layer; model_layers.def describes each method. */
+/* The method by which a source says the kind of a layer; model_layers.def describes each method. */
 enum method {
     METHOD_WORDS,
     METHOD_CYCLE,

@@ -149,7 +149,7 @@ struct attn_pack *step_open_kernels(struct step_kernels *k, const struct att_var
 /** Closes all packs and frees the description and the tuning. */
 void step_free_kernels(struct step_kernels *k);
 
-/** Where launches are timed, and how. */
+/** The device on which launches are timed, and the method. */
 struct step_device {
     bool hip; /* true: on the machine's GPU; false: by the timing model */
     struct bench_options bench;
