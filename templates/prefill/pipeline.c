@@ -26,9 +26,10 @@ const struct pipeline *const prefill_pipelines[] = {&prefill_ping_pong, &prefill
                                                     &prefill_one_wave_pages, NULL};
 
 /* True if the loop over keys is unrolled by two, which takes the registers of two iterations.
- * Kernels with key groups and 16-bit keys have too few registers, and so have four waves of a SIMD.
- * So do kernels on targets without transposing LDS reads, if a lane has more than 32 values of a
- * tile of V. There, D 128 gains nothing: its loop is within 2 % of its matrix clocks. */
+ * Kernels with key groups and 16-bit keys have too few registers, and so have kernels with four
+ * waves on a SIMD. On targets without transposing LDS reads, so have kernels with more than 32
+ * values of a tile of V in a lane. There, D 128 gains nothing: its loop is within 2 % of its matrix
+ * clocks. */
 bool prefill_unrolls(const struct prefill *p)
 {
     enum { VALUES = 32 /* most values of a tile of V in a lane */ };

@@ -178,9 +178,9 @@ static void share_part(struct prefill *p, struct tir_value index, struct tir_val
 }
 
 /* Returns the number of the workgroup's list (i32). If workgroups share a compute unit, items are
- * short, and waves wait for the first keys of each. Runs of NEAR lists are then on the same XCD,
- * whose L2 has the keys that they share. Longer runs would leave XCDs without work if only the
- * first lists have items. Lists after the last round of whole runs stay in place. */
+ * short, and waves wait for the first keys of each. Each run of NEAR lists is then on one XCD,
+ * whose L2 has the keys that these lists share. Longer runs would leave XCDs without work if only
+ * the first lists have items. Lists after the last round of whole runs stay in place. */
 static struct tir_value find_list(struct prefill *p)
 {
     enum { NEAR_BITS = 3, NEAR = 1 << NEAR_BITS, ROUND = NEAR * ATT_XCDS };

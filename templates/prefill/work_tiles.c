@@ -506,9 +506,9 @@ static bool planned_second(const struct att_variant *v, const struct tir_machine
     return false;
 }
 
-/* The most keys beside which the prologue and epilogue of a work tile take long compared with its
- * products. ALWAYS is the number for launches that leave compute units idle with large tiles
- * too. */
+/* The most keys for which tiles whose workgroups share a compute unit are faster. WINDOW: of a
+ * window. PROMPT: of a prompt. ALWAYS: of either, for variants of prefers_large_tiles() and launches
+ * with at most one large tile for each compute unit. */
 enum { WINDOW = 1024, PROMPT = 512, ALWAYS = 256 };
 
 /* True if large tiles are faster for some launches of few tiles and keys. With head_dim 64 their
