@@ -507,8 +507,8 @@ static bool planned_second(const struct att_variant *v, const struct tir_machine
 }
 
 /* The most keys for which tiles whose workgroups share a compute unit are faster. WINDOW: of a
- * window. PROMPT: of a prompt. ALWAYS: of either, for variants of prefers_large_tiles() and launches
- * with at most one large tile for each compute unit. */
+ * window. PROMPT: of a prompt. ALWAYS: of either, for variants of prefers_large_tiles() and
+ * launches with at most one large tile for each compute unit. */
 enum { WINDOW = 1024, PROMPT = 512, ALWAYS = 256 };
 
 /* True if large tiles are faster for some launches of few tiles and keys. With head_dim 64 their
