@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bench_calls.py FAKEHIP: measures what a call from Python costs, with a HIP whose launch returns at
-once. Tensors are torch's where it is installed, marked as the GPU's. Fails beyond 3 microseconds
-over libattn's own launch."""
+"""bench_calls.py FAKEHIP: measures the host time of calls from Python. FAKEHIP is a HIP library whose launches return
+at once. Tensors are torch's where it is installed, marked as the GPU's, else stand-ins. The program fails if a call
+takes more than 3 microseconds in addition to libattn's own launch."""
 import ctypes
 import functools
 import sys
@@ -12,7 +12,7 @@ from attn import _native
 from attn.attention import BatchDecode
 from attn._tensors import READ, read_torch
 
-LIMIT = 3000  # ns
+LIMIT = 3000  # most time of a call in addition to libattn's launch, in ns
 
 
 class Stand:
@@ -40,6 +40,7 @@ class Stand:
 
 
 def tensors():
+    """Returns a name of the kind of tensors, and a function that makes a tensor from a shape and the name of a type."""
     try:
         import torch
     except ImportError:
@@ -47,6 +48,7 @@ def tensors():
         return "stand-ins", lambda shape, kind: Stand(shape, kind)
 
     def read(x, op):  # read_torch() of a tensor on a GPU
+        """what read_torch() returns for a tensor on a GPU"""
         return x.data_ptr(), (x.dtype, x.shape, x.stride(), x.is_cuda or True)
 
     READ[torch.Tensor] = read
@@ -55,8 +57,8 @@ def tensors():
 
 
 def measured(rows, per_round=500, rounds=200):
-    """The least of the rounds of each row of (what, call), in ns. A round has every row, as others take
-    the machine for a second or more, and only add to it."""
+    """Times the rows (what, call) and returns (what, ns of a call) of each: the least average of its rounds. Every
+    round runs all rows, since other work on the machine may slow all calls for a second or more."""
     least = [float("inf")] * len(rows)
     for _ in range(rounds):
         for n, (_, f) in enumerate(rows):
@@ -68,8 +70,9 @@ def measured(rows, per_round=500, rounds=200):
 
 
 def dispatcher(decode, run, q, out, cache, table, lens):
-    """Returns the same calls through torch's dispatcher. The baseline of each is an empty operator of the same
-    schema. Also returns the library of these operators, which the caller keeps alive."""
+    """Returns rows that make the same calls through torch's dispatcher. The row before each operator's calls an empty
+    operator of the same schema, as its baseline. Also returns the library of these operators, which the caller keeps
+    alive."""
     import torch
     from attn import _ops, torch_ops
     layer, planned = torch_ops.register(decode), torch_ops.register(run)
@@ -94,6 +97,7 @@ def dispatcher(decode, run, q, out, cache, table, lens):
 
 
 def main(fakehip):
+    """Measures and prints all rows. Returns True if one exceeds LIMIT."""
     name, make = tensors()
     pack = attn.build({"targets": ["gfx942"], "kernels": [
         {"op": "decode", "head_dim": 128, "page_size": 16, "gqa": 4}]})
@@ -107,7 +111,7 @@ def main(fakehip):
     def typed():
         decode(q=q, out=out, k_cache=cache[0], v_cache=cache[1], block_table=table, kv_lens=lens)
 
-    for _ in range(3):  # the second call of a form makes its function
+    for _ in range(3):  # the second call of a form makes the function for later calls of this form
         typed()
     launch, handle, args = decode._launch, decode._handle, decode._args
     dll = ctypes.CDLL(_native.library_path())
@@ -136,8 +140,8 @@ def main(fakehip):
 
 
 def report(name, rows, nothing):
-    """Prints the rows. True if a time exceeds LIMIT. The row before an operator's has one of the same schema
-    that does nothing; only the difference counts, since torch's own time is not attn's."""
+    """Prints the rows. True if a time exceeds LIMIT. `nothing` is the time of an empty call in ns. The row before an
+    operator's calls an empty operator; only the difference counts, since torch's own time is not attn's."""
     base = max(rows[1][1] - rows[0][1], 0)
     print(f"tensors: {name}; libattn's launch itself takes about {base:.0f} ns")
     bad = False

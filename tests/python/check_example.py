@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check_example.py FILE LINES TEXT: the example has no more statements than LINES lines of code,
-runs, and its output ends with TEXT."""
+"""check_example.py FILE LINES TEXT: tests an example of the documentation. It fails if FILE has more than LINES lines
+of code, does not run, or if its output does not end with TEXT."""
 import io
 import contextlib
 import runpy

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts that tests share: devices with small packs, and attention in double precision."""
+"""Parts that several tests use: devices with small packs, random tensors, fp8 numbers, and attention in double
+precision."""
 import os
 
 import numpy as np
@@ -7,11 +8,11 @@ import numpy as np
 import attn
 
 HALF = 2.0 ** -11  # relative error of one rounding to float16
-TARGET = os.environ.get("ATTN_TEST_TARGET", "gfx942")  # a process has one simulated GPU
+TARGET = os.environ.get("ATTN_TEST_TARGET", "gfx942")  # the simulated GPU of this process
 
 
 def fp8_values(target):
-    """Returns the numbers of the 256 bytes of fp8: gfx942's e4m3 has no negative zero."""
+    """Returns the values of the 256 bytes of fp8 e4m3. gfx942's format has no negative zero and one NaN, 0x80."""
     byte = np.arange(256)
     fnuz = target == "gfx942"
     e, m, bias = byte >> 3 & 15, byte & 7, 8 if fnuz else 7
@@ -23,21 +24,22 @@ def fp8_values(target):
 
 FP8 = fp8_values(TARGET)
 FP8_MAX = np.nanmax(FP8)
-FP8_TINY = FP8[1] / 2  # half a step of the smallest numbers
+FP8_TINY = FP8[1] / 2  # half a step of the smallest numbers of fp8: the largest rounding error of a number near 0
 
 
 def device(*kernels, target=TARGET, dtype="fp16", **more):
-    """A simulated GPU with these kernels."""
+    """Builds a pack of the kernels, entries of a description, and returns a simulated GPU that has opened it."""
     pack = attn.build({"targets": [target], "defaults": {"dtype": dtype}, "kernels": list(kernels)})
     return attn.Device(pack, hip="sim", **more)
 
 
 def random(shape, seed=0, dtype=np.float16):
+    """Returns an array of normally distributed random numbers."""
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
 def fp8_bytes(shape, seed):
-    """fp8 bytes of magnitudes up to 15, without the NaN."""
+    """Returns random bytes of fp8 with absolute values up to 15, without NaNs."""
     rng = np.random.default_rng(seed)
     out = rng.integers(0, 0x60, shape) + 128 * rng.integers(0, 2, shape)
     return np.where(out == 128, 0, out).astype(np.uint8)
@@ -45,9 +47,9 @@ def fp8_bytes(shape, seed):
 
 def attention(q, k, v, *, scale=None, causal=True, window=(-1, -1), sinks=None, cap=0.0, slopes=None,
               mask=None):
-    """Returns (out, lse [heads, n]) of one sequence in double precision, for q [n, heads, D], k and v [m, kv heads,
-    D]. A causal mask and a window align the last query with the last key. Queries that see no key have 0 and -inf.
-    mask [n, m] further limits the visible keys."""
+    """Computes attention of one sequence in double precision. Returns (out, lse [heads, n]) for q [n, heads, D], k and
+    v [m, kv heads, D]. A causal mask and a window align the last query with the last key. A query that sees no key has
+    an output of 0 and an lse of -inf. mask [n, m] further limits the visible keys."""
     q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
     n, heads, dim = q.shape
     m, group = k.shape[0], heads // k.shape[1]
@@ -82,13 +84,14 @@ def attention(q, k, v, *, scale=None, causal=True, window=(-1, -1), sinks=None, 
 
 
 def bound(v, dtype_error=HALF):
-    """Returns the largest error of an output that is a mean of v. q, k and v are exact; p is rounded in the
-    product, but not in the denominator. out is rounded, and one rounding is left for the exponential. A
-    mean of errors is no larger than the largest."""
+    """Returns the largest error of an attention output, a weighted mean of v. q, k and v have no error. A weight is
+    rounded in the product, but not in the denominator. The output is rounded, and the exponential may be off by one
+    rounding more. The error of a mean is at most the largest error of its terms."""
     return 4 * dtype_error * float(np.max(np.abs(np.asarray(v, np.float64)), initial=0))
 
 
 def close(got, expected, limit, what=""):
+    """Raises an error if an element of `got` differs from `expected` by more than `limit`. `what` names the tensor."""
     error = np.max(np.abs(np.asarray(got, np.float64) - expected)) if expected.size else 0.0
     if not error <= limit:
         raise AssertionError(f"{what}: error {error:.3e}, bound {limit:.3e}")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""attn.aiter against references of AITER's documented semantics, with the forms of arguments that
-engines pass: views, None, given outputs, sinks in the model's type. With numpy, and again with
-torch where it is installed."""
+"""Tests the calls of attn.aiter against references of AITER's documented semantics. Arguments have the forms that
+engines pass: views, None, given outputs, sinks in the model's type. Tests run with numpy, and again with torch where it
+is installed."""
 import pathlib
 import unittest
 import warnings
@@ -25,21 +25,26 @@ GQA = H // HK
 
 
 def shuffle_k(pages, x=X):
+    """Returns NHD pages of keys [page, token, head, element] in AITER's layout [page, head, element / x, token, x]."""
     n, p, h, d = pages.shape
     return np.ascontiguousarray(pages.reshape(n, p, h, d // x, x).transpose(0, 2, 3, 1, 4))
 
 
 def shuffle_v(pages, x=X):
+    """Returns NHD pages of values [page, token, head, element] in AITER's layout [page, head, token / x, element,
+    x]."""
     n, p, h, d = pages.shape
     return np.ascontiguousarray(pages.reshape(n, p // x, x, h, d).transpose(0, 3, 1, 4, 2))
 
 
 def unshuffle_k(k):
+    """Returns NHD pages of keys in AITER's layout: the reverse of shuffle_k()."""
     n, h, dx, p, x = k.shape
     return k.transpose(0, 3, 1, 2, 4).reshape(n, p, h, dx * x)
 
 
 def unshuffle_v(v):
+    """Returns NHD pages of values in AITER's layout: the reverse of shuffle_v()."""
     n, h, px, d, x = v.shape
     return v.transpose(0, 2, 4, 1, 3).reshape(n, px * x, h, d)
 
@@ -99,7 +104,8 @@ KERNELS = [
 
 
 class Calls:
-    """The tests; a subclass chooses the library of the tensors."""
+    """The tests. A subclass chooses the library of tensors: t(x) makes a tensor of an array, back(x) returns its
+    array."""
 
     @classmethod
     def setUpClass(cls):
@@ -107,7 +113,8 @@ class Calls:
         aiter.use(device=cls.device)
 
     def paged(self, lengths, seed):
-        """NHD pages of k and v, a table, and k and v of each sequence."""
+        """Returns random NHD pages of k and v, a page table of sequences of `lengths` keys, and each sequence's keys
+        and values."""
         rng = np.random.default_rng(seed)
         need = [-(-n // P) for n in lengths]
         order = rng.permutation(sum(need) + 2).astype(np.int32)
@@ -121,6 +128,8 @@ class Calls:
         return k, v, table, keys, values
 
     def check(self, out, q, cu, keys, values, more=0.0, **how):
+        """Compares the output with attention in double precision. Rows cu[s] to cu[s + 1] of q are sequence s's. `more`
+        is added to the limit of the error. `how` are further arguments of support.attention()."""
         out = self.back(out)
         for s, (k, v) in enumerate(zip(keys, values)):
             rows = slice(cu[s], cu[s + 1])
@@ -146,7 +155,7 @@ class Calls:
             support.close(self.back(got[1])[:, cu[s]:cu[s + 1]], want, 1e-3, "lse")
         sinks = support.random((H,), 2)
         kept = self.t(sinks)
-        for _ in range(2):  # made float32 once
+        for _ in range(2):  # the second call uses the float32 copy of the sinks that the first call made
             out = aiter.flash_attn_varlen_func(*given, 5, 0.0, 0.2, causal=True,
                                                window_size=(9, 0, 0), sink_ptr=kept)
             self.check(out, q, cu, keys, values, scale=0.2, window=(9, 0), sinks=sinks)
@@ -203,7 +212,8 @@ class Calls:
     # ---- Decode
 
     def quantised(self, pages):
-        """Returns fp8 bytes, scales [pages, heads, P], and the values that they represent."""
+        """Rounds pages to fp8 with a scale for each token and head. Returns fp8 bytes, scales [pages, heads, P], and
+        the values that these represent."""
         scale = np.abs(pages.astype(np.float64)).max(3).transpose(0, 2, 1) / FP8_MAX
         scale = scale.astype(np.float32)
         x = pages.astype(np.float64) / scale.transpose(0, 2, 1)[..., None]
@@ -224,7 +234,7 @@ class Calls:
         k5, v5 = self.t(shuffle_k(k)), self.t(shuffle_v(v))
         out = aiter.pa_fwd_asm(self.t(q), k5, v5, view, lens, 12)
         self.check(out, q, cu, keys, values)
-        four = self.t(shuffle_v(v).reshape(len(v), HK, D, P))  # the same memory, as ATOM has it
+        four = self.t(shuffle_v(v).reshape(len(v), HK, D, P))  # the same memory with four dimensions, as ATOM passes it
         given = self.t(np.zeros_like(q))
         self.assertIs(aiter.pa_fwd_asm(self.t(q), k5, four, view, lens, 12, 1, None, None, given), given)
         self.check(given, q, cu, keys, values)
@@ -241,8 +251,7 @@ class Calls:
         out = aiter.pa_fwd_asm(self.t(q), self.t(shuffle_k(k8, 16)), self.t(shuffle_v(v8, 16)),
                                self.t(table), self.t(np.array(lengths, np.int32)), table.shape[1], 4,
                                self.t(ks), self.t(vs), qo_indptr=self.t(cu))
-        # Keys and values times their scales are rounded once more: of scores a part of each
-        # summand.
+        # Products of fp8 numbers and scales are rounded to 16 bits, which adds an error to scores and outputs.
         more = 4 * support.HALF * float(np.abs(v).max()) * 8
         self.check(out, q, cu, keys, values, more)
 
@@ -259,7 +268,8 @@ class Calls:
         q = support.random((8, H, D), 12)
         names = ("work_metadata_ptrs", "work_indptr", "work_info", "reduce_indptr",
                  "reduce_final_map", "reduce_partial_map")
-        room = dict(zip(names, aiter.get_pa_metadata_info_v1(6, HK)))  # for more than the batch
+        # Shapes of a plan for 6 sequences; the batch has 4.
+        room = dict(zip(names, aiter.get_pa_metadata_info_v1(6, HK)))
         plan = {n: self.t(np.zeros(shape, np.int32)) for n, (shape, _) in room.items()}
         lens = self.t(np.array(lengths, np.int32))
         aiter.get_pa_metadata_v1(self.t(cu), self.t(indptr), lens, GQA, HK, True, **plan,
@@ -295,16 +305,19 @@ class Calls:
         k, v, table, keys, values = self.paged(lengths, 13)
         q, sinks = support.random((4, H, D), 14), support.random((H,), 15)
         out, cu = self.t(np.zeros_like(q)), np.array([0, 2, 4], np.int32)
-        window = 24  # counts from the last key
+        window = 24  # number of keys, counted from the last key of the sequence
         aiter.pa_decode_gluon(out, self.t(q), self.t(shuffle_k(k)), self.t(shuffle_v(v)),
                               self.t(np.array([*lengths, 5], np.int32)), self.t(np.append(table, table[:1], 0)),
                               0.1, n, 1, 128, sinks=self.t(sinks), sliding_window=window, ps=True)
         self.check(out, q, cu, keys, values, scale=0.1, window=(window - 1 - n, 0), sinks=sinks)
 
     def unified(self, q, k, v, table, lengths, cu, **more):
+        """Calls unified_attention() on the pages k and v and returns its output. Arrays have rows after the batch's, as
+        in a captured graph. `more` replaces arguments."""
         out = self.t(np.zeros_like(q))
         longest = int(np.max(np.diff(cu)))
-        longer = np.append(cu, np.int32(10 ** 6)), np.append(table, table[:1], 0)  # rows of a graph's size
+        # Rows after the batch's, as in a graph for larger batches.
+        longer = np.append(cu, np.int32(10 ** 6)), np.append(table, table[:1], 0)
         call = dict(cu_seqlens_q=self.t(longer[0]), max_seqlen_q=longest,
                     seqused_k=self.t(np.array(lengths, np.int32)), max_seqlen_k=max(lengths),
                     softmax_scale=D ** -0.5, causal=True, window_size=(-1, -1),
@@ -316,7 +329,7 @@ class Calls:
     def test_unified_attention(self):
         lengths = [70, 9]
         k, v, table, keys, values = self.paged(lengths, 16)
-        descale = self.t(np.ones(1, np.float32))  # of no account for a cache of 16 bits
+        descale = self.t(np.ones(1, np.float32))  # scales of 1, which are not used for a cache of 16 bits
         for cu, shuffled in (([0, 1, 2], False), ([0, 1, 2], True), ([0, 30, 31], False)):
             cu = np.array(cu, np.int32)
             q = support.random((int(cu[-1]), H, D), 17)
@@ -345,8 +358,9 @@ class Calls:
         self.check(out, q, cu, keys, values, support.bound(values[0]) * 4)
 
     def stored_with_scales_of_heads(self, lengths, table):
-        """Returns fp8 bytes of K and V, and two cases: each sequence has its own scales, or a stride of 0 shares one row. A
-        case has the scales [sequences, kv heads], and the keys and values that they represent."""
+        """Returns fp8 bytes of K and V, and two cases. In the first each sequence has its own scales. In the second a
+        stride of 0 gives all sequences one row of scales. A case has the scales [sequences, kv heads], and the keys and
+        values that they represent."""
         shape = (int(table.max()) + 1, P, HK, D)
         stored = [support.fp8_bytes(shape, i) for i in range(2)]
         own = [np.random.default_rng(i).uniform(0.01, 0.04, (2, HK)).astype(np.float32) for i in (2, 3)]
@@ -377,7 +391,7 @@ class Calls:
         for k_scale, v_scale in ((own[0], v_same), (v_same, own[0])):
             with self.assertRaisesRegex(aiter.NotServed, "v_scale: its shape or strides are not those of k_scale"):
                 aiter.mha_batch_prefill_func(*call, seqlen_k=lens, k_descale=k_scale, v_descale=v_scale)
-        three = self.t(np.ones((3, HK), np.float32))  # of three sequences
+        three = self.t(np.ones((3, HK), np.float32))  # scales of 3 sequences; the batch has fewer
         with self.assertRaisesRegex(aiter.NotServed, "k_scale has 6 scales"):
             aiter.mha_batch_prefill_func(*call, seqlen_k=lens, k_descale=three, v_descale=three)
 
@@ -386,13 +400,13 @@ class Calls:
         _, _, table, _, _ = self.paged(lengths, 20)
         stored, cases = self.stored_with_scales_of_heads(lengths, table)
         for given, keys, values in cases:
-            for starts in (cu, np.array([0, 1, 2], np.int32)):  # prompts, and decode
+            for starts in (cu, np.array([0, 1, 2], np.int32)):  # a prompt and a decode step; two decode steps
                 q = support.random((int(starts[-1]), H, D), 21)
                 out = self.unified(q, *map(self.t, stored), table, lengths, starts, k_descale=given[0], v_descale=given[1])
                 self.check(out, q, starts, keys, values, support.bound(values[0]) * 4)
 
     def test_cache_write_with_scales_of_heads(self):
-        """Scales are [kv heads]: each head is divided by its own."""
+        """A cache with scales [kv heads] has the rows of each head divided by that head's scale."""
         rows = [support.random((5, HK, D), i) for i in (1, 2)]
         scales = [np.random.default_rng(i).uniform(0.01, 0.04, HK).astype(np.float32) for i in (3, 4)]
         stored, slots = [np.zeros((2, P, HK, D), np.uint8) for _ in range(2)], np.array([3, 0, -1, P + 1, 7])
@@ -411,7 +425,7 @@ class Calls:
         q = support.random((3, heads, 576), 2)
         cu, indptr = np.array([0, 2, 3], np.int32), np.array([0, 400, 433], np.int32)
         slots = np.random.default_rng(3).permutation(450)[:433].astype(np.int32)
-        last = np.ones(5, np.int32)  # ATOM's are of its largest batch
+        last = np.ones(5, np.int32)  # ATOM passes an array of its largest batch's length
         given = [self.t(x) for x in (q, rows)]
         lists = [self.t(x) for x in (cu, indptr, slots, last)]
         out = self.t(np.zeros((3, heads, 512), np.float16))
@@ -468,10 +482,13 @@ class Calls:
         support.close(rows[:, 512:], k_pe, self.ROPE, "k")
 
     def index_scores(self, q, keys, scales, weights):
+        """Returns an indexer's scores [tokens, keys] in doubles: the sum over heads of weights times positive products
+        of q and keys."""
         dots = np.einsum("thd,nd->thn", FP8[q], FP8[keys])
         return np.einsum("th,thn->tn", weights.astype(np.float64), np.maximum(dots, 0)) * scales
 
     def check_scores(self, got, want):
+        # A score is a sum of 128 products and of 64 heads in float32. The limit is 2^12 roundings of the largest score.
         # Sums of 128 products and of 64 heads in single precision, of numbers up to the largest.
         support.close(got, want, 256 * 2.0 ** -24 * float(np.abs(want).max()) * 16, "scores")
 
@@ -619,7 +636,7 @@ class Calls:
             shape_k = (4, HK, D // X, P, X) if shuffled else (4, P, HK, D)
             shape_v = (4, HK, P // X, D, X) if shuffled else (4, P, HK, D)
             kc, vc = self.t(np.zeros(shape_k, np.float16)), self.t(np.zeros(shape_v, np.float16))
-            if shuffled:  # SGLang's slots are int32
+            if shuffled:  # SGLang passes slots as int32
                 aiter.reshape_and_cache(k_in, v_in, kc, vc, self.t(slots.astype(np.int32)), "auto",
                                         None, None, True)
             else:
@@ -638,6 +655,7 @@ class Calls:
             np.testing.assert_array_equal(self.back(v_out)[[0, 2]], v[[0, 2]])
 
     def fp8_pages(self, pages, asm_layout):
+        """Returns empty pages of fp8 for keys and values, in the layout that asm_layout chooses."""
         values = (pages, HK, 1, D, 16) if asm_layout else (pages, HK, D, P)
         return [self.t(np.zeros(shape, np.uint8)) for shape in ((pages, HK, D // 16, P, 16), values)]
 
@@ -688,7 +706,7 @@ class Calls:
     def test_merge_attn_states(self):
         a, b = support.random((5, H, D), 1), support.random((5, H, D), 2)
         la, lb = support.random((H, 5), 3, np.float32), support.random((H, 5), 4, np.float32)
-        la[1, 2] = np.inf  # FA2's word for no key
+        la[1, 2] = np.inf  # FlashAttention-2's lse of a row without keys
         given = [self.t(x) for x in (a, la, b, lb)]
         for n in (None, 3, 0):
             out, lse = self.t(np.zeros_like(a)), self.t(np.zeros_like(la))
@@ -704,6 +722,8 @@ class Calls:
     # ---- Norm and rotation
 
     def rotate(self, x, table, positions, neox, weight=None, eps=0.0):
+        """Rotates x [tokens, heads, elements] in double precision, after an RMS norm if there is a weight. `neox`: True
+        if pairs are half a row apart, False if they are neighbours."""
         x = x.astype(np.float64)
         if weight is not None:
             x = x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * weight.astype(np.float64)
@@ -718,10 +738,12 @@ class Calls:
         return out
 
     def table(self, rot, dtype):
+        """Returns the cosines and sines [50, rot] of 50 positions."""
         angle = np.arange(50)[:, None] * 10000.0 ** (-np.arange(rot // 2) / (rot // 2))
         return np.concatenate([np.cos(angle), np.sin(angle)], 1).astype(dtype)
 
-    # A rounded input, its products with rounded cosines, their sum, and the store: of values of 5.
+    # Largest error of a rotation of values up to 8: the input, the products with rounded cosines, their sum and the
+    # stored result are each rounded to 16 bits.
     ROPE = 4 * support.HALF * 8
 
     def test_fused_qk_norm_rope_cache_quant_shuffle(self):
@@ -751,8 +773,9 @@ class Calls:
         qw, kw = support.random((D,), 2), support.random((D,), 3)
         table = self.table(D, np.float16)
         kc, vc = (self.t(np.zeros(s, np.uint8)) for s in ((3, HK, D // 16, P, 16), (3, HK, 1, D, 16)))
-        ks, vs = (self.t(np.full((3, HK), 7, np.float32)) for _ in range(2))  # of an earlier sequence
-        held = {}  # of page 1, whose last tokens are eight times as large
+        # Scales that an earlier sequence left in the pages.
+        ks, vs = (self.t(np.full((3, HK), 7, np.float32)) for _ in range(2))
+        held = {}  # {name: rows in page 1 so far}; the second write's rows are eight times as large
         for slots, factor in ((np.arange(16, 21), 1), (np.arange(21, 24), 8)):
             tokens = len(slots)
             qkv = support.random((tokens, (H + 2 * HK) * D), 1)
@@ -775,7 +798,8 @@ class Calls:
             rows, scale = held[name], self.back(scales)[1]
             np.testing.assert_allclose(scale, np.abs(rows).max((0, 2)) / FP8_MAX, 2e-3)
             got = FP8[back(self.back(cache))[1][:8]] * scale[:, None]
-            # Rounded, and the first tokens once more: e4m3 has an error of a sixteenth.
+            # A byte is rounded to e4m3, an error of 1/16. The first tokens are rounded a second time, with the larger
+            # scale.
             limit = np.abs(rows) / 7.5 + 2 * scale[:, None] * FP8_TINY
             self.assertTrue((np.abs(got - rows) <= limit).all(), name)
             np.testing.assert_array_equal(self.back(scales)[[0, 2]], 7)
@@ -840,7 +864,7 @@ class WithTorch(Calls, unittest.TestCase):
 
     @staticmethod
     def t(x):
-        """Bytes are fp8, of the type that the target has, where torch has one."""
+        """Returns a tensor of torch. Bytes become torch's fp8 type of the target, if torch has one."""
         bits = x.dtype == np.uint8 and hasattr(torch, "float8_e4m3fn")
         fp8 = "float8_e4m3fnuz" if support.TARGET == "gfx942" else "float8_e4m3fn"
         return torch.from_numpy(x).view(getattr(torch, fp8)) if bits else torch.from_numpy(x)
@@ -851,7 +875,8 @@ class WithTorch(Calls, unittest.TestCase):
 
 
 def twice(cases):
-    """Cases with numpy's tensors, and with torch's where it is installed: WithNumpy and WithTorch of a test's own."""
+    """Returns two classes of tests, one with numpy's tensors and one with torch's. The second is skipped where torch is
+    not installed."""
     made = []
     for how in (WithNumpy, WithTorch):
         made.append(type(how.__name__, (cases, unittest.TestCase), {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""attn.aiter's calls of ATOM's own kernels for MiniMax-M3 and DeepSeek-V4, against doubles."""
+"""Tests attn.aiter's versions of ATOM's own kernels for MiniMax-M3 and DeepSeek-V4 against references in doubles."""
 import types
 import unittest
 
@@ -41,7 +41,8 @@ def angles(positions, seed=9):
 
 
 def turned(x, cos, sin, back=False):
-    """Returns x [tokens, heads, element] with its last ROTARY elements, neighbours in pairs, rotated in doubles."""
+    """Returns x [tokens, heads, element] in doubles, with the last ROTARY elements rotated in pairs of neighbours.
+    `back`: True to rotate by negative angles."""
     out = np.float64(x).copy()
     cos, sin = (np.float64(t).reshape(len(x), 1, -1) for t in (cos, sin))
     sin = -sin if back else sin
@@ -51,12 +52,14 @@ def turned(x, cos, sin, back=False):
 
 
 def normed(x, eps, weight=1.0):
+    """Applies the RMS norm to the last dimension of x in doubles."""
     x = np.float64(x)
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * weight
 
 
 class Atom:
-    """The tests; a subclass chooses the library of the tensors."""
+    """The tests. A subclass chooses the library of tensors: t(x) makes a tensor of an array, back(x) returns its
+    array."""
 
     lists_of_rows, compare_lists = Lists.lists_of_rows, Lists.compare_lists
     mixed_rows, planes = staticmethod(Lists.mixed_rows), Lists.planes
@@ -71,7 +74,8 @@ class Atom:
         _common._devices[0].buffers.clear()
 
     def numbers(self, *shape):
-        """Returns random numbers at a multiple of 64 bytes, as the indexer's queries need one of 32."""
+        """Returns random numbers. Their address is a multiple of 64 bytes, since an indexer's queries must begin at a
+        multiple of 32."""
         values = np.float16(self.random.standard_normal(shape))
         memory = np.zeros(values.nbytes + 64, np.uint8)
         out = memory[-memory.ctypes.data % 64:][:values.nbytes].view(np.float16).reshape(shape)
@@ -79,13 +83,15 @@ class Atom:
         return out
 
     def close(self, got, want, bound=4 * support.HALF):
+        """Checks that the norm of each row's error is at most `bound` times the row's norm."""
         far = np.linalg.norm(np.float64(got) - want, axis=-1) / np.maximum(np.linalg.norm(want, axis=-1), 1e-9)
         self.assertLess(float(far.max(initial=0)), bound)
 
     # ---- MiniMax-M3 ----
 
     def prompts(self, heads):
-        """Returns the lengths of a batch: queries and keys of each sequence, and numbers of pages, by sequence and block."""
+        """Sets the batch: 3 sequences with 5, 0 and 9 new queries after cached keys, and their page table [sequence,
+        block]. owner[i] is the sequence of query i, sees[i] its number of visible keys."""
         self.news, self.lens = np.int32([5, 0, 9]), np.int32([700, 200, 389])
         self.prefix, self.cu_q = self.lens - self.news, np.int32([0, 5, 5, 14])
         self.table = np.int32([[5, 2, 7, 0, 3, 6], [9, 8, 0, 0, 0, 0], [1, 11, 4, 10, 0, 0]])
@@ -94,7 +100,8 @@ class Atom:
         self.heads = heads
 
     def blocks_of(self, index_q, keys, owner, sees):
-        """Returns the best blocks of each query and head by scores in doubles, ascending: the newest one is always there."""
+        """Returns the TOP best blocks of each query and head, in ascending order, by scores in doubles. The newest
+        block is always among them."""
         out = []
         for q, s, n in zip(index_q, owner, sees):
             at = np.arange(n)
@@ -107,14 +114,15 @@ class Atom:
         return out
 
     def check_blocks(self, found, want, queries):
-        """Compares topk_idx [heads, queries, TOP] with a list for each query and head."""
+        """Compares topk_idx [heads, queries, TOP] with `want`, a list of blocks for each query and head."""
         self.assertEqual(tuple(found.shape), (self.heads, queries, TOP))
         for row, own in enumerate(want):
             got = found[row % self.heads, row // self.heads]
             np.testing.assert_array_equal(got, np.pad(own, (0, TOP - len(own)), constant_values=-1))
 
     def check_lists(self, lists, lens, want, owner, sees):
-        """Compares lists of pages of 16 tokens, [queries * heads, TOP * 8], and the numbers of their tokens."""
+        """Compares page lists with the pages of `want`, the blocks of each query and head. lists [queries * heads, TOP
+        * 8] has pages of 16 tokens, `lens` has each list's number of tokens."""
         for row, own in enumerate(want):
             query, head = divmod(row, self.heads)
             tokens = np.concatenate([np.arange(b * BLOCK, min((b + 1) * BLOCK, sees[query])) for b in own])
@@ -142,7 +150,7 @@ class Atom:
             sees = self.lens[owner] - each + np.tile(np.arange(each), 3) + 1
             given = [self.t(x) for x in (q, keys, self.table, self.lens)]
             want = self.blocks_of(q, keys, owner, sees)
-            for longest in (700, 1 << 20):  # the second in parts
+            for longest in (700, 1 << 20):  # with 2^20 keys the choice is made in several parts
                 found, lists, lens = aiter.minimax_m3_index_topk_decode(*given, longest, TOP, 0, 1, heads, SCALE, True, each)
                 self.check_blocks(self.back(found), want, 3 * each)
                 self.check_lists(self.back(lists), self.back(lens), want, owner, sees)
@@ -157,7 +165,8 @@ class Atom:
                 aiter.minimax_m3_index_topk_decode(*call)
 
     def choice(self, owner, sees, heads):
-        """Returns random blocks of each query and head as topk_idx, and the tokens that each sees."""
+        """Returns random blocks of each query and head in the form of topk_idx, and a list of the tokens that each
+        sees."""
         self.heads, topk, tokens = heads, np.full((heads, len(owner), TOP), -1, np.int32), []
         for query, n in enumerate(sees):
             for head in range(heads):
@@ -168,7 +177,8 @@ class Atom:
         return topk, tokens
 
     def attention_of(self, q, k, v, tokens, owner):
-        """Returns outputs [queries, heads, D] in doubles, for keys and values [block, BLOCK, kv heads, D]."""
+        """Returns attention outputs [queries, heads, D] in doubles over each row's list of tokens. k and v are caches
+        [block, BLOCK, kv heads, D]."""
         out = np.zeros(q.shape)
         for row, own in enumerate(tokens):
             query, head = divmod(row, self.heads)
@@ -198,7 +208,8 @@ class Atom:
             self.close(self.back(out), self.attention_of(q, values[:, 0], values[:, 1], tokens, np.arange(3)), 2.0 ** -7)
 
     def shuffled(self, k, v, x):
-        """Returns keys and values [block, BLOCK, heads, D] as SHUFFLE pages of 16 tokens whose elements are x neighbours."""
+        """Returns keys and values [block, BLOCK, heads, D] in pages of 16 tokens in AITER's layout, where x elements
+        are neighbours."""
         pages, heads = len(k) * 8, k.shape[2]
         k, v = (t.reshape(pages, PAGE, heads, D) for t in (k, v))
         return (np.ascontiguousarray(k.reshape(pages, PAGE, heads, D // x, x).transpose(0, 2, 3, 1, 4)),
@@ -345,7 +356,7 @@ class Atom:
             aiter.swa_write(self.t(kv), self.t(at), self.t(cu), self.t(slots), pool, window, 3, k_packed=pool)
 
     def test_rows_of_pages(self):
-        """The older ATOM's windows: pages of 4 tokens by tables."""
+        """An older version of ATOM keeps windows in pages of 4 tokens that a page table names."""
         kv, at, cu = self.numbers(9, DIM), np.int64([9, 10, 11, 12, 13, 2, 3, 4, 4]), np.int32([0, 5, 5, 7])
         tables = np.int32([[7, 6, 5, 4, 3], [0, 0, 0, 0, 0], [9, 8, 0, 0, 0]])
         pool, want = self.t(np.zeros((40, DIM), np.float16)), np.zeros((40, DIM), np.float16)

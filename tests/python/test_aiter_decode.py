@@ -64,7 +64,8 @@ LENGTHS = [900, 7, 0, 130]
 
 
 class Decode:
-    """The tests; a subclass chooses the library of the tensors."""
+    """The tests. A subclass chooses the library of tensors: t(x) makes a tensor of an array, back(x) returns its
+    array."""
 
     paged, check = base.Calls.paged, base.Calls.check
 
@@ -78,14 +79,15 @@ class Decode:
         self.session.buffers.clear()
 
     def was_split(self, batch):
-        """True if a sequence of the last call had several parts. Reads numpy's buffers, which are kept; None with
-        torch, whose buffers are not."""
+        """True if the last call split a sequence of the batch into several parts. It reads the plan in numpy's buffers,
+        which the session keeps. None with torch, whose buffers it does not keep."""
         if self.torch:
             return None
         kept = list(self.session.buffers.values())
         return bool(kept) and int(kept[-1][2][batch]) > 1
 
     def cu(self, n):
+        """Returns the starts [0, 1, ... n] of n sequences with one query each."""
         return np.arange(n + 1, dtype=np.int32)
 
     # ---- Splits
@@ -116,8 +118,8 @@ class Decode:
         self.assertIn(self.was_split(4), (None, True))
 
     def mixed(self, **more):
-        """Calls unified_attention() for a decode step and two chunks, one of them of a sequence without earlier
-        keys."""
+        """Calls unified_attention() for a batch of one decode step and two chunks of prompts. One chunk's sequence has
+        no earlier keys."""
         lengths, cu = [900, 130, 20], np.array([0, 1, 40, 60], np.int32)
         k, v, table, keys, values = self.paged(lengths, 21)
         q, out = support.random((60, H, D), 22), self.t(np.zeros((60, H, D), np.float16))
@@ -128,7 +130,8 @@ class Decode:
         return out, q, cu, keys, values
 
     def were_tiles(self):
-        """True if a tile of queries of the last call had several parts. Reads numpy's buffers, which are kept."""
+        """True if the last call split a tile of queries into several parts. It reads the plan in numpy's buffers, which
+        the session keeps."""
         kept = list(self.session.buffers.values())
         return None if self.torch else bool(kept) and int(kept[-1][2][-1]) > 1
 
@@ -196,6 +199,7 @@ class Decode:
             self.check(out, q, self.cu(4), keys, values)
 
     def common(self, q, k, v, table, lengths, **more):
+        """Calls paged_attention_common() on the pages k and v and returns its output. `more` replaces arguments."""
         rows = self.t(table)
         call = dict(block_tables=rows, context_lens=self.t(np.array(lengths, np.int32)),
                     block_tables_stride0=table.shape[1], scale=0.1, max_seq_len=max(lengths))
@@ -244,6 +248,7 @@ class Decode:
     # ---- NHD and HND pages
 
     def v1(self, q, k, v, table, lengths, **more):
+        """Calls paged_attention_v1() on the pages k and v and returns its output. `more` replaces arguments."""
         out = self.t(np.zeros_like(q))
         call = dict(scale=D ** -0.5, block_tables=self.t(table), cu_query_lens=self.t(self.cu(len(lengths))[:-1]),
                     context_lens=self.t(np.array(lengths, np.int32)), max_context_len=max(lengths),
@@ -288,7 +293,7 @@ class Decode:
     def test_paged_attention_ragged(self):
         k, v, table, keys, values = self.paged(LENGTHS, 10)
         q, one = support.random((4, H, D), 11), self.t(np.ones(1, np.float32))
-        for page in (P, 1):  # SGLang has a token a page
+        for page in (P, 1):  # SGLang has pages of one token
             pages = [-(-n // page) for n in LENGTHS]
             indptr = np.concatenate([[0], np.cumsum(pages)]).astype(np.int32)
             if page == 1:
@@ -319,8 +324,9 @@ class Decode:
                 support.close(self.back(lse)[s], want_lse, 1e-3)
 
     def rank(self, rows, q, lengths, ranks, rank, planned):
-        """Returns (out, lse) of a rank that has every ranks-th row of each context from row `rank` on, and the
-        numbers of those rows."""
+        """Computes the attention of one of several ranks that share contexts. The rank has rows `rank`, `rank` +
+        `ranks`, ... of each context. Returns (out, lse), and for each sequence the start of its rows and the numbers of
+        those the rank has."""
         shares = [np.arange(rank, n, ranks) for n in lengths]
         starts, local = (np.concatenate([[0], np.cumsum(n)]).astype(np.int32)
                          for n in (lengths, [len(x) for x in shares]))
@@ -360,6 +366,8 @@ class Decode:
     # ---- Latent attention
 
     def latent(self, q_lens, lengths, call, **more):
+        """Compares latent attention by the function `call` with the formula in doubles, for sequences of `q_lens`
+        queries and `lengths` keys. Returns (out, lse)."""
         heads, cu = 5, np.concatenate([[0], np.cumsum(q_lens)]).astype(np.int32)
         rows, q = support.random((1100, 1, 1, 576), 1), support.random((int(cu[-1]), heads, 576), 2)
         indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
@@ -401,7 +409,7 @@ class Decode:
         aiter.get_mla_metadata_v1(self.t(np.array([0, 3, 6], np.int32)),
                                   self.t(np.array([0, 900, 940], np.int32)), last, 5, 1, True, **plan,
                                   max_seqlen_qo=3)
-        aiter.decode_update_mla_metadata_v1(  # 100 keys more, 7 less
+        aiter.decode_update_mla_metadata_v1(  # the first sequence has 100 keys more, the second 7 less
             self.t(np.array([0, 3, 6], np.int32)), self.t(np.array([0, 1000, 1033], np.int32)), last, 5, 1,
             True, **plan, num_reject_tokens=self.t(np.array([-99, 8], np.int32)))
         del plan["work_metadata_ptrs"]
@@ -411,7 +419,8 @@ class Decode:
     def test_mla_prefill_fwd(self):
         out, lse = self.latent([4, 3], [700, 3], aiter.mla_prefill_fwd)
         self.assertIsNotNone(lse)
-        for q_lens in ([3, 1], [65, 4, 9], [1, 80]):  # of other lengths than the pack's, and in pieces
+        # Numbers of queries that no kernel of the pack has, so the call is made in pieces.
+        for q_lens in ([3, 1], [65, 4, 9], [1, 80]):
             _, lse = self.latent(q_lens, [400, 90, 30][:len(q_lens)], aiter.mla_prefill_fwd)
             self.assertIsNotNone(lse)
         with self.assertRaisesRegex(aiter.NotServed, "no soft cap"):
@@ -425,7 +434,8 @@ class Decode:
         for s, n in enumerate(lengths):
             table[s, :n] = slots[indptr[s]:indptr[s + 1]]
         wide, apart = (support.random((3, 2, heads, 576), i) for i in (2, 4))
-        for q, cut in ((wide, lambda x: (x[..., :512], x[..., 512:])),  # of one tensor, and of two
+        # Q and its rotated part are views of one tensor, then two tensors.
+        for q, cut in ((wide, lambda x: (x[..., :512], x[..., 512:])),
                        (apart, lambda x: [self.t(np.ascontiguousarray(self.back(y))) for y in (x[..., :512], x[..., 512:])])):
             for lists in ((self.t(table), self.t(np.array(lengths, np.int64)), True),
                           (self.t(slots), self.t(indptr), False)):
@@ -453,7 +463,8 @@ class Decode:
         lengths, heads = [1152, 0, 5], 7
         indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
         rows, q = support.random((900, 512), 1), support.random((3, heads, 512), 2)
-        slots = np.random.default_rng(3).integers(0, 900, indptr[-1]).astype(np.int32)  # some of them twice
+        # Some slots are in the list twice.
+        slots = np.random.default_rng(3).integers(0, 900, indptr[-1]).astype(np.int32)
         sinks, out = support.random(heads, 4, np.float32), self.t(np.zeros((3, heads, 512), np.float16))
         sinks[1] = -np.inf
         _, lse = aiter.mla_gluon(self.t(q), None, self.t(rows), out, self.t(slots), self.t(indptr), 512 ** -0.5,
@@ -468,14 +479,16 @@ class Decode:
                 np.testing.assert_allclose(self.back(lse)[s, 0], sinks, rtol=1e-6)
 
     def lists_of_rows(self, lengths, rows, seed):
-        """Random rows of a pool for each query, a ninth of them -1. Returns (rows, starts)."""
+        """Makes random lists of rows of a pool, one for each query; a ninth of the entries are -1. Returns (entries of
+        all lists, starts of the lists)."""
         starts, random = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32), np.random.default_rng(seed)
         entries = random.integers(0, rows, starts[-1]).astype(np.int32)
         entries[::9] = -1
         return entries, starts
 
     def compare_lists(self, got, q, sinks, lists):
-        """Compares with attention over a query's keys. `lists` has (rows, entries, starts) for each source."""
+        """Compares an output with attention over each query's listed rows. `lists` has (rows, entries, starts) for each
+        cache."""
         for t in range(len(q)):
             own = [rows[x[x >= 0]] for rows, x in ((rows, entries[starts[t]:starts[t + 1]]) for rows, entries, starts in lists)]
             x = np.concatenate(own)[:, None]
@@ -519,7 +532,8 @@ class Decode:
         self.compare_lists(aiter.pa_decode_sparse(*pages, 512 ** -0.5), q, sinks, [(rows, entries, starts)])
         none = self.t(entries[:0]), self.t(np.zeros(5, np.int32))
         self.assertTrue((self.back(aiter.pa_decode_sparse(*given[:2], *none, given[4], 512 ** -0.5)) == 0).all())
-        one = aiter.pa_decode_sparse(*given, 512 ** -0.5, kv_splits=1, skip_reduce=True)  # one part is the output
+        # With one part the call without reduction returns the output.
+        one = aiter.pa_decode_sparse(*given, 512 ** -0.5, kv_splits=1, skip_reduce=True)
         self.compare_lists(one, q, sinks, [(rows, entries, starts)])
         for words, more in (("kv_scales", {"kv_scales": given[4]}), ("skip_reduce", {"skip_reduce": True}),
                             ("extra_cache: .*rows of one form", {"extra_cache": given[4][:, None], "extra_indices": given[2],
@@ -536,7 +550,8 @@ class Decode:
             extra_indices=self.t(own[0]), extra_indptr=self.t(own[1]))
         self.compare_lists(got, q, sinks, [(rows, *pool), (other, *own)])
         got = aiter.pa_decode_sparse(self.t(q), self.t(rows), *map(self.t, pool), self.t(sinks), 512 ** -0.5,
-                                     extra_cache=self.t(other.reshape(10, 4, 512)))  # without lists of its rows
+                                     # A second cache without lists of its rows is not read.
+                                     extra_cache=self.t(other.reshape(10, 4, 512)))
         self.compare_lists(got, q, sinks, [(rows, *pool)])
 
     def test_lists_of_rows_of_a_pool_and_of_this_pass(self):
@@ -555,16 +570,18 @@ class Decode:
 
     @staticmethod
     def mixed_rows(shape, seed):
-        """Returns random rows: 448 elements of fp8, 64 of 16 bits, the bytes of 7 scales, and the 512 values of each row."""
+        """Returns (a, b, c, values) of random rows: 448 elements of fp8, 64 of 16 bits, the bytes of 7 scales, and the 512
+        values."""
         random = np.random.default_rng(seed)
-        narrow = random.integers(0, 120, (*shape, 448)).astype(np.uint8)  # positive numbers of fp8
+        narrow = random.integers(0, 120, (*shape, 448)).astype(np.uint8)  # bytes of positive fp8 numbers
         wide = support.random((*shape, 64), seed + 1)
         exponents = random.integers(115, 119, (*shape, 7)).astype(np.uint8)
         values = FP8[narrow] * np.repeat(2.0 ** (exponents.astype(int) - 127), 64, -1)
         return narrow, wide, exponents, np.concatenate([values, wide.astype(np.float64)], -1)
 
     def pool_of_584_bytes(self, pages, page, seed):
-        """Returns a pool [pages, P, 584], and its rows' values."""
+        """Returns a pool [pages, page, 584] of rows with fp8 elements, 16-bit elements and scales, and the rows'
+        values."""
         narrow, wide, exponents, values = self.mixed_rows((pages, page), seed)
         pool = np.zeros((pages, page * 584), np.uint8)
         pool[:, :page * 576] = np.concatenate([narrow, wide.view(np.uint8)], -1).reshape(pages, -1)
@@ -572,7 +589,8 @@ class Decode:
         return pool.reshape(pages, page, 584), values.reshape(-1, 512)
 
     def planes(self, shape, seed):
-        """Returns rows in two tensors, [..., 512] bytes and [..., 64], and their values. The unused bytes are NaNs of fp8."""
+        """Returns rows in two tensors, [..., 512] of bytes and [..., 64] of 16 bits, and the rows' values. Bytes
+        without an element are NaNs of fp8."""
         narrow, wide, exponents, values = self.mixed_rows(shape, seed)
         unused = np.full((*shape, 50), 0xff, np.uint8)
         return np.concatenate([narrow, np.repeat(exponents, 2, -1), unused], -1), wide, values
@@ -656,7 +674,7 @@ class Decode:
 
     def test_fused_qk_rmsnorm(self):
         tokens = 5
-        qkv = support.random((tokens, 400), 1)  # as one product of matrices gives them
+        qkv = support.random((tokens, 400), 1)  # q and k are views of one tensor, the output of a matrix product
         q, k = qkv[:, :256], qkv[:, 256:384]
         qw, kw = support.random((256,), 2), support.random((128,), 3)
         whole, w = self.t(qkv), [self.t(qw), self.t(kw)]
@@ -711,10 +729,10 @@ class Decode:
         limit = 4 * support.HALF * float(np.abs(want).max())
 
         def once(got):
-            """Checks that an element is off by its own rounding only, without an error of the sum."""
+            """Checks that an element is off by its own rounding only, without the error of a rounded sum."""
             self.assertTrue((np.abs(self.back(got) - want) <= 1.02 * support.HALF * np.abs(want) + 2.0 ** -25).all())
 
-        # ATOM's norm of a layer: no scales, then with scales and the rows beside them.
+        # ATOM calls the norm first without quantisation, then with a scale for each 128 elements.
         plain, sums = (self.t(np.zeros((tokens, 256), np.float16)) for _ in range(2))
         given, w = [self.t(x) for x in (q, other, k)], [self.t(x) for x in weights]
         aiter.fused_qk_rmsnorm_group_quant(q=given[0], q_weight=w[0], q_epsilon=1e-6, q_out_unquantized=plain,
@@ -723,7 +741,7 @@ class Decode:
         once(plain)
         out, scales = self.t(np.zeros((tokens, 256), np.uint8)), self.t(np.zeros((tokens, 2), np.float32))
         plain, sums, k_out = (self.t(np.zeros((tokens, n), np.float16)) for n in (256, 256, 128))
-        sums[...] = given[1]  # the sum in place of the residual
+        sums[...] = given[1]  # one tensor is the residual and then gets the sum
         aiter.fused_qk_rmsnorm(out, scales, given[0], w[0], 1e-6, plain, k_out, sums, given[2], w[1], 1e-6, sums, True,
                                quant_type=4)
         np.testing.assert_array_equal(self.back(sums), total)

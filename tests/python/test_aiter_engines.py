@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of engines as their backends make them: caches whose keys and values lie side by side, selected slots, and outputs
-that are the cache's own bytes."""
+"""Tests attn.aiter by the steps of engines' backends. Their caches have keys and values side by side, attention reads
+selected slots, and outputs may be the cache's own bytes."""
 import unittest
 
 import numpy as np
@@ -48,7 +48,8 @@ PLAN = ("work_metadata_ptrs", "work_indptr", "work_info_set", "reduce_indptr", "
 
 
 class Engines:
-    """The tests; a subclass chooses the library of the tensors."""
+    """The tests. A subclass chooses the library of tensors: t(x) makes a tensor of an array, back(x) returns its
+    array."""
 
     rotate, table, ROPE = base.Calls.rotate, base.Calls.table, base.Calls.ROPE
 
@@ -58,7 +59,7 @@ class Engines:
         aiter.use(device=cls.device)
 
     def side_by_side(self, pages, dtype):
-        """vLLM's cache [pages, heads, P, 2 D], and its keys and values as [pages, P, heads, D]."""
+        """Returns vLLM's cache [pages, heads, P, 2 D], and views of its keys and values as [pages, P, heads, D]."""
         whole = self.t(np.zeros((pages, HK, P, 2 * D), dtype))
         transposed = whole.transpose(1, 2) if self.torch else whole.swapaxes(1, 2)
         return whole, transposed[..., :D], transposed[..., D:]
@@ -66,7 +67,8 @@ class Engines:
     # ---- vLLM's TRITON_ATTN and ROCM_AITER_UNIFIED_ATTN
 
     def step(self, dtype, scale):
-        """A prompt of 37 tokens, then two steps of it beside another sequence's prompt: rotation and cache, attention."""
+        """Runs a prompt of 37 tokens, then two decode steps of its sequence beside a second sequence's prompt. Each
+        step rotates, writes the cache of type `dtype` with `scale`, and attends."""
         whole, keys, values = self.side_by_side(8, dtype)
         stored, table = dtype == np.uint8, self.table(D, np.float16)
         one = self.t(np.array(scale, np.float32))
@@ -85,7 +87,7 @@ class Engines:
             given = self.t(qkv.copy())
             parts = given[:, :H * D], given[:, H * D:(H + HK) * D], given[:, (H + HK) * D:]
             query, key, value = (x.view(tokens, -1, D) if self.torch else x.reshape(tokens, -1, D) for x in parts)
-            if not self.torch:  # numpy copies what is not one piece
+            if not self.torch:  # numpy copies a view that is not contiguous, so writes into it would be lost
                 query, key, value = (np.ascontiguousarray(x) for x in (query, key, value))
             got = aiter.fused_qk_rope_reshape_and_cache(
                 query, key, value, keys, values, self.t(slots), self.t(at), cos, sin, one, one, True, flash_layout=True,
@@ -105,7 +107,8 @@ class Engines:
             aiter.unified_attention(
                 query, keys, values, out, self.t(cu), max(counts), self.t(lens.astype(np.int32)), int(lens.max()), D ** -0.5,
                 True, (-1, -1), self.t(blocks), 0, None, expanded if stored else None, expanded if stored else None)
-            rounding = 2.0 ** -4 * scale * 16 if stored else 0.0  # of a number up to 4 by fp8, in keys and in values
+            # Error of keys and values of up to 16 scales by rounding to fp8.
+            rounding = 2.0 ** -4 * scale * 16 if stored else 0.0
             for s in range(2):
                 part = slice(cu[s], cu[s + 1])
                 want, _ = support.attention(self.back(query)[part], *seen[s])
@@ -141,7 +144,7 @@ class Engines:
             max_seqlen_k=14, min_seqlen_q=1, dropout_p=0.0, softmax_scale=D ** -0.5, causal=True, window_size=(-1, -1),
             alibi_slopes=None, return_lse=True)
         parts = []
-        for first, end in ((0, 16), (16, 48)):  # workspaces of 16 and of 32 tokens a sequence
+        for first, end in ((0, 16), (16, 48)):  # cached tokens 0 to 15 of each sequence, then 16 to 47
             n = [min(c, end) - min(c, first) for c in cached]
             starts = np.concatenate([[0], np.cumsum(n)]).astype(np.int32)
             room = [self.t(np.zeros((int(starts[2]), HK, D), np.float16)) for _ in range(2)]
@@ -171,7 +174,8 @@ class Engines:
     # ---- SGLang's DeepSeek: rotation and cache, and attention to what they wrote
 
     def latent_tokens(self, tokens, rows, heads=3):
-        """q and the rotated part of it, latents and rotated keys, each as a part of something longer, and their table."""
+        """Returns q, its rotated part, latents, rotated keys and the table of cosines. Each tensor is a view of a
+        longer one."""
         q = support.random((tokens, heads, 640), 1)
         kv = support.random((rows, 1, 600), 2)
         table = self.table(64, np.float32)
@@ -230,6 +234,7 @@ class Engines:
     # ---- SGLang's DSA: slots that an indexer selects
 
     def latents(self, lists, heads=5):
+        """Returns a random cache of 640 rows, queries, as many random slots for each query as `lists` says, and an output."""
         rows = support.random((640, 1, 1, 576), 1)
         q = support.random((len(lists), heads, 576), 2)
         rng = np.random.default_rng(3)
@@ -237,12 +242,15 @@ class Engines:
         return rows, q, chosen, self.t(np.zeros((len(lists), heads, 512), np.float16))
 
     def check(self, out, rows, q, chosen):
+        """Compares the output with attention in doubles over each query's chosen slots."""
         for s, slots in enumerate(chosen):
             c = rows.reshape(-1, 1, 576)[slots]
             want, _ = support.attention(q[s:s + 1], c, c[..., :512], scale=0.05)
             support.close(self.back(out)[s:s + 1], want, support.bound(rows))
 
     def plan(self, indptr, batch, topk, heads=5, **more):
+        """Returns a plan of latent attention for `batch` queries with up to `topk` keys each, as get_mla_metadata_v1()
+        writes it."""
         room = aiter.get_mla_metadata_info_v1(batch, 1, heads, None, None, True)
         plan = {n: self.t(np.zeros(shape, np.int32)) for n, (shape, _) in zip(PLAN, room)}
         cu, last = self.t(np.arange(batch + 1, dtype=np.int32)), self.t(np.ones(batch, np.int32))
@@ -254,7 +262,8 @@ class Engines:
     def test_selected_slots_in_one_list(self):
         rows, q, chosen, out = self.latents([512, 3, 0, 300])
         counts = [len(x) for x in chosen]
-        indptr = self.t(np.concatenate([[0], np.cumsum(counts), [0] * 4]).astype(np.int32))  # of a larger batch
+        # The list's starts have 4 entries after the batch's, as for a larger batch.
+        indptr = self.t(np.concatenate([[0], np.cumsum(counts), [0] * 4]).astype(np.int32))
         slots = self.t(np.concatenate([*chosen, np.full(9, -7, np.int32)]))
         plan, cu, last = self.plan(indptr[:5], 4, 512, fast_mode=False, intra_batch_mode=True)
         aiter.mla_decode_fwd(self.t(q), self.t(rows), out, cu, indptr, slots, last, 1, sm_scale=0.05, logit_cap=0.0,
@@ -270,7 +279,7 @@ class Engines:
             row[:len(x)] = x
         indptr = self.t(np.concatenate([[0], np.cumsum(contexts)]).astype(np.int32))
         plan, cu, last = self.plan(indptr, 4, k, fast_mode=True)
-        plan["work_indptr"] = plan["work_indptr"][:]  # an engine's view of it
+        plan["work_indptr"] = plan["work_indptr"][:]  # a view, which an engine may make of the plan's tensor
         given = self.t(q), self.t(rows), out, cu, indptr, self.t(slots.reshape(-1)), last, 1
         aiter.mla_decode_fwd(*given, sm_scale=0.05, **plan)
         self.check(out, rows, q, chosen)
@@ -284,9 +293,9 @@ class Engines:
             rows, q, chosen, out = self.latents([300, 64, 3, 0])
             slots = np.full((5, 512), -1, np.int32)
             rng = np.random.default_rng(4)
-            for row, x in zip(slots, chosen):  # among entries that are none
+            for row, x in zip(slots, chosen):  # all other entries of the row are -1: no key
                 row[np.sort(rng.permutation(512)[:len(x)])] = x
-            slots[4] = 10 ** 6  # of a token after the last sequence
+            slots[4] = 10 ** 6  # slots of a query after the last sequence, which are not read
             five = self.t(np.concatenate([q, q[:1]]))
             out = self.t(np.full((5, 5, 512), 7, np.float16))
             cu, lens = self.t(np.array([0, 1, 4], np.int32)), self.t(np.array([300, 640], np.int32))
@@ -302,14 +311,15 @@ class Engines:
     # ---- SGLang's Qwen3-VL: three positions, into caches of slots
 
     def rotated_by_three(self, x, table, positions, sections, interleaved, weight):
-        """Returns x normed and rotated in double precision, each pair by one of three positions, as `sections`
-        assigns them."""
+        """Returns x after the norm and the rotation, in double precision. Three positions belong to each token;
+        `sections` says which of them rotates a pair."""
         pair = np.arange(D // 2)
         which = np.repeat([0, 1, 2], sections)
         if interleaved:
             which = np.where((pair % 3 == 1) & (pair < 3 * sections[1]), 1, 0)
             which = np.where((pair % 3 == 2) & (pair < 3 * sections[2]), 2, which)
-        own = table[positions[which].T][:, pair, :]  # [tokens, pair, 2 pairs]
+        # Rows of the table at the positions that rotate the pairs: [tokens, pair, D].
+        own = table[positions[which].T][:, pair, :]
         angles = np.concatenate([own[:, pair, pair], own[:, pair, D // 2 + pair]], 1)
         return self.rotate(x, angles, np.arange(len(x)), True, weight, 1e-6)
 
@@ -402,7 +412,8 @@ class Engines:
     HI = 2
 
     def minimax(self, index, **more):
-        """A call over five tokens: whether the row has an indexer's part. Gives what AITER computes, by name, and qkv after."""
+        """Calls MiniMax's norm and rotation on five tokens. `index`: True if rows have an indexer's part. Returns
+        three lists [q, k, v, and the indexer's q and k if there are any]: before the call, expected, and after the call."""
         heads = (H, HK, HK, *((self.HI, 1) if index else ()))
         parts = [support.random((5, n, D), i) for i, n in enumerate(heads)]
         weights = [support.random((D,), 10 + i) for i in range(4)]
@@ -433,11 +444,13 @@ class Engines:
             np.testing.assert_array_equal(now[i], parts[i])
 
     def stored(self, x, scale, want):
-        """Checks that fp8 numbers x times their scales are `want`, rounded once."""
+        """Checks that the fp8 numbers x times their scales are `want`, rounded once."""
         got = FP8[x] * scale
         self.assertTrue((np.abs(got - want) <= np.abs(want) / 15 + scale * 2.0 ** -9 + self.ROPE).all())
 
     def minimax_cache(self, kv_cache_dtype, shuffled, index_bytes, skip=False, **more):
+        """Makes the call of minimax() with caches, and compares all slots. `shuffled` chooses the layout, `skip` leaves
+        the indexer's part out."""
         slots, index_slots = np.array([40, 2, -1, 17, 18], np.int64), np.array([5, -1, 0, 46, 47], np.int64)
         there, fp8 = slots >= 0, kv_cache_dtype != "auto"
         whole = self.t(np.zeros((3, 2, P, HK, D), np.uint8 if fp8 else np.float16))
