@@ -23,7 +23,8 @@ KERNELS = [
 
 
 class Extend:
-    """The tests; a subclass chooses the library of the tensors."""
+    """The tests. A subclass chooses the library of tensors: t(x) makes a tensor of an array, back(x) returns its
+    array."""
 
     @classmethod
     def setUpClass(cls):
@@ -31,7 +32,8 @@ class Extend:
         aiter.use(device=cls.device)
 
     def case(self, new, old):
-        """Arrays of q, k, v, caches of keys and values, the starts of new tokens and of slots, and the slots."""
+        """Makes sequences of new[i] new tokens after old[i] cached ones. Returns q, k, v, the caches of keys and
+        values, the starts of new tokens, the starts of slots, and the slots."""
         rng, total = np.random.default_rng(1), sum(new)
         q, k, v = (support.random((total, h, D), i) for i, h in enumerate((H, HK, HK)))
         slots = rng.permutation(sum(old) + 9)[:sum(old)].astype(np.int64)
@@ -40,7 +42,8 @@ class Extend:
         return q, k, v, caches, starts, first, slots
 
     def run_case(self, new, old, causal=True, mask=None, skip=True, scale=None, cap=0.0):
-        """`mask`: the visible keys of each sequence, [new, old + new]."""
+        """Calls extend_attention_fwd() and compares the output with the formula. `mask` has for each sequence a matrix
+        [new, old + new] of visible keys; None: all keys. `skip`: True if the mask does not apply to cached keys."""
         q, k, v, caches, starts, first, slots = self.case(new, old)
         packed = masks = None
         if mask is not None:
@@ -48,7 +51,8 @@ class Extend:
             masks = self.t(np.concatenate([[0], np.cumsum([x.size for x in mask])]))
         views = [self.t(np.concatenate([k, v], 1))[:, part] for part in (slice(0, HK), slice(HK, None))]
         out = self.t(np.full((len(q), H, D), np.nan, np.float16))
-        longer = self.t(np.concatenate([first, [99]]).astype(np.int32))  # SGLang's is as long as its largest batch
+        # SGLang passes an array of its largest batch's length.
+        longer = self.t(np.concatenate([first, [99]]).astype(np.int32))
         self.assertIsNone(aiter.extend_attention_fwd(
             self.t(q), *views, out, *(self.t(x) for x in caches), self.t(starts), longer, self.t(slots), packed, causal,
             masks, max(new), scale, cap, skip_prefix_custom_mask=skip))
@@ -60,7 +64,7 @@ class Extend:
                 seen[:, :m] = 1
             want, _ = support.attention(q[rows], keys, values, scale=scale, causal=causal and mask is None, cap=cap,
                                         mask=seen)
-            # Both parts are rounded before they are added up.
+            # The outputs over cached and over new tokens are each rounded to 16 bits before they are merged.
             support.close(self.back(out)[rows], want, 2 * support.bound(values), f"sequence {s}")
 
     def test_prefix_and_new_tokens(self):
@@ -75,7 +79,8 @@ class Extend:
         for dtype in (np.uint8, np.bool_):
             mask = [rng.integers(0, 2, (n, n + m)).astype(dtype) for n, m in zip(new, old)]
             for x, n in zip(mask, new):
-                x[:, -n:] |= np.eye(n, dtype=dtype)  # AITER's output of a query that sees nothing is not a number
+                # Each query sees itself, since AITER returns NaN for a query that sees nothing.
+                x[:, -n:] |= np.eye(n, dtype=dtype)
             for skip in (True, False):
                 self.run_case(new, old, mask=mask, skip=skip)
         self.run_case(new, old, False, mask, True, 0.2, 3.0)
@@ -91,15 +96,16 @@ class Extend:
         rest[3] = self.t(np.ones(999, np.uint8))
         with self.assertRaisesRegex(aiter.NotServed, "a custom mask needs it"):
             aiter.extend_attention_fwd(*given, *(self.t(x) for x in caches), *rest)
-        with self.assertRaises(TypeError):  # SGLang's function of this name has scales in front of sm_scale
+        with self.assertRaises(TypeError):  # SGLang's function of the same name has scales before sm_scale
             aiter.extend_attention_fwd(*given, *(self.t(x) for x in caches), *rest, 1.0, 1.0, 0.1, logit_cap=0.0)
 
 
     # ---- Scales of several pages
 
     def block_quant(self, size, asm, dtype=np.uint8):
-        """Three writes of two sequences, in blocks 3, 1 and 0 and, of the second, in 4: a prompt, its next chunk, which is
-        three times as large, and a token each."""
+        """Runs three writes of two sequences and compares pages and scales after each. The first sequence has blocks 3,
+        1 and 0, the second has block 4. The writes are a prompt, its next chunk, which is three times as large, and one
+        token. `asm` chooses the layout of AITER's assembly kernels."""
         call, blocks, split = aiter.reshape_and_cache_with_block_quant_for_asm_pa, 6, size // P
         number, largest, least = (FP8, FP8_MAX, FP8_TINY) if dtype == np.uint8 else (None, 127, 0.5)
         pages = [self.t(np.random.default_rng(i).integers(0, 100, (blocks * split, HK, *shape)).astype(dtype))
@@ -109,7 +115,7 @@ class Extend:
         slots = [np.concatenate([np.arange(size) + block * size for block in ids]) for ids in ((3, 1, 0), (4,))]
         held = {block: [np.zeros((0, HK, D))] * 2 for block in range(blocks)}
         for first, n, factor in ((0, size - 20, 1), (size - 20, 25, 3), (size + 5, 1, 2)):
-            # Only the first tokens of the second sequence fit, and the others have no slot.
+            # Only the first tokens of the second sequence have slots, since it has one block.
             at = np.full((2, n), -1, np.int64)
             at[0], fit = slots[0][first:first + n], slots[1][first:first + n]
             at[1, :len(fit)] = fit
@@ -131,7 +137,8 @@ class Extend:
                     np.testing.assert_array_equal(scale[block], 0.5)
                     continue
                 np.testing.assert_allclose(scale[block], np.abs(rows).max((0, 2)) / largest, 1e-5)
-                # Rounded, and the first tokens once more.
+                # A byte is rounded to e4m3, an error of 1/16. The first tokens are rounded a second time, with the
+                # larger scale.
                 step = np.abs(rows) / 7.5 if number is not None else 0
                 self.assertTrue((np.abs(got[block, :n] * scale[block][:, None] - rows)
                                  <= step + 2.001 * scale[block][:, None] * least).all(), f"block {block}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The forms of arguments of attn.aiter's calls: names and order, longer buffers, scales of each kind, None, and
+"""Tests the forms of arguments of attn.aiter's calls: names and order, longer buffers, scales of each kind, None, and
 forms that are refused."""
 import inspect
 import pathlib
@@ -36,7 +36,8 @@ KERNELS = [
 
 
 class Forms:
-    """The tests; a subclass chooses the library of the tensors."""
+    """The tests. A subclass chooses the library of tensors: t(x) makes a tensor of an array, back(x) returns its
+    array."""
 
     rotate, table, ROPE, index_scores = (getattr(base.Calls, n) for n in ("rotate", "table", "ROPE", "index_scores"))
 
@@ -49,6 +50,7 @@ class Forms:
         return self.t(np.zeros(shape, dtype))
 
     def refused(self, words, call, *args, **more):
+        """Checks that a call raises NotServed with a message that matches `words`."""
         with self.assertRaisesRegex(aiter.NotServed, words):
             call(*args, **more)
 
@@ -59,7 +61,7 @@ class Forms:
         one, tokens, pages = (self.t(np.ones(s, np.float32)) for s in (1, (3, HK, P), (3, HK)))
         nhd = [self.zeros(3, P, HK, D, dtype=np.uint8) for _ in range(2)]
         shuffled = [self.zeros(3, HK, *s, dtype=np.uint8) for s in ((D // 16, P, 16), (P // 16, D, 16))]
-        for scale in (tokens, pages):  # AITER reads the first number
+        for scale in (tokens, pages):  # AITER would read the first number of such a tensor as the scale of all rows
             self.refused("scales are of a tensor", aiter.reshape_and_cache_flash, rows, rows, *nhd, slots, "fp8",
                          scale, scale)
             self.refused("scales are of a tensor", aiter.reshape_and_cache, rows, rows, *shuffled, slots, "fp8", scale,
@@ -85,7 +87,7 @@ class Forms:
         table, starts, cu = np.array([[2, 0]], np.int32), np.array([5], np.int32), np.array([0, 20], np.int32)
         want = [FP8[x[table[0]].reshape(-1, HK, D)[5:25]] for x in (k, v)]
         shuffled = base.shuffle_k(k, 16), base.shuffle_v(v, 16)
-        # vLLM's caches have the dimensions of NHD, and memory in the other order.
+        # vLLM passes views with the dimensions of NHD over memory in the order of SHUFFLE.
         views = [x.reshape(k.shape) for x in shuffled]
         for layout, pages in (("NHD", (k, v)), ("SHUFFLE", shuffled), ("SHUFFLE", views)):
             outs = [self.zeros(32, HK, D) for _ in range(2)]
@@ -162,7 +164,7 @@ class Forms:
         np.testing.assert_array_equal(self.back(cache).reshape(-1, 576)[slots, :512], kv[:3, :512])
 
     def test_pages_with_room_after_their_keys(self):
-        """A key with its scale has 132 bytes; AITER takes rows that are longer."""
+        """A key and its scale have 132 bytes. AITER also accepts cache rows of more bytes, as here with 144."""
         row, slots = 144, np.array([40, 2, 17], np.int64)
         q, k = support.random((5, 64, 128), 1), support.random((5, 128), 2)
         weights, w, b = (support.random(s, 3 + i) for i, s in enumerate(((5, 64), 128, 128)))
@@ -171,7 +173,7 @@ class Forms:
         caches = [self.zeros(3, P, row, dtype=np.uint8) for _ in range(2)]
         aiter.indexer_k_quant_and_cache(self.t(k), caches[0], self.t(slots), 128, "")
         q_out, out = self.t(np.full((5, 64, 128), 7, np.uint8)), self.t(np.full((5, 64), 7, np.float32))
-        aiter.indexer_qk_rope_quant_and_cache(  # of three slots, as above
+        aiter.indexer_qk_rope_quant_and_cache(  # only three rows have slots, so the others are not written
             self.t(q), q_out, self.t(weights), out, self.t(k), caches[1], self.t(slots), self.t(w), self.t(b),
             self.t(np.zeros(5, np.int64)), cos, sin, 1e-6, 128, "", 1.0)
         self.assertTrue((self.back(q_out)[3:] == 7).all() and (self.back(out)[3:] == 7).all())
@@ -219,7 +221,8 @@ class Forms:
             for heads in ((H, HK), (H,), (1,)):
                 rows = [support.random((4, h, 192), h) for h in heads]
                 kept = [self.t(x.copy().reshape(*tokens, *x.shape[1:])) for x in rows]
-                # As a whole, and what rotates alone, as ATOM cuts it off.
+                # The call rotates the last elements of a whole row, or the row is a view of the elements that rotate,
+                # as ATOM passes it.
                 given = kept if last else [x[..., :64] for x in kept]
                 call = aiter.rope_cached_positions_2c_fwd_inplace if len(heads) == 2 else (
                     aiter.rope_cached_positions_fwd_inplace)
@@ -367,7 +370,8 @@ class Forms:
                 aiter.flash_attn_varlen_func(*given, causal=True, **more)
         with self.assertRaisesRegex(aiter.NotServed, "flash_attn_varlen_fp8_pertensor_func takes them"):
             aiter.flash_attn_varlen_func(self.t(np.zeros((4, H, D), np.uint8)), *given[1:])
-        with self.assertRaisesRegex(attn.AttnError, "soft_cap"):  # libattn says what is missing
+        # Libattn's message names the kernel that the pack lacks.
+        with self.assertRaisesRegex(attn.AttnError, "soft_cap"):
             aiter.flash_attn_varlen_func(*given, causal=True, logits_soft_cap=30.0)
         with self.assertRaisesRegex(aiter.NotServed, "without asm_layout they are"):
             aiter.reshape_and_cache_with_pertoken_quant(

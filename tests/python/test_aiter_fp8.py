@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""attn.aiter's calls with fp8 queries."""
+"""Tests attn.aiter's calls with fp8 queries, and products of fp8 weights."""
 import unittest
 
 import numpy as np
@@ -36,12 +36,13 @@ PRODUCT = "batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_qua
 
 
 def from_bf16(x):
+    """Returns float32 numbers for x, an array of bf16 as uint16. Other types are returned unchanged."""
     return (x.astype(np.uint32) << 16).view(np.float32) if x.dtype == np.uint16 else x
 
 
 def rounded_groups(x):
-    """Returns (x rounded to fp8 with a scale for each 128 elements, as AITER's product rounds it; half a step at
-    the largest element). Numbers near a tie may be rounded the other way and then differ by about this step."""
+    """Returns (x rounded to fp8 with a scale for each 128 elements, half a step at the largest element). AITER's
+    product rounds the same way. A number near a tie may be rounded the other way and then differs by about one step."""
     out, step, known = np.zeros(x.shape), 0, np.sort(FP8[np.isfinite(FP8)])
     for first in range(0, x.shape[-1], 128):
         group = x[..., first:first + 128].astype(np.float64)
@@ -53,7 +54,8 @@ def rounded_groups(x):
 
 
 class Fp8:
-    """The tests; a subclass chooses the library of the tensors."""
+    """The tests. A subclass chooses the library of tensors: t(x) makes a tensor of an array, back(x) returns its
+    array."""
 
     paged = base.Calls.paged
 
@@ -63,9 +65,9 @@ class Fp8:
         aiter.use(device=cls.device)
 
     def close_to_weights_of_fp8(self, out, want, v):
-        """Checks an output whose softmax weights are rounded to fp8, by 2^-4 of a weight or 2^-14 of the largest
-        one. The sum is of rounded weights, so an output moves by at most this fraction of the distances of the
-        values from it."""
+        """Checks an output whose softmax weights are rounded to fp8. A weight is off by 2^-4 of itself, or by 2^-14 of
+        the largest weight. The denominator is a sum of the rounded weights. So an output is off by at most this
+        fraction of the distances of values from it."""
         spread = np.abs(v).max() + np.abs(want).max()
         limit = (2.0 ** -4 + len(v) * 2.0 ** -14) * spread + support.bound(v, 2.0 ** -8)
         support.close(out, want, limit)
@@ -93,7 +95,8 @@ class Fp8:
         self.scales_of_sequences_and_heads((q, k, v), cu_q, cu_k, scales)
 
     def scales_of_sequences_and_heads(self, tensors, cu_q, cu_k, scales):
-        """Packed tensors with scales [sequences, kv heads]. Those of q are the same for all sequences, by a stride of 0."""
+        """Calls attention with scales [sequences, kv heads] for packed tensors. Scales of q are the same for all
+        sequences, by a stride of 0."""
         heads = [np.random.default_rng(i).uniform(0.5, 1.5, (2, HK)).astype(np.float32) * s for i, s in enumerate(scales)]
         heads[0][1] = heads[0][0]
         row = self.t(heads[0][:1])
@@ -170,9 +173,9 @@ class Fp8:
             aiter.get_ps_metadata_v1(*lists, 1, heads, *plan, qhead_granularity=1, qlen_granularity=256,
                                      kvlen_granularity=128, block_size=1, is_causal=True, **how)
             need_lse = need_lse is not False
-            tiles = int(plan[3][-1])  # as vLLM counts the parts
+            tiles = int(plan[3][-1])  # number of tiles whose outputs have several parts, as vLLM reads it from the plan
             self.assertEqual(tiles, 3 if need_lse else 0)
-            if viewed:  # an engine's views of them
+            if viewed:  # an engine may pass views of the plan's tensors
                 plan = [x[:] for x in plan]
             out, final = self.rows_bf16((cu_q[-1], heads, 128)), self.t(np.full((cu_q[-1], heads), 7, np.float32))
             parts = self.t(np.zeros((max(tiles, 1) * 256, heads, 128), np.float32))
@@ -180,7 +183,7 @@ class Fp8:
             aiter.mla_prefill_ps_asm_fwd(
                 *(self.t(x) for x in (q, k, v)), *lists[:2], self.t(slots), plan[1], plan[2], 40, 0.1, causal,
                 parts, lse, out, *(self.t(np.array(s)) for s in scales))
-            splits = () if viewed else (1,)  # or, of older versions of AITER, without their number
+            splits = () if viewed else (1,)  # older versions of AITER have no argument for the number of splits
             aiter.mla_reduce_v1(parts, lse, plan[3], plan[4], plan[5], 256, *splits, out, final)
             got = self.back_bf16(out)
             for s in range(3):
@@ -189,7 +192,7 @@ class Fp8:
                 want, sums = support.attention(FP8[q[rows]] * scales[0], FP8[k[listed]] * scales[1], values,
                                                scale=0.1, causal=causal)
                 self.close_to_weights_of_fp8(got[rows], want, values)
-                if need_lse:  # of weights that are rounded
+                if need_lse:  # sums of weights that are rounded to fp8
                     support.close(self.back(final)[rows].T, sums, 2.0 ** -4)
                 else:
                     self.assertTrue((self.back(final)[rows] == 7).all())
@@ -197,7 +200,7 @@ class Fp8:
         aiter.mla_prefill_ps_asm_fwd(*(self.t(x) for x in (q, k, v)), *lists[:2], self.t(slots), plan[1], plan[2], 40, 0.1,
                                      causal, *other[1:], out)
         aiter.mla_reduce_v1(*other[1:], plan[3], plan[4], plan[5], 256, 0, out, final)
-        self.assertTrue(np.isnan(self.back(final)).all())  # not a number that nobody has worked out
+        self.assertTrue(np.isnan(self.back(final)).all())  # NaN: the plan has no lse
         aiter.get_ps_metadata_v1(*lists, 1, heads, *plan, block_size=1, need_lse=True)
         with self.assertRaisesRegex(aiter.NotServed, "68 rows are needed"):
             aiter.mla_prefill_ps_asm_fwd(
@@ -253,8 +256,8 @@ class Fp8:
                                     True, (-1, -1), self.t(table), 0, descales["q_descale"], None, None)
 
     def queries_with_scales_of_heads(self, q, k, v, cu, table, lengths, scales):
-        """Scales of queries, keys and values that are different for each sequence and KV head, or for each KV head. The
-        second call of unified_attention() is decode."""
+        """Calls unified_attention() with scales of queries, keys and values. Each sequence and KV head has a scale, or
+        each KV head has one for all sequences. The second call is a decode step."""
         stored, lens, pages = [self.t(b) for b in (k, v)], self.t(np.array(lengths, np.int32)), self.t(table)
         for shape in ((2, HK), (HK,)):
             heads = [np.random.default_rng(i).uniform(0.5, 1.5, shape).astype(np.float32) * s for i, s in enumerate(scales)]
@@ -348,7 +351,7 @@ class Fp8:
                                  for s, n in enumerate(lengths)])
             x = rows.reshape(-1, 576)[at]
             want = np.einsum("tk,hnk->thn", x[:, :512], w.reshape(heads, 256, 512))
-            # Latents are rounded once, and sums once.
+            # Latents and sums are each rounded once.
             bound = 2.0 ** -10 * np.einsum("tk,hnk->thn", np.abs(x[:, :512]), np.abs(w.reshape(heads, 256, 512)))
             got = np.concatenate([self.back(k)[..., :128], self.back(v)], -1).astype(np.float64)
             self.assertTrue((np.abs(got - want) <= bound + 1e-6).all())
@@ -369,7 +372,7 @@ class Fp8:
         rng = np.random.default_rng(3)
         wide = rng.uniform(0.005, 0.05, (2, 2 * H, 1)).astype(np.float32)
         keys_s, values_s = self.t(base.shuffle_k(k, 16)), self.t(base.shuffle_v(v, 16))
-        for scale in (wide[:, :H].copy(), wide[:, ::2]):  # whole, and a view
+        for scale in (wide[:, :H].copy(), wide[:, ::2]):  # a tensor of scales, and a view of a wider one
             out = self.t(np.zeros((2, H, D), np.float16))
             given = self.t(wide)[:, ::2] if scale.base is not None else self.t(scale)
             aiter.pa_decode_gluon(out, self.t(q), keys_s, values_s, lens, self.t(table), 0.1, 1, 1,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""attn.aiter.install(): the lists of what engines import, an AITER that is there or not, and what uninstall() leaves.
-tests/python/engines has the lists, each as `python3 -m attn.aiter imports` writes it of an engine's wheel or checkout."""
+"""Tests attn.aiter.install(): the lists of names that engines import, processes with and without AMD's AITER, and what
+uninstall() restores. tests/python/engines has the lists. `python3 -m attn.aiter imports` writes one from an engine's
+wheel or checkout."""
 import importlib
 import importlib.util
 import inspect
@@ -30,7 +31,7 @@ LISTS = sorted((pathlib.Path(__file__).parent / "engines").glob("*.txt"))
 
 
 def rows():
-    """Yields (list, kind, dotted path) of each line."""
+    """Yields (list, kind, dotted path) of each line of the lists; kinds are served, refused, helper and passed on."""
     for file in LISTS:
         for line in file.read_text().splitlines():
             if not line.startswith("#"):
@@ -39,7 +40,7 @@ def rows():
 
 
 def imported(dotted):
-    """Returns c of `from a.b import c`, for a.b.c."""
+    """Imports c as `from a.b import c` does, for the path a.b.c, and returns it."""
     path, _, name = dotted.rpartition(".")
     space = {}
     exec(f"from {path} import {name} as it", space)
@@ -47,7 +48,7 @@ def imported(dotted):
 
 
 class Case(unittest.TestCase):
-    """Leaves no AITER behind."""
+    """A case that removes `aiter` and `atom` from the process at its end."""
 
     def setUp(self):
         self.addCleanup(calls.uninstall)
@@ -63,7 +64,8 @@ class Engines(Case):
         self.assertEqual([f.stem.split("-")[0] for f in LISTS], ["atom", "sglang", "vllm"])
         for file in LISTS:
             lines = file.read_text().splitlines()
-            self.assertRegex(lines[-2], "^# [0-9]+ calls of what is served$")  # and no line of arguments that do not fit
+            # The list has no line for arguments that do not fit.
+            self.assertRegex(lines[-2], "^# [0-9]+ calls of what is served$")
             kinds = [line.rsplit(None, 1)[0] for line in lines[:-2]]
             self.assertEqual(lines[-1], "# " + ", ".join(
                 f"{kinds.count(k)} {k}" for k in ("served", "refused", "helper", "passed on")))
@@ -117,7 +119,7 @@ class Engines(Case):
 
 
 class Made(Case):
-    """The tree where AITER is not installed."""
+    """Tests the modules that install() makes where AITER is not installed."""
 
     def setUp(self):
         super().setUp()
@@ -229,7 +231,7 @@ class Made(Case):
         self.assertNotIn("aiter.mla", sys.modules)
         with self.assertRaisesRegex(ModuleNotFoundError, "No module named 'aiter'"):
             importlib.import_module("aiter")
-        calls.uninstall()  # twice is once
+        calls.uninstall()  # a second call changes nothing
 
 
 REAL = {
@@ -271,7 +273,8 @@ OWN = {
 
 
 class Installed(Case):
-    """An AITER is installed: a package with its ways of loading modules, older paths among them."""
+    """Tests install() where AITER is installed: a package whose modules load in several ways, also by the paths of
+    older versions."""
 
     def setUp(self):
         super().setUp()
@@ -300,12 +303,13 @@ class Installed(Case):
         calls.install()
         for path in ("atom.model_ops.v4_kernels.paged_decode", "atom.model_ops.v4_kernels"):
             self.assertIs(imported(path + ".sparse_attn_v4_paged_decode"), calls.sparse_attn_v4_paged_decode)
-        self.assertEqual(imported("atom.model_ops.v4_kernels.csa_translate_pack")(), "theirs")  # what is not served stays
+        # A function that attn does not serve stays ATOM's.
+        self.assertEqual(imported("atom.model_ops.v4_kernels.csa_translate_pack")(), "theirs")
         self.assertFalse(hasattr(importlib.import_module("atom"), "inverse_rope_inplace"))
         calls.uninstall()
         self.assertEqual(imported("atom.model_ops.v4_kernels.sparse_attn_v4_paged_decode")(), "theirs")
         theirs = imported("atom.model_ops.v4_kernels.paged_decode.sparse_attn_v4_paged_decode")
-        calls.install()  # with ATOM there already
+        calls.install()  # ATOM's modules are imported already
         self.assertEqual(theirs(), "theirs")
         self.assertIs(imported("atom.model_ops.v4_kernels.sparse_attn_v4_paged_decode"), calls.sparse_attn_v4_paged_decode)
 
@@ -336,7 +340,8 @@ class Installed(Case):
         self.assertFalse(hasattr(theirs.ops.triton, "gluon"))
         self.assertEqual((theirs.pa_fwd_asm(), theirs.mla.mla_decode_fwd()), ("theirs", "theirs"))
         self.assertFalse(hasattr(theirs, "paged_attention_v1"))
-        again.__spec__.loader.exec_module(again)  # as AITER does for older paths
+        # The module runs a second time, as AITER runs modules for the paths of older versions.
+        again.__spec__.loader.exec_module(again)
         self.assertEqual(again.flash_attn_varlen_func(), "theirs")
         self.clean()
         self.assertEqual(imported("aiter.ops.attention.pa_fwd_asm")(), "theirs")
@@ -349,7 +354,8 @@ class Installed(Case):
 
     def test_a_finder_that_looks_for_the_spec_of_all_finders(self):
         class Hook:
-            """Import hooks do this to wrap another finder's loader."""
+            """A finder that asks all finders for a module's spec. Import hooks do so to wrap another finder's
+            loader."""
             inside = False
 
             def find_spec(self, name, path=None, target=None):
@@ -396,7 +402,7 @@ class Operators(Case):
         space.pa_decode_gluon = "theirs"
         self.addCleanup(lambda: vars(space).pop("pa_decode_gluon", None))
         calls.install()
-        calls.install(real=False)  # a second one changes nothing here
+        calls.install(real=False)  # the second call has no operators to replace
         self.assertIsNot(space.pa_decode_gluon, "theirs")
         calls.uninstall()
         self.assertEqual(space.pa_decode_gluon, "theirs")
@@ -471,10 +477,12 @@ class Scan(unittest.TestCase):
     def files(self, folder):
         pathlib.Path(folder, "engine").mkdir()
         pathlib.Path(folder, "engine/a.py").write_text(textwrap.dedent(self.SOURCE))
-        pathlib.Path(folder, "engine/b.py").write_text("import aiter\naiter.pa_fwd_asm(\n")  # is no Python
+        # A file that does not parse.
+        pathlib.Path(folder, "engine/b.py").write_text("import aiter\naiter.pa_fwd_asm(\n")
         pathlib.Path(folder, "engine/c.py").write_text("import other\n")
 
     def listed(self, *arguments):
+        """Returns what the command prints for its arguments."""
         out = io.StringIO()
         with redirect_stdout(out):
             self.assertEqual(_imports.main(list(arguments)), 0)

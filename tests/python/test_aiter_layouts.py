@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""attn.aiter's calls over values [page, head, D, token], and where values are shorter than keys."""
+"""Tests attn.aiter's calls with values in the layout [page, head, D, token], and with values shorter than keys."""
 import unittest
 
 import numpy as np
@@ -21,7 +21,7 @@ KERNELS = [
      "cos_sin": "same"},
     {"op": "combine", "head_dim": D, "partials": "csr"}, {"op": "plan"},
 ]
-LONG = 192  # elements of MiMo's keys; its values have D
+LONG = 192  # elements of MiMo's keys; its values have D elements
 LONG_KEYS = {"head_dim": LONG, "head_dim_v": D}
 KERNELS += [
     {"op": "decode", **LONG_KEYS, "page_size": P, "gqa": GQA, "kv_layout": ["nhd", "shuffle"]},
@@ -39,7 +39,8 @@ def values_k(pages):
 
 
 class Layouts:
-    """The tests; a subclass chooses the library of the tensors."""
+    """The tests. A subclass chooses the library of tensors: t(x) makes a tensor of an array, back(x) returns its
+    array."""
 
     paged, check = base.Calls.paged, base.Calls.check
     rotate, table, ROPE = base.Calls.rotate, base.Calls.table, base.Calls.ROPE
@@ -110,7 +111,8 @@ class Layouts:
             self.back(vc).transpose(0, 3, 1, 2).reshape(-1, HK, D)[slots[there]], v[there])
 
     def long_keys(self, lengths):
-        """Pages with keys that are longer than values, a table, and both of each sequence."""
+        """Returns random pages of k and v, k with more elements, a page table of sequences of `lengths` keys, and each
+        sequence's keys and values."""
         need = [-(-n // P) for n in lengths]
         order = np.random.default_rng(1).permutation(sum(need)).astype(np.int32)
         k, v = (support.random((len(order), P, HK, dim), dim) for dim in (LONG, D))
@@ -139,7 +141,7 @@ class Layouts:
                                   sliding_window=window, ps=True)
             how = {"window": (window - 2, 0), "sinks": sinks} if window else {}
             self.check(out, q, cu, keys, values, scale=0.1, **how)
-        for starts in (cu, np.array([0, 30, 31], np.int32)):  # decode; a prompt and decode
+        for starts in (cu, np.array([0, 30, 31], np.int32)):  # two decode steps; a prompt and a decode step
             many = support.random((int(starts[-1]), H, LONG), 4)
             out = self.t(np.zeros((len(many), H, D), np.float16))
             aiter.unified_attention(

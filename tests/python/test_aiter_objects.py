@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/bench/aiter without AITER's objects: formulas, layouts, arguments and tables."""
+"""Tests the parts of tools/bench/aiter that need none of AITER's code objects: formulas, layouts, arguments and
+tables."""
 import os
 import subprocess
 import sys
@@ -25,7 +26,7 @@ MLA_ROW = {"co_name": "mla_of_mine.co", "qType": "bf16", "kvType": "bf16", "Gqa"
 
 
 def attend(q, k, v, visible):
-    """One query, as a loop over its keys."""
+    """Returns the attention output of one query over the first `visible` keys, as a loop over keys."""
     scores = [float(np.dot(q, x)) for x in k[:visible]]
     weights = np.exp(np.array(scores) - max(scores))
     return sum(w * x for w, x in zip(weights, v)) / weights.sum(), \
@@ -71,7 +72,7 @@ class References(unittest.TestCase):
         s = mla.Shape("", dict(MLA_ROW, cprr="1"))
         q, kv = (self.random.standard_normal(n + (mla.QK,)) for n in ((2, 16), (5,)))
         (out, _), = mla.reference(s, q, kv, (5,), 0.1)
-        want = attend(q[0, 0] * 0.1, kv, kv[:, :mla.V], 4)  # positions 1, 3, 5, 7 of up to 8
+        want = attend(q[0, 0] * 0.1, kv, kv[:, :mla.V], 4)  # the rank's keys are those at positions 1, 3, 5 and 7
         np.testing.assert_allclose(out[0, 0], want[0])
 
     def test_parts_add_up(self):
@@ -157,6 +158,7 @@ class Outcomes(unittest.TestCase):
         self.assertFalse(orderly(outcome("FAILED")))
 
     def test_the_row_of_an_object_has_its_worst(self):
+        """The results of an object are in one row, which has the worst figures."""
         a, b = self.result(), self.result("WRONG")
         b["error"], b["kinds"], b["margins"] = 0.25, ["wait"], {"lds_before": 2, "lds_after": 7}
         self.assertEqual(row("gfx950", "x.co", [a, b]),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""attn.aiter's calls over caches whose pages lie further apart than they are long: a layer's part of a pool of all layers,
-or pages that are padded to the size of another layer's. The result does not depend on gaps."""
+"""Tests attn.aiter's calls over caches with gaps between pages: a layer's part of a pool of all layers, or pages padded
+to the size of another layer's. Gaps do not change results."""
 import unittest
 
 import numpy as np
@@ -27,7 +27,8 @@ TABLE, LENS = np.array([[5, 1, 0], [2, 0, 0]], np.int32), np.array([40, 9], np.i
 
 
 class Strided:
-    """The tests; a subclass chooses the library of the tensors."""
+    """The tests. A subclass chooses the library of tensors: t(x) makes a tensor of an array, t_strided(base, x) a
+    tensor with the strides of x in the memory of `base`."""
 
     @classmethod
     def setUpClass(cls):
@@ -38,8 +39,8 @@ class Strided:
         return self.t(support.random(shape, seed))
 
     def both(self, pages, call, extra=128):
-        """Checks that `call` returns the same bits over pages without gaps, and over the same pages in a pool with
-        `extra` bytes after each. call(pages) returns tensors."""
+        """Checks that call(pages) returns the same bits over pages without gaps and over pages of a pool with `extra`
+        bytes after each page. It returns a list of tensors."""
         want = call(self.t(pages.copy()))
         room = pages[0].nbytes + extra
         base = np.zeros(room * len(pages) // pages.itemsize, pages.dtype)
@@ -49,6 +50,7 @@ class Strided:
             np.testing.assert_array_equal(np.asarray(a).view(np.uint8), np.asarray(b).view(np.uint8))
 
     def index_cache(self):
+        """Returns pages of an indexer's cache: fp8 keys of 128 bytes, then a float32 scale for each key."""
         pages = support.fp8_bytes((5, IP, 1, 132), 1)
         flat = pages.reshape(5, -1)
         flat[:, IP * 128:] = np.random.default_rng(2).random((5, IP)).astype(np.float32).view(np.uint8)
@@ -116,7 +118,7 @@ class Strided:
         self.both(self.latent(), call)
 
     def test_mla_decode_fwd_of_fragments(self):
-        """Triton's form of the call, by position, as ATOM makes it."""
+        """ATOM calls the same function with positional arguments, as Triton's version has them."""
         q, cache, out = self.half(2, 16, LATENT + ROPE), self.t(self.latent()), self.half(2, 16, LATENT)
         with self.assertRaisesRegex(aiter.NotServed, "^mla_decode_fwd: shuffled_kv_cache: .*fragments"):
             aiter.mla_decode_fwd(q, cache, out, self.t(np.array([0, 1, 2], np.int32)), self.t(LENS), 40, self.t(TABLE), 0.07,

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of AITER's Triton modules, and a rotation by tokens' own numbers, against references in double precision."""
+"""Tests calls of AITER's Triton modules, and a rotation by numbers of each token, against references in double
+precision."""
 import unittest
 
 import numpy as np
@@ -22,7 +23,8 @@ KERNELS = [
 
 
 class Forms:
-    """The tests; a subclass chooses the library of the tensors."""
+    """The tests. A subclass chooses the library of tensors: t(x) makes a tensor of an array, back(x) returns its
+    array."""
 
     rotate, table, paged = base.Calls.rotate, base.Calls.table, base.Calls.paged
 
@@ -56,6 +58,8 @@ class Forms:
             support.close(self.back(lse)[s], logs, 1e-3, "lse")
 
     def with_cache(self, q, keys, values, table, lengths, **how):
+        """Calls flash_attn_with_kvcache() on paged keys and values and returns its result. `how` are further
+        arguments."""
         return aiter.flash_attn_with_kvcache(
             self.t(q), self.t(keys), self.t(values), cache_seqlens=self.t(np.array(lengths, np.int32)),
             page_table=self.t(np.maximum(table, 0)), **how)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planned once a step, run once a layer."""
+"""Tests the classes of attn.attention: a step is planned once, and its plan runs in each layer."""
 import os
 import pathlib
 import subprocess
@@ -30,7 +30,7 @@ kernels:
 
 
 class TunedSplit(unittest.TestCase):
-    """tests/runtime/splits_tuning.yaml says how a pack's decode is split."""
+    """Tests a pack with the tuning of tests/runtime/splits_tuning.yaml, which says how decode is split."""
 
     @classmethod
     def setUpClass(cls):
@@ -44,6 +44,8 @@ class TunedSplit(unittest.TestCase):
 
     @staticmethod
     def build(root, name, *more):
+        """Builds a pack `name` of TUNED in the folder `root`, with further arguments of attnc. Returns a simulated GPU
+        that has opened it."""
         subprocess.run([os.environ["ATTN_ATTNC"], "build", "d.yaml", *more, "-q", "--cache", "cache", "-o", name],
                        cwd=root, check=True)
         return attn.Device(attn.Pack(os.path.join(root, name)), hip="sim")
@@ -88,7 +90,7 @@ class TunedSplit(unittest.TestCase):
 
 
     def attend(self, longest):
-        """Checks a call of two sequences. `longest`: the most keys of a sequence that the call names."""
+        """Calls unified_attention() for two sequences and checks the output. `longest` is its argument max_seqlen_k."""
         cache = support.random((60, 2, 16, 1, 64), 3)
         lens, pages = np.array([700, 33], np.int32), np.arange(60, dtype=np.int32)[::-1]
         table = np.stack([pages[:44], np.roll(pages, 16)[:44]])
@@ -127,7 +129,7 @@ class TunedSplit(unittest.TestCase):
             self.assertEqual([key[1][4] for key in session.buffers], [lists])
             once = longest == 1024
             self.assertNotEqual(once, any(kind == "combine" for kind, _ in session.ops))
-            for tickets in session.tickets.values():  # the second call leaves them alone
+            for tickets in session.tickets.values():  # the second call does not change the tickets
                 self.assertEqual((tickets[1].shape, tickets[1].any()), ((2, 1, 32), False))
             self.assertEqual(len(session.tickets), 1)
             split = list(session.splits.values())[-1]
@@ -182,7 +184,7 @@ class Decode(unittest.TestCase):
         lengths = [300, 128, 129]
         cache, table, keys, values = paged(lengths, 3)
         decode.plan(np.array(lengths, np.int32), block_table=table)
-        for turn in range(2):  # tickets are 0 again after a launch
+        for turn in range(2):  # tickets are 0 again after the first launch, so the second one works too
             q = support.random((3, HEADS, DIM), 5 + turn)
             out = decode.run(q, cache[:, 0], cache[:, 1])
             for s, n in enumerate(lengths):
@@ -223,7 +225,8 @@ class Decode(unittest.TestCase):
                 support.close(out[s:s + 1], want, support.bound(y) * 5, f"{seed} {s}")
 
     def layers(self, decode, lengths, seeds):
-        """The layers of a model: caches of their own, the same pages."""
+        """Yields (key cache, value cache, keys, values) of each layer of a model. Layers have their own caches and
+        share the page table."""
         for seed in seeds:
             cache, table, keys, values = paged(lengths, 7)
             cache[:] = support.random(cache.shape, seed)
@@ -247,7 +250,7 @@ class Decode(unittest.TestCase):
                 for s in range(4):
                     want, _ = support.attention(q[s:s + 1], keys[s][:lens[s]], values[s][:lens[s]])
                     support.close(out[s:s + 1], want, support.bound(v_cache), f"{step} {s}")
-            lens[0], lens[3] = 291, 33  # other contents of the same tensors
+            lens[0], lens[3] = 291, 33  # the next plan reads other lengths from the same tensor
 
     def test_window_sinks_lse_two_queries(self):
         decode = BatchDecode(self.device, **SHAPE, max_batch=3, q_len=2, lse=True, sinks=True,
@@ -315,7 +318,7 @@ class Decode(unittest.TestCase):
         q_gpu, out = device.array(q[0]), device.empty((2, HEADS, DIM), np.float16)
         bound = decode.op.bind(q=q_gpu, out=out, k_cache=k, v_cache=v, kv_lens=lens, block_table=table,
                                chunk=128)
-        with device.graph() as graph:  # planned, and what op.bind() gave, in one graph
+        with device.graph() as graph:  # the plan and the launch that it describes are in one graph
             decode.plan(lens, block_table=table, stream=graph.stream)
             decode.run(q_gpu, k, v, out=out, stream=graph.stream)
         with device.graph() as again:
@@ -388,7 +391,7 @@ class Prefill(unittest.TestCase):
         prefill.plan(cu, 30, kv_lens=np.array(lens, np.int32), block_table=table)
         out = prefill.run(q, cache[:, 0], cache[:, 1])
         parts = prefill.lists.of(3)["reduce_indptr"].numpy()
-        self.assertGreater(parts[1], 1)  # the first sequence is cut
+        self.assertGreater(parts[1], 1)  # the plan cuts the first sequence into parts
         for s in range(3):
             want, _ = support.attention(q[cu[s]:cu[s + 1]], keys[s], values[s])
             support.close(out[cu[s]:cu[s + 1]], want, support.bound(values[s]))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that are made again, whose tensors are in a GPU's memory: the function that an op has for them
-notices whatever is not as it was."""
+"""Tests repeated calls of an op with tensors in a GPU's memory. The first calls make a function for their form of
+arguments. Later calls use it only if nothing of the form differs."""
 import sys
 import unittest
 
@@ -15,8 +15,8 @@ PAGE, HEADS, KV_HEADS, DIM, KEYS = 16, 8, 2, 128, (40, 7)
 
 
 class OnGpu:
-    """An object with the members of a torch tensor on a GPU that attn reads: the elements of `room` from `at`
-    on."""
+    """A stand-in for a torch tensor on a GPU, with the members that attn reads. Its elements begin at element `at` of
+    the array `room`. None: `room` is `values`."""
 
     def __init__(self, device, values, room=None, at=0):
         values = np.asarray(values)
@@ -46,7 +46,7 @@ class OnGpu:
 
 
 def wide(device, values):
-    """Returns an array of the same values, in which each row is followed by a gap of its own length."""
+    """Returns a tensor of the same values with a gap after each row that is as long as the row."""
     room = np.zeros((values.shape[0], 2, *values.shape[1:]), values.dtype)
     room[:, 0] = values
     return OnGpu(device, room[:, 0], room)
@@ -82,10 +82,11 @@ class Again(unittest.TestCase):
         return OnGpu(self.device, values, **more)
 
     def taken(self):
-        """Returns whether the function made by the first calls is still in use."""
+        """True if the function that the first calls made is still in use."""
         return self.known in self.op._calls.values()
 
     def check(self, q=None, k=None, v=None, lens=KEYS, out=None, table=None, **more):
+        """Compares the output with attention in doubles. None: the arguments of the first calls."""
         self.device.synchronize()
         q, k, v = (own if x is None else x for own, x in ((self.q, q), (self.k, k), (self.v, v)))
         table = self.table if table is None else table
@@ -96,6 +97,7 @@ class Again(unittest.TestCase):
             support.close(got[s:s + 1], want, support.bound(values), f"sequence {s}")
 
     def again(self, **changed):
+        """Sets the output of the first calls to zero, and repeats the call with the arguments `changed`."""
         zeros = np.zeros_like(self.q)
         self.device.hip.call("hipMemcpy", self.call["out"].data_ptr(), zeros.ctypes.data, zeros.nbytes, 1)
         self.op(**{**self.call, **changed})
@@ -177,7 +179,7 @@ class Again(unittest.TestCase):
         self.check()
 
     def test_another_library(self):
-        self.again(q=self.q)  # numpy's, in host memory
+        self.again(q=self.q)  # an array of numpy, in host memory
         self.check()
         out = np.zeros_like(self.q)
         self.op(**{**self.call, "q": self.device.array(self.q), "out": out})
@@ -271,7 +273,7 @@ class Again(unittest.TestCase):
 
     def test_a_bound_call_keeps_what_it_was_given_last(self):
         bound, q = self.op.bind(**{**self.call, "q": self.q}), support.random(self.q.shape, 70)
-        bound(q=np.array(q), out=self.call["out"])  # of host memory, which nobody else keeps
+        bound(q=np.array(q), out=self.call["out"])  # the copy has no other owner than the bound call
         bound()
         self.check(q=q, out=self.call["out"])
 

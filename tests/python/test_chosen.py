@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests attention over chosen groups, from the choice to the output, against doubles: MiniMax-M3's blocks of 128 tokens
-for each KV head, Qwen3.8-Flash-Next's and GLM-5.3-Flash's groups of 4 tokens with the tokens after the last one."""
+"""Tests attention over groups of keys that an indexer chooses, from the choice to the output, against references in
+doubles. MiniMax-M3 has blocks of 128 tokens for each KV head. Qwen3.8-Flash-Next and GLM-5.3-Flash have groups of 4
+tokens, and the newest tokens that form no whole group."""
 import os
 import unittest
 from unittest import mock
@@ -11,7 +12,7 @@ from attn.attention import BatchPrefill, Split
 
 TARGET = os.environ.get("ATTN_TEST_TARGET", "gfx942")
 TOP, BLOCK = 3, 128
-BOUND = 4 * 2.0 ** -11  # of fp16: roundings of weights and of the output
+BOUND = 4 * 2.0 ** -11  # largest error of a row divided by its norm: fp16 roundings of weights and of the output
 KERNELS = [
     {"op": "indexer_topk", "top_k": TOP, "index_heads": 1, "paged": True, "all_signs": True, "top_blocks": TOP,
      "block_size": BLOCK},
@@ -24,7 +25,8 @@ KERNELS = [
 
 
 def e4m3(x):
-    """The values of fp8 bytes without NaNs. The bias of the exponent is 8 on gfx942, 7 on other targets."""
+    """Returns the values of fp8 bytes, which are no NaNs. The bias of the exponent is 8 on gfx942, 7 on other
+    targets."""
     bias = 8 if TARGET == "gfx942" else 7
     exponent, mantissa = (x >> 3 & 15).astype(int), (x & 7) / 8
     size = np.where(exponent > 0, (1 + mantissa) * 2.0 ** (exponent - bias), mantissa * 2.0 ** (1 - bias))
@@ -32,14 +34,15 @@ def e4m3(x):
 
 
 def attend(q, k, v, scale):
-    """Softmax attention of q [head, element] over keys [key, element], in doubles."""
+    """Returns the softmax attention of q [head, element] over keys [key, element], in doubles."""
     s = np.float64(q) @ np.float64(k).T * scale
     p = np.exp(s - s.max(-1, keepdims=True))
     return p / p.sum(-1, keepdims=True) @ np.float64(v)
 
 
 def mask_words(tokens):
-    """Returns the integers of a query's row of a mask of blocks, for a list of `tokens`."""
+    """Returns the number of 32-bit integers of a query's row of a mask of blocks, if a list has up to `tokens`
+    tokens."""
     return 1 + -(-tokens // 2048)
 
 
@@ -56,8 +59,8 @@ class Chosen(unittest.TestCase):
         self.assertLess(float((np.linalg.norm(got - want, axis=-1) / np.linalg.norm(want, axis=-1)).max()), BOUND)
 
     def choose_blocks(self, lens, heads, pages):
-        """The blocks that the indexer chooses for each query and head, and their counts. Compares them with the best blocks
-        by scores in doubles."""
+        """Returns the blocks that the indexer chooses for each query and head, and their counts. Compares them with the
+        best blocks by scores in doubles."""
         rows, stride = len(lens) * heads, BLOCK * 132
         q, keys = ((self.random.integers(1, 119, shape) | 128 * self.random.integers(0, 2, shape)).astype(np.uint8)
                    for shape in ((rows, 1, 128), (int(max(lens)), 128)))
@@ -155,8 +158,8 @@ class Chosen(unittest.TestCase):
         self.assertEqual([x.of(2)["tile_info"].shape[1] for x in lists], [3, 5])
 
     def groups_of_four(self, lens, pages):
-        """Chooses random groups for each query. Returns the lists of pages of 4 tokens, their lengths in tokens, and the
-        tokens themselves."""
+        """Chooses random groups of 4 tokens for each query. Returns page lists, whose pages have 4 tokens, their
+        lengths in tokens, and the tokens."""
         room, rows = 9, len(lens)
         chosen, counts, tokens = np.full((rows, room), -1, np.int32), np.zeros(rows, np.int32), []
         for r, n in enumerate(lens):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""attn.describe: a model's configuration becomes a description that attn.build compiles."""
+"""Tests attn.describe(): it makes a description from a model's configuration, and attn.build() compiles that."""
 import json
 import pathlib
 import tempfile
@@ -35,7 +35,8 @@ class Describe(unittest.TestCase):
                 self.assertEqual((got, got.text), (want, want.text), config)
 
     def test_a_pack_has_all_launches_of_an_engine(self):
-        """Opens the kernels of a step of attn.vllm and attn.sglang, and of cache_write, from a pack of attnc describe."""
+        """Opens the kernels of an engine's step, as attn.vllm and attn.sglang do, and of cache_write, from a pack of
+        `attnc describe`."""
         kind = _engine.Kind(dtype="bf16", heads=8, kv_heads=2, head_dim=128, head_dim_v=128, scale=0.1, kv_dtype="fp8")
         for scale in ("tensor", "head"):
             text = attn.describe(CONFIG, page_size="any", kv_dtype="fp8", kv_scale=scale)

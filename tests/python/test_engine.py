@@ -27,7 +27,8 @@ LATENT = _engine.LatentKind(dtype="fp16", heads=4, latent=512, rope=64, head_dim
 
 
 def pages(lengths, width, seed):
-    """Pages [pages, P, width...] of sequences in scattered order, the table, and each sequence's rows."""
+    """Returns random pages [pages, PAGE, width...] of sequences in scattered order, the page table, and each sequence's
+    rows."""
     need = [-(-n // PAGE) for n in lengths]
     order = np.random.default_rng(seed).permutation(sum(need) + 2)
     cache = support.random((len(order), PAGE, *width), seed)
@@ -40,7 +41,7 @@ def pages(lengths, width, seed):
 
 
 class Steps(unittest.TestCase):
-    """Layers of two kinds, with and without a window."""
+    """Tests steps of a model with two kinds of layers, with and without a window."""
 
     @classmethod
     def setUpClass(cls):
@@ -52,7 +53,7 @@ class Steps(unittest.TestCase):
                              decode_queries=queries)
 
     def check(self, steps, lengths, counts, seed):
-        """Checks a step of sequences with these numbers of keys and queries, in a layer of each kind, against
+        """Checks a step of sequences with `lengths` keys and `counts` queries. Each kind of layer is compared with
         attention in double precision."""
         keys, table, k = pages(lengths, (KV_HEADS, DIM), seed)
         values = support.random(keys.shape, seed + 1)
@@ -101,7 +102,7 @@ class Steps(unittest.TestCase):
 
 
 class HeadScales(unittest.TestCase):
-    """A layer whose cache of fp8 has a scale for each KV head."""
+    """Tests a layer whose fp8 cache has a scale for each KV head."""
 
     def test_prompts_and_decode(self):
         kind = FULL._replace(kv_dtype="fp8", kv_scale="head")
@@ -124,7 +125,7 @@ class HeadScales(unittest.TestCase):
 
 
 class Mamba(unittest.TestCase):
-    """The description of a Mamba2 layer."""
+    """Tests the description of a Mamba2 layer's kernels."""
 
     def test_kernels_of_a_layer(self):
         kind = _engine.MambaKind("fp16", taps=4, state=128, head_dim=64, state_dtype="f32", act="silu", bias=True)
@@ -139,7 +140,7 @@ class Mamba(unittest.TestCase):
 
 
 class Trees(unittest.TestCase):
-    """Steps that verify drafts which form trees."""
+    """Tests steps that verify drafts which form trees."""
 
     @classmethod
     def setUpClass(cls):
@@ -178,7 +179,7 @@ class Trees(unittest.TestCase):
 
 
 class Rotated(unittest.TestCase):
-    """Steps whose launch rotates and writes the cache too."""
+    """Tests decode steps in which one launch rotates, writes the cache and attends."""
 
     ROTATION = _engine.Rotation("neox", DIM)
 
@@ -216,7 +217,8 @@ class Rotated(unittest.TestCase):
             np.testing.assert_array_equal(values[page, row], new[2][s])
             k[s][-1], v[s][-1] = keys[page, row], new[2][s]
             want, _ = support.attention(q[s:s + 1].astype(np.float16), k[s], v[s], scale=FULL.scale)
-            # A rounded q may differ in its last bit, which moves a score by up to 2^-11 of a product of q and k.
+            # A rounded element of q may differ in its last bit. A score then differs by up to 2^-11 of the product of q
+            # and k.
             moved = support.HALF * FULL.scale * np.abs(q[s]).max() * np.abs(k[s].astype(float)).sum(-1).max()
             support.close(out[s:s + 1], want, support.bound(v[s]) + 2 * moved * np.abs(v[s].astype(float)).max(), f"{s}")
 
@@ -269,7 +271,8 @@ class Latent(unittest.TestCase):
             full = np.concatenate((absorbed, q[s, :, 128:]), -1)[None]
             latent, _ = support.attention(full, rows[s][:, None], rows[s][:, None, :512], scale=LATENT.scale)
             want = np.einsum("hvl,hl->hv", w_uv.astype(float), latent[0])
-            # The latents' errors add up with the rows of W_UV; a rounding of the absorbed query moves scores a little.
+            # An output adds up errors of latents, weighted by a row of W_UV. A rounding of the absorbed query changes
+            # scores, which adds `moved`.
             reach = np.abs(w_uv.astype(float)).sum(-1).max()
             moved = support.HALF * LATENT.scale * np.abs(absorbed).max() * np.abs(rows[s].astype(float)).sum(-1).max()
             limit = reach * (support.bound(rows[s]) + 2 * moved * np.abs(rows[s].astype(float)).max())
@@ -298,11 +301,11 @@ class Descriptions(unittest.TestCase):
 
 @unittest.skipUnless(torch, "torch is not installed")
 class Copies(unittest.TestCase):
-    """Copies of weights in another type, after an engine reloaded the weights."""
+    """Tests copies of weights in another type, after an engine reloaded the weights."""
 
     def setUp(self):
         self.module, self.like = torch.nn.Conv1d(2, 2, 4, bias=False), torch.zeros(1, dtype=torch.bfloat16)
-        with torch.inference_mode():  # as engines run models
+        with torch.inference_mode():  # engines run models in this mode
             self.copy = self.typed()
         self.address = self.copy.data_ptr()
 
@@ -310,7 +313,7 @@ class Copies(unittest.TestCase):
         return _calls.typed(self.module, "weight", self.like)
 
     def check(self, value):
-        """Checks that the copy has the numbers of the weight, `value`, at the address that it had at first."""
+        """Checks that the copy has the weight's number `value`, at the same address as at first."""
         self.assertEqual(self.copy.unique().tolist(), [value])
         self.assertIs(self.typed(), self.copy)
         self.assertEqual(self.copy.data_ptr(), self.address)
@@ -340,7 +343,7 @@ class Copies(unittest.TestCase):
 
             load_weights_from_distributed = update_weights_from_disk
 
-        for _ in range(2):  # SGLang may call the plugin again
+        for _ in range(2):  # a second call, as SGLang may make it, changes nothing
             attn.sglang.refresh_after(Updater)
         self.assertEqual(Updater().update_weights_from_disk(5), (True, "done"))
         self.check(5)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A prompt over rows of 584 bytes: cache_gather to rows of 16 bits and mla_decode over these, and mla_decode over the rows of
-584 bytes, both against doubles. attn_mla_decode_gather_plan() chooses between the two ways."""
+"""Tests a prompt over rows of 584 bytes in two ways, against references in doubles. mla_decode reads these rows, or
+cache_gather makes rows of 16 bits, and mla_decode reads those. attn_mla_decode_gather_plan() chooses between the two
+ways."""
 import unittest
 
 import attn
@@ -30,7 +31,7 @@ class Gathered(unittest.TestCase):
         cls.gather = cls.device.cache_gather(dtype="fp16", head_dim=DIM - ROTARY, head_dim_v=ROTARY, kv_heads=1, cache=cls.form)
 
     def pages(self, n):
-        """Returns n pages of rows [n, PAGE * 584], and the values of the rows."""
+        """Returns n pages [n, PAGE * 584] of random rows, and the 512 values of each row."""
         narrow = self.random.integers(0, 112, (n, PAGE, DIM - ROTARY)).astype(np.uint8)
         narrow |= (self.random.integers(0, 2, narrow.shape) << 7).astype(np.uint8)
         narrow[narrow == 0x80] = 0
@@ -43,7 +44,8 @@ class Gathered(unittest.TestCase):
         return out, np.concatenate([values, np.float64(wide)], -1).reshape(-1, DIM)
 
     def test_a_prompt_of_two_sequences(self):
-        # Pages 0 to 7 of the pool have groups, the next ones the windows: a ring of 2 pages for each slot.
+        # Pages 0 to 7 of the pool have rows of groups. The next pages have the windows: a ring of 2 pages for each
+        # slot.
         pool, rows = self.pages(8 + 3 * 2)
         chunk, own = self.pages(2)
         table, sequences, slots = np.int32([[3, 0, 5], [7, 2, 1]]), np.int32([0] * 9 + [1] * 6), np.int32([2, 0])
@@ -60,7 +62,8 @@ class Gathered(unittest.TestCase):
         out, direct = np.zeros_like(q), np.zeros_like(q)
         self.direct(q=q, out=direct, k_cache=pool, block_table=lists, kv_lens=lens, second=chunk, second_first=second, scale=DIM ** -0.5)
 
-        # Rows of groups of each sequence, in whole pages, then the rings of both, then the rows of the chunk.
+        # The workspace has each sequence's rows of groups in whole pages, then the ring of each sequence, then the rows
+        # of the chunk.
         groups = -(-(np.int32([109, 46]) // RATIO) // PAGE) * PAGE
         starts = np.int32(np.cumsum([0, *groups, ring, ring]))
         places = np.zeros((4, 3), np.int32)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host memory as arguments: it belongs to the process, whoever has registered it, and whichever device uses it."""
+"""Tests arguments in host memory. The process registers memory once for all devices, and leaves memory alone that the
+engine has registered."""
 import ctypes
 import gc
 import threading
@@ -18,6 +19,7 @@ KERNEL = {"op": "prefill", "head_dim": DIM}
 
 
 def hip_of(device):
+    """Returns the HIP library of a device, with the types of the arguments of functions for host memory."""
     hip = ctypes.CDLL(device.hip_library)
     for name in ("hipHostMalloc", "hipHostRegister"):
         getattr(hip, name).argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint]
@@ -31,6 +33,7 @@ def without_base(x):
 
 
 def memory_of(x):
+    """Returns a buffer over the memory of x, from its first to its last byte."""
     low, high = np.byte_bounds(x) if hasattr(np, "byte_bounds") else np.lib.array_utils.byte_bounds(x)
     return (ctypes.c_char * (high - low)).from_address(low)
 
@@ -70,7 +73,7 @@ class HostMemory(unittest.TestCase):
         held = [s for b, s in self.device.host.spans.items() if b <= parts[0].ctypes.data < b + s.size]
         self.assertEqual(len(held), 1)
         self.assertEqual(len(held[0].owners), 3)
-        del parts[0]  # the others keep the memory that is theirs, too
+        del parts[0]  # the other views still own the memory
         gc.collect()
         self.assertEqual(len(held[0].owners), 2)
         self.run_ones(without_base(views[0]), *parts)
@@ -94,7 +97,7 @@ class HostMemory(unittest.TestCase):
         self.assertEqual(self.hip.hipHostRegister(q.ctypes.data, q.nbytes, 0), 0)
         self.run_ones(q, q, q)
         self.assertEqual(self.hip.hipHostUnregister(q.ctypes.data), 0)
-        self.run_ones(q, q, q)  # which registers it now
+        self.run_ones(q, q, q)  # the engine's registration is gone, so this call registers the memory
         self.assertNotEqual(self.hip.hipHostRegister(q.ctypes.data, q.nbytes, 0), 0)
 
     def test_a_failed_question_is_not_left_as_an_error(self):

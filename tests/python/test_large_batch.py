@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches of more than the 65,536 workgroups that HIP takes in y and z of a grid: the ops whose sequences lie there launch
-them in pieces. Few sequences have tokens, among them the last of a piece and the first of the next."""
+"""Tests batches that exceed the 65,536 workgroups of HIP's grids in y and z. Ops with sequences in y or z make several
+launches. Few sequences have tokens, among them the last of a launch and the first of the next."""
 import unittest
 
 import numpy as np
@@ -35,7 +35,7 @@ class LargeBatch(unittest.TestCase):
         cls.n = lengths()
         cls.cu = starts(cls.n)
         cls.pages = -(-cls.n // PAGE)
-        cls.table = np.full((BATCH, 3), -1, np.int32)  # of sequences without tokens nothing is read
+        cls.table = np.full((BATCH, 3), -1, np.int32)  # entries of sequences without tokens are -1 and must not be read
         order, at = np.random.default_rng(1).permutation(int(cls.pages.sum())), 0
         for s in LENGTHS:
             cls.table[s, :cls.pages[s]] = order[at:at + cls.pages[s]]
@@ -95,7 +95,7 @@ class LargeBatch(unittest.TestCase):
         np.testing.assert_array_equal(v, np.concatenate(values))
 
     def test_cache_copy(self):
-        """Four workgroups in z for each pair of pages."""
+        """The launch has four workgroups in z for each pair of pages."""
         pages = MOST // 4 + 3
         caches = np.random.default_rng(12).integers(0, 2 ** 15, (2, 2 * pages, 1, 1, 8)).astype(np.float16)
         pairs = np.stack([np.arange(pages), pages + np.random.default_rng(13).permutation(pages)], 1)

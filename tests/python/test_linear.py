@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers of linear attention step by step: drafts that are accepted or not, replay, prefill and decode."""
+"""Tests layers of linear attention step by step: drafts that are accepted or refused, replay, prefill and decode."""
 import unittest
 
 import numpy as np
@@ -20,7 +20,7 @@ def sigmoid(x):
 
 
 class Layer:
-    """The weights of a GDN layer, and its formula in doubles, token by token."""
+    """The weights of a GDN layer, and its formula in doubles."""
 
     def __init__(self, seed):
         self.weight = support.random((CHANNELS, TAPS), seed)
@@ -29,6 +29,8 @@ class Layer:
         self.dt_bias = support.random((VALUE_HEADS,), seed + 3, np.float32)
 
     def run(self, x, a, b, z):
+        """Returns the layer's output for the tokens x, with states that begin at 0. a and b are inputs of the gates, z
+        is the gate of the norm."""
         x, a, b, z = (np.float64(t) for t in (x, a, b, z))
         state, out = np.zeros((VALUE_HEADS, K, K)), np.zeros((len(x), VALUE_HEADS, K))
         padded = np.concatenate([np.zeros((TAPS - 1, CHANNELS)), x])
@@ -76,10 +78,12 @@ class Steps(unittest.TestCase):
         self.records = np.full((SLOTS, VALUE_HEADS, DRAFTS, 2 * K + 4), np.nan, np.float32)
 
     def tokens(self, count, seed):
+        """Returns random inputs x, a, b, z of `count` tokens."""
         shapes = ((count, CHANNELS), (count, VALUE_HEADS), (count, VALUE_HEADS), (count, VALUE_HEADS, K))
         return [support.random(shape, seed + i) for i, shape in enumerate(shapes)]
 
     def convolve(self, x, slots, lengths, op=None, **more):
+        """Runs the causal convolution of x on the windows of `slots`. Returns q, k, v and the starts of sequences."""
         q, k = np.zeros((len(x), K), np.float16), np.zeros((len(x), K), np.float16)
         v = np.zeros((len(x), VALUE_HEADS * K), np.float16)
         cu = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
@@ -88,8 +92,8 @@ class Steps(unittest.TestCase):
         return q[:, None], k[:, None], v.reshape(-1, VALUE_HEADS, K), cu
 
     def step(self, tokens, slots, lengths, columns, op=None, conv=None, **more):
-        """Runs a step of sequences that are one after the other in `tokens`. `columns` has a row of state slots for
-        each sequence."""
+        """Runs convolution, recurrence and norm for sequences that are one after the other in `tokens`. `columns` has a
+        row of state slots for each sequence. Returns the output."""
         x, a, b, z = tokens
         q, k, v, cu = self.convolve(x, slots, lengths, **(conv or {}))
         out = np.zeros_like(v)
@@ -100,11 +104,12 @@ class Steps(unittest.TestCase):
         return out
 
     def prefill(self, tokens, slot, column):
+        """Runs a prompt from empty states with the op for steps. `slot` is the window's slot, `column` the state's."""
         fresh = np.zeros(1, np.uint8)
         return self.step(tokens, [slot], [len(tokens[0])], [[column]], conv={"has_state": fresh}, has_state=fresh)
 
     def close(self, out, want):
-        # Three roundings to fp16 on the way, and a norm that none of them can turn far.
+        # Values on the way are rounded to fp16 three times, and the norm does not make errors much larger.
         np.testing.assert_allclose(out, want, rtol=0.02, atol=0.02 * np.abs(want).max())
 
     def test_prefill_and_decode_are_one_run(self):
@@ -116,7 +121,7 @@ class Steps(unittest.TestCase):
         self.close(np.concatenate(out), want)
 
     def chunks(self, tokens, slot, **more):
-        """A prompt or a piece of one, in chunks of 64 tokens."""
+        """Runs a prompt or a piece of one with the op for chunks of 64 tokens."""
         conv = {name: more[name] for name in ("has_state", "block_slots", "block_tokens") if name in more}
         return self.step(tokens, [slot], [len(tokens[0])], [slot], op=self.chunked, conv=conv, **more)
 
@@ -134,7 +139,7 @@ class Steps(unittest.TestCase):
                   self.chunks([t[128:] for t in tokens], 2)]
         np.testing.assert_array_equal(np.concatenate(pieces), whole)
         np.testing.assert_array_equal(self.state[2], self.state[1])
-        self.window[7], self.state[7] = self.window[5], self.state[5]  # as a prefix cache resumes
+        self.window[7], self.state[7] = self.window[5], self.state[5]  # the copies are what a prefix cache restores
         np.testing.assert_array_equal(self.chunks([t[128:] for t in tokens], 7), whole[128:])
         np.testing.assert_array_equal(self.state[7], self.state[1])
         np.testing.assert_array_equal(self.window[7], self.window[1])
@@ -161,7 +166,7 @@ class Steps(unittest.TestCase):
             plain.append(self.step([t[i:i + 1] for t in tokens], [1], [1], [[1]]))
         columns = [[5, 6, 7, 8]]
         drafted, at, accepted = [self.prefill([t[:4] for t in tokens], 2, 5)], 4, 1
-        for right in (1, 3, 2):  # number of the four drafted tokens that verification accepts
+        for right in (1, 3, 2):  # number of the four drafts that are right, so that verification accepts them
             mixed = [np.concatenate([t[at:at + right], w[:DRAFTS - right]]) for t, w in zip(tokens, wrong)]
             counts = np.array([accepted], np.int32)
             out = self.step(mixed, [2], [DRAFTS], columns, conv={"accepted": counts}, accepted=counts)
@@ -194,7 +199,7 @@ class Steps(unittest.TestCase):
         np.testing.assert_array_equal(self.state[columns[0, paths[1][-1]]], self.state[1])
 
     def test_a_graph_follows_lengths_and_slots(self):
-        """One captured step of two sequences, replayed with other lengths, slots and accepted counts."""
+        """One captured step of two sequences is replayed with other lengths, slots and accepted counts."""
         x, a, b, z = self.tokens(8, 60)
         self.window[:], self.state[:] = support.random(self.window.shape, 61), support.random(self.state.shape, 62)
         window, state = self.window.copy(), self.state.copy()

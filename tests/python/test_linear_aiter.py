@@ -66,7 +66,8 @@ class Aiter(unittest.TestCase):
             cu_seqlens=np.array([0, 1, 2], np.int32), ssm_state_indices=slots, use_qk_l2norm_in_kernel=True)
         self.assertIs(same, pool)
         gates = (x.a[0][:, None], x.b[0][:, None], x.bias, x.rate, slots, forked, out, True)
-        current, other = (types.SimpleNamespace(cuda_stream=handle) for handle in (0, 7))  # as torch.cuda.Stream
+        # Stand-ins for torch.cuda.Stream.
+        current, other = (types.SimpleNamespace(cuda_stream=handle) for handle in (0, 7))
         aiter.flydsl_gdr_decode(x.q.swapaxes(0, 1), x.k, x.v, *gates, False, current, write_indices=others)
         np.testing.assert_array_equal(whole, out)
         np.testing.assert_array_equal(forked[others], pool[slots])
@@ -100,7 +101,7 @@ class Aiter(unittest.TestCase):
         slots, heads = np.array([2, 0], np.int32), (HEADS, VALUE_HEADS, K, K)
         want = aiter.causal_conv1d_update(flat[:2, :CHANNELS].copy(), state.copy(), weight, None, "silu",
                                           conv_state_indices=slots)
-        for layout in ("flat", "interleaved"):  # both are the same for one head of q and k
+        for layout in ("flat", "interleaved"):  # the two layouts are the same for one head of q and k
             z, y = (np.ones((3, VALUE_HEADS, K), np.float16) for _ in range(2))
             got, b, a = aiter.fused_reshape_causal_conv1d_update_single_token(
                 flat, 2, *heads, gates, z, y, state.copy(), weight, None, "silu", slots, qkvz_layout=layout)
@@ -108,7 +109,8 @@ class Aiter(unittest.TestCase):
             np.testing.assert_array_equal(np.concatenate([b, a], 1), gates[:2])
             np.testing.assert_array_equal(z.reshape(3, -1), np.concatenate([flat[:2, CHANNELS:], 0 * flat[2:, CHANNELS:]]))
             np.testing.assert_array_equal(y[:, 0, 0], [1, 1, 0])
-        rows = np.arange(2 * 12).reshape(2, 12)  # two heads of q and k of one element, four values and gates of one
+        # Two heads of q and k with one element each, and four values and gates with one each.
+        rows = np.arange(2 * 12).reshape(2, 12)
         mixed, z, b, a = _linear._unpacked(rows, rows[:, :8], 2, 4, 1, 1, True)
         np.testing.assert_array_equal(mixed[0], [0, 6, 1, 7, 2, 3, 8, 9])
         np.testing.assert_array_equal(z[0], [4, 5, 10, 11])

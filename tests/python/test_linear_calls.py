@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls of linear attention under vLLM's names, against the recurrences in doubles."""
+"""Tests the calls of linear attention with vLLM's names and arguments against the recurrences in doubles."""
 import inspect
 import types
 import unittest
@@ -15,8 +15,8 @@ from test_linear import Layer, sigmoid, softplus
 K, HEADS, VALUE_HEADS, TAPS, SLOTS = 128, 1, 2, 4, 9
 CHANNELS = 2 * HEADS * K + VALUE_HEADS * K
 
-# Parameters as vLLM has them, in order: causal_conv1d.py, ssu_dispatch.py, ssd_combined.py and fused_recurrent.py. The last of the
-# convolutions is pad_slot_id by its newer name.
+# Names of vLLM's arguments in their order, in causal_conv1d.py, ssu_dispatch.py, ssd_combined.py and
+# fused_recurrent.py. The last argument of a convolution is pad_slot_id under its newer name.
 SIGNATURES = {
     "causal_conv1d_fn": "x weight bias conv_states query_start_loc cache_indices has_initial_state activation pad_slot_id "
                         "block_idx_first_scheduled_token block_idx_last_scheduled_token initial_state_idx "
@@ -112,7 +112,8 @@ class Calls(unittest.TestCase):
             linear.rmsnorm_fn(x, w, w, z, group_size=K)
 
     def test_mixer2_norms(self):
-        """Four ranks share two groups, and two ranks have a group each, against the norm of whole groups."""
+        """The norm's groups are split over ranks: four ranks have two groups, then two ranks have a group each. The
+        reference has whole groups."""
         rng = np.random.default_rng(71)
         x, z, w = (rng.standard_normal(shape).astype(np.float16) for shape in ((3, 4 * K), (3, 4 * K), (4 * K,)))
         gated = np.float64(x) * np.float64(z) * sigmoid(np.float64(z))
@@ -221,7 +222,7 @@ class Calls(unittest.TestCase):
             state, x, spread(dt[:, :, None], (3, heads, p)), spread(rate[:, None, None], (heads, p, n)), b, c,
             spread(skip[:, None], (heads, p)), spread(bias[:, None], (heads, p)), z, True, slots, out=out)
         for i, slot in enumerate(slots):
-            if slot == 0:  # the null block
+            if slot == 0:  # slot 0 is the null block, which no sequence has
                 np.testing.assert_array_equal(out[i], 0)
                 np.testing.assert_array_equal(state[slot], before[slot])
                 continue
@@ -296,7 +297,8 @@ class Calls(unittest.TestCase):
         np.testing.assert_allclose(last[2], state, rtol=2e-3, atol=1e-3 * np.abs(state).max())
 
     def test_a_long_prompt_is_cut_into_segments(self):
-        """A prompt that is cut ends like one in many short pieces, which are not."""
+        """A prompt in segments has the outputs and the last states of many short pieces, which are too short for
+        segments."""
         rng, tokens, piece = np.random.default_rng(9), 1024, 64
         x = rng.standard_normal((tokens, 1, 64)).astype(np.float16)
         b, c = (rng.standard_normal((tokens, 1, K)).astype(np.float16) for _ in range(2))
@@ -315,12 +317,12 @@ class Calls(unittest.TestCase):
             out, states = scan(first, first + piece, states)
             whole.append(out)
         whole = np.concatenate(whole).astype(np.float64)
-        self.assertFalse(np.array_equal(last, states))  # sums in another order
+        self.assertFalse(np.array_equal(last, states))  # sums are in another order, so bits differ
         np.testing.assert_allclose(cut, whole, rtol=2e-3, atol=1e-3 * np.abs(whole).max())
         np.testing.assert_allclose(last, states, rtol=1e-4, atol=1e-5 * np.abs(states).max())
 
     def test_a_long_prompt_takes_several_launches(self):
-        """A prompt of GDN that is cut into segments ends like one in short pieces, which take one launch each."""
+        """A prompt of GDN in segments has the output and the last state of short pieces, which take one launch each."""
         rng, tokens, piece = np.random.default_rng(19), 1600, 64
         q, k, v = (rng.standard_normal((1, tokens, 1, K)).astype(np.float16) for _ in range(3))
         g = -0.02 * rng.random((1, tokens, 1)).astype(np.float32)
@@ -337,12 +339,12 @@ class Calls(unittest.TestCase):
             out, state = run(first, first + piece, state)
             pieces.append(out)
         whole = np.concatenate(pieces, axis=1).astype(np.float64)
-        self.assertFalse(np.array_equal(last, state))  # the state between segments is rounded
+        self.assertFalse(np.array_equal(last, state))  # states between segments are rounded, so bits differ
         np.testing.assert_allclose(cut, whole, rtol=4e-3, atol=4e-3 * np.abs(whole).max())
         np.testing.assert_allclose(last, state, rtol=4e-3, atol=4e-3 * np.abs(state).max())
 
     def test_steps_into_out_and_the_null_block(self):
-        """Slot 0 is nobody's unless null_block_id is None, and x stays as it is where out is given."""
+        """Slot 0 belongs to no sequence unless null_block_id is None. With `out` the call does not change x."""
         rng = np.random.default_rng(73)
         weight, x = (rng.standard_normal(shape).astype(np.float16) for shape in ((CHANNELS, TAPS), (2, CHANNELS)))
         before, slots = np.ones((2, CHANNELS, TAPS - 1), np.float16), np.array([0, 1], np.int32)

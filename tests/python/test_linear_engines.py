@@ -15,8 +15,9 @@ from test_linear import sigmoid, softplus
 K, HEADS, VALUE_HEADS, TAPS, SLOTS, DRAFTS = 128, 1, 2, 4, 7, 3
 CHANNELS = 2 * HEADS * K + VALUE_HEADS * K
 
-# Parameters in order, as in SGLang 0.5.23 (sglang.kernels.ops.attention.fla, .linear and sglang.kernels.ops.mamba),
-# in ROCm/ATOM ffdf3bb5 (atom/model_ops), and in flash-linear-attention bc3b101d; what FLA takes by **kwargs is last.
+# Names of arguments in their order: of SGLang 0.5.23 (sglang.kernels.ops.attention.fla, .linear and
+# sglang.kernels.ops.mamba), of ROCm/ATOM ffdf3bb5 (atom/model_ops), and of flash-linear-attention bc3b101d. Arguments
+# that FLA takes by **kwargs are last.
 SIGNATURES = {
     sglang: {
         "causal_conv1d_fn": "x weight bias conv_states query_start_loc seq_lens_cpu cache_indices has_initial_state activation "
@@ -77,7 +78,8 @@ SIGNATURES = {
 
 
 class Tokens:
-    """Random tensors [1, n, heads, ...] of a layer, GDN's or KDA's, and its recurrence in doubles."""
+    """Random tensors [1, n, heads, ...] of a layer, and its recurrence in doubles. kda: True for a KDA layer, False for
+    GDN. bound: lower bound of the logarithm of KDA's decay; None: no bound."""
 
     def __init__(self, n, seed, kda=False, bound=None):
         rng = np.random.default_rng(seed)
@@ -93,6 +95,7 @@ class Tokens:
         self.beta = sigmoid(np.float64(self.b))
 
     def given(self):
+        """Returns (logarithm of decays, beta) in float32."""
         return np.float32(self.g), np.float32(self.beta)
 
     def run(self, state, first=0, end=None):
@@ -112,7 +115,7 @@ class Tokens:
 
 
 def transposed(state):
-    """Returns states [..., V, K] of states [..., K, V], and the reverse."""
+    """Exchanges the last two dimensions of states, which are [K, V] or [V, K]."""
     return np.ascontiguousarray(state.swapaxes(-1, -2))
 
 
@@ -242,7 +245,8 @@ class Engines(unittest.TestCase):
                                  bound, **refused)
 
     def convolved(self, x, weight, history):
-        """Returns the convolution of rows [tokens, channels] after a history [taps - 1, channels], in doubles."""
+        """Returns the convolution of rows [tokens, channels] in doubles. history [taps - 1, channels] are the rows
+        before them."""
         rows = np.concatenate([np.float64(history), np.float64(x)])
         y = np.array([(rows[t:t + TAPS] * np.float64(weight).T).sum(0) for t in range(len(x))])
         return y * sigmoid(y), rows

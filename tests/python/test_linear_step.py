@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A decode step or a verification in one launch, gated_delta_step, has the bits of three launches."""
+"""Tests that gated_delta_step, which makes a decode step or a verification in one launch, has the bits of three
+launches."""
 import unittest
 
 import numpy as np
@@ -10,7 +11,8 @@ K, TAPS, SLOTS, BATCH, STEPS = 128, 4, 9, 5, 4
 
 
 class Layer:
-    """Tensors of one layer, of GDN (a decay of each head) or of KDA (of each element of a key)."""
+    """Random tensors of one layer. kda: True for KDA, whose decay is of each element of a key; False for GDN, whose
+    decay is of each head."""
 
     def __init__(self, heads, gqa, seed, kda=False, bias=False, layout="v_major", rows=BATCH, slots=SLOTS, columns=TAPS - 1,
                  fp8=False):
@@ -44,7 +46,8 @@ class Layer:
                     l2_eps=1e-6, **(dict(lower_bound=-5) if self.kda else {}))
 
     def chain(self, device, slots, source, columns=None, **more):
-        """Makes the three launches. columns: the matrix of slots of states, for sequences of several tokens; None: slots."""
+        """Makes the three launches: convolution, recurrence and norm. `columns` is the matrix of state slots if
+        sequences have several tokens; None: each sequence has the slot of `slots`."""
         rows, n, more = self.heads * K, len(self.x), more or dict(max_seqlen=1)
         q, k = (np.zeros((n, rows), np.float16) for _ in range(2))
         v = np.zeros((n, self.value_heads * K), np.float16)
@@ -62,6 +65,8 @@ class Layer:
         norm(x=out, z=self.z, weight=self.norm, out=self.out, eps=1e-6, **self.norm_scales)
 
     def step(self, device, slots, source, **more):
+        """Makes the one launch for a step of `slots`. `source` are the slots from which states are read; None: the
+        same."""
         op = device.gated_delta_step(**self.delta(), taps=TAPS, act=self.act(), bias=self.bias is not None, drafts=bool(more),
                                      **self.norm_dtype)
         op(x=self.x, conv_weight=self.weight, conv_state=self.windows, state=self.states, state_slots=slots, z=self.z,
@@ -86,6 +91,7 @@ class Steps(unittest.TestCase):
             step | kda | {"gqa": [1, 2], "act": "sigmoid", "bias": True})
 
     def check(self, source=None, **layer):
+        """Compares outputs, windows and states of three steps. Sequences of slots 0 and -1 are padding."""
         slots = np.array([4, 0, 7, -1, 2], np.int32)
         chain, step = Layer(**layer), Layer(**layer)
         for _ in range(3):
@@ -118,7 +124,8 @@ class Steps(unittest.TestCase):
             np.testing.assert_array_equal(layer.states[kept], states[kept])
 
     def check_drafts(self, **layer):
-        """Compares three steps of a ragged batch with the three launches. Each step begins after the last accepted token."""
+        """Compares three steps of a ragged batch with drafts. Each step begins after the last token that was
+        accepted."""
         columns = np.array([[4, 9, 2, 6], [0, 0, 0, 0], [1, 3, 5, 7], [12, 11, -1, 8]], np.int32)
         lengths = np.array([[4, 1, 3, 2], [1, 2, 4, 3], [3, 0, 2, 2]])
         accepted = np.array([[1, 1, 0, 1], [4, 1, 2, 2], [1, 2, 4, 1]], np.int32)
@@ -133,7 +140,8 @@ class Steps(unittest.TestCase):
             for name in ("scales", "windows", "states"):
                 end = cu[-1] if name == "scales" else None
                 np.testing.assert_array_equal(getattr(step, name)[:end], getattr(chain, name)[:end], name)
-            real = np.r_[0:cu[1], cu[2]:cu[-1]]  # the second sequence is padding: its zeros have either sign
+            # Rows without the second sequence, which is padding: its zeros may have either sign.
+            real = np.r_[0:cu[1], cu[2]:cu[-1]]
             np.testing.assert_array_equal(step.out[real], chain.out[real])
             for x in step.out, chain.out:
                 padding = x[cu[1]:cu[2]]

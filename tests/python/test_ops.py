@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The classes of the ops, tensors of every kind, errors, streams and graphs."""
+"""Tests the classes of ops, tensors of every kind, errors, streams and graphs."""
 import gc
 import threading
 import typing
@@ -15,7 +15,9 @@ PAGE, HEADS, KV_HEADS, DIM = 16, 8, 2, 128
 
 
 def paged(lengths, seed, pages=None):
-    """A NHD cache with sequences in scattered pages: cache of k and v, table, k and v of each."""
+    """Returns (cache, table, keys, values): a random cache [pages, 2, PAGE, heads, D] of k and v, the page table, and
+    the keys and values of each sequence. Pages of a sequence are scattered. `pages` is their number; None: a few more
+    than sequences need."""
     rng = np.random.default_rng(seed)
     need = [-(-n // PAGE) for n in lengths]
     total = pages or sum(need) + 3
@@ -57,7 +59,7 @@ class Decode(unittest.TestCase):
     def test_views_of_one_cache(self):
         op = self.op()
         self.run_once(op, [5, 33, 64], 1)
-        self.run_once(op, [100], 2)  # other shapes, other strides, memory of before is gone
+        self.run_once(op, [100], 2)  # the tensors have other shapes and strides, and the earlier memory was freed
         gc.collect()
         self.run_once(op, [5, 33, 64], 3)
 
@@ -97,7 +99,7 @@ class Decode(unittest.TestCase):
 
     def test_arrays_without_elements(self):
         cache = np.zeros((3, PAGE, KV_HEADS, DIM), np.float16)
-        none = np.zeros((0, HEADS, DIM), np.float16)  # numpy's strides of it are 0
+        none = np.zeros((0, HEADS, DIM), np.float16)  # numpy's strides of an array without elements are 0
         self.op()(q=none, out=none.copy(), k_cache=cache, v_cache=cache, kv_lens=np.zeros(0, np.int32),
                   block_table=np.zeros((0, 3), np.int32))
 
@@ -139,7 +141,7 @@ class Decode(unittest.TestCase):
             try:
                 for i in range(4):
                     self.run_once(op, [10 + seed, 40], 20 + seed + i)
-            except BaseException as e:  # the test's thread says it
+            except BaseException as e:  # the main thread of the test reports the error
                 failures.append(e)
 
         threads = [threading.Thread(target=work, args=(i,)) for i in range(3)]
@@ -178,7 +180,7 @@ class Decode(unittest.TestCase):
                                    ("q_len", 2 ** 40, "q_len: "), ("scales", 1, "no argument scales")):
             with self.assertRaisesRegex((TypeError, OverflowError), words):
                 op(**good, **{name: value})
-        op(**good)  # none of them left a trace
+        op(**good)  # the failed calls have changed nothing
 
     def test_a_missing_kernel_is_explained(self):
         with self.assertRaisesRegex(attn.AttnError, "head_dim") as caught:
@@ -197,15 +199,15 @@ class Decode(unittest.TestCase):
             self.device.decode(dtype="fp16", head_dim=DIM, heads=HEADS, kv_heads=KV_HEADS,
                                cache=attn.CacheDesc(page_size=2 ** 40))
         with self.assertRaisesRegex(attn.AttnError, "no indexer_topk kernel"):
-            self.device.indexer_topk(top_k=8, heads=4)  # top_blocks may be left out
+            self.device.indexer_topk(top_k=8, heads=4)  # the argument top_blocks has a default
         with self.assertRaises(TypeError):
-            attn.build([{"op": "plan"}])  # neither a description nor a path
+            attn.build([{"op": "plan"}])  # a list is neither a description nor a path
         self.assertEqual(self.op().why, "exact")
         self.assertIn("decode_fp16_d128", self.op().kernel)
 
 
 class Foreign:
-    """An array of another library: one interface and nothing else."""
+    """An array of another library, which has one interface for tensors and nothing else."""
 
     def __init__(self, array):
         self.array = array
@@ -255,7 +257,7 @@ class Metadata(unittest.TestCase):
         pages = np.random.default_rng(1).permutation(12).astype(np.int32).reshape(3, 4)
         indptr = np.array([0, 4, 4, 7], np.int32)
         slots = np.repeat(pages * PAGE, PAGE, 1) + np.tile(np.arange(PAGE, dtype=np.int32), 4)
-        for table, of_slots in ((pages, False), (slots[:, :-5], True)):  # the last page is not full
+        for table, of_slots in ((pages, False), (slots[:, :-5], True)):  # the last page of a sequence is not full
             out = np.full(8, -7, np.int32)
             op(block_table=np.ascontiguousarray(table), kv_indptr=indptr, kv_indices=out, page_size=PAGE,
                table_of_slots=of_slots)
@@ -263,7 +265,7 @@ class Metadata(unittest.TestCase):
 
 
 class Counts(unittest.TestCase):
-    """Counts that no tensor of a call has."""
+    """Tests counts that no dimension of a tensor gives."""
 
     def test_entries_of_page_lists(self):
         op = support.device({"op": "metadata", "metadata": "kv_indices"}).metadata(kind="kv_indices")
@@ -307,7 +309,8 @@ class Prefill(unittest.TestCase):
             support.close(lse[:, rows], want_lse, 1e-3, f"lse {s}")
 
     def test_one_token_with_heads_far_apart(self):
-        """The stride of one token is not looked at, though heads are further apart than tokens may be."""
+        """The stride between tokens is not read if there is one token. The stride between heads exceeds the limit for
+        tokens."""
         device = support.device({"op": "prefill", "head_dim": 64})
         op = device.prefill(dtype="fp16", head_dim=64, heads=2, kv_heads=2)
         step = (8 << 20) // 2

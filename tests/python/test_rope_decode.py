@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A decode step of attention in one launch, rope_decode, has the bits of two launches."""
+"""Tests that rope_decode, a decode step of attention in one launch, has the bits of two launches."""
 import unittest
 
 import numpy as np
@@ -11,8 +11,8 @@ PAGE, PAGES, ENTRIES, POSITIONS = 16, 96, 20, 256
 
 
 class Layer:
-    """Tensors of one layer for sequences of these lengths, which include `n` new tokens each. q, k and v
-    are parts of one tensor."""
+    """Random tensors of one layer. Sequences have `lengths` keys, the last n of them new. q, k and v are views of one
+    tensor."""
 
     def __init__(self, lengths, heads, kv_heads, dim, seed, n=1, bias=False, norm=None, kv_dtype=np.float16):
         self.lens, self.batch, self.dim, self.heads, self.kv_heads = (
@@ -36,14 +36,16 @@ class Layer:
         self.out = np.zeros((rows, heads, dim), np.float16)
 
     def heads_of(self):
+        """Returns the arguments with which rope_qk_norm_cache and decode are looked up."""
         cache = attn.CacheDesc(page_size=PAGE, **(dict(dtype="fp8", scale="token") if self.fp8 else {}))
         return dict(dtype="fp16", head_dim=self.dim, heads=self.heads, kv_heads=self.kv_heads, cache=cache)
 
     def turns(self, rope):
+        """Returns the arguments of the lookup that describe rotation, norm and bias."""
         return dict(rope=rope, bias=self.biases is not None, **(dict(norm=self.norm) if self.norm else {}))
 
     def before(self):
-        """Arguments of the steps before attention."""
+        """Returns the arguments of the parts before attention: inputs, positions, weights and biases."""
         call = dict(k=self.k, v=self.v, positions=self.positions, cos_sin=self.turn, eps=1e-5)
         if self.weights:
             call.update(q_weight=self.weights[0], k_weight=self.weights[1])
@@ -52,18 +54,22 @@ class Layer:
         return call
 
     def pages(self):
+        """Returns the caches, with their scales if they are fp8."""
         call = dict(k_cache=self.cache[0], v_cache=self.cache[1])
         return call | (dict(k_scale=self.scales[0], v_scale=self.scales[1]) if self.fp8 else {})
 
     def lists(self):
+        """Returns the output, the page table and the lengths."""
         return dict(out=self.out, block_table=self.table, kv_lens=self.lens, q_len=self.n)
 
     def slots(self):
+        """Returns the cache slots of the new tokens; -1 for a sequence without keys."""
         keys = self.lens[:, None] - self.n + np.arange(self.n)
         page = np.take_along_axis(self.table, np.maximum(keys, 0) // PAGE, 1)
         return np.where(keys >= 0, page.astype(np.int64) * PAGE + keys % PAGE, -1).reshape(-1)
 
     def chain(self, device, rope, sinks):
+        """Makes the two launches, for rotation with the write of the cache, and for attention."""
         q = np.zeros((self.batch * self.n, self.heads, self.dim), np.float16)
         device.rope_qk_norm_cache(**self.heads_of(), **self.turns(rope))(
             q=self.q, q_out=q, slot_mapping=self.slots(), **self.before(), **self.pages())
@@ -71,6 +77,7 @@ class Layer:
             q=q, **self.lists(), **self.pages(), **(dict(sinks=self.sinks) if sinks else {}))
 
     def step(self, device, rope, sinks):
+        """Makes the one launch."""
         device.rope_decode(**self.heads_of(), q_len=self.n, sinks=sinks, **self.turns(rope))(
             q=self.q, **self.lists(), **self.before(), **self.pages(), **(dict(sinks=self.sinks) if sinks else {}))
 
@@ -91,13 +98,15 @@ class Steps(unittest.TestCase):
                   {"rope": "neox", "norm": "rms"}))
 
     def check(self, rope="neox", sinks=False, same_tile=True, **layer):
+        """Compares outputs and caches of two steps. `same_tile`: True if both kernels have the same tiles, so that
+        outputs have the same bits."""
         chain, step = Layer(**layer), Layer(**layer)
-        for _ in range(2):  # the second step reads what the first one wrote
+        for _ in range(2):  # the second step reads the keys that the first one wrote
             chain.chain(self.device, rope, sinks)
             step.step(self.device, rope, sinks)
             if same_tile:
                 np.testing.assert_array_equal(step.out, chain.out, "out")
-            # Weights of keys are rounded in another order: by 2^-11 each, of values up to 4.
+            # Weights of keys are rounded in another order. Each is off by 2^-11, and values are up to 4.
             np.testing.assert_allclose(step.out.astype(float), chain.out.astype(float), rtol=0, atol=4 * 2 ** -11)
             for name in ("cache", "scales"):
                 for ours, theirs in zip(getattr(step, name) or [], getattr(chain, name) or []):
@@ -117,7 +126,7 @@ class Steps(unittest.TestCase):
         self.check(lengths=[40, 17, 64], heads=8, kv_heads=2, dim=64, seed=40, norm="rms", rope="gptj")
 
     def test_a_planned_step_has_the_sums_of_two_launches(self):
-        # The second sequence is so short that some of the lists have no item of it.
+        # The second sequence is so short that some lists have no part of it.
         chain, step = (Layer([300, 20], 16, 2, 128, seed=90) for _ in range(2))
         planned = attn.attention.BatchStep(self.device, **step.heads_of(), max_batch=4, lists=12)
         chain.chain(self.device, "neox", False)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that ranks with copies of an indexer select the same keys, in every bit of indices and scores: whatever pages
-the keys lie in, in every launch and replay, for any number of parts. Many scores are equal, and some are NaNs."""
+"""Tests that ranks with copies of an indexer's keys select the same keys, with equal bits of indices and scores. Keys
+lie in other pages on each rank. Launches, replays and numbers of parts differ too. Many scores are equal, and some are
+NaNs."""
 import os
 import unittest
 
@@ -16,7 +17,8 @@ KERNELS = [{"op": "indexer_topk", "top_k": TOP, "index_heads": HEADS, "paged": T
 
 
 class Rank:
-    """The keys of one sequence on a rank, which has them in pages of its own order."""
+    """The keys of one sequence on a rank, whose pages are in an order of its own. `ties` says which of equal scores is
+    selected first."""
 
     def __init__(self, device, keys, scales, pages, ties):
         self.ties = ties
@@ -30,6 +32,8 @@ class Rank:
         self.choose = device.indexer_topk(top_k=TOP, heads=HEADS, paged=True, ties=ties)
 
     def select(self, q, weights, ends, parts=1, stream=None, pages=None):
+        """Returns (indices, scores) of the selected keys of each row. `parts`: number of parts of a row's keys whose
+        selections are merged."""
         rows, pages = len(ends), self.pages if pages is None else pages
         indices, values = np.zeros((rows, parts, TOP), np.int32), np.zeros((rows, parts, TOP), np.float32)
         self.choose(q=q, weights=weights, keys=self.pool.reshape(-1), row_ends=ends, block_table=pages,
@@ -60,6 +64,7 @@ class Selection(unittest.TestCase):
         cls.wanted = cls.ranks[0].select(cls.q, cls.weights, cls.ends)
 
     def check(self, got):
+        """Checks that a selection has the bits of the first rank's selection."""
         for own, other in zip(self.wanted, got):
             np.testing.assert_array_equal(own.view(np.uint32), other.view(np.uint32))
 
@@ -78,7 +83,8 @@ class Selection(unittest.TestCase):
         self.check(self.ranks[1].select(self.q, self.weights, self.ends, parts=3))
 
     def test_a_row_beyond_2_20_keys_selects_the_same(self):
-        """The page table names one page of zero keys 2^20 / PAGE times, then the keys' own pages. Zero keys score 0."""
+        """The page table names one page of zero keys 2^20 / PAGE times, then the pages of the keys. Zero keys have a
+        score of 0."""
         rank, before = self.ranks[0], 1 << 20
         zero_pages = np.full(before // PAGE, rank.zero_page, np.int32)
         pages = np.concatenate([zero_pages, rank.pages[0]]).astype(np.int32)
@@ -97,7 +103,8 @@ class Selection(unittest.TestCase):
 
 
 class LargerTies(Selection):
-    """The same with ties by the larger position: scores are as in Selection, and equal ones have later positions."""
+    """Runs the tests with ties by the larger position. Scores are as in Selection, and equal scores have later
+    positions."""
     TIES = "larger"
 
     def test_equal_scores_have_the_larger_positions(self):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests sparse latent attention of engine steps without an engine: an indexer's cache, its choice, and attention to it."""
+"""Tests an engine's steps of sparse latent attention, without an engine: the indexer's cache, its choice, and attention
+to the chosen keys."""
 import unittest
 
 import numpy as np
@@ -12,11 +13,12 @@ import support
 PAGE, TOP_K, HEADS = 16, 16, 8
 LATENT = _engine.LatentKind(dtype="fp16", heads=4, latent=512, rope=64, head_dim=192, head_dim_v=128, scale=0.07)
 INDEXER = _selection.IndexerKind(dtype="fp16", heads=HEADS, top_k=TOP_K, rope="neox", weight_scale=0.03, eps=1e-6)
-NEAR = 2.0 ** -4  # of the largest score: fp8 of queries and keys, f16 of products
+# Largest error of a score divided by the largest score: queries and keys are rounded to fp8, products to f16.
+NEAR = 2.0 ** -4
 
 
 def rotated(x, angles):
-    """Returns x [tokens, ..., 128] with the first 64 elements rotated in double precision: pairs are 32 elements
+    """Rotates the first 64 elements of x [tokens, ..., 128] in double precision. The elements of a pair are 32
     apart."""
     x = x.astype(np.float64)
     angles = angles.reshape(len(x), *[1] * (x.ndim - 2), 32)
@@ -25,7 +27,8 @@ def rotated(x, angles):
 
 
 class Step:
-    """Tokens of sequences of `lengths` keys. The last `counts` of them are this step's. Tensors are as an engine has them."""
+    """The inputs of an engine's step. Sequences have `lengths` keys. The last `counts` keys are the tokens of this
+    step."""
 
     def __init__(self, lengths, counts):
         self.lengths, total = lengths, sum(lengths)
@@ -47,7 +50,7 @@ class Step:
         self.cache = np.full((len(order), PAGE, _selection.KEY_BYTES), 0xff, np.uint8)
 
     def scores(self, row):
-        """Returns a row's scores of the keys that it sees, in double precision."""
+        """Returns the scores of the keys that a row sees, in double precision."""
         s, t = self.sequences[row], self.rows[row]
         seen = np.arange(self.ends[row]) + sum(self.lengths[:s])
         k = self.k.astype(np.float64)
@@ -65,7 +68,7 @@ class SparseSteps(unittest.TestCase):
         aiter.use(device=cls.device)
 
     def choose(self, step, selection=None):
-        """Returns the slots that the indexer chooses for each row."""
+        """Returns the slots of the keys that the indexer chooses for each row."""
         selection = selection or _selection.Selection(self.device, INDEXER, page_size=PAGE)
         out = np.full((len(step.rows), TOP_K), -7, np.int32)
         q, weights = selection.write(step.q, step.weights, step.k, step.norm, step.cos_sin, step.positions, step.slots, step.cache)
@@ -93,7 +96,7 @@ class SparseSteps(unittest.TestCase):
         self.check_choice(step, chosen)
         steps = _selection.SparseSteps(self.device, LATENT, page_size=PAGE, max_rows=32, top_k=TOP_K)
         cache, q = support.random((len(step.cache), PAGE, 576), 7), support.random((len(step.rows), 4, 576), 8)
-        for n in (len(step.rows), 4):  # a smaller step is planned in the same memory
+        for n in (len(step.rows), 4):  # the second plan of a smaller step uses the same memory
             out = np.zeros((n, 4, 512), np.float16)
             steps.plan(np.minimum(step.ends[:n], TOP_K).astype(np.int32))
             steps.run(q[:n], cache, chosen[:n], out)

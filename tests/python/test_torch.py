@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's CPU tensors on the simulated GPU, and the operators with their meta kernels. Skipped
-without torch."""
+"""Tests calls with torch's CPU tensors on the simulated GPU, and torch operators with their meta kernels. Tests are
+skipped without torch."""
 import gc
 import sys
 import unittest
@@ -21,7 +21,7 @@ import support
 from attn import torch_ops
 from attn.attention import BatchDecode
 
-BF16 = 2.0 ** -8  # relative error of one rounding
+BF16 = 2.0 ** -8  # relative error of one rounding to bf16
 HEADS, KV_HEADS, DIM, PAGE = 4, 2, 64, 16
 
 
@@ -152,7 +152,8 @@ class Torch(unittest.TestCase):
         self.assertEqual(set(checks.values()), {"SUCCESS"})
 
     def step(self):
-        """A step of a layer that writes its cache and attends to it, and tensors for it."""
+        """Returns (step, given). step() writes a layer's cache and attends to it by torch's operators. given(batch)
+        returns arguments of step()."""
         cache = attn.CacheDesc(page_size=PAGE)
         write = torch_ops.register(self.device.cache_write(
             dtype="bf16", head_dim=DIM, kv_heads=KV_HEADS, cache=cache))
@@ -176,7 +177,7 @@ class Torch(unittest.TestCase):
         return step, given
 
     def same(self, one, other, batches, given):
-        """Checks that two functions return the same tensor and leave the same caches. given(batch) returns their
+        """Checks that two functions return the same tensor and write the same caches. given(batch) returns their
         arguments."""
         for batch in batches:
             a, b = given(batch), given(batch)
