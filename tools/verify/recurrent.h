@@ -34,7 +34,7 @@ struct recurrent_shape {
     /* Numbers of key heads, value heads and sequences; tokens of every sequence if `lengths` is
      * empty. */
     int heads, value_heads, batch, length;
-    int steps;                             /* columns of state_slots */
+    int steps; /* columns of state_slots */
     /* Tokens of each sequence, up to the first 0. */
     int lengths[RECURRENT_SEQUENCES];
 };
