@@ -12,7 +12,9 @@
 #include "ir/bits.h"
 #include "ir/spread.h"
 #include "templates/index/page.h"
+#include "templates/linear/gates.h"
 #include "templates/rope/rope.h"
+#include "templates/rope/rotate_rows.h"
 #include "templates/workgroup/fp8.h"
 #include "templates/workgroup/scalar.h"
 #include "templates/template.h"
@@ -44,7 +46,6 @@ struct indexer_rope {
      * heads */
     struct att_variant heads;
     struct rope rope; /* loads, rotates and stores heads; rope.b is the kernel's builder */
-    float largest;    /* largest finite number of the target's fp8 */
     bool mxfp4;       /* true: keys in the cache are mxfp4; false: fp8 */
     /* i32: LDS address through which an mxfp4 key passes; no value without mxfp4 */
     struct tir_value lds;
@@ -72,82 +73,29 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Returns a tile with the shape of `other` and `scalar` in every element. */
-static struct tir_value like(struct indexer_rope *k, struct tir_value scalar,
-                             struct tir_value other)
-{
-    struct tir_type t = tir_typeof(k->rope.b.f, other);
-    t.dtype = tir_typeof(k->rope.b.f, scalar).dtype;
-    return tir_splat(&k->rope.b, scalar, t);
-}
-
-/* ---- The Hadamard matrix ---- */
-
-/* Returns a tile with the shape of `x`: -1 in columns (elements of a head) whose number has bit
- * `bit` set, and 1 in the others. */
-static struct tir_value signs_of(struct indexer_rope *k, struct tir_value x, unsigned bit)
-{
-    struct tir_builder *b = &k->rope.b;
-    const struct tir_type t = tir_with_dtype(tir_typeof(b->f, x), TIR_I32);
-    const struct tir_value own =
-        tir_and(b, tir_col_index(b, t), tir_int_like(b, tir_col_index(b, t), (int)bit));
-    const struct tir_value one = tir_float_like(b, x, 1.0f);
-    return tir_select(b, tir_cmp_ne(b, own, tir_int_like(b, own, 0)), tir_neg(b, one), one);
-}
-
-/* Multiplies x by the Hadamard matrix H over sqrt 128. For each bit of an element's index, each
- * pair of elements whose indices differ in this bit is replaced by its sum and difference. The four
- * parts of x have 32 elements each. Bits 0 to 4 select an element within a part: pairs are in other
- * registers or lanes. The last two bits select the part, in any order. */
-static void hadamard(struct indexer_rope *k, struct rope_parts *x)
-{
-    enum { PARTS = 4 };
-    struct tir_builder *b = &k->rope.b;
-    assert(k->rope.rotated.n_parts == PARTS);
-    for (unsigned bit = 1; bit < DIM / PARTS; bit <<= 1) {
-        const struct tir_value signs = signs_of(k, x->v[0], bit);
-        for (int i = 0; i < PARTS; i++)
-            x->v[i] = tir_fma(b, x->v[i], signs, tir_col_flip(b, x->v[i], bit));
-    }
-    for (int apart = 1; apart < PARTS; apart *= 2)
-        for (int i = 0; i < PARTS; i++) {
-            const struct tir_value low = x->v[i], high = x->v[i | apart];
-            if (i & apart)
-                continue;
-            x->v[i] = tir_add(b, low, high);
-            x->v[i | apart] = tir_sub(b, low, high);
-        }
-    for (int i = 0; i < PARTS; i++)
-        x->v[i] = tir_mul(b, x->v[i], tir_float_like(b, x->v[i], 0x1.6a09e6p-4f));
-}
-
 /* Rotates the heads of a tile, and multiplies them by the Hadamard matrix if the variant has
  * one. */
 static void rotate(struct indexer_rope *k, struct rope_parts *x)
 {
     rope_rotate(&k->rope, x);
     if (k->v->hadamard)
-        hadamard(k, x);
+        rope_hadamard(&k->rope.b, x->v, k->rope.rotated.n_parts);
 }
 
 /* ---- Scales ---- */
 
 /* Returns the scale of each head: max(largest |x|, 1e-4) divided by the largest fp8 number. With
- * argument round_scales it is rounded up to a power of two: an addition to the mantissa carries
- * into the exponent. */
+ * argument round_scales it is rounded up to a power of two. */
 static struct tir_value find_scale(struct indexer_rope *k, const struct rope_parts *x)
 {
-    struct rope *p = &k->rope;
-    struct tir_builder *b = &p->b;
-    const struct tir_value absmax = rope_absmax(p, &p->rotated, x);
-    const struct tir_value most = tir_max(b, absmax, tir_float_like(b, absmax, 1e-4f));
-    const struct tir_value scale = tir_mul(b, most, tir_float_like(b, most, 1.0f / k->largest));
-    const struct tir_value bits = tir_bitcast(b, scale, rope_head_column(p, &p->rotated, TIR_I32));
-    const struct tir_value up = tir_and(b, tir_add(b, bits, tir_int_like(b, bits, 0x7fffff)),
-                                        tir_int_like(b, bits, -0x800000));
+    struct tir_builder *b = &k->rope.b;
+    const struct tir_value absmax = rope_absmax(&k->rope, &k->rope.rotated, x);
+    const struct tir_value scale =
+        att_fp8_scale(b, tir_max(b, absmax, tir_float_like(b, absmax, 1e-4f)));
+    const struct tir_value up = att_power_above(b, scale);
     const struct tir_value round =
         tir_cmp_ne(b, tir_arg(b, ARG_ROUND_SCALES, TIR_I32), tir_i32(b, 0));
-    return tir_select(b, round, tir_bitcast(b, up, tir_typeof(b->f, scale)), scale);
+    return tir_select(b, round, up, scale);
 }
 
 /* Divides x by `scale`, converts it to fp8, and sets raw[] to the result in the layout of
@@ -200,7 +148,7 @@ static void visit_heads(struct indexer_rope *k, struct tir_value first)
     quantise(k, &x, scale, raw);
     rope_store(p, s, rope_token_base(p, &to), heads, to.head_stride, 1, first, raw);
     const struct tir_value w = tir_mul(b, tir_convert(b, weights, TIR_F32), scale);
-    const struct tir_value factor = like(k, tir_arg(b, ARG_WEIGHT_SCALE, TIR_F32), w);
+    const struct tir_value factor = att_arg_like(b, ARG_WEIGHT_SCALE, w);
     tir_tile_store(b, heads_of(k, ATT_TOKENS(WEIGHTS_OUT), FLOAT, heads), first,
                    tir_mul(b, w, factor));
 }
@@ -258,7 +206,7 @@ static void normalise(struct indexer_rope *k, struct rope_parts *x)
             x->v[i] = tir_sub(b, x->v[i], tir_broadcast(b, mean, tir_typeof(b->f, x->v[i])));
     }
     const struct tir_value square = sum_parts(k, x, true);
-    const struct tir_value eps = like(k, tir_arg(b, ARG_EPS, TIR_F32), square);
+    const struct tir_value eps = att_arg_like(b, ARG_EPS, square);
     const struct tir_value inverse = tir_rsq(b, tir_add(b, square, eps));
     struct rope_parts bias = {0};
     if (k->v->layer_norm)
@@ -533,7 +481,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                  .dtype = att_dtype(v),
                  .narrow_q = true,
                  .even = v->hadamard || v->index_keys == ATT_INDEX_KEYS_MXFP4},
-        .largest = att_largest_fp8(m),
         .mxfp4 = v->index_keys == ATT_INDEX_KEYS_MXFP4,
     };
     k.heads.head_dim = k.heads.head_dim_v = DIM;

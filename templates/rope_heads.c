@@ -217,11 +217,7 @@ static void store_fp8(struct heads *h, struct tir_value y)
     struct tir_builder *b = &h->b;
     const struct tir_value groups = tir_split_blocks(b, y, GROUP);
     const struct tir_value absmax = tir_row_max(b, tir_abs(b, groups));
-    const struct tir_value most = tir_max(b, absmax, tir_float_like(b, absmax, 1e-4f));
-    const struct tir_value exact = att_fp8_scale(b, most);
-    const struct tir_value rounds =
-        tir_cmp_ne(b, tir_arg(b, ARG_ROUND_SCALES, TIR_I32), tir_i32(b, 0));
-    const struct tir_value scale = tir_select(b, rounds, att_power_above(b, exact), exact);
+    const struct tir_value scale = att_fp8_rounded_scale(b, absmax);
     const struct tir_value base = att_row(b, tir_arg(b, ARG_OUT_SCALE, TIR_I64), h->token,
                                           ARG_OUT_SCALE_TOKEN_STRIDE, sizeof(float));
     tir_tile_scatter(b, base, scale_offsets(h, tir_typeof(b->f, scale)), tir_i32(b, 0), scale);

@@ -48,36 +48,7 @@ static void store_latent(struct compress *c, struct tir_value token, struct tir_
                    tir_convert_short(b, z, att_dtype(c->v)));
 }
 
-/* Returns row y, of head_dim elements, times the Hadamard matrix over sqrt(head_dim). Each round
- * replaces two elements whose indices differ in one bit by their sum and their difference. */
-static struct tir_value hadamard(struct compress *c, struct tir_value y)
-{
-    struct tir_builder *b = &c->b;
-    const struct tir_value column = tir_col_index(b, tir_with_dtype(c->row, TIR_I32));
-    const struct tir_value one = tir_float_like(b, y, 1.0f);
-    for (int bit = 1; bit < c->v->head_dim; bit <<= 1) {
-        const struct tir_value own = tir_and(b, column, tir_int_like(b, column, bit));
-        const struct tir_value signs =
-            tir_select(b, tir_cmp_ne(b, own, tir_int_like(b, own, 0)), tir_neg(b, one), one);
-        y = tir_fma(b, y, signs, tir_col_flip(b, y, (unsigned)bit));
-    }
-    return tir_mul(b, y, tir_float_like(b, y, 0x1.6a09e6p-4f));
-}
-
 /* ---- The pool ---- */
-
-/* Returns the scale (f32, 1 x 1) of row `y`: max(largest |y|, 1e-4) divided by the largest number
- * of fp8. With argument round_scales it is rounded up to a power of two. */
-static struct tir_value find_scale(struct compress *c, struct tir_value y)
-{
-    struct tir_builder *b = &c->b;
-    const struct tir_value absmax = att_norm_over_rows(b, &y, 1, true);
-    const struct tir_value most = tir_max(b, absmax, tir_float_like(b, absmax, 1e-4f));
-    const struct tir_value scale = att_fp8_scale(b, most);
-    const struct tir_value round =
-        tir_cmp_ne(b, tir_arg(b, ARG_ROUND_SCALES, TIR_I32), tir_i32(b, 0));
-    return tir_select(b, round, att_power_above(b, scale), scale);
-}
 
 /* Returns the pool as a cache with one head, for functions of cache/. */
 static struct att_cache pool_of(struct compress *c)
@@ -109,7 +80,8 @@ static void store_fp8(struct compress *c, const struct att_cache *pool, struct a
                       struct tir_value y)
 {
     struct tir_builder *b = &c->b;
-    const struct tir_value zero = tir_i32(b, 0), scale = find_scale(c, y);
+    const struct tir_value zero = tir_i32(b, 0);
+    const struct tir_value scale = att_fp8_rounded_scale(b, att_norm_over_rows(b, &y, 1, true));
     const struct tir_value inverse = tir_broadcast(b, tir_rcp(b, scale), c->row);
     const struct tir_value bytes = tir_convert(b, tir_mul(b, y, inverse), TIR_FP8);
     const struct tir_value page = tir_add(b, pool->base, tir_mul(b, at.page, pool->page_stride));
@@ -215,7 +187,7 @@ void compress_finish(struct compress *c, struct tir_value group, struct tir_valu
         y = rope_rotate_rows(b, &angles, z);
     }
     if (c->v->hadamard)
-        y = hadamard(c, y);
+        rope_hadamard(b, &y, 1);
     store_row(c, slot, y);
     tir_end_if(b, &some, NULL);
 }

@@ -4,6 +4,8 @@
 #include "op_names.h"
 #include "templates/workgroup/scalar.h"
 
+#include <assert.h>
+
 enum { FLOAT = 4 }; /* bytes of an f32 */
 
 /* Returns the bits in `mask` of each element's index in its row: i32, columns x 1, of type `t`. */
@@ -66,4 +68,31 @@ struct tir_value rope_rotate_rows(struct tir_builder *b, const struct rope_angle
     sine = tir_select(b, rotates, sine, tir_float_like(b, sine, 0.0f));
     const struct tir_value other = tir_col_flip(b, z, (unsigned)partner);
     return tir_fma(b, other, of_rows(b, sine, rows), tir_mul(b, z, of_rows(b, cosine, rows)));
+}
+
+/* Replaces, for each bit of an element's index, each pair of elements whose indices differ in this
+ * bit by its sum and difference. A pair is within a tile, or in two tiles. */
+void rope_hadamard(struct tir_builder *b, struct tir_value *x, unsigned n_parts)
+{
+    enum { ELEMENTS = 128 };
+    const struct tir_type t = tir_with_dtype(tir_typeof(b->f, x[0]), TIR_I32);
+    const struct tir_value column = tir_col_index(b, t), one = tir_float_like(b, x[0], 1.0f);
+    assert(n_parts * t.cols == ELEMENTS);
+    for (unsigned bit = 1; bit < t.cols; bit <<= 1) {
+        const struct tir_value own = tir_and(b, column, tir_int_like(b, column, (int)bit));
+        const struct tir_value signs =
+            tir_select(b, tir_cmp_ne(b, own, tir_int_like(b, own, 0)), tir_neg(b, one), one);
+        for (unsigned i = 0; i < n_parts; i++)
+            x[i] = tir_fma(b, x[i], signs, tir_col_flip(b, x[i], bit));
+    }
+    for (unsigned apart = 1; apart < n_parts; apart *= 2)
+        for (unsigned i = 0; i < n_parts; i++) {
+            const struct tir_value low = x[i], high = x[i | apart];
+            if (i & apart)
+                continue;
+            x[i] = tir_add(b, low, high);
+            x[i | apart] = tir_sub(b, low, high);
+        }
+    for (unsigned i = 0; i < n_parts; i++)
+        x[i] = tir_mul(b, x[i], tir_float_like(b, x[i], 0x1.6a09e6p-4f));
 }

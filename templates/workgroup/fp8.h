@@ -35,6 +35,17 @@ static inline struct tir_value att_power_above(struct tir_builder *b, struct tir
     return tir_bitcast(b, up, t);
 }
 
+/** Returns the scale (f32) for numbers of magnitudes up to `absmax`, a tile: att_fp8_scale() of at
+ * least 1e-4. With argument round_scales it is rounded up to a power of two. */
+static inline struct tir_value att_fp8_rounded_scale(struct tir_builder *b, struct tir_value absmax)
+{
+    const struct tir_value most = tir_max(b, absmax, tir_float_like(b, absmax, 1e-4f));
+    const struct tir_value scale = att_fp8_scale(b, most);
+    const struct tir_value round =
+        tir_cmp_ne(b, tir_arg(b, ARG_ROUND_SCALES, TIR_I32), tir_i32(b, 0));
+    return tir_select(b, round, att_power_above(b, scale), scale);
+}
+
 /** Returns x / scale (f32, broadcast) as fp8. No |x| may exceed scale times the largest fp8. A
  * scale below 1e-12 counts as 1e-12. */
 static inline struct tir_value att_fp8_divide(struct tir_builder *b, struct tir_value x,
