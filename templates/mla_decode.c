@@ -238,6 +238,9 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
             why, ATT_TWO_SOURCES,
             "two_sources needs sparse slots, and rows of 16 bits or rows that are key "
             "and value");
+    if (v->same_rows && (!v->two_sources || !att_has_e2m1_rows(v)))
+        return att_reject(why, ATT_SAME_ROWS,
+                          "same_rows needs two_sources and a cache of rows of e2m1");
     if (v->sparse != ATT_SPARSE_NONE && v->mask == ATT_MASK_CUSTOM)
         return att_reject(why, ATT_SPARSE, "a custom mask has no bytes for a list of slots");
     struct att_tile tile;

@@ -43,7 +43,7 @@ struct att_row_format {
     int bytes;
     float least; /* lower limit of a scale before it is rounded to its type */
     const struct att_row_format
-        *second; /* format of the rows of a second source; NULL: the same format */
+        *second; /* format of the rows of a second source without same_rows; NULL: the same format */
 };
 
 /** Values of att_row_format.scales and of att_row_format.rotated that are no byte offsets. */
@@ -134,6 +134,9 @@ bool att_is_packed(const struct att_variant *v);
 bool att_is_mixed(const struct att_variant *v);
 /** True if rows contain scales, and have 512 elements that are a part of key and value. */
 bool att_is_pooled(const struct att_variant *v);
+
+/** True if elements of the cache are e2m1. */
+bool att_has_e2m1_rows(const struct att_variant *v);
 
 /** True if all rows of a head share one scale, which att_cache_tensor_scale() loads. It is the
  * scale of the tensor (kv_scale tensor), or of a sequence and head (kv_scale head). */

@@ -312,7 +312,7 @@ static bool has_second_pages(const struct att_pages *p, const struct att_cache *
  * second source. */
 static const struct att_row_format *other_rows(const struct att_pages *p, const struct att_cache *c)
 {
-    return p->v->two_sources && c->packed ? c->rows->second : NULL;
+    return p->v->two_sources && !p->v->same_rows && c->packed ? c->rows->second : NULL;
 }
 
 /* Returns the byte offsets (i64) from the cache's base of the pages with numbers `page`. If the

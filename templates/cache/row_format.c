@@ -64,6 +64,12 @@ bool att_is_pooled(const struct att_variant *v)
     return rows && rows->in_value;
 }
 
+bool att_has_e2m1_rows(const struct att_variant *v)
+{
+    const struct att_row_format *const rows = att_row_format(v);
+    return rows && rows->bits == 4;
+}
+
 /* ---- Scales of packed rows: their type, from and to f32 ---- */
 
 unsigned att_packed_scale_dtype(const struct att_cache *c)

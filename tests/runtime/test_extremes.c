@@ -92,6 +92,7 @@ static const struct {
     {"small_pages", 0, NULL},
     {"sharded", 0, NULL},
     {"two_sources", 0, NULL},
+    {"same_rows", 0, NULL},
     {"page_size", 32, "indexer_topk"},
     {"page_size", 32, "indexer_logits"},
     {"page_stride", 132 * 32, "indexer_topk"},

@@ -32,7 +32,8 @@ static void add(struct attnc_pack_writer *w, const char *name, const char *spars
 {
     const bool packed = !strcmp(kind, "packed"), fp8 = !strcmp(kind, "fp8");
     const bool scaled = !strcmp(kind, "scaled"), planes = !strcmp(kind, "planes");
-    const bool mixed = planes || !strcmp(kind, "mixed");
+    const bool fp4 = !strcmp(kind, "fp4");
+    const bool mixed = planes || fp4 || !strcmp(kind, "mixed");
     const bool two = mixed || !strcmp(kind, "two_sources");
     const struct attnc_pack_pair key[] = {
         {"dtype", "bf16"},
@@ -42,6 +43,7 @@ static void add(struct attnc_pack_writer *w, const char *name, const char *spars
         {"kv_dtype", packed || fp8 || scaled || mixed ? "fp8" : "same"},
         {"kv_layout", packed   ? "packed"
                       : planes ? "planes"
+                      : fp4    ? "packed_fp4"
                       : mixed  ? "scales_last"
                                : "nhd"},
         {"kv_scale", scaled ? "tensor" : "none"},
@@ -51,6 +53,7 @@ static void add(struct attnc_pack_writer *w, const char *name, const char *spars
         {"page_size", "any"},
         {"page_table", page_table},
         {"product_dim", "none"},
+        {"same_rows", fp4 ? "true" : "false"},
         {"q_len", "1"},
         {"sharded", strcmp(kind, "sharded") ? "false" : "true"},
         {"sinks", "false"},
@@ -94,6 +97,7 @@ static struct bench open_kernels(uint32_t flags)
     add(w, "two", "slots", "indices", "two_sources");
     add(w, "two mixed", "slots", "indices", "mixed");
     add(w, "two planes", "slots", "indices", "planes");
+    add(w, "two fp4", "slots", "indices", "fp4");
     return open_writer(w, flags);
 }
 
@@ -258,6 +262,35 @@ static void second_pages_have_many_rows(void **state)
     a.second_rows = 2;
     refuse(op, &a, ATTN_BAD_DATA,
            "slot 2 of list 0 is 3512, the cache has 2560 slots, second has too few rows");
+    close_bench(&b);
+}
+
+static void rows_of_e2m1_are_in_both_sources(void **state)
+{
+    (void)state;
+    fake_reset();
+    struct bench b = open_kernels(0);
+    struct attn_mla_decode_desc d = desc(ATTN_PAGES_INDICES);
+    struct attn_op *op;
+    d.head_dim = 512;
+    d.cache =
+        (struct attn_cache_desc){.dtype = ATTN_FP8, .layout = ATTN_KV_PACKED_FP4, .page_size = 64};
+    d.same_rows = true;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
+    says("same_rows is set, two_sources is not");
+    d.two_sources = true;
+    d.cache.layout = ATTN_KV_PACKED_MXFP8;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
+    says("same_rows is set, cache.layout is neither ATTN_KV_PACKED_FP4 nor");
+    d.cache.layout = ATTN_KV_PACKED_FP4;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_OK);
+    struct attn_mla_decode_args a = args(ATTN_PAGES_INDICES);
+    a.second = tensor;
+    a.second_first = 1000;
+    a.second_rows = 2;
+    assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
+    a.second_row_stride = 288 + 4;
+    refuse(op, &a, ATTN_BAD_ARGUMENT, "second");
     close_bench(&b);
 }
 
@@ -582,6 +615,7 @@ int main(void)
         cmocka_unit_test(lists_of_slots_have_kernels_of_their_own),
         cmocka_unit_test(lists_may_have_no_lengths),
         cmocka_unit_test(two_sources_are_of_lists_of_rows),
+        cmocka_unit_test(rows_of_e2m1_are_in_both_sources),
         cmocka_unit_test(second_pages_have_many_rows),
         cmocka_unit_test(rows_are_in_two_tensors),
         cmocka_unit_test(a_shard_is_one_of_several),

@@ -483,6 +483,14 @@ static void copy_planes(struct call *c, int page, int from, int to)
     }
 }
 
+/* Copies a row that ends with its scales to row `to` of the second source. */
+static void copy_pooled_row(const struct pooled_row *from, struct operand *second, int64_t to)
+{
+    for (int64_t i = 0; i < from->format->bytes; i++)
+        operand_set_bits(second, AT(to, i),
+                         operand_bits(from->tensor, AT(from->at[0], from->at[1], 0, i)));
+}
+
 /* Copies two of three rows that the lists name to the second source, and changes the lists to name
  * the copies. Each list entry has its own row there, whose number is above the cache's last
  * slot. */
@@ -504,7 +512,9 @@ static void fill_second(struct call *c)
                                             .tensor = call_operand(c, cache_operand(c)),
                                             .at = {slot / page, slot % page},
                                             .axis = 3};
-            if (from.format)
+            if (c->desc.mla_decode.same_rows)
+                copy_pooled_row(&from, second, at);
+            else if (from.format)
                 pooled_row_convert(&from, own->cache.precision, second, at);
             if (second_is_paged(c))
                 copy_mixed_row(call_operand(c, cache_operand(c)), second, page, slot, at);
@@ -527,7 +537,7 @@ static void fill_keys(struct call *c)
                            : is_step(c) ? ROPE_DECODE_KV_LENS
                                         : DECODE_KV_LENS;
     own->cache = paged_of(c, first, &DESC(c, cache), is_latent(c));
-    own->cache.powers = has_second(c);
+    own->cache.powers = has_second(c) && !c->desc.mla_decode.same_rows;
     hide_pages(c);
     fill_tokens(c);
     if (has_blocks(c))
