@@ -11,7 +11,8 @@
 #include "runtime/host.h"
 
 enum {
-    UNIT = 64,          /* [unit] keys of a unit; cuts are at multiples of it */
+    USUAL_UNIT = 64,    /* [unit] default of unit_keys, and the largest; cuts are at multiples */
+    UNIT_MIN = 16,      /* smallest unit_keys */
     USUAL_COST = 2,     /* [o] default of item_cost, in units */
     USUAL_RATE = 4,     /* [r] default of merge_rate */
     CONSTANT_MAX = 256, /* largest item_cost and merge_rate */
@@ -116,7 +117,7 @@ static void measure(const struct batch *p, struct sequence *q)
     }
     q->skip = attn_larger(reached - p->n.reach, 0) / GRAIN * GRAIN;
     q->keys = keys - q->skip;
-    q->units = attn_parts(q->keys, UNIT);
+    q->units = attn_parts(q->keys, p->n.unit);
 }
 
 /* Advances the indices of `q` to the next tile, or without tiles to the next sequence. */
@@ -135,14 +136,18 @@ struct attn_plan_numbers attn_plan_numbers(const struct attn_decode_plan_shape *
     const int32_t queries = s->q_tile && s->q_tile < s->q_len ? s->q_tile : s->q_len;
     const int64_t reach = s->window ? (int64_t)queries + s->window - 1 : INT32_MAX;
     const int64_t cost = s->item_cost ? s->item_cost : USUAL_COST;
+    const int64_t unit = s->unit_keys ? s->unit_keys : USUAL_UNIT;
     return (struct attn_plan_numbers){
         .queries = queries,
         .parts = parts_of(s),
+        .unit = unit,
         .pairs_per_list = attn_parts(s->kv_heads * parts_of(s), s->lists),
         .reach = reach < INT32_MAX ? reach : INT32_MAX,
         .item_cost = cost,
         .least_piece = s->q_tile ? attn_parts(cost, 2) : cost,
-        .slack = s->q_tile ? cost : 0,
+        .slack = s->q_tile           ? cost
+                 : unit < USUAL_UNIT ? USUAL_UNIT / unit
+                                     : 0,
         .merge_rate = s->merge_rate ? s->merge_rate : USUAL_RATE,
     };
 }
@@ -253,7 +258,7 @@ static int64_t cut(const struct batch *p, const struct sequence *q, int64_t j)
         return q->keys;
     const int64_t units =
         p->piece ? j * q->length : (q->first + j) * p->payload - q->start - p->n.item_cost;
-    return units * UNIT < q->keys ? units * UNIT : q->keys;
+    return units * p->n.unit < q->keys ? units * p->n.unit : q->keys;
 }
 
 /* Writes a work item for piece `j` of `q` and every KV head to work_info, `info`. */
@@ -356,6 +361,12 @@ int64_t attn_plan_tiles(const struct attn_decode_plan_shape *s)
     return s->tokens && all < each ? all : each;
 }
 
+/* True if a shape's units may have `keys` keys: 0, or a power of two up to USUAL_UNIT. */
+static bool is_unit(int32_t keys)
+{
+    return !keys || (keys >= UNIT_MIN && keys <= USUAL_UNIT && !(keys & (keys - 1)));
+}
+
 int attn_plan_check(const struct attn_decode_plan_shape *s)
 {
     if (!s || s->size != sizeof(*s))
@@ -378,6 +389,10 @@ int attn_plan_check(const struct attn_decode_plan_shape *s)
                          "plan: q_tile %d, tokens %d, window_right %d: none may be below 0, but "
                          "for a window_right of -1, and without q_tile that is 0",
                          s->q_tile, s->tokens, s->window_right);
+    if (!is_unit(s->unit_keys) || (s->unit_keys && s->q_tile))
+        return attn_fail(ATTN_BAD_ARGUMENT,
+                         "plan: unit_keys %d is not 0, or without q_tile 16, 32 or 64",
+                         s->unit_keys);
     const int64_t pieces = attn_plan_tiles(s) + parts_of(s) - 1;
     if (pieces * s->kv_heads > INT32_MAX || pieces * attn_plan_numbers(s).queries > INT32_MAX)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "plan: more than 2^31 items or partial rows");
@@ -496,6 +511,8 @@ int attn_plan_fill(const struct attn_plan_desc *d, const struct attn_plan_args *
     v[ATTN_ARG_REACH].i64 = n.reach;
     v[ATTN_ARG_ITEM_COST].i64 = n.item_cost;
     v[ATTN_ARG_MERGE_RATE].i64 = n.merge_rate;
+    v[ATTN_ARG_SLACK].i64 = n.slack;
+    v[ATTN_ARG_UNIT_BITS].i64 = __builtin_ctzll((unsigned long long)n.unit);
     v[ATTN_ARG_MOST_TILES].i64 = attn_plan_tiles(&a->shape);
     return ATTN_OK;
 }

@@ -6,9 +6,10 @@
 
 #include "runtime/attn.h"
 
-/* Numbers of a plan that follow from its shape. Brackets contain their names in docs/planning.md. A
- * unit is 64 keys. */
+/* Numbers of a plan that follow from its shape. Brackets contain their names in
+ * docs/planning.md. */
 struct attn_plan_numbers {
+    int64_t unit;           /* [unit] keys of a unit, by which sequences are cut */
     int64_t queries;        /* [Q] query tokens of a tile or sequence: rows of its partial result */
     int64_t parts;          /* [N] parts into which the keys of a KV head are divided */
     int64_t pairs_per_list; /* [per] most pairs of KV head and part of a work list */

@@ -17,6 +17,12 @@
  * modelled time. With 128 rows the partials take longer than the keys. */
 enum { SHARED_COST = 1, SHARED_RATE = 128, SHARED_ROWS = 64 };
 
+/* Keys of a unit for such decode over lists of rows of 16 bits, where blocks have at most 32 keys.
+ * 640 rows are then four equal parts, in place of three of 192 and one of 64. Up to 16 rows add
+ * the parts of any list in time. 64 rows do so for short lists: parts of 32 of 2,048 keys take 2
+ * to 5 % longer than parts of 64. Sequences of more than half of the lists have no equal parts. */
+enum { SHORT_UNIT = 32, QUICK_ROWS = 16, SHORT_KEYS = 1024 };
+
 /* The sizes of a call, which are compared with the rows of a pack's table of splits; 0: not
  * known. */
 struct wanted {
@@ -232,6 +238,26 @@ static bool shares_few_rows(const struct attn_op *op)
     return is_mla(op) && d->one_launch && d->heads * d->q_len <= SHARED_ROWS;
 }
 
+/* True if a plan of `lists` work lists for the op, whose workgroups share the addition of a few
+ * rows, is faster with short units. */
+static bool has_short_units(const struct attn_op *op, const struct wanted *w, int32_t lists)
+{
+    const struct attn_mla_decode_desc *d = &op->desc.mla_decode;
+    const bool quick = d->heads * d->q_len <= QUICK_ROWS, known = w->keys > 0;
+    return d->sparse == ATTN_SPARSE_SLOTS && w->batch <= lists / 2 &&
+           d->cache.layout == ATTN_KV_NHD && d->cache.dtype != ATTN_FP8 &&
+           (quick || (known && w->keys <= SHORT_KEYS));
+}
+
+/* Sets the split's units to SHORT_UNIT keys, with the same costs in keys as before. */
+static void set_short_units(struct attn_decode_split *split)
+{
+    enum { UNITS = 64 / SHORT_UNIT };
+    split->unit_keys = SHORT_UNIT;
+    split->item_cost *= UNITS;
+    split->merge_rate /= UNITS;
+}
+
 /* Returns the merge_rate of decode in one launch. 0 selects the planner's default, because the keys
  * are not known. Parts then have at least 256 keys in sequences of 4k to 32k keys. With at most FEW
  * pairs of sequence and KV head, parts have at least 128 keys in sequences of 1k to 8k keys. Longer
@@ -259,6 +285,8 @@ static void set_usual_costs(const struct attn_op *op, const struct wanted *w,
     } else if (shares_few_rows(op)) {
         split->item_cost = SHARED_COST;
         split->merge_rate = SHARED_RATE;
+        if (has_short_units(op, w, split->lists))
+            set_short_units(split);
     } else if (!is_mla(op) && launches_once(op)) {
         split->merge_rate = rate_of_step(w);
     }

@@ -4,7 +4,7 @@
  * give its names in parentheses. The launch has one workgroup, so that one node of a captured graph
  * reads the lengths and writes the plan.
  *
- * A sequence's keys are divided in pieces, each of some units of 64 keys. A part is the share of
+ * A sequence's keys are divided in pieces, each of some units of keys. A part is the share of
  * one work list, and an item is a piece for one KV head. Each lane has a sequence. The starts of
  * its pieces, items and partial rows are prefix sums over the sequences, computed for 64 sequences
  * at a time through LDS. All that is written for a sequence follows from these sums. Every wave
@@ -24,11 +24,10 @@
 enum {
     LANES = ATT_SCAN_ROWS, /* sequences of a chunk: one for each lane */
     WIDE = 8,         /* number of lengths that a lane adds at once, for the units of the batch */
-    UNIT_BITS = 6,    /* log2 of the keys of a unit */
     GRAIN_BITS = 4,   /* log2 of the granularity of a sequence's first key */
     INFO = 8,         /* number of integers of an item */
     HALF = 16,        /* two sums of less than 2^16 share a register */
-    LONGEST = 1 << 25 /* most units of a sequence */
+    LONGEST = 1 << 27 /* most units of a sequence, of at least 16 keys */
 };
 
 static const struct att_tile tiles[] = {
@@ -54,9 +53,10 @@ struct plan {
      * query tokens of a sequence (Q); number of KV heads (H). Letters in parentheses are the names
      * of docs/planning.md. */
     struct tir_value batch, parts, queries, heads;
-    /* i32 scalars, costs in units of 64 keys: units that could be read while an item begins (o);
+    /* i32 scalars, costs in units: units that could be read while an item begins (o);
      * parts that are added up while a unit is read (r). */
     struct tir_value cost, rate;
+    struct tir_value unit;    /* i32 scalar: log2 of the keys of a unit */
     struct tir_value least;   /* i32 scalar: least number of units of a piece (m) */
     struct tir_value payload; /* i32 scalar: units of a part, with the costs of its items */
     /* Most units of an equal piece (p), 1 if pieces are not equal; i1: true if all pieces of a
@@ -150,17 +150,13 @@ static struct tir_value tile_words(struct plan *p, const struct chunk *c, enum a
     return tir_tile_load(b, v, c->first, p->lane);
 }
 
-/* Returns `a`, not negative, divided by 2^bits and rounded down. */
-static struct tir_value halve(struct plan *p, struct tir_value a, int bits)
-{
-    return tir_shr(&p->b, a, tir_int_like(&p->b, a, bits));
-}
-
-/* Returns the number of units of 64 keys that hold `keys` keys, rounded up. */
+/* Returns the number of units that hold `keys` keys, rounded up. */
 static struct tir_value units(struct plan *p, struct tir_value keys)
 {
-    const struct tir_value most = tir_int_like(&p->b, keys, (1 << UNIT_BITS) - 1);
-    return halve(p, tir_add(&p->b, keys, most), UNIT_BITS);
+    struct tir_builder *b = &p->b;
+    const struct tir_type t = tir_typeof(b->f, keys);
+    const struct tir_value most = att_plus(b, tir_shl(b, tir_i32(b, 1), p->unit), -1);
+    return tir_shr(b, tir_add(b, keys, tir_splat(b, most, t)), tir_splat(b, p->unit, t));
 }
 
 /* Returns a / n, rounded up. */
@@ -296,7 +292,7 @@ static struct tir_value choose_piece(struct plan *p, struct tir_value all_units,
     const struct tir_value share =
         tir_div(b, att_plus(b, tir_add(b, all_units, p->parts), -1), p->parts);
     const struct tir_value least = worthwhile_piece(p, longest);
-    const struct tir_value slack = p->tiles ? p->cost : zero;
+    const struct tir_value slack = p->tiles ? p->cost : tir_arg(b, ARG_SLACK, TIR_I32);
     const struct tir_value most = tir_max(b, tir_add(b, p->payload, slack), least);
     const struct tir_value end =
         tir_select(b, tir_cmp_le(b, p->batch, p->parts), att_plus(b, most, 1), zero);
@@ -504,7 +500,7 @@ static struct tir_value cut(struct plan *p, const struct chunk *c, struct tir_va
         tir_sub(b, tir_mul(b, tir_add(b, c->part, j), number(p, p->payload)),
                 tir_add(b, c->start, number(p, p->cost)));
     const struct tir_value at = tir_select(b, p->equal, tir_mul(b, j, c->length), line);
-    const struct tir_value inside = tir_min(b, tir_shl(b, at, constant(p, UNIT_BITS)), c->keys);
+    const struct tir_value inside = tir_min(b, tir_shl(b, at, number(p, p->unit)), c->keys);
     const struct tir_value before = tir_cmp_lt(b, j, c->n);
     const struct tir_value none = tir_cmp_eq(b, j, constant(p, 0));
     return tir_select(b, none, constant(p, 0), tir_select(b, before, inside, c->keys));
@@ -718,6 +714,7 @@ static void prepare(struct plan *p)
     p->cost = tir_arg(b, ARG_ITEM_COST, TIR_I32);
     p->least = p->tiles ? tir_sar(b, att_plus(b, p->cost, 1), tir_i32(b, 1)) : p->cost;
     p->rate = tir_arg(b, ARG_MERGE_RATE, TIR_I32);
+    p->unit = tir_arg(b, ARG_UNIT_BITS, TIR_I32);
 }
 
 /* Builds the kernel of a variant into `k`. */

@@ -19,6 +19,7 @@ void work_allocate(struct work *w, const struct attn_op *decode,
     w->shape.lists = split.lists ? split.lists : shape->batch * shape->kv_heads;
     w->shape.item_cost = split.item_cost;
     w->shape.merge_rate = split.merge_rate;
+    w->shape.unit_keys = split.unit_keys;
     ATTN(attn_decode_plan_sizes(&w->shape, &w->sizes));
     ATTN(attn_decode_plan_place(&w->shape, NULL, &w->bytes, NULL));
     w->host_memory = calloc(1, w->bytes);

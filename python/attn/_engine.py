@@ -334,7 +334,8 @@ class LatentSteps:
                                     heads=kind.heads, q_len=decode_queries, sparse=sparse, cache=kind.cache(page_size))
         split = choose_split(self.op, max_batch, kv_len)
         self.lists = Lists(device, batch=max_batch, q_len=decode_queries, heads=kind.heads, kv_heads=1,
-                           head_dim_v=kind.latent, lists=split.lists, item_cost=split.item_cost, merge_rate=split.merge_rate)
+                           head_dim_v=kind.latent, lists=split.lists, item_cost=split.item_cost, merge_rate=split.merge_rate,
+                           unit_keys=split.unit_keys)
         self.combine = device.combine(dtype=kind.dtype, head_dim=kind.latent, heads=kind.heads, partials="csr")
         self.products = self._look_up_products(device, page_size) if fuses() and sparse == "none" else None
         if self.products:

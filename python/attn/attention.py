@@ -47,11 +47,11 @@ class Split:
     """The best way to split the keys of a step. `lists`: workgroups of the launch; 0: no split, one for each sequence
     and KV head. `item_cost` and `merge_rate`: the planner's costs. `one_launch`: True if attention itself adds up the
     parts. `tuned`: True if `attnc tune` found the split for the op's pack; False: there is a list for each compute
-    unit. `q_tile`: query tokens of a tile in a planned prefill."""
+    unit. `q_tile`: query tokens of a tile in a planned prefill. `unit_keys`: keys of the planner's units; 0: 64."""
 
-    def __init__(self, lists, item_cost=0, merge_rate=0, one_launch=False, tuned=False, q_tile=0):
+    def __init__(self, lists, item_cost=0, merge_rate=0, one_launch=False, tuned=False, q_tile=0, unit_keys=0):
         self.lists, self.item_cost, self.merge_rate = lists, item_cost, merge_rate
-        self.one_launch, self.tuned, self.q_tile = one_launch, tuned, q_tile
+        self.one_launch, self.tuned, self.q_tile, self.unit_keys = one_launch, tuned, q_tile, unit_keys
 
 
 def choose_split(op, batch, kv_len=0, tokens=0, window=0):
@@ -64,7 +64,7 @@ def choose_split(op, batch, kv_len=0, tokens=0, window=0):
     split = ffi.new("struct attn_decode_split *", {"size": ffi.sizeof("struct attn_decode_split")})
     check(_native.lib.attn_decode_choose_split(op._handle, step, split))
     return Split(split.lists, split.item_cost, split.merge_rate, split.one_launch, split.tuned,
-                 split.q_tile)
+                 split.q_tile, split.unit_keys)
 
 
 def choose_parts(op, rows, keys):
@@ -99,13 +99,13 @@ class Lists:
     query tokens. plan() launches the plan kernel on a stream, so that each replay of a captured graph plans anew."""
 
     def __init__(self, device, *, batch, q_len, heads, kv_heads, head_dim_v, lists=0, window=0,
-                 item_cost=0, merge_rate=0, q_tile=0, tokens=0, window_right=0):
+                 item_cost=0, merge_rate=0, q_tile=0, tokens=0, window_right=0, unit_keys=0):
         self.lists = lists or max(device.compute_units, kv_heads)
         self.tiles = {"q_tile": q_tile, "tokens": tokens, "window_right": window_right}
         sizes = room_of(batch, q_len, heads, kv_heads, self.lists, window, **self.tiles)
         self.rows, self.partials = sizes.partial_rows, sizes.partials
         self.shape = {"q_len": q_len, "heads": heads, "kv_heads": kv_heads, "window": window,
-                      "item_cost": item_cost, "merge_rate": merge_rate, **self.tiles}
+                      "item_cost": item_cost, "merge_rate": merge_rate, "unit_keys": unit_keys, **self.tiles}
         self.op, self.batch, self.device = device.plan(q_tiles=q_tile > 0), batch, device
         self.buffers = {n: device.empty(s, "int32") for n, s in (
             ("work_indptr", (self.lists + 1,)), ("work_info", (sizes.work_items, 8)),

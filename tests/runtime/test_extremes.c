@@ -93,6 +93,7 @@ static const struct {
     {"sharded", 0, NULL},
     {"two_sources", 0, NULL},
     {"same_rows", 0, NULL},
+    {"shape.unit_keys", 0, NULL},
     {"page_size", 32, "indexer_topk"},
     {"page_size", 32, "indexer_logits"},
     {"page_stride", 132 * 32, "indexer_topk"},

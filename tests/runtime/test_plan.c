@@ -56,6 +56,7 @@ static int32_t skipped_keys(const struct case_ *c, int32_t b)
 static void make_case(struct case_ *c)
 {
     static const int32_t heads[] = {1, 2, 4, 8}, longest[] = {1, 40, 700, 20000};
+    static const int32_t units[] = {0, 16, 32, 64};
     const int32_t kv_heads = heads[below(4)];
     c->shape = (struct attn_decode_plan_shape){
         .size = sizeof(c->shape),
@@ -67,6 +68,7 @@ static void make_case(struct case_ *c)
         .window = below(2) * (1 + below(3000)),
         .item_cost = below(2) * below(12),
         .merge_rate = below(2) * below(257),
+        .unit_keys = units[below(4)],
     };
     const int32_t bound = longest[below(4)];
     for (int32_t b = 0; b < c->shape.batch; b++) {
@@ -170,12 +172,19 @@ static void check_reduction(const struct case_ *c)
     assert_int_equal(c->final_map[c->shape.batch][0], UNWRITTEN);
 }
 
+/* Returns the units of `keys` keys. */
+static int64_t units_of(const struct case_ *c, int64_t keys)
+{
+    const int64_t unit = c->shape.unit_keys ? c->shape.unit_keys : 64;
+    return (keys + unit - 1) / unit;
+}
+
 /* Returns the number of pieces in a batch if none has more than `most` units. */
 static int64_t count_pieces(const struct case_ *c, int64_t most)
 {
     int64_t n = 0;
     for (int32_t b = 0; b < c->shape.batch; b++) {
-        const int64_t units = (keys_of(c, b) - skipped_keys(c, b) + 63) / 64;
+        const int64_t units = units_of(c, keys_of(c, b) - skipped_keys(c, b));
         n += units > most ? (units + most - 1) / most : 1;
     }
     return n;
@@ -196,23 +205,25 @@ static void check_balance(const struct case_ *c)
         return;
     int64_t cost = 0;
     for (int32_t b = 0; b < c->shape.batch; b++)
-        cost += (keys_of(c, b) - skipped_keys(c, b) + 63) / 64 + o;
+        cost += units_of(c, keys_of(c, b) - skipped_keys(c, b)) + o;
     int64_t payload = (cost + parts - 1) / parts;
     payload = payload < 2 * o ? 2 * o : payload;
     int64_t least = 1, longest_sequence = 0;
     for (int32_t b = 0; b < c->shape.batch; b++) {
-        const int64_t units = (keys_of(c, b) - skipped_keys(c, b) + 63) / 64;
+        const int64_t units = units_of(c, keys_of(c, b) - skipped_keys(c, b));
         longest_sequence = units > longest_sequence ? units : longest_sequence;
     }
-    static const int64_t lengths[] = {2, 3, 4, 6, 8, 12, 16, 24, 32};
+    static const int64_t lengths[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48};
     for (int i = 0; r * least * least < longest_sequence; i++)
         least = lengths[i];
-    const int64_t most = payload > least ? payload : least;
+    const int64_t slack = c->shape.unit_keys ? 64 / c->shape.unit_keys : 0;
+    const int64_t longer = payload + (slack > 1 ? slack : 0);
+    const int64_t most = longer > least ? longer : least;
     const bool equal = count_pieces(c, most) <= parts;
     for (int32_t l = 0; l < c->shape.lists; l++) {
         int64_t load = 0, longest = 0;
         for (int32_t i = c->work_indptr[l]; i < c->work_indptr[l + 1]; i++) {
-            const int64_t units = (c->work_info[i][5] - c->work_info[i][4] + 63) / 64;
+            const int64_t units = units_of(c, c->work_info[i][5] - c->work_info[i][4]);
             load += units + o;
             longest = units > longest ? units : longest;
         }
@@ -280,6 +291,27 @@ static void pieces_are_equal_where_lists_suffice(void **state)
     assert_memory_equal(c.work_info, expected, sizeof(expected));
     static const int32_t indptr[] = {0, 1, 2, 3, 4, 4};
     assert_memory_equal(c.work_indptr, indptr, sizeof(indptr));
+}
+
+/* Two sequences of 20 units of 32 keys, 8 lists: four pieces of 5 units each. With units of 64 keys
+ * a sequence of 10 units has three pieces of 3 units, and one of 1. */
+static void small_units_make_equal_pieces(void **state)
+{
+    (void)state;
+    static struct case_ c;
+    for (int32_t unit = 32; unit <= 64; unit += 32) {
+        plan_shape(
+            &c,
+            (struct attn_decode_plan_shape){
+                .batch = 2, .q_len = 1, .heads = 2, .kv_heads = 1, .lists = 8, .unit_keys = unit},
+            (const int32_t[]){640, 640});
+        const int32_t piece = unit == 32 ? 160 : 192;
+        for (int i = 0; i < 8; i++) {
+            assert_int_equal(c.work_info[i][0], i / 4);
+            assert_int_equal(c.work_info[i][4], i % 4 * piece);
+            assert_int_equal(c.work_info[i][5], i % 4 == 3 ? 640 : (i % 4 + 1) * piece);
+        }
+    }
 }
 
 /* The batch of a_long_sequence_is_cut(), with items that cost as much as four units. */
@@ -503,6 +535,10 @@ static void bad_shapes_are_refused(void **state)
     REFUSED(s.window = -1, "window -1");
     REFUSED(s.item_cost = 257, "item_cost 257, merge_rate 0 are not 0 to 256");
     REFUSED(s.merge_rate = -1, "item_cost 0, merge_rate -1");
+    REFUSED(s.unit_keys = 8, "plan: unit_keys 8 is not 0, or without q_tile 16, 32 or 64");
+    REFUSED(s.unit_keys = 48, "unit_keys 48");
+    REFUSED(s.unit_keys = 128, "unit_keys 128");
+    REFUSED((s.unit_keys = 32, s.q_tile = 16), "unit_keys 32");
     REFUSED(s.heads = 7, "7 heads are not a multiple of 2");
     REFUSED((s.heads = 65536), "65536 heads are not a multiple of 2 kv_heads, or above 65535");
     REFUSED((s.batch = INT32_MAX, s.q_len = 2), "more than 2^31");
@@ -581,6 +617,7 @@ int main(void)
         cmocka_unit_test(tiles_of_equal_length_stay_whole),
         cmocka_unit_test(sizes_follow_the_definition),
         cmocka_unit_test(the_merge_rate_bounds_pieces),
+        cmocka_unit_test(small_units_make_equal_pieces),
         cmocka_unit_test(keys_before_a_window_are_in_no_item),
         cmocka_unit_test(bad_shapes_are_refused),
     };

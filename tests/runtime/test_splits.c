@@ -189,6 +189,38 @@ static void few_rows_have_many_parts(void **state)
     }
 }
 
+/* Lists of rows are cut by units of 32 keys if there are up to 16 rows, or short lists. */
+static void lists_of_rows_have_short_units(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t heads, keys, unit;
+    } cases[] = {{16, 640, 32}, {16, 8192, 32}, {16, 0, 32},   {17, 1024, 32},
+                 {17, 1025, 0}, {17, 0, 0},     {64, 640, 32}, {65, 640, 0}};
+    struct attn_mla_decode_desc desc = {
+        .size = sizeof(desc),
+        .dtype = ATTN_BF16,
+        .head_dim = 512,
+        .head_dim_v = 512,
+        .mask = ATTN_MASK_CAUSAL,
+        .cache = {.page_size = 64},
+        .sparse = ATTN_SPARSE_SLOTS,
+        .one_launch = true,
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct bench_op b = open_pack();
+        desc.heads = cases[i].heads;
+        assert_int_equal(attn_mla_decode_lookup(b.device, &desc, &b.op), ATTN_OK);
+        const struct attn_decode_split s = choose(b.op, 4, cases[i].keys);
+        assert_int_equal(s.unit_keys, cases[i].unit);
+        if (s.unit_keys)
+            assert_true(s.item_cost == 2 && s.merge_rate == 64);
+        assert_int_equal(choose(b.op, 152, cases[i].keys).unit_keys, cases[i].unit);
+        assert_int_equal(choose(b.op, 153, cases[i].keys).unit_keys, 0);
+        close_op(&b);
+    }
+}
+
 /* Tiles have the queries whose heads fill a workgroup: 256 / 8. */
 static void a_planned_prefill_has_tiles(void **state)
 {
@@ -364,6 +396,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(without_tuning_it_is_a_list_for_each_unit),
         cmocka_unit_test(lists_that_workgroups_share_are_fewer),
         cmocka_unit_test(few_rows_have_many_parts),
+        cmocka_unit_test(lists_of_rows_have_short_units),
         cmocka_unit_test(a_planned_prefill_has_tiles),
         cmocka_unit_test(a_small_window_has_small_tiles),
         cmocka_unit_test(tiles_that_fill_the_lists_are_small),

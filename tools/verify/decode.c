@@ -49,42 +49,61 @@ static const struct shape {
     int repeat, count;
     int kv[SEQUENCES_MAX];
     int head_dim; /* of a model; only kernels with this head_dim run the row; 0: all kernels */
-    int q, heads, lists, window, item_cost,
-        merge_rate; /* members for traces, and for the row with more parts than a wave has lanes */
+    /* Sizes of traces and numbers of their plan. Rows of `shapes` have a plan if it is not the
+     * usual one; unit_keys is for lists of rows of 16 bits. */
+    struct {
+        int q, heads, lists, window, item_cost, merge_rate, unit_keys;
+    } trace;
 } shapes[] = {
-    {{"late maximum", LATE}, 16, 8, 1, 1, 3, {100, 300, 31}, 0, 0, 0, 0, 0, 0, 0},
-    {{"ragged", UNEVEN}, 16, 8, 1, 1, 6, {63, 1, 64, 130, 17, 2}, 0, 0, 0, 0, 0, 0, 0},
-    {{"items", SPLIT | UNEVEN}, 16, 8, 1, 2, 6, {150, 90, 0, 300, 430, 200}, 0, 0, 0, 0, 0, 0, 0},
-    {{"one", 0}, 16, 1, 2, 1, 1, {1}, 0, 0, 0, 0, 0, 0, 0},
-    {{"page edges", 0}, 32, 4, 2, 1, 4, {31, 32, 33, 65}, 0, 0, 0, 0, 0, 0, 0},
-    {{"single slots", UNEVEN}, 1, 16, 1, 1, 3, {5, 16, 70}, 0, 0, 0, 0, 0, 0, 0},
-    {{"large pages", 0}, 1024, 5, 1, 1, 3, {200, 1024, 63}, 0, 0, 0, 0, 0, 0, 0},
-    {{"empty", PADDED | UNEVEN}, 64, 12, 1, 1, 6, {0, 3, 0, 40, 1, 0}, 0, 0, 0, 0, 0, 0, 0},
-    {{"huge logit", HUGE_LOGIT}, 16, 2, 1, 1, 2, {70, 150}, 0, 0, 0, 0, 0, 0, 0},
-    {{"views", VERIFY_VIEWS | PADDED}, 64, 6, 2, 1, 2, {90, 20}, 0, 0, 0, 0, 0, 0, 0},
-    {{"beyond 4 GiB", FAR}, 16, 3, 1, 1, 2, {40, 100}, 0, 0, 0, 0, 0, 0, 0},
-    {{"split", SPLIT | UNEVEN | PADDED}, 16, 4, 1, 1, 5, {700, 9, 0, 333, 64}, 0, 0, 0, 0, 0, 0, 0},
-    {{"split heads", SPLIT}, 128, 2, 2, 1, 2, {600, 50}, 0, 0, 0, 0, 0, 0, 0},
-    {{"many parts", SPLIT | LATE}, 16, 8, 1, 1, 2, {9344, 40}, 0, 0, 0, 150, 0, 1, 256},
-    {{"parts unseen", SPLIT | UNSEEN}, 16, 8, 1, 1, 3, {700, 0, 300}, 0, 0, 0, 300, 0, 1, 256},
-    {{"long", LONG}, 128, 8, 1, 1, 1, {16385}, 0, 0, 0, 0, 0, 0, 0},
-    {{"own scale", OWN_SCALE}, 16, 10, 1, 1, 2, {40, 77}, 0, 0, 0, 0, 0, 0, 0},
-    {{"few keys", 0}, 16, 7, 2, 1, 5, {1, 2, 3, 4, 7}, 0, 0, 0, 0, 0, 0, 0},
-    {{"many heads", UNEVEN}, 64, 40, 1, 1, 3, {48, 5, 1030}, 0, 0, 0, 0, 0, 0, 0},
-    {{"crowded", UNEVEN}, 16, 2, 8, 13, 5, {130, 1, 0, 70, 300}, 0, 0, 0, 0, 0, 0, 0},
-    {{"draft tree", TREE}, 16, 8, 1, 1, 3, {100, 1030, 8}, 0, 0, 0, 0, 0, 0, 0},
-    {{"gpt-oss", MODEL | SPLIT}, 16, 8, 1, CONTEXTS, 64, 0, 0, 0, 0, 0, 0},
-    {{"Llama 8B", MODEL}, 16, 4, 1, CONTEXTS, 128, 0, 0, 0, 0, 0, 0},
-    {{"Llama 70B", MODEL | SPLIT}, 16, 8, 1, CONTEXTS, 128, 0, 0, 0, 0, 0, 0},
-    {{"Llama 405B", MODEL}, 16, 16, 1, CONTEXTS, 128, 0, 0, 0, 0, 0, 0},
-    {{"Qwen3 1.7B", MODEL}, 64, 2, 1, CONTEXTS, 128, 0, 0, 0, 0, 0, 0},
-    {{"Qwen3 14B", MODEL | SPLIT}, 1024, 5, 1, CONTEXTS, 128, 0, 0, 0, 0, 0, 0},
-    {{"GLM-4.5", MODEL | SPLIT}, 16, 12, 2, CONTEXTS, 128, 0, 0, 0, 0, 0, 0},
-    {{"MiniMax-M2", MODEL}, 16, 6, 1, CONTEXTS, 128, 0, 0, 0, 0, 0, 0},
-    {{"Qwen3-Next", MODEL | SPLIT}, 1, 8, 1, CONTEXTS, 256, 0, 0, 0, 0, 0, 0},
-    {{"Qwen3.5", MODEL}, 16, 16, 1, CONTEXTS, 256, 0, 0, 0, 0, 0, 0},
-    {{"Kimi-K2, GLM-5", MODEL | SPLIT}, 64, 8, 1, CONTEXTS, 576, 0, 0, 0, 0, 0, 0},
-    {{"DeepSeek-V3", MODEL}, 1, 16, 1, CONTEXTS, 576, 0, 0, 0, 0, 0, 0},
+    {{"late maximum", LATE}, 16, 8, 1, 1, 3, {100, 300, 31}, 0, {0}},
+    {{"ragged", UNEVEN}, 16, 8, 1, 1, 6, {63, 1, 64, 130, 17, 2}, 0, {0}},
+    {{"items", SPLIT | UNEVEN}, 16, 8, 1, 2, 6, {150, 90, 0, 300, 430, 200}, 0, {0}},
+    {{"one", 0}, 16, 1, 2, 1, 1, {1}, 0, {0}},
+    {{"page edges", 0}, 32, 4, 2, 1, 4, {31, 32, 33, 65}, 0, {0}},
+    {{"single slots", UNEVEN}, 1, 16, 1, 1, 3, {5, 16, 70}, 0, {0}},
+    {{"large pages", 0}, 1024, 5, 1, 1, 3, {200, 1024, 63}, 0, {0}},
+    {{"empty", PADDED | UNEVEN}, 64, 12, 1, 1, 6, {0, 3, 0, 40, 1, 0}, 0, {0}},
+    {{"huge logit", HUGE_LOGIT}, 16, 2, 1, 1, 2, {70, 150}, 0, {0}},
+    {{"views", VERIFY_VIEWS | PADDED}, 64, 6, 2, 1, 2, {90, 20}, 0, {0}},
+    {{"beyond 4 GiB", FAR}, 16, 3, 1, 1, 2, {40, 100}, 0, {0}},
+    {{"split", SPLIT | UNEVEN | PADDED}, 16, 4, 1, 1, 5, {700, 9, 0, 333, 64}, 0, {0}},
+    {{"split heads", SPLIT}, 128, 2, 2, 1, 2, {600, 50}, 0, {0}},
+    {{"many parts", SPLIT | LATE},
+     16,
+     8,
+     1,
+     1,
+     2,
+     {9344, 40},
+     0,
+     {.lists = 150, .item_cost = 1, .merge_rate = 256}},
+    {{"parts unseen", SPLIT | UNSEEN},
+     16,
+     8,
+     1,
+     1,
+     3,
+     {700, 0, 300},
+     0,
+     {.lists = 300, .item_cost = 1, .merge_rate = 256}},
+    {{"long", LONG}, 128, 8, 1, 1, 1, {16385}, 0, {0}},
+    {{"own scale", OWN_SCALE}, 16, 10, 1, 1, 2, {40, 77}, 0, {0}},
+    {{"few keys", 0}, 16, 7, 2, 1, 5, {1, 2, 3, 4, 7}, 0, {0}},
+    {{"many heads", UNEVEN}, 64, 40, 1, 1, 3, {48, 5, 1030}, 0, {0}},
+    {{"crowded", UNEVEN}, 16, 2, 8, 13, 5, {130, 1, 0, 70, 300}, 0, {0}},
+    {{"draft tree", TREE}, 16, 8, 1, 1, 3, {100, 1030, 8}, 0, {0}},
+    {{"gpt-oss", MODEL | SPLIT}, 16, 8, 1, CONTEXTS, 64, {0}},
+    {{"Llama 8B", MODEL}, 16, 4, 1, CONTEXTS, 128, {0}},
+    {{"Llama 70B", MODEL | SPLIT}, 16, 8, 1, CONTEXTS, 128, {0}},
+    {{"Llama 405B", MODEL}, 16, 16, 1, CONTEXTS, 128, {0}},
+    {{"Qwen3 1.7B", MODEL}, 64, 2, 1, CONTEXTS, 128, {0}},
+    {{"Qwen3 14B", MODEL | SPLIT}, 1024, 5, 1, CONTEXTS, 128, {0}},
+    {{"GLM-4.5", MODEL | SPLIT}, 16, 12, 2, CONTEXTS, 128, {0}},
+    {{"MiniMax-M2", MODEL}, 16, 6, 1, CONTEXTS, 128, {0}},
+    {{"Qwen3-Next", MODEL | SPLIT}, 1, 8, 1, CONTEXTS, 256, {0}},
+    {{"Qwen3.5", MODEL}, 16, 16, 1, CONTEXTS, 256, {0}},
+    {{"Kimi-K2, GLM-5", MODEL | SPLIT}, 64, 8, 1, CONTEXTS, 576, {0}},
+    {{"DeepSeek-V3", MODEL}, 1, 16, 1, CONTEXTS, 576, {0}},
     {{"DeepSeek-V4", MODEL | SPLIT},
      64,
      16,
@@ -93,21 +112,15 @@ static const struct shape {
      5,
      {8320, 1152, 0, 640, 1},
      512,
-     0,
-     0,
-     0,
-     0,
-     0,
-     0},
-    {{"Kimi-K3", MODEL | SPLIT}, 64, 12, 1, 1, 4, {69632, 1, 777, 129}, 512, 0, 0, 0, 0, 0, 0},
+     {.unit_keys = 32}},
+    {{"Kimi-K3", MODEL | SPLIT}, 64, 12, 1, 1, 4, {69632, 1, 777, 129}, 512, {0}},
 };
 
 /* Numbers of rows of the pool and of the window in a trace with two sources. */
 enum { TRACED_POOL = 8192, TRACED_WINDOW = 127 };
 
 /* The trace's shape: a batch that fills a GPU. complete() sets the heads. */
-static const struct shape traced = {
-    {"trace", IN_ORDER}, 16, 0, 0, 64, 1, {1024}, 0, 1, 0, 0, 0, 0, 0};
+static const struct shape traced = {{"trace", IN_ORDER}, 16, 0, 0, 64, 1, {1024}, 0, {.q = 1}};
 
 /* Windows, keys before and after a query's own, which calls use in turn; the first is a model's. */
 static const struct {
@@ -156,7 +169,7 @@ static void size_heads(struct call *c)
     const struct shape *s = c->shape;
     struct attn_cache_desc *cache = &DESC(c, cache);
     const int steps = cache->page_size ? 1 : PAGE_STEPS, ratio = call_ratio(c);
-    int kv = s->kv_heads, heads = s->heads;
+    int kv = s->kv_heads, heads = s->trace.heads;
     if (!c->traced) {
         kv = is_latent(c) ? 1 : is(c, MODEL) || !ratio ? kv : ratio <= 4 ? 2 : 1;
         heads = kv * (is(c, MODEL) ? s->ratio : ratio ? ratio : s->ratio + c->step / steps);
@@ -172,7 +185,7 @@ static int count_queries(const struct call *c, int s)
 {
     const int q_len = DESC(c, q_len);
     if (c->traced)
-        return ((const struct shape *)c->shape)->q;
+        return ((const struct shape *)c->shape)->trace.q;
     return !is(c, UNEVEN) ? q_len : s == 1 ? 0 : 1 + (q_len - 1 + s) % q_len;
 }
 
@@ -201,7 +214,7 @@ static void set_lengths(struct call *c)
         own->mask_indptr[s + 1] = own->mask_indptr[s] + (int64_t)queries * own->kv_lens[s];
     }
     ARG(c, batch) = batch;
-    ARG(c, q_len) = shape->q;
+    ARG(c, q_len) = shape->trace.q;
     ARG(c, tokens) = own->qo[batch] + (is(c, PADDED) ? 3 : 0);
 }
 
@@ -255,12 +268,18 @@ static int32_t plan_window(const struct call *c)
                                               : 0;
 }
 
+/* True if the plan of a call may have units of fewer keys than 64. */
+static bool takes_units(const struct call *c)
+{
+    return is_sparse(c) && !has_blocks(c) && DESC(c, cache).dtype != ATTN_FP8;
+}
+
 /* Sets sizes of work lists as for a GPU with few compute units: short sequences are split too. */
 static void size_work(struct call *c)
 {
     struct own *own = c->own;
     const struct shape *s = c->shape;
-    const int lists = is(c, SPLIT) && !s->lists ? 5 * kv_heads(c) + 1 : s->lists;
+    const int lists = is(c, SPLIT) && !s->trace.lists ? 5 * kv_heads(c) + 1 : s->trace.lists;
     const struct attn_decode_plan_shape shape = {
         .size = sizeof(shape),
         .batch = ARG(c, batch),
@@ -269,8 +288,9 @@ static void size_work(struct call *c)
         .kv_heads = kv_heads(c),
         .lists = lists,
         .window = plan_window(c),
-        .item_cost = s->item_cost,
-        .merge_rate = s->merge_rate,
+        .item_cost = s->trace.item_cost,
+        .merge_rate = s->trace.merge_rate,
+        .unit_keys = takes_units(c) ? s->trace.unit_keys : 0,
     };
     const struct attn_decode_plan_lengths lengths = {
         .kv_lens = own->kv_lens,
@@ -310,8 +330,8 @@ static void size(struct call *c)
     ARG(c, scale) = is(c, OWN_SCALE) ? 0.3f : model_scale(c);
     if (!is_latent(c)) {
         PLAIN_ARG(c, soft_cap) = is(c, HUGE_LOGIT) || c->traced ? 50 : 5;
-        PLAIN_ARG(c, window_left) = c->traced ? s->window - 1 : windows[turn].left;
-        PLAIN_ARG(c, window_right) = !c->traced ? windows[turn].right : s->window ? 0 : -1;
+        PLAIN_ARG(c, window_left) = c->traced ? s->trace.window - 1 : windows[turn].left;
+        PLAIN_ARG(c, window_right) = !c->traced ? windows[turn].right : s->trace.window ? 0 : -1;
         PLAIN_ARG(c, chunk) = c->traced ? 8192 : 16 << c->number % 5;
     }
     if (is_sharded(c)) {
@@ -702,7 +722,7 @@ static bool takes(const struct call *c)
                (DESC(c, mask) == ATTN_MASK_WINDOW || DESC(c, mask) == ATTN_MASK_CHUNK);
     if (is_step(c) && is(c, HUGE_LOGIT | LATE))
         return false; /* rope_decode's q is changed before scores, so its signs cannot be chosen */
-    return !(is(c, LONG) && (extras || DESC(c, lse))) && (!s->lists || at_once(c)) &&
+    return !(is(c, LONG) && (extras || DESC(c, lse))) && (!s->trace.lists || at_once(c)) &&
            !(is(c, TREE) && DESC(c, mask) != ATTN_MASK_CUSTOM);
 }
 
@@ -718,10 +738,11 @@ static const char *complete(const struct call *c, void *shape)
         s->kv_heads = 1;
     if (DESC(c, cache).page_size)
         s->page_size = DESC(c, cache).page_size;
-    if (s->window && DESC(c, mask) != ATTN_MASK_WINDOW)
+    if (s->trace.window && DESC(c, mask) != ATTN_MASK_WINDOW)
         return "this kernel has no window";
     snprintf(why, sizeof(why), "q is at most %d with this kernel", DESC(c, q_len));
-    return s->q > DESC(c, q_len) ? why : call_complete_heads(c, &s->heads, &s->kv_heads, 1);
+    return s->trace.q > DESC(c, q_len) ? why
+                                       : call_complete_heads(c, &s->trace.heads, &s->kv_heads, 1);
 }
 
 /* Returns the bytes of visible keys with their scales, q, out, lists and work items, each counted
@@ -737,7 +758,9 @@ static double least_bytes(const struct call *c)
                                     : is_step(c) ? c->desc.rope_decode.dtype
                                                  : c->desc.decode.q_dtype;
     const int q_size = attn_dtype_size(q_dtype);
-    const int seen = s->window && s->window + s->q <= s->kv[0] ? s->window + s->q - 1 : s->kv[0];
+    const int seen = s->trace.window && s->trace.window + s->trace.q <= s->kv[0]
+                         ? s->trace.window + s->trace.q - 1
+                         : s->kv[0];
     const double scales = cache->scale == ATTN_KV_SCALE_TOKEN   ? 8
                           : cache->scale == ATTN_KV_SCALE_BLOCK ? 8.0 / cache->page_size
                                                                 : 0;
@@ -753,50 +776,53 @@ static double least_bytes(const struct call *c)
                    4.0 * (decode_lists(c)->first[batch] + batch);
     bytes += value_product_bytes(c);
     if (is_split(c))
-        bytes += 4.0 * (INFO * own->items + s->lists + 1) +
-                 4.0 * own->plan.reduce_indptr[batch] * s->q * DESC(c, heads) * (dim_v + 1);
+        bytes += 4.0 * (INFO * own->items + s->trace.lists + 1) +
+                 4.0 * own->plan.reduce_indptr[batch] * s->trace.q * DESC(c, heads) * (dim_v + 1);
     return bytes;
 }
 
 /* Initialises the struct verify_op of an op `name`. The other arguments are the shapes that
  * `attnc tune` measures. */
-#define VERIFY_OP(name, ...)                                                                       \
-    {                                                                                              \
-        .op = name,                                                                                \
-        .shapes = shapes,                                                                          \
-        .shape_size = sizeof(shapes[0]),                                                           \
-        .shape_count = COUNT(shapes),                                                              \
-        .trace = &traced,                                                                          \
-        .tuned = {__VA_ARGS__},                                                                    \
-        .dimensions =                                                                              \
-            {                                                                                      \
-                {"batch", offsetof(struct shape, repeat), 4096, "sequences"},                      \
-                {"k", offsetof(struct shape, kv[0]), 1 << 20, "key tokens of each"},               \
-                {"q", offsetof(struct shape, q), 64, "query tokens of each"},                      \
-                {"heads", offsetof(struct shape, heads), 1024,                                     \
-                 "query heads; left out: by the kernel's ratio"},                                  \
-                {"kv_heads", offsetof(struct shape, kv_heads), 1024,                               \
-                 "key/value heads; left out: by the kernel's ratio"},                              \
-                {"page_size", offsetof(struct shape, page_size), 65536,                            \
-                 "for a kernel that takes any"},                                                   \
-                {"lists", offsetof(struct shape, lists), 1 << 20,                                  \
-                 "work lists; left out: a workgroup per sequence and KV head"},                    \
-                {"window", offsetof(struct shape, window), 1 << 20,                                \
-                 "keys that a query sees; left out: all"},                                         \
-                {"item_cost", offsetof(struct shape, item_cost), 256, "of the plan; left out: 2"}, \
-                {"merge_rate", offsetof(struct shape, merge_rate), 256,                            \
-                 "of the plan; left out: 4"},                                                      \
-            },                                                                                     \
-        .complete = complete,                                                                      \
-        .own_size = sizeof(struct own),                                                            \
-        .covers = covers,                                                                          \
-        .takes = takes,                                                                            \
-        .size = size,                                                                              \
-        .steps = PAGE_STEPS * RATIO_STEPS,                                                         \
-        .place = place,                                                                            \
-        .fill = fill,                                                                              \
-        .compare = decode_compare,                                                                 \
-        .least_bytes = least_bytes,                                                                \
+#define VERIFY_OP(name, ...)                                                         \
+    {                                                                                \
+        .op = name,                                                                  \
+        .shapes = shapes,                                                            \
+        .shape_size = sizeof(shapes[0]),                                             \
+        .shape_count = COUNT(shapes),                                                \
+        .trace = &traced,                                                            \
+        .tuned = {__VA_ARGS__},                                                      \
+        .dimensions =                                                                \
+            {                                                                        \
+                {"batch", offsetof(struct shape, repeat), 4096, "sequences"},        \
+                {"k", offsetof(struct shape, kv[0]), 1 << 20, "key tokens of each"}, \
+                {"q", offsetof(struct shape, trace.q), 64, "query tokens of each"},  \
+                {"heads", offsetof(struct shape, trace.heads), 1024,                 \
+                 "query heads; left out: by the kernel's ratio"},                    \
+                {"kv_heads", offsetof(struct shape, kv_heads), 1024,                 \
+                 "key/value heads; left out: by the kernel's ratio"},                \
+                {"page_size", offsetof(struct shape, page_size), 65536,              \
+                 "for a kernel that takes any"},                                     \
+                {"lists", offsetof(struct shape, trace.lists), 1 << 20,              \
+                 "work lists; left out: a workgroup per sequence and KV head"},      \
+                {"window", offsetof(struct shape, trace.window), 1 << 20,            \
+                 "keys that a query sees; left out: all"},                           \
+                {"item_cost", offsetof(struct shape, trace.item_cost), 256,          \
+                 "of the plan; left out: 2"},                                        \
+                {"merge_rate", offsetof(struct shape, trace.merge_rate), 256,        \
+                 "of the plan; left out: 4"},                                        \
+                {"unit_keys", offsetof(struct shape, trace.unit_keys), 64,           \
+                 "of the plan; left out: 64"},                                       \
+            },                                                                       \
+        .complete = complete,                                                        \
+        .own_size = sizeof(struct own),                                              \
+        .covers = covers,                                                            \
+        .takes = takes,                                                              \
+        .size = size,                                                                \
+        .steps = PAGE_STEPS * RATIO_STEPS,                                           \
+        .place = place,                                                              \
+        .fill = fill,                                                                \
+        .compare = decode_compare,                                                   \
+        .least_bytes = least_bytes,                                                  \
     }
 
 const struct verify_op verify_decode =

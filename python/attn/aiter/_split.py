@@ -89,7 +89,7 @@ def launch(s, kind, desc, call, batch, most=None, longest=0):
     s.op("plan")(kv_lens=call["kv_lens"], qo_indptr=call.get("qo_indptr"), work_indptr=lists,
                  work_info=info, reduce_indptr=tiles, reduce_final_map=final,
                  reduce_partial_map=partial, q_len=desc["q_len"], heads=heads, kv_heads=kv_heads,
-                 window=window, item_cost=split.item_cost, merge_rate=split.merge_rate, stream=stream)
+                 window=window, item_cost=split.item_cost, merge_rate=split.merge_rate, unit_keys=split.unit_keys, stream=stream)
     call = dict(call, work_indptr=lists, work_info=info, partial_out=part_out, partial_lse=part_lse,
                 partial_rows=rows, stream=stream)
     if once is not None:

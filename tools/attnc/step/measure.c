@@ -188,6 +188,7 @@ static bool split_way(struct work *w, struct step_way *way, struct attn_pack *pa
     add_number(call->shape, "q_tile", split.q_tile);
     add_number(call->shape, "item_cost", split.item_cost);
     add_number(call->shape, "merge_rate", split.merge_rate);
+    add_number(call->shape, "unit_keys", split.unit_keys);
     struct tune_shape shape = shape_of(call);
     shape.lists = split.lists;
     shape.item_cost = split.item_cost;
@@ -202,10 +203,17 @@ static bool split_way(struct work *w, struct step_way *way, struct attn_pack *pa
 static void write_plan(const struct step_call *call, char plan[TUNE_SHAPE_TEXT])
 {
     static const char *const names[][2] = {
-        {"batch", "batch"},           {"k", "keys"},        {"q", "q"},
-        {"q_tile", "q_tile"},         {"heads", "heads"},   {"kv_heads", "kv_heads"},
-        {"lists", "lists"},           {"window", "window"}, {"item_cost", "item_cost"},
+        {"batch", "batch"},
+        {"k", "keys"},
+        {"q", "q"},
+        {"q_tile", "q_tile"},
+        {"heads", "heads"},
+        {"kv_heads", "kv_heads"},
+        {"lists", "lists"},
+        {"window", "window"},
+        {"item_cost", "item_cost"},
         {"merge_rate", "merge_rate"},
+        {"unit_keys", "unit_keys"},
     };
     const struct tune_shape shape = shape_of(call);
     plan[0] = '\0';

@@ -64,6 +64,7 @@ struct tune_plan tune_plan_shape(const struct tune_shape *s)
         .item_cost = s->item_cost,
         .merge_rate = s->merge_rate,
         .q_tile = tune_shape_number(s, "q_tile"),
+        .unit_keys = tune_shape_number(s, "unit_keys"),
     };
     int32_t *lens = s->lists ? calloc((size_t)shape.batch + 1, sizeof(*lens)) : NULL;
     for (int i = 0; lens && i < shape.batch; i++)
