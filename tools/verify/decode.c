@@ -50,9 +50,9 @@ static const struct shape {
     int kv[SEQUENCES_MAX];
     int head_dim; /* of a model; only kernels with this head_dim run the row; 0: all kernels */
     /* Sizes of traces and numbers of their plan. Rows of `shapes` have a plan if it is not the
-     * usual one; unit_keys is for lists of rows of 16 bits. */
+     * usual one; `unit` is for lists of rows of 16 bits. */
     struct {
-        int q, heads, lists, window, item_cost, merge_rate, unit_keys;
+        int q, heads, lists, window, item_cost, merge_rate, unit;
     } trace;
 } shapes[] = {
     {{"late maximum", LATE}, 16, 8, 1, 1, 3, {100, 300, 31}, 0, {0}},
@@ -104,15 +104,7 @@ static const struct shape {
     {{"Qwen3.5", MODEL}, 16, 16, 1, CONTEXTS, 256, {0}},
     {{"Kimi-K2, GLM-5", MODEL | SPLIT}, 64, 8, 1, CONTEXTS, 576, {0}},
     {{"DeepSeek-V3", MODEL}, 1, 16, 1, CONTEXTS, 576, {0}},
-    {{"DeepSeek-V4", MODEL | SPLIT},
-     64,
-     16,
-     1,
-     1,
-     5,
-     {8320, 1152, 0, 640, 1},
-     512,
-     {.unit_keys = 32}},
+    {{"DeepSeek-V4", MODEL | SPLIT}, 64, 16, 1, 1, 5, {8320, 1152, 0, 640, 1}, 512, {.unit = 32}},
     {{"Kimi-K3", MODEL | SPLIT}, 64, 12, 1, 1, 4, {69632, 1, 777, 129}, 512, {0}},
 };
 
@@ -290,7 +282,7 @@ static void size_work(struct call *c)
         .window = plan_window(c),
         .item_cost = s->trace.item_cost,
         .merge_rate = s->trace.merge_rate,
-        .unit_keys = takes_units(c) ? s->trace.unit_keys : 0,
+        .unit_keys = takes_units(c) ? s->trace.unit : 0,
     };
     const struct attn_decode_plan_lengths lengths = {
         .kv_lens = own->kv_lens,
@@ -471,46 +463,6 @@ static void trace_second(struct call *c)
         operand_set_table(call_operand(c, MLA_DECODE_SECOND_ROTATED), 1, &c->random);
 }
 
-/* Copies a row of 584 bytes, its scales included, from slot `from` of `cache` to slot `to` of
- * `other`. Both have pages of `page` rows. */
-static void copy_mixed_row(const struct operand *cache, struct operand *other, int page, int from,
-                           int to)
-{
-    for (int64_t i = 0; i < REF_MIXED_ROW; i++)
-        operand_set_bits(
-            other, AT(to / page, ref_mixed_element(to % page, 0) + i),
-            operand_bits(cache, AT(from / page, ref_mixed_element(from % page, 0) + i)));
-    for (int d = 0; d < REF_MIXED_FP8; d += REF_MIXED_RUN)
-        operand_set_bits(
-            other, AT(to / page, ref_mixed_scale(page, to % page, d)),
-            operand_bits(cache, AT(from / page, ref_mixed_scale(page, from % page, d))));
-}
-
-/* Copies a row of layout PLANES from slot `from` of the cache to row `to` of the second source. The
- * cache has pages of `page` rows. */
-static void copy_planes(struct call *c, int page, int from, int to)
-{
-    const unsigned first = cache_operand(c);
-    enum { BYTES = REF_MIXED_FP8 + 2 * (REF_MIXED_FP8 / REF_MIXED_RUN), ROTATED = 64 };
-    struct operand *const second = call_operand(c, MLA_DECODE_SECOND);
-    const struct operand *const rows = call_operand(c, first), *const plane = rows + 1;
-    for (int64_t i = 0; i < BYTES; i++)
-        operand_set_bits(second, AT(to, i), operand_bits(rows, AT(from / page, from % page, 0, i)));
-    for (int64_t i = 0; i < ROTATED; i++) {
-        const uint32_t low = operand_bits(plane, AT(from / page, from % page, 0, 2 * i));
-        const uint32_t high = operand_bits(plane, AT(from / page, from % page, 0, 2 * i + 1));
-        operand_set_bits(call_operand(c, MLA_DECODE_SECOND_ROTATED), AT(to, i), low | high << 8);
-    }
-}
-
-/* Copies a row that ends with its scales to row `to` of the second source. */
-static void copy_pooled_row(const struct pooled_row *from, struct operand *second, int64_t to)
-{
-    for (int64_t i = 0; i < from->format->bytes; i++)
-        operand_set_bits(second, AT(to, i),
-                         operand_bits(from->tensor, AT(from->at[0], from->at[1], 0, i)));
-}
-
 /* Copies two of three rows that the lists name to the second source, and changes the lists to name
  * the copies. Each list entry has its own row there, whose number is above the cache's last
  * slot. */
@@ -533,13 +485,13 @@ static void fill_second(struct call *c)
                                             .at = {slot / page, slot % page},
                                             .axis = 3};
             if (c->desc.mla_decode.same_rows)
-                copy_pooled_row(&from, second, at);
+                pooled_row_copy(&from, second, at);
             else if (from.format)
                 pooled_row_convert(&from, own->cache.precision, second, at);
             if (second_is_paged(c))
-                copy_mixed_row(call_operand(c, cache_operand(c)), second, page, slot, at);
+                mixed_row_copy(call_operand(c, cache_operand(c)), second, page, slot, at);
             if (planes)
-                copy_planes(c, page, slot, at);
+                plane_row_copy(call_operand(c, cache_operand(c)), second, page, slot, at);
             for (int d = 0; d < dim && !second_is_paged(c) && second->size > 1; d++)
                 operand_set(second, AT(at, d),
                             ref_cache_value(&rows, slot / page, slot % page, 0, d));
@@ -810,7 +762,7 @@ static double least_bytes(const struct call *c)
                  "of the plan; left out: 2"},                                        \
                 {"merge_rate", offsetof(struct shape, trace.merge_rate), 256,        \
                  "of the plan; left out: 4"},                                        \
-                {"unit_keys", offsetof(struct shape, trace.unit_keys), 64,           \
+                {"unit_keys", offsetof(struct shape, trace.unit), 64,                \
                  "of the plan; left out: 64"},                                       \
             },                                                                       \
         .complete = complete,                                                        \

@@ -125,3 +125,33 @@ void pooled_row_compare(struct call *c, const struct pooled_row *r, const double
     for (int first = 0; first < REF_PACKED_LATENT; first += r->format->run)
         compare_run(c, r, first, x, error);
 }
+
+void pooled_row_copy(const struct pooled_row *r, struct operand *rows, int64_t to)
+{
+    for (int64_t i = 0; i < r->format->bytes; i++)
+        operand_set_bits(rows, AT(to, i), operand_bits(r->tensor, AT(r->at[0], r->at[1], 0, i)));
+}
+
+void mixed_row_copy(const struct operand *cache, struct operand *other, int page, int from, int to)
+{
+    for (int64_t i = 0; i < REF_MIXED_ROW; i++)
+        operand_set_bits(
+            other, AT(to / page, ref_mixed_element(to % page, 0) + i),
+            operand_bits(cache, AT(from / page, ref_mixed_element(from % page, 0) + i)));
+    for (int d = 0; d < REF_MIXED_FP8; d += REF_MIXED_RUN)
+        operand_set_bits(
+            other, AT(to / page, ref_mixed_scale(page, to % page, d)),
+            operand_bits(cache, AT(from / page, ref_mixed_scale(page, from % page, d))));
+}
+
+void plane_row_copy(const struct operand *planes, struct operand *rows, int page, int from, int to)
+{
+    enum { BYTES = REF_MIXED_FP8 + 2 * (REF_MIXED_FP8 / REF_MIXED_RUN), ROTATED = 64 };
+    for (int64_t i = 0; i < BYTES; i++)
+        operand_set_bits(rows, AT(to, i), operand_bits(planes, AT(from / page, from % page, 0, i)));
+    for (int64_t i = 0; i < ROTATED; i++) {
+        const uint32_t low = operand_bits(planes + 1, AT(from / page, from % page, 0, 2 * i));
+        const uint32_t high = operand_bits(planes + 1, AT(from / page, from % page, 0, 2 * i + 1));
+        operand_set_bits(rows + 1, AT(to, i), low | high << 8);
+    }
+}

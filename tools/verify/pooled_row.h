@@ -37,4 +37,15 @@ void pooled_row_convert(const struct pooled_row *r, const struct precision *fp8,
 void pooled_row_compare(struct call *c, const struct pooled_row *r, const double *x,
                         const double *error);
 
+/** Copies the row, of a cache [pages, tokens, 1, bytes], to row `to` of `rows`, [rows, bytes]. */
+void pooled_row_copy(const struct pooled_row *r, struct operand *rows, int64_t to);
+
+/** Copies a row of 584 bytes with its scales from slot `from` of `cache` to slot `to` of `other`.
+ * Both have pages of `page` rows. */
+void mixed_row_copy(const struct operand *cache, struct operand *other, int page, int from, int to);
+
+/** Copies a row of layout PLANES from slot `from` of a cache, whose pages have `page` rows, to row
+ * `to` of `rows`. The operand after each of them has the last 64 elements of its rows. */
+void plane_row_copy(const struct operand *planes, struct operand *rows, int page, int from, int to);
+
 #endif
