@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A headless Chromium, driven over two pipes by its DevTools protocol: no port and no other package."""
+"""Runs a headless Chromium without a network port. Its DevTools protocol goes over two pipes, and no package other than
+Python's own is needed."""
 import json
 import os
 import shutil
@@ -16,7 +17,8 @@ def find():
 
 
 class Browser:
-    """A tab of a browser. `errors` lists (page, text) of what pages wrote to the console as errors."""
+    """A tab of a browser. `errors` lists (page, text) of each error that a page wrote to its console. `patience` is the
+    most seconds to wait for an answer."""
 
     def __init__(self, program, patience=30):
         self.patience, self.number, self.errors, self.answers, self.rest = patience, 0, [], {}, b""
@@ -42,11 +44,12 @@ class Browser:
             self.call(f"{domain}.enable")
 
     def close(self):
+        """Ends the browser and removes its folder."""
         self.process.kill()
         self.process.wait()
         os.close(self.out)
         os.close(self.inp)
-        time.sleep(0.1)  # its children leave the folder
+        time.sleep(0.1)  # time for the browser's child processes to stop writing to the folder
         shutil.rmtree(self.room.name, ignore_errors=True)
 
     def receive(self):
@@ -64,6 +67,7 @@ class Browser:
             self.note(message.get("method"), message.get("params", {}))
 
     def note(self, event, params):
+        """Takes a message of the protocol that is no answer: it may report that a page has loaded, or an error."""
         if event == "Page.loadEventFired":
             self.loaded = True
         elif event == "Runtime.exceptionThrown":
@@ -80,6 +84,7 @@ class Browser:
             self.errors.append(f"{self.page}: a resource failed: {params['errorText']}")
 
     def call(self, method, **params):
+        """Calls a method of the protocol and returns its result."""
         self.number += 1
         message = {"id": self.number, "method": method, "params": params}
         if self.session:
@@ -96,13 +101,13 @@ class Browser:
         return answer["result"]
 
     def open(self, url):
-        """Opens a page and waits until it has loaded."""
+        """Opens a page and returns when it has loaded. An error of the navigation is appended to `errors`."""
         self.loaded, self.page = False, url
         answer = self.call("Page.navigate", url=url)
         if answer.get("errorText"):
             self.errors.append(f"{url}: {answer['errorText']}")
             return
-        if answer.get("loaderId"):  # else a place in the same page
+        if answer.get("loaderId"):  # without a loaderId the page stays and the browser goes to a place in it
             while not self.loaded:
                 self.receive()
 
@@ -115,12 +120,16 @@ class Browser:
         return answer["result"].get("value")
 
     def resize(self, width, height, dark=False):
+        """Sets the size of the tab in pixels; below a width of 600 the browser acts as a phone does. `dark`: True if the
+        system's colours are dark."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height,
                   deviceScaleFactor=1, mobile=width < 600)
         self.call("Emulation.setEmulatedMedia",
                   features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
 
     def screenshot(self, path, whole=False):
+        """Writes a picture of the tab to the file `path`, as PNG. `whole`: True for the whole page, False for the
+        visible part."""
         import base64
         answer = self.call("Page.captureScreenshot", captureBeyondViewport=whole)
         with open(path, "wb") as file:

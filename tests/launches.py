@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that tools/bench/launches finds the costs from which a script in place of attnc computes its times.
+"""Tests tools/bench/launches: a script in place of attnc computes times from known costs, and the tool finds these
+costs.
 
 Usage: launches.py SOURCE
 """
@@ -35,9 +36,10 @@ else:
 print(json.dumps([{"us_at_power_clock": us, "memory_bytes": 5 * heads * chunks, "memory_gb_per_s": 1}]))
 """
 
-# In hundredths of a microsecond. The launches of chunks and outputs take 2 and 3 us for a chunk of a compute unit. The
-# memory's time, 0.005 us for each of 304 or 256 compute units, is subtracted: 0.48 and 1.48, or 0.72 and 1.72. On gfx950
-# the second is 1.71, since 12 heads of 170 chunks are a little less than 8 chunks for each of 256 compute units.
+# Expected costs in hundredths of a microsecond. The launches of chunks and outputs take 2 and 3 us for each chunk of a
+# compute unit. The tool subtracts the memory's time, 0.005 us for each of 304 or 256 compute units: 0.48 and 1.48, or
+# 0.72 and 1.72 are left. On gfx950 the second is 1.71, since 12 heads of 170 chunks are a little less than 8 chunks for
+# each of 256 compute units.
 DELTA = "1000, 1200, %d, 50, %d, 50, {100, 50}, {200, 30}, {50, 25}, 700)"
 WANTED = [
     "delta_costs.def: COSTS(\"gfx942\", HEAD, " + DELTA % (48, 148),

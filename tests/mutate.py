@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""mutate.py SOURCE: tools/mutate judges a mutation only by packs built from it, and skips tests whose packs are not built."""
+"""mutate.py SOURCE: tests tools/mutate. It judges a mutation only by packs that were built from it, and skips tests
+whose packs are not built."""
 import importlib.machinery
 import importlib.util
 import pathlib
@@ -18,7 +19,8 @@ FILES = {"templates/a.c": "right\n", "runtime/b.c": "right\n"}
 
 
 class Tree(mutate.Tree):
-    """A tree whose packs are copies of a template, and whose tests compare their pack with the right one."""
+    """A stand-in for a source tree: its packs are copies of a template, and its tests pass if their pack is the
+    template without a mutation."""
 
     def __init__(self, folder, packs):
         self.path, self.built, self.packs = folder, set(), {}
@@ -29,6 +31,7 @@ class Tree(mutate.Tree):
             (folder / name).write_text(text)
 
     def builds(self, test, seconds, without=()):
+        """Copies the template into all packs on which a test depends, except those in `without`."""
         for pack in set(test["depends"]) - set(without):
             self.packs[pack] = (self.path / "templates/a.c").read_text()
         return True
@@ -44,6 +47,7 @@ class Mutations(unittest.TestCase):
         return Tree(pathlib.Path(folder.name), packs)
 
     def killer(self, tree, room, path, limit=150):
+        """Returns the name of the test that notices the mutation of a file; None: no test."""
         return mutate.killer(tree, mutate.Mutation(room, path, 1, FILES[path], "wrong\n"), limit)
 
     def test_packs_of_another_mutation_are_made_again(self):
@@ -54,7 +58,8 @@ class Mutations(unittest.TestCase):
 
     def test_no_test_runs_without_its_packs(self):
         tree = self.tree("pack", "other")
-        for test in tree.tests:  # measured by an earlier run; both together exceed the limit
+        # As an earlier run measured them: one test fits into the limit of seconds, two exceed it.
+        for test in tree.tests:
             tree.history.measured(test, 100)
         self.assertIsNone(self.killer(tree, "runtime", "runtime/b.c"))
 

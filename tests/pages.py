@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opens the site and a report as files in a headless Chromium, as a reader would.
 
-    pages.py SITE ATTNC
+Usage: pages.py SITE ATTNC
 
-Every link of the site leads to a page and to a place in it: this needs no browser. No page may write an
-error. On a phone no page is wider than the screen, and the menu opens. The search finds sections. The
-report draws what its text promises.
+Every link of the site must lead to a page, and to a place in it; this needs no browser. Pages write no errors. On a
+phone no page is wider than the screen, and the menu opens. The search finds sections. The report draws what its text
+promises.
 """
 import html.parser
 import json
@@ -19,7 +19,7 @@ import urllib.parse
 import browser
 
 WIDE, PHONE = (1280, 900), (390, 800)
-# Two packs for a report: the first kernel is in both, the others in one.
+# Descriptions of the two packs of a report. The first kernel is in both packs, the others are in one.
 DESCRIPTIONS = ("""targets: [gfx942, gfx950]
 kernels:
   - { op: prefill, head_dim: 64, mask: causal }
@@ -33,12 +33,13 @@ faults = []
 
 
 def check(good, text):
+    """Records `text` as a fault if `good` is False."""
     if not good:
         faults.append(text)
 
 
 class Page(html.parser.HTMLParser):
-    """The anchors of a page, and the links to other pages and files in it."""
+    """The anchors of a page, and its links to pages and files."""
 
     def __init__(self, path):
         super().__init__()
@@ -52,6 +53,8 @@ class Page(html.parser.HTMLParser):
 
 
 def check_links(site):
+    """Checks that each link of the site leads to a file and to an anchor in it. Returns the numbers of pages and
+    links."""
     pages = {p.resolve(): Page(p) for p in site.rglob("*.html")}
     count = 0
     for path, page in pages.items():
@@ -98,6 +101,7 @@ def check_site(tab, site):
 
 
 def make_report(attnc, room):
+    """Builds both packs and their report in the folder `room`. Returns the path of the report's page."""
     packs = []
     for n, text in enumerate(DESCRIPTIONS):
         description = room / f"d{n}.yaml"

@@ -64,7 +64,7 @@ fp16,bf16,8,0,0,0,16,wrong,type.co
 bf16,bf16,16,0,0,0,16,K16,of_bf16_16.co
 """
 
-# A replacement for Triton: the name of the kernel is what it was to compile.
+# A replacement for Triton: it checks arguments of compile(), and names the kernel after them.
 TRITON = """
 class Compiled: pass
 class compiler:
@@ -90,7 +90,7 @@ TRITON_BACKEND = """
 def GPUTarget(*target): return target
 """
 
-# A checkout's kernel, with few of its parameters.
+# A kernel of an AITER checkout with few of its parameters.
 MHA = """
 import torch, triton
 from aiter.ops.triton.utils._triton import arch_info
@@ -108,7 +108,7 @@ class _attn_fwd:
 MHA_CONFIG = """{"fwd": {"default": {"BLOCK_M": 128, "BLOCK_N": 64, "PRELOAD_V": true,
                  "num_warps": 8, "num_stages": 1, "waves_per_eu": 2}}}"""
 
-# As printed: us of ours, us of theirs, ratio, how ours is launched.
+# Expected rows: shape, our time and the peer's in us, their ratio, how our kernel is launched.
 EXPECTED = [
     ("8/1    1024   1", "37.0", "40.0", "0.93", "256 lists + combine"),
     ("8/1    4096   8", "20.0", "40.0", "0.50", "256 lists, one launch"),
@@ -116,7 +116,8 @@ EXPECTED = [
 ]
 
 
-# The first with --ranges: ratio, least and largest, and where it changes sides.
+# The first row with --ranges: ratio, least and largest ratio, and settings of calibrated parameters on whose change the
+# ratio crosses 1.
 RANGES = ("8/1 heads, 1024 keys x1 ", "0.93,  0.46 (wide=9),  1.02 (wide=3)  CHANGES: wide=3")
 
 
@@ -128,6 +129,7 @@ def write(path, text):
 
 
 def fail(sentence, text):
+    """Ends the program with a sentence and the output in which the fault is."""
     sys.exit("peers: %s\n%s" % (sentence, text))
 
 
@@ -139,7 +141,8 @@ def run(command, **environment):
 
 
 def check_delta(source, directory):
-    """Tests that fla's kernels have the configuration that was the fastest at the first shape, and the ratio."""
+    """Tests that a peer's kernels keep the configuration that was the fastest at the first shape, and the ratio in a
+    row of linear attention."""
     sys.dont_write_bytecode = True
     sys.path.insert(0, os.path.join(source, "tools/bench"))
     import peer_delta
@@ -147,6 +150,7 @@ def check_delta(source, directory):
     asked = []
 
     def launches(call, target, where, configs, batch, tokens):
+        """Replaces the launches of fla's kernels: records the configurations that it gets, and returns fixed times."""
         with open(os.path.join(where, "picks.json")) as f:
             asked.append(json.load(f))
         return [["norm", [["warps: 1", "9"], ["warps: 2", "7"]]], ["scan", [["None", "30"]]]]
@@ -163,7 +167,7 @@ def check_delta(source, directory):
 
 
 def ends(function, *arguments):
-    """Calls a function that ends the program, and returns the sentence with which it does so."""
+    """Calls a function that ends the program. Returns the sentence with which it ends."""
     try:
         function(*arguments)
     except SystemExit as e:
@@ -172,7 +176,8 @@ def ends(function, *arguments):
 
 
 def check_flydsl(directory):
-    """Tests code objects out of text, tensors of a launch, the choice of FlyDSL's kernels, and a folder that lacks one."""
+    """Tests several parts: code objects made of text, tensors of a launch, the choice of FlyDSL's kernels, and a folder
+    that lacks a kernel."""
     import peer_flydsl
 
     text = peer_flydsl.code_object(rb'bin = "no", "\7FELF\00\\A\"\5C\FF end", "\7FELF"')
@@ -197,7 +202,7 @@ def check_flydsl(directory):
 
 
 def check_split(source, directory):
-    """Tests the lists of the persistent kernel: equal cuts of all pages, and each part once."""
+    """Tests the work lists of the persistent kernel: parts are equal, cover all pages, and occur once."""
     import peer_split
 
     for shape, units, most in (((64, 4, 4096, 1), 256, 4), ((16, 2, 5000, 3), 4, 2), ((64, 4, 4096, 64), 256, 1)):
@@ -263,7 +268,8 @@ def main():
 
 
 def check_triton(command, d):
-    """--triton times the kernels that the wrappers would launch, and prints us and ratio."""
+    """Tests --triton: it times the kernels that Triton's wrappers would launch, and prints the time in us and the
+    ratio."""
     kernels = d + "/aiter/ops/triton/_triton_kernels/"
     write(kernels + "__init__.py", "raise ImportError('packages want a GPU')\n")
     write(kernels + "attention/mha.py", MHA)

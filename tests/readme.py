@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the example of README.md with what attnc prints today.
+"""Compares the example of README.md with the output of attnc.
 
-    readme.py ATTNC README
+Usage: readme.py ATTNC README
 
-Names, headings and columns have to agree. Each line of IR and assembly has to exist in the kernel, apart from the
-numbers of values and registers. Figures may differ, since they follow the kernels.
+Names, headings and columns have to agree. The kernel must have each line of IR and assembly, apart from the numbers of
+values and registers. Times and other figures may differ, since kernels change.
 """
 import pathlib
 import re
@@ -30,6 +30,7 @@ def blocks():
 
 
 def block_with(word):
+    """Returns the only block of the page that has `word`. Ends the program if there is another number of blocks."""
     found = [b for b in blocks() if any(word in line for line in b)]
     if len(found) != 1:
         sys.exit(f"readme: {len(found)} blocks have '{word}'")
@@ -41,12 +42,13 @@ def run(*arguments):
 
 
 def numberless(line):
-    """A line of IR or assembly without numbers of values, layouts and registers."""
+    """Returns a line of IR or assembly without the numbers of values, layouts and registers."""
     line = re.sub(r"[vsa]\[\d+:\d+\]", "R", re.sub(r"\b[vsa]\d+\b", "R", line.strip()))
     return re.sub(r"#\d+", "#", re.sub(r"%\d+", "%", line))
 
 
 def compare_lines(name, lines, printed):
+    """Records a fault for each of `lines` that the output `printed` lacks, apart from numbers."""
     there = {numberless(line) for line in printed.splitlines()}
     for line in lines:
         if numberless(line) not in there:
@@ -54,6 +56,7 @@ def compare_lines(name, lines, printed):
 
 
 def compare_list(listed):
+    """Compares the page's block with the output of attnc list."""
     block = block_with("SPILL")
     printed = listed.splitlines()
     if block[0].split() != printed[0].split():
@@ -70,10 +73,11 @@ def columns(line):
 
 
 def compare_verify(printed):
+    """Compares the page's block with the output of attnc verify."""
     block = block_with("VERDICT")
     lines = printed.splitlines()
     heading = next(line for line in lines if line.startswith("KERNEL"))
-    if columns(block[0]) != columns(heading): # the first one is as wide as the longest name
+    if columns(block[0]) != columns(heading):  # the first column is as wide as the longest name, so it is left out
         faults.append(f"the heading of attnc verify is:\n    {heading}")
     shape = re.compile(r"(\S+) +(\S.*?)  +(\d\.\d\de[+-]\d\d) +(\d\.\d\de[+-]\d\d) +\S+ +\S+  ok$")
     rows = {m.groups()[:2]: m for m in map(shape.match, lines) if m}

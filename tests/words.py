@@ -17,7 +17,7 @@ import sys
 
 SINCE = "d07e0b60"
 MOST_WORDS = 25
-# Files whose lines are data or other people's words.
+# Files whose lines are data, or text of other people.
 EXEMPT = re.compile(r"(^|/)(words\.py|CHANGELOG\.md|models\.(txt|def)|LICENSE)$|^tests/(fuzz|.*/(golden|data|models))/|^debian/")
 
 
@@ -60,11 +60,12 @@ wrap""".split()
 
 
 def git(root, *words):
+    """Returns the output of a git command in the tree `root`."""
     return subprocess.run(["git", "-C", root, *words], check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def subject_faults(subject):
-    """Says what is wrong with the first line of a commit message; None: nothing."""
+    """Returns a sentence about what is wrong with the first line of a commit message; None: nothing is wrong."""
     match = re.match(r"[A-Za-z0-9_, /.+-]+: ([a-z0-9'-]+)\b", subject)
     if subject.startswith(("Merge ", "Revert ", "fixup!", "squash!")):
         return None
@@ -84,10 +85,12 @@ def c_comments(lines):
 
 
 def strip_comment(line):
+    """Returns a line of a comment without the marks of comments."""
     return re.sub(r"^\s*(/\*+<?|\*/?|//+|#+)\s?|\s*\*/\s*$", "", line.rstrip("\n"))
 
 
 def paragraphs_of_comments(lines):
+    """Yields (first line number, lines) of each comment in C."""
     for first, text in c_comments(lines):
         yield first, [strip_comment(line) for line in text.split("\n")]
 
@@ -126,6 +129,7 @@ READERS = {".c": paragraphs_of_comments, ".h": paragraphs_of_comments, ".def": p
 
 
 def long_sentences(block):
+    """Yields the beginning of each sentence with more than MOST_WORDS words."""
     text = re.sub(r"`[^`]*`|\([^)]*\)|https?:\S+", "x", " ".join(block))
     for sentence in re.split(r"[.:;!]\s+|\s{2,}", text):
         if len(re.findall(r"[A-Za-z0-9_'-]+", sentence)) > MOST_WORDS:

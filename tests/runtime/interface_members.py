@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""interface_members.py SAVED NOW: compares the structs of two interfaces that abidw wrote. Each member of SAVED has the same
-offset in NOW, and enumerators keep their values. abidiff 2.2 misses members that came into the middle of some structs."""
+"""interface_members.py SAVED NOW: compares the structs of two interfaces, files that abidw wrote. Each member of SAVED
+must have the same offset in NOW, and each enumerator the same value. abidiff 2.2 misses some members that were inserted
+into a struct."""
 import sys
 import xml.etree.ElementTree as tree
 
@@ -19,10 +20,10 @@ def places(path):
 
 
 def main(saved, now):
-    """Prints what moved or is gone. Returns True if anything did."""
+    """Prints members and enumerators that moved or are missing. Returns True if there are any."""
     known, moved = places(now), []
     for kind, names in places(saved).items():
-        own = known.get(kind, names)  # abidiff reports a kind that is gone
+        own = known.get(kind, names)  # abidiff reports a struct or enum that is missing
         moved += [f"{kind}: {name} was at {place}, is at {own.get(name)}" for name, place in names.items()
                   if own.get(name) != place]
     print(*moved, sep="\n")

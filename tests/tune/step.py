@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks attnc step: its sums, its choice among ways, and each figure against attnc trace.
+"""Tests attnc step: its sums, its choice among ways to launch a stage, and each figure against attnc trace.
 
-Usage: step.py ATTNC HIP_LIBRARIES   HIP_LIBRARIES: folders of an amdhip64 that is the simulator
+Usage: step.py ATTNC HIP_LIBRARIES
+
+HIP_LIBRARIES are folders with the simulator as amdhip64.
 """
 import json
 import os
@@ -48,12 +50,14 @@ WAY = {"stage", "way", "launches", "graph_us", "taken", "fault"}
 
 
 def run(words, status=0, **environment):
+    """Runs attnc with `words` and returns the finished process. `status` is the exit code that it must have."""
     done = subprocess.run([attnc, *words.split()], capture_output=True, text=True, env=os.environ | environment)
     assert done.returncode == status, (words, done.returncode, done.stdout[-2000:], done.stderr[-2000:])
     return done
 
 
 def near(a, b):
+    """Checks that two numbers are equal, except for rounding in the output."""
     assert abs(a - b) <= 1e-4 * max(abs(a), abs(b)) + 1e-9, (a, b)
 
 
@@ -85,7 +89,8 @@ def step(words, status=0, **environment):
 
 
 def is_whole(way):
-    """True if the kernel of a way also does the work of the stage before."""
+    """True if the kernel of a way also computes an adjacent stage: the rotation before attention, or attention before
+    the output's product."""
     return way["way"].startswith("rope_decode") or way["way"].startswith("with the ") or way["stage"] == "Output" and (
         way["way"] != "head_product")
 
@@ -119,6 +124,7 @@ def check_ways(s, kind):
 
 
 def ops(kind):
+    """Returns the names of the ops that a layer launches, in order."""
     return [x["op"] for x in kind["launches"]]
 
 
@@ -144,12 +150,12 @@ def kinds_of_layers_add_up():
     assert [len(k["ways"]) for k in s["layers"]] == [5, 5]
     for kind in s["layers"]:
         assert ops(kind) == ["rope_decode"]
-        # two launches of the same work take longer
+        # with two launches, the same work takes longer
         assert min(w["graph_us"] for w in kind["ways"][:3]) + s["graph_node_us"] > kind["graph_us"]
     window, full = (k["launches"][0] for k in s["layers"])
     assert "window=128" in window["shape"] and "window" not in full["shape"]
     assert window["us"] < full["us"]
-    # 2,000 keys of 64 values in 16 bits, twice; the window has 128 of them
+    # The cache has 2,000 keys and values with 64 elements of 2 bytes. A layer with a window reads 128 of them.
     assert full["least_bytes"] > 2000 * 64 * 4 > 10 * window["least_bytes"]
     check_trace(s, "windows.json", "--tp 2")
 
@@ -181,7 +187,7 @@ def chunks_are_planned_as_tiles():
     plan = next(p for p in s["plans"] if "window" not in p["shape"])
     assert "_planned" in prefill["kernel"] and "_tiles_" in plan["kernel"], (prefill, plan)
     assert "_one_launch" in prefill["kernel"] and f"q=200,q_tile={tile}," in plan["shape"], plan
-    # a short window has tiles of fewer rows, and more lists: several workgroups share a compute unit
+    # A layer with a short window has tiles of fewer rows and more lists, since several workgroups share a compute unit.
     small, shape = window["launches"][1]["shape"], prefill["shape"]
     sizes = [[int(re.search(rf",{name}=(\d+)", s)[1]) for s in (small, shape)] for name in ("q_tile", "lists")]
     assert sizes[0][0] < sizes[0][1] and sizes[1][0] > sizes[1][1], sizes
@@ -194,7 +200,7 @@ def latent_layers_have_their_products():
     assert (kind["kind"], kind["layers"], kind["heads"]) == ("MLA", 3, 16)
     assert ops(kind) == ["qk_rmsnorm", "mla_rope_cache", "mla_decode"]
     assert all("product128" in x["kernel"] and "kv_fp8" in x["kernel"] for x in kind["launches"][1:])
-    # the weights of 16 heads, once
+    # each weight of 16 heads is read once
     assert all(x["least_bytes"] > 16 * 128 * 512 * 2 for x in kind["launches"][1:])
     check_trace(s, "latent.json", "--tp 2 --kv-dtype fp8 --kv-scale tensor")
     (kind,) = step("latent.json --tp 2 --context 100 --batch 65")["layers"]
@@ -207,7 +213,7 @@ def sparse_layers_have_an_indexer():
     (kind,) = s["layers"]
     assert kind["kind"] == "MLA, indexer" and kind["layers"] == 3
     assert ops(kind)[2:] == ["indexer_rope_cache", "indexer_topk", "mla_decode"], ops(kind)
-    # a list of slots for each of two queries
+    # Each of the two queries has its own list of slots.
     assert kind["launches"][4]["shape"].startswith("batch=2,k=200,q=1,") and "rows=2," in kind["launches"][3]["shape"]
 
 
@@ -248,7 +254,7 @@ def check_long_pieces():
     assert ops(linear) == ["conv1d", "gated_delta", "gated_rmsnorm"]
     assert [x["shape"] for x in linear["launches"]] == [
         "channels=1024,batch=1,length=9", "heads=2,value_heads=4,batch=1,length=9", "tokens=9,groups=4"]
-    # windows of 3 inputs are read and written; x and out have 9 rows, and the weights are of 4 taps
+    # Windows of 3 inputs are read and written. x and out have 9 rows each, and weights have 4 taps.
     assert linear["launches"][0]["least_bytes"] == 2 * 1024 * (2 * 9 + 3 + 3 + 4)
 
 
@@ -258,7 +264,7 @@ def linear_layers_have_their_recurrence():
     assert (linear["kind"], linear["layers"], linear["heads"], linear["kv_heads"]) == ("gated delta net", 6, 4, 2)
     assert ops(linear) == ["gated_delta_step"] and full["layers"] == 2
     assert [x["shape"] for x in linear["launches"]] == ["heads=2,batch=4,length=2"]
-    # the states of four sequences are read, and written after each of two tokens
+    # The states of four sequences are read once, and written after each of two tokens.
     assert linear["launches"][0]["least_bytes"] > 3 * 4 * 4 * 128 * 128 * 4
     check_long_pieces()
     assert "page_size=272," in full["launches"][1]["shape"] and "p272" in full["launches"][1]["kernel"]

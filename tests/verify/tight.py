@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the bounds of attnc verify are close.
-Results of these ops end in a rounding to the nearest, of up to half a step; among thousands of elements some come
-near it. So the largest error of a kernel is far above half of its bound, unless the bound allows much more than the
-rounding.
+"""Tests that the error bounds of attnc verify are close to the errors. Results of the ops in OPS end in a rounding to
+the nearest number, an error of up to half a step. Among thousands of elements some come near it. So a kernel's largest
+error is far above half of its bound, unless the bound allows much more than the rounding.
 
-Usage: tight.py ATTNC PACK..., with kernels of all these ops for gfx942
+Usage: tight.py ATTNC PACK...
+
+The packs have kernels of all these ops for gfx942.
 """
 import json
 import subprocess
 import sys
 
 LEAST = 0.6
-# Bounds of chunks add up the sizes of the terms of products of products, which mostly cancel.
+# Bounds of chunks add up absolute values of terms, which mostly cancel in the result.
 LEAST_OF_CHUNKS = 0.15
 OPS = ['qk_rmsnorm', 'combine', 'rope_qk_norm_cache', 'mla_rope_cache', 'indexer_rope_cache', 'cache_write',
        'head_product', 'compress', 'conv1d', 'gated_rmsnorm', 'gated_delta', 'ssd',
@@ -20,17 +21,20 @@ OPS = ['qk_rmsnorm', 'combine', 'rope_qk_norm_cache', 'mla_rope_cache', 'indexer
 
 
 def rows(attnc, pack, op):
+    """Returns the results of attnc verify for a pack's kernels of an op."""
     done = subprocess.run([attnc, 'verify', pack, '--device', 'sim', '--shapes', '1', '--json',
                            '--only', op + '_*gfx942'], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode and not done.stdout:
         assert 'no kernel matches' in done.stderr, done.stderr
         return []
-    # A step's bounds have the bounds of three ops in them, and roundings in between. Sums end in no rounding to 16 bits.
+    # Kernels of gated_delta_step are left out: their bounds contain the bounds of three ops with roundings in between.
+    # So are kernels of sums, whose results are not rounded to 16 bits.
     return [row for row in json.loads(done.stdout)['rows']
             if not row['kernel'].startswith('gated_delta_step') and '_stage_sums' not in row['kernel']]
 
 
 def main():
+    """Prints each kernel whose largest error is too small a part of its bound. Returns 1 if there is one."""
     attnc, *packs = sys.argv[1:]
     wrong = 0
     for op in OPS:
@@ -39,7 +43,8 @@ def main():
             print('no pack has', op)
             wrong += 1
         for row in found:
-            if not row['largest_bound']:  # rows of e2m1: each element is the nearest code, or a fault
+            # The bound is 0 for rows of e2m1: an element is the nearest code, or it is a fault.
+            if not row['largest_bound']:
                 assert row['passed'] and 'fp4' in row['kernel'], row
                 continue
             part = row['largest_error'] / row['largest_bound']

@@ -14,7 +14,8 @@ import traceback
 import checked
 
 PREFIX = "case_"
-PATIENCE = 10  # seconds on the clock for each of CPU, since other work shares the machine, and a case may wait without end
+# Most seconds on the clock for each second of CPU time: other work shares the machine, and a case may wait without end.
+PATIENCE = 10
 
 
 def import_cases(path):
@@ -44,19 +45,21 @@ def forked(work, output):
             os.dup2(output.fileno(), 1)
             os.dup2(output.fileno(), 2)
             status = work() or 0
-        except BaseException:  # whatever a case raises is its result
+        except BaseException:  # any exception of a case is a result
             traceback.print_exc()
         end_process(status)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def run_case(function, seconds):
-    """Runs a case in a process of its own, for at most `seconds` of CPU or PATIENCE times as many on the clock. Returns its Outcome."""
+    """Runs a case in its own process, for at most `seconds` of CPU time or PATIENCE times as many on the clock. Returns
+    its Outcome."""
     import hipsim
     with tempfile.TemporaryDirectory() as scratch:
         report, counters = os.path.join(scratch, "report"), os.path.join(scratch, "counters")
 
         def work():
+            """Runs the case with limits on its time. Returns the status of the process."""
             resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 1))
             signal.alarm(int(PATIENCE * seconds))
             hipsim.library().configure(json=report, counters=counters, summary=False)

@@ -11,8 +11,9 @@ import tempfile
 
 
 class Outcome:
-    """Holds what a command did. status: its exit status, None if it did not end in time. output: what it printed. findings: the
-    number of places that each check reported, by check. kernels: (check, kernel) pairs. launched: the kernel of each launch."""
+    """The result of a command on hipsim. status: its exit status, None if it did not end in time. output: the text that
+    it printed. findings: {check: number of places that it reported}. kernels: set of (check, kernel) of these reports.
+    launched: the kernel of each launch."""
 
     def __init__(self, status, output):
         self.status, self.output = status, output

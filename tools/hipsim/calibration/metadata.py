@@ -23,16 +23,18 @@ class Object:
             self.bytes = file.read()
         table, = struct.unpack_from('<Q', self.bytes, 40)
         size, count, names = struct.unpack_from('<3H', self.bytes, 58)
-        # name, type, flags, address, offset, size, link, ...
+        # fields of a section header: name, type, flags, address, offset, size, link, ...
         self.headers = [struct.unpack_from('<2I4Q2I2Q', self.bytes, table + i * size)
                         for i in range(count)]
         self.names = [self.text(names, header[0]) for header in self.headers]
 
     def contents(self, index):
+        """Returns the bytes of a section."""
         offset, size = self.headers[index][4:6]
         return self.bytes[offset:offset + size]
 
     def text(self, strings, at):
+        """Returns the string at byte `at` of the string section `strings`."""
         contents = self.contents(strings)
         return contents[at:contents.index(b'\0', at)].decode()
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""gdb.py HIPSIM CLANG: a client of GDB's remote protocol stops a kernel, reads its state, steps it, and lets it end."""
+"""gdb.py HIPSIM CLANG: tests the server for GDB. A client of GDB's remote protocol stops a kernel, reads its state,
+steps it, and lets it end."""
 import os
 import re
 import socket
@@ -34,7 +35,8 @@ __kernel void spin(__global int *x)
 }
 """
 
-# Runs a kernel, and another one in a forked child when a line of input comes. Then runs one that does not end.
+# A program that runs a kernel, then runs it in a forked child when a line of input comes, then runs a kernel that does
+# not end.
 FORKS = """
 import ctypes, os, sys
 hip, module, memory = ctypes.CDLL(sys.argv[1]), ctypes.c_void_p(), ctypes.c_void_p()
@@ -69,12 +71,15 @@ class Client:
         self.bytes, self.quiet = b"", False
 
     def byte(self):
+        """Returns the next byte of the connection; none at its end."""
         if not self.bytes:
             self.bytes = self.socket.recv(1 << 16)
         first, self.bytes = self.bytes[:1], self.bytes[1:]
         return first
 
     def send(self, text, total=None):
+        """Sends a packet and returns the server's acknowledgement, + or -. `total` is the checksum to send; None: the
+        right one."""
         total = sum(text.encode()) % 256 if total is None else total
         self.socket.sendall(b"$%s#%02x" % (text.encode(), total))
         return "+" if self.quiet else self.byte().decode()
@@ -94,10 +99,12 @@ class Client:
         return text.decode()
 
     def ask(self, text):
+        """Sends a packet that the server must acknowledge. Returns the reply."""
         assert self.send(text) == "+", text
         return self.reply()
 
     def monitor(self, command):
+        """Runs a command of hipsim's monitor and returns its text."""
         reply = self.ask("qRcmd," + command.encode().hex())
         return "" if reply == "OK" else bytes.fromhex(reply).decode()
 
@@ -113,6 +120,7 @@ class Server(unittest.TestCase):
 
     @staticmethod
     def compile(source, target, path):
+        """Compiles an OpenCL file to a code object for a target."""
         subprocess.run([CLANG, "-O1", "-g", "-target", "amdgcn-amd-amdhsa", "-mcpu=" + target, "-nogpulib", "-mcode-object-version=5",
                         source, "-o", path, "-w"], check=True)
 
@@ -121,7 +129,7 @@ class Server(unittest.TestCase):
         cls.folder.cleanup()
 
     def start(self, address, kernel="axpy", options=(), path=None):
-        """Starts the program. Returns a client; self.program is the process."""
+        """Starts a program with a server at `address`. Returns a client; self.program is the process."""
         arguments = ["--arg", "f32:384=ramp", "--arg", "f32:384=1", "--arg", "f32=0.5", "--arg", "i32=384", "--print", "1:3"]
         command = [HIPSIM, "--gdb", address, *options, "run", path or self.object, "--kernel", kernel, "--grid", "3", "--block", "128",
                    *(arguments if kernel == "axpy" else ["--arg", "i32:1=0"])]
@@ -137,10 +145,11 @@ class Server(unittest.TestCase):
         return client
 
     def path(self):
+        """Returns a path for the socket of a test's server."""
         return os.path.join(self.folder.name, self.id().split(".")[-1])
 
     def read_description(self, client, gfx="gfx942", lanes=64):
-        """Returns the registers of the target description, in their order, as (name, bits)."""
+        """Returns the registers of the target description, in its order, as (name, bits)."""
         text, more = "", "m"
         while more == "m":
             part = client.ask(f"qXfer:features:read:target.xml:{len(text):x},ffb")
@@ -171,7 +180,7 @@ class Server(unittest.TestCase):
         self.assertEqual(read("a0"), "x" * 512)
         self.assertEqual(client.ask("Hg2"), "OK")
         self.assertEqual(struct.unpack("<64I", bytes.fromhex(read("v0"))), tuple(range(64, 128)))
-        # A step ends when another wave stops at a breakpoint.
+        # A step also ends when another wave stops at a breakpoint.
         self.assertEqual(client.ask("vCont;s:1"), "T05thread:2;")
         self.assertEqual(client.monitor("d"), "")
         self.assertEqual(client.ask("vCont;s:2"), "T05thread:2;")
@@ -182,6 +191,7 @@ class Server(unittest.TestCase):
         self.assertEqual(self.program.wait(), 0)
 
     def pc(self, client):
+        """Returns the program counter of the stopped wave."""
         return int.from_bytes(bytes.fromhex(client.ask("p0")), "little")
 
     def test_places_stores_and_memory(self):
@@ -242,7 +252,8 @@ class Server(unittest.TestCase):
             reply = client.ask(request)
             self.assertRegex(reply, r"^E\." + ".*" + why, request)
         self.assertIn("client's own commands", client.monitor("c"))
-        for command in ("w 0x10 0", "w 0x10 5x", "w 0xffffffffffffffff 8") * 40:  # more than there is room for
+        # Refused commands take no room, however many there are.
+        for command in ("w 0x10 0", "w 0x10 5x", "w 0xffffffffffffffff 8") * 40:
             self.assertIn("not understood", client.monitor(command))
         self.assertEqual(client.monitor("w 0x10 4"), "")
         self.assertNotIn("not understood", client.monitor("d"))
@@ -323,7 +334,8 @@ class Server(unittest.TestCase):
         self.assertRegex(client.reply(), "^T02thread:[0-9a-f]+;$")
 
     def test_a_place_after_an_unsupported_instruction(self):
-        # The last dword of the image's load would be half of an instruction.
+        # The unsupported image_load has 12 bytes. Breakpoints inside it are refused, and the instruction after it takes
+        # one.
         source, path = (os.path.join(self.folder.name, "image" + end) for end in (".cl", ".co"))
         with open(source, "w", encoding="utf-8") as f:
             f.write('__kernel void image(__global int *x) { __asm__ volatile("s_branch 3\\n'
@@ -340,7 +352,7 @@ class Server(unittest.TestCase):
         self.assertEqual(self.pc(client), at + 12)
 
     def test_addresses_that_are_none(self):
-        client = self.start(self.path())  # this server stays when another program wants its address
+        client = self.start(self.path())  # another program wants the address of this server, which keeps it
         for address, why in [(self.path(), "Address already in use"), ("here", "a port, or a path with /"), ("70000", "a port, or a path with /"),
                              ("/no/folder/socket", "No such file or directory"),
                              (self.object, "Address already in use"), ("/" + "a" * 200, "a port, or a path with /")]:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests `calibrate --shape object:FILE` with its own kernel: the launch that the file describes runs.
+"""Tests `calibrate --shape object:FILE` with a kernel of calibrate's own: calibrate runs the launch that the file
+describes.
 
 Usage: object_launch.py CALIBRATE OBJECT TARGET
 """
@@ -15,6 +16,7 @@ HEADS, QUERIES, PARTS = 8, 2, 4
 
 
 def time(calibrate, target, directory, lines):
+    """Writes a launch file of `lines`. Returns the finished process of calibrate with it."""
     path = os.path.join(directory, "launch")
     with open(path, "w") as f:
         f.write("".join(line + "\n" for line in lines))
@@ -35,7 +37,7 @@ def main():
         if done.returncode:
             sys.exit("object_launch: " + done.stderr)
         report = json.loads(done.stdout)
-        # Partial results and the output, once each.
+        # The launch reads or writes partial results and the output once each.
         least = rows * 512 * 4 + HEADS * QUERIES * 1024
         if not report["complete"] or not least <= report["bytes"] < 1.1 * least:
             sys.exit("object_launch: not %d bytes of all workgroups: %s" % (least, done.stdout))

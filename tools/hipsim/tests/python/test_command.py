@@ -37,6 +37,7 @@ class Tensor:
 
 
 def run(*words):
+    """Runs `python -m hipsim` with arguments. Returns (exit status, output and errors)."""
     done = subprocess.run([sys.executable, "-B", "-m", "hipsim", *words], capture_output=True, text=True)
     return done.returncode, done.stdout + done.stderr
 

@@ -14,6 +14,7 @@ import hipsim
 DEVICE = triton.runtime.driver.active.get_active_torch_device()
 
 
+# Adds two vectors of n elements. Without MASK it also accesses up to BLOCK elements after their end.
 @triton.jit
 def add(x, y, out, n, BLOCK: tl.constexpr, MASK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -21,12 +22,14 @@ def add(x, y, out, n, BLOCK: tl.constexpr, MASK: tl.constexpr):
     tl.store(out + i, tl.load(x + i, mask=keep) + tl.load(y + i, mask=keep), mask=keep)
 
 
+# All programs store to the same addresses, which is a race.
 @triton.jit
 def collide(out, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     tl.store(out + i, i + tl.program_id(0))
 
 
+# Computes causal attention. A program has a block of queries of one head.
 @triton.autotune([triton.Config({"BLOCK": b}, num_warps=w) for b, w in ((32, 1), (64, 4))], key=["n"])
 @triton.jit
 def attend(q, k, v, out, n, scale, D: tl.constexpr, BLOCK: tl.constexpr):
@@ -54,6 +57,7 @@ def attend(q, k, v, out, n, scale, D: tl.constexpr, BLOCK: tl.constexpr):
 
 
 def overrun():
+    """Launches add() without its mask, so that it accesses memory after the tensors."""
     x, y, out = (torch.zeros(1000) for _ in range(3))
     add[(4,)](x, y, out, 1000, BLOCK=256, MASK=False)
 
@@ -95,7 +99,7 @@ class Kernels(unittest.TestCase):
         s = (q.double() @ k.double().transpose(1, 2)) * scale
         s = s.masked_fill(torch.triu(torch.ones(n, n, dtype=torch.bool), 1), -math.inf)
         want = torch.softmax(s, -1) @ v.double()
-        # P and the result are rounded to fp16, each by half a unit: 2^-11 of at most max |v|.
+        # P and the result are rounded to fp16. Each rounding is at most 2^-11 of max |v|.
         self.assertLess((out.double() - want).abs().max().item(), 2 * 2**-11 * v.double().abs().max().item())
         self.assertEqual(len(attend.configs_timings), 2)
         self.assertTrue(all(t[0] > 0.004 if isinstance(t, list) else t > 0.004
@@ -109,14 +113,14 @@ class Kernels(unittest.TestCase):
             calls.append(1)
             add[(16,)](x, y, out, 4096, BLOCK=256, MASK=True)
 
-        triton.testing.do_bench(call)  # the caches then have the data
+        triton.testing.do_bench(call)  # the first run fills the model's caches
         self.assertEqual(len(calls), 1)
         ms = triton.testing.do_bench(call)
         self.assertEqual(len(calls), 2)
         self.assertTrue(0.003 < ms < 0.1, ms)
         again = triton.testing.do_bench(call, quantiles=[0.5, 0.2, 0.8])
         self.assertEqual(again, [again[0]] * 3)
-        self.assertAlmostEqual(again[0], ms, places=12)  # a difference of two clocks
+        self.assertAlmostEqual(again[0], ms, places=12)  # the result is a difference of two clocks, which rounds
 
 
 if __name__ == "__main__":
