@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * For tests that run attnc as a user does: by its arguments, in a directory of their own.
- */
+/* Runs attnc in a test as a user does: with arguments, in a directory of the test's own. */
 #ifndef TESTS_COMPILER_COMMAND_H
 #define TESTS_COMPILER_COMMAND_H
 
@@ -10,7 +7,7 @@
 
 #include "targets/codegen.h"
 
-/** The command under test; set before the first run. */
+/* The path of attnc. A test's main() sets it before the first run. */
 extern char *command_path;
 
 struct run {
@@ -18,11 +15,12 @@ struct run {
     int status;
 };
 
-/** Runs `attnc ARGS`, words separated by single spaces. Free the result with end_run(). */
+/* Runs attnc with `args`, words separated by single spaces. Free the result with end_run(). */
 struct run run(const char *args);
 void end_run(struct run *r);
 
-/** Runs attnc and checks its exit code, and words of standard output and standard error. */
+/* Runs attnc with `args`. Checks its exit code, and that its standard output contains `out` and its
+ * standard error `err`. */
 void expect(const char *args, int status, const char *out, const char *err);
 
 /** Creates a fresh directory and enters it; teardown() removes it. Both are cmocka's fixtures. */

@@ -1,10 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Tests the front end when memory runs out: the first allocation fails, then the second, and so on
- * until everything succeeds. Each time the error is "out of memory", nothing leaks (ASan checks)
- * and nothing is half done. Linked with --wrap for malloc, calloc, realloc and strdup, which
- * affects our calls but not those inside shared libraries.
- */
+/* Tests the front end when memory runs out: the first allocation fails, then the second, and so on
+ * until everything succeeds. Each time the error is "out of memory", nothing leaks (ASan checks),
+ * and no output is half written. The test is linked with --wrap for malloc, calloc, realloc and
+ * strdup. This affects our calls but not the calls inside shared libraries. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,9 +15,10 @@
 #include "compiler/driver.h"
 #include "tests/compiler/toy.h"
 
-/* Shared with the compiling processes, one at a time. */
+/* The state of the failing allocator, in memory that the test shares with the processes that
+ * compile. Only one of them runs at a time. NULL: no allocation fails. */
 static struct {
-    long until_failure; /* -1: never */
+    long until_failure; /* allocations that succeed before all others fail; -1: none fails */
     bool failed;
 } *memory;
 

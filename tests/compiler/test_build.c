@@ -24,7 +24,8 @@
 #include "compiler/driver.h"
 #include "tests/compiler/toy.h"
 
-/* Shared with the compiling processes. */
+/* Number of variants that were compiled, in memory that the test shares with the processes that
+ * compile. */
 static atomic_uint *compiled;
 
 /* "Compiles" to the variant's text and its hook's size. gqa 13 fails, gqa 11 and 12 kill the
@@ -109,7 +110,8 @@ static void write_file(const struct fixture *f, const char *name, const char *te
     fclose(out);
 }
 
-/* Builds, and checks how many variants were compiled; end_build() frees. */
+/* Builds the description `text`. Checks how many variants were compiled and not found in the cache.
+ * The caller frees the result with end_build(). */
 static bool start_build(struct fixture *f, const char *text, unsigned expected)
 {
     f->desc = (struct attnc_description){0};
@@ -223,8 +225,8 @@ static int find_entry(const char *path, const struct stat *st, int kind, struct 
     return 0;
 }
 
-/* Flips each byte of an entry and truncates it at each length: it is compiled and written anew,
- * never used. */
+/* Flips each byte of an entry of the cache, and truncates it at each length. The variant is
+ * compiled each time, and the entry is written anew. */
 static void a_damaged_entry_is_rebuilt(void **state)
 {
     struct fixture *f = *state;
@@ -290,7 +292,7 @@ static void a_compile_that_dies_is_named_and_the_others_built(void **state)
                                "  - { op: toy, head_dim: [32, 48], gqa: [4, 12] }\n";
     for (unsigned jobs = 1; jobs <= 4; jobs *= 2) {
         f->o.jobs = jobs;
-        assert_false(start_build(f, text, jobs == 1 ? 7 : 3)); /* the second time from the cache */
+        assert_false(start_build(f, text, jobs == 1 ? 7 : 3)); /* the cache has 4 the second time */
         assert_int_equal(f->result.failed, 3);
         assert_int_equal(f->d.errors, 3);
         assert_int_equal(f->d.messages[0].at.line, 3);
@@ -310,7 +312,7 @@ static void spills_are_said_with_numbers(void **state)
                                "kernels: [{ op: toy, head_dim: 64, gqa: [1, 9] }]\n";
     static const char says[] = "toy_bf16_d64_g9_gfx942 spills 7 vector and 3 scalar registers and "
                                "takes 28 bytes of scratch memory a lane";
-    for (int i = 0; i < 2; i++) { /* compiled, then from the cache */
+    for (int i = 0; i < 2; i++) { /* the second kernel is from the cache */
         assert_true(start_build(f, text, i ? 0 : 2));
         assert_int_equal(f->d.count, 1);
         assert_false(f->d.messages[0].error);
@@ -383,7 +385,7 @@ static void a_hook_is_part_of_what_is_cached(void **state)
     end_build(f);
     assert_true(start_build(f, hooked, 0));
     end_build(f);
-    write_file(f, "shift.h", "#define SHIFT 2\n"); /* included files count as well */
+    write_file(f, "shift.h", "#define SHIFT 2\n"); /* the hook includes this file */
     assert_true(start_build(f, hooked, 4));
     end_build(f);
 }

@@ -57,7 +57,7 @@ static void all_that_decides_a_kernel_is_in_its_key(void **state)
             assert_string_not_equal(keys[i].text, keys[j].text);
 }
 
-/* Writes an entry last used at `seconds` and `nanoseconds`. */
+/* Writes an entry whose last use was at `seconds` and `nanoseconds` since 1970. */
 static void put(const char *dir, const char *name, long seconds, long nanoseconds)
 {
     char path[128];
@@ -104,7 +104,8 @@ static void what_was_not_used_for_longest_goes_first(void **state)
     rmdir(dir);
 }
 
-/* head_product: one kernel streams; the others are for few tokens, more tokens, and few heads. */
+/* Second kernels of head_product: one streams w, the others are for few tokens, more tokens, and
+ * few heads. */
 static void a_second_kernel_has_all_its_calls(void **state)
 {
     (void)state;

@@ -126,7 +126,7 @@ static void variants_are_printed_without_compiling(void **state)
     free(text);
 }
 
-/* tests/compiler/test_models.c has the models themselves. */
+/* The description of a small config. test_models.c describes the configs of published models. */
 static void a_models_config_becomes_a_description(void **state)
 {
     (void)state;
@@ -202,7 +202,7 @@ static void describe_names_the_layout_of_pooled_rows(void **state)
     expect("build p.yaml --emit=variants", 0, "cache_gather", "");
 }
 
-/* One setting is missing, or does not fit the others: the sentence names it. */
+/* A setting is missing or does not fit the others. The message names the setting. */
 static void a_config_that_lacks_something_is_told_what(void)
 {
     static const struct {
@@ -308,7 +308,7 @@ static void errors_touch_no_output(void **state)
     expect("build missing.yaml -o fresh.pack", 2, "", "missing.yaml: error: No such file");
 }
 
-/* An output is the input under another spelling, a symbolic link or a hard link. */
+/* The output's name means the input: another spelling of it, a symbolic link or a hard link. */
 static void no_output_replaces_an_input(void **state)
 {
     (void)state;
@@ -358,7 +358,8 @@ static void no_output_replaces_an_input(void **state)
     free(same);
 }
 
-/* Build systems compare modification times. */
+/* An output that would have the same bytes keeps its modification time, which build systems
+ * compare. */
 static void an_output_with_the_same_bytes_is_left_alone(void **state)
 {
     (void)state;
@@ -392,7 +393,7 @@ static void independent_errors_are_found_together(void **state)
     assert_non_null(strstr(err, "d.yaml:4:29: error: head_dim 520 is not"));
     assert_non_null(strstr(err, "d.yaml:4:45: error: expected page_size to be 1 to 65536 or any"));
     assert_non_null(strstr(err, "d.yaml:5:44: error: unknown kv_dtype 'fp9'"));
-    assert_null(strstr(err, "has no scale")); /* it depends on the intended kv_dtype */
+    assert_null(strstr(err, "has no scale")); /* a scale is only needed for the intended kv_dtype */
     assert_non_null(strstr(err, "d.yaml:6:39: error: expected gqa to be 1 to 256 or any, saw 0"));
     assert_non_null(strstr(err, "attnc: 6 errors in 1 file; nothing was built"));
     end_run(&r);
@@ -509,7 +510,7 @@ static void packs_are_compared(void **state)
     expect("diff a.pack b.pack", 1, "- prefill_bf16_d80_gfx942\n1 kernels differ, 1 are", "");
     expect("diff b.pack a.pack", 1, "+ prefill_bf16_d80_gfx942\n", "");
     expect_json("diff a.pack b.pack --json", 1, "\"change\": \"removed\"");
-    /* Leaving out a pass makes other code under the same name. */
+    /* Without a pass, a kernel has the same name and other code. */
     expect("build d.yaml -o c.pack -q --no-cache --disable opt_schedule", 0, "", "");
     expect("diff a.pack c.pack", 1, "~ prefill_bf16_d80_gfx942:", "");
     expect("diff a.pack d.yaml", 1, "", "d.yaml: ");
@@ -575,11 +576,11 @@ static void the_cache_is_kept_small(void **state)
     expect("build d.yaml -o p.pack -q --cache c", 0, "", "");
     write_file("c/notes", "not a kernel");
     expect("cache --cache c", 0, "c: 2 kernels", "");
-    /* The last used kernel remains. */
+    /* The kernel for gfx942 is used again, so that a limit removes the other one. */
     const struct timespec pause = {.tv_nsec = 20000000};
     nanosleep(&pause, NULL);
     expect("build d.yaml -o p.pack -q --cache c --only *942", 0, "", "");
-    /* The limit has room for either kernel, but not for both. */
+    /* The limit of the cache has room for one of the kernels, but not for both. */
     largest_bytes = 0;
     assert_int_equal(nftw("c", find_largest, 8, FTW_PHYS), 0);
     char limited[64];

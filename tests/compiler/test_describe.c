@@ -14,7 +14,8 @@
 
 #include "tests/compiler/command.h"
 
-/* The list of modules that keep their type decides, by names of kv_b_proj or of whole attention. */
+/* The configuration lists modules whose weights keep their type. It names kv_b_proj or whole
+ * attention. */
 static void describe_chooses_fp8_weights_by_names_of_modules(void **state)
 {
     (void)state;
@@ -43,8 +44,8 @@ static void describe_chooses_fp8_weights_by_names_of_modules(void **state)
     }
 }
 
-/* Main rows of the cache are e2m1, and rows of the window 528 bytes: two forms of rows are written,
- * and every list names rows of two tensors. */
+/* The cache's rows of groups are e2m1, and its rows of the window have 528 bytes. The kernels write
+ * both forms, and every list names rows of two tensors. */
 static void describe_names_rows_of_e2m1(void **state)
 {
     static const char *const layouts[] = {"packed_fp4", "packed_mxfp4"};

@@ -18,7 +18,7 @@
 #include "compiler/yaml.h"
 #include "tests/compiler/toy.h"
 
-/* Text that grows. */
+/* A text in memory that a test appends to by writing to `out`. */
 struct text {
     char *bytes;
     size_t size;
@@ -113,7 +113,8 @@ static void ten_thousand_kernels_by_product(void **state)
     expect_ten_thousand(&t);
 }
 
-/* Equal variants merge: the same product twice, and listed a third time. */
+/* Equal variants become one. The same product is listed twice, and one of its variants a third
+ * time. */
 static void equal_variants_merge_in_the_order_of_their_first(void **state)
 {
     (void)state;
@@ -179,7 +180,8 @@ static void a_merge_bomb_is_an_error(void **state)
     expect_text_error(&t, "come to more than");
 }
 
-/* Many kernels that are one anchor, each with a product of its own: their sum is bounded. */
+/* Many kernels refer to one anchor, and each adds a product of its own. The number of all variants
+ * has a limit. */
 static void repeated_products_are_bounded(void **state)
 {
     (void)state;
@@ -347,13 +349,13 @@ static void damaged_files_never_crash(void **state)
     }
 }
 
-/* Must run last: measures the peak of all tests above. */
+/* Checks the most memory that the tests before used, so it must run last. */
 static void memory_stays_bounded(void **state)
 {
     (void)state;
     struct rusage usage;
     assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
-    /* 64 MiB are for this test; a sanitizer's shadow and quarantine come on top. */
+    /* The limit is 64 MiB. With a sanitizer it is larger, for shadow memory and freed blocks. */
     long limit_kib = 512 << 10;
 #ifdef __SANITIZE_ADDRESS__
     limit_kib *= 4;

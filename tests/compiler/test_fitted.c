@@ -1,8 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Tables of fitted knobs: what is read is written, errors have their place, and the tables that a
- * build of attnc compiles in are those that it reads.
- */
+/* Tests tables of fitted knobs. Tables that are read and written stay the same, and errors name
+ * their line. The tables that a build of attnc compiles in are the ones that it reads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

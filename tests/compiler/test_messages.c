@@ -96,7 +96,8 @@ static void a_hook_without_its_file_is_left_out(void **state)
            "");
 }
 
-/* The loaded library determines the device, in whatever way it was found. */
+/* A report names the device of the HIP library that was loaded, whether the library was found by a
+ * path, a variable or a default. */
 static void reports_name_the_device(void **state)
 {
     (void)state;
@@ -263,7 +264,7 @@ static void want_of_memory_is_no_error_of_attnc(void **state)
     assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
     struct run r = run("build d.yaml -o x --no-cache");
     assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
-    /* A machine with enough memory reports nothing. */
+    /* With enough memory there is no message. */
     if (r.status) {
         assert_non_null(strstr((char *)r.err.data, "out of memory"));
         assert_null(strstr((char *)r.err.data, "an error of attnc"));

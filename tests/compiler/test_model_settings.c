@@ -1,9 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Settings of a model's config.json that change: each setting of each model of models.txt is
- * renamed, dropped, given another value or another kind of value. The comments of the description
- * change then, or a gap is named, or the file is refused. None of it is silent.
- */
+/* Tests changes of settings in a model's config.json. Each setting of each model of models.txt is
+ * renamed, dropped, or given another value or another kind of value. Then the comments of the
+ * description change, a gap is named, or the file is refused. No change is silent. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,18 +26,19 @@ enum mutation {
     TEXT,     /* a word in its place */
     QUOTE,    /* a number or a choice in quotes */
     FRACTION, /* a number and a half */
-    OTHER,    /* another number, another choice, another length of a list */
+    OTHER,    /* another value of the same kind: number, choice or length of a list */
     MUTATIONS,
 };
 
 static const char *const names[] = {"rename", "drop",  "list",     "map",
                                     "text",   "quote", "fraction", "other"};
 
-/* A setting inside the language model's map; ids are of its name and its value. */
+/* A setting in the map of the language model. `name` and `value` are ids of nodes in the YAML
+ * document. */
 struct setting {
-    char path[CONFIG_PATH]; /* as the lists of settings have it */
+    char path[CONFIG_PATH]; /* path as it is written in the lists of settings */
     uint32_t name, value;
-    bool concerns; /* attention, by its own name or the name of its map */
+    bool concerns; /* its name, or its map's name, is of attention */
 };
 
 /* The result of reading a config.json. */
@@ -92,7 +90,7 @@ static struct outcome read_outcome(const char *bytes, size_t size)
     return o;
 }
 
-/* A document with one setting changed. */
+/* Writes a document with one setting changed. */
 struct writer {
     const struct attnc_yaml *y;
     const struct setting *setting;
@@ -107,7 +105,7 @@ static bool is_flag(const char *text)
     return strcmp(text, "true") == 0 || strcmp(text, "false") == 0;
 }
 
-/* Another value of the same kind. */
+/* Writes another value of the same kind. */
 static void write_other(const struct writer *w, uint32_t id)
 {
     const struct attnc_yaml_node *n = attnc_yaml_node(w->y, id);

@@ -81,8 +81,9 @@ static const char *rank_counts(const struct model *m)
     return count_of(m->ranks, " ") == 4 ? "1,2,4,8,16" : "1,2,4,8";
 }
 
-/* Checks the description's lines for 1, 2, 4 ... ranks. m->ranks, such as "32/8 16/4 - 4/1", has
- * the heads and KV heads of a rank for each; "-": this number of ranks is not possible. */
+/* Checks the description's lines for 1, 2, 4 ... ranks. m->ranks has the heads and KV heads of a
+ * rank for each number of ranks, such as "32/8 16/4 - 4/1". "-": this number of ranks is not
+ * possible. */
 static void check_ranks(const struct model *m, const char *description)
 {
     char copy[128], *state, *word = copy;
@@ -105,7 +106,7 @@ static void check_ranks(const struct model *m, const char *description)
     }
 }
 
-/* Writes which keys a query sees, in the words of the description. */
+/* Writes the sentence in which a description says which keys a query sees. */
 static void write_seen(const char *seen, bool both, char *text, size_t size)
 {
     long number;
@@ -260,7 +261,8 @@ static void every_model_is_described_whole_or_says_what_is_missing(void **state)
     assert_true(count >= LEAST_MODELS);
 }
 
-/* Models whose kernels of rope_decode are built: others have the same or wider ones. */
+/* True for models whose kernels of rope_decode the test builds. Other models have the same kernels,
+ * or kernels with more registers. */
 static bool has_whole_steps(const struct model *m)
 {
     return !strcmp(m->name, "Llama-3.1-70B") || !strcmp(m->name, "gpt-oss-120b");
@@ -293,7 +295,8 @@ static void all_descriptions_build(void **state)
     expect(args, 0, "", "");
 }
 
-/* Engines with one pool make pages of attention as large as the state of a linear layer. */
+/* An engine with one pool for all layers makes pages of attention as large as a linear layer's
+ * state. */
 static void pages_of_hybrid_models_are_described(void **state)
 {
     (void)state;

@@ -19,7 +19,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-static long until_failure = -1; /* allocations that still succeed; negative: all */
+static long until_failure = -1; /* allocations before all fail; negative: none fails */
 static bool ran_out;
 
 static bool fails(void)

@@ -27,9 +27,9 @@ enum {
     COUNT = 300,
     VERIFIED = 24,
     SHAPES = 2,
-    SPILLING_PERCENT = 1, /* kernels that may spill if the build reports it */
+    SPILLING_PERCENT = 1, /* percent of the kernels that may spill; the build must report it */
     LINE = 1024,
-    MOST_SECONDS = 32, /* most records of alternative kernels of a key */
+    MOST_SECONDS = 32, /* most alternative kernels of a key in a pack */
 };
 
 struct made {
@@ -37,7 +37,7 @@ struct made {
     char name[ATT_NAME_MAX + 16];
     bool second;  /* an alternative kernel that the build adds to the previous one:
                    * att_template.second */
-    bool refused; /* by the build, with our sentence */
+    bool refused; /* the build has refused it with a sentence of attnc */
     char *spills; /* the build's message about spills, or NULL */
 };
 
@@ -70,7 +70,7 @@ static unsigned below(unsigned n)
     return (unsigned)((z ^ z >> 31) % n);
 }
 
-/* Returns a number that models use, or that users might try. */
+/* Returns a number for the field: one that models use, or one that users might try. */
 static int random_number(enum att_field f)
 {
     static const int dims[] = {64,  64,  80,  96,  112, 128, 128, 128, 192, 256, 256,

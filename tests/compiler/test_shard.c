@@ -73,7 +73,7 @@ static void slips_are_named(void **state)
     expect("join -o x", 1, "", "usage: attnc join");
 }
 
-/* Slurm and MPI set variables that determine the shard. */
+/* A run without a shard option takes its shard from the variables of Slurm or MPI. */
 static void ranks_take_their_share(void **state)
 {
     (void)state;

@@ -23,7 +23,7 @@ static struct att_variant rope(int head_dim, int head_dim_v)
     att_variant_init(&v, &att_template_rope_qk_norm_cache, "gfx942");
     att_set(&v, ATT_HEAD_DIM, head_dim);
     att_set(&v, ATT_HEAD_DIM_V, head_dim_v);
-    v.loc[ATT_HEAD_DIM_V].line = 1; /* given, so that it does not follow head_dim */
+    v.loc[ATT_HEAD_DIM_V].line = 1; /* as if given, so no default applies */
     att_set(&v, ATT_BIAS, 1);
     att_set(&v, ATT_GATE, 1);
     att_set(&v, ATT_OUT_DTYPE, ATT_OUT_DTYPE_FP8);
@@ -86,7 +86,8 @@ static void one_that_does_not_spill_keeps_its_tile(void **state)
     attnc_kernel_free(&same);
 }
 
-/* --emit=asm shows the assembly of the kernel that the pack contains. */
+/* --emit=asm prints the assembly of the kernel that a pack would contain: the kernel with the spare
+ * tile. */
 static void assembly_is_of_the_same_tile(void **state)
 {
     (void)state;

@@ -77,7 +77,7 @@ static void a_sweep_is_deterministic_and_measures_once(void **state)
     expect(SWEEP "-o one.attnpack --json", 0, "\"known\": 6,", "");
     expect("build d.yaml --tuning one.yaml --cache cache -o built.attnpack -q", 0, "", "");
     expect_same("one.attnpack", "built.attnpack");
-    /* a kernel of two descriptions counts once */
+    /* A kernel that is in two descriptions is measured once. */
     write_file("e.yaml", "targets: [gfx950]\n"
                          "kernels: [{ op: decode, head_dim: 64, gqa: 8, page_size: 16 }]\n");
     expect(SWEEP "e.yaml -o one.attnpack", 0, "decode on gfx950: 2 pairs", "");
@@ -127,7 +127,8 @@ static void fitted_knobs_are_kept_if_they_gain(void **state)
     expect(FIT "worse.yaml --corners 1", 1, "", "--corners");
 }
 
-/* Few long sequences are cut, and their combine launch counts; a second run decides the same. */
+/* Few long sequences are split, and the time of their combine launch counts. A second run takes
+ * times from the database and decides the same. */
 static void splits_are_found(void **state)
 {
     (void)state;
@@ -138,7 +139,7 @@ static void splits_are_found(void **state)
     const char line[] = "tune d.yaml --shapes shapes --tiles 1 --verify 1 --cache cache ";
     char text[256];
     snprintf(text, sizeof(text), "%s-o s.attnpack", line);
-    /* per call five numbers of lists, and four of the sibling; and combine's shapes */
+    /* 15 pairs: each of three calls has five numbers of lists. */
     expect(text, 0, "batch=1,k=4096,heads=8,kv_heads=1: 256 lists, added up", "");
     expect(text, 0, "batch=512,k=16,heads=8,kv_heads=1: ", "");
     expect(text, 0, "decode on gfx950: 15 pairs", "");
@@ -161,7 +162,8 @@ static void splits_are_found(void **state)
     expect(text, 0, "\"measured\": 0,", "");
     expect("build d.yaml --tuning s.yaml --cache cache -o built.attnpack -q", 0, "", "");
     expect_same("s.attnpack", "built.attnpack");
-    /* another plan, and the kernel that sums parts itself */
+    /* The pack has another plan kernel, and the decode kernel that combines partial results itself.
+     * */
     expect("list built.attnpack", 0, "one_launch", "");
     expect("tune --show --db s.sqlite", 0, "lists=256,merge_rate=1\n", "");
 }
@@ -207,7 +209,7 @@ static void slips_are_named(void **state)
     assert_false(exists("x.attnpack"));
 }
 
-/* Runs SWEEP into killed.* and kills it after the given milliseconds. */
+/* Runs SWEEP with outputs killed.*, and kills it after the given milliseconds. */
 static void run_and_kill(unsigned milliseconds)
 {
     const pid_t pid = fork();
@@ -306,7 +308,7 @@ static void a_spent_budget_leaves_the_build(void **state)
     expect_same("b.attnpack", "plain.attnpack");
 }
 
-/* A pack tuned for one size has the kernels of a build for all others, the second one too. */
+/* For all sizes but the tuned one, the pack has the kernels of a build without tuning. */
 static void other_calls_keep_their_kernels(void **state)
 {
     (void)state;
@@ -360,7 +362,7 @@ static void values_are_what_libattn_sees(void **state)
     assert_int_equal(first, 4); /* each shape */
     assert_int_equal(few_tiles, 4);
     assert_int_equal(short_prompts, 4);
-    /* values that only libattn computes */
+    /* The ranges of these kernels' calls are of values that libattn computes from arguments. */
     write_file("h.yaml", "targets: [gfx942]\n"
                          "kernels: [{ op: head_product, head_dim: 512, head_dim_v: 128 }]\n");
     write_file("shapes", "head_product tokens=64\nhead_product tokens=512\n");
@@ -368,7 +370,8 @@ static void values_are_what_libattn_sees(void **state)
            "2 pairs of key and shape", "");
 }
 
-/* Ops whose shapes have no heads, or not both kinds, are measured for a model. */
+/* Some ops have no numbers of heads in their shapes, or only one. The model's heads supply what is
+ * missing. */
 static void a_models_heads_go_where_they_belong(void **state)
 {
     (void)state;

@@ -22,7 +22,7 @@
 #include "targets/tgt.h"
 
 #define KEY "gfx950 decode head_dim=64 gqa=1 page_size=16"
-/* KEY as a tuning file of version 1 has it, with all fields. */
+/* KEY in the form of version 1 of tuning files, which name all fields. */
 #define LONG_KEY                                                                                  \
     "gfx950 decode dtype=bf16 q_dtype=same q_scale=tensor head_dim=64 head_dim_v=64 gqa=1 "       \
     "q_len=1 "                                                                                    \
@@ -182,7 +182,7 @@ static void splits_bring_their_kernels(void **state)
     assert_int_equal(desc.variants[3].page_size, 16);
     assert_string_equal(desc.variants[4].op->name, "combine");
     assert_int_equal(desc.variants[4].partials, ATT_PARTIALS_CSR);
-    assert_true(attnc_tuning_apply(&r.t, &desc, &r.d)); /* further kernels are added once */
+    assert_true(attnc_tuning_apply(&r.t, &desc, &r.d)); /* the second time adds no kernel */
     assert_int_equal(desc.count, 5);
     attnc_description_free(&desc);
     end(&r);
@@ -344,7 +344,7 @@ static void a_stale_key_is_refused(void **state)
     end(&r);
 }
 
-/* True if a call lies in one of the kernel's boxes. */
+/* True if a call is within the ranges of values of one of the kernel's boxes. */
 static bool takes(const struct att_variant *v, int64_t tiles, int64_t keys, int64_t batch)
 {
     for (unsigned b = 0; v->choice && b < v->choice->count; b++) {
@@ -434,8 +434,8 @@ static void a_tuned_second_kernel_is_built_once(void **state)
     end(&r);
 }
 
-/* Checks the calls of a second kernel: launches of few tiles, or of few keys. With head_dim 128 on
- * gfx942 193 to 512 keys are few only if there are more tiles than compute units: launches of
+/* Checks that a second kernel is for launches of few tiles or of few keys. With head_dim 128 on
+ * gfx942, 193 to 512 keys are few only if there are more tiles than compute units. Launches of
  * fewer tiles have the kernel for few tiles. */
 static void expect_second(const struct att_variant *v)
 {

@@ -1,8 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Any bytes as a description: read, report, and for what is accepted, write every variant as a
- * description of its own and read that back to the same variants.
- */
+/* Reads any bytes as a description and prints its errors. If the description is accepted, each
+ * variant is written as a description of its own, which must give the same variants. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +32,7 @@ static void print_messages(struct attnc_diag *d)
     free(text);
 }
 
-/* One kernel per variant, every field that its op takes spelt out. */
+/* Writes a description with one kernel for each variant, and with every field that its op takes. */
 static void write_description(const struct attnc_description *desc, FILE *out)
 {
     fputs("kernels:\n", out);

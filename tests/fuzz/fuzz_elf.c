@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Code objects and bundles are untrusted: whatever the bytes, loading answers with a status, and
- * every kernel of what loads can be prepared for a launch or is refused. */
+/* Loads any bytes as a code object or a bundle. Loading must return a status. Every kernel of a
+ * loaded object is prepared for a launch, or is refused. */
 #include "tools/hipsim/core/bundle.h"
 #include "tools/hipsim/core/launch.h"
 

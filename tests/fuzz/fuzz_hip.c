@@ -45,7 +45,7 @@ struct input {
     size_t size;
 };
 
-/* All handles that HIP has returned, by kind, alive or not. */
+/* The handles that HIP has returned, by kind. Handles that were released stay in the list. */
 static struct {
     void *items[SLOTS];
     unsigned count;
@@ -86,7 +86,7 @@ static uintptr_t a_handle(enum handle kind, struct input *in)
 {
     const unsigned choice = byte(in);
 
-    /* HIP would access any other host address, so none is passed without an allocation. */
+    /* A call must not get a host address that is no allocation, since HIP accesses it. */
     if ((kind == RANGE || kind == POINTER) && !out[kind].count)
         return 0;
     if (kind == RANGE)
@@ -155,7 +155,7 @@ static bool is_small(const uint32_t grid[3])
     return (uint64_t)grid[0] * grid[1] <= 4096 && (uint64_t)grid[0] * grid[1] * grid[2] <= 4096;
 }
 
-/* Four arguments of 16 bytes, which is more than any kernel of the module takes. */
+/* Returns four kernel arguments of 16 bytes each. No kernel of the module takes more. */
 static void **arguments(struct input *in)
 {
     static uint64_t values[8][2];
@@ -210,7 +210,7 @@ static void no_callback(hipStream_t stream, hipError_t error, void *data)
     (void)stream, (void)error, (void)data;
 }
 
-/* Structures that are passed by address; the letters of calls.def. */
+/* Fills a structure of the kind that the letter of calls.def names, and returns its address. */
 static void *a_structure(char letter, struct input *in, unsigned slot)
 {
     void *const to = scratch[slot];
@@ -282,7 +282,7 @@ static uintptr_t argument(char letter, struct input *in, unsigned slot)
         return a_handle((enum handle)(kind - letters), in);
     switch (letter) {
     case 'z': return a_size(in);
-    case 'i': /* a small number, as a device, a kind or flags */
+    case 'i': /* a number from -1 to 10: a device, a kind or flags */
         return (uintptr_t)(intptr_t)((int)(byte(in) % 12) - 1);
     case 'b': return byte(in);
     case 'd': return a_dimension(in);
@@ -290,8 +290,8 @@ static uintptr_t argument(char letter, struct input *in, unsigned slot)
         for (unsigned i = 0; i < 4; i++)
             ((uintptr_t *)scratch[slot])[i] = a_handle(NODE, in);
         return (uintptr_t)scratch[slot];
-    case 'c': /* how many */ return byte(in) % 5;
-    case 'q': /* where that is stored */
+    case 'c': /* a count */ return byte(in) % 5;
+    case 'q': /* the address of a count */
         *(size_t *)scratch[slot] = byte(in) % 9;
         return (uintptr_t)scratch[slot];
     case 'h': return (uintptr_t)nothing;
@@ -313,7 +313,7 @@ static uintptr_t argument(char letter, struct input *in, unsigned slot)
     }
 }
 
-__attribute__((no_sanitize("function"))) /* x86-64 and AArch64 pass these all alike */
+__attribute__((no_sanitize("function"))) /* x86-64 and AArch64 call all types alike */
 static void
 make(unsigned row, struct input *in)
 {
@@ -341,15 +341,16 @@ static void give_back_range(char *base)
         hipMemAddressFree(base, (size_t)granules << 21);
 }
 
-/* Releases all references to a user object, of which each call has added at most INT_MAX. */
+/* Releases all references to a user object. A call has added at most INT_MAX of them. */
 static void give_back_object(void *object)
 {
     for (unsigned i = 0; i <= MAX_CALLS; i++)
         hipUserObjectRelease(object, INT_MAX);
 }
 
-/* The thread's own stream cannot be destroyed, and what it captures has memory. A stream may wait
- * for a value still; later work, such as hipFreeAsync(), is not done. */
+/* Ends work that would keep memory. The thread's own stream cannot be destroyed, and its capture
+ * may have memory. A stream may still wait for a value, so that later work, such as hipFreeAsync(),
+ * has not run. */
 static void end_work(void)
 {
     hipGraph_t graph;

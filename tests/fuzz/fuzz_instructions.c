@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Machine code is untrusted: whatever the instruction words, two waves that run them end or fault,
- * within the budget. Registers start with what instructions need to get far: addresses of an
+/* Runs any instruction words in two waves. They must end or fault within the budget of
+ * instructions. Registers start with values that many instructions need: addresses of an
  * allocation, a buffer resource, small numbers.
  *
- * An input is a header of eight bytes (checks, MODE, EXEC) and the words.
- */
+ * An input is a header of eight bytes (checks, MODE, EXEC) and the words. */
 #include "tools/hipsim/core/decode.h"
 #include "tools/hipsim/core/engine.h"
 #include "tools/hipsim/core/memory.h"
@@ -129,7 +127,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     return 0;
 }
 
-/* The leading bits of the encodings: CDNA3 ISA, "Microcode formats". */
+/* The leading bits of each encoding of instructions. Source: CDNA3 ISA, "Microcode formats". */
 static const struct {
     uint32_t bits, mask;
 } encodings[] = {
@@ -153,7 +151,7 @@ static const struct {
     {0xe8000000, 0xfc000000},                                                     /* MTBUF */
 };
 
-/* Makes a random word the first of an instruction: few random words are one otherwise. */
+/* Makes a random word the first word of an instruction, since few random words are one. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
 {
     size = LLVMFuzzerMutate(data, size, max_size);

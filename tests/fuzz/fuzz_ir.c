@@ -1,8 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Any text as tile IR. What parses is printed and read back; what also verifies goes through the
- * passes that take any function, and has to verify after each.
- */
+/* Reads any text as tile IR. A function that parses is printed and read again. If the verifier
+ * accepts it, it runs through the passes that take any function, and must be accepted after each.
+ * */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

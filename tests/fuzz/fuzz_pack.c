@@ -1,9 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Any bytes as a pack: opened, read, searched, its kernel launched. The first byte of an input says
- * how it is meant: 0, the rest is the file; else the rest is a list of changes to a sound pack.
- * With bit 1 checksums are computed again, so that the code after their comparison is reached.
- */
+/* Opens any bytes as a pack, reads and searches it, and launches its kernel. If the first byte of
+ * an input is 0, the rest is the file. Otherwise the rest is a list of changes to a sound pack.
+ * With bit 1 of that byte the checksums are computed again, so that the code after their comparison
+ * is reached. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +13,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
-/* A GPU that takes everything. */
+/* ---- A GPU whose HIP functions always succeed ---- */
 
 static int get_device(int *ordinal)
 {
@@ -148,7 +146,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         change_sound_pack(bytes + 1, size - 1, bytes[0] & 2);
         return 0;
     }
-    uint8_t *copy = malloc(size); /* aligned, and ends where the pack ends */
+    uint8_t *copy = malloc(size); /* aligned, and overreads are found at its end */
     memcpy(copy, bytes + 1, size - 1);
     read_pack(copy, size - 1);
     free(copy);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Code of real kernels, mutated, against a second reading of the ISA manuals: reference.h executes
- * scalar and vector instructions one lane and one bit-field at a time, from the pseudo-code (CDNA3
- * and CDNA4 ISA, chapter 12) and the microcode formats (chapter 13), and shares no code with the
- * simulator. Registers, SCC, VCC and EXEC are compared after every instruction. What the reference
- * does not know (memory, branches, matrices) is left out of the program.
+/* Compares the simulator with a second implementation, on mutated code of real kernels. reference.h
+ * executes scalar and vector instructions one lane and one bit-field at a time. It is written from
+ * the pseudo-code (CDNA3 and CDNA4 ISA, chapter 12) and the microcode formats (chapter 13), and
+ * shares no code with the simulator. Registers, SCC, VCC and EXEC are compared after every
+ * instruction. Instructions that the reference does not know (memory, branches, matrices) are left
+ * out of the program.
  *
- * An input is a header of eight bytes (seed of the registers, EXEC, MODE), then words of code, of
- * which a window runs.
- */
+ * An input is a header of eight bytes (seed of the registers, EXEC, MODE), then words of code. A
+ * window of these words runs. */
 #include "reference.h"
 #include "tools/hipsim/core/decode.h"
 #include "tools/hipsim/core/engine.h"
@@ -30,7 +29,7 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 struct comparison {
     struct reference_state state;
     const uint32_t *words; /* the program, */
-    size_t next;           /* and the place of the instruction that runs next */
+    size_t next;           /* index of the instruction that runs next */
     const uint8_t *header;
 };
 
@@ -41,7 +40,7 @@ static uint32_t next_random(uint32_t *state)
     return *state ^= *state << 5;
 }
 
-/* Registers hold numbers of all kinds: small ones, floats, all of the special ones. */
+/* Returns a random register value: a small number, a float, or one of the special floats. */
 static uint32_t random_value(uint32_t *state)
 {
     static const uint32_t special[] = {

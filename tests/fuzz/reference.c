@@ -8,15 +8,16 @@
 enum encoding { SOP1, SOP2, SOPC, VOP1, VOP2, VOPC, VOP3 };
 
 enum flags {
-    NONZERO = 1 << 0, /* SCC = result != 0 */
-    TO_SCC = 1 << 1,  /* SCC = flag */
-    REAL = 1 << 2,    /* f32: modifiers, denormals */
-    CARRIES = 1 << 3, /* a flag per lane goes to VCC, or to the SGPRs that VOP3 names */
-    MASKED = 1 << 4,  /* a flag per lane comes from VCC, or from source 2 */
-    ADDS = 1 << 5,    /* the destination is a source */
+    NONZERO = 1 << 0, /* SCC is 1 if the result is not 0 */
+    TO_SCC = 1 << 1,  /* SCC is the flag */
+    REAL = 1 << 2,    /* operands are f32: |x|, -x and the mode of denormals apply */
+    CARRIES = 1 << 3, /* each lane's flag is written to VCC, or to the SGPRs that VOP3 names */
+    MASKED = 1 << 4,  /* each lane's flag is read from VCC, or from source 2 */
+    ADDS = 1 << 5,    /* the old value of the destination is an operand */
 };
 
-/* The operands of one lane, or of a scalar instruction; `flag` goes in and out. */
+/* The operands of one lane, or of a scalar instruction. `old` is the destination before. `flag` is
+ * SCC, a carry or a lane's bit of a mask, before and after the operation. */
 struct lane {
     uint64_t a, b, c, old;
     bool flag;
@@ -268,8 +269,8 @@ static const struct operation operations[] = {OPERATIONS(ROW)};
 /* The fields of an instruction. Sources are as encoded in nine bits. */
 struct decoded {
     const struct operation *op;
-    unsigned d, s[3], carry, mask; /* carry, mask: SGPR pairs */
-    uint32_t literal, extra;       /* extra: the word of DPP or SDWA */
+    unsigned d, s[3], carry, mask; /* carry, mask: SGPR pairs written and read */
+    uint32_t literal, extra;       /* extra: the second word, of DPP or SDWA */
     unsigned words, abs, neg;
     bool dpp, sdwa;
 };

@@ -1,8 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Runs a fuzzer's inputs without libFuzzer: replay FILE|DIRECTORY... Every input must pass; there
- * must be some.
- */
+/* Runs a fuzzer's inputs without libFuzzer: replay FILE|DIRECTORY... It fails if there is no input.
+ * A fault of an input ends the process. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,7 +10,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 static unsigned inputs;
 
-/* The bytes end where their memory does, so that a sanitizer sees reads past the end. */
+/* Runs the input of a file. Its bytes end where their memory does, so that a sanitizer sees
+ * overreads. */
 static void replay(const char *path, size_t size)
 {
     FILE *in = fopen(path, "rb");
