@@ -114,7 +114,8 @@ static bool second(const struct att_variant *v, const struct tir_machine *m, uns
 /* A launch of a call (enum att_stage), and the work of its workgroups. A unit of work is a row and
  * a value head. A row is a sequence, a chunk or a segment. */
 struct stage {
-    /* Name of the argument with the number of units of the call; NULL: a row is a sequence. */
+    /* Name of the argument that has the call's number of units: chunks or segments, times value
+     * heads. NULL: a row is a sequence, and the grid has the value heads and the sequences. */
     const char *units;
     /* Sets d's sequence and tokens to row `row` (i32, index). Returns an i1: false if the row has
      * no tokens. */

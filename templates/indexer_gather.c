@@ -19,7 +19,7 @@
 
 enum {
     DIM = ATT_INDEX_DIM,
-    CHUNK = 16, /* bytes of a lane */
+    CHUNK = 16, /* bytes of a key that a lane copies at once */
     FLOAT = 4,  /* bytes of a scale */
     INT = 4,    /* bytes of a page number */
 };
@@ -61,8 +61,9 @@ struct places {
     struct tir_value key, scale;
 };
 
-/* Returns the places of the keys and scales of this workgroup's tokens, with a row of type `column`
- * for each token. Tokens after the sequence's end get places in its last page, which exists. */
+/* Returns the byte offsets of the keys and scales of this workgroup's tokens, as columns of type
+ * `column`. Row i of a column is token g->first + i. A token after the sequence's end gets an
+ * offset in the sequence's last page, so that the page exists. */
 static struct places find_places(struct gather *g, struct tir_type column)
 {
     struct tir_builder *b = &g->b;

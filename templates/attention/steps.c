@@ -262,8 +262,10 @@ static void build_sum(void *context)
     sum_weights(a, a->now.p, a->now.carried[ATT_CARRY_L], &a->now.weights);
 }
 
-/* Rounds the weights for the product with V. With ATT_CHECK_WEIGHTS the loop keeps the previous
- * block's l until the check, and now.top becomes the value that is checked. */
+/* Rounds the weights for the product with V. Then the loop's l includes these weights, unless a
+ * product computes l. With ATT_CHECK_WEIGHTS the loop's l changes only after the rescale check. For
+ * that check now.top is set: to the largest rounded weight if O^T includes l, else to the sum of
+ * each lane's weights. */
 static void build_round(void *context)
 {
     struct att_attention *const a = context;

@@ -85,11 +85,11 @@ static struct tir_value constant(const struct att_index *x, int n)
 /* True if keys have scales: one for each key, or one for each mxfp4 block of a key. */
 static bool has_scales(const struct att_index *x) { return x->scaled || x->mxfp4; }
 
-/* Returns the index of the scales among the values that a group carries. These are the parts of the
- * keys, the scales if keys have any, and the page of the group that is loaded next. */
+/* Returns the index of the scales among the values that the loop carries for a group: the parts of
+ * the keys, the scales if keys have any, and the page number of the group that is loaded next. */
 static unsigned carried_scale(const struct att_index *x) { return x->parts; }
 
-/* Returns the index of the page among the values that a group carries. */
+/* Returns the index of the page number among the values that the loop carries for a group. */
 static unsigned carried_page(const struct att_index *x) { return x->parts + has_scales(x); }
 
 /* Returns the number of values in flight that the loop carries for one group of keys. */
@@ -267,8 +267,9 @@ void att_index_rows(struct att_index *x, const struct tir_value *rows, unsigned 
 
 /* ---- Keys ---- */
 
-/* Groups of keys are contiguous, and their addresses scalars, if pages have a power of two of
- * tokens that is at least a group. A group's first key is a multiple of the group. */
+/* The index of a group's first key is a multiple of x->group, the number of keys of a group. A page
+ * whose number of tokens is a power of two and at least x->group has whole groups. The keys of a
+ * group are then contiguous in memory, and the group's address is a scalar. */
 
 /* Returns the first key (i32) of the group that has key `key` (i32), or of the last group if that
  * is earlier. */
@@ -458,8 +459,8 @@ static struct tir_value key_of(const struct att_index *x, const struct att_index
     return att_plus(x->b, w->own, rounds * w->stride + group * (int)x->group);
 }
 
-/* Returns the page (i32) of group `g` (index); 0 if keys are not paged or each lane finds its own
- * page. */
+/* Returns the page number (i32) of group `g` (index); 0 if keys are not paged or each lane finds
+ * the page of its own key. */
 static struct tir_value page_of(const struct att_index *x, const struct att_index_walk *w,
                                 unsigned g)
 {
@@ -524,7 +525,7 @@ struct pending {
      * f16 */
     struct tir_value positive[2];
     struct tir_value *sum; /* the sum to which the products are added */
-    bool is;               /* true: there are such products; false: before the first product */
+    bool is; /* true: products[] has products to add; false: before the first product */
 };
 
 /* Computes the relu of fourth `i` (index) of the pending products into p->positive. Negative
@@ -575,7 +576,8 @@ static void add_step(const struct att_index *x, struct pending *p, int step)
  * same register have been used. */
 struct round {
     const struct att_index_walk *walk; /* the wave's keys */
-    struct tir_value *carried;         /* values in flight, see att_index_carried() */
+    /* Loads in flight of the next x->ahead groups: parts of keys, scales, and a page number. */
+    struct tir_value *carried;
     const struct att_index_user *user; /* consumer of the scores */
     struct pending pending;
     /* f32: sum of products of each row and group. `places`: place of the scales of each next group,
@@ -587,7 +589,7 @@ struct round {
     struct tir_value scale; /* f32, lanes x 1: the scales of the keys of the set in progress */
 };
 
-/* Returns a pointer to the values that group `g` (index) carries. */
+/* Returns a pointer to the values in flight of group `g` (index), in r->carried. */
 static struct tir_value *carried_of(const struct att_index *x, const struct round *r, unsigned g)
 {
     return r->carried + g % x->ahead * carried_each(x);

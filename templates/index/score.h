@@ -41,7 +41,7 @@ enum {
 
 /** The q and the weights of a row of scores. */
 struct att_index_query {
-    struct tir_value row; /* i32: index of the row */
+    struct tir_value row; /* i32: index of the row in q, in the weights and in the scores */
     /* Left operands of the matrix instructions with q, for each block of heads and slice of
      * columns. */
     struct tir_value q[ATT_INDEX_BLOCKS_MAX][ATT_INDEX_SLICES_MAX];
@@ -121,13 +121,13 @@ void att_index_rows(struct att_index *x, const struct tir_value *rows, unsigned 
 /** Returns the index (i32) of the sequence to which row `row` (i32) of scores belongs. */
 struct tir_value att_index_sequence(struct tir_builder *b, struct tir_value row);
 
-/** A wave's keys in one round: `groups` groups from key `own` (i32) on, which is a multiple of the
- * group. The next round begins `stride` keys later. Loads of keys after the last one are
+/** A wave's keys in one round: `groups` groups from key `own` (i32) on, a multiple of
+ * att_index.group. The next round begins `stride` keys later. Loads of keys after the last one are
  * allowed. */
 struct att_index_walk {
     struct tir_value own;
     int stride;
-    unsigned groups; /* even, and a multiple of `ahead` */
+    unsigned groups; /* number of groups: even, and a multiple of att_index.ahead */
 };
 
 /** Returns the number of values in flight for the current rows, which the caller's loop carries. */

@@ -4,8 +4,9 @@
 #include "ir/bits.h"
 #include "ir/spread.h"
 
-/* LINE_LANES: lanes that load a line of 128 bytes; FOUR: keys of a group in K_FOURS */
-enum { ACCESS = 16 /* bytes a lane */, LINE_LANES = 8, FOUR = 4 };
+/* ACCESS: bytes that a lane loads or stores at once. LINE_LANES: number of lanes that load a line
+ * of 128 bytes. FOUR: number of adjacent elements of a key in a group of K_FOURS. */
+enum { ACCESS = 16, LINE_LANES = 8, FOUR = 4 };
 
 /* Returns the enum tir_dtype of a state's dtype in the description. */
 static unsigned dtype_of(enum att_state_dtype dtype)
@@ -29,10 +30,11 @@ unsigned att_state_least_rows(const struct att_variant *v, const struct tir_mach
     return tir_lanes(m) / lanes_of_row((unsigned)v->head_dim, size);
 }
 
-/* Returns the tile type in which memory has rows x cols elements of a state. A lane has 16 bytes,
- * and eight lanes have a line of 128 bytes if rows are that long. With `rows_first` a lane has four
- * rows side by side, so that keys are loads of 8 bytes. LLVM 22.1 crashes with eight rows of 16
- * bits. */
+/* Returns the type of a tile of rows x cols elements of a state, as loads and stores take them from
+ * memory. A lane has 16 bytes of a row, and up to eight lanes have adjacent 16 bytes. With
+ * `rows_first` a lane has four consecutive rows. For K_MAJOR these are four adjacent elements of a
+ * key, so that a lane loads 8 bytes of a 16-bit key at once. With eight rows of 16-bit elements
+ * LLVM 22.1 crashes. */
 static struct tir_type memory_type(struct tir_builder *b, const struct att_state *s, unsigned rows,
                                    unsigned cols, bool rows_first)
 {

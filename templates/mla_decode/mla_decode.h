@@ -55,7 +55,7 @@ struct part {
 struct panel {
     unsigned first, width;    /* the panel's first column in the row, and its number of columns */
     int product;              /* index in tir_machine.mma of the matrix instruction */
-    struct tir_contraction k; /* order of these columns in the product */
+    struct tir_contraction k; /* order in which the product sums over the panel's columns */
     struct tir_type q;        /* type of the panel of Q: columns of O^T x width */
     /* True: each group of waves has `width` columns of its own: mla_own_first(); false: all have
      * the same. */
@@ -574,8 +574,9 @@ void mla_multiply_output(struct mla *s, struct tir_value has_items);
  * m; above it m is raised. */
 enum { MLA_SCALE_BIAS = 127, MLA_GROWTH = 24 };
 
-/** Returns for each column of the scores x the least integer e with which all weights 2^(s - e) fit
- * fp8. s: a score times the factor in the exponent. f32, 1 x columns. */
+/** Returns, for each column (row of Q) of the scores x, the least integer e for which all weights
+ * 2^(f x - e) fit fp8: f32, 1 x columns. f is softmax.exponent, the scale of scores times
+ * log2(e). */
 struct tir_value mla_scale_exponent(struct mla *s, struct tir_value x);
 
 #endif

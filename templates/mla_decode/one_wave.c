@@ -409,8 +409,9 @@ struct tir_type mla_one_wave_scales_type(struct mla *s, const struct tir_layout 
     return tir_tile(s->d.b.f, TIR_I8, s->d.keys / TIR_MX_BLOCK, s->d.columns, &l);
 }
 
-/* Returns the weights 2^(s - e) of scores x, s being a score times the factor in the exponent. Sets
- * *e, an exponent for each column: mla_scale_exponent(). */
+/* Returns the weights 2^(f x - e) of scores x. f is softmax.exponent, the scale of scores times
+ * log2(e). Sets *e (f32, 1 x columns): the integer exponent of each column (row of Q), from
+ * mla_scale_exponent(). */
 static struct tir_value scale_weights(struct mla *s, struct tir_value x, struct tir_value *e)
 {
     struct tir_builder *const b = &s->d.b;

@@ -319,8 +319,9 @@ static void make_scales(void *context)
     mla_add_scaled_sum(s, s->d.attention.now.weights.sum, s->d.attention.now.exponent);
 }
 
-/* Adds the block's product c^T P^T to O^T. Carries O^T before that and the other operands to
- * finish(), which repeats the last block's product. */
+/* Adds the block's product c^T P^T to O^T. The loop also carries P, its scales and O^T without this
+ * product. From them finish() computes the last block's product again, part by part, so that it can
+ * store each part early. */
 static void product(void *context)
 {
     struct mla *const s = mla_of(context);

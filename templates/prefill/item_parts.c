@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The steps for field one_launch. The workgroups that write the partials of a work tile also add
- * them up, in the same launch (attention/share.h). A slice is some heads of a query; a wave adds up
- * a slice as op combine does.
+ * them up, in the same launch (attention/share.h). A slice is a group of heads of one query; a wave
+ * adds up a slice as op combine does.
  *
  * An item has the number of its sequence, not of its tile. The number of its partial determines the
  * tile; it is the first partial row divided by the rows of a partial. reduce_indptr has the ends of
@@ -33,15 +33,15 @@ struct parts {
     struct tir_value tokens;      /* number of queries of the work tile */
 };
 
-/* The sum of a work tile's partials while it is built, slice by slice. A slice is some heads of a
- * token. */
+/* The code that adds up a work tile's partials, under construction. It adds up one slice after
+ * another; a slice is a group of heads of one query. */
 struct sum {
     struct att_part_rows rows;
     struct parts parts;
     /* i32: index of the KV head's first query head, and number of its query heads. */
     struct tir_value first_head, gqa;
-    struct tir_value blocks; /* i32: number of slices of a token */
-    int slice_rows;          /* number of heads of a slice */
+    struct tir_value blocks; /* i32: number of slices of a query */
+    int slice_rows;          /* number of query heads of a slice; the last slice may have fewer */
 };
 
 /* Loads entry `entry` (index) of argument `array`, an array of i32, as a scalar. */

@@ -246,7 +246,7 @@ static void set_work(struct prefill *p, const struct tir_value at[N_FIELDS])
 
 /* The next work tile of a workgroup of a persistent kernel. */
 struct next_tile {
-    struct tir_value exists;       /* i1: true if there is such a tile */
+    struct tir_value exists;       /* i1: true if the workgroup has a next tile */
     struct tir_value number;       /* i32: index of the tile among all work tiles of the launch */
     struct tir_value at[N_FIELDS]; /* members of prefill.work for the tile: work_fields() */
     /* i32: number of the workgroup's queries of the tile, and index in the tile of the first one;

@@ -2,7 +2,7 @@
  *
  * This file declares what the files of template rope_qk_norm_cache share. Templates mla_rope_cache,
  * rope_decode and indexer_rope_cache load, rotate and store their heads by it too. A tile of heads
- * is some heads of one token in a wave's registers.
+ * is rope.rows heads of one token in a wave's registers.
  */
 #ifndef TEMPLATES_ROPE_ROPE_H
 #define TEMPLATES_ROPE_ROPE_H
@@ -123,7 +123,7 @@ struct rope_source {
     struct rope_tensor in, out;
     /* Weights of the norm, and bias; a norm per head has one vector of weights, [head_dim]. */
     struct rope_vectors weight, bias;
-    const struct rope_shape *shape; /* division of a tile of these heads */
+    const struct rope_shape *shape; /* spans and pieces into which a head is divided */
     /* Loaded weights of a norm per head: one vector for all heads, in spans. */
     struct tir_value weights[ROPE_MAX_SPANS];
     struct tir_value all, first, end;

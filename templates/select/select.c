@@ -14,7 +14,7 @@ enum {
      * bits. */
     LOG_LOST = 8,
     LOG_BITS = 3,               /* mantissa bits of a logarithm */
-    LOG_SHIFT = 23 - LOG_BITS,  /* lowest of these bits in an f32 */
+    LOG_SHIFT = 23 - LOG_BITS,  /* number of the lowest mantissa bit of a logarithm in an f32 */
     LOG_BIAS = 127 << LOG_BITS, /* the logarithm of distance 1 */
     /* Most steps of a radix selection among keys above a known limit: log2 of a key's distance from
      * it, then up to 28 bits of the distance. */
