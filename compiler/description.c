@@ -27,8 +27,9 @@ struct reader {
     struct attnc_diag *d;
     const struct tgt *targets[MAX_TARGETS + 1]; /* targets of kernels without a key `targets`; NULL
                                                  * at the end */
-    bool targets_given; /* true: they are the caller's, and the file's are ignored */
-    struct attnc_setting defaults, kernels; /* the top-level keys of these names */
+    bool
+        targets_given; /* true: the caller gave `targets`; keys `targets` of the file are ignored */
+    struct attnc_setting defaults, kernels; /* the file's top-level keys `defaults` and `kernels` */
     bool misspelt;              /* true: an unknown top-level key was reported with a suggestion */
     struct attnc_settings base; /* the settings in the map `defaults` */
 };

@@ -11,8 +11,9 @@
 struct attn_indptr {
     const char *name; /* name of the argument in messages */
     const int32_t *data;
-    bool rows; /* true: it indexes packed tokens and must begin at 0, or earlier tokens have no
-                * sequence */
+    /* True: the array indexes packed tokens and must begin at 0, since earlier tokens would belong
+     * to no sequence. False: it may begin at any token. */
+    bool rows;
     int32_t batch, total, longest;
 };
 

@@ -4,7 +4,7 @@
 #include "runtime/host.h"
 
 /* Waves of a workgroup and heads of a part in kernels of mla_rope_cache, as in
- * templates/mla_rope_cache.c. A part is some heads of a token's query. */
+ * templates/mla_rope_cache.c. A part is a group of heads of a token's query. */
 enum { WAVES = 4, PART_HEADS = 16 };
 
 /* Rows of w_uk that a wave multiplies in mla_rope_cache with product_dim: ATT_PRODUCT_ROWS of the

@@ -17,8 +17,9 @@ struct attn_plan_numbers {
                     * no window */
     int64_t item_cost;   /* [o] cost of an item's beginning and end, in units */
     int64_t least_piece; /* [m] fewest units of a piece of a sequence */
-    int64_t slack; /* [x] most units by which one of equal pieces may exceed payload, a part's share
-                    * of all units */
+    /* [x] With sequences in equal pieces: most units by which a piece may be longer than payload,
+     * an equal part of the batch. */
+    int64_t slack;
     int64_t merge_rate; /* [r] partial results that are added in the time of a unit */
 };
 

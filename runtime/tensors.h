@@ -29,7 +29,7 @@ struct attn_tensor {
     void *pointer;    /* address of the tensor's pointer in the argument struct */
     int element;      /* enum attn_dtype, or ATTN_F32 to ATTN_U8 */
     bool needed;      /* true: the op with this descriptor has the tensor; false: it is ignored */
-    bool optional;    /* true: it may be NULL even if the op has it */
+    bool optional;    /* true: the tensor may be NULL even if it is needed */
     bool written;     /* true: the kernel writes it */
     bool paged;       /* true: the first dimension counts pages of a cache */
     bool shared;      /* true: scales of sequences. The first dimension may be 1, for all sequences,
@@ -38,8 +38,9 @@ struct attn_tensor {
     int ndim;         /* number of dimensions */
     struct attn_dimension dims[ATTN_DIMENSIONS_MAX]; /* the outermost dimension first */
     int free; /* number of leading dimensions whose strides the caller may choose */
-    int64_t *strides[ATTN_DIMENSIONS_MAX]; /* addresses of these strides in the argument struct;
-                                            * NULL: there is no such member */
+    /* By dimension: address of the stride's member in the argument struct; NULL: the struct has no
+     * member for it. */
+    int64_t *strides[ATTN_DIMENSIONS_MAX];
 };
 
 /* Describes the tensors of a call's `cache` in `t` and returns their number. `batch` points to the

@@ -263,7 +263,7 @@ static int latch_of(const struct graph *g, int head)
 /* A loop: its header `head`, and its contiguous hot blocks `first` to `last` by address. */
 struct loop {
     int head, first, last;
-    struct tgt_range range; /* instructions of these blocks */
+    struct tgt_range range; /* instructions of blocks `first` to `last` */
     size_t matrix;          /* number of matrix instructions in the range */
 };
 

@@ -53,7 +53,7 @@ struct link {
     const char *names; /* string table of `symbols`; its last byte is NUL */
     size_t names_size;
     size_t n_exported;     /* number of symbols that the loader sees */
-    size_t exported_names; /* bytes of the names of these symbols, with NULs */
+    size_t exported_names; /* bytes of the exported symbols' names, with NULs */
     size_t n_relative;     /* number of relocations in which the loader adds the image's address */
     uint8_t *file;         /* the output file */
     size_t size;           /* bytes of `file` */

@@ -322,8 +322,8 @@ LLVMValueRef lower_lds_gather(struct lower *l, const struct tir_op *op)
     return lower_gather(l, out, lower_count(t));
 }
 
-/* A function that emits the access of one element at the LDS pointer `address`; `value` is a
- * dword. */
+/* A function that emits a store or an atomic addition of the dword `value` at the LDS pointer
+ * `address`. Returns the instruction. */
 typedef LLVMValueRef masked_access(struct lower *l, LLVMValueRef address, LLVMValueRef value);
 
 /* Moves the builder into a basic block that only lanes with `mask` execute. Reuses the block of the
