@@ -150,9 +150,8 @@ static void turn_fields(struct entry_writer *w, const struct model_group *g)
         entry_field(w, "bias: true");
 }
 
-/* Ends the current entry: writes it if every target has its kernels, else drops it. */
 /* Ends the present entry: writes it if every target accepts it, otherwise drops it without a
- * gap. */
+ * gap of the model. */
 static void end_if_everywhere(struct entry_writer *w, const char *comment)
 {
     char good[64], bad[64], why[200];

@@ -69,7 +69,7 @@ struct step_way {
     /* The second is combine if a plan splits the keys. */
     struct step_launch launches[STEP_LAUNCHES];
     unsigned count;
-    bool whole; /* true: it also does the work of the previous stage */
+    bool whole; /* true: the launches also do the work of the previous stage */
     /* True: a plan splits the keys, into as many lists as libattn chooses. */
     bool split;
     /* Shape of a short sequence for the same kernels, to look the op up without large inputs. */

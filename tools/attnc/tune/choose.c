@@ -30,7 +30,7 @@ struct leaf {
     /* Index of the candidate for these calls; candidate_count: the plain build's kernels. */
     size_t candidate;
     double cost;     /* sum of the natural logarithms of the shapes' times with that candidate */
-    double own_cost; /* the same sum with the plain build's kernels */
+    double own_cost; /* sum of these logarithms with the plain build's kernels */
 };
 
 /* True if the plain build's kernels run the calls of the leaf. */
@@ -46,7 +46,7 @@ struct cut {
     /* Name of the launch value; NULL: there is no cut. */
     const char *arg;
     int64_t last; /* largest value in the lower part */
-    double gain;  /* decrease of the sum of logarithms */
+    double gain;  /* decrease, by the cut, of the sum of the natural logarithms of times */
 };
 
 /* Returns the launch value of a shape called `arg`; NULL if it has none. */
@@ -91,8 +91,9 @@ static double find_cost(const struct tune_key *key, size_t candidate, const bool
     return cost;
 }
 
-/* Sets *best to the fastest candidate over the shapes that `in` marks, and returns its sum of
- * logarithms. If none gains enough, *best is candidate_count, and the sum is the plain build's. */
+/* Sets *best to the index of the fastest candidate over the shapes that `in` marks. Returns the sum
+ * of the natural logarithms of its times. If none gains enough, *best is candidate_count, and the
+ * sum is the plain build's. */
 static double find_best(const struct tune_key *key, const bool *in, size_t *best)
 {
     size_t count;
@@ -184,8 +185,8 @@ static bool narrow(struct att_box *box, const char *arg, int64_t min, int64_t ma
     return true;
 }
 
-/* Sets a leaf's candidate, its number of shapes, and the sums of logarithms with that candidate and
- * with the plain build's kernels. */
+/* Sets a leaf's candidate, its number of shapes, and the sums of the logarithms of times with that
+ * candidate and with the plain build's kernels. */
 static void settle(const struct tune_key *key, struct leaf *l)
 {
     size_t count;

@@ -65,7 +65,7 @@ size_t tune_chosen_candidate(const struct tune_key *key, const struct attnc_tuni
     const struct attnc_tuned *row = tune_find_row(key, t, s);
     if (!row || !strcmp(row->tile, ATTNC_AUTO))
         return tune_own_candidate(key, s);
-    /* Candidate 0 is in no row, since a plain build may give it another tile than the row names. */
+    /* Candidate 0, the plain build's first kernel, is left out: a row names it by ATTNC_AUTO. */
     size_t c = 1;
     while (c < key->candidate_count && strcmp(key->candidates[c].tile, row->tile))
         c++;

@@ -52,7 +52,8 @@ struct answer {
     char fault[160];
 };
 
-/* The answer of this process, in which sample() stores faults. */
+/* In the child process of a race: its answer to the parent, in which sample() stores the first
+ * fault. NULL: no race was begun. */
 static struct answer *shared_answer;
 
 /* Launches runner `which` once on the GPU and sets *us to its time in us. Stores the first fault in

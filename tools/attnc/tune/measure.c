@@ -156,7 +156,6 @@ static int time_launch(const struct tune_item *item, struct tune_value *v)
  * `answer`. Returns an exit_code. */
 static int call_time(void *context, void *answer) { return time_launch(context, answer); }
 
-/* Measures an item, in a worker. */
 /* Times item `i` in a child process of a worker, and writes a struct tune_value to `out`. Writes
  * nothing if the time is up. `context` is a struct batch. */
 static void work(void *context, size_t i, FILE *out)

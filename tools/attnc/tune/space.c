@@ -82,11 +82,11 @@ static bool is_new(const struct tune_sweep *sweep, const char *text)
 }
 
 /* A tile number, and how far that tile is from the one of a plain build, for sorting. */
-/* Tile number, counted from 1, and the number of knobs that differ from its row of the tile
- * table. */
 struct place {
-    unsigned number, knobs; /* true: its row is not the plain build's */
-    bool other_row;         /* true: the row is another than a build takes */
+    /* The tile's number, counted from 1, and the number of knobs in which the tile differs from its
+     * row of the tile table. */
+    unsigned number, knobs;
+    bool other_row; /* true: the tile's row is not the one that a plain build takes */
 };
 
 /* Compares two struct place: fewer changed knobs first, then the plain build's row, then the

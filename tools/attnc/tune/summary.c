@@ -15,7 +15,7 @@ struct summary {
     const struct attnc_tuning *tuning;
 };
 
-/* Numbers of keys whose launches were timed wholly, in part, or not at all. */
+/* Numbers of the sweep's dispatch keys: all launches timed, some timed, none timed. */
 struct reach {
     size_t whole, part, none;
 };
@@ -97,7 +97,8 @@ static void print_families(const struct summary *r)
     }
 }
 
-/* Returns how many keys were timed wholly, in part and not at all. */
+/* Returns the numbers of dispatch keys whose launches were all timed, timed in part and not
+ * timed. */
 static struct reach find_reach(const struct tune_sweep *s)
 {
     struct reach reach = {0};
@@ -110,7 +111,8 @@ static struct reach find_reach(const struct tune_sweep *s)
     return reach;
 }
 
-/* Prints how many keys were timed wholly, in part and not at all. */
+/* Prints the numbers of dispatch keys whose launches were all timed, timed in part and not
+ * timed. */
 static void print_reach(const struct tune_sweep *s)
 {
     const struct reach reach = find_reach(s);
@@ -164,8 +166,8 @@ static void key_json(struct json *j, const struct summary *r, const struct tune_
     json_end(j);
 }
 
-/* Writes the JSON list of the rows that only a measurement on a GPU can confirm, with the
- * parameters that decide. */
+/* Writes the JSON list of the tuning's rows that only a measurement on a GPU can confirm. Each has
+ * the names of the timing model's parameters that could change its tile. */
 static void open_json(struct json *j, const struct summary *r)
 {
     json_begin_list(j, "for_hardware");
@@ -238,7 +240,8 @@ static void print_json(const struct summary *r)
     json_end(&j);
 }
 
-/* Prints the rows that only a measurement on a GPU can confirm, with the parameters that decide. */
+/* Prints the tuning's rows that only a measurement on a GPU can confirm. Each has the names of the
+ * timing model's parameters that could change its tile. */
 static void print_open(const struct summary *r)
 {
     for (size_t i = 0; i < r->tuning->count; i++) {

@@ -23,7 +23,7 @@ static const double SEARCH_PART = 0.8;
 /* True if the key has shapes and not all of its launches are timed. */
 static bool is_open(const struct tune_key *key) { return key->shape_count && !key->whole; }
 
-/* Returns the number of keys with launches that are not timed. */
+/* Returns the number of the sweep's dispatch keys with launches that are not timed. */
 static size_t count_open(const struct tune_sweep *sweep)
 {
     size_t count = 0;
