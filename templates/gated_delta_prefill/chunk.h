@@ -160,7 +160,7 @@ struct delta {
     /* Indices in m->mma of the instructions for products over head_dim, over 32 tokens, and over
      * one block of 16 tokens. The last one contracts 32 if the machine has none for 16. */
     int over_keys, over_tokens, by_block;
-    struct tir_contraction keys; /* order in which products over head_dim contract it */
+    struct tir_contraction keys; /* order in which products over head_dim sum over channels */
     struct delta_types t;
     struct delta_maps map;
     struct delta_lds lds;

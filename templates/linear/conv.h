@@ -10,7 +10,8 @@
 #include "templates/variant.h"
 #include "templates/workgroup/scalar.h"
 
-/* Channels of a wave (or a multiple); channels of a lane in a tile of several tokens; most taps. */
+/* ATT_CONV_CHANNELS: number of channels of a wave, or a divisor of that number. ATT_CONV_CHUNK:
+ * number of channels of a lane in a tile of several tokens. ATT_CONV_TAPS: most taps. */
 enum { ATT_CONV_CHANNELS = 64, ATT_CONV_CHUNK = 8, ATT_CONV_TAPS = 6 };
 
 /** Names of the arguments of a convolution: weights, bias, the pool of states, and the state's

@@ -21,9 +21,10 @@ static int size_of(const struct att_variant *v)
     return v->state_dtype == ATT_STATE_DTYPE_F32 ? 4 : 2;
 }
 
-/* Returns the tile type in which memory has a part `t` of a state: [K][V], or its transpose [V][K].
- * In K_FOURS a row has four keys of one value element. Each group of keys has a row for every value
- * element of the tile. Registers walk the columns first. */
+/* Returns the type in which a tile of type `t` (K x V), a part of a state, is loaded and stored:
+ * K x V in K_MAJOR, else V x K. In K_FOURS a row has four elements of a key for one value element.
+ * Rows of the same four elements are adjacent, one for each value element of the tile. Adjacent
+ * registers have adjacent columns. */
 static struct tir_type memory_type(struct tir_builder *b, const struct att_variant *v,
                                    struct tir_type t)
 {

@@ -315,12 +315,12 @@ static struct tir_value read_late(struct mla *s, struct tir_value v)
 
 /* ---- Weights of fp8, with a scale for each column and 32 keys ----
  *
- * Weights are rounded relative to the largest of their block: p = 2^(s - e). e is the integer that
- * puts the largest p of a column at the top of fp8's range: (2^7.75, 2^8.75]. The instruction
- * multiplies them by 2^(e - m), where O and l of the column are relative to m. So m may be well
- * below the maximum, whose growth would rescale the 256 registers of O in a third of the blocks. m
- * changes only if an e exceeds it by MLA_GROWTH, which f32 has the range for. That is rare after
- * the first block.
+ * Weights are rounded relative to the largest of their block: p = 2^(s - e), with s a score times
+ * softmax.exponent. e is the integer that puts the largest p of a column at the top of fp8's
+ * range: (2^7.75, 2^8.75]. The instruction multiplies them by 2^(e - m), since O and l of the
+ * column are relative to m. So m may be well below the maximum. If m followed the maximum, a third
+ * of the blocks would rescale the 256 registers of O. m changes only if an e exceeds m by more than
+ * MLA_GROWTH, for which f32 has the range. That is rare after the first block.
  */
 
 /* Returns e - m. `e`: exponents of columns, as a vector or as a row for each part of the keys. `m`:
@@ -498,7 +498,7 @@ static void make_scaled(void *context)
     s->d.attention.now.p = scale_weights(s, s->d.attention.now.s, &s->d.attention.now.exponent);
 }
 
-/* Raises m, and rescales O and l, if an exponent of the block is far above m. */
+/* Raises m, and rescales O and l, if an exponent of the block exceeds m by more than MLA_GROWTH. */
 static void rescale_scaled(void *context)
 {
     struct mla *const s = mla_of(context);

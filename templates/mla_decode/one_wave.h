@@ -59,7 +59,8 @@ unsigned mla_one_wave_before(const struct mla *s, const struct part *p, unsigned
 /** Returns the index (i32) of the first key of block `block` (i32) whose scores this wave computes:
  * att_attention.first_key. */
 struct tir_value mla_one_wave_first_key(void *family, struct tir_value block);
-/** Raises m to the larger of m and e in all columns if an e is far above m, and rescales O and l.
+/** Raises m to the larger of m and e in all columns, and rescales O and l. Does nothing unless an e
+ * exceeds m by more than MLA_GROWTH.
  * `e`: exponents of columns, as a vector or as a row for each part of the keys. `carried`: m, l and
  * O. */
 void mla_one_wave_rescale_to(struct mla *s, struct tir_value e,

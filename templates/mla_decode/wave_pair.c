@@ -79,8 +79,9 @@ static void follow(struct mla *s, struct tir_value e, struct tir_value other,
 
 /* ---- The steps of the loop of wave pairs in 16 bits ---- */
 
-/* Sets the exponent of each column, which the wave's weights are relative to: m, or the wave's
- * largest score where that is far above m. */
+/* Sets now.exponent, the exponent of each column that the wave's weights are relative to. It is m,
+ * or the larger of m and the wave's largest score if a score exceeds m by more than
+ * softmax.room. */
 static void find_exponent(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -113,8 +114,8 @@ static void read_weights(void *context)
         s->now.pair_weights[i] = mla_exchange_load_weights(s, mla_block_of(s), i);
 }
 
-/* Rescales O, l and the block's weights to a common maximum of the pair where an exponent exceeds
- * m. The branch is seldom taken. */
+/* Rescales O, l and the block's weights to the larger exponent of the pair's two waves, if an
+ * exponent of one exceeds m. The branch is rarely taken. */
 static void rescale(void *context)
 {
     struct mla *const s = mla_of(context);

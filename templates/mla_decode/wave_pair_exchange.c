@@ -61,8 +61,8 @@ static void read_queries(struct mla *s, struct tir_value block)
 
 /* ---- Weights and their exponents in LDS, between the waves of a pair ---- */
 
-/* Returns the order in which c^T P^T sums over a block's keys. Keys of the pair's second wave are
- * in further registers. */
+/* Returns the order in which c^T P^T sums over a block's keys. A lane has the keys of the pair's
+ * second wave in registers after the ones of the first wave's keys. */
 static struct tir_contraction keys_order(struct mla *s)
 {
     const struct tir_mma *const mma = &s->d.m->mma[s->d.pv];
@@ -301,7 +301,8 @@ static void read_c(void *context, unsigned part)
     s->d.attention.now.carried[FIRST] = *v;
 }
 
-/* Raises m and rescales O and l if an exponent of either wave is far above m. */
+/* Raises m, and rescales O and l, if an exponent of either wave exceeds m by more than
+ * MLA_GROWTH. */
 static void rescale(void *context)
 {
     struct mla *const s = mla_of(context);
