@@ -28,7 +28,7 @@ struct batch {
     const struct attn_decode_plan_shape *shape;
     const struct attn_decode_plan_lengths *lengths;
     struct attn_plan_numbers n;
-    int64_t payload; /* units of a part's share of the cost of the batch */
+    int64_t payload; /* length of a part: an equal share of the cost of the batch, in units */
     int64_t piece;   /* [p] most units of a piece; 0: the batch is not cut into equal pieces */
     int64_t whole;   /* [k] most tiles of a list if no tile is cut; 0: the batch is cut at the ends
                       * of parts */
@@ -38,17 +38,18 @@ struct batch {
 
 /* A sequence of the batch; if the shape has a q_tile, a tile of a sequence's queries. */
 struct sequence {
-    int32_t b;            /* its index among all tiles or sequences */
-    int32_t of;           /* index of its sequence; equal to `b` without tiles */
+    int32_t b;            /* index of the tile among all tiles; without tiles, of the sequence */
+    int32_t of;           /* index of the sequence; equal to `b` without tiles */
     int32_t before;       /* number of the sequence's tiles with smaller indices */
-    int64_t q_start;      /* its first query token */
-    int64_t q_end;        /* one past its last query token */
+    int64_t q_start;      /* index of the first query token among all queries of the batch */
+    int64_t q_end;        /* index after the last query token */
     int64_t skip;         /* number of keys before the window, which are not read */
-    int64_t keys, units;  /* [keys, u] keys after `skip`; the same in units, rounded up */
+    int64_t keys, units;  /* [keys, u] number of keys after `skip`; number of their units, rounded
+                           * up */
     int64_t start;        /* [S] cost of all earlier tiles: their units plus an item_cost each */
-    int64_t first, count; /* [first, n] index of the first part in which it lies; number of its
+    int64_t first, count; /* [first, n] index of the part that has the first piece; number of
                            * pieces */
-    int64_t length;       /* [l] units of each piece but the last; 0: it is cut at the ends of
+    int64_t length;       /* [l] units of each piece but the last; 0: cuts are at the ends of
                            * parts */
     int64_t item, row;    /* [I, R] number of pieces of all earlier tiles, and of the earlier tiles
                            * that have several pieces */
@@ -194,8 +195,9 @@ static void choose_whole(struct batch *p, int64_t count, int64_t longest)
     p->full = count - p->n.parts * (each - 1);
 }
 
-/* Sets p->payload; for few sequences p->piece, the length of equal pieces; otherwise perhaps
- * p->whole. */
+/* Sets p->payload. Sets p->piece if each piece of sequences in equal pieces can have a part of its
+ * own. Otherwise sets p->whole if lists of whole tiles take little longer than lists of cut
+ * tiles. */
 static void choose_pieces(struct batch *p)
 {
     int64_t units = 0, longest = 0, count = 0;

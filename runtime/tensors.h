@@ -28,7 +28,7 @@ struct attn_tensor {
     const char *name; /* name of the argument */
     void *pointer;    /* address of the tensor's pointer in the argument struct */
     int element;      /* enum attn_dtype, or ATTN_F32 to ATTN_U8 */
-    bool needed;      /* true: the op with this descriptor has the tensor; false: it is ignored */
+    bool needed;      /* true: the op with this descriptor has the tensor; false: ignored */
     bool optional;    /* true: the tensor may be NULL even if it is needed */
     bool written;     /* true: the kernel writes it */
     bool paged;       /* true: the first dimension counts pages of a cache */

@@ -17,7 +17,7 @@
 /* The most parts that the calls of a key are divided into. */
 enum { MOST_LEAVES = 12 };
 
-/* Least gain of a cut for each shape, as a natural logarithm of the time. */
+/* Least gain of a cut, for each shape of the leaf: a decrease of the natural logarithm of time. */
 static const double WORTH = 0.004;
 
 /* A part of a key's calls, a leaf of the tree of cuts. */
@@ -29,8 +29,9 @@ struct leaf {
     size_t shapes;
     /* Index of the candidate for these calls; candidate_count: the plain build's kernels. */
     size_t candidate;
-    double cost;     /* sum of the natural logarithms of the shapes' times with that candidate */
-    double own_cost; /* sum of these logarithms with the plain build's kernels */
+    double cost; /* sum of the natural logarithms of the shapes' times with that candidate */
+    /* Sum of the natural logarithms of the shapes' times with the plain build's kernels. */
+    double own_cost;
 };
 
 /* True if the plain build's kernels run the calls of the leaf. */

@@ -17,12 +17,13 @@
 #include "tools/attnc/tune/race.h"
 #include "tools/attnc/tune/tune.h"
 
-/* A race of candidates of one key on one shape, the runners. */
+/* A race on one shape. The runners are candidates of one dispatch key. */
 struct heat {
     struct tune_sweep *sweep;
     struct tune_key *key;
     size_t shape;
-    /* The result, if only one candidate is timed; NULL: results go to its `measured`. */
+    /* Receives the time if only one candidate is timed; NULL: times go to
+     * tune_candidate.measured. */
     struct tune_value *alone;
     /* Indexes of the racing candidates. The first is the plain build's kernel, unless it cannot
      * run. */
