@@ -1,4 +1,7 @@
-/* Runs attnc in a test as a user does: with arguments, in a directory of the test's own. */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Runs attnc in a test as a user does: with arguments, in a directory of the test's own.
+ */
 #ifndef TESTS_COMPILER_COMMAND_H
 #define TESTS_COMPILER_COMMAND_H
 
@@ -7,7 +10,7 @@
 
 #include "targets/codegen.h"
 
-/* The path of attnc. A test's main() sets it before the first run. */
+/** The path of attnc. A test's main() sets it before the first run. */
 extern char *command_path;
 
 struct run {
@@ -15,12 +18,12 @@ struct run {
     int status;
 };
 
-/* Runs attnc with `args`, words separated by single spaces. Free the result with end_run(). */
+/** Runs attnc with `args`, words separated by single spaces. Free the result with end_run(). */
 struct run run(const char *args);
 void end_run(struct run *r);
 
-/* Runs attnc with `args`. Checks its exit code, and that its standard output contains `out` and its
- * standard error `err`. */
+/** Runs attnc with `args`. Checks its exit code, and that its standard output contains `out` and
+ * its standard error `err`. */
 void expect(const char *args, int status, const char *out, const char *err);
 
 /** Creates a fresh directory and enters it; teardown() removes it. Both are cmocka's fixtures. */

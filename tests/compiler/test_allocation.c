@@ -1,7 +1,10 @@
-/* Tests the front end when memory runs out: the first allocation fails, then the second, and so on
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tests the front end when memory runs out: the first allocation fails, then the second, and so on
  * until everything succeeds. Each time the error is "out of memory", nothing leaks (ASan checks),
  * and no output is half written. The test is linked with --wrap for malloc, calloc, realloc and
- * strdup. This affects our calls but not the calls inside shared libraries. */
+ * strdup. This affects our calls but not the calls inside shared libraries.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,8 @@
-/* Tests tables of fitted knobs. Tables that are read and written stay the same, and errors name
- * their line. The tables that a build of attnc compiles in are the ones that it reads. */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tests tables of fitted knobs. Tables that are read and written stay the same, and errors name
+ * their line. The tables that a build of attnc compiles in are the ones that it reads.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

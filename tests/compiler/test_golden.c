@@ -1,7 +1,9 @@
-/* Tests golden pairs: each golden/NAME.yaml (or .json) has a second file that decides. NAME.err:
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tests golden pairs: each golden/NAME.yaml (or .json) has a second file that decides. NAME.err:
  * the reader refuses the description with exactly these messages. NAME.variants: it accepts the
  * description with these variants and warnings. A new case is two files; no registration is needed.
- * */
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

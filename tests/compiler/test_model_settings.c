@@ -1,6 +1,9 @@
-/* Tests changes of settings in a model's config.json. Each setting of each model of models.txt is
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tests changes of settings in a model's config.json. Each setting of each model of models.txt is
  * renamed, dropped, or given another value or another kind of value. Then the comments of the
- * description change, a gap is named, or the file is refused. No change is silent. */
+ * description change, a gap is named, or the file is refused. No change is silent.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

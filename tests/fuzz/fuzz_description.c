@@ -1,5 +1,8 @@
-/* Reads any bytes as a description and prints its errors. If the description is accepted, each
- * variant is written as a description of its own, which must give the same variants. */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads any bytes as a description and prints its errors. If the description is accepted, each
+ * variant is written as a description of its own, which must give the same variants.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,8 @@
-/* Reads any text as tile IR. A function that parses is printed and read again. If the verifier
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads any text as tile IR. A function that parses is printed and read again. If the verifier
  * accepts it, it runs through the passes that take any function, and must be accepted after each.
- * */
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

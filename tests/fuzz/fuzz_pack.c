@@ -1,7 +1,10 @@
-/* Opens any bytes as a pack, reads and searches it, and launches its kernel. If the first byte of
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Opens any bytes as a pack, reads and searches it, and launches its kernel. If the first byte of
  * an input is 0, the rest is the file. Otherwise the rest is a list of changes to a sound pack.
  * With bit 1 of that byte the checksums are computed again, so that the code after their comparison
- * is reached. */
+ * is reached.
+ */
 #include <stdlib.h>
 #include <string.h>
 

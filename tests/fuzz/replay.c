@@ -1,5 +1,8 @@
-/* Runs a fuzzer's inputs without libFuzzer: replay FILE|DIRECTORY... It fails if there is no input.
- * A fault of an input ends the process. */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Runs a fuzzer's inputs without libFuzzer: replay FILE|DIRECTORY... It fails if there is no input.
+ * A fault of an input ends the process.
+ */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/ir/fixture.h"
 
-/* Operand maps: AMD matrix instruction calculator, v_mfma_f32_32x32x8_f16 and 16x16x16. Lane i of
- * a holds row i mod m and the four columns from 4 * (i / m); b likewise with its columns. */
+/* The operand maps of v_mfma_f32_32x32x8_f16 and 16x16x16. Source: AMD's matrix instruction
+ * calculator. Lane i of a has row i mod m and the four columns from 4 * (i / m). In b, columns take
+ * the place of rows. */
 #define ACC32                                     \
     {                                             \
         .reg_bits = 4, .lane_bits = 6, .basis = { \
@@ -63,7 +64,7 @@ static const struct tir_mma mma[] = {
                         TIR_RC(0, 8), TIR_RC(4, 0), TIR_RC(8, 0)}},
     },
 };
-/* Copies of CDNA4, and beside them of CDNA5 those with another shape. */
+/* The copies that CDNA4 has, and the copies of CDNA5 with another shape. */
 static const struct tir_copy copies[] = {
     {"global_load_lds_dwordx4", TIR_IN_MEMORY, TIR_IN_LDS, 16, 0, 0, 0, false, TIR_COUNTER_VM},
     {"global_load_lds_dword", TIR_IN_MEMORY, TIR_IN_LDS, 4, 0, 0, 0, false, TIR_COUNTER_VM},

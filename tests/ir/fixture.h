@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares what the tests of ir/ share: a small machine, and functions as text.
+ * Helpers for the tests of ir/: a small machine, and functions as text.
  */
 #ifndef TESTS_IR_FIXTURE_H
 #define TESTS_IR_FIXTURE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A template's kernel in the interpreter, as the template writes it and after the passes: what it
- * computes is right after each of them.
+ * Runs a template's kernel in the interpreter, as the template writes it and after each pass. The
+ * results must be right each time.
  */
 #ifndef TESTS_IR_INTERPRETED_H
 #define TESTS_IR_INTERPRETED_H
@@ -80,17 +80,18 @@ struct interpreted {
     int64_t (*argument)(const void *problem, const char *name);
     /** Filled with poison before each run and checked after it. Without `out` there is none. */
     struct attention_result attention;
-    /** Overwrites other outputs of the kernel before each run. May be NULL. */
+    /** Overwrites the kernel's outputs other than `attention` before each run. May be NULL. */
     void (*poison)(void *problem);
-    /** Checks other outputs of the kernel. False: `why` says what is wrong. May be NULL. */
+    /** Checks the kernel's outputs other than `attention`. False: `why` says what is wrong. May be
+     * NULL. */
     bool (*is_right)(const void *problem, char why[TIR_WHY]);
     unsigned grid[3];    /* workgroups; 0: from the kernel's own grid and its arguments */
-    bool lowerings_only; /* runs it after the passes lower_* only */
-    bool round_trip;     /* prints and parses it after each pass too */
+    bool lowerings_only; /* runs the kernel only after passes named lower_* */
+    bool round_trip;     /* also prints and parses the kernel after each pass */
 };
 
-/** Builds the kernel, and runs it after every pass. The test fails with the pass after which it is
- * wrong. */
+/** Builds the kernel, and runs it after every pass. The test fails if a result is wrong, and names
+ * the last pass. */
 void interpret_kernel(const struct interpreted *k);
 
 #endif

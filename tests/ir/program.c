@@ -5,7 +5,7 @@
 
 enum { MAX_VALUES = 64, MAX_DEPTH = 3 };
 
-/* Values from which the program's bytes select: a stack that shrinks when a block ends. */
+/* A stack of values from which the bytes select operands. It shrinks when a block ends. */
 struct pool {
     struct tir_value v[MAX_VALUES];
     unsigned n;

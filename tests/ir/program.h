@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs made of bytes: every string of bytes is a sound program, so random ones test what holds
- * for all.
+ * Makes programs of bytes. Every string of bytes is a sound program, so random bytes test what all
+ * programs have in common.
  */
 #ifndef TESTS_IR_PROGRAM_H
 #define TESTS_IR_PROGRAM_H
 
 #include "ir/builder.h"
 
-/** Words that a program writes, and words that it may read. */
+/** Number of words that each wave of a program writes, and number of words that a program may read.
+ * */
 enum { PROGRAM_OUTPUTS = 64 * 8, PROGRAM_INPUTS = 64 };
 
 /**

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The interpreter: number formats, what single ops do, and what it refuses.
+ * Tests the interpreter: number formats, results of single ops, and functions that it refuses.
  */
 #include <math.h>
 
@@ -343,7 +343,7 @@ static void carried_values_may_trade_places(void **state)
     assert_int_equal(w[64], 0);
 }
 
-/* The interpreter ignores the alignment of code. */
+/* The ops that align code have no effect in the interpreter. */
 static void the_place_of_code_means_nothing(void **state)
 {
     (void)state;
@@ -356,7 +356,7 @@ static void the_place_of_code_means_nothing(void **state)
     assert_int_equal(w[63], 5);
 }
 
-/* A value that is undefined shows as NaN in every result that depends on it. */
+/* An undefined value is NaN, and so is every result that depends on it. */
 static void undef_is_no_number(void **state)
 {
     (void)state;

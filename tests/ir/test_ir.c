@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions, editing and the builder.
+ * Tests functions of the IR, changes to them, and the builder.
  */
 #include "ir/builder.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The example in ir/LANGUAGE.md is sound, and is what its function prints.
+ * Tests the example in ir/LANGUAGE.md: it passes the verifier, and has the form in which functions
+ * are printed.
  */
 #include "targets/tgt.h"
 #include "tests/ir/fixture.h"

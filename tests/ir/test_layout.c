@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Linear layouts: the operand maps of every matrix instruction, random matrices, and conversions.
+ * Tests linear layouts: the operand maps of every matrix instruction, random matrices, and
+ * conversions.
  */
 #include "ir/matrix.h"
 #include "targets/tgt.h"
@@ -208,11 +209,11 @@ static void conversion_kind_is_the_cheapest(void **state)
 static void repeated_elements_are_taken_from_the_own_lane(void **state)
 {
     (void)state;
-    const struct tir_layout row = tir_layout_slice(&ACC32, 0); /* 1 x 32, both halves hold all */
+    const struct tir_layout row = tir_layout_slice(&ACC32, 0); /* 1 x 32 in both halves */
     struct tir_layout split = row;
     split.reg_bits = 1;
     memmove(split.basis + 1, row.basis, 6 * sizeof(row.basis[0]));
-    split.basis[0] = 0; /* one more register that repeats */
+    split.basis[0] = 0; /* a second register with the same element */
     struct tir_conversion c;
     assert_true(tir_layout_conversion(&row, &split, &c));
     assert_true(c.kind <= TIR_CONVERT_REGISTERS);

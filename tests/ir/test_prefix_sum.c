@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * row_prefix_sum in the interpreter, as a tile and in registers: every order of the columns' bits
- * in registers and lanes gives the sums of one tree, bit for bit.
+ * Tests row_prefix_sum in the interpreter, as an op of tiles and of registers. Sums are of one
+ * tree, so their bits do not depend on which registers and lanes have a column.
  */
 #include "ir/interp.h"
 #include "ir/spread.h"
@@ -12,7 +12,7 @@ enum { ROWS = 1 << ROW_BITS, COLS = 1 << COL_BITS, ORDERS = 60 };
 
 static float in[ROWS][COLS], out[ROWS][COLS];
 
-/* Fills in numbers whose sums in another order are rounded otherwise. */
+/* Fills the input with numbers whose sum has another rounding in any other order. */
 static int fill(void **state)
 {
     (void)state;
@@ -102,7 +102,7 @@ static void every_layout_gives_the_sums_of_one_tree(void **state)
     }
 }
 
-/* Lanes that repeat elements do not change the sum. */
+/* Lanes with copies of elements do not change the sum. */
 static void repeated_elements_have_one_sum(void **state)
 {
     (void)state;

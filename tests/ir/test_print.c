@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The printed form.
+ * Tests the printed form of functions, and parsing.
  */
 #include "tests/ir/fixture.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Changes of layout, of every kind, between random layouts: a tile is loaded under one, changed and
- * stored under the other. Memory is the same, in the interpreter at both levels.
+ * Tests every kind of change between random layouts. A tile is loaded in one layout, changed, and
+ * stored in the other. Memory must be the same, in the interpreter at both levels of the IR.
  */
 #include "ir/interp.h"
 #include "ir/spread.h"
@@ -91,7 +91,7 @@ static void interpret(struct tir_func *f, const char *when)
         fail_msg("%s: %s", when, why);
 }
 
-/* Loads, changes the layout and stores. Truth values are odd numbers. */
+/* Loads a tile, changes its layout and stores it. For truth values, an odd number means true. */
 static void copy_by_relayout(struct program *p, const struct shape *s, unsigned dtype)
 {
     const bool truth = dtype == TIR_I1;
@@ -153,7 +153,7 @@ static void every_element_arrives(void **state)
     }
 }
 
-/* Within a wave also the kind of moves is checked, beside the result. */
+/* Changes within a wave: the test also checks the kind of the moves. */
 static void every_element_arrives_within_a_wave(void **state)
 {
     (void)state;
@@ -210,7 +210,7 @@ static void halves_are_swapped_by_one_instruction(void **state)
     }
 }
 
-/* Each wave reduces its part of the rows, and of the columns. */
+/* Rows and columns are reduced over several waves; each wave has a part of them. */
 static void waves_reduce_together(void **state)
 {
     (void)state;

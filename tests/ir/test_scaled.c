@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scaled products of gfx950 in the interpreter, at both levels, against sums in double precision
- * from the OCP's formats: e4m3 and pairs of e2m1, scales of blocks and of the whole operand.
+ * Tests the scaled products of gfx950 in the interpreter, at both levels of the IR, against sums in
+ * double precision. Formats are the OCP's e4m3 and pairs of e2m1. Scales are of blocks or of a
+ * whole operand.
  */
 #include <math.h>
 
@@ -61,9 +62,9 @@ struct product {
     const struct tir_mma *mma;
     int instr;
     bool pairs;                     /* B is e2m1 */
-    bool left_blocks, right_blocks; /* scales for each block; false: a single scale, bytes[] */
-    int whole[2];
-    bool swapped; /* k walks the registers in another order of its blocks */
+    bool left_blocks, right_blocks; /* scales of blocks; false: whole[] */
+    int whole[2];                   /* scale of the left and the right operand, in the low byte */
+    bool swapped;                   /* the blocks of k are in another order in registers */
     struct tir_waves waves;
 };
 

@@ -60,7 +60,7 @@ static void lds_loads_begin_with_any_column(void **state)
     }
 }
 
-/* Gaps are as large as the spans between them, so no access may cross a gap. */
+/* Gaps are as large as the spans of elements between them, so an access must not include a gap. */
 static void lds_elements_may_have_gaps(void **state)
 {
     (void)state;
@@ -132,7 +132,7 @@ static void columns_that_are_not_there_are_the_padding(void **state)
         }
 }
 
-/* Two registers of a row a lane each. */
+/* A column of 128 rows: each of 64 lanes has two registers with one row each. */
 enum { COLUMN = 128, MODULUS = 7 };
 
 static struct tir_value address_of(struct tir_builder *b, struct tir_value lds,

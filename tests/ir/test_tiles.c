@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tiles mean the same before and after lower_tiles: each program runs in the interpreter at both
- * levels. Elements of one and two bytes, whole registers of them and parts, in every order.
+ * Tests that lower_tiles keeps results: each program runs in the interpreter at both levels.
+ * Elements have one or two bytes. Layouts have whole registers and parts of them, in every order.
  */
 #include <math.h>
 
@@ -11,7 +11,7 @@
 #include "ir/spread.h"
 #include "tests/ir/tile_program.h"
 
-/* Fewer elements in a lane than fit in a register: two rows of one element each. */
+/* A layout in which a lane has fewer elements than fit in a register: two rows of one element. */
 static const struct tir_layout narrow = {
     .reg_bits = 1,
     .lane_bits = 6,
@@ -87,7 +87,7 @@ static void rows_anywhere_are_read_and_written(void **state)
             tir_tile_scatter(&p.b, p.out, reversed_rows(&p, t, true), tir_i32(&p.b, 0), a);
             tile_run(&p);
             const int row = COLS * tile_element(tile_dtypes[d]);
-            for (int i = 0; i < ROWS * row; i++) /* tile row i is memory row 15 - i, the odd stay */
+            for (int i = 0; i < ROWS * row; i++) /* tile row i is memory row 15 - i; no odd row */
                 assert_int_equal(tile_out[i], (ROWS - 1 - i / row) % 2 ? 0xa5 : tile_in[i]);
         }
 }
@@ -456,7 +456,7 @@ static void eight_rows_take_an_operand_of_32_columns(void **state)
         }
 }
 
-/* Two registers of a row a lane each. */
+/* A column of 128 rows: each of 64 lanes has two registers with one row each. */
 enum { COLUMN = 128 };
 
 static void lanes_count_and_add_up_those_below(void **state)

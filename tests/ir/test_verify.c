@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The verifier: each rule is broken once.
+ * Tests the verifier: functions break each rule once.
  */
 #include "tests/ir/fixture.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Products that the waves of a workgroup share: by rows, by columns, by both, in the interpreter at
- * both levels and against the sums themselves.
+ * Tests products that the waves of a workgroup share, by rows, by columns, or by both. They run in
+ * the interpreter at both levels of the IR, and are compared with the sums.
  */
 #include "ir/interp.h"
 #include "ir/matrix.h"

@@ -15,7 +15,7 @@ struct tile_program {
     struct tir_func *f;
     struct tir_builder b;
     struct tir_value in, out;
-    int written;      /* bytes of out */
+    int written;      /* number of bytes of `out` that were written */
     int scalar_loads; /* loads to scalars that a test counted */
 };
 

@@ -79,7 +79,8 @@ static void sums_of_a_row_are_those_of_the_formula(void **state)
     double scratch[4];
     ref_attend(&a, &query, &keys, scratch, &row);
     static const double out[] = {4, 0}, magnitude[] = {6, 4}, squares[] = {18, 8};
-    /* d is 1/32, and 1/64 of the others, to which half of a smallest step is more. */
+    /* A rounding d is 1/32 for the first weight. For the others it is 1/64, half of the smallest
+     * step. */
     static const double moved[] = {5.0 / 16, 3.0 / 8}, moved_squares[] = {13.0 / 256, 5.0 / 64};
     for (int d = 0; d < 2; d++) {
         assert_true(fabs(row.out[d] - out[d]) < 1e-12);
@@ -91,7 +92,8 @@ static void sums_of_a_row_are_those_of_the_formula(void **state)
     }
     exact(row.out[2], 0);
     near(row.roundings, 1.0 / 16);
-    /* v - out is (4, -4), (-12, 16) and (0, 0); of many roundings d^2 / p is left. */
+    /* The distances v - out are (4, -4), (-12, 16) and (0, 0). If roundings are many, a term is d^2
+     * / p. */
     drift_is(&row.drift[REF_ALONG_OUT], 13.0 / 16, 1.0 / 8);
     drift_is(&row.drift[REF_UP], 1.0 / 256, 1.0 / 128);
     drift_is(&row.drift[REF_TO_LARGEST], 65.0 / 16, 9.0 / 32);
@@ -229,7 +231,7 @@ static void fill(double *values, int count, uint64_t *random)
         values[i] = random_value(random);
 }
 
-/* A sequence in pages 3, 0 and 4, and the same one dense. */
+/* A sequence in pages 3, 0 and 4 of a cache, and its elements in a dense array. */
 struct sequence {
     uint16_t elements[2][ELEMENTS];
     double values[2][ELEMENTS];
@@ -327,7 +329,7 @@ static void decode_is_prefill_over_gathered_pages(void **state)
     }
 }
 
-/* out = sum of e^(lse_i - lse) out_i, lse = log(sum of e^lse_i + e^sink). */
+/* Merged: out = sum of e^(lse_i - lse) out_i, with lse = log(sum of e^lse_i + e^sink). */
 static void states_of_parts_make_the_whole(void **state)
 {
     (void)state;

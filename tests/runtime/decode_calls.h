@@ -49,7 +49,8 @@ struct attn_decode_desc decode_desc(void);
 /** Returns a call with three sequences, of 3, 0 and 1 pages of a cache of 10. */
 struct attn_decode_args decode_args(void);
 
-/** The tensors of that call: q, out and the cache; the keys of each sequence; their pages. */
+/** The tensors of decode_args(): memory of q, out and the cache; the number of keys of each
+ * sequence; the page tables. */
 extern uint16_t decode_tensor[8];
 extern const int32_t decode_lens[3], decode_table[3][4];
 

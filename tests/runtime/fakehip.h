@@ -14,20 +14,20 @@
 #define FAKE_STREAM ((void *)64)
 
 struct fakehip {
-    /* Set by a test. */
-    const char *arch[2]; /* of the two GPUs; NULL: "gfx942:sramecc+:xnack-" */
+    /* ---- Set by a test ---- */
+    const char *arch[2]; /* name of each of the two GPUs; NULL: "gfx942:sramecc+:xnack-" */
     atomic_int device_count;
     atomic_int fail_at;   /* the n-th call from now fails (1: the next); 0: none */
-    atomic_int fail_with; /* hipError_t */
+    atomic_int fail_with; /* the error of the call that fails, a hipError_t */
     atomic_int capturing; /* result of hipStreamIsCapturing() */
     atomic_int quiet;     /* launches are not recorded, for benchmarks and many threads */
 
-    /* Recorded. */
+    /* ---- Written by the fake ---- */
     atomic_int calls;
-    atomic_int modules; /* loaded and not unloaded */
+    atomic_int modules; /* modules that are loaded at present */
     atomic_int loads;
-    atomic_int strays;  /* copies from the device and waits that are not on FAKE_STREAM */
-    atomic_int current; /* GPU */
+    atomic_int strays;  /* copies from the device, and waits, on a stream other than FAKE_STREAM */
+    atomic_int current; /* ordinal of the current GPU */
     atomic_long launches;
     unsigned grid[3], block[3], lds;
     void *stream;
@@ -37,7 +37,7 @@ struct fakehip {
     char failed[64]; /* the call that failed on demand */
 };
 
-/* Exported by the library; a test finds it with dlsym("fakehip_state"). */
+/* Returns the state of the fake. A test finds this function in the library, with dlsym(). */
 struct fakehip *fakehip_state(void);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the tests with the fake HIP runtime. */
+/* Helpers for tests of libattn with the fake HIP runtime: they open packs, and read arguments of
+ * the last launch. */
 #ifndef TESTS_RUNTIME_FIXTURE_H
 #define TESTS_RUNTIME_FIXTURE_H
 
@@ -9,7 +10,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* A pack in memory, bound to GPU 0 of the fake. */
+/* A pack in memory, and the fake's GPU 0, which has opened it. */
 struct bench {
     void *bytes;
     struct attn_pack *pack;

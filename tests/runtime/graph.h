@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Shared by tests that capture launches into a HIP graph on the simulator: HIP's functions, a pack
- * on the simulated GPU with a stream, and the end and replay of a capture. The tests' arguments are
- * the simulator's HIP library and a pack.
- */
+/* Helpers for tests that capture launches into a HIP graph on the simulator. They have HIP's
+ * functions, a pack on the simulated GPU with a stream, and the end and the replay of a capture.
+ * The tests' arguments are the simulator's HIP library and a pack. */
 #ifndef TESTS_RUNTIME_GRAPH_H
 #define TESTS_RUNTIME_GRAPH_H
 
 #include "runtime/attn.h"
 #include "tests/runtime/simulator.h"
 
-/* HIP of the library that graph_begin() has loaded. */
+/* The HIP functions of the library that graph_begin() has loaded. */
 extern struct simulator hip;
 
 /* Loads the HIP library that the command line names. False: an argument is missing. */

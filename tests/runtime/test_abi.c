@@ -18,7 +18,7 @@
 
 enum { ROOM = 4096 + 64 };
 
-/* A struct of a caller with room after it. */
+/* A caller's struct with bytes after it, whose first member is its size. */
 union room {
     _Alignas(16) unsigned char bytes[ROOM];
     size_t size;
@@ -33,7 +33,7 @@ static union room of_size(const void *known, size_t known_size, size_t size)
     return r;
 }
 
-/* A struct that is 0 but for its size. */
+/* Returns a struct whose only nonzero member is its size. */
 static union room zero_of_size(size_t size) { return of_size(&size, sizeof(size), size); }
 
 static void members_are_copied_and_missing_ones_are_0(void **state)
@@ -141,7 +141,7 @@ static void arguments_may_be_shorter_and_longer(void **state)
     args = of_size(&a, sizeof(a), offsetof(struct attn_prefill_args, stream));
     memset(args.bytes + args.size, 0x55, 64);
     assert_int_equal(attn_prefill_launch(op, (const void *)&args), ATTN_OK);
-    assert_null(f->stream); /* a later header has it; here it is missing */
+    assert_null(f->stream); /* the caller's struct is too short to have this member */
     assert_int_equal(f->launches, 2);
     args = of_size(&a, sizeof(a), sizeof(a) + 512);
     args.bytes[sizeof(a) + 511] = 1;

@@ -90,7 +90,8 @@ static void descriptors_that_no_cache_has_are_refused(void **state)
     refused(normalise_write(d), "page_size 8");
 }
 
-/* Packed rows: whole rows, or latent and rest separately; fp8 with one head only. */
+/* Packed rows are given as whole rows, or as latents and the rest separately. Their fp8 kind has
+ * one head only. */
 static void packed_rows_have_their_sizes(void **state)
 {
     (void)state;

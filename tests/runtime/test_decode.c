@@ -268,7 +268,7 @@ static void tensors_become_a_cache_and_its_pages(void **state)
     close_bench(&b);
 }
 
-/* A scale of each sequence and head, or of each head: [batch, kv heads] or [1, kv heads]. */
+/* Scales are of each sequence and head, or of each head: [batch, kv heads] or [1, kv heads]. */
 static void scales_of_heads_may_serve_all_sequences(void **state)
 {
     (void)state;

@@ -157,7 +157,8 @@ static void work_lists_are_checked_on_request(void **state)
     close_bench(&b);
 }
 
-/* A count left by an interrupted launch, and parts without rows. */
+/* The check finds a ticket that an interrupted launch has left, and parts that are not in the
+ * arrays. */
 static void tickets_are_checked_on_request(void **state)
 {
     (void)state;

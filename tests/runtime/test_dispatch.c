@@ -252,7 +252,8 @@ static void a_grid_has_a_limit(void **state)
     }
 }
 
-/* Launches a batch over the array `arg`; returns how far the last piece moved it. */
+/* Launches a batch whose kernel takes the array named `arg`. Returns by how many bytes the last
+ * piece's pointer differs from the array. */
 static int64_t launch_batch(const char *arg, int32_t batch, struct attn_prefill_args a,
                             struct attn_prefill_desc d, const void *array)
 {

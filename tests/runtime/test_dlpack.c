@@ -11,7 +11,8 @@
 #include "attn_dlpack.h"
 #include "tests/runtime/fixture.h"
 
-/* The tensors of a call with 300 tokens, 8 heads over 2; tests change them. */
+/* The tensors of a call with 300 tokens, 8 heads over 2 KV heads. A test changes them before it
+ * converts them. */
 struct set {
     int64_t shapes[8][3];
     int64_t strides[8][3];

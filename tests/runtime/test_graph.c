@@ -22,10 +22,10 @@ enum { BATCH = 2, LONGEST = 40, ROOM = BATCH * LONGEST, DIM = 128, HEADS = 1 };
 
 static int replays = 1000;
 
-/* Device memory of a launch, and its contents. */
+/* The device memory of a launch, and host copies of its contents. */
 struct step {
     void *device[4]; /* q, k, v, out */
-    void *cu;        /* lengths of queries and of keys */
+    void *cu;        /* starts of the sequences, for queries and for keys */
     double values[3][ROOM * HEADS * DIM];
     uint16_t bits[ROOM * HEADS * DIM];
     int32_t lengths[BATCH + 1];
@@ -55,7 +55,8 @@ static void change(struct step *s, const struct precision *bf16, uint64_t *rando
     assert_int_equal(hip.hipMemcpy(s->cu, s->lengths, sizeof(s->lengths), HIP_TO_DEVICE), 0);
 }
 
-/* The bound: two roundings of at most 2^-8 each, and a little for float32, as in tools/verify/. */
+/* Checks a row of the output. The bound is two roundings of at most 2^-8 each, and a little for
+ * float32, as in tools/verify/. */
 static void check_row(const struct step *s, const struct precision *bf16, int64_t token, int head,
                       const struct ref_row *r)
 {

@@ -24,7 +24,7 @@ enum { FRESH = PAGES - MOVED, ROWS = MOVED * PAGE }; /* written pages; the swapp
 
 typedef uint16_t page[PAGE][ROW];
 
-/* All device memory; the host's copy has the expected contents. */
+/* The device memory of the test. A copy of this struct on the host has the expected contents. */
 struct step {
     _Alignas(16) page k[PAGES];
     page v[PAGES];
@@ -35,7 +35,7 @@ struct step {
     int32_t table[BATCH][MOVED], cu[BATCH + 1], starts[BATCH];
 };
 
-/* Pinned. */
+/* The cache in pinned host memory, to which pages are swapped out. */
 struct host {
     _Alignas(16) page k[HOST_PAGES];
     page v[HOST_PAGES];

@@ -33,7 +33,7 @@ struct step {
     int32_t kv_lens[BATCH], qo[BATCH + 1], pages[BATCH * ROW_PAGES];
 };
 
-/* The constant data. */
+/* The handles and data that stay the same for all replays. */
 struct bench {
     struct gpu gpu; /* the simulator's memory, in tools/verify's form */
     struct device_memory memory;
@@ -116,10 +116,8 @@ static void change(struct bench *b, struct step *s, uint64_t *random)
     assert_int_equal(hip.hipMemcpy(b->device, s, sizeof(*s), HIP_TO_DEVICE), 0);
 }
 
-/*
- * The bound: two roundings of at most 2^-8 each, and a little for float32, as in tools/verify/. The
- * parts' weights are float32.
- */
+/* Checks a row of the output. The bound is two roundings of at most 2^-8 each, and a little for
+ * float32, as in tools/verify/. The weights of parts are float32. */
 static void check_row(const struct bench *b, const struct step *s, int64_t token, int head,
                       const struct ref_row *r)
 {

@@ -40,7 +40,7 @@ static const struct attn_decode_plan_shape shape = {
     .lists = LISTS,
 };
 
-/* All device memory; the host's copy has the expected contents. */
+/* The device memory of the test. A copy of this struct on the host has the expected contents. */
 struct step {
     int32_t kv_lens[BATCH], table[BATCH * ENTRIES], kv_indptr[BATCH + 1];
     int32_t kv_indices[BATCH * ENTRIES], last_page_lens[BATCH];

@@ -101,7 +101,8 @@ static struct bench open_kernels(uint32_t flags)
     return open_writer(w, flags);
 }
 
-/* bf16, 576 and 512 elements, 8 heads, pages of 16, lists of slots. */
+/* Returns a descriptor of a kernel with lists of slots: bf16, keys of 576 and values of 512
+ * elements, 8 heads, pages of 16. */
 static struct attn_mla_decode_desc desc(enum attn_page_table table)
 {
     return (struct attn_mla_decode_desc){
@@ -121,7 +122,7 @@ static const int32_t lens[] = {3, 0, 1};
 static const int32_t rows[3][4] = {{159, -1, 0, 7000}, {0, 0, 0, 0}, {17, 0, 0, 0}};
 static const int32_t indptr[] = {0, 3, 3, 4}, list[] = {159, -1, 0, 17};
 
-/* Three queries; a cache of 10 pages. */
+/* Returns arguments with three queries, and a cache of 10 pages. */
 static struct attn_mla_decode_args args(enum attn_page_table table)
 {
     struct attn_mla_decode_args a = {
