@@ -30,6 +30,7 @@ KERNELS = [
      "keep_kv": True, "cos_sin": "same"},
     {"op": "cache_write", "head_dim": [D // 2, DIM // 2]}, ROW, {**ROW, "kv_dtype": "fp8", "kv_layout": "planes"},
     {"op": "cache_gather", "head_dim": 448, "head_dim_v": 64, "kv_dtype": "fp8", "kv_layout": "planes", "page_size": "any"},
+    {"op": "cache_gather", "head_dim": 64, "kv_dtype": "fp8", "kv_scale": "token", "page_size": "any"},
     {"op": "rope_heads", "head_dim": DIM, "norm": ["rms", "none"], "rope": "gptj", "rotary_dim": ROTARY},
 ]
 
@@ -267,8 +268,21 @@ class Atom:
         entries, starts = self.lists_of_rows([70, 0, 5, 9], 300, 3)
         given = [self.t(x) for x in (q, rows, entries, starts, sinks)]
         self.compare_lists(aiter.sparse_attn_v4_paged_decode(*given, DIM ** -0.5), q, sinks, [(rows, entries, starts)])
-        with self.assertRaisesRegex(aiter.NotServed, "kv_scales"):
+        with self.assertRaisesRegex(aiter.NotServed, "kv_scales is of rows of fp8"):
             aiter.sparse_attn_v4_paged_decode(*given, DIM ** -0.5, kv_scales=given[4])
+
+    def test_decode_over_lists_of_rows_of_fp8_with_scales(self):
+        pool, q, sinks = support.fp8_bytes((300, DIM), 1), support.random((4, 7, DIM), 2), support.random(7, 4, np.float32)
+        scales = np.random.default_rng(8).uniform(0.01, 0.1, (300, DIM // 64)).astype(np.float32)
+        rows = np.float16(np.float32(FP8[pool]) * np.repeat(scales, 64, 1))
+        entries, starts = self.lists_of_rows([70, 0, 5, 9], 300, 3)
+        padded = np.concatenate([entries, np.int32([10 ** 6, -1])])  # stale entries after the last list
+        given = [self.t(x) for x in (q, pool, padded, starts, sinks)]
+        call, more = [*given, DIM ** -0.5], {"kv_scales": self.t(scales)}
+        for decode in (aiter.sparse_attn_v4_paged_decode, aiter.pa_decode_sparse):
+            self.compare_lists(decode(*call, **more), q, sinks, [(rows, entries, starts)])
+        with self.assertRaisesRegex(aiter.NotServed, "no float32 scale for each 64 elements"):
+            aiter.pa_decode_sparse(*call, kv_scales=self.t(scales[:, :4]))
 
     def test_decode_over_lists_of_rows_in_two_tensors(self):
         narrow, wide, rows = self.planes((60,), 1)

@@ -535,7 +535,7 @@ class Decode:
         # With one part the call without reduction returns the output.
         one = aiter.pa_decode_sparse(*given, 512 ** -0.5, kv_splits=1, skip_reduce=True)
         self.compare_lists(one, q, sinks, [(rows, entries, starts)])
-        for words, more in (("kv_scales", {"kv_scales": given[4]}), ("skip_reduce", {"skip_reduce": True}),
+        for words, more in (("kv_scales is of rows of fp8", {"kv_scales": given[4]}), ("skip_reduce", {"skip_reduce": True}),
                             ("extra_cache: .*rows of one form", {"extra_cache": given[4][:, None], "extra_indices": given[2],
                                                                  "extra_indptr": given[3]})):
             with self.assertRaisesRegex(aiter.NotServed, words):

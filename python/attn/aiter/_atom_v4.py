@@ -6,7 +6,7 @@ import types
 
 from attn.aiter import _common as c
 from attn.aiter._cache import heads_of, write
-from attn.aiter._sparse import PLANE_ROW, ROTATED, attend, joined_queries, merged, two_lists
+from attn.aiter._sparse import PLANE_ROW, ROTATED, attend, joined_queries, merged, scaled_rows, two_lists
 from attn.attention import new_like
 
 
@@ -20,8 +20,9 @@ def sparse_attn_v4_paged_decode(q, unified_kv, kv_indices, kv_indptr, attn_sink,
     """Decodes over lists of rows of a pool in 16 bits. With unified_kv_rope the pool's rows lie in two tensors, and
     q_packed_in and q_rope_in are the queries. Returns a new output."""
     call = "sparse_attn_v4_paged_decode"
-    c.refuse(call, kv_scales=(kv_scales is not None, "rows of fp8 with float32 scales in another tensor are not read"))
     pool = unified_kv
+    if kv_scales is not None:
+        pool, kv_indices = scaled_rows(call, q, pool, kv_scales, kv_indices)
     if unified_kv_rope is not None:
         q, pool = joined_queries(call, q_packed_in, q_rope_in), planes(unified_kv, unified_kv_rope)
     return attend(call, q, pool, kv_indices, kv_indptr[:q.shape[0] + 1], attn_sink, softmax_scale)

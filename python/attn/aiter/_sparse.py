@@ -9,6 +9,7 @@ MIXED_ROW, CHUNK = 584, 16
 # A row in two tensors has PLANE_ROW bytes in the first tensor: 448 of fp8, 7 scales of one byte, each twice, and 50
 # unused bytes. The second tensor has ROTATED elements of 16 bits.
 PLANE_ROW, ROTATED = 512, 64
+RUN = 64  # elements of fp8 that share a float32 scale of another tensor
 
 
 def pool_of(call, q, pool):
@@ -55,6 +56,30 @@ def joined_queries(call, narrow, wide):
     return q
 
 
+def scaled_rows(call, q, pool, scales, entries):
+    """Returns (rows, entries) of a pool of fp8 [rows, D] with a float32 scale for each RUN elements, scales
+    [rows, D / RUN]. The rows are those that the entries of lists name, in q's type: row i has entry i. Entries below 0
+    name no row, here as there. cache_gather reads both halves of a row as heads of a key and of a value."""
+    dim, n = pool.shape[-1], entries.shape[0]
+    c.refuse(call, unified_kv=(pool.ndim != 2 or c.dtype(pool) != "fp8" or dim % (2 * RUN) != 0,
+                               f"kv_scales is of rows of fp8, [rows, D] with D a multiple of {2 * RUN}: here "
+                               f"{c.dtype(pool)} {tuple(pool.shape)}"),
+             kv_scales=(c.dtype(scales) != "f32" or tuple(scales.shape) != (pool.shape[0], dim // RUN),
+                        f"{c.dtype(scales)} {tuple(scales.shape)} has no float32 scale for each {RUN} elements of a row"))
+    s, half = c.session(q), dim // RUN // 2
+    rows = c.rows(q, (n, 2 * half, RUN), c.dtype(q))
+    if n == 0:
+        return c.view(rows, n, dim), entries
+    runs, own = c.view(c.bytes_of(pool), pool.shape[0], 1, 2 * half, RUN), scales[:, :, None]
+    named = c.least(c.most(entries, 0), pool.shape[0] - 1)  # entries after the last list may be any number
+    s.op("cache_gather", dtype=c.dtype(q), head_dim=RUN, head_dim_v=RUN, kv_heads=half,
+         cache=c.CacheDesc(dtype="fp8", scale="token", page_size=1))(
+        k_out=rows[:, :half], v_out=rows[:, half:], cu_seqlens_k=c.arange(q, 2) * n, block_table=c.view(named, 1, n),
+        max_seqlen_k=n, k_cache=runs[:, :, :half], v_cache=runs[:, :, half:], k_scale=own[:, :half], v_scale=own[:, half:],
+        stream=c.stream(q))
+    return c.view(rows, n, dim), c.where(entries < 0, entries, c.arange(entries, n))
+
+
 def merged(first, first_starts, then, then_starts, offset):
     """Returns (entries, starts) of lists that join the two lists of each query. `offset` is added to the second list's
     entries, except negative ones, which name no row."""
@@ -98,11 +123,14 @@ def attend(call, q, pool, indices, indptr, sinks, scale, out=None, second=None):
 def pa_decode_sparse(q, unified_kv, kv_indices, kv_indptr, attn_sink, softmax_scale, kv_scales=None, block_h=None, kv_splits=None,
                      has_invalid=True, skip_reduce=False, USE_EXP2=None, *, extra_cache=None, extra_indices=None, extra_indptr=None):
     """Decodes over lists of rows of a pool, rows of 16 bits or of 584 bytes, and of extra_cache, a pool of the same
-    form. libattn chooses tiles and parts: block_h, kv_splits, has_invalid and USE_EXP2 are ignored. skip_reduce has no
+    form. With kv_scales rows are fp8, and the listed ones are converted first. libattn chooses tiles and parts: block_h, kv_splits, has_invalid and USE_EXP2 are ignored. skip_reduce has no
     effect if kv_splits is 1, as in AITER; else it raises NotServed."""
     call = "pa_decode_sparse"
-    c.refuse(call, kv_scales=(kv_scales is not None, "rows of fp8 with float32 scales in another tensor are not read"),
-             skip_reduce=(bool(skip_reduce) and kv_splits != 1, "the parts of an output are always combined"))
+    c.refuse(call, skip_reduce=(bool(skip_reduce) and kv_splits != 1,
+                                "the parts of an output and its sinks are always combined: their number follows from the plan"),
+             extra_cache=(kv_scales is not None and extra_cache is not None, "a second cache of fp8 would need scales too"))
+    if kv_scales is not None:
+        unified_kv, kv_indices = scaled_rows(call, q, unified_kv, kv_scales, kv_indices)
     if any(x is None for x in (extra_cache, extra_indices, extra_indptr)) or extra_indices.shape[0] == 0:
         return attend(call, q, unified_kv, kv_indices, kv_indptr, attn_sink, softmax_scale)
     mixed = unified_kv.ndim == 3 and unified_kv.shape[2] == MIXED_ROW

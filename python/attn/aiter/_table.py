@@ -125,14 +125,15 @@ ROWS = (
      "(`has_pe=False`), on both targets", "latents and rotated keys in two tensors"),
     (("pa_decode_sparse", "pa_prefill_sparse", "pa_sparse_prefill_opus"), "ATOM, SGLang, vLLM",
      "lists of rows of DeepSeek-V4, -1 for none, by kernels with `sparse: slots`, on both targets; pools of 16 bits, for decode of "
-     "584-byte rows too (`[pages, P, 584]` of bytes); prompts over a pool and this pass's rows, and `extra_cache`, by kernels with "
-     "`two_sources`", "`kv_scales`, `skip_reduce` of several parts, an `extra_cache` of other rows or, of 584 bytes, other pages"),
+     "584-byte rows too (`[pages, P, 584]` of bytes), and of fp8 with `kv_scales`, by `cache_gather` with `kv_scale: token`; prompts over "
+     "a pool and this pass's rows, and `extra_cache`, by kernels with "
+     "`two_sources`", "`skip_reduce` of several parts, an `extra_cache` of other rows or, of 584 bytes, other pages"),
     (("mla_decode_fwd_v4_nm", "mla_decode_v4_asm", "pa_sparse_prefill_fp8_opus"), "ATOM, SGLang",
      "lists of rows of DeepSeek-V4 in two tensors, 512 bytes with scales and 64 elements, on both targets, by kernels with "
      "`kv_layout: planes`; any number of heads; queries in two tensors are joined by `cache_gather`. Scores are multiplied by "
      "`sm_scale`, which AITER ignores", "several queries of a list, `logits`, `attn_lse`"),
     _own("atom.model_ops.v4_kernels", ("sparse_attn_v4_paged_decode", "sparse_attn_v4_paged_prefill"),
-         "the same rows of 16 bits or in two tensors, for decode from a pool, and for prompts from a pool and this pass's rows", "`kv_scales`"),
+         "the same rows of 16 bits or in two tensors, for decode from a pool, and for prompts from a pool and this pass's rows; `kv_scales`"),
     _own("atom.model_ops.sparse_attn_v4", ("sparse_attn", "sparse_attn_ragged"),
          "a list of rows for each query, of its sequence or of all rows", "fp8 rows"),
     _own("v4_kernels", ("qk_norm_rope_maybe_quant", "inverse_rope_inplace"),
