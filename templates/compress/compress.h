@@ -27,7 +27,7 @@ struct compress {
     const struct att_variant *v;
     const struct tir_machine *m;
     struct tir_builder b;
-    struct att_tile tile; /* the variant's tile */
+    struct att_tile tile; /* row of the tile table for the variant */
     /* true: the waves of a workgroup share a group; false: each wave has a group of its own */
     bool shared;
     struct tir_value lds; /* i32: LDS address of the waves' partial sums; set if `shared` */

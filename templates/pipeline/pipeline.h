@@ -200,7 +200,7 @@ struct pipe_variant {
 
 /** A table as one kernel runs it: rows that it lacks are dropped, stages count from 0. */
 struct pipe_plan {
-    const struct pipeline *of;          /* the pipeline */
+    const struct pipeline *of;          /* pipeline whose table the plan is made from */
     struct pipe_row row[PIPE_MAX_ROWS]; /* rows of the kernel, in program order */
     unsigned n_rows;
     uint32_t has;            /* bits of the features that the kernel has */

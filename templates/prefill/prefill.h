@@ -93,7 +93,7 @@ struct prefill_value {
 /** The place in LDS through which rows of Q and O pass. */
 enum prefill_room {
     PREFILL_NO_ROOM,  /* rows do not pass through LDS */
-    PREFILL_OWN_ROOM, /* a separate buffer */
+    PREFILL_OWN_ROOM, /* a buffer that serves nothing else */
     PREFILL_V_ROOM,   /* V's buffer, before and after the loop over keys */
     PREFILL_KV_ROOM   /* the buffers of K and V, before and after the loop over keys */
 };
@@ -476,12 +476,16 @@ enum {
     /* Number of eighths of a tile's exponentials that late_power moves to the next iteration; 0:
      * four. */
     PREFILL_LATE_EIGHTHS,
-    PREFILL_SHIFT_EARLY, /* value of tir_loop_plan.shift_early */
-    PREFILL_KEY_GROUPS,  /* number of groups of waves that split the keys of a work tile; 0: one */
+    /* 1: the roles are shifted before the prologue's last iteration; 0: after it
+     * (tir_loop_plan.shift_early). */
+    PREFILL_SHIFT_EARLY,
+    PREFILL_KEY_GROUPS, /* number of groups of waves that split the keys of a work tile; 0: one */
     /* 1: without a causal mask, the work tiles of a head follow each other in a persistent kernel;
      * 0: work tiles of the same queries of all heads do. */
     PREFILL_WHOLE_HEADS,
-    PREFILL_EARLY_PRIORITY, /* value of tir_schedule.early_priority */
+    /* With two roles: 1: a wave's priority returns to 0 before the barrier at the start of a matrix
+     * phase; 0: after it (tir_schedule.early_priority). */
+    PREFILL_EARLY_PRIORITY,
     /* Number of workgroups that share a compute unit, each with one wave per SIMD (pipelines
      * one_wave*); 0: one workgroup with two waves per SIMD. */
     PREFILL_WORKGROUPS,

@@ -592,7 +592,8 @@ static bool check_dims(const struct att_variant *v, struct att_why *why)
     static const char sizes[] = "64 to 128 by 8, or 144 to 512 by 16";
     const int dim = v->head_dim, dim_v = v->head_dim_v;
     const bool fp8 = v->q_dtype == ATT_Q_DTYPE_FP8;
-    const int step = fp8 ? 16 : 128 / (int)tir_dtype_bits(att_cache_dtype(v)); /* 16 bytes */
+    /* Number of elements in 16 bytes. */
+    const int step = fp8 ? 16 : 128 / (int)tir_dtype_bits(att_cache_dtype(v));
     const char *const what = v->paged ? "a cache" : "fp8";
     if ((v->paged || fp8) && dim % step)
         return att_reject(why, ATT_HEAD_DIM, "head_dim %d of %s is not a multiple of %d", dim, what,

@@ -14,7 +14,7 @@ enum { WORK_WORDS = 8 }; /* i32 words of an item of a work list */
 
 /* When split_kv_load_arguments() declares or loads an argument. */
 enum when {
-    NEVER, /* nothing */
+    NEVER, /* does not declare the argument */
     NOW,   /* declares and loads the argument */
     LATER, /* declares the argument, which the code that uses it loads */
     SPARED /* NOW, but LATER with one_launch, which lacks scalar registers for the argument */
