@@ -22,7 +22,7 @@
 struct hook {
     const char *path, *target;
     struct att_loc at;                 /* place of the field `logits` in the description */
-    struct tgt_blob bitcode, messages; /* Clang's outputs */
+    struct tgt_blob bitcode, messages; /* Clang's LLVM bitcode and diagnostics */
     enum attnc_hook_result result;
     int error; /* errno if Clang could not be run, else 0 */
 };
@@ -30,7 +30,7 @@ struct hook {
 /* The compilation of one variant. */
 struct job {
     const struct att_variant *variant;
-    struct hook *hook; /* NULL: none */
+    struct hook *hook; /* hook that the variant uses; NULL: none */
     bool failed;
     char why[ATTNC_WHY]; /* message if it failed */
     char *log;           /* output of --print, `log_size` bytes; NULL: none */
@@ -52,7 +52,7 @@ struct answer {
     bool failed, cached;
     int cache_error;
     char why[ATTNC_WHY];
-    struct attnc_kernel kernel; /* its code.size is valid, its code.data is not */
+    struct attnc_kernel kernel; /* code.size is valid; code.data is not, since the code follows */
     size_t log_size;
 };
 

@@ -100,8 +100,8 @@ struct attn_call {
 /* The argument that limits y or z of the grid. A call in which it is too large is launched in
  * pieces. */
 struct attn_split {
-    enum attn_arg count; /* the argument */
-    int each; /* workgroups in y or z for each of the argument; 0: calls are never launched in
+    enum attn_arg count; /* the kernel argument: a number of sequences, or of pairs of pages */
+    int each; /* workgroups in y or z for each sequence or pair; 0: calls are never launched in
                * pieces */
 
     /* Moves the pointers in `values` past the first `count` elements of a call. The caller reduces

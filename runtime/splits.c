@@ -36,7 +36,7 @@ struct wanted {
 enum {
     PREFILL_COST = 6,              /* item_cost, in units of 64 keys */
     SMALL_COST = 2 * PREFILL_COST, /* item_cost of small tiles, whose keys take half as long */
-    PREFILL_RATE = 16,             /* merge_rate */
+    PREFILL_RATE = 16,             /* merge_rate: partial results added in the time of 64 keys */
     SMALL_RATE = 8,                /* merge_rate of small tiles, which take 128 keys at a time */
     PREFILL_ROWS = 256,            /* query rows of a workgroup: tokens times heads of a KV head */
     SMALL_ROWS = PREFILL_ROWS / 2, /* query rows of a workgroup with small tiles */

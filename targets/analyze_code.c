@@ -105,7 +105,7 @@ struct graph {
     struct block *blocks; /* by address; number 0 is the entry */
     int count;
     bool *in_loop; /* a flag per block, true for the blocks that collect_loop() has found */
-    int *stack;    /* memory of collect_loop() */
+    int *stack;    /* memory of collect_loop(): numbers of blocks that it visits next */
 };
 
 ptrdiff_t tgt_inst_at(const struct tgt_code *code, int64_t offset)

@@ -11,9 +11,9 @@
 enum kind {
     VALU,
     VALU_SLOW, /* quarter rate: products of 32-bit integers */
-    TRANS,     /* transcendental */
-    SWAP,      /* v_permlane*_swap */
-    PACKED,    /* two f32 at once */
+    TRANS,     /* a transcendental function, such as v_exp_f32 */
+    SWAP,      /* v_permlane16_swap and v_permlane32_swap */
+    PACKED,    /* an operation on two f32 at once */
     MATRIX,
     MOVE, /* counts as a copy only if it reads a vector register */
     COPY,

@@ -80,7 +80,7 @@ static bool llvm_says(char why[TGT_WHY], char *message)
 /* The places to which on_diagnostic() writes an error of LLVM. */
 struct diagnostics {
     bool failed; /* true: LLVM has reported an error */
-    char *why;   /* its text, TGT_WHY bytes */
+    char *why;   /* text of the error, TGT_WHY bytes */
 };
 
 /* Stores the first error that LLVM reports in `context`, a struct diagnostics. */
@@ -220,7 +220,7 @@ static bool declare_kernel(struct lower *l)
         LLVMSetValueName2(LLVMGetParam(l->kernel, i), l->f->args[i].name,
                           strlen(l->f->args[i].name));
 
-    const unsigned amdgpu_kernel = 91; /* llvm::CallingConv::AMDGPU_KERNEL */
+    const unsigned amdgpu_kernel = 91; /* value of llvm::CallingConv::AMDGPU_KERNEL */
     LLVMSetFunctionCallConv(l->kernel, amdgpu_kernel);
     LLVMSetVisibility(l->kernel, LLVMProtectedVisibility);
     set_kernel_attributes(l);
@@ -281,7 +281,7 @@ static bool lower_function(struct lower *l, const struct tgt_blob *ir)
 static void set_code_object_version(struct lower *l)
 {
     static const char key[] = "amdhsa_code_object_version";
-    LLVMMetadataRef version = LLVMValueAsMetadata(lower_i32(l, 500)); /* 500 means 5.00 */
+    LLVMMetadataRef version = LLVMValueAsMetadata(lower_i32(l, 500)); /* version 5.00 */
     LLVMAddModuleFlag(l->module, LLVMModuleFlagBehaviorError, key, sizeof(key) - 1, version);
 }
 

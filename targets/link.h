@@ -36,7 +36,7 @@ enum link_rank {
 struct link_section {
     enum link_rank rank;
     const char *name;
-    Elf64_Shdr header;   /* its section header in the output file */
+    Elf64_Shdr header;   /* the section's header in the output file */
     const uint8_t *data; /* contents in the input object; NULL: the linker makes them, or the
                           * section has no bytes in the file */
     size_t input;        /* number of the section in the input object; 0: the linker makes it */

@@ -62,8 +62,8 @@ static uint8_t *table(const struct link *l, enum link_rank rank)
 
 /* The tables of dynamic symbols in l->file. */
 struct tables {
-    Elf64_Sym *symbols; /* .dynsym */
-    char *names;        /* .dynstr */
+    Elf64_Sym *symbols; /* dynamic symbols: .dynsym */
+    char *names;        /* names of dynamic symbols: .dynstr */
     uint32_t *gnu;      /* .gnu.hash: numbers of buckets, of the first symbol and of Bloom words,
                          * shift; Bloom word; bucket; hashes */
     uint32_t *sysv;     /* .hash: numbers of buckets and of symbols; buckets; for each symbol the
@@ -110,9 +110,9 @@ static void write_symbols(const struct link *l)
         .count = 1 + l->n_exported,
         .named = 1,
     };
-    t.gnu[0] = 1; /* buckets */
-    t.gnu[1] = 1; /* first hashed symbol */
-    t.gnu[2] = 1; /* Bloom words */
+    t.gnu[0] = 1; /* number of buckets */
+    t.gnu[1] = 1; /* number of the first hashed symbol */
+    t.gnu[2] = 1; /* number of Bloom words */
     t.gnu[3] = BLOOM_SHIFT;
     t.gnu[GNU_HASH_HEADER + 2] = t.count > 1; /* first symbol of the bucket, if any */
     t.sysv[0] = t.sysv[1] = (uint32_t)t.count;

@@ -32,8 +32,8 @@ enum model_norm {
     MODEL_NORM_RMS,
     MODEL_NORM_GEMMA_RMS,
     MODEL_NORM_FULL,
-    MODEL_NORM_LAYER_NORM, /* attnc has none */
-    MODEL_NORM_AFTER_ROPE, /* attnc has none */
+    MODEL_NORM_LAYER_NORM, /* layer norm, which attnc lacks */
+    MODEL_NORM_AFTER_ROPE, /* a norm after the rotation, which attnc lacks */
 };
 
 /** The recurrences of linear layers. */
@@ -93,7 +93,7 @@ struct model_mixer {
 
 /** An encoder of images or audio, whose attention has no mask and no cache. */
 struct model_encoder {
-    long layers;          /* 0: unknown */
+    long layers;          /* number of layers; 0: unknown */
     long heads, head_dim; /* number of heads and elements of each; heads 0: no encoder */
 };
 
@@ -129,11 +129,11 @@ struct model_choice {
     long first, last;
 };
 
-/** Among which pooled rows a layer chooses. */
+/** The pooled rows among which a layer chooses. */
 enum model_level {
-    MODEL_ALL_ROWS,      /* among all rows */
-    MODEL_ROWS_BLOCKS,   /* among all rows; it also chooses blocks of rows for later layers */
-    MODEL_ROWS_OF_BLOCKS /* among rows of the blocks that an earlier layer chose */
+    MODEL_ALL_ROWS,      /* all rows */
+    MODEL_ROWS_BLOCKS,   /* all rows; the layer also chooses blocks of rows for later layers */
+    MODEL_ROWS_OF_BLOCKS /* rows of the blocks that an earlier layer chose */
 };
 
 /** Layers of pooled attention that get their rows and their choice in the same way. */

@@ -40,7 +40,7 @@ struct step_attention {
     long queries; /* new tokens of a sequence */
     long keys;    /* keys of a sequence; with sparse lists, entries of a list */
     long page;    /* tokens in a page; 0: step_page_size() */
-    long window;  /* tokens; 0: none */
+    long window;  /* tokens that a query sees; 0: no window */
     /* Elements of a head after a product with W_UV in the same launch; 0: no product. */
     long product;
     enum att_mask mask;

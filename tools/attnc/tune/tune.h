@@ -218,7 +218,7 @@ struct tune_item {
     struct tune_key *key;
     size_t candidate, shape;
     const char *parameters;   /* changes of the timing model; NULL: none */
-    struct tune_value *value; /* receives the time */
+    struct tune_value *value; /* receives the launch's time */
 };
 
 /** True if this share of --shard times the key on this shape. */
