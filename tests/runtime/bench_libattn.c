@@ -136,7 +136,7 @@ static bool measure_choice(void)
 
 static bool measure_lookup(struct attn_device *device)
 {
-    struct attn_op *keep; /* keeps the code object loaded, as between layers */
+    struct attn_op *keep; /* keeps the code object loaded, as an engine's other layers do */
     struct attn_prefill_desc d = plain_desc();
     d.head_dim = 256;
     require(attn_prefill_lookup(device, &d, &keep));

@@ -98,7 +98,7 @@ static void descriptors_out_of_range_are_refused(void **state)
     }
 }
 
-/* A change to valid arguments, and the message for it. */
+/* Changes to valid arguments, each with the message that it causes. */
 static const struct {
     enum attn_partials partials;
     enum attn_dtype out_dtype;

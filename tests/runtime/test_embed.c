@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Embeds a pack as a C header and as an object; both must equal the pack. */
+/* Tests a pack that is embedded as a C header and as an object. Both must have the pack's bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

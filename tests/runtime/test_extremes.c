@@ -75,7 +75,7 @@ static void put(char *at, enum kind kind, int64_t i, double f, const void *p)
 static const struct {
     const char *path;
     int value;
-    const char *op; /* NULL: every op without an earlier row of its own */
+    const char *op; /* name of the op; NULL: every op without an earlier row of its own */
 } plain[] = {
     {"head_dim", 576, "mla_decode"},
     {"head_dim_v", 512, "mla_decode"},
@@ -405,7 +405,8 @@ static void every_member_at_its_extremes_is_refused_or_sound(void **state)
     }
 }
 
-/* DLPack, for every op: the tensors of a valid call give its pointers, strides and counts. */
+/* ---- DLPack: for every op, the tensors of a valid call give its pointers, strides and counts
+ * ---- */
 
 struct given {
     size_t size;

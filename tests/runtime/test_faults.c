@@ -18,8 +18,8 @@
 
 static const struct made one[] = {{.gqa = "4"}};
 
-/* Opens, looks up, launches and releases on GPU 1 while GPU 0 is current; returns the first
- * error. */
+/* Opens a device, looks up, launches and releases on GPU 1 while GPU 0 is current. Returns the
+ * first error. */
 static int whole_life(struct attn_pack *pack)
 {
     struct attn_device_options o = fake_options();

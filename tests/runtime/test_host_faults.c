@@ -26,7 +26,7 @@ static struct {
     long fail_at;       /* the n-th call from now fails (1: the next); 0: none */
     const char *only;   /* only calls of this name count; NULL: all */
     const char *failed; /* the call that failed */
-    long held;          /* blocks, mappings, files and libraries that are not released */
+    long held;          /* blocks, mappings, files and libraries not yet released */
 } host;
 
 static bool fails(const char *name)
@@ -137,7 +137,7 @@ static void require(int status)
 
 static const char *pack_path;
 
-/* Uses every function of the library; returns how many calls failed. */
+/* Calls every function of the library. Returns how many of these calls failed. */
 static int whole_life(void)
 {
     int refused = 0;
@@ -177,7 +177,7 @@ static void forks_that_cannot_be_watched_refuse_the_device(void **state)
 {
     (void)state;
     struct fakehip *f = fake_reset();
-    host.only = "pthread_atfork"; /* once per process, so this test must run first */
+    host.only = "pthread_atfork"; /* called once per process: this test runs first */
     host.fail_at = 1;
     host.failed = NULL;
     assert_int_equal(whole_life(), 1);

@@ -42,7 +42,8 @@ static int32_t keys_of(const struct case_ *c, int32_t b)
     return c->kv_lens[b] > 0 ? c->kv_lens[b] : 0;
 }
 
-/* Counts key by key the keys before the first visible one, rounded down to 16. */
+/* Returns the number of keys before the first visible one, counted key by key and rounded down to
+ * 16. */
 static int32_t skipped_keys(const struct case_ *c, int32_t b)
 {
     int32_t first = keys_of(c, b) - c->shape.q_len - (c->shape.window - 1);
@@ -190,12 +191,10 @@ static int64_t count_pieces(const struct case_ *c, int64_t most)
     return n;
 }
 
-/*
- * Checks the load of each list, if each list has one part: less than the payload plus 3 o. Cuts can
- * shift less than o of the previous sequence's rest into a list. They can also shift less than 2 o
- * before the next sequence, which no longer fits, or the o to continue it. If pieces of one size
- * fit, each list has one piece.
- */
+/* Checks the load of each list, if each list has one part: less than the payload plus 3 item costs
+ * o. Cuts can shift less than o of the previous sequence's rest into a list. They can also shift
+ * less than 2 o before the next sequence, which no longer fits, or the o to continue it. If pieces
+ * of one size fit, each list has one piece. */
 static void check_balance(const struct case_ *c)
 {
     const int64_t o = c->shape.item_cost ? c->shape.item_cost : 2;
@@ -258,8 +257,9 @@ static void a_long_sequence_is_cut(void **state)
                (struct attn_decode_plan_shape){
                    .batch = 5, .q_len = 2, .heads = 4, .kv_heads = 1, .lists = 4},
                (const int32_t[]){100, 1000, 0, 64, 1});
-    /* u = 2, 16, 0, 1, 1; o = 2; S = 0, 4, 22, 24, 27, 30; payload = 8. The second sequence, whose
-     * keys begin at 6, is cut at 8 and 16: after 2 and 10 units of 64 keys. */
+    /* In the terms of docs/planning.md: u = 2, 16, 0, 1, 1; o = 2; S = 0, 4, 22, 24, 27, 30;
+     * payload = 8. The second sequence, whose keys begin at 6, is cut at 8 and 16: after 2 and 10
+     * units of 64 keys. */
     static const int32_t expected[][INFO] = {
         {0, -1, 0, 2, 0, 100, 0, 4 << 16},    {1, 0, 2, 4, 0, 128, 872, 4 << 16},
         {1, 2, 2, 4, 128, 640, 360, 4 << 16}, {1, 4, 2, 4, 640, 1000, 0, 4 << 16},
@@ -323,9 +323,9 @@ static void costly_items_are_cut_later(void **state)
                (struct attn_decode_plan_shape){
                    .batch = 5, .q_len = 1, .heads = 1, .kv_heads = 1, .lists = 4, .item_cost = 4},
                (const int32_t[]){100, 1000, 0, 64, 1});
-    /* u = 2, 16, 0, 1, 1; o = 4; S = 0, 6, 26, 30, 35, 40; payload = 10. The second sequence's
-     * keys begin at 10: a cut at 10 would leave nothing before it, and the cut at 20 is after 10
-     * units. */
+    /* In the terms of docs/planning.md: u = 2, 16, 0, 1, 1; o = 4; S = 0, 6, 26, 30, 35, 40;
+     * payload = 10. The second sequence's keys begin at 10. A cut at 10 would leave nothing before
+     * it, and the cut at 20 is after 10 units. */
     static const int32_t reduce[] = {0, 0, 2, 2, 2, 2};
     assert_memory_equal(c.reduce_indptr, reduce, sizeof(reduce));
     assert_int_equal(c.work_info[1][5], 640);
@@ -341,7 +341,8 @@ static void the_last_part_takes_the_rest(void **state)
                (struct attn_decode_plan_shape){
                    .batch = 8, .q_len = 1, .heads = 2, .kv_heads = 2, .lists = 8, .item_cost = 4},
                NULL);
-    /* o = 4; S = 0, 4, ..., 28; payload = 8; first = (S + 7) / 8, and 3 for the last one. */
+    /* In the terms of docs/planning.md: o = 4; S = 0, 4, ..., 28; payload = 8; first = (S + 7) /
+     * 8, and 3 for the last one. */
     static const int32_t indptr[] = {0, 1, 3, 5, 8, 9, 11, 13, 16};
     assert_memory_equal(c.work_indptr, indptr, sizeof(indptr));
 }
@@ -356,7 +357,8 @@ static void a_part_has_room_for_two_item_costs(void **state)
                (struct attn_decode_plan_shape){
                    .batch = 4, .q_len = 1, .heads = 1, .kv_heads = 1, .lists = 3, .item_cost = 5},
                NULL);
-    /* o = 5; S = 0, 5, 10, 15; payload = 10; first = (S + 9) / 10. */
+    /* In the terms of docs/planning.md: o = 5; S = 0, 5, 10, 15; payload = 10; first = (S + 9) /
+     * 10. */
     static const int32_t indptr[] = {0, 1, 3, 4};
     assert_memory_equal(c.work_indptr, indptr, sizeof(indptr));
 }
@@ -375,9 +377,9 @@ static void tiles_are_cut_finer_than_sequences(void **state)
                                                .item_cost = 4,
                                                .q_tile = 64},
                (const int32_t[]){512});
-    /* u = 1, 8, 2, 7, 3, 6, 4, 5; o = 4; m = 2; S = 0, 5, 17, 23, 34, 41, 51, 59; payload = 14. The
-     * keys of the second tile, with the last queries, begin at 9 and end at 17: the cut at 14
-     * leaves 3 units after it. */
+    /* In the terms of docs/planning.md: u = 1, 8, 2, 7, 3, 6, 4, 5; o = 4; m = 2; S = 0, 5, 17,
+     * 23, 34, 41, 51, 59; payload = 14. The keys of the second tile, with the last queries, begin
+     * at 9 and end at 17. The cut at 14 leaves 3 units after it. */
     static const int32_t reduce[] = {0, 0, 2, 2, 2, 2, 2, 2, 2};
     assert_memory_equal(c.reduce_indptr, reduce, sizeof(reduce));
     assert_int_equal(c.work_info[1][2], 448);
@@ -431,8 +433,8 @@ static void tiles_of_equal_length_stay_whole(void **state)
     }
 }
 
-/* Counts B sequences, L lists, H heads of keys, Q queries; items, partial results and their
- * rows. */
+/* Tests the numbers of items, of partial results and of their rows. They follow from the numbers
+ * of sequences, lists, KV heads and queries. */
 static void sizes_follow_the_definition(void **state)
 {
     static const struct {
@@ -460,7 +462,8 @@ static void sizes_follow_the_definition(void **state)
     }
 }
 
-/* One sequence of 64 units and 64 lists: pieces have q units with r q^2 at least 64. */
+/* One sequence has 64 units and 64 lists. The time to merge r parts makes pieces longer: r q^2 is
+ * at least 64 for pieces of q units. */
 static void the_merge_rate_bounds_pieces(void **state)
 {
     (void)state;

@@ -18,7 +18,7 @@
 #include "runtime/attn.h"
 #include "tests/runtime/packs.h"
 
-/* The called functions of libattn, by name. */
+/* The functions of libattn that this test calls. Members have their names. */
 struct library {
     void *handle;
     int (*attn_pack_open)(const char *, struct attn_pack **);

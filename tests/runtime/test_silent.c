@@ -139,7 +139,7 @@ static void a_launch_makes_no_system_call(void **state)
         launch_under_seccomp();
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status)); /* a system call would have killed it */
+    assert_true(WIFEXITED(status)); /* a system call would have killed the child */
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 

@@ -153,7 +153,7 @@ static void says(const char *text)
         fail_msg("\"%s\" does not say \"%s\"", attn_last_error(), text);
 }
 
-/* Each HIP call fails once. */
+/* ---- Tests in which each HIP call fails once ---- */
 
 #define SURVIVES(call)                          \
     do {                                        \
@@ -180,7 +180,7 @@ static int whole_life(const struct problem *p, int expected)
     const struct attn_prefill_args a = arguments(p);
     SURVIVES(attn_prefill_launch(op, &a));
     hip.hipsim_fail_call(0, 0);
-    assert_int_equal(hip.hipSetDevice(0), 0); /* the return to GPU 0 may have failed */
+    assert_int_equal(hip.hipSetDevice(0), 0); /* libattn's return to GPU 0 may have failed */
     attn_op_destroy(op);
     attn_device_close(device);
     return refused;
@@ -239,7 +239,7 @@ static void a_module_that_stays_is_logged(void **state)
     attn_device_close(device);
 }
 
-/* Launches that fail on the simulated GPU itself. */
+/* ---- Tests of launches that fail on the simulated GPU itself ---- */
 
 static char report[4096];
 

@@ -311,7 +311,7 @@ static void a_small_window_has_small_tiles(void **state)
     close_op(&b);
 }
 
-/* Opens the pack on the second GPU: gfx950 with 256 compute units. */
+/* Opens the pack on the fake's second GPU: gfx950 with 256 compute units. */
 static struct bench_op open_second_gpu(void)
 {
     struct bench_op b;

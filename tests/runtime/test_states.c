@@ -286,7 +286,7 @@ static void check(const struct attn_family *family, const struct attn_op *op, co
         fail_msg("\"%s\" does not say \"%s\"", attn_last_error(), text);
 }
 
-/* Slots of blocks, two for each of two sequences. */
+/* The check finds wrong slots of blocks. Two sequences have two blocks each. */
 static void slots_of_blocks_are_checked_on_request(void **state)
 {
     (void)state;
@@ -323,7 +323,8 @@ static void slots_are_checked_on_request(void **state)
     struct bench b = open_bench(none, 1);
     const struct attn_op op = {.device = b.device, .desc.gated_delta = delta};
     const struct attn_family *f = &attn_family_gated_delta;
-    /* Two steps of two sequences, every third entry of rows of seven; the others are anything. */
+    /* Slots of two steps of two sequences. A sequence's slots are every third entry of a row of
+     * seven. No other entry is read. */
     int32_t slots[] = {1, 9, 9, 2, 9, 9, 9, 3, 9, 9, -1}, in[] = {1, 1, 0, 5};
     struct attn_gated_delta_args a = delta_args();
     a.state_slots = slots;

@@ -92,7 +92,8 @@ static void test_events(void **state)
     assert_true(counters > 0);
 }
 
-/* 70 queries of 2 heads are loaded once, and their output is stored once. */
+/* The report has the least number of bytes: 70 queries of 2 heads are loaded once, and their
+ * output is stored once. */
 static void test_bytes(void **state)
 {
     (void)state;

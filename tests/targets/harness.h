@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared by the tests of targets/: builds a small kernel with the IR builder, compiles, links and
- * disassembles it, so that a test can check its instructions.
+ * Helpers for the tests of targets/. They build a small kernel with the IR builder, compile, link
+ * and disassemble it, so that a test can check its instructions.
  */
 #ifndef TESTS_TARGETS_HARNESS_H
 #define TESTS_TARGETS_HARNESS_H
@@ -20,13 +20,13 @@ struct kernel {
     const struct tgt *t;
     struct tir_func *f;
     struct tir_builder b;
-    unsigned inputs, outputs; /* numbers of unknown() and keep() so far; each has its own memory */
+    unsigned inputs, outputs; /* number of unknown() and keep(), which have memory each */
 };
 
 /** Creates an empty kernel "k" of `waves` waves for the target of this name. */
 struct kernel kernel_create(const char *target, unsigned waves, unsigned waves_per_simd);
 
-/** Loops over the targets whose instructions have gfx9's names: `*t` is the target. */
+/** Loops over the targets whose instructions have the names of gfx9's. `*t` is the target. */
 #define FOR_GFX9(t)                                         \
     for (const struct tgt *const *t = tgt_all; *(t); (t)++) \
         if ((*(t))->has_agprs)

@@ -21,10 +21,10 @@ struct values {
     } in[MAX_VALUES][64], out[MAX_VALUES][64];
 };
 
-/** The value of a kernel argument. run() itself sets "in" and "out". */
+/** The value of a kernel argument. run() sets the arguments "in" and "out". */
 struct setting {
     const char *name;
-    int64_t value; /* bits */
+    int64_t value; /* the argument's bits */
 };
 
 /** Runs one workgroup of the kernel on v->in. v->out starts as 0xaa in every byte. A fault fails

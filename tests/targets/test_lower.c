@@ -12,7 +12,7 @@ static const struct tir_type f32 = {.kind = TIR_VEC, .dtype = TIR_F32, .count = 
 static const struct tir_type i32 = {.kind = TIR_VEC, .dtype = TIR_I32, .count = 1};
 static const struct tir_type no_type = {0};
 
-/* An op on unknown f32 or i32 values whose result is kept, and its expected instruction. */
+/* An op on unknown f32 or i32 values, and the instruction that it becomes. Its result is kept. */
 struct elementwise {
     unsigned opcode;
     bool on_int;
@@ -237,7 +237,7 @@ static void conversions_use_the_conversion_instructions(void **state)
     }
 }
 
-/* A load has at most 16 bytes per lane; an operand may have twice as many. */
+/* Loads an operand by one or two loads, since a load has at most 16 bytes per lane. */
 static struct tir_value unknown_operand(struct kernel *k, struct tir_type t)
 {
     if (t.count * tir_dtype_bits(t.dtype) <= 128)
@@ -341,7 +341,7 @@ static void any_is_a_scalar_branch_condition(void **state)
     compiled_free(&c);
 }
 
-/* Memory */
+/* ---- Memory ---- */
 
 static struct tir_value rsrc(struct kernel *k)
 {

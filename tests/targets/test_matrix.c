@@ -106,7 +106,7 @@ static struct tir_value unknown_operand(struct kernel *k, const struct tir_layou
     return make(k, TIR_concat, tir_vec(dtype, count), parts, slots, 0, 0, 0);
 }
 
-/* The slots of the operands of `row`'s instruction. */
+/* The numbers of unknown() that hold the operands of `row`'s instruction. */
 struct places {
     unsigned right, acc, scales;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The two readers of a kernel's metadata: comgr's, and the one of static builds, which this test
- * compiles under another name.
+ * Tests the two readers of a kernel's metadata: comgr's, and the reader of static builds, which
+ * this test compiles under another name.
  */
 #include "tests/targets/harness.h"
 

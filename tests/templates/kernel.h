@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernels as machine code, and variants that cannot be built.
+ * Helpers for tests of templates: kernels as machine code, and variants that a template must
+ * refuse.
  */
 #ifndef TESTS_TEMPLATES_KERNEL_H
 #define TESTS_TEMPLATES_KERNEL_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The kernels that move keys and values, for caches of every kind on every target: they compile
- * without spilling, and store 16 bytes at once where the layout has them. Numerics are `attnc
- * verify`'s business.
+ * Tests kernels that move keys and values, for caches of every kind on every target. They compile
+ * without spilling, and store 16 bytes at once where the layout has them. Results are tested by
+ * `attnc verify`.
  */
 #include "compiler/pipeline.h"
 #include "ir/ir.h"
@@ -51,7 +51,7 @@ static const int head_dims[] = {80, 128, 192, 256, 496, 512};
 enum { N_DIMS = sizeof(head_dims) / sizeof(head_dims[0]), N_NARROW = 4 };
 
 /* Compiles `n` head dims with the fields that need the most registers: bytes, adjacent tokens, and
- * scales that the kernel computes. A page size of 0 is any. */
+ * scales that the kernel computes. A page size of 0 means a kernel for any page size. */
 static void check_head_dims(const struct att_template *op, enum att_kv_scale scale, int page_size,
                             const int *dims, unsigned n)
 {
@@ -107,7 +107,7 @@ static void written_head_dims_fit_their_registers(void **state)
     check_head_dims(&att_template_cache_write, ATT_KV_SCALE_TOKEN, 0, head_dims, N_DIMS);
 }
 
-/* One wave writes a page of 16 tokens. */
+/* A page of 16 tokens is written by one wave, so each lane has many elements. */
 static void written_small_pages_fit_their_registers(void **state)
 {
     (void)state;
@@ -172,7 +172,7 @@ static void every_head_dim_has_layouts(void **state)
     assert_true(built > 2000);
 }
 
-/* Panels of a width that 64 lanes do not divide evenly. */
+/* With these head dims, panels have a width that 64 lanes do not divide evenly. */
 static void odd_head_dims_fit_their_registers(void **state)
 {
     (void)state;
@@ -225,7 +225,7 @@ static unsigned count_in_assembly(const struct att_variant *v, const char *mnemo
     return n;
 }
 
-/* A scale computed from a row's largest number leaves no number beyond the dtype. */
+/* If the kernel computes the scale from a row's largest number, no number can exceed the dtype. */
 static void only_a_given_scale_needs_saturation(void **state)
 {
     (void)state;

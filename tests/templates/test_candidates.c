@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every tile that a family says fits becomes tile IR that all passes take: rows of its table, and
- * rows with one knob changed, at head sizes around those that the rows are for.
+ * Tests every tile that a family accepts: it becomes tile IR that all passes accept. Tiles are rows
+ * of the family's table, and rows with one knob changed, at head sizes around the rows' own.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@ extern const struct att_template att_template_prefill;
 static const int dims[][2] = {{64, 64},   {96, 96},   {128, 128}, {192, 128},
                               {256, 256}, {512, 512}, {576, 512}};
 
-/* Values of fields whose default an op refuses. */
+/* Fields that an op needs because it refuses their default, and values for them. */
 static const struct {
     const char *op;
     enum att_field field;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every scheme, size and type of combine on every target: it compiles into registers that leave
- * room for enough waves. Numerics are `attnc verify`'s business.
+ * Tests every scheme, size and type of combine on every target. Kernels compile into registers that
+ * leave room for enough waves. Results are tested by `attnc verify`.
  */
 #include "targets/tgt.h"
 #include "tests/templates/kernel.h"
@@ -29,7 +29,7 @@ static void every_size_fits_its_registers(void **state)
             }
 }
 
-/* The most heads of a box of calls, or 0 if the box has no such limit. */
+/* Returns the most heads of calls in a box; 0: the box has no limit of heads. */
 static int most_heads(const struct att_box *box)
 {
     for (unsigned i = 0; i < box->count; i++)

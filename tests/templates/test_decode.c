@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decode in the interpreter, as the template writes it and after every pass, against
- * softmax(scale Q K^T + mask) V in double over a paged cache; and what its machine code is like.
+ * Tests decode in the interpreter, as the template writes it and after every pass. The reference is
+ * softmax(scale Q K^T + mask) V in double over a paged cache. Further tests look at its machine
+ * code.
  */
 #include "ir/arith.h"
 #include "targets/tgt.h"
@@ -13,14 +14,14 @@
 #include <string.h>
 
 enum { KV_HEADS = 2, BATCH = 3, MAX_KEYS = 300, MAX_TOKENS = 8 * BATCH, PARTS = 3 };
-enum { TICKET_INTS = 32 /* integers of `tickets` for a sequence and KV head */ };
+enum { TICKET_INTS = 32 /* number of integers in `tickets` for a sequence and KV head */ };
 
-/* A partial tile, more than one tile for every wave, and no keys. */
+/* Lengths that give a partial tile, more than one tile for every wave, and no keys. */
 static const int32_t kv_lens[BATCH] = {37, MAX_KEYS, 0};
 
 struct problem {
     struct att_variant v;
-    bool listed; /* by a work list that splits every sequence */
+    bool listed; /* the kernel runs a work list, which splits every sequence */
     int gqa, q_len, heads, page, n_pages, window_left, window_right;
     uint16_t *q, *out;
     uint8_t *k, *value, *mask;
@@ -350,7 +351,7 @@ static struct attention_result result_of(const struct problem *p)
     };
 }
 
-/* True if workgroups left the tickets as they found them. */
+/* True if all tickets are 0 after the launch, as they were before it. */
 static bool is_right(const void *problem, char why[TIR_WHY])
 {
     const struct problem *const p = problem;
@@ -515,8 +516,8 @@ static void check_facts(const char *target, const struct setting *s, unsigned n)
     const struct tgt_kernel_facts *const f = &k.facts;
     if (f->loop.waits_vm0 || !f->loop.mfma)
         fail_msg("%s drains its loads in the loop", k.name);
-    /* Page numbers of the next tile and of the one after it are live in vectors, and so is the next
-     * tile's mask. */
+    /* The loop has page numbers of the next two tiles in vectors, and the next tile's mask. With
+     * small pages or a custom mask it may copy registers. */
     if (f->loop.copies && !f->agprs && v.page_size >= 16 && v.mask != ATT_MASK_CUSTOM)
         fail_msg("%s copies %u registers in the loop", k.name, f->loop.copies);
     attnc_kernel_free(&k);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The knobs of a tile: its family's rules, then the first fitted row that has all of its words.
+ * Tests the knobs of a tile. They come from the family's rules, then from the first fitted row all
+ * of whose words the key has.
  */
 #include <string.h>
 
@@ -168,7 +169,8 @@ static void words_that_nobody_has_are_refused(void **state)
     }
 }
 
-/* A row that names no family or no knob of it does nothing, and nobody would notice. */
+/* Every row names a family and knobs of it. A wrong name would have no effect, and nobody would
+ * notice. */
 static void rows_of_targets_name_knobs(void **state)
 {
     struct att_why why = {.text = ""};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The kernels of the sparse indexer compile for every target without spilling, and refuse what
- * LDS does not hold. What they compute is `attnc verify`'s business.
+ * Tests the kernels of the sparse indexer. They compile for every target without spilling, and a
+ * variant that exceeds LDS is refused. Results are tested by `attnc verify`.
  */
 #include "targets/tgt.h"
 #include "tests/templates/kernel.h"

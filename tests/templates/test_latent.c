@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ops around latent attention on every target. The variants of models compile into registers
- * that leave room for as many waves as the template counts on. A variant that cannot be built gets
- * an error with the reason. Numerics are `attnc verify`'s business.
+ * Tests the ops around latent attention on every target. The variants of models compile into
+ * registers that leave room for as many waves as the template assumes. A variant that cannot be
+ * built is refused with the reason. Results are tested by `attnc verify`.
  */
 #include <string.h>
 
@@ -27,7 +27,8 @@ enum { COUNT = 12 }; /* settings of a case */
 #define PACKED \
     {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, { ATT_KV_LAYOUT, ATT_KV_LAYOUT_PACKED }
 
-/* A model's op and settings. An all-zero setting ends a case. `registers` is the limit. */
+/* An op and its settings as a model has them. An all-zero setting ends the list. `registers` is
+ * the most registers of a lane. */
 static const struct model {
     const struct att_template *op;
     unsigned registers;
@@ -259,7 +260,8 @@ static int chosen(const struct att_variant *v, int64_t share, int64_t workgroups
     return found;
 }
 
-/* Two tiles of tokens with many heads stream w if LDS has room for what a workgroup reads. */
+/* With many heads, the kernel for two tiles of tokens streams w if a workgroup's part fits into
+ * LDS. */
 static void many_heads_stream(void **state)
 {
     (void)state;
@@ -292,7 +294,7 @@ static bool is_trimmed(const struct att_variant *v)
     return trimmed;
 }
 
-/* A launch of the streaming kernel claims no registers for waves for which LDS has no room. */
+/* The streaming kernel takes the registers of waves for which LDS has no room. */
 static void what_streams_takes_the_registers_that_it_uses(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every metadata kernel compiles for every target without spilling. Its integers are
- * `attnc verify`'s business.
+ * Tests that every metadata kernel compiles for every target without spilling. Results are tested
+ * by `attnc verify`.
  */
 #include "targets/tgt.h"
 #include "tests/templates/kernel.h"

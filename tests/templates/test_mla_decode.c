@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Absorbed latent attention in the interpreter, as the template writes it and after every lowering.
- * The reference is softmax(scale (q_nope c + q_pe k_pe) + mask) c in double over a paged latent
- * cache. Further tests look at its machine code.
+ * Tests absorbed latent attention in the interpreter, as the template writes it and after every
+ * lowering. The reference is softmax(scale (q_nope c + q_pe k_pe) + mask) c in double over a paged
+ * latent cache. Further tests look at its machine code.
  */
 #include "ir/arith.h"
 #include "targets/tgt.h"
@@ -22,15 +22,15 @@ enum {
     TICKET_INTS = 32
 };
 
-/* A partial block, more than one block, and no keys. */
+/* Lengths that give a partial block, more than one block, and no keys. */
 static const int32_t kv_lens[BATCH] = {37, MAX_KEYS, 0};
 
-/* 1 / sqrt(nope + rope) of the heads before absorption, 128 + 64, not 1 / sqrt(576). */
+/* The scale of the heads before absorption: 1 / sqrt(128 + 64), not 1 / sqrt(576). */
 static const float scale = 0.07216878f;
 
 struct problem {
     struct att_variant v;
-    bool listed;    /* by a work list that splits every sequence */
+    bool listed;    /* the kernel runs a work list, which splits every sequence */
     bool uncounted; /* kv_lens is NULL */
     int heads, q_len, page, n_pages;
     uint16_t *q, *out;
@@ -378,7 +378,7 @@ static struct attention_result result_of(const struct problem *p)
     };
 }
 
-/* True if workgroups left the counts of parts as they found them, launch after launch. */
+/* True if all tickets are 0 after the launch, as they were before it. */
 static bool is_right(const void *problem, char why[TIR_WHY])
 {
     const struct problem *const p = problem;
@@ -467,7 +467,8 @@ static void work_lists_write_parts(void **state)
          {ATT_PAGE_SIZE, 64});
 }
 
-/* Whole rows and halves of them, an unknown number of heads, and a latent of 256. */
+/* Kernels add up parts in the launch itself: for whole rows and for halves, for an unknown number
+ * of heads, and for a latent of 256. */
 static void parts_are_added_up_in_one_launch(void **state)
 {
     (void)state;
@@ -497,7 +498,8 @@ static void lists_name_any_slots(void **state)
          {ATT_PAGE_TABLE, ATT_PAGE_TABLE_INDICES});
 }
 
-/* One scale applies to keys, so to scores, and to values, so to the output. */
+/* The scale of the cache applies twice: to scores, since keys have it, and to outputs, since
+ * values have it. */
 static void the_scale_of_the_cache_counts_twice(void **state)
 {
     (void)state;
@@ -520,7 +522,7 @@ static void queries_may_be_fp8(void **state)
          {ATT_Q_DTYPE, ATT_Q_DTYPE_FP8}, {ATT_GQA, 8}, {ATT_PAGE_SIZE, 64});
 }
 
-/* Rows with their own scales, in pages and in lists. */
+/* Packed rows, which have their own scales, are in pages or in lists of slots. */
 static void rows_may_be_packed(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random tables over a small family: those that the checker passes compute what the loop computes
- * without a pipeline, after lower_pipeline has rotated it.
+ * Tests random tables of a small family. A table that the checker accepts computes what the loop
+ * computes without a pipeline, after lower_pipeline has rotated it.
  *
  * The family reads a tile of words in each iteration and passes it through LDS, so that other waves
  * have its words. It makes two values of the tile, and folds both into the values that the loop

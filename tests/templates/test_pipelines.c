@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tables of all pipelines: each is drawn as the head of its file draws it, and no small change
- * of a table that breaks its loop passes the checker.
+ * Tests the tables of all pipelines. The head of a pipeline's file has a drawing of the table,
+ * which must be right. No small change of a table that breaks its loop is accepted by the checker.
  *
  * `test_pipelines ROOT --update` writes the drawings.
  */
@@ -113,7 +113,7 @@ static void each_file_begins_with_its_drawing(void **state)
 
 enum { TILES = 20, ALL_TILES = TILES + 8 /* past the end */, MAX_PHASES = 8, MAX_PLANS = 256 };
 
-/* A table that a test may change. */
+/* A copy of a pipeline's table, which a test changes. */
 struct table {
     struct pipeline p;
     struct pipe_row rows[PIPE_MAX_ROWS + 1];
@@ -124,9 +124,9 @@ struct table {
 /* Iteration, phase and number of barriers passed, for each row and tile. */
 struct walk {
     const struct pipe_plan *plan;
-    int epoch[PIPE_MAX_ROWS][ALL_TILES]; /* of role 0; INT32_MAX: the row does not run */
+    int epoch[PIPE_MAX_ROWS][ALL_TILES]; /* barriers that role 0 has passed; INT32_MAX: no run */
     unsigned n_phases;
-    int last; /* the epoch at the end of the last iteration but one */
+    int last; /* number of barriers at the end of the last iteration but one */
 };
 
 static bool is_end(const struct pipe_row *r) { return r->op->kind != PIPE_STEP; }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every tile of prefill, on every target, through the whole pipeline: what the machine code is
- * like. Numerics are `attnc verify`'s business.
+ * Tests the machine code of every tile of prefill on every target. Results are tested by `attnc
+ * verify`.
  */
 #include "targets/tgt.h"
 #include "templates/prefill/prefill.h"

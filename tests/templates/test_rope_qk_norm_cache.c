@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * rope_qk_norm_cache on every target: the heads, norms and caches of models compile into registers
- * that leave room for several waves. Numerics are `attnc verify`'s business.
+ * Tests rope_qk_norm_cache on every target. The heads, norms and caches of models compile into
+ * registers that leave room for several waves. Results are tested by `attnc verify`.
  */
 #include "targets/tgt.h"
 #include "tests/templates/kernel.h"
@@ -10,7 +10,7 @@ extern const struct att_template att_template_rope_qk_norm_cache;
 
 enum { COUNT = 16 }; /* settings of a case */
 
-/* The settings of models. A value of 0 ends a case; other fields have their defaults. */
+/* Fields that models set. A value of 0 ends a list; other fields have their defaults. */
 static const struct setting models[][COUNT] = {
     {{ATT_HEAD_DIM, 128}, {ATT_NORM, ATT_NORM_RMS}}, /* Qwen3 */
     {{ATT_HEAD_DIM, 128},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tests the parts of the softmax in the interpreter: a lane per query, four keys in its registers.
+ * Tests the parts of the softmax in the interpreter. Each lane has a query, with the scores of four
+ * keys in its registers.
  */
 #include "ir/interp.h"
 #include "ir/ir.h"
@@ -122,7 +123,7 @@ static void check_maximum(float top, bool follows)
 static void maximum_follows_past_the_threshold(void **state)
 {
     (void)state;
-    check_maximum(1.99f, false); /* times the exponent, 2, that is 7.98 above -4 */
+    check_maximum(1.99f, false); /* times 2, the exponent's factor, this is 7.98 above -4 */
     check_maximum(2.01f, true);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The field table and what is made of it: values by id, names, canonical text. By iteration over
- * the table, so that a new field is tested without a change here.
+ * Tests the field table and what is made of it: values by id, names, canonical text. Tests iterate
+ * over the table, so that they cover a new field without a change.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc bench on the simulator as the HIP device, and on one with a bad clock, faults and hangs.
+ * Tests attnc bench, with the simulator as the HIP device, and with a device of a bad clock, faults
+ * and hangs.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +19,7 @@
 #define SHAPE "--shape batch=1,k=64,heads=8,kv_heads=1 "
 #define BENCH "bench x.attnpack --device hip --seconds 0.5 --flush 0 --json " SHAPE
 
-static const char *shaky; /* the folder of the shaky library, then hipsim's */
+static const char *shaky; /* library path: the folder of the shaky library, then hipsim's */
 
 static void build(void)
 {
@@ -49,7 +50,8 @@ static void the_model_needs_no_gpu(void **state)
     assert_int_equal(r.status, 0);
     const char *out = (char *)r.out.data;
     assert_true(value(out, "\"model_us\": ") > 4);
-    /* 2 (d + dv) operations per pair of query and key, a query of 8 heads and 64 keys */
+    /* A pair of query and key takes 2 (d + dv) operations. The call has one query of 8 heads, and
+     * 64 keys. */
     assert_int_equal((int)value(out, "\"flops\": "), 2 * (64 + 64) * 8 * 64);
     end_run(&r);
     expect("bench x.attnpack --device sim " SHAPE, 0, "decode_bf16_d64_g8_p16_gfx950", "");
@@ -59,7 +61,7 @@ static void the_model_needs_no_gpu(void **state)
     expect("bench", 1, "", "usage: attnc bench PACK");
 }
 
-/* The median is the true time, through noise, outliers and drift. */
+/* The median of times is the true time, in spite of noise, outliers and drift. */
 static void a_bad_clock_is_seen_through(void **state)
 {
     (void)state;

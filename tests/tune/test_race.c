@@ -17,8 +17,8 @@
 struct device {
     double us[RACE_RUNNERS];
     double noise, drift, outliers; /* as fractions of 1 */
-    size_t faulty;                 /* runner that fails; RACE_RUNNERS: none */
-    unsigned from;                 /* that runner's first launch that fails, as all later ones do */
+    size_t faulty;                 /* index of the runner that fails; RACE_RUNNERS: none fails */
+    unsigned from;                 /* that runner's launches fail from this one on */
     unsigned launches[RACE_RUNNERS], all;
     uint64_t random;
 };

@@ -19,7 +19,7 @@
     "tune d.yaml --shapes shapes --tiles 4 --verify 1 --cache cache --device hip --seconds 1 " \
     "--flush 1 "
 
-static const char *shaky; /* the folder of the shaky library, then hipsim's */
+static const char *shaky; /* library path: the folder of the shaky library, then hipsim's */
 
 static void start(const char *settings)
 {

@@ -74,7 +74,7 @@ static void what_is_right_passes(void **state)
     assert_string_equal(verdict(8, 1).fault, "");
 }
 
-/* The bound is u for the weights and u for the result. */
+/* An element's bound is u for the rounding of weights, and u for the rounding of the result. */
 static void one_element_fails(void **state)
 {
     (void)state;
@@ -97,7 +97,7 @@ struct setting {
     int element;        /* index in out */
     double weight_unit; /* rounding of the weights; 0: they are summed before rounding */
     double roundings;
-    double got, lse; /* of an out that is 0.5 everywhere, and of an LSE of 3 */
+    double got, lse; /* results of the kernel; right are 0.5 and 3 */
 };
 
 struct setup {
@@ -294,8 +294,8 @@ static void cut_weights_lose_twice_as_much(void **state)
     assert_true(near(cut.weight_tiny, 0x1p-133 / (1 - 0x1p-8)));
 }
 
-/* Late scores are 2^28 to 2^57 times as likely: more than the 2^8 of the rescale check, and more
- * than fp16's 2^16. */
+/* Weights of late keys are 2^28 to 2^57 times the earlier ones. That exceeds the 2^8 at which the
+ * maximum is updated, and the range 2^16 of fp16. */
 static void late_queries_have_large_scores(void **state)
 {
     (void)state;
@@ -311,7 +311,8 @@ static void late_queries_have_large_scores(void **state)
     assert_true(late_query((const double[]){0, 0}, 2, 1) == 0);
 }
 
-/* A weight of 0.8 with a value of 1, and one of 0.2 with 0: out is off by d (1 - out) + d' out. */
+/* Returns a row with a weight of 0.8 for a value of 1, and of 0.2 for a value of 0. A rounding d
+ * of the first and d' of the second moves out by d (1 - out) + d' out. */
 static struct ref_row two_keys(double sum, double lse)
 {
     static const double k[2] = {1, 0}, v[2] = {1, 0}, q = 1;

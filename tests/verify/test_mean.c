@@ -134,8 +134,8 @@ static void results_that_come_again_count_once(void **state)
 
 enum { ROWS = 2000, KEYS = 48, DIM = 32 };
 
-/* A kernel's weights: the largest of a row is `largest`. They have `bits` significant bits, or
- * fewer below 2^lowest, rounded to the nearest or toward zero. */
+/* The format of a kernel's weights. The largest weight of a row is `largest`. A weight has `bits`
+ * significant bits, or fewer below 2^lowest. It is rounded to the nearest or toward zero. */
 struct weights {
     double largest;
     int bits, lowest;

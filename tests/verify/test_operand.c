@@ -171,7 +171,7 @@ static void an_operand_inside_another_shares_its_memory(void **state)
     finish(&p);
 }
 
-/* A far tensor has only the rows with a value on the device. */
+/* The device has only those rows of a far tensor that have a value. */
 static void far_rows_come_back(void **state)
 {
     (void)state;
