@@ -136,8 +136,8 @@ static void workgroups_start_without_history(void **state)
     assert_int_equal(p.fault.kind, FAULT_NONE);
 }
 
-/* Even workgroups store before the barrier, odd ones after it. The phases of different workgroups
- * do not conflict. */
+/* Even workgroups store before the barrier, odd workgroups after it. The check keeps phases of
+ * workgroups apart. */
 static void phases_of_workgroups_are_separate(void **state)
 {
     (void)state;

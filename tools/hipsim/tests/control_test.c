@@ -502,7 +502,7 @@ static void seeded_orders_give_the_same_answer(void **state)
     }
 }
 
-/* Wave numbers of workgroup 2, in the order in which its instructions executed. */
+/* The numbers of workgroup 2's waves, in the order in which its instructions were executed. */
 struct order {
     char waves[8 * 9 + 1];
     unsigned count;

@@ -9,8 +9,8 @@
 
 #define NONE 0xff
 
-/* Each function returns the source lane of lane i, by the definition of a DPP_CTRL value. NONE: no
- * lane. */
+/* Each of these functions returns the source lane of lane i, by the definition of a DPP_CTRL
+ * value. NONE: lane i has no source lane. */
 static unsigned shl1(unsigned i) { return i % 16 < 15 ? i + 1 : NONE; }
 static unsigned shr3(unsigned i) { return i % 16 >= 3 ? i - 3 : NONE; }
 static unsigned ror2(unsigned i) { return (i & 48) | ((i - 2) & 15); }
@@ -230,7 +230,7 @@ static void accumulation_registers(void **state)
     assert_int_equal(p.a[3][0], 0x3f800000);
 }
 
-/* Each lane has a pair of values. Tests the mask of every relation. */
+/* Tests the mask that a compare of each relation gives. Each lane has a pair of values. */
 static void compares_of_every_relation(void **state)
 {
     (void)state;

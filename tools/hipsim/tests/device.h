@@ -8,8 +8,8 @@
 #include "tools/hipsim/tests/program.h"
 #include "tools/hipsim/core/memory.h"
 
-/* Allocates `bytes` of simulated device memory with the contents `init`. NULL: the memory counts as
- * never written. */
+/* Allocates `bytes` of simulated device memory with the contents of `init`. NULL: the memory
+ * counts as never written. */
 static inline void *device_alloc(size_t bytes, const void *init)
 {
     struct hipsim_mem_request request = {.size = bytes, .kind = HIPSIM_MEM_DEVICE};

@@ -212,7 +212,8 @@ static void every_store(void **state)
 
 enum op { SWAP, ADD, SUB, SMIN, UMIN, SMAX, UMAX, AND, OR, XOR, INC, DEC, CMPSWAP, RSUB, MSKOR };
 
-/* Names in memory, and in LDS for 32 and 64 bits. The last two operations only exist in LDS. */
+/* The names of each operation: in memory, and in LDS for 32 and 64 bits. The last two operations
+ * only exist in LDS. */
 static const struct {
     const char *name, *lds[2];
 } ops[] = {

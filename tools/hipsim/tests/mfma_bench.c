@@ -48,7 +48,7 @@ int main(void)
         const char *name;
         struct mfma_shape shape;
         enum mfma_format format;
-        bool every_8th; /* only every 8th lane of A and B has `other` */
+        bool every_8th; /* true: only every 8th lane of A and B has `other` values */
         uint32_t other;
     } cases[] = {
         {"v_mfma_f32_32x32x8_bf16", {32, 32, 8, 1, false}, FORMAT_BF16, false, 0},

@@ -264,7 +264,7 @@ static void sums_and_shifts_of_scalars(void **state)
     check_scalars(sums, N(sums));
 }
 
-/* Relations, in the order of the results of `holds`. */
+/* Names of the relations, in the order of the results in `holds`. */
 static const char *const relations[] = {"eq", "lg", "gt", "ge", "lt", "le"};
 
 static bool holds(unsigned relation, int64_t a, int64_t b)

@@ -54,7 +54,7 @@ static void what_may_be_straight(void **state)
                      cases[i].text);
 }
 
-/* Waves of 32 lanes have no straight-line code, since EXEC never has 64 lanes. */
+/* Waves of 32 lanes run no instructions as straight-line code, since EXEC never has 64 lanes. */
 static void waves_of_32_lanes_have_none(void **state)
 {
     (void)state;
@@ -81,9 +81,9 @@ static uint32_t random_below(uint32_t n)
     return (state >> 8) % n;
 }
 
-/* Lines of random programs. %v is one of v0 to v19, %s one of s2 to s15, %a one of a0 to a3. %p is
- * an aligned pair of s2 to s15, as "2:3". v30 has LDS addresses. The first 30 lines may be part of
- * straight-line code. */
+/* Lines from which random programs are made. %v is one of v0 to v19, %s one of s2 to s15, %a one
+ * of a0 to a3. %p is an aligned pair of s2 to s15, as "2:3". v30 has LDS addresses. The first 30
+ * lines may be part of straight-line code. */
 static const char *const lines[] = {
     "v_add_f32 %v, %v, %v",
     "v_fma_f32 %v, %v, %s, -|%v|",

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The tensor data mover of gfx1250: padding, elements beyond the tensor, iteration, waits.
- */
+/* Tests the tensor data mover of gfx1250: padding, elements beyond the tensor, iteration, waits. */
 #include <string.h>
 
 #include "tools/hipsim/tests/device.h"
@@ -133,7 +131,7 @@ static void the_tensor_mover_iterates(void **state)
         const bool copied = tile < TILES && column < WIDTH;
         assert_int_equal(got, copied ? data[2 * tile][4 + column] : 4 * (i % 32));
     }
-    /* Stores put the tiles back, where the descriptor says. */
+    /* The store writes each tile to the address that its descriptor has. */
     p.s[2] = (uint32_t)to;
     p.s[3] = (uint32_t)(to >> 32) | 2u << 30;
     program_run(&p, "ds_store_b32 v1, v1 offset:64\n"

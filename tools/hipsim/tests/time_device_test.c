@@ -26,8 +26,6 @@ struct run {
     int error;
 };
 
-/* Clocks that a workgroup with all registers takes beyond its instructions. 0: the table's
- * value. */
 /* Clocks to start a workgroup that has all registers of a compute unit; 0: the target's. */
 static double start_clocks;
 
