@@ -11,6 +11,8 @@
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
+#include "templates/linear/gates.h"
+#include "templates/linear/norm.h"
 #include "templates/workgroup/fp8.h"
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/grid.h"
@@ -151,31 +153,12 @@ static struct tir_value row_at(struct norm *k, struct att_tensor t, struct tir_v
     return tir_add(b, tir_arg(b, t.arg, TIR_I64), att_offset(b, token, t.token_stride, size));
 }
 
-/* Returns the largest |x| of the row x[] if `largest`, else the sum of its squares. Panels of one
- * layout are first combined element by element, so that lanes exchange once for all of them. */
-static struct tir_value over_row(struct norm *k, const struct side *s, const struct tir_value *x,
-                                 bool largest)
-{
-    struct tir_builder *b = &k->b;
-    struct tir_value all = {0};
-    for (unsigned i = 0; i < s->n;) {
-        struct tir_value some = largest ? tir_abs(b, x[i]) : tir_mul(b, x[i], x[i]);
-        const unsigned width = s->panel[i++].cols;
-        for (; i < s->n && s->panel[i].cols == width; i++)
-            some = largest ? tir_max(b, some, tir_abs(b, x[i])) : tir_fma(b, x[i], x[i], some);
-        some = largest ? tir_row_max(b, some) : tir_row_sum(b, some);
-        all = !all.id ? some : largest ? tir_max(b, all, some) : tir_add(b, all, some);
-    }
-    return all;
-}
-
 /* Returns 1 / sqrt(mean(x^2) + eps) of the row x[], a tile of 1 x 1. */
 static struct tir_value inverse_rms(struct norm *k, const struct side *s, const struct tir_value *x)
 {
     struct tir_builder *b = &k->b;
-    const struct tir_value sum = over_row(k, s, x, false);
-    const struct tir_type t = tir_typeof(b->f, sum);
-    const struct tir_value eps = tir_splat(b, tir_arg(b, ARG_EPS, TIR_F32), t);
+    const struct tir_value sum = att_norm_over_rows(b, x, s->n, false);
+    const struct tir_value eps = att_arg_like(b, ARG_EPS, sum);
     const struct tir_value share = tir_float_like(b, sum, 1.0f / (float)s->width);
     return tir_rsq(b, tir_fma(b, sum, share, eps));
 }
@@ -186,7 +169,7 @@ static void quantise_row(struct norm *k, const struct side *s, struct tir_value 
                          struct tir_value *y)
 {
     struct tir_builder *b = &k->b;
-    const struct tir_value absmax = over_row(k, s, y, true);
+    const struct tir_value absmax = att_norm_over_rows(b, y, s->n, true);
     const struct tir_value scale = att_fp8_scale(&k->b, absmax);
     const struct tir_value base = row_at(k, ATT_TOKENS(Q_OUT_SCALE), token, sizeof(float));
     const struct tir_view to = att_view(b, base, tir_i32(b, 1), tir_i32(b, 0), sizeof(float), 0);

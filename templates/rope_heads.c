@@ -239,7 +239,7 @@ static void visit_heads(struct heads *h)
         y = rotate(h, y);
     if (h->v->act != ATT_ACT_NONE)
         y = apply_gates(h, y);
-    y = tir_mul(b, y, tir_splat(b, tir_arg(b, ARG_SCALE, TIR_F32), tir_typeof(b->f, y)));
+    y = tir_mul(b, y, att_arg_like(b, ARG_SCALE, y));
     if (h->v->out_dtype == ATT_OUT_DTYPE_FP8)
         store_fp8(h, y);
     else

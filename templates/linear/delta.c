@@ -94,8 +94,7 @@ static struct tir_value unit(struct att_delta *d, struct tir_value x)
     if (!d->r.v->l2_norm)
         return x;
     const struct tir_value sum = tir_row_dot(b, x, x);
-    const struct tir_value eps =
-        tir_splat(b, tir_arg(b, ARG_L2_EPS, TIR_F32), tir_typeof(b->f, sum));
+    const struct tir_value eps = att_arg_like(b, ARG_L2_EPS, sum);
     const struct tir_value least = tir_float_like(b, sum, FLT_MIN);
     const struct tir_value square = tir_max(b, tir_add(b, sum, eps), least);
     return att_scaled(b, x, tir_rsq(b, square));
@@ -107,8 +106,7 @@ static struct tir_value query(struct att_delta *d, const struct att_delta_token 
 {
     struct tir_builder *b = &d->r.b;
     const struct tir_value direction = unit(d, att_state_keys(b, &d->r.state, t->q));
-    const struct tir_value scale =
-        tir_splat(b, tir_arg(b, ARG_SCALE, TIR_F32), tir_typeof(b->f, direction));
+    const struct tir_value scale = att_arg_like(b, ARG_SCALE, direction);
     return tir_mul(b, direction, scale);
 }
 

@@ -31,7 +31,7 @@ struct tir_value att_norm_over_rows(struct tir_builder *b, const struct tir_valu
 struct tir_value att_norm_inverse_root(struct tir_builder *b, struct tir_value sum,
                                        struct tir_value share)
 {
-    const struct tir_value eps = tir_splat(b, tir_arg(b, ARG_EPS, TIR_F32), tir_typeof(b->f, sum));
+    const struct tir_value eps = att_arg_like(b, ARG_EPS, sum);
     const struct tir_value mean = tir_fma(b, sum, share, eps);
     return tir_rsq(b, tir_max(b, mean, tir_float_like(b, mean, FLT_MIN)));
 }
