@@ -42,6 +42,13 @@ enum {
 };
 /* Bytes of a 16-bit element and of an f32 number. */
 enum { DELTA_ELEM = 2, DELTA_FLOAT = 4 };
+/* Bytes of a 16 x 16 block of 16-bit elements, of a line of numbers (f32) for 64 tokens, and of
+ * numbers for 16 tokens. */
+enum {
+    DELTA_BLOCK_BYTES = DELTA_BLOCK * DELTA_BLOCK * DELTA_ELEM,
+    DELTA_LINE_BYTES = DELTA_CHUNK * DELTA_FLOAT,
+    DELTA_ROWS_BYTES = DELTA_BLOCK * DELTA_FLOAT
+};
 
 /* Rows of a chunk as a wave loads them, not yet converted. q, k: queries and keys of the wave's 16
  * tokens. v: V of all 64 tokens at the wave's value elements, by block. beta: a number for each of

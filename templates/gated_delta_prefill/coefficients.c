@@ -15,11 +15,6 @@
 
 #include <float.h>
 
-/* Bytes in LDS: of a 16 x 16 block of 16-bit elements, of numbers (f32) for 64 tokens, and of
- * numbers for 16 tokens. */
-enum { BLOCK_BYTES = DELTA_BLOCK * DELTA_BLOCK * DELTA_ELEM };
-enum { LINE_BYTES = DELTA_CHUNK * DELTA_FLOAT, ROWS_BYTES = DELTA_BLOCK * DELTA_FLOAT };
-
 /* Factors for this wave's 16 tokens, f32, 1 x 16. r: inverse lengths of keys; s: inverse lengths of
  * queries times the scale. */
 struct lengths {
@@ -83,9 +78,9 @@ static struct lengths find_lengths(struct delta *d, struct tir_value k, struct t
         l.r = inverse_lengths(d, multiply(d, k, k));
         l.s = tir_mul(b, scale, inverse_lengths(d, multiply(d, q, q)));
     }
-    const struct tir_value at = delta_own(d, d->lds.scales, ROWS_BYTES);
+    const struct tir_value at = delta_own(d, d->lds.scales, DELTA_ROWS_BYTES);
     tir_tile_lds_store(b, at, l.r, &d->map.cols);
-    tir_tile_lds_store(b, att_plus(b, at, LINE_BYTES), l.s, &d->map.cols);
+    tir_tile_lds_store(b, att_plus(b, at, DELTA_LINE_BYTES), l.s, &d->map.cols);
     return l;
 }
 
@@ -114,7 +109,8 @@ static void store_block(struct delta *d, enum delta_part part, struct tir_value 
         return;
     }
     const struct tir_value region = part == DELTA_N ? d->lds.n : d->lds.p;
-    tir_tile_lds_store(b, tir_add(b, region, att_times(b, index, BLOCK_BYTES)), a, &d->map.block);
+    tir_tile_lds_store(b, tir_add(b, region, att_times(b, index, DELTA_BLOCK_BYTES)), a,
+                       &d->map.block);
 }
 
 /* Returns tile `a`, 16 x 16, with each column multiplied by its number in `cols`, 1 x 16. */
@@ -142,8 +138,8 @@ static void store_diagonal(struct delta *d, const struct lengths *l, struct tir_
 {
     struct tir_builder *b = &d->b;
     const struct tir_value betas =
-        delta_own(d, att_plus(b, d->lds.sums, DELTA_BETA * LINE_BYTES), ROWS_BYTES);
-    const struct tir_value lengths = delta_own(d, d->lds.scales, ROWS_BYTES);
+        delta_own(d, att_plus(b, d->lds.sums, DELTA_BETA * DELTA_LINE_BYTES), DELTA_ROWS_BYTES);
+    const struct tir_value lengths = delta_own(d, d->lds.scales, DELTA_ROWS_BYTES);
     const struct tir_value beta = tir_tile_lds_load(b, betas, d->t.cols, &d->map.cols);
     const struct tir_value a = times_columns(d, k, tir_mul(b, beta, tir_mul(b, l->r, l->r)));
     const struct tir_value inverse = att_triangle_inverse(b, a);
@@ -168,11 +164,11 @@ static void store_diagonal(struct delta *d, const struct lengths *l, struct tir_
 static struct tir_value decays(struct delta *d, struct tir_value j)
 {
     struct tir_builder *b = &d->b;
-    const struct tir_value sums = att_plus(b, d->lds.sums, DELTA_SUM * LINE_BYTES);
-    const struct tir_value from = tir_add(b, sums, att_times(b, j, ROWS_BYTES));
+    const struct tir_value sums = att_plus(b, d->lds.sums, DELTA_SUM * DELTA_LINE_BYTES);
+    const struct tir_value from = tir_add(b, sums, att_times(b, j, DELTA_ROWS_BYTES));
     const struct tir_value early = tir_tile_lds_load(b, from, d->t.rows, &d->map.rows);
     const struct tir_value late =
-        tir_tile_lds_load(b, delta_own(d, sums, ROWS_BYTES), d->t.cols, &d->map.cols);
+        tir_tile_lds_load(b, delta_own(d, sums, DELTA_ROWS_BYTES), d->t.cols, &d->map.cols);
     const struct tir_value x =
         tir_sub(b, tir_broadcast(b, late, d->t.block), tir_broadcast(b, early, d->t.block));
     return tir_exp2(b, tir_min(b, x, tir_float_like(b, x, 0)));

@@ -192,10 +192,6 @@ static void choose_maps(struct delta *d)
     };
 }
 
-/* Bytes in LDS of a 16 x 16 block of 16-bit elements, and of a line of numbers for 64 tokens. */
-enum { BLOCK_BYTES = DELTA_BLOCK * DELTA_BLOCK * DELTA_ELEM };
-enum { LINE_BYTES = DELTA_CHUNK * DELTA_FLOAT };
-
 /* Returns the LDS bytes of the keys, or of the queries, of 64 tokens. */
 static unsigned rows_bytes(const struct att_variant *v)
 {
@@ -213,7 +209,7 @@ static unsigned totals_bytes(const struct att_variant *v)
  * channel, else all. */
 static unsigned sums_bytes(const struct att_variant *v)
 {
-    return (v->decay == ATT_DECAY_CHANNEL ? 1 : DELTA_LINES) * LINE_BYTES;
+    return (v->decay == ATT_DECAY_CHANNEL ? 1 : DELTA_LINES) * DELTA_LINE_BYTES;
 }
 
 /* Returns the LDS bytes of keys, queries and keys as columns. The launch of chunks has none of
@@ -231,7 +227,7 @@ static unsigned factors_bytes(const struct att_variant *v)
  * which stores them to records. */
 static unsigned triangles_bytes(const struct att_variant *v)
 {
-    return v->stage == ATT_STAGE_CHUNKS ? 0 : 2 * DELTA_TRIANGLE * BLOCK_BYTES;
+    return v->stage == ATT_STAGE_CHUNKS ? 0 : 2 * DELTA_TRIANGLE * DELTA_BLOCK_BYTES;
 }
 
 unsigned delta_lds_bytes(const struct att_variant *v)
@@ -240,8 +236,8 @@ unsigned delta_lds_bytes(const struct att_variant *v)
         return 0;
     if (v->stage == ATT_STAGE_SCAN || v->stage == ATT_STAGE_SEGMENTS)
         return (unsigned)(DELTA_CHUNK * v->head_dim_v * DELTA_ELEM);
-    return factors_bytes(v) + triangles_bytes(v) + DELTA_WAVES * sums_bytes(v) + 2 * LINE_BYTES +
-           totals_bytes(v);
+    return factors_bytes(v) + triangles_bytes(v) + DELTA_WAVES * sums_bytes(v) +
+           2 * DELTA_LINE_BYTES + totals_bytes(v);
 }
 
 /* Reserves the regions of LDS and sets d->lds. With a decay per channel, lds.k and lds.q first have
@@ -265,12 +261,12 @@ static void choose_lds(struct delta *d)
         l->transposed = att_plus(b, l->q, rows);
     }
     if (triangles_bytes(d->v)) {
-        l->n = tir_lds_buffer(b, DELTA_TRIANGLE * BLOCK_BYTES, 0);
-        l->p = tir_lds_buffer(b, DELTA_TRIANGLE * BLOCK_BYTES, 0);
+        l->n = tir_lds_buffer(b, DELTA_TRIANGLE * DELTA_BLOCK_BYTES, 0);
+        l->p = tir_lds_buffer(b, DELTA_TRIANGLE * DELTA_BLOCK_BYTES, 0);
     }
     const struct tir_value sums = tir_lds_buffer(b, DELTA_WAVES * sums_bytes(d->v), 0);
     l->sums = delta_own(d, sums, (int)sums_bytes(d->v));
-    l->scales = tir_lds_buffer(b, 2 * LINE_BYTES, 0);
+    l->scales = tir_lds_buffer(b, 2 * DELTA_LINE_BYTES, 0);
     if (delta_by_channel(d))
         l->totals = tir_lds_buffer(b, totals_bytes(d->v), 0);
     if (factors_bytes(d->v)) {

@@ -11,8 +11,6 @@
 
 #include "ir/bits.h"
 
-/* Bytes of a line of numbers for 64 tokens, and of the numbers of one block of 16 tokens. */
-enum { LINE_BYTES = DELTA_CHUNK * DELTA_FLOAT, ROWS_BYTES = DELTA_BLOCK * DELTA_FLOAT };
 /* FOUR: number of adjacent columns of a block, or of tokens, that are together in a record. PACK:
  * number of elements of a row of 16 bytes. */
 enum { FOUR = 4, PACK = 2 * FOUR };
@@ -29,7 +27,7 @@ static int part_bytes(const struct att_variant *v, enum delta_part part)
     case DELTA_KEY_COLUMNS: return rows * v->head_dim;
     case DELTA_N:
     case DELTA_P: return DELTA_TRIANGLE * DELTA_BLOCK * DELTA_BLOCK * DELTA_ELEM;
-    case DELTA_NUMBERS: return DELTA_NUMBER_LINES * LINE_BYTES;
+    case DELTA_NUMBERS: return DELTA_NUMBER_LINES * DELTA_LINE_BYTES;
     case DELTA_FADE: return (channels ? v->head_dim : FLOATS) * DELTA_FLOAT;
     case DELTA_STATE: return v->head_dim_v * v->head_dim * DELTA_ELEM;
     case DELTA_W: return rows * v->head_dim_v;
@@ -118,7 +116,7 @@ struct tir_value delta_load_columns(struct delta *d, int half)
 struct tir_value delta_load_numbers(struct delta *d, enum delta_number line, int i)
 {
     struct tir_builder *b = &d->b;
-    const struct tir_view view = delta_part(d, DELTA_NUMBERS, ROWS_BYTES, 0);
+    const struct tir_view view = delta_part(d, DELTA_NUMBERS, DELTA_ROWS_BYTES, 0);
     return tir_transpose(
         b, tir_tile_load(b, view, tir_i32(b, line * DELTA_BLOCKS + i), d->t.value_numbers));
 }

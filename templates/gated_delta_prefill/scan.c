@@ -6,11 +6,6 @@
  */
 #include "templates/gated_delta_prefill/chunk.h"
 
-/* Bytes in LDS: of a 16 x 16 block of 16-bit elements, of numbers (f32) for 64 tokens, and of
- * numbers for 16 tokens. */
-enum { BLOCK_BYTES = DELTA_BLOCK * DELTA_BLOCK * DELTA_ELEM };
-enum { LINE_BYTES = DELTA_CHUNK * DELTA_FLOAT, ROWS_BYTES = DELTA_BLOCK * DELTA_FLOAT };
-
 struct tir_value delta_transposed(struct delta *d, struct tir_value strip)
 {
     struct tir_builder *b = &d->b;
@@ -60,14 +55,14 @@ struct rest {
  * f32, 16 x 1. */
 static struct tir_value load_rows(struct delta *d, struct tir_value line, int i)
 {
-    return tir_tile_lds_load(&d->b, att_plus(&d->b, line, i * ROWS_BYTES), d->t.value_rows,
+    return tir_tile_lds_load(&d->b, att_plus(&d->b, line, i * DELTA_ROWS_BYTES), d->t.value_rows,
                              &d->map.rows);
 }
 
 /* Returns the LDS address (i32) of line `line` of this wave's lines. */
 static struct tir_value line_of(struct delta *d, enum delta_line line)
 {
-    return att_plus(&d->b, d->lds.sums, line * LINE_BYTES);
+    return att_plus(&d->b, d->lds.sums, line * DELTA_LINE_BYTES);
 }
 
 /* Loads strip `n` (index) from LDS: keys of block n, or queries of block n - DELTA_BLOCKS if n is
@@ -79,7 +74,7 @@ static struct strip load_strip(struct delta *d, int n)
     const int i = n % DELTA_BLOCKS, bytes = d->v->head_dim * DELTA_BLOCK * DELTA_ELEM;
     const struct tir_value at = att_plus(b, queries ? d->lds.q : d->lds.k, i * bytes);
     struct strip s = {.left = tir_tile_lds_load(b, at, d->t.left, &d->map.strip)};
-    s.factors = load_rows(d, att_plus(b, d->lds.scales, queries ? LINE_BYTES : 0), i);
+    s.factors = load_rows(d, att_plus(b, d->lds.scales, queries ? DELTA_LINE_BYTES : 0), i);
     if (!delta_by_channel(d))
         s.decays = load_rows(d, line_of(d, DELTA_FROM_FIRST), i);
     return s;
@@ -89,8 +84,8 @@ static struct strip load_strip(struct delta *d, int n)
  * over 16 tokens. */
 static struct tir_value load_block(struct delta *d, struct tir_value region, int n)
 {
-    return tir_tile_lds_load(&d->b, att_plus(&d->b, region, n * BLOCK_BYTES), d->t.coefficients,
-                             &d->map.block);
+    return tir_tile_lds_load(&d->b, att_plus(&d->b, region, n * DELTA_BLOCK_BYTES),
+                             d->t.coefficients, &d->map.block);
 }
 
 /* Loads the keys of 32 tokens from LDS as columns, head_dim x 32: the first 32 if `half` is 0, the

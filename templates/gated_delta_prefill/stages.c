@@ -13,9 +13,6 @@
 
 #include <string.h>
 
-/* Bytes of numbers for 16 tokens and for 64 tokens, f32. */
-enum { ROWS_BYTES = DELTA_BLOCK * DELTA_FLOAT, LINE_BYTES = DELTA_CHUNK * DELTA_FLOAT };
-
 /* Returns the bytes of a key, or of a query: head_dim elements of 16 bits. */
 static int key_bytes(const struct delta *d) { return d->v->head_dim * DELTA_ELEM; }
 
@@ -34,14 +31,14 @@ static void record_strip(struct delta *d, enum delta_part part, struct tir_value
  * (i32). */
 static struct tir_value own_numbers(struct delta *d, struct tir_value line)
 {
-    return tir_tile_lds_load(&d->b, delta_own(d, line, ROWS_BYTES), d->t.cols, &d->map.cols);
+    return tir_tile_lds_load(&d->b, delta_own(d, line, DELTA_ROWS_BYTES), d->t.cols, &d->map.cols);
 }
 
 /* Stores `numbers` (f32, 1 x 16), of the wave's tokens, to line `line` of the chunk's record. */
 static void record_numbers(struct delta *d, enum delta_number line, struct tir_value numbers)
 {
     struct tir_builder *b = &d->b;
-    const struct tir_view view = delta_part(d, DELTA_NUMBERS, ROWS_BYTES, 0);
+    const struct tir_view view = delta_part(d, DELTA_NUMBERS, DELTA_ROWS_BYTES, 0);
     tir_tile_store(b, view, att_plus(b, d->wave, line * DELTA_BLOCKS), numbers);
 }
 
@@ -50,14 +47,14 @@ static void record_factors(struct delta *d)
 {
     struct tir_builder *b = &d->b;
     struct tir_value keys = own_numbers(d, d->lds.scales);
-    struct tir_value queries = own_numbers(d, att_plus(b, d->lds.scales, LINE_BYTES));
+    struct tir_value queries = own_numbers(d, att_plus(b, d->lds.scales, DELTA_LINE_BYTES));
     if (!delta_by_channel(d)) {
         const struct tir_value decay =
-            own_numbers(d, att_plus(b, d->lds.sums, DELTA_FROM_FIRST * LINE_BYTES));
+            own_numbers(d, att_plus(b, d->lds.sums, DELTA_FROM_FIRST * DELTA_LINE_BYTES));
         keys = tir_mul(b, keys, decay);
         queries = tir_mul(b, queries, decay);
         record_numbers(d, DELTA_OF_W,
-                       own_numbers(d, att_plus(b, d->lds.sums, DELTA_TO_LAST * LINE_BYTES)));
+                       own_numbers(d, att_plus(b, d->lds.sums, DELTA_TO_LAST * DELTA_LINE_BYTES)));
     }
     record_numbers(d, DELTA_OF_KEYS, keys);
     record_numbers(d, DELTA_OF_QUERIES, queries);
