@@ -112,14 +112,6 @@ static void load_channels(struct att_recurrence *r)
     s->skip = load_numbers(r, ARG_SKIP);
 }
 
-/* Returns w, the time step of each of the wave's channels (f32), from their loaded dt, `raw`. */
-static struct tir_value steps_of(struct selective *s, struct tir_value raw)
-{
-    struct tir_builder *b = &s->r.b;
-    const struct tir_value x = tir_add(b, tir_convert(b, raw, TIR_F32), s->bias);
-    return att_time_step(b, s->r.v, x);
-}
-
 /* Advances *state by the token whose loaded vectors are raw[], and returns the token's output, an
  * f32 for each of the wave's channels. */
 static struct tir_value advance(struct att_recurrence *r, const struct tir_value *raw,
@@ -130,7 +122,8 @@ static struct tir_value advance(struct att_recurrence *r, const struct tir_value
     const struct att_state *t = &r->state;
     const struct tir_value key = att_state_keys(b, t, raw[B]);
     const struct tir_value query = att_state_keys(b, t, raw[C]);
-    const struct tir_value x = tir_convert(b, raw[X], TIR_F32), w = steps_of(s, raw[DT]);
+    const struct tir_value x = tir_convert(b, raw[X], TIR_F32);
+    const struct tir_value w = att_time_step(b, r->v, raw[DT], s->bias);
     const struct tir_value decay = att_exp(b, tir_mul(b, s->rate, att_state_spread(b, t, w)));
     const struct tir_value wx = att_state_spread(b, t, tir_mul(b, w, x));
     *state = tir_fma(b, wx, att_state_spread(b, t, key), tir_mul(b, decay, *state));

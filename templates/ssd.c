@@ -32,21 +32,6 @@ struct ssd {
                                         * d, the factor of x in out; 0: the argument is NULL */
 };
 
-/* True if the template serves the variant; if not, the reason is in `why`. */
-static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
-{
-    struct att_tile tile;
-    if (!att_state_check_dims(v, why))
-        return false;
-    if (v->gates == ATT_GATES_BOUNDED)
-        return att_reject(why, ATT_GATES, "decays of state spaces have no lower bound");
-    if (v->act != ATT_ACT_NONE && v->act != ATT_ACT_SILU)
-        return att_reject(why, ATT_ACT, "z goes through silu");
-    if (v->state_layout == ATT_STATE_LAYOUT_K_FOURS)
-        return att_reject(why, ATT_STATE_LAYOUT, "is v_major or k_major");
-    return att_find_tile(v, m, &tile, why);
-}
-
 /* True if each token has a time step. */
 static bool has_steps(const struct att_variant *v) { return v->gates != ATT_GATES_CONSTANT; }
 
@@ -94,14 +79,6 @@ static void load_head(struct att_recurrence *r)
         s->bias = load_number(r, ARG_DT_BIAS);
 }
 
-/* Returns w, the time step of the value head (f32, 1 x 1), from its loaded dt, `raw`. */
-static struct tir_value step_of(struct ssd *s, struct tir_value raw)
-{
-    struct tir_builder *b = &s->r.b;
-    const struct tir_value x = tir_add(b, tir_convert(b, raw, TIR_F32), s->bias);
-    return att_time_step(b, s->r.v, x);
-}
-
 /* Advances *state by the token whose loaded vectors are raw[], and returns the token's output, an
  * f32 for each of the wave's value elements. */
 static struct tir_value advance(struct att_recurrence *r, const struct tir_value *raw,
@@ -115,7 +92,7 @@ static struct tir_value advance(struct att_recurrence *r, const struct tir_value
     const struct tir_value x = tir_convert(b, raw[s->place[X]], TIR_F32);
     struct tir_value g = s->rate, u = x;
     if (has_steps(r->v)) {
-        const struct tir_value w = step_of(s, raw[s->place[DT]]);
+        const struct tir_value w = att_time_step(b, r->v, raw[s->place[DT]], s->bias);
         g = tir_mul(b, g, w);
         u = tir_mul(b, x, tir_broadcast(b, w, t->values));
     }
@@ -159,6 +136,6 @@ const struct att_template att_template_ssd = {
     ATT_TILES(att_state_tiles, knobs),
     .own = {"elements"},
     .fits = att_state_fits,
-    .check = check,
+    .check = att_state_space_check,
     .build = build,
 };

@@ -117,18 +117,9 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
 /* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    struct att_tile tile;
-    if (!att_state_check_dims(v, why))
-        return false;
-    if (v->gates == ATT_GATES_BOUNDED)
-        return att_reject(why, ATT_GATES, "decays of state spaces have no lower bound");
-    if (v->act != ATT_ACT_NONE && v->act != ATT_ACT_SILU)
-        return att_reject(why, ATT_ACT, "z goes through silu");
     if (v->act != ATT_ACT_NONE && v->segments == ATT_SEGMENTS_STATES)
         return att_reject(why, ATT_ACT, "states of segments have no gate");
-    if (v->state_layout == ATT_STATE_LAYOUT_K_FOURS)
-        return att_reject(why, ATT_STATE_LAYOUT, "is v_major or k_major");
-    return att_find_tile(v, m, &tile, why);
+    return att_state_space_check(v, m, why);
 }
 
 /* Sets s->state, the form of a state in the pool. Sets s->entry, the form of a state in

@@ -57,8 +57,9 @@ struct tir_value att_arg_like(struct tir_builder *b, const char *arg, struct tir
 }
 
 struct tir_value att_time_step(struct tir_builder *b, const struct att_variant *v,
-                               struct tir_value x)
+                               struct tir_value dt, struct tir_value bias)
 {
+    const struct tir_value x = tir_add(b, tir_convert(b, dt, TIR_F32), bias);
     const struct tir_value w = v->gates == ATT_GATES_SOFTPLUS ? att_softplus(b, x) : x;
     return tir_min(b, tir_max(b, w, att_arg_like(b, ARG_DT_MIN, w)),
                    att_arg_like(b, ARG_DT_MAX, w));

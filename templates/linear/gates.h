@@ -25,10 +25,11 @@ struct tir_value att_softplus(struct tir_builder *b, struct tir_value x);
 /** Returns a tile with the type of `like` and f32 argument `arg` in every element. */
 struct tir_value att_arg_like(struct tir_builder *b, const char *arg, struct tir_value like);
 
-/** Returns the time step (f32) of x, a token's dt plus its bias. The result is x or softplus(x), by
- * field gates, limited to the range from argument dt_min to argument dt_max. */
+/** Returns the time steps (f32) of tokens from their `dt`, of any dtype, and its `bias` (f32). With
+ * x = dt + bias the result is x or softplus(x), by field gates, limited to the range from argument
+ * dt_min to argument dt_max. */
 struct tir_value att_time_step(struct tir_builder *b, const struct att_variant *v,
-                               struct tir_value x);
+                               struct tir_value dt, struct tir_value bias);
 
 /** Returns g (f32), the natural logarithm of a decay. With gates "given" it is `in` itself.
  * Otherwise it follows from `in`, a gate's input, with `bias` and `a`, which is exp(a_log). `bias`

@@ -31,6 +31,20 @@ bool att_state_check_dims(const struct att_variant *v, struct att_why *why)
     return true;
 }
 
+bool att_state_space_check(const struct att_variant *v, const struct tir_machine *m,
+                           struct att_why *why)
+{
+    if (!att_state_check_dims(v, why))
+        return false;
+    if (v->gates == ATT_GATES_BOUNDED)
+        return att_reject(why, ATT_GATES, "decays of state spaces have no lower bound");
+    if (v->act != ATT_ACT_NONE && v->act != ATT_ACT_SILU)
+        return att_reject(why, ATT_ACT, "z goes through silu");
+    if (v->state_layout == ATT_STATE_LAYOUT_K_FOURS)
+        return att_reject(why, ATT_STATE_LAYOUT, "is v_major or k_major");
+    return att_check_tile(v, m, why);
+}
+
 bool att_state_fits(const struct att_variant *v, const struct att_tile *t,
                     const struct tir_machine *m, struct att_why *why)
 {

@@ -38,9 +38,7 @@ static struct tir_value steps_of(struct ssd_prefill *s, struct tir_value raw)
     struct tir_builder *b = &s->b;
     if (!ssd_has_steps(s))
         return tir_splat(b, tir_f32(b, 1), att_chunk_numbers_type(b, TIR_F32));
-    const struct tir_value dt = tir_convert(b, raw, TIR_F32);
-    const struct tir_value x = tir_add(b, dt, tir_splat(b, s->bias, tir_typeof(b->f, dt)));
-    return att_time_step(b, s->v, x);
+    return att_time_step(b, s->v, raw, tir_splat(b, s->bias, att_chunk_numbers_type(b, TIR_F32)));
 }
 
 /* Returns `a` with 0 in rows from `left` (i32) on, for which the sequence has no token. */
