@@ -448,14 +448,13 @@ static void visit_tokens(struct ssd_prefill *s, struct tir_value *state, struct 
  * bias. */
 static void open(struct ssd_prefill *s)
 {
-    static const float log2_e = 1.44269504f;
     struct tir_builder *b = &s->b;
     const struct tir_value zero = tir_f32(b, 0);
     s->first = att_times(b, tir_block_id(b, 0), (int)s->values);
     s->value_head = tir_block_id(b, 1);
     s->head = tir_div(b, s->value_head, tir_arg(b, ARG_HEAD_RATIO, TIR_I32));
     ssd_choose_tokens(s);
-    s->rate = tir_mul(b, att_entry(b, ARG_RATE, s->value_head, TIR_F32), tir_f32(b, log2_e));
+    s->rate = tir_mul(b, att_entry(b, ARG_RATE, s->value_head, TIR_F32), tir_f32(b, ATT_LOG2E));
     if (ssd_has_outputs(s))
         s->skip = att_entry_or(b, ARG_SKIP, s->value_head, zero);
     if (ssd_has_steps(s))

@@ -9,8 +9,6 @@
 #include "op_names.h"
 #include "templates/workgroup/scalar.h"
 
-static const float LOG2E = 1.4426950408889634f;
-
 /* ---- The softmax scale, and changes of scores: soft cap, hook ---- */
 
 bool att_scales_scores(const struct att_variant *v) { return v->soft_cap || v->logits; }
@@ -58,7 +56,7 @@ void att_attention_scale(struct att_attention *a, struct tir_type scores, struct
 {
     const bool before = att_scales_scores(a->v);
     const struct tir_value exponent =
-        before ? tir_f32(a->b, LOG2E) : scaled(a->b, ARG_SCALE_LOG2, k_scale);
+        before ? tir_f32(a->b, ATT_LOG2E) : scaled(a->b, ARG_SCALE_LOG2, k_scale);
     a->softmax = att_softmax(a->b, scores, exponent);
     if (a->room)
         a->softmax.room = a->room;

@@ -17,8 +17,6 @@ enum {
     VALUES_MOST = (2 + ATT_PART_PANELS) + (1 + ATT_PART_PANELS) * ATT_PARTS_MOST
 };
 
-static const float LOG2E = 1.4426950408889634f, LN2 = 0.6931471805599453f;
-
 /* Returns the largest power of two that is at most n. */
 static unsigned largest_power(unsigned n) { return 1u << (31 - __builtin_clz(n)); }
 
@@ -117,7 +115,7 @@ void att_parts_choose_type(struct att_part_rows *r)
 static struct tir_value power(struct att_part_rows *r, struct tir_value a, struct tir_value shift)
 {
     struct tir_builder *b = r->b;
-    return tir_exp2(b, tir_mul(b, tir_sub(b, a, shift), tir_float_like(b, a, LOG2E)));
+    return tir_exp2(b, tir_mul(b, tir_sub(b, a, shift), tir_float_like(b, a, ATT_LOG2E)));
 }
 
 /* Returns e^(a - shift), and 1 where `a` equals `shift`. Both may be infinite for a sink, and their
@@ -266,7 +264,7 @@ void att_parts_finish(struct att_part_rows *r, struct att_part_state sum)
     if (r->no_lse)
         return;
     const struct tir_value lse =
-        tir_fma(b, tir_log2(b, sum.l), tir_float_like(b, sum.l, LN2), shift_of(r, sum.lse));
+        tir_fma(b, tir_log2(b, sum.l), tir_float_like(b, sum.l, ATT_LN2), shift_of(r, sum.lse));
     const struct tir_value rows =
         tir_select(b, is_null(r, tir_arg(b, ARG_LSE, TIR_I64)), tir_i32(b, 0), r->n_rows);
     const struct att_tensor t = ATT_HEADS(LSE);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "templates/attention/softmax.h"
 
+#include "templates/workgroup/scalar.h"
+
 #include <float.h>
 
-static const float LOG2E = 1.4426950408889634f, LN2 = 0.6931471805599453f, LOWEST = -3e38f;
+static const float LOWEST = -3e38f;
 
 struct att_softmax att_softmax(struct tir_builder *b, struct tir_type scores,
                                struct tir_value exponent)
@@ -158,7 +160,7 @@ struct att_softmax_end att_softmax_finish(struct tir_builder *b, const struct at
     if (sink.id) {
         const bool one = tir_typeof(b->f, sink).kind == TIR_SCALAR;
         const struct tir_value each = one ? tir_splat(b, sink, s->vector) : sink;
-        const struct tir_value power = tir_mul(b, each, tir_float_like(b, each, LOG2E));
+        const struct tir_value power = tir_mul(b, each, tir_float_like(b, each, ATT_LOG2E));
         const struct tir_value top = tir_max(b, e.m, power);
         /* A sink equal to the maximum counts 1, since an infinite one has no difference to
            itself. */
@@ -177,7 +179,7 @@ struct att_softmax_end att_softmax_finish(struct tir_builder *b, const struct at
 
 struct tir_value att_softmax_lse(struct tir_builder *b, const struct att_softmax_end *e)
 {
-    return tir_mul(b, tir_add(b, e->m, tir_log2(b, e->l)), tir_float_like(b, e->l, LN2));
+    return tir_mul(b, tir_add(b, e->m, tir_log2(b, e->l)), tir_float_like(b, e->l, ATT_LN2));
 }
 
 /* Returns cap * tanh(y) = cap - 2 cap / (e^2y + 1) of scores s. `rate2` is log2(e^2y) / s, and
@@ -212,7 +214,7 @@ static struct tir_value cap_exactly(struct tir_builder *b, struct tir_value s, s
     const struct tir_value down = tir_mul(b, cap, tir_f32(b, -2.0f));
     const struct tir_value y = tir_mul(b, s, tir_splat(b, rate, tir_typeof(b->f, s)));
     const struct tir_value series = cap_by_series(b, y, cap);
-    const struct tir_value other = cap_by_exp(b, y, cap, tir_f32(b, 2 * LOG2E), down);
+    const struct tir_value other = cap_by_exp(b, y, cap, tir_f32(b, 2 * ATT_LOG2E), down);
     const struct tir_value small = tir_cmp_lt(b, tir_abs(b, y), tir_float_like(b, y, 0.375f));
     return tir_select(b, small, series, other);
 }
@@ -241,7 +243,7 @@ struct tir_value att_soft_cap(struct tir_builder *b, struct tir_value s, struct 
                               struct tir_value rate)
 {
     const struct tir_type t = tir_typeof(b->f, s);
-    const struct tir_value rate2 = tir_mul(b, rate, tir_f32(b, 2 * LOG2E));
+    const struct tir_value rate2 = tir_mul(b, rate, tir_f32(b, 2 * ATT_LOG2E));
     const struct tir_value down = tir_mul(b, cap, tir_f32(b, -2.0f));
     struct tir_if large = tir_begin_if(b, tir_cmp_gt(b, cap, tir_f32(b, 512.0f)), true, &t, 1);
     const struct tir_value exact = cap_by_halves(b, s, cap, rate);

@@ -18,8 +18,6 @@
  * workgroup. */
 enum { STEP = 8, FLOAT = 4, SUMS = 3, MOST_WAVES = 16 };
 
-/* log2(e), which converts natural logarithms to exponents of 2. */
-static const float LOG2E = 1.4426950408889634f;
 static const float LOWEST = -3e38f; /* the running maximum before the first score */
 
 const struct compress_source compress_x = {ARG_X, ARG_X_TOKEN_STRIDE, ARG_STATE,
@@ -142,7 +140,8 @@ static struct sum add_members(struct compress *c, struct tir_value i, struct tir
         const struct tir_value none =
             tir_select(b, m[j].there, tir_f32(b, 0.0f), tir_f32(b, -INFINITY));
         const struct tir_value score = tir_add(b, tir_convert(b, scores[j], TIR_F32), ape[j]);
-        scores[j] = tir_fma(b, score, tir_float_like(b, score, LOG2E), tir_splat(b, none, c->row));
+        scores[j] =
+            tir_fma(b, score, tir_float_like(b, score, ATT_LOG2E), tir_splat(b, none, c->row));
         sum.top = tir_max(b, sum.top, scores[j]);
     }
     const struct tir_value rescale = tir_exp2(b, tir_sub(b, before->top, sum.top));

@@ -11,9 +11,6 @@
 #include "templates/linear/chunk.h"
 #include "templates/linear/gates.h"
 
-/* log2(e), which converts natural logarithms to exponents of 2. */
-static const float log2_e = 1.44269504f;
-
 /* ---- Memory ---- */
 
 /* Returns a view of the rows of tensor `t` from row `row` (i32) of a chunk on, at most 64. The
@@ -215,7 +212,7 @@ static struct tir_value exponents(struct delta *d, struct tir_value raw, struct 
 {
     struct tir_builder *b = &d->b;
     const struct tir_value g = log_decay_by_parts(d, raw);
-    const struct tir_value x = tir_mul(b, g, tir_float_like(b, g, log2_e));
+    const struct tir_value x = tir_mul(b, g, tir_float_like(b, g, ATT_LOG2E));
     const struct tir_value row = tir_row_index(b, tir_typeof(b->f, x));
     const struct tir_value is = tir_cmp_lt(b, row, tir_splat(b, end, tir_typeof(b->f, row)));
     return tir_select(b, is, x, tir_float_like(b, x, 0));

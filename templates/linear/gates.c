@@ -2,17 +2,16 @@
 #include "templates/linear/gates.h"
 
 #include "op_names.h"
-
-static const float log2_e = 1.44269504f, ln_2 = 0.693147181f;
+#include "templates/workgroup/scalar.h"
 
 struct tir_value att_exp(struct tir_builder *b, struct tir_value x)
 {
-    return tir_exp2(b, tir_mul(b, x, tir_float_like(b, x, log2_e)));
+    return tir_exp2(b, tir_mul(b, x, tir_float_like(b, x, ATT_LOG2E)));
 }
 
 struct tir_value att_sigmoid(struct tir_builder *b, struct tir_value x)
 {
-    const struct tir_value e = tir_exp2(b, tir_mul(b, x, tir_float_like(b, x, -log2_e)));
+    const struct tir_value e = tir_exp2(b, tir_mul(b, x, tir_float_like(b, x, -ATT_LOG2E)));
     return tir_rcp(b, tir_add(b, e, tir_float_like(b, e, 1)));
 }
 
@@ -29,7 +28,7 @@ struct tir_value att_softplus(struct tir_builder *b, struct tir_value x)
     const struct tir_value one = tir_float_like(b, x, 1), limit = tir_float_like(b, x, 20);
     const struct tir_value e = att_exp(b, tir_min(b, x, limit));
     const struct tir_value u = tir_add(b, e, one), rest = tir_sub(b, u, one);
-    const struct tir_value log = tir_mul(b, tir_log2(b, u), tir_float_like(b, x, ln_2));
+    const struct tir_value log = tir_mul(b, tir_log2(b, u), tir_float_like(b, x, ATT_LN2));
     const struct tir_value exact = tir_cmp_eq(b, rest, tir_float_like(b, rest, 0));
     const struct tir_value ratio = tir_mul(b, e, tir_rcp(b, tir_select(b, exact, one, rest)));
     const struct tir_value small = tir_select(b, exact, e, tir_mul(b, log, ratio));

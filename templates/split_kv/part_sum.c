@@ -22,7 +22,6 @@
 #include <math.h>
 #include <string.h>
 
-static const float LOG2E = 1.4426950408889634f, LN2 = 0.6931471805599453f;
 static const float LOWEST = -3e38f; /* log2 of the weight of a part without keys */
 static const float HIGHEST = 3e38f; /* log2 of the weight of an infinite sink */
 
@@ -151,7 +150,7 @@ static struct sum begin_sum(struct split_kv_part_sum *s, const struct slice *l)
         return (struct sum){.m = lowest, .l = zero};
     const struct tir_value sink = tir_scalar_load(b, tir_arg(b, ARG_SINKS, TIR_I64),
                                                   att_times(b, l->head, sizeof(float)), TIR_F32);
-    const struct tir_value power = tir_mul(b, sink, tir_f32(b, LOG2E));
+    const struct tir_value power = tir_mul(b, sink, tir_f32(b, ATT_LOG2E));
     const struct tir_value m = tir_min(b, tir_max(b, power, lowest), tir_f32(b, HIGHEST));
     return (struct sum){.m = m,
                         .l = tir_select(b, tir_cmp_gt(b, m, lowest), tir_f32(b, 1.0f), zero)};
@@ -184,7 +183,7 @@ static void write_log(struct split_kv_part_sum *s, const struct slice *l, const 
         return;
     const struct tir_value some = tir_cmp_gt(b, sum->l, tir_f32(b, 0.0f));
     const struct tir_value log =
-        tir_mul(b, tir_add(b, sum->m, tir_log2(b, sum->l)), tir_f32(b, LN2));
+        tir_mul(b, tir_add(b, sum->m, tir_log2(b, sum->l)), tir_f32(b, ATT_LN2));
     struct tir_value lse = tir_select(b, some, log, tir_f32(b, -INFINITY));
     if (d->v->sinks)
         lse = tir_select(b, tir_cmp_lt(b, sum->m, tir_f32(b, HIGHEST)), lse, tir_f32(b, INFINITY));
@@ -239,8 +238,8 @@ static struct tir_value load_lse(struct split_kv_part_sum *s, const struct slice
     const struct tir_value left = tir_splat(b, tir_sub(b, s->count, chunk), t);
     const struct tir_value there = tir_cmp_lt(b, tir_row_index(b, t), left);
     const struct tir_value lowest = tir_float_like(b, lse, LOWEST);
-    return tir_select(b, there, tir_max(b, tir_mul(b, lse, tir_float_like(b, lse, LOG2E)), lowest),
-                      lowest);
+    return tir_select(
+        b, there, tir_max(b, tir_mul(b, lse, tir_float_like(b, lse, ATT_LOG2E)), lowest), lowest);
 }
 
 /* Loads slice *l of O of the part in row `row` (i32) of the partials. */
@@ -375,7 +374,7 @@ static struct sum join_few(struct split_kv_part_sum *s, const struct slice *l)
     struct tir_value top = first;
     for (int i = 0; i < FEW; i++) {
         const struct tir_value log =
-            tir_max(b, tir_mul(b, lse[i], tir_float_like(b, lowest, LOG2E)), lowest);
+            tir_max(b, tir_mul(b, lse[i], tir_float_like(b, lowest, ATT_LOG2E)), lowest);
         const struct tir_value there = tir_cmp_lt(b, tir_i32(b, i), s->count);
         lse[i] = tir_select(b, tir_splat(b, there, tir_with_dtype(s->one, TIR_I1)), log, lowest);
         top = tir_max(b, top, lse[i]);
@@ -492,7 +491,7 @@ static void load_parts_lse(struct split_kv_part_sum *s, const struct slice *l,
         const struct tir_value there = tir_cmp_lt(b, tir_row_index(b, t), left);
         const struct tir_value lowest = tir_float_like(b, lse[i], LOWEST);
         const struct tir_value log =
-            tir_max(b, tir_mul(b, lse[i], tir_float_like(b, lse[i], LOG2E)), lowest);
+            tir_max(b, tir_mul(b, lse[i], tir_float_like(b, lse[i], ATT_LOG2E)), lowest);
         lse[i] = tir_select(b, there, log, lowest);
     }
 }

@@ -22,9 +22,6 @@ enum {
     ALONE_ROWS = 512  /* most rows of O, over all parts, that one workgroup adds up */
 };
 
-/* log2(e), which converts natural logarithms to exponents of 2. */
-static const float LOG2E = 1.4426950408889634f;
-
 /* Places of the rows of a tile in partial_out or partial_lse, relative to a part's first row. */
 struct partial {
     struct tir_type t;             /* type of the tile as it is loaded; its transpose is used */
@@ -208,7 +205,7 @@ static struct split_kv_state add_parts(struct split_kv *d, const struct parts *p
     const unsigned ahead = n < parts_under_way(d) ? n : parts_under_way(d);
     for (unsigned i = 0; i < ahead; i++)
         o[i] = load_out(d, &p->outs, row[i]);
-    const struct tir_value log2e = tir_float_like(b, before->m, LOG2E);
+    const struct tir_value log2e = tir_float_like(b, before->m, ATT_LOG2E);
     const struct tir_value none = tir_float_like(b, before->m, -INFINITY);
     struct tir_value top = none;
     for (unsigned i = 0; i < n; i++) {

@@ -21,6 +21,9 @@ struct att_tensor {
 #define ATT_TOKENS(T) ((struct att_tensor){ARG_##T, ARG_##T##_TOKEN_STRIDE, NULL})
 #define ATT_HEADS(T) ((struct att_tensor){ARG_##T, ARG_##T##_TOKEN_STRIDE, ARG_##T##_HEAD_STRIDE})
 
+/** log2(e) and the natural logarithm of 2: exp(x) is 2^(x ATT_LOG2E), log(x) is log2(x) ATT_LN2. */
+static const float ATT_LOG2E = 1.4426950408889634f, ATT_LN2 = 0.6931471805599453f;
+
 /** Returns a + n, both i32; n is a constant. */
 static inline struct tir_value att_plus(struct tir_builder *b, struct tir_value a, int n)
 {
