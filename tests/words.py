@@ -50,7 +50,7 @@ honour ignore implement import improve include infer inline install issue join j
 make map mark match measure merge mirror model move multiply mutate name note open order overlap pack parse pass permute pick
 pin place plan point prefer prefetch print protect prove pull put quote raise read rebuild record reduce refuse register reject
 release remove rename reorder repair repeat replace report require reserve reset resolve restore restrict retry return reuse
-revert rewrite rotate round run say scale scan schedule select send separate serve set share shorten show shrink simplify size
+revert reword rewrite rotate round run say scale scan schedule select send separate serve set share shorten show shrink simplify size
 skip sort speed split spread start state stop store strip suggest sum support swap take teach tell test tighten time trace
 track train translate treat trim try tune turn unify unroll update use validate verify wait warn weaken widen wrap write zero""".split()
 
