@@ -13,13 +13,16 @@
 /** The path of attnc. A test's main() sets it before the first run. */
 extern char *command_path;
 
+/** The output of a finished run of attnc. */
 struct run {
     struct tgt_blob out, err;
-    int status;
+    int status; /* exit code */
 };
 
 /** Runs attnc with `args`, words separated by single spaces. Free the result with end_run(). */
 struct run run(const char *args);
+
+/** Frees the output of a run. */
 void end_run(struct run *r);
 
 /** Runs attnc with `args`. Checks its exit code, and that its standard output contains `out` and
@@ -30,6 +33,7 @@ void expect(const char *args, int status, const char *out, const char *err);
 int setup(void **state);
 int teardown(void **state);
 
+/** Writes `text` to the file `name`, which is replaced. */
 void write_file(const char *name, const char *text);
 
 /** Reads a file, followed by a NUL; the caller frees it. NULL: no such file. */
@@ -47,6 +51,7 @@ char *page_data(const char *path);
 /** Writes the CSV of an `attnc tune` database to a file, for comparisons. */
 void save_csv(const char *db, const char *path);
 
+/** True if there is a file of this name. */
 bool exists(const char *name);
 
 #endif

@@ -162,8 +162,7 @@ static void splits_are_found(void **state)
     expect(text, 0, "\"measured\": 0,", "");
     expect("build d.yaml --tuning s.yaml --cache cache -o built.attnpack -q", 0, "", "");
     expect_same("s.attnpack", "built.attnpack");
-    /* The pack has another plan kernel, and the decode kernel that combines partial results itself.
-     * */
+    /* The pack has another plan kernel, and a decode kernel that combines its partial results. */
     expect("list built.attnpack", 0, "one_launch", "");
     expect("tune --show --db s.sqlite", 0, "lists=256,merge_rate=1\n", "");
 }

@@ -8,6 +8,7 @@
 
 #include "templates/template.h"
 
+/** Both families' templates, then NULL. */
 extern const struct att_template *const toy_templates[];
 
 #endif

@@ -9,9 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/** The registers of a wave of 64 lanes. */
 struct reference_state {
-    uint32_t sgpr[128]; /* as encoded: VCC 106, M0 124, EXEC 126 */
-    uint32_t v[256][64];
+    uint32_t sgpr[128];  /* by the numbers of operands: VCC is 106, M0 124, EXEC 126 */
+    uint32_t v[256][64]; /* [register][lane] */
     uint8_t scc;
     uint32_t mode;
 };
@@ -23,6 +24,7 @@ size_t reference_words(const uint32_t *words);
 /** Returns the manual's mnemonic of a known instruction, in lower case, without suffix. */
 const char *reference_name(const uint32_t *words);
 
+/** Executes a known instruction on the registers. */
 void reference_execute(struct reference_state *s, const uint32_t *words);
 
 /** Changes a bit, an operand or the operation of an instruction, as `seed` says. `extra` has random

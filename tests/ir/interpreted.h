@@ -28,11 +28,15 @@ struct known {
 const struct known *find_known(const struct known *known, size_t count, const char *name);
 /** Returns the value of the row of this name. The test fails if there is none. */
 int64_t known_value(const struct known *known, size_t count, const char *name);
+
+/** Returns a pointer as the value of a kernel argument. */
 int64_t address(const void *p);
+/** Returns the bits of a float as the value of a kernel argument. */
 int64_t bits_of(float f);
 
-/** Seeds the random numbers, which are from -1 to 1. */
+/** Seeds random_number(). */
 void seed_random(uint32_t seed);
+/** Returns a random number from -1 to 1. */
 double random_number(void);
 /** Fills `n` elements of bf16 or fp16 with numbers from -2 to 2. */
 void fill_random(uint16_t *elements, unsigned dtype, size_t n);
@@ -48,9 +52,9 @@ uint8_t *random_mask(const int32_t *kv_lens, int batch, int q_len, int64_t *indp
  * item. */
 bool work_item(int32_t item[8], int s, int n, int q_len, int part, int parts, int first, int end);
 
-/** Returns TIR_BF16 or TIR_F16. */
+/** Returns the variant's dtype as TIR_BF16 or TIR_F16. */
 unsigned dtype_of(const struct att_variant *v);
-/** Converts an element of that dtype. */
+/** Returns the value of an element of the variant's dtype. */
 double number(const struct att_variant *v, uint16_t bits);
 
 /**
@@ -61,15 +65,15 @@ double number(const struct att_variant *v, uint16_t bits);
 struct attention_result {
     const struct att_variant *v;
     int tokens, heads, q_len; /* q_len: queries of a sequence */
-    int parts;                /* parts of a sequence; a sequence without keys has none */
+    int parts;                /* number of parts of a sequence; one without keys has none */
     bool in_parts;            /* the result is the sum of the parts; out and lse are not written */
-    const int32_t *kv_lens;   /* only with in_parts */
+    const int32_t *kv_lens;   /* keys of each sequence; only used with in_parts */
     const float *sinks;       /* [heads], or NULL */
     uint16_t *out;
     float *lse, *partial_out, *partial_lse;
     const double *expected, *expected_lse;
     double lse_bound; /* largest error of an lse; 0: none was written */
-    double rounding;  /* rounding of the weights if it exceeds the output type's; or 0 */
+    double rounding;  /* relative rounding of the weights if it exceeds the output's; else 0 */
 };
 
 /** A kernel and its call. `problem` is the test's own data. */
@@ -78,14 +82,15 @@ struct interpreted {
     void *problem;
     /** Returns the value of a kernel argument; of a float its bits. */
     int64_t (*argument)(const void *problem, const char *name);
-    /** Filled with poison before each run and checked after it. Without `out` there is none. */
+    /** The kernel's outputs: filled with poison before each run, checked after it. out NULL: the
+     * kernel computes no attention. */
     struct attention_result attention;
     /** Overwrites the kernel's outputs other than `attention` before each run. May be NULL. */
     void (*poison)(void *problem);
     /** Checks the kernel's outputs other than `attention`. False: `why` says what is wrong. May be
      * NULL. */
     bool (*is_right)(const void *problem, char why[TIR_WHY]);
-    unsigned grid[3];    /* workgroups; 0: from the kernel's own grid and its arguments */
+    unsigned grid[3];    /* workgroups in x, y, z; 0: as the kernel's arguments give them */
     bool lowerings_only; /* runs the kernel only after passes named lower_* */
     bool round_trip;     /* also prints and parses the kernel after each pass */
 };

@@ -8,8 +8,7 @@
 
 #include "ir/builder.h"
 
-/** Number of words that each wave of a program writes, and number of words that a program may read.
- * */
+/** Numbers of words that a wave of a program writes, and that a program may read. */
 enum { PROGRAM_OUTPUTS = 64 * 8, PROGRAM_INPUTS = 64 };
 
 /**

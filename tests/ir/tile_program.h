@@ -7,7 +7,10 @@
 
 #include "tests/ir/fixture.h"
 
+/** A tile of ROWS x COLS elements. BYTES is the size of the input and of the output. */
 enum { ROWS = 16, COLS = 64, ELEMENTS = ROWS * COLS, BYTES = 64 * 1024, TILE_DTYPES = 5 };
+
+/** The dtypes of tiles that the tests use. */
 extern const unsigned tile_dtypes[TILE_DTYPES];
 
 /** A kernel that reads `in` and writes `out`, BYTES bytes each. */

@@ -7,23 +7,23 @@
 
 #include "tests/runtime/fixture.h"
 
-/** Fields of a decode kernel's description; NULL selects the default in brackets. */
+/** Fields of a decode kernel's description; each has a default. */
 struct decode_kernel {
     const char *name;
-    const char *gqa;        /* ["any"] */
-    const char *page_size;  /* ["any"] */
-    const char *q_len;      /* ["1"] */
-    const char *mask;       /* ["causal"] */
-    const char *kv_dtype;   /* ["same"] */
-    const char *kv_scale;   /* ["none"] */
-    const char *kv_layout;  /* ["nhd"] */
-    const char *q_dtype;    /* ["same"] */
-    const char *q_scale;    /* ["tensor"] */
-    const char *page_table; /* ["blocks"] */
-    const char *one_launch; /* ["false"] */
+    const char *gqa;        /* NULL: "any" */
+    const char *page_size;  /* NULL: "any" */
+    const char *q_len;      /* NULL: "1" */
+    const char *mask;       /* NULL: "causal" */
+    const char *kv_dtype;   /* NULL: "same" */
+    const char *kv_scale;   /* NULL: "none" */
+    const char *kv_layout;  /* NULL: "nhd" */
+    const char *q_dtype;    /* NULL: "same" */
+    const char *q_scale;    /* NULL: "tensor" */
+    const char *page_table; /* NULL: "blocks" */
+    const char *one_launch; /* NULL: "false" */
 };
 
-/** Offsets of the generated kernels' arguments. */
+/** Byte offsets of the arguments in these kernels' kernarg segment. */
 enum {
     AT_K = 0,
     AT_K_PAGE = 8,
@@ -40,10 +40,10 @@ enum {
     AT_SIZE = 80
 };
 
-/** Opens a device with a pack of these kernels. `flags`: see attn_device_open(). */
+/** Opens a device with a pack of these kernels. `flags` is attn_device_options.flags. */
 struct bench decode_open(const struct decode_kernel *kernels, size_t count, uint32_t flags);
 
-/** Returns a layer: bf16, head_dim 128, 8 heads over 2, pages of 16. */
+/** Returns a layer's descriptor: bf16, head_dim 128, 8 heads over 2, pages of 16. */
 struct attn_decode_desc decode_desc(void);
 
 /** Returns a call with three sequences, of 3, 0 and 1 pages of a cache of 10. */

@@ -15,26 +15,26 @@
 
 struct fakehip {
     /* ---- Set by a test ---- */
-    const char *arch[2]; /* name of each of the two GPUs; NULL: "gfx942:sramecc+:xnack-" */
-    atomic_int device_count;
-    atomic_int fail_at;   /* the n-th call from now fails (1: the next); 0: none */
-    atomic_int fail_with; /* the error of the call that fails, a hipError_t */
-    atomic_int capturing; /* result of hipStreamIsCapturing() */
-    atomic_int quiet;     /* launches are not recorded, for benchmarks and many threads */
+    const char *arch[2];     /* name of each of the two GPUs; NULL: "gfx942:sramecc+:xnack-" */
+    atomic_int device_count; /* number of GPUs */
+    atomic_int fail_at;      /* the n-th call from here on fails (1: the next one); 0: none */
+    atomic_int fail_with;    /* the error of the call that fails, a hipError_t */
+    atomic_int capturing;    /* result of hipStreamIsCapturing() */
+    atomic_int quiet;        /* launches are not recorded, for benchmarks and many threads */
 
     /* ---- Written by the fake ---- */
-    atomic_int calls;
+    atomic_int calls;   /* number of calls of the fake */
     atomic_int modules; /* modules that are loaded at present */
-    atomic_int loads;
+    atomic_int loads;   /* number of modules loaded so far */
     atomic_int strays;  /* copies from the device, and waits, on a stream other than FAKE_STREAM */
     atomic_int current; /* ordinal of the current GPU */
-    atomic_long launches;
-    unsigned grid[3], block[3], lds;
-    void *stream;
-    void *function;
-    size_t kernarg_size;
+    atomic_long launches;            /* number of launches */
+    unsigned grid[3], block[3], lds; /* of the last launch: workgroups, work items, bytes */
+    void *stream;                    /* of the last launch */
+    void *function;                  /* of the last launch */
+    size_t kernarg_size;             /* bytes of kernargs in the last launch */
     uint8_t kernargs[1024];
-    char failed[64]; /* the call that failed on demand */
+    char failed[64]; /* name of the call that failed on demand */
 };
 
 /* Returns the state of the fake. A test finds this function in the library, with dlsym(). */

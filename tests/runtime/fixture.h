@@ -24,9 +24,13 @@ struct fakehip *fake_reset(void);
 const char *fake_path(void);
 const char *fake5_path(void);
 
+/* Returns options that open GPU 0 of the fake. */
 struct attn_device_options fake_options(void);
 
+/* Makes a pack of these kernels and opens it on GPU 0. */
 struct bench open_bench(const struct made *kernels, size_t count);
+
+/* Closes the device and the pack, and frees the pack's memory. */
 void close_bench(struct bench *b);
 
 /* Adds a kernel for gfx942 to a pack: `k` has its name, op, key and arguments. Its grid has one

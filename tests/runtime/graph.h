@@ -14,6 +14,7 @@ extern struct simulator hip;
 /* Loads the HIP library that the command line names. False: an argument is missing. */
 bool graph_begin(int argc, char **argv);
 
+/* A pack on the simulated GPU, with a stream for captures. */
 struct graph_bench {
     struct attn_pack *pack;
     struct attn_device *device;
@@ -23,7 +24,7 @@ struct graph_bench {
 /* Opens the pack of the command line. `flags` is attn_device_options.flags. */
 struct graph_bench graph_open(uint32_t flags);
 
-/* Destroys the graph, the stream, the device and the pack. */
+/* Destroys the executable graph `exec`, the stream, the device and the pack. */
 void graph_close(struct graph_bench *b, void *exec);
 
 /* Begin a capture on the stream, and end it. graph_captured() returns the executable graph. */

@@ -6,28 +6,29 @@
 #include "compiler/pack_writer.h"
 #include "runtime/attn.h"
 
-/* The fields of a generated kernel. Zero and NULL select the defaults in brackets. */
+/* The fields of a generated kernel. Zero and NULL select defaults. */
 struct made {
-    const char *name;      /* ["prefill_<target>_d<head_dim>"] */
-    const char *target;    /* ["gfx942"] */
-    const char *head_dim;  /* ["128"], also head_dim_v */
-    const char *gqa;       /* ["any"] */
-    const char *mask;      /* ["causal"] */
-    const char *lse;       /* ["false"] */
-    const char *symbol;    /* ["kernel"] */
-    const char *code;      /* text; [the name] */
-    const char *extra_arg; /* one more kernel argument, after the others */
-    bool extra_narrow;     /* extra_arg has 4 bytes; false: 8 */
-    const struct attnc_pack_when *when;
+    const char *name;                   /* NULL: "prefill_<target>_d<head_dim>" */
+    const char *target;                 /* NULL: "gfx942" */
+    const char *head_dim;               /* NULL: "128", also head_dim_v */
+    const char *gqa;                    /* NULL: "any" */
+    const char *mask;                   /* NULL: "causal" */
+    const char *lse;                    /* NULL: "false" */
+    const char *symbol;                 /* NULL: "kernel" */
+    const char *code;                   /* a text in place of machine code; NULL: the name */
+    const char *extra_arg;              /* one more kernel argument, after the others */
+    bool extra_narrow;                  /* extra_arg has 4 bytes; false: 8 */
+    const struct attnc_pack_when *when; /* conditions on calls, when_count */
     size_t when_count;
-    const struct attn_pack_split *splits;
+    const struct attn_pack_split *splits; /* tuned splits of decode, split_count */
     size_t split_count;
-    uint16_t workgroups_most;
+    uint16_t workgroups_most; /* most workgroups of a grid; 0: no limit */
 };
 
 enum { MADE_KERNARG_SIZE = 56 };
 
-/* Offsets of the generated kernels' arguments: q, k, out, tokens, scale, q_token_stride. */
+/* Byte offsets of the arguments in these kernels' kernarg segment. MADE_LEFT and MADE_RIGHT are of
+ * the window, MADE_EXTRA is of made.extra_arg. */
 enum {
     MADE_Q = 0,
     MADE_K = 8,

@@ -12,9 +12,11 @@
 
 #include "tools/hipsim/hip/hipsim.h"
 
+/* Values of hipMemcpyKind, and a mode of hipStreamBeginCapture(). */
 enum { HIP_TO_DEVICE = 1, HIP_TO_HOST = 2, HIP_CAPTURE_RELAXED = 2 };
 
-/* SIMULATED(type, name, parameters): HIP's functions return a hipError_t, int here. */
+/* Calls SIMULATED(type, name, parameters) for each function of HIP and of hipsim that tests use.
+ * HIP's functions return a hipError_t, which is int here. */
 #define SIMULATOR_FUNCTIONS(SIMULATED)                                                    \
     SIMULATED(int, hipSetDevice, (int ordinal))                                           \
     SIMULATED(int, hipGetDevice, (int *ordinal))                                          \
@@ -41,6 +43,7 @@ enum { HIP_TO_DEVICE = 1, HIP_TO_HOST = 2, HIP_CAPTURE_RELAXED = 2 };
     SIMULATED(uint64_t, hipsim_call_count, (void))                                        \
     SIMULATED(uint64_t, hipsim_live_bytes, (int device))
 
+/* Pointers to these functions, by their names. */
 struct simulator {
 #define SIMULATED(type, name, parameters) type(*name) parameters;
     SIMULATOR_FUNCTIONS(SIMULATED)

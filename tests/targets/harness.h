@@ -23,7 +23,8 @@ struct kernel {
     unsigned inputs, outputs; /* number of unknown() and keep(), which have memory each */
 };
 
-/** Creates an empty kernel "k" of `waves` waves for the target of this name. */
+/** Creates an empty kernel "k" of workgroups of `waves` waves for the target of this name.
+ * waves_per_simd: number of waves that must fit into a SIMD's registers. */
 struct kernel kernel_create(const char *target, unsigned waves, unsigned waves_per_simd);
 
 /** Loops over the targets whose instructions have the names of gfx9's. `*t` is the target. */
@@ -47,6 +48,8 @@ struct compiled {
 /** Compiles and frees the kernel, ended by a return if it has none. Fails the test if a step
  * fails. */
 struct compiled kernel_compile(struct kernel *k);
+
+/** Frees what kernel_compile() has allocated. */
 void compiled_free(struct compiled *c);
 
 /** Returns the number of instructions whose text begins with `prefix`. */

@@ -8,6 +8,7 @@
 
 #include "tests/targets/harness.h"
 
+/** Most calls of unknown(), and of keep(), in a kernel. */
 enum { MAX_VALUES = 24 };
 
 /** Memory of the n-th unknown() or keep(): 16 bytes per lane. */
