@@ -73,7 +73,7 @@ struct run {
     uint32_t *node_of; /* by value id: 1 + the node that defines it */
     struct tir_ref *out;
     unsigned n_out;
-    unsigned read_ahead, transpose_ahead, late_ahead, exchange_ahead;
+    unsigned read_ahead, read_group, transpose_ahead, late_ahead, exchange_ahead;
     unsigned issued; /* matrix instructions issued so far */
     bool one_wave;   /* tir_loop_plan.one_wave */
     bool free_signs; /* negation is free as an operand modifier: even_code */
@@ -343,20 +343,38 @@ static bool is_better(const struct run *r, const struct progress *p, bool mixed,
     return (a->slots > 1) == long_due;
 }
 
+/* True if read i of a group precedes read `other`. Reads for half a group of matrix instructions
+ * are in reverse order. So the first of these instructions waits for all of them, and no other
+ * waits. */
+static bool precedes(const struct run *r, unsigned i, unsigned other)
+{
+    const unsigned half = r->read_group / 2;
+    const unsigned feeds = r->nodes[i].feeds, than = r->nodes[other].feeds;
+    if ((feeds - 1) / half != (than - 1) / half)
+        return feeds < than;
+    return feeds > than;
+}
+
 /* Returns the best op to place other than a matrix instruction, or -1. Reads for distant matrix
  * instructions wait, so that they do not hold registers. With `more`, ops whose operands are not
  * settled wait too. */
 static int best_other(const struct run *r, const struct progress *p, bool mixed, bool more)
 {
     const unsigned issued = p->issued;
-    int best = -1;
+    const bool grouped = r->read_group && issued < p->matrices;
+    const unsigned read_from = grouped ? issued - issued % r->read_group : issued;
+    int best = -1, read = -1;
     for (unsigned i = 0; i < r->n; i++) {
         if (r->nodes[i].matrix || (more && r->nodes[i].settles > issued) || !may_go(r, i))
             continue;
         if (r->nodes[i].feeds) {
-            if (r->nodes[i].feeds <=
-                issued + (r->nodes[i].transposes ? r->transpose_ahead : r->read_ahead))
+            if (r->nodes[i].feeds >
+                (r->nodes[i].transposes ? issued + r->transpose_ahead : read_from + r->read_ahead))
+                continue;
+            if (!grouped)
                 return (int)i;
+            if (read < 0 || precedes(r, i, (unsigned)read))
+                read = (int)i;
             continue;
         }
         if (!r->nodes[i].slots)
@@ -364,7 +382,7 @@ static int best_other(const struct run *r, const struct progress *p, bool mixed,
         if (best < 0 || is_better(r, p, mixed, i, (unsigned)best))
             best = (int)i;
     }
-    return best;
+    return read < 0 ? best : read;
 }
 
 /* Sets `feeds` of the ops that compute operands of node `from` to its `feeds`, unless they feed an
@@ -616,6 +634,7 @@ static unsigned schedule(struct tir_func *f, const struct tir_schedule *s, struc
     r.late_ahead = s->late_ahead;
     r.exchange_ahead = s->exchange_ahead;
     r.read_ahead = s->read_ahead ? s->read_ahead : READ_AHEAD;
+    r.read_group = s->read_group;
     if (r.n < 2)
         return 0;
     r.nodes = tir_alloc(f, r.n * sizeof(r.nodes[0]));

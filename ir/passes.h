@@ -57,6 +57,8 @@ struct tir_schedule {
                          * under the others */
     uint8_t read_ahead; /* prefetch distance: matrix instructions from an LDS read to the use of its
                            data; 0: 5 */
+    uint8_t read_group; /* matrix instructions between two groups of LDS reads that feed matrix
+                           instructions; 0: reads are placed one by one */
     uint8_t transpose_ahead; /* matrix instructions from an op that transposes LDS data in registers
                               * to the use of its result; 0: placed like other work */
     uint8_t late_ahead; /* with one_wave: matrix instructions from the last read for the next phase

@@ -81,6 +81,7 @@ struct tir_schedule pipe_schedule(const struct pipe_plan *plan)
         .cover = s->cover,
         .bare_last = s->bare_last,
         .read_ahead = s->read_ahead,
+        .read_group = s->read_group,
         .transpose_ahead = s->transpose_ahead,
         .late_ahead = s->late_ahead,
         .exchange_ahead = s->exchange_ahead,

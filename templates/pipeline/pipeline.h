@@ -151,7 +151,7 @@ struct pipe_move {
  * the same names. 0: the pass's default. */
 struct pipe_spread {
     uint8_t cover; /* work that matrix instructions cover: enum tir_cover */
-    uint8_t read_ahead, transpose_ahead, late_ahead, exchange_ahead, result_after;
+    uint8_t read_ahead, read_group, transpose_ahead, late_ahead, exchange_ahead, result_after;
     uint8_t hoist_vgprs;
     uint8_t bare_last, holds, reads_apart;
 };

@@ -88,6 +88,7 @@ static struct tir_schedule schedule_of(const char *input)
         {"cover", &s.cover},
         {"bare_last", &s.bare_last},
         {"read_ahead", &s.read_ahead},
+        {"read_group", &s.read_group},
         {"transpose_ahead", &s.transpose_ahead},
         {"late_ahead", &s.late_ahead},
         {"exchange_ahead", &s.exchange_ahead},
