@@ -148,6 +148,10 @@ struct tir_value tir_mma_halves(struct tir_builder *b, int instr, struct tir_val
  * first. */
 struct tir_value tir_mma_in_agprs(struct tir_builder *b, int instr, struct tir_value a,
                                   struct tir_value c, struct tir_value acc);
+/** Like tir_mma(), with instructions on the same rows of a after each other: a may be read while
+ * they run, and few of its rows are in registers. */
+struct tir_value tir_mma_by_rows(struct tir_builder *b, int instr, struct tir_value a,
+                                 struct tir_value c, struct tir_value acc);
 
 /** Builds a scaled product. `left` and `right` are the e8m0 scales of a and c: tiles of i8 in the
  * layout of tir_mma_scales(), or a scalar i32. tir_i32(b, 127) is a scale of 1. */

@@ -27,7 +27,7 @@ struct tir_value tir_mma_first(struct tir_builder *b, int instr, struct tir_valu
 {
     assert(instr >= 0 && (unsigned)instr < b->f->machine->n_mma);
     return tir_build(b, TIR_mma, no_type, (struct tir_value[]){a, c, acc}, 3,
-                     (int64_t[]){instr, k, 0});
+                     (int64_t[]){instr, k, 0, 0});
 }
 
 struct tir_value tir_mma_in_agprs(struct tir_builder *b, int instr, struct tir_value a,
@@ -35,7 +35,15 @@ struct tir_value tir_mma_in_agprs(struct tir_builder *b, int instr, struct tir_v
 {
     assert(instr >= 0 && (unsigned)instr < b->f->machine->n_mma);
     return tir_build(b, TIR_mma, no_type, (struct tir_value[]){a, c, acc}, 3,
-                     (int64_t[]){instr, 0, 1});
+                     (int64_t[]){instr, 0, 1, 0});
+}
+
+struct tir_value tir_mma_by_rows(struct tir_builder *b, int instr, struct tir_value a,
+                                 struct tir_value c, struct tir_value acc)
+{
+    assert(instr >= 0 && (unsigned)instr < b->f->machine->n_mma);
+    return tir_build(b, TIR_mma, no_type, (struct tir_value[]){a, c, acc}, 3,
+                     (int64_t[]){instr, 0, 0, 1});
 }
 
 /* Creates a scaled product. Operands are a, c, the accumulator, and the scales of a and of c. */

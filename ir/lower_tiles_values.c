@@ -568,14 +568,15 @@ static void expand_product(struct tir_expander *x, const struct tir_op *op,
     struct tir_pieces p = tir_alloc_pieces(x, rows * cols, acc);
     for (unsigned i = 0; i < p.n; i++)
         p.v[i] = tir_elements(x, op->operands[2], i * acc, acc);
+    const bool by_rows = op->opcode == TIR_mma && op->imm[3];
     for (unsigned k = 0; k < used; k++)
-        for (unsigned j = 0; j < cols; j++)
-            for (unsigned i = 0; i < rows; i++) {
-                const struct tir_value abc[] = {tir_elements(x, a, (i * steps + k) * left, left),
-                                                tir_elements(x, c, (j * steps + k) * right, right),
-                                                p.v[j * rows + i]};
-                p.v[j * rows + i] = make(x, op, abc, (unsigned[]){i * steps + k, j * steps + k});
-            }
+        for (unsigned n = 0; n < rows * cols; n++) {
+            const unsigned i = by_rows ? n / cols : n % rows, j = by_rows ? n % cols : n / rows;
+            const struct tir_value abc[] = {tir_elements(x, a, (i * steps + k) * left, left),
+                                            tir_elements(x, c, (j * steps + k) * right, right),
+                                            p.v[j * rows + i]};
+            p.v[j * rows + i] = make(x, op, abc, (unsigned[]){i * steps + k, j * steps + k});
+        }
     tir_set_pieces(x, op->result, p);
 }
 
