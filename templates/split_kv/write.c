@@ -294,8 +294,8 @@ static void write_part(struct split_kv *d, struct tir_value x, int byte,
     x = tir_relayout(b, x, &l);
     if (whole)
         x = tir_convert_short(b, x, d->dtype);
-    if (whole && d->m->has_lane_swap)
-        x = with_neighbours(b, x);
+    if (whole && d->m->has_lane_swap && d->m->lane_bits == TIR_WAVE_BITS)
+        x = with_neighbours(b, x); /* a lane of a wave of 32 has eight rows */
     tir_tile_scatter(b, p->out.base, p->out_at, tir_i32(b, byte), tir_transpose(b, x));
 }
 
@@ -403,6 +403,13 @@ struct split_kv_places split_kv_find_result(struct split_kv *d)
     return p;
 }
 
+/* Returns `inverse` as a value of its own, if waves have no accumulation registers. LLVM would
+ * otherwise multiply all of O^T before the branch that chooses result or partial, and spill it. */
+static struct tir_value keep_apart(struct split_kv *d, struct tir_value inverse)
+{
+    return d->m->lane_bits == TIR_WAVE_BITS ? inverse : tir_materialize(&d->b, inverse);
+}
+
 /* Writes O^T `o` and the LSE as a state of kind `kind`. `o` is already divided, unless waves have
  * their own columns or parts of the latent; then it is multiplied by `inverse`. */
 static void write_as(struct split_kv *d, enum split_kv_kind kind, struct tir_value o,
@@ -417,7 +424,7 @@ static void write_as(struct split_kv *d, enum split_kv_kind kind, struct tir_val
         if (!found)
             find_out(d, &p);
         if (d->own_columns)
-            write_in_parts(d, o, inverse, &p);
+            write_in_parts(d, o, keep_apart(d, inverse), &p);
         else
             split_kv_write_out(d, o, &p);
     }
