@@ -19,7 +19,8 @@
  *                         has all of S^T. Where LDS is small, or a wave has 32 lanes, they split
  *                         the latent or the keys of S^T too, which costs a barrier and saves many
  *                         matrix instructions
- *     one wave per SIMD   a wave has 32 of 128 columns and all of O^T for them: one_wave.c, and
+ *     one wave per SIMD   a wave has 32 of 128 columns and all of O^T for them: one_wave.c,
+ *                         tensor_rows.c where the tensor data mover copies blocks, and
  *                         register_transpose.c where LDS does not transpose c
  *     wave pairs          two waves have the same 32 columns, each with half of the keys in S^T and
  *                         half of O^T; two workgroups share a list: wave_pair.c
@@ -86,6 +87,7 @@ static const struct att_tile tiles[] = {
     {.rows = 16, .waves = 4, .keys = 32, .own = {[LDS_KIB] = 320}},
     {.rows = 32, .waves = 8, .keys = 32, .own = {[LDS_KIB] = 320}},
     {.rows = 64, .waves = 8, .keys = 32, .own = {[LDS_KIB] = 320}},
+    {.rows = 128, .waves = 4, .keys = 32, .own = {[LDS_KIB] = 320, [ONE_WAVE] = 1}},
 };
 
 static const struct att_knob knobs[] = {
@@ -105,15 +107,22 @@ static bool takes_lists(const struct att_variant *v, const struct tir_machine *m
            (att_transposes_8_bytes(m) || v->head_dim == v->head_dim_v);
 }
 
+/* Returns the most columns that a workgroup has registers for. Addresses of a mask's bytes do not
+ * fit beside 128 columns. Waves of 32 lanes that share scores have at most 64: LLVM spills their O
+ * of 128 columns as it is rescaled. */
+static int count_most_columns(const struct att_variant *v, const struct tir_machine *m)
+{
+    if (m->lane_bits < TIR_WAVE_BITS)
+        return tir_tensor_copy(m) && mla_one_wave_takes(v, m) ? 128 : 64;
+    return v->mask == ATT_MASK_CUSTOM ? 64 : 128;
+}
+
 /* True if tile `t` serves the variant; if not, the reason is in `why`. */
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
     const int rows = (v->gqa ? v->gqa : 64) * v->q_len;
-    /* Columns that have registers: addresses of a mask's bytes do not fit beside 128 columns. Waves
-     * of 32 lanes have no accumulation registers, and LLVM spills their O of 128 columns as it is
-     * rescaled. */
-    const int most = v->mask == ATT_MASK_CUSTOM || m->lane_bits < TIR_WAVE_BITS ? 64 : 128;
+    const int most = count_most_columns(v, m);
     if (t->own[LDS_KIB] * 1024u != m->lds_bytes)
         return att_reject(why, ATT_TILE, "is for %d KiB of LDS", t->own[LDS_KIB]);
     if (tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, t->keys < 32 ? 16 : 0, att_dtype(v)) < 0)
@@ -269,7 +278,7 @@ static const struct mla_form *find_form(const struct att_variant *v, const struc
         return &mla_shared_form;
     if (t->own[ONE_WAVE] == IN_PAIRS)
         return fp8 ? &mla_row_pairs_form : &mla_wave_pair_form;
-    if (att_transposes_8_bytes(m))
+    if (att_transposes_8_bytes(m) || tir_tensor_copy(m))
         return &mla_one_wave_form;
     return fp8 ? &mla_dv_split_form : &mla_transpose_form;
 }
@@ -285,8 +294,8 @@ static int find_values_product(const struct mla *s, bool one_wave)
     const unsigned keys = mla_weights_fp8(s) && att_transposes_8_bytes(m) ? WIDE_KEYS : 0;
     int wide = -1;
     if (one_wave)
-        return tir_find_mma(m, WIDE_ROWS, WIDE_ROWS, keys, dtype);
-    if (mla_weights_fp8(s) && mla_exchanges(s) && s->d.keys >= WIDE_KEYS)
+        wide = tir_find_mma(m, WIDE_ROWS, WIDE_ROWS, keys, dtype);
+    else if (mla_weights_fp8(s) && mla_exchanges(s) && s->d.keys >= WIDE_KEYS)
         wide = tir_find_mma(m, WIDE_ROWS, WIDE_ROWS, WIDE_KEYS, dtype);
     return wide >= 0 ? wide : tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, s->d.keys < 32 ? 16 : 0, dtype);
 }

@@ -32,9 +32,8 @@
 enum {
     MOST_KEYS = 64 /* most keys of a block */,
     RUN = 16 /* fewest neighbouring keys of a block that are in one page */,
-    /* Keys that one 16-bit instruction multiplies; in fp8 one multiplies all keys of a block. */
-    TOGETHER = 16,
     BLOCKS = 4,
+    MOVED_BLOCKS = 8 /* blocks in LDS that the tensor data mover copies */,
     EARLY = 128 /* rows of c^T that are read from LDS in the phase before their product */
 };
 
@@ -49,7 +48,9 @@ bool mla_one_wave_takes(const struct att_variant *v, const struct tir_machine *m
     const bool as_stored = (of_q || fp8) && v->kv_layout == ATT_KV_LAYOUT_NHD;
     return v->head_dim_v == LATENT && in_one_page && as_stored && v->mask != ATT_MASK_CUSTOM &&
            !att_scales_scores(v) &&
-           (mla_transpose_takes(m) || (att_transposes_8_bytes(m) && tir_lane_copy(m, 16)));
+           (tir_tensor_copy(m)
+                ? !lists
+                : mla_transpose_takes(m) || (att_transposes_8_bytes(m) && tir_lane_copy(m, 16)));
 }
 
 /* ---- Layouts of scores, weights and panels, and LDS maps ---- */
@@ -79,14 +80,17 @@ struct tir_value mla_one_wave_first_key(void *family, struct tir_value block)
     return tir_add(&s->d.b, mla_first_key(s, block), own_first(s));
 }
 
-/* Returns the number of keys that one instruction of c^T P^T multiplies. */
-static unsigned together(const struct mla *s) { return mla_weights_fp8(s) ? s->d.keys : TOGETHER; }
+/* Returns the number of keys that one instruction of c^T P^T multiplies: in fp8 all of a block. */
+static unsigned together(const struct mla *s) { return mla_pv(s)->k; }
 
 /* Returns layout l of S^T or K with its rows permuted into the order of keys, which avoids LDS bank
  * conflicts. */
 static struct tir_layout with_keys(const struct mla *s, const struct tir_layout *l)
 {
     static const uint8_t key[] = {2, 3, 0, 1, 4}, key_fp8[] = {2, 3, 1, 4, 0, 5};
+    static const uint8_t key_of_halves[] = {1, 2, 3, 0, 4};
+    if (mla_one_wave_moves(s))
+        return mla_weights_fp8(s) ? *l : tir_layout_permute_rows(l, key_of_halves);
     if (mla_has_row_pairs(s))
         return mla_exchange_with_keys(l);
     return tir_layout_permute_rows(l, mla_weights_fp8(s) ? key_fp8 : key);
@@ -109,8 +113,8 @@ struct tir_layout mla_one_wave_weights(const struct mla *s)
 static struct tir_contraction panel_order(const struct mla *s)
 {
     const struct tir_mma *const mma = &s->d.m->mma[keys_product(s)];
-    return mla_weights_fp8(s) ? tir_contract_instruction(mla_pv(s), false, PANEL)
-                              : tir_contract_rows(mma, PANEL, 16 / mla_kq_bytes(s));
+    return s->type.scaled >= 0 ? tir_contract_instruction(mla_pv(s), false, PANEL)
+                               : tir_contract_rows(mma, PANEL, 16 / mla_kq_bytes(s));
 }
 
 /* Sets the types of scores, weights and O^T in s->type and s->d, and the panels of K:
@@ -138,11 +142,15 @@ static void choose_layouts(struct mla *s)
 struct tir_layout mla_one_wave_map(const struct mla *s, unsigned keys, unsigned width)
 {
     enum { CHUNK = 16 };
+    struct tir_layout map = tir_row_major(keys, width);
+    if (mla_one_wave_moves(s)) {
+        tir_map_pad(&map, width, CHUNK / mla_kq_bytes(s));
+        return map;
+    }
     if (!mla_weights_fp8(s))
         return att_lds_rows(s->d.m, keys, width, mla_kq_bytes(s));
     if (width < LATENT)
         return att_lds_swizzled(keys, width, CHUNK, 2, 2);
-    struct tir_layout map = tir_row_major(keys, width);
     tir_map_pad(&map, CHUNK << s->d.m->lane_bits, CHUNK);
     return map;
 }
@@ -152,7 +160,7 @@ struct tir_layout mla_one_wave_map(const struct mla *s, unsigned keys, unsigned 
 struct tir_value mla_one_wave_place(struct mla *s, const struct part *p, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
-    const struct tir_value which = tir_and(b, block, tir_i32(b, BLOCKS - 1));
+    const struct tir_value which = tir_and(b, block, tir_i32(b, (int)s->lds.blocks - 1));
     return tir_add(b, p->buffer, att_times(b, which, (int)p->bytes));
 }
 
@@ -297,18 +305,21 @@ static struct tir_value columns_from(struct mla *s, unsigned part)
     return s->split.pairs ? tir_add(b, from, att_times(b, mla_one_wave_half(s), half)) : from;
 }
 
+/* Returns the number of rows of c^T that are read from LDS in the phase before their product. */
+static unsigned early(const struct mla *s) { return mla_one_wave_moves(s) ? 32 : EARLY; }
+
 /* Reads the first EARLY columns of the latent for the block's first keys, as c^T. read_late() reads
  * the others. */
 static struct tir_value read_early(struct mla *s)
 {
-    return read_columns(s, columns_from(s, 0), 0, EARLY);
+    return read_columns(s, columns_from(s, 0), 0, early(s));
 }
 
 /* Reads the columns of the latent that read_early() has not read, as c^T. Returns them appended to
  * v, the result of read_early(). */
 static struct tir_value read_late(struct mla *s, struct tir_value v)
 {
-    for (unsigned width = EARLY; width < s->d.output.rows; width *= 2)
+    for (unsigned width = early(s); width < s->d.output.rows; width *= 2)
         v = tir_stack(&s->d.b, v, read_columns(s, columns_from(s, 0), width, width));
     return v;
 }
@@ -568,19 +579,23 @@ static const struct pipeline *find_pipeline(const struct mla *s)
         return &mla_row_pairs;
     if (s->split.pairs)
         return &mla_wave_pair;
+    if (mla_one_wave_moves(s))
+        return &mla_one_wave_tensor;
     return mla_one_wave_gathers(s) ? &mla_one_wave_lists : &mla_one_wave;
 }
 
 /* Sets s->plan to the kernel's pipeline. Asserts that LDS has room for its buffers. */
 static void choose_pipeline(struct mla *s)
 {
-    struct pipe_variant v = {.has = mla_weights_fp8(s) ? 1u << MLA_HAS_SCALED : 0};
+    struct pipe_variant v = {.has = s->type.scaled >= 0 ? 1u << MLA_HAS_SCALED : 0};
+    if (mla_weights_fp8(s))
+        v.has |= ATT_HAS(FP8_WEIGHTS);
     if (s->split.pairs && s->d.v->sparse != ATT_SPARSE_NONE)
         v.has |= 1u << MLA_HAS_LISTS;
     if (s->split.pairs && s->lds.p_places < 2)
         v.has |= 1u << MLA_HAS_ONE_P;
     pipe_choose(find_pipeline(s), &v, &s->plan);
-    assert(s->plan.depth[MLA_LDS_BLOCK] <= BLOCKS);
+    assert(s->plan.depth[MLA_LDS_BLOCK] <= s->lds.blocks);
     assert(mla_has_row_pairs(s) ? s->plan.depth[MLA_LDS_LAST] <= BLOCKS &&
                                       s->plan.depth[MLA_LDS_PAIR_P] <= s->lds.p_places
                                 : !s->split.pairs || s->plan.depth[MLA_LDS_P] <= s->lds.p_places);
@@ -591,12 +606,14 @@ static void choose_pipeline(struct mla *s)
 static void take_lds(struct mla *s)
 {
     struct split_kv *const d = &s->d;
-    s->lds.blocks = BLOCKS;
+    s->lds.blocks = mla_one_wave_moves(s) ? MOVED_BLOCKS : BLOCKS;
     for (unsigned i = 0; i < mla_count_parts(s) && !mla_has_row_pairs(s); i++) {
         struct part *const p = &s->source.part[i];
         p->lds = mla_one_wave_map(s, d->keys, p->width);
         p->bytes = (att_lds_bytes(&p->lds, mla_kq_bytes(s)) + 15) & ~15u;
-        p->buffer = tir_lds_buffer(&d->b, BLOCKS * p->bytes, 16);
+        if (mla_one_wave_moves(s)) /* with the padding of the last row: Q takes several places */
+            p->bytes = mla_tensor_rows_bytes(s, p, d->keys);
+        p->buffer = tir_lds_buffer(&d->b, s->lds.blocks * p->bytes, 16);
     }
     if (s->split.pairs)
         mla_exchange_take_lds(s, BLOCKS);
@@ -615,7 +632,7 @@ static void begin_pass(struct mla *s)
     a->dtype = s->number.p;
     a->entries = mla_gather_entries;
     a->first_key = mla_one_wave_first_key;
-    a->in_agprs = true;
+    a->in_agprs = !mla_one_wave_moves(s);
     a->value_parts = (uint8_t)(own_keys(s) / together(s));
 }
 
@@ -624,6 +641,8 @@ static void begin_pass(struct mla *s)
 static void join(struct mla *s, struct split_kv_state *state)
 {
     (void)state;
+    if (mla_one_wave_moves(s)) /* copies of blocks after the last one */
+        tir_wait(&s->d.b, GROUP, 0);
     tir_barrier(&s->d.b); /* LDS is free for the next item */
 }
 
@@ -637,7 +656,9 @@ static void join_pair(struct mla *s, struct split_kv_state *state)
 /* Loads Q to registers, through LDS if the kernel has sparse lists: mla_form.load_q. */
 static void load_q(struct mla *s)
 {
-    if (mla_one_wave_gathers(s))
+    if (mla_one_wave_moves(s))
+        mla_tensor_load_q(s);
+    else if (mla_one_wave_gathers(s))
         mla_wave_pair_load_q(s);
     else
         mla_load_q(s, mla_one_wave_stage(s, A_WAIT));

@@ -41,6 +41,12 @@ static inline struct tir_value mla_one_wave_half(struct mla *s)
     return tir_shr(&s->d.b, s->d.wave, tir_i32(&s->d.b, (int)mla_wave_bits(s) - 1));
 }
 
+/** True if the tensor data mover copies blocks to LDS: tensor_rows.c. */
+static inline bool mla_one_wave_moves(const struct mla *s)
+{
+    return tir_tensor_copy(s->d.m) != NULL;
+}
+
 /* Functions of one_wave.c: layouts, blocks and products. */
 
 /** Returns the layout in registers of one wave's weights as operand of c^T P^T, [keys x
@@ -118,6 +124,17 @@ struct tir_value mla_exchange_load_exponent(struct mla *s, struct tir_value bloc
 /** Loads from LDS the weights of wave `part` (0 or 1) of the pair for block `block` (i32). They are
  * keys x columns, an operand of c^T P^T. */
 struct tir_value mla_exchange_load_weights(struct mla *s, struct tir_value block, unsigned part);
+
+/* Functions of tensor_rows.c: blocks and Q that the tensor data mover copies. */
+
+/** Returns the bytes in LDS of `rows` rows of part p of a block, with their padding. */
+static inline unsigned mla_tensor_rows_bytes(const struct mla *s, const struct part *p,
+                                             unsigned rows)
+{
+    return rows * (p->width + p->lds.pad) * mla_kq_bytes(s);
+}
+/** Loads Q, through LDS if a wave's columns are heads of one token: mla_form.load_q. */
+void mla_tensor_load_q(struct mla *s);
 
 /* Functions of row_pairs.c: pairs of rows in LDS as cache lines. */
 

@@ -105,17 +105,3 @@ const struct pipeline mla_one_wave = {
     .roles = 1,
     .hides_itself = 1,
 };
-
-const struct pipeline *const mla_pipelines[] = {&mla_one_wave,
-                                                &mla_one_wave_lists,
-                                                &mla_register_transpose,
-                                                &mla_register_transpose_lists,
-                                                &mla_dv_split,
-                                                &mla_wave_pair,
-                                                &mla_row_pairs,
-                                                &mla_replicated_scores,
-                                                &mla_shared_scores,
-                                                &mla_deferred_values,
-                                                &mla_values_between,
-                                                &mla_early_copy,
-                                                NULL};

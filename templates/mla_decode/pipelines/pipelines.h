@@ -125,6 +125,12 @@ extern const struct pipe_op mla_rescale_some;
 extern const struct pipe_op mla_make_scaled, mla_rescale_scaled, mla_round_scaled,
     mla_product_scaled;
 
+/* Steps of one wave per SIMD whose blocks the tensor data mover copies, in tensor_rows.c: load a
+ * page number, and copy the wave's rows of a block to LDS. */
+extern const struct pipe_op mla_find_row_page, mla_move_rows;
+/* Add rounded P to l, and c^T P^T to O^T. */
+extern const struct pipe_op mla_sum_rounded, mla_moved_product;
+
 /* Steps of one wave per SIMD that transposes c in registers, in register_transpose.c: load a page
  * number, and compute the addresses of a block. */
 extern const struct pipe_op mla_transpose_find_page, mla_transpose_find_block;
@@ -197,8 +203,9 @@ extern const struct pipe_phase mla_shared_phases[];   /* for shared_scores and r
 extern const struct pipe_phase mla_one_wave_phases[]; /* indexed by enum one_wave_phase */
 /* For register_transpose, with lists or without. */
 extern const struct pipe_phase mla_transpose_phases[];
-extern const struct pipeline mla_one_wave, mla_one_wave_lists, mla_register_transpose,
-    mla_register_transpose_lists, mla_wave_pair, mla_row_pairs, mla_dv_split;
+extern const struct pipeline mla_one_wave, mla_one_wave_lists, mla_one_wave_tensor,
+    mla_register_transpose, mla_register_transpose_lists, mla_wave_pair, mla_row_pairs,
+    mla_dv_split;
 extern const struct pipeline mla_replicated_scores, mla_shared_scores, mla_deferred_values,
     mla_values_between, mla_early_copy;
 

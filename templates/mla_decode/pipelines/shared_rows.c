@@ -81,3 +81,18 @@ const struct pipe_row mla_rows_product[] = {
     {&mla_read_p, 0, 0, .needs = HAS(SCALED)},
     {&mla_scaled_product, 0, 0, .needs = HAS(SCALED)},
     {0}};
+
+const struct pipeline *const mla_pipelines[] = {&mla_one_wave,
+                                                &mla_one_wave_lists,
+                                                &mla_one_wave_tensor,
+                                                &mla_register_transpose,
+                                                &mla_register_transpose_lists,
+                                                &mla_dv_split,
+                                                &mla_wave_pair,
+                                                &mla_row_pairs,
+                                                &mla_replicated_scores,
+                                                &mla_shared_scores,
+                                                &mla_deferred_values,
+                                                &mla_values_between,
+                                                &mla_early_copy,
+                                                NULL};
