@@ -123,7 +123,7 @@ def prefill(checkout, target, directory, batch, heads, kv_heads, length, causal)
         values[pointer] = buffer(batch * length * count * DIM * BF16)
         strides = (length * count * DIM, DIM, count * DIM, 1)
         values.update(("stride_%s%s_in" % (tensor, axis), n) for axis, n in zip(axes, strides))
-    for parameter in mha._attn_fwd.params:  # of tensors that this call does not have
+    for parameter in mha._attn_fwd.params:  # strides of tensors that the call does not have
         if parameter.name.startswith("stride_"):
             values.setdefault(parameter.name, 0)
     options = {key: config[key] for key in ("num_warps", "num_stages", "waves_per_eu")}

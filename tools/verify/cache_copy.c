@@ -91,7 +91,7 @@ static void leave_out_scales(struct call *c)
         operand_leave_out(call_operand(c, scales[i]));
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
+/* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
     if (c->desc.cache_copy.cache.scale == ATTN_KV_SCALE_TENSOR ||

@@ -95,7 +95,7 @@ static void size(struct call *c)
                     &c->args.cache_gather.pages);
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
+/* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
     if (is(c, FAR))
@@ -154,7 +154,7 @@ static void compare(struct call *c)
                 compare_row(c, &p, part, s, i);
 }
 
-/* Returns the fewest bytes that a launch of the call can load and store. */
+/* Returns the fewest bytes that a launch can load and store: struct verify_op.least_bytes. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_cache_gather_desc *d = &c->desc.cache_gather;

@@ -266,7 +266,7 @@ static void size(struct call *c)
     c->args.cache_write.cache.page_count = own->used + own->spare;
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
+/* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
     struct operand *k = input(c, CACHE_K), *v = input(c, CACHE_V);
@@ -408,7 +408,7 @@ static bool again(struct call *c)
 /* True if the kernel is verified on the shape. */
 static bool takes(const struct call *c) { return block_scaled(c) || !is(c, STEPS); }
 
-/* Returns the fewest bytes that a launch of the call can load and store. */
+/* Returns the fewest bytes that a launch can load and store: struct verify_op.least_bytes. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_cache_write_desc *d = &c->desc.cache_write;

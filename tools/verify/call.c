@@ -358,7 +358,7 @@ static void check_surroundings(struct call *c)
     }
 }
 
-/* Copies the operands back from the device; returns false if that fails. */
+/* Copies the operands back from the device. Returns false if a copy fails. */
 static bool download(struct call *c)
 {
     for (int inside = 0; inside < 2; inside++) {

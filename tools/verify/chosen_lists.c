@@ -111,7 +111,7 @@ static void size(struct call *c)
     own->columns += own->columns == 0; /* a table has at least one column */
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
+/* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
     const struct own *own = c->own;

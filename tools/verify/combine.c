@@ -292,7 +292,7 @@ static void size(struct call *c)
         a->partial_rows = (int32_t)(own->parts * own->block);
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
+/* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
     const struct own *own = c->own;

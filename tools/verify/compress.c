@@ -204,7 +204,7 @@ static void size(struct call *c)
 /* Returns the number of slots of rings: two for each sequence, and one that is unused. */
 static int slot_count(const struct call *c) { return 2 * c->args.compress.batch + 1; }
 
-/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
+/* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
     static const unsigned rings[] = {COMPRESS_STATE, COMPRESS_STATE_SCORES};
@@ -305,7 +305,7 @@ static void fill_tokens(struct call *c)
     }
 }
 
-/* Fills the operands of the call. */
+/* Sets the contents of the input tensors: struct verify_op.fill. */
 static void fill(struct call *c)
 {
     const struct own *own = c->own;

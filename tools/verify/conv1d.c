@@ -183,7 +183,7 @@ static void place_slots(struct call *c, struct operand *o)
     }
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
+/* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
     place_slots(c, call_operand(c, CONV1D_STATE));
@@ -251,7 +251,7 @@ static void fill_tree(struct call *c)
                                 random_value(&c->random));
 }
 
-/* Fills the operands of the call. */
+/* Sets the contents of the input tensors: struct verify_op.fill. */
 static void fill(struct call *c)
 {
     const struct own *own = c->own;

@@ -365,7 +365,7 @@ static unsigned cache_operand(const struct call *c)
     return is_latent(c) ? MLA_DECODE_K_CACHE : is_step(c) ? ROPE_DECODE_K_CACHE : DECODE_K_CACHE;
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
+/* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
     const struct own *own = c->own;
@@ -632,7 +632,7 @@ static void fill_shard(struct call *c)
     }
 }
 
-/* Fills the operands of the call. */
+/* Sets the contents of the input tensors: struct verify_op.fill. */
 static void fill(struct call *c)
 {
     const struct own *own = c->own;

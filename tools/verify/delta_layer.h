@@ -25,7 +25,8 @@ struct delta_layer {
     float *scale, *l2_eps, *lower_bound;
 };
 
-/** The members of struct delta_layer for a call whose op is OP in operands and `op` in unions. */
+/** Makes a struct delta_layer for a call. OP is the op's name in numbers of operands, `op` in
+ * unions of descriptors and arguments. `recurrent` and `wide` are the members r and beta_wide. */
 #define DELTA_LAYER_OF(call, op, OP, recurrent, wide)      \
     ((struct delta_layer){                                 \
         .r = (recurrent),                                  \

@@ -61,7 +61,7 @@ static void place(struct call *c)
         operand_resize(call_operand(c, GATED_DELTA_RECORDS), 0, l.r.state->dims[0]);
 }
 
-/* Fills the operands of the call. */
+/* Sets the contents of the input tensors: struct verify_op.fill. */
 static void fill(struct call *c)
 {
     const struct delta_layer l = of(c);

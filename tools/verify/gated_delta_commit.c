@@ -127,7 +127,7 @@ static void fill_state(struct call *c, int row)
                 operand_set(o, AT(row, head, i, k), random_value(&c->random));
 }
 
-/* Fills the operands of the call. */
+/* Sets the contents of the input tensors: struct verify_op.fill. */
 static void fill(struct call *c)
 {
     fill_lists(c);

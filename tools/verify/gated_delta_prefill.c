@@ -115,14 +115,14 @@ static bool next(struct call *c)
     return true;
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
+/* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
     const struct delta_layer l = of(c);
     delta_layer_place(&l);
 }
 
-/* Fills the operands of the call. */
+/* Sets the contents of the input tensors: struct verify_op.fill. */
 static void fill(struct call *c)
 {
     const struct delta_layer l = of(c);
@@ -572,7 +572,7 @@ static void allow_records(struct operand *o)
                 operand_allow(o, AT(row, head, i));
 }
 
-/* Compares the results of the call with the reference. */
+/* Compares the results of the call with the reference: struct verify_op.compare. */
 static void compare(struct call *c)
 {
     const struct delta_layer l = of(c);

@@ -135,7 +135,7 @@ static void place_conv(struct call *c)
     }
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
+/* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
     struct operand *state = call_operand(c, GATED_DELTA_STEP_STATE);
@@ -239,7 +239,7 @@ static void fill_lists(struct call *c)
                          ((const struct own *)c->own)->starts, batch + 1);
 }
 
-/* Fills the operands of the call. */
+/* Sets the contents of the input tensors: struct verify_op.fill. */
 static void fill(struct call *c)
 {
     static const unsigned random[] = {GATED_DELTA_STEP_CONV_WEIGHT, GATED_DELTA_STEP_CONV_BIAS,

@@ -72,7 +72,7 @@ static void size(struct call *c)
     c->args.gated_rmsnorm.eps = is(c, ZEROS) ? 0 : 0.0625f;
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
+/* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
     const struct attn_gated_rmsnorm_desc *d = &c->desc.gated_rmsnorm;
@@ -130,7 +130,7 @@ static void fill_squares(struct call *c)
         }
 }
 
-/* Fills the operands of the call. */
+/* Sets the contents of the input tensors: struct verify_op.fill. */
 static void fill(struct call *c)
 {
     fill_squares(c);
@@ -279,7 +279,7 @@ static void compare_squares(struct call *c, struct group *group)
         }
 }
 
-/* Compares the results of the call with the reference. */
+/* Compares the results of the call with the reference: struct verify_op.compare. */
 static void compare(struct call *c)
 {
     struct group *group = call_allocate(c, 1, sizeof(*group));

@@ -59,7 +59,7 @@ static void size(struct call *c)
     c->args.head_product.tokens = s->tokens;
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
+/* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
     const struct attn_head_product_desc *d = &c->desc.head_product;
@@ -90,7 +90,7 @@ static struct weights weights_of(struct call *c)
                             .blocks = c->desc.head_product.weights == ATTN_WEIGHTS_FP8_BLOCK};
 }
 
-/* Fills the operands of the call. */
+/* Sets the contents of the input tensors: struct verify_op.fill. */
 static void fill(struct call *c)
 {
     operand_set_random(call_operand(c, HEAD_PRODUCT_X), &c->random);

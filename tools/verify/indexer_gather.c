@@ -83,7 +83,7 @@ static void size(struct call *c)
     own->pages = s->count * own->stride;
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
+/* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
     const struct own *own = c->own;
@@ -140,7 +140,7 @@ static void fill_token(struct call *c, int s, int t)
         operand_set_int(keys, AT(scale_at(c, s, t, e)), scale.bytes[e]);
 }
 
-/* Fills the operands of the call. */
+/* Sets the contents of the input tensors: struct verify_op.fill. */
 static void fill(struct call *c)
 {
     struct own *own = c->own;
@@ -165,7 +165,7 @@ static void fill(struct call *c)
             fill_token(c, s, t);
 }
 
-/* Compares the results of the call with the reference. */
+/* Compares the results of the call with the reference: struct verify_op.compare. */
 static void compare(struct call *c)
 {
     const struct own *own = c->own;
@@ -181,7 +181,7 @@ static void compare(struct call *c)
         }
 }
 
-/* Returns the fewest bytes that a launch of the call can load and store. */
+/* Returns the fewest bytes that a launch can load and store: struct verify_op.least_bytes. */
 static double least_bytes(const struct call *c)
 {
     return 2.0 * (DIM + SCALE_BYTES) * c->args.indexer_gather.total_k +

@@ -78,13 +78,13 @@ static void size(struct call *c)
     }
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
+/* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c) { index_data_place(c->own, call_operand(c, INDEXER_LOGITS_Q)); }
 
-/* Fills the operands of the call. */
+/* Sets the contents of the input tensors: struct verify_op.fill. */
 static void fill(struct call *c) { index_data_fill(c->own, call_operand(c, INDEXER_LOGITS_Q)); }
 
-/* Compares the results of the call with the reference. */
+/* Compares the results of the call with the reference: struct verify_op.compare. */
 static void compare(struct call *c)
 {
     const struct index_data *d = c->own;

@@ -107,7 +107,7 @@ static void size(struct call *c)
         own->slots[t] = -1;
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
+/* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
     const struct own *own = c->own;
@@ -140,7 +140,7 @@ static void fill_ties(struct call *c)
     }
 }
 
-/* Fills the operands of the call. */
+/* Sets the contents of the input tensors: struct verify_op.fill. */
 static void fill(struct call *c)
 {
     static const unsigned vectors[] = {INDEXER_ROPE_CACHE_K, INDEXER_ROPE_CACHE_K_WEIGHT,
@@ -341,7 +341,7 @@ static void compare_key(struct call *c, const struct precision *fp8, int t, cons
     }
 }
 
-/* Compares the results of the call with the reference. */
+/* Compares the results of the call with the reference: struct verify_op.compare. */
 static void compare(struct call *c)
 {
     const struct precision *fp8 = find_cache_precision(ATTN_FP8, c->target);

@@ -35,7 +35,8 @@ static const struct shape {
     /* Number of rows; keys of each row, 0: row_length() keys. */
     int rows, long_row;
     struct {
-        /* Parts of a row; 1: all rows share one sequence; tokens of a page. */
+        /* splits: parts of a row. shared: 1 if all rows share one sequence. page: tokens of a
+         * page. */
         int splits, shared, page;
         int longest; /* keys of the first row; 0: as many as the others */
         int lists;   /* work lists of a plan */
@@ -284,7 +285,7 @@ static void size(struct call *c)
     }
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
+/* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
     index_data_place(data_of(c), call_operand(c, INDEXER_TOPK_Q));
@@ -317,7 +318,7 @@ static void fill_candidates(struct call *c)
     }
 }
 
-/* Fills the operands of the call. */
+/* Sets the contents of the input tensors: struct verify_op.fill. */
 static void fill(struct call *c)
 {
     index_data_fill(data_of(c), call_operand(c, INDEXER_TOPK_Q));
@@ -709,7 +710,7 @@ static const char *complete(const struct call *c, void *shape)
     return NULL;
 }
 
-/* Returns the fewest bytes that a launch of the call can load and store. */
+/* Returns the fewest bytes that a launch can load and store: struct verify_op.least_bytes. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_indexer_topk_args *a = &c->args.indexer_topk;

@@ -16,7 +16,8 @@
 
 #include "tools/verify/verify.h"
 
-/* Factor t / sqrt(sum a_i^2) of the comment above. */
+/* A sum may exceed its drift by this factor of the root of its sum of squares. A larger sum has a
+ * probability of 10^-9. */
 static const double DEVIATIONS = 6.55;
 
 double mean_bound(const struct mean *m) { return m->drift + DEVIATIONS * sqrt(m->squares); }

@@ -102,7 +102,7 @@ static void size(struct call *c)
     make_lengths(c);
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
+/* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
     const struct own *own = c->own;
@@ -156,7 +156,7 @@ static void fill_table(struct call *c)
     }
 }
 
-/* Fills the operands of the call. */
+/* Sets the contents of the input tensors: struct verify_op.fill. */
 static void fill(struct call *c)
 {
     const struct operand *table = call_operand(c, METADATA_BLOCK_TABLE);
@@ -197,7 +197,7 @@ static void compare_draft(struct call *c, int s)
                          length > 0 ? length - 1 : 0);
 }
 
-/* Compares the results of the call with the reference. */
+/* Compares the results of the call with the reference: struct verify_op.compare. */
 static void compare(struct call *c)
 {
     const struct own *own = c->own;

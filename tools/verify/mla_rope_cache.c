@@ -97,7 +97,7 @@ static struct weights weights_of(struct call *c)
                             .blocks = c->desc.mla_rope_cache.weights == ATTN_WEIGHTS_FP8_BLOCK};
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
+/* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
     const int latent = c->desc.mla_rope_cache.head_dim_v, row = latent + rotary(c);
@@ -202,7 +202,7 @@ static void fill_slots(struct call *c)
     }
 }
 
-/* Fills the operands of the call. */
+/* Sets the contents of the input tensors: struct verify_op.fill. */
 static void fill(struct call *c)
 {
     static const unsigned inputs[] = {MLA_ROPE_CACHE_Q_NOPE, MLA_ROPE_CACHE_Q_PE,

@@ -120,7 +120,7 @@ static bool takes(const struct call *c)
     return c->desc.plan.q_tiles == (s->q_tile > 0);
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
+/* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
     struct attn_decode_plan_sizes sizes = {0};
@@ -154,7 +154,7 @@ static void set_int(struct call *c, unsigned number, int64_t i, int64_t value)
         operand_set_int(call_operand(c, number), AT(i), value);
 }
 
-/* Fills the operands of the call. */
+/* Sets the contents of the input tensors: struct verify_op.fill. */
 static void fill(struct call *c)
 {
     const struct shape *s = c->shape;

@@ -259,7 +259,7 @@ static void pack(struct call *c)
     operand_place_inside(v, q, of_q + of_k);
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
+/* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
     static const unsigned far[] = {PREFILL_Q, PREFILL_OUT, PREFILL_K, PREFILL_V};

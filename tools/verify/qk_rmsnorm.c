@@ -46,7 +46,7 @@ static void size(struct call *c)
     c->args.qk_rmsnorm.eps = 0.0625f; /* large enough to change results */
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
+/* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
     const struct attn_qk_rmsnorm_desc *d = &c->desc.qk_rmsnorm;
@@ -82,7 +82,7 @@ static void fill_row(struct call *c, struct operand *o, int token)
     }
 }
 
-/* Fills the operands of the call. */
+/* Sets the contents of the input tensors: struct verify_op.fill. */
 static void fill(struct call *c)
 {
     for (int t = 0; t < c->args.qk_rmsnorm.tokens; t++) {

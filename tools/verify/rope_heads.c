@@ -69,7 +69,7 @@ static void size(struct call *c)
         a->rotary_first = d->head_dim - d->rotary_dim;
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
+/* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
     struct operand *x = call_operand(c, ROPE_HEADS_X), *out = call_operand(c, ROPE_HEADS_OUT);
@@ -95,7 +95,7 @@ static void place(struct call *c)
         operand_place_inside(out, gate, 0);
 }
 
-/* Fills the operands of the call. */
+/* Sets the contents of the input tensors: struct verify_op.fill. */
 static void fill(struct call *c)
 {
     const int dim = c->desc.rope_heads.head_dim;

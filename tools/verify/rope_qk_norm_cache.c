@@ -187,7 +187,7 @@ static void place_outputs(struct call *c)
     call_operand(c, ROPE_QK_NORM_CACHE_Q)->schema.written = true;
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
+/* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
     struct operand *table = call_operand(c, ROPE_QK_NORM_CACHE_COS_SIN);
@@ -317,7 +317,7 @@ static void fill_squares(struct call *c)
     }
 }
 
-/* Fills the operands of the call. */
+/* Sets the contents of the input tensors: struct verify_op.fill. */
 static void fill(struct call *c)
 {
     static const unsigned random[] = {

@@ -69,7 +69,7 @@ static void place_fused(struct call *c)
     }
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
+/* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
     const struct recurrent r = of(c);
@@ -105,7 +105,7 @@ static void fill_steps(struct call *c, int token)
         }
 }
 
-/* Fills the operands of the call. */
+/* Sets the contents of the input tensors: struct verify_op.fill. */
 static void fill(struct call *c)
 {
     const struct recurrent r = of(c);

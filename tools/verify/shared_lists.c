@@ -157,7 +157,7 @@ static void size(struct call *c)
     own->columns = pages_of(s, s->most);
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
+/* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
     const struct own *own = c->own;
@@ -167,7 +167,7 @@ static void place(struct call *c)
         operand_leave_out(call_operand(c, SHARED_LISTS_TILE_SEQUENCES));
 }
 
-/* Fills the operands of the call. */
+/* Sets the contents of the input tensors: struct verify_op.fill. */
 static void fill(struct call *c)
 {
     const struct shape *s = c->shape;

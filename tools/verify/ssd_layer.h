@@ -29,7 +29,8 @@ struct ssd_layer {
     struct operand *segment_states, *segment_sums;
 };
 
-/** The members of struct ssd_layer for a call whose op is OP in operands and `op` in unions. */
+/** Makes a struct ssd_layer for a call. OP is the op's name in numbers of operands, `op` in unions
+ * of descriptors and arguments. `recurrent` and `tokens` are the members r and chunk. */
 #define SSD_LAYER_OF(call, op, OP, recurrent, tokens)  \
     ((struct ssd_layer){                               \
         .r = (recurrent),                              \

@@ -66,28 +66,28 @@ static bool takes(const struct call *c)
     return !is_long(c) || (d->head_dim == 128 && d->head_dim_v == 64 && d->act == ATTN_ACT_SILU);
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
+/* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
     const struct ssd_layer l = of(c);
     ssd_layer_place(&l);
 }
 
-/* Fills the operands of the call. */
+/* Sets the contents of the input tensors: struct verify_op.fill. */
 static void fill(struct call *c)
 {
     const struct ssd_layer l = of(c);
     ssd_layer_fill(&l);
 }
 
-/* Compares the results of the call with the reference. */
+/* Compares the results of the call with the reference: struct verify_op.compare. */
 static void compare(struct call *c)
 {
     const struct ssd_layer l = of(c);
     ssd_layer_compare(&l);
 }
 
-/* Returns the fewest bytes that a launch of the call can load and store. */
+/* Returns the fewest bytes that a launch can load and store: struct verify_op.least_bytes. */
 static double least_bytes(const struct call *c)
 {
     const struct ssd_layer l = of((struct call *)c);

@@ -60,7 +60,7 @@ static void size(struct call *c)
     }
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
+/* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -73,7 +73,7 @@ static void place(struct call *c)
         operand_place_inside(source, target, 0);
 }
 
-/* Fills the operands of the call. */
+/* Sets the contents of the input tensors: struct verify_op.fill. */
 static void fill(struct call *c)
 {
     const struct own *own = c->own;
@@ -105,7 +105,7 @@ static void compare(struct call *c)
     }
 }
 
-/* Returns the fewest bytes that a launch of the call can load and store. */
+/* Returns the fewest bytes that a launch can load and store: struct verify_op.least_bytes. */
 static double least_bytes(const struct call *c)
 {
     const struct own *own = c->own;

@@ -21,7 +21,7 @@ enum scores {
     /* increasing, each the next float after the one before: every chunk exceeds the chunk before */
     RISING,
     FALLING,    /* decreasing, each the next float below the one before */
-    HUGE_RANGE, /* of every exponent, and infinities */
+    HUGE_RANGE, /* scores with every exponent, and infinities */
     NANS,       /* mostly NaNs, also as padding */
 };
 
@@ -220,7 +220,7 @@ static void size(struct call *c)
         size_plan(c);
 }
 
-/* Sets sizes and strides of operands, and omits optional ones, by the shape's flags. */
+/* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
     const struct own *own = c->own;
@@ -338,7 +338,7 @@ static void fill_table(struct call *c)
     }
 }
 
-/* Fills the operands of the call. */
+/* Sets the contents of the input tensors: struct verify_op.fill. */
 static void fill(struct call *c)
 {
     const struct own *own = c->own;

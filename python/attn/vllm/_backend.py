@@ -62,7 +62,7 @@ class Builder(AttentionMetadataBuilder):
 
 
 class Impl(AttentionImpl):
-    """The attention of a layer."""
+    """Computes the attention of a layer with keys and values."""
 
     def __init__(self, num_heads, head_size, scale, num_kv_heads, alibi_slopes, sliding_window, kv_cache_dtype,
                  logits_soft_cap=None, attn_type=AttentionType.DECODER, kv_sharing_target_layer_name=None, sinks=None):

@@ -49,7 +49,7 @@ struct model_class {
 
 /** A config.json that is being read. */
 struct reader {
-    /* Receives the facts. */
+    /* The model whose members are set from the file. */
     struct model *m;
     struct config c;
     struct model_class class; /* the class, with the traits that the whole file's model_type adds */
