@@ -21,7 +21,7 @@ struct hoister {
     unsigned vgprs;  /* vector registers that vecs of one loop may occupy */
     uint32_t *depth; /* by value id: number of loops around its definition */
     uint8_t *state;  /* by value id: enum vec_state of values that the current loop computes */
-    uint32_t *seen;  /* by value id: the last gain() stamp that counted it */
+    uint32_t *seen;  /* by value id: the last gain() stamp that counted the value */
 };
 
 /* The state of a vec computed in the loop: varies; depends only on values from outside; chosen to

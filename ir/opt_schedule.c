@@ -53,15 +53,14 @@ enum { LATE_DWORDS = 2 };
 struct node {
     struct tir_ref ref;
     unsigned feeds;    /* number of the matrix instruction that needs an LDS read or its address */
-    unsigned settles;  /* its operands are ready when this many matrix instructions are issued */
+    unsigned settles;  /* operands are ready when this many matrix instructions are issued */
     unsigned slots;    /* 4-clock issue slots; 0: no instruction of its own */
     unsigned height;   /* slots on the longest dependency chain that begins here */
-    unsigned waiting;  /* operands, and uses of the value that it replaces, which are not placed
-                          yet */
-    uint32_t replaces; /* id of the carried value whose register it may reuse, or 0 */
+    unsigned waiting;  /* operands, and uses of the value to replace, that are not placed */
+    uint32_t replaces; /* id of the carried value whose register the op may reuse, or 0 */
     bool matrix, placed;
-    bool transposes; /* it transposes LDS data in registers for `feeds` */
-    bool hurries;    /* a lane exchange through LDS depends on it */
+    bool transposes; /* true: transposes LDS data in registers for `feeds` */
+    bool hurries;    /* true: a lane exchange through LDS depends on the op */
     bool aside;      /* a copy to LDS, a load or a scalar op, with tir_loop_plan.one_wave */
 };
 
@@ -312,10 +311,10 @@ static int next_matrix(const struct run *r)
 /* The progress in ordering one run; amounts of work are in issue slots. */
 struct progress {
     unsigned work, done;           /* slots of all work; of the work placed so far */
-    unsigned long_work, long_done; /* the same for instructions that take several slots each */
-    /* The same for nodes with `aside`. */
+    unsigned long_work, long_done; /* slots of instructions that take several: all, placed */
+    /* Slots of nodes with `aside`: all, placed. */
     unsigned aside_work, aside_done;
-    unsigned loose, loose_done; /* the same for work other than LDS reads for matrix instructions */
+    unsigned loose, loose_done; /* slots of work other than LDS reads: all, placed */
     unsigned loose_under;       /* part of loose_done after the newest matrix instruction */
     unsigned under, room;       /* placed after the newest matrix instruction; what fits under it */
     /* Matrix instructions of the run, and the ones issued so far. */

@@ -39,7 +39,7 @@ struct hazard_history {
     uint32_t count, states;
     uint32_t quiet_at;          /* value of `states` from which on no entry of the ring requires a
                                    wait */
-    uint32_t quiet_for_most_at; /* the same for a wait of a TRAIT_ORDINARY instruction */
+    uint32_t quiet_for_most_at; /* like quiet_at, if a TRAIT_ORDINARY instruction waits */
     uint32_t matrix_free_at;    /* value of `states` at which the matrix core is free */
     uint32_t matrix_quiet_at;   /* value of `states` from which on no matrix instruction in the ring
                                    requires a wait */
@@ -77,9 +77,9 @@ enum hazard_trait {
 
 /* Rules that may apply to an instruction. */
 enum hazard_part {
-    PART_WAITS = 1 << 0,  /* rules may require wait states before it */
-    PART_STARTS = 1 << 1, /* rules may require wait states after it */
-    PART_MATRIX = 1 << 2, /* it occupies the matrix core */
+    PART_WAITS = 1 << 0,  /* rules may require wait states before the instruction */
+    PART_STARTS = 1 << 1, /* rules may require wait states after the instruction */
+    PART_MATRIX = 1 << 2, /* the instruction occupies the matrix core */
 };
 
 /* True if the operand is a vector register. */

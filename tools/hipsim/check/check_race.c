@@ -25,10 +25,10 @@
 
 /* Properties of a dword's accesses since the last barrier. */
 enum site_flags {
-    SITE_ATOMIC = 1 << 0,      /* only atomics have written it */
+    SITE_ATOMIC = 1 << 0,      /* only atomics have written the dword */
     SITE_MIXED = 1 << 1,       /* several waves access parts of the dword: the check ignores it */
     SITE_DS = 1 << 2,          /* the last write was an LDS instruction, see `seq` */
-    SITE_READ_ATOMIC = 1 << 3, /* only atomics have read it */
+    SITE_READ_ATOMIC = 1 << 3, /* only atomics have read the dword */
     SITE_WRITE_TIME = 1 << 4,  /* write_time is set; if not, the write was before the first
                                   release */
     SITE_READ_TIME = 1 << 5,

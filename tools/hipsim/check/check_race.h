@@ -23,14 +23,14 @@ extern const struct check check_race;
 struct race_page {
     uint64_t address;
     uint64_t read[RACE_PAGE / 64], written[RACE_PAGE / 64];
-    uint64_t atomic[RACE_PAGE / 64]; /* bytes of both that only atomics have accessed */
+    uint64_t atomic[RACE_PAGE / 64]; /* bytes that only atomics have read or written */
 };
 
 /* -- internal to check_race*.c ---------------------------------------------------------------- */
 
 /* The other access of a race. */
 struct race_other {
-    uint64_t address;   /* first byte address that both access */
+    uint64_t address;   /* address of the first byte that both accesses have */
     uint64_t group;     /* index, in the grid, of the workgroup that made the access */
     uint32_t at;        /* code offset, in bytes, of the instruction that made the access */
     uint16_t readers;   /* waves whose load repeats one of the storing wave, a bit each

@@ -46,10 +46,9 @@ struct race_global {
     struct race_shadow *shadow;
     const struct race_clocks *clocks;
     struct race_spare *spare;
-    uint32_t current; /* index of the workgroup's interval; 0: the next access begins one */
-    uint32_t epoch;   /* number of the workgroup's barriers when `current` began; the next barrier
-                         ends it */
-    uint32_t open, nopen;   /* first interval of the list of unreleased ones; length of the list */
+    uint32_t current;       /* index of the workgroup's interval; 0: the next access begins one */
+    uint32_t epoch;         /* number of the workgroup's barriers when `current` began */
+    uint32_t open, nopen;   /* first interval of the list of unreleased intervals; its length */
     uint32_t dirty;         /* first interval of the list of those that were not written back */
     uint32_t invalidations; /* number of executed buffer_inv with sc1 in this workgroup */
     /* Interval numbers that this thread has reserved: from `chunk` to chunk_end - 1. */

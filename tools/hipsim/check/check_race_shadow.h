@@ -41,12 +41,12 @@ struct interval {
                                  each */
     _Atomic uint64_t released;
     _Atomic uint64_t rest; /* stamp at which the other waves' accesses were released; 0: not yet */
-    uint32_t next;         /* next interval in the list of unreleased ones; 0: none */
+    uint32_t next;         /* next interval in the list of unreleased intervals; 0: none */
     /* Members of the fence check. */
     uint32_t next_dirty;       /* next interval in the list of those that were not written back; 0:
                                   none */
-    uint32_t invalidations;    /* number of invalidations of its workgroup before it */
-    _Atomic bool written_back; /* true: a buffer_wbl2 with sc1 was executed after it */
+    uint32_t invalidations;    /* number of the workgroup's invalidations before the interval */
+    _Atomic bool written_back; /* true: a later buffer_wbl2 with sc1 wrote stores back */
 };
 
 struct cell {
@@ -54,7 +54,7 @@ struct cell {
                                   0: none */
     uint32_t other;            /* last reading interval of another workgroup than `reader`'s; 0:
                                   none */
-    uint16_t writers, readers; /* waves of these intervals, a bit each */
+    uint16_t writers, readers; /* waves of the writing and the reading intervals, a bit each */
     uint16_t written, read;    /* masks of the accessed bytes */
     uint32_t write_at : 31;    /* code offset of the write */
     bool quiet : 1;            /* true: the only store changed no byte */
@@ -62,7 +62,8 @@ struct cell {
     bool read_before : 1;           /* true: `reader` loaded before the writer stored */
     uint32_t write_time, read_time; /* values of clocks.now at the write and at the read; the
                                        earliest if several waves did */
-    uint32_t split;                 /* index of the four cells of a split one; 0: not split */
+    uint32_t split;                 /* index of the four cells that replace a split cell; 0: not
+                                     * split */
 };
 
 /* The record. All members are accessed without locks except the cells, which the lock of their

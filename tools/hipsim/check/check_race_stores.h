@@ -18,7 +18,7 @@ struct late_store {
     uint64_t low, end;   /* range of the addresses of all lanes */
     uint64_t lanes;      /* mask of the lanes that stored */
     uint32_t number;     /* number of the store among the wave's STOREcnt operations */
-    uint32_t epoch;      /* number of barriers before it */
+    uint32_t epoch;      /* number of barriers before the store */
     uint32_t at;         /* code offset of the store */
     uint8_t wave, bytes; /* index of the wave; bytes per lane */
     uint64_t address[WAVE_LANES];

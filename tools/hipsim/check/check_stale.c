@@ -25,7 +25,7 @@ struct line {
     uint64_t address; /* address of the line */
     uint64_t loaded;  /* bytes of `copy` that are set, a bit each */
     uint64_t at;      /* code offset of the last load */
-    uint32_t epoch;   /* epoch of the entry; it is empty unless this is the current one */
+    uint32_t epoch;   /* epoch of the entry, which is empty in every other epoch */
     uint8_t copy[LINE];
 };
 

@@ -24,7 +24,7 @@
 static const struct bit_op {
     const char *name;
     uint8_t selectors;
-    bool moves; /* true: it copies whole dwords within each lane */
+    bool moves; /* true: the instruction copies whole dwords within each lane */
 } bit_ops[] = {
     {"v_mov_b32", 0, true},          {"v_mov_b64", 0, true},
     {"v_accvgpr_read_b32", 0, true}, {"v_accvgpr_write_b32", 0, true},

@@ -136,7 +136,7 @@ struct inst {
     uint8_t encoding;      /* enum encoding */
     uint8_t form;          /* enum inst_form bits */
     uint16_t clocks;       /* clocks until the wave may issue its next instruction */
-    uint8_t matrix_passes; /* passes of a matrix instruction, of 4 clocks each; 0: it is none */
+    uint8_t matrix_passes; /* passes of a matrix instruction, 4 clocks each; 0: another */
 
     /* True: a vector operation without modifiers other than abs, neg and op_sel. Each source and
      * the result are one or two dwords or a lane mask. Plain instructions may be part of

@@ -13,12 +13,12 @@ enum wmma_hazards {
 
 struct isa {
     enum gfx_target target;
-    bool gfx12;                     /* true: GFX12's formats, counters and launch state; false:
+    bool gfx12;               /* true: GFX12's formats, counters and launch state; false:
                                        GFX9's */
-    unsigned inherits;              /* targets (bits) whose op rows this one has unless it has its
-                                       own; gfx12 only */
-    const char *const *lacks;       /* mnemonics of inherited rows that the target lacks, up to a
-                                       NULL; NULL: it lacks none */
+    unsigned inherits;        /* bits of targets; their op rows are used for names that have no row
+                                     * of this target; gfx12 only */
+    const char *const *lacks; /* mnemonics of inherited rows that the target lacks, up to a
+                                     * NULL; NULL: none */
     enum wmma_hazards wmma_hazards; /* 0: the rules of MFMA apply */
     const char *name;               /* processor name, such as "gfx942" */
     const char *brand;              /* words before the product in the device's name */
@@ -35,7 +35,7 @@ struct isa {
     uint8_t vgpr_unit;         /* VGPRs per unit of the count in the kernel descriptor; gfx12
                                   only */
     uint32_t lds_bytes;        /* bytes of LDS in a compute unit */
-    uint32_t lds_group;        /* most bytes of these that one workgroup may use */
+    uint32_t lds_group;        /* most bytes of LDS that one workgroup may use */
     uint32_t lds_granule;      /* unit of allocations of LDS, in bytes */
     const uint8_t *lds_clocks; /* clocks in which LDS transfers a wave's data, by dwords per lane */
     uint16_t lds_phase_bytes;  /* bytes of neighbouring lanes that LDS serves in a phase; gfx12

@@ -60,10 +60,10 @@ struct hipsim_mem_slot {
                            lock */
     uint8_t kind;       /* enum hipsim_mem_kind */
     uint8_t device;
-    uint8_t host_visible; /* true: the host writes it directly, so all of it counts as
-                             initialised */
-    uint8_t read_only;    /* true: kernels may not write it */
-    uint32_t flags;       /* flags of the API call that allocated it */
+    uint8_t host_visible; /* true: the host writes the memory directly, so all bytes count as
+                           * initialised */
+    uint8_t read_only;    /* true: kernels may not write the memory */
+    uint32_t flags;       /* flags of the API call that allocated the memory */
 };
 
 /* Returns the size of the slot's allocation in bytes. */
@@ -158,7 +158,7 @@ static inline const struct hipsim_mem_slot *hipsim_mem_find(struct hipsim_mem_cu
 
 enum hipsim_mem_verdict {
     HIPSIM_MEM_OK,
-    HIPSIM_MEM_OUT_OF_BOUNDS, /* the access is in a redzone or reaches into one */
+    HIPSIM_MEM_OUT_OF_BOUNDS, /* the access has bytes of a redzone */
     HIPSIM_MEM_USE_AFTER_FREE,
     HIPSIM_MEM_NOT_MAPPED, /* there has never been an allocation at this address */
     HIPSIM_MEM_READ_ONLY,  /* a store to code or kernel arguments */

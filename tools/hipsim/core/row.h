@@ -126,7 +126,7 @@ struct op_row {
                              gfx950 */
     uint8_t wait;         /* 1 + the enum wait_counter that counts the operation; 0: none */
     uint8_t wait_also;    /* 1 + a second counter; 0: none */
-    uint32_t arg;         /* meaning of its own in each table: a shape, a size, an index */
+    uint32_t arg;         /* a shape, a size or an index: each table has its own meaning */
     void (*kernel)(void); /* function that `exec` calls, of a type of its own in each table */
     const void *lanes;    /* record of a type of its own in each table, such as a shape */
 };

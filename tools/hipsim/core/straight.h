@@ -13,13 +13,13 @@
 
 #define STRAIGHT_MAX 32        /* most instructions */
 #define STRAIGHT_READS 48      /* most registers of a kind that are read before they are written */
-#define STRAIGHT_VGPRS 256     /* vector registers of a kind that its instructions can name */
-#define STRAIGHT_SGPRS SGPR_M0 /* scalar registers that its instructions can name */
+#define STRAIGHT_VGPRS 256     /* vector registers of a kind that straight-line code can name */
+#define STRAIGHT_SGPRS SGPR_M0 /* scalar registers that straight-line code can name */
 
 struct straight {
     const struct inst *in[STRAIGHT_MAX];
-    uint8_t n;   /* number of instructions; less than 2: they are executed one by one */
-    bool scalar; /* true: it has scalar instructions, which may read SCC */
+    uint8_t n;   /* number of instructions; below 2 they are executed one by one */
+    bool scalar; /* true: there are scalar instructions, which may read SCC */
     uint8_t nread_v, nread_a, nread_s; /* number of entries in each of the lists that follow */
     /* Numbers of VGPRs, AGPRs and SGPRs that are read before they are written. */
     uint8_t read_v[STRAIGHT_READS], read_a[STRAIGHT_READS], read_s[STRAIGHT_READS];

@@ -44,7 +44,7 @@ void wave_keep(struct wave *w, const struct inst *in);
 /* A load to LDS that may not have arrived for every wave. Lane l has `size` bytes at first + l *
  * size. A workgroup has room for LATE_LOADS per wave. */
 struct late_lds {
-    uint64_t arrival; /* clock of the arrival, the same for all waves */
+    uint64_t arrival; /* clock of the arrival, on the clock of all waves */
     uint64_t lanes;
     uint32_t first;
     uint8_t size;

@@ -60,7 +60,7 @@ enum mode_bits {
 enum wave_state {
     WAVE_RUNNING,
     WAVE_AT_BARRIER,
-    WAVE_AT_GRID_BARRIER,  /* at a barrier of the grid or of its cluster */
+    WAVE_AT_GRID_BARRIER,  /* waits at a barrier of the grid or of the wave's cluster */
     WAVE_AT_NAMED_BARRIER, /* gfx1250 only */
     WAVE_HALTED,
     WAVE_ENDED,
@@ -83,13 +83,13 @@ enum wait_counter {
 /* A memory operation in flight and the registers that it writes. */
 struct pending {
     uint8_t kind;      /* enum opnd_kind of the destination; OPND_NONE: a store */
-    uint8_t unordered; /* true: it may return out of order, as scalar memory does, so only a count
-                          of 0 waits for it */
-    uint8_t slot;      /* index of its entry in wave->kept (wait.h); NO_SLOT: none */
-    bool held;         /* true: it has executed, but the registers have their old values again */
-    bool sets_scc;     /* true: SCC can be read when it has returned */
+    uint8_t unordered; /* true: the operation may return out of order, as scalar memory does, so
+                        * only a count of 0 waits for it */
+    uint8_t slot;      /* index of the operation's entry in wave->kept (wait.h); NO_SLOT: none */
+    bool held;         /* true: the operation has executed, but registers have their old values */
+    bool sets_scc;     /* true: SCC can be read when the operation has returned */
     uint16_t first, count;
-    uint32_t number;               /* value of wave->issued before it */
+    uint32_t number;               /* value of wave->issued before the operation */
     uint32_t lds_first, lds_bytes; /* loads to LDS: first byte and number of bytes */
     uint64_t lanes;                /* value of EXEC at issue */
     uint64_t arrival;              /* clock of the wave at which the data arrive */
@@ -139,8 +139,8 @@ struct wave {
     uint32_t mode; /* enum mode_bits */
     uint32_t trapsts;
     uint64_t pc;          /* address of the next instruction */
-    uint64_t clock;       /* clocks of its instructions and waits so far; orders the waves of a
-                             workgroup and decides when data arrive */
+    uint64_t clock;       /* clocks of the wave's instructions and waits so far; orders the waves of
+                           * a workgroup and decides when data arrive */
     uint64_t matrix_free; /* value of `clock` at which the last matrix instruction ends */
     uint64_t tick;        /* modelled clock of the last issue, if launch->timed */
     uint64_t executed;    /* number of executed instructions */
@@ -153,15 +153,15 @@ struct wave {
     /* gfx1250, S_SET_VGPR_MSB: bits 9:8 of the VGPR numbers of src0, src1, src2 and the
      * destination, two bits each from bit 0 on. */
     uint8_t vgpr_msb;
-    bool signalled; /* true: it has signalled the workgroup's barrier and has not waited since;
-                       GFX12 only */
+    bool signalled; /* true: the wave has signalled the workgroup's barrier and has not waited
+                     * since; GFX12 only */
     uint64_t signalled_at; /* number of the barrier's openings at that signal */
-    uint64_t cluster_seen; /* number of openings of the cluster's barrier that it has waited for;
-                              gfx1250 only */
-    uint64_t named_seen;   /* number of openings of barrier `named` that it has waited for; gfx1250
-                              only */
-    uint8_t named;         /* number of the named barrier that it has joined; 0: none; gfx1250
-                              only */
+    uint64_t cluster_seen; /* number of openings of the cluster's barrier for which the wave has
+                            * waited; gfx1250 only */
+    uint64_t named_seen;   /* number of openings of barrier `named` for which the wave has waited;
+                            * gfx1250 only */
+    uint8_t named;         /* number of the named barrier that the wave has joined; 0: none; gfx1250
+                            * only */
 
     /* The barrier at which the wave waits in state WAVE_AT_GRID_BARRIER, and its number of openings
      * when the wave arrived. */
@@ -237,7 +237,7 @@ struct workgroup {
         uint8_t members : 7, signals : 7;
         uint64_t opened;         /* number of openings */
         uint64_t signal_clock;   /* largest clock of a wave when it signalled; 0: no signal */
-        uint64_t opened_clock;   /* clock at which it last opened */
+        uint64_t opened_clock;   /* clock of the last opening */
     } named[NAMED_BARRIERS + 1]; /* named barriers by number; entry 0 is unused; gfx1250 only */
     struct wave **waves;
     uint32_t nwaves;
@@ -254,11 +254,11 @@ struct workgroup {
                                 instruction */
     uint8_t fetches;         /* a bit per check that watches and has fetched() */
     uint32_t at_barrier;     /* number of waves at the workgroup's own barrier */
-    uint64_t barriers;       /* number of openings of its own and of named barriers: the epoch of
-                                the race check */
+    uint64_t barriers;       /* number of openings of the workgroup's and of named barriers: the
+                              * epoch of the race check */
     uint64_t opened;         /* number of openings of the workgroup's own barrier */
-    uint64_t signal_clock; /* largest clock of a wave when it signalled that barrier; GFX12 only */
-    uint64_t opened_clock; /* clock at which that barrier last opened */
+    uint64_t signal_clock;   /* largest clock of a wave when it signalled the barrier; GFX12 only */
+    uint64_t opened_clock;   /* clock at which that barrier last opened */
 };
 
 /* Classes of faults. A test expects one of them, and users can disable a class. */

@@ -46,8 +46,8 @@ struct worker {
                                       flags */
     uint32_t nwaves;
     uint32_t lanes;      /* lanes of a wave */
-    bool busy;           /* true: its workgroup has not ended */
-    uint64_t steps_left; /* steps left in the time slice; 0: it has ended */
+    bool busy;           /* true: the host thread's workgroup has not ended */
+    uint64_t steps_left; /* steps left in the time slice; 0: the slice has ended */
     uint64_t step;       /* instructions per step, a power of two, minus 1; used as a mask */
     uint64_t slices;     /* number of time slices of this workgroup, without brief ones */
     bool paused;         /* true: the workgroup may wait for others, so the host alternates between

@@ -29,8 +29,8 @@ struct gdb_ops {
 /* The reason for which a wave has stopped. If no member is set, the wave is at a place to stop at,
  * or at the end of a step. */
 struct gdb_stop {
-    bool interrupted; /* true: the client has interrupted it */
-    bool stored;      /* true: it has stored to watched bytes at `address` */
+    bool interrupted; /* true: the client has interrupted the program */
+    bool stored;      /* true: the wave has stored to watched bytes at `address` */
     uint64_t address; /* flat address of the store; 0: none */
 };
 

@@ -140,7 +140,7 @@ struct tensor {
     uint64_t global;              /* byte address of the tile in global memory */
     uint64_t dim[TENSOR_DIMS];    /* size of the tensor in each dimension, counted from the tile's
                                      start */
-    uint64_t tile[TENSOR_DIMS];   /* size of the tile; 1 in dimensions that it does not use */
+    uint64_t tile[TENSOR_DIMS];   /* size of the tile; 1 in dimensions that are not used */
     bool used[TENSOR_DIMS];       /* true: the descriptor has a tile size for the dimension */
     uint64_t stride[TENSOR_DIMS]; /* elements between neighbours in each dimension; the first is
                                      1 */
@@ -152,8 +152,8 @@ struct tensor {
                       multicast */
     bool early;        /* true: multicast uses the early timeout; false: the standard one */
     uint32_t times;    /* tiles that are copied one after the other */
-    uint32_t lds_step; /* bytes in LDS from the start of a tile to the next one's */
-    uint64_t global_step; /* the same in global memory */
+    uint32_t lds_step; /* bytes in LDS from the start of a tile to the next tile's */
+    uint64_t global_step; /* bytes in global memory from a tile's start to the next tile's */
 };
 
 /* Returns the `n` bits that begin at bit `at` of a descriptor group. */

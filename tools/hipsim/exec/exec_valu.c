@@ -642,7 +642,7 @@ static __attribute__((noinline)) void execute_any(struct wave *w, const struct i
     const bool packed = row->dst == T_PKF32 && row->src[0] == T_PKF32 && f.lanes & ~f.valid;
     uint64_t half[2];
 
-    if (in->dst.kind == OPND_SGPR) { /* a compare */
+    if (in->dst.kind == OPND_SGPR) { /* a compare: the result is a mask */
         alignas(64) uint32_t mask[WAVE_LANES];
         x.d = mask;
         call_kernel(&x);

@@ -15,7 +15,7 @@
 
 #define PAIRS (FIXED_STEP / 2)
 #define HALF_BITS 14 /* most bits after the first one of a number in 15 bits and a sign */
-#define SUM_BITS 24  /* the same of two factors together: the fractional bits of a product */
+#define SUM_BITS 24  /* fractional bits of the product of two such numbers */
 
 /* Calls `fn` with the exponent bits and the mantissa bits of the format, as constants. */
 #define WITH_FORMAT(fn, format, ...)                        \

@@ -440,7 +440,7 @@ static void add_scales(const struct mfma_job *job, unsigned i, unsigned kb, int1
 
 /* Registers and scales of the rows of a block. */
 struct rows {
-    const uint32_t *c[LINE]; /* C's row i in its register, from column 0 on */
+    const uint32_t *c[LINE]; /* row i of C: a dword for each column, in a register */
     uint32_t *d[LINE];
     uint8_t lines[LINE][MAX_K / 2]; /* numbers of B's lines for each row; sparse only */
     int16_t scale[LINE][LINE];      /* exponents of scales for the current 32 k; scaled only */

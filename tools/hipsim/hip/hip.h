@@ -144,7 +144,7 @@ struct hip_device {
     unsigned gpu; /* index among all simulated GPUs, visible or not */
     uint64_t memory_bytes;
     struct ihipStream_t *null_stream;         /* first in the list of the device's streams */
-    struct ihipMemPoolHandle_t *default_pool; /* its own pool; needs `lock` */
+    struct ihipMemPoolHandle_t *default_pool; /* the default pool of the device; needs `lock` */
     struct ihipMemPoolHandle_t *pool;         /* current pool; needs `lock` */
     struct ihipCtx_t *primary;
     pthread_mutex_t lock;
@@ -152,7 +152,7 @@ struct hip_device {
                                 for reading */
     unsigned flags;
     size_t limits[8];       /* limits, by enum hipLimit_t */
-    _Atomic uint64_t peers; /* a bit for each device that it may access */
+    _Atomic uint64_t peers; /* a bit for each device whose memory this device may access */
     double synchronized_at; /* modelled time in microseconds up to which the host has waited; needs
                                `lock` */
 };
@@ -192,7 +192,7 @@ struct hip_kernel_work {
     uint32_t dynamic_lds;
     bool cooperative;
     uint32_t cluster[3]; /* workgroups of a cluster by dimension; 0: no clusters */
-    bool follows;        /* true: another kernel of the launched graph runs before it */
+    bool follows;        /* true: another kernel of the launched graph runs before this one */
     int priority;        /* only for queries, as is hipAccessPolicyWindow */
     uint64_t cache_window[4];
     void *args; /* arguments that the program passes, as in the argument segment; the work owns
@@ -260,13 +260,13 @@ struct ihipStream_t {
     int priority;
     bool is_null;
     pthread_mutex_t lock;
-    double time;               /* modelled time in microseconds at which its last work ends; needs
-                                  `lock` */
+    double time;               /* modelled time in microseconds at which the last work ends; needs
+                                * `lock` */
     hipError_t fault;          /* failure of a kernel, which the next synchronisation returns; needs
                                   `lock` */
     struct ihipStream_t *next; /* next stream of the device */
     unsigned slot;             /* index in struct hip_order */
-    struct hip_order order;    /* operations that precede its next one; hip_order.c sets it */
+    struct hip_order order;    /* operations before the stream's next one; hip_order.c sets it */
 
     /* Members that need hip_capture.c's lock. */
     struct hip_capture *capture;
@@ -281,10 +281,10 @@ struct ihipEvent_t {
     bool recorded;
     double time;
     int device;
-    struct hip_order order;      /* operations that precede its last record; hip_order.c sets it */
-    struct hip_capture *capture; /* capture in which it was recorded; NULL: none; needs
-                                    hip_capture.c's lock */
-    struct hip_nodes frontier;   /* nodes that precede it in the capture */
+    struct hip_order order;      /* operations that precede the last record; hip_order.c sets it */
+    struct hip_capture *capture; /* capture in which the event was recorded; NULL: none; needs
+                                  * hip_capture.c's lock */
+    struct hip_nodes frontier;   /* nodes that precede the event in the capture */
 };
 
 /** Makes the device's legacy null stream, which exists as long as the device. False without
@@ -479,7 +479,7 @@ struct hipGraphNode {
     struct hip_object object;
     struct ihipGraph *graph;
     struct hip_work work;
-    struct hip_nodes needs; /* nodes of the same graph that run before it */
+    struct hip_nodes needs; /* nodes of the same graph that run before the node */
     size_t position;        /* index in graph->nodes */
     const void *origin;     /* original of this clone; compared, never dereferenced; NULL: none */
     bool left_out;          /* true: the node is disabled; in an executable only */
@@ -492,7 +492,7 @@ struct ihipGraph {
     struct hip_nodes nodes;             /* nodes in the order of their creation */
     const void *origin;                 /* original of this clone; NULL: none */
     bool captured;                      /* true: a capture still adds nodes */
-    bool is_child;                      /* true: a node owns it, and destroys it */
+    bool is_child;                      /* true: a node owns this graph, and destroys it */
     struct hip_user_reference *objects; /* user objects that must exist as long as the graph */
 };
 

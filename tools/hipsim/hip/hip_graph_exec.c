@@ -7,7 +7,7 @@
 
 struct hipGraphExec {
     struct hip_object object;
-    pthread_mutex_t lock; /* locked while it runs and while its nodes change */
+    pthread_mutex_t lock; /* locked while the graph runs and while nodes change */
     struct ihipGraph *graph;
     unsigned long long flags;
 };

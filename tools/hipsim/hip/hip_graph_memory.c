@@ -23,7 +23,7 @@ enum graph_memory_attribute { USED, USED_HIGH, RESERVED, RESERVED_HIGH, ATTRIBUT
 
 /* Memory that nodes of graphs allocate and free. */
 struct hip_graph_memory {
-    unsigned nodes; /* number of nodes that allocate or free it, in graphs and executables */
+    unsigned nodes; /* number of nodes in graphs and executables that allocate or free it */
     /* True: a launch has allocated it, and nothing has freed it since. */
     bool in_use;
     size_t size;

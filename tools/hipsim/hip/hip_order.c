@@ -18,14 +18,14 @@
 struct operation {
     struct ihipStream_t *stream; /* stream, which the operation references */
     struct hip_work work;        /* work, which the operation owns while it waits */
-    struct hip_order before;     /* operations that precede it, and itself */
+    struct hip_order before;     /* this operation, and the operations that precede it */
     /* The operation's slot and its number there. */
     unsigned slot;
     uint64_t number;
     char name[128];
     /* True: a thread is running it. */
     bool running;
-    uint64_t tried;         /* value of state.round when it was postponed */
+    uint64_t tried;         /* value of state.round when the operation was postponed */
     struct operation *next; /* next operation in the order of submission */
 };
 

@@ -9,7 +9,7 @@
 
 /* A rule. A key that the line lacks is NULL and matches everything. */
 struct rule {
-    char *text; /* text of the line; the other members point into it */
+    char *text; /* text of the line, into which the other members point */
     const char *check, *kernel, *pc, *source;
     struct rule *next;
 };

@@ -10,9 +10,9 @@
 struct cast {
     uint64_t cluster, line; /* number of the cluster; number of the first line of 128 bytes */
     uint32_t n, mask;       /* number of lines; workgroups that share the load, a bit each */
-    uint32_t requested; /* workgroups that have requested it, a bit each; 0: the entry is free */
-    uint64_t data;      /* clock at which the lines have arrived for all these workgroups */
-    uint64_t limit;     /* last clock at which other workgroups may join */
+    uint32_t requested;     /* workgroups that requested the load, a bit each; 0: free entry */
+    uint64_t data;          /* clock at which the lines have arrived for all these workgroups */
+    uint64_t limit;         /* last clock at which other workgroups may join */
     struct time_cast_request by[MEMBERS];
     uint64_t workgroup[MEMBERS]; /* indices in the grid of the workgroups of by[] */
     unsigned members;            /* number of entries of by[] */

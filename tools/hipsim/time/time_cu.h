@@ -33,8 +33,8 @@ struct time_event {
     const struct time_op *op;
     unsigned slot;   /* slot of the wave; its SIMD is slot % 4 */
     uint64_t ready;  /* clock at which the wave reached the instruction */
-    uint64_t issued; /* clock at which it issued */
-    uint64_t done;   /* clock at which its result is available */
+    uint64_t issued; /* clock at which the instruction issued */
+    uint64_t done;   /* clock at which the instruction's result is available */
     enum hipsim_stall cause;
     uint64_t lanes_bytes; /* bytes that all lanes together access; memory instructions only */
 };

@@ -15,7 +15,7 @@ struct time_device_setup {
     uint64_t workgroups;
     uint32_t resident;            /* workgroups that a compute unit holds at once */
     double extra;                 /* clocks of a workgroup beyond its instructions */
-    double idle_extra;            /* the same for a workgroup that stores nothing */
+    double idle_extra;            /* `extra` of a workgroup that stores nothing */
     bool warm_code;               /* true: the code is in the instruction caches at the start */
     const struct time_sink *sink; /* receives the instructions of the first compute unit; NULL:
                                      nobody does */

@@ -24,7 +24,7 @@ int time_launch_run(struct launch *launch, const struct time_config *config,
 
 /* The hottest loop of a profile. */
 struct time_loop {
-    uint64_t first, last; /* code offsets of its first instruction and of the backward branch */
+    uint64_t first, last; /* code offsets of the first instruction and of the backward branch */
     double iterations;    /* iterations of a wave */
     double clocks, bound; /* clocks of one wave per iteration: modelled, and the least that are
                              possible */

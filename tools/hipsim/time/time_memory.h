@@ -113,7 +113,7 @@ struct time_memory {
         uint32_t bytes;
     } flight[L1_FLIGHT_MAX];           /* transfers in flight, a ring */
     uint64_t flight_first, flight_end; /* entries [first, end) are in use, modulo the size */
-    uint64_t flight_bytes;             /* sum of their bytes */
+    uint64_t flight_bytes;             /* sum of the bytes of the requests in flight */
     uint64_t bytes[LEVEL_COUNT];       /* bytes transferred from and to each level */
     uint64_t l1_busy;                  /* clocks */
 };

@@ -64,16 +64,16 @@ struct time_op {
     uint16_t late_vector; /* extra clocks before this instruction can read a vector result */
     bool wide_store;      /* LDS: true: the wave waits until the store's data have left its
                              registers */
-    bool cluster;         /* KIND_BARRIER: true: it waits at the cluster's barrier */
-    bool two;             /* LDS: true: it has two accesses */
+    bool cluster;         /* KIND_BARRIER: true: waits at the cluster's barrier */
+    bool two;             /* LDS: true: the instruction has two accesses */
     int32_t second;       /* LDS: byte offset of the second access */
     uint16_t wait[WAIT_COUNTERS]; /* KIND_WAITCNT: count to wait for, by counter; UINT16_MAX:
                                      none */
-    struct time_regs reads[INST_MAX_SRC + 1]; /* registers that it reads; A and B of a matrix
-                                                 instruction */
+    struct time_regs reads[INST_MAX_SRC + 1]; /* registers that are read; A and B of a matrix
+                                               * instruction */
     struct time_regs acc;                     /* registers of SrcC of a matrix instruction */
-    struct time_regs writes, writes_too;      /* registers that it writes; writes_too: of a VOPD's
-                                                 second instruction */
+    struct time_regs writes, writes_too;      /* registers that are written; writes_too: by a VOPD's
+                                               * second instruction */
 };
 
 /*

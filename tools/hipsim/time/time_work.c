@@ -10,8 +10,8 @@
 /* Instruction counts of a launch's workgroups, and samples of their clocks. */
 struct time_work {
     uint64_t workgroups;
-    uint32_t *executed; /* number of instructions by workgroup; 0: it has not run */
-    uint8_t *idle;      /* true: it has stored nothing, by workgroup */
+    uint32_t *executed; /* number of instructions by workgroup; 0: the workgroup has not run */
+    uint8_t *idle;      /* by workgroup; true: the workgroup has stored nothing */
     unsigned nsamples;
     struct {
         double instructions, clocks;
