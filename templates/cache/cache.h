@@ -42,8 +42,8 @@ struct att_row_format {
     /* Bytes of a row in the tensor of argument k, without scales that are after a page's rows. */
     int bytes;
     float least; /* lower limit of a scale before it is rounded to its type */
-    const struct att_row_format
-        *second; /* format of the rows of a second source without same_rows; NULL: the same format */
+    /* Format of the rows of a second source without same_rows; NULL: the same format. */
+    const struct att_row_format *second;
 };
 
 /** Values of att_row_format.scales and of att_row_format.rotated that are no byte offsets. */

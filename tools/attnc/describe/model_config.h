@@ -118,9 +118,8 @@ struct model_latent {
 
 /** Attention to groups of keys that an indexer chooses for each query and KV head (MiniMax-M3,
  * Qwen3.8-Flash-Next). */
-/** number of such layers; 0: none */
 struct model_choice {
-    long layers;     /* 0: there is no such layer */
+    long layers;     /* number of such layers; 0: none */
     long group, top; /* tokens in a group, and groups that are chosen */
     long heads, dim; /* heads and elements of the indexer */
     /* True: the indexer has one key for each group, a mean; false: one for each token. */

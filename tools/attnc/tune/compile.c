@@ -81,8 +81,8 @@ static bool compile(struct tune_sweep *sweep, struct tune_key *key, const size_t
     for (size_t i = 0; good && i < count; i++)
         desc.variants[desc.count++] = key->candidates[numbers[i]].variant;
     if (good)
-        attnc_build(&desc, &options, &built, &d); /* what fails is dropped */
-    /* a kernel that fails to compile has no code, and judge() drops it */
+        attnc_build(&desc, &options, &built, &d);
+    /* A kernel that fails to compile has no code, and judge() drops it. */
     good = good && !d.no_memory;
     for (size_t i = 0; good && i < count; i++)
         good = judge(sweep, &key->candidates[numbers[i]], numbers[i] < key->own_count,
