@@ -15,6 +15,8 @@
 #include "templates/prefill/prefill.h"
 #include "templates/workgroup/scalar.h"
 
+#include <assert.h>
+
 enum {
     MASK_BLOCK = 64, /* keys that one bit of a mask of blocks is for */
     MASK_WORD = 32,  /* bits of a word of a mask of blocks */
@@ -119,6 +121,7 @@ void prefill_check_words(struct prefill *p, struct tir_value key)
 {
     struct tir_builder *b = &p->b;
     struct att_block *const block = &p->attention.now.block;
+    assert(p->tile->keys <= MASK_BLOCK); /* a tile has keys of one bit */
     const struct tir_value word = block->word, top = tir_int_like(b, word, MASK_WORD - 1);
     const struct tir_type t = tir_typeof(b->f, word);
     const struct tir_value number = tir_shr(b, key, tir_i32(b, (int)tir_bits(MASK_BLOCK)));
