@@ -16,14 +16,23 @@ enum { ROW_BYTES = 2 * 512, UNITS_MOST = 4096, HEADS_MOST = 128 };
  * 2^63. */
 enum { COUNT_MOST = 1 << 24 };
 
+/* Forms of the rows of a call, which cache_gather may convert. */
+enum form {
+    MIXED,      /* rows of 584 bytes, in one tensor or two */
+    FP4,        /* rows of e2m1 */
+    FP4_BESIDE, /* rows of e2m1, and rows of 528 bytes in the second source */
+    MXFP8,      /* rows of 528 bytes */
+    N_FORMS
+};
+
 /* Modelled times on a target, in hundredths of a microsecond. */
 static const struct costs {
     const char *target;
-    int heads;            /* the costs are for calls of at most this many heads */
-    int64_t mixed, plain; /* times of mla_decode for 1,000 list entries: with rows of 584 bytes;
-                           * with rows of 16-bit elements */
-    int64_t gather;       /* time of cache_gather for 1,000 rows */
-    int64_t launch;       /* time of the start of a launch of any kind */
+    int heads;               /* the costs are for calls of at most this many heads */
+    int64_t narrow[N_FORMS]; /* times of mla_decode for 1,000 list entries, by the form of rows */
+    int64_t plain;           /* the same with rows of 16-bit elements */
+    int64_t gather[N_FORMS]; /* times of cache_gather for 1,000 rows, by the form of rows */
+    int64_t launch;          /* time of the start of a launch of any kind */
 } all_costs[] = {
 #define COSTS(...) {__VA_ARGS__},
 #include "runtime/latent_costs.def"
@@ -46,10 +55,11 @@ static const struct costs *find_costs(const char *target, int heads)
 
 /* Returns the time that mla_decode saves with rows of 16 bits, before the time of the gather, in
  * hundredths of a microsecond. */
-static int64_t time_saved(const struct costs *c, const struct attn_mla_decode_gather_shape *s)
+static int64_t time_saved(const struct costs *c, enum form form,
+                          const struct attn_mla_decode_gather_shape *s)
 {
     const int64_t queries = attn_parts(s->queries, s->compute_units);
-    return queries * s->entries * (c->mixed - c->plain) / 1000;
+    return queries * s->entries * (c->narrow[form] - c->plain) / 1000;
 }
 
 /* Checks the members of a descriptor and a shape on which the choice depends. Returns ATTN_OK or
@@ -76,11 +86,17 @@ static int check(const struct attn_mla_decode_desc *d, const struct attn_mla_dec
     return ATTN_OK;
 }
 
-/* True if the rows of the descriptor's cache have 584 bytes with their scales, in one tensor or
- * two. */
-static bool has_mixed_rows(const struct attn_mla_decode_desc *d)
+/* Returns the form of the rows of the descriptor's call; N_FORMS: they are not converted. */
+static enum form form_of(const struct attn_mla_decode_desc *d)
 {
-    return d->cache.layout == ATTN_KV_SCALES_LAST || d->cache.layout == ATTN_KV_PLANES;
+    switch (d->cache.layout) {
+    case ATTN_KV_SCALES_LAST:
+    case ATTN_KV_PLANES: return MIXED;
+    case ATTN_KV_PACKED_FP4:
+    case ATTN_KV_PACKED_MXFP4: return d->two_sources && !d->same_rows ? FP4_BESIDE : FP4;
+    case ATTN_KV_PACKED_MXFP8: return MXFP8;
+    default: return N_FORMS;
+    }
 }
 
 /* Chooses whether rows are gathered. attn_adopt() has copied the structs `d` and `s`. */
@@ -95,11 +111,13 @@ static int find_gather(const struct attn_mla_decode_desc *d,
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "mla_decode: gather is NULL");
     *gather = (struct attn_mla_decode_gather){0};
     const struct costs *const c = find_costs(s->target, d->heads);
+    const enum form form = form_of(d);
+    if (form == N_FORMS)
+        return ATTN_OK;
     const int64_t launches = s->launches ? s->launches : 1;
-    const int64_t gathers = launches * c->launch + s->rows * c->gather / 1000;
+    const int64_t gathers = launches * c->launch + s->rows * c->gather[form] / 1000;
     const size_t bytes = (size_t)s->rows * ROW_BYTES;
-    if (!has_mixed_rows(d) || time_saved(c, s) <= gathers ||
-        (s->bytes_most && bytes > s->bytes_most))
+    if (time_saved(c, form, s) <= gathers || (s->bytes_most && bytes > s->bytes_most))
         return ATTN_OK;
     gather->rows = s->rows;
     gather->bytes = bytes;

@@ -79,8 +79,8 @@ def choose_parts(op, rows, keys):
 
 
 def choose_gather(op, queries, entries, rows, launches=1, bytes_most=0):
-    """Returns how many rows of 16 bits cache_gather should make before a call of an mla_decode op over rows of 584
-    bytes. 0: the op is faster on the rows as they are. `entries`: rows in a query's list. `rows`: rows that `launches`
+    """Returns how many rows of 16 bits cache_gather should make before a call of an mla_decode op over rows that
+    contain their scales. 0: the op is faster on the rows as they are. `entries`: rows in a query's list. `rows`: rows that `launches`
     calls of cache_gather convert. bytes_most: limit of the workspace in bytes; 0: none. attn_mla_decode_gather_plan()
     chooses."""
     shape = ffi.new("struct attn_mla_decode_gather_shape *", {

@@ -71,11 +71,44 @@ static void a_few_queries_over_many_rows_do_not(void **state)
     assert_int_equal(choose(d, many).rows, 0);
 }
 
+/* Rows of e2m1 are converted with rows of 528 bytes beside them, in two launches, and without. */
+static void rows_of_e2m1_and_mxfp8_are_converted(void **state)
+{
+    (void)state;
+    const enum attn_kv_layout layouts[] = {ATTN_KV_PACKED_FP4, ATTN_KV_PACKED_MXFP4,
+                                           ATTN_KV_PACKED_MXFP8};
+    for (int i = 0; i < 3; i++) {
+        struct attn_mla_decode_desc d = layer(layouts[i], 16);
+        struct attn_mla_decode_gather_shape s = prompt(2048, 1279, 10240);
+        assert_int_equal(choose(d, s).rows, 10240);
+        d.two_sources = true;
+        s.launches = 2;
+        assert_int_equal(choose(d, s).rows, 10240);
+        assert_int_equal(choose(d, prompt(16, 640, 1 << 16)).rows, 0);
+    }
+}
+
+/* A call whose kernel converts each row as both forms saves more. So rows are converted for fewer
+ * queries than with same_rows. */
+static void rows_of_both_forms_are_converted_sooner(void **state)
+{
+    (void)state;
+    struct attn_mla_decode_desc d = layer(ATTN_KV_PACKED_FP4, 16);
+    int32_t least[2] = {0, 0};
+    for (int same = 0; same < 2; same++) {
+        d.two_sources = true;
+        d.same_rows = same;
+        for (int32_t queries = 1; !least[same] && queries < 4096; queries += 16)
+            least[same] = choose(d, prompt(queries, 1279, 10240)).rows ? queries : 0;
+    }
+    assert_true(least[0] > 0 && least[0] <= least[1]);
+}
+
 static void other_rows_do_not(void **state)
 {
     (void)state;
     assert_int_equal(choose(layer(ATTN_KV_NHD, 128), prompt(2048, 1279, 10240)).rows, 0);
-    assert_int_equal(choose(layer(ATTN_KV_PACKED_FP4, 128), prompt(2048, 1279, 10240)).rows, 0);
+    assert_int_equal(choose(layer(ATTN_KV_PACKED, 128), prompt(2048, 1279, 10240)).rows, 0);
 }
 
 static void room_is_a_limit(void **state)
@@ -143,6 +176,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prompts_convert_their_rows),
         cmocka_unit_test(a_few_queries_over_many_rows_do_not),
+        cmocka_unit_test(rows_of_e2m1_and_mxfp8_are_converted),
+        cmocka_unit_test(rows_of_both_forms_are_converted_sooner),
         cmocka_unit_test(other_rows_do_not),
         cmocka_unit_test(room_is_a_limit),
         cmocka_unit_test(unknown_targets_have_the_costs_of_gfx942),

@@ -639,15 +639,10 @@ bool deployment_has_e2m1_rows(const struct deployment *d)
     return strcmp(d->kv_layout, "packed_fp4") == 0 || strcmp(d->kv_layout, "packed_mxfp4") == 0;
 }
 
-bool deployment_has_packed_rows(const struct deployment *d)
-{
-    return deployment_has_e2m1_rows(d) || strcmp(d->kv_layout, "packed_mxfp8") == 0;
-}
-
 bool deployment_has_pooled_rows(const struct deployment *d)
 {
     return strcmp(d->kv_layout, "scales_last") == 0 || strcmp(d->kv_layout, "planes") == 0 ||
-           deployment_has_packed_rows(d);
+           deployment_has_e2m1_rows(d) || strcmp(d->kv_layout, "packed_mxfp8") == 0;
 }
 
 bool check_deployment(const struct deployment *d, char why[200])

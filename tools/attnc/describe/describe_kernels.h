@@ -46,9 +46,6 @@ bool share_heads(const struct model_group *g, long ranks, struct rank_heads *out
  * or beside it. */
 bool deployment_has_pooled_rows(const struct deployment *d);
 
-/** True if such a row has 512 elements of one type, followed by their scales. */
-bool deployment_has_packed_rows(const struct deployment *d);
-
 /** True if the main rows of the cache are e2m1. Rows of windows and of a prompt's chunk are then
  * fp8 with scales, 528 bytes. */
 bool deployment_has_e2m1_rows(const struct deployment *d);

@@ -152,11 +152,9 @@ static void write_converted(struct entry_writer *w, const struct model_group *g,
     entry_field(w, "head_dim_v: %ld", g->rotary_dim);
     entry_field(w, "page_size: %s", w->d->page_size);
     entry_row_caches(w);
-    entry_end(w, "rows of 16 bits for prompts",
-              deployment_has_packed_rows(w->d)
-                  ? "Rows of 16 bits for a prompt whose queries share them."
-                  : "Rows of 16 bits for a prompt: attn_mla_decode_gather_plan() says when to make "
-                    "them.");
+    entry_end(
+        w, "rows of 16 bits for prompts",
+        "Rows of 16 bits for a prompt: attn_mla_decode_gather_plan() says when to make them.");
     entry_begin(w, "mla_decode");
     entry_field(w, "head_dim: %ld", g->head_dim);
     entry_field(w, "head_dim_v: %ld", g->head_dim);
