@@ -127,8 +127,8 @@ static struct ref_row two_keys(double unit, double tiny, double drift)
     return row;
 }
 
-/* A weight below half of the smallest step is rounded to 0, here the second one. Such roundings do
- * not cancel each other. */
+/* A weight below half of the smallest step is rounded to 0. Here the second weight is so small.
+ * Such roundings do not cancel each other. */
 static void small_weights_are_lost(void **state)
 {
     (void)state;

@@ -289,7 +289,8 @@ static void logits_are_of_pages_of_their_kind(void **state)
     lookup(family, &d, "index_keys is ATTN_INDEX_KEYS_MXFP4, and paged is false");
 }
 
-/* Sixteen tokens of a page are interleaved; other page layouts are tested above. */
+/* Tests of SHUFFLE pages, which interleave sixteen tokens. Other page layouts have tests of their
+ * own. */
 static void shuffled_pages_have_sixteens_of_tokens(void **state)
 {
     (void)state;

@@ -202,8 +202,8 @@ static void cold_code_is_out_of_line_and_costs_no_copies(void **state)
         rescale_in_a_cold_branch((*t)->machine.name, waves);
 }
 
-/* Eight accumulators are in AGPRs, ten in VGPRs, and a branch multiplies the former. The loop
- * copies none of them. The first reader waits for all results. */
+/* Eight accumulators are in AGPRs, ten in VGPRs. A branch multiplies the accumulators in AGPRs.
+ * The loop copies none of them. The first reader waits for all results. */
 static void accumulators_stay_in_agprs(void **state)
 {
     (void)state;

@@ -166,7 +166,7 @@ static void lds_elements_have_addresses_of_their_own(void **state)
     }
 }
 
-/* After three arrivals of three the counter is as before, for the next three. */
+/* After all of three arrivals the counter is as before them, so that the next three can use it. */
 static void the_last_arrival_resets_the_counter(void **state)
 {
     (void)state;

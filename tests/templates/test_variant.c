@@ -199,7 +199,7 @@ static void templates_are_complete(void **state)
     (void)state;
     for (const struct att_template *const *t = att_templates; *t; t++) {
         assert_true((*t)->name && (*t)->description && (*t)->check && (*t)->build);
-        /* It may take no field: one kernel for all. */
+        /* A template may take no field, so that it has one kernel for all descriptions. */
         assert_true((*t)->takes >> (ATT_FIELD_COUNT - 1) >> 1 == 0);
     }
 }

@@ -553,7 +553,7 @@ static inline __attribute__((always_inline)) void track_validity(struct wave *w,
         return;
     /* LLVM leaves the high dword of an addend undefined if it only needs the low one of the sum. */
     valid[0] = (valid[0] & ~lanes) | (f->low_valid & lanes);
-    /* It also leaves either dword of a 64-bit move undefined if it does not need it. */
+    /* LLVM also leaves a dword of a 64-bit move undefined if the program does not need it. */
     if (in->nsrc == 1 && !(in->form & FORM_DPP))
         valid[1] = (valid[1] & ~lanes) | (dword_valid(w, &in->src[0], 1, f->valid) & lanes);
 }

@@ -315,7 +315,8 @@ hipError_t hip_event_record(hipEvent_t event, hipStream_t stream);
 /** Submits work and waits for it, for blocking calls. */
 hipError_t hip_submit_and_wait(hipStream_t stream, struct hip_work work);
 
-/** Runs work on the stream now, with the stream locked. */
+/** Runs work on the stream without delay. The stream is locked meanwhile, except for a host
+ * function. */
 hipError_t hip_stream_run(struct ihipStream_t *stream, const struct hip_work *work);
 /** Makes the stream's next synchronisation return `error`. */
 void hip_stream_fail(struct ihipStream_t *stream, hipError_t error);

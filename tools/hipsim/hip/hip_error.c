@@ -301,7 +301,7 @@ HIP_EXPORT const char *hipGetErrorString(hipError_t error)
     return "unknown error";
 }
 
-/* These functions of the driver API accept errors that are out of range. */
+/* hipDrvGetErrorName() and hipDrvGetErrorString() accept errors that are out of range. */
 HIP_EXPORT hipError_t hipDrvGetErrorName(hipError_t error, const char **text)
 {
     if (!text)

@@ -67,8 +67,8 @@ struct hipsim_launch_stats {
     struct hipsim_margin lds_before, lds_after; /* least times of uses of registers before, and
                                                    after, data from LDS arrived */
     uint64_t findings; /* findings at which the launch did not halt, with repetitions */
-    /* The same for vector memory: uses of registers and LDS bytes before the arrival, and of
-     * registers after it. */
+    /* Margins of vector memory: least times of uses of registers and LDS bytes before the arrival,
+     * and of registers after it. */
     struct hipsim_margin vector_before, vector_after;
 };
 

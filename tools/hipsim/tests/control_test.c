@@ -164,8 +164,9 @@ static void allocations_are_readable(void **state)
     assert_int_equal(p.s[3], 2);
 }
 
-/* Tests fields by the sources above. Bits of STATUS: SCC 0, EXECZ 9, VCCZ 10, IN_TG 11, VALID 16.
- * SH_MEM_BASES: private base 15:0, shared base 31:16. */
+/* Tests fields of STATUS and SH_MEM_BASES, by the CDNA4 ISA and the Linux driver's trap handler.
+ * Bits of STATUS: SCC 0, EXECZ 9, VCCZ 10, IN_TG 11, VALID 16. SH_MEM_BASES: private base 15:0,
+ * shared base 31:16. */
 static void status_and_places_are_readable(void **state)
 {
     (void)state;

@@ -598,9 +598,9 @@ static void a_step_truncates_products_and_floors_c(void **state)
     assert_true(mfma_fused_step(p, e, 2, 0, 0, false) == 1);
     assert_true(mfma_fused_step(p, e, 1, 0, -0x1p-40f, false) == 1 - 0x1p-24f);
     assert_true(mfma_fused_step(p, e, 1, 0, 0x1p-40f, false) == 1);
-    /* 8-bit formats sum even and odd k separately, round both sums down ... */
+    /* Steps of 8-bit formats sum even and odd k separately, and round both sums down. */
     assert_true(mfma_fused_step(p, e, 2, 0, 0, true) == 1 - 0x1p-24f);
-    /* ... and drop a C below 2^(e - 25). */
+    /* Steps of 8-bit formats drop a C below 2^(e - 25). */
     p[1] = 0;
     assert_true(mfma_fused_step(p, e, 2, 0, -0x1p-40f, true) == 1);
     /* A sum of zero is +0. Infinities and NaN are kept. */
