@@ -3,15 +3,31 @@
 
 #include "wait.h"
 
+/* True if the wave has not waited for its store with this number. Pending entries are in the order
+ * of their numbers, mostly without a gap. */
+static bool in_flight(const struct wave *w, uint32_t number)
+{
+    const unsigned n = w->npending[WAIT_STORE];
+    if (!n)
+        return false;
+    const uint32_t first = w->pending[WAIT_STORE][0].number;
+    const uint32_t last = w->pending[WAIT_STORE][n - 1].number;
+    if (number < first || number > last)
+        return false;
+    return last - first + 1 == n || wave_outstanding(w, WAIT_STORE, number);
+}
+
 /* Removes the stores that their waves have waited for. A wave that ends does not wait for its
  * stores. */
 static void remove_waited(struct race_stores *s, const struct workgroup *wg)
 {
     unsigned n = 0;
     for (unsigned i = 0; i < s->n; i++) {
-        const struct wave *w = wg->waves[s->out[i].wave];
-        if (wave_outstanding(w, WAIT_STORE, s->out[i].number))
-            s->out[n++] = s->out[i];
+        if (!in_flight(wg->waves[s->out[i].wave], s->out[i].number))
+            continue;
+        if (n != i)
+            s->out[n] = s->out[i];
+        n++;
     }
     s->n = n;
 }
@@ -19,9 +35,10 @@ static void remove_waited(struct race_stores *s, const struct workgroup *wg)
 bool stores_add(struct race_stores *s, const struct wave *w, const struct inst *in,
                 const struct lane_mem *m, unsigned bytes)
 {
-    remove_waited(s, w->wg);
     if (!m->lanes)
         return true;
+    if (s->n && s->n % STORES_SWEPT == 0)
+        remove_waited(s, w->wg);
     if (s->n == STORES_OUT)
         return false;
     struct late_store *e = &s->out[s->n++];

@@ -11,7 +11,10 @@
 
 #include "check_race.h"
 
-#define STORES_OUT 256u /* most recorded stores of a workgroup */
+/* Most recorded stores of a workgroup: those that 16 waves may have in flight. */
+#define STORES_OUT (16u * PENDING_MAX)
+/* Number of recorded stores after which completed ones are removed before another is added. */
+#define STORES_SWEPT 64u
 
 /* A store of a wave. */
 struct late_store {
