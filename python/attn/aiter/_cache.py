@@ -218,9 +218,10 @@ def fused_qk_norm_rope_cache_block_quant_shuffle(qkv, num_heads_q, num_heads_k, 
                                                  k_cache, v_cache, slot_mapping, cu_q_len,
                                                  kv_cache_dtype, k_scale, v_scale,
                                                  max_tokens_per_batch=0):
-    """Like fused_qk_norm_rope_cache_quant_shuffle() for packed q, k, v, with a scale for each page and KV head, [pages,
-    KV heads]. A page's first token sets its scale. Later tokens can only raise the scale; numbers that the page has are
-    then rounded again. The tokens of a sequence are adjacent; cu_q_len has their starts."""
+    """Norms, rotates and writes like fused_qk_norm_rope_cache_quant_shuffle(), for packed q, k, v, with a scale for
+    each page and KV head, [pages, KV heads]. A page's first token sets its scale. Later tokens can only raise the
+    scale; numbers that the page has are then rounded again. The tokens of a sequence are adjacent; cu_q_len has their
+    starts."""
     call = "fused_qk_norm_rope_cache_block_quant_shuffle"
     s = c.session(qkv)
     qkv = heads_of(qkv, num_heads_q + num_heads_k + num_heads_v, head_dim)
@@ -253,9 +254,9 @@ def fused_qk_norm_mrope_3d_cache_pts_quant_shuffle(qkv, qw, kw, cos_sin, positio
                                                    eps, q_out, k_cache, v_cache, slot_mapping, per_tensor_k_scale,
                                                    per_tensor_v_scale, k_out, v_out, return_kv, use_shuffle_layout,
                                                    block_size, x, rotary_dim=0, gemma_norm=False):
-    """Like fused_qk_norm_rope_cache_pts_quant_shuffle(), with three positions [3, tokens] for each token.
-    mrope_section_ has the number of rotated pairs for each of the three. A block_size of 0 means caches [slots, KV
-    heads, D]. With gemma_norm the factor is 1 + weight."""
+    """Norms, rotates and writes like fused_qk_norm_rope_cache_pts_quant_shuffle(), with three positions [3, tokens] for
+    each token. mrope_section_ has the number of rotated pairs for each of the three. A block_size of 0 means caches
+    [slots, KV heads, D]. With gemma_norm the factor is 1 + weight."""
     packed("fused_qk_norm_mrope_3d_cache_pts_quant_shuffle", qkv, (qw, kw), cos_sin, positions, num_tokens,
            (num_heads_q, num_heads_k, num_heads_v), head_size, is_neox_style, eps, q_out, (k_cache, v_cache), slot_mapping,
            (per_tensor_k_scale, per_tensor_v_scale), (k_out, v_out) if return_kv else (None, None), use_shuffle_layout,

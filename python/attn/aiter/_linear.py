@@ -25,8 +25,7 @@ def chunk_kimi_delta_attn(q, k, v, g, beta, A_log=None, dt_bias=None, scale=None
 
 def chunk_gated_delta_rule(q, k, v, g, beta, scale=None, initial_state=None, output_final_state=False,
                            use_qk_l2norm_in_kernel=False, cu_seqlens=None):
-    """Computes prompts of GDN, with states [sequences, value heads, K, V]. Returns the output, and the last states or
-    None."""
+    """Computes prompts of GDN, with states [sequences, value heads, K, V]. Returns (output, last states or None)."""
     return fla.chunk_gated_delta_rule(q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel,
                                       cu_seqlens=cu_seqlens)
 
@@ -62,8 +61,8 @@ def chunk_gated_delta_rule_opt_vk(q, k, v, o=None, g=None, beta=None, scale=None
 
 def fused_recurrent_gated_delta_rule(q, k, v, g=None, gk=None, gv=None, beta=None, scale=None, initial_state=None,
                                      output_final_state=False, use_qk_l2norm_in_kernel=False, cu_seqlens=None):
-    """Computes GDN, or with gk KDA, token by token, with states [sequences, value heads, K, V]. Returns the output, and the
-    last states or None."""
+    """Computes GDN, or with gk KDA, token by token, with states [sequences, value heads, K, V]. Returns (output, last
+    states or None)."""
     return fla.fused_recurrent_gated_delta_rule(q, k, v, g, gk, gv, beta, scale, initial_state, output_final_state,
                                                 use_qk_l2norm_in_kernel, cu_seqlens=cu_seqlens)
 
@@ -75,8 +74,9 @@ def fused_rearrange_sigmoid_gated_delta_rule(A_log, a, b, dt_bias, qkv, key_dim,
                                              inplace_final_state=True, cu_seqlens=None, ssm_state_indices=None,
                                              num_accepted_tokens=None, use_qk_l2norm_in_kernel=False, is_kda=False,
                                              core_attn_out=None):
-    """Computes a step of GDN, or with is_kda of KDA. A row of qkv [tokens, 2 key_dim + value_dim] has q, k and v of a token,
-    one after the other. States are [slots, value heads, V, K]. Returns the output, and initial_state, which it updates."""
+    """Computes a step of GDN, or with is_kda of KDA. A row of qkv [tokens, 2 key_dim + value_dim] has q, k and v of a
+    token, one after the other. States are [slots, value heads, V, K]. Returns (output, initial_state); initial_state is
+    updated in place."""
     rows = c.view(qkv, -1, qkv.shape[-1])
     q, k = (l.columns(rows, i * key_dim, (i + 1) * key_dim, -1, head_k_dim)[None] for i in (0, 1))
     v = l.columns(rows, 2 * key_dim, 2 * key_dim + value_dim, -1, head_v_dim)[None]

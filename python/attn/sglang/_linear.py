@@ -166,8 +166,8 @@ class LinearBackend(Launches, gdn_backend.GDNAttnBackend):
     """SGLang's backend of gated delta nets with attnc's launches."""
 
     def forward_decode(self, layer, forward_batch, mixed_qkv, a, b, **kwargs):
-        """Runs steps(). mixed_qkv has packed rows of q, k and v, or is a tuple of two projections: q, k, v and z; b and a.
-        Returns the output, and z in the second case."""
+        """Runs steps(). mixed_qkv has packed rows of q, k and v, or is a tuple of two projections: q, k, v and z; b and
+        a. Returns the output, or in the second case (output, z)."""
         if not isinstance(mixed_qkv, tuple):
             return self.steps(layer, forward_batch, mixed_qkv, a, b)
         rows, z, b, a = gdn_backend.fused_qkvzba_split_reshape_cat_contiguous(

@@ -41,7 +41,7 @@ class Layer:
             state_dtype="f32" if state_dtype == torch.float32 else _common.dtype_name(state_dtype), **kind)
 
     def kernels(self):
-        """The entries of a description that the layer needs."""
+        """Returns the entries of a description that the layer needs; an empty list if vLLM's kernels run it."""
         return _engine.linear_kernels([self.linear_kind]) if self.ours else []
 
     def run(self, rows, a, b, out):
@@ -143,7 +143,7 @@ class KimiDeltaNet(Layer, KimiGatedDeltaNetAttention):
                    gates="softplus" if self.lower_bound is None else "bounded")
 
     def kernels(self):
-        """The entries of a description that the layer needs."""
+        """Returns the entries of a description that the layer needs; an empty list if vLLM's kernels run it."""
         norm = {"op": "gated_rmsnorm", "width": self.head_dim, "act": "sigmoid"}
         return super().kernels() + ([dict(norm, dtype=self.linear_kind.dtype)] if self.ours else [])
 

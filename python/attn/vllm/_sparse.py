@@ -190,8 +190,8 @@ def forward(indexer, hidden_states, qr, positions, rotary_emb):
 
 def choose_keys(q: torch.Tensor, k: torch.Tensor, weights: torch.Tensor, positions: torch.Tensor, cos_sin: torch.Tensor,
                 chosen: torch.Tensor, name: str) -> None:
-    """The operator OPERATOR: writes the step's keys into the indexer's cache `name`, and the slots that each token
-    attends to into chosen [tokens, top_k]. Does nothing in a run that measures memory."""
+    """Writes the step's keys into the indexer's cache `name`, and the slots that each token attends to into chosen
+    [tokens, top_k]. Does nothing in a run that measures memory. It is the operator OPERATOR."""
     context = get_forward_context()
     if not isinstance(context.attn_metadata, dict):
         return
