@@ -90,6 +90,7 @@ static void make_pattern(uint16_t pattern[PATTERN_BYTES / 2], bool fp8)
     }
 }
 
+/* Allocates device memory and fills it with a pattern of small numbers, of fp8 or of 16 bits. */
 static void *filled(size_t bytes, bool fp8)
 {
     static uint16_t patterns[2][PATTERN_BYTES / 2];

@@ -89,6 +89,7 @@ struct list {
     size_t n;
 };
 
+/* Appends an argument of 8 bytes to the list. */
 static void add(struct list *l, uint64_t value) { l->slots[l->n++] = (struct slot){value, 0}; }
 
 /* Appends n values to the list. */

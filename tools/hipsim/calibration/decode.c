@@ -108,6 +108,7 @@ static void release(struct buffers *b)
         check(hipFree(b->items[--b->n]), "hipFree");
 }
 
+/* Returns the number of compute units of the target. */
 static uint32_t units_of(const struct target *t) { return t->gfx950 ? 256 : MOST_CUS; }
 
 /* Returns the number of splits of a kernel without a work list, as get_meta_param() of aiter/mla.py

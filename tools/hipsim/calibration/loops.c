@@ -60,6 +60,7 @@ static double rate(hipModule_t module, const char *name, double macs)
     return 128 * macs / r.loop_cycles;
 }
 
+/* True if a differs from b by less than 3 %. */
 static bool near(double a, double b) { return a > 0.97 * b && a < 1.03 * b; }
 
 /* Compares peaks at the maximum clock with the TFLOP/s of the data sheets. */

@@ -9,12 +9,14 @@
 typedef uint32_t quad __attribute__((vector_size(16))); /* four lanes, or a lane's four dwords */
 typedef uint64_t pair __attribute__((vector_size(16)));
 
+/* Sets addr[l] to lane l's byte address: its value in the register plus the offset. */
 static void address(const uint32_t *row, uint32_t offset, uint64_t *addr)
 {
     for (unsigned l = 0; l < WAVE_LANES; l++)
         addr[l] = row[l] + offset;
 }
 
+/* Sets the host pointer of each lane: base + l * stride + the lane's address. */
 static uint64_t resolve(struct lane_mem *m, uint8_t *base, uint64_t stride)
 {
     uint64_t low = UINT64_MAX, top = 0, bits = 0;
@@ -78,6 +80,7 @@ static struct lane_states states_of_16(const uint8_t *state, const uint64_t *add
     return (struct lane_states){all[0][0] & all[0][1], any[0][0] | any[0][1]};
 }
 
+/* Combines the shadow states of `bytes` bytes at each lane's address. */
 static struct lane_states states(const uint8_t *state, const uint64_t *addr, unsigned bytes)
 {
     return bytes == 4   ? states_of_4(state, addr)
@@ -85,6 +88,7 @@ static struct lane_states states(const uint8_t *state, const uint64_t *addr, uns
                         : states_of_16(state, addr);
 }
 
+/* Sets the shadow states of `bytes` bytes at each lane's address to `is`. */
 static void mark(uint8_t *state, const uint64_t *addr, unsigned bytes, uint8_t is)
 {
     if (bytes == 4)
@@ -156,6 +160,7 @@ static void load_16(uint8_t *const *ptr, uint32_t (*row)[WAVE_LANES])
     }
 }
 
+/* Loads `dwords` dwords of each lane: row[i] gets the i-th dwords. */
 static void load(uint8_t *const *ptr, unsigned dwords, uint32_t (*row)[WAVE_LANES])
 {
     if (dwords == 4) {
@@ -188,6 +193,7 @@ static void store_16(uint8_t *const *ptr, uint32_t (*row)[WAVE_LANES])
     }
 }
 
+/* Stores `dwords` dwords of each lane: row[i] has the i-th dwords. */
 static void store(uint8_t *const *ptr, unsigned dwords, uint32_t (*row)[WAVE_LANES])
 {
     if (dwords == 4) {

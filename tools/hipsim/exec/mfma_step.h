@@ -18,13 +18,13 @@ static inline vec_i in_place(const uint8_t *e, unsigned part)
     return vec_shl(widen_ub(e, part), 23);
 }
 
-/* Return 2^(exponent + x) and 2^(exponent - x), where `e` is x with BIAS added, moved by
- * in_place(). */
+/* Returns 2^(exponent + x), where `e` is x with BIAS added, moved by in_place(). */
 static inline vec_f power(int exponent, vec_i e)
 {
     return (vec_f)vec_add(e, (vec_i){0} + (exponent + 127 - BIAS) * (1 << 23));
 }
 
+/* Returns 2^(exponent - x), where `e` is x with BIAS added, moved by in_place(). */
 static inline vec_f inverse_power(int exponent, vec_i e)
 {
     return (vec_f)((uint32_t)(exponent + 127 + BIAS) * (1u << 23) - (vec_u)e);

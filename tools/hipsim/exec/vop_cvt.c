@@ -59,6 +59,7 @@ static inline uint32_t to_snorm(double a)
     return (uint32_t)(int32_t)((c * 32767.0 + 0x1.8p52) - 0x1.8p52) & 0xffff;
 }
 
+/* Converts a number from 0 to 1 to 16 bits, 65535 for 1. Other numbers are clamped first. */
 static inline uint32_t to_unorm(double a)
 {
     double c = a > 0.0 ? a : 0.0;

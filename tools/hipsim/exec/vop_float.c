@@ -12,6 +12,7 @@ static inline float rint_even32(float a)
     return fabsf(a) < 0x1p23f ? r : a;
 }
 
+/* Like rint_even32(), for f64. */
 static inline double rint_even64(double a)
 {
     double magic = copysign(0x1p52, a);
@@ -58,8 +59,7 @@ static inline uint32_t minimum32(uint32_t a, uint32_t b, bool max)
     return nan32(a) ? a | QUIET32 : r;
 }
 
-/* Return the mantissa, in [0.5, 1), and the exponent of an f32 with bits u. Zero has exponent
- * zero. */
+/* Returns the mantissa, in [0.5, 1), of an f32 with bits u; zero and infinities are unchanged. */
 static inline uint32_t frexp_mant32(uint32_t u)
 {
     uint32_t mag = u & 0x7fffffff, sign = u & 0x80000000;
@@ -70,6 +70,7 @@ static inline uint32_t frexp_mant32(uint32_t u)
     return sign | 0x3f000000 | (mag & 0x7fffff);
 }
 
+/* Returns the exponent of an f32 whose mantissa is in [0.5, 1); 0 for zero, infinities, NaNs. */
 static inline uint32_t frexp_exp32(uint32_t u)
 {
     uint32_t mag = u & 0x7fffffff;
@@ -79,6 +80,7 @@ static inline uint32_t frexp_exp32(uint32_t u)
     return (uint32_t)(e ? e - 126 : -125 - (__builtin_clz(mag) - 8));
 }
 
+/* Like frexp_mant32(), for f64. */
 static inline uint64_t frexp_mant64(uint64_t u)
 {
     uint64_t mag = u & INT64_MAX, sign = u & ~(uint64_t)INT64_MAX;
@@ -89,6 +91,7 @@ static inline uint64_t frexp_mant64(uint64_t u)
     return sign | UINT64_C(0x3fe0000000000000) | (mag & ((UINT64_C(1) << 52) - 1));
 }
 
+/* Like frexp_exp32(), for f64. */
 static inline uint32_t frexp_exp64(uint64_t u)
 {
     uint64_t mag = u & INT64_MAX;

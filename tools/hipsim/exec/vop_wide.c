@@ -247,6 +247,7 @@ static long double fused_to_odd(double a, double b, double c)
     return nextafterl(sum, error > 0 ? (long double)INFINITY : -(long double)INFINITY);
 }
 
+/* Like fused_wide_f32(), for f64: sets the scaled sums, rounded to odd. */
 static void fused_wide_f64(const struct lanes *x, long double *wide)
 {
     for (unsigned i = 0; i < WAVE_LANES; i++) {
