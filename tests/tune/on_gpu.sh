@@ -19,6 +19,11 @@ grep -qF '[5/5] tune: good' log || fail 'no progress'
 ! "$attnc" on-gpu d.yaml --device sim -o here/out.tar.gz 2>again || fail 'replaced results'
 grep -q 'remove it' again || fail 'no advice'
 
+mkdir other && cp d.yaml other
+status=0
+"$attnc" on-gpu d.yaml other/d.yaml --device sim -o names.tar.gz 2>names || status=$?
+[ "$status" -eq 1 ] && grep -q 'have the same name in the archive' names || fail 'took two files of one name'
+
 mkdir there
 tar -C there -xzf here/out.tar.gz
 for file in on-gpu.json verify.json bench.out tuned.yaml tuned.attnpack tuned.sqlite loops d.yaml shapes; do

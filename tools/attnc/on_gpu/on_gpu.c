@@ -125,24 +125,43 @@ static int write_own(struct visit *v)
     return code;
 }
 
-/* Copies the `argc` descriptions into the folder, for attnc calibrate; without any, writes the
- * built-in one. The steps read the originals, which may include files beside them. Returns an
- * exit_code after a message. */
-static int take_descriptions(struct visit *v, int argc, char **argv)
+/* Returns the name of description i in the archive: the last part of its path. */
+static const char *name_of(const struct visit *v, unsigned i)
+{
+    return strrchr(v->descriptions[i], '/') + 1;
+}
+
+/* Sets v->descriptions to the real paths of the `argc` descriptions argv[]. Each needs a name of its
+ * own in the archive. Returns an exit_code after a message. */
+static int find_descriptions(struct visit *v, int argc, char **argv)
 {
     if (argc > MOST_DESCRIPTIONS)
         return complain(EXIT_USER, "on-gpu: %d descriptions, at most %d are taken", argc,
                         MOST_DESCRIPTIONS);
-    if (!argc)
-        return write_own(v);
     for (int i = 0; i < argc; i++) {
         if (!realpath(argv[i], v->descriptions[i]))
             return complain(EXIT_USER, "%s: %s", argv[i], strerror(errno));
-        const char *name = strrchr(v->descriptions[i], '/') + 1;
-        const int code = copy_in(v, v->descriptions[i], name);
+        for (int k = 0; k < i; k++)
+            if (!strcmp(name_of(v, k), name_of(v, i)))
+                return complain(EXIT_USER,
+                                "on-gpu: %s and %s have the same name in the archive; rename one",
+                                v->descriptions[k], v->descriptions[i]);
+    }
+    v->description_count = argc;
+    return EXIT_GOOD;
+}
+
+/* Copies the descriptions into the folder, for attnc calibrate; without any, writes the built-in
+ * one. The steps read the originals, which may include files beside them. Returns an exit_code
+ * after a message. */
+static int take_descriptions(struct visit *v)
+{
+    if (!v->description_count)
+        return write_own(v);
+    for (unsigned i = 0; i < v->description_count; i++) {
+        const int code = copy_in(v, v->descriptions[i], name_of(v, i));
         if (code != EXIT_GOOD)
             return code;
-        v->description_count++;
     }
     return EXIT_GOOD;
 }
@@ -386,11 +405,13 @@ static int prepare(struct visit *v, int argc, char **argv)
     if (code == EXIT_GOOD && args.shapes && !realpath(args.shapes, v->shapes))
         code = complain(EXIT_USER, "%s: %s", args.shapes, strerror(errno));
     if (code == EXIT_GOOD)
+        code = find_descriptions(v, argc, argv);
+    if (code == EXIT_GOOD)
         code = find_device(v);
     if (code == EXIT_GOOD)
         code = make_folder(v);
     if (code == EXIT_GOOD)
-        code = take_descriptions(v, argc, argv);
+        code = take_descriptions(v);
     if (code == EXIT_GOOD && v->shapes[0])
         code = copy_in(v, v->shapes, ARCHIVE_SHAPES);
     return code;
