@@ -555,6 +555,11 @@ static void a_report_is_one_page(void **state)
     expect("report a.pack a.pack -o two.html --no-verify --no-trace", 0, "", "");
     expect("report a.pack -o a.pack", 1, "", "a.pack: is an input");
     expect("report d.yaml", 1, "", "d.yaml: ");
+    write_file("v.json", "{\"failed\": 0}");
+    expect("report a.pack -o v.html --verified v.json --no-trace", 0, "", "");
+    data = page_data("v.html");
+    assert_non_null(strstr(data, "\"verification\": {\"failed\": 0}"));
+    free(data);
     expect("report a.pack --verified d.yaml --no-trace", 1, "", "not what `attnc verify --json`");
 }
 

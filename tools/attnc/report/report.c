@@ -3,6 +3,7 @@
  * attnc report: writes an HTML page about one or two packs. Other commands of attnc print the data
  * as JSON, and the page's own script draws it.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -114,7 +115,10 @@ static int embed_verification(struct json *j, const char *path)
         size_t size;
         if (!attnc_read_file(args.verified, MAX_JSON, &text, &size))
             return complain(EXIT_ENVIRONMENT, "%s: %s", args.verified, strerror(errno));
-        char *whole = size > 1 && text[0] == '{' ? strndup(text, size - 1) : NULL;
+        while (size && isspace((unsigned char)text[size - 1]))
+            size--;
+        const bool object = size > 1 && text[0] == '{' && text[size - 1] == '}';
+        char *whole = object ? strndup(text, size) : NULL;
         free(text);
         if (!whole)
             return complain(EXIT_USER, "%s: not what `attnc verify --json` prints", args.verified);
