@@ -122,9 +122,13 @@ static void print_description(const struct model *m, const struct deployment *d,
     print_model(m, d, out);
     print_settings(m, out);
     fputs("targets: [", out);
-    for (const struct tgt *const *t = tgt_all; *t; t++)
-        if (entry_is_tuned(*t))
-            fprintf(out, "%s%s", t == tgt_all ? "" : ", ", (*t)->machine.name);
+    const char *separator = "";
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        if (!entry_is_tuned(*t))
+            continue;
+        fprintf(out, "%s%s", separator, (*t)->machine.name);
+        separator = ", ";
+    }
     fprintf(out, "]\ndefaults: { dtype: %s }\nkernels:\n%s", m->fp16 ? "fp16" : "bf16", body);
 }
 
