@@ -57,7 +57,8 @@ void each_printed_line(FILE *printed, void (*take)(void *context, char *line), v
     char *line = NULL;
     size_t size = 0;
     for (ssize_t length; (length = getline(&line, &size, printed)) > 0;) {
-        line[length - 1] = '\0';
+        if (line[length - 1] == '\n')
+            line[length - 1] = '\0';
         take(context, line);
     }
     free(line);
