@@ -462,22 +462,31 @@ static bool has_capacity(const struct prefill *p, struct att_why *why)
     return true;
 }
 
+/* True unless a custom mask lacks registers in waves of 256; the reason is in `why`. A head_dim
+ * that is no multiple of 16 has a panel with columns that another one has too, and addresses for
+ * it. Beside 112 columns of Q four registers spill then (LLVM 22.1). */
+static bool has_room_for_mask(const struct att_variant *v, const struct tir_machine *m,
+                              struct att_why *why)
+{
+    enum { FEW_VGPRS = 256, STEP = 16 /* columns */, COLUMNS = 112 };
+    const int rest = v->head_dim % STEP, all = v->head_dim + (rest ? STEP - rest : 0);
+    return m->wave_vgprs > FEW_VGPRS || v->mask != ATT_MASK_CUSTOM || !rest || all < COLUMNS ||
+           att_reject(why, ATT_MASK, "a custom mask has no registers beside head_dim %d on %s",
+                      v->head_dim, m->name);
+}
+
 /* True if tile t suits the number of lanes of the machine's waves, and they have registers for the
- * variant's head dims. If not, the reason is in `why`. It is always true for waves of 64 lanes.
- * Waves of 32 lanes need a tile with PREFILL_SIDE. With 256 VGPRs a wave, kernels over tensors with
- * head_dim 120 and head_dim_v 120 or 128 spill one or two registers (LLVM 22.1). */
+ * variant's head dims and mask. If not, the reason is in `why`. It is always true for waves of 64
+ * lanes. Waves of 32 lanes need a tile with PREFILL_SIDE. */
 static bool fits_waves(const struct att_variant *v, const struct att_tile *t,
                        const struct tir_machine *m, struct att_why *why)
 {
-    enum { WIDEST = 256, FEW_VGPRS = 256, SPILLED = 120 };
+    enum { WIDEST = 256 };
     const bool wide = v->head_dim > WIDEST;
     if (m->lane_bits == TIR_WAVE_BITS)
         return true;
-    if (m->wave_vgprs <= FEW_VGPRS && !v->paged && v->head_dim == SPILLED &&
-        v->head_dim_v >= SPILLED)
-        return att_reject(why, ATT_HEAD_DIM_V,
-                          "head_dim %d with head_dim_v %d over tensors spills on %s", SPILLED,
-                          v->head_dim_v, m->name);
+    if (!has_room_for_mask(v, m, why))
+        return false;
     if (wide || v->head_dim_v > WIDEST)
         return att_reject(why, wide ? ATT_HEAD_DIM : ATT_HEAD_DIM_V,
                           "waves of %s have no registers for heads of more than %d", m->name,
