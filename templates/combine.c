@@ -278,34 +278,30 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
              c.tile.own[AT_ONCE]);
 }
 
-/* Returns the box of calls with `least` to `most` tokens and up to `heads` heads. With csr a call
- * has tiles of one query each in place of tokens. */
-static struct att_box few_tokens(const struct att_variant *v, int least, int most, int heads)
-{
-    const bool csr = v->partials == ATT_PARTIALS_CSR;
-    return (struct att_box){.rows = {{csr ? ARG_REDUCE_TILES : ARG_TOKENS, least, most},
-                                     {ARG_HEADS, 0, heads},
-                                     {ARG_MAX_SEQLEN_Q, 0, 1}},
-                            .count = csr ? 3 : 2};
-}
-
-/* Sets *second to the kernel whose waves share parts, for launches of few tokens. Returns false if
- * there is none, or if n > 0. A workgroup of that kernel has the heads of one wave. It is faster
- * for launches of at most one such workgroup for each compute unit. Models have at most MOST heads,
- * which gives a limit of tokens. With at most half as many heads the limit is twice as high. */
+/* Sets *second to the kernel whose waves share parts, for launches of few rows of out, which are
+ * heads of a token. Returns false if there is none, or if n > 0. A workgroup of that kernel has the
+ * heads of one wave. Launches with at most one such workgroup for each compute unit take less time
+ * with it. Tokens times heads is mostly a power of two, so the limit is one too: on gfx942 launches
+ * of 257 to 304 workgroups with 16 parts or more take longer (modelled). */
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {
-    enum { MOST = 128 };
+    const bool csr = v->partials == ATT_PARTIALS_CSR;
     const struct att_part_rows r = sized(v, m);
     struct att_why why;
+    unsigned groups = 1;
+    while (2 * groups <= m->cus)
+        groups *= 2;
     for (unsigned i = 0; !n && i < sizeof(tiles) / sizeof(tiles[0]); i++) {
         if (!tiles[i].own[SHARE_PARTS] || !fits(v, &tiles[i], m, &why))
             continue;
-        const int tokens = (int)(m->cus * att_parts_wave_rows(&r)) / MOST;
-        *second = (struct att_second){.tile = i + 1,
-                                      .calls = few_tokens(v, 0, tokens, INT32_MAX),
-                                      .also = {few_tokens(v, tokens + 1, 2 * tokens, MOST / 2)}};
+        *second = (struct att_second){
+            .tile = i + 1,
+            .calls = {.rows = {{csr ? ARG_REDUCE_TILES : ARG_TOKENS, 0, (int)groups},
+                               {ARG_RESULT_ROWS, 0, (int)(groups * att_parts_wave_rows(&r))},
+                               {ARG_MAX_SEQLEN_Q, 0, 1}},
+                      .count = csr ? 3 : 2},
+        };
         return true;
     }
     return false;
