@@ -25,8 +25,8 @@ struct reader {
     struct attnc_yaml yaml;
     struct attnc_expander x;
     struct attnc_diag *d;
-    const struct tgt *targets[MAX_TARGETS + 1]; /* targets of kernels without a key `targets`; NULL
-                                                 * at the end */
+    /* targets of kernels without a key `targets`; NULL at the end */
+    const struct tgt *targets[MAX_TARGETS + 1];
     bool
         targets_given; /* true: the caller gave `targets`; keys `targets` of the file are ignored */
     struct attnc_setting defaults, kernels; /* the file's top-level keys `defaults` and `kernels` */

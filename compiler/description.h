@@ -15,19 +15,20 @@ enum { ATTNC_MAX_VARIANTS = 1 << 16 };
 struct attnc_description {
     struct att_variant *variants; /* no two equal, each accepted by its template's check */
     size_t count;                 /* number of variants */
-    void *seconds; /* the block of att_choice and att_box to which variants point after
-                    * attnc_add_seconds(); NULL before it */
-    char **paths;  /* paths of the files that variants name, each once */
+    /* the block of att_choice and att_box to which variants point after attnc_add_seconds(); NULL
+     * before it */
+    void *seconds;
+    char **paths; /* paths of the files that variants name, each once */
     size_t path_count;
     char *bytes; /* the file's text, for messages */
     size_t size; /* length of `bytes` */
 };
 
 struct attnc_read_options {
-    const char *const *targets; /* names of targets, NULL at the end, instead of the file's targets;
-                                 * NULL: use the file's */
-    const struct att_template *const *templates; /* the known ops, NULL at the end; NULL:
-                                                  * att_templates */
+    /* names of targets, NULL at the end, instead of the file's targets; NULL: use the file's */
+    const char *const *targets;
+    /* the known ops, NULL at the end; NULL: att_templates */
+    const struct att_template *const *templates;
 };
 
 /**

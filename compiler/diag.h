@@ -29,8 +29,8 @@ struct attnc_diag {
     struct attnc_message messages[ATTNC_MAX_MESSAGES];
     size_t count;
     size_t left_out; /* number of errors that were not stored because messages[] was full */
-    size_t errors;   /* number of all errors, with left_out; a repetition of a stored one does not
-                      * count */
+    /* number of all errors, with left_out; a repetition of a stored one does not count */
+    size_t errors;
     bool no_memory;  /* memory ran out: not an error of the user */
     bool unreadable; /* true: the file is missing or cannot be read */
 };

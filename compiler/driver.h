@@ -25,8 +25,8 @@ struct attnc_build_options {
     struct attnc_compile_options compile;
     attnc_compile_fn *compile_one; /* compiles each variant that is not in the cache */
     unsigned jobs;                 /* most child processes at once */
-    const char *cache_dir;  /* NULL: no cache. The cache only stores complete kernels for which all
-                            * passes ran */
+    /* NULL: no cache. The cache only stores complete kernels for which all passes ran */
+    const char *cache_dir;
     uint64_t identity;      /* of the compiler, by attnc_compiler_identity(): part of cache keys */
     bool spills_are_errors; /* true: a kernel that spills is an error; false: a warning */
     FILE *log; /* receives the output of --print, in the order of variants; NULL: none */
@@ -35,8 +35,8 @@ struct attnc_build_options {
 };
 
 struct attnc_build_result {
-    struct attnc_kernel *kernels; /* one per variant, in the description's order; zeroed if its
-                                   * compilation failed */
+    /* one per variant, in the description's order; zeroed if its compilation failed */
+    struct attnc_kernel *kernels;
     size_t count, cached, failed; /* numbers of variants: all, loaded from the cache, not built */
     int cache_error; /* errno of the first cache entry that could not be written; 0: none */
 };

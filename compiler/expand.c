@@ -23,8 +23,8 @@
 enum {
     TABLE_SIZE = 2 * ATTNC_MAX_VARIANTS,
     MAX_WORK = 1 << 20,
-    HOOK_NAME_MAX = 48, /* most characters of a hook file's stem, which becomes part of kernel
-                         * names */
+    /* most characters of a hook file's stem, which becomes part of kernel names */
+    HOOK_NAME_MAX = 48,
 };
 
 /* One value of a field. */
@@ -414,8 +414,8 @@ static bool expand_op(struct attnc_expander *x, const struct attnc_settings *s,
     }
     size_t product = 1;
     for (size_t i = 0; i < count; i++) {
-        product *= dims[i].count; /* no overflow: both are at most MAX_WORK, and the product is
-                                   * checked each time */
+        /* no overflow: both are at most MAX_WORK, and the product is checked each time */
+        product *= dims[i].count;
         if (product > ATTNC_MAX_VARIANTS) {
             attnc_diag_error(x->d, at, "the product of these lists is more than %d kernels",
                              ATTNC_MAX_VARIANTS);

@@ -23,8 +23,8 @@ struct attnc_settings {
     struct att_loc at; /* place of the entry in the description */
     struct attnc_setting op, targets, where;
     struct attnc_setting fields[ATT_FIELD_COUNT];
-    att_field_set misspelt; /* ATT_BIT() of each field that an error for an unknown key has
-                             * suggested */
+    /* ATT_BIT() of each field that an error for an unknown key has suggested */
+    att_field_set misspelt;
 };
 
 struct attnc_choice;
@@ -39,13 +39,14 @@ struct attnc_expander {
 
     att_field_set used; /* ATT_BIT() of the fields that any kernel uses */
     size_t work;        /* number of values processed, at most MAX_WORK */
-    bool leaves_out;    /* true for `where: possible`: combinations that an op refuses are left out
-                         * without an error */
-    size_t left_out;    /* combinations of the current entry that were left out */
+    /* true for `where: possible`: combinations that an op refuses are left out without an error */
+    bool leaves_out;
+    size_t left_out;              /* combinations of the current entry that were left out */
     struct attnc_choice *choices; /* the values of all fields of the current entry */
     size_t choice_count, choice_cap;
-    uint32_t *table;    /* hash table of variants, open addressing, twice ATTNC_MAX_VARIANTS places:
-                      * index in out->variants plus 1; 0: free */
+    /* hash table of variants, open addressing, twice ATTNC_MAX_VARIANTS places: index in
+     * out->variants plus 1; 0: free */
+    uint32_t *table;
     size_t variant_cap; /* variants that out->variants has room for */
 };
 

@@ -11,8 +11,8 @@
 struct attnc_nearest {
     const char *wanted;
     const char *name; /* the nearest name so far; NULL: none is close */
-    size_t distance;  /* edit distance of `name`; with `name` NULL, the smallest distance that is
-                       * too far */
+    /* edit distance of `name`; with `name` NULL, the smallest distance that is too far */
+    size_t distance;
 };
 
 /** Begins a search for the name nearest to `wanted`, which must outlive the search. */

@@ -40,8 +40,8 @@ static const struct attn_pack_kernel *record(const struct pack *p, uint32_t n)
 struct tables {
     struct attnc_pack_pair pairs[ATTN_PACK_PAIRS_MAX];
     struct attnc_pack_kernarg kernargs[ATTN_PACK_KERNARGS_MAX];
-    struct attnc_pack_factor factors[3][ATTN_PACK_FACTORS_MAX]; /* factors of the grid in x, y and
-                                                                 * z */
+    /* factors of the grid in x, y and z */
+    struct attnc_pack_factor factors[3][ATTN_PACK_FACTORS_MAX];
     struct attnc_pack_when whens[ATTN_PACK_WHENS_MAX];
     const struct attn_pack_split *splits; /* the table of splits in the pack */
 };

@@ -45,8 +45,8 @@ struct attnc_pack_writer {
 struct layout {
     struct attnc_pack_writer *w;
     struct buffer strings, index, records, code;
-    uint32_t *slots; /* hash table, open addressing: byte offset of a string in `strings`; 0:
-                      * free */
+    /* hash table, open addressing: byte offset of a string in `strings`; 0: free */
+    uint32_t *slots;
     size_t slot_count, string_count; /* slots, a power of 2; slots that are taken */
 };
 

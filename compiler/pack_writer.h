@@ -55,11 +55,11 @@ struct attnc_pack_kernel {
     const struct attnc_pack_kernarg *kernargs;
     size_t kernarg_count;
     uint32_t kernarg_size; /* bytes of the kernarg segment, as the code object declares */
-    const struct attnc_pack_factor *grid[3]; /* factors whose product is the number of workgroups in
-                                              * x, y, z; without factors 1 */
+    /* factors whose product is the number of workgroups in x, y, z; without factors 1 */
+    const struct attnc_pack_factor *grid[3];
     size_t grid_count[3];
-    uint16_t workgroups_most;           /* most workgroups of a launch; 0: no limit. See struct
-                               * attn_pack_kernel */
+    /* most workgroups of a launch; 0: no limit. See struct attn_pack_kernel */
+    uint16_t workgroups_most;
     const struct attnc_pack_when *when; /* conditions that a call must all meet; none: every call */
     size_t when_count;
     const struct attn_pack_split *splits; /* table of splits, in the format of packs */

@@ -27,12 +27,13 @@ enum attnc_stage {
 /** Options that all compilations of a build share; they are only read. */
 struct attnc_compile_options {
     enum attnc_stage stage;
-    const char *print;      /* name of the pass after which to print the IR, "all", or NULL: no
-                             * pass */
+    /* name of the pass after which to print the IR, "all", or NULL: no pass */
+    const char *print;
     const char *stop_after; /* name of the last pass to run; NULL: run all */
     const char *disable;    /* comma-separated names of passes not to run; NULL: none */
-    bool lines;             /* true: the code object has the tile IR, and for each instruction the
-                             * IR's line, for debuggers */
+    /* true: the code object has the tile IR, and for each instruction the IR's line, for
+     * debuggers */
+    bool lines;
 };
 
 /** An argument of a kernel, which libattn writes to the kernarg segment. */
@@ -54,13 +55,13 @@ struct attnc_grid {
  * the struct. attnc_kernel_free() frees the bytes of `code`.
  */
 struct attnc_kernel {
-    char name[ATT_NAME_MAX]; /* name of the kernel and of its symbol; the symbol of its descriptor
-                              * is NAME.kd */
+    /* name of the kernel and of its symbol; the symbol of its descriptor is NAME.kd */
+    char name[ATT_NAME_MAX];
     struct attnc_arg args[ATTNC_MAX_ARGS];
     uint32_t arg_count;
-    struct attnc_grid grid[3];     /* workgroups in x, y and z */
-    uint16_t workgroups_most;      /* most workgroups of a row of the grid; 0: no limit. See struct
-                               * att_kernel */
+    struct attnc_grid grid[3]; /* workgroups in x, y and z */
+    /* most workgroups of a row of the grid; 0: no limit. See struct att_kernel */
+    uint16_t workgroups_most;
     char tuning[128];              /* the tile as text, "rows=32 keys=64 ..."; may be cut off */
     struct tgt_kernel_facts facts; /* all 0 unless the stage is ATTNC_STAGE_LINKED */
     struct tgt_blob code;          /* output of the stage at which the compilation stopped */

@@ -11,15 +11,16 @@
 
 /** A row of a tuning file: one of the kernels of a dispatch key. */
 struct attnc_tuned {
-    char *key;  /* the dispatch key by attnc_key_text(); the file's own text if no kernel can have
-                 * it */
+    /* the dispatch key by attnc_key_text(); the file's own text if no kernel can have it */
+    char *key;
     char *tile; /* the tile by att_tile_text(); ATTNC_AUTO: a build chooses it */
-    char *open; /* names of timing parameters that are so uncertain that another tile may be the
-                 * best; NULL: none */
-    struct att_choice choice; /* the calls that the kernel is for; names of arguments are not
-                               * owned */
-    struct att_loc at;        /* place of the row in the file */
-    bool matched;             /* true: attnc_tuning_apply() has found a variant with the key */
+    /* names of timing parameters that are so uncertain that another tile may be the best; NULL:
+     * none */
+    char *open;
+    /* the calls that the kernel is for; names of arguments are not owned */
+    struct att_choice choice;
+    struct att_loc at; /* place of the row in the file */
+    bool matched;      /* true: attnc_tuning_apply() has found a variant with the key */
 };
 
 /** The text of a tile that leaves the choice to the build. */
@@ -28,15 +29,15 @@ struct attnc_tuned {
 /** The best split-KV division of a decode call's keys. libattn recommends it to callers, who make
  * the plan. */
 struct attnc_split {
-    char *key, *call; /* the kernel's dispatch key; the call's shape,
-                                    * "batch=16,k=4096" */
-    int64_t lists;    /* number of work lists of the plan; 0: no plan, keys are not split */
-    int64_t item_cost, merge_rate; /* the plan's constants as in attn_decode_plan_shape; 0: the
-                                    * default */
-    bool one_launch;     /* true: the decode kernel itself adds the partials; false: combine adds
-                      * them */
-    double us, whole_us; /* microseconds, modelled or measured: with this split; without a split.
-                          * Not in the file */
+    /* the kernel's dispatch key; the call's shape, "batch=16,k=4096" */
+    char *key, *call;
+    int64_t lists; /* number of work lists of the plan; 0: no plan, keys are not split */
+    /* the plan's constants as in attn_decode_plan_shape; 0: the default */
+    int64_t item_cost, merge_rate;
+    /* true: the decode kernel itself adds the partials; false: combine adds them */
+    bool one_launch;
+    /* microseconds, modelled or measured: with this split; without a split. Not in the file */
+    double us, whole_us;
 };
 
 struct attnc_tuning {

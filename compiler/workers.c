@@ -163,8 +163,8 @@ static void feed(struct loop *l, struct worker *k)
         return;
     }
     k->item = l->next++;
-    transfer_all(k->fd, &k->item, sizeof(k->item), true); /* an error is ignored: take() notices
-                                                           * that the worker is dead */
+    /* an error is ignored: take() notices that the worker is dead */
+    transfer_all(k->fd, &k->item, sizeof(k->item), true);
 }
 
 /* Receives the answer of a worker, passes it to done(), and sends the next item. Replaces a worker

@@ -34,14 +34,14 @@ enum attnc_yaml_kind {
  * document. */
 struct attnc_yaml_node {
     struct att_loc at; /* place of the node in the file */
-    uint32_t text;     /* of a scalar: byte offset of its text in attnc_yaml.text, which ends with a
-                        * NUL */
-    uint32_t first;    /* id: of the first child of a list or map, or of the node that an alias
-                        * means */
-    uint32_t next;     /* id of the next child of the same parent; 0: the last one */
-    uint8_t kind;      /* enum attnc_yaml_kind */
-    bool plain;        /* true: a scalar without quotes, which may mean null */
-    bool flow;         /* true: a list or map in [...] or {...} */
+    /* of a scalar: byte offset of its text in attnc_yaml.text, which ends with a NUL */
+    uint32_t text;
+    /* id: of the first child of a list or map, or of the node that an alias means */
+    uint32_t first;
+    uint32_t next; /* id of the next child of the same parent; 0: the last one */
+    uint8_t kind;  /* enum attnc_yaml_kind */
+    bool plain;    /* true: a scalar without quotes, which may mean null */
+    bool flow;     /* true: a list or map in [...] or {...} */
 };
 
 struct attnc_yaml {

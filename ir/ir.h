@@ -135,15 +135,15 @@ struct tir_block {
 struct tir_arg {
     const char *name; /* name of the argument, as in op_args.def, which is made from ops/ */
     uint8_t dtype;    /* enum tir_dtype; a pointer is TIR_I64 */
-    uint16_t offset;  /* bytes from the start of the kernarg segment, a multiple of the argument's
-                       * size */
+    /* bytes from the start of the kernarg segment, a multiple of the argument's size */
+    uint16_t offset;
 };
 
 /* The definition of a value: the op or the block that defines it. */
 struct tir_value_info {
     struct tir_type type;
-    struct tir_ref def;      /* op that defines the value; id 0: the value is a parameter of a
-                              * block */
+    /* op that defines the value; id 0: the value is a parameter of a block */
+    struct tir_ref def;
     struct tir_block *block; /* block whose parameter the value is; NULL for an op's result */
     const char *name;        /* name in dumps, from tir_name(); NULL: none */
 };
@@ -157,19 +157,19 @@ struct tir_func {
     unsigned lds_bytes; /* bytes of static LDS of a workgroup */
     /* Waves that share a SIMD. tir_wave_vgprs() returns the registers that each of them may use. */
     unsigned waves_per_simd;
-    bool trimmed; /* true: the kernel's descriptor claims only the registers that the code uses, and
-                   * no AGPRs, since LDS limits the occupancy. False: LLVM may use all registers of
-                   * the occupancy */
+    /* true: the kernel's descriptor claims only the registers that the code uses, and no AGPRs,
+     * since LDS limits the occupancy. False: LLVM may use all registers of the occupancy */
+    bool trimmed;
 
     bool lowered; /* set by lower_tiles: from here on no TILE op and no tile value */
 
     struct tir_op **op_chunks; /* pointers to chunks of ops, indexed by op id; id 0 is unused */
     uint32_t n_ops, cap_chunks;
-    struct tir_value_info *values; /* records by value id; values[0] is unused. The array moves when
-                                    * values are added */
+    /* records by value id; values[0] is unused. The array moves when values are added */
+    struct tir_value_info *values;
     uint32_t n_values, cap_values;
-    const struct tir_layout **layouts; /* pointers to layouts, by index; a layout itself never
-                                        * moves */
+    /* pointers to layouts, by index; a layout itself never moves */
+    const struct tir_layout **layouts;
     uint32_t n_layouts, cap_layouts;
     struct tir_arg *args;
     uint32_t n_args, cap_args;

@@ -452,8 +452,8 @@ static void classify(const struct tir_layout *from, const struct tir_layout *to,
 bool tir_layout_conversion(const struct tir_layout *from, const struct tir_layout *to,
                            struct tir_conversion *c)
 {
-    struct echelon by_cost[3] = {0}; /* by registers only; registers and lanes; registers, lanes and
-                                        waves */
+    /* by registers only; registers and lanes; registers, lanes and waves */
+    struct echelon by_cost[3] = {0};
     for (int i = 0; i < tir_layout_bits(from); i++)
         for (int cost = 0; cost < 3; cost++)
             if (cost == 2 || i < from->reg_bits + (cost == 1 ? from->lane_bits : 0))

@@ -36,8 +36,8 @@ struct tir_layout {
     uint8_t wave_bits; /* log2 of the waves that hold different parts; further waves repeat them */
     uint8_t pad_shift; /* address maps only: log2 of the elements between two paddings */
     uint16_t pad;      /* unused elements after each 2^pad_shift elements; 0: none */
-    uint32_t basis[TIR_LAYOUT_MAX_BITS]; /* images of the register bits, then of the lane bits, then
-                                          * of the wave bits, each a TIR_RC() */
+    /* images of the register bits, then of the lane bits, then of the wave bits, each a TIR_RC() */
+    uint32_t basis[TIR_LAYOUT_MAX_BITS];
 };
 
 /* Returns the number of bits of an element's index: registers, lanes and waves. */

@@ -126,8 +126,8 @@ static struct tir_value wave_base(struct tir_expander *x, struct tir_value lds,
     const struct tir_value wave = tir_and(b, x->wave, tir_i32(b, mask));
     struct tir_value at = tir_mul(b, wave, tir_i32(b, (int)(bytes << wave_first)));
     if (map->pad) {
-        const int apart = (int)map->pad_shift - (int)wave_first; /* waves share a padding span if >
-                                                                    0 */
+        /* waves share a padding span if > 0 */
+        const int apart = (int)map->pad_shift - (int)wave_first;
         struct tir_value spans =
             apart > 0 ? tir_shr(b, wave, tir_i32(b, apart)) : tir_shl(b, wave, tir_i32(b, -apart));
         at = tir_add(b, at, tir_mul(b, spans, tir_i32(b, (int)(map->pad * bytes))));
@@ -196,8 +196,9 @@ struct lds_access {
     bool transposed;
     /* Byte address of the buffer, i32. */
     struct tir_value base;
-    uint32_t known[64]; /* keys of the lane addresses computed so far: the flipped bits, and PADDED
-                         * if columns may be read from padding */
+    /* keys of the lane addresses computed so far: the flipped bits, and PADDED if columns may be
+     * read from padding */
+    uint32_t known[64];
     struct tir_value address[64];
     unsigned n_known;
 };

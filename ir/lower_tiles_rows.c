@@ -15,10 +15,10 @@ enum { MAX_ACCESS = 16 /* bytes of a lane */ };
 /* The addresses of a tile whose rows are at arbitrary places in memory. */
 struct rows {
     const struct tir_layout *l;
-    struct tir_value base, address; /* i64 address; Mx1 tile of i64 byte offsets, one for each
-                                     * row */
-    struct tir_value lane;          /* byte offset of each lane within its row: vec of i64 */
-    unsigned apart, per;            /* bytes between two columns; columns of one access */
+    /* i64 address; Mx1 tile of i64 byte offsets, one for each row */
+    struct tir_value base, address;
+    struct tir_value lane; /* byte offset of each lane within its row: vec of i64 */
+    unsigned apart, per;   /* bytes between two columns; columns of one access */
 };
 
 /* Emits the column offsets of a lane's elements for a gather or scatter of tile type `t`. */

@@ -23,15 +23,15 @@ struct tir_mma {
     const char *name;      /* mnemonic without v_, then modifiers after a blank */
     const char *intrinsic; /* LLVM's name */
     uint16_t m, n, k;      /* rows of A and D, columns of B and D, and the inner dimension */
-    bool by_k;             /* true: tir_find_mma() returns the row only if its caller names this
-                            * k */
-    bool scaled;           /* for mma_scaled: has a scale for each 32 elements of k */
-    uint8_t left_format, right_format;        /* of a scaled product: enum tir_mx */
+    /* true: tir_find_mma() returns the row only if its caller names this k */
+    bool by_k;
+    bool scaled;                       /* for mma_scaled: has a scale for each 32 elements of k */
+    uint8_t left_format, right_format; /* of a scaled product: enum tir_mx */
     uint8_t in_dtype, right_dtype, acc_dtype; /* enum tir_dtype, of A, B, and of C and D */
-    uint8_t cycles;                           /* clocks for which the instruction occupies the
-                                               * matrix pipe */
-    uint8_t shadow_slots;      /* 4-clock slots in which other instructions can issue while this one
-                                * runs */
+    /* clocks for which the instruction occupies the matrix pipe */
+    uint8_t cycles;
+    /* 4-clock slots in which other instructions can issue while this one runs */
+    uint8_t shadow_slots;
     struct tir_layout a, b, d; /* layouts of A, B and D in a wave */
 };
 
@@ -58,58 +58,63 @@ enum tir_counter {
 /** A copy atom: one instruction, or a load with its store, that copies between memory, LDS and
  * registers. Plain loads and stores of registers are alike on all targets and have no rows. */
 struct tir_copy {
-    const char *name;     /* mnemonic */
-    uint8_t from, to;     /* enum tir_space */
-    uint8_t bytes;        /* bytes per lane; 0: the copy's descriptor has the number */
-    uint8_t element_bits; /* bits of an element that lanes exchange in a transposing copy; 0: no
-                           * exchange */
-    uint8_t block_lanes;  /* lanes of a group that exchanges elements; 0: no exchange */
-    uint8_t run_lanes;    /* lanes that read consecutive elements of a result; 0: see block_lanes */
-    bool descriptor;      /* a descriptor of the wave has the addresses; else each lane has one */
-    uint8_t counter;      /* enum tir_counter */
+    const char *name; /* mnemonic */
+    uint8_t from, to; /* enum tir_space */
+    uint8_t bytes;    /* bytes per lane; 0: the copy's descriptor has the number */
+    /* bits of an element that lanes exchange in a transposing copy; 0: no exchange */
+    uint8_t element_bits;
+    uint8_t block_lanes; /* lanes of a group that exchanges elements; 0: no exchange */
+    uint8_t run_lanes;   /* lanes that read consecutive elements of a result; 0: see block_lanes */
+    bool descriptor;     /* a descriptor of the wave has the addresses; else each lane has one */
+    uint8_t counter;     /* enum tir_counter */
 };
 
 /** A fitted knob: a number of a kernel's schedule that no rule finds. The first row that fits a
  * kernel and names the knob sets it. A row with `kernels` NULL ends a list. */
 struct tir_fitted {
-    const char *kernels;   /* the op, then words NAME=VALUE|VALUE; a kernel's tile or key must have
-                            * one of the values of each */
-    const char *knob;      /* the member of the kernel's tile that the number sets */
-    int value;             /* of that member, 0 or more */
-    float gain, low, high; /* % of the modelled launch time against the rule: at the middle of the
-                              timing model's open parameters, and from corner to corner */
+    /* the op, then words NAME=VALUE|VALUE; a kernel's tile or key must have one of the values of
+     * each */
+    const char *kernels;
+    const char *knob; /* the member of the kernel's tile that the number sets */
+    int value;        /* of that member, 0 or more */
+    /* % of the modelled launch time against the rule: at the middle of the timing model's open
+     * parameters, and from corner to corner */
+    float gain, low, high;
 };
 
 /* A target, as the tile IR knows it. */
 struct tir_machine {
     const char *name;                /* name of the target, such as gfx942 */
     const struct tir_fitted *fitted; /* rows of targets/tuning/; NULL: none */
-    const struct tir_mma *mma; /* rows of matrix instructions, those with larger k first; a search
-                                * returns the first that fits */
-    unsigned n_mma;            /* number of rows of mma */
-    const struct tir_copy *copies; /* rows of copy atoms, those with more bytes first; a search
-                                    * returns the first that fits */
-    unsigned n_copies;             /* number of rows of copies */
+    /* rows of matrix instructions, those with larger k first; a search returns the first that
+     * fits */
+    const struct tir_mma *mma;
+    unsigned n_mma; /* number of rows of mma */
+    /* rows of copy atoms, those with more bytes first; a search returns the first that fits */
+    const struct tir_copy *copies;
+    unsigned n_copies; /* number of rows of copies */
 
-    unsigned cus;                     /* compute units, the size of a persistent grid */
-    uint8_t lane_bits;                /* log2 of a wave's lanes */
-    uint8_t counters[TIR_N_COUNTERS]; /* the highest count for which a wait can wait, by enum
-                                       * tir_counter; 0: the machine has no such counter */
-    unsigned lds_bytes;               /* bytes of LDS that a workgroup can have at most */
-    unsigned lds_granule;             /* bytes; LDS is allocated in multiples of this number */
-    unsigned lds_bank_bytes;          /* bytes of all banks together: 128 or 256 */
-    unsigned lds_segment_bytes; /* bytes of an LDS segment: two pairs of SIMDs read at the same time
-                                   from two segments only. LDS that is one memory is one segment */
-    unsigned vgprs_per_simd;    /* VGPRs and AGPRs per lane of a SIMD */
-    unsigned wave_vgprs;        /* most VGPRs and AGPRs per lane that a wave can address */
-    bool has_lane_swap;         /* the machine has v_permlane{16,32}_swap_b32 */
-    bool has_cvt_pk_bf16;       /* the machine has v_cvt_pk_bf16_f32 */
-    bool has_dot_bf16;          /* the machine has v_dot2_f32_bf16 */
-    bool has_pk_max3;           /* the machine has v_pk_maximum3_f16 */
-    bool has_cvt_scale;         /* the machine has v_cvt_scalef32_pk_bf16_fp8 and its like */
-    uint8_t exp_slots;          /* 4-clock issue slots of one transcendental */
-    uint8_t swap_slots;         /* 4-clock issue slots of one v_permlane*_swap */
-    bool fp8_is_fnuz;           /* fp8 is e4m3fnuz; false: OCP e4m3fn */
+    unsigned cus;      /* compute units, the size of a persistent grid */
+    uint8_t lane_bits; /* log2 of a wave's lanes */
+    /* the highest count for which a wait can wait, by enum tir_counter; 0: the machine has no such
+     * counter */
+    uint8_t counters[TIR_N_COUNTERS];
+    unsigned lds_bytes;      /* bytes of LDS that a workgroup can have at most */
+    unsigned lds_granule;    /* bytes; LDS is allocated in multiples of this number */
+    unsigned lds_bank_bytes; /* bytes of all banks together: 128 or 256 */
+    /* bytes of an LDS segment: two pairs of SIMDs read at the same time from two segments only. LDS
+     * that is one memory is one segment */
+    unsigned lds_segment_bytes;
+    unsigned vgprs_per_simd; /* VGPRs and AGPRs per lane of a SIMD */
+    unsigned wave_vgprs;     /* most VGPRs and AGPRs per lane that a wave can address */
+    bool has_lane_swap;      /* the machine has v_permlane{16,32}_swap_b32 */
+    bool has_cvt_pk_bf16;    /* the machine has v_cvt_pk_bf16_f32 */
+    bool has_dot_bf16;       /* the machine has v_dot2_f32_bf16 */
+    bool has_pk_max3;        /* the machine has v_pk_maximum3_f16 */
+    bool has_cvt_scale;      /* the machine has v_cvt_scalef32_pk_bf16_fp8 and its like */
+    uint8_t exp_slots;       /* 4-clock issue slots of one transcendental */
+    uint8_t swap_slots;      /* 4-clock issue slots of one v_permlane*_swap */
+    bool fp8_is_fnuz;        /* fp8 is e4m3fnuz; false: OCP e4m3fn */
 };
 
 /** Returns the lanes of a wave. */

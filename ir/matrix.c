@@ -199,8 +199,8 @@ bool tir_mma_scales(const struct tir_mma *mma, bool right, const struct tir_layo
     }
     if (!n || inside != TIR_MX_BLOCK - 1)
         return false;
-    const unsigned regs = (right ? mma->b : mma->a).reg_bits + n - own; /* register bits that walk
-                                                                           k */
+    /* register bits that walk k */
+    const unsigned regs = (right ? mma->b : mma->a).reg_bits + n - own;
     *scales = (struct tir_layout){.lane_bits = l->lane_bits, .wave_bits = l->wave_bits};
     unsigned to = 0;
     for (unsigned i = own; i < n; i++)

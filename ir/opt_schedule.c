@@ -598,8 +598,8 @@ static bool can_anchor(const struct tir_func *f, const struct tir_schedule *s,
     if (op->n_results != 1 || (is_meta(f, op) && !(s->holds && joins)))
         return false;
     const struct tir_type t = tir_typeof(f, op->result);
-    return t.kind == TIR_VEC && t.count * tir_dtype_bits(t.dtype) > 8; /* inline assembly takes no
-                                                                          operands of bytes */
+    /* inline assembly takes no operands of bytes */
+    return t.kind == TIR_VEC && t.count * tir_dtype_bits(t.dtype) > 8;
 }
 
 /* Adds one anchor for all values of the run [first, end) that later code uses. Returns the number

@@ -25,8 +25,8 @@ struct parser {
     struct tir_func *f;
     struct tir_value *values; /* values by their number in the text */
     uint32_t cap_values;
-    uint32_t *layouts; /* by the layout's number in the text: 1 + its index in the function; 0: not
-                        * defined */
+    /* by the layout's number in the text: 1 + its index in the function; 0: not defined */
+    uint32_t *layouts;
     int depth;
 };
 

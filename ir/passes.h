@@ -21,24 +21,25 @@ enum tir_loop_barriers {
  * phases. Templates derive it from a pipeline's table (templates/pipeline/).
  */
 struct tir_loop_plan {
-    uint8_t stages;          /* number of the loop's stages; 0 or 1: the loop is not changed */
-    uint8_t matrix_phases;   /* bit for each phase with matrix instructions */
-    uint8_t open_phases;     /* bit for each phase without a boundary to the next phase */
-    uint8_t roles;           /* 2: two equal groups of waves, the second one group of phases later;
-                              * else one role */
-    uint8_t shift_early;     /* 1: the roles are shifted before the prologue's last iteration, not
-                                after it */
-    uint8_t barriers;        /* enum tir_loop_barriers; with two roles every boundary is a
-                                barrier */
-    uint8_t bare_iterations; /* first iterations of the prologue in which only barrier ops are
-                                barriers */
-    uint8_t unroll;          /* 2: the steady loop has two iterations, whose buffers alternate */
-    uint8_t drain;           /* iterations after the steady loop that omit stages without a tile */
-    uint8_t drain_from, drain_to; /* phases: in the first drained iteration, ops of the first stage
-                                     move from phase drain_from to drain_to */
-    uint8_t one_wave; /* 1: one wave per SIMD, so only its own work hides latency: copies to LDS,
-                         scalar ops and reads for the next phase are spread under matrix
-                         instructions too */
+    uint8_t stages;        /* number of the loop's stages; 0 or 1: the loop is not changed */
+    uint8_t matrix_phases; /* bit for each phase with matrix instructions */
+    uint8_t open_phases;   /* bit for each phase without a boundary to the next phase */
+    /* 2: two equal groups of waves, the second one group of phases later; else one role */
+    uint8_t roles;
+    /* 1: the roles are shifted before the prologue's last iteration, not after it */
+    uint8_t shift_early;
+    /* enum tir_loop_barriers; with two roles every boundary is a barrier */
+    uint8_t barriers;
+    /* first iterations of the prologue in which only barrier ops are barriers */
+    uint8_t bare_iterations;
+    uint8_t unroll; /* 2: the steady loop has two iterations, whose buffers alternate */
+    uint8_t drain;  /* iterations after the steady loop that omit stages without a tile */
+    /* phases: in the first drained iteration, ops of the first stage move from phase drain_from to
+     * drain_to */
+    uint8_t drain_from, drain_to;
+    /* 1: one wave per SIMD, so only its own work hides latency: copies to LDS, scalar ops and reads
+     * for the next phase are spread under matrix instructions too */
+    uint8_t one_wave;
 };
 
 /** The placement of other work between the matrix instructions of a phase. */
@@ -52,37 +53,45 @@ enum tir_cover {
 /** The schedule of a kernel: the structure of its loop, and parameters of the instruction order. */
 struct tir_schedule {
     struct tir_loop_plan loop;
-    uint8_t cover;      /* enum tir_cover */
-    uint8_t bare_last;  /* 1: no work after a phase's last matrix instruction if all of it fits
-                         * under the others */
-    uint8_t read_ahead; /* prefetch distance: matrix instructions from an LDS read to the use of its
-                           data; 0: 5 */
-    uint8_t read_group; /* matrix instructions between two groups of LDS reads that feed matrix
-                           instructions; 0: reads are placed one by one */
-    uint8_t transpose_ahead; /* matrix instructions from an op that transposes LDS data in registers
-                              * to the use of its result; 0: placed like other work */
-    uint8_t late_ahead; /* with one_wave: matrix instructions from the last read for the next phase
-                           to the phase's end */
-    uint8_t exchange_ahead; /* matrix instructions from a lane exchange through LDS to the use of
-                             * its result; the exchange is placed before other work. 0: placed like
-                             * other work */
-    uint8_t result_after;   /* matrix instructions between one and the use of its result in the same
-                             * phase, if as many follow it there; 0: no minimum */
-    uint8_t hoist_vgprs;    /* vector registers that opt_hoist may occupy through a loop */
-    uint8_t holds; /* 1: values that a phase computes for another are computed in it, scalars and
-                      joined registers included. LLVM would otherwise sink them to their use */
-    uint8_t reads_apart;     /* 1: LDS reads for matrix instructions are not counted as work when
-                              * other work is spread */
-    uint8_t memory_priority; /* s_setprio level of memory phases; matrix phases have 0. 0: never
-                                set */
-    uint8_t early_priority;  /* with two roles, 1: the priority returns to 0 before the barrier at
-                              * the start of a matrix phase, not after it */
-    uint8_t even_code;       /* 1: matrix phases of the steady loop begin at multiples of 8 bytes,
-                                the size of most of their instructions */
-    uint8_t fresh_lanes; /* 1: what lanes compute of their numbers after a loop is computed again
-                                there, so that no register has it through the loop */
-    uint8_t loop_at;     /* 1 + words from a fetch window's start to the steady loop's guard; 0: no
-                        alignment */
+    uint8_t cover; /* enum tir_cover */
+    /* 1: no work after a phase's last matrix instruction if all of it fits under the others */
+    uint8_t bare_last;
+    /* prefetch distance: matrix instructions from an LDS read to the use of its data; 0: 5 */
+    uint8_t read_ahead;
+    /* matrix instructions between two groups of LDS reads that feed matrix instructions; 0: reads
+     * are placed one by one */
+    uint8_t read_group;
+    /* matrix instructions from an op that transposes LDS data in registers to the use of its
+     * result; 0: placed like other work */
+    uint8_t transpose_ahead;
+    /* with one_wave: matrix instructions from the last read for the next phase to the phase's
+     * end */
+    uint8_t late_ahead;
+    /* matrix instructions from a lane exchange through LDS to the use of its result; the exchange
+     * is placed before other work. 0: placed like other work */
+    uint8_t exchange_ahead;
+    /* matrix instructions between one and the use of its result in the same phase, if as many
+     * follow it there; 0: no minimum */
+    uint8_t result_after;
+    uint8_t hoist_vgprs; /* vector registers that opt_hoist may occupy through a loop */
+    /* 1: values that a phase computes for another are computed in it, scalars and joined registers
+     * included. LLVM would otherwise sink them to their use */
+    uint8_t holds;
+    /* 1: LDS reads for matrix instructions are not counted as work when other work is spread */
+    uint8_t reads_apart;
+    /* s_setprio level of memory phases; matrix phases have 0. 0: never set */
+    uint8_t memory_priority;
+    /* with two roles, 1: the priority returns to 0 before the barrier at the start of a matrix
+     * phase, not after it */
+    uint8_t early_priority;
+    /* 1: matrix phases of the steady loop begin at multiples of 8 bytes, the size of most of their
+     * instructions */
+    uint8_t even_code;
+    /* 1: what lanes compute of their numbers after a loop is computed again there, so that no
+     * register has it through the loop */
+    uint8_t fresh_lanes;
+    /* 1 + words from a fetch window's start to the steady loop's guard; 0: no alignment */
+    uint8_t loop_at;
 };
 
 /* Options of a run of the passes. */
@@ -119,8 +128,8 @@ struct tir_pass {
     /* Level of ops that the pass requires, and order that it keeps. */
     enum tir_pass_level requires_;
     enum tir_pass_order keeps;
-    bool (*run)(struct tir_func *f, const struct tir_schedule *s); /* returns true if anything
-                                                                      changed */
+    /* returns true if anything changed */
+    bool (*run)(struct tir_func *f, const struct tir_schedule *s);
 };
 extern const struct tir_pass tir_passes[];
 extern const unsigned tir_n_passes;

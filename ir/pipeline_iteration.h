@@ -31,8 +31,8 @@ struct tir_rotation {
     unsigned n_held;
     struct tir_ref *after; /* ops after the loop that have a stage */
     unsigned n_after;
-    bool *kept;        /* by index in `order`: true if the op is emitted; all true except in loops
-                        * that only copy */
+    /* by index in `order`: true if the op is emitted; all true except in loops that only copy */
+    bool *kept;
     bool *is_op_value; /* by value id: defined by an op of the body */
     unsigned max_id;   /* one past the largest value id of the function before the rotation */
 
@@ -50,8 +50,8 @@ struct tir_iteration {
     struct tir_value newest;               /* tile index of stage 0 */
     struct tir_value tile[TIR_MAX_STAGES]; /* by stage: index of its tile */
     int first_stage, last_stage; /* stages that are emitted: from first_stage to last_stage */
-    unsigned number;          /* iterations before this one; TIR_MAX_STAGES + 1 in the steady state
-                               * and after it */
+    /* iterations before this one; TIR_MAX_STAGES + 1 in the steady state and after it */
+    unsigned number;
     struct tir_value *nested; /* by value id of an op in a nested block: its clone */
 };
 

@@ -18,10 +18,10 @@ struct tir_verifier {
     struct tir_ref op; /* the op being checked */
     struct tir_finding *findings;
     uint32_t n_findings, cap_findings;
-    uint32_t n_pipelined;               /* number of loops with stages found so far */
-    bool inside_pipelined;              /* the op being checked is in a pipelined loop */
-    uint8_t copied_by[TIR_COPY_GROUPS]; /* by group: bits for the kinds of its copies, see
-                                         * verify.c */
+    uint32_t n_pipelined;  /* number of loops with stages found so far */
+    bool inside_pipelined; /* the op being checked is in a pipelined loop */
+    /* by group: bits for the kinds of its copies, see verify.c */
+    uint8_t copied_by[TIR_COPY_GROUPS];
 };
 
 /** Records a finding on v->op unless `ok`. Returns ok. */

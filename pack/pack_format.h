@@ -35,9 +35,9 @@ enum {
     ATTN_PACK_FACTORS_MAX = 4, /* per grid dimension */
     ATTN_PACK_WHENS_MAX = 8,
     ATTN_PACK_SPLITS_MAX = 128,
-    ATTN_PACK_MATCHES_MAX = 16, /* kernel records of one key; a kernel has one for each box of calls
-                                 * that it is for */
-    ATTN_PACK_TEXT_MAX = 4096,  /* the longest string, with its NUL */
+    /* kernel records of one key; a kernel has one for each box of calls that it is for */
+    ATTN_PACK_MATCHES_MAX = 16,
+    ATTN_PACK_TEXT_MAX = 4096, /* the longest string, with its NUL */
     ATTN_PACK_RECORD_MAX = 32768,
 };
 
@@ -152,9 +152,9 @@ struct attn_pack_kernel {
     attn_pack_string target; /* "gfx942" */
     uint32_t name;           /* unique in the pack */
     uint32_t symbol;         /* the kernel's symbol in its code object, without ".kd" */
-    uint32_t tuning;         /* tile and schedule that the compiler chose: "block_q=128 block_kv=64
-                              * ..." */
-    uint32_t provenance;     /* compiler version and input that produced the kernel */
+    /* tile and schedule that the compiler chose: "block_q=128 block_kv=64 ..." */
+    uint32_t tuning;
+    uint32_t provenance; /* compiler version and input that produced the kernel */
     uint16_t pair_count;
     uint16_t kernarg_count;
     uint16_t factor_count[3];

@@ -107,17 +107,17 @@ struct attn_kernel_info {
     const char *target;     /**< GPU architecture, such as "gfx942" */
     const char *tuning;     /**< tile and schedule that the compiler chose: "q=128 kv=64 ..." */
     const char *provenance; /**< compiler version and input that produced the kernel */
-    uint32_t field_count;   /**< number of fields of the dispatch key, for
-                             * attn_pack_kernel_field() */
-    uint32_t workgroup[3];  /**< work-items of a workgroup in x, y and z */
-    uint32_t lds_static;    /**< bytes of LDS of a workgroup that the code object declares */
-    uint32_t lds_dynamic;   /**< bytes of LDS that each launch adds to a workgroup */
+    /** number of fields of the dispatch key, for attn_pack_kernel_field() */
+    uint32_t field_count;
+    uint32_t workgroup[3];        /**< work-items of a workgroup in x, y and z */
+    uint32_t lds_static;          /**< bytes of LDS of a workgroup that the code object declares */
+    uint32_t lds_dynamic;         /**< bytes of LDS that each launch adds to a workgroup */
     uint32_t vgprs, agprs, sgprs; /**< registers of a wave: vector, accumulation, scalar */
     uint32_t spills;              /**< number of spilled VGPRs and SGPRs */
     uint32_t scratch;             /**< bytes of scratch memory of a work-item */
     uint32_t occupancy;           /**< waves that a SIMD holds at once */
-    int32_t mfma_duty;   /**< permille of the main loop's clocks in which MFMAs run, modelled; -1:
-                          * unknown */
+    /** permille of the main loop's clocks in which MFMAs run, modelled; -1: unknown */
+    int32_t mfma_duty;
     uint32_t code_bytes; /**< bytes of the kernel's machine code */
     size_t object_bytes; /**< bytes of the ELF file with the code, which kernels may share */
 };
@@ -157,13 +157,14 @@ enum {
 
 /** Options of attn_device_open(). */
 struct attn_device_options {
-    size_t size;             /**< in: sizeof(struct attn_device_options) */
-    int ordinal;             /**< number of the GPU in HIP, from 0 */
-    uint32_t flags;          /**< ATTN_CHECK_DATA or 0 */
-    const char *hip_library; /**< path of the HIP runtime; NULL: the one that the process has
-                              * loaded, else libamdhip64.so.7 to .5 */
-    attn_log_function log;   /**< receives messages; NULL: no log */
-    void *log_user;          /**< the caller's pointer that `log` receives; may be NULL */
+    size_t size;    /**< in: sizeof(struct attn_device_options) */
+    int ordinal;    /**< number of the GPU in HIP, from 0 */
+    uint32_t flags; /**< ATTN_CHECK_DATA or 0 */
+    /** path of the HIP runtime; NULL: the one that the process has loaded, else libamdhip64.so.7 to
+     * .5 */
+    const char *hip_library;
+    attn_log_function log; /**< receives messages; NULL: no log */
+    void *log_user;        /**< the caller's pointer that `log` receives; may be NULL */
 };
 
 /**
@@ -186,11 +187,11 @@ struct attn_device_info {
     const char *name;        /**< HIP's name of the GPU */
     const char *target;      /**< GPU architecture, such as "gfx942" */
     const char *hip_library; /**< path or file name under which the HIP runtime was found */
-    int hip_version;         /**< version of the HIP runtime, as hipRuntimeGetVersion() returns
-                              * it */
-    int ordinal;             /**< number of the GPU in HIP, from 0 */
-    int32_t compute_units;   /**< number of CUs; a plan's number of lists should be a multiple of
-                            * it */
+    /** version of the HIP runtime, as hipRuntimeGetVersion() returns it */
+    int hip_version;
+    int ordinal; /**< number of the GPU in HIP, from 0 */
+    /** number of CUs; a plan's number of lists should be a multiple of it */
+    int32_t compute_units;
 };
 
 /** Describes a device in *info. Set info->size before. Strings live as long as the device.
@@ -202,14 +203,15 @@ ATTN_PUBLIC int attn_device_describe(const struct attn_device *device,
 
 /** The kernel that an op launches, and the reason for the choice. */
 struct attn_op_info {
-    size_t size;                    /**< in: sizeof(struct attn_op_info) */
-    struct attn_kernel_info kernel; /**< the op's kernel; if there are several, the first one or the
-                                     * one that a call chooses */
-    uint32_t kernel_count;          /**< number of kernels of the op; if several, each call chooses
-                                     * one by its arguments */
+    size_t size; /**< in: sizeof(struct attn_op_info) */
+    /** the op's kernel; if there are several, the first one or the one that a call chooses */
+    struct attn_kernel_info kernel;
+    /** number of kernels of the op; if several, each call chooses one by its arguments */
+    uint32_t kernel_count;
     uint32_t pack; /**< index of the kernel's pack in the packs of attn_device_open() */
-    char why[200]; /**< "exact", or the fields in which the kernel is more general; for a call also
-                    * the conditions by which it was chosen */
+    /** "exact", or the fields in which the kernel is more general; for a call also the conditions
+     * by which it was chosen */
+    char why[200];
 };
 
 /** Describes an op and its (first) kernel in *info. Set info->size before. Strings live as long as

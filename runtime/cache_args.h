@@ -24,8 +24,8 @@ static inline int64_t attn_packed_row(enum attn_kv_layout layout)
 {
     switch (layout) {
     case ATTN_KV_PACKED:
-        return 512 + 16 + 64 * 2; /* bytes of fp8 elements, of scales, of 16-bit
-                                                    * elements */
+        /* bytes of fp8 elements, of scales, of 16-bit elements */
+        return 512 + 16 + 64 * 2;
     case ATTN_KV_PACKED_FP4: return 512 / 2 + 32;
     case ATTN_KV_PACKED_MXFP4: return 512 / 2 + 16;
     case ATTN_KV_PACKED_MXFP8: return 512 + 16;

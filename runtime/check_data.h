@@ -57,10 +57,10 @@ int attn_check_finite(const struct attn_device *device, const struct attn_floats
 /* Host copies of the page lists of a call. All are NULL if the stream is being captured; `lens` is
  * also NULL if the call has no kv_lens. */
 struct attn_page_lists {
-    int32_t *lens, *indptr, *entries; /* kv_lens; kv_indptr, NULL with a block table; page
-                                       * numbers */
-    int64_t stride, room; /* of a row of block_table: distance to the next row, and usable entries;
-                           * both in entries */
+    /* kv_lens; kv_indptr, NULL with a block table; page numbers */
+    int32_t *lens, *indptr, *entries;
+    /* of a row of block_table: distance to the next row, and usable entries; both in entries */
+    int64_t stride, room;
 };
 
 /* Copies the page lists of `batch` sequences to `l` and checks kv_indptr. Call

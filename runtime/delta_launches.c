@@ -25,18 +25,18 @@ enum { COEFFICIENTS = 11008, HEAD_FADE = 16, HALF = 2, FLOAT = 4 };
 static const struct costs {
     const char *target;
     enum attn_decay decay;
-    int narrow, wide; /* time of a chunk in the narrow and in the wide kernel, if one launch
-                       * computes everything */
-    int chunk;        /* time of a value head's chunk on a compute unit, in the launch of chunks */
-    int chunks;       /* time of memory for 100 chunks of the whole device, in addition to
-                       * `chunk` */
-    int output;       /* like `chunk`, in the launch of outputs */
-    int outputs;      /* like `chunks`, in the launch of outputs */
-    struct attn_pace scan, segment; /* times of a chunk in a wave: of the scan; of the launch of
-                                     * segments */
-    struct attn_pace fold; /* time of each segment before a wave's own segment, in a wave of the
-                            * scan */
-    int launch;            /* time of the start of a launch of any kind */
+    /* time of a chunk in the narrow and in the wide kernel, if one launch computes everything */
+    int narrow, wide;
+    int chunk; /* time of a value head's chunk on a compute unit, in the launch of chunks */
+    /* time of memory for 100 chunks of the whole device, in addition to `chunk` */
+    int chunks;
+    int output;  /* like `chunk`, in the launch of outputs */
+    int outputs; /* like `chunks`, in the launch of outputs */
+    /* times of a chunk in a wave: of the scan; of the launch of segments */
+    struct attn_pace scan, segment;
+    /* time of each segment before a wave's own segment, in a wave of the scan */
+    struct attn_pace fold;
+    int launch; /* time of the start of a launch of any kind */
 } all_costs[] = {
 #define COSTS(gfx, of, ...) {gfx, ATTN_DECAY_##of, __VA_ARGS__},
 #include "runtime/delta_costs.def"

@@ -91,8 +91,8 @@ union attn_args {
 
 /* The kernel arguments and the stream of a launch. */
 struct attn_call {
-    union attn_value values[ATTN_ARG_COUNT]; /* values of the kernel arguments, indexed by enum
-                                              * attn_arg */
+    /* values of the kernel arguments, indexed by enum attn_arg */
+    union attn_value values[ATTN_ARG_COUNT];
     void *stream;
     bool empty; /* true: the call has no work, so nothing is launched */
 };
@@ -101,8 +101,8 @@ struct attn_call {
  * pieces. */
 struct attn_split {
     enum attn_arg count; /* the kernel argument: a number of sequences, or of pairs of pages */
-    int each; /* workgroups in y or z for each sequence or pair; 0: calls are never launched in
-               * pieces */
+    /* workgroups in y or z for each sequence or pair; 0: calls are never launched in pieces */
+    int each;
 
     /* Moves the pointers in `values` past the first `count` elements of a call. The caller reduces
      * the argument `count`. */

@@ -27,8 +27,9 @@ enum {
     WORKGROUPS = 256, /* enough workgroups to saturate the memory of every GPU */
     WAVES = 8,        /* waves of a workgroup */
     HEADS_LEAST = 8,  /* fewest heads of a token that a wave processes */
-    TOKENS_SHARE = 32 /* with that many tokens, a workgroup's reads of biases and weights are a
-                       * small share of its reads */
+    /* with that many tokens, a workgroup's reads of biases and weights are a small share of its
+     * reads */
+    TOKENS_SHARE = 32
 };
 
 /* Returns the number of neighbouring tokens in a group. With SHUFFLE layouts the cache stores the

@@ -15,8 +15,8 @@ struct slots {
     const int32_t *data;
     int64_t rows, columns, row_stride, column_stride; /* strides in entries; 0: contiguous */
     int32_t first, count; /* the first valid slot; number of slots of the pool, 0: not known */
-    bool written;         /* true: a slot may be in the list only
-                                                       * once */
+    /* true: a slot may be in the list only once */
+    bool written;
 };
 
 /* Compares two slot numbers, for qsort(). */
@@ -94,10 +94,10 @@ static int check_steps(const struct attn_op *op, struct slots s, const int32_t *
 
 /* The draft tokens of a call and the tree that they form. */
 struct drafts {
-    const int32_t *parents, *cu_seqlens; /* in device memory; cu_seqlens NULL: each sequence has
-                                          * max_seqlen drafts */
-    int32_t batch, max_seqlen;           /* number of sequences; most drafts of a sequence */
-    bool tree;                           /* false: a chain, whose `parents` are not read */
+    /* in device memory; cu_seqlens NULL: each sequence has max_seqlen drafts */
+    const int32_t *parents, *cu_seqlens;
+    int32_t batch, max_seqlen; /* number of sequences; most drafts of a sequence */
+    bool tree;                 /* false: a chain, whose `parents` are not read */
 };
 
 /* Initialises struct drafts from the arguments `a` of a call of op family `family`. */

@@ -11,9 +11,9 @@
  * the fastest on MI355X (modelled). On MI300X 32 parts take 3 % longer than 16. A row of 4,096 keys
  * gains by parts of 1,024 keys. */
 enum {
-    PART_KEYS = 1024,    /* fewest keys of a part */
-    ENTRIES_PER_KEY = 32 /* number of list entries whose merge takes as long as the score of one
-                          * key */
+    PART_KEYS = 1024, /* fewest keys of a part */
+    /* number of list entries whose merge takes as long as the score of one key */
+    ENTRIES_PER_KEY = 32
 };
 
 /* Constants of a plan, as in attn_decode_plan_shape, in units of UNIT_KEYS keys. The beginning and

@@ -15,8 +15,8 @@ struct attn_matches {
     uint32_t count;                     /* number of kernels */
     uint32_t numbers[ATTN_MATCHES_MAX]; /* numbers of the kernels in the pack */
     const struct attn_pack_record *records[ATTN_MATCHES_MAX];
-    uint8_t chosen[ATTN_KEY_FIELDS]; /* for each field of the key, index of the choice that the
-                                      * kernels have */
+    /* for each field of the key, index of the choice that the kernels have */
+    uint8_t chosen[ATTN_KEY_FIELDS];
 };
 
 /* Finds the kernels of op `op` for a key. Returns ATTN_OK or an error. The message of

@@ -47,8 +47,8 @@ struct attn_kernel {
     uint32_t workgroups_most; /* most workgroups of a launch; 0: no limit */
     uint32_t lds_dynamic;     /* bytes of LDS that a launch adds to a workgroup */
     uint16_t wide_count, narrow_count; /* numbers of 8-byte and of 4-byte arguments */
-    uint16_t hole_count;               /* number of 4-byte words of the segment without an
-                                        * argument */
+    /* number of 4-byte words of the segment without an argument */
+    uint16_t hole_count;
     uint16_t factor_count[3];
     uint16_t condition_count;
     struct attn_slot wide[ATTN_PACK_KERNARGS_MAX];

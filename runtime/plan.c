@@ -16,10 +16,10 @@ enum {
     USUAL_COST = 2,     /* [o] default of item_cost, in units */
     USUAL_RATE = 4,     /* [r] default of merge_rate */
     CONSTANT_MAX = 256, /* largest item_cost and merge_rate */
-    GRAIN = 16,         /* keys that decode kernels load at once: windows begin at a multiple of
-                         * GRAIN keys */
-    HEADS_MAX = 65535,  /* most query heads: a work item has 16 bits for each bound of its heads */
-    INFO = 8            /* integers of a work item in work_info */
+    /* keys that decode kernels load at once: windows begin at a multiple of GRAIN keys */
+    GRAIN = 16,
+    HEADS_MAX = 65535, /* most query heads: a work item has 16 bits for each bound of its heads */
+    INFO = 8           /* integers of a work item in work_info */
 };
 
 /* The input of a plan, and numbers that follow from it. Brackets contain their names in
@@ -30,29 +30,30 @@ struct batch {
     struct attn_plan_numbers n;
     int64_t payload; /* length of a part: an equal share of the cost of the batch, in units */
     int64_t piece;   /* [p] most units of a piece; 0: the batch is not cut into equal pieces */
-    int64_t whole;   /* [k] most tiles of a list if no tile is cut; 0: the batch is cut at the ends
-                      * of parts */
-    int64_t full;    /* [f] number of parts with `whole` tiles; later parts have one less */
-    int64_t items;   /* [T] number of work items for each KV head */
+    /* [k] most tiles of a list if no tile is cut; 0: the batch is cut at the ends of parts */
+    int64_t whole;
+    int64_t full;  /* [f] number of parts with `whole` tiles; later parts have one less */
+    int64_t items; /* [T] number of work items for each KV head */
 };
 
 /* A sequence of the batch; if the shape has a q_tile, a tile of a sequence's queries. */
 struct sequence {
-    int32_t b;            /* index of the tile among all tiles; without tiles, of the sequence */
-    int32_t of;           /* index of the sequence; equal to `b` without tiles */
-    int32_t before;       /* number of the sequence's tiles with smaller indices */
-    int64_t q_start;      /* index of the first query token among all queries of the batch */
-    int64_t q_end;        /* index after the last query token */
-    int64_t skip;         /* number of keys before the window, which are not read */
-    int64_t keys, units;  /* [keys, u] number of keys after `skip`; number of their units, rounded
-                           * up */
-    int64_t start;        /* [S] cost of all earlier tiles: their units plus an item_cost each */
-    int64_t first, count; /* [first, n] index of the part that has the first piece; number of
-                           * pieces */
-    int64_t length;       /* [l] units of each piece but the last; 0: cuts are at the ends of
-                           * parts */
-    int64_t item, row;    /* [I, R] number of pieces of all earlier tiles, and of the earlier tiles
-                           * that have several pieces */
+    int32_t b;       /* index of the tile among all tiles; without tiles, of the sequence */
+    int32_t of;      /* index of the sequence; equal to `b` without tiles */
+    int32_t before;  /* number of the sequence's tiles with smaller indices */
+    int64_t q_start; /* index of the first query token among all queries of the batch */
+    int64_t q_end;   /* index after the last query token */
+    int64_t skip;    /* number of keys before the window, which are not read */
+    /* [keys, u] number of keys after `skip`; number of their units, rounded up */
+    int64_t keys, units;
+    int64_t start; /* [S] cost of all earlier tiles: their units plus an item_cost each */
+    /* [first, n] index of the part that has the first piece; number of pieces */
+    int64_t first, count;
+    /* [l] units of each piece but the last; 0: cuts are at the ends of parts */
+    int64_t length;
+    /* [I, R] number of pieces of all earlier tiles, and of the earlier tiles that have several
+     * pieces */
+    int64_t item, row;
 };
 
 /* Returns the number of parts into which the work of each KV head is divided, at least 1. */

@@ -17,9 +17,9 @@ static const struct costs {
     const char *target;
     struct attn_pace outputs; /* time of a chunk in a workgroup of the launch of outputs */
     struct attn_pace states;  /* time of a chunk in a workgroup of the launch of states */
-    struct attn_pace fold;    /* time of each segment before a workgroup's own segment, in the
-                               * launch of outputs */
-    int launch;               /* time of the start of a launch of any kind */
+    /* time of each segment before a workgroup's own segment, in the launch of outputs */
+    struct attn_pace fold;
+    int launch; /* time of the start of a launch of any kind */
 } all_costs[] = {
 #define COSTS(gfx, ...) {gfx, __VA_ARGS__},
 #include "runtime/ssd_costs.def"

@@ -32,10 +32,11 @@ struct attn_tensor {
     bool optional;    /* true: the tensor may be NULL even if it is needed */
     bool written;     /* true: the kernel writes it */
     bool paged;       /* true: the first dimension counts pages of a cache */
-    bool shared;      /* true: scales of sequences. The first dimension may be 1, for all sequences,
-                       * and a stride of 0 means 0, not contiguous */
-    int vector;       /* number of elements of a vector access, which sets the alignment */
-    int ndim;         /* number of dimensions */
+    /* true: scales of sequences. The first dimension may be 1, for all sequences, and a stride of 0
+     * means 0, not contiguous */
+    bool shared;
+    int vector; /* number of elements of a vector access, which sets the alignment */
+    int ndim;   /* number of dimensions */
     struct attn_dimension dims[ATTN_DIMENSIONS_MAX]; /* the outermost dimension first */
     int free; /* number of leading dimensions whose strides the caller may choose */
     /* By dimension: address of the stride's member in the argument struct; NULL: the struct has no

@@ -32,9 +32,9 @@ struct operands {
 struct search {
     const struct tgt_code *code;
     const struct tgt *t;
-    const uint8_t *msb; /* for each instruction the operand of the last s_set_vgpr_msb: bits 9:8 of
-                         * register numbers */
-    size_t from;        /* index of the WMMA */
+    /* for each instruction the operand of the last s_set_vgpr_msb: bits 9:8 of register numbers */
+    const uint8_t *msb;
+    size_t from;             /* index of the WMMA */
     struct operands product; /* registers of the WMMA */
     unsigned gap;     /* number of vector instructions that must be between the WMMA and a use */
     uint32_t *stamp;  /* for each instruction: `from` + 1 if the search has reached it */

@@ -79,20 +79,20 @@ bool tgt_link(const struct tgt_blob *object, struct tgt_blob *code_object, char 
 /** Work of one wave in one iteration of a kernel's hot loop. Members without another unit are
  * numbers of instructions. */
 struct tgt_loop_facts {
-    unsigned instructions;      /* all instructions of the loop's body */
-    unsigned mfma, mfma_cycles; /* matrix instructions; clocks in which they occupy the matrix
-                                 * pipe */
+    unsigned instructions; /* all instructions of the loop's body */
+    /* matrix instructions; clocks in which they occupy the matrix pipe */
+    unsigned mfma, mfma_cycles;
     unsigned valu_slots;   /* 4-clock issue slots of vector instructions that can overlap an MFMA */
     unsigned shadow_slots; /* 4-clock issue slots that are open while the MFMAs run */
-    unsigned trans, packed, permlane; /* transcendental, packed f32, v_permlane*; the first and the
-                                       * last also count in valu_slots */
-    unsigned lds_reads, lds_writes, loads, stores, loads_to_lds; /* loads_to_lds: direct-to-LDS
-                                                                  * loads */
-    unsigned waits, waits_vm0, barriers; /* waits_vm0: waits until no load is outstanding (vmcnt
-                                          * 0) */
-    unsigned copies;                     /* v_mov between registers, v_accvgpr_* */
-    unsigned scratch;                    /* scratch_* and buffer accesses to scratch memory */
-    uint64_t start, end;                 /* byte offsets of the loop in the kernel's code */
+    /* transcendental, packed f32, v_permlane*; the first and the last also count in valu_slots */
+    unsigned trans, packed, permlane;
+    /* loads_to_lds: direct-to-LDS loads */
+    unsigned lds_reads, lds_writes, loads, stores, loads_to_lds;
+    /* waits_vm0: waits until no load is outstanding (vmcnt 0) */
+    unsigned waits, waits_vm0, barriers;
+    unsigned copies;     /* v_mov between registers, v_accvgpr_* */
+    unsigned scratch;    /* scratch_* and buffer accesses to scratch memory */
+    uint64_t start, end; /* byte offsets of the loop in the kernel's code */
 };
 
 /* Registers, memory and hot loop of a kernel's code object. */

@@ -37,8 +37,8 @@ static bool find_variable(LLVMModuleRef module, struct tgt_hook_variable *v)
         const char *name = LLVMGetValueName2(g, &length);
         if (LLVMIsGlobalConstant(g) || strncmp(name, "llvm.", 5) == 0)
             continue;
-        const char *dot = strrchr(name, '.'); /* static variables of a function are called
-                                               * FUNCTION.VARIABLE */
+        /* static variables of a function are called FUNCTION.VARIABLE */
+        const char *dot = strrchr(name, '.');
         snprintf(v->name, sizeof(v->name), "%s", dot ? dot + 1 : name);
         v->line = line_of(g);
         return true;

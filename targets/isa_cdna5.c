@@ -241,8 +241,8 @@ const struct lower_isa lower_isa_cdna5 = {
     .wait = wait,
     .barrier = barrier,
     .set_priority = cdna_set_priority,
-    .rsrc_flags = 0, /* word 3 of a buffer resource: no stride, not swizzled (CDNA5 ISA, table
-                      * 57) */
+    /* word 3 of a buffer resource: no stride, not swizzled (CDNA5 ISA, table 57) */
+    .rsrc_flags = 0,
     .copy_to_lds = copy_to_lds,
     .gather_to_lds = gather_to_lds,
     .tensor_to_lds = tensor_to_lds,

@@ -36,10 +36,11 @@ enum link_rank {
 struct link_section {
     enum link_rank rank;
     const char *name;
-    Elf64_Shdr header;   /* the section's header in the output file */
-    const uint8_t *data; /* contents in the input object; NULL: the linker makes them, or the
-                          * section has no bytes in the file */
-    size_t input;        /* number of the section in the input object; 0: the linker makes it */
+    Elf64_Shdr header; /* the section's header in the output file */
+    /* contents in the input object; NULL: the linker makes them, or the section has no bytes in the
+     * file */
+    const uint8_t *data;
+    size_t input; /* number of the section in the input object; 0: the linker makes it */
 };
 
 /* The state of a link: input object, output sections, and output file. */

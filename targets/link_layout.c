@@ -162,8 +162,8 @@ static void write_segments(const struct link *l)
 {
     const uint64_t size = SEGMENTS * sizeof(Elf64_Phdr), at = sizeof(Elf64_Ehdr);
     Elf64_Phdr read = segment(l, PT_LOAD, PF_R, LINK_PAGE, LINK_NOTE, LINK_READ);
-    read.p_filesz = read.p_memsz += read.p_offset; /* the segment includes the ELF and program
-                                                    * headers */
+    /* the segment includes the ELF and program headers */
+    read.p_filesz = read.p_memsz += read.p_offset;
     read.p_offset = read.p_vaddr = read.p_paddr = 0;
     const Elf64_Phdr all[SEGMENTS] = {
         {PT_PHDR, PF_R, at, at, at, size, size, 8},

@@ -64,13 +64,14 @@ static uint8_t *table(const struct link *l, enum link_rank rank)
 struct tables {
     Elf64_Sym *symbols; /* dynamic symbols: .dynsym */
     char *names;        /* names of dynamic symbols: .dynstr */
-    uint32_t *gnu;      /* .gnu.hash: numbers of buckets, of the first symbol and of Bloom words,
-                         * shift; Bloom word; bucket; hashes */
-    uint32_t *sysv;     /* .hash: numbers of buckets and of symbols; buckets; for each symbol the
-                         * next of its bucket */
-    size_t n, count;    /* number of symbols written, and of all symbols; both with the null
-                         * symbol */
-    size_t named;       /* bytes of names written */
+    /* .gnu.hash: numbers of buckets, of the first symbol and of Bloom words, shift; Bloom word;
+     * bucket; hashes */
+    uint32_t *gnu;
+    /* .hash: numbers of buckets and of symbols; buckets; for each symbol the next of its bucket */
+    uint32_t *sysv;
+    /* number of symbols written, and of all symbols; both with the null symbol */
+    size_t n, count;
+    size_t named; /* bytes of names written */
 };
 
 /* Writes the dynamic symbol for the input symbol `s`, its name and its entries in both hash

@@ -37,8 +37,8 @@ struct lower {
     LLVMMetadataRef scope; /* debug scope of the function's instructions */
     LLVMTypeRef void_, i1, i8, i16, i32, i64, f16, bf16, f32; /* LLVM's types of elements */
     LLVMTypeRef lanes; /* type of an integer with one bit per lane */
-    LLVMTypeRef global_ptr, lds_ptr, constant_ptr, rsrc; /* types of pointers; rsrc: of a buffer
-                                                          * resource */
+    /* types of pointers; rsrc: of a buffer resource */
+    LLVMTypeRef global_ptr, lds_ptr, constant_ptr, rsrc;
     const struct tir_op *next; /* the op after the current one in its block; NULL: there is none */
     LLVMValueRef *values;      /* LLVM's value of each tir_value, by id */
     /* The lane's index in its wave and the wave's index in its workgroup, i32. */
@@ -69,8 +69,8 @@ struct lower {
     struct {
         LLVMValueRef of, v;
     } held; /* `of`: a constant scale; `v`: its value in a register. See lower_agprs.c */
-    uint32_t recent[2];     /* tir_value ids of the results of the last two instructions. See
-                         * lower_agprs.c */
+    /* tir_value ids of the results of the last two instructions. See lower_agprs.c */
+    uint32_t recent[2];
     unsigned matrix_states; /* most wait states until the last result in AGPRs can be read */
     unsigned loops;         /* number of loops around the current op */
     bool has_mma;           /* true: a matrix instruction has been lowered */

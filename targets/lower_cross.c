@@ -19,9 +19,9 @@ LLVMValueRef lower_lane_xor(struct lower *l, const struct tir_op *op)
 
 /* The parameters of swap_dword(). */
 struct swap_request {
-    unsigned half, which, next; /* lanes of a group; the result, 0 or 1; index of the next dword of
-                                 * `other` */
-    LLVMValueRef other;         /* the second operand as a vector of dwords */
+    /* lanes of a group; the result, 0 or 1; index of the next dword of `other` */
+    unsigned half, which, next;
+    LLVMValueRef other; /* the second operand as a vector of dwords */
 };
 
 /* Swaps groups of lanes between a dword and the next dword of the other operand, and returns one of

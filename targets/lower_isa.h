@@ -16,9 +16,9 @@
 /** A copy from a buffer to LDS. Lane i copies `bytes` bytes from its place in the buffer to lds + i
  * * bytes. */
 struct lower_copy {
-    LLVMValueRef rsrc, lane_offset, offset; /* buffer resource; byte offset of the lane, i32;
-                                             * uniform byte offset, i32 */
-    LLVMValueRef lds;                       /* LDS pointer, uniform */
+    /* buffer resource; byte offset of the lane, i32; uniform byte offset, i32 */
+    LLVMValueRef rsrc, lane_offset, offset;
+    LLVMValueRef lds; /* LDS pointer, uniform */
     unsigned bytes;
     unsigned both; /* the instruction's offset in bytes, which is added to both addresses */
 };
@@ -36,11 +36,11 @@ struct lower_gather {
 
 /** A copy of rows from memory to LDS by the tensor data mover: see tensor_to_lds in ir/ops.def. */
 struct lower_tensor {
-    LLVMValueRef base, stride, there, lds; /* address of the first row, i64; bytes between rows,
-                                            * i64; number of rows that exist, i32; LDS address, i32;
-                                            * all uniform */
-    unsigned rows, bytes, span, pad;       /* rows to copy; bytes of a row; after each `span` bytes
-                                            * `pad` bytes of LDS stay unwritten */
+    /* address of the first row, i64; bytes between rows, i64; number of rows that exist, i32; LDS
+     * address, i32; all uniform */
+    LLVMValueRef base, stride, there, lds;
+    /* rows to copy; bytes of a row; after each `span` bytes `pad` bytes of LDS stay unwritten */
+    unsigned rows, bytes, span, pad;
 };
 
 /** The rounding of f32 to 16-bit floats: see `convert` in ir/ops.def. lower_isa.to_bf16() never
@@ -53,11 +53,11 @@ struct lower_rounding {
 /** A matrix instruction and its operands. */
 struct lower_product {
     const struct tir_mma *row;
-    LLVMValueRef operands[3];   /* left, right, accumulator */
-    unsigned counts[3];         /* elements of each operand in a lane */
-    LLVMValueRef const *scales; /* six arguments of MFMA's intrinsic: formats of left and right
-                                 * operand, then byte and register of the left scale and of the
-                                 * right scale; NULL: no scales */
+    LLVMValueRef operands[3]; /* left, right, accumulator */
+    unsigned counts[3];       /* elements of each operand in a lane */
+    /* six arguments of MFMA's intrinsic: formats of left and right operand, then byte and register
+     * of the left scale and of the right scale; NULL: no scales */
+    LLVMValueRef const *scales;
 };
 
 /** The functions of one generation. */

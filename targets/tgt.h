@@ -25,20 +25,20 @@ struct tgt_parameter {
 
 /** A GPU that attnc compiles for. */
 struct tgt {
-    struct tir_machine machine; /* facts that ir/ and templates/ use; .name is the name in LLVM and
-                                 * in descriptions */
-    const char *product;        /* name of the first GPU of this target, such as "MI300X" */
+    /* facts that ir/ and templates/ use; .name is the name in LLVM and in descriptions */
+    struct tir_machine machine;
+    const char *product; /* name of the first GPU of this target, such as "MI300X" */
 
     /* One compute unit. */
-    unsigned simds;        /* number of SIMDs */
-    unsigned wave_slots;   /* most waves that a SIMD holds at once */
-    unsigned vgpr_granule; /* registers of a lane: VGPRs and AGPRs together are allocated in
-                            * multiples of it */
-    unsigned lds_bytes;    /* bytes of LDS of a CU; machine.lds_bytes is the limit of a workgroup */
-    unsigned max_waves;    /* most waves of a workgroup */
-    unsigned most_spills;  /* most VGPRs that a kernel may spill */
-    bool has_agprs;        /* true: a wave has accumulation registers beside its VGPRs */
-    unsigned code_bytes;   /* bytes of the instruction cache that two CUs share */
+    unsigned simds;      /* number of SIMDs */
+    unsigned wave_slots; /* most waves that a SIMD holds at once */
+    /* registers of a lane: VGPRs and AGPRs together are allocated in multiples of it */
+    unsigned vgpr_granule;
+    unsigned lds_bytes;   /* bytes of LDS of a CU; machine.lds_bytes is the limit of a workgroup */
+    unsigned max_waves;   /* most waves of a workgroup */
+    unsigned most_spills; /* most VGPRs that a kernel may spill */
+    bool has_agprs;       /* true: a wave has accumulation registers beside its VGPRs */
+    unsigned code_bytes;  /* bytes of the instruction cache that two CUs share */
 
     /* The whole GPU. */
     unsigned xcds;         /* number of XCDs */
@@ -47,9 +47,9 @@ struct tgt {
     unsigned hbm_gb_per_s; /* peak bandwidth of memory, 10^9 bytes a second */
 
     /* Matrix pipe. */
-    unsigned bf16_flop_per_clk; /* operations of a SIMD in a clock, dense; a multiply-add counts
-                                 * 2 */
-    bool pk_f32_stalls_mfma;    /* true: v_pk_*_f32 cannot issue while an MFMA runs */
+    /* operations of a SIMD in a clock, dense; a multiply-add counts 2 */
+    unsigned bf16_flop_per_clk;
+    bool pk_f32_stalls_mfma; /* true: v_pk_*_f32 cannot issue while an MFMA runs */
 
     /* Code must have a vector instruction for every `gap_clocks` clocks of a WMMA between it and a
      * use of its registers. Before a WMMA that multiplies the result it must have `factor_gap`

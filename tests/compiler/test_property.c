@@ -35,8 +35,8 @@ enum {
 struct made {
     struct att_variant v;
     char name[ATT_NAME_MAX + 16];
-    bool second;  /* an alternative kernel that the build adds to the previous one:
-                   * att_template.second */
+    /* an alternative kernel that the build adds to the previous one: att_template.second */
+    bool second;
     bool refused; /* the build has refused it with a sentence of attnc */
     char *spills; /* the build's message about spills, or NULL */
 };

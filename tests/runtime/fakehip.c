@@ -114,8 +114,8 @@ int hipModuleLoadData(void **module, const void *image)
     if (!image)
         return OUT_OF_MEMORY;
     atomic_fetch_add(&state.modules, 1);
-    *module = (char *)&state + atomic_fetch_add(&state.loads, 1) + 1; /* a number that is never
-                                                                       * dereferenced */
+    /* a number that is never dereferenced */
+    *module = (char *)&state + atomic_fetch_add(&state.loads, 1) + 1;
     return 0;
 }
 

@@ -271,8 +271,8 @@ static void damaged_code_objects_are_refused_with_a_sentence(void **state)
     assert_non_null(strstr(why, "k: the code object has no section headers"));
     *header = whole;
     for (size_t size = 0; size < c.code_object.size; size += 61) {
-        uint8_t *part = malloc(size + 1); /* allocated separately, so that a sanitizer sees
-                                           * overreads */
+        /* allocated separately, so that a sanitizer sees overreads */
+        uint8_t *part = malloc(size + 1);
         memcpy(part, c.code_object.data, size);
         why[0] = 0;
         if (!tgt_analyze(part, size, "k", t, &facts, why))

@@ -44,8 +44,8 @@ static void damaged_code_objects_are_refused(void **state)
     for (size_t size = 0; size < c.code_object.size; size += 61) {
         struct tgt_kernel_facts facts;
         char why[TGT_WHY] = "";
-        uint8_t *part = malloc(size + 1); /* allocated separately, so that a sanitizer sees
-                                           * overreads */
+        /* allocated separately, so that a sanitizer sees overreads */
+        uint8_t *part = malloc(size + 1);
         memcpy(part, c.code_object.data, size);
         if (!own_read_metadata(part, size, "k", &facts, why))
             assert_true(why[0] != 0);

@@ -12,8 +12,8 @@ enum { REF_INDEX_DIM = 128 };
 struct ref_index_score {
     double score;
     double products; /* scale * sum |w_h| sum_d |q_hd k_d|: errors of products are relative to it */
-    double sums;     /* scale * sum |w_h| relu(q_h . k): errors of the sum over heads are relative
-                        to it */
+    /* scale * sum |w_h| relu(q_h . k): errors of the sum over heads are relative to it */
+    double sums;
 };
 
 /** Returns scale * sum_h w[h] * relu(q[h] . k); q is [heads, 128]. With all_signs there is no relu.

@@ -17,10 +17,10 @@ enum { DIM_MAX = WEIGHTS_COLUMNS, BLOCK = WEIGHTS_BLOCK, TAIL = 64 };
 /* Flags of a shape. */
 enum {
     SHARED = 1 << 0, /* all heads multiply the same x */
-    PART = 1 << 1,   /* w is the second half of the rows of a larger tensor, as W_UV is in
-                        kv_b_proj */
-    KEYS = 1 << 2,   /* a tail, the rotated part of a key, follows each head of the output */
-    MANY = 1 << 3,   /* for kernels with a shared x: each workgroup processes several tiles */
+    /* w is the second half of the rows of a larger tensor, as W_UV is in kv_b_proj */
+    PART = 1 << 1,
+    KEYS = 1 << 2, /* a tail, the rotated part of a key, follows each head of the output */
+    MANY = 1 << 3, /* for kernels with a shared x: each workgroup processes several tiles */
 };
 
 /* The shapes on which kernels are verified. */

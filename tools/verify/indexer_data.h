@@ -20,8 +20,9 @@ enum index_keys {
     KEYS_RISING,     /* equal elements with increasing scales */
     KEYS_FALLING,    /* equal elements with decreasing scales */
     KEYS_HUGE_RANGE, /* fp8 of both signs with scales from 1e-20 to 1e10 */
-    KEYS_NANS,       /* fp8: NaNs in keys and scales, infinite scales; mxfp4: NaNs in scales; 16
-                        bits: NaNs and infinities in keys */
+    /* fp8: NaNs in keys and scales, infinite scales; mxfp4: NaNs in scales; 16 bits: NaNs and
+     * infinities in keys */
+    KEYS_NANS,
 };
 
 enum { INDEX_SCALE_BYTES = 4 }; /* bytes of a key's float32 scale, or of its four e8m0 scales */

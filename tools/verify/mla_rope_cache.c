@@ -20,8 +20,8 @@ enum { FAR_POSITIONS = 65536, NEAR_POSITIONS = 300, FAR_PAGES = 6 };
 
 /* Flags of a shape. */
 enum {
-    PACKED = 1 << 0,    /* kv_c and k_pe are slices of one tensor; q_pe is the end of heads of 192
-                           elements */
+    /* kv_c and k_pe are slices of one tensor; q_pe is the end of heads of 192 elements */
+    PACKED = 1 << 0,
     IN_Q_OUT = 1 << 1,  /* q_out already holds the latent part */
     IN_PLACE = 1 << 2,  /* q_pe is rotated in place */
     SKIPS = 1 << 3,     /* some slots are negative */

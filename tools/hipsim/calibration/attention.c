@@ -274,8 +274,8 @@ static void roundings(struct target *t)
 {
     static const struct published p = {.batch = 4, .heads = 64, .kv_heads = 8, .length = 4096};
     static const char *const names[] = {"_rtz", "_rtna", "_rtne"};
-    static const double speedups[] = {1.08, 1.15, 1.18}; /* speed-ups of another kernel over these
-                                                            rows */
+    /* speed-ups of another kernel over these rows */
+    static const double speedups[] = {1.08, 1.15, 1.18};
     double times[3];
     for (unsigned i = 0; i < 3; i++) {
         struct hipsim_time_report r;

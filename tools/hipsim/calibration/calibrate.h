@@ -34,8 +34,8 @@ struct tally {
 struct target {
     const char *name;                            /* name of the target, such as "gfx942" */
     const char *loops, *streams, *gemm, *reduce; /* paths of this program's code objects */
-    const char *family;                          /* name of the family of rows to run, such as
-                                                  * "decode"; NULL: all */
+    /* name of the family of rows to run, such as "decode"; NULL: all */
+    const char *family;
     const char *hsa;   /* path of the directory with third-party code objects; NULL: none */
     const char *shape; /* attention launch of --shape to time instead of the rows; NULL: none */
     bool gfx950;

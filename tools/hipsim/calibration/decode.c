@@ -32,8 +32,8 @@ static const struct decode_row {
     const char *source;
     uint32_t rows;       /* rows of a sequence that the host passes; 0: the number of heads */
     uint32_t kv_element; /* bytes of an element of KV; 0: as `element` */
-    uint32_t tile;       /* rows of a workgroup in kernels without a work list; 0: the kernel has a
-                            work list */
+    /* rows of a workgroup in kernels without a work list; 0: the kernel has a work list */
+    uint32_t tile;
 } rows[] = {
 #define R(...) ROW(__VA_ARGS__)
 #define ROW(object, kernel, element, heads, queries, batch, keys, us, short_launch, source) \
@@ -73,8 +73,8 @@ enum argument_index {
 };
 
 struct work_info {
-    int32_t sequence, partial; /* partial: row of the partial result; -1: the work item writes the
-                                  final result */
+    /* partial: row of the partial result; -1: the work item writes the final result */
+    int32_t sequence, partial;
     int32_t q_begin, q_end, kv_begin, kv_end, kv_behind, unused;
 };
 

@@ -143,8 +143,9 @@ static void gfx950_tiles(struct target *t, hipModule_t module)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const struct product p = {16, 16, rows[i].bm, rows[i].bn, 4096, 4};
         const double matrix = 16.0 * rows[i].bm * rows[i].bn / 512;
-        char clock[32]; /* setting of the clock: latencies are in nanoseconds, but cycles were
-                           counted at the law's clock */
+        /* setting of the clock: latencies are in nanoseconds, but cycles were counted at the law's
+         * clock */
+        char clock[32];
         snprintf(clock, sizeof(clock), "max_mhz=%.0f", 2714 - 12.42 * rows[i].published);
         set_parameters(clock);
         const double got = 100 * matrix / step_cycles(module, rows[i].kernel, &p, 256);

@@ -68,8 +68,8 @@ static void peaks(struct target *t, hipModule_t module)
 {
     static const struct {
         const char *kernel, *what;
-        double operations, gfx942, gfx950; /* operations of a wave's instruction; TFLOP/s of the
-                                              data sheets, 0: not on this target */
+        /* operations of a wave's instruction; TFLOP/s of the data sheets, 0: not on this target */
+        double operations, gfx942, gfx950;
     } rows[] = {
         {"peak_fma_f64", "vector f64", 2 * 64, 81.7, 78.6},
         {"peak_pk_fma_f32", "vector f32, packed", 4 * 64, 163.4, 157.3},

@@ -28,10 +28,10 @@ enum {
 struct coexec {
     const struct inst *in[REMEMBERED];
     uint32_t at[REMEMBERED]; /* value of `valus` at issue */
-    uint32_t count;    /* number of entries written so far; the newest is entry count - 1, modulo
-                          REMEMBERED */
-    uint32_t valus;    /* number of vector instructions so far, with each pause counted as pause()
-                          says */
+    /* number of entries written so far; the newest is entry count - 1, modulo REMEMBERED */
+    uint32_t count;
+    /* number of vector instructions so far, with each pause counted as pause() says */
+    uint32_t valus;
     uint32_t quiet_at; /* value of `valus` from which on no entry of the ring requires a wait */
 };
 

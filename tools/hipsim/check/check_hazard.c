@@ -37,14 +37,14 @@ struct hazard_history {
     uint32_t at[HAZARD_HISTORY]; /* value of `states` at issue */
     /* Number of instructions issued so far; wait states so far. */
     uint32_t count, states;
-    uint32_t quiet_at;          /* value of `states` from which on no entry of the ring requires a
-                                   wait */
+    /* value of `states` from which on no entry of the ring requires a wait */
+    uint32_t quiet_at;
     uint32_t quiet_for_most_at; /* like quiet_at, if a TRAIT_ORDINARY instruction waits */
     uint32_t matrix_free_at;    /* value of `states` at which the matrix core is free */
-    uint32_t matrix_quiet_at;   /* value of `states` from which on no matrix instruction in the ring
-                                   requires a wait */
-    uint64_t next_offset;       /* code offset of the next instruction unless a branch is taken */
-    uint32_t straight_at;       /* value of `states` at the last taken branch */
+    /* value of `states` from which on no matrix instruction in the ring requires a wait */
+    uint32_t matrix_quiet_at;
+    uint64_t next_offset; /* code offset of the next instruction unless a branch is taken */
+    uint32_t straight_at; /* value of `states` at the last taken branch */
 };
 
 /* State of the check for a workgroup. */
@@ -56,8 +56,8 @@ struct hazard_state {
 /* Properties of an instruction that the rules test, as bits of in->hazard_traits. */
 enum hazard_trait {
     TRAIT_F64 = 1 << 0,
-    TRAIT_XDL = 1 << 1, /* a matrix instruction other than f32 and f64, whose results are one state
-                           later */
+    /* a matrix instruction other than f32 and f64, whose results are one state later */
+    TRAIT_XDL = 1 << 1,
     TRAIT_DOT = 1 << 2,
     TRAIT_LANE = 1 << 3,    /* reads or writes a lane that a scalar operand selects */
     TRAIT_TO_SGPR = 1 << 4, /* v_readlane or v_readfirstlane */
@@ -68,11 +68,11 @@ enum hazard_trait {
     TRAIT_FMA64 = 1 << 9,
     TRAIT_SETREG = 1 << 10,
     TRAIT_GETREG = 1 << 11,
-    TRAIT_M0 = 1 << 12,       /* reads M0 without an operand for it */
-    TRAIT_PART = 1 << 13,     /* writes the upper half, or a selected part, of its destination */
-    TRAIT_WIDE = 1 << 14,     /* stores more than 64 bits per lane */
-    TRAIT_ORDINARY = 1 << 15, /* a vector instruction that waits only after instructions with a
-                                 hazard_reach */
+    TRAIT_M0 = 1 << 12,   /* reads M0 without an operand for it */
+    TRAIT_PART = 1 << 13, /* writes the upper half, or a selected part, of its destination */
+    TRAIT_WIDE = 1 << 14, /* stores more than 64 bits per lane */
+    /* a vector instruction that waits only after instructions with a hazard_reach */
+    TRAIT_ORDINARY = 1 << 15,
 };
 
 /* Rules that may apply to an instruction. */

@@ -29,8 +29,8 @@ enum site_flags {
     SITE_MIXED = 1 << 1,       /* several waves access parts of the dword: the check ignores it */
     SITE_DS = 1 << 2,          /* the last write was an LDS instruction, see `seq` */
     SITE_READ_ATOMIC = 1 << 3, /* only atomics have read the dword */
-    SITE_WRITE_TIME = 1 << 4,  /* write_time is set; if not, the write was before the first
-                                  release */
+    /* write_time is set; if not, the write was before the first release */
+    SITE_WRITE_TIME = 1 << 4,
     SITE_READ_TIME = 1 << 5,
 };
 
@@ -56,12 +56,12 @@ enum { USES_READERS = 16, USES_WRITTEN = 32, USES_READ = 40, USES_LAST = 48, USE
 
 /* Part of a dword's record for reports, and for reads after the next barrier. */
 struct site {
-    uint32_t write_at;              /* code offset of the last write */
-    uint32_t seq;                   /* number of that write among the wave's LGKM operations */
-    uint32_t write_time, read_time; /* values of clocks.now at the write and at the read; the
-                                       earliest if several waves did */
-    uint32_t swap_epoch;            /* epoch of `swappers`, the waves that have swapped the value by
-                                       an atomic, a bit each */
+    uint32_t write_at; /* code offset of the last write */
+    uint32_t seq;      /* number of that write among the wave's LGKM operations */
+    /* values of clocks.now at the write and at the read; the earliest if several waves did */
+    uint32_t write_time, read_time;
+    /* epoch of `swappers`, the waves that have swapped the value by an atomic, a bit each */
+    uint32_t swap_epoch;
     uint16_t swappers;
 };
 
@@ -555,8 +555,8 @@ struct plain_store {
     bool timed;              /* true: site.write_time is recorded */
     uint64_t foreign;        /* bits of cell.uses that must be 0 */
     uint64_t kept;           /* bits of cell.uses that stay */
-    uint64_t use;            /* bits of cell.uses that the store sets, without the mask of written
-                                bytes */
+    /* bits of cell.uses that the store sets, without the mask of written bytes */
+    uint64_t use;
 };
 
 /* Returns the values for the store of probe `a`. */

@@ -18,14 +18,14 @@
 #define CLOCK_LOCATIONS 256u
 
 struct race_clocks {
-    uint32_t now;                                /* stamp of the last release */
-    uint32_t base;                               /* value of `now` when the workgroup began */
-    uint32_t seen[CLOCK_WAVES][CLOCK_WAVES];     /* [a][b]: stamp of the last release of wave b that
-                                                wave a has acquired */
-    uint32_t tag[CLOCK_LOCATIONS];               /* 1 + `base` of the workgroup that used the entry
-                                                last */
-    uint32_t left[CLOCK_LOCATIONS][CLOCK_WAVES]; /* by entry: stamp of the last release of each wave
-                                                    that was published there */
+    uint32_t now;  /* stamp of the last release */
+    uint32_t base; /* value of `now` when the workgroup began */
+    /* [a][b]: stamp of the last release of wave b that wave a has acquired */
+    uint32_t seen[CLOCK_WAVES][CLOCK_WAVES];
+    /* 1 + `base` of the workgroup that used the entry last */
+    uint32_t tag[CLOCK_LOCATIONS];
+    /* by entry: stamp of the last release of each wave that was published there */
+    uint32_t left[CLOCK_LOCATIONS][CLOCK_WAVES];
 };
 
 /** Begins another workgroup, whose waves have no order yet. */

@@ -57,8 +57,8 @@ struct race_global {
     uint64_t acquire[ACQUIRES_MAX]; /* addresses that the current instruction acquires */
     /* Numbers of entries of acquire[], collisions[] and repeats[]. */
     unsigned nacquire, ncollisions, nrepeats;
-    uint64_t acquired[WAVES_MAX]; /* stamp by wave: releases up to it are ordered before the wave's
-                                     accesses */
+    /* stamp by wave: releases up to it are ordered before the wave's accesses */
+    uint64_t acquired[WAVES_MAX];
     struct {
         uint64_t number; /* number of the page + 1; 0: empty */
         uint32_t page;
@@ -498,8 +498,8 @@ static struct cell *enter_page(struct touch *t, uint64_t granule)
         return NULL;
     unsigned stripe = page % STRIPES;
     if (!(g->held >> stripe & 1)) {
-        unlock_all(g); /* only stores have several locks, and they already have all that they
-                          need */
+        /* only stores have several locks, and they already have all that they need */
+        unlock_all(g);
         lock(g, stripe);
     }
     return t->cells = race_shadow_cells(g->shadow, page);

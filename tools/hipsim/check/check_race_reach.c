@@ -28,9 +28,9 @@ struct flow {
     const struct launch *launch;
     struct registers set; /* registers that depend on the load at this point of the code */
     unsigned njoins;
-    bool grown;                    /* true: a branch has added registers to a target's set */
-    struct registers outer[DEPTH]; /* sets of the lanes that conditions have disabled, outermost
-                                      first */
+    bool grown; /* true: a branch has added registers to a target's set */
+    /* sets of the lanes that conditions have disabled, outermost first */
+    struct registers outer[DEPTH];
     unsigned depth;
     struct join joins[JOINS];
 };

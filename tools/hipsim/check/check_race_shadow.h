@@ -34,36 +34,37 @@
 /* Accesses of a workgroup between two of its barriers (an epoch). Cells name intervals by
  * number. */
 struct interval {
-    uint32_t group, epoch;    /* number of the workgroup, and its barrier openings before; constant
-                               * once a cell has the interval's number */
-    uint16_t touched;         /* waves that have accessed memory, a bit each */
-    _Atomic uint16_t covered; /* waves whose accesses were released at stamp `released`, a bit
-                                 each */
+    /* number of the workgroup, and its barrier openings before; constant once a cell has the
+     * interval's number */
+    uint32_t group, epoch;
+    uint16_t touched; /* waves that have accessed memory, a bit each */
+    /* waves whose accesses were released at stamp `released`, a bit each */
+    _Atomic uint16_t covered;
     _Atomic uint64_t released;
     _Atomic uint64_t rest; /* stamp at which the other waves' accesses were released; 0: not yet */
     uint32_t next;         /* next interval in the list of unreleased intervals; 0: none */
     /* Members of the fence check. */
-    uint32_t next_dirty;       /* next interval in the list of those that were not written back; 0:
-                                  none */
+    /* next interval in the list of those that were not written back; 0: none */
+    uint32_t next_dirty;
     uint32_t invalidations;    /* number of the workgroup's invalidations before the interval */
     _Atomic bool written_back; /* true: a later buffer_wbl2 with sc1 wrote stores back */
 };
 
 struct cell {
-    uint32_t writer, reader;   /* numbers of intervals, with flag ATOMIC or LOCAL for such accesses;
-                                  0: none */
-    uint32_t other;            /* last reading interval of another workgroup than `reader`'s; 0:
-                                  none */
+    /* numbers of intervals, with flag ATOMIC or LOCAL for such accesses; 0: none */
+    uint32_t writer, reader;
+    /* last reading interval of another workgroup than `reader`'s; 0: none */
+    uint32_t other;
     uint16_t writers, readers; /* waves of the writing and the reading intervals, a bit each */
     uint16_t written, read;    /* masks of the accessed bytes */
     uint32_t write_at : 31;    /* code offset of the write */
     bool quiet : 1;            /* true: the only store changed no byte */
     uint32_t read_at : 31;
-    bool read_before : 1;           /* true: `reader` loaded before the writer stored */
-    uint32_t write_time, read_time; /* values of clocks.now at the write and at the read; the
-                                       earliest if several waves did */
-    uint32_t split;                 /* index of the four cells that replace a split cell; 0: not
-                                     * split */
+    bool read_before : 1; /* true: `reader` loaded before the writer stored */
+    /* values of clocks.now at the write and at the read; the earliest if several waves did */
+    uint32_t write_time, read_time;
+    /* index of the four cells that replace a split cell; 0: not split */
+    uint32_t split;
 };
 
 /* The record. All members are accessed without locks except the cells, which the lock of their

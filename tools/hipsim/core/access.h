@@ -21,17 +21,17 @@ static inline enum mem_direction mem_direction_of(const struct inst *in)
 /* The memory that an instruction accesses: each lane's bytes, and the range of all lanes. */
 struct lane_mem {
     enum mem_space space;
-    uint64_t lanes;            /* mask of the lanes that access memory */
-    uint64_t dropped;          /* mask of the lanes out of range: they load 0 and do not store */
-    uint64_t addr[WAVE_LANES]; /* device address, or byte offset in LDS or in the lane's private
-                                  segment */
-    uint8_t *ptr[WAVE_LANES];  /* host address of each lane's bytes; set for the lanes in `lanes` */
-    uint64_t low, span;        /* first address of all lanes together, and bytes from there to the
-                                  last; span 0: unknown */
-    uint64_t bits;             /* bitwise OR of all lanes' addresses; LDS only */
-    uint8_t bytes;             /* bytes of each lane's access, as passed to mem_resolve() */
-    bool tracked;              /* true: some bytes may be uninitialised */
-    bool scanned;              /* true: mem_written() has tested all bytes at once */
+    uint64_t lanes;   /* mask of the lanes that access memory */
+    uint64_t dropped; /* mask of the lanes out of range: they load 0 and do not store */
+    /* device address, or byte offset in LDS or in the lane's private segment */
+    uint64_t addr[WAVE_LANES];
+    uint8_t *ptr[WAVE_LANES]; /* host address of each lane's bytes; set for the lanes in `lanes` */
+    /* first address of all lanes together, and bytes from there to the last; span 0: unknown */
+    uint64_t low, span;
+    uint64_t bits; /* bitwise OR of all lanes' addresses; LDS only */
+    uint8_t bytes; /* bytes of each lane's access, as passed to mem_resolve() */
+    bool tracked;  /* true: some bytes may be uninitialised */
+    bool scanned;  /* true: mem_written() has tested all bytes at once */
 };
 
 /* Prepares an access of `lanes`, a mask. Addresses and pointers keep their old values: zeroing them

@@ -48,8 +48,8 @@ struct kernel {
     uint64_t descriptor_address;
     uint64_t entry; /* address of the first instruction */
     struct kernel_descriptor descriptor;
-    struct kernel_metadata metadata; /* metadata; only kernarg_bytes is set if the note lacks the
-                                        kernel */
+    /* metadata; only kernarg_bytes is set if the note lacks the kernel */
+    struct kernel_metadata metadata;
     const struct code_object *object;
 
     /* The members that follow are derived from the descriptor. */

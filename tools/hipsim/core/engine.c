@@ -34,8 +34,9 @@ struct host {
     /* 1 + engine.changes at the start of the latest round, if all workgroups only waited in it. 0:
      * some progressed; UINT64_MAX: the host has finished. */
     _Atomic uint64_t waits;
-    double waits_since; /* CLOCK_MONOTONIC, in seconds, since which all hosts have been found
-                           waiting; 0: they are not */
+    /* CLOCK_MONOTONIC, in seconds, since which all hosts have been found waiting; 0: they are
+     * not */
+    double waits_since;
 };
 
 #define ALONE_SECONDS 40e-6 /* seconds that starting and joining a thread costs */

@@ -13,8 +13,9 @@ struct gfx_part {
     unsigned compute_units, xcds;
     unsigned mhz, hbm_gib, hbm_mhz;
     double hbm_peak_gb_per_s, hbm_gb_per_s; /* GB/s of the data sheet; GB/s that kernels attain */
-    double law, law_low, law_high; /* clock under the power law as a multiple of the target's first
-                                      part's, and the range of that multiple; see gfx_parts.def */
+    /* clock under the power law as a multiple of the target's first part's, and the range of that
+     * multiple; see gfx_parts.def */
+    double law, law_low, law_high;
 };
 
 enum {

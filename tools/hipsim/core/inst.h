@@ -142,22 +142,23 @@ struct inst {
      * the result are one or two dwords or a lane mask. Plain instructions may be part of
      * straight-line code, and execute_plain() executes them unless `plain_packs` is set. */
     bool plain;
-    bool plain_aside;   /* plain: the result needs a buffer, since it overlaps a float source */
-    bool plain_packs;   /* plain: VOP3P with op_sel or neg */
-    uint8_t plain_mode; /* plain: bits of MODE that must be set; denormals are flushed if one is
-                           not */
+    bool plain_aside; /* plain: the result needs a buffer, since it overlaps a float source */
+    bool plain_packs; /* plain: VOP3P with op_sel or neg */
+    /* plain: bits of MODE that must be set; denormals are flushed if one is not */
+    uint8_t plain_mode;
 
     /* Members that the checks set when the instruction is decoded. */
-    uint8_t bit_op;         /* check_uninit.c: operation that derives defined bits; 0: none */
-    uint8_t hazard_reach;   /* check_hazard.c: most wait states that a plain vector instruction
-                               needs after this one */
+    uint8_t bit_op; /* check_uninit.c: operation that derives defined bits; 0: none */
+    /* check_hazard.c: most wait states that a plain vector instruction needs after this one */
+    uint8_t hazard_reach;
     uint8_t hazard_states;  /* check_hazard.c: wait states that this instruction provides */
     uint8_t hazard_part;    /* check_hazard.c: enum hazard_part */
     uint16_t hazard_traits; /* check_hazard.c: properties of the mnemonic */
-    uint16_t hazard_free;   /* atomic; enum check_bits: straight-line code up to here is free of
-                               hazards under these checks */
-    uint16_t hazard_others_free; /* atomic; the same if no matrix instruction is among the last
-                                    instructions before the code */
+    /* atomic; enum check_bits: straight-line code up to here is free of hazards under these
+     * checks */
+    uint16_t hazard_free;
+    /* atomic; the same if no matrix instruction is among the last instructions before the code */
+    uint16_t hazard_others_free;
 
     /* Highest register used in each file; -1: none. Compared with the kernel's allocation. */
     int16_t max_vgpr, max_agpr, max_sgpr;
@@ -177,11 +178,12 @@ struct inst {
      * FLAT and MUBUF stores and atomics have their data in src[1]; loads have kind OPND_NONE there.
      */
     struct opnd src[INST_MAX_SRC];
-    uint8_t counter[2]; /* counters (enum wait_counter) on this target of operations that GFX9
-                           counts as WAIT_VM and as WAIT_LGKM */
-    uint8_t vgpr_msb;   /* value of wave->vgpr_msb for which the operands are decoded */
-    bool takes_msb;     /* gfx1250: a register number depends on wave->vgpr_msb */
-    uint8_t gfx;        /* enum gfx_target */
+    /* counters (enum wait_counter) on this target of operations that GFX9 counts as WAIT_VM and as
+     * WAIT_LGKM */
+    uint8_t counter[2];
+    uint8_t vgpr_msb; /* value of wave->vgpr_msb for which the operands are decoded */
+    bool takes_msb;   /* gfx1250: a register number depends on wave->vgpr_msb */
+    uint8_t gfx;      /* enum gfx_target */
     uint8_t ndwords;
     uint32_t raw[INST_MAX_DWORDS];
 
@@ -196,27 +198,27 @@ struct inst {
     bool bound_ctrl;             /* true: a lane without a source reads zero */
     bool fetch_inactive;         /* true: DPP reads lanes that EXEC excludes */
     uint8_t dst_sel, dst_unused; /* SDWA */
-    uint8_t cbsz, abid, blgp;    /* matrix instructions; op_sel and op_sel_hi select the bytes of
-                                    f8f6f4 scales */
-    uint8_t bitop3;              /* truth table of V_BITOP3_* */
-    uint32_t literal;            /* 32-bit constant, also the K of v_fmamk and v_fmaak */
+    /* matrix instructions; op_sel and op_sel_hi select the bytes of f8f6f4 scales */
+    uint8_t cbsz, abid, blgp;
+    uint8_t bitop3;   /* truth table of V_BITOP3_* */
+    uint32_t literal; /* 32-bit constant, also the K of v_fmamk and v_fmaak */
 
     /* Members of scalar instructions. */
     uint16_t simm16;
     uint64_t target; /* byte offset of a direct branch's target in the code range */
 
     /* Members of memory instructions. */
-    int32_t imm_offset;       /* SMEM, FLAT, MUBUF: byte offset, sign-extended if the format says
-                                 so */
+    /* SMEM, FLAT, MUBUF: byte offset, sign-extended if the format says so */
+    int32_t imm_offset;
     uint8_t offset0, offset1; /* DS: the two offsets; imm_offset is the 16-bit value of both */
     bool offen, idxen, lds, gds, sc0, sc1, nt;
     bool scale_offset; /* GFX12: the address register counts elements */
 
-    struct inst *variant; /* atomic; the instruction decoded for another wave->vgpr_msb; NULL: none
-                             yet */
+    /* atomic; the instruction decoded for another wave->vgpr_msb; NULL: none yet */
+    struct inst *variant;
     struct inst *pair[2]; /* the two instructions of ENC_VOPD; otherwise NULL */
-    struct straight *straight; /* atomic; straight-line code that begins here; NULL: not collected
-                                  yet */
+    /* atomic; straight-line code that begins here; NULL: not collected yet */
+    struct straight *straight;
 };
 
 #endif

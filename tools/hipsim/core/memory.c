@@ -62,8 +62,8 @@ static struct {
     pthread_mutex_t lock;
     struct hipsim_mem_slot *slots; /* slots of the arena, by address */
     _Atomic uint32_t slot_count;
-    struct hipsim_mem_slot *registered; /* registrations of host memory, in the order of their
-                                           creation */
+    /* registrations of host memory, in the order of their creation */
+    struct hipsim_mem_slot *registered;
     _Atomic uint32_t registered_count;
     uint64_t mapped; /* bytes of the arena that are readable and writable */
     uint64_t last_serial;

@@ -30,12 +30,12 @@ enum hipsim_mem_kind {
     HIPSIM_MEM_HOST,       /* hipHostMalloc: pinned host memory, which is in the arena */
     HIPSIM_MEM_REGISTERED, /* hipHostRegister: the caller's memory, outside of the arena */
     HIPSIM_MEM_CODE,       /* a loaded code object; kernels may not store to its text */
-    HIPSIM_MEM_KERNARG,    /* kernel arguments and dispatch packets; kernels may not store to
-                              them */
-    HIPSIM_MEM_RUNTIME,    /* buffers of hostcalls and printf */
-    HIPSIM_MEM_SCRATCH,    /* memory of private segments */
-    HIPSIM_MEM_RESERVED,   /* hipMemAddressReserve: addresses, and memory where some is mapped */
-    HIPSIM_MEM_OPENED,     /* hipIpcOpenMemHandle: memory of another process */
+    /* kernel arguments and dispatch packets; kernels may not store to them */
+    HIPSIM_MEM_KERNARG,
+    HIPSIM_MEM_RUNTIME,  /* buffers of hostcalls and printf */
+    HIPSIM_MEM_SCRATCH,  /* memory of private segments */
+    HIPSIM_MEM_RESERVED, /* hipMemAddressReserve: addresses, and memory where some is mapped */
+    HIPSIM_MEM_OPENED,   /* hipIpcOpenMemHandle: memory of another process */
 };
 
 /* State of a slot, in the low two bits of its state word. */
@@ -56,14 +56,14 @@ struct hipsim_mem_slot {
     _Atomic uint64_t serial; /* number of the allocation, from 1 in the order of creation */
     uint64_t text_begin;     /* range that kernels may not write; HIPSIM_MEM_CODE only */
     uint64_t text_end;
-    uint32_t next_free; /* index of the next slot in the quarantine's queue; needs the allocator's
-                           lock */
-    uint8_t kind;       /* enum hipsim_mem_kind */
+    /* index of the next slot in the quarantine's queue; needs the allocator's lock */
+    uint32_t next_free;
+    uint8_t kind; /* enum hipsim_mem_kind */
     uint8_t device;
-    uint8_t host_visible; /* true: the host writes the memory directly, so all bytes count as
-                           * initialised */
-    uint8_t read_only;    /* true: kernels may not write the memory */
-    uint32_t flags;       /* flags of the API call that allocated the memory */
+    /* true: the host writes the memory directly, so all bytes count as initialised */
+    uint8_t host_visible;
+    uint8_t read_only; /* true: kernels may not write the memory */
+    uint32_t flags;    /* flags of the API call that allocated the memory */
 };
 
 /* Returns the size of the slot's allocation in bytes. */
@@ -75,11 +75,11 @@ static inline uint64_t hipsim_mem_slot_size(const struct hipsim_mem_slot *slot)
 struct hipsim_arena {
     uint64_t base;
     uint64_t size;
-    _Atomic uint64_t *shadow; /* a bit per byte, 1: initialised; word i is for bytes [64 i, 64 i +
-                                 64) */
-    _Atomic uint64_t used;    /* bytes of the arena that are in slots; all of them are mapped */
-    _Atomic uint64_t untracked_serial; /* largest serial of the allocations that count as
-                                          initialised without a shadow */
+    /* a bit per byte, 1: initialised; word i is for bytes [64 i, 64 i + 64) */
+    _Atomic uint64_t *shadow;
+    _Atomic uint64_t used; /* bytes of the arena that are in slots; all of them are mapped */
+    /* largest serial of the allocations that count as initialised without a shadow */
+    _Atomic uint64_t untracked_serial;
 };
 
 /** The process's arena. All members are 0 before hipsim_mem_init(). */

@@ -8,8 +8,8 @@
 #define OPTION_TEXT 256 /* bytes of a text option's buffer */
 
 struct options {
-    uint64_t targets; /* 1 + PART_* of each GPU, 4 bits each, the first in the lowest; see
-                         options_part() */
+    /* 1 + PART_* of each GPU, 4 bits each, the first in the lowest; see options_part() */
+    uint64_t targets;
     uint64_t devices;
     uint64_t memory_gib; /* GiB of memory per GPU; 0: as the real GPU has */
     uint64_t checks;     /* checks that run (enum check_bits) */

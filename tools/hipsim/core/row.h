@@ -82,37 +82,39 @@ enum row_flags {
     ROW_LDS = 1 << 5, /* DS instructions */
     ROW_BRANCH = 1 << 6,
     ROW_KINDS = (1 << 7) - 1, /* mask of the kinds that struct counters counts */
-    ROW_SHARED = 1 << 7,      /* other waves see it, or it is ordered with their instructions: the
-                                 wave scheduler stops before it */
+    /* other waves see it, or it is ordered with their instructions: the wave scheduler stops before
+     * it */
+    ROW_SHARED = 1 << 7,
     ROW_TRANS = 1 << 8,
     ROW_ROUNDS = 1 << 9, /* MODE's rounding affects the result */
     ROW_LOAD = 1 << 10,
     ROW_STORE = 1 << 11,      /* atomics have ROW_LOAD and ROW_STORE */
     ROW_DST_IS_SRC = 1 << 12, /* reads its destination: v_fmac, d16_hi loads, s_bitset */
     ROW_ADDR64 = 1 << 13,
-    ROW_LDS_DMA = 1 << 14,   /* loads to LDS, without a destination register */
-    ROW_PARTIAL = 1 << 15,   /* writes 16 bits of the destination and keeps the other bits;
-                                loads keep or clear them, see isa.whole_loads */
-    ROW_NO_EXEC = 1 << 16,   /* ignores EXEC: v_readlane, v_writelane, v_readfirstlane, swaps */
-    ROW_CMPX = 1 << 17,      /* writes EXEC too */
-    ROW_NO_FLUSH = 1 << 18,  /* a float result or source keeps denormals in any MODE */
-    ROW_SGPR_DST = 1 << 19,  /* a vector instruction that writes a scalar register: v_readlane,
-                                v_readfirstlane */
-    ROW_INT_CLAMP = 1 << 20, /* the lane kernel saturates the integer result if the clamp bit is
-                                set */
+    ROW_LDS_DMA = 1 << 14, /* loads to LDS, without a destination register */
+    /* writes 16 bits of the destination and keeps the other bits; loads keep or clear them, see
+     * isa.whole_loads */
+    ROW_PARTIAL = 1 << 15,
+    ROW_NO_EXEC = 1 << 16,  /* ignores EXEC: v_readlane, v_writelane, v_readfirstlane, swaps */
+    ROW_CMPX = 1 << 17,     /* writes EXEC too */
+    ROW_NO_FLUSH = 1 << 18, /* a float result or source keeps denormals in any MODE */
+    /* a vector instruction that writes a scalar register: v_readlane, v_readfirstlane */
+    ROW_SGPR_DST = 1 << 19,
+    /* the lane kernel saturates the integer result if the clamp bit is set */
+    ROW_INT_CLAMP = 1 << 20,
     ROW_OP_SEL = 1 << 21,    /* the row's own function reads op_sel */
     ROW_LITERAL_K = 1 << 22, /* VOP2 with a literal as source `arg`: v_fmamk, v_fmaak */
     ROW_BITOP3 = 1 << 23,    /* the bits of abs, neg and omod are a truth table */
     ROW_ACC_MOV = 1 << 24,   /* VOP1 that copies between AGPRs: v_accvgpr_mov */
     ROW_GFX950 = 1 << 25,    /* the row is for gfx950 only; for rows made by macros */
-    ROW_LOW_ALONE = 1 << 26, /* the low dword of the 64-bit result depends on the sources' low
-                                dwords only */
+    /* the low dword of the 64-bit result depends on the sources' low dwords only */
+    ROW_LOW_ALONE = 1 << 26,
     /* One defined source may determine the result, whatever the others are: */
     ROW_SELECTS = 1 << 27,   /* the mask, source 2, selects one of the others */
     ROW_ZERO_WINS = 1 << 28, /* a source of zeros determines the result */
     ROW_ONES_WIN = 1 << 29,  /* a source of ones determines the result */
-    ROW_PACKS = 1 << 30,     /* the result combines pieces of sources 0 and 1, so one defined source
-                                suffices */
+    /* the result combines pieces of sources 0 and 1, so one defined source suffices */
+    ROW_PACKS = 1 << 30,
     ROW_DECIDED = ROW_SELECTS | ROW_ZERO_WINS | ROW_ONES_WIN | ROW_PACKS,
 };
 
@@ -121,9 +123,9 @@ struct op_row {
     void (*exec)(struct wave *w, const struct inst *in);
     uint16_t dst, dst2; /* enum operand_type */
     uint16_t src[INST_MAX_SRC];
-    uint32_t flags;       /* enum row_flags */
-    uint8_t targets;      /* enum gfx_target bits of targets that have the row; 0: gfx942 and
-                             gfx950 */
+    uint32_t flags; /* enum row_flags */
+    /* enum gfx_target bits of targets that have the row; 0: gfx942 and gfx950 */
+    uint8_t targets;
     uint8_t wait;         /* 1 + the enum wait_counter that counts the operation; 0: none */
     uint8_t wait_also;    /* 1 + a second counter; 0: none */
     uint32_t arg;         /* a shape, a size or an index: each table has its own meaning */

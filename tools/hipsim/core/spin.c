@@ -19,8 +19,9 @@ struct snapshot {
     uint64_t begun;    /* value of w->executed at the start of the time slice */
     uint64_t period;   /* instructions from that branch to the next one with the same state */
     uint64_t visits,
-        limit; /* visits: branches since the state was saved; limit: visits after which it is
-                * saved again (Brent's algorithm) */
+        /* visits: branches since the state was saved; limit: visits after which it is saved again
+         * (Brent's algorithm) */
+        limit;
     uint32_t sgpr[SGPR_FILE], mode;
     uint8_t scc;
     uint32_t *rows;

@@ -63,8 +63,8 @@ static void describe(struct wave *w, const struct inst *in, enum fault_kind foun
 {
     struct launch *l = w->launch;
     const enum fault_kind kind = cause(w, found);
-    __atomic_store_n(&f->kind, kind, __ATOMIC_RELAXED); /* launch_faulted() reads it in other
-                                                           threads */
+    /* launch_faulted() reads it in other threads */
+    __atomic_store_n(&f->kind, kind, __ATOMIC_RELAXED);
     memcpy(f->workgroup, w->wg->id, sizeof(f->workgroup));
     f->wave = w->id;
     f->lanes = lanes;

@@ -379,8 +379,8 @@ static void run_wave(struct worker *k, struct wave *w, const struct wave *other)
     uint64_t budget = l->budget ? l->budget : UINT64_MAX;
     const uint64_t opened = w->wg->barriers;
     const bool observed = l->observer && l->observer->inst;
-    const bool tries = !observed && w->all == UINT64_MAX; /* straight-line code needs waves of 64
-                                                             lanes */
+    /* straight-line code needs waves of 64 lanes */
+    const bool tries = !observed && w->all == UINT64_MAX;
     uint64_t retry = 0; /* value of w->executed at which straight-line code is tried again */
     while (w->state == WAVE_RUNNING) {
         const struct inst *in = fetch(&k->code, w);

@@ -24,8 +24,8 @@ static bool meets(const struct late_lds *e, uint64_t first, uint64_t end)
 static void mark(struct workgroup *wg, const struct late_lds *e, uint8_t without, uint8_t with)
 {
     const unsigned size = e->lanes == UINT64_MAX ? WAVE_LANES * e->size : e->size;
-    const uint64_t starts = e->lanes == UINT64_MAX ? 1 : e->lanes; /* all lanes: one piece of
-                                                                      contiguous bytes */
+    /* all lanes: one piece of contiguous bytes */
+    const uint64_t starts = e->lanes == UINT64_MAX ? 1 : e->lanes;
     unsigned l;
     FOR_LANES(l, starts)
     {

@@ -82,12 +82,13 @@ enum wait_counter {
 
 /* A memory operation in flight and the registers that it writes. */
 struct pending {
-    uint8_t kind;      /* enum opnd_kind of the destination; OPND_NONE: a store */
-    uint8_t unordered; /* true: the operation may return out of order, as scalar memory does, so
-                        * only a count of 0 waits for it */
-    uint8_t slot;      /* index of the operation's entry in wave->kept (wait.h); NO_SLOT: none */
-    bool held;         /* true: the operation has executed, but registers have their old values */
-    bool sets_scc;     /* true: SCC can be read when the operation has returned */
+    uint8_t kind; /* enum opnd_kind of the destination; OPND_NONE: a store */
+    /* true: the operation may return out of order, as scalar memory does, so only a count of 0
+     * waits for it */
+    uint8_t unordered;
+    uint8_t slot;  /* index of the operation's entry in wave->kept (wait.h); NO_SLOT: none */
+    bool held;     /* true: the operation has executed, but registers have their old values */
+    bool sets_scc; /* true: SCC can be read when the operation has returned */
     uint16_t first, count;
     uint32_t number;               /* value of wave->issued before the operation */
     uint32_t lds_first, lds_bytes; /* loads to LDS: first byte and number of bytes */
@@ -103,10 +104,10 @@ struct mem_access {
     enum { ACCESS_NONE, ACCESS_GLOBAL, ACCESS_LDS, ACCESS_SCRATCH, ACCESS_SCALAR } space;
     bool is_store; /* true: a store; atomics are a load too */
     bool is_load;
-    uint8_t bytes;             /* bytes per lane */
-    uint64_t lanes;            /* mask of the lanes that access memory */
-    uint64_t addr[WAVE_LANES]; /* address by lane; for LDS a byte offset; scalar accesses use lane
-                                  0 */
+    uint8_t bytes;  /* bytes per lane */
+    uint64_t lanes; /* mask of the lanes that access memory */
+    /* address by lane; for LDS a byte offset; scalar accesses use lane 0 */
+    uint64_t addr[WAVE_LANES];
 };
 
 /* Cache lines of global memory that a copy of gfx1250's tensor data mover accesses, in the copy's
@@ -115,10 +116,10 @@ struct mem_access {
 struct tensor_lines {
     uint64_t *line;   /* addresses divided by 128 */
     uint32_t n, room; /* number of lines; number of allocated entries */
-    uint32_t mask;    /* workgroups of the cluster that request the same lines, a bit each; 0: no
-                         multicast */
-    bool early;       /* true: the request has the early timeout */
-    bool failed;      /* true: memory was short, so lines are missing */
+    /* workgroups of the cluster that request the same lines, a bit each; 0: no multicast */
+    uint32_t mask;
+    bool early;  /* true: the request has the early timeout */
+    bool failed; /* true: memory was short, so lines are missing */
 };
 
 struct wave {
@@ -126,42 +127,43 @@ struct wave {
     uint32_t (*v)[WAVE_LANES];
     uint32_t (*a)[WAVE_LANES];
     alignas(64) uint32_t sgpr[SGPR_FILE];
-    uint32_t s_valid[SGPR_FILE];  /* mask of the defined bits of each register; in a lane mask each
-                                     bit is a lane */
+    /* mask of the defined bits of each register; in a lane mask each bit is a lane */
+    uint32_t s_valid[SGPR_FILE];
     uint64_t s_copied[SGPR_FILE]; /* all ones or 0, with the meaning of v_copied */
-    uint32_t (*bits)[WAVE_LANES]; /* defined bits of partial lanes: rows of VGPRs, then of AGPRs;
-                                     NULL: no lane is partial */
-    bool copies;                  /* true: there are copied or partial lanes */
+    /* defined bits of partial lanes: rows of VGPRs, then of AGPRs; NULL: no lane is partial */
+    uint32_t (*bits)[WAVE_LANES];
+    bool copies; /* true: there are copied or partial lanes */
     uint8_t scc;
     uint8_t scc_valid;
     uint8_t state; /* enum wave_state */
     uint8_t priority;
     uint32_t mode; /* enum mode_bits */
     uint32_t trapsts;
-    uint64_t pc;          /* address of the next instruction */
-    uint64_t clock;       /* clocks of the wave's instructions and waits so far; orders the waves of
-                           * a workgroup and decides when data arrive */
+    uint64_t pc; /* address of the next instruction */
+    /* clocks of the wave's instructions and waits so far; orders the waves of a workgroup and
+     * decides when data arrive */
+    uint64_t clock;
     uint64_t matrix_free; /* value of `clock` at which the last matrix instruction ends */
     uint64_t tick;        /* modelled clock of the last issue, if launch->timed */
     uint64_t executed;    /* number of executed instructions */
-    uint32_t trail[WAVE_TRAIL]; /* code offsets in dwords of the last instructions; instruction
-                                   number n is at n % WAVE_TRAIL */
-    uint32_t id;                /* index of the wave in its workgroup */
-    uint64_t lanes;             /* value of EXEC at launch: the lanes that exist in a partial
-                                   wave */
-    uint64_t all;               /* mask of the lanes of a whole wave */
+    /* code offsets in dwords of the last instructions; instruction number n is at n % WAVE_TRAIL */
+    uint32_t trail[WAVE_TRAIL];
+    uint32_t id; /* index of the wave in its workgroup */
+    /* value of EXEC at launch: the lanes that exist in a partial wave */
+    uint64_t lanes;
+    uint64_t all; /* mask of the lanes of a whole wave */
     /* gfx1250, S_SET_VGPR_MSB: bits 9:8 of the VGPR numbers of src0, src1, src2 and the
      * destination, two bits each from bit 0 on. */
     uint8_t vgpr_msb;
-    bool signalled; /* true: the wave has signalled the workgroup's barrier and has not waited
-                     * since; GFX12 only */
+    /* true: the wave has signalled the workgroup's barrier and has not waited since; GFX12 only */
+    bool signalled;
     uint64_t signalled_at; /* number of the barrier's openings at that signal */
-    uint64_t cluster_seen; /* number of openings of the cluster's barrier for which the wave has
-                            * waited; gfx1250 only */
-    uint64_t named_seen;   /* number of openings of barrier `named` for which the wave has waited;
-                            * gfx1250 only */
-    uint8_t named;         /* number of the named barrier that the wave has joined; 0: none; gfx1250
-                            * only */
+    /* number of openings of the cluster's barrier for which the wave has waited; gfx1250 only */
+    uint64_t cluster_seen;
+    /* number of openings of barrier `named` for which the wave has waited; gfx1250 only */
+    uint64_t named_seen;
+    /* number of the named barrier that the wave has joined; 0: none; gfx1250 only */
+    uint8_t named;
 
     /* The barrier at which the wave waits in state WAVE_AT_GRID_BARRIER, and its number of openings
      * when the wave arrived. */
@@ -183,25 +185,25 @@ struct wave {
         uint16_t reg;
         uint64_t read, load; /* code offsets of the read and of the load */
     } stale;
-    uint64_t busy[VGPR_FILE / 64]; /* a bit per row that an operation in flight writes, from v[0]
-                                      on */
+    /* a bit per row that an operation in flight writes, from v[0] on */
+    uint64_t busy[VGPR_FILE / 64];
     uint64_t busy_s[SGPR_FILE / 64];
-    bool scc_busy;                        /* true: an operation in flight has sets_scc */
-    uint64_t last_arrival[WAIT_COUNTERS]; /* clock at which the last ordered operation arrives, by
-                                             counter */
-    struct kept *kept;                    /* saved registers of loads in flight, see wait.h */
-    uint64_t kept_used[2];                /* a bit per used entry of `kept` */
-    uint8_t keeping;                      /* index in `kept` for the load that is executing */
-    uint16_t held;                        /* number of operations with `held` set */
+    bool scc_busy; /* true: an operation in flight has sets_scc */
+    /* clock at which the last ordered operation arrives, by counter */
+    uint64_t last_arrival[WAIT_COUNTERS];
+    struct kept *kept;     /* saved registers of loads in flight, see wait.h */
+    uint64_t kept_used[2]; /* a bit per used entry of `kept` */
+    uint8_t keeping;       /* index in `kept` for the load that is executing */
+    uint16_t held;         /* number of operations with `held` set */
 
     uint8_t *scratch;       /* private segments: 64 * launch->private_bytes bytes, lane by lane */
     uint8_t *scratch_valid; /* a byte for each byte of scratch; 1: defined */
     struct workgroup *wg;
     struct launch *launch;
-    struct mem_access access; /* access of the current instruction; for a tensor copy its last
-                                 batch */
-    uint64_t tensor_bytes;    /* bytes of global memory that a tensor copy accesses; 0: no copy */
-    struct spin *spin;        /* record of spin.h; NULL: the wave is not watched */
+    /* access of the current instruction; for a tensor copy its last batch */
+    struct mem_access access;
+    uint64_t tensor_bytes; /* bytes of global memory that a tensor copy accesses; 0: no copy */
+    struct spin *spin;     /* record of spin.h; NULL: the wave is not watched */
 
     /* Masks of the defined lanes of each register. A wave only clears the registers that its target
      * has. */
@@ -245,20 +247,21 @@ struct workgroup {
     uint8_t *lds;           /* lds_bytes bytes, and padding that no access reaches */
     uint8_t *lds_valid;     /* a byte for each byte of LDS: enum lds_state bits */
     uint32_t lds_in_flight; /* number of loads to LDS in flight, of all waves */
-    struct late_lds **late; /* loads to LDS (wait.h): the first `nlate` are LDS_LATE, ordered by
-                               arrival; the others are free */
+    /* loads to LDS (wait.h): the first `nlate` are LDS_LATE, ordered by arrival; the others are
+     * free */
+    struct late_lds **late;
     uint32_t nlate;
     struct stale_read stale; /* early read of the wave that last stored an LDS_STALE byte */
     void *check[CHECKS_MAX]; /* states of the checks (check.h); NULL: the check does not watch */
-    bool unsettled;          /* true: checks_settle() must be called after the current
-                                instruction */
-    uint8_t fetches;         /* a bit per check that watches and has fetched() */
-    uint32_t at_barrier;     /* number of waves at the workgroup's own barrier */
-    uint64_t barriers;       /* number of openings of the workgroup's and of named barriers: the
-                              * epoch of the race check */
-    uint64_t opened;         /* number of openings of the workgroup's own barrier */
-    uint64_t signal_clock;   /* largest clock of a wave when it signalled the barrier; GFX12 only */
-    uint64_t opened_clock;   /* clock at which that barrier last opened */
+    /* true: checks_settle() must be called after the current instruction */
+    bool unsettled;
+    uint8_t fetches;     /* a bit per check that watches and has fetched() */
+    uint32_t at_barrier; /* number of waves at the workgroup's own barrier */
+    /* number of openings of the workgroup's and of named barriers: the epoch of the race check */
+    uint64_t barriers;
+    uint64_t opened;       /* number of openings of the workgroup's own barrier */
+    uint64_t signal_clock; /* largest clock of a wave when it signalled the barrier; GFX12 only */
+    uint64_t opened_clock; /* clock at which that barrier last opened */
 };
 
 /* Classes of faults. A test expects one of them, and users can disable a class. */
@@ -391,10 +394,10 @@ struct launch {
     uint32_t nuser_sgpr;
     bool sgpr_workgroup_id[3];
     bool sgpr_workgroup_info;
-    bool sgpr_private_offset; /* true: an SGPR has the wave's offset of private memory, as before
-                                 architected scratch */
-    uint32_t nvgpr;           /* allocated architectural VGPRs (accum_offset if the kernel has
-                                 AGPRs) */
+    /* true: an SGPR has the wave's offset of private memory, as before architected scratch */
+    bool sgpr_private_offset;
+    /* allocated architectural VGPRs (accum_offset if the kernel has AGPRs) */
+    uint32_t nvgpr;
     uint32_t nagpr;
     uint32_t nsgpr; /* allocated SGPRs; 0: all */
     uint32_t mode;  /* initial value of the MODE register */
@@ -406,31 +409,32 @@ struct launch {
     uint32_t checks; /* checks that run (enum check_bits) */
     enum wave_order order;
     uint64_t seed;
-    uint64_t budget;     /* most instructions of a wave; 0: no limit */
-    uint32_t threads;    /* host threads; 0: one per core */
-    uint32_t latency;    /* factor of the latencies of loads; 0 means 1 */
-    uint32_t keep_going; /* findings that do not stop the launch (enum check_bits), see
-                            wave_finding() */
-    bool cooperative;    /* true: all workgroups are resident together, on one host thread */
-    uint32_t cluster[3]; /* workgroups of a cluster by dimension; 0: no clusters; gfx1250 only. A
-                            cluster's workgroups have consecutive numbers and run on one host
-                            thread */
+    uint64_t budget;  /* most instructions of a wave; 0: no limit */
+    uint32_t threads; /* host threads; 0: one per core */
+    uint32_t latency; /* factor of the latencies of loads; 0 means 1 */
+    /* findings that do not stop the launch (enum check_bits), see wave_finding() */
+    uint32_t keep_going;
+    bool cooperative; /* true: all workgroups are resident together, on one host thread */
+    /* workgroups of a cluster by dimension; 0: no clusters; gfx1250 only. A cluster's workgroups
+     * have consecutive numbers and run on one host thread */
+    uint32_t cluster[3];
     uint32_t named_barriers; /* named barriers of a workgroup; gfx1250 only */
-    bool may_wait;           /* true: a deadlock before any store ends the launch and sets `polls`,
-                                so that the caller can run it again later */
-    struct grid_barrier grid_barrier[GRID_BARRIERS]; /* barriers of global wave sync; only the
-                                                        engine accesses them */
-    struct grid_barrier *cluster_barrier;            /* barriers by cluster; only the engine
-                                                        accesses them */
+    /* true: a deadlock before any store ends the launch and sets `polls`, so that the caller can
+     * run it again later */
+    bool may_wait;
+    /* barriers of global wave sync; only the engine accesses them */
+    struct grid_barrier grid_barrier[GRID_BARRIERS];
+    /* barriers by cluster; only the engine accesses them */
+    struct grid_barrier *cluster_barrier;
     const struct gfx_part *part; /* GPU model for the timing model; NULL: the target's first part */
     bool follows;                /* true: another kernel of the same graph launch has run before */
     bool timed;                  /* true: the timing model steps the waves */
     const struct observer *observer;
     struct tensor_lines *tensor; /* cache lines of the latest tensor copy; NULL: not recorded */
-    void (*trap)(struct wave *w, const struct inst *in);    /* called at s_trap; NULL: s_trap
-                                                               faults */
-    void (*sendmsg)(struct wave *w, const struct inst *in); /* called at s_sendmsg; NULL: no
-                                                               effect */
+    /* called at s_trap; NULL: s_trap faults */
+    void (*trap)(struct wave *w, const struct inst *in);
+    /* called at s_sendmsg; NULL: no effect */
+    void (*sendmsg)(struct wave *w, const struct inst *in);
     /* True suppresses the finding: it is not reported, and the launch continues. Called once per
      * place of the code, from any thread. NULL: nothing is suppressed. */
     bool (*suppress)(const struct launch *launch, const struct fault *fault);
@@ -448,20 +452,20 @@ struct launch {
 
     /* Results of the launch. */
     struct counters counters;
-    struct fault fault;            /* the first fault; its kind is FAULT_NONE if the dispatch has
-                                      completed */
-    uint64_t findings;             /* number of findings that did not stop the launch */
-    uint64_t found[FAULT_KINDS];   /* number of findings by kind */
-    uint64_t suppressed;           /* number of suppressed findings */
-    struct finding *first_finding; /* the first finding of each kind at each place of the code, in
-                                      the order in which they were found; launch_forget_findings()
-                                      frees them */
+    /* the first fault; its kind is FAULT_NONE if the dispatch has completed */
+    struct fault fault;
+    uint64_t findings;           /* number of findings that did not stop the launch */
+    uint64_t found[FAULT_KINDS]; /* number of findings by kind */
+    uint64_t suppressed;         /* number of suppressed findings */
+    /* the first finding of each kind at each place of the code, in the order in which they were
+     * found; launch_forget_findings() frees them */
+    struct finding *first_finding;
     struct arrival_margins margins[MARGINS];
     bool race_incomplete; /* true: the race check had no room for all accesses */
     bool stored;          /* true: a wave has stored to global memory */
-    bool polls;           /* true: the deadlock may end later (see may_wait), so run the launch
-                             again */
-    void *engine;         /* engine that runs the launch */
+    /* true: the deadlock may end later (see may_wait), so run the launch again */
+    bool polls;
+    void *engine; /* engine that runs the launch */
 };
 
 /** True if the launch's workgroups wait for each other, so that all must be resident together. */

@@ -40,18 +40,18 @@ struct worker {
     struct late_lds *late;
     uint64_t random;
     struct code_slots code;
-    struct spin *spin;             /* detects waves that poll; NULL: not created yet */
-    struct counters counters;      /* all counters but the kinds of instructions */
-    uint64_t kinds[ROW_KINDS + 1]; /* number of executed instructions by the ROW_KINDS bits of their
-                                      flags */
+    struct spin *spin;        /* detects waves that poll; NULL: not created yet */
+    struct counters counters; /* all counters but the kinds of instructions */
+    /* number of executed instructions by the ROW_KINDS bits of their flags */
+    uint64_t kinds[ROW_KINDS + 1];
     uint32_t nwaves;
     uint32_t lanes;      /* lanes of a wave */
     bool busy;           /* true: the host thread's workgroup has not ended */
     uint64_t steps_left; /* steps left in the time slice; 0: the slice has ended */
     uint64_t step;       /* instructions per step, a power of two, minus 1; used as a mask */
     uint64_t slices;     /* number of time slices of this workgroup, without brief ones */
-    bool paused;         /* true: the workgroup may wait for others, so the host alternates between
-                            workgroups */
+    /* true: the workgroup may wait for others, so the host alternates between workgroups */
+    bool paused;
 };
 
 /* Allocates the worker's memory. False without memory; nothing needs to be freed then. */

@@ -43,8 +43,8 @@ struct debugger {
     pthread_mutex_t lock; /* locked during a launch */
     struct observer observer;
     const struct launch *launch;
-    struct debug_lines lines; /* source lines of the launch; all members are NULL between
-                                 launches */
+    /* source lines of the launch; all members are NULL between launches */
+    struct debug_lines lines;
     struct place places[BREAKS_MAX];
     unsigned nplaces;
     struct watched watches[WATCHES_MAX];

@@ -133,26 +133,26 @@ enum { TENSOR_DIMS = 5, TENSOR_ROWS = 16, TENSOR_IMAGE = 2 /* of a descriptor's 
 
 /* A decoded tensor descriptor. Sizes and strides count elements unless a comment names bytes. */
 struct tensor {
-    bool valid;                   /* true: the copy is made; false: kernels clear `type` so that
-                                     nothing is copied */
-    unsigned element;             /* bytes of an element */
-    uint32_t lds;                 /* byte address of the tile in LDS */
-    uint64_t global;              /* byte address of the tile in global memory */
-    uint64_t dim[TENSOR_DIMS];    /* size of the tensor in each dimension, counted from the tile's
-                                     start */
-    uint64_t tile[TENSOR_DIMS];   /* size of the tile; 1 in dimensions that are not used */
-    bool used[TENSOR_DIMS];       /* true: the descriptor has a tile size for the dimension */
-    uint64_t stride[TENSOR_DIMS]; /* elements between neighbours in each dimension; the first is
-                                     1 */
-    uint32_t interval, pad;       /* bytes of LDS data between two paddings; bytes of a padding; 0:
-                                     no padding */
+    /* true: the copy is made; false: kernels clear `type` so that nothing is copied */
+    bool valid;
+    unsigned element; /* bytes of an element */
+    uint32_t lds;     /* byte address of the tile in LDS */
+    uint64_t global;  /* byte address of the tile in global memory */
+    /* size of the tensor in each dimension, counted from the tile's start */
+    uint64_t dim[TENSOR_DIMS];
+    uint64_t tile[TENSOR_DIMS]; /* size of the tile; 1 in dimensions that are not used */
+    bool used[TENSOR_DIMS];     /* true: the descriptor has a tile size for the dimension */
+    /* elements between neighbours in each dimension; the first is 1 */
+    uint64_t stride[TENSOR_DIMS];
+    /* bytes of LDS data between two paddings; bytes of a padding; 0: no padding */
+    uint32_t interval, pad;
     bool gather;
     uint32_t row[TENSOR_ROWS]; /* indices of the tensor's rows that `gather` collects */
-    uint32_t mask;     /* workgroups of the cluster that a multicast load serves, a bit each; 0: no
-                      multicast */
-    bool early;        /* true: multicast uses the early timeout; false: the standard one */
-    uint32_t times;    /* tiles that are copied one after the other */
-    uint32_t lds_step; /* bytes in LDS from the start of a tile to the next tile's */
+    /* workgroups of the cluster that a multicast load serves, a bit each; 0: no multicast */
+    uint32_t mask;
+    bool early;           /* true: multicast uses the early timeout; false: the standard one */
+    uint32_t times;       /* tiles that are copied one after the other */
+    uint32_t lds_step;    /* bytes in LDS from the start of a tile to the next tile's */
     uint64_t global_step; /* bytes in global memory from a tile's start to the next tile's */
 };
 

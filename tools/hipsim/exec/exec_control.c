@@ -311,8 +311,8 @@ enum hwreg {
 static bool hwreg_read(const struct wave *w, unsigned id, uint32_t *value)
 {
     const struct launch *l = w->launch;
-    const uint32_t granule = code_target(l->code) == GFX950 ? 1280 : 512; /* bytes by which LDS is
-                                                                             allocated */
+    /* bytes by which LDS is allocated */
+    const uint32_t granule = code_target(l->code) == GFX950 ? 1280 : 512;
     switch (id) {
     case HWREG_MODE: *value = w->mode; return true;
     case HWREG_STATUS:

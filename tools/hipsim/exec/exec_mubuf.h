@@ -32,8 +32,8 @@ enum buffer_range { RANGE_BYTES, RANGE_RECORDS, RANGE_PRIVATE, RANGE_LINEAR };
 struct buffer_access {
     struct buffer_resource resource;
     uint64_t lanes;
-    uint64_t offset[WAVE_LANES]; /* byte offset in a record: vgpr_offset + inst_offset, modulo
-                                    2^32 */
+    /* byte offset in a record: vgpr_offset + inst_offset, modulo 2^32 */
+    uint64_t offset[WAVE_LANES];
     uint64_t index[WAVE_LANES];
     uint64_t linear[WAVE_LANES]; /* byte offset in the buffer: stride * index + offset */
     enum buffer_range range;

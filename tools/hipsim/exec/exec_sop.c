@@ -19,8 +19,8 @@ struct sop {
     uint64_t d, vd;
     bool scc; /* before the operation the old SCC, after it the new one */
     bool scc_in_valid, vscc;
-    bool nonzero; /* true after an operation whose result is certainly not 0, even if its bits are
-                     undefined */
+    /* true after an operation whose result is certainly not 0, even if its bits are undefined */
+    bool nonzero;
 };
 
 typedef void (*sop_fn)(struct sop *s);

@@ -49,8 +49,8 @@ static void put(uint32_t (*rows)[LANES], unsigned lane, unsigned bits, unsigned 
 static void transpose(struct wave *w, const struct inst *in, struct lane_mem *m)
 {
     const unsigned bits = in->row->arg >> 24, dwords = in->dst.dwords;
-    const unsigned each = 32 * dwords / bits; /* elements that a lane receives, half of the tile's
-                                                 K */
+    /* elements that a lane receives, half of the tile's K */
+    const unsigned each = 32 * dwords / bits;
     uint32_t from[MAX_DWORDS][LANES], to[MAX_DWORDS][LANES] = {{0}};
     uint64_t loaded[MAX_DWORDS];
     unsigned l;

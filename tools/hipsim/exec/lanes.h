@@ -26,10 +26,10 @@
 
 /* A vector operation whose sources have all modifiers, selects and permutations applied. */
 struct lanes {
-    uint32_t *d;          /* rows of the result; float operations need rows that are no source */
-    uint32_t *d2;         /* row of the second result: 0 or ~0 in each lane */
-    const uint32_t *s[4]; /* rows of the sources; a source of type T_MASK has 0 or ~0 in each
-                             lane */
+    uint32_t *d;  /* rows of the result; float operations need rows that are no source */
+    uint32_t *d2; /* row of the second result: 0 or ~0 in each lane */
+    /* rows of the sources; a source of type T_MASK has 0 or ~0 in each lane */
+    const uint32_t *s[4];
     struct wave *w;
     const struct inst *in;
     uint64_t exec; /* mask of the lanes that execute */
@@ -219,8 +219,8 @@ static inline uint32_t f16_magnitude_nearest(float m)
 static inline uint32_t f16_magnitude_directed(float m, bool away)
 {
     const uint32_t normal = (f32_bits(m) - (112u << 23)) >> 13;
-    const float in_units = m < 0x1p-14f ? m * 0x1p24f : 0.0f; /* subnormals: in units of their last
-                                                                 bit */
+    /* subnormals: in units of their last bit */
+    const float in_units = m < 0x1p-14f ? m * 0x1p24f : 0.0f;
     const uint32_t r = m < 0x1p-14f ? (uint32_t)(int32_t)in_units : normal;
     return r + (away & (f16_to_f32(r) < m));
 }

@@ -16,10 +16,10 @@
 
 /* The bits of a register that an access of less than a dword moves. */
 enum mem_part {
-    PART_ALL,  /* loads extend to 32 bits; stores use the low bits */
-    PART_LOW,  /* loads write bits 15:0 (mem_kept_bits: the others) */
-    PART_HIGH, /* loads write bits 31:16 (mem_kept_bits: the others); stores use 31:16 (bytes:
-                  23:16) */
+    PART_ALL, /* loads extend to 32 bits; stores use the low bits */
+    PART_LOW, /* loads write bits 15:0 (mem_kept_bits: the others) */
+    /* loads write bits 31:16 (mem_kept_bits: the others); stores use 31:16 (bytes: 23:16) */
+    PART_HIGH,
 };
 
 enum atomic_op {

@@ -53,18 +53,19 @@ struct mfma_job {
     const uint32_t (*b)[MFMA_LANES];
     const uint32_t (*c)[MFMA_LANES]; /* either the same rows as d, or rows that share none with d */
     uint32_t (*d)[MFMA_LANES];
-    uint8_t cbsz, abid, blgp;          /* broadcast controls of the instruction; 0 for formats that
-                                          encode other things in these bits */
-    uint8_t negate;                    /* bit 0 negates A, bit 1 B, bit 2 C; f64 only, otherwise
-                                          0 */
-    const uint32_t *index;             /* row of lanes with two bits per stored element of A; sparse
-                                          only */
-    uint8_t index_shift;               /* number of the bit at which a lane's indices begin */
-    const uint32_t *scale_a, *scale_b; /* rows with an E8M0 exponent in lane i + m * (k / 32); NULL:
-                                          no scales */
+    /* broadcast controls of the instruction; 0 for formats that encode other things in these
+     * bits */
+    uint8_t cbsz, abid, blgp;
+    /* bit 0 negates A, bit 1 B, bit 2 C; f64 only, otherwise 0 */
+    uint8_t negate;
+    /* row of lanes with two bits per stored element of A; sparse only */
+    const uint32_t *index;
+    uint8_t index_shift; /* number of the bit at which a lane's indices begin */
+    /* rows with an E8M0 exponent in lane i + m * (k / 32); NULL: no scales */
+    const uint32_t *scale_a, *scale_b;
     uint8_t scale_a_shift, scale_b_shift;
-    bool saturate; /* true: an overflow gives the largest number (MODE.FP16_OVFL); no effect on
-                      f64 */
+    /* true: an overflow gives the largest number (MODE.FP16_OVFL); no effect on f64 */
+    bool saturate;
 };
 
 /* Exponent that this model uses for a zero operand; the hardware's is not published. */

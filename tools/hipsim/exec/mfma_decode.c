@@ -9,9 +9,9 @@
 
 /* The elements of one k in the lanes of a block, and where their decoded values go. */
 struct run {
-    const uint32_t *from;      /* dwords of the lanes that hold the element, or its low bits */
-    const uint32_t *from_high; /* the dwords after those if the element crosses a dword's end;
-                                  otherwise NULL */
+    const uint32_t *from; /* dwords of the lanes that hold the element, or its low bits */
+    /* the dwords after those if the element crosses a dword's end; otherwise NULL */
+    const uint32_t *from_high;
     /* Number of the element's first bit in its dword. */
     unsigned shift;
     float *value;

@@ -21,12 +21,12 @@ struct operands {
     _Alignas(64) float a[MAX_K][LINE];
     _Alignas(64) float b[MAX_K][LINE];
     _Alignas(64) uint32_t ea[MAX_K][LINE];
-    _Alignas(64) int8_t eb[MAX_K][LINE]; /* exponents of B; 16 columns are stored twice to fill a
-                                            line */
-    bool special;                        /* true: an operand is an infinity or NaN, which has no
-                                            exponent */
-    bool wide;                           /* true: a format has binary32's range of exponents (BF16,
-                                            XF32) */
+    /* exponents of B; 16 columns are stored twice to fill a line */
+    _Alignas(64) int8_t eb[MAX_K][LINE];
+    /* true: an operand is an infinity or NaN, which has no exponent */
+    bool special;
+    /* true: a format has binary32's range of exponents (BF16, XF32) */
+    bool wide;
 };
 
 /** Decodes A and B of block `block` to *o, in any float format except f64. */

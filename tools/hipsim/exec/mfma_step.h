@@ -63,8 +63,8 @@ static inline vec_i lower_sum(vec_i sum, vec_i by, bool two_stage)
  * of in_place(). c is finite. */
 static inline vec_f add_c(vec_f c, vec_i sum, vec_i e, bool two_stage, bool far)
 {
-    const vec_i top = vec_max_i((vec_i)c & FIELD, e); /* the larger of e and ec - 5, as the bias 132
-                                                         makes it */
+    /* the larger of e and ec - 5, as the bias 132 makes it */
+    const vec_i top = vec_max_i((vec_i)c & FIELD, e);
     const vec_u over = ((vec_u)top - (vec_u)e) >> 23;
 
     sum = lower_sum(sum, (vec_i)over, two_stage);

@@ -75,8 +75,8 @@ static inline uint32_t narrow_encode(const struct narrow *f, float x, bool satur
     const float least = as_f32((uint32_t)(128 - f->bias) << 23); /* least normal number */
     const float scale = as_f32((uint32_t)f->bias << 23);         /* 2^(bias - 127) */
     float m = fabsf(x);
-    m = m < 0x1p20f ? m : 0x1p20f; /* larger than any format's range; also for NaNs, which
-                                      narrow_finish() replaces */
+    /* larger than any format's range; also for NaNs, which narrow_finish() replaces */
+    m = m < 0x1p20f ? m : 0x1p20f;
     const float top = as_f32(f32_bits(m < least ? least : m) & 0x7f800000);
     const float magic = top * as_f32((uint32_t)(127 + 23 - f->mbits) << 23 | 0x400000);
     const uint32_t r = f32_bits(((m + magic) - magic) * scale) >> (23 - f->mbits);

@@ -122,8 +122,8 @@ static inline uint64_t ldexp64(const struct wave *w, uint64_t u, int32_t e)
     (void)w;
     if (nan64(u))
         return u | QUIET64;
-    return f64_bits(ldexp(as_f64(u), clamp_exponent(e, 4200))); /* libm rounds by the host's
-                                                                   rounding mode */
+    /* libm rounds by the host's rounding mode */
+    return f64_bits(ldexp(as_f64(u), clamp_exponent(e, 4200)));
 }
 
 /* Returns the exponent field of an f32. */

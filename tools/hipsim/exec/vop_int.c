@@ -118,8 +118,8 @@ static inline bool permute_rows(const struct lanes *x)
 {
 #if defined(__AVX2__)
     const __m256i first = _mm256_set_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0, 0x0c0c0c0c,
-                                           0x08080808, 0x04040404, 0); /* number of a lane's first
-                                                                          byte */
+                                           /* number of a lane's first byte */
+                                           0x08080808, 0x04040404, 0);
     __m256i any = _mm256_setzero_si256();
     for (unsigned i = 0; i < WAVE_LANES; i += 8)
         any = _mm256_or_si256(any, _mm256_loadu_si256((const void *)(x->s[2] + i)));
@@ -132,8 +132,8 @@ static inline bool permute_rows(const struct lanes *x)
         const __m256i at = _mm256_or_si256(_mm256_and_si256(select, _mm256_set1_epi8(3)), first);
         const __m256i result =
             _mm256_blendv_epi8(_mm256_shuffle_epi8(low, at), _mm256_shuffle_epi8(high, at),
-                               _mm256_slli_epi32(select, 5)); /* bit 2 of each byte moved to its bit
-                                                                 7 */
+                               /* bit 2 of each byte moved to its bit 7 */
+                               _mm256_slli_epi32(select, 5));
         _mm256_storeu_si256((void *)(x->d + i), result);
     }
     return true;

@@ -128,8 +128,8 @@ static inline int exp64(double f)
 
 /* Constants of V_DIV_SCALE for a float type. */
 struct div_limits {
-    int far;       /* least difference of exponents, in either direction, with which the quotient
-                      needs scaling */
+    /* least difference of exponents, in either direction, with which the quotient needs scaling */
+    int far;
     int bias;
     int numerator; /* largest exponent of a numerator that counts as tiny */
 };

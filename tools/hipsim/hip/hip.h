@@ -148,13 +148,13 @@ struct hip_device {
     struct ihipMemPoolHandle_t *pool;         /* current pool; needs `lock` */
     struct ihipCtx_t *primary;
     pthread_mutex_t lock;
-    pthread_rwlock_t legacy; /* the null stream's work locks it for writing, blocking streams' work
-                                for reading */
+    /* the null stream's work locks it for writing, blocking streams' work for reading */
+    pthread_rwlock_t legacy;
     unsigned flags;
     size_t limits[8];       /* limits, by enum hipLimit_t */
     _Atomic uint64_t peers; /* a bit for each device whose memory this device may access */
-    double synchronized_at; /* modelled time in microseconds up to which the host has waited; needs
-                               `lock` */
+    /* modelled time in microseconds up to which the host has waited; needs `lock` */
+    double synchronized_at;
 };
 
 int hip_device_count(void);
@@ -185,9 +185,9 @@ struct hip_fill {
 
 struct hip_kernel_work {
     struct ihipModuleSymbol_t *function; /* kernel, which the work references */
-    const void *host_function;           /* host function that the program named, for
-                                            hipGraphKernelNodeGetParams */
-    uint32_t grid[3];                    /* work-items by dimension */
+    /* host function that the program named, for hipGraphKernelNodeGetParams */
+    const void *host_function;
+    uint32_t grid[3]; /* work-items by dimension */
     uint32_t block[3];
     uint32_t dynamic_lds;
     bool cooperative;
@@ -195,8 +195,8 @@ struct hip_kernel_work {
     bool follows;        /* true: another kernel of the launched graph runs before this one */
     int priority;        /* only for queries, as is hipAccessPolicyWindow */
     uint64_t cache_window[4];
-    void *args; /* arguments that the program passes, as in the argument segment; the work owns
-                   them */
+    /* arguments that the program passes, as in the argument segment; the work owns them */
+    void *args;
     size_t args_bytes;
 };
 
@@ -260,10 +260,10 @@ struct ihipStream_t {
     int priority;
     bool is_null;
     pthread_mutex_t lock;
-    double time;               /* modelled time in microseconds at which the last work ends; needs
-                                * `lock` */
-    hipError_t fault;          /* failure of a kernel, which the next synchronisation returns; needs
-                                  `lock` */
+    /* modelled time in microseconds at which the last work ends; needs `lock` */
+    double time;
+    /* failure of a kernel, which the next synchronisation returns; needs `lock` */
+    hipError_t fault;
     struct ihipStream_t *next; /* next stream of the device */
     unsigned slot;             /* index in struct hip_order */
     struct hip_order order;    /* operations before the stream's next one; hip_order.c sets it */
@@ -281,10 +281,10 @@ struct ihipEvent_t {
     bool recorded;
     double time;
     int device;
-    struct hip_order order;      /* operations that precede the last record; hip_order.c sets it */
-    struct hip_capture *capture; /* capture in which the event was recorded; NULL: none; needs
-                                  * hip_capture.c's lock */
-    struct hip_nodes frontier;   /* nodes that precede the event in the capture */
+    struct hip_order order; /* operations that precede the last record; hip_order.c sets it */
+    /* capture in which the event was recorded; NULL: none; needs hip_capture.c's lock */
+    struct hip_capture *capture;
+    struct hip_nodes frontier; /* nodes that precede the event in the capture */
 };
 
 /** Makes the device's legacy null stream, which exists as long as the device. False without
@@ -391,10 +391,10 @@ void hip_pool_forget(const void *pointer);
 struct ihipModule_t {
     struct hip_object object;
     struct code_object *code;
-    struct source_lines *lines;           /* source lines; NULL: no debug information */
-    struct ihipModuleSymbol_t *functions; /* list of functions, to which lookups of kernels add;
-                                             needs `lock` */
-    struct managed_variable *managed;     /* variables of hip_module_manage() */
+    struct source_lines *lines; /* source lines; NULL: no debug information */
+    /* list of functions, to which lookups of kernels add; needs `lock` */
+    struct ihipModuleSymbol_t *functions;
+    struct managed_variable *managed; /* variables of hip_module_manage() */
     size_t nmanaged;
     pthread_mutex_t lock;
 };

@@ -215,8 +215,8 @@ int hip_refuse(const char *name, bool say)
 
 HIPSIM_API bool hipsim_configure(const char *text, char *why, size_t why_size)
 {
-    const uint64_t not_named = UINT64_MAX; /* for texts without `fail`; with it calls are counted
-                                              anew, also to the same number */
+    /* for texts without `fail`; with it calls are counted anew, also to the same number */
+    const uint64_t not_named = UINT64_MAX;
     char unused[400];
 
     if (!why) {

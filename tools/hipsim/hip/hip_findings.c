@@ -21,8 +21,8 @@ static const char *const check_names[FAULT_KINDS] = {
 /* Findings of one kernel in all of its launches. */
 struct tally {
     char *kernel;
-    uint64_t findings[FAULT_KINDS]; /* number of findings by kind, with repetitions and those that
-                                       ended a launch */
+    /* number of findings by kind, with repetitions and those that ended a launch */
+    uint64_t findings[FAULT_KINDS];
     /* Number of places in the code with a finding, by kind. */
     uint64_t places[FAULT_KINDS];
     uint64_t suppressed; /* number of suppressed findings, with repetitions */
@@ -38,8 +38,8 @@ struct prepared {
 /* The rules, files and counts of the process. */
 static struct {
     pthread_mutex_t lock;
-    struct rules *rules, *retired; /* rules in use; rules that were replaced, which running launches
-                                      may still use */
+    /* rules in use; rules that were replaced, which running launches may still use */
+    struct rules *rules, *retired;
     /* File of option json, and file of rules that option write_suppress requests; NULL: none. */
     FILE *json, *learned;
     char json_path[OPTION_TEXT], learned_path[OPTION_TEXT], rules_path[OPTION_TEXT];

@@ -180,8 +180,8 @@ size_t *hip_graph_order(const struct ihipGraph *graph)
     size_t count = graph->nodes.count;
     size_t *order = calloc(count + 1, sizeof(*order));
     size_t *stack = calloc(count + 1, sizeof(*stack));
-    size_t *next = calloc(count + 1, sizeof(*next)); /* by node: index of the dependency to visit
-                                                        next */
+    /* by node: index of the dependency to visit next */
+    size_t *next = calloc(count + 1, sizeof(*next));
     unsigned char *state = calloc(count + 1, 1);
     size_t placed = 0, depth = 0;
     bool ok = order && stack && next && state;

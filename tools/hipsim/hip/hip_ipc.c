@@ -22,8 +22,8 @@ struct ipc_handle {
     uint32_t magic;
     int32_t device;
     struct hipsim_mem_place place;
-    uint64_t serial; /* number of the allocation, which differs for allocations at the same
-                        address */
+    /* number of the allocation, which differs for allocations at the same address */
+    uint64_t serial;
 };
 
 static_assert(sizeof(struct ipc_handle) <= HIP_IPC_HANDLE_SIZE, "a handle has room");

@@ -416,9 +416,9 @@ hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device 
     const int ended = time_run(launch, options.time && !debugged, &modelled);
     if (debugged)
         hip_debug_end();
-    const bool postponed = launch->polls; /* the kernel waits for values that the host may still
-                                             store */
-    if (postponed)                        /* the findings so far are reported */
+    /* the kernel waits for values that the host may still store */
+    const bool postponed = launch->polls;
+    if (postponed) /* the findings so far are reported */
         launch->fault.kind = FAULT_NONE;
     for (const struct finding *f = launch->first_finding; f; f = f->next)
         hip_findings_report(launch, work->function->module, &f->fault);

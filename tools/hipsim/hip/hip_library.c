@@ -27,8 +27,8 @@ struct ihipLibrary_t {
     struct image image;
     pthread_mutex_t lock;
     struct ihipModule_t *modules[HIP_MAX_DEVICES]; /* modules by device; need `lock` */
-    struct ihipKernel_t *kernels;                  /* kernels that were requested so far; needs
-                                                      `lock` */
+    /* kernels that were requested so far; needs `lock` */
+    struct ihipKernel_t *kernels;
 };
 
 hipError_t hipLibraryLoadData(hipLibrary_t *library, const void *code, hipJitOption *jit,

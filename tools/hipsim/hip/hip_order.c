@@ -52,8 +52,8 @@ static struct {
     struct hip_order host;
     struct operation *waiting;
     uint64_t seed, random;
-    uint64_t round;                 /* number of operations that have ended, plus waits of the
-                                       host */
+    /* number of operations that have ended, plus waits of the host */
+    uint64_t round;
     struct touch *touches[BUCKETS]; /* recorded accesses, by hash of the page */
     unsigned ntouches;
     uint64_t races[RACES_MAX]; /* hashes of the reported pairs */
@@ -417,10 +417,10 @@ static bool is_ready(const struct operation *op)
 
 /* Decides which ready operations may run next. Each later value is tried if none qualifies. */
 enum choice {
-    CHOOSE_QUERIED,  /* at a query by the host: operations that it needs, or any if the seed selects
-                        that */
-    CHOOSE_WANTED,   /* at a wait by the host: operations that it needs, or any if the seed selects
-                        that */
+    /* at a query by the host: operations that it needs, or any if the seed selects that */
+    CHOOSE_QUERIED,
+    /* at a wait by the host: operations that it needs, or any if the seed selects that */
+    CHOOSE_WANTED,
     CHOOSE_ANY,      /* any operation, since it may store values that others wait for */
     CHOOSE_DEADLOCK, /* operations that the host needs although they cannot proceed */
 };

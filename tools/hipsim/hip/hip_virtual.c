@@ -22,9 +22,9 @@ struct ihipMemGenericAllocationHandle {
     struct hip_object object;
     struct hip_device *device;
     uint64_t size;
-    uint64_t offset;  /* byte offset in the file */
-    unsigned handles; /* handles that were created and not released; this and the next members need
-                         all.lock */
+    uint64_t offset; /* byte offset in the file */
+    /* handles that were created and not released; this and the next members need all.lock */
+    unsigned handles;
     /* True: the memory has been mapped before, so its bytes may be initialised. */
     bool mapped_before;
     bool is_old; /* true: created with HIP 5's layout of properties */

@@ -64,8 +64,8 @@ struct hipsim_launch_stats {
     uint64_t instructions, salu, valu, mfma, vmem, smem, lds, branch;
     double microseconds; /* modelled time in microseconds */
     int device;
-    struct hipsim_margin lds_before, lds_after; /* least times of uses of registers before, and
-                                                   after, data from LDS arrived */
+    /* least times of uses of registers before, and after, data from LDS arrived */
+    struct hipsim_margin lds_before, lds_after;
     uint64_t findings; /* findings at which the launch did not halt, with repetitions */
     /* Margins of vector memory: least times of uses of registers and LDS bytes before the arrival,
      * and of registers after it. */

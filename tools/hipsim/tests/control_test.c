@@ -105,8 +105,8 @@ static void mode_is_a_register(void **state)
                     "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 9\ns_mov_b32 s2, 0x43\n"
                     "s_setreg_b32 hwreg(HW_REG_MODE, 4, 2), s2");
     assert_int_equal(p.s[0], 15);
-    assert_int_equal(p.mode_after, (MODE_DEFAULT & ~(uint32_t)15) | 9); /* the lower two bits of
-                                                                           s2 */
+    /* the lower two bits of s2 */
+    assert_int_equal(p.mode_after, (MODE_DEFAULT & ~(uint32_t)15) | 9);
 }
 
 /* The wave executes both sides, the side with fewer lanes first, and leaves EXEC to the program:

@@ -38,8 +38,8 @@ static void loads_extend_and_address(void **state)
         assert_int_equal(p.v[5][l], data[66 + l]);
         assert_int_equal(p.v[6][l], here & 0xff);
         assert_int_equal(p.v[7][l], (uint32_t)(int8_t)here);
-        assert_int_equal(p.v[8][l], (uint32_t)(int16_t)(here >> 8)); /* unaligned addresses are
-                                                                        allowed */
+        /* unaligned addresses are allowed */
+        assert_int_equal(p.v[8][l], (uint32_t)(int16_t)(here >> 8));
         assert_int_equal(p.v[9][l], here);
         assert_int_equal(p.v[15][l], data[68 + l]);
         assert_int_equal(p.v[20][l], here & 0xffff);

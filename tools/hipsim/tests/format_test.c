@@ -291,9 +291,9 @@ static void stores_write_the_components_they_have(void **state)
     uint8_t *e = device_alloc(sizeof(init), init);
     program_resource(&p, 4, e, 4, 1);
     p.s[7] = 6 | 5 << 3 | 4 << 6 | 7 << 9 | UNORM << 12 | 10 << 15; /* selects z y x w of 8_8_8_8 */
-    program_fill(&p, 8, bits_of(2.0f));                             /* above the range of the
-                                                                       format */
-    program_fill(&p, 9, bits_of(0.5f));                             /* 127.5 rounds to even */
+    /* above the range of the format */
+    program_fill(&p, 8, bits_of(2.0f));
+    program_fill(&p, 9, bits_of(0.5f)); /* 127.5 rounds to even */
     program_lanes(&p, 0, 1);
     program_run(&p, "buffer_store_format_xy v[8:9], v0, s[4:7], 0 idxen\ns_waitcnt vmcnt(0)");
     const uint8_t want[] = {1, 128, 255, 4, 5};

@@ -328,8 +328,8 @@ static void buffers_end_as_the_select_says(void **state)
     assert_int_equal(p.v[8][15], 0); /* bytes 60 to 63, of 62 */
     assert_int_equal(p.v[10][14], 1014);
     assert_int_equal(p.v[11][14], 0);
-    set_resource(&p, data, 8, 5, 0); /* select 0: checks the index, and the offset against the
-                                        stride */
+    /* select 0: checks the index, and the offset against the stride */
+    set_resource(&p, data, 8, 5, 0);
     program_run(&p, "buffer_load_b32 v8, v2, s[4:7], null idxen offset:4\n"
                     "buffer_load_b32 v9, v2, s[4:7], null idxen offset:8\ns_wait_loadcnt 0\n");
     assert_int_equal(p.v[8][4], 1009);

@@ -139,8 +139,8 @@ static void swizzled_buffers_interleave_records(void **state)
         struct program p = program_new(GFX942);
         uint32_t *data = numbers(1024);
         unsigned n = 8u << field;
-        program_resource(&p, 4, data, 12, 62); /* records of three dwords; lanes 62 and 63 are out
-                                                  of range */
+        /* records of three dwords; lanes 62 and 63 are out of range */
+        program_resource(&p, 4, data, 12, 62);
         p.s[5] |= 0x80000000;
         p.s[7] = 1 << 23 | field << 21;
         program_fill(&p, 0, 0);
@@ -156,8 +156,8 @@ static void swizzled_buffers_interleave_records(void **state)
                 assert_int_equal(p.v[8 + i][l], first + i * n);
             assert_int_equal(p.v[11][l], (first + n) >> 8);
             assert_int_equal(p.v[12][l], first + 2 * n);
-            assert_int_equal(p.v[13][l], first + 3 * n); /* only the record's number is checked
-                                                            against the range */
+            /* only the record's number is checked against the range */
+            assert_int_equal(p.v[13][l], first + 3 * n);
         }
         for (unsigned l = 62; l < 64; l++)
             assert_int_equal(p.v[8][l] | p.v[11][l], 0);

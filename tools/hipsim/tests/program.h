@@ -29,13 +29,13 @@
 struct program {
     enum gfx_target target;
     uint32_t mode;
-    uint32_t block;   /* number of work-items per workgroup, default 64 */
-    uint32_t vgprs;   /* number of VGPRs of a wave; the first PROGRAM_VGPRS can be preset and read
-                         back */
-    uint32_t groups;  /* number of workgroups, default 1; the last one that ended gives the
-                         registers */
-    bool together;    /* true: all workgroups run at the same time */
-    uint32_t cluster; /* gfx1250: workgroups per cluster along x; 0: no clusters */
+    uint32_t block; /* number of work-items per workgroup, default 64 */
+    /* number of VGPRs of a wave; the first PROGRAM_VGPRS can be preset and read back */
+    uint32_t vgprs;
+    /* number of workgroups, default 1; the last one that ended gives the registers */
+    uint32_t groups;
+    bool together;           /* true: all workgroups run at the same time */
+    uint32_t cluster;        /* gfx1250: workgroups per cluster along x; 0: no clusters */
     uint32_t named_barriers; /* gfx1250: number of named barriers in a workgroup */
     uint32_t lds_bytes, lds_limit;
     uint32_t private_bytes;
@@ -49,8 +49,8 @@ struct program {
     uint32_t v[PROGRAM_VGPRS][64];
     uint32_t a[PROGRAM_AGPRS][64];
     uint32_t s[SGPR_FILE];
-    uint64_t v_valid[PROGRAM_VGPRS]; /* mask of the lanes with defined values; initially all, tests
-                                        may clear lanes */
+    /* mask of the lanes with defined values; initially all, tests may clear lanes */
+    uint64_t v_valid[PROGRAM_VGPRS];
     uint32_t s_valid[SGPR_FILE];
     uint8_t scc, scc_valid;
     uint32_t mode_after;

@@ -308,8 +308,8 @@ static void later_stores_do_not_reach_a_load(void **state)
 static const struct {
     enum gfx_target target;
     const char *read;
-    unsigned before, after; /* numbers of s_nop 0 after which a use reads the old value, the new
-                             * value */
+    /* numbers of s_nop 0 after which a use reads the old value, the new value */
+    unsigned before, after;
 } lds_rates[] = {
     {GFX942, "ds_read_b32 v20", 11, 12},       {GFX950, "ds_read_b32 v20", 11, 12},
     {GFX942, "ds_read_b64 v[20:21]", 12, 13},  {GFX950, "ds_read_b64 v[20:21]", 11, 12},

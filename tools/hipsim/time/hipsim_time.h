@@ -26,8 +26,8 @@ enum hipsim_stall {
     HIPSIM_STALL_SHADOW,     /* a matrix instruction blocks the VALU port */
     HIPSIM_STALL_RESULT,     /* the result of a matrix instruction is not ready */
     HIPSIM_STALL_SCALAR,     /* the scalar or branch port is busy */
-    HIPSIM_STALL_LDS_QUEUE,  /* the memory port is busy, or the LDS queue of the SIMD pair is
-                                full */
+    /* the memory port is busy, or the LDS queue of the SIMD pair is full */
+    HIPSIM_STALL_LDS_QUEUE,
     HIPSIM_STALL_VMEM_QUEUE, /* the L1's queue is full */
     HIPSIM_STALL_COUNTER,    /* a counter of operations in flight is at its maximum */
     HIPSIM_STALL_WAIT_LDS,   /* s_waitcnt lgkmcnt waits */
@@ -76,40 +76,41 @@ struct hipsim_time_report {
     bool together;              /* true: all workgroups were timed, on all compute units at once */
     uint32_t workgroups_per_cu; /* workgroups that a compute unit holds at once (occupancy) */
     uint32_t waves_per_simd;
-    double cycles;                  /* cycles of the launch on the device, without launch
-                                       overhead */
-    double workgroup_cycles;        /* cycles of the first timed workgroup */
-    double launch_us;               /* microseconds of launch overhead, which both times below
-                                       include */
-    double max_mhz, us_at_max;      /* highest clock in MHz; microseconds of the launch at it */
-    double power_mhz, us_at_power;  /* clock of the power law in MHz; microseconds of the launch at
-                                       it */
-    double matrix_duty;             /* part of the hottest loop's time in which the matrix units are
-                                       busy, 0 to 1 */
-    double matrix_fraction;         /* part of the device's matrix roofline that the whole launch
-                                       reaches, 0 to 1 */
-    double memory_fraction;         /* part of the peak HBM bandwidth that the launch reaches at the
-                                       power clock, 0 to 1 */
-    double memory_gb_per_s;         /* HBM bandwidth in GB/s that kernels attain in the model */
-    double memory_bytes;            /* bytes that are transferred from or to MALL or HBM */
-    double load_bytes, store_bytes; /* bytes that instructions access; lanes at one address count
-                                       once */
-    double l2_sharers;              /* workgroups of an XCD that read the same lines, on average; 0
-                                       if `together` */
-    double tail;                    /* part of the compute units' time that is idle: 1 - busy /
-                                       (compute units * cycles), 0 to 1 */
+    /* cycles of the launch on the device, without launch overhead */
+    double cycles;
+    double workgroup_cycles; /* cycles of the first timed workgroup */
+    /* microseconds of launch overhead, which both times below include */
+    double launch_us;
+    double max_mhz, us_at_max; /* highest clock in MHz; microseconds of the launch at it */
+    /* clock of the power law in MHz; microseconds of the launch at it */
+    double power_mhz, us_at_power;
+    /* part of the hottest loop's time in which the matrix units are busy, 0 to 1 */
+    double matrix_duty;
+    /* part of the device's matrix roofline that the whole launch reaches, 0 to 1 */
+    double matrix_fraction;
+    /* part of the peak HBM bandwidth that the launch reaches at the power clock, 0 to 1 */
+    double memory_fraction;
+    double memory_gb_per_s; /* HBM bandwidth in GB/s that kernels attain in the model */
+    double memory_bytes;    /* bytes that are transferred from or to MALL or HBM */
+    /* bytes that instructions access; lanes at one address count once */
+    double load_bytes, store_bytes;
+    /* workgroups of an XCD that read the same lines, on average; 0 if `together` */
+    double l2_sharers;
+    /* part of the compute units' time that is idle: 1 - busy / (compute units * cycles), 0 to 1 */
+    double tail;
     /* Used workgroup slots of each XCD as a fraction, 0 to 1, in equal parts of the launch's time.
      * All 0 for more than 2^22 workgroups. */
     uint32_t xcds;
     float taken[HIPSIM_TIME_XCDS][HIPSIM_TIME_PARTS];
-    double loop_bound;     /* least clocks per iteration that the hottest loop could have; 0: no
-                              loop */
-    double loop_cycles;    /* modelled clocks per iteration of the hottest loop; 0: no loop */
-    uint64_t issue_cycles; /* cycles in which waves of the timed workgroups issue, summed over the
-                              waves */
+    /* least clocks per iteration that the hottest loop could have; 0: no loop */
+    double loop_bound;
+    double loop_cycles; /* modelled clocks per iteration of the hottest loop; 0: no loop */
+    /* cycles in which waves of the timed workgroups issue, summed over the waves */
+    uint64_t issue_cycles;
     uint64_t stall_cycles[HIPSIM_STALL_COUNT];
-    double valu_busy; /* part of the timed workgroups' clocks in which a SIMD's VALU port is busy,
-                         without matrix instructions; 0 to 1 */
+    /* part of the timed workgroups' clocks in which a SIMD's VALU port is busy, without matrix
+     * instructions; 0 to 1 */
+    double valu_busy;
     double lds_conflict; /* part of the LDS banks' busy clocks that conflicts cause, 0 to 1 */
     double l2_hit;       /* part of the L2's transfers that need no line of MALL or HBM, 0 to 1 */
     double hbm_bytes;    /* bytes of `memory_bytes` that HBM transfers rather than the MALL */

@@ -10,9 +10,9 @@
  * two, and doubles when a time is after the last window. Zero-initialise it. */
 enum { TIME_BUSY_WINDOWS = 1024 };
 struct time_busy {
-    uint64_t window;                                   /* clocks of a window; 0: nothing recorded */
-    double taken[HIPSIM_TIME_XCDS][TIME_BUSY_WINDOWS]; /* clocks in use in each window, summed over
-                                                          the XCD's slots */
+    uint64_t window; /* clocks of a window; 0: nothing recorded */
+    /* clocks in use in each window, summed over the XCD's slots */
+    double taken[HIPSIM_TIME_XCDS][TIME_BUSY_WINDOWS];
 };
 
 /** Records that a slot of XCD `xcd` was in use from clock `start` to clock `end`. XCDs from

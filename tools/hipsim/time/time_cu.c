@@ -25,9 +25,9 @@ struct simd {
 
 /* The LDS queue of two SIMDs. */
 struct lds_pair {
-    uint64_t bus_free[2];           /* clocks at which the buses from and to the LDS are free */
-    uint64_t started[LDS_FIFO_MAX]; /* clocks at which the latest requests in the FIFO start; a
-                                       ring */
+    uint64_t bus_free[2]; /* clocks at which the buses from and to the LDS are free */
+    /* clocks at which the latest requests in the FIFO start; a ring */
+    uint64_t started[LDS_FIFO_MAX];
     uint64_t requests;
 };
 
@@ -58,9 +58,9 @@ struct time_cu {
     bool warm_code;
     uint64_t end;
     const struct time_sink *sink;
-    struct tensor_lines lines; /* cache lines of the tensor copy that issues; n is 0 for other
-                                  instructions */
-    bool settled;              /* true: the instruction has set completion times of other waves */
+    /* cache lines of the tensor copy that issues; n is 0 for other instructions */
+    struct tensor_lines lines;
+    bool settled; /* true: the instruction has set completion times of other waves */
     struct time_cu_result result;
 };
 

@@ -60,11 +60,11 @@ struct time_cu_result {
     uint64_t drain;  /* part of `clocks` after the last instruction, until stores are in memory */
     uint64_t instructions;
     uint64_t waves;
-    uint64_t matrix_clocks;             /* clocks in which matrix units are busy, summed over all
-                                           SIMDs */
+    /* clocks in which matrix units are busy, summed over all SIMDs */
+    uint64_t matrix_clocks;
     uint64_t matrix_by[MATRIX_CLASSES]; /* part of matrix_clocks by operand class */
-    uint64_t valu_clocks;               /* clocks in which VALU ports are busy, summed over all
-                                           SIMDs */
+    /* clocks in which VALU ports are busy, summed over all SIMDs */
+    uint64_t valu_clocks;
     uint64_t lds_clocks;                /* clocks in which the LDS banks are busy */
     uint64_t lds_conflicts;             /* part of lds_clocks beyond one clock for each phase */
     uint64_t l1_clocks;                 /* clocks in which the L1 is busy */
@@ -78,13 +78,13 @@ struct time_cu;
 /* The state of a compute unit when its workgroups start. */
 struct time_cu_setup {
     struct time_share share;
-    double mhz;                       /* clock in MHz, to convert nanoseconds to clocks */
-    bool warm_code;                   /* true: the code is in the instruction cache at the start */
-    const struct time_sink *sink;     /* receives every issued instruction; NULL: nobody does */
-    const struct time_shared *shared; /* memory levels that other compute units use too; NULL: this
-                                         one has its share of them */
-    struct time_cu *with; /* another compute unit of the same launch, to be destroyed after this
-                             one; NULL: none */
+    double mhz;                   /* clock in MHz, to convert nanoseconds to clocks */
+    bool warm_code;               /* true: the code is in the instruction cache at the start */
+    const struct time_sink *sink; /* receives every issued instruction; NULL: nobody does */
+    /* memory levels that other compute units use too; NULL: this one has its share of them */
+    const struct time_shared *shared;
+    /* another compute unit of the same launch, to be destroyed after this one; NULL: none */
+    struct time_cu *with;
 };
 
 /*
@@ -103,11 +103,12 @@ bool time_cu_start(struct time_cu *cu, unsigned group, uint64_t index, uint64_t 
 uint64_t time_cu_next(struct time_cu *cu);
 
 struct time_step {
-    unsigned ended;  /* slot of the workgroup that ended; the number of slots if none did */
-    bool idle;       /* true: the workgroup that ended has stored nothing */
-    uint64_t resume; /* clock from which waves pass a barrier of the grid or of a cluster that may
-                        have opened; 0: none */
-    bool settled;    /* true: the step has set completion times of other compute units' loads */
+    unsigned ended; /* slot of the workgroup that ended; the number of slots if none did */
+    bool idle;      /* true: the workgroup that ended has stored nothing */
+    /* clock from which waves pass a barrier of the grid or of a cluster that may have opened; 0:
+     * none */
+    uint64_t resume;
+    bool settled; /* true: the step has set completion times of other compute units' loads */
 };
 
 /* Issues the instruction that time_cu_next() has found, and sets *step to its effects. Call

@@ -16,10 +16,10 @@ struct unit {
     uint64_t next; /* clock at which the unit issues next */
     unsigned xcd;
     uint64_t *started; /* clock at which the workgroup started, by slot */
-    uint64_t *free;    /* with clusters: clock from which the slot is free, by slot; NEVER: in
-                          use */
-    uint64_t *index;   /* index of the workgroup in the grid, by slot */
-    unsigned used;     /* with clusters: number of slots in use */
+    /* with clusters: clock from which the slot is free, by slot; NEVER: in use */
+    uint64_t *free;
+    uint64_t *index; /* index of the workgroup in the grid, by slot */
+    unsigned used;   /* with clusters: number of slots in use */
 };
 
 /* The compute units of a device and the workgroups that they start. */

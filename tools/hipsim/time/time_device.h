@@ -13,18 +13,18 @@
 
 struct time_device_setup {
     uint64_t workgroups;
-    uint32_t resident;            /* workgroups that a compute unit holds at once */
-    double extra;                 /* clocks of a workgroup beyond its instructions */
-    double idle_extra;            /* `extra` of a workgroup that stores nothing */
-    bool warm_code;               /* true: the code is in the instruction caches at the start */
-    const struct time_sink *sink; /* receives the instructions of the first compute unit; NULL:
-                                     nobody does */
+    uint32_t resident; /* workgroups that a compute unit holds at once */
+    double extra;      /* clocks of a workgroup beyond its instructions */
+    double idle_extra; /* `extra` of a workgroup that stores nothing */
+    bool warm_code;    /* true: the code is in the instruction caches at the start */
+    /* receives the instructions of the first compute unit; NULL: nobody does */
+    const struct time_sink *sink;
 };
 
 struct time_device_result {
-    struct time_cu_result sum;  /* figures summed over all compute units */
-    double clocks;              /* clocks until the last workgroup has ended and its stores are in
-                                   memory */
+    struct time_cu_result sum; /* figures summed over all compute units */
+    /* clocks until the last workgroup has ended and its stores are in memory */
+    double clocks;
     double busy;                /* fraction of the slots' time that is in use, 0 to 1 */
     double first;               /* clocks of workgroup 0 */
     struct time_busy over_time; /* occupancy of each XCD over the launch's time */

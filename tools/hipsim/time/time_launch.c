@@ -64,9 +64,9 @@ struct timed {
     double bandwidth;           /* part of a workgroup's time that depends on bandwidth */
     unsigned samples;
     struct time_cu_result sum;
-    double groups_timed, work_timed, moved_timed; /* workgroups, instructions and bytes (loaded and
-                                                     stored) of the samples */
-    struct time_work *work;                       /* instruction counts; NULL: not counted */
+    /* workgroups, instructions and bytes (loaded and stored) of the samples */
+    double groups_timed, work_timed, moved_timed;
+    struct time_work *work; /* instruction counts; NULL: not counted */
     struct time_busy busy;
     struct time_trace *trace; /* trace file; NULL: not requested, or not open yet */
     struct counters counters;

@@ -26,9 +26,9 @@ int time_launch_run(struct launch *launch, const struct time_config *config,
 struct time_loop {
     uint64_t first, last; /* code offsets of the first instruction and of the backward branch */
     double iterations;    /* iterations of a wave */
-    double clocks, bound; /* clocks of one wave per iteration: modelled, and the least that are
-                             possible */
-    struct time_mix mix;  /* instructions of one wave per iteration */
+    /* clocks of one wave per iteration: modelled, and the least that are possible */
+    double clocks, bound;
+    struct time_mix mix; /* instructions of one wave per iteration */
 };
 /* Sets *loop to the loop of a profile of `waves` waves that has the most clocks. False if the
  * profile has no loop. */

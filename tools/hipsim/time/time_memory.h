@@ -20,8 +20,9 @@ struct time_share {
     double cus_active; /* number of compute units that run the kernel at the same time */
     double sharers;    /* workgroups of an XCD that read the same lines, at least 1 */
     double footprint;  /* bytes that the whole launch loads */
-    double first;      /* part of the L2's misses on lines that no other XCD has loaded, 0 to 1: HBM
-                          serves them, and the MALL the others */
+    /* part of the L2's misses on lines that no other XCD has loaded, 0 to 1: HBM serves them, and
+     * the MALL the others */
+    double first;
 };
 
 struct time_cache; /* a set-associative cache with LRU replacement */
@@ -69,9 +70,9 @@ struct time_shared {
     struct time_cache *l2, *mall;
     struct time_pipe *l2_pipe, *mall_pipe, *hbm_pipe;
     struct time_pipe *atomic_pipe; /* for the operands of atomics, in the L2 of an XCD */
-    double *atomics; /* clock at which the next atomic can start: ATOMIC_LINES entries by hash of
-                        the line */
-    double *walk;    /* clock at which the L2's last walk for dirty lines ends */
+    /* clock at which the next atomic can start: ATOMIC_LINES entries by hash of the line */
+    double *atomics;
+    double *walk;             /* clock at which the L2's last walk for dirty lines ends */
     struct time_casts *casts; /* multicast loads of all compute units that are not complete */
 };
 
@@ -102,9 +103,9 @@ struct time_memory {
     double latency[LEVEL_COUNT];
     double own_atomics[ATOMIC_LINES], *atomics;
     struct time_pipe own_atomic_pipe, *atomic_pipe;
-    double own_walk, *walk;        /* clock at which the L2's last walk for dirty lines ends */
-    struct time_casts *casts;      /* multicast loads; NULL: other workgroups of a cluster are not
-                                      modelled */
+    double own_walk, *walk; /* clock at which the L2's last walk for dirty lines ends */
+    /* multicast loads; NULL: other workgroups of a cluster are not modelled */
+    struct time_casts *casts;
     uint64_t l1_free;              /* clock from which the L1 is free */
     uint64_t started[L1_FIFO_MAX]; /* clocks at which the latest requests start; a ring */
     uint64_t requests;             /* number of requests so far */

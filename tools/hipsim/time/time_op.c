@@ -208,8 +208,8 @@ static void make_wait(const struct inst *in, struct time_op *op)
 {
     static const struct {
         const char *name;
-        enum wait_counter low, high; /* counters of the low and the high count; WAIT_COUNTERS:
-                                        none */
+        /* counters of the low and the high count; WAIT_COUNTERS: none */
+        enum wait_counter low, high;
     } waits[] = {
         {"s_wait_loadcnt", WAIT_VM, WAIT_COUNTERS},
         {"s_wait_storecnt", WAIT_STORE, WAIT_COUNTERS},

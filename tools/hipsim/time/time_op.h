@@ -58,22 +58,23 @@ struct time_op {
     uint16_t matrix;      /* clocks for which the matrix unit is busy */
     uint8_t matrix_class; /* enum time_matrix */
     uint16_t closed;      /* part of `matrix` in which VALU instructions cannot issue */
-    uint16_t result;      /* clocks from issue until an instruction of the same unit may read the
-                           * result; 0: at the wave's next issue */
+    /* clocks from issue until an instruction of the same unit may read the result; 0: at the wave's
+     * next issue */
+    uint16_t result;
     uint16_t late_scalar; /* extra clocks before this instruction can read a scalar result */
     uint16_t late_vector; /* extra clocks before this instruction can read a vector result */
-    bool wide_store;      /* LDS: true: the wave waits until the store's data have left its
-                             registers */
-    bool cluster;         /* KIND_BARRIER: true: waits at the cluster's barrier */
-    bool two;             /* LDS: true: the instruction has two accesses */
-    int32_t second;       /* LDS: byte offset of the second access */
-    uint16_t wait[WAIT_COUNTERS]; /* KIND_WAITCNT: count to wait for, by counter; UINT16_MAX:
-                                     none */
-    struct time_regs reads[INST_MAX_SRC + 1]; /* registers that are read; A and B of a matrix
-                                               * instruction */
-    struct time_regs acc;                     /* registers of SrcC of a matrix instruction */
-    struct time_regs writes, writes_too;      /* registers that are written; writes_too: by a VOPD's
-                                               * second instruction */
+    /* LDS: true: the wave waits until the store's data have left its registers */
+    bool wide_store;
+    bool cluster;   /* KIND_BARRIER: true: waits at the cluster's barrier */
+    bool two;       /* LDS: true: the instruction has two accesses */
+    int32_t second; /* LDS: byte offset of the second access */
+    /* KIND_WAITCNT: count to wait for, by counter; UINT16_MAX: none */
+    uint16_t wait[WAIT_COUNTERS];
+    /* registers that are read; A and B of a matrix instruction */
+    struct time_regs reads[INST_MAX_SRC + 1];
+    struct time_regs acc; /* registers of SrcC of a matrix instruction */
+    /* registers that are written; writes_too: by a VOPD's second instruction */
+    struct time_regs writes, writes_too;
 };
 
 /*
@@ -103,10 +104,10 @@ const char *time_unit_name(enum time_unit unit);
  * stall, otherwise those that do not fit. Good kernels of GFX9 reach 93 to 96 % of it.
  */
 struct time_mix {
-    unsigned matrix;     /* clocks of the matrix unit */
-    unsigned closed;     /* part of `matrix` in which VALU instructions cannot issue */
-    unsigned valu;       /* clocks of vector instructions that can overlap; transcendentals at their
-                            own rate */
+    unsigned matrix; /* clocks of the matrix unit */
+    unsigned closed; /* part of `matrix` in which VALU instructions cannot issue */
+    /* clocks of vector instructions that can overlap; transcendentals at their own rate */
+    unsigned valu;
     unsigned packed_f32; /* number of packed f32 instructions */
 };
 double time_loop_bound(const struct time_params *p, const struct time_mix *mix, unsigned waves);

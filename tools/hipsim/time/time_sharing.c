@@ -161,8 +161,8 @@ static double overlap(struct time_lines *const *lines, unsigned n, unsigned dist
 
 bool time_lines_in_groups(struct time_lines *const *lines, unsigned n)
 {
-    const double shared = 1.0 / 8, few = 1.0 / 32; /* fractions of lines; `few` allows for tables
-                                                      that all workgroups read */
+    /* fractions of lines; `few` allows for tables that all workgroups read */
+    const double shared = 1.0 / 8, few = 1.0 / 32;
     double near = 0, far = 0;
     for (unsigned d = 1; d < n; d++)
         if (2 * d < n)

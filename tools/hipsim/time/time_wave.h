@@ -27,18 +27,19 @@ struct time_wave {
     enum hipsim_stall cause;
     uint64_t ready; /* clock at which the previous instruction allows the next issue */
     enum hipsim_stall ready_cause;
-    uint64_t came;       /* clock at which the wave reached `next`: one issue period after its last
-                            issue */
+    /* clock at which the wave reached `next`: one issue period after its last issue */
+    uint64_t came;
     uint64_t fetched;    /* clock at which the code line of `next` has arrived */
     uint64_t line;       /* code line in the wave's instruction buffer */
     uint64_t expected;   /* code offset of the instruction after `next`, unless `next` jumps */
     uint64_t matrix_end; /* end of the wave's last matrix instruction */
     uint64_t result_end; /* clock from which no result is pending */
     struct time_counter counters[WAIT_COUNTERS];
-    uint64_t result[TIME_REGS]; /* clock at which each register can be read by the unit that wrote
-                                   it */
-    uint16_t owner[TIME_REGS]; /* number of the first result register of the matrix instruction that
-                             wrote each register; TIME_NO_OWNER: another instruction wrote it */
+    /* clock at which each register can be read by the unit that wrote it */
+    uint64_t result[TIME_REGS];
+    /* number of the first result register of the matrix instruction that wrote each register;
+     * TIME_NO_OWNER: another instruction wrote it */
+    uint16_t owner[TIME_REGS];
     bool scalar[SGPR_FILE + 1]; /* true: a scalar instruction wrote the scalar register, or SCC */
     uint8_t unit;               /* enum time_unit of the last instruction */
 };
