@@ -13,6 +13,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
 /* Returns the capped score of a key. *magnitude is scale * sum |q k|, *root is scale * sqrt(sum (q
  * k)^2). */
@@ -71,17 +72,33 @@ REF_CLONES static void add_value(const struct ref_attention *a, double weight, c
 {
 #pragma omp simd
     for (int d = 0; d < a->dim_v; d++) {
-        row->out[d] += weight * v[d];
-        row->magnitude[d] += weight * fabs(v[d]);
-        row->squares[d] += weight * weight * v[d] * v[d];
+        const double product = weight * v[d];
+        row->out[d] += product;
+        row->magnitude[d] += fabs(product);
+        row->squares[d] += product * product;
         row->values[d] += fabs(v[d]);
     }
+}
+
+/* Clears a row. Its arrays have room for more elements than rows of v, and clearing all of them
+ * takes longer than a few keys. */
+static void clear_row(int dim_v, struct ref_row *row)
+{
+    double *const arrays[] = {row->out,   row->magnitude,     row->squares,      row->values,
+                              row->moved, row->moved_squares, row->mean_squares, row->to_largest};
+    for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
+        memset(arrays[i], 0, (size_t)dim_v * sizeof(*arrays[i]));
+    memset(row->drift, 0, sizeof(row->drift));
+    row->absolute = row->sum = (struct ref_drift){0};
+    row->roundings = row->largest = row->score = row->score_root = 0;
+    row->keys = 0;
+    row->lse = -INFINITY;
 }
 
 void ref_attend(const struct ref_attention *a, const struct ref_query *query,
                 const struct ref_keys *keys, double *scratch, struct ref_row *row)
 {
-    *row = (struct ref_row){.lse = -INFINITY};
+    clear_row(a->dim_v, row);
     const double top = score_keys(a, query, keys, scratch, row);
     if (top == -INFINITY)
         return;

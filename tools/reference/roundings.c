@@ -14,28 +14,29 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
 /* The rounding of a weight. */
 struct rounding {
     double bound;  /* largest rounding, for bounds of single elements; 0: these need none */
     double most;   /* largest rounding of this weight, at most the weight itself */
-    double square; /* mean square, if the rounding is evenly distributed up to `most` */
     double mean;   /* mean of the roundings of many weights of this size */
+    bool vanishes; /* true: the weight becomes 0; false: the rounding is evenly distributed */
 };
 
 /* Returns the rounding of a weight; `largest` is the row's largest weight. */
 static struct rounding rounding_of(const struct ref_attention *a, double weight, double largest)
 {
     if (a->weight_unit == 0)
-        return (struct rounding){0, weight, weight * weight / 3, weight};
+        return (struct rounding){0, weight, weight, false};
     const double bound = fmax(a->weight_unit * weight, a->weight_tiny * largest);
     const bool vanishes = weight < bound;
     const double most = vanishes ? weight : bound;
     return (struct rounding){
         .bound = bound,
         .most = most,
-        .square = vanishes ? most * most : most * most / 3,
         .mean = fmax(vanishes ? weight : bound * bound / weight, a->weight_drift * most),
+        .vanishes = vanishes,
     };
 }
 
@@ -46,30 +47,66 @@ static void add_drift(struct ref_drift *d, const struct rounding *r, double fact
     d->mean += r->mean * fabs(factor);
 }
 
-/* Adds the effects of the rounding of a weight whose value is v. */
-REF_CLONES static void add_rounding(const struct ref_attention *a, const struct rounding *r,
-                                    const double *v, struct ref_row *row)
+/* The sums of a value's elements in the directions of ref_row.drift, and of their magnitudes. */
+struct sums {
+    double out, up, to_largest, absolute;
+};
+
+/* Adds the effects on `row` of the rounding of a weight, whose value has these sums. */
+static void add_sums(const struct rounding *r, const struct sums *s, struct ref_row *row)
 {
-    const bool centred = a->weight_unit > 0;
-    const double bound = r->bound, square = r->square;
+    add_drift(&row->drift[REF_ALONG_OUT], r, s->out);
+    add_drift(&row->drift[REF_UP], r, s->up);
+    add_drift(&row->drift[REF_TO_LARGEST], r, s->to_largest);
+    add_drift(&row->absolute, r, s->absolute);
+    add_drift(&row->sum, r, 1);
+    row->roundings += r->bound;
+}
+
+/* Adds the effects of the rounding of a weight whose value is v, and the squares of the largest
+ * effects to `squares`. The denominator is the sum of the rounded weights. */
+REF_CLONES static void add_rounding(const struct ref_attention *a, const struct rounding *r,
+                                    const double *v, double *squares, struct ref_row *row)
+{
+    const double bound = r->bound;
     double out = 0, up = 0, to_largest = 0, absolute = 0;
 #pragma omp simd reduction(+ : out, up, to_largest, absolute)
     for (int d = 0; d < a->dim_v; d++) {
-        const double x = centred ? v[d] - row->out[d] : v[d];
+        const double x = v[d] - row->out[d], most = bound * fabs(x);
         out += x * row->out[d];
         up += x;
         to_largest += x * row->to_largest[d];
         absolute += fabs(x);
-        row->moved[d] += bound * fabs(x);
-        row->moved_squares[d] += bound * x * bound * x;
+        row->moved[d] += most;
+        squares[d] += most * most;
+    }
+    add_sums(r, &(struct sums){out, up, to_largest, absolute}, row);
+}
+
+/* Adds the effects of the rounding of a weight whose value is v. The denominator is the sum of the
+ * weights before they are rounded. */
+REF_CLONES static void add_rounding_after(const struct ref_attention *a, const struct rounding *r,
+                                          const double *v, struct ref_row *row)
+{
+    double out = 0, up = 0, to_largest = 0, absolute = 0;
+#pragma omp simd reduction(+ : out, up, to_largest, absolute)
+    for (int d = 0; d < a->dim_v; d++) {
+        out += v[d] * row->out[d];
+        up += v[d];
+        to_largest += v[d] * row->to_largest[d];
+        absolute += fabs(v[d]);
+    }
+    add_sums(r, &(struct sums){out, up, to_largest, absolute}, row);
+}
+
+/* Adds the mean squares of the rounding of a weight that vanishes. */
+REF_CLONES static void add_vanished(const struct ref_attention *a, double square, const double *v,
+                                    struct ref_row *row)
+{
+    for (int d = 0; d < a->dim_v; d++) {
+        const double x = v[d] - row->out[d];
         row->mean_squares[d] += square * x * x;
     }
-    add_drift(&row->drift[REF_ALONG_OUT], r, out);
-    add_drift(&row->drift[REF_UP], r, up);
-    add_drift(&row->drift[REF_TO_LARGEST], r, to_largest);
-    add_drift(&row->absolute, r, absolute);
-    add_drift(&row->sum, r, 1);
-    row->roundings += bound;
 }
 
 /* Returns the key with the largest weight, or -1 if there is none. */
@@ -85,16 +122,39 @@ static int64_t find_largest(const struct ref_keys *keys, const double *weights, 
     return at;
 }
 
+/* Sets the mean squares of a row. Roundings are evenly distributed up to their bounds, except those
+ * in `vanished`. */
+static void finish_squares(const struct ref_attention *a, const double *vanished,
+                           struct ref_row *row)
+{
+    const bool after = a->weight_unit == 0;
+    for (int d = 0; d < a->dim_v; d++) {
+        row->mean_squares[d] += (after ? row->squares[d] : row->moved_squares[d]) / 3;
+        row->moved_squares[d] += vanished[d];
+    }
+}
+
 void ref_add_roundings(const struct ref_attention *a, const struct ref_keys *keys,
                        const double *weights, struct ref_row *row)
 {
+    double vanished[REF_DIM_MAX]; /* sums of squares, as moved_squares has */
+    memset(vanished, 0, (size_t)a->dim_v * sizeof(vanished[0]));
     const int64_t top = find_largest(keys, weights, row);
     for (int d = 0; top >= 0 && d < a->dim_v; d++)
         row->to_largest[d] = keys->v[top * keys->v_stride + d] - row->out[d];
     for (int64_t j = keys->first; j < keys->end; j++) {
         if (keys->visible && !keys->visible[j])
             continue;
+        const double *const v = keys->v + j * keys->v_stride;
         const struct rounding r = rounding_of(a, weights[j], row->largest);
-        add_rounding(a, &r, keys->v + j * keys->v_stride, row);
+        if (a->weight_unit == 0) {
+            add_rounding_after(a, &r, v, row);
+        } else if (r.vanishes) {
+            add_rounding(a, &r, v, vanished, row);
+            add_vanished(a, r.most * r.most, v, row);
+        } else {
+            add_rounding(a, &r, v, row->moved_squares, row);
+        }
     }
+    finish_squares(a, vanished, row);
 }
