@@ -24,7 +24,9 @@ enum {
     MOST_ENDS = 1 << 24 /* below this number, ends and numbers of partials are exact as f32 */
 };
 
-/* The partials of a work tile; all members are i32. */
+/* The partials of a work tile. Indices of partials are indices in
+ * reduce_partial_map. All
+ * members are i32. */
 struct parts {
     /* Index of the tile's first partial, and index after its last one. */
     struct tir_value first, end;
@@ -33,8 +35,8 @@ struct parts {
     struct tir_value tokens;      /* number of queries of the work tile */
 };
 
-/* The code that adds up a work tile's partials, under construction. It adds up one slice after
- * another; a slice is a group of heads of one query. */
+/* The code that adds up the partials of a work tile, while it is built. One call of add_slice()
+ * adds up one slice: a group of query heads of one query. */
 struct sum {
     struct att_part_rows rows;
     struct parts parts;
@@ -62,8 +64,8 @@ static struct tir_type lanes_type(struct prefill *p, unsigned dtype)
     return tir_tile(p->b.f, dtype, 1u << p->m->lane_bits, 1, &l);
 }
 
-/* Loads from reduce_indptr the ends of the ranges with indices `first` + `step` * lane (i32), as
- * f32. Lanes after the last end repeat it. */
+/* Returns elements of reduce_indptr (i32, ascending ends of the tiles' partials) as f32, one per
+ * lane. Lane i loads element `first` + `step` * i (both i32), at most the last one. */
 static struct tir_value load_ends(struct prefill *p, struct tir_value first, struct tir_value step)
 {
     struct tir_builder *b = &p->b;
@@ -78,7 +80,7 @@ static struct tir_value load_ends(struct prefill *p, struct tir_value first, str
     return tir_convert(b, ends, TIR_F32);
 }
 
-/* Returns the largest of all lanes' numbers (f32) as an i32 scalar. */
+/* Returns the largest of the f32 numbers that the lanes have in `lanes`, as an i32 scalar. */
 static struct tir_value as_number(struct tir_builder *b, struct tir_value lanes)
 {
     return tir_convert(b, tir_first_lane(b, tir_col_max(b, lanes)), TIR_I32);
@@ -92,8 +94,8 @@ static struct tir_value over_lanes(struct prefill *p, struct tir_value a)
     return tir_shr(b, att_plus(b, a, lanes - 1), tir_i32(b, (int)p->m->lane_bits));
 }
 
-/* Returns the number of rounds (i32) of find_list() for `count` ends (i32). A round divides their
- * number by the lanes of a wave. */
+/* Returns the number of rounds (i32) in which find_list() searches `count` ends (i32). Each round
+ * divides the number of candidates by the lanes of a wave. */
 static struct tir_value count_rounds(struct prefill *p, struct tir_value count)
 {
     struct tir_builder *b = &p->b;
@@ -106,10 +108,10 @@ static struct tir_value count_rounds(struct prefill *p, struct tir_value count)
     return rounds;
 }
 
-/* Sets parts->first and parts->end to the range of partials' numbers that contains `own` (i32).
- * These are the largest end that is at most `own`, and the smallest end after it. Ends ascend. Each
- * round loads an end per lane, evenly spaced, and the next round searches between two of them. Up
- * to 4,096 tiles need two rounds. */
+/* Sets parts->first and parts->end to the range of the work tile that has partial number `own`
+ * (i32). reduce_indptr has the ascending ends of these ranges. `first` is the largest end that is
+ * at most `own`, and `end` the smallest one above it. In a round, lanes load evenly spaced ends,
+ * and the next round searches between two of these. Up to 4,096 tiles need two rounds. */
 static void find_list(struct prefill *p, struct tir_value own, struct parts *parts)
 {
     struct tir_builder *b = &p->b;
@@ -139,7 +141,8 @@ static struct parts find_parts(struct prefill *p, const struct prefill_part *par
 {
     struct tir_builder *b = &p->b;
     struct parts parts = {
-        /* The first row of partial 1, which is the number of rows of partial 0. */
+        /* Entry 1 is the first row of partial 1 in partial_out, and equals the number of rows of
+         * partial 0. */
         .rows = load_entry(p, ARG_REDUCE_PARTIAL_MAP, 1),
         .first_token = part->first_token,
         .tokens = tir_sub(b, part->end_token, part->first_token),
@@ -150,8 +153,8 @@ static struct parts find_parts(struct prefill *p, const struct prefill_part *par
 
 /* ---- The sum of a work tile's partials ---- */
 
-/* Adds up slice `number` (i32) of all partials of the work tile and writes it: att_share.add.
- * `family`: a struct sum. */
+/* Adds up slice `number` (i32: index) of all partials of the work tile and writes the result:
+ * att_share.add. `family`: the struct sum. */
 static void add_slice(void *family, struct tir_value number)
 {
     struct sum *const s = family;

@@ -14,12 +14,14 @@ struct prefill_part {
     /* Rows in q of the item's first token, and of the token after its last one. */
     struct tir_value first_token, end_token;
     struct tir_value first_head; /* index of the first query head of its KV head */
-    /* i1: true if the workgroup has no item after this one, and may wait for other partials. */
+    /* i1: true if the workgroup has no item after this one, and may wait for partials of other
+     * workgroups. */
     struct tir_value last;
 };
 
-/** Counts the item if it is a partial. Once all partials of its work tile are written, adds them up
- * together with the workgroups that wrote them. A workgroup that waits too long for them leaves. */
+/** Counts the item `part` in its work tile's ticket if the item is a partial. Once all partials of
+ * the tile are written, the workgroups that wrote them add them up together. A workgroup leaves if
+ * it has waited too long for other partials. */
 void prefill_share_part(struct prefill *p, const struct prefill_part *part);
 
 #endif

@@ -54,9 +54,9 @@ static struct prefill_rows rows_of(struct prefill *p, struct tir_type t)
     return prefill_find_rows(p, tir_row_index(b, tir_tile(b->f, TIR_I32, t.rows, 1, &l)));
 }
 
-/* Strides of a tensor in bytes (i64): from a token to the next, and from a head to the next.
- * `first` (i32): row of the item's first token. Strides are below 2 GiB, so their upper halves are
- * 0, and the product of a stride and a row is one instruction. */
+/* Strides of a tensor in bytes (i64), from a token to the next and from a head to the next, and
+ * `first` (i32): index of the item's first token in the tensor. The strides are below 2 GiB, so
+ * their upper halves are 0, and a multiplication by a token's index is one instruction. */
 struct strides {
     struct tir_value token, head, first;
 };
@@ -84,7 +84,8 @@ static struct strides partial_strides(struct prefill *p, int bytes)
     return (struct strides){as_wide(p, row), tir_i64(b, bytes), p->item.partial};
 }
 
-/* Returns the byte offsets (i64) of rows r in a tensor with strides s, from its address on. */
+/* Returns the byte offset (i64) of each query and head of r in a tensor with strides s, from the
+ * tensor's address on. */
 static struct tir_value offsets(struct prefill *p, const struct prefill_rows *r,
                                 const struct strides *s)
 {
@@ -126,16 +127,16 @@ static struct tir_type whole_rows(struct prefill *p, unsigned dtype, unsigned wi
     return tir_tile(p->b.f, dtype, prefill_queries(p), width, &l);
 }
 
-/* Returns the LDS map of `columns` columns of O, queries x columns, with elements of `bytes` bytes.
- * Lanes that write a column of neighbouring rows use each bank once. */
+/* Returns the LDS map of a part of O with `columns` columns: queries x columns, elements of `bytes`
+ * bytes. Lanes that write one column of neighbouring rows use each bank once. */
 static struct tir_layout out_map(const struct prefill *p, unsigned bytes, unsigned columns)
 {
     const unsigned chunk = LANE_BYTES / bytes;
     return att_lds_swizzled(prefill_queries(p), columns, chunk, 0, tir_bits(columns / chunk));
 }
 
-/* Returns the number of parts in which O, with elements of `bytes` bytes, passes through LDS; 0: no
- * part fits, or columns are padded. */
+/* Returns the number of column parts in which O passes through LDS, one after the other. Elements
+ * have `bytes` bytes. 0: no part fits, or O has padding columns. */
 static unsigned out_parts(const struct prefill *p, unsigned bytes)
 {
     enum { LEAST = 32 /* fewest columns of a part */ };
@@ -212,8 +213,8 @@ static struct tir_value sinks(struct prefill *p, struct tir_value final)
                       tir_splat(b, tir_f32(b, -INFINITY), vector));
 }
 
-/* Returns the byte offsets (i64) in a tensor with strides s of the rows of a tile of type t. Rows
- * after the item's last one have -1, so that they are not written. */
+/* Returns the byte offset (i64) of each row of a tile of type t in a tensor with strides s. Rows
+ * after the item's last one get -1, and stores skip them. */
 static struct tir_value places(struct prefill *p, struct tir_type t, const struct strides *s)
 {
     struct tir_builder *b = &p->b;
@@ -296,7 +297,7 @@ static void write_lse(struct prefill *p, const struct target *to, struct tir_val
                      column);
 }
 
-/* Writes O^T (`o`) and LSE of the workgroup's rows as the result. */
+/* Writes O^T (`o`) and LSE of the workgroup's rows to the tensors out and LSE. */
 static void write_result(struct prefill *p, struct tir_value lse, struct tir_value o)
 {
     struct tir_builder *b = &p->b;
@@ -312,7 +313,7 @@ static void write_result(struct prefill *p, struct tir_value lse, struct tir_val
                   lse);
 }
 
-/* Writes O^T (`o`) and LSE of the workgroup's rows as a partial. */
+/* Writes O^T (`o`) and LSE of the workgroup's rows to the tensors of partials. */
 static void write_part(struct prefill *p, struct tir_value lse, struct tir_value o)
 {
     struct tir_builder *b = &p->b;

@@ -7,28 +7,29 @@
 
 #include "templates/prefill/prefill.h"
 
-/** The query and the head of each row of a vector of any shape. */
+/** The query and the head of each row of an item. The members are vectors or tiles of one shape. */
 struct prefill_rows {
-    struct tir_value token; /* i32: index of the token, counted from the item's first one */
+    struct tir_value token; /* i32: index of the query's token, counted from the item's first one */
     struct tir_value head;  /* i32: index of the query head */
     /* i1: true if the item has the row; any other row gets query and head of the item's last
      * row. */
     struct tir_value valid;
 };
 
-/** Returns query and head of the rows with indices `index` (i32, any shape), which count from the
- * workgroup's first row. */
+/** Returns query and head of the rows with indices `index` (i32, any shape). Index 0 is the first
+ * row of an item that the workgroup works on. */
 struct prefill_rows prefill_find_rows(struct prefill *p, struct tir_value index);
 
-/** Sets staging.item_bytes and staging.item_q: how rows of items pass through LDS. `room`: unused
- * bytes of LDS. */
+/** Sets staging.item_bytes and staging.item_q, which say where in LDS an item's rows of Q and O
+ * pass. `room`: unused bytes of LDS. */
 void prefill_plan_item_rows(struct prefill *p, unsigned room);
 
-/** Issues the loads of the workgroup's whole rows of Q of an item. prefill_store_q_rows() stores
- * them. */
+/** Issues the loads of the workgroup's rows of Q of an item to registers, with neighbouring columns
+ * in neighbouring lanes. prefill_store_q_rows() stores them in LDS. */
 void prefill_issue_q_rows(struct prefill *p);
 
-/** Stores the loaded rows of Q in LDS, from where prefill_load_q() reads its operands. */
+/** Stores the rows of Q from prefill_issue_q_rows() in LDS. prefill_load_q() reads operands from
+ * there. */
 void prefill_store_q_rows(struct prefill *p);
 
 /** Waits until all waves have read Q from LDS, if Q is in V's buffer. */

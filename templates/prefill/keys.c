@@ -10,7 +10,7 @@
 
 /* ---- K and V in memory: addresses, pages, copies by the tensor data mover ---- */
 
-/* Sets the addresses and strides of K and V in p->source, if they are tensors. */
+/* Sets the addresses and strides of K and V in p->sourcefor kernels without a cache. */
 static void locate_rows(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -22,8 +22,8 @@ static void locate_rows(struct prefill *p)
     p->source.v.stride = att_stride(b, ARG_V_TOKEN_STRIDE, (int)prefill_bytes(p));
 }
 
-/* Sets the page table of the sequence in p->source, and the tiles of K and V that pass through
- * registers. */
+/* Sets the sequence's page table in p->source. If pages pass through registers, also sets the
+ * spread of a tile of K and of V over lanes. */
 static void locate_pages(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -53,15 +53,16 @@ void prefill_locate_keys(struct prefill *p)
         locate_rows(p);
 }
 
-/* Returns the index (i32) of the first key of iteration `tile` (i32), which has a tile of keys for
- * each key group. */
+/* Returns the index (i32) of the first key of iteration `tile` (i32) of the loop over keys. In an
+ * iteration each key group has a tile of keys. */
 static struct tir_value first_key(struct prefill *p, struct tir_value tile)
 {
     return tir_add(&p->b, p->work.first_key,
                    att_times(&p->b, tile, (int)(p->tile->keys * prefill_groups(p))));
 }
 
-/* Returns `from` (i32) plus `of_each` times the index of the wave's key group. */
+/* Returns `from` (i32) plus `of_each` times the index of the wave's key group. `of_each`: keys or
+ * bytes that each key group has. */
 static struct tir_value at_group(struct prefill *p, struct tir_value from, int of_each)
 {
     return prefill_groups(p) == 1 ? from
@@ -87,8 +88,9 @@ static struct tir_view key_rows(struct prefill *p, struct tir_value key, struct 
                                       ? tir_zext(b, key, TIR_I64)
                                       : att_wide(b, key);
     const struct tir_value at = tir_add(b, base, tir_mul(b, wide, stride64));
-    /* A key group without keys in the last block gets a negative number, which reads no row. A
-     * maximum with 0 would become v_med3, and the buffer would no longer be uniform. */
+    /* A key group without keys in the last block gets a negative number of rows, and reads none. A
+     * maximum with 0 would become v_med3, a vector instruction, and the buffer descriptor has to be
+     * scalar. */
     const struct tir_value there =
         tir_min(b, tir_sub(b, p->work.kv_len, key), tir_i32(b, (int)rows));
     struct tir_value stride = tir_convert(b, stride64, TIR_I32);
@@ -112,9 +114,10 @@ struct tir_value prefill_copied_from(struct prefill *p, unsigned first, unsigned
     return prefill_has_halves(p) ? tir_select(b, p->second, tir_i64(b, first + bytes), at) : at;
 }
 
-/* Issues a copy by the tensor data mover to LDS address `to` (i32): the wave's rows of the tile of
- * K or V that begins at key `key` (i32). It copies `bytes` bytes of each row, from byte `first` on.
- * `map` has the padding after a row. `queue`: the copy's queue. */
+/* Issues a copy by the tensor data mover of the wave's rows of a tile of K or V to LDS. `key`
+ * (i32): index of the tile's first key. `to` (i32): LDS address of the tile. The wave copies
+ * `bytes` bytes of each row, from byte `first` on. `map` gives the padding after a row in LDS.
+ * `queue`: the queue (enum prefill_copies) that counts the copy. */
 static void move_rows(struct prefill *p, int queue, const struct prefill_tensor *from,
                       struct tir_value key, unsigned first, unsigned bytes, struct tir_value to,
                       const struct tir_layout *map)
@@ -137,8 +140,8 @@ static void move_rows(struct prefill *p, int queue, const struct prefill_tensor 
 
 /* ---- Tiles of K: places in LDS, copies and reads ---- */
 
-/* Returns the LDS address (i32) of tile `tile` (i32) in a ring of n buffers, a power of two, of
- * `bytes` bytes each. `buffer` (i32): LDS address of the first one. */
+/* Returns the LDS address (i32) of the buffer of tile `tile` (i32: index) in a ring of n buffers of
+ * `bytes` bytes. n is a power of two. `buffer` (i32): LDS address of the ring. */
 static struct tir_value ring_buffer(struct prefill *p, struct tir_value buffer,
                                     struct tir_value tile, unsigned n, unsigned bytes)
 {
@@ -147,8 +150,9 @@ static struct tir_value ring_buffer(struct prefill *p, struct tir_value buffer,
     return tir_add(b, buffer, att_times(b, which, (int)bytes));
 }
 
-/* Returns the LDS address (i32) to which the wave copies panel n of tile `tile` (i32) of K. With
- * halves, waves that copy the second half get the second panel's address. */
+/* Returns the LDS address (i32) to which the wave copies panel n of tile `tile` (i32: index) of K.
+ * If the tile has halves, n is the first panel, and waves that copy the second half get the second
+ * panel's address. */
 static struct tir_value k_buffer(struct prefill *p, const struct prefill_panel *n,
                                  struct tir_value tile)
 {
@@ -166,9 +170,9 @@ static struct tir_value k_source(struct prefill *p, const struct prefill_panel *
     return ring_buffer(p, from, tile, p->k.tiles, prefill_k_bytes(p, n));
 }
 
-/* Issues the copy to LDS, or the loads to registers, of panel n of tile `tile` (i32) of K, whose
- * first key is `key` (i32). If the panels are halves, the call for the first one copies both, each
- * with half of the waves, and the other call does nothing. */
+/* Issues the copy to LDS, or the loads to registers, of panel n of tile `tile` (i32: index) of K,
+ * whose first key is `key` (i32). If the panels are halves, the call for the first panel copies
+ * both, each with half of the waves. The call for the second panel then does nothing. */
 static void copy_panel(struct prefill *p, struct prefill_panel *n, struct tir_value tile,
                        struct tir_value key)
 {
@@ -235,16 +239,16 @@ static struct tir_value read_panel(struct prefill *p, const struct prefill_panel
 
 /* ---- Tiles of V: places in LDS, copies and stores ---- */
 
-/* Returns the LDS address (i32) of tile `tile` (i32) in the buffer of V at LDS address `buffer`
- * (i32). */
+/* Returns the LDS address (i32) of tile `tile` (i32: index) of V. `buffer` (i32): LDS address of
+ * the ring of V's tiles. */
 static struct tir_value tile_of_v(struct prefill *p, struct tir_value buffer, struct tir_value tile)
 {
     return p->value.tiles == 1 ? buffer
                                : ring_buffer(p, buffer, tile, p->value.tiles, prefill_v_bytes(p));
 }
 
-/* Returns the LDS address (i32) to which the wave copies tile `tile` (i32) of V: of all columns, or
- * of the half that it copies. */
+/* Returns the LDS address (i32) to which the wave copies tile `tile` (i32: index) of V: all
+ * columns, or the half of the columns that this wave copies. */
 static struct tir_value v_buffer(struct prefill *p, struct tir_value tile)
 {
     struct tir_value to = p->value.buffer;
@@ -301,7 +305,8 @@ static void fetch_v(struct prefill *p, struct tir_value tile)
         tir_copy_to_lds(b, PREFILL_COPIES_OF_V, v, tir_i32(b, 0), v_buffer(p, tile), t, &copied);
 }
 
-/* Returns a tile of V with the columns of part[0] and then of part[1]: prefill_v_parts(). */
+/* Returns a tile of V with the columns of part[0] and then of part[1], the prefill_v_parts() parts
+ * of its columns. */
 static struct tir_value join_v(struct prefill *p, struct tir_value part[2])
 {
     if (prefill_v_parts(p) == 1)
@@ -321,20 +326,22 @@ static struct tir_layout store_layout(struct prefill *p)
 
 /* ---- The steps of the loop that load K, V and masks ---- */
 
-/* Returns the kernel of a step's context, which is the address of its struct att_attention. */
+/* Returns the kernel that a pipeline step works on. `context`: the kernel's struct
+ * att_attention. */
 static struct prefill *family_of(void *context)
 {
     return ((struct att_attention *)context)->family;
 }
 
-/* Returns the index (i32) of the tile whose step is being built. */
+/* Returns the index (i32) of the tile of keys whose step is being built. */
 static struct tir_value tile_of(const struct prefill *p) { return p->attention.now.block.index; }
 
-/* Returns the index of the first panel of part `part` of a step on K. Part 0 has the first panel,
- * and part 1 all others. */
+/* Returns the index of the first panel of K that part `part` of a step works on. Part 0 has the
+ * first panel, and part 1 all others. */
 static unsigned first_panel(unsigned part) { return part ? 1 : 0; }
 
-/* Returns the index of the panel after the last one of part `part` of a step on K. */
+/* Returns the index after the last panel of K that part `part` of a step works on. Part 0 has the
+ * first panel, and part 1 all others. */
 static unsigned end_panel(const struct prefill *p, unsigned part)
 {
     return part ? p->k.n_panels : 1;
@@ -356,8 +363,9 @@ static void find_v_entry(void *context)
     p->now.v_entry = prefill_find_entry(p, tile_of(p));
 }
 
-/* Loads the page numbers of a tile of K: of the wave's rows as a scalar, or of each row. Tiles
- * after the end have the pages of the last tile. */
+/* Loads the page numbers for a tile of K: one scalar for the rows that the wave copies directly, or
+ * one number per row if K passes through registers. Tiles after the last key get the last tile's
+ * pages. */
 static void find_k(void *context)
 {
     struct prefill *const p = family_of(context);
@@ -370,8 +378,8 @@ static void find_k(void *context)
                                                 first_key(p, tile_of(p)));
 }
 
-/* Issues the copies to LDS, or the loads to registers, of the panels of part `part` of a tile of
- * K. */
+/* Issues the copies to LDS, or the loads to registers, of the panels of a tile of K that part
+ * `part` of the step has: first_panel(). */
 static void issue_k(void *context, unsigned part)
 {
     struct prefill *const p = family_of(context);
@@ -393,7 +401,8 @@ static void store_k(void *context)
     }
 }
 
-/* Loads the page numbers of a tile of V: of the wave's rows as a scalar, or of each row. */
+/* Loads the page numbers for a tile of V: one scalar for the rows that the wave copies directly, or
+ * one number per row if V passes through registers. */
 static void find_v(void *context)
 {
     struct prefill *const p = family_of(context);
@@ -416,7 +425,7 @@ static void load_mask(void *context)
         block->seen = prefill_load_seen(p, key);
 }
 
-/* Sets block.hides to true if the loaded part of the mask may hide a key of the tile. */
+/* Sets block.hides to true if the mask from load_mask() may hide a key of the tile. */
 static void check_mask(void *context)
 {
     struct prefill *const p = family_of(context);
@@ -426,7 +435,7 @@ static void check_mask(void *context)
         prefill_check_seen(p);
 }
 
-/* Reads the panels of part `part` of a tile of K from LDS. */
+/* Reads the panels of a tile of K that part `part` of the step has (first_panel()) from LDS. */
 static void read_k(void *context, unsigned part)
 {
     struct prefill *const p = family_of(context);
@@ -434,8 +443,8 @@ static void read_k(void *context, unsigned part)
         p->now.k[i] = read_panel(p, &p->k.panels[i], tile_of(p));
 }
 
-/* Computes S^T = K Q^T of a tile. Scores are not scaled; the factor of the exponents includes the
- * scale. */
+/* Computes S^T = K Q^T of a tile. The scores are not scaled here: the softmax scale is in the
+ * factor by which the exponents are multiplied. */
 static void product_qk(void *context)
 {
     struct prefill *const p = family_of(context);
@@ -482,8 +491,8 @@ static void store_v(void *context)
     tir_tile_lds_store(&p->b, own_v_buffer(p, tile_of(p)), v, &lds);
 }
 
-/* Reads a tile of V, or part `part` (index) of its keys, from LDS as the left operand of V^T
- * P^T. */
+/* Reads a tile of V, or part `part` (index) of its keys, from LDS to registers, as the left operand
+ * of V^T P^T. */
 static void read_v(void *context, unsigned part)
 {
     struct prefill *const p = family_of(context);
@@ -499,7 +508,8 @@ static void read_v(void *context, unsigned part)
         p->attention.value_parts > 1 ? prefill_v_part(p, at, part) : prefill_v_operand(p, at);
 }
 
-/* Reads the last rows of V^T, for PREFILL_TAIL_REST, from LDS. */
+/* Reads the rows of V^T that PREFILL_TAIL_REST multiplies separately, the last 8, from LDS to
+ * registers. */
 static void read_v_rest(void *context)
 {
     struct prefill *const p = family_of(context);

@@ -31,8 +31,8 @@ bool prefill_is_padded(const struct prefill *p, const struct prefill_panel *n)
     return prefill_multiplied(p, n) > prefill_valid(p, n);
 }
 
-/* Returns the LDS map of a tile that the tensor data mover writes: rows of `cols` elements, with
- * `apart` bytes of padding after each row. */
+/* Returns the LDS map of a tile of K or V that the tensor data mover writes. Rows have `cols`
+ * elements, and `apart` bytes of padding after each. */
 static struct tir_layout moved_rows(const struct prefill *p, unsigned cols, unsigned apart)
 {
     struct tir_layout map = tir_row_major(p->tile->keys, cols);
@@ -40,8 +40,8 @@ static struct tir_layout moved_rows(const struct prefill *p, unsigned cols, unsi
     return map;
 }
 
-/* Bytes of padding after a row in LDS. With them a read uses every bank once. A read of K has 16
- * bytes of 16 rows, and a transposing read of V has 32 bytes of 8 rows. */
+/* Bytes of padding after a row of K and of V in LDS. With the padding, a read uses every bank once.
+ * An LDS read of K covers 16 bytes of 16 rows, and a transposing read of V 32 bytes of 8 rows. */
 enum { K_APART = 16, V_APART = 32 };
 
 struct tir_layout prefill_k_lds(const struct prefill *p, const struct prefill_panel *n,
@@ -74,7 +74,8 @@ unsigned prefill_q_bytes(const struct prefill *p, const struct prefill_panel *n)
 
 unsigned prefill_v_part_keys(const struct prefill *p)
 {
-    enum { LEAST = 16 /* fewest keys of a part: during its product V of the next keys is read */ };
+    /* fewest keys of a part; the next part of V is read during a part's product */
+    enum { LEAST = 16 };
     const bool in_parts = prefill_is_one_wave(p) ? !prefill_transposes_v(p) && !p->v->paged
                                                  : prefill_reads_before_check(p);
     const unsigned keys = prefill_mma(p)->k > LEAST ? prefill_mma(p)->k : LEAST;
@@ -121,7 +122,8 @@ unsigned prefill_v_bytes(const struct prefill *p)
 
 int prefill_rest_product(const struct prefill *p)
 {
-    enum { SIZE = 16 /* rows, columns and keys of the instruction */ };
+    /* rows and columns of the result, and length of the sum, of the instruction */
+    enum { SIZE = 16 };
     return tir_find_mma(p->m, SIZE, SIZE, SIZE, (uint8_t)p->shape.dtype);
 }
 

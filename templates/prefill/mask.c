@@ -18,7 +18,7 @@
 #include <assert.h>
 
 enum {
-    MASK_BLOCK = 64, /* keys that one bit of a mask of blocks is for */
+    MASK_BLOCK = 64, /* keys that one bit of a mask of blocks hides or shows */
     MASK_WORD = 32,  /* bits of a word of a mask of blocks */
 };
 
@@ -37,8 +37,8 @@ static struct tir_type whole_rows(struct prefill *p)
     return tir_tile(p->b.f, TIR_I8, prefill_queries(p), p->tile->keys, &l);
 }
 
-/* Loads the mask bytes of the tile whose first key is `key` (i32), several at once: i8, keys x
- * queries. All of its keys must exist. */
+/* Returns the mask bytes of the tile whose first key is `key` (i32): i8, keys x queries. A load has
+ * several bytes, so all keys of the tile must exist. */
 static struct tir_value load_words(struct prefill *p, struct tir_value key)
 {
     struct tir_builder *b = &p->b;
@@ -50,8 +50,8 @@ static struct tir_value load_words(struct prefill *p, struct tir_value key)
     return tir_transpose(b, tir_tile_gather(b, base, row, key, t));
 }
 
-/* Loads the mask bytes of the tile whose first key is `key` (i32), one by one: i8, keys x queries.
- * Keys after the last one get 0: hidden. */
+/* Returns the mask bytes of the tile whose first key is `key` (i32): i8, keys x queries. Loads byte
+ * by byte. Keys after the last one get 0: hidden. */
 static struct tir_value load_bytes(struct prefill *p, struct tir_value key)
 {
     struct tir_builder *b = &p->b;
@@ -86,8 +86,8 @@ void prefill_check_seen(struct prefill *p)
     block->hides = tir_any(b, tir_cmp_ne(b, words, tir_int_like(b, words, ONES)));
 }
 
-/* Loads the word with index `word` (i32) of each query's row of a mask of blocks: i32, 1 x
- * queries. */
+/* Loads a word of each query's row of a mask of blocks: i32, 1 x queries. `word` (i32): index of
+ * the word in the row. */
 static struct tir_value load_word(struct prefill *p, struct tir_value word)
 {
     struct tir_builder *b = &p->b;

@@ -12,7 +12,8 @@
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
-/* Returns the LDS address (i32) of part `part` (index) of the columns of O in `place`. */
+/* Returns the LDS address (i32) of part `part` (index) of the columns of O. `place`: where O is in
+ * LDS. */
 static struct tir_value out_buffer(struct prefill *p, const struct prefill_out_place *place,
                                    unsigned part)
 {
@@ -20,14 +21,14 @@ static struct tir_value out_buffer(struct prefill *p, const struct prefill_out_p
                        : att_plus(&p->b, p->staging.buffer, (int)(place->at + part * place->step));
 }
 
-/* Columns of O that are stored together: `width` columns from column `first` of part `part`
- * (prefill_out_place.parts) on. `width` is a power of two and divides `first`. */
+/* Columns of O that are stored to memory together: `width` columns of part `part` (index) of the
+ * columns, from column `first` of that part on. `width` is a power of two and divides `first`. */
 struct piece {
     unsigned part, first, width;
 };
 
 /* Reads the wave's rows of piece n of O from LDS: queries x columns. A lane reads up to 16 bytes,
- * and neighbouring lanes read neighbouring columns. No wave uses the rows of another. */
+ * and neighbouring lanes read neighbouring columns. A wave reads only rows that it has written. */
 static struct tir_value read_rows(struct prefill *p, const struct prefill_out_place *place,
                                   const struct piece *n)
 {
@@ -52,13 +53,15 @@ static struct tir_value read_rows(struct prefill *p, const struct prefill_out_pl
         b, att_part(b, tir_transpose(b, all), n->first / n->width, columns / n->width));
 }
 
-/* Returns rows `o` of O^T (f32) as queries x columns in the element type of out. */
+/* Returns rows `o` of O^T (f32) transposed, as queries x columns, in the element type of the tensor
+ * out. */
 static struct tir_value short_rows(struct prefill *p, struct tir_value o)
 {
     return tir_transpose(&p->b, tir_convert_short(&p->b, o, att_dtype(p->v)));
 }
 
-/* Stores rows of O (queries x columns) in memory, from column `first` of out on. */
+/* Stores `rows` of O (queries x columns) to the view `out` of the output, from column `first`
+ * on. */
 static void store_columns(struct prefill *p, struct tir_view out, struct tir_value rows,
                           unsigned first)
 {
@@ -66,8 +69,8 @@ static void store_columns(struct prefill *p, struct tir_view out, struct tir_val
     tir_tile_store(&p->b, out, tir_i32(&p->b, 0), rows);
 }
 
-/* Returns rows `o` of O^T with zeros in the blocks of rows after prefill_main_rows(), so that
- * products for them are removed as dead code. `first`: index of the first row of `o`. */
+/* Returns rows `o` of O^T with zeros in the blocks of rows after prefill_main_rows(). The compiler
+ * then removes the products for these rows as dead code. `first`: index of the first row of `o`. */
 static struct tir_value clear_padding(struct prefill *p, struct tir_value o, unsigned first)
 {
     struct tir_builder *b = &p->b;
@@ -82,8 +85,8 @@ static struct tir_value clear_padding(struct prefill *p, struct tir_value o, uns
 
 enum { MOST_PIECES = 8 };
 
-/* Sets piece[] to the pieces that cover the columns of part `part` of O below prefill_main_rows().
- * Returns their number. */
+/* Sets piece[] to the pieces that cover the columns of part `part` (index) of O, without columns
+ * from prefill_main_rows() on. Returns the number of pieces. */
 static unsigned find_pieces(const struct prefill *p, const struct prefill_out_place *place,
                             unsigned part, struct piece piece[MOST_PIECES])
 {
@@ -97,8 +100,9 @@ static unsigned find_pieces(const struct prefill *p, const struct prefill_out_pl
     return n;
 }
 
-/* Stores O^T (`o`) to the view `out` of memory through LDS. If all parts use one place in LDS, each
- * is read back before the next is written. All parts are read before any is stored to memory. */
+/* Stores O^T (`o`) to the view `out` of memory through LDS. If all parts of the columns use one
+ * place in LDS, a part is read back before the next one is written. Memory is written after all
+ * parts are read. */
 static void store_by_rows(struct prefill *p, struct tir_view out, struct tir_value o,
                           const struct prefill_out_place *place)
 {
@@ -124,9 +128,9 @@ static void store_by_rows(struct prefill *p, struct tir_view out, struct tir_val
                       piece[i].part * (prefill_dv(p) / place->parts) + piece[i].first);
 }
 
-/* Stores the first half of the rows `o` of O^T to columns of out in memory, from column `first` on.
- * The rows are one block (prefill_block_rows()). A lane has rows of one half of the block; lanes of
- * the second half store nothing. */
+/* Stores the first half of the rows `o` of O^T to columns of the output in memory, from column
+ * `first` on. `o` is one block of rows (prefill_block_rows()). The second half is padding: lanes
+ * with rows of it store nothing. */
 static void store_half_block(struct prefill *p, struct tir_value o, unsigned first)
 {
     struct tir_builder *b = &p->b;
@@ -172,13 +176,14 @@ static void store_rows(struct prefill *p, struct tir_view out, struct tir_value 
     store_columns(p, out, short_rows(p, o), first);
 }
 
-/* The softmax state of a key group: m (log2) and l, 1 x queries, and O^T. */
+/* The softmax state of a key group: maximum m (in units of log2) and sum l, f32, 1 x queries, and
+ * O^T. */
 struct state {
     struct tir_value m, l, o;
 };
 
-/* Stores vector `a` (f32, one per query) in LDS as vector number `number` for the other key group:
- * 0 is m, 1 is l. */
+/* Stores vector `a` (f32, one element per query) in LDS for the other key group. `number`: 0: `a`
+ * is m; 1: `a` is l. */
 static void store_vector(struct prefill *p, struct tir_value a, unsigned number)
 {
     const struct tir_layout map = tir_row_major(1, prefill_queries(p));
@@ -186,7 +191,7 @@ static void store_vector(struct prefill *p, struct tir_value a, unsigned number)
     tir_tile_lds_store(&p->b, att_plus(&p->b, p->k.panels[0].buffer, (int)at), a, &map);
 }
 
-/* Loads the other key group's vector number `number` from LDS, as type t: 0 is m, 1 is l. */
+/* Returns a vector of the other key group from LDS, as type t. `number`: 0: m; 1: l. */
 static struct tir_value load_vector(struct prefill *p, struct tir_type t, unsigned number)
 {
     const struct tir_layout map = tir_row_major(1, prefill_queries(p));
@@ -194,8 +199,8 @@ static struct tir_value load_vector(struct prefill *p, struct tir_type t, unsign
     return tir_tile_lds_load(&p->b, att_plus(&p->b, p->k.panels[0].buffer, (int)at), t, &map);
 }
 
-/* Stores part i (index) of O^T of s in LDS, and with part 0 also m and l. Only waves of the second
- * key group store. All waves must call it, since it ends with a barrier. */
+/* Stores part i (index) of the rows of s->o in LDS, and with part 0 also m and l. Only waves of the
+ * second key group store. All waves must run this code, since it ends with a barrier. */
 static void give_part(struct prefill *p, const struct state *s, unsigned i)
 {
     struct tir_builder *b = &p->b;
@@ -233,8 +238,8 @@ static struct weights merge_vectors(struct prefill *p, struct state *s)
     return w;
 }
 
-/* Returns the weighted sum of `own`, a part of O^T of the first key group, and the second group's
- * part in LDS. `w`: the factors. */
+/* Returns `own`, part of O^T of the first key group, plus the second group's part from LDS, each
+ * multiplied by its factor in `w`. */
 static struct tir_value merge_part(struct prefill *p, const struct weights *w, struct tir_value own)
 {
     struct tir_builder *b = &p->b;
@@ -255,8 +260,8 @@ static struct tir_value join_parts(struct prefill *p, const struct tir_value *pa
     return tir_stack(&p->b, join_parts(p, part, n / 2), join_parts(p, part + n / 2, n / 2));
 }
 
-/* Merges the states of both key groups into s of the first group. s of the second group does not
- * change. */
+/* Merges the states of both key groups into s of the first group's waves. In waves of the second
+ * group s does not change. */
 static void merge_groups(struct prefill *p, struct state *s)
 {
     enum { N_VECTORS = 4 };
@@ -297,7 +302,7 @@ static void store_lse(struct prefill *p, const struct att_softmax_end *end)
     const struct tir_value rows = tir_sub(b, p->work.q_len, p->work.row0);
     const struct tir_value token = tir_add(b, p->work.q_begin, p->work.row0);
     const struct tir_value lse = att_softmax_lse(b, end);
-    /* LSE is f32: twice the bytes of an element of out. */
+    /* An element of LSE (f32) has twice the bytes of an element of out. */
     const struct tir_value two = tir_i64(b, 2);
     const struct tir_value lse_at =
         tir_sub(b, prefill_head_base(p, ATT_HEADS(LSE), token, p->work.head, PREFILL_OUT_BYTES),
@@ -333,7 +338,8 @@ static void finish(struct prefill *p, const struct prefill_out_place *place, con
         att_view(b, prefill_head_base(p, ATT_HEADS(OUT), token, p->work.head, PREFILL_OUT_BYTES),
                  rows, att_stride32(b, ARG_OUT_TOKEN_STRIDE, PREFILL_OUT_BYTES),
                  p->v->head_dim_v * PREFILL_OUT_BYTES, 0);
-    /* Modelled launches of kernels that are not persistent are 2 % longer with pieces of rows. */
+    /* Other kernels with a padded head_dim_v store without LDS: through LDS their modelled launches
+     * take 2 % longer. */
     if (p->staging.bytes &&
         (prefill_fetches_ahead(p) || prefill_dv(p) == (unsigned)p->v->head_dim_v))
         store_by_rows(p, out, o, place);
@@ -351,8 +357,8 @@ static void finish(struct prefill *p, const struct prefill_out_place *place, con
         store_lse(p, &end);
 }
 
-/* Returns O^T (`o`), or zeros if the sequence has no keys. Rows of another page are copied then,
- * which may hold a NaN. */
+/* Returns O^T (`o`), or zeros if the sequence has no keys. For such a sequence the kernel reads
+ * rows of another page, which may hold a NaN. */
 static struct tir_value only_with_keys(struct prefill *p, struct tir_value o)
 {
     struct tir_builder *b = &p->b;

@@ -33,8 +33,8 @@ bool prefill_copies_pages(const struct prefill *p)
            rows * narrowest * prefill_bytes(p) >= COPY_BYTES * tir_lanes(p->m);
 }
 
-/* Returns the index (i32) of the key of the first row that the wave copies of tile `tile` (i32). If
- * that row is in no page with visible keys, it is the nearest row in such a page. */
+/* Returns the index (i32) of the key of the first row that the wave copies of tile `tile` (i32:
+ * index). If that row is in no page with visible keys, returns the nearest row that is. */
 static struct tir_value first_row(struct prefill *p, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
@@ -86,10 +86,10 @@ struct tir_value prefill_request_pages(struct prefill *p)
     return tir_tile_gather_constant(b, p->source.pages.table, bytes, t);
 }
 
-/* Returns the byte offsets (i32) of rows from the row of key `first` (i32) in its page. `index`
- * (i32): indices of the rows. Rows without a visible key get the offset of the nearest row with
- * one. The bounds are multiplied as scalars, and the products of `index` do not change in the loop.
- * So no copy multiplies per lane. `stride` (i32): bytes of a row. */
+/* Returns the byte offsets (i32) of the rows with indices `index` (i32), from the row of key
+ * `first` (i32) in its page. Rows without a visible key get the offset of the nearest row with one.
+ * `stride` (i32): bytes of a row. No copy multiplies per lane: the bounds are multiplied as
+ * scalars, and the products of `index` are the same in all iterations. */
 static struct tir_value row_bytes(struct prefill *p, struct tir_value index, struct tir_value first,
                                   struct tir_value stride)
 {
@@ -106,8 +106,8 @@ static struct tir_value row_bytes(struct prefill *p, struct tir_value index, str
     return tir_max(b, at, tir_splat(b, tir_mul(b, before, stride), t));
 }
 
-/* Returns the index (i64) in its page of key `first` (i32). It is 0 if a page has as many rows as a
- * wave copies, since `first` is a multiple of that number. */
+/* Returns the index (i64) of the row of key `first` (i32) in its page. The index is 0 if a page has
+ * as many rows as a wave copies, since `first` is a multiple of that number. */
 static struct tir_value place_in_page(struct prefill *p, struct tir_value first)
 {
     struct tir_builder *b = &p->b;
@@ -116,8 +116,8 @@ static struct tir_value place_in_page(struct prefill *p, struct tir_value first)
     return att_wide(b, att_page_place(&p->source.pages.paging, first));
 }
 
-/* Issues the copy c of the wave's rows to LDS by the tensor data mover. The rows begin at address
- * `base` (i64) in the page, with key `first` (i32). */
+/* Issues the copy c, of the wave's rows of a tile, to LDS by the tensor data mover. The first row
+ * is key `first` (i32), at address `base` (i64). */
 static void move_page(struct prefill *p, const struct prefill_page_copy *c, struct tir_value base,
                       struct tir_value first)
 {

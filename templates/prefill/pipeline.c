@@ -25,11 +25,10 @@ const struct pipeline *const prefill_pipelines[] = {&prefill_ping_pong, &prefill
                                                     &prefill_one_wave_transposed,
                                                     &prefill_one_wave_pages, NULL};
 
-/* True if the loop over keys is unrolled by two, which takes the registers of two iterations.
- * Kernels with key groups and 16-bit keys have too few registers, and so have kernels with four
- * waves on a SIMD. On targets without transposing LDS reads, so have kernels with more than 32
- * values of a tile of V in a lane. There, D 128 gains nothing: its loop is within 2 % of its matrix
- * clocks. */
+/* True if the loop over keys is unrolled by two, which needs registers for two iterations. Kernels
+ * with key groups and 16-bit keys, and kernels with four waves on a SIMD, have too few. The same
+ * holds on targets without transposing LDS reads if a lane has more than 32 values of a tile of V.
+ * There, D 128 gains nothing: its loop is within 2 % of its matrix clocks. */
 bool prefill_unrolls(const struct prefill *p)
 {
     enum { VALUES = 32 /* most values of a tile of V in a lane */ };
@@ -44,35 +43,37 @@ bool prefill_unrolls(const struct prefill *p)
     return !moves && !att_scales_scores(p->v) && !full && fits;
 }
 
-/* True if the rescale check compares weights P, not scores S. S is kept until P is ready, which
- * costs 32 VGPRs. A loop unrolled by two alternates between two S buffers and needs no copies. */
+/* True if the rescale check compares weights P, not scores S. S stays in registers until P is
+ * ready, which takes 32 more VGPRs. A loop unrolled by two alternates between two sets of registers
+ * for S, and needs no copies. */
 bool prefill_checks_weights(const struct prefill *p)
 {
     const int most = p->m->has_pk_max3 ? 96 : 64;
-    /* A causal mask with 96 columns would spill two scalar registers. */
+    /* With a check of weights, a causal kernel with 96 columns would spill two scalar registers. */
     if (p->v->head_dim > 64 && p->value.tail != PREFILL_TAIL_SUM && p->v->mask == ATT_MASK_CAUSAL)
         return false;
     return prefill_unrolls(p) && prefill_bytes(p) == 2 && prefill_side(p) == 32 &&
            p->v->head_dim <= most && p->v->head_dim_v <= most;
 }
 
-/* True if phase M2 (memory) of a wave takes longer than phase C1 (matrix) of the other role's
- * wave. */
+/* True if the memory phase M2 of a wave takes longer than the matrix phase C1 that the other role's
+ * wave runs meanwhile. */
 static bool has_long_m2(const struct prefill *p)
 {
     return prefill_checks_weights(p) && p->value.tail == PREFILL_TAIL_SUM;
 }
 
-/* True if V of a tile's first keys is read from LDS during the check of the weights. The modelled
- * loop of more than 80 columns is 1 % longer with it. */
+/* True if V of a tile's first keys is read from LDS during the rescale check of weights. With this
+ * read, the modelled loop of more than 80 columns is 1 % longer. */
 bool prefill_reads_before_check(const struct prefill *p)
 {
     enum { COLUMNS = 80 };
     return has_long_m2(p) && p->v->head_dim <= COLUMNS;
 }
 
-/* Returns the number of eighths of a tile's exponentials that run beside the first product of the
- * next iteration; 0: none. If weights are checked there too, it is half of them. */
+/* Returns the number of eighths of a tile's exponentials that are computed beside the first product
+ * of the next iteration; 0: none. If the rescale check of weights also is there, the number is
+ * half. */
 uint8_t prefill_late_eighths(const struct prefill *p)
 {
     enum { HALF = 4 };
@@ -95,8 +96,9 @@ uint8_t prefill_find_check(const struct prefill *p)
     return p->tile->late_maximum ? ATT_CHECK_PREVIOUS : ATT_CHECK_SCORES;
 }
 
-/* True if scores are masked before V is read from LDS, which saves registers. A soft cap or a hook
- * instead hides the latency of V, and a long M2 reads V before the mask's branch. */
+/* True if scores are masked before V is read from LDS, which saves registers. False with a soft cap
+ * or a hook, whose code hides the latency of V. False with a long phase M2, which reads V before
+ * the mask's branch. */
 static bool has_early_mask(const struct prefill *p)
 {
     return p->tile->late_maximum && !att_scales_scores(p->v) && !has_long_m2(p);

@@ -21,7 +21,7 @@
 #include "templates/workgroup/scalar.h"
 #include "templates/template.h"
 
-enum { PREFILL_OUT_BYTES = 2 /* bytes of an element of out */, PREFILL_MAX_PANELS = 5 };
+enum { PREFILL_OUT_BYTES = 2 /* bytes of an element of the output */, PREFILL_MAX_PANELS = 5 };
 enum { PREFILL_MERGE_PARTS = 4 /* most parts of O that one key group passes to the other */ };
 
 /** The matrix instruction, the element type and the scores of the products S^T = K Q^T and O^T +=
@@ -34,28 +34,30 @@ struct prefill_shape {
     struct tir_type scores; /* type of S^T: keys x queries */
 };
 
-/** A panel of columns of Q and K, a power of two wide: head_dim 192 is 128 + 64. A remainder that
- * is narrower than a product's step is widened by columns before it: 88 is 64 + 16 + 16, and the
- * last panel repeats 8 columns. Q is zero in repeated columns. */
+/** A panel of columns of Q and K, a power of two wide: head_dim 192 is 128 + 64. A panel wider than
+ * the rest of head_dim begins before that rest: 88 is 64 + 16 + 16, and the last panel repeats 8
+ * columns. Q is zero in repeated columns. */
 struct prefill_panel {
     unsigned first, width;    /* index in head_dim of the first column, and number of columns */
     unsigned repeated;        /* number of leading columns that another panel also has */
     struct tir_contraction k; /* order in which K Q^T sums over these columns */
     struct tir_value buffer;  /* i32: LDS address of the panel's tiles of K */
     /* i32: LDS address of the tiles of K that the wave multiplies with `q`. With
-     * prefill_has_halves() it is this panel's or the other one's; no value: `buffer`. */
+     * prefill_has_halves(), it is the address of this panel's tiles or of the other panel's tiles.
+     * No value: `buffer`. */
     struct tir_value read_from;
-    unsigned q_at;   /* bytes in LDS from the start of Q to this panel of Q */
+    unsigned q_at;   /* byte offset in LDS of this panel of Q from the start of Q */
     unsigned q_part; /* index of the part of Q (prefill_q_parts()) that has the panel */
     /* The panel of Q^T in registers, columns x queries: the right operand of K Q^T. */
     struct tir_value q;
-    /* For planned kernels: loaded rows of Q of an item, before they are stored to LDS. */
+    /* For planned kernels: this panel of an item's rows of Q, loaded to registers and not yet
+     * stored to LDS. */
     struct tir_value q_rows;
-    /* For PREFILL_PAGES: the spread of a loaded tile of K over lanes. */
+    /* For PREFILL_PAGES: which elements of this panel of a tile of K each lane loads. */
     struct att_paged_tile paged;
     /* i32, for PREFILL_PAGES: page number of each row of the tile of K that is loaded next. */
     struct tir_value pages;
-    struct att_paged_data fetched; /* the loaded tile of K */
+    struct att_paged_data fetched; /* this panel of the tile of K, as loaded from pages */
 };
 
 /** K in LDS, divided into panels of columns. */
@@ -71,14 +73,16 @@ struct prefill_keys {
  * instruction computes. */
 enum prefill_tail {
     PREFILL_TAIL_NONE, /* the rows are padding, and are not stored */
-    PREFILL_TAIL_SUM,  /* V has ones there, so that these rows of O^T are the denominator l */
-    PREFILL_TAIL_REST  /* a separate instruction (mma_halves) computes the last 8 rows */
+    /* V has columns of ones there, so that these rows of O^T are the denominator l */
+    PREFILL_TAIL_SUM,
+    PREFILL_TAIL_REST /* a separate instruction (mma_halves) computes the last 8 rows */
 };
 
 /** V in LDS. */
 struct prefill_value {
     enum prefill_tail tail;
-    /* i32: LDS address of the tiles, with all columns or the first half of them. */
+    /* i32: LDS address of V's tiles: of all columns, or of the first half with
+     * prefill_has_halves(). */
     struct tir_value buffer;
     /* i32: LDS address of the second half of the columns, with prefill_has_halves(). */
     struct tir_value other;
@@ -90,7 +94,7 @@ struct prefill_value {
     unsigned room;
 };
 
-/** The place in LDS through which rows of Q and O pass. */
+/** The place in LDS for rows of Q and O, between memory and registers. */
 enum prefill_room {
     PREFILL_NO_ROOM,  /* rows do not pass through LDS */
     PREFILL_OWN_ROOM, /* a buffer that serves nothing else */
@@ -104,10 +108,11 @@ struct prefill_out_place {
     /* Number of parts into which columns of O are divided, stored one after the other; 0: O is not
      * in LDS. */
     unsigned parts;
-    /* Bytes in LDS from staging.buffer to the first part, and from a part to the next; step 0: all
-     * parts use one place. */
+    /* Byte offset in LDS of the first part from staging.buffer, and from each part to the next.
+     * Step 0: all parts use one place, one after the other. */
     unsigned at, step;
-    /* True: O is in V's buffer, and `at` counts from there; false: from staging.buffer. */
+    /* True: O is in V's buffer, and `at` is an offset from the start of V. False: `at` is an offset
+     * from staging.buffer. */
     bool in_v;
 };
 
@@ -116,12 +121,12 @@ struct prefill_staging {
     enum prefill_room home; /* the place of a work tile's Q and O */
     /* Bytes in LDS of the place `home`; 0: Q and O do not pass through LDS. */
     unsigned bytes;
-    /* i32: LDS address of `home`, or in planned kernels of an item's rows. */
+    /* i32: LDS address of the place `home`; in planned kernels, of the place of an item's rows. */
     struct tir_value buffer;
-    /* Place of O. */
+    /* Place of O in LDS after the loop over keys. */
     struct prefill_out_place o;
-    /* Place of O while Q of the next work tile is copied to `home`; parts 0: that Q is copied when
-     * its work tile begins. */
+    /* Place of O in LDS while the next work tile's Q is copied to `home`. If its parts are 0, Q is
+     * copied only when the work tile begins. */
     struct prefill_out_place o_beside_q;
     enum prefill_room item_q; /* for planned kernels: the place of an item's rows of Q */
     /* For planned kernels: bytes of LDS for an item's rows of Q and O; 0: they do not pass through
@@ -129,8 +134,8 @@ struct prefill_staging {
     unsigned item_bytes;
 };
 
-/** The work tile of the workgroup: queries of one head. In planned kernels: rows of an item.
- * Members are i32 scalars, equal in all waves unless stated. */
+/** The work tile of the workgroup: some queries of one head of a sequence. In planned kernels it is
+ * some rows of an item. Members are i32 scalars, equal in all waves unless stated. */
 struct prefill_work {
     /* Indices of the sequence, the query head and the KV head. */
     struct tir_value sequence, head, kv_head;
@@ -167,19 +172,19 @@ struct prefill_tensor {
 struct prefill_source {
     enum prefill_source_kind kind;
     struct prefill_tensor k, v;
-    struct tir_value q_scale; /* f32: scale of Q; no value: 1 */
+    struct tir_value q_scale; /* f32: factor of all elements of Q; no value: 1 */
     struct att_pages pages;   /* the sequence's page table; not set for PREFILL_TENSOR */
     /* i32: index of the first key that a query of the workgroup sees; may be below 0. */
     struct tir_value first_seen;
-    /* For PREFILL_PAGES: the spread over lanes of each of the prefill_v_parts() parts of a tile of
-     * V. */
+    /* For PREFILL_PAGES: which elements each lane loads of each of the prefill_v_parts() parts of a
+     * tile of V. */
     struct att_paged_tile paged_v[2];
 };
 
-/** Values of one tile of keys that the pipeline's steps pass to each other, beside those in
- * att_now. */
+/** Values of one tile of keys that the pipeline's steps pass to each other, in addition to the
+ * members of struct att_now. */
 struct prefill_now {
-    /* i32: index of the first key of the tile of K that is copied. */
+    /* i32: index of the first key of the tile of K whose copy is being issued. */
     struct tir_value copied_key;
     /* i32: byte offsets in the page table, from prefill_find_entry(), for the rows of K and of V
      * that the wave copies next. */
@@ -189,7 +194,8 @@ struct prefill_now {
     /* i32, for V: page number of the rows that the wave copies next, or of each row of the tile
      * that is loaded next. */
     struct tir_value v_pages;
-    /* The prefill_v_parts() parts of a tile of V, as loaded. */
+    /* The prefill_v_parts() parts of a tile of V, in the cache's element type, as loaded to
+     * registers. */
     struct att_paged_data v_loaded[2];
     struct tir_value cleared_v;             /* a tile of V with zeros in rows that no query sees */
     struct tir_value k[PREFILL_MAX_PANELS]; /* panels of K in registers, left operands of K Q^T */
@@ -208,7 +214,7 @@ struct prefill_item {
     struct tir_value gqa;         /* number of query heads of a KV head */
 };
 
-/** The state of a prefill kernel while it is built. */
+/** A prefill kernel while its code is built: variant, tile, layouts and values. */
 struct prefill {
     const struct att_variant *v;
     const struct tir_machine *m;
@@ -222,7 +228,7 @@ struct prefill {
     unsigned merge_parts;
     struct pipe_plan plan;  /* the pipeline of the loop over tiles of keys */
     char refused[PIPE_WHY]; /* the reason why the tile has no pipeline; empty: it has one */
-    /* The softmax, masks and values of the current block. */
+    /* The attention of the kernel: softmax, masks, and values of the current block of keys. */
     struct att_attention attention;
     struct prefill_work work;
     struct prefill_item item; /* the item of a planned kernel */
@@ -234,7 +240,8 @@ struct prefill {
     /* i1: true if the wave copies the second half of the columns of K and V; no value: the tile has
      * no halves. */
     struct tir_value second;
-    /* m, l, O^T and its last rows (enum att_carry) after the loop over keys. */
+    /* Values that the loop over keys carries, after the loop: m, l, O^T and the last rows of O^T.
+     * The index is an enum att_carry. */
     struct tir_value carried[ATT_MOST_CARRY];
 };
 
@@ -248,8 +255,8 @@ static inline const struct tir_mma *prefill_mma(const struct prefill *p)
  * queries of one or several instructions. */
 static inline unsigned prefill_side(const struct prefill *p) { return prefill_mma(p)->m; }
 
-/* Returns the number of rows of the smallest block of O^T that is a run of registers in all lanes
- * of a wave. */
+/* Returns the number of rows of the smallest block of O^T that occupies consecutive registers in
+ * all lanes of a wave. */
 static inline unsigned prefill_block_rows(const struct prefill *p)
 {
     enum { ELEMENTS = 256 };
@@ -307,18 +314,19 @@ void prefill_await_q(struct prefill *p);
 
 /* Functions of keys.c: K and V from memory to registers. */
 
-/** Returns the index (i32) of the first key that the wave's key group has in iteration `index`
- * (i32): att_attention.first_key. */
+/** Returns the index (i32) of the first key of the wave's key group in iteration `index` (i32) of
+ * the loop over keys: att_attention.first_key. */
 struct tir_value prefill_key_of_block(void *family, struct tir_value index);
 
-/** Sets addresses and pages in p->source for the sequence and KV head of p->work. */
+/** Sets addresses and strides of K and V, or the page table, in p->source for the sequence and KV
+ * head of p->work. */
 void prefill_locate_keys(struct prefill *p);
 
 /** Issues the copies of the first tile of K. */
 void prefill_copy_first_keys(struct prefill *p);
 
-/** Waits for all copies of K, and for all waves. The loop also copies tiles after the last one,
- * which may still be in flight after it. */
+/** Waits for all copies of K to LDS, and for all waves. The loop also copies tiles after the last
+ * one, and these copies may still be in flight after the loop. */
 void prefill_await_keys(struct prefill *p);
 
 /* Functions of mask.c: masks in memory. */
@@ -331,13 +339,13 @@ struct tir_value prefill_load_seen(struct prefill *p, struct tir_value key);
  * prefill_load_seen(). */
 void prefill_check_seen(struct prefill *p);
 
-/** Sets attention.at.last, the last key that each query sees with a mask of blocks: the first word
- * of the query's mask row, less 1. Does nothing for other masks. */
+/** Sets attention.at.last, the index of the last key that each query sees with a mask of blocks.
+ * The first word of the query's mask row is that index plus 1. Does nothing for other masks. */
 void prefill_find_last_keys(struct prefill *p);
 
-/** Loads the words of a mask of blocks that have the bit of the tile whose first key is `key`
- * (i32): i32, 1 x queries, as att_block.word. Tiles after the last key get the word of the last
- * key. */
+/** Loads, for each query, the word of a mask of blocks with the bit of the tile whose first key is
+ * `key` (i32): i32, 1 x queries, for att_block.word. Tiles after the last key get the last key's
+ * word. */
 struct tir_value prefill_load_words(struct prefill *p, struct tir_value key);
 
 /** Sets block.last, block.hides and block.ends from block.word, the result of prefill_load_words()
@@ -350,16 +358,18 @@ void prefill_check_words(struct prefill *p, struct tir_value key);
  * and pages that each have all of a wave's rows of a tile. */
 bool prefill_copies_pages(const struct prefill *p);
 
-/** Loads an entry of each cache line of the page table, from the first key of the work to its end.
- * The loop's loads of page numbers then hit the L2. Returns the entries, which are not used. Each
- * lane loads one line, so entries after the first 16,384 (waves of 64 lanes) are not loaded. */
+/** Loads an entry of each cache line of the page table, from the first key's page to the last key's
+ * page. The loop's loads of page numbers then hit the L2. Returns the entries, which are not used.
+ * Each lane loads one line, so entries after the first 16,384 (waves of 64 lanes) are not
+ * loaded. */
 struct tir_value prefill_request_pages(struct prefill *p);
 
 /** Returns the byte offset (i32) in the page table of the entry for the rows that the wave copies
  * of tile `tile` (i32). */
 struct tir_value prefill_find_entry(struct prefill *p, struct tir_value tile);
 
-/** Loads the page number (i32) at byte offset `entry` (i32) of the page table, as a scalar. */
+/** Returns the page number (i32) at byte offset `entry` (i32) of the page table, loaded as a
+ * scalar. */
 struct tir_value prefill_load_page(struct prefill *p, struct tir_value entry);
 
 /** A copy of columns of a tile of K or V from pages to LDS. */
@@ -373,7 +383,7 @@ struct prefill_page_copy {
     int queue;                    /* queue of the copies: enum prefill_copies */
 };
 
-/** Issues the copies to LDS of the rows that the wave copies of tile `tile` (i32). */
+/** Issues copy c to LDS of the wave's rows of tile `tile` (i32: index). */
 void prefill_copy_page(struct prefill *p, const struct prefill_page_copy *c, struct tir_value tile);
 
 /* Functions of pipeline.c: the choice of the pipeline. */
@@ -406,8 +416,8 @@ bool prefill_reads_before_check(const struct prefill *p);
 
 /* Functions of work_tiles.c: the work tiles of a workgroup, and further kernels. */
 
-/** True if each of the last work tiles of a launch is divided between two workgroups, provided that
- * there are enough workgroups. Waves without queries then only copy: prefill_is_spare(). */
+/** True if each of the last work tiles of a launch is divided between two workgroupsif there are
+ * enough workgroups. Waves without queries then only copy K and V: prefill_is_spare(). */
 bool prefill_splits_last_tiles(const struct prefill *p);
 /** Returns an i1: true in the second half of the waves if the work tile has at most half of its
  * queries. These waves then have no queries. */
@@ -466,7 +476,7 @@ void prefill_rules(const struct att_variant *v, const struct tir_machine *m, str
 /* Indices of prefill's knobs in att_tile.own. */
 enum {
     PREFILL_K_BUFFERS, /* number of tiles of K in LDS; 0: the fewest that the pipeline needs */
-    /* Number of workgroups per compute unit of a persistent kernel; 0: the kernel is not
+    /* Number of workgroups that a persistent kernel launches per compute unit; 0: the kernel is not
      * persistent. */
     PREFILL_PERSISTENT,
     PREFILL_FP8,     /* 1: the row is for Q, K and V of fp8; 0: of 16 bits */
@@ -486,20 +496,21 @@ enum {
     /* With two roles: 1: a wave's priority returns to 0 before the barrier at the start of a matrix
      * phase; 0: after it (tir_schedule.early_priority). */
     PREFILL_EARLY_PRIORITY,
-    /* Number of workgroups that share a compute unit, each with one wave per SIMD (pipelines
-     * one_wave*); 0: one workgroup with two waves per SIMD. */
+    /* Number of workgroups that share a compute unit, each with one wave per SIMD; 0: one workgroup
+     * with two waves per SIMD. */
     PREFILL_WORKGROUPS,
     /* 1: tir_schedule.even_code is set; tiles with copy_bytes 16 always set it. */
     PREFILL_EVEN_CODE,
     /* 1: byte offsets of lanes into K and V are computed in each iteration, and take no registers
      * in the rest of it; 0: they are kept in registers. */
     PREFILL_FRESH_OFFSETS,
-    /* Most keys of a launch for which the row is a second kernel; 0: any number. The next row that
-     * fits is for launches with more keys. */
+    /* Most keys of a launch for which this row of the tile table is a second kernel; 0: any number.
+     * Launches with more keys take the next row that fits. */
     PREFILL_MOST_KEYS,
     PREFILL_HALVES, /* 1: the tile has halves of K and V: prefill_has_halves() */
     /* Number of rows, and of columns, of the matrix instruction in tiles for waves of 32 lanes. One
-     * or several cover a wave's queries; 0: as many as the queries. */
+     * or several instructions cover a wave's queries; 0: one instruction, with as many columns as
+     * queries. */
     PREFILL_SIDE,
 };
 enum { PREFILL_N_KNOBS = 10 };
@@ -538,9 +549,9 @@ bool prefill_check(const struct att_variant *v, const struct tir_machine *m, str
 struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_machine *m,
                                  const struct att_tile *t);
 
-/* True if a tile of one wave per SIMD (PREFILL_WORKGROUPS 1) runs the ping-pong pipeline: with
- * caches on targets with transposing LDS reads, and with caches in SHUFFLE. In their one_wave_pages
- * loop the compiler would insert waits for all loads, or copies of O. */
+/* True if a tile of one wave per SIMD (PREFILL_WORKGROUPS 1) runs the ping-pong pipeline. That is
+ * so for SHUFFLE caches, and for any cache on targets with transposing LDS reads. For these,
+ * one_wave_pages would have waits for all loads, or copies of O. */
 static inline bool prefill_shares_no_simd(const struct prefill *p)
 {
     return p->tile->own[PREFILL_WORKGROUPS] == 1 && p->v->paged &&
@@ -570,9 +581,9 @@ static inline bool prefill_transposes_v(const struct prefill *p)
            (p->v->paged && att_is_shuffled(p->v));
 }
 
-/* True if the tensor data mover copies K and V to LDS, for each wave an equal part of the rows.
- * Rows after the last key become zeros. Rows of a page before the first visible key are copied
- * unchanged, so masks that hide such rows (att_hides_early()) exclude it. */
+/* True if the tensor data mover copies K and V to LDS, each wave an equal part of the rows. The
+ * mover writes zeros for rows after the last key. Rows of a page before the first visible key are
+ * copied unchanged, so masks that hide such rows (att_hides_early()) exclude it. */
 static inline bool prefill_moves_tensors(const struct prefill *p)
 {
     const bool pages = p->source.kind == PREFILL_PAGE_COPIES && !att_hides_early(p->v);
@@ -608,7 +619,7 @@ static inline unsigned prefill_copied_rows(const struct prefill *p)
 struct tir_value prefill_copying_wave(struct prefill *p);
 
 /** Returns the byte offset (i64) in a row from which on the wave copies `bytes` bytes: `first`, or
- * `first` + `bytes` in waves that copy the second half of the columns. */
+ * `first` + `bytes` in waves that copy the second half of the columns (prefill_has_halves()). */
 struct tir_value prefill_copied_from(struct prefill *p, unsigned first, unsigned bytes);
 
 /* Returns the number of columns of V in one buffer in LDS: all, or half of them if the tile has
@@ -653,8 +664,8 @@ static inline unsigned prefill_queries(const struct prefill *p)
     return p->tile->rows * p->tile->waves / prefill_groups(p);
 }
 
-/** Returns the split of the products over the waves of a key group: each wave has its own queries
- * and all keys of the group. */
+/** Returns how the waves of a key group divide a product: each wave has its own queries and all
+ * keys of the group. */
 struct tir_waves prefill_waves(const struct prefill *p);
 
 /* Functions of layouts.c: sizes and LDS layouts. */
@@ -715,8 +726,8 @@ unsigned prefill_merge_bytes(const struct prefill *p);
 
 /* Functions of values.c: V in registers and LDS. */
 
-/** Returns the type in registers in which a part (prefill_v_parts()) of V of `keys` keys is loaded.
- * With `lds_order`, returns the type from which it is stored to LDS. */
+/** Returns the type of a part (prefill_v_parts()) of the columns of V, of `keys` keys, in
+ * registers: as loaded, or with `lds_order` as stored to LDS. */
 struct tir_type prefill_v_registers(struct prefill *p, unsigned keys, bool lds_order);
 
 /** Reads V^T of all keys of the tile at LDS address `buffer` (i32), prefill_v_columns() x keys: the
@@ -736,8 +747,8 @@ struct tir_value prefill_v_rest(struct prefill *p, struct tir_value buffer);
  * visible key. `key` (i32) is the index of the tile's first key. */
 struct tir_value prefill_clear_unseen(struct prefill *p, struct tir_value v, struct tir_value key);
 
-/** Writes the padding columns of K and V in LDS: ones for K and PREFILL_TAIL_SUM, zeros for
- * PREFILL_TAIL_REST. Q is zero in K's padding, whose numbers only have to be finite. */
+/** Writes the padding columns of K and V in LDS: ones for K and for V of PREFILL_TAIL_SUM, zeros
+ * for V of PREFILL_TAIL_REST. Q is zero in K's padding, whose numbers only have to be finite. */
 void prefill_fill_padding(struct prefill *p);
 
 /** Returns the layout of the scores S^T in registers, keys x queries. */

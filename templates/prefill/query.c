@@ -6,8 +6,8 @@
 #include "templates/prefill/prefill.h"
 #include "templates/workgroup/barrier.h"
 
-/* Returns q, panel n of Q (queries x columns), with zeros in columns that another panel also has
- * and in padding columns. */
+/* Returns `q`, panel n of Q (queries x columns), with zeros in padding columns and in columns that
+ * another panel also has. */
 static struct tir_value clear_unused(struct prefill *p, struct tir_value q,
                                      const struct prefill_panel *n)
 {
@@ -36,7 +36,8 @@ static struct tir_view q_view(struct prefill *p, const struct prefill_panel *n)
     struct tir_builder *b = &p->b;
     const struct tir_value token = tir_add(b, p->work.q_begin, p->work.row0);
     struct tir_value stride = att_stride32(b, ARG_Q_TOKEN_STRIDE, (int)prefill_bytes(p));
-    /* Byte offsets of lanes are then computed again, and take no registers in the loop. */
+    /* This copy makes LLVM compute the byte offsets of lanes again for each Q, so that they take no
+     * registers in the loop over keys. */
     if (prefill_fetches_ahead(p))
         stride = tir_materialize(b, stride);
     return att_view(b, prefill_head_base(p, ATT_HEADS(Q), token, p->work.head, prefill_bytes(p)),
@@ -56,8 +57,8 @@ struct tir_value prefill_q_buffer(struct prefill *p, const struct prefill_panel 
     return tir_add(b, at, att_times(b, p->work.group, (int)of_group));
 }
 
-/* Returns the LDS address (i32) from which the wave reads panel i of Q. If p->swapped is true, the
- * two panels change places. */
+/* Returns the LDS address (i32) from which the wave reads panel i (index) of Q. Waves with
+ * p->swapped read panel 1 for 0, and panel 0 for 1. */
 static struct tir_value q_source(struct prefill *p, unsigned i)
 {
     const struct tir_value own = prefill_q_buffer(p, &p->k.panels[i]);

@@ -39,7 +39,8 @@ static bool check_plain(const struct att_variant *v, struct att_why *why)
 /* Returns n, rounded up to a power of two. */
 static unsigned ceiling(unsigned n) { return n > 1 ? 2 * ceiling((n + 1) / 2) : 1; }
 
-/* Adds panel n to p->k.panels. A lane has `vector` neighbouring elements of the panel. */
+/* Adds panel n to p->k.panels. `vector`: number of neighbouring elements of the panel that a lane
+ * has. */
 static void add_panel(struct prefill *p, struct prefill_panel n, unsigned vector)
 {
     n.k = tir_contract_rows(prefill_mma(p), n.width, vector);
@@ -54,8 +55,8 @@ static bool leaves_columns(const struct prefill *p)
            prefill_bytes(p) == 2 && prefill_side(p) == 32;
 }
 
-/* True if K is one panel, whose width is head_dim rounded up to a power of two. Products use the
- * columns that they need; copies write no padding in LDS. */
+/* True if K is one panel, whose width is head_dim rounded up to a power of two. Products use only
+ * the columns that they need, and copies leave the padding in LDS unchanged. */
 static bool is_padded(const struct prefill *p)
 {
     const unsigned dim = (unsigned)p->v->head_dim;
@@ -72,8 +73,8 @@ static void find_panels(struct prefill *p)
         add_panel(p, (struct prefill_panel){.width = ceiling(dim)}, 16 / prefill_bytes(p));
         return;
     }
-    /* A lane reads 16 bytes of K at once. It reads an instruction's operand if that is longer, or
-     * if the rest of the head dim is too narrow. */
+    /* Elements of K that a lane reads at once: 16 bytes, or the whole operand of an instruction if
+     * that is longer. For a narrow rest of the head dim: `narrow` elements. */
     unsigned vector = tir_mma_in_regs(prefill_mma(p)) > 16 / prefill_bytes(p)
                           ? tir_mma_in_regs(prefill_mma(p))
                           : 16 / prefill_bytes(p);
@@ -119,9 +120,9 @@ static bool has_sum_rows(const struct prefill *p)
            p->v->head_dim_v % (int)prefill_side(p);
 }
 
-/* Sets p->value.tail to PREFILL_TAIL_REST if that is faster. Its 8 rows of O^T cost half as much as
- * another block of 32 rows, but the VALU has to sum l. For smaller head dims the VALU is busy, and
- * tiles of 32 keys would wait for LDS reads. */
+/* Sets p->value.tail to PREFILL_TAIL_REST if that is faster. Eight rows of O^T cost half as much as
+ * another block of 32 rows. Without columns of ones in V, however, the VALU has to sum l. For
+ * smaller head dims the VALU is busy, and tiles of 32 keys would wait for LDS reads. */
 static void find_rest(struct prefill *p)
 {
     enum { ROWS = 8, KEYS = 64, LEAST = 80, LEAST_V = 104 };
@@ -135,16 +136,16 @@ static void find_rest(struct prefill *p)
         p->value.tail = PREFILL_TAIL_REST;
 }
 
-/* Returns the number of tiles of LDS buffer `buffer` (PREFILL_LDS_K or PREFILL_LDS_V) that the
- * pipeline needs, rounded up to a power of two. */
+/* Returns the number of tiles that the pipeline needs in LDS, rounded up to a power of two.
+ * `buffer`: PREFILL_LDS_K or PREFILL_LDS_V. */
 static unsigned ceiling_of_depth(const struct prefill *p, unsigned buffer)
 {
     return p->plan.depth[buffer] ? ceiling(p->plan.depth[buffer]) : 1;
 }
 
 /* Sets the numbers of tiles of K and V in LDS: the pipeline's need, rounded up to a power of two,
- * since addresses mask the tile's index. K has at least two, and so has V of a cache that is not
- * stored transposed. */
+ * since a tile's place is its index modulo that number. K has at least two, and so has V of a cache
+ * that is not stored transposed. */
 static void find_depths(struct prefill *p)
 {
     if (!prefill_plan(p, p->refused))
@@ -181,7 +182,8 @@ static void choose_layouts(struct prefill *p)
 /* Returns the bytes of LDS that K and V take. */
 static unsigned key_bytes(const struct prefill *p)
 {
-    /* The second halves begin with the second segment, and take as many bytes as the first ones. */
+    /* The second halves of K and V begin with the second LDS segment, and take as many bytes as the
+     * first halves. */
     unsigned bytes = p->value.room + p->k.room;
     if (prefill_has_halves(p))
         return p->m->lds_segment_bytes + bytes;
@@ -203,8 +205,8 @@ static unsigned lds_limit(const struct prefill *p)
     return p->m->lds_bytes / prefill_residents(p->tile);
 }
 
-/* Returns the LDS map of half of the columns of O. Rows that begin at the same bank are
- * swizzled. */
+/* Returns the LDS map of half of the columns of O. The map swizzles rows that would begin at the
+ * same bank. */
 static struct tir_layout half_of_out(const struct prefill *p)
 {
     enum { CHUNK = 16 / PREFILL_OUT_BYTES };
@@ -215,8 +217,8 @@ static struct tir_layout half_of_out(const struct prefill *p)
 }
 
 /* Sets the place of O in LDS to V's buffer, through which two halves of the columns pass one after
- * the other. The last work tile uses Q's place, also in halves, so that lanes have the same
- * addresses. */
+ * the other. O of the workgroup's last work tile passes through Q's place, also in halves, so that
+ * lanes use the same offsets. */
 static void place_halves(struct prefill *p)
 {
     const unsigned half = prefill_queries(p) * prefill_dv(p) / 2 * PREFILL_OUT_BYTES;
@@ -228,9 +230,9 @@ static void place_halves(struct prefill *p)
     p->staging.bytes = p->staging.bytes > 2 * half ? p->staging.bytes : 2 * half;
 }
 
-/* Sets the place of O in LDS to the place of Q (`q` bytes), which is free after the loop begins. A
- * persistent kernel loads Q of the next work tile meanwhile, so there O has room of its own. If LDS
- * has no such room, neither Q nor O passes through LDS. */
+/* Sets the place of O in LDS to the place of Q, of `q` bytes, whose rows are in registers once the
+ * loop begins. A persistent kernel copies the next Q there, so it needs other room for O. Without
+ * room, neither Q nor O passes through LDS. */
 static void place_out(struct prefill *p, unsigned q)
 {
     p->staging.o.parts = 1;
@@ -256,8 +258,8 @@ static void place_out(struct prefill *p, unsigned q)
         p->staging = (struct prefill_staging){.o = p->staging.o};
 }
 
-/* Sets the places in K's LDS for the merge of key groups: of O, in as few parts as fit, and of m
- * and l. */
+/* Sets the places in K's LDS buffer for the merge of key groups: for O, in as few parts as fit, and
+ * for m and l. */
 static void place_merge(struct prefill *p)
 {
     const unsigned words = 2 * prefill_queries(p) * sizeof(float); /* bytes of m and l */
@@ -338,7 +340,8 @@ static unsigned side_of(const struct att_tile *t)
 
 /* Returns the index in tir_machine.mma of the matrix instruction with `rows` rows and columns for
  * operands of `dtype`; below 0: none. `keys` is the number of keys of a tile: below 32 the
- * instruction has k = 16. fp8 tiles of 64 keys or more prefer k = 64, which has twice the rate. */
+ * instruction has k = 16. fp8 tiles of 64 keys or more take an instruction with k = 64 if there is
+ * one, since it has twice the rate. */
 static int find_product(const struct tir_machine *m, unsigned rows, unsigned keys, unsigned dtype)
 {
     const bool enough = dtype == TIR_FP8 && keys >= WIDE;
@@ -393,8 +396,8 @@ static unsigned registers(const struct prefill *p)
     return (p->tile->rows * (q / 2 + o + p->tile->keys) + p->tile->keys * o / 2) / tir_lanes(p->m);
 }
 
-/* True if the tile has registers for a cache, a soft cap or a hook, and matrix time to hide
- * conversions. False for some tiles of head_dim_v above 128; the reason is in `why`. */
+/* True if a kernel of the tile has registers for the variant's cache, soft cap and hook, and
+ * products beside which to convert int8. If not, the reason is in `why`. */
 static bool has_room_beside(const struct att_variant *v, const struct att_tile *t,
                             const struct tir_machine *m, struct att_why *why)
 {
@@ -403,8 +406,8 @@ static bool has_room_beside(const struct att_variant *v, const struct att_tile *
         return att_reject(why, ATT_TILE, "has no registers for V of a cache in two halves");
     if (t->own[PREFILL_FRESH_OFFSETS] && att_scales_scores(v) && v->head_dim_v > CAPPED)
         return att_reject(why, ATT_TILE, "has no registers for a hook or a soft cap");
-    /* These heads have registers for pages with eight waves. With four, LLVM copies 40 registers in
-     * an iteration, or adds waits. */
+    /* For heads up to WIDE_HEAD, kernels with eight waves have registers for pages. With four
+     * waves, LLVM copies 40 registers in an iteration, or adds waits. */
     const bool eight = t->head_dim <= WIDE_HEAD && !t->own[PREFILL_FP8];
     if (!eight || t->own[PREFILL_WORKGROUPS] != 1 || !v->paged)
         return true;
@@ -442,8 +445,8 @@ static bool fits_beside_others(const struct prefill *p, struct att_why *why)
            att_reject(why, ATT_TILE, "has no registers for pages that are no copies");
 }
 
-/* True if registers and LDS suffice for all workgroups of a compute unit, and an accumulator's
- * registers have whole rows of O^T. If not, the reason is in `why`. */
+/* True if registers and LDS suffice for all workgroups of a compute unit, and head_dim_v is a
+ * multiple of a store's rows of O^T. If not, the reason is in `why`. */
 static bool has_capacity(const struct prefill *p, struct att_why *why)
 {
     const unsigned most = lds_limit(p);
@@ -463,9 +466,10 @@ static bool has_capacity(const struct prefill *p, struct att_why *why)
     return true;
 }
 
-/* True unless a custom mask lacks registers in waves of 256; the reason is in `why`. A head_dim
- * that is no multiple of 16 has a panel with columns that another one has too, and addresses for
- * it. Beside 112 columns of Q four registers spill then (LLVM 22.1). */
+/* True if a wave has registers for the variant's custom mask, or there is none. If not, the reason
+ * is in `why`. A head_dim that is no multiple of 16 has a panel that repeats columns of another
+ * panel, and needs addresses for it. With 256 VGPRs a wave and 112 or more columns of Q, four
+ * registers then spill (LLVM 22.1). */
 static bool has_room_for_mask(const struct att_variant *v, const struct tir_machine *m,
                               struct att_why *why)
 {
@@ -476,7 +480,7 @@ static bool has_room_for_mask(const struct att_variant *v, const struct tir_mach
                       v->head_dim, m->name);
 }
 
-/* True if tile t suits the number of lanes of the machine's waves, and they have registers for the
+/* True if tile t suits the number of lanes of the machine's waves, and these have registers for the
  * variant's head dims and mask. If not, the reason is in `why`. It is always true for waves of 64
  * lanes. Waves of 32 lanes need a tile with PREFILL_SIDE. */
 static bool fits_waves(const struct att_variant *v, const struct att_tile *t,
@@ -497,8 +501,8 @@ static bool fits_waves(const struct att_variant *v, const struct att_tile *t,
 }
 
 /* True if the variant's steps can use several matrix instructions for a wave's queries; if not, the
- * reason is in `why`. Halves of a head_dim_v that is no power of two are not contiguous registers
- * there. Rows of items are spread over one instruction only. */
+ * reason is in `why`. With several instructions, halves of a head_dim_v that is no power of two are
+ * not in consecutive registers. For rows of items there is no code. */
 static bool fits_several(const struct att_variant *v, struct att_why *why)
 {
     if (v->planned)
@@ -554,7 +558,7 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
     if (!has_room_beside(v, t, m, why))
         return false;
     const unsigned side = side_of(t);
-    /* Rows of S^T that two registers of a wave have together. */
+    /* Number of elements in a column of S^T that two registers of a wave have. */
     const unsigned together = 256u / side;
     const unsigned late = t->own[PREFILL_LATE_EIGHTHS] ? t->own[PREFILL_LATE_EIGHTHS] : 4;
     if (side < (unsigned)t->rows && !fits_several(v, why))
@@ -594,8 +598,8 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
     return has_capacity(&p, why);
 }
 
-/* True if prefill has tiles for head dim `dim`. Above 128 the lanes of an accumulator leave no rest
- * of 8 rows. */
+/* True if prefill has tiles for head dim `dim`. Above 128, dims that are multiples of 8 and not of
+ * 16 have no tile. */
 static bool is_a_size(int dim) { return dim >= 64 && dim <= 512 && !(dim % (dim < 128 ? 8 : 16)); }
 
 /* True if tiles and loads exist for the variant's head dims; if not, the reason is in `why`. */

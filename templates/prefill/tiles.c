@@ -7,9 +7,9 @@
 #include "templates/prefill/prefill.h"
 
 /* First members of a row for heads of up to `qk` (q and k) and `v` elements. A wave has `queries`
- * queries, 16 or 32: the columns of its matrix instruction, or of several if PREFILL_SIDE is set.
- * `widest`: most columns of a panel of K. Without `whole_keys` all panels but the first are read
- * during the product. */
+ * queries, 16 or 32: the columns of its matrix instruction, or of several instructions if
+ * PREFILL_SIDE is set. `widest`: most columns of a panel of K. Without `whole_keys` all panels but
+ * the first are read during the product. */
 #define TILE(qk, v, queries, n_waves, n_keys, widest)                                             \
     .head_dim = (qk), .head_dim_v = (v), .rows = (queries), .waves = (n_waves), .keys = (n_keys), \
     .panel = (widest)
@@ -175,8 +175,8 @@ const struct att_knob prefill_fitted[PREFILL_N_FITTED] = {
 
 /* Sets hoist_vgprs and memory_priority of a tile. Hoisted values use the registers that operands
  * leave free: more with one wave per SIMD (4 waves), fewer if direct-to-LDS copies of 16 bytes a
- * lane need registers for addresses. With such copies and 8 waves, memory phases are mostly reads
- * that the products of the other role's waves wait for, so they get priority. */
+ * lane need registers for addresses. With these copies and 8 waves, memory phases are mostly LDS
+ * reads for which the other role's products wait. Memory phases then get priority. */
 void prefill_rules(const struct att_variant *v, const struct tir_machine *m, struct att_tile *t)
 {
     enum { ONE_WAVE = 16, COPIES = 4, STORES = 8 };

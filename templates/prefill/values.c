@@ -22,14 +22,15 @@ struct tir_type prefill_v_registers(struct prefill *p, unsigned n_keys, bool lds
     if (!lds_order)
         tir_spread_cols(&s, TIR_REGS, 1);
     tir_spread_rows(&s, TIR_REGS, in_lane < 3 ? in_lane - 1 : 2);
-    /* So that a lane has 16 bytes of a row in LDS. */
+    /* 8 keys a lane, so that a lane stores 16 bytes of a row of V^T in LDS. */
     if (in_lane > 3 && p->tile->keys >= 64 && !p->v->paged) {
         tir_spread_rows(&s, TIR_WAVES, 1);
         tir_spread_rows(&s, TIR_REGS, 1);
     }
     if (lds_order)
         tir_spread_cols(&s, TIR_REGS, 1);
-    /* LLVM would move a page number that all keys of a wave share to a scalar, and wait for it. */
+    /* With pages, a wave has keys of two lane groups: LLVM would move a page number that all keys
+     * of a wave share to a scalar register, and wait for it. */
     const unsigned lane_cols = p->m->lane_bits - (p->v->paged ? 1 : 0), cols = tir_bits(dv) - 1;
     tir_spread_cols(&s, TIR_LANES, cols < lane_cols ? cols : lane_cols);
     tir_spread_rows(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
@@ -42,8 +43,8 @@ struct tir_type prefill_v_registers(struct prefill *p, unsigned n_keys, bool lds
 }
 
 /* Returns tile `v` of V with zeros in rows that no query sees. A page may hold a NaN after the
- * sequence's last token. Rows before the first visible key come from that key's page, which may be
- * the last one. */
+ * sequence's last token. Rows before the first visible key are loaded from that key's page, perhaps
+ * from after the last token. */
 struct tir_value prefill_clear_unseen(struct prefill *p, struct tir_value v, struct tir_value key)
 {
     struct tir_builder *b = &p->b;

@@ -13,8 +13,7 @@
 #include "templates/workgroup/grid.h"
 #include "templates/workgroup/scalar.h"
 
-/* Indices of the words (i32) of an item in work_info, as plans have them: struct
- * attn_decode_plan. */
+/* Indices of the i32 words of an item in the argument work_info: see struct attn_decode_plan. */
 enum word {
     SEQUENCE,
     PARTIAL,
@@ -37,8 +36,8 @@ static struct tir_value load_word(struct prefill *p, const char *array, struct t
 
 /* ---- The words of an item, and the keys that its queries see ---- */
 
-/* True if a mask or a hook needs the lengths of the whole sequence. False: the item's lengths are
- * enough. */
+/* True if a mask or a hook needs the numbers of queries and keys of the whole sequence. False: the
+ * ranges in the item are enough. */
 static bool needs_sequence(const struct att_variant *v)
 {
     return v->logits || v->mask == ATT_MASK_WINDOW || att_has_mask_rows(v);
@@ -91,7 +90,8 @@ static void read_item(struct prefill *p, struct tir_value index)
     find_sequence(p, w);
 }
 
-/* Sets at->lowest and at->highest to the least and largest position of the wave's rows. */
+/* Sets at->lowest and at->highest to the least and the largest key position of the wave's
+ * queries. */
 static void find_bounds(struct prefill *p, struct att_position *at)
 {
     struct tir_builder *b = &p->b;
@@ -103,8 +103,8 @@ static void find_bounds(struct prefill *p, struct att_position *at)
     at->highest = tir_add(b, p->item.position, tir_div(b, last, p->item.gqa));
 }
 
-/* Sets work.first_key to the first key that a row of the pass sees, rounded down to a multiple of
- * 16, if that is later. */
+/* Raises work.first_key to the first key that a row of the pass sees with a sliding window, rounded
+ * down to a multiple of 16. */
 static void narrow_to_window(struct prefill *p)
 {
     enum { GRAIN = 16 };
@@ -159,9 +159,9 @@ static void read_arguments(struct prefill *p)
     tir_anchor_all(b, loaded, sizeof(loaded) / sizeof(loaded[0]));
 }
 
-/* Builds the workgroup's share of adding up the partials of the work tile that item `index` (i32)
- * belongs to. `end` (i32): end of the list. Loads the item again, so that no loop keeps its words
- * in registers. */
+/* Builds the workgroup's share in adding up the partials of the work tile of item `index` (i32).
+ * `end` (i32): index after the last item of the workgroup's list. Loads the item again, so that no
+ * loop keeps its words in registers. */
 static void share_part(struct prefill *p, struct tir_value index, struct tir_value end)
 {
     struct tir_builder *b = &p->b;
@@ -177,10 +177,11 @@ static void share_part(struct prefill *p, struct tir_value index, struct tir_val
                           });
 }
 
-/* Returns the number of the workgroup's list (i32). If workgroups share a compute unit, items are
- * short, and waves wait for the first keys of each. Each run of NEAR lists is then on one XCD,
- * whose L2 has the keys that these lists share. Longer runs would leave XCDs without work if only
- * the first lists have items. Lists after the last round of whole runs stay in place. */
+/* Returns the index (i32) of the workgroup's work list. If workgroups share a compute unit, items
+ * are short, and waves wait for each item's first keys. Each NEAR consecutive lists are then on one
+ * XCD, whose L2 has the keys that these lists share. With more lists an XCD, some XCDs would idle
+ * if only the first lists have items. Lists after the last full round over the XCDs keep their
+ * places. */
 static struct tir_value find_list(struct prefill *p)
 {
     enum { NEAR_BITS = 3, NEAR = 1 << NEAR_BITS, ROUND = NEAR * ATT_XCDS };
@@ -215,11 +216,11 @@ void prefill_walk_items(struct prefill *p, void (*attend)(struct prefill *))
     p->work.row0 = pass.index;
     p->work.first_key = first;
     attend(p);
-    /* Copies of keys past the end may be in flight. */
+    /* Copies of V's rows after the last key may be in flight. */
     tir_wait(b, PREFILL_COPIES_OF_V, 0);
     prefill_await_keys(p);
     prefill_finish(p, &p->staging.o);
-    tir_barrier(b); /* other waves store rows of the next Q in O's place */
+    tir_barrier(b); /* after it, other waves store rows of the next Q in O's place */
     tir_end_for(b, &pass, NULL, 0);
     if (p->v->one_launch)
         share_part(p, items.index, end);

@@ -10,8 +10,8 @@
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
-/* The place of a work tile in the launch, i32. A layer is the work tiles of all heads and sequences
- * with the same queries. */
+/* Indices of a work tile in the launch, i32 scalars. A layer is the work tiles of all heads and
+ * sequences with the same queries. */
 struct tile_number {
     struct tir_value in_layer;  /* index of the work tile in its layer */
     struct tir_value per_layer; /* number of work tiles of a layer */
@@ -43,8 +43,8 @@ static struct tir_value count_layers(struct prefill *p)
 }
 
 /* True if an XCD works on all tiles of a head before tiles of the next head. With a causal mask the
- * longest tiles are first instead. A persistent kernel needs scalar registers for this order, which
- * D 128 lacks. */
+ * longest tiles are first instead. In a persistent kernel this order takes scalar registers that D
+ * 128 does not have free. */
 static bool takes_whole_heads(const struct prefill *p)
 {
     const bool persistent = prefill_workgroups(p) != 0;
@@ -77,8 +77,9 @@ static void find_kv_head(struct prefill *p)
 
 /* Returns the number of workgroups of a launch of a persistent kernel; 0: the kernel is not
  * persistent, and has a workgroup for each work tile. A kernel is persistent if all work tiles take
- * about the same time and its loop leaves registers free. One workgroup fills a compute unit. Two
- * per unit run one after the other, which distributes the tiles of a causal mask more evenly. */
+ * about the same time and its loop leaves registers free. One workgroup fills a compute unit. If a
+ * tile has two workgroups per unit, they run one after the other, which distributes the tiles of a
+ * causal mask more evenly. */
 int prefill_workgroups(const struct prefill *p)
 {
     const struct att_variant *const v = p->v;
@@ -117,8 +118,8 @@ bool prefill_fills_registers(const struct prefill *p)
 }
 
 /* Loads the index of the first token of a sequence to range[0], and of the token after its last one
- * to range[1]. `array`: the argument with the begins of all sequences. `at` (i32): byte offset of
- * the sequence's element. */
+ * to range[1]. `array`: the argument with the first token of each sequence (i32). `at` (i32): byte
+ * offset of the sequence's element. */
 static void load_tokens(struct prefill *p, const char *array, struct tir_value at,
                         struct tir_value range[2])
 {
@@ -162,7 +163,7 @@ static void locate(struct prefill *p, struct tile_number *t)
     p->work.row0 = att_times(b, p->tile->ascending ? t->layer : tir_sub(b, last, t->layer), rows);
 }
 
-/* Returns the work tile at the workgroup's place in the grid. */
+/* Returns the indices of the work tile at the workgroup's place in the grid. */
 static struct tile_number grid_tile(struct prefill *p)
 {
     struct tir_builder *const b = &p->b;
@@ -174,8 +175,8 @@ static struct tile_number grid_tile(struct prefill *p)
     return (struct tile_number){in_layer, per_layer, tir_block_id(b, 2)};
 }
 
-/* Returns the layer (i32) of the workgroup's first work tile. Divides only if the grid has no
- * layers. */
+/* Returns the index (i32) of the layer of the workgroup's first work tile `first`. Divides the
+ * tile's number only if the grid has no dimension of layers. */
 static struct tir_value find_first_layer(struct prefill *p, const struct tile_number *first)
 {
     struct tir_builder *const b = &p->b;
@@ -291,7 +292,7 @@ static void find_next(struct prefill *p, struct next_tile *next, struct tir_valu
     const struct tir_value layer = tir_div(b, valid, per_layer);
     const struct tir_value in_layer = tir_sub(b, valid, tir_mul(b, layer, per_layer));
     locate(p, &(struct tile_number){in_layer, per_layer, layer});
-    if (next->rows.id) { /* without a mask only q_len limits the queries */
+    if (next->rows.id) { /* without a mask q_len only limits the queries */
         p->work.row0 = tir_add(b, p->work.row0, next->first);
         p->work.q_len = tir_min(b, p->work.q_len, tir_add(b, p->work.row0, next->rows));
     }
@@ -299,8 +300,8 @@ static void find_next(struct prefill *p, struct next_tile *next, struct tir_valu
     set_work(p, now);
 }
 
-/* Begins a branch that workgroups with a next work tile take, and issues the copies of that tile's
- * Q and first K. Returns the branch. */
+/* Begins a branch that workgroups with a next work tile take, and issues there the copies of that
+ * tile's Q and first tile of K. Returns the branch. */
 static struct tir_if begin_fetch_ahead(struct prefill *p, const struct next_tile *next)
 {
     struct tir_value now[N_FIELDS];
@@ -383,8 +384,8 @@ static void walk_all(struct prefill *p, void (*attend)(struct prefill *))
     if (prefill_fetches_ahead(p))
         find_next(p, &next, first.per_layer);
     work_on_tile(p, &next, attend);
-    /* The next Q overwrites rows of O in LDS, which other waves may still read. Copies of K past
-     * the last key may be in flight. */
+    /* Waits for other waves: the next Q overwrites rows of O in LDS that these may still read.
+     * Copies of K after the last key may be in flight. */
     if (!prefill_fetches_ahead(p) && p->staging.bytes) {
         tir_wait(b, PREFILL_COPIES_OF_K, 0);
         att_lds_barrier(b);
@@ -395,7 +396,8 @@ static void walk_all(struct prefill *p, void (*attend)(struct prefill *))
     for (int i = 0; i < N_FIELDS; i++)
         carried[1 + i] = next.at[i];
     carried[4] =
-        tir_select(b, next.exists, carried[4], carried[6]); /* no next tile: row0 is q_len */
+        /* without a next tile, row0 is q_len: no query is left */
+        tir_select(b, next.exists, carried[4], carried[6]);
     tir_end_for(b, &loop, carried, 1 + N_FIELDS);
 }
 
@@ -414,8 +416,8 @@ void prefill_walk_tiles(struct prefill *p, void (*attend)(struct prefill *))
 }
 
 /* True if row t of the tile table has half of the usual queries, for launches with fewer work tiles
- * than compute units. Up to D 128 its waves split the keys. Above, it has one wave per SIMD, and is
- * for heads of more than half of its width. */
+ * than compute units. Up to head_dim 128 the tile's waves split the keys. Above 128 the tile has
+ * one wave per SIMD, and takes heads wider than half of its own head_dim. */
 static bool takes_fewer_queries(const struct att_variant *v, const struct att_tile *t,
                                 const struct tir_machine *m)
 {
@@ -442,11 +444,11 @@ static bool is_for_few_keys(const struct att_variant *v, const struct att_tile *
 }
 
 /* The most keys of a launch that runs without key groups. The merge of key groups takes as long as
- * two iterations of KEYS_OF_TILE keys, so they gain from four iterations on. */
+ * two iterations of KEYS_OF_TILE keys, so key groups are faster from four iterations on. */
 enum { KEYS_OF_TILE = 64, MOST_UNSPLIT_KEYS = 3 * KEYS_OF_TILE };
 
-/* Returns the n-th row (from 0) of the tile table that is for launches of few work tiles; NULL:
- * there is none. Sets keys[0] and keys[1] to the least and the most keys of such a launch. */
+/* Returns the n-th row (from 0) of the tile table among those for launches of few work tiles; NULL:
+ * there are at most n. Sets keys[0] and keys[1] to the least and the most keys of such a launch. */
 static const struct att_tile *find_few(const struct att_variant *v, const struct tir_machine *m,
                                        unsigned n, int keys[2])
 {
@@ -485,9 +487,9 @@ static bool halves_planned_tiles(const struct att_variant *v, const struct att_t
     return t->own[PREFILL_KEY_GROUPS] || (prefill_residents(t) > 1 && v->mask == ATT_MASK_WINDOW);
 }
 
-/* Sets *second to the second kernel of a planned kernel. It is for tiles of the plan with at most
- * half of the usual rows. An item of key groups has twice the keys, so a tile has half as many
- * partials. Returns false if there is no n-th (from 0) such kernel. */
+/* Sets *second to the second kernel of a planned kernel, for plans whose tiles have at most half of
+ * the usual rows. With key groups an item has twice the keys, so a tile has half as many partials.
+ * Returns false if n is not 0, or the variant has no second kernel. */
 static bool planned_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                            struct att_second *second)
 {
@@ -506,22 +508,22 @@ static bool planned_second(const struct att_variant *v, const struct tir_machine
     return false;
 }
 
-/* The most keys for which tiles whose workgroups share a compute unit are faster. WINDOW: of a
- * window. PROMPT: of a prompt. ALWAYS: of either, for variants of prefers_large_tiles() and
- * launches with at most one large tile for each compute unit. */
+/* Limits of keys up to which tiles whose workgroups share a compute unit are faster. WINDOW: keys
+ * of a window. PROMPT: keys of a prompt. ALWAYS: keys of either, if prefers_large_tiles() is true
+ * and a launch has at most one large tile for each compute unit. */
 enum { WINDOW = 1024, PROMPT = 512, ALWAYS = 256 };
 
-/* True if large tiles are faster for some launches of few tiles and keys. With head_dim 64 their
- * waves copy 64 keys at once to LDS, which transposes V. Such a launch has at most one large tile
- * for each compute unit, and no other tile beside which its prologue could run. */
+/* True if large tiles (one workgroup fills a compute unit) are faster for launches of few tiles and
+ * keys. Then each compute unit has at most one tile, and nothing hides a prologue. With head_dim 64
+ * and transposing LDS reads, waves of large tiles copy 64 keys at once. */
 static bool prefers_large_tiles(const struct att_variant *v, const struct tir_machine *m)
 {
     enum { NARROW = 64 /* columns */ };
     return v->head_dim <= NARROW && v->head_dim_v <= NARROW && att_transposes_8_bytes(m);
 }
 
-/* Sets second->also[0] to calls with `first` to `last` of argument `arg` and more large tiles than
- * compute units. A large tile has two tiles of ARG_TILES. */
+/* Sets second->also[0] to calls with more large tiles than compute units, whose argument `arg` is
+ * `first` to `last`. ARG_TILES counts two tiles for a large one. */
 static void add_large_launches(struct att_second *second, const struct tir_machine *m,
                                const char *arg, int first, int last)
 {
@@ -529,14 +531,16 @@ static void add_large_launches(struct att_second *second, const struct tir_machi
         .rows = {{ARG_TILES, 2 * m->cus + 1, INT32_MAX}, {arg, first, last}}, .count = 2};
 }
 
-/* Sets second->calls to the calls in which a query sees few keys, and second->tile to 0. Returns
- * false if the variant has no such calls. In these calls, the prologue and epilogue of a work tile
- * take long compared with its products. With workgroups that share a compute unit, they take 0.57
- * to 0.9 times the cycles (modelled). */
+/* Sets second->calls to the calls in which a query sees few keys, and second->tile to 0 (not yet
+ * chosen). Returns false if the variant has no such calls. In these calls, the prologue and
+ * epilogue of a work tile take long compared with its products. With workgroups that share a
+ * compute unit, they take 0.57 to 0.9 times the cycles (modelled). */
 static bool find_short_calls(const struct att_variant *v, const struct tir_machine *m,
                              struct att_second *second)
 {
-    enum { AFTER = 128, NARROW = 64 /* columns */ };
+    /* AFTER: most keys after a query's position that a window has; NARROW: most columns of a narrow
+     * head */
+    enum { AFTER = 128, NARROW = 64 };
     const bool narrow = v->head_dim <= NARROW && v->head_dim_v <= NARROW;
     const bool large = prefers_large_tiles(v, m);
     *second = (struct att_second){.tile = 0};
@@ -557,7 +561,8 @@ static bool find_short_calls(const struct att_variant *v, const struct tir_machi
     second->calls = (struct att_box){.rows = {{ARG_MAX_SEQLEN_K, 0, most}}, .count = 1};
     if (large)
         add_large_launches(second, m, ARG_MAX_SEQLEN_K, ALWAYS + 1, PROMPT);
-    if (!narrow && !att_transposes_8_bytes(m)) /* longer prompts of few tiles have key groups */
+    /* longer prompts also, if they have many tiles: with few tiles they have key groups */
+    if (!narrow && !att_transposes_8_bytes(m))
         second->also[0] =
             (struct att_box){.rows = {{ARG_TILES, m->cus + 1, INT32_MAX},
                                       {ARG_MAX_SEQLEN_K, MOST_UNSPLIT_KEYS + 1, PROMPT}},

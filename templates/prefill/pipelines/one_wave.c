@@ -20,8 +20,8 @@
  */
 #include "templates/prefill/pipelines/pipelines.h"
 
-/* Phase EDGE is the beginning of M2. Its steps end before the steps of M2, which then have their
- * registers. */
+/* Phases of an iteration. M phases are for memory and C phases for matrix products. EDGE is the
+ * beginning of M2: its steps end before the steps of M2, which can have the same registers. */
 enum { M1, C1, EDGE, M2, C2 };
 enum { COPY_K, WAIT_K, SCORES, VALUES };
 

@@ -20,8 +20,9 @@
  */
 #include "templates/prefill/pipelines/pipelines.h"
 
-/* Phase EDGE is the beginning of M2. Its steps end before the steps of M2, which then have their
- * registers. */
+/* Phases of an iteration. M phases are for memory and C phases for matrix products. EDGE is the
+ * beginning of M2: its steps end before the steps of M2, which can have the same registers. FIRST
+ * is the beginning of C2. */
 enum { M1, C1, EDGE, M2, FIRST, C2 };
 enum { PAGES, COPY_K, WAIT_K, SCORES, VALUES };
 
@@ -48,7 +49,8 @@ static const struct pipe_row rows[] = {
 
 static const struct pipe_move moves[] = {{&att_exp2, 1, VALUES, C1, HAS(LATE_EXP2)},
                                          {&att_mask, 0, SCORES, EDGE, HAS(EARLY_MASK)},
-                                         /* V occupies registers only from here on. */
+                                         /* A late load: V occupies registers only from this phase
+                                          * on. */
                                          {&prefill_load_v_pages, 0, WAIT_K, C2, HAS(LATE_V)},
                                          {0}};
 

@@ -18,9 +18,9 @@
  */
 #include "templates/prefill/pipelines/pipelines.h"
 
-/* Phase EDGE is the beginning of M2. Its steps end before the steps of M2, which then have their
- * registers. FIRST is the beginning of C2: copies that are issued there are newer than the loads
- * that C2 waits for. */
+/* Phases of an iteration. M phases are for memory and C phases for matrix products. EDGE is the
+ * beginning of M2: its steps end before the steps of M2, which can have the same registers. FIRST
+ * is the beginning of C2: copies issued there are newer than the loads that C2 waits for. */
 enum { M1, C1, EDGE, M2, FIRST, C2 };
 enum { COPY_K, WAIT_K, SCORES, VALUES };
 
@@ -32,7 +32,8 @@ const struct pipe_phase prefill_transposed_phases[] = {{"M1", PIPE_MEMORY, .open
                                                        {"C2", PIPE_MATRIX, .open = 0},
                                                        {0}};
 
-/* Rows from weights to O. Stages count from SCORES; one_wave_pages has the same phases. */
+/* Rows of the steps from weights to O. Stages count from SCORES. one_wave_pages uses these rows
+ * too. */
 const struct pipe_row prefill_rows_values[] = {
     {&att_rescale, 1, M1, .needs = ATT_HAS(CHECK_SCORES)},
     {&att_rescale_previous, 1, M1, .needs = ATT_HAS(CHECK_PREVIOUS)},

@@ -23,8 +23,9 @@
  */
 #include "templates/prefill/pipelines/pipelines.h"
 
-/* Phase READ is the beginning of M1, for tiles that read K before V is stored. Phase EDGE is the
- * beginning of M2. Its steps end before V is read in M2, so that V can have their registers. */
+/* Phases of an iteration. M phases are for memory and C phases for matrix products. READ is the
+ * beginning of M1, for tiles that read K before V is stored to LDS. EDGE is the beginning of M2:
+ * its steps end before V is read in M2, so that V can have their registers. */
 enum { READ, M1, C1, EDGE, M2, C2 };
 enum { PAGES, COPY_K, WAIT_K, SCORES, VALUES };
 

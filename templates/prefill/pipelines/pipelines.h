@@ -8,7 +8,7 @@
 
 #include "templates/attention/steps.h"
 
-/** Indices in pipeline.buffers of the LDS buffers of K and of V. */
+/** Indices in pipeline.buffers for the depths of the LDS buffers of K and of V. */
 enum { PREFILL_LDS_K, PREFILL_LDS_V };
 extern const struct pipe_buffer prefill_buffers[];
 
@@ -20,7 +20,7 @@ enum prefill_feature {
     PREFILL_HAS_PANELS,     /* K has more than one panel */
     PREFILL_HAS_V_PARTS,    /* V is read and multiplied in two parts or more */
     PREFILL_HAS_V_QUARTERS, /* V is read and multiplied in four parts or more */
-    /* Some powers are computed one iteration later: att_tile.late_power. */
+    /* Some exponentials of a tile are computed one iteration later: att_tile.late_power. */
     PREFILL_HAS_LATE_EXP2,
     PREFILL_HAS_EARLY_MASK, /* the mask is applied in phase EDGE */
     PREFILL_HAS_KEYS_FIRST, /* K is read from LDS before V is stored there */
@@ -37,11 +37,11 @@ extern const char *const prefill_features[];
 #define HAS(name) (1u << PREFILL_HAS_##name)
 
 /* Steps, in keys.c. Steps on K have part 0 for the first panel and part 1 for the others. */
-/* Find byte offsets in the page table. */
+/* Find the byte offset of a page-table entry, for K and for V. */
 extern const struct pipe_op prefill_find_k_entry, prefill_find_v_entry;
-/* Load page numbers of a tile. */
+/* Load the page numbers of a tile of K, and of V. */
 extern const struct pipe_op prefill_find_k, prefill_find_v;
-extern const struct pipe_op prefill_issue_k, prefill_issue_v; /* issue copies to LDS */
+extern const struct pipe_op prefill_issue_k, prefill_issue_v; /* issue copies of K, of V to LDS */
 /* K through registers: load from pages, store to LDS. */
 extern const struct pipe_op prefill_load_k, prefill_store_k;
 /* V of a tensor through registers: load, store to LDS. */
@@ -52,17 +52,19 @@ extern const struct pipe_op prefill_load_v_pages, prefill_clear_v;
 extern const struct pipe_op prefill_store_v_ready;
 /** Load the mask of a tile; find whether it hides a key. */
 extern const struct pipe_op prefill_load_mask, prefill_check_mask;
-/** Read operands of the products from LDS; v_rest: for PREFILL_TAIL_REST. */
+/** Read operands of the products from LDS; prefill_read_v_rest reads V's last rows for
+ * PREFILL_TAIL_REST. */
 extern const struct pipe_op prefill_read_k, prefill_read_v, prefill_read_v_rest;
 /** Computes S^T = K Q^T. */
 extern const struct pipe_op prefill_product_qk;
 
-/** Rows that all tables share, in shared_rows.c: mask and rescale check of the scores, exponents
- * and powers, sums and rounded weights. */
+/** Rows of steps that several pipelines share, in shared_rows.c: mask and rescale check of scores,
+ * exponents and powers, sums and rounded weights. */
 extern const struct pipe_row prefill_rows_mask[], prefill_rows_exponents[];
 extern const struct pipe_row prefill_rows_weights[];
 
-/** Phases, and rows from weights to O, of one_wave_transposed and one_wave_pages. */
+/** Phases, and rows of the steps from weights to O, of the pipelines one_wave_transposed and
+ * one_wave_pages. */
 extern const struct pipe_phase prefill_transposed_phases[];
 extern const struct pipe_row prefill_rows_values[];
 
