@@ -22,8 +22,8 @@ static struct tir_value scaled(struct tir_builder *b, const char *arg, struct ti
 }
 
 /* Sets a->most, the largest weight 2^room that needs no rescaling. If O^T includes l, a->most is a
- * register of two such numbers in 16 bits. With a causal mask, also copies softmax.exponent to
- * vector registers, since such loops use all scalar registers. */
+ * register with two copies of that number in 16 bits. With a causal mask, also copies
+ * softmax.exponent to vector registers, since loops of causal kernels use all scalar registers. */
 static void keep_limits(struct att_attention *a)
 {
     struct tir_builder *const b = a->b;
@@ -43,9 +43,10 @@ static void keep_limits(struct att_attention *a)
 }
 
 /* Returns log2 of the weight that a row's largest score gets if weights are truncated. Truncation
- * removes up to one step of a weight. Its mean is 0.7213 of half a step at 1: the mean of 2^-x over
- * 0 <= x < 1 is 1 / (2 ln 2). A largest weight of exactly 1 would lose nothing, and outputs would
- * drift towards its value. With this rise the largest weight loses as much as the others. */
+ * takes up to one step of the 16-bit type from a weight. Relative to the weight, the mean loss is
+ * 0.7213 of half a step at 1. The mean of 2^-x over 0 <= x < 1 is 1 / (2 ln 2). A largest weight of
+ * exactly 1 would lose nothing, and the output would drift towards that key's value. With this rise
+ * the largest weight loses as much as the others. */
 static float rise_of_cut(const struct att_attention *a)
 {
     const float half_step = a->dtype == TIR_BF16 ? 0x1p-8f : 0x1p-11f;
@@ -126,8 +127,8 @@ static struct tir_value call_logits(struct att_attention *a, struct tir_value s,
         tir_call_hook(b, "attn_logits", operands, sizeof(operands) / sizeof(operands[0]));
     if (!a->sum.ones.id)
         return x;
-    /* Sums of fp8 weights are products of the weights of two queries, so a NaN of a missing query
-     * would reach another one. */
+    /* att_weight_sum_folded() adds the weights of two queries in one product, so a NaN of a query
+     * that does not exist would reach another query's sum. */
     const struct tir_type t = index_type(a);
     const struct tir_value there =
         tir_cmp_lt(b, tir_broadcast(b, query, t), tir_splat(b, at->q_len, t));
@@ -136,8 +137,8 @@ static struct tir_value call_logits(struct att_attention *a, struct tir_value s,
 
 /* ---- Masks: which keys are hidden, and the masking of scores ---- */
 
-/* Returns the bytes (i32) from a query's row of the mask to the next query's: a byte per key, or
- * for a mask of blocks its words and one more. */
+/* Returns the bytes (i32) from a query's row of the mask to the next query's row. A custom mask has
+ * a byte per key. A mask of blocks has one word and the words with the blocks' bits. */
 static struct tir_value mask_row_bytes(struct att_attention *a)
 {
     enum { KEYS = 2048 /* keys whose bits one word of 32 bits has */ };
@@ -210,8 +211,8 @@ struct tir_value att_first_seen(struct tir_builder *b, const struct att_variant 
 }
 
 /* Returns an i1 for each score, keys x queries: true if the key is hidden from the query. `key`
- * (i32) is the block's first key. A key's row in the block is compared with the last row that its
- * query sees, and with the first. */
+ * (i32) is the block's first key. Compares indices of keys in the block with the first and the last
+ * one that the query sees. */
 static struct tir_value is_hidden(struct att_attention *a, const struct att_block *block,
                                   struct tir_value key)
 {
@@ -243,8 +244,8 @@ static struct tir_value is_hidden(struct att_attention *a, const struct att_bloc
     return tir_or(b, hidden, tir_cmp_eq(b, byte, tir_int_like(b, byte, 0)));
 }
 
-/* Returns a scalar i1: true if the block crosses the end of the keys, or the causal, window or
- * chunk limit of some query. `key` (i32) is the block's first key. */
+/* Returns a scalar i1: true if the block has keys after the sequence's end, or keys beyond the
+ * causal, window or chunk limit of some query. `key` (i32) is the block's first key. */
 static struct tir_value is_edge(struct att_attention *a, struct tir_value key)
 {
     struct tir_builder *const b = a->b;
@@ -362,8 +363,7 @@ void att_attention_sum_by_product(struct att_attention *a)
     a->sum = att_weight_sum_whole(a->b, a->softmax.scores, a->product, a->dtype);
 }
 
-/* Returns l, 1 x queries, from eight equal rows of O^T (`output`) that hold l, from row a->sum_row
- * on. */
+/* Returns l, 1 x queries. Eight rows of O^T (`output`), from row a->sum_row on, all hold l. */
 static struct tir_value rows_of_sums(struct att_attention *a, struct tir_value output)
 {
     enum { ROWS = 8 };

@@ -50,7 +50,7 @@ struct att_block {
 /** The values that the rescale check compares with their limit. */
 enum att_check {
     ATT_CHECK_SCORES, /* scores S, before weights are computed from them */
-    /* Scores S, while weights are computed with the running maximum m of the previous block. */
+    /* Scores S. Meanwhile weights are computed with the running maximum m of the previous block. */
     ATT_CHECK_PREVIOUS,
     ATT_CHECK_WEIGHTS /* weights P; the registers of S stay occupied until P is checked */
 };
@@ -61,11 +61,11 @@ enum {
     ATT_POWER_PARTS = 6
 };
 
-/** The exponentials of a block's scores, in parts that have some of its keys each. A part may be
- * computed later than another. */
+/** The exponentials of a block's scores. Each part has some of the block's keys, and may be
+ * computed later than another part. */
 struct att_powers {
-    /* Weights of a part's keys: exponents (log2) if not `made`; else powers in f32, or in 16 bits
-     * if `packed`. */
+    /* Weights of a part's keys: f32 exponents (log2) if not `made`; else powers of two, in 16 bits
+     * if `packed` and in f32 if not. */
     struct tir_value part[ATT_POWER_PARTS];
     /* made: part[i] has powers; false: exponents. packed: part[i] will have, or has, powers of 16
      * bits; false: f32. */
@@ -116,18 +116,19 @@ struct att_now {
     struct att_block block;
     /* Values that the loop carries (m, l, O^T), indexed by enum att_carry. */
     struct tir_value *carried;
-    /* s: scores S^T, f32, keys x queries. exponent: in att_exponent, log2 of the weights, keys x
-     * queries; in some families, the power of two that weights are relative to, 1 x queries. p:
-     * weights P in f32, before rounding. top: what the rescale check compares, see ATT_SLOT_TOP. */
+    /* s: scores S^T, f32, keys x queries. exponent: log2 of the weights, keys x queries; in
+     * families that have it besides m, the exponent that weights are relative to, 1 x queries. p:
+     * weights P in f32, before rounding. top: for a rescale check of weights, the largest weight or
+     * the sum of weights of each lane. */
     struct tir_value s, exponent, p, top;
     /* Operands of O^T += V^T P^T: V^T for the part of the keys that is multiplied next, and the
      * last 8 rows of V^T. */
     struct tir_value v, v_rest;
-    /* The result of the rescale check, and the factor alpha of O and l. */
+    /* Whether the rescale check of the block has updated m, and the factor alpha of O and l. */
     struct att_softmax_step step;
     /* Weights whose powers are not all computed yet. */
     struct att_powers powers;
-    /* Rounded weights, and their sums. */
+    /* Weights of the block, rounded for the product with V, and sums of weights. */
     struct att_p16 weights;
 };
 
@@ -151,13 +152,13 @@ struct att_attention {
     /** Returns the entries of the sparse list for a block with `gaps`, as in att_block.entries.
      * They are loaded only if the block has entries that name no key. */
     struct tir_value (*entries)(void *family, const struct att_block *block);
-    /* Values of the block whose steps are being built. */
+    /* Values of the block of keys whose pipeline steps are being built. */
     struct att_now now;
     /* With ATT_CHECK_WEIGHTS: the largest weight that needs no rescaling, 2^room, in the type of
      * the values that the check compares; else no value. */
     struct tir_value most;
-    /* l as a product of the weights with sum.ones; if sum.ones has no value, vector instructions
-     * add weights to l. */
+    /* The product of the weights with sum.ones that computes l. If sum.ones has no value, vector
+     * instructions add weights to l. */
     struct att_weight_sum sum;
     /* True: powers are computed as exp2(-x) with x = m - s * exponent, an instruction of 8 bytes
      * like its neighbours, for schedules with even_code; false: as exp2 of the exponent. */
@@ -183,7 +184,7 @@ struct att_attention {
     /* True: weights are truncated, and l is the sum of the truncated weights; needs sum_row. False:
      * weights are rounded. */
     bool cut;
-    /* True: l is the sum of the rounded weights, and an instruction adds two of them; false:
+    /* True: l is the sum of the rounded weights, and an instruction adds two weights. False:
      * weights are added one by one, before rounding. */
     bool sum_pairs;
     /* Index in tir_machine.mma of the instruction that computes the last 8 rows of O^T, if `rest`
@@ -198,8 +199,8 @@ struct att_attention {
 };
 
 /** Indices of the values that the key loop carries: the running maximum m (log2), the denominator
- * l, O^T, and the last 8 rows of O^T if att_attention.rest is set. ATT_N_CARRY: their number
- * without those rows. */
+ * l, O^T, and the last 8 rows of O^T if att_attention.rest is set. ATT_N_CARRY: number of values
+ * without these last rows. */
 enum att_carry {
     ATT_CARRY_M,
     ATT_CARRY_L,
@@ -222,12 +223,12 @@ void att_attention_weights_fp8(struct att_attention *a);
  * called att_attention_scale(). */
 void att_attention_sum_by_product(struct att_attention *a);
 
-/** Copies to kept[] the values of carried[] that a loop carries: without l if O^T includes l, and
- * without the last rows of O^T if they are not separate. Returns their number. */
+/** Copies to kept[] the values of carried[] that the key loop carries, and returns their number.
+ * Leaves out l if O^T includes l, and the last rows of O^T if these are not separate. */
 unsigned att_attention_kept(const struct att_attention *a,
                             const struct tir_value carried[ATT_MOST_CARRY],
                             struct tir_value kept[ATT_MOST_CARRY]);
-/** Copies kept[], which att_attention_kept() has filled, back to the members of carried[]. */
+/** Copies kept[], in the order of att_attention_kept(), back to the members of carried[]. */
 void att_attention_unpack(const struct att_attention *a,
                           const struct tir_value kept[ATT_MOST_CARRY],
                           struct tir_value carried[ATT_MOST_CARRY]);
@@ -239,7 +240,7 @@ struct tir_value att_attention_scale_rest(const struct att_attention *a, struct 
 /** True if l is the sum of the rounded weights, and each instruction adds two of them. */
 bool att_attention_sums_pairs(const struct att_attention *a);
 
-/** Returns the denominator l after the loop, in the form that att_softmax_finish() takes. */
+/** Returns the denominator l after the loop, as parameter l of att_softmax_finish(). */
 struct tir_value att_attention_denominator(struct att_attention *a,
                                            const struct tir_value carried[]);
 
@@ -284,8 +285,9 @@ bool att_hides_early(const struct att_variant *v);
 struct tir_value att_first_seen(struct tir_builder *b, const struct att_variant *v,
                                 struct tir_value reach, struct tir_value diagonal);
 
-/** Returns the argument (i32) of a mask that hides keys before visible ones: for a window, its
- * distance in keys; for chunks, the bit mask that rounds a key down to its chunk's first key. */
+/** Returns the limit (i32) of a mask that hides keys before visible ones. For a window: number of
+ * keys before a query's position that the query sees. For chunks: the bit mask that rounds a key's
+ * index down to the chunk's first key. */
 struct tir_value att_reach(struct tir_builder *b, const struct att_variant *v);
 
 /** True if the mask hides all keys after a query's own position, or after a fixed distance from

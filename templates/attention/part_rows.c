@@ -13,7 +13,7 @@
 
 enum {
     ELEM = 2,   /* bytes of an element of bf16 or fp16 */
-    VECTOR = 4, /* numbers (f32) that a lane loads from a part at once: 16 bytes */
+    VECTOR = 4, /* numbers (f32) of a partial result that a lane loads at once: 16 bytes */
     VALUES_MOST = (2 + ATT_PART_PANELS) + (1 + ATT_PART_PANELS) * ATT_PARTS_MOST
 };
 
@@ -44,8 +44,8 @@ static unsigned lanes_apart(const struct att_part_rows *r)
 }
 
 /* True if a row's two panels overlap: they are its first and its last largest_power(head_dim)
- * columns. Such panels are used if disjoint ones would be too many, or would exceed a lane's
- * registers. */
+ * columns. Rows have overlapping panels if disjoint panels would be more than ATT_PART_PANELS, or
+ * would exceed a lane's registers. */
 static bool overlaps(const struct att_part_rows *r)
 {
     return r->head_dim > most_per_lane(r) * lanes_apart(r);
@@ -76,8 +76,8 @@ unsigned att_parts_wave_rows(const struct att_part_rows *r)
 }
 
 /* Returns the type of a panel of `width` columns. Without r->tokens a lane has VECTOR adjacent
- * columns, else an equal share of them. The bits of lanes and waves select first the rest of the
- * row, then rows. A lane has 2^row_bits rows in its registers. */
+ * columns, else an equal share of them. Bits of lane and wave numbers select first the other
+ * columns of the row, then rows. A lane has 2^row_bits rows in its registers. */
 static struct tir_type panel_type(struct att_part_rows *r, unsigned width)
 {
     const unsigned lanes = row_lanes(r) / att_parts_row_waves(r),
@@ -138,8 +138,8 @@ static struct tir_value shift_of(struct att_part_rows *r, struct tir_value top)
 }
 
 /* Returns sum + w * o, or w * o if `sum` has no value. w is a factor for each row of o. With
- * `part`, o is loaded from memory and ignored where w is 0: an infinity or a NaN would survive a
- * factor of 0. */
+ * `part`, o is a partial result from memory. Rows with w = 0 then are replaced by 0, since an
+ * infinity or a NaN would survive a factor of 0. */
 static struct tir_value add_weighted(struct att_part_rows *r, struct tir_value sum,
                                      struct tir_value w, struct tir_value o, bool part)
 {
@@ -152,8 +152,8 @@ static struct tir_value add_weighted(struct att_part_rows *r, struct tir_value s
     return sum.id ? tir_fma(b, wide, o, sum) : tir_mul(b, wide, o);
 }
 
-/* Returns the sum of the n states s[]. The lse of the result is the largest one, and o and l are
- * relative to it. */
+/* Returns the sum of the n states s[]. The result's lse is the largest one of s[], and the result's
+ * o and l are relative to that lse. */
 struct att_part_state att_parts_add_states(struct att_part_rows *r, const struct att_part_state *s,
                                            unsigned n)
 {
@@ -212,7 +212,8 @@ struct tir_value att_parts_step(struct att_part_rows *r, struct att_tensor t, in
     return att_stride32(r->b, name, size);
 }
 
-/* Returns the sinks of the rows. The zeros without sinks are never used. */
+/* Returns the sinks of the rows, rows x 1 of f32. Without sinks returns zeros, which no caller
+ * uses. */
 struct tir_value att_parts_load_sinks(struct att_part_rows *r)
 {
     struct tir_builder *b = r->b;
@@ -276,7 +277,8 @@ void att_parts_finish(struct att_part_rows *r, struct att_part_state sum)
 /* Consecutive parts of a list whose loads are issued together. */
 struct batch {
     unsigned n; /* number of parts, at most ATT_PARTS_MOST */
-    /* row: i32, row of each part in partial_out. lse, o: what is loaded of each part, f32. */
+    /* row: i32, index of each part's row in partial_out. lse, o: LSE and output (panels) of each
+     * part, f32, as loaded. */
     struct tir_value row[ATT_PARTS_MOST], lse[ATT_PARTS_MOST], o[ATT_PARTS_MOST][ATT_PART_PANELS];
 };
 
@@ -307,9 +309,8 @@ static void find_rows(struct att_part_rows *r, const struct att_part_list *l, st
         tir_anchor_all(b, p->row, p->n);
 }
 
-/* Loads a part from tensor `arg` (partial_out or partial_lse), where it has row index `row` (i32),
- * into panels part[]. `elements`: number of f32 of a head in the tensor. t[]: types of the n
- * panels. */
+/* Loads row `row` (i32: index), a part, of tensor `arg` (partial_out or partial_lse) into panels
+ * part[]. `elements`: number of f32 of a head in the tensor. t[]: types of the n panels. */
 static void load_part(struct att_part_rows *r, const struct att_part_list *l, const char *arg,
                       int elements, struct tir_value row, const struct tir_type *t, unsigned n,
                       struct tir_value *part)
@@ -337,15 +338,15 @@ static void load_lse(struct att_part_rows *r, const struct att_part_list *l, str
         load_part(r, l, ARG_PARTIAL_LSE, 1, p->row[i], &r->type.row, 1, &p->lse[i]);
 }
 
-/* Issues the loads of the output of part `i` (index) of batch `p`. */
+/* Issues the loads of the partial output O of part `i` (index) of batch `p`. */
 static void load_values(struct att_part_rows *r, const struct att_part_list *l, struct batch *p,
                         unsigned i)
 {
     load_part(r, l, ARG_PARTIAL_OUT, (int)r->head_dim, p->row[i], r->type.o, r->type.n, p->o[i]);
 }
 
-/* Issues the loads of the first batch of a list. The small loads, which are needed first, precede
- * the large ones. */
+/* Issues the loads of the first batch of a list. Loads of rows' indices and of lse, which are
+ * needed first, precede loads of outputs. */
 static void load_batch(struct att_part_rows *r, const struct att_part_list *l, struct batch *p)
 {
     find_rows(r, l, tir_i32(r->b, 0), p);
@@ -354,9 +355,9 @@ static void load_batch(struct att_part_rows *r, const struct att_part_list *l, s
         load_values(r, l, p, i);
 }
 
-/* Adds the parts of batch `p` to *sum, which has no parts yet if sum->o has no value. As each part
- * is added, its registers receive the load of a part of batch `next`. NULL: nothing more is
- * loaded. */
+/* Adds the parts of batch `p` to *sum, which has no parts yet if sum->o has no value. Once a part
+ * is added, issues the load of a part of batch `next` into the same registers. `next` NULL: the
+ * list has no further batch, and nothing is loaded. */
 static void add_batch(struct att_part_rows *r, const struct att_part_list *l,
                       struct att_part_state *sum, struct batch *p, struct batch *next)
 {
@@ -402,8 +403,8 @@ static void clear_values(struct att_part_rows *r, struct att_part_state *sum)
         sum->o[k] = tir_splat(r->b, tir_f32(r->b, 0.0f), r->type.o[k]);
 }
 
-/* Copies the values of *sum and *p, which the loop carries, to list[], or from list[] if `back`.
- * Returns their number. */
+/* Copies the values of *sum and *p to list[], the values that the loop over batches carries; if
+ * `back`, copies from list[] to *sum and *p. Returns the number of values. */
 static unsigned list_values(struct att_part_rows *r, struct att_part_state *sum, struct batch *p,
                             bool back, struct tir_value list[VALUES_MOST])
 {
@@ -423,8 +424,8 @@ static unsigned list_values(struct att_part_rows *r, struct att_part_state *sum,
     return n;
 }
 
-/* Returns the sum of `sink` and of the parts of list `l`, at most `most`, which are loaded
- * together. */
+/* Returns the sum of `sink` and of all parts of list `l`. The list has at most `most` parts, which
+ * are loaded together. */
 static struct att_part_state add_few(struct att_part_rows *r, const struct att_part_list *l,
                                      struct tir_value sink, unsigned most)
 {
@@ -460,8 +461,9 @@ static struct att_part_state add_batches(struct att_part_rows *r, const struct a
     return sum;
 }
 
-/* Returns the sum of the parts of list `l` and of the sinks. A branch for few parts loads fewer
- * rows in vain. The loads of sinks are issued first, but waited for after the parts. */
+/* Returns the sum of the parts of list `l` and of the sinks. Lists of few parts take a branch that
+ * loads fewer rows, since loads after a list's end are unused. Loads of sinks are issued before the
+ * parts' loads, and awaited after them. */
 struct att_part_state att_parts_add_list(struct att_part_rows *r, const struct att_part_list *l)
 {
     struct tir_builder *b = r->b;

@@ -59,8 +59,8 @@ struct att_part_state {
     struct tir_value lse, o[ATT_PART_PANELS], l;
 };
 
-/** The parts of a row's sum: rows of the arguments partial_out [row, head, D] and partial_lse [row,
- * head]. */
+/** A list of partial results to add up: rows of the arguments partial_out [row, head, D] and
+ * partial_lse [row, head]. */
 struct att_part_list {
     struct tir_value count; /* i32: number of parts, at least 1 */
     /* i64: address of the list's entries (i32) in reduce_partial_map, each the row index of a part;
@@ -69,7 +69,7 @@ struct att_part_list {
     struct tir_value first; /* i32: index of the row of part 0, without `map` */
     /* i32: number of rows from a part to the next, without `map`; no value: 1. */
     struct tir_value step;
-    struct tir_value token; /* i32: index of the token within each part; no value: 0 */
+    struct tir_value token; /* i32: index in each part of the token that is added up; no value: 0 */
 };
 
 /** Returns the number of adjacent elements of a row's widest panel that a lane has: 16 bytes of
@@ -93,15 +93,15 @@ struct tir_value att_parts_place(struct att_part_rows *r, struct att_tensor t, i
  * tokens, else from head to head. Its elements have `size` bytes. */
 struct tir_value att_parts_step(struct att_part_rows *r, struct att_tensor t, int size);
 
-/** Replaces +infinity by -infinity in lse[], the lse of n parts as loaded from memory. Both mark a
- * part without keys. */
+/** Replaces +infinity by -infinity in lse[], the lse of n parts as loaded from memory. Either
+ * infinity marks a part without keys. */
 void att_parts_read_lse(struct att_part_rows *r, struct tir_value *lse, unsigned n);
 /** Loads the sinks of the rows, rows x 1 of f32; zeros if there are no sinks. */
 struct tir_value att_parts_load_sinks(struct att_part_rows *r);
 /** Returns the sinks (rows x 1) as a state: lse is the sink, so that exp(sink) joins the
  * denominator. Without sinks, lse is -infinity. */
 struct att_part_state att_parts_sink_state(struct att_part_rows *r, struct tir_value sink);
-/** Returns the sum of the n states s[]. s[0] must have o and l. */
+/** Returns the sum of the n partial results s[]. s[0] must have o and l. */
 struct att_part_state att_parts_add_states(struct att_part_rows *r, const struct att_part_state *s,
                                            unsigned n);
 /** Returns the sum of the parts of list `l` and of the sinks. The list has at least one part. */

@@ -65,8 +65,8 @@ static void exchange(struct att_part_rows *r, struct tir_value at, bool load,
     }
 }
 
-/* Returns the share of list `l` that wave `wave` (i32, index) adds: consecutive parts, as many in
- * each wave, or fewer in the last ones. */
+/* Returns the part of list `l` that wave `wave` (i32, index) adds. All waves have equally many
+ * consecutive parts, except that the last waves may have fewer. */
 static struct att_part_list share_of(struct att_part_rows *r, const struct att_part_list *l,
                                      struct tir_value wave)
 {
@@ -83,8 +83,8 @@ static struct att_part_list share_of(struct att_part_rows *r, const struct att_p
     return own;
 }
 
-/* Returns the sum of the parts `own` of this wave, without sinks. If the wave has no parts, lse is
- * -infinity and the other members are 0. */
+/* Returns the sum of this wave's parts, the list `own`, without sinks. If the wave has no parts,
+ * lse is -infinity and the other members are 0. */
 static struct att_part_state add_own(struct att_part_rows *r, const struct att_part_list *own)
 {
     struct tir_builder *b = r->b;
@@ -117,8 +117,9 @@ static void finish_shared(struct att_part_rows *r, struct tir_value lds)
     att_parts_finish(r, att_parts_add_states(r, s, r->waves + 1));
 }
 
-/* Adds the parts of list `l`, a share of them in each wave, and writes out and LSE. `wave` is this
- * wave's index, `lds` an LDS address (i32). The first wave writes. */
+/* Adds a share of list `l` in each wave. Then the first wave adds the shares and writes out and
+ * LSE. `wave` (i32): this wave's index. `lds` (i32): LDS address of att_parts_shared_bytes()
+ * bytes. */
 static void write_shares(struct att_part_rows *r, const struct att_part_list *l,
                          struct tir_value wave, struct tir_value lds)
 {

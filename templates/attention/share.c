@@ -16,7 +16,8 @@
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
-/* The other workgroups of a result, as this workgroup sees them when it stops waiting; all i32. */
+/* Counts of the workgroups that compute parts of the same result, at the time when this workgroup
+ * stops waiting; all i32. */
 struct others {
     struct tir_value after; /* number of parts that were counted after this workgroup's own part */
     /* Number of workgroups that left before the last part was counted; -1: this workgroup is to
@@ -32,8 +33,8 @@ static struct tir_type word_type(const struct att_share *s)
     return tir_tile(s->b->f, TIR_I32, 1, 1, &l);
 }
 
-/* Waits for the last part, up to the limit that s->waits chooses. Returns the number (i32) of
- * workgroups that have left, or -1 if this one reaches the limit and leaves. */
+/* Waits for the last part, until the number of polls that s->waits chooses. Returns the number
+ * (i32) of workgroups that have left, or -1 if this one reaches the limit and leaves. */
 static struct tir_value await(const struct att_share *s)
 {
     struct tir_builder *b = s->b;
@@ -49,8 +50,8 @@ static struct tir_value await(const struct att_share *s)
     return left;
 }
 
-/* Counts this workgroup's part and waits for the last part. One wave counts after all waves have
- * written, and passes the result to the other waves through LDS. */
+/* Counts this workgroup's part, waits for the last part, and returns the counts. One wave counts
+ * after all waves have written, and passes the counts to the other waves through LDS. */
 static struct others await_parts(const struct att_share *s)
 {
     struct tir_builder *b = s->b;
@@ -84,9 +85,10 @@ static struct others await_parts(const struct att_share *s)
 
 /* ---- Sums of slices if no workgroup has left: fixed slices ---- */
 
-/* Adds this wave's fixed slices, if no workgroup has left; `n` (i32): number of all slices. Slices
- * are dealt to workgroups in turn, first to the workgroup that arrived last, which is first to know
- * that all parts are written. That workgroup also clears the counters for the next launch. */
+/* Adds up the slices that belong to this wave if no workgroup has left. `n` (i32): number of all
+ * slices. Slices are dealt to workgroups in turn, first to the workgroup that arrived last, which
+ * is first to know that all parts are written. That workgroup also clears the counters for the next
+ * launch. */
 static void add_dealt(const struct att_share *s, const struct others *o, struct tir_value n)
 {
     struct tir_builder *b = s->b;
@@ -109,8 +111,8 @@ static struct tir_value claims_of(const struct att_share *s)
     return tir_add(s->b, s->ticket, tir_i64(s->b, 4));
 }
 
-/* Claims a slice for this wave. Returns the slice's index (i32), which is n or more if no slice is
- * left. `claims` (i64) is the address of the counter of claims. */
+/* Claims a slice for this wave. Returns the slice's index (i32), which is the number of slices or
+ * more if no slice is left. `claims` (i64): address of the counter of claims. */
 static struct tir_value claim(const struct att_share *s, struct tir_value claims)
 {
     return tir_atomic_add(s->b, claims, tir_i32(s->b, 1), false);
@@ -132,8 +134,9 @@ static struct tir_value add_claim(const struct att_share *s, struct tir_value cl
 }
 
 /* Clears the counters of arrivals and of claims for the next launch, if `own` (i32) is the last
- * claim of all waves. Each wave makes one claim that gets no slice, so the number of all claims is
- * known. */
+ * claim of all waves. Each wave makes one claim that gets no slice, so all claims together are n
+ * (i32: number of slices) plus the number of waves. `claims` (i64): address of the counter of
+ * claims. */
 static void reset_counters(const struct att_share *s, const struct others *o,
                            struct tir_value claims, struct tir_value own, struct tir_value n)
 {

@@ -28,8 +28,8 @@ struct att_share {
     /* i1, for the time that this workgroup waits: if true, `polls` and `sleep` apply, else
      * `other_polls` and `other_sleep`. No value: as if true. */
     struct tir_value waits;
-    /* Arguments of tir_await(): number of reads of the counter until the workgroup gives up, and
-     * time between two reads in units of 64 clocks. */
+    /* Arguments of tir_await(): number of reads of the counter of parts until the workgroup leaves,
+     * and time between two reads in units of 64 clocks. */
     unsigned polls, sleep;
     /* Like `polls` and `sleep`, if `waits` is false. other_polls 0: the workgroup reads the counter
      * once, and leaves if parts are missing. */

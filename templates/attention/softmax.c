@@ -108,8 +108,8 @@ struct tir_value att_softmax_fall(struct tir_builder *b, const struct att_softma
     return tir_fma(b, scores, down, tir_broadcast(b, m, s->scores));
 }
 
-/* Returns x with each column times its query's alpha (1 x queries). The columns of x may be in
- * other lanes than alpha's. */
+/* Returns x (rows x queries) with each column multiplied by that query's alpha (1 x queries). A
+ * query may be in other lanes in x than in alpha. */
 static struct tir_value follow(struct tir_builder *b, struct tir_value x, struct tir_value alpha)
 {
     const struct tir_type t = tir_typeof(b->f, x);
@@ -162,8 +162,8 @@ struct att_softmax_end att_softmax_finish(struct tir_builder *b, const struct at
         const struct tir_value each = one ? tir_splat(b, sink, s->vector) : sink;
         const struct tir_value power = tir_mul(b, each, tir_float_like(b, each, ATT_LOG2E));
         const struct tir_value top = tir_max(b, e.m, power);
-        /* A sink equal to the maximum counts 1, since an infinite one has no difference to
-           itself. */
+        /* A sink equal to the maximum has weight 1. This covers an infinite sink, whose difference
+         * from itself would be a NaN. */
         const struct tir_value is_top = tir_cmp_eq(b, power, top);
         const struct tir_value weight = tir_select(b, is_top, tir_float_like(b, power, 1.0f),
                                                    tir_exp2(b, tir_sub(b, power, top)));
@@ -171,7 +171,7 @@ struct att_softmax_end att_softmax_finish(struct tir_builder *b, const struct at
         e.l = tir_add(b, tir_mul(b, e.l, factor), weight);
         e.m = top;
     }
-    /* Without a key l is 0, and so is the factor of the inverse. */
+    /* For a query without a visible key l is 0, and the factor makes the inverse 0 too. */
     const struct tir_value divisor = tir_max(b, e.l, tir_float_like(b, e.l, FLT_MIN));
     e.inverse = tir_mul(b, factor, tir_rcp(b, divisor));
     return e;
@@ -206,8 +206,8 @@ static struct tir_value cap_by_series(struct tir_builder *b, struct tir_value y,
     return tir_mul(b, tir_mul(b, sum, y), tir_splat(b, cap, tir_typeof(b->f, y)));
 }
 
-/* Returns cap * tanh(s * rate) of scores `s`, as an exponential and as a series. Selects the more
- * exact result for each element. */
+/* Returns cap * tanh(s * rate) of scores `s`, computed as an exponential and as a series. Selects
+ * the more exact result for each element. */
 static struct tir_value cap_exactly(struct tir_builder *b, struct tir_value s, struct tir_value cap,
                                     struct tir_value rate)
 {
@@ -220,8 +220,8 @@ static struct tir_value cap_exactly(struct tir_builder *b, struct tir_value s, s
 }
 
 /* Returns cap_exactly() of scores `s`. If a lane has rows of both halves, the upper half is
- * computed first and then the lower one. Temporaries are live beside all registers of a loop, and a
- * half needs fewer. */
+ * computed first and then the lower one. A half needs fewer registers for temporaries, which exist
+ * in addition to all registers of the loop. */
 static struct tir_value cap_by_halves(struct tir_builder *b, struct tir_value s,
                                       struct tir_value cap, struct tir_value rate)
 {

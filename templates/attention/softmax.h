@@ -46,8 +46,8 @@ struct att_softmax att_softmax(struct tir_builder *b, struct tir_type scores,
  */
 void att_softmax_range_fp8(const struct tir_builder *b, struct att_softmax *s);
 
-/** Returns the running maximum m before the first score, 1 x queries: the lowest number. m is the
- * log2 of a power. */
+/** Returns the running maximum m before the first score, 1 x queries: the lowest number of f32. m
+ * is a log2. */
 struct tir_value att_softmax_lowest(struct tir_builder *b, const struct att_softmax *s);
 
 /** Returns the rescale check: true if a score of the wave exceeds its query's m by more than the
@@ -67,10 +67,10 @@ struct att_softmax_step {
     struct tir_value grown, alpha;
 };
 
-/** Updates *m if a score exceeds it by more than the threshold. Any m is correct as long as nothing
- * overflows, and with most tiles O needs no rescaling. The exchange between lanes is in the rarely
- * taken branch. If m stays, step.alpha is `alpha`: 1, or tir_undef() if it is read only after an
- * update. */
+/** Updates *m if a score exceeds it by more than the threshold. Any m gives correct results as long
+ * as nothing overflows, so for most tiles m stays and O is not rescaled. Only the rarely taken
+ * branch exchanges maxima between lanes. If m stays, step.alpha is `alpha`: 1, or tir_undef() if it
+ * is read only after an update. */
 struct att_softmax_step att_softmax_maximum(struct tir_builder *b, const struct att_softmax *s,
                                             struct tir_value scores, struct tir_value alpha,
                                             struct tir_value *m);
@@ -85,8 +85,8 @@ struct tir_value att_softmax_exponent(struct tir_builder *b, const struct att_so
 struct tir_value att_softmax_fall(struct tir_builder *b, const struct att_softmax *s,
                                   struct tir_value scores, struct tir_value m);
 
-/** Multiplies *x and *y, which are O and l, by step->alpha in a rarely taken branch. Their columns
- * may be in other lanes than alpha's. */
+/** Multiplies *x and *y, which are O and l, by step->alpha in a rarely taken branch. A query may be
+ * in other lanes in *x and *y than in alpha. */
 void att_softmax_rescale(struct tir_builder *b, const struct att_softmax_step *step,
                          struct tir_value *x, struct tir_value *y);
 

@@ -105,10 +105,9 @@ static struct tir_value exponents(const struct att_attention *a, struct tir_valu
                           : att_softmax_exponent(a->b, &a->softmax, s, m);
 }
 
-/* Returns tile x (keys x queries) with its register bits reordered. Columns and the rows of an
- * eighth are first, the number of the eighth is last. Each eighth of the rows is then a run of
- * registers. If several matrix instructions cover the columns, the instruction's number is the last
- * bit. */
+/* Returns tile x (keys x queries) with its register bits reordered. The order is: columns, rows
+ * within an eighth, number of the eighth. Each eighth of the rows is then a run of registers. If
+ * several matrix instructions cover the columns, the instruction's number is the last bit. */
 static struct tir_value rows_last(struct tir_builder *b, struct tir_value x)
 {
     const struct tir_type t = tir_typeof(b->f, x);
@@ -128,8 +127,8 @@ static struct att_powers begin_powers(const struct att_attention *a, struct tir_
     return r;
 }
 
-/* Returns the next `eighths` eighths of the keys as one tile, joined from parts of *r. *at is the
- * index of the first part, and becomes the index after the last. */
+/* Joins parts of *r, from part *at on, to one tile of `eighths` eighths of the keys. Sets *at to
+ * the index after the last joined part. */
 static struct tir_value join_parts(struct tir_builder *b, const struct att_powers *r, unsigned *at,
                                    unsigned eighths)
 {
@@ -183,9 +182,10 @@ static void build_mask(void *context)
     a->now.s = att_attention_modify(a, a->now.s, &a->now.block);
 }
 
-/* Returns the factor alpha for a block whose check does not update m; no step uses this number. 1
- * costs an instruction, which matters only in loops that the VALU limits. In other loops its
- * absence moved code in the fetch windows, which made them up to 1.5 % slower. */
+/* Returns the factor alpha for a block whose check does not update m; no step uses this number. The
+ * number 1 costs an instruction, which matters only in loops limited by the VALU: these get an
+ * undefined number. In other loops, code without that instruction lies in other fetch windows and
+ * was up to 1.5 % slower. */
 static struct tir_value unused_alpha(const struct att_attention *a)
 {
     return att_attention_sums_pairs(a) ? tir_undef(a->b, a->softmax.vector)
@@ -238,8 +238,8 @@ static void sum_weights(struct att_attention *a, struct tir_value p, struct tir_
     w->l = tir_named(a->b, "l", tir_add(a->b, l, w->sum));
 }
 
-/* Sets w->p16 to the weights `p` rounded to 16 bits. If l is the sum of the rounded weights, also
- * sets w->l to `l` plus that sum. */
+/* Sets w->p16 to the weights `p` rounded to 16 bits. If the denominator is the sum of rounded
+ * weights, also sets w->l to `l` plus these weights. */
 static void finish_weights(struct att_attention *a, struct tir_value p, struct tir_value l,
                            struct att_p16 *w)
 {
@@ -262,10 +262,10 @@ static void build_sum(void *context)
     sum_weights(a, a->now.p, a->now.carried[ATT_CARRY_L], &a->now.weights);
 }
 
-/* Rounds the weights for the product with V. Then the loop's l includes these weights, unless a
- * product computes l. With ATT_CHECK_WEIGHTS the loop's l changes only after the rescale check. For
- * that check now.top is set: to the largest rounded weight if O^T includes l, else to the sum of
- * each lane's weights. */
+/* Rounds the weights for the product with V. Also updates the l that the loop carries, unless a
+ * product computes l. With ATT_CHECK_WEIGHTS l is updated only after the rescale check. For that
+ * check, sets now.top to the largest rounded weight if O^T includes l, else to the sum of each
+ * lane's weights. */
 static void build_round(void *context)
 {
     struct att_attention *const a = context;

@@ -48,13 +48,13 @@ enum att_register {
     /* The value that the rescale check of weights compares: the largest weight, or the sum of
      * weights. In some families: the largest score. */
     ATT_SLOT_TOP,
-    /* The exponent that a block's weights are relative to, in families that have it besides m; or
-     * alpha, in a wave that rescales only O. */
+    /* In families that have it besides m: the exponent (log2) that a block's weights are relative
+     * to. In kernels whose waves rescale only O: alpha. */
     ATT_SLOT_E,
-    /* First of four slots for the quarters of V or P, as the pipeline divides one of them. */
+    /* First of four slots for quarters of V or of P: a pipeline divides one of the two operands. */
     ATT_SLOT_QUARTERS,
     ATT_SLOT_LAST_QUARTER = ATT_SLOT_QUARTERS + 3,
-    /* First of four slots for the quarters of O that are rescaled beside a product. */
+    /* First of four slots for quarters of O. Each quarter is rescaled while a product runs. */
     ATT_SLOT_O_QUARTERS,
     ATT_SLOT_LAST_O_QUARTER = ATT_SLOT_O_QUARTERS + 3,
     ATT_N_SLOTS
@@ -87,7 +87,8 @@ enum att_feature {
 /** Step that applies soft cap, hook and mask to the scores S. att_mask_bytes also depends on the
  * loaded bytes or words of a mask. */
 extern const struct pipe_op att_mask, att_mask_bytes;
-/** Rescale checks: steps that update m, or find that it must be updated, as enum att_check says. */
+/** Rescale checks, one for each enum att_check. The check of scores updates m; the others find
+ * whether m must be updated. */
 extern const struct pipe_op att_check_scores, att_check_previous, att_check_weights;
 /** Step that computes the exponents of the weights from scores and m. */
 extern const struct pipe_op att_exponent;

@@ -12,7 +12,7 @@ enum {
 };
 
 /* Returns the index in tir_machine.mma of an fp8 matrix instruction of 16 rows and columns for `k`
- * keys. If the machine has none, the instruction is for any number of keys. */
+ * keys. If the machine has none for `k` keys, returns one for another number of keys. */
 static int find_product(const struct tir_machine *m, unsigned k)
 {
     const int all = tir_find_mma(m, ROWS, ROWS, k, TIR_FP8);
@@ -27,10 +27,10 @@ static struct tir_layout fold_queries(const struct tir_layout *l, unsigned keys)
     return tir_layout_join_blocks(&blocks, 2 * keys, ROWS);
 }
 
-/* Returns the ones of type `t`, for folded queries and `keys` keys of a block. A query's sum is in
- * row 0 or row 8 of the product. The other rows leave out different keys, since LLVM would merge
- * equal registers and the loop would copy them. Their sums are smaller, so the largest of eight
- * rows is the sum of row 0. */
+/* Returns ones of type `t`, the left operand for folded queries (fold_queries()). A block has
+ * `keys` keys. A query's sum is in row 0 or row 8 of the product. The other rows leave out
+ * different keys, since LLVM would merge equal registers and the loop would copy them. Their sums
+ * are smaller, so the largest of eight rows is the sum of row 0. */
 static struct tir_value make_ones(struct tir_builder *b, struct tir_type t, unsigned keys)
 {
     t.dtype = TIR_I32;
@@ -49,12 +49,12 @@ static struct tir_value make_ones(struct tir_builder *b, struct tir_type t, unsi
 }
 
 /* Returns ones of type `t` in `dtype` for products whose columns are all queries. Row 0 of the
- * product has the sums. As in make_ones(), the other rows leave out different keys. A register has
- * some neighbouring keys. A row leaves out keys by the four lowest bits of the number of the
- * register that has them. */
+ * product has the sums. As in make_ones(), the other rows leave out different keys. Row i leaves
+ * out the keys of a register whose index has a bit in common with i; a register has neighbouring
+ * keys. */
 static struct tir_value make_whole_ones(struct tir_builder *b, struct tir_type t, unsigned dtype)
 {
-    /* Keys in a register. */
+    /* Number of keys in a register of 32 bits. */
     const unsigned in_register = tir_dtype_bits(TIR_I32) / tir_dtype_bits(dtype);
     t.dtype = TIR_I32;
     const struct tir_value row = tir_row_index(b, t), key = tir_col_index(b, t);
@@ -112,8 +112,8 @@ struct tir_value att_weight_sum_add(struct tir_builder *b, const struct att_weig
     return tir_mma(b, s->product, s->ones, tir_join_blocks(b, blocks, 2 * s->keys), sums);
 }
 
-/* Returns `sums`, 16 x queries / 2, as 8 x queries. Row 0 has each query's whole sum; the other
- * rows have that sum or less. */
+/* Returns `sums`, 16 x queries / 2, as 8 x queries. Row 0 of the result has each query's whole sum;
+ * the other rows have that sum or less. */
 static struct tir_value by_query(struct tir_builder *b, const struct att_weight_sum *s,
                                  struct tir_value sums)
 {

@@ -30,8 +30,8 @@ struct att_weight_sum {
 };
 
 /** Returns the description of a sum of weights P of fp8, in the layout of `scores`: keys x queries
- * of a matrix instruction with 32 columns. Half of the queries count as keys. Queries are divided
- * among waves. */
+ * of a matrix instruction with 32 columns. Half of the queries of a wave count as further keys of
+ * the other half. */
 struct att_weight_sum att_weight_sum_folded(struct tir_builder *b, struct tir_type scores);
 
 /** Returns the description of a sum of weights P of type `dtype` (fp8 or 16 bits), in the layout of

@@ -26,8 +26,8 @@ static struct tir_value slot_before(struct tir_builder *b, struct tir_value toke
     return tir_select(b, tir_cmp_gt(b, token, zero), slot, tir_i64(b, -1));
 }
 
-/* Returns an i1: true if token `token` + n - 1 (index in the call) has slot `slot` + n - 1, as it
- * has in a run of n tokens. `n` is i32. */
+/* Returns an i1: true if token `token` + n - 1 (index in the call) has slot `slot` + n - 1. That is
+ * so if the n tokens (i32) from `token` on have consecutive slots. */
 static struct tir_value follows(struct tir_builder *b, struct tir_value token,
                                 struct tir_value slot, struct tir_value n)
 {
@@ -77,11 +77,13 @@ struct att_page_run att_begin_page_runs(const struct att_cache *c, struct tir_va
     const struct tir_value left = tir_sub(b, tir_arg(b, ARG_TOKENS, TIR_I32), run.token);
     const struct tir_value rest = tir_sub(b, att_page_tokens(&c->pages), run.begin);
     const struct tir_value most =
-        tir_select(b, there, tir_min(b, rest, left), tir_i32(b, 1)); /* slots -1 and 0 are no run */
+        /* -1 and 0 are no consecutive slots */
+        tir_select(b, there, tir_min(b, rest, left), tir_i32(b, 1));
     const struct tir_value n = run_length(c, run.token, slot, most);
     run.end = tir_add(b, run.begin, n);
     runs->next = tir_add(b, run.token, n);
-    /* Only the first token may belong to a run that another workgroup has found. */
+    /* Only the loop's first token may belong to a run that begins before it, which another
+     * workgroup processes. */
     const struct tir_value apart =
         tir_or(b, tir_cmp_ne(b, slot, tir_add(b, before, tir_i64(b, 1))),
                tir_or(b, tir_cmp_eq(b, run.begin, zero), tir_cmp_gt(b, runs->loop.index, zero)));
@@ -111,7 +113,7 @@ static struct tir_value outside(struct tir_builder *b, struct tir_value index,
     return tir_convert(b, tir_sar(b, sign, tir_int_like(b, sign, 31)), TIR_I64);
 }
 
-/* Returns `first` (i32) plus the row number of each row of type `column`. */
+/* Returns `first` (i32) plus the index of each row of a tile of type `column`. */
 static struct tir_value tokens_of(struct tir_builder *b, struct tir_value first,
                                   struct tir_type column)
 {
@@ -184,7 +186,7 @@ struct att_block_scale att_block_scale(const struct att_cache *c, struct tir_val
 }
 
 /* Returns the number of rows of a tile, a power of two, that all waves process in one pass.
- * `column` is the type of a number for each row. Further passes have other registers. */
+ * `column`: type of a number for each row, whose registers have one pass each. */
 static unsigned rows_of_pass(const struct att_cache *c, struct tir_type column)
 {
     const struct tir_layout *l = tir_layout_of(c->b->f, column);
@@ -192,10 +194,10 @@ static unsigned rows_of_pass(const struct att_cache *c, struct tir_type column)
     return last_wave ? 2u << tir_bits_floor(last_wave) : column.rows;
 }
 
-/* Returns the tokens (indices in the page) of a tile from `first` (i32) on, with others in place of
- * tokens after the page's end. In the first pass the page's last group of tokens that SHUFFLE
- * stores together takes their place. In a later pass it is the wave's own token of the first pass.
- * A wave without tokens of the page does not call this code. */
+/* Returns the index in the page of the token of each row of a tile whose first token is `first`
+ * (i32). Tokens after the page's end are replaced. In the first pass, the last group of tokens of
+ * the page that SHUFFLE stores together is used. In later passes, it is the wave's token of the
+ * first pass. A wave without tokens of the page does not run this code. */
 static struct tir_value clamp_to_page(const struct att_cache *c, struct tir_value first,
                                       struct tir_type column)
 {
@@ -217,7 +219,7 @@ static struct tir_value clamp_to_page(const struct att_cache *c, struct tir_valu
 
 /* Returns the byte offsets (i64) of the rows that a tile reads; its first token has index `first`
  * (i32) in the page. Rows after the page's end are replaced by rows of the page that the same wave
- * owns; other waves may write theirs meanwhile. If a page has a power of two of tokens, the
+ * owns, since other waves may be writing theirs. If a page has a power of two of tokens, the
  * replacement is the index modulo that number. */
 static struct tir_value rows_within(const struct att_cache *c, const struct att_page_run *run,
                                     struct tir_value first, struct tir_type column)

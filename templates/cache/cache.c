@@ -86,8 +86,8 @@ bool att_latent_check(const struct att_variant *v, struct att_why *why)
                       att_layout_name(v));
 }
 
-/* Returns the value (i64) of a stride argument in bytes; the argument counts elements. Its name is
- * `key` for a cache of K, and `value` for a cache of V. */
+/* Returns the value (i64) of a stride argument in bytes; the argument counts elements. `key`: name
+ * of the argument for a cache of K. `value`: name for a cache of V. */
 static struct tir_value stride(struct att_cache *c, const char *key, const char *value)
 {
     return att_stride(c->b, c->value ? value : key, c->size);
@@ -226,10 +226,10 @@ static unsigned largest_power(int n)
 /* Returns the smaller one of two numbers. */
 static unsigned min_u(unsigned a, unsigned b) { return a < b ? a : b; }
 
-/* Returns the tile of the widest panel of rows of `dim` columns, at most `widest` columns. `x` is
- * the number of elements in 16 bytes. If `runs`, a lane has x tokens. A panel has at least as many
- * columns as a row has lanes, since the narrowest one is the lowest bit of the head dim. Lanes have
- * at least two different rows. Rows of a whole wave would be scalars, and exceed the scalar
+/* Returns the tile of the widest panel of rows of `dim` columns, at most `widest` columns. `x`:
+ * number of elements in 16 bytes. If `runs`, a lane has columns of x tokens. The lanes of a row are
+ * at most the columns of the narrowest panel, which are the lowest bit of `dim`. A wave has at
+ * least two rows, since byte offsets of a single row would be scalars and exceed the scalar
  * registers. */
 static struct att_token_tile token_tile_of(const struct tir_machine *m, unsigned dim,
                                            unsigned widest, unsigned x, bool runs)
@@ -326,8 +326,8 @@ bool att_cache_check_dims(const struct att_variant *v, struct att_why *why)
     return true;
 }
 
-/* True if the variant's fields suit an op that moves pooled rows (key and value) as two parts: 448
- * elements of fp8 with scales, and 64 rotated ones. If not, the reason is in `why`. */
+/* True if the variant's fields suit an op that moves rows that are key and value in two parts: 448
+ * elements of fp8 with scales, and 64 rotated elements. If not, the reason is in `why`. */
 static bool check_parts(const struct att_variant *v, struct att_why *why)
 {
     return (v->head_dim == ATT_MIXED_FP8 && v->head_dim_v == ATT_MIXED_ROTATED &&
@@ -401,8 +401,8 @@ struct tir_value att_cache_slot_row(const struct att_cache *c, struct tir_value 
 
 /* ---- Layout SHUFFLE: blocks of a row that are not adjacent in memory ---- */
 
-/* Returns the type of a number (i64) for each block of a tile of type `t`: rows x (columns /
- * width). A block is `width` columns of a row. */
+/* Returns the type of a tile with an i64 for each block of a tile of type `t`: rows x (columns /
+ * width). A block is `width` adjacent columns of a row. */
 static struct tir_type blocks_of(const struct att_cache *c, struct tir_type t, unsigned width)
 {
     struct tir_func *f = c->b->f;
@@ -412,8 +412,8 @@ static struct tir_type blocks_of(const struct att_cache *c, struct tir_type t, u
     return tir_tile(f, TIR_I64, t.rows, t.cols / width, &l);
 }
 
-/* Returns the byte offsets (i64, shape of `blocks`) of blocks of columns that are `at` (i32) bytes
- * after the starts of their rows. `row` has the offset of each row. Blocks are in the order of
+/* Returns the byte offset (i64, shape of `blocks`) of each block of columns. `at` (i32): bytes from
+ * the start of the row to the block. `row` has the offset of each row. Blocks are in the order of
  * tir_split_blocks(). */
 static struct tir_value rows_at(const struct att_cache *c, struct tir_value row,
                                 struct tir_type blocks, struct tir_value at)
@@ -444,9 +444,9 @@ static struct tir_value column_byte(const struct att_cache *c, int first)
     return att_times(c->b, c->block_stride, c->value ? first : first / c->x);
 }
 
-/* Stores `a` as columns of K in SHUFFLE, from column `first` on. The columns begin inside a block
- * of x and continue in others. `row` has the byte offsets of rows. Each store is the widest that
- * stays inside a block. */
+/* Stores `a` as columns of K in SHUFFLE, from column `first` on. The columns may begin inside a
+ * block of x adjacent columns and end in another block. `row` has the byte offsets of rows. Each
+ * store is the widest that stays inside a block. */
 static void store_across(const struct att_cache *c, struct tir_value row, int first,
                          struct tir_value a)
 {
@@ -514,8 +514,9 @@ struct tir_value att_cache_has_runs(const struct att_cache *c, struct tir_value 
     struct tir_builder *b = c->b;
     if (!c->shuffle || !c->value)
         return tir_bool(b, false);
-    /* Each slot implies where its group would begin: a multiple of x on which all slots must agree.
-     * Negative slots all get the same far-away number. */
+    /* A slot minus its row's index in the group is the slot at which the group begins. For a run
+     * this is a multiple of x, the same for all rows. Negative slots all get one number far below
+     * 0. */
     const struct tir_value own = modulo(b, tir_row_index(b, tir_typeof(b->f, slot)), c->x);
     const struct tir_value begin = tir_sub(b, slot, tir_convert(b, own, TIR_I64));
     const struct tir_value nowhere = tir_int_like(b, begin, -(INT64_C(1) << 62));
@@ -531,8 +532,9 @@ struct tir_value att_cache_has_runs(const struct att_cache *c, struct tir_value 
     return tir_xor(b, tir_any(b, broken), tir_bool(b, true));
 }
 
-/* Returns the byte offset (i64) of each run from the start of its group of x tokens in V of
- * SHUFFLE. A run is x adjacent tokens of one column, and each row of type `t` is a run. */
+/* Returns the byte offset (i64) of each run in V of SHUFFLE, from the start of the group of x
+ * tokens that has the run. A run is x adjacent tokens of one column, and each row of type `t` is a
+ * run. */
 static struct tir_value run_column(const struct att_cache *c, struct tir_type t)
 {
     struct tir_builder *b = c->b;
@@ -550,7 +552,8 @@ static struct tir_value run_rows(const struct att_cache *c, struct tir_value row
 {
     struct tir_builder *b = c->b;
     const struct tir_value groups = tir_split_blocks(b, tir_transpose(b, row), (unsigned)c->x);
-    /* The first row of each group has the lowest address; skipped groups are all equal. */
+    /* A group begins at its first row, which has the lowest offset. In a group that is not stored,
+     * all offsets are equal. */
     const struct tir_value least = tir_neg(b, tir_row_max(b, tir_neg(b, groups)));
     const struct tir_layout split =
         tir_layout_split_blocks(tir_layout_of(b->f, transposed), transposed.rows, (unsigned)c->x);

@@ -96,10 +96,10 @@ struct att_cache {
     /* i64: bytes from a page, and from a token, to the next; token_stride has no value for
      * SHUFFLE. */
     struct tir_value page_stride, token_stride;
-    /* The number of tokens of a page, and how slots are divided by it. */
+    /* Number of tokens of a page, with the constants for a division of slots by this number. */
     struct att_paging pages;
-    /* i32, for SHUFFLE and SHUFFLE_K: bytes from x elements of a row of K to the row's next x. For
-     * V: from an element of a row to the next. */
+    /* i32, for SHUFFLE and SHUFFLE_K. For K: bytes from x adjacent elements of a row to the next x.
+     * For V: bytes from an element of a row to the next element. */
     struct tir_value block_stride;
     /* Number of tokens of a page; 0: it is an argument of the kernel. */
     int page_size;
@@ -198,9 +198,9 @@ struct tir_layout att_token_layout(const struct tir_machine *m, const struct att
  * divided rows. */
 enum { ATT_CACHE_PANELS = 9, ATT_CACHE_DIM_MAX = 512, ATT_CACHE_PANEL = 128 };
 /** The spread of rows of K or V over a workgroup that copies them to or from the cache. A lane has
- * elements that are stored as 16 bytes, or of V in SHUFFLE 64 elements of x tokens. A head dim is
- * divided into panels of power-of-two width on the same lanes: 192 is 128 + 64. With scales per
- * page in SHUFFLE, 496 is seven panels of 64, one of 32 and one of 16 columns. */
+ * 16 bytes of adjacent elements, or for V in SHUFFLE 64 elements of x tokens. A head dim is divided
+ * into panels of power-of-two width on the same lanes: 192 is 128 + 64. With scales per page in
+ * SHUFFLE, 496 is seven panels of 64, one of 32 and one of 16 columns. */
 struct att_cache_tiles {
     unsigned n;                              /* number of panels of a row */
     int first[ATT_CACHE_PANELS];             /* index of the first column of each panel */
@@ -239,7 +239,7 @@ unsigned att_cache_run_elements(const struct att_variant *v, const struct tir_ma
 bool att_cache_check_dims(const struct att_variant *v, struct att_why *why);
 
 /** True if an op that moves rows of a cache can serve the variant's fields, head dims and tile; if
- * not, the reason is in `why`. It is att_template.check of such ops. */
+ * not, the reason is in `why`. The function is att_template.check of these ops. */
 bool att_cache_check_tile(const struct att_variant *v, const struct tir_machine *m,
                           struct att_why *why);
 
@@ -254,9 +254,9 @@ struct tir_value att_cache_row(const struct att_cache *c, struct tir_value page,
 struct tir_value att_cache_slot_row(const struct att_cache *c, struct tir_value slot);
 
 /** Stores `a`, of the cache's dtype, as columns from `first` on of the rows at byte offsets `row`
- * (rows x 1, i64). If x columns of a lane are in adjacent registers, a store has 16 bytes. In K of
- * SHUFFLE it has as many columns as `first` is a multiple of. V of SHUFFLE needs a store for each
- * element; see att_cache_store_runs(). */
+ * (rows x 1, i64). If a lane has x columns in adjacent registers, a store has 16 bytes. For K of
+ * SHUFFLE, a store has at most as many columns as the largest power of two that divides `first`.
+ * For V of SHUFFLE each element is a store of its own, unless att_cache_store_runs() is used. */
 void att_cache_store(const struct att_cache *c, struct tir_value row, int first,
                      struct tir_value a);
 
@@ -285,10 +285,10 @@ struct tir_value att_cache_load(const struct att_cache *c, struct tir_value row,
  * att_cache_load() needs the fewest loads. */
 struct tir_type att_cache_load_type(const struct att_cache *c, struct tir_type t);
 
-/* Scales: an element's value is its stored number times its scale. */
+/* Functions for scales: an element's value is its stored number times its scale. */
 
-/** Returns the byte offsets (i64) from c->scales of the scales of rows. `page` is a page number,
- * `token` an index within the page. */
+/** Returns the byte offset (i64) from c->scales of the scale of each row. `page`: page numbers.
+ * `token`: indices within the page. Both are i64 tiles or scalars of one type. */
 struct tir_value att_cache_scale_at(const struct att_cache *c, struct tir_value page,
                                     struct tir_value token);
 /** Returns the byte offsets (i64) from c->scales of the scales of slots `slot` (i64). A negative
@@ -298,8 +298,8 @@ struct tir_value att_cache_scale_row(const struct att_cache *c, struct tir_value
  * `slot` is rows x 1 of i64; a negative slot has a negative offset. */
 struct tir_value att_packed_scale_row(const struct att_cache *c, struct tir_value slot);
 /** Loads the scales (f32) of a panel of packed rows. The panel has type `t` and begins with column
- * `first`. `row` is the result of att_packed_scale_row(). There is a row of the result for each
- * run, in the order of tir_split_blocks() of a tile of type `t`. */
+ * `first`. `row` is the result of att_packed_scale_row(). The result has a row for each run, in the
+ * order of rows of tir_split_blocks() of a tile of type `t`. */
 struct tir_value att_packed_load_scales(const struct att_cache *c, struct tir_value row, int first,
                                         struct tir_type t);
 /** Quantises panel `x` (f32) of packed rows, whose first column is `first`, and stores its scales.
@@ -360,8 +360,9 @@ struct tir_value att_cache_scale_of(const struct att_cache *c, struct tir_value 
 struct tir_value att_cache_inverse(const struct att_cache *c, struct tir_value scale);
 
 /** Returns rows `x` (f32) times `inverse`, rounded to the nearest number of the cache's dtype, ties
- * to even. Numbers beyond the largest become the largest; a scale per token or page, computed from
- * x, leaves none. `inverse` is a scalar f32, rows x 1, or no value: x is not scaled. */
+ * to even. Numbers beyond the dtype's largest become the largest. With a scale per token or page,
+ * which is computed from x, there are none. `inverse` is a scalar f32, rows x 1, or no value: x is
+ * not scaled. */
 struct tir_value att_cache_quantise(const struct att_cache *c, struct tir_value x,
                                     struct tir_value inverse);
 

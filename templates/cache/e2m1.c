@@ -49,8 +49,9 @@ struct tir_value att_e2m1_pairs(struct tir_builder *b, struct tir_value even, st
     return tir_convert(b, tir_or(b, nearest(b, even), up), TIR_I8);
 }
 
-/* Returns the bits (i32) of the f32 number 2 * half * e, e being an e2m1 number. Its code is in the
- * lowest 4 bits of `code`; higher bits are ignored. Twice its magnitude is 4 bits of TWICE. */
+/* Returns the bits (i32) of the f32 number 2 * half * e. The code of the e2m1 number e is in the
+ * lowest 4 bits of `code`; higher bits are ignored. The constant TWICE has 2 |e| of each code, in 4
+ * bits. */
 static struct tir_value number_bits(struct tir_builder *b, struct tir_value code,
                                     struct tir_value half)
 {
@@ -65,8 +66,8 @@ static struct tir_value number_bits(struct tir_builder *b, struct tir_value code
     return tir_or(b, tir_bitcast(b, size, tir_typeof(b->f, code)), sign);
 }
 
-/* Returns elements times scales, computed in f32. A product has 6 significant bits, so that it is
- * the upper half of its f32. */
+/* Multiplies in f32. A product of an e2m1 element and a scale has at most 6 significant bits, so
+ * its bf16 is the upper half of the f32. */
 struct tir_value att_e2m1_elements(struct tir_builder *b, struct tir_value bytes,
                                    struct tir_value scale, unsigned dtype)
 {

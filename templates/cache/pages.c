@@ -21,9 +21,9 @@ static struct tir_value table_of(struct tir_builder *b, const struct att_variant
                    tir_mul(b, att_wide(b, first), tir_i64(b, 4)));
 }
 
-/* Returns `table` (i64), the address of the sequence's first entry; or, if `some` (i1) is false,
- * other readable memory. `some` is true if the sequence has keys. The first entry is read even
- * without keys, and then ignored. A list without entries may be at the end of its array. */
+/* Returns `table` (i64), the address of the sequence's first entry, if `some` (i1) is true: the
+ * sequence has keys. Otherwise returns the address of other readable memory. Kernels read the first
+ * entry even without keys and ignore it, but an empty list may be at the end of its array. */
 static struct tir_value table_or_any(struct tir_builder *b, const struct att_variant *v,
                                      struct tir_value table, struct tir_value some)
 {
@@ -58,8 +58,9 @@ struct att_pages att_pages(struct tir_builder *b, const struct att_variant *v,
     return p;
 }
 
-/* Returns a layout of tokens x cols over all waves. A lane has `vector` adjacent columns. Lanes
- * have first the other columns and then other tokens; registers and waves have further ones. */
+/* Returns a layout of tokens x cols over all waves. A lane has `vector` adjacent columns. The bits
+ * of lane numbers select first other columns, then other tokens. Registers and waves have the
+ * rest. */
 static struct tir_layout spread(struct tir_builder *b, unsigned tokens, unsigned cols,
                                 unsigned vector)
 {
@@ -126,9 +127,9 @@ static struct tir_value and_n(struct tir_builder *b, struct tir_value a, unsigne
     return tir_and(b, a, tir_int_like(b, a, n));
 }
 
-/* Returns the index in the sequence (i32) of the token of each gathered row, whose index in the
- * tile is `row` (i32). `key` is the index of the tile's first token. If a row is a run of tokens,
- * the result is the run's first token. */
+/* Returns the index in the sequence (i32) of the token of each gathered row. `row` (i32): the rows'
+ * indices in the gathered tile. `key` is the index of the tile's first token. If a row is a run of
+ * tokens, the result is the run's first token. */
 static struct tir_value token_of(struct tir_builder *b, const struct att_paged_tile *t,
                                  struct tir_value row, struct tir_value key)
 {
@@ -199,16 +200,17 @@ struct tir_value att_page_numbers(struct tir_builder *b, const struct att_pages 
     return slot_of(b, p, token, entry);
 }
 
-/* Returns the index of each gathered row among the runs of its token. `row` (i32) is the row's
- * index in the tile. */
+/* Returns, for each gathered row, the index of the run of the token that the row has. `row` (i32):
+ * the rows' indices in the gathered tile. */
 static struct tir_value block_of(struct tir_builder *b, const struct att_paged_tile *t,
                                  struct tir_value row)
 {
     return tir_shr(b, row, tir_int_like(b, row, tir_bits(t->tokens)));
 }
 
-/* Returns the byte offset (i32) from the start of a page of a run of tokens of V in SHUFFLE_K. The
- * run has column `column`, and `chunk` is the index of its group of tokens. */
+/* Returns the byte offset (i32) from the start of a page of a run of tokens of V in SHUFFLE_K.
+ * `column`: index of the run's column. `chunk`: index in the page of the group of tokens that the
+ * run covers. */
 static struct tir_value run_of_column(struct tir_builder *b, const struct att_paged_tile *t,
                                       struct tir_value column, struct tir_value chunk)
 {
@@ -243,7 +245,8 @@ static struct tir_value run_offset(struct tir_builder *b, const struct att_pages
             tir_shr(b, inside, tir_int_like(b, inside, tir_bits(t->run)));
         const struct tir_value in_tile = and_n(b, row, t->cols - 1);
         const struct tir_value column = tir_add(b, in_tile, tir_int_like(b, in_tile, t->first));
-        /* In SHUFFLE_K a column has as many runs as a page has groups of tokens. */
+        /* In SHUFFLE_K all runs of a column are adjacent: one for each group of tokens of the
+         * page. */
         if (t->cache.columns)
             return tir_zext(b, run_of_column(b, t, column, chunk), TIR_I64);
         run = tir_add(b, tir_mul(b, chunk, tir_int_like(b, chunk, (unsigned)t->cache.dim)), column);
@@ -315,9 +318,9 @@ static const struct att_row_format *other_rows(const struct att_pages *p, const 
     return p->v->two_sources && !p->v->same_rows && c->packed ? c->rows->second : NULL;
 }
 
-/* Returns the byte offsets (i64) from the cache's base of the pages with numbers `page`. If the
- * second source consists of pages, list entries (`entries`) from second_first on are in the second
- * source. */
+/* Returns the byte offsets (i64) from the cache's base of the pages with numbers `page`. `entries`:
+ * entries of the sparse list. If the second source consists of pages, entries from second_first on
+ * are in the second source. */
 static struct tir_value offset_of(struct tir_builder *b, const struct att_pages *p,
                                   const struct att_cache *c, struct tir_value entries,
                                   struct tir_value page)
@@ -357,9 +360,9 @@ static bool has_rotated(const struct att_paged_tile *t)
            t->first + t->cols > (unsigned)t->cache.rows->scaled;
 }
 
-/* Returns the byte offsets (i64) from address `base` of the rows of `slots`. Slots below
- * second_first are in the cache, at offsets `at`. Other slots are rows of the second source at
- * address `second`, whose rows are `stride` bytes (i64) apart. */
+/* Returns the byte offset (i64) from address `base` of each slot's row. Slots below p->second_first
+ * are in the cache, at offsets `at`. Other slots are rows of the second source, at address `second`
+ * (i64) and `stride` bytes (i64) apart. */
 static struct tir_value place_second(struct tir_builder *b, const struct att_pages *p,
                                      struct tir_value base, struct tir_value second,
                                      struct tir_value stride, struct tir_value slots,
@@ -399,8 +402,9 @@ static struct tir_value load_plane(struct tir_builder *b, const struct att_pages
                            tir_with_dtype(t->gathered, att_dtype(p->v)));
 }
 
-/* Loads the last 64 elements of each gathered run's row. A row of several runs is loaded several
- * times. `at` (i64) is the byte offset of each run from the cache's base. */
+/* Loads the last 64 elements of each gathered run's row. If a row has several runs, its last
+ * elements are loaded once for each run. `at` (i64) is the byte offset of each run from the cache's
+ * base. */
 static struct tir_value load_rotated(struct tir_builder *b, const struct att_pages *p,
                                      const struct att_paged_tile *t, struct tir_value at)
 {
@@ -423,7 +427,8 @@ static struct tir_value place_rotated(struct tir_builder *b, const struct att_pa
 /* Sets *page from the result of att_page_numbers() to the number of the page that has each gathered
  * row's token. Sets *token to the token's index, which determines its place in the page. `key`
  * (i32): index of the tile's first token. Tokens of a second source of pages are counted from that
- * source's first row. In place of rows of another format the cache's first row is read. */
+ * source's first row. For rows of the second source in another format, sets both to the cache's
+ * first row. */
 static void find_token(struct tir_builder *b, const struct att_pages *p,
                        const struct att_paged_tile *t, struct tir_value key, struct tir_value *page,
                        struct tir_value *token)
@@ -457,7 +462,7 @@ struct tir_value att_paged_rows(struct tir_builder *b, const struct att_pages *p
         tir_add(b, offset_of(b, p, &t->cache, slots, page), run_offset(b, p, t, row, token));
     if (!p->v->two_sources || has_second_pages(p, &t->cache) || other_rows(p, &t->cache))
         return at;
-    /* Byte offset of the row, not of its run. */
+    /* Byte offset of the row's start, not of the run that a gathered row has. */
     const struct tir_value base = t->cache.packed ? tir_sub(b, at, run_byte(b, t)) : at;
     const struct tir_value rows =
         place_second(b, p, t->cache.base, p->second, p->second_stride, slots, base);
@@ -474,9 +479,9 @@ static struct tir_type stored_type(struct tir_builder *b, const struct att_paged
     return tir_tile(b->f, TIR_I8, t->gathered.rows, t->gathered.cols / 2u, &l);
 }
 
-/* Loads gathered rows from a second source whose rows have the format `rows`, into d->second_*.
- * Rows that are in the cache are replaced by the second source's first row. `entries` are the rows'
- * entries of the list. */
+/* Loads gathered rows from a second source whose rows have the format `rows`, into d->second_*. In
+ * place of rows of the cache, loads the second source's first row. `entries`: the rows' entries of
+ * the sparse list. */
 static void load_second(struct tir_builder *b, const struct att_pages *p,
                         const struct att_paged_tile *t, const struct att_row_format *rows,
                         struct tir_value entries, struct att_paged_data *d)
@@ -549,7 +554,7 @@ struct tir_value att_paged_entries(struct tir_builder *b, const struct att_paged
 }
 
 /* Returns x with rows of the second source in place of rows of the cache, where d.second_row is not
- * negative. The second source has another format. */
+ * negative. The second source's rows have another format than the cache's. */
 static struct tir_value place_other(struct tir_builder *b, const struct att_paged_tile *t,
                                     struct att_paged_data d, struct tir_value x, unsigned dtype)
 {

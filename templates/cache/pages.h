@@ -30,8 +30,8 @@ struct att_pages {
     /* With lists of blocks: index of the last key; later keys are replaced by this one, since they
      * may not exist. */
     struct tir_value last_key;
-    /* Bit mask for page numbers: all ones, or 0 for a sequence without keys, which then reads page
-     * 0. */
+    /* Bit mask that is applied to page numbers: all ones, or 0 for a sequence without keys, which
+     * makes all its loads read page 0. */
     struct tir_value used;
     /* i64, with two_sources: address of the second source, and bytes from a row to the next, or
      * with scales_last from a page to the next. */
@@ -58,8 +58,8 @@ struct att_paged_tile {
     unsigned tokens, cols, first, run;
     /* Type of the loaded elements: a row for each run of each token, `run` columns. */
     struct tir_type gathered;
-    /* True: a token has several runs of its own columns; false: one, or for V in SHUFFLE a run has
-     * several tokens. */
+    /* True: a token's columns are several runs. False: they are one run, or for V in SHUFFLE a run
+     * has one column of several tokens. */
     bool blocks;
 };
 

@@ -31,7 +31,7 @@ struct att_paging att_paging_of_lists(struct tir_builder *b, const struct att_va
     return (struct att_paging){.b = b, .size = 1 << bits, .power = true, .shift = tir_i32(b, bits)};
 }
 
-/* Returns `scalar` (i32) in the dtype and shape of `v`. */
+/* Returns `scalar` (i32) converted to the dtype of `v` and repeated in its shape. */
 static struct tir_value like(const struct att_paging *p, struct tir_value scalar,
                              struct tir_value v)
 {

@@ -21,15 +21,16 @@
 #include "ir/builder.h"
 #include "templates/template.h"
 
-/** The number P of tokens of a page, in forms with which this file divides by P. */
+/** The number P of tokens of a page, and constants for a division by P by shift or
+ * multiplication. */
 struct att_paging {
     struct tir_builder *b;
     /* P, the number of tokens of a page; 0: it is an argument of the kernel. */
     int size;
     bool power;             /* true: P is known to be a power of two; false: it may be any number */
     struct tir_value shift; /* i32: log2 of P, rounded up to an integer */
-    /* i32, unsigned: the multiplier M, if P is an argument that may be no power of two; else no
-     * value. */
+    /* i32, unsigned: multiplier M = ceil(2^(31 + s) / P) with s = `shift`, if P is an argument that
+     * may be no power of two; else no value. */
     struct tir_value magic;
 };
 
