@@ -28,9 +28,9 @@ struct tir_value mla_first_key(void *family, struct tir_value block)
 /* ---- Pieces in which a block passes through registers to LDS ---- */
 
 /* Sets *layout to the layout in registers in which `width` columns of a block's latent pass to LDS:
- * 16 contiguous bytes per lane, or all that a lane has. A wave has at least two rows: the page
- * number of a single row would be moved to a scalar, with a wait. Returns false if the block has
- * too few rows, or lanes would have less than 16 bytes of half of the latent. */
+ * 16 contiguous bytes per lane, or all that a lane has. A wave has at least two rows. LLVM would
+ * move the page number of a single row to a scalar register and wait for it. Returns false if the
+ * block has too few rows, or lanes would have less than 16 bytes of half of the latent. */
 static bool transit_layout(const struct mla *s, unsigned width, struct tir_layout *layout)
 {
     const unsigned cols = tir_bits(width), tokens = tir_bits(s->d.keys);
@@ -53,15 +53,15 @@ static bool transit_layout(const struct mla *s, unsigned width, struct tir_layou
     return true;
 }
 
-/* True if the latent of a block passes to LDS in two halves. If so, sets *transit to the layout of
- * one half in registers. */
+/* True if the columns of a block's latent pass through registers to LDS in two halves. Then sets
+ * *transit to the layout of one half in registers. */
 static bool passes_in_halves(const struct mla *s, struct tir_layout *transit)
 {
     return transit_layout(s, s->source.part->width / 2, transit);
 }
 
-/* Adds a piece to s->source: `width` columns of `part` from column `column` on. `layout`: layout of
- * the piece in registers; NULL: att_paged_tile() chooses it. */
+/* Adds a piece to s->source: `width` columns of `part` from column `column` on. `c`: the cache.
+ * `layout`: layout of the piece in registers; NULL: att_paged_tile() chooses the layout. */
 static void add_piece(struct mla *s, struct part *part, const struct att_cache *c, unsigned column,
                       unsigned width, const struct tir_layout *layout)
 {
@@ -104,7 +104,7 @@ uint32_t mla_piece_features(const struct mla *s)
 
 /* ---- Steps from the cache to LDS ---- */
 
-/* Returns the piece that part `part` of a step works on: 0: the latent or its first half; 1: the
+/* Returns the piece of a block for part `part` of a step. 0: the latent or its first half; 1: the
  * other half of the latent; 2: the rotated key. */
 static struct piece *piece_of(struct mla *s, unsigned part)
 {
@@ -112,7 +112,7 @@ static struct piece *piece_of(struct mla *s, unsigned part)
 }
 
 /* Returns the index (i32) of the first key of the block to load. If blocks are loaded an iteration
- * early, the iteration of the last block has no next one. It loads the last block again, whose rows
+ * early, the last iteration has no next block to load. It loads the last block again, whose rows
  * are in the caches. */
 static struct tir_value key_to_load(struct mla *s)
 {
@@ -120,9 +120,9 @@ static struct tir_value key_to_load(struct mla *s)
     return mla_first_key(s, s->source.lead ? tir_min(&s->d.b, block, s->last_block) : block);
 }
 
-/* Loads the page numbers of the rows of piece `part` (piece_of()). A table does this before any
- * piece is loaded. vmcnt counts in order: a wait for numbers that were loaded after a piece would
- * be a wait for that piece too. */
+/* Loads the page number of each row of piece `part` (index of piece_of()). Pipelines place this
+ * step before the loads of all pieces. vmcnt counts in order, so a wait for page numbers that were
+ * loaded after a piece would wait for that piece too. */
 static void find_pages(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -130,7 +130,7 @@ static void find_pages(void *context, unsigned part)
     p->pages = att_page_numbers(&s->d.b, &s->source.pages, &p->paged, key_to_load(s));
 }
 
-/* Issues the loads of piece `part` (piece_of()) of a block to registers. */
+/* Issues the loads of piece `part` (index of piece_of()) of a block to registers. */
 static void load_piece(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -147,8 +147,9 @@ static void load_mask(void *context)
     s->d.attention.now.block.mask = att_load_mask(&s->d.attention, key_to_load(s));
 }
 
-/* Returns c, the elements of piece p, with zeros in rows after the sequence's last token and in
- * rows without a list entry. Those rows may contain NaN. Their P is 0, but 0 times NaN is NaN. */
+/* Returns `c`, the elements of piece p, with zeros in rows after the sequence's last token and in
+ * rows without a list entry. Such a row may contain NaN, and 0, the row's weight P, times NaN is
+ * NaN. */
 static struct tir_value clear_tail(struct mla *s, const struct piece *p, struct tir_value c)
 {
     struct tir_builder *const b = &s->d.b;
@@ -171,8 +172,8 @@ static struct tir_value clear_tail(struct mla *s, const struct piece *p, struct 
     return c;
 }
 
-/* Stores piece `part` (piece_of()) of a block to LDS, converted to the type of K in LDS. In the
- * latent, rows without a token are zeros. */
+/* Stores piece `part` (index of piece_of()) of a block to LDS, converted to the element type of
+ * rows in LDS. Rows of the latent without a token become zeros. */
 static void store_piece(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -185,8 +186,8 @@ static void store_piece(void *context, unsigned part)
     tir_tile_lds_store(b, att_plus(b, at, (int)(p->column * mla_kq_bytes(s))), x, &p->part->lds);
 }
 
-/* Stores a block's entries of the sparse list to LDS, one per token. They are what find_pages() has
- * loaded for the last piece. */
+/* Stores a block's entries of the sparse list to LDS, one per token. find_pages() has loaded these
+ * entries for the last piece. */
 static void store_entries(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -215,8 +216,8 @@ struct tir_value mla_read_panel(struct mla *s, const struct panel *panel)
     return tir_tile_lds_load(b, at, t, &p->lds);
 }
 
-/* Reads the first mla_early_panels() panels of K. Their columns are in LDS before the rest of the
- * block. */
+/* Reads the first mla_early_panels() panels of K from LDS, where their columns arrive before the
+ * rest of the block. */
 static void read_early(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -244,14 +245,14 @@ static struct tir_value query_panel(struct mla *s, unsigned n)
     return tir_transpose(&s->d.b, q);
 }
 
-/* Returns panel n of K, from LDS if no earlier step has read it. */
+/* Returns panel n of K for K Q^T: the result of an earlier step, or else a read from LDS. */
 static struct tir_value key_panel(struct mla *s, unsigned n)
 {
     return s->now.k[n].id ? s->now.k[n] : s->form->read_panel(s, &s->query.panel[n]);
 }
 
 /* Computes S^T = K Q^T over all panels. If waves split the columns of K, the result is the wave's
- * part of that sum. */
+ * part of the sum. */
 static void multiply_keys(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -264,7 +265,7 @@ static void multiply_keys(void *context)
 
 /* ---- Steps that read c, and compute O^T += c^T P^T ---- */
 
-/* Reads the block's latent c from LDS, in the layout of mla_types.v_loaded. */
+/* Reads the block's latent c (keys x latent) from LDS, in the layout of mla_types.v_loaded. */
 static void read_c(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -273,7 +274,8 @@ static void read_c(void *context)
                           s->type.v_loaded, &s->source.part->lds);
 }
 
-/* Converts c from the layout of its LDS read to c^T, the left operand of O^T += c^T P^T. */
+/* Converts the latent c from the layout of its LDS read to c^T, the left operand of O^T += c^T
+ * P^T. */
 static void transpose_c(void *context)
 {
     struct mla *const s = mla_of(context);

@@ -23,26 +23,30 @@
 
 enum {
     PARTS = 16 /* parts of O^T's 128 columns, 8 columns each */,
-    ROWS = 4 /* quarters of O^T's columns: rows of the product, 32 in an instruction's result */,
-    NEIGHBOURS = 4 /* columns of each 8 that a lane has; the other half of the lanes has 4 others */
-    ,
+    /* number of quarters of O^T's columns; a quarter is the 32 rows of an instruction's result */
+    ROWS = 4,
+    /* columns that a lane has of each 8 columns of O^T; the other half of the lanes has the other
+     * 4 */
+    NEIGHBOURS = 4,
     LANES = 32 /* lanes of half a wave, and columns of the instruction's result */,
-    OF_ROWS = 16 /* registers of a quarter of O^T's columns, with a column per half of the lanes */
-    ,
+    /* registers of a lane for a quarter of O^T's columns; a register has one column in each half of
+     * the lanes */
+    OF_ROWS = 16,
     HALVES = 2 /* parts of a block's keys, one for each instruction */,
     CHUNK = 16 /* bytes of padding after a row in LDS */,
-    /* Excess of a column's maximum over m (log2) above which a raise of m includes the column. */
+    /* Least excess (log2) of a column's maximum over m with which follow_max() raises m of the
+     * column. */
     FOLLOWS = 2
 };
 /* ---- Layouts of O, P and c in registers, and of P and vectors in LDS ---- */
 
-/* The order in which P c sums over a block's keys: keys in a lane's registers of S^T stay in that
- * lane. An instruction has half of the keys (keys_of_half). */
+/* The order in which the product of P and the latent c sums over a block's keys. Keys in a lane's
+ * registers of S^T stay in that lane. An instruction multiplies half of the keys. */
 static const struct tir_contraction keys_of_lanes = {4, 1, {1, 2, 8, 16}, {4}};
 static const struct tir_contraction keys_of_half = {3, 1, {1, 2, 8}, {4}};
 
-/* Returns the layout of O^T in registers. The product computes O, whose rows are the columns of
- * O^T. */
+/* Returns the layout of O^T in registers. The product computes O, not O^T, so its rows are the
+ * columns of O^T. */
 static struct tir_layout output(const struct mla *s)
 {
     const unsigned rows = mla_pv(s)->m;
@@ -53,15 +57,16 @@ static struct tir_layout output(const struct mla *s)
     return mla_transpose_columns(&o);
 }
 
-/* Returns the layout in registers of P for n columns, [keys x columns], as operand of P c. */
+/* Returns the layout in registers of P, [keys x n columns], as operand of its product with the
+ * latent c. */
 static struct tir_layout weights(const struct mla *s, unsigned n)
 {
     const struct tir_layout l = tir_mma_left(mla_pv(s), n, &keys_of_lanes, mla_own_waves(s));
     return tir_layout_transpose(&l);
 }
 
-/* Returns the layout in registers of c for half of a block's keys, [keys x latent], as operand of P
- * c. */
+/* Returns the layout in registers of the latent c for half of a block's keys, [keys x latent], as
+ * operand of its product with P. */
 static struct tir_layout values(const struct mla *s)
 {
     const struct tir_layout right =
@@ -101,14 +106,14 @@ static void take_lds(struct mla *s)
     assert(s->plan.depth[MLA_LDS_P] <= MLA_DV_P_BUFFERS);
 }
 
-/* Returns the LDS map of P: 16 bytes of a lane's operand are contiguous. */
+/* Returns the LDS map of the weights P of a block. 16 bytes of a lane's operand are contiguous. */
 static struct tir_layout weights_map(const struct mla *s)
 {
     return tir_lane_major(tir_layout_of(s->d.b.f, s->type.weights), 16);
 }
 
-/* Returns the LDS address (i32) of P of block `block` (i32). Blocks alternate between two
- * places. */
+/* Returns the LDS address (i32) of the weights P of block `block` (i32: index). Blocks alternate
+ * between two places. */
 static struct tir_value weights_at(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
@@ -116,8 +121,8 @@ static struct tir_value weights_at(struct mla *s, struct tir_value block)
     return tir_add(b, s->lds.p, att_times(b, slot, (int)(s->d.keys * s->d.columns)));
 }
 
-/* Returns the LDS layout of a vector with a value per column, which is in the padding after a
- * block's rows. */
+/* Returns the LDS layout of a vector with an f32 for each of `columns` columns of S^T. The vector
+ * is in the padding after rows of a block. */
 static struct tir_layout vector_map(const struct mla *s, unsigned columns)
 {
     struct tir_layout map = tir_row_major(1, columns);
@@ -125,8 +130,8 @@ static struct tir_layout vector_map(const struct mla *s, unsigned columns)
     return map;
 }
 
-/* Returns the LDS address (i32) of a vector with a value per column. It begins after the first row
- * of the block at LDS address `place` (i32). */
+/* Returns the LDS address (i32) of the vector of vector_map() in the block at LDS address `place`
+ * (i32): after the block's first row. */
 static struct tir_value vector_at(struct mla *s, struct tir_value place)
 {
     return att_plus(&s->d.b, place, (int)s->source.part->width);
@@ -169,7 +174,8 @@ static void copy_block(void *context)
 
 /* ---- Steps from scores to weights ---- */
 
-/* Computes the largest score of each column, and whether one exceeds m by too much for fp8. */
+/* Computes the largest score of each column of S^T, and whether a score exceeds its column's m by
+ * too much for weights of fp8. */
 static void check_max(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -211,8 +217,8 @@ static void follow_max(void *context)
     now->step.alpha = both[ALPHA];
 }
 
-/* Computes P of the wave's columns, rounds it to fp8, and stores it with the factors alpha in LDS
- * for all waves. */
+/* Computes P of the wave's columns, rounds it to fp8, and stores P and the rescale factors alpha in
+ * LDS for all waves. */
 static void store_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -238,9 +244,9 @@ static void sum_weights(void *context)
 
 /* ---- Steps that rescale O if a column's maximum has grown ---- */
 
-/* Loads the factors alpha of all columns from the block at LDS address `place` (i32). One bit of
- * the column number differs between the halves of the lanes, for alpha as for O. So each lane has
- * the factors of its registers of O. */
+/* Loads the rescale factors alpha of all columns from the block at LDS address `place` (i32). As in
+ * O, the two halves of the lanes have different columns, so each lane has the factors of its
+ * registers of O. */
 static struct tir_value load_alpha(struct mla *s, struct tir_value place)
 {
     struct tir_builder *const b = &s->d.b;
@@ -262,16 +268,17 @@ static struct tir_value is_not_one(struct tir_builder *b, struct tir_value alpha
     return tir_cmp_ne(b, alpha, tir_float_like(b, alpha, 1.0f));
 }
 
-/* Returns the factors of half `which` (0 or 1) of the columns, with the mask of lanes whose factor
- * is not 1. `alpha`: factors of all columns. `registers` of the result is not set. */
+/* Returns the rescale factors of half `which` (0 or 1) of the columns, and the mask of lanes whose
+ * factor is not 1. `alpha`: factors of all columns. Does not set member `registers` of the
+ * result. */
 static struct mla_alpha take_alpha(struct tir_builder *b, struct tir_value alpha, unsigned which)
 {
     const struct tir_value own = tir_half(b, tir_transpose(b, alpha), (int)which);
     return (struct mla_alpha){.of_lanes = own, .lanes = tir_lane_mask(b, is_not_one(b, own))};
 }
 
-/* Sets alpha->registers. A register has a column in each half of the lanes, so its bit is the OR of
- * two bits of alpha->lanes. */
+/* Sets alpha->registers, the mask of registers to rescale. A register of O^T has a column in each
+ * half of the lanes. Its bit is the OR of two bits of alpha->lanes. */
 static void find_registers(struct tir_builder *b, struct mla_alpha *alpha)
 {
     const struct tir_value high = tir_shr(b, alpha->lanes, tir_i64(b, LANES));
@@ -296,8 +303,8 @@ static struct tir_value put_part(struct tir_builder *b, struct tir_value a, stru
     return tir_stack(b, half[0], half[1]);
 }
 
-/* Multiplies a part `x` of O, [columns x latent], and returns it. Register `which` of every
- * NEIGHBOURS is multiplied by alpha of lane `lane` of each half. */
+/* Returns the part `x` of O, [columns x latent], rescaled. Of each NEIGHBOURS registers, register
+ * `which` is multiplied by the factor that `alpha` has in lane `lane` of each half of the lanes. */
 static struct tir_value scale_part(struct mla *s, struct tir_value x, struct tir_value alpha,
                                    unsigned lane, unsigned which)
 {
@@ -320,8 +327,8 @@ static struct tir_value scale_part(struct mla *s, struct tir_value x, struct tir
     return tir_split_blocks(b, all, s->d.value.width);
 }
 
-/* Returns O^T (`o`) with the columns of each lane's register i multiplied by their factors.
- * `alpha`: factors in lanes. */
+/* Returns O^T (`o`) with the columns of register i (index) multiplied by their rescale factors.
+ * `alpha`: the factors, one per lane. */
 static struct tir_value scale_columns(struct mla *s, struct tir_value o, struct tir_value alpha,
                                       unsigned i)
 {
@@ -337,9 +344,9 @@ static struct tir_value scale_columns(struct mla *s, struct tir_value o, struct 
     return tir_transpose(b, tir_relayout(b, changed, own));
 }
 
-/* Rescales n registers of O^T (`o`), from register `first` on, in columns whose maximum has grown,
- * and returns it. Few have grown: one test of n registers usually saves a test of each. Rescaling
- * is in a cold branch. */
+/* Returns O^T (`o`) with n registers, from register `first` on, rescaled in columns whose maximum
+ * has grown. Few maxima grow, so one test of n registers usually saves a test of each. The
+ * rescaling code is in a cold branch. */
 static struct tir_value rescale_registers(struct mla *s, const struct mla_alpha *alpha,
                                           unsigned first, unsigned n, struct tir_value o)
 {
@@ -393,7 +400,8 @@ static void rescale(void *context)
 
 /* ---- Steps of the product P c ---- */
 
-/* Reads c of half `part` (0 or 1) of the block's keys from LDS, in the layout of its rows. */
+/* Reads the latent c of half `part` (0 or 1) of the block's keys from LDS. A lane has neighbouring
+ * columns of a row. */
 static void read_c(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -408,8 +416,8 @@ static void read_c(void *context, unsigned part)
     s->now.quarter[part] = tir_tile_lds_load(b, from, t, &map);
 }
 
-/* Converts c of half `part` (0 or 1) of the keys to an operand of P c. Lanes exchange elements
- * between registers. */
+/* Converts the latent c of half `part` (0 or 1) of the block's keys to an operand of its product
+ * with P. Lanes exchange elements between registers. */
 static void transpose_c(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -418,7 +426,7 @@ static void transpose_c(void *context, unsigned part)
     *c = tir_relayout(&s->d.b, *c, &l);
 }
 
-/* Reads P of quarter `part` (0 to 3) of the columns from LDS. */
+/* Reads the weights P of quarter `part` (0 to 3) of the columns of O^T from LDS. */
 static void read_weights(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -430,8 +438,8 @@ static void read_weights(void *context, unsigned part)
     s->now.p_quarter[part] = tir_tile_lds_load(b, from, t, &map);
 }
 
-/* Takes quarter `part` (0 to 3) of the columns out of O^T, for the products with both halves of the
- * keys. */
+/* Sets now.o_quarter[part] to quarter `part` (0 to 3) of O^T's columns, which the products of both
+ * halves of the keys then change. */
 static void take_quarter(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -440,7 +448,8 @@ static void take_quarter(void *context, unsigned part)
     s->now.o_quarter[part] = att_part(b, tir_transpose(b, o), part, ROWS);
 }
 
-/* Adds P c of half `half` (0 or 1) of the keys to quarter `quarter` (0 to 3) of O's rows. */
+/* Adds the product of P and the latent c for half `half` (0 or 1) of the keys to quarter `quarter`
+ * (0 to 3) of O's rows. */
 static void multiply(struct mla *s, unsigned quarter, unsigned half)
 {
     struct tir_builder *const b = &s->d.b;
@@ -449,13 +458,15 @@ static void multiply(struct mla *s, unsigned quarter, unsigned half)
     *o = tir_mma_in_agprs(b, s->d.pv, p, s->now.quarter[half], *o);
 }
 
-/* Adds P c of the first half of the keys to quarter `part` (0 to 3) of O's rows. */
+/* Adds the product of P and the latent c for the first half of the keys to quarter `part` (0 to 3)
+ * of O's rows. */
 static void multiply_first(void *context, unsigned part) { multiply(mla_of(context), part, 0); }
 
-/* Adds P c of the last half of the keys to quarter `part` (0 to 3) of O's rows. */
+/* Adds the product of P and the latent c for the last half of the keys to quarter `part` (0 to 3)
+ * of O's rows. */
 static void multiply_last(void *context, unsigned part) { multiply(mla_of(context), part, 1); }
 
-/* Joins the four quarters into the carried O^T. */
+/* Joins the four quarters of columns to O^T, which the loop carries. */
 static void join_quarters(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -467,7 +478,8 @@ static void join_quarters(void *context)
 #define BLOCK_LDS (1u << MLA_LDS_BLOCK)
 #define P_LDS (1u << MLA_LDS_P)
 #define ALPHA_LDS (1u << MLA_LDS_ALPHA)
-/* Slots of part 0 of steps on quarters of P, and of O. Each further part has the next slot. */
+/* Register slots (enum att_register) of the first quarter of P, and of O, in steps that work on
+ * quarters. Each further quarter has the next slot. */
 #define QUARTER ATT_SLOT(QUARTERS)
 #define O_QUARTER ATT_SLOT(O_QUARTERS)
 
@@ -517,8 +529,8 @@ const struct pipe_op mla_dv_product_last = {"PV last keys",
 const struct pipe_op mla_dv_join = {"join O", join_quarters, 15 * O_QUARTER, ATT_SLOT(O),
                                     .flags = 0};
 
-/* Waits for all waves at the end of an item: mla_form.join. The LDS of P is then free for vectors
- * that the waves exchange (split_kv.divisors). */
+/* Waits for all waves at the end of an item: mla_form.join. After that, the waves may store vectors
+ * (split_kv.divisors) in the LDS of P. */
 static void join(struct mla *s, struct split_kv_state *state)
 {
     (void)state;

@@ -30,39 +30,40 @@ enum {
 /* Returns the number of rows of a block that one wave copies. */
 static unsigned own_rows(const struct mla *s) { return s->d.keys / s->d.waves; }
 
-/* Returns a description of the cache rows that a tile of type `t` has; the element type of `t` is
- * not used. */
+/* Returns the spread over lanes of cache rows in a tile of type `t`, for the addresses of these
+ * rows. The element type of `t` is not used. */
 static struct att_paged_tile rows_like(const struct mla *s, struct tir_type t)
 {
     return (struct att_paged_tile){
         .cache = s->d.k.c, .tokens = t.rows, .cols = t.cols, .run = t.cols, .gathered = t};
 }
 
-/* Returns the type of the tile that one wave copies to LDS map `map`: `rows` rows, with the columns
- * of the map. */
+/* Returns the type of the tile that one wave copies to LDS: `rows` rows with the columns of the LDS
+ * layout `map`. */
 static struct tir_type copied(struct mla *s, unsigned rows, const struct tir_layout *map)
 {
     const struct tir_layout l = tir_map_lanes(map, s->d.m, s->d.waves, mla_kq_bytes(s));
     return tir_tile(s->d.b.f, s->number.kq, rows, (1u << map->reg_bits) / rows, &l);
 }
 
-/* Returns a description of `rows` cache rows with one lane per row. */
+/* Returns the spread of `rows` cache rows over lanes, one lane per row. */
 static struct att_paged_tile one_lane_tile(struct mla *s, unsigned rows)
 {
     const struct tir_layout l = tir_spread_column(s->d.m, s->d.waves, rows);
     return rows_like(s, tir_tile(s->d.b.f, TIR_I32, rows, 1, &l));
 }
 
-/* Returns a description of the cache rows of a block that this wave copies, with a few lanes per
- * row: mla_row_copies.own_tile. These lanes copy the rotated key or the cache lines of the row. */
+/* Returns the spread over lanes of the cache rows of a block that this wave copies, with a few
+ * lanes per row: mla_row_copies.own_tile. The lanes of a row copy its rotated key or its cache
+ * lines. */
 static struct att_paged_tile few_lanes_tile(struct mla *s)
 {
     const struct tir_layout map = mla_one_wave_map(s, own_rows(s), PANEL);
     return rows_like(s, copied(s, own_rows(s), &map));
 }
 
-/* Returns a description of the cache rows of a block that this wave copies, with one lane per row:
- * mla_row_copies.own_tile. */
+/* Returns the spread over lanes of the cache rows of a block that this wave copies, one lane per
+ * row: mla_row_copies.own_tile. */
 static struct att_paged_tile own_rows_tile(struct mla *s) { return one_lane_tile(s, own_rows(s)); }
 
 struct tir_type mla_gather_rows(struct mla *s)
@@ -72,7 +73,7 @@ struct tir_type mla_gather_rows(struct mla *s)
     return tir_tile(s->d.b.f, TIR_I32, t.rows, 1, &l);
 }
 
-/* Returns a description of all cache rows of a block, with one lane per row. */
+/* Returns the spread over lanes of all cache rows of a block, one lane per row. */
 static struct att_paged_tile block_tile(struct mla *s) { return one_lane_tile(s, s->d.keys); }
 
 struct tir_value mla_gather_pages(struct mla *s, struct tir_value block)
@@ -81,12 +82,12 @@ struct tir_value mla_gather_pages(struct mla *s, struct tir_value block)
     return att_page_numbers(&s->d.b, &s->source.pages, &keys, mla_first_key(s, block));
 }
 
-/* Returns the LDS layout of the entries of `rows` rows of a block. */
+/* Returns the LDS layout of the sparse-list entries (i32) of `rows` rows of a block. */
 static struct tir_layout entry_map(unsigned rows) { return tir_row_major(rows, 1); }
 
-/* Returns the LDS address (i32) of the wave's copy of the entries of block `block` (i32). At least
- * 256 bytes (COPIED) are copied for a block. Blocks whose indices differ by ENTRY_BYTES / COPIED
- * share an address. */
+/* Returns the LDS address (i32) of the wave's copy of the sparse-list entries of block `block`
+ * (i32: index). At least 256 bytes (COPIED) are copied for a block. Blocks whose indices differ by
+ * ENTRY_BYTES / COPIED share an address. */
 static struct tir_value entry_place(struct mla *s, struct tir_value block)
 {
     enum { COPIED = 256 };
@@ -104,8 +105,8 @@ void mla_gather_take_lds(struct mla *s)
     s->lds.unread = tir_lds_buffer(&d->b, UNREAD, 16);
 }
 
-/* Issues the copy to LDS of the entries of all keys of block `block` (i32). Each wave copies all to
- * its own place. */
+/* Issues the copy to LDS of the sparse-list entries of all keys of block `block` (i32: index). Each
+ * wave copies all of them to a place of its own. */
 static void copy_entries(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
@@ -118,8 +119,8 @@ static void copy_entries(struct mla *s, struct tir_value block)
                       tir_i32(b, 0), entry_place(s, block), 0, t, &map);
 }
 
-/* Reads from LDS the entries of the rows that t describes and returns their slots (i32, rows x 1).
- * The first of these rows is row `first` (i32) of block `block`. */
+/* Returns the slots (i32, rows x 1) of the rows of t, from their list entries in LDS. The first of
+ * these rows is row `first` (i32) of block `block`. */
 static struct tir_value read_slots(struct mla *s, const struct att_paged_tile *t,
                                    struct tir_value block, struct tir_value first)
 {
@@ -139,8 +140,8 @@ static struct tir_value own_first(struct mla *s)
     return att_times(&s->d.b, s->d.wave, (int)own_rows(s));
 }
 
-/* Returns the slots of read_slots(), with -1 for keys after the item's last one. A slot below 0 has
- * no key; a sparse list may contain such entries too. */
+/* Returns the slots of read_slots(), with -1 for keys after the item's last one. A slot below 0
+ * means no key; a sparse list may itself contain negative entries. */
 static struct tir_value read_keys(struct mla *s, const struct att_paged_tile *t,
                                   struct tir_value block, struct tir_value first)
 {
@@ -165,7 +166,8 @@ static unsigned one_lane(const struct mla *s)
     return 1;
 }
 
-/* Returns the index (i32) of the first lane that has the address of the wave's row `row`. */
+/* Returns the index (i32) of the first lane that has the address of the wave's row `row` (index in
+ * the wave's rows). */
 static struct tir_value lane_of(struct mla *s, unsigned row)
 {
     return tir_i32(&s->d.b, (int)(row * s->form->copies->lanes(s)));
@@ -194,8 +196,8 @@ static struct tir_value own_place(struct mla *s, const struct part *p, struct ti
     return tir_add(b, place, att_times(b, s->d.wave, (int)of_wave));
 }
 
-/* Returns the LDS address (i32) of the block whose copy is in flight. find_columns() has computed
- * it: mla_row_copies.place. */
+/* Returns the LDS address (i32) of the block whose copy is in flight, as find_columns() has
+ * computed it: mla_row_copies.place. */
 static struct tir_value flight_place(struct mla *s, const struct part *p, struct tir_value block)
 {
     (void)p;
@@ -251,7 +253,7 @@ static void copy_columns(struct mla *s, int group, struct tir_value block,
 }
 
 /* Issues the copies to LDS of the wave's rows of block `block` (i32), the latent and the rotated
- * key. `f`: their addresses. `group`: the copies' queue. */
+ * key. `f`: addresses of these rows. `group`: the copies' queue. */
 static void copy_rows(struct mla *s, int group, struct tir_value block, const struct mla_found *f)
 {
     const struct tir_layout map = mla_one_wave_map(s, 1, s->source.part->width);
@@ -273,8 +275,8 @@ void mla_gather_lines(struct mla *s, int group, struct tir_value block,
         copy_lines(s, group, block, lines, half);
 }
 
-/* Returns the number of columns of the latent, which is one piece: mla_row_copies.piece. Sets
- * *before to the bytes in LDS from the wave's first row to row `row`. */
+/* Returns the number of columns of the latent: mla_row_copies.piece for rows whose latent is one
+ * piece. Sets *before to the bytes in LDS from the wave's first row to row `row`. */
 static unsigned whole_row(const struct mla *s, unsigned row, unsigned n, unsigned *before)
 {
     (void)n;
@@ -298,15 +300,16 @@ static struct tir_layout one_row_map(const struct mla *s, unsigned width)
     return mla_one_wave_map(s, 1, width);
 }
 
-/* Returns the LDS layout of `width` contiguous columns of one row: mla_row_copies.row_map. */
+/* Returns the LDS layout of `width` columns of one row, contiguous in LDS:
+ * mla_row_copies.row_map. */
 static struct tir_layout plain_row_map(const struct mla *s, unsigned width)
 {
     (void)s;
     return tir_row_major(1, width);
 }
 
-/* Clears piece n of the latent (mla_row_copies.piece) in the wave's rows of block `block` that have
- * no key. The stores for other rows write to a place that nobody reads. */
+/* Stores zeros to piece n of the latent (mla_row_copies.piece), in LDS, in the wave's rows of block
+ * `block` that have no key. For rows with a key, the stores write to a place that nobody reads. */
 static void clear_rows(struct mla *s, struct tir_value block, unsigned n)
 {
     struct tir_builder *const b = &s->d.b;
@@ -340,8 +343,8 @@ static void await_copies(struct mla *s)
         tir_wait(&s->d.b, LATER, 0);
 }
 
-/* Clears the latents in LDS of the wave's rows without a key. The branch is taken if block `block`
- * has such rows. `gaps` (i32): their number in the block. */
+/* Stores zeros to the latents, in LDS, of the wave's rows of block `block` without a key. The
+ * branch is taken if the block has such rows. `gaps` (i32): number of these rows in the block. */
 static void clear_gaps(struct mla *s, struct tir_value block, struct tir_value gaps)
 {
     struct tir_builder *const b = &s->d.b;
@@ -354,7 +357,7 @@ static void clear_gaps(struct mla *s, struct tir_value block, struct tir_value g
 }
 
 /* Returns the number (i32) of rows without a key in block `block` (i32): entries below 0, or
- * without a list, keys after the item's end. `slots`: slots of its rows. */
+ * without a list, keys after the item's end. `slots`: slots of the block's rows. */
 static struct tir_value count_gaps(struct mla *s, struct tir_value block,
                                    const struct mla_slots *slots)
 {
@@ -377,7 +380,8 @@ static struct tir_value own_addresses(struct mla *s, struct tir_value block, str
     return tir_add(b, offsets, tir_splat(b, s->d.k.c.base, tir_typeof(b->f, offsets)));
 }
 
-/* Reads the slots of block `block` from LDS: of all rows, and of the wave's own rows. */
+/* Returns the slots of all rows of block `block` and of the wave's own rows, from the list entries
+ * in LDS. */
 static struct mla_slots read_block(struct mla *s, struct tir_value block)
 {
     const struct att_paged_tile own = s->form->copies->own_tile(s), all = block_tile(s);
@@ -400,24 +404,24 @@ struct tir_value mla_gather_entries(void *family, const struct att_block *block)
 
 /* ---- The ways of copying a wave's rows: struct mla_row_copies ---- */
 
-/* Sets s->now.found for copies of whole rows: mla_row_copies.find. `rows`: addresses (i64) of the
- * wave's rows, in lanes. */
+/* Sets s->now.found, the rows' addresses for copies of whole rows: mla_row_copies.find. `rows`:
+ * addresses (i64) of the wave's rows, in lanes. */
 static void find_whole_rows(struct mla *s, struct tir_value block, struct tir_value rows)
 {
     (void)block;
     s->now.found = find_rows(s, rows);
 }
 
-/* Sets s->now.found and the block's LDS address for copies of columns: mla_row_copies.find. `rows`:
- * addresses (i64) of the wave's rows, in lanes. */
+/* Sets s->now.found, the rows' addresses, and the block's LDS address for copies of halves of the
+ * columns: mla_row_copies.find. `rows`: addresses (i64) of the wave's rows, in lanes. */
 static void find_columns(struct mla *s, struct tir_value block, struct tir_value rows)
 {
     s->now.flight = (struct mla_flight){.place = mla_buffer_of(s, s->source.part, block)};
     s->now.found = find_rows(s, rows);
 }
 
-/* Sets s->now.lines for copies of row pairs: mla_row_copies.find. `rows`: addresses (i64) of the
- * wave's rows, in lanes. */
+/* Sets s->now.lines, the addresses of cache lines for copies of row pairs: mla_row_copies.find.
+ * `rows`: addresses (i64) of the wave's rows, in lanes. */
 static void find_lines(struct mla *s, struct tir_value block, struct tir_value rows)
 {
     (void)block;
@@ -472,8 +476,8 @@ static void build_read_entries(void *context)
     s->now.slots = read_block(s, mla_block_of(s));
 }
 
-/* Keeps the current block's number of rows without a key (`gaps`, i32) for clear_gaps() and, with
- * sparse lists, for the mask. */
+/* Records `gaps` (i32), the current block's number of rows without a key, for clear_gaps() and,
+ * with sparse lists, for the mask. */
 static void note_gaps(struct mla *s, struct tir_value gaps)
 {
     s->now.gaps = gaps;
@@ -499,8 +503,8 @@ static void build_copy(void *context)
     copy_rows(s, GROUP, mla_block_of(s), &s->now.found);
 }
 
-/* Clears the latents of the wave's rows without a key, after a wait for the copies of the block.
- * Does nothing if every row has a key. */
+/* Waits for the copies of the block, and stores zeros to the latents, in LDS, of the wave's rows
+ * without a key. Does nothing if every row has a key. */
 static void build_clear(void *context)
 {
     struct mla *const s = mla_of(context);

@@ -46,7 +46,7 @@ static void load_panels(struct mla *s, uint8_t first_stage, uint8_t stage)
             q = tir_tile_gather(b, tir_arg(b, ARG_Q, TIR_I64), at, byte, loaded);
         if (s->number.q != s->number.kq)
             q = tir_convert(b, q, s->number.kq);
-        /* Waves with another part of the columns multiply this panel by 0. */
+        /* Only the waves with part 0 of the columns multiply this panel; in other waves Q is 0. */
         if (s->split.depth && !p->divided)
             q = tir_select(b, tir_cmp_eq(b, mla_row_part(s), tir_i32(b, 0)), q,
                            tir_float_like(b, q, 0.0f));
@@ -106,8 +106,8 @@ static struct tir_value tensor_scale(struct mla *s)
 }
 
 /* Computes the factor in the exponent and the zeros of O^T while the first blocks are in flight.
- * LLVM would load the scales just before the first softmax, and write the zeros in each iteration
- * that may follow the prologue. `inside`: the values that the loop carries. */
+ * Otherwise LLVM would load the scales just before the first softmax, and write the zeros again in
+ * iterations of the loop. `inside`: the values that the loop carries. */
 static void begin_early(struct mla *s, struct tir_value inside[ATT_N_CARRY])
 {
     struct tir_builder *const b = &s->d.b;
@@ -121,8 +121,8 @@ static void begin_early(struct mla *s, struct tir_value inside[ATT_N_CARRY])
     b->stage = TIR_NO_STAGE;
 }
 
-/* Waits for the loads of d.part_ends while the first blocks are in flight. Without the wait, LLVM
- * would move the loads to the end of the kernel. */
+/* Waits for the loads of split_kv.part_ends while the first blocks are in flight. Without the wait,
+ * LLVM would move these loads to the end of the kernel. */
 static void await_part_ends(struct mla *s)
 {
     s->d.b.stage = MLA_STAGE_ARRIVES;
@@ -158,9 +158,9 @@ void mla_find_position(struct mla *s)
 
 void mla_load_q(struct mla *s, uint8_t stage) { load_panels(s, TIR_NO_STAGE, stage); }
 
-/* Loads Q for waves that share scores: mla_form.load_q. If no panel goes to LDS, Q is loaded after
- * the first block. Otherwise it is loaded before that block, since the wait for the panels covers
- * all earlier loads. */
+/* Loads Q for waves that share scores: mla_form.load_q. If all panels stay in registers, loads Q
+ * after the first block. Otherwise loads Q before that block: stores of panels to LDS wait for Q,
+ * and so for all loads issued before Q. */
 static void load_shared_q(struct mla *s)
 {
     const uint8_t stage = s->query.n_in_lds ? MLA_STAGE_LOADS : MLA_STAGE_ARRIVES;
@@ -178,7 +178,7 @@ struct walk {
     struct tir_if some;
     struct tir_loop loop;
     struct tir_value n; /* i32: number of the item's blocks */
-    /* carried: m, l and O before the first key. inside: what the loop carries. */
+    /* carried: m, l and O before the first key. inside: m, l and O as the loop carries them. */
     struct tir_value carried[ATT_N_CARRY], inside[ATT_N_CARRY];
 };
 
@@ -258,7 +258,8 @@ static void join_shared(struct mla *s, struct split_kv_state *state)
     }
 }
 
-/* Sets s->d.attention and s->softmax for a pass, with the scales of scores. */
+/* Sets s->d.attention and s->softmax for a pass over an item's keys, with the factors of the
+ * scores. */
 static void begin_attention(struct mla *s)
 {
     struct split_kv *const d = &s->d;
@@ -335,14 +336,15 @@ void mla_work_on(struct mla *s, struct tir_value index, const struct mla_passes 
 }
 
 /* Returns the number of operands that may be read from LDS ahead of their MFMA; 0: the scheduler's
- * default. With 64 keys and 128 columns there are registers for only 2. */
+ * default. Blocks of 64 keys and 128 rows of Q leave registers for only 2 operands. */
 static uint8_t read_ahead(const struct mla *s)
 {
     return s->d.keys == 64 && s->d.columns == 128 ? 2 : 0;
 }
 
-/* Sets members of *schedule that depend on the matrix instruction of O^T: mla_form.adjust_schedule.
- * Scaled products are so long that all other work fits beside the first of them. */
+/* Sets members of *schedule that depend on the matrix instruction of O^T += c^T P^T:
+ * mla_form.adjust_schedule. MFMAs with scales take so long that all other work fits beside the
+ * first few. */
 static void adjust_schedule(const struct mla *s, struct tir_schedule *schedule)
 {
     if (s->type.scaled >= 0)

@@ -22,12 +22,12 @@ const struct tir_mma *mla_qk(const struct mla *s, const struct panel *p)
 
 const struct tir_mma *mla_pv(const struct mla *s) { return &s->d.m->mma[s->d.pv]; }
 
-/* True if c is transposed by its LDS reads. False: lanes exchange elements in registers, with a few
+/* True if LDS reads transpose the latent c. False: lanes exchange elements in registers, with a few
  * instructions. Reads that transpose 8 bytes per lane are not used for 16-bit elements and more
  * than 16 columns. */
 static bool reads_transposed(const struct mla *s)
 {
-    enum { BLOCK = 16 /* bytes per lane of an operand of a product of 32 keys */ };
+    enum { BLOCK = 16 /* bytes of a lane's operand in a product of 32 keys */ };
     const bool few = s->d.columns == MFMA_ROWS, fp8 = mla_weights_fp8(s);
     if (att_transposes_8_bytes(s->d.m))
         return few || fp8;
@@ -46,7 +46,8 @@ static unsigned v_vector_bits(const struct mla *s)
     return own < 2 ? own : 2;
 }
 
-/* Returns the layout of c (keys x latent) in registers if lanes read it from LDS along rows. */
+/* Returns the layout of the latent c (keys x latent) in registers if lanes read it from LDS along
+ * rows. */
 static struct tir_layout values_as_read(const struct mla *s)
 {
     const unsigned vector = v_vector_bits(s), m_bits = tir_bits(mla_pv(s)->m);
@@ -63,13 +64,14 @@ static struct tir_layout values_as_read(const struct mla *s)
     return tir_spread_layout(&l);
 }
 
-/* Returns the split of O^T += c^T P^T: all waves divide the rows of O^T. */
+/* Returns how waves divide the product O^T += c^T P^T: all waves divide the rows of O^T. */
 static struct tir_waves product_waves(const struct mla *s)
 {
     return (struct tir_waves){.rows = (uint8_t)mla_wave_bits(s)};
 }
 
-/* Returns layout l of O^T or c^T with its rows permuted into the order in which lanes read c. */
+/* Returns layout l of O^T or c^T with its rows in the order in which lanes read the columns of c
+ * from LDS. */
 static struct tir_layout in_read_order(const struct mla *s, const struct tir_layout *l)
 {
     const unsigned vector = v_vector_bits(s), m_bits = tir_bits(mla_pv(s)->m);
@@ -113,7 +115,7 @@ struct tir_waves mla_split(const struct mla *s)
 }
 
 /* Adds a panel to s->query: `width` columns of K and Q from column `first` on. `product`: index of
- * the matrix instruction. `k`: order in which that sums over the panel's columns. */
+ * the matrix instruction. `k`: order in which this instruction sums over the panel's columns. */
 static void add_panel(struct mla *s, unsigned first, unsigned width, int product,
                       const struct tir_contraction *k)
 {
@@ -143,8 +145,9 @@ void mla_add_panels(struct mla *s, int product, const struct tir_contraction *k)
 static unsigned own_columns(const struct mla *s) { return s->source.part->width >> s->split.depth; }
 
 /* Adds the panel of the rotated key to s->query. Waves divide its columns if a wave's share fills
- * an instruction. Otherwise the panel is not divided, and load_panels() sets Q to 0 for all but one
- * share. `whole`: order of its columns if it is not divided. */
+ * an instruction. Otherwise all waves have the whole panel, and load_panels() sets Q to 0 in all
+ * but one group of waves. `whole`: order in which K Q^T sums over the columns of an undivided
+ * panel. */
 static void add_rotated(struct mla *s, const struct tir_contraction *whole)
 {
     const struct tir_mma *const mma = &s->d.m->mma[s->d.qk];
@@ -159,9 +162,9 @@ static void add_rotated(struct mla *s, const struct tir_contraction *whole)
 }
 
 /* Sets s->query.panel. Some targets have an fp8 instruction of twice the rate, with 128 columns at
- * once. It is used for waves with at least 128 columns of the latent. If that has a form with
- * scales, a lane has columns in the order of that form: 16 bytes of each half. Otherwise a lane has
- * 16 neighbours at a time. */
+ * once. Waves with at least 128 columns of the latent use it. If the instruction has a form with
+ * scales, a lane's columns are in that form's order: 16 bytes of each half. Otherwise a lane has 16
+ * neighbouring columns at a time. */
 static void choose_panels(struct mla *s)
 {
     enum { WIDE = 128 };
@@ -232,8 +235,8 @@ struct tir_value mla_own_first(struct mla *s, const struct panel *p, unsigned si
     const unsigned own = p->first < s->source.part->width ? own_columns(s) : p->width;
     if (!s->split.depth || !p->divided)
         return tir_i32(b, (int)(p->first * size));
-    if (s->source.lead &&
-        p->first < s->source.part->width) /* each wave has some of the columns that arrive first */
+    /* Each wave has some of the columns that arrive first. */
+    if (s->source.lead && p->first < s->source.part->width)
         return att_plus(b, att_times(b, mla_row_part(s), (int)(p->width * size)),
                         (int)((p->first << s->split.depth) * size));
     return att_plus(b, att_times(b, mla_row_part(s), (int)(own * size)), (int)(p->first * size));
@@ -254,14 +257,15 @@ struct tir_value mla_all_keys(struct mla *s, struct tir_value a)
 
 bool mla_exchanges(const struct mla *s) { return s->split.columns != 0; }
 
-/* True if waves exchange parts or maxima of S^T, so that a barrier separates K Q^T from the
- * softmax. */
+/* True if waves exchange parts of S^T, or maxima of its columns, so that a barrier separates K Q^T
+ * from the softmax. */
 static bool shares_scores(const struct mla *s)
 {
     return s->split.depth || s->split.agree == MLA_EXCHANGE_MAX;
 }
 
-/* Returns the bytes in LDS of a vector of one part of the keys: an f32 for each column. */
+/* Returns the bytes in LDS of an exchanged vector for one part of the keys: an f32 for each column
+ * of S^T. */
 static unsigned part_bytes(const struct mla *s) { return s->d.columns * (unsigned)sizeof(float); }
 
 /* Returns the number of vectors (VECTOR_M and others) that have a place in LDS. */
@@ -272,19 +276,20 @@ static unsigned n_vectors(const struct mla *s)
     return s->split.softmax_keys && s->type.scaled < 0 ? 2 * N_VECTORS : N_VECTORS;
 }
 
-/* Returns the bytes of a vector in LDS: one f32 for each column and part of the keys. */
+/* Returns the bytes of an exchanged vector in LDS: one f32 for each column of S^T and part of the
+ * keys. */
 static unsigned vector_bytes(const struct mla *s) { return mla_parts(s) * part_bytes(s); }
 
-/* Returns the bytes of a block's scales of P, one for each column and part of the keys; 0: P has no
- * scales. */
+/* Returns the bytes in LDS of the scales of a block's P: a byte for each column of S^T and part of
+ * the keys; 0: P has no scales. */
 static unsigned scale_bytes(const struct mla *s)
 {
     return s->type.scaled >= 0 ? mla_parts(s) * s->d.columns : 0;
 }
 
-/* Returns the LDS map of `width` columns of a block. The distance of rows is 32 bytes more than a
- * multiple of all banks. So 16 lanes that read 16 bytes each of 16 rows of K use every bank once. A
- * transposing read of 8 rows of 32 bytes of c uses every bank once, too. */
+/* Returns the LDS map of `width` columns of a block of cache rows. Rows are apart by a multiple of
+ * all banks plus 32 bytes. A read of 16 bytes of 16 rows of K then uses every bank once. A
+ * transposing read of 32 bytes of 8 rows of the latent does so too. */
 static struct tir_layout block_map(const struct mla *s, unsigned width)
 {
     struct tir_layout map = tir_row_major(s->d.keys, width);
@@ -293,15 +298,15 @@ static struct tir_layout block_map(const struct mla *s, unsigned width)
     return map;
 }
 
-/* Returns the LDS map of P. The elements of an operand that one read of all lanes returns are
- * contiguous. */
+/* Returns the LDS map of a block's weights P. The elements that one LDS read of all lanes returns
+ * are contiguous. */
 static struct tir_layout weights_map(const struct mla *s)
 {
     const unsigned all = 1u << s->type.keys.n_reg, most = 128 / tir_dtype_bits(s->number.p);
     return tir_lane_major(tir_layout_of(s->d.b.f, s->type.weights), all < most ? all : most);
 }
 
-/* Returns the bytes of P of one block in LDS. */
+/* Returns the bytes in LDS of one block's weights P. */
 static unsigned weights_bytes(const struct mla *s)
 {
     const struct tir_layout map = weights_map(s);
@@ -325,8 +330,8 @@ static unsigned query_bytes(const struct mla *s, unsigned n)
 }
 
 /* Returns the bytes of a block's entries of the sparse list in LDS: an entry per key. In formats
- * whose rows are key and value and contain scales, no piece has exactly one entry per key. There
- * each run of a key has an entry. */
+ * whose rows are key and value and contain scales, no piece has exactly one entry per key. For
+ * these formats, each run of each key has an entry. */
 static unsigned entry_bytes(const struct mla *s)
 {
     const struct att_row_format *const rows = att_row_format(s->d.v);
@@ -334,12 +339,12 @@ static unsigned entry_bytes(const struct mla *s)
     return s->d.keys * runs * (unsigned)sizeof(int32_t);
 }
 
-/* True if the kernel can run pipeline values_between. `most`: most blocks in LDS that its tile
- * allows. With custom masks, or rows that are converted, its loop would wait. */
+/* True if the kernel can run pipeline values_between. `most`: most blocks in LDS that the tile
+ * allows. False with custom masks or converted rows, for which the pipeline's loop would wait. */
 static bool fits_between(const struct mla *s, unsigned most)
 {
     const bool packed = att_is_packed(s->d.v);
-    /* False: the tile limits LDS to two blocks. */
+    /* three: LDS may have three blocks. False: the tile limits LDS to two blocks. */
     const bool three = most > 2 || s->type.scaled >= 0;
     return s->d.columns <= 64 && !packed && three && s->d.v->mask != ATT_MASK_CUSTOM;
 }
@@ -347,7 +352,8 @@ static bool fits_between(const struct mla *s, unsigned most)
 /* Returns the pipeline of the kernel. `most`: most blocks in LDS that its tile allows. */
 static const struct pipeline *find_pipeline(const struct mla *s, unsigned most)
 {
-    /* Registers have no room to keep scaled weights of 128 columns for the next iteration. */
+    /* full: no registers are left in which weights with scales, of 128 columns, could wait for the
+     * next iteration. */
     const bool full = s->type.scaled >= 0 && s->d.columns == 128;
     if (!mla_exchanges(s))
         return &mla_replicated_scores;
@@ -391,9 +397,9 @@ static void choose_pipeline(struct mla *s, const struct pipeline *p)
     assert(s->plan.depth[MLA_LDS_S] <= 1 && s->plan.depth[MLA_LDS_ENTRIES] <= s->lds.blocks);
 }
 
-/* Chooses the number of blocks and of places for P in LDS, the form and the pipeline. Arguments are
- * bytes of LDS. `room`: for a workgroup. `block`: of a block. `other`: of other buffers, with one
- * place for P. */
+/* Chooses the number of blocks and of places for P in LDS, the form and the pipeline. All arguments
+ * are bytes of LDS. `room`: LDS of a workgroup. `block`: a block of rows. `other`: all other
+ * buffers, with one place for P. */
 static void choose_buffers(struct mla *s, unsigned room, unsigned block, unsigned other)
 {
     const unsigned weights = mla_exchanges(s) ? weights_bytes(s) : 0;
@@ -463,7 +469,7 @@ static struct tir_value modulo_3(struct tir_builder *b, struct tir_value a)
     return tir_sub(b, a, att_times(b, third, 3));
 }
 
-/* Returns the index (i32) of the place in LDS of the block with index `block`. */
+/* Returns the index (i32) of the place in LDS of the block with index `block` (i32). */
 static struct tir_value slot_of(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
@@ -515,7 +521,7 @@ bool mla_find_query(struct mla *s, unsigned n, struct tir_value *at)
     return true;
 }
 
-/* True if no two waves have the same part of S^T. All of them then store what they share. */
+/* True if no two waves have the same part of S^T, so that every wave stores its values to LDS. */
 static bool all_write(const struct mla *s)
 {
     return s->split.agree == MLA_EXCHANGE_MAX &&
@@ -546,7 +552,7 @@ struct tir_value mla_weights_slot(struct mla *s, struct tir_value block)
     return s->lds.p_places == 2 ? tir_and(b, block, tir_i32(b, 1)) : tir_i32(b, 0);
 }
 
-/* Returns the LDS address (i32) of P of block `block`. */
+/* Returns the LDS address (i32) of the weights P of block `block` (i32: index). */
 static struct tir_value weights_at(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
@@ -565,7 +571,7 @@ struct tir_value mla_load_weights(struct mla *s, struct tir_value block)
     return tir_tile_lds_load(&s->d.b, weights_at(s, block), s->type.weights, &map);
 }
 
-/* Returns the LDS address (i32) of the scales of P of block `block`. */
+/* Returns the LDS address (i32) of the scales of P of block `block` (i32: index). */
 static struct tir_value scales_at(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
@@ -609,7 +615,8 @@ struct tir_value mla_find_high_scale(struct mla *s, struct tir_value block)
     return tir_any(b, tir_cmp_ne(b, high, tir_int_like(b, high, 0)));
 }
 
-/* Returns the LDS address (i32) of vector `n` (i32). */
+/* Returns the LDS address (i32) of the exchanged vector with number `n` (i32): VECTOR_M or
+ * another. */
 static struct tir_value vector_at(struct mla *s, struct tir_value n)
 {
     struct tir_builder *const b = &s->d.b;

@@ -27,38 +27,41 @@ enum {
     MAX_PIECES = 3,
     /* Number of parts into which some pipelines divide c^T or O^T. */
     MLA_QUARTERS = 4,
-    /* In pipelines of shared scores: stage in which the loads of a block are in flight. */
+    /* In pipelines of shared scores: index of the stage in which the loads of a block are in
+     * flight. */
     MLA_STAGE_LOADS = 1,
-    /* In pipelines of shared scores: stage in which a block arrives and is stored to LDS. */
+    /* In pipelines of shared scores: index of the stage in which a block arrives and is stored to
+     * LDS. */
     MLA_STAGE_ARRIVES = 2,
     MLA_SCORES_PHASE = 3 /* index of the phase in which pipeline values_between computes S^T */,
     MLA_MAX_ROW_PARTS = 4 /* most groups of waves that divide the columns of K in K Q^T */,
     MLA_MOST_ROWS = 16 /* most rows of a block that a wave copies */,
     MLA_MAX_RUNS = 4 /* most runs of a block's keys; a run is in one page */
 };
-/* Numbers of the vectors in LDS that waves exchange. A vector has an f32 per column. At the end of
- * an item they are m and l. In the loop, number 0 or 1 (mla_weights_slot()) is the factor alpha, or
- * its logarithm. If waves split the keys, each wave's m is VECTOR_OWN_M numbers after it. */
+/* Numbers of the vectors in LDS that waves exchange. A vector has an f32 per column of S^T. At the
+ * end of an item, vectors VECTOR_M and VECTOR_L are m and l. In the loop, vector 0 or 1
+ * (mla_weights_slot()) is the rescale factor alpha, or its logarithm. If waves split the keys,
+ * vector VECTOR_OWN_M + 0 or 1 is each wave's m. */
 enum { VECTOR_M, VECTOR_L, N_VECTORS, VECTOR_OWN_M = N_VECTORS };
 
-/** Part of a cache row: the latent, or the rotated key. */
+/** A part of the columns of cache rows: the latent, or the rotated key. */
 struct part {
     unsigned first, width; /* the part's first column in the row, and its number of columns */
     struct tir_layout lds; /* LDS layout of the part of a block */
     unsigned bytes;        /* bytes in LDS of the part, for all rows of a block or of Q */
     /* If the parts of a block share a buffer: bytes from the block's start in LDS to this part. */
     unsigned before;
-    struct tir_value buffer; /* i32: LDS address of the first block's part */
+    struct tir_value buffer; /* i32: LDS address of this part of the first block */
 };
 
-/** Columns of a cache row that one step of S^T = K Q^T multiplies. */
+/** A panel: the columns of a cache row that one step of S^T = K Q^T multiplies. */
 struct panel {
     unsigned first, width;    /* the panel's first column in the row, and its number of columns */
     int product;              /* index in tir_machine.mma of the matrix instruction */
     struct tir_contraction k; /* order in which the product sums over the panel's columns */
     struct tir_type q;        /* type of the panel of Q: columns of O^T x width */
-    /* True: each group of waves has `width` columns of its own: mla_own_first(); false: all have
-     * the same. */
+    /* True: each group of waves has `width` columns of its own, from mla_own_first() on. False: all
+     * groups have the same columns. */
     bool divided;
 };
 
@@ -66,7 +69,8 @@ struct panel {
 struct piece {
     struct part *part;
     unsigned column; /* index in `part` of the first column */
-    /* The columns of a block's rows, and their layout in registers on the way. */
+    /* The piece's columns of a block's rows, and their layout in registers between cache and
+     * LDS. */
     struct att_paged_tile paged;
     /* i32: page number, or list entry, of each row of the block that is loaded next. */
     struct tir_value pages;
@@ -82,14 +86,15 @@ struct mla_slots {
 /** Addresses (i64, in bytes) of the cache rows that a wave copies for a block. All lanes copy a row
  * of the latent together, so its address is a scalar. */
 struct mla_found {
-    /* Address in each lane of the row that the lane copies a part of, for rotated keys: a few lanes
-     * copy a row. */
+    /* For rotated keys, each copied by a few lanes: in each lane, the address of the row that the
+     * lane copies a part of. */
     struct tir_value rows;
     struct tir_value row[MLA_MOST_ROWS]; /* address of each row as a scalar, for latents */
 };
 
-/** A block whose copy to LDS is in flight. `place` (i32): its LDS address. `from` (i64): address of
- * its first row in the cache. `there` (i32): number of its rows before the item's end. */
+/** A block whose copy to LDS is in flight. `place` (i32): its LDS address. `from` (i64): address in
+ * the cache of the block's first row. `there` (i32): number of the block's rows before the item's
+ * end. */
 struct mla_flight {
     struct tir_value place, from, there;
 };
@@ -117,14 +122,16 @@ struct mla_numbers {
     unsigned p;  /* enum tir_dtype of P and c as operands of c^T P^T */
 };
 
-/** The way in which waves with the same columns of S^T agree on the maximum m of each column. */
+/** The way in which waves with the same columns of S^T (rows of Q) agree on the running maximum m
+ * of each column. */
 enum mla_agreement {
     /* Each wave has all keys of its columns, so its maximum is the column's. */
     MLA_OWN_MAX,
     /* Each wave has the maximum of its own keys; once one has grown, all waves take the largest. */
     MLA_AGREE_ON_GROWTH,
     MLA_EXCHANGE_MAX, /* waves exchange maxima in every block, before they compute weights */
-    /* Each wave's weights are fp8 with a scale that the second product applies: scaled.c. */
+    /* Each wave's weights are fp8 with a scale, which the MFMAs of c^T P^T apply. Waves need no
+     * common maximum. */
     MLA_SCALE_OWN_WEIGHTS
 };
 
@@ -134,13 +141,14 @@ struct mla_work_split {
     uint8_t product_keys; /* log2 of the number of waves that divide a block's keys in K Q^T */
     /* Log2 of the number of waves that divide a block's keys in the softmax. */
     uint8_t softmax_keys;
-    /* Log2 of the number of waves that divide the columns of a cache row, over which K Q^T sums;
-     * they add their parts of S^T through LDS. */
+    /* Log2 of the number of waves that divide the columns of a cache row, over which K Q^T sums.
+     * These waves add their parts of S^T through LDS. */
     uint8_t depth;
-    /* 1: two waves with the same columns divide the keys in K Q^T, and the latent in c^T P^T; 0: no
-     * wave pairs. */
+    /* 1: wave pairs: two waves with the same columns of S^T divide the keys in K Q^T, and the
+     * latent in c^T P^T. 0: no wave pairs. */
     uint8_t pairs;
-    uint8_t agree; /* how these waves agree on a maximum: enum mla_agreement */
+    /* how waves with the same columns of S^T agree on a maximum: enum mla_agreement */
+    uint8_t agree;
 };
 
 /** The cache's rows, and how a block of rows gets to LDS. */
@@ -157,15 +165,15 @@ struct mla_source {
     struct tir_value row_stride;
 };
 
-/** Buffers in LDS. If a buffer has several places, they are contiguous. */
+/** Buffers in LDS. The places of a buffer are contiguous. */
 struct mla_lds {
     /* Number of blocks of keys in LDS; before mla_form.take_lds(): the most that the tile
      * allows. */
     uint8_t blocks;
     /* Number of places, 1 or 2, for a block's P and the vectors that belong to it. */
     uint8_t p_places;
-    /* i32, LDS addresses of P, of the vectors (VECTOR_M), of the scales of P, and of shared parts
-     * or maxima of S^T. */
+    /* i32, LDS addresses. p: P. vectors: the exchanged vectors (VECTOR_M). scales: scales of P.
+     * scores: parts or maxima of S^T that waves exchange. */
     struct tir_value p, vectors, scales, scores;
     /* i32: LDS address of the entries (i32, keys x 1) of the sparse list, for each block in LDS. */
     struct tir_value entries;
@@ -174,14 +182,14 @@ struct mla_lds {
     struct tir_value unread;
 };
 
-/** Q, divided into panels of columns, and its place in registers or LDS. */
+/** Q of a pass: its panels of columns, and their places in registers or LDS. */
 struct mla_query {
     struct panel panel[MAX_PANELS];
     struct tir_value q[MAX_PANELS];
     /* Number of all panels, and of the last panels, which are in LDS instead of registers. */
     uint8_t n_panels, n_in_lds;
-    /* 1: waves load whole rows of Q to LDS, and read their operands there: query.c; 0: each loads
-     * its operands from memory. */
+    /* 1: waves load whole rows of Q to LDS, and read their operands there: query.c. 0: each wave
+     * loads its operands from memory. */
     uint8_t shared;
     /* With `shared`, 1: the rows of Q are in the LDS place of the second block, until all waves
      * have read their operands; 0: they have a buffer of their own. */
@@ -195,11 +203,12 @@ struct mla_query {
 struct mla_types {
     /* Type of the result of K Q^T: S^T, or a part of that sum if waves divide the columns of K. */
     struct tir_type product;
-    /* Order in which c^T P^T sums over the keys, as S^T has keys in registers. */
+    /* Order in which c^T P^T sums over the keys. It follows the order of keys in the registers of
+     * S^T. */
     struct tir_contraction keys;
     /* Type of P, keys x columns; its transpose is the right operand of c^T P^T. */
     struct tir_type weights;
-    struct tir_type v_loaded; /* type of c as it is read from LDS: keys x latent */
+    struct tir_type v_loaded; /* type of the latent c as it is read from LDS: keys x latent */
     struct tir_type vector;   /* type of m and l: f32, 1 x columns, in the lanes of O^T */
     struct tir_type scales;   /* type of the scales of P: i8, one for each 32 keys of a column */
     /* Index in tir_machine.mma of the MFMA of c^T P^T that applies scales to P; -1: P has no
@@ -207,26 +216,27 @@ struct mla_types {
     int scaled;
 };
 
-/** Values of the current block that one step of the pipeline sets and others read, beside those in
- * att_now. A table decides which of them a kernel has. */
+/** Values of the current block that one step of the pipeline sets and other steps read, in addition
+ * to struct att_now. The steps of the pipeline's table decide which members a kernel uses. */
 struct mla_block {
     /* i32: for each run of keys in one page, the page's number, or, before it is loaded, its byte
      * offset in the page table. */
     struct tir_value pages[MLA_MAX_RUNS];
-    /* Rows of each run of keys in the cache. */
+    /* View of the cache rows of each run of keys. */
     struct tir_view runs[MLA_MAX_RUNS];
     /* Addresses of the block whose copy to LDS is in flight. */
     struct mla_flight flight;
     /* Slots of the block's rows, in kernels that read a list or a page table row by row. */
     struct mla_slots slots;
-    /* Addresses of the rows that the wave copies. */
+    /* Addresses of the cache rows that the wave copies to LDS. */
     struct mla_found found;
     /* Addresses of the cache lines that the wave copies, for wave pairs in fp8. */
     struct mla_row_pairs lines;
     struct tir_value gaps; /* i32: number of the block's rows without a key */
     /* Panels of K that a step has read from LDS; no value: the product reads the panel. */
     struct tir_value k[MAX_PANELS];
-    /* Quarters of c^T or of O^T, halves of c, or the waves' parts of S^T, by pipeline. */
+    /* Depending on the pipeline: quarters of c^T or of O^T, halves of the latent c, or the waves'
+     * parts of S^T. */
     struct tir_value quarter[MLA_QUARTERS];
     /* For dv_split: P and O of a quarter of the columns. */
     struct tir_value p_quarter[MLA_QUARTERS], o_quarter[MLA_QUARTERS];
@@ -234,8 +244,8 @@ struct mla_block {
     struct mla_alpha alpha[2];
     /* i64: mask of lanes with a factor in alpha[] that is not 1. */
     struct tir_value alpha_lanes;
-    /* For wave pairs: exponents of the other wave, and P of each wave. In fp8: exponents of both
-     * waves, and P of both in pair_weights[0]. */
+    /* For wave pairs: exponents (log2) that the other wave's weights are relative to, and P of each
+     * wave of the pair. In fp8: exponents of both waves, and P of both in pair_weights[0]. */
     struct tir_value other_exponent, pair_weights[2];
     /* Scales (e8m0) of P in fp8, an operand of c^T P^T. */
     struct tir_value scales;
@@ -243,19 +253,20 @@ struct mla_block {
 
 /** The passes of this workgroup over an item's rows, i32 each. */
 struct mla_passes {
-    /* Row of Q in column 0 of the first pass, and rows from the start of a pass to the next. */
+    /* Index of the first pass's first row of Q, and number of rows of Q from a pass of this
+     * workgroup to the next one. */
     struct tir_value first, step;
 };
 
 struct mla;
 
-/** The parts of a kernel outside of its loop over keys, for a group of pipelines. A function that
- * is NULL has nothing to do. */
+/** The code of a kernel outside of its loop over keys, for a group of pipelines. A kernel skips a
+ * function that is NULL. */
 struct mla_form {
     void (*choose_layouts)(struct mla *s); /* sets types and layouts before any op is built */
     /* Allocates the buffers in LDS and chooses the pipeline, mla.plan. */
     void (*take_lds)(struct mla *s);
-    /* Issues loads of arguments, which arrive together with the item's. */
+    /* Issues loads of arguments, so that they arrive together with the words of the item. */
     void (*load_arguments)(struct mla *s);
     /* Sets mla.source, from which an item's blocks are copied. */
     void (*find_source)(struct mla *s);
@@ -274,28 +285,30 @@ struct mla_form {
     void (*pass)(struct mla *s);
     /* Sets members of *schedule after the pipeline's table has set them. */
     void (*adjust_schedule)(const struct mla *s, struct tir_schedule *schedule);
-    /* The way in which a wave copies rows whose addresses it finds one by one; NULL: it copies
-     * blocks of a page. */
+    /* The way in which a wave copies rows whose addresses it finds one by one; NULL: it copies runs
+     * of rows of a page. */
     const struct mla_row_copies *copies;
     /* Number of panels of K that are read from LDS one phase before K Q^T; 0: none. */
     uint8_t first_panels;
-    /* 1: HBM limits the loop with every matrix instruction; 0: loaded_keys() decides by the
+    /* 1: HBM limits the loop, whatever matrix instruction it uses. 0: loaded_keys() decides by the
      * instruction. */
     uint8_t hbm_bound;
     /* 1: walk() returns m and l as mla_types.vector, and in the loop l and O are 0 while m is the
-     * lowest value; 0: m and l have the lanes of S^T. */
+     * lowest value. 0: m and l are in the lanes of S^T. */
     uint8_t ends_beside_output;
 };
 
 /** Forms of waves that share scores: mla_early_form if a block is in LDS one iteration early, else
  * mla_shared_form. mla_one_wave_form: one wave per SIMD. */
 extern const struct mla_form mla_shared_form, mla_early_form, mla_one_wave_form;
-/** Forms of wave pairs: in 16 bits, and in fp8 (row pairs in LDS). */
+/** Forms of wave pairs: for rows of 16-bit elements, and of fp8 (row pairs in LDS). */
 extern const struct mla_form mla_wave_pair_form, mla_row_pairs_form;
-/** Forms of targets whose LDS does not transpose c: in 16 bits, and in fp8 (dv-split). */
+/** Forms of targets whose LDS reads do not transpose the latent: for rows of 16-bit elements, and
+ * of fp8 (dv-split). */
 extern const struct mla_form mla_transpose_form, mla_dv_split_form;
 
-/** The state of an mla_decode kernel while it is built. */
+/** An mla_decode kernel while its code is built: work split, types, LDS, and values of the current
+ * block. */
 struct mla {
     struct split_kv d;
     const struct mla_form *form;
@@ -307,7 +320,8 @@ struct mla {
     struct mla_query query;
     struct mla_types type;
     struct mla_block now;
-    /* Softmax over the wave's own keys, of a column's scores: mla_own_keys(). */
+    /* Softmax of the scores in the layout of mla_own_keys(): each wave has the columns of its own
+     * keys. */
     struct att_softmax softmax;
     /* f32: scale of all elements of the cache; no value: the cache has none. */
     struct tir_value kv_scale;
@@ -329,8 +343,8 @@ static inline unsigned mla_count_parts(const struct mla *s)
     return s->d.v->head_dim > s->d.v->head_dim_v ? 2 : 1;
 }
 
-/** True if one pass has all rows of an item. Each block is then read once, so HBM limits the
- * loop. */
+/** True if one pass covers all rows of Q of an item. Each block of keys is then read once, so HBM
+ * limits the loop. */
 static inline bool mla_reads_once(const struct mla *s)
 {
     return s->d.v->gqa * s->d.v->q_len <= (int)s->d.columns;
@@ -341,8 +355,8 @@ static inline bool mla_reads_once(const struct mla *s)
 /** Chooses the layouts of all values in registers, for waves that share scores:
  * mla_form.choose_layouts. Call it before any op is built. */
 void mla_choose_layouts(struct mla *s);
-/** Returns the layout in registers of c, keys x latent, whose transpose is the left operand of c^T
- * P^T. */
+/** Returns the layout in registers of the latent c, keys x latent, whose transpose is the left
+ * operand of c^T P^T. */
 struct tir_layout mla_values_operand(const struct mla *s);
 /** Allocates LDS for blocks of keys, P and panels of Q, and chooses the pipeline: mla_form.take_lds
  * of waves that share scores. */
@@ -351,11 +365,13 @@ void mla_take_lds(struct mla *s);
 const struct tir_mma *mla_qk(const struct mla *s, const struct panel *p);
 /** Returns the matrix instruction of O^T += c^T P^T. */
 const struct tir_mma *mla_pv(const struct mla *s);
-/** Returns how many waves divide the rows (keys) and the columns of S^T in K Q^T, as log2. */
+/** Returns how waves divide S^T in K Q^T: log2 of the number that divides the rows (keys), and of
+ * the number that divides the columns. */
 struct tir_waves mla_split(const struct mla *s);
 /** True if waves split the columns of S^T, so that P passes through LDS. */
 bool mla_exchanges(const struct mla *s);
-/** Returns the LDS address (i32) of part p of the block with index `block` (i32). */
+/** Returns the LDS address (i32) of part p (latent or rotated key) of the block with index `block`
+ * (i32). */
 struct tir_value mla_buffer_of(struct mla *s, const struct part *p, struct tir_value block);
 /** Stores the entries (i32, keys x 1) of the sparse list for the block with index `block` in
  * LDS. */
@@ -367,14 +383,14 @@ struct tir_value mla_load_entries(struct mla *s, struct tir_value block);
 bool mla_find_query(struct mla *s, unsigned n, struct tir_value *at);
 /** Returns the LDS map of panel p of Q. */
 struct tir_layout mla_query_map(const struct mla *s, const struct panel *p);
-/** True if P and c are fp8 in c^T P^T; l then sums the rounded weights. */
+/** True if P and c are fp8 in c^T P^T. l then is the sum of the rounded weights. */
 static inline bool mla_weights_fp8(const struct mla *s) { return s->number.p == TIR_FP8; }
 /** Begins a branch for stores to LDS. Of the waves that have the same part of S^T, one takes it. */
 struct tir_if mla_begin_writers(struct mla *s);
 /** Ends the branch that mla_begin_writers() has begun. */
 void mla_end_writers(struct mla *s, struct tir_if *writers);
-/** Returns the number (i32) of the place in LDS of P and alpha for block `block`: `block` modulo
- * s->lds.p_places. */
+/** Returns the index (i32: 0 or 1) of the place in LDS of P and alpha for block `block`: `block`
+ * modulo s->lds.p_places. */
 struct tir_value mla_weights_slot(struct mla *s, struct tir_value block);
 /** Stores P (keys x columns) of block `block` in LDS, where all waves read it. */
 void mla_store_weights(struct mla *s, struct tir_value block, struct tir_value p);
@@ -387,10 +403,11 @@ struct tir_value mla_load_scales(struct mla *s, struct tir_value block);
 /** Returns an i1: true if a scale of P of block `block` has its highest bit set, which means that
  * its exponent is too far above m. */
 struct tir_value mla_find_high_scale(struct mla *s, struct tir_value block);
-/** Stores `a` in LDS as vector n (i32; VECTOR_M or another): f32 for each column of S^T and part of
- * the keys. */
+/** Stores `a` in LDS as exchanged vector n (i32; VECTOR_M or another). `a` has an f32 for each
+ * column of S^T and part of the keys. */
 void mla_store_vector(struct mla *s, struct tir_value n, struct tir_value a);
-/** Loads vector n (i32) of part `part` of the keys from LDS, as type t: f32, 1 x columns. */
+/** Loads exchanged vector n (i32; VECTOR_M or another) from LDS, as type t: f32, 1 x columns.
+ * `part`: index of the part of the keys. */
 struct tir_value mla_load_vector(struct mla *s, struct tir_value n, unsigned part,
                                  struct tir_type t);
 /** True if blocks are in LDS as cache lines of pairs of rows: row_pairs.c. */
@@ -398,35 +415,35 @@ static inline bool mla_has_row_pairs(const struct mla *s)
 {
     return s->split.pairs && mla_weights_fp8(s);
 }
-/** Returns the index (i32) of the wave's part of the columns of K, which mla_work_split.depth
- * divides. */
+/** Returns the index (i32) of the wave's part of the columns of K, into which waves divide a cache
+ * row: mla_work_split.depth. */
 struct tir_value mla_row_part(struct mla *s);
-/** Returns the byte or element offset (i32) in a cache row of the wave's first column of panel p.
- * `size`: bytes of an element for bytes, 1 for elements. */
+/** Returns the offset (i32) in a cache row of the wave's first column of panel p. `size`: unit of
+ * the result: bytes of an element for an offset in bytes, 1 for an offset in elements. */
 struct tir_value mla_own_first(struct mla *s, const struct panel *p, unsigned size);
 /** Returns the number of parts into which waves divide a block's keys in the softmax. */
 static inline unsigned mla_parts(const struct mla *s) { return 1u << s->split.softmax_keys; }
-/** Converts a tile [keys x columns] to [keys of a part x columns of all parts side by side]. Each
- * wave then has all rows of its columns, which are its own keys. */
+/** Converts a tile [keys x columns] to [keys of a part x columns of all parts side by side]. In the
+ * result each wave has whole columns, with the scores of its own keys. */
 struct tir_value mla_own_keys(struct mla *s, struct tir_value a);
 /** Converts the result of mla_own_keys() back to [keys x columns]. */
 struct tir_value mla_all_keys(struct mla *s, struct tir_value a);
 
-/** Returns the split of a product in which all waves divide the columns. */
+/** Returns the split of a product over waves in which each wave has columns of its own. */
 static inline struct tir_waves mla_own_waves(const struct mla *s)
 {
     return (struct tir_waves){.cols = (uint8_t)mla_wave_bits(s)};
 }
 /** Sets s->query.panel for waves that divide the columns. `product`: index of the matrix
- * instruction. `k`: order in which that sums over a panel's columns. */
+ * instruction. `k`: order in which this instruction sums over a panel's columns. */
 void mla_add_panels(struct mla *s, int product, const struct tir_contraction *k);
 /** Returns l summed over its rows, the partial sums of the wave's keys: one number per column. If
  * each part of the keys has an l of its own, the columns of all parts are side by side. */
 struct tir_value mla_sum_own(struct mla *s, struct tir_value l);
 /** Adds `sum`, the sum of a block's weights relative to m, to the carried l. */
 void mla_add_sum(struct mla *s, struct tir_value sum);
-/** Adds to the carried l the sum `sum` of weights that are relative to `exponent` (1 x columns). l
- * is relative to m, so the sum is multiplied by 2^(exponent - m). */
+/** Adds `sum`, the sum of weights relative to `exponent` (log2, 1 x columns), to the carried l. l
+ * is relative to m, so the sum is first multiplied by 2^(exponent - m). */
 void mla_add_scaled_sum(struct mla *s, struct tir_value sum, struct tir_value exponent);
 /** Returns the part of a cache row with the columns of panel n: the latent or the rotated key. */
 static inline struct part *mla_part_of(struct mla *s, const struct panel *n)
@@ -450,7 +467,7 @@ unsigned mla_count_query(struct mla *s);
  * (mla_query.in_block). */
 void mla_take_query(struct mla *s);
 /** Loads whole rows of Q before the loop, stores them to LDS, and reads each wave's operands after
- * all have arrived. */
+ * all rows have arrived. */
 void mla_share_query(struct mla *s);
 
 /* Functions of share.c: waves that divide S^T. */
@@ -461,17 +478,18 @@ void mla_divide_scores(struct mla *s, unsigned product_keys);
 /** Returns the bytes of LDS for what waves with the same columns of S^T exchange: maxima of keys,
  * or parts of S^T that they add. 0: they exchange neither. */
 unsigned mla_shared_bytes(const struct mla *s);
-/** Returns the LDS layout of the maxima or the parts of S^T that mla_shared_bytes() counts. */
+/** Returns the LDS layout of the maxima or the parts of S^T that waves exchange:
+ * mla_shared_bytes(). */
 struct tir_layout mla_scores_map(const struct mla *s);
 /** Returns the type of a block's maxima as a wave reads them from LDS: f32, for each column one
  * maximum per lane that has scores of it. */
 struct tir_type mla_tops_type(const struct mla *s);
-/** Returns how many panels of K are read before the barrier after which a block is complete. They
- * are in the first half of the latent. 0: none, as without source.lead. */
+/** Returns the number of panels of K, in the first half of the latent, that are read early: before
+ * the block is complete in LDS. 0: none; always 0 without source.lead. */
 unsigned mla_early_panels(const struct mla *s);
 /** Ends the loop over keys, and the branch `some` around it, which items with keys take. Waves
- * exchange m and l during the last product. `inside`: the values that the loop carries. Returns the
- * wave's state. */
+ * exchange m and l during the last product. `inside`: the values
+ * that the loop carries. Returns the wave's state. */
 struct split_kv_state mla_share_end(struct mla *s, struct tir_if *some, struct tir_loop *loop,
                                     struct tir_value inside[ATT_N_CARRY]);
 
@@ -487,10 +505,10 @@ struct tir_value mla_page_offset(struct mla *s, struct tir_value key);
  * key's page. */
 struct tir_value mla_one_wave_page(struct mla *s, struct tir_value key);
 
-/* Functions of register_transpose.c: kernels that transpose c in registers. */
+/* Functions of register_transpose.c: kernels that transpose the latent c in registers. */
 
-/** True if the machine has no LDS read that transposes 8 bytes of each of 16 lanes, so that c is
- * transposed in registers. */
+/** True if kernels transpose the latent c in registers: the machine has no LDS read that transposes
+ * 8 bytes of each of 16 lanes. */
 bool mla_transpose_takes(const struct tir_machine *m);
 
 /* Functions of item.c: items, passes and the loop over keys. */
@@ -518,7 +536,8 @@ void mla_find_position(struct mla *s);
 
 /* Functions of weights.c: vectors with a value per column. */
 
-/** Converts `v`, a value per column, from the lanes of S^T to the lanes of O^T. */
+/** Returns vector `v`, a value per column of S^T, moved from the lanes of S^T to the lanes of
+ * O^T. */
 struct tir_value mla_beside_output(struct mla *s, struct tir_value v);
 
 /* Functions of wave_pair.c: wave pairs. */
@@ -537,11 +556,11 @@ struct mla_passes mla_find_passes(struct mla *s);
 
 /* Functions of weights.c and block.c: maxima of waves, and blocks of the cache. */
 
-/** Loads vector n (i32) of each part of the keys from LDS, and returns the largest value of each
- * column as type t. */
+/** Loads exchanged vector n (i32; VECTOR_M or another) of all parts of the keys from LDS. Returns
+ * the largest value of each column as type t. */
 struct tir_value mla_largest(struct mla *s, struct tir_value n, struct tir_type t);
-/** Returns the values of mla_largest() in the columns of s->softmax.vector: once for each part of
- * the keys, side by side, in the lanes of the part's waves. */
+/** Returns the values of mla_largest() as a vector of type s->softmax.vector. The values are
+ * repeated for each part of the keys, side by side, in the lanes of the part's waves. */
 struct tir_value mla_largest_of_parts(struct mla *s, struct tir_value n);
 /** Returns a tile of v's type whose elements are all `scalar`. */
 struct tir_value mla_like(struct mla *s, struct tir_value scalar, struct tir_value v);
@@ -570,8 +589,8 @@ void mla_multiply_output(struct mla *s, struct tir_value has_items);
 
 /* Functions of scaled.c: weights of fp8 with scales. */
 
-/* MLA_SCALE_BIAS: the byte of the e8m0 scale 1. MLA_GROWTH: log2 of the largest weight relative to
- * m; above it m is raised. */
+/* MLA_SCALE_BIAS: the byte of the e8m0 scale 1. MLA_GROWTH: log2 of the largest weight, relative to
+ * m, for which m is not raised. */
 enum { MLA_SCALE_BIAS = 127, MLA_GROWTH = 24 };
 
 /** Returns, for each column (row of Q) of the scores x, the least integer e for which all weights

@@ -41,7 +41,8 @@ bool mla_one_wave_takes(const struct att_variant *v, const struct tir_machine *m
 {
     const bool lists = v->sparse != ATT_SPARSE_NONE;
     const bool fp8 = v->kv_dtype == ATT_KV_DTYPE_FP8 && v->q_dtype == ATT_Q_DTYPE_FP8;
-    /* With fp8, a run is a whole block on targets whose LDS reads do not transpose c. */
+    /* With fp8, on targets whose LDS reads do not transpose the latent, a run of neighbouring keys
+     * has twice the length: a whole block. */
     const int run = fp8 && mla_transpose_takes(m) ? 2 * RUN : RUN;
     const bool in_one_page = lists || (v->page_size && v->page_size % run == 0);
     const bool of_q = v->kv_dtype == ATT_KV_DTYPE_SAME && v->q_dtype == ATT_Q_DTYPE_SAME;
@@ -83,7 +84,7 @@ struct tir_value mla_one_wave_first_key(void *family, struct tir_value block)
 /* Returns the number of keys that one instruction of c^T P^T multiplies: in fp8 all of a block. */
 static unsigned together(const struct mla *s) { return mla_pv(s)->k; }
 
-/* Returns layout l of S^T or K with its rows permuted into the order of keys, which avoids LDS bank
+/* Returns layout l of S^T or K with its rows permuted into an order of keys that avoids LDS bank
  * conflicts. */
 static struct tir_layout with_keys(const struct mla *s, const struct tir_layout *l)
 {
@@ -97,8 +98,8 @@ static struct tir_layout with_keys(const struct mla *s, const struct tir_layout 
 }
 
 /* Returns the layout in registers of one wave's weights, [keys x columns]: the layout of S^T with
- * two bits exchanged. The bit of 16 columns is in registers for S^T and in lanes here. The bit of 4
- * keys is in registers here. */
+ * two bits exchanged. The bit for 16 columns moves from register to lane numbers, and the bit for 4
+ * keys from lane to register numbers. */
 struct tir_layout mla_one_wave_weights(const struct mla *s)
 {
     enum { COLUMNS = 16, ROWS = 4 /* rows of the instruction's result that a lane has together */ };
@@ -109,7 +110,8 @@ struct tir_layout mla_one_wave_weights(const struct mla *s)
     return with_keys(s, &l);
 }
 
-/* Returns the order in which K Q^T sums over a panel's columns: a lane has 16 contiguous bytes. */
+/* Returns the order in which K Q^T sums over a panel's columns: a lane has 16 contiguous bytes of a
+ * row. */
 static struct tir_contraction panel_order(const struct mla *s)
 {
     const struct tir_mma *const mma = &s->d.m->mma[keys_product(s)];
@@ -137,8 +139,8 @@ static void choose_layouts(struct mla *s)
 
 /* Returns the LDS map of `keys` rows of `width` columns. In fp8, a wave copies two rows of the
  * latent at once, or 16 of the rotated key. 16 bytes of padding follow each two rows of the latent.
- * In rows of the rotated key, two bits of the row's number permute chunks of 16 bytes. A chunk
- * stays in its panel. */
+ * In rows of the rotated key, two bits of the row's index permute chunks of 16 bytes within a
+ * panel. */
 struct tir_layout mla_one_wave_map(const struct mla *s, unsigned keys, unsigned width)
 {
     enum { CHUNK = 16 };
@@ -192,7 +194,8 @@ static unsigned run_of(const struct mla *s)
     return keys;
 }
 
-/* Returns the index (i32) in the sequence of the first key of run `run` of block `block`. */
+/* Returns the index (i32) in the sequence of the first key of run `run` (index) of block `block`
+ * (i32: index). */
 static struct tir_value key_of_run(struct mla *s, struct tir_value block, unsigned run)
 {
     return att_plus(&s->d.b, mla_first_key(s, block), (int)(run * run_of(s)));
@@ -230,8 +233,8 @@ static struct tir_view rows_of(struct mla *s, struct tir_value key, struct tir_v
                     (int)(s->d.k.width * mla_kq_bytes(s)), 0);
 }
 
-/* Issues the copies to LDS of run `run` of block `block` (i32). `rows`: view of the run's rows in
- * the cache, which ends with the item's keys. */
+/* Issues the copies to LDS of run `run` (index) of block `block` (i32: index). `rows`: view of the
+ * run's rows in the cache, which ends with the item's keys. */
 static void copy_run(struct mla *s, struct tir_value block, unsigned run, struct tir_view rows)
 {
     struct tir_builder *const b = &s->d.b;
@@ -291,8 +294,8 @@ static struct tir_value read_columns(struct mla *s, struct tir_value from, unsig
         b, tir_tile_lds_load(b, att_plus(b, from, (int)(first * mla_kq_bytes(s))), t, &map));
 }
 
-/* Returns the LDS address (i32) of the wave's first column of c, for the keys of part `part` of c^T
- * P^T. A wave of a pair has half of the columns and all keys. */
+/* Returns the LDS address (i32) of the wave's first column of the latent, for the keys of part
+ * `part` (index) of c^T P^T. A wave of a pair has half of the columns and all keys. */
 static struct tir_value columns_from(struct mla *s, unsigned part)
 {
     struct tir_builder *const b = &s->d.b;
@@ -334,17 +337,17 @@ static struct tir_value read_late(struct mla *s, struct tir_value v)
  * MLA_GROWTH, for which f32 has the range. That is rare after the first block.
  */
 
-/* Returns e - m. `e`: exponents of columns, as a vector or as a row for each part of the keys. `m`:
- * a vector. */
+/* Returns e - m for each column. `e`: exponents (log2), as a vector or with a row for each part of
+ * the keys. `m`: the running maxima, as a vector. */
 static struct tir_value above_m(struct tir_builder *b, struct tir_value e, struct tir_value m)
 {
     const struct tir_type t = tir_typeof(b->f, e);
     return tir_sub(b, e, t.rows > 1 ? tir_broadcast(b, m, t) : m);
 }
 
-/* Rescales O^T (*o) in parts, and l with the first one. Each part has a branch of its own, so that
- * only one part at a time is in vector registers. A workgroup that needs fewer registers starts
- * sooner. */
+/* Rescales O^T (*o) in parts, and l with the first part. Each part has a branch of its own, so that
+ * only one part at a time is in vector registers. With fewer registers, a workgroup may start
+ * before others end. */
 void mla_one_wave_rescale(struct mla *s, const struct att_softmax_step *step, struct tir_value *o,
                           struct tir_value *l, unsigned parts)
 {
@@ -388,7 +391,8 @@ void mla_one_wave_rescale_to(struct mla *s, struct tir_value e,
 }
 
 /* Returns 2^(e - m) as e8m0 bytes, one for each column and 32 keys of the weights. Powers below
- * 2^-MLA_SCALE_BIAS are replaced by that power. The lowest byte of the float 2^23 + n is n. */
+ * 2^-MLA_SCALE_BIAS are replaced by that power. The byte n is read from the lowest bits of the
+ * float 2^23 + n. */
 struct tir_value mla_one_wave_scales(struct mla *s, struct tir_value e, struct tir_value m,
                                      struct tir_type t)
 {
@@ -451,8 +455,8 @@ static void copy_block(void *context)
 }
 
 /* Loads the block's page numbers to lanes, an iteration before they are used, since an iteration of
- * a wave pair is short. While scalar loads are in flight, a wait for one LDS access would be a wait
- * for all. */
+ * a wave pair is short. Scalar loads are not used: while some are in flight, a wait for one LDS
+ * access must wait for all. */
 static void find_lane_pages(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -502,7 +506,8 @@ static void rescale(void *context)
                              &now->carried[ATT_CARRY_O]);
 }
 
-/* Computes weights and the exponents that they are relative to from the block's scores. */
+/* Computes the block's weights from its scores, and the exponents that the weights are relative
+ * to. */
 static void make_scaled(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -516,8 +521,8 @@ static void rescale_scaled(void *context)
     mla_one_wave_rescale_to(s, s->d.attention.now.exponent, s->d.attention.now.carried);
 }
 
-/* Rounds P to fp8, computes its scales, and adds its sum to l. The product is inline assembly whose
- * operands need one or two wait states, so they are computed before l. */
+/* Rounds P to fp8, computes the scales of P, and adds the sum of P to l. The product that follows
+ * is inline assembly whose operands need one or two wait states, so l is computed last. */
 static void round_scaled(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -601,8 +606,8 @@ static void choose_pipeline(struct mla *s)
                                 : !s->split.pairs || s->plan.depth[MLA_LDS_P] <= s->lds.p_places);
 }
 
-/* Allocates LDS for blocks, exchanged weights and list entries, and chooses the pipeline:
- * mla_form.take_lds. */
+/* Allocates LDS for blocks of keys, weights that waves exchange, and list entries, and chooses the
+ * pipeline: mla_form.take_lds. */
 static void take_lds(struct mla *s)
 {
     struct split_kv *const d = &s->d;
@@ -619,7 +624,7 @@ static void take_lds(struct mla *s)
         mla_exchange_take_lds(s, BLOCKS);
     if (mla_one_wave_gathers(s))
         mla_gather_take_lds(s);
-    else if (s->split.pairs) /* two vectors: mla_exchange_join() */
+    else if (s->split.pairs) /* l of both waves of the pair: two vectors for mla_exchange_join() */
         s->lds.unread = tir_lds_buffer(&d->b, 2 * d->columns * (unsigned)sizeof(float), 16);
     choose_pipeline(s);
 }

@@ -11,13 +11,13 @@
 /** Phases of an iteration of these pipelines, in order. M1, M2 and M3 have memory and vector work.
  * BEGIN, C1 and C2 have matrix instructions; BEGIN and C1 are one group. */
 enum one_wave_phase { M1, BEGIN, C1, M2, M3 /* only in wave pairs */, C2 };
-/** Stages in which a block's page numbers are loaded (A_PAGES), and its rows are found (A_FIND,
- * only with addresses per row). Then its rows are copied to LDS and awaited, its scores are
- * computed, and it is multiplied with P. */
+/** Stages of the pipeline, in the order in which a block passes through them. A_PAGES: its page
+ * numbers are loaded. A_FIND: addresses of its rows are computed. A_COPY, A_WAIT: its rows are
+ * copied to LDS, and arrive. A_SCORES: scores. A_VALUES: product with P. */
 enum one_wave_stage { A_PAGES, A_FIND, A_COPY, A_WAIT, A_SCORES, A_VALUES, A_N_STAGES };
 /** Queues of copies to LDS; a wait is for all copies of one queue. GROUP: a block, or its first
- * half. ENTRIES: list entries. QUERIES: Q. LATER: the second half of a block. LATENT is no queue:
- * columns of the latent. */
+ * half. ENTRIES: list entries. QUERIES: Q. LATER: the second half of a block. LATENT: no queue, but
+ * the number of columns of the latent. */
 enum { GROUP = 0, ENTRIES, QUERIES, LATER, LATENT = 512 };
 
 /** True if lanes compute the address of each row of a block, from a sparse list or the page table.
@@ -27,8 +27,8 @@ static inline bool mla_one_wave_gathers(const struct mla *s)
     return s->d.v->sparse != ATT_SPARSE_NONE || mla_has_row_pairs(s);
 }
 
-/** Returns the number of stage `stage` in this kernel's loop. Only wave pairs and kernels with row
- * addresses have A_FIND; elsewhere later stages are one lower. */
+/** Returns the index of stage `stage` in this kernel's loop. Only wave pairs and kernels with an
+ * address per row have stage A_FIND; in others, later stages have an index one lower. */
 static inline uint8_t mla_one_wave_stage(const struct mla *s, enum one_wave_stage stage)
 {
     const bool finds = s->split.pairs || mla_one_wave_gathers(s);
@@ -49,17 +49,18 @@ static inline bool mla_one_wave_moves(const struct mla *s)
 
 /* Functions of one_wave.c: layouts, blocks and products. */
 
-/** Returns the layout in registers of one wave's weights as operand of c^T P^T, [keys x
- * columns]. */
+/** Returns the layout in registers of one wave's weights as operand of the product c^T P^T: keys x
+ * columns. */
 struct tir_layout mla_one_wave_weights(const struct mla *s);
 
 /** Returns the LDS layout of `keys` rows of a part of a block, with `width` columns each. */
 struct tir_layout mla_one_wave_map(const struct mla *s, unsigned keys, unsigned width);
-/** Returns the LDS address (i32) of part p of block `block` (i32), which has one of four places. */
+/** Returns the LDS address (i32) of part p of block `block` (i32), in one of the four places for
+ * blocks. */
 struct tir_value mla_one_wave_place(struct mla *s, const struct part *p, struct tir_value block);
 
-/** Returns the bytes in LDS of part p of a block before row `rows`. `rows` is even if waves have
- * halves of the latent. */
+/** Returns the bytes in LDS of part p of a block before row `rows`. `rows` must be even if each
+ * wave of a pair has half of the latent. */
 unsigned mla_one_wave_before(const struct mla *s, const struct part *p, unsigned rows);
 
 /** Returns the index (i32) of the first key of block `block` (i32) whose scores this wave computes:
@@ -85,7 +86,8 @@ struct tir_value mla_one_wave_scales(struct mla *s, struct tir_value e, struct t
  * columns. */
 struct tir_value mla_one_wave_multiply(struct mla *s, struct tir_value c, struct tir_value weights,
                                        struct tir_value scales, struct tir_value o);
-/** Returns the type of the scales of weights whose operand has layout `right`, [columns x keys]. */
+/** Returns the type of the scales of weights. `right`: layout of the weights, [columns x keys], as
+ * right operand. */
 struct tir_type mla_one_wave_scales_type(struct mla *s, const struct tir_layout *right);
 
 /* Functions of wave_pair.c: Q of wave pairs. */
@@ -102,11 +104,11 @@ struct tir_value mla_wave_pair_query_rows(struct mla *s, struct tir_value first)
 /** Issues loads of the arguments on which an item's first copies depend, so that they arrive
  * together with the item: mla_form.load_arguments. */
 void mla_exchange_load_arguments(struct mla *s);
-/** Builds a pass over an item's keys and the store of its results, for wave pairs in fp8:
+/** Builds a pass over an item's keys and the store of its results, for wave pairs with rows of fp8:
  * mla_form.pass. */
 void mla_exchange_pass(struct mla *s);
-/** Adds l of the pair's two waves, and sets d.value.width and d.first_value to the wave's half of
- * O. */
+/** Adds up l of the pair's two waves, and sets d.value.width and d.first_value to the wave's half
+ * of O. */
 void mla_exchange_join(struct mla *s, struct split_kv_state *state);
 /** Returns layout l of S^T or K with its rows permuted into the order of keys, for row pairs. */
 struct tir_layout mla_exchange_with_keys(const struct tir_layout *l);
@@ -142,14 +144,14 @@ enum {
     /* Columns of a row that are contiguous in LDS: half a cache line. */
     MLA_ROW_PAIR_COLUMNS = 64
 };
-/** Returns the bytes in LDS of a block of row pairs. */
+/** Returns the bytes that a block of keys takes in LDS as row pairs. */
 unsigned mla_row_pairs_bytes(const struct mla *s);
 /** Returns the bytes in LDS from the start of a block to the cache line with column `column` of row
  * 0. */
 unsigned mla_row_pairs_before(const struct mla *s, unsigned column);
-/** Reads a tile of type t from LDS. `at` (i32): LDS address of the rows. `rows`: their number,
- * which may differ from the keys of a block. The tile begins with column `column` of row 0 and ends
- * before the next multiple of MLA_ROW_PAIR_COLUMNS. */
+/** Reads a tile of type t from LDS. `at` (i32): LDS address of the rows. `rows`: number of rows at
+ * that address, which may differ from the keys of a block. The tile begins with column `column` of
+ * row 0 and ends before the next multiple of MLA_ROW_PAIR_COLUMNS. */
 struct tir_value mla_row_pairs_read(struct mla *s, struct tir_value at, struct tir_type t,
                                     unsigned rows, unsigned column);
 /** Returns the addresses from which lanes copy the cache lines of pairs of rows. `rows`: addresses
@@ -168,8 +170,8 @@ unsigned mla_row_pairs_piece(const struct mla *s, unsigned row, unsigned n, unsi
 
 /* Functions of gather.c: rows that are found one by one. */
 
-/** A way in which a wave copies its rows of a block to LDS, if each row has an address of its
- * own. */
+/** Functions by which a wave copies its rows of a block to LDS, if each row has an address of its
+ * own. There is a struct for each way. */
 struct mla_row_copies {
     /** Describes the cache rows of a block that the wave copies, with one lane or a few lanes per
      * row. */
@@ -191,21 +193,21 @@ struct mla_row_copies {
     bool in_halves;
 };
 
-/** Copies of whole rows (mla_whole_rows). Copies of halves of the columns, without rotated keys,
- * for c that is transposed in registers (mla_columns_of_rows). Copies of cache lines of row
- * pairs. */
+/** mla_whole_rows: copies of whole rows. mla_columns_of_rows: copies of halves of the columns,
+ * without rotated keys, for kernels that transpose the latent in registers. mla_lines_of_row_pairs:
+ * copies of the cache lines of row pairs. */
 extern const struct mla_row_copies mla_whole_rows, mla_columns_of_rows, mla_lines_of_row_pairs;
 
 /** Returns the type of a tile with one i32 for each row that a wave copies, rows x 1. */
 struct tir_type mla_gather_rows(struct mla *s);
-/** Issues the copies to LDS of rows at addresses `rows` (i64) to the place of the wave's rows of
- * block `block` (i32). `group`: the copies' queue. */
+/** Issues the copies to LDS of rows at addresses `rows` (i64) to the LDS place of the wave's rows
+ * of block `block` (i32: index). `group`: the copies' queue. */
 void mla_gather_copy(struct mla *s, int group, struct tir_value block, struct tir_value rows);
 /** Issues the copies to LDS of all cache lines of the wave's rows of block `block` (i32). `lines`:
- * their addresses. */
+ * addresses of these lines. */
 void mla_gather_lines(struct mla *s, int group, struct tir_value block,
                       const struct mla_row_pairs *lines);
-/** Allocates LDS for entries of sparse lists and for stores that nobody reads. */
+/** Allocates LDS for entries of sparse lists and a place for stores whose data nobody reads. */
 void mla_gather_take_lds(struct mla *s);
 /** Loads the page numbers (i32, keys x 1) of the keys of block `block` (i32), one key per lane. */
 struct tir_value mla_gather_pages(struct mla *s, struct tir_value block);

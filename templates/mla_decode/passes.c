@@ -18,8 +18,8 @@ static unsigned pass_rows(const struct mla *s)
 }
 
 /* Returns how many workgroups share a work list: one for each pass over the rows of Q. Kernels that
- * merge partials in the same launch count the workgroups of each partial. For them the result is 1,
- * and a workgroup does all passes. */
+ * add partials in the same launch count the workgroups of each partial. For these kernels the
+ * result is 1, and a workgroup does all passes. */
 unsigned mla_sharers(const struct mla *s)
 {
     const struct att_variant *const v = s->d.v;
@@ -29,8 +29,8 @@ unsigned mla_sharers(const struct mla *s)
 }
 
 /* Returns the index (i32) of the workgroup's list, if n workgroups share a list. Sets *pass to the
- * index of its pass. The indices of a list's workgroups differ by ATT_XCDS, so that they are on one
- * XCD. In the last, incomplete group of lists they differ by 1. */
+ * index of the workgroup's pass. The indices of workgroups that share a list differ by ATT_XCDS, so
+ * that these are on one XCD. In the last, incomplete group of lists the indices differ by 1. */
 static struct tir_value find_list(struct mla *s, int n, struct tir_value *pass)
 {
     struct tir_builder *const b = &s->d.b;

@@ -27,8 +27,8 @@ enum {
     MOST_LOADS = 16
 };
 
-/* Returns the LDS map of `rows` rows of part q of Q. The distance of rows is 32 bytes more than a
- * multiple of all banks, as for K. */
+/* Returns the LDS map of `rows` rows of part q (latent or rotated) of Q. As for K, rows are apart
+ * by a multiple of all banks plus 32 bytes. */
 static struct tir_layout map_of(const struct mla *s, const struct part *q, unsigned rows)
 {
     struct tir_layout map = tir_row_major(rows, q->width);
@@ -129,7 +129,8 @@ void mla_share_query(struct mla *s)
     b->stage = MLA_STAGE_LOADS;
     for (unsigned i = 0; i < mla_count_parts(s); i++)
         n[i] = load(s, &s->query.part[i], rows[i]);
-    /* Without it, the last wave would load Q after the others have loaded two blocks. */
+    /* Without this barrier, the last wave would load Q after the other waves have loaded two
+     * blocks. */
     tir_barrier(b);
     b->stage = MLA_STAGE_ARRIVES;
     for (unsigned i = 0; i < mla_count_parts(s); i++)
@@ -137,11 +138,11 @@ void mla_share_query(struct mla *s)
     if (s->query.in_block)
         att_lds_barrier(b);
     else
-        b->phase = MLA_SCORES_PHASE; /* after the barrier of the first block */
+        b->phase = MLA_SCORES_PHASE; /* the code is placed after the barrier of the first block */
     for (unsigned i = 0; i < s->query.n_panels; i++)
         s->query.q[i] = tir_named(b, "q", read_panel(s, &s->query.panel[i]));
     if (s->query.in_block)
-        att_lds_barrier(b); /* the second block's stores wait for all reads */
+        att_lds_barrier(b); /* stores of the second block wait here for all reads of Q */
     b->stage = TIR_NO_STAGE;
     b->phase = 0;
 }

@@ -36,8 +36,8 @@ bool mla_transpose_takes(const struct tir_machine *m) { return !att_transposes_8
 
 /* ---- Layouts of scores, weights and O in registers, and LDS maps ---- */
 
-/* The order in which c^T P^T sums over a block's keys: keys in a lane's registers of S^T stay in
- * that lane. */
+/* The order in which c^T P^T sums over a block's keys. Keys that a lane has in its registers of S^T
+ * stay in that lane. */
 static const struct tir_contraction keys_of_lanes = {3, 1, {1, 2, 4}, {8}};
 
 struct tir_layout mla_transpose_columns(const struct tir_layout *l)
@@ -72,9 +72,9 @@ static void choose_layouts(struct mla *s)
 }
 
 /* Returns the LDS map of `rows` rows and `cols` columns of a part of a block, whose rows have
- * `width` columns. The distance of rows of the latent is 32 bytes more than a multiple of all
- * banks. So 16 lanes that read 16 bytes each of K use every bank once. Two rows of the rotated key
- * are copied at once, so their chunks are swizzled instead. */
+ * `width` columns. Rows of the latent are apart by a multiple of all banks plus 32 bytes. A read of
+ * 16 bytes of 16 rows of K then uses every bank once. Rows of the rotated key are copied two at a
+ * time, so the map swizzles their chunks instead. */
 static struct tir_layout block_map(const struct mla *s, unsigned rows, unsigned cols,
                                    unsigned width)
 {
@@ -114,8 +114,8 @@ static struct tir_value bytes_of(struct mla *s, struct tir_value n, struct tir_v
     return tir_mul(b, wide, tir_zext(b, tir_convert(b, stride, TIR_I32), TIR_I64));
 }
 
-/* Returns the addresses of block `block` (i32) in memory and in LDS, and its number of rows. All of
- * its rows are in page number `page` (i32). */
+/* Returns the addresses of block `block` (i32: index) in memory and in LDS, and its number of rows.
+ * `page` (i32): number of the page that has all rows of the block. */
 static struct mla_flight find_block(struct mla *s, struct tir_value block, struct tir_value page)
 {
     struct tir_builder *const b = &s->d.b;
@@ -281,7 +281,8 @@ static void product(void *context, unsigned i)
 
 #define FIRST (1u << MLA_LDS_FIRST)
 #define LAST (1u << MLA_LDS_LAST)
-/* Slot of part 0 of steps on quarters of c. Each further part has the next slot. */
+/* Register slot (enum att_register) of the first quarter of c^T in steps that work on quarters.
+ * Each further quarter has the next slot. */
 #define QUARTER ATT_SLOT(QUARTERS)
 const struct pipe_op mla_transpose_find_page = {"find page", find_page, 0, ATT_SLOT(K_PAGES),
                                                 .flags = 0};
@@ -345,8 +346,8 @@ void mla_transpose_begin_pass(struct mla *s)
 {
     s->d.attention.dtype = s->number.p;
     s->d.attention.entries = mla_gather_entries;
-    /* Computed inside the loop, the stride would separate instructions that the schedule keeps
-     * adjacent. */
+    /* Computed before the loop: inside, the instructions for the stride would separate instructions
+     * that the schedule keeps adjacent. */
     const struct tir_value stride = tir_convert(&s->d.b, s->d.k.c.token_stride, TIR_I32);
     s->source.row_stride = tir_materialize(&s->d.b, stride);
 }

@@ -40,9 +40,10 @@ static bool shares_line(const struct mla *s) { return s->d.k.width % LINE; }
 
 /* Returns the number of cache lines of a pair of rows. */
 static unsigned pair_lines(const struct mla *s) { return 2 * s->d.k.width / LINE; }
-/* Returns the index of the pair's first cache line that has only columns of the odd row. */
+/* Returns the index of a row pair's first cache line that has only columns of the odd row. */
 static unsigned odd_line(const struct mla *s) { return pair_lines(s) - LINES; }
-/* Returns the bytes in LDS of cache line i of all pairs of a block, for any i. */
+/* Returns the bytes in LDS of one cache line of each row pair of a block. Lines with the same index
+ * in their pair are adjacent. */
 static unsigned line_bytes(const struct mla *s) { return s->d.keys / 2 * LINE; }
 
 unsigned mla_row_pairs_bytes(const struct mla *s) { return pair_lines(s) * line_bytes(s); }
@@ -60,8 +61,8 @@ static void flip_chunks(struct tir_layout *map)
     tir_map_flip(map, tir_bits(LINE) + 2, TIR_RC(0, HALF / 4));
 }
 
-/* Returns the LDS map of `rows` rows of pairs, for reads that begin with column `column`. Lines of
- * a pair are line_bytes() apart. */
+/* Returns the LDS map of `rows` rows in row pairs, for reads that begin with column `column`.
+ * Consecutive cache lines of a pair are line_bytes() apart. */
 static struct tir_layout lines_map(const struct mla *s, unsigned rows, unsigned column)
 {
     const unsigned span = LINES * line_bytes(s);
@@ -123,8 +124,8 @@ struct mla_row_pairs mla_row_pairs_find(struct mla *s, struct tir_value rows)
     const struct tir_value odd =
         tir_cmp_ne(b, tir_and(b, index, tir_int_like(b, index, 1)), tir_int_like(b, index, 0));
     const struct tir_value other = other_row(b, rows);
-    /* Bytes from where the even row's lanes begin to the odd row; negative: they begin inside of
-     * it. */
+    /* Bytes from the address at which lanes of the even row begin to the odd row's first byte;
+     * negative: that address is inside the odd row. */
     const int back = shares_line(s) ? HALF : -HALF;
     return (struct mla_row_pairs){
         .even = tir_select(b, odd, plus(b, other, HALF), rows),

@@ -15,16 +15,17 @@
 #include "templates/workgroup/scalar.h"
 
 enum {
-    /* The scale of P is 2^(e - m - MLA_GROWTH). Its e8m0 byte is e - m + BYTE. The byte's highest
-     * bit is set if e exceeds m by more than MLA_GROWTH. The scale of c is 2^MLA_GROWTH. */
+    /* BYTE: the e8m0 byte of the scale of P, 2^(e - m - MLA_GROWTH), is e - m + BYTE. Its highest
+     * bit is set if e exceeds m by more than MLA_GROWTH. e: exponent that weights are relative to.
+     * The scale of the latent c is 2^MLA_GROWTH. */
     BYTE = MLA_SCALE_BIAS - MLA_GROWTH,
     MOST_BYTE = 255
 };
 
-/* The most by which a score may exceed its column's e: log2 of the largest weight. It is 0.06 below
- * log2(448), the top of fp8. e is computed from a score without its last bits, which are up to 2^-5
- * for scores below 2^20. Each block and wave has an e of its own, so the largest weight is not the
- * same number in all rows. */
+/* Log2 of the largest weight: the most by which a score (log2) may exceed the exponent e of its
+ * column. It is 0.06 below log2(448), the top of fp8. e is computed from a score without its last
+ * bits, which are up to 2^-5 for scores below 2^20. Each block and wave has an e of its own, so the
+ * largest weight is not the same number in all rows. */
 static const float MOST_WEIGHT = 8.75f;
 
 struct tir_value mla_scale_exponent(struct mla *s, struct tir_value x)
@@ -36,8 +37,9 @@ struct tir_value mla_scale_exponent(struct mla *s, struct tir_value x)
     return tir_ceil(b, tir_fma(b, top, exponent, tir_float_like(b, top, -MOST_WEIGHT)));
 }
 
-/* Returns the exponent e of each column for the scores x of the wave's own keys. It is at least m -
- * BYTE, so that the byte of the scale is not negative. */
+/* Returns the exponent e (log2) of each column that weights of the scores x are relative to. x:
+ * scores of the wave's own keys. e is at least m - BYTE, so that the byte of the scale is not
+ * negative. */
 static struct tir_value own_exponent(struct mla *s, struct tir_value x, struct tir_value m)
 {
     struct tir_builder *const b = &s->d.b;
@@ -45,9 +47,9 @@ static struct tir_value own_exponent(struct mla *s, struct tir_value x, struct t
     return tir_max(b, e, tir_sub(b, m, tir_float_like(b, m, BYTE)));
 }
 
-/* Returns the scales (i8, e8m0) of weights that are relative to e, for O relative to m. If e is too
- * low for a byte, the weights vanish beside the others with any scale. That happens if m was just
- * raised. m may be so large that e - m is not exact, so the byte is limited to its range. */
+/* Returns the scales (i8, e8m0) of weights relative to exponent e, for O relative to m. After a
+ * raise of m, e may be too low for a byte; such weights are negligible with any scale. A large m
+ * may make e - m inexact, so the byte is clamped to its range. */
 static struct tir_value scale_bytes(struct mla *s, struct tir_value e, struct tir_value m)
 {
     struct tir_builder *const b = &s->d.b;
@@ -67,8 +69,8 @@ static void store_scales(struct mla *s, struct tir_value block, struct tir_value
 
 /* ---- Steps of fp8 weights with scales ---- */
 
-/* Selects the scores of the wave's own keys (mla_own_keys()) and computes the exponent e of each
- * column. */
+/* Selects the scores of the wave's own keys (mla_own_keys()), and computes for each column the
+ * exponent e that its weights are relative to. */
 static void find_exponent(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -88,8 +90,9 @@ static void store_weights(void *context)
     mla_end_writers(s, &writers);
 }
 
-/* Raises m in each column to the largest e of all waves, if that is larger, and rescales O and l.
- * The branch is taken if a scale in LDS has its highest bit set. It contains its own barriers. */
+/* Raises m in each column to the largest exponent e of all waves, if e is larger than m, and
+ * rescales O and l. The branch is taken if a scale in LDS has its highest bit set. It contains its
+ * own barriers. */
 static void agree(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -124,7 +127,7 @@ static void agree(void *context)
     tir_end_if(b, &branch, carried);
 }
 
-/* Adds the sum of the block's weights, which are relative to e, to l. */
+/* Adds the sum of the block's weights, which are relative to the exponent e, to l. */
 static void sum_weights(void *context)
 {
     struct mla *const s = mla_of(context);

@@ -29,8 +29,8 @@ void mla_divide_scores(struct mla *s, unsigned product_keys)
 {
     const unsigned left = mla_wave_bits(s) - s->split.columns - product_keys;
     const bool small = s->d.m->lds_bytes <= 64 * 1024;
-    /* A wave of 32 lanes would need twice the registers for all of Q, so fewer waves would fit a
-     * SIMD. */
+    /* narrow: waves of 32 lanes that each hold all of Q. These need twice the registers, so fewer
+     * waves fit a SIMD. */
     const bool narrow = s->d.m->lane_bits < TIR_WAVE_BITS && !s->split.columns;
     s->split.product_keys = s->split.softmax_keys = (uint8_t)product_keys;
     if ((small || narrow) && left) {
@@ -41,7 +41,7 @@ void mla_divide_scores(struct mla *s, unsigned product_keys)
         s->split.agree = small ? MLA_EXCHANGE_MAX : MLA_AGREE_ON_GROWTH;
 }
 
-/* Returns the bytes of S^T of a block, keys x columns of f32. */
+/* Returns the bytes of a block's S^T, keys x columns of f32. */
 static unsigned part_bytes(const struct mla *s)
 {
     return s->d.keys * s->d.columns * (unsigned)sizeof(float);
@@ -55,8 +55,8 @@ unsigned mla_shared_bytes(const struct mla *s)
     return s->split.depth ? part_bytes(s) << s->split.depth : 0;
 }
 
-/* Returns the layout in registers of a maximum for each lane and column of S^T. Sets *rows to the
- * number of maxima of a column, over all lanes and waves. */
+/* Returns the layout in registers of the largest scores that each lane has in each of its columns
+ * of S^T. Sets *rows to the number of these maxima per column, over all lanes and waves. */
 static struct tir_layout folded_scores(const struct mla *s, unsigned *rows)
 {
     return tir_layout_fold_rows(tir_layout_of(s->d.b.f, s->type.product), rows);
@@ -141,13 +141,13 @@ const struct pipe_op mla_sum_s = {"sum S", sum_scores, ATT_SLOT(TOP), ATT_SLOT(S
 struct tir_value mla_sum_own(struct mla *s, struct tir_value l)
 {
     struct tir_builder *const b = &s->d.b;
-    if (s->split.agree == MLA_EXCHANGE_MAX) /* l has rows for the keys of all waves */
+    if (s->split.agree == MLA_EXCHANGE_MAX) /* true: l has rows for the keys of all waves */
         l = tir_join_blocks(b, l, tir_typeof(b->f, l).rows >> s->split.softmax_keys);
     return tir_col_sum(b, l);
 }
 
-/* Numbers of the vectors in LDS by which waves exchange m and l at the end of an item. The vector
- * before these two is the last iteration's alpha, which some wave may still read. */
+/* Numbers of the vectors in LDS by which waves exchange m and l at the end of an item. The number
+ * before these two may be the last iteration's alpha, which some wave may still read. */
 enum { M_BEHIND = N_VECTORS - 1, L_BEHIND };
 
 /* Ends `loop`, the loop over keys, and `some`, the branch that items with keys take. inside[] has

@@ -41,8 +41,8 @@ static struct tir_value count_tokens(struct tir_builder *b)
     return n;
 }
 
-/* Computes slice `number` (i32) of the product of W_UV and out: att_share.add. `family`: the struct
- * att_row_product. */
+/* Computes slice `number` (i32: index) of the product of W_UV and the latent output: att_share.add.
+ * `family`: the struct att_row_product. */
 static void multiply_slice(void *family, struct tir_value number)
 {
     att_row_product_slice(family, number);

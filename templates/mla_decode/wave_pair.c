@@ -34,8 +34,8 @@ bool mla_wave_pair_take(const struct att_variant *v)
     return rows > ROWS && rows <= 2 * ROWS && !v->one_launch;
 }
 
-/* Returns `weights` multiplied by 2^(e - m), and rounded again: they were relative to exponent e of
- * their column, and become relative to m. */
+/* Returns `weights` multiplied by 2^(e - m) and rounded again. The given weights are relative to
+ * exponent e (log2) of their column, and the result is relative to m. */
 static struct tir_value rebase(struct mla *s, struct tir_value weights, struct tir_value e,
                                struct tir_value m)
 {
@@ -50,8 +50,9 @@ static struct tir_value rebase(struct mla *s, struct tir_value weights, struct t
  * + 1). */
 enum { F_SUM = ATT_N_CARRY, F_WEIGHTS, N_FOLLOW = F_WEIGHTS + 2 };
 
-/* Raises m to the larger exponent of the two waves in each column, if one exceeds m, and rescales
- * the values x to it. `e`: the wave's exponents. `other`: the other wave's exponents. */
+/* Raises m in each column to the larger exponent of the pair's two waves, if an exponent exceeds m.
+ * Then rescales the values x to the new m. `e`: the wave's exponents. `other`: the other wave's
+ * exponents. */
 static void follow(struct mla *s, struct tir_value e, struct tir_value other,
                    struct tir_value x[N_FOLLOW])
 {
@@ -189,8 +190,8 @@ struct tir_value mla_wave_pair_query_rows(struct mla *s, struct tir_value first)
     return tir_add(b, rows, mla_like(s, tir_arg(b, ARG_Q, TIR_I64), rows));
 }
 
-/* Returns the index (i32) of the block whose place in LDS is used for rows of Q: the third block
- * for `number` 0, the fourth for 1. */
+/* Returns the index (i32) of a block whose place in LDS is used for rows of Q before the loop: the
+ * third block for `number` 0, the fourth for `number` 1. */
 static struct tir_value query_block(struct mla *s, struct tir_value number)
 {
     enum { FIRST = 2 };
@@ -208,7 +209,7 @@ static void read_queries(struct mla *s)
         const struct panel *const n = &s->query.panel[i];
         const struct part *const p = mla_part_of(s, n);
         const struct tir_layout map = mla_one_wave_map(s, s->d.columns, p->width);
-        /* The map has a place for the columns of each wave. */
+        /* apart: bytes in LDS from the columns of one wave to those that the next wave reads. */
         const int apart = (int)tir_lds_address(&map, own * p->width, mla_kq_bytes(s));
         const struct tir_value block = own < s->d.keys ? tir_i32(b, 0) : part;
         const struct tir_value inside = own < s->d.keys ? att_times(b, part, apart) : tir_i32(b, 0);
@@ -226,7 +227,8 @@ void mla_wave_pair_load_q(struct mla *s)
     struct tir_builder *const b = &s->d.b;
     const unsigned own = s->d.keys / s->d.waves;
     const unsigned rows = s->split.pairs ? s->d.row_columns : s->d.columns;
-    if (!mla_one_wave_gathers(s)) /* the loads are issued after the first block's */
+    /* without lists, the loads of Q are issued after the first block's */
+    if (!mla_one_wave_gathers(s))
         b->stage = mla_one_wave_stage(s, A_WAIT);
     for (unsigned i = 0; i * s->d.keys < rows; i++) {
         const struct tir_value first =

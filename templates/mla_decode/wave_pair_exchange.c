@@ -36,9 +36,9 @@ struct tir_layout mla_exchange_with_keys(const struct tir_layout *l)
     return tir_layout_permute_rows(l, key);
 }
 
-/* Returns the LDS address (i32) from which the wave accesses its columns with a map of all waves'
- * columns. Both waves of a pair have the same columns, so the address is `bytes` lower for the
- * second one. `bytes`: bytes of the columns of one wave of each pair. */
+/* Returns the LDS address (i32) at which a map of all waves' columns begins for this wave. Both
+ * waves of a pair have the same columns, so the second wave's address is lower by `bytes`. `bytes`:
+ * bytes of the columns of one wave of each pair. */
 static struct tir_value own_columns(struct mla *s, struct tir_value buffer, unsigned bytes)
 {
     struct tir_builder *const b = &s->d.b;
@@ -46,7 +46,7 @@ static struct tir_value own_columns(struct mla *s, struct tir_value buffer, unsi
 }
 
 /* Reads the wave's operands of Q from LDS into s->query.q. The rows of Q are in the place of block
- * `block` (i32). The map has the columns of all waves, twice the rows of a block. */
+ * `block` (i32). The LDS map covers the columns of all waves: twice the rows of a block. */
 static void read_queries(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
@@ -61,8 +61,8 @@ static void read_queries(struct mla *s, struct tir_value block)
 
 /* ---- Weights and their exponents in LDS, between the waves of a pair ---- */
 
-/* Returns the order in which c^T P^T sums over a block's keys. A lane has the keys of the pair's
- * second wave in registers after the ones of the first wave's keys. */
+/* Returns the order in which c^T P^T sums over a block's keys. In a lane, registers with keys of
+ * the pair's second wave follow registers with keys of the first wave. */
 static struct tir_contraction keys_order(struct mla *s)
 {
     const struct tir_mma *const mma = &s->d.m->mma[s->d.pv];
@@ -81,7 +81,7 @@ static struct tir_layout all_weights(struct mla *s)
     return tir_mma_right(&s->d.m->mma[s->d.pv], s->d.columns, &k, mla_own_waves(s));
 }
 
-/* Returns the number of weights of a lane that are contiguous in LDS: 16 bytes. */
+/* Returns the number of a lane's weights that are contiguous in LDS, 16 bytes. */
 static unsigned vector(const struct mla *s) { return 16 / mla_kq_bytes(s); }
 
 /* Returns the LDS map of the weights of both waves for a block: 16 bytes of a lane are
@@ -92,7 +92,8 @@ static struct tir_layout weights_map(struct mla *s)
     return tir_lane_major(&l, vector(s));
 }
 
-/* Returns the bytes in LDS from the weights of a pair's first wave to the second wave's. */
+/* Returns the bytes in LDS from the weights of a pair's first wave to the weights of its second
+ * wave. */
 static unsigned weights_before(struct mla *s)
 {
     const struct tir_layout map = weights_map(s);
@@ -230,7 +231,7 @@ static struct tir_type columns_type(struct mla *s, unsigned width)
 }
 
 /* Reads c^T for `width` columns of the latent from LDS, [columns x keys]. `first`: index of the
- * first one in the wave's half of the latent. */
+ * first of these columns in the wave's half of the latent. */
 static struct tir_value read_columns(struct mla *s, struct tir_value block, unsigned first,
                                      unsigned width)
 {
@@ -243,8 +244,8 @@ static struct tir_value read_columns(struct mla *s, struct tir_value block, unsi
     return tir_transpose(b, mla_row_pairs_read(s, own_half(s, block), t, s->d.keys, first));
 }
 
-/* Reads c^T of the wave's half of the latent from LDS, except for the first EARLY columns. Returns
- * all columns. `first`: the columns that were read before. */
+/* Returns c^T of the wave's half of the latent. `first`: its first EARLY columns, which were read
+ * before. Reads the other columns from LDS. */
 static struct tir_value read_values(struct mla *s, struct tir_value block, struct tir_value first)
 {
     struct tir_value v = first;
@@ -253,8 +254,8 @@ static struct tir_value read_values(struct mla *s, struct tir_value block, struc
     return v;
 }
 
-/* Indices of carried values that the last block's product needs, since it is built after the loop:
- * O^T before the product, scales and weights of P, and the first columns of c^T. */
+/* Indices of further values that the loop carries, for the last block's product, which is built
+ * after the loop: O^T before that product, scales and weights P, and the first columns of c^T. */
 enum { BEFORE = ATT_N_CARRY, SCALES, WEIGHTS, FIRST, N_CARRY };
 
 /* ---- The steps of the loop of wave pairs in fp8 ---- */
@@ -277,7 +278,7 @@ static void load_weights(void *context)
     s->now.pair_weights[0] = read_weights(s, mla_block_of(s));
 }
 
-/* Sums the rounded weights of the wave's keys for l. */
+/* Sums the rounded weights P of the wave's keys, to be added to l. */
 static void sum_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -310,7 +311,7 @@ static void rescale(void *context)
 }
 
 /* Computes the scales of P for the product, and adds the sum of weights to l. The product is inline
- * assembly that needs a wait state or two after its scales, which the update of l fills. */
+ * assembly that needs one or two wait states after the scales. The update of l fills them. */
 static void make_scales(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -357,7 +358,7 @@ const struct pipe_op mla_lines_product = {
     "PV", product, ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O) | ATT_SLOT(EXPONENT), ATT_SLOT(O),
     .flags = PIPE_PRODUCT};
 
-/* Adds l of the pair's waves, which have the same m: mla_form.join. Sets d.value.width and
+/* Adds up l of the pair's two waves, which have the same m: mla_form.join. Sets d.value.width and
  * d.first_value, so that each wave writes its half of the latent's columns. */
 void mla_exchange_join(struct mla *s, struct split_kv_state *state)
 {
@@ -366,7 +367,7 @@ void mla_exchange_join(struct mla *s, struct split_kv_state *state)
     const struct tir_layout map = tir_row_major(1, s->d.columns);
     const struct tir_value at = s->lds.unread, half = mla_one_wave_half(s);
     const struct tir_value l = mla_beside_output(s, state->l);
-    tir_wait(b, GROUP, 0); /* copies of blocks after the last one */
+    tir_wait(b, GROUP, 0); /* waits for copies of blocks after the last one */
     tir_barrier(b);
     tir_tile_lds_store(b, at, l, &map);
     att_lds_barrier(&s->d.b);
@@ -375,7 +376,7 @@ void mla_exchange_join(struct mla *s, struct split_kv_state *state)
         tir_tile_lds_load(b, att_plus(b, first, (int)part), tir_typeof(b->f, l), &map);
     state->m = mla_beside_output(s, state->m);
     state->l = tir_add(b, l, other);
-    tir_barrier(b); /* the next store to this place belongs to another item */
+    tir_barrier(b); /* after it, waves may store vectors of the next item */
     s->d.value.width = s->d.output.rows;
     s->d.first_value = att_times(b, half, s->d.output.rows);
 }
@@ -410,9 +411,9 @@ void mla_exchange_load_arguments(struct mla *s)
     static_assert(N + 2 <= SPLIT_KV_BESIDE, "all have room");
 }
 
-/* Loads Q to registers through the place of the third block in LDS. Its addresses are computed
- * before the first entries are loaded. Its loads are issued after the loads of the entries, so that
- * HBM has work until these arrive. Returns the addresses of the item's results. */
+/* Loads Q to registers through the place of the third block in LDS. Computes the addresses of Q
+ * before the first list entries are loaded. Issues the loads of Q after the loads of the entries,
+ * so that HBM has work until the entries arrive. Returns the addresses of the item's results. */
 static struct split_kv_places load_queries(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
@@ -428,7 +429,7 @@ static struct split_kv_places load_queries(struct mla *s)
     b->stage = mla_one_wave_stage(s, A_SCORES);
     mla_find_position(s);
     const struct split_kv_places places = split_kv_find_result(&s->d);
-    mla_load_tensor_scales(s); /* for the first scores */
+    mla_load_tensor_scales(s); /* the first scores need the scales */
     tir_wait(b, QUERIES, 0);
     tir_barrier(b);
     read_queries(s, block);
@@ -465,10 +466,10 @@ static struct tir_value first_part(const struct last *last, struct tir_value o, 
     return mla_one_wave_multiply(last->s, c, last->weights, last->scales, o);
 }
 
-/* Returns the sum of l of the pair's two waves, of type `vector`, which they exchange through LDS.
- * Lanes exchange their parts of l, which is faster than a sum before the exchange. The first part
- * of the last product runs at the same time, and its MFMA wait states pass during the wait for LDS.
- * Sets last->weights and last->first_part. `made`: the values that the loop carried. */
+/* Returns the sum of l of the pair's two waves, of type `vector`. The waves exchange l through LDS,
+ * lane by lane, which is faster than a sum over lanes before the exchange. The first part of the
+ * last product runs at the same time, and its MFMA wait states pass during the wait for LDS. Sets
+ * last->weights and last->first_part. `made`: the values that the loop carried. */
 static struct tir_value share_l(struct last *last, const struct tir_value made[N_CARRY],
                                 struct tir_type vector)
 {
@@ -482,8 +483,8 @@ static struct tir_value share_l(struct last *last, const struct tir_value made[N
     const struct tir_value half = att_times(b, mla_one_wave_half(s), PARTS * part);
     const struct tir_value at = att_plus(b, tir_sub(b, s->lds.unread, half), part);
     tir_tile_lds_store(b, s->lds.unread, l, &map);
-    /* Without this copy, LLVM would take the product of the loop's last iteration, before the
-     * store. */
+    /* Without this copy, LLVM would use the result of the same product in the loop's last
+     * iteration, and wait for that result before the store. */
     last->weights = tir_materialize(b, made[WEIGHTS]);
     last->first_part = first_part(last, made[BEFORE], made[FIRST]);
     tir_settle(b, SETTLED_EARLY);
@@ -493,7 +494,7 @@ static struct tir_value share_l(struct last *last, const struct tir_value made[N
     assert(rows <= PARTS);
     for (unsigned i = 0; i < rows; i++)
         other[i] = tir_tile_lds_load(b, att_plus(b, at, (int)i * row), vector, &one);
-    tir_wait(b, GROUP, 0); /* copies of blocks after the last one */
+    tir_wait(b, GROUP, 0); /* waits for copies of blocks after the last one */
     tir_wait(b, LATER, 0);
     struct tir_value all = mla_beside_output(s, tir_col_sum(b, l));
     tir_settle(b, ALL_STATES);
@@ -509,8 +510,9 @@ static void write(struct mla *s, const struct split_kv_state *state)
     split_kv_write_state(&s->d, state);
 }
 
-/* Writes an item's results part by part, each when its own product ends, so that HBM does not wait
- * for all of them. `made`: the values that the loop carried. `places`: the results' addresses. */
+/* Writes an item's results part by part, each part once its own product ends, so that HBM does not
+ * wait for the last product. `made`: the values that the loop carried. `places`: the results'
+ * addresses. */
 static void finish(struct mla *s, const struct tir_value made[N_CARRY],
                    const struct split_kv_places *places)
 {
@@ -529,7 +531,9 @@ static void finish(struct mla *s, const struct tir_value made[N_CARRY],
     write(s, &state);
     d->finish_part = NULL;
     d->found = NULL;
-    tir_barrier(b); /* else Q of the next item might overwrite c that other waves still read */
+    /* without it, Q of the next item might overwrite rows of the latent that other waves still
+     * read */
+    tir_barrier(b);
 }
 
 /* Builds the loop over the n (i32) blocks of an item, and the store of its results. `begun`: m, l

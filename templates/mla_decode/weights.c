@@ -51,8 +51,8 @@ struct tir_value mla_beside_output(struct mla *s, struct tir_value v)
 
 /* ---- Steps that find the maximum m ---- */
 
-/* Updates m with the block's scores, if the wave has all keys of its columns (MLA_OWN_MAX), and
- * sets the rescale factor alpha. */
+/* Updates m with the block's scores, and sets the rescale factor alpha. For waves that have all
+ * keys of their columns (MLA_OWN_MAX). */
 static void find_max(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -64,7 +64,7 @@ static void find_max(void *context)
 }
 
 /* Computes the maximum of the wave's own keys (MLA_AGREE_ON_GROWTH), from which weights are made.
- * Sets alpha to its excess over the carried m (log2); m does not change here. */
+ * Sets alpha to the excess (log2) of that maximum over the carried m. m does not change here. */
 static void find_own_max(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -113,7 +113,7 @@ static void find_shared_max(void *context)
 /* ---- Steps that compute, round and sum weights ---- */
 
 /* Returns the weights `p` (f32) rounded to the type of O^T += c^T P^T. Sets *sum to the sum of the
- * weights, over each lane's keys, by which l grows. */
+ * weights over each lane's keys, to be added to l. */
 static struct tir_value round_weights(struct mla *s, struct tir_value p, struct tir_value *sum)
 {
     struct tir_builder *const b = &s->d.b;
@@ -187,7 +187,7 @@ static void store_weights(void *context)
 }
 
 /* Stores in LDS for all waves the weights of the wave's own keys and its own maximum. Also stores
- * by how much that exceeds the carried m (log2). */
+ * the excess (log2) of that maximum over the carried m. */
 static void store_own_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -218,8 +218,8 @@ static void read_alpha(void *context)
         mla_load_vector(s, mla_weights_slot(s, mla_block_of(s)), 0, s->type.vector);
 }
 
-/* Returns O^T (`o`) with each column multiplied by its factor `alpha` (1 x columns), in a branch
- * that is taken unless all factors are 1. */
+/* Returns O^T (`o`) with each column multiplied by its rescale factor in `alpha` (1 x columns). The
+ * branch that multiplies is taken unless all factors are 1. */
 static struct tir_value follow(struct mla *s, struct tir_value o, struct tir_value alpha)
 {
     struct tir_builder *const b = &s->d.b;
@@ -239,8 +239,8 @@ static struct tir_value half_of_columns(struct mla *s, unsigned which, struct ti
     return tir_transpose(b, tir_half(b, tir_transpose(b, a), (int)which));
 }
 
-/* Returns O^T (`o`) times `alpha` (1 x columns), with a branch for the columns of each register.
- * Usually the maximum has grown in the columns of at most one register. */
+/* Returns O^T (`o`) times `alpha` (1 x columns), with a separate branch for the columns of each
+ * register. Usually maxima have grown in the columns of at most one register. */
 static struct tir_value follow_by_columns(struct mla *s, struct tir_value o, struct tir_value alpha)
 {
     struct tir_builder *const b = &s->d.b;
@@ -269,9 +269,9 @@ static void rescale_by_columns(void *context)
     *o = follow_by_columns(s, *o, s->d.attention.now.step.alpha);
 }
 
-/* Raises m of all waves to the largest maximum if one exceeds m. Then rescales O and l, and stores
- * the weights again, relative to the new m. Only that branch contains a barrier. Otherwise only
- * adds the weights to l. */
+/* Raises m of all waves to the largest maximum, if the maximum of some wave exceeds m. Then
+ * rescales O and l, and stores the weights again, relative to the new m. Only this branch has
+ * barriers. Otherwise only adds the weights to l. */
 static void agree(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -308,7 +308,7 @@ static void agree(void *context)
 #define P_LDS (1u << MLA_LDS_P)
 #define S_LDS (1u << MLA_LDS_S)
 #define CARRIED (ATT_SLOT(M) | ATT_SLOT(L) | ATT_SLOT(O))
-#define STEP (ATT_SLOT(GROWN) | ATT_SLOT(EXPONENT)) /* what the steps of the maximum write */
+#define STEP (ATT_SLOT(GROWN) | ATT_SLOT(EXPONENT)) /* slots that the steps of the maximum write */
 
 const struct pipe_op mla_max = {"max", find_max, ATT_SLOT(S) | ATT_SLOT(M), STEP | ATT_SLOT(M),
                                 .flags = PIPE_BRANCH};

@@ -48,7 +48,7 @@ static const struct pipe_buffer buffers[] = {
     [MLA_LDS_ALPHA] = {"alpha", MLA_COPIES_LAST, PIPE_WORKGROUP, .with = 1 + MLA_LDS_P},
     {0}};
 
-/* The wait for LDS in phase M4 includes the scalar load of the page number. */
+/* The page number is a scalar load. The wait for LDS in phase M4 is also a wait for this load. */
 static const struct pipe_row rows[] = {{&mla_dv_find_page, PAGE, C3, .part = 0},
                                        {&mla_dv_load_page, PAGE, LATER, .part = 0},
                                        {&mla_dv_keep_page, PAGE, M4, .part = 0},
@@ -97,9 +97,9 @@ static const struct pipe_move moves[] = {{&mla_dv_find_page, 0, STREAM_PAGE, C3,
                                          {&mla_dv_copy, 0, STREAM_COPY, C1, STREAMS},
                                          {0}};
 
-/* Distances are as in register_transpose. An MFMA of 32 clocks hides no exponential beside other
- * work (MIXED), and an exchange of maxima takes 2 of them. 4 registers are left for hoisted
- * addresses. */
+/* The schedule's distances (in MFMAs) are as in register_transpose. An MFMA of 32 clocks hides no
+ * exponential in addition to other work (MIXED), and an exchange of maxima takes the time of 2
+ * MFMAs. 4 registers are left for hoisted addresses. */
 const struct pipeline mla_dv_split = {
     .name = "dv_split",
     .when = "mla_decode: 128 columns of fp8, where LDS does not transpose c",

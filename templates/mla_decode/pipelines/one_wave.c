@@ -33,8 +33,8 @@ const struct pipe_phase mla_one_wave_phases[] = {[M1] = {"M1", PIPE_MEMORY, .ope
 
 static const struct pipe_buffer buffers[] = {{"block", GROUP, .scope = PIPE_WORKGROUP}, {0}};
 
-/* Stages of the shared rows: a block arrives in LDS, its scores are computed, it is multiplied with
- * P. */
+/* Stages of the rows that two pipelines share. ARRIVES: a block arrives in LDS. SCORES: its scores
+ * are computed. VALUES: its latent is multiplied with P. */
 enum { ARRIVES, SCORES, VALUES };
 
 const struct pipe_row mla_rows_one_wave[] = {
@@ -90,8 +90,8 @@ const char *const mla_features[] = {"checks scores",
                                     "K read early",
                                     NULL};
 
-/* A read from LDS is 4 MFMAs of 32 clocks before its use: it takes about 128 clocks, with its time
- * in the queue. */
+/* A read from LDS is scheduled 4 MFMAs of 32 clocks before its use. A read takes about 128 clocks,
+ * with its time in the queue. */
 const struct pipeline mla_one_wave = {
     .name = "one_wave",
     .when = "mla_decode: 128 columns in more than one pass, where LDS transposes c",

@@ -38,7 +38,7 @@ static const struct pipe_row rows[] = {{&mla_list_copy_entries, PAGE, M1, .part 
                                        {&pipe_part, WAIT, M1, .rows = mla_rows_one_wave},
                                        {0}};
 
-/* Distances between reads and their uses are as in one_wave. */
+/* Distances (in MFMAs) between LDS reads and their uses are as in pipeline one_wave. */
 const struct pipeline mla_one_wave_lists = {
     .name = "one_wave_lists",
     .when = "mla_decode: more than 64 rows of 16 bits and lists, where LDS transposes c",

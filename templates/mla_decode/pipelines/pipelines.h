@@ -31,17 +31,18 @@ enum {
     MLA_LDS_S,
     MLA_LDS_FIRST_PIECE /* the first piece of a block, with the columns of K's first panels */
 };
-/** The same indices for pipelines that copy a block in two halves, of its columns or cache lines.
- * Entries of lists are still MLA_LDS_ENTRIES (2), so P of pipeline row_pairs has the next index. */
+/** Indices in pipeline.buffers for pipelines that copy a block in two halves, of its columns or
+ * cache lines. Entries of lists are still MLA_LDS_ENTRIES (2), so P of pipeline row_pairs has the
+ * next index. */
 enum { MLA_LDS_FIRST, MLA_LDS_LAST, MLA_LDS_PAIR_P = 3 };
 /** MLA_LDS_ALPHA: index of the buffer of rescale factors alpha in dv_split, in the padding of a
- * block's rows. MLA_DV_P_BUFFERS: number of places for P there. */
-enum { MLA_LDS_ALPHA = MLA_LDS_ENTRIES, MLA_DV_P_BUFFERS = 2 /* no index */ };
+ * block's rows. MLA_DV_P_BUFFERS: number of places for P in LDS in dv_split. */
+enum { MLA_LDS_ALPHA = MLA_LDS_ENTRIES, MLA_DV_P_BUFFERS = 2 /* a count, not an index */ };
 /** Queues of copies to LDS of a block's first and last half; a wait is for all copies of one
  * queue. */
 enum { MLA_COPIES_FIRST, MLA_COPIES_LAST };
 
-/** Features of a kernel, beside attention's own: bits of pipe_row.needs. */
+/** Features of a kernel, in addition to enum att_feature: bits of pipe_row.needs. */
 enum mla_feature {
     MLA_HAS_SCALED = ATT_HAS_FAMILY, /* weights of fp8 with a scale for each column and 32 keys */
     /* HBM limits the loop, since each block is read once or rows are slots of a list. */
@@ -73,15 +74,17 @@ extern const char *const mla_features[];
 /* Steps on a piece of a block: load its page numbers, load its rows, store them to LDS. Part 0 is
  * the latent or its first half, part 1 the other half, part 2 the rotated key. */
 extern const struct pipe_op mla_find_piece, mla_load_piece, mla_store_piece;
-/* Stores piece 0 to LDS, in kernels that read K from it before the block is complete. */
+/* Stores piece 0 to LDS, in kernels that read panels of K from this piece before the block is
+ * complete. */
 extern const struct pipe_op mla_store_first;
 /* Load bytes of a custom mask; store entries of a sparse list to LDS, and read them. */
 extern const struct pipe_op mla_load_mask, mla_store_list, mla_read_list;
-/* Read the first panels of K early; compute S^T without and with such panels. */
+/* Read the first panels of K early; compute S^T without (mla_multiply_keys) and with
+ * (mla_multiply_early) panels that were read early. */
 extern const struct pipe_op mla_read_early, mla_multiply_keys, mla_multiply_early;
-/* Read c from LDS, convert it to c^T, and add c^T P^T to O^T. */
+/* Read the latent c from LDS, convert it to c^T, and add c^T P^T to O^T. */
 extern const struct pipe_op mla_load_c, mla_transpose_c, mla_product;
-/* Update the maximum m. Waves agree on it in different ways (enum mla_agreement): weights.c. */
+/* Update the maximum m. Waves agree on m in one of the ways of enum mla_agreement. */
 extern const struct pipe_op mla_max, mla_own_max, mla_store_tops, mla_read_tops, mla_shared_max;
 /* Compute weights from scores, add their sum to l, and store them to LDS. */
 extern const struct pipe_op mla_make_p, mla_rescale_own, mla_sum, mla_store_p, mla_store_own_p;
@@ -94,8 +97,8 @@ extern const struct pipe_op mla_scaled_exponent, mla_scaled_store_p, mla_scaled_
 /* Store a wave's part of S^T to LDS, read all parts, and add them. */
 extern const struct pipe_op mla_store_s, mla_read_s, mla_sum_s;
 
-/* Rows of tables of waves that share scores. Stages and phases count from the row pipe_part that
- * contains the list. */
+/* Rows of pipeline tables for waves that share scores. A table includes a list of rows by a row
+ * pipe_part, whose stage and phase the rows' stages and phases count from. */
 
 /* Table rows that bring a block to LDS: its first piece, and the other pieces. */
 extern const struct pipe_row mla_rows_first_piece[], mla_rows_other_pieces[];
@@ -106,8 +109,8 @@ extern const struct pipe_row mla_rows_weights[];
 /* Table rows that read P from LDS and add c^T P^T to O^T. */
 extern const struct pipe_row mla_rows_product[];
 
-/* Table rows from a block's arrival in LDS to its product with P, for tables with sparse lists and
- * without: of one_wave.c, and of register_transpose.c. Stages count from the block's arrival. */
+/* Table rows from a block's arrival in LDS to its product with P, for pipelines with and without
+ * sparse lists: one_wave and register_transpose. Stages count from the block's arrival. */
 extern const struct pipe_row mla_rows_one_wave[], mla_rows_transpose[];
 
 /* Steps of waves that have columns of their own, in block.c: read panels of K from LDS (part 0: the
@@ -116,8 +119,8 @@ extern const struct pipe_op mla_read_k, mla_read_k_in_halves, mla_product_qk;
 
 /* Steps of one wave per SIMD, in one_wave.c: load page numbers, and copy a block to LDS. */
 extern const struct pipe_op mla_find_pages, mla_copy_block;
-/* Reads c^T. Part 0: the first columns for the first keys; part 1: the other columns; further
- * parts: later keys, with all columns. */
+/* Reads c^T from LDS. Part 0: the latent's first columns for the first keys. Part 1: the other
+ * columns for these keys. Further parts: all columns for later keys. */
 extern const struct pipe_op mla_read_c;
 /* Rescales O and l: att_softmax_rescale_some(). */
 extern const struct pipe_op mla_rescale_some;
@@ -136,57 +139,65 @@ extern const struct pipe_op mla_sum_rounded, mla_moved_product;
 extern const struct pipe_op mla_transpose_find_page, mla_transpose_find_block;
 /* Copies half of a block's latents to LDS, by rows: part 0 the first half, part 1 the last. */
 extern const struct pipe_op mla_transpose_copy_rows;
-/* Copy half of the columns of a block's latents to LDS: copy_first is part 0, copy_last part 1. */
+/* Copy half of the columns of a block's latents to LDS: copy_first copies the first half, copy_last
+ * the last half. */
 extern const struct pipe_op mla_transpose_copy_first, mla_transpose_copy_last;
 /* Copies the rotated keys of a block to LDS. */
 extern const struct pipe_op mla_transpose_copy_rotated;
 /* Raise m if the rescale check has found growth; move P to the lanes of its operand. */
 extern const struct pipe_op mla_transpose_follow, mla_transpose_order_p;
-/* Read a quarter of c's columns from LDS. Parts 0 and 1 are in the first half (read_first), parts 2
- * and 3 in the last. */
+/* Read a quarter of the latent's columns from LDS. Parts 0 and 1 are in the first half
+ * (read_first), parts 2 and 3 in the last. */
 extern const struct pipe_op mla_transpose_read_first, mla_transpose_read_last;
-/* Convert a quarter of c to c^T, and multiply it with P^T; the part is the quarter. */
+/* Convert a quarter of the latent's columns c to c^T, and multiply it with P^T. The step's part is
+ * the index of the quarter. */
 extern const struct pipe_op mla_transpose_quarter, mla_transpose_product_pv;
 
 /* Steps of dv_split.c: load a page number, and copy a block to LDS. The table has some steps of
  * register_transpose.c too. */
 extern const struct pipe_op mla_dv_find_page, mla_dv_load_page, mla_dv_keep_page, mla_dv_copy;
-/* Find whether a score is too large for fp8, and raise m. */
+/* Find whether a weight would be too large for fp8, and raise m then. */
 extern const struct pipe_op mla_dv_check_max, mla_dv_follow_max;
 /* Store P and alpha to LDS, sum P, read alpha, and rescale O. */
 extern const struct pipe_op mla_dv_store_p, mla_dv_sum, mla_dv_read_alpha, mla_dv_rescale;
-/* Read c from LDS and convert it to an operand; part 0 or 1 is half of the block's keys. */
+/* Read the latent c from LDS, and convert it to an operand. Part 0 or 1 of the step is for half of
+ * the block's keys. */
 extern const struct pipe_op mla_dv_read_c, mla_dv_transpose_c;
-/* Read P of a quarter of the columns, and take that quarter out of O; the part is the quarter. */
+/* Read P of a quarter of the columns, and take that quarter out of O. The step's part is the index
+ * of the quarter. */
 extern const struct pipe_op mla_dv_read_p, mla_dv_take_o;
-/* Add P c of the first, or the last, half of the keys to a quarter of O; the part is the
- * quarter. */
+/* Add the product of P and c for the first, or the last, half of the keys to a quarter of O. The
+ * step's part is the index of the quarter. */
 extern const struct pipe_op mla_dv_product_first, mla_dv_product_last;
 /* Joins the quarters of O. */
 extern const struct pipe_op mla_dv_join;
 
-/* Steps of wave pairs over pages, in one_wave.c: page numbers to lanes, views of runs of rows, and
- * their copies to LDS. */
+/* Steps of wave pairs over pages, in one_wave.c: load page numbers to lanes, make views of runs of
+ * rows, and copy these rows to LDS. */
 extern const struct pipe_op mla_find_lane_pages, mla_find_run_rows, mla_copy_run_rows;
-/* Steps of sparse lists, in gather.c: entries to LDS, slots from LDS, and addresses of rows. */
+/* Steps of sparse lists, in gather.c: copy entries to LDS, read slots from LDS, and compute
+ * addresses of rows. */
 extern const struct pipe_op mla_list_copy_entries, mla_list_read_entries, mla_list_find;
-/* Copy the wave's rows to LDS, and clear its rows without a key. */
+/* Copy the wave's rows of a block to LDS, and write zeros to its rows without a key. */
 extern const struct pipe_op mla_list_copy, mla_list_clear;
-/* Copy half of the columns of the wave's rows to LDS, where c is transposed in registers:
- * copy_first is part 0, copy_last part 1. */
+/* Copy half of the columns of the wave's rows to LDS, for kernels that transpose the latent in
+ * registers: copy_first copies the first half, copy_last the last half. */
 extern const struct pipe_op mla_list_copy_first, mla_list_copy_last;
-/* Steps of wave pairs in 16 bits, in wave_pair.c: exponents, P to LDS, and P of both waves. */
+/* Steps of wave pairs in 16 bits, in wave_pair.c: compute exponents, store P to LDS, and read P of
+ * both waves. */
 extern const struct pipe_op mla_pair_exponent, mla_pair_make_p, mla_pair_read_p;
 /* Rescale O, l and P to the pair's maximum, and add P to l. */
 extern const struct pipe_op mla_pair_rescale, mla_pair_sum;
-/* Adds c^T P^T to O^T; part 0 or 1 is for the keys of that wave of the pair. */
+/* Adds c^T P^T to O^T; part 0 is for the keys of the pair's first wave, part 1 for the keys of its
+ * second wave. */
 extern const struct pipe_op mla_pair_product;
 
 /* Steps of wave pairs in fp8 (row pairs), in gather.c, one_wave.c and wave_pair_exchange.c. */
 
 /* Copies the entries of the block after the current one to LDS. */
 extern const struct pipe_op mla_lines_copy_entries;
-/* Copy half of a block's cache lines to LDS: copy_first is part 0, copy_last part 1. */
+/* Copy half of a block's cache lines to LDS: copy_first copies half 0, copy_last half 1
+ * (mla_row_pairs_copy()). */
 extern const struct pipe_op mla_lines_copy_first, mla_lines_copy_last;
 /* Reads c^T: part 0 the first columns, part 1 the others. */
 extern const struct pipe_op mla_lines_read_c;
@@ -197,11 +208,13 @@ extern const struct pipe_op mla_lines_rescale, mla_lines_scales, mla_lines_produ
 
 /** All of mla_decode's pipelines; NULL at the end. */
 extern const struct pipeline *const mla_pipelines[];
-/* LDS buffers of pipelines of shared scores: MLA_LDS_BLOCK and others. */
+/* LDS buffers of the pipelines for waves that share scores, indexed by MLA_LDS_BLOCK and others. */
 extern const struct pipe_buffer mla_shared_buffers[];
-extern const struct pipe_phase mla_shared_phases[];   /* for shared_scores and replicated_scores */
-extern const struct pipe_phase mla_one_wave_phases[]; /* indexed by enum one_wave_phase */
-/* For register_transpose, with lists or without. */
+/* phases of pipelines shared_scores and replicated_scores */
+extern const struct pipe_phase mla_shared_phases[];
+/* phases of one_wave pipelines, indexed by enum one_wave_phase */
+extern const struct pipe_phase mla_one_wave_phases[];
+/* Phases of register_transpose, with lists or without. */
 extern const struct pipe_phase mla_transpose_phases[];
 extern const struct pipeline mla_one_wave, mla_one_wave_lists, mla_one_wave_tensor,
     mla_register_transpose, mla_register_transpose_lists, mla_wave_pair, mla_row_pairs,

@@ -46,8 +46,8 @@ static const struct pipe_buffer buffers[] = {
     {"last columns", MLA_COPIES_LAST, PIPE_WORKGROUP, .with = 0},
     {0}};
 
-/* Stages of the shared rows: a block arrives in LDS, its scores are computed, it is multiplied with
- * P. */
+/* Stages of the rows that two pipelines share. ARRIVES: a block arrives in LDS. SCORES: its scores
+ * are computed. VALUES: its latent is multiplied with P. */
 enum { ARRIVES, SCORES, VALUES };
 
 const struct pipe_row mla_rows_transpose[] = {{&pipe_await, ARRIVES, M4, .part = MLA_LDS_LAST},
@@ -93,9 +93,10 @@ static const struct pipe_row rows[] = {
     {&pipe_part, T_ARRIVE, M1, .rows = mla_rows_transpose},
     {0}};
 
-/* A read from LDS is 8 MFMAs of 16 clocks before its use: 128 clocks. Permutes of c are 3 MFMAs
- * before their product. The last reads for the next phase are 3 MFMAs before the end of a phase. A
- * phase ends with an MFMA, so that the next phase's scalar work runs beside it. */
+/* A read from LDS is scheduled 8 MFMAs of 16 clocks before its use: 128 clocks. Lane permutes of
+ * the latent are 3 MFMAs before their product. The last reads for the next phase are 3 MFMAs before
+ * the end of a phase. A phase ends with an MFMA, so that the next phase's scalar work runs beside
+ * it. */
 const struct pipeline mla_register_transpose = {
     .name = "register_transpose",
     .when = "mla_decode: 128 columns of 16 bits, where LDS does not transpose c",

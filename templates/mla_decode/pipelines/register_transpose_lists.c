@@ -43,7 +43,7 @@ static const struct pipe_row rows[] = {{&mla_list_copy_entries, T_PAGES, T_C1, .
                                        {&pipe_part, T_ARRIVE, T_M1, .rows = mla_rows_transpose},
                                        {0}};
 
-/* Distances between reads and their uses are as in register_transpose. */
+/* Distances (in MFMAs) between LDS reads and their uses are as in pipeline register_transpose. */
 const struct pipeline mla_register_transpose_lists = {
     .name = "register_transpose_lists",
     .when = "mla_decode: as one_wave_lists, where LDS does not transpose c",

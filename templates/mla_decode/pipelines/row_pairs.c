@@ -61,7 +61,8 @@ static const struct pipe_row rows[] = {{&mla_lines_copy_entries, PAGE, M1, .part
                                        {&mla_lines_product, PV, C2, .part = 0},
                                        {0}};
 
-/* A read from LDS is 2 MFMAs of 64 clocks before its use. The other numbers are as in wave_pair. */
+/* A read from LDS is scheduled 2 MFMAs of 64 clocks before its use. The other numbers of the
+ * schedule are as in pipeline wave_pair. */
 const struct pipeline mla_row_pairs = {
     .name = "row_pairs",
     .when = "mla_decode: 65 to 128 rows of fp8, where LDS transposes c",

@@ -62,9 +62,9 @@ static const struct pipe_row rows[] = {
     {&mla_pair_product, PV, C2, .part = 1},
     {0}};
 
-/* A read from LDS is 6 MFMAs before its use: 144 clocks, since the products have MFMAs of 16 and 32
- * clocks. The loop has a read for each short MFMA, so reads do not count as work to be spread. 8
- * registers are free beside half of O. */
+/* A read from LDS is scheduled 6 MFMAs before its use: 144 clocks, since the products have MFMAs of
+ * 16 and 32 clocks. The loop has a read for each short MFMA, so the schedule does not spread reads.
+ * 8 registers are free in addition to half of O. */
 const struct pipeline mla_wave_pair = {
     .name = "wave_pair",
     .when = "mla_decode: 65 to 128 rows of 16 bits, and lists, where LDS transposes c",
