@@ -6,7 +6,7 @@
 #include "templates/workgroup/scalar.h"
 
 enum {
-    TILE = 16 /* keys that SHUFFLE stores chunk by chunk */,
+    TILE = 16 /* number of keys that SHUFFLE interleaves, in chunks of CHUNK bytes */,
     CHUNK = 16 /* adjacent bytes of a key in SHUFFLE */,
     FLOAT = 4 /* bytes of a scale */
 };

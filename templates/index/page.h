@@ -20,9 +20,9 @@ struct tir_value att_index_key_byte(struct tir_builder *b, struct tir_value toke
 struct tir_value att_index_scale_byte(const struct att_paging *p, struct tir_value token,
                                       int bytes);
 
-/** Returns the fp8 keys at address `base` (i64) as a cache for att_cache_load() and
- * att_cache_store(). `shuffle`: pages have the order of kv_layout shuffle. A row's byte offset from
- * `base` is att_index_key_byte(), plus the offset of its page if `base` is not a page. */
+/** Returns a cache, for att_cache_load() and att_cache_store(), of the fp8 keys at address `base`
+ * (i64). `shuffle`: pages have the order of kv_layout shuffle. A row's byte offset from `base` is
+ * att_index_key_byte(), plus the offset of its page if `base` is not a page. */
 struct att_cache att_index_keys(struct tir_builder *b, struct tir_value base, bool shuffle);
 
 #endif

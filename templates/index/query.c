@@ -7,15 +7,16 @@
 
 enum {
     DIM = ATT_INDEX_DIM,
-    ROWS = 32, /* number of heads of a block */
+    ROWS = 32, /* number of query heads of a block */
     VECTOR = ATT_INDEX_VECTOR,
     FOURTHS = ATT_INDEX_FOURTHS,
     PARTS = ATT_INDEX_PARTS_MAX,
-    ONE = 127,          /* the biased exponent of 1, and its e8m0 scale */
-    KEY_MAX = 448,      /* the largest fp8 number */
-    SHIFT_MAX = 25,     /* 448 * 448 * 128 is less than 2^25 */
-    WEIGHT_TOP = 14,    /* f16 weights: the largest of a row is from 2^14 to 2^15 */
-    EXPONENT = 23,      /* the lowest exponent bit of an f32 */
+    ONE = 127,      /* biased exponent of 1 as f32, and e8m0 byte of scale 1 */
+    KEY_MAX = 448,  /* the largest fp8 number */
+    SHIFT_MAX = 25, /* log2 of a bound of |q . k| in fp8: 448 * 448 * 128 is less than 2^25 */
+    /* log2 of the lower limit of a row's largest weight as f16, which is below 2^15 */
+    WEIGHT_TOP = 14,
+    EXPONENT = 23,      /* position of the lowest exponent bit of an f32 */
     EXPONENT_MAX = 254, /* biased exponent of the largest finite f32 */
     F16_BITS = 16,      /* bits of an f16 */
 };
@@ -77,8 +78,8 @@ static struct tir_value exponent_of(const struct att_index *x, struct tir_value 
     return tir_min(b, tir_max(b, exponent, tir_i32(b, least)), tir_i32(b, most));
 }
 
-/* Returns n (i32) such that no |q . k| of the row reaches 2^n. It follows from the largest sum of
- * |q| over a head's elements, times the largest element of a key. */
+/* Returns n (i32) such that no |q . k| of the row `own` reaches 2^n. The bound is the largest sum
+ * of |q| over a head's elements, times the largest element of a key. */
 static struct tir_value product_bits(const struct att_index *x, const struct att_index_query *own)
 {
     struct tir_builder *b = x->b;
@@ -127,8 +128,9 @@ void att_index_scale_pairs(const struct att_index *x, struct att_index_query *ow
 }
 
 /* Issues the loads of q for slice `s` (index) of a product with mxfp4 keys: the elements of each
- * head that a lane multiplies by its two blocks. These are 32 elements from 32 s on, and 32 from 64
- * + 32 s on. `first` (i32) is the first head, `part` the type of one half. */
+ * head that a lane multiplies by its two mxfp4 blocks of a key. These are the 32 elements from 32 s
+ * on, and the 32 from 64 + 32 s on. `first` (i32) is the first head, `part` the type of one
+ * half. */
 static struct tir_value query_of_blocks(struct att_index *x, struct tir_view q,
                                         struct tir_value first, unsigned s, struct tir_type part)
 {

@@ -12,7 +12,7 @@ enum {
     DIM = ATT_INDEX_DIM,
     ROWS = 32, /* number of heads of a block */
     VECTOR = ATT_INDEX_VECTOR,
-    TILE = 16, /* tokens, and bytes of each, that SHUFFLE keeps together */
+    TILE = 16, /* number of tokens that SHUFFLE interleaves, and bytes of a token's chunk */
     FOURTHS = ATT_INDEX_FOURTHS,
     LOADS = 4,  /* number of steps in which the parts of a key are loaded */
     STEPS = 8,  /* number of steps of other work between the matrix instructions of a product */
@@ -39,7 +39,7 @@ static enum tir_dtype element_of(const struct att_variant *v)
 
 bool att_index_check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    /* Number of rows of an instruction that may multiply half of a lane's chunk at a time. */
+    /* Number of rows of the matrix instruction for which a slice may be half of a lane's chunk. */
     enum { WIDE = 32 };
     const unsigned side = group_of(m);
     const enum tir_dtype element = element_of(v);
@@ -85,8 +85,9 @@ static struct tir_value constant(const struct att_index *x, int n)
 /* True if keys have scales: one for each key, or one for each mxfp4 block of a key. */
 static bool has_scales(const struct att_index *x) { return x->scaled || x->mxfp4; }
 
-/* Returns the index of the scales among the values that the loop carries for a group: the parts of
- * the keys, the scales if keys have any, and the page number of the group that is loaded next. */
+/* Returns the index of the scales among the values that the loop carries for a group. In order,
+ * these are parts of keys, scales if keys have any, and the page number of the group that is loaded
+ * next. */
 static unsigned carried_scale(const struct att_index *x) { return x->parts; }
 
 /* Returns the index of the page number among the values that the loop carries for a group. */
@@ -107,9 +108,9 @@ bool att_index_has_pairs(const struct att_variant *v, const struct tir_machine *
            tir_find_mma_scaled(m, group_of(m), group_of(m), TIR_MX_E4M3, TIR_MX_E4M3) >= 0;
 }
 
-/* Returns the index in tir_machine.mma of the matrix instruction of the products: the one with the
- * longest contraction that the machine has. Its operand takes two chunks, one or half of one from a
- * lane. */
+/* Returns the index in tir_machine.mma of the matrix instruction of the products: of those that the
+ * machine has, the instruction with the longest contraction. A lane's part of an operand is two
+ * chunks, one chunk or half of a chunk. */
 static int find_product(const struct tir_machine *m, const struct att_index *x)
 {
     const unsigned side = x->group;
@@ -248,8 +249,8 @@ static struct tir_value find_table(struct att_index *x, struct tir_value row)
 }
 
 /* Implements the declaration in score.h, and sets the number of groups in flight. With many
- * products few groups are, since a product reads a group's keys until the loads that replace them
- * are issued. */
+ * products per group, few groups are in flight, since products read a group's keys until the loads
+ * that replace these keys are issued. */
 void att_index_rows(struct att_index *x, const struct tir_value *rows, unsigned n,
                     struct tir_value first, struct tir_value end)
 {
@@ -344,8 +345,8 @@ static struct tir_type scale_type(const struct att_index *x)
     return t;
 }
 
-/* Returns the distance in bytes of the first parts that the two lanes of a key load. The two lanes
- * have alternate parts of fp8 keys, and halves of mxfp4 keys. */
+/* Returns the distance in bytes, within a key, of the first parts that the key's two lanes load.
+ * The two lanes have alternate parts of fp8 keys, and halves of mxfp4 keys. */
 static int lanes_apart(const struct att_index *x)
 {
     return (x->shuffle ? TILE * TILE : VECTOR) * (x->mxfp4 ? 2 : 1);
@@ -356,9 +357,6 @@ static int apart(const struct att_index *x)
 {
     return (x->shuffle ? TILE * TILE : VECTOR) * (x->mxfp4 ? 1 : 2);
 }
-
-/* A group of keys may cross pages if pages are smaller or their size is no power of two. Then each
- * lane looks up the page of its own key, and waits for it. */
 
 /* Returns `a` (i32, not negative) as i64. */
 static struct tir_value wide(const struct att_index *x, struct tir_value a)
@@ -432,7 +430,8 @@ static struct places find_lanes(const struct att_index *x, struct tir_value firs
                             wide(x, part_offset(x, constant(x, 0)))),
             .scales = tir_shl(b, wide(x, key), wide(x, constant(x, 2))),
         };
-    /* The group may begin before the first key that a row sees, in a page that must not be read. */
+    /* The group may begin before the first key that a row sees, in a page that must not be read.
+     * Such lanes read the first key instead. */
     if (!x->listed)
         key = tir_max(b, key, number(x, x->first));
     const struct tir_value entry = att_page_of(&x->paging, key);
@@ -468,7 +467,7 @@ static struct tir_value page_of(const struct att_index *x, const struct att_inde
 }
 
 /* Issues the loads of the keys of group `g` (index), whose page is `page` (i32), into carried[].
- * Returns the place of their scales: the page, or each lane's byte offset (i64). */
+ * Returns the place of the keys' scales: the page number, or each lane's byte offset (i64). */
 static struct tir_value send_keys(const struct att_index *x, const struct att_index_walk *w,
                                   unsigned g, struct tir_value page, struct tir_value *carried)
 {
@@ -486,8 +485,8 @@ static struct tir_value send_keys(const struct att_index *x, const struct att_in
     return page;
 }
 
-/* Issues the loads of the scales of group `g` (index) and returns them. `at` is their place, the
- * result of send_keys(). */
+/* Issues the loads of the scales of group `g` (index) and returns them. `at`: place of the scales,
+ * a result of send_keys(). */
 static struct tir_value send_scales(const struct att_index *x, const struct att_index_walk *w,
                                     unsigned g, struct tir_value at)
 {
@@ -515,22 +514,24 @@ void att_index_send(struct att_index *x, const struct att_index_walk *w, struct 
 
 /* ---- Scores ---- */
 
-/* The products of the latest block of heads, which are not yet added to a sum. They are added
- * between later matrix instructions, so that the VALU and the matrix unit work at the same time. */
+/* The products of the latest block of heads, which are not yet added to a sum. The VALU adds them
+ * between the next product's matrix instructions, so that it and the matrix unit work at the same
+ * time. */
 struct pending {
     /* f32: products, and weights, of each fourth of the block's heads. */
     struct tir_value products[FOURTHS], weights[FOURTHS];
-    const struct tir_value *weight_pairs; /* weights of the whole block, with pairs */
-    /* f32: relu of the products of the fourth that is added next; with pairs two tiles of pairs of
-     * f16 */
+    /* weights of the whole block, two f16 in each element; set with att_index.pairs */
+    const struct tir_value *weight_pairs;
+    /* relu of the products that are added next, a fourth of the block's: f32, or with
+     * att_index.pairs two tiles of pairs of f16 */
     struct tir_value positive[2];
     struct tir_value *sum; /* the sum to which the products are added */
     bool is; /* true: products[] has products to add; false: before the first product */
 };
 
 /* Computes the relu of fourth `i` (index) of the pending products into p->positive. Negative
- * products and NaNs become 0, unless all signs count. A NaN is not lost: a NaN in a key is in all
- * products, and a sum begins with 0 times one of them. */
+ * products and NaNs become 0, unless all signs count. A NaN in a key is not lost: it is in all
+ * products, and each sum begins with 0 times a product before its relu. */
 static void clear_negative(const struct att_index *x, struct pending *p, int i)
 {
     struct tir_builder *b = x->b;
@@ -572,8 +573,8 @@ static void add_step(const struct att_index *x, struct pending *p, int step)
         *p->sum = tir_fma(b, scores[j], weights[j], *p->sum);
 }
 
-/* A round in progress. Loads of a group's scales are issued only after the previous scales in the
- * same register have been used. */
+/* A round under construction: scores of several groups of keys. Loads of a group's scales are
+ * issued only after the previous scales in the same register have been used. */
 struct round {
     const struct att_index_walk *walk; /* the wave's keys */
     /* Loads in flight of the next x->ahead groups: parts of keys, scales, and a page number. */
@@ -596,8 +597,8 @@ static struct tir_value *carried_of(const struct att_index *x, const struct roun
 }
 
 /* Issues step `step`, below STEPS, of the loads that replace group `g` (index), which has been
- * multiplied. Its products have used the scales of mxfp4 keys by then, so these are replaced
- * too. */
+ * multiplied. Scales of mxfp4 keys, which the products have used, are replaced by the same
+ * steps. */
 static void send_step(const struct att_index *x, struct round *r, unsigned g, int step)
 {
     struct tir_value *const own = carried_of(x, r, g);
@@ -634,7 +635,8 @@ static struct tir_value add_halves(const struct att_index *x, const struct tir_v
     return tir_relayout(b, tir_row_sum(b, halves), tir_layout_of(b->f, x->lane));
 }
 
-/* Returns the scales (f32, lanes x 1) of the keys of groups g and g + 1. */
+/* Returns the scales (f32, lanes x 1) of the keys of groups g (index) and g + 1, which are a
+ * set. */
 static struct tir_value scale_of_set(const struct att_index *x, const struct round *r, unsigned g)
 {
     struct tir_builder *b = x->b;
@@ -643,9 +645,9 @@ static struct tir_value scale_of_set(const struct att_index *x, const struct rou
                       carried_of(x, r, g + 1)[carried_scale(x)]);
 }
 
-/* Builds step `step`, below FINISH_STEPS, of finishing set `j` of row `row`: the sums of two groups
- * are unscaled, multiplied by the keys' scales, and passed to take(). All rows use the same scales
- * of keys. */
+/* Builds step `step`, below FINISH_STEPS, of finishing set `j` of row `row`: multiplies the sums of
+ * two groups by the factors att_index_query.unscale and the keys' scales, and passes the scores to
+ * att_index_user.take(). All rows use the same scales of keys. */
 static void finish_step(const struct att_index *x, struct round *r, unsigned row, unsigned j,
                         int step)
 {
@@ -668,8 +670,8 @@ static void finish_step(const struct att_index *x, struct round *r, unsigned row
         r->user->take(r->user->context, row, j, x->scaled ? tir_mul(b, *set, r->scale) : *set);
 }
 
-/* A product of a round: of a group of keys and a block of heads. The scores of a row are finished
- * between later products, after all of its own have been added. */
+/* A product of a round: of a group of keys and a block of heads. A row's scores are finished
+ * between later products, after the row's own products have been added. */
 struct product_at {
     unsigned g;       /* index of the group of keys */
     unsigned product; /* index among the group's products: row * blocks + block of heads */
@@ -678,16 +680,17 @@ struct product_at {
 /* Returns the number of products of a group: one for each row and block of heads. */
 static unsigned products_of(const struct att_index *x) { return x->rows * x->blocks; }
 
-/* True if the scores of row `row` (index) are finished beside product `t`. */
+/* True if the steps that finish scores of row `row` (index) are placed between matrix instructions
+ * of product `t`. */
 static bool finishes(const struct att_index *x, const struct product_at *t, unsigned row)
 {
     const unsigned later = row * x->blocks + 1, last = products_of(x) - 1;
     return last > 0 && t->g && t->g % 2 == 0 && t->product == (later < last ? later : last);
 }
 
-/* Calls the consumer's prepare() for the rows whose scores are finished beside product `t`. With
- * pairs there are few matrix instructions, and a branch in prepare() ends the code that can be
- * scheduled together, so it comes before them. */
+/* Calls the consumer's prepare() for the rows whose scores are finished beside product `t`. Only
+ * with att_index.pairs: prepare() has a branch, which ends the code that can be scheduled together,
+ * so the branch precedes the product's few matrix instructions. */
 static void prepare_rows(const struct att_index *x, struct round *r, const struct product_at *t)
 {
     for (unsigned row = 0; x->pairs && row < x->rows; row++)
@@ -695,12 +698,13 @@ static void prepare_rows(const struct att_index *x, struct round *r, const struc
             finish_step(x, r, row, t->g / 2 - 1, 0);
 }
 
-/* Builds the other work after step `step` of product `t`: a step of adding, of finishing and of
- * loading. */
+/* Builds the other work after step `step` of product `t`: a step of adding pending products, of
+ * finishing scores, and of loading keys. */
 static void fill_step(const struct att_index *x, struct round *r, const struct product_at *t,
                       int step)
 {
-    /* The queue of loads holds few requests, and the products of one row leave them little time. */
+    /* spread: steps between two steps of loads. The queue holds few loads, and with one row and
+     * pairs, products take little time. */
     const int spread = x->pairs && products_of(x) == 2 ? 2 : 1;
     const int at = (int)t->product * STEPS + step;
     if (step)
@@ -712,9 +716,9 @@ static void fill_step(const struct att_index *x, struct round *r, const struct p
             finish_step(x, r, row, t->g / 2 - 1, step);
 }
 
-/* Builds the products of group `g` (index) with every block of heads of every row. Between their
- * matrix instructions earlier products are added, and the loads are issued that replace the
- * previous group. */
+/* Builds the products of group `g` (index) with every block of heads of every row. Places steps
+ * that add earlier products, and loads that replace the previous group's keys, between the matrix
+ * instructions. */
 static void multiply(const struct att_index *x, struct round *r, unsigned g)
 {
     struct tir_builder *b = x->b;
@@ -750,8 +754,8 @@ static void multiply(const struct att_index *x, struct round *r, unsigned g)
 }
 
 /* Returns the wave's priority in quarter `fourth` (0 to 3) of a round. With one row, waves that are
- * late have the higher priority. With two rows, the workgroup that is ahead has it, so that it
- * selects while another one scores. */
+ * late have the higher priority. With two rows, the workgroup that is ahead has the higher
+ * priority, so that one workgroup selects while another one computes scores. */
 static unsigned priority_of(const struct att_index *x, unsigned fourth)
 {
     return x->rows > 1 ? fourth : LEVELS - 1 - fourth;

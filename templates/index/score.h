@@ -30,9 +30,11 @@ enum {
     ATT_INDEX_DIM = 128,       /* number of elements of a head and of a key */
     ATT_INDEX_PARTS_MAX = 8,   /* most loads of a lane for its part of a key */
     ATT_INDEX_SLICES_MAX = 16, /* most matrix instructions of a product */
-    ATT_INDEX_FOURTHS = 4,     /* fourths of a product's rows, which are added one by one */
-    ATT_INDEX_CARRIED = ATT_INDEX_PARTS_MAX + 2, /* most values of a group in flight */
-    ATT_INDEX_BLOCKS_MAX = 4,                    /* most blocks of 32 heads */
+    /* number of equal parts of a product's rows, which are added one after the other */
+    ATT_INDEX_FOURTHS = 4,
+    /* most values that a loop carries for a group in flight */
+    ATT_INDEX_CARRIED = ATT_INDEX_PARTS_MAX + 2,
+    ATT_INDEX_BLOCKS_MAX = 4,  /* most blocks of 32 heads */
     ATT_INDEX_ROWS_MAX = 2,    /* most rows of scores that a wave computes at once */
     ATT_INDEX_AHEAD_MAX = 4,   /* most groups of keys whose loads are in flight */
     ATT_INDEX_GROUPS_MAX = 16, /* most groups of a round */
@@ -45,12 +47,13 @@ struct att_index_query {
     /* Left operands of the matrix instructions with q, for each block of heads and slice of
      * columns. */
     struct tir_value q[ATT_INDEX_BLOCKS_MAX][ATT_INDEX_SLICES_MAX];
-    /* f32, in the layout of products; with pairs: not used after weight_pairs are made */
+    /* f32, in the layout of products; with att_index.pairs, not used once weight_pairs are made */
     struct tir_value weights[ATT_INDEX_BLOCKS_MAX];
-    /* with pairs: i32, two f16 weights in each */
+    /* with att_index.pairs: i32, two f16 weights in each element */
     struct tir_value weight_pairs[ATT_INDEX_BLOCKS_MAX][2 * ATT_INDEX_FOURTHS];
-    struct tir_value scale;   /* with pairs: i32, the e8m0 factor of all products */
-    struct tir_value unscale; /* with pairs: f32, the factor that removes `scale` from a sum */
+    struct tir_value scale; /* with att_index.pairs: i32, the e8m0 factor of all products */
+    /* with att_index.pairs: f32, the factor that removes `scale` from a sum */
+    struct tir_value unscale;
 };
 
 /** The scoring of keys by one wave under construction. A group is the keys of one matrix product.
@@ -81,7 +84,8 @@ struct att_index {
     struct tir_layout halves;
     struct tir_type chunk;    /* type of one load: lanes x 16 bytes */
     struct tir_type products; /* type of a product: f32, 32 x group */
-    /* order of a product's row bits, for tir_layout_permute_rows() */
+    /* permutation of the bits of a product's row index that maps rows to heads, for
+     * tir_layout_permute_rows() */
     uint8_t order[TIR_LAYOUT_MAX_BITS];
     struct tir_value lane_index,
         token;     /* i32 of each lane: its index, and the index of its key in a group */
@@ -90,7 +94,8 @@ struct att_index {
     /* i32 of each lane: byte offset of its part of a key from the group's first key, and of its
      * scale from the group's first scale */
     struct tir_value key_offset, scale_offset;
-    /* i64: addresses of the first key, and of the first scale; with pages in page 0 */
+    /* i64: addresses of the first key, and of the first scale; with pages, of the first key and
+     * scale of page 0 */
     struct tir_value keys, scales;
     struct att_paging paging;     /* size of pages; set if paged */
     struct tir_value page_stride; /* i64: distance of two pages in bytes */
@@ -109,8 +114,8 @@ bool att_index_check(const struct att_variant *v, const struct tir_machine *m, s
  * them. */
 bool att_index_has_pairs(const struct att_variant *v, const struct tir_machine *m);
 
-/** Returns the scoring of a variant's keys. `pairs` sets att_index.pairs. Rows are chosen by
- * att_index_rows(). */
+/** Returns the scoring of a variant's keys. `pairs` sets att_index.pairs. The caller then sets the
+ * rows of scores by att_index_rows(). */
 struct att_index att_index_begin(struct tir_builder *b, const struct att_variant *v, bool pairs);
 
 /** Sets the rows of scores that are computed next: the n indices rows[] (i32), all of one sequence.
@@ -121,9 +126,9 @@ void att_index_rows(struct att_index *x, const struct tir_value *rows, unsigned 
 /** Returns the index (i32) of the sequence to which row `row` (i32) of scores belongs. */
 struct tir_value att_index_sequence(struct tir_builder *b, struct tir_value row);
 
-/** A wave's keys in one round: `groups` groups from key `own` (i32) on, a multiple of
- * att_index.group. The next round begins `stride` keys later. Loads of keys after the last one are
- * allowed. */
+/** The keys that a wave scores in one round: `groups` groups from key `own` (i32: index) on, a
+ * multiple of att_index.group. The next round begins `stride` keys later. Loads of keys after the
+ * last one are allowed. */
 struct att_index_walk {
     struct tir_value own;
     int stride;
@@ -140,15 +145,16 @@ void att_index_send(struct att_index *x, const struct att_index_walk *w, struct 
 /** The consumer of scores. A set is two groups of keys. take() gets set `j` of the scores of row
  * `row` (index), f32, lanes x 1: lane i has the score of key own + lanes j + i. Sets come in
  * ascending order. prepare() is called some time before take() of the same set, and may use all of
- * the consumer's LDS. `context` is their first argument. */
+ * the consumer's LDS. `context`: first argument of take() and prepare(). */
 struct att_index_user {
     void (*prepare)(void *context, unsigned row, unsigned j);
     void (*take)(void *context, unsigned row, unsigned j, struct tir_value scores);
     void *context;
 };
 
-/** Computes the scores of round `w`, and issues the loads of the next round into carried[]. The
- * consumer's work on some scores is placed between the products of others, where it costs least. */
+/** Computes the scores of round `w`, and issues the loads of the next round into carried[]. Code of
+ * the consumer for earlier scores is placed between products for later scores, so that it runs
+ * beside matrix instructions. */
 void att_index_score(const struct att_index *x, const struct att_index_walk *w,
                      struct tir_value *carried, const struct att_index_user *user);
 

@@ -12,9 +12,10 @@ struct tir_value att_block_row(struct tir_builder *b, const struct att_sequence 
     return tir_add(b, tir_arg(b, ARG_BLOCK_SLOTS, TIR_I64), row);
 }
 
-/* Returns the number of blocks of a prefix cache that the tokens up to `after` (i32) fill,
- * times 2^FRACTION_BITS (i64). The error is less than block_inverse, within the schema's limits
- * of block_tokens and max_seqlen. Without kept states block_inverse is 0. */
+/* Returns the number of blocks of a prefix cache that the tokens up to `after` (i32) fill, times
+ * 2^FRACTION_BITS (i64). The error is less than the argument block_inverse, within the schema's
+ * limits of block_tokens and max_seqlen. block_inverse is 0 in a call that keeps no states of
+ * blocks, and the result is then 0. */
 static struct tir_value blocks_of(struct tir_builder *b, const struct att_sequence *s,
                                   struct tir_value after)
 {

@@ -11,8 +11,8 @@
 /** The three nested branches of att_begin_block_end(). The caller stores the block's state
  * inside the innermost one. */
 struct att_block_end {
-    /* Branches, outermost first: token `after` is in the sequence or at its end; a block ends
-     * before `after`; the block has a slot. */
+    /* Branches, outermost first. within: token `after` is in the sequence or at its end. ends: a
+     * block ends before `after`. kept: the block has a slot. */
     struct tir_if within, ends, kept;
     struct tir_value slot; /* i32: slot of the state pool for the block's state */
 };

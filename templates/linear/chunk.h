@@ -21,9 +21,9 @@ struct tir_view att_chunk_rows(struct tir_builder *b, struct att_tensor t, struc
                                struct tir_value left, struct tir_value head, struct tir_value first,
                                unsigned width);
 
-/** Returns a view of tensor `t` [token, head] with a row for each token of a chunk: the number of
- * head `head` (i32), of `size` bytes. The chunk's first token is `token` (i32), and the sequence
- * has `left` (i32) tokens from there on. */
+/** Returns a view of tensor `t` [token, head] with a row for each token of a chunk: the tensor's
+ * number for head `head` (i32), of `size` bytes. The chunk's first token is `token` (i32), and the
+ * sequence has `left` (i32) tokens from there on. */
 struct tir_view att_chunk_numbers(struct tir_builder *b, struct att_tensor t,
                                   struct tir_value token, struct tir_value left,
                                   struct tir_value head, int size);
@@ -34,10 +34,11 @@ struct tir_type att_chunk_staged(struct tir_builder *b, unsigned dtype, unsigned
                                  unsigned cols);
 
 /** Returns the tile type of one number for each token of a chunk: ATT_CHUNK x 1 of `dtype` (enum
- * tir_dtype), one row for each lane. Every wave has all of them. */
+ * tir_dtype), one row for each lane. Every wave has the numbers of all tokens. */
 struct tir_type att_chunk_numbers_type(struct tir_builder *b, unsigned dtype);
 
-/** Returns the last of a chunk's numbers, of att_chunk_numbers_type(), as a scalar. */
+/** Returns, as a scalar, the number of a chunk's last token. `numbers`: a tile of
+ * att_chunk_numbers_type(). */
 struct tir_value att_chunk_last(struct tir_builder *b, struct tir_value numbers);
 
 #endif

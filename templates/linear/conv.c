@@ -13,8 +13,9 @@ static unsigned lane_channels(const struct att_conv_shape *s)
     return ATT_CONV_CHANNELS / s->lanes;
 }
 
-/* Adds the wave's `channels` channels to the columns of *spread, `each` columns for a channel. Each
- * ATT_CONV_CHANNELS channels go over all lanes, and a lane's channels among them are adjacent. */
+/* Adds the wave's `channels` channels to the columns of *spread, `each` columns for a channel.
+ * Every ATT_CONV_CHANNELS channels are spread over all lanes, and a lane's channels among these are
+ * adjacent. */
 static void spread_channels(struct tir_spread *spread, const struct att_conv_shape *s,
                             unsigned channels, unsigned each)
 {
@@ -43,7 +44,6 @@ struct att_conv_shape att_conv_shape(struct tir_builder *b, const struct att_var
     return s;
 }
 
-/* Converts `a` to f32. */
 static struct tir_value widen(struct tir_builder *b, struct tir_value a)
 {
     return tir_convert(b, a, TIR_F32);
@@ -60,7 +60,7 @@ static struct tir_value weight_base(struct tir_builder *b, const struct att_conv
     return tir_add(b, tir_arg(b, c->args.weight, TIR_I64), at);
 }
 
-/* Issues the load of the weights of tap j, a tile of C x 1. */
+/* Issues the load of the weights of tap j (index) for the wave's C channels, a tile of C x 1. */
 static struct tir_value load_tap(struct tir_builder *b, const struct att_conv *c,
                                  const struct att_conv_shape *s, int j)
 {
@@ -70,8 +70,8 @@ static struct tir_value load_tap(struct tir_builder *b, const struct att_conv *c
     return tir_tile_load(b, view, tir_i32(b, 0), s->column);
 }
 
-/* Issues one load of the weights of all taps, 2 or 4: a tile of 1 x (C taps). A channel has its
- * taps side by side. */
+/* Issues one load of the weights of all taps, 2 or 4: a tile of 1 x (C * taps) for the wave's C
+ * channels. The taps of a channel are adjacent columns. */
 static struct tir_value load_all_taps(struct tir_builder *b, const struct att_conv *c,
                                       const struct att_conv_shape *s)
 {
@@ -143,8 +143,9 @@ struct tir_value att_conv_bias(struct tir_builder *b, const struct att_conv *c,
 
 /* ---- The state ---- */
 
-/* Returns a view of the state in slot `slot` (i32), with a row for each of the wave's channels,
- * from column `column` (i32) on. If `there` (i1) is false it reads zeros and stores nothing. */
+/* Returns a view of the convolution's state in slot `slot` (i32) of the pool, from column `column`
+ * (i32) on. Each of the wave's channels is a row. If `there` (i1) is false, loads through the view
+ * return zeros and stores have no effect. */
 static struct tir_view state_view(struct tir_builder *b, const struct att_conv *c,
                                   struct tir_value slot, struct tir_value there,
                                   struct tir_value column)

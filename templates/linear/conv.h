@@ -11,7 +11,8 @@
 #include "templates/workgroup/scalar.h"
 
 /* ATT_CONV_CHANNELS: number of channels of a wave, or a divisor of that number. ATT_CONV_CHUNK:
- * number of channels of a lane in a tile of several tokens. ATT_CONV_TAPS: most taps. */
+ * number of channels of a lane in a tile of several tokens. ATT_CONV_TAPS: most taps (weights per
+ * channel) of a convolution. */
 enum { ATT_CONV_CHANNELS = 64, ATT_CONV_CHUNK = 8, ATT_CONV_TAPS = 6 };
 
 /** Names of the arguments of a convolution: weights, bias, the pool of states, and the state's
@@ -40,8 +41,8 @@ struct att_conv {
     struct tir_value step;
 };
 
-/** Types of tiles with C channels and the variant's dtype: `rows` x C, 1 x C, and C x 1. The last
- * type serves loads and stores of memory whose channels are any distance apart. */
+/** Types of tiles of the variant's dtype for the wave's C channels: `rows` x C, 1 x C, and C x 1.
+ * The last type serves loads and stores of memory whose channels are any distance apart. */
 struct att_conv_shape {
     unsigned lanes; /* number of lanes that hold ATT_CONV_CHANNELS channels together */
     struct tir_type tile, row, column;
@@ -49,32 +50,34 @@ struct att_conv_shape {
 struct att_conv_shape att_conv_shape(struct tir_builder *b, const struct att_variant *v,
                                      unsigned channels, unsigned rows);
 
-/** Loads the weights of the wave's channels, and sets taps[] to a tile of 1 x C f32 for each
- * tap. */
+/** Loads the weights of the wave's channels, and sets taps[] to an f32 tile for each tap, 1 x C for
+ * the wave's C channels. */
 void att_conv_taps(struct tir_builder *b, const struct att_conv *c, const struct att_conv_shape *s,
                    struct tir_value *taps);
 
-/** Issues the loads of the weights into loaded[], in the dtype of memory: one load for all taps if
- * their number is a power of two, else one for each tap. */
+/** Issues the loads of the weights of the wave's channels into loaded[], in the dtype of memory:
+ * one load for all taps if their number is a power of two, else one for each tap. */
 void att_conv_load_taps(struct tir_builder *b, const struct att_conv *c,
                         const struct att_conv_shape *s, struct tir_value *loaded);
 
-/** Converts taps[], as att_conv_load_taps() loads them, to one tile of 1 x C f32 for each tap. */
+/** Converts taps[], as att_conv_load_taps() loads them, to an f32 tile for each tap, 1 x C for the
+ * wave's C channels. */
 void att_conv_convert_taps(struct tir_builder *b, const struct att_conv *c,
                            const struct att_conv_shape *s, struct tir_value *taps);
 
-/** Loads the bias of the wave's channels as f32, 1 x C; zeros if the variant has no bias. */
+/** Loads the bias of the wave's channels as f32, 1 x C for the wave's C channels; zeros if the
+ * variant has no bias. */
 struct tir_value att_conv_bias(struct tir_builder *b, const struct att_conv *c,
                                const struct att_conv_shape *s);
 
-/** Loads column `column` (i32) of the state in slot `slot` (i32) of the pool: an element of each
- * channel, 1 x C. Returns zeros if `there` (i1) is false. */
+/** Loads column `column` (i32) of the state in slot `slot` (i32) of the pool: an element of each of
+ * the wave's C channels, 1 x C. Returns zeros if `there` (i1) is false. */
 struct tir_value att_conv_load(struct tir_builder *b, const struct att_conv *c,
                                const struct att_conv_shape *s, struct tir_value slot,
                                struct tir_value there, struct tir_value column);
 
-/** Stores `a`, an element of each channel (1 x C), as column `column` (i32) of the state in slot
- * `slot` (i32) of the pool. Stores nothing if `there` (i1) is false. */
+/** Stores `a` (1 x C: an element of each of the wave's channels) as column `column` (i32) of the
+ * state in slot `slot` (i32) of the pool. Stores nothing if `there` (i1) is false. */
 void att_conv_store(struct tir_builder *b, const struct att_conv *c, struct tir_value slot,
                     struct tir_value there, struct tir_value column, struct tir_value a);
 

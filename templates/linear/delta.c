@@ -76,8 +76,9 @@ static struct tir_value log_decay_of(struct att_delta *d, struct tir_value raw)
     return att_log_decay(b, d->r.v, in, d->a, d->bias);
 }
 
-/* Returns beta (f32) from its loaded number `raw`: that number itself with gates "given", else its
- * sigmoid. If a head has one beta, it is repeated for all value elements. */
+/* Returns beta (f32) from its loaded number `raw`: `raw` itself if the variant's field gates is
+ * "given", else the sigmoid of `raw`. If a head has one beta, it is repeated for all value
+ * elements. */
 static struct tir_value beta_of(struct att_delta *d, struct tir_value raw)
 {
     struct tir_builder *b = &d->r.b;

@@ -16,12 +16,12 @@ struct att_delta {
     /* f32: exp(a_log) of the value head, 1 x 1; its dt_bias, 1 x 1, or 1 x head_dim if each element
      * of a key has a decay. */
     struct tir_value a, bias;
-    /* True: q is divided by its length after the state has advanced, so that q takes fewer
-     * registers until then; false: before. */
+    /* True: q is divided by its length after the state has advanced, since the load's 16-bit q
+     * takes fewer registers until then. False: q is divided before. */
     bool late;
 };
 
-/** The update that a token makes to a state: S = exp(g) S + k u^T. */
+/** The update that a token makes to the state S of a value head: S = exp(g) S + k u^T. */
 struct att_delta_update {
     struct tir_value u; /* f32, a number for each of the wave's value elements: rows x 1 */
     struct tir_value k; /* f32: the token's key, 1 x head_dim */

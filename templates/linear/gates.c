@@ -20,9 +20,9 @@ struct tir_value att_silu(struct tir_builder *b, struct tir_value x)
     return tir_mul(b, x, att_sigmoid(b, x));
 }
 
-/* Computes log(1 + exp(x)). With e = exp(x) and u = 1 + e rounded, log(u) e / (u - 1) is log(1 + e)
- * to a few units in the last place. The reason is that log(u) / (u - 1) changes slowly. If u is 1
- * the result is e itself (Goldberg 1991, theorem 4). */
+/* Computes log(1 + exp(x)). Let e be exp(x) and u be 1 + e, rounded. log(u) e / (u - 1) is log(1 +
+ * e) to a few units in the last place, since log(u) / (u - 1) changes slowly. If u is 1 the result
+ * is e (Goldberg 1991, theorem 4). */
 struct tir_value att_softplus(struct tir_builder *b, struct tir_value x)
 {
     const struct tir_value one = tir_float_like(b, x, 1), limit = tir_float_like(b, x, 20);

@@ -17,8 +17,9 @@ enum { ATT_NORM_PANELS = 16 };
 struct tir_value att_norm_over_rows(struct tir_builder *b, const struct tir_value *x, unsigned n,
                                     bool largest);
 
-/** Returns 1 / sqrt(sum * share + eps) of each row, with `share` 1 / number of elements. The
- * result is finite even for a sum and an eps of 0, so that zeros remain 0. */
+/** Returns 1 / sqrt(sum * share + eps) of each row, `share`: 1 / number of elements of a row. eps
+ * is an argument of the kernel. The result is finite even for a sum and an eps of 0, so that zeros
+ * remain 0. */
 struct tir_value att_norm_inverse_root(struct tir_builder *b, struct tir_value sum,
                                        struct tir_value share);
 
@@ -27,20 +28,20 @@ struct tir_value att_norm_inverse_root(struct tir_builder *b, struct tir_value s
 struct tir_value att_norm_inverse_rms(struct tir_builder *b, int width, const struct tir_value *x,
                                       unsigned n);
 
-/** Sets gates[] (f32) to the activation of n panels z of any dtype. With ATT_ACT_SILU_FIRST it also
- * multiplies the panels y (f32) by the gates. A variant without gates changes nothing and reads no
- * z. */
+/** Sets gates[] (f32) to the variant's activation of the gate inputs z, n panels of any dtype. With
+ * ATT_ACT_SILU_FIRST it also multiplies the panels y (f32) by the gates. A variant without gates
+ * changes nothing and reads no z. */
 void att_norm_gates(struct tir_builder *b, const struct att_variant *v, unsigned n,
                     struct tir_value *y, const struct tir_value *z, struct tir_value *gates);
 
-/** Multiplies n panels y in place by `rms` (1 / rms of each row), by their weights w (f32), and by
- * the gates that apply after the norm. */
+/** Multiplies the n panels y in place by `rms` (f32, rows x 1: 1 / root mean square of each row),
+ * by the norm's weights w (f32), and by the gates that apply after the norm. */
 void att_norm_scale(struct tir_builder *b, const struct att_variant *v, unsigned n,
                     struct tir_value *y, struct tir_value rms, const struct tir_value *gates,
                     const struct tir_value *w);
 
-/** Replaces rows y (f32) of `width` columns, in n panels, by their norms with the weights w (f32)
- * and the gates z of any dtype. z is not read if the variant has no gate. */
+/** Replaces rows y (f32) of `width` columns, in n panels, by their RMS norms, with weights w (f32)
+ * and with gates computed from z (any dtype). z is not read if the variant has no gates. */
 void att_norm_apply(struct tir_builder *b, const struct att_variant *v, int width, unsigned n,
                     struct tir_value *y, const struct tir_value *z, const struct tir_value *w);
 

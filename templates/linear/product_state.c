@@ -3,8 +3,8 @@
 
 #include "ir/bits.h"
 
-/* FOUR: number of adjacent elements of a key in layout K_FOURS. COLUMNS: mask of all bits of a
- * column, for TIR_RC. */
+/* FOUR: number of adjacent elements of a key in layout K_FOURS. COLUMNS: mask of the column's bits
+ * in a TIR_RC, a row and a column packed in an integer. */
 enum { FOUR = 4, COLUMNS = 0xffff };
 
 /* Returns the dtype of states in memory: enum tir_dtype. */

@@ -89,7 +89,7 @@ struct tir_value att_recurrence_state(struct att_recurrence *r, struct tir_value
     return att_state_at(&r->b, &r->state, slot, r->value_head);
 }
 
-/* Stores the state after a token: after each one if state_steps is above 1, else after the last
+/* Stores the state after a token: after each token if state_steps is above 1, else after the last
  * one only. A negative slot stores nothing. */
 static void store_state(struct att_recurrence *r, struct tir_value token, struct tir_value state)
 {
@@ -109,10 +109,10 @@ static void store_state(struct att_recurrence *r, struct tir_value token, struct
 
 /* ---- Trees ---- */
 
-/* Returns the state of the parent of draft `token` (i32 row) in a tree, as it was stored. `state`
- * is the state after the previous token. `state` is returned if that token is the parent and has
- * stored it in float32, and for the root. Otherwise this wave has stored the parent's state, and
- * loads it. A parent without a slot has zeros. */
+/* Returns the state after the parent of draft `token` (i32 row) in a tree, rounded as it was
+ * stored. `state`: state after the previous token. Returns `state` for the root, and if the
+ * previous token is the parent and states are float32. Otherwise loads the parent's state, which
+ * this wave has stored; zeros if the parent has no slot. */
 static struct tir_value parent_state(struct att_recurrence *r, struct tir_value token,
                                      struct tir_value state)
 {
@@ -169,8 +169,8 @@ static void store_out(struct att_recurrence *r, struct tir_value token, struct t
 }
 
 /* Loops over the sequence's tokens: advances the state, stores outputs and states. carried[] has
- * the loaded vectors of the first token, then the state before it; at the end, the state after the
- * last token. */
+ * the loaded vectors of the first token, followed by the state before that token. At the end the
+ * last element is the state after the last token. */
 static void visit_tokens(struct att_recurrence *r, struct tir_value *carried)
 {
     struct tir_builder *b = &r->b;

@@ -16,8 +16,8 @@
 
 enum { ATT_RECURRENCE_VECTORS = 6 }; /* most tiles that load() loads for a token */
 
-/* A kernel of a recurrence under construction. Rows and K are the sizes of the wave's part of the
- * state: value elements and elements of a key. */
+/* A kernel of a recurrence under construction. The wave's part of the state is rows x K: `rows`
+ * value elements by the K (head_dim) elements of a key. */
 struct att_recurrence {
     struct tir_builder b;
     const struct att_variant *v;

@@ -56,14 +56,16 @@ static struct tir_type memory_type(struct tir_builder *b, const struct att_state
  * With bits of columns and rows named from the lowest on, memory is [row: k / 4][column: k % 4, v].
  * Its transpose as one row has columns k / 4, k % 4, v; rows of K columns of that are the state. */
 
-/* Returns a part of a state, rows x `key`, from `memory`, a tile in K_FOURS order. */
+/* Converts `memory`, a tile in the order K_FOURS (groups of four elements of a key), to a part of a
+ * state, rows x `key`. */
 static struct tir_value from_fours(struct tir_builder *b, struct tir_value memory, int key)
 {
     const struct tir_value line = tir_join_blocks(b, tir_transpose(b, memory), 1);
     return tir_split_blocks(b, line, (unsigned)key);
 }
 
-/* Returns a tile in K_FOURS order from `tile`, a part of a state, rows x `key`. */
+/* Converts `tile`, a part of a state, rows x `key`, to the order K_FOURS (groups of four elements
+ * of a key). */
 static struct tir_value to_fours(struct tir_builder *b, struct tir_value tile, int key)
 {
     const struct tir_value line = tir_join_blocks(b, tile, 1);
@@ -99,8 +101,8 @@ static struct tir_layout layout_of_memory_keys(const struct tir_layout *keys, un
 
 /* ---- The state ---- */
 
-/* Sets s->memory, the tile type of loads and stores of the part, by its order in memory. Returns
- * the layout that a loaded part has as rows x head_dim. */
+/* Sets s->memory, the tile type of loads and stores of the part, by the order of a state's elements
+ * in memory. Returns the layout that a loaded part has as rows x head_dim. */
 static struct tir_layout choose_memory(struct tir_builder *b, struct att_state *s)
 {
     const unsigned key = (unsigned)s->key;

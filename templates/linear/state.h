@@ -24,8 +24,8 @@ struct att_state {
     unsigned rows;  /* number of value elements of the wave's part */
     struct tir_type memory; /* type in which the wave loads and stores its part */
     struct tir_type tile;   /* type of the part in registers: f32, rows x head_dim */
-    /* Types of f32 operands in the layout of `tile`: a key, 1 x head_dim; a value, rows x 1; a
-     * number, 1 x 1. */
+    /* Types of f32 operands in the layout of `tile`: keys: a key, 1 x head_dim; values: a value,
+     * rows x 1; one: a number, 1 x 1. */
     struct tir_type keys, values, one;
 };
 
@@ -34,14 +34,14 @@ struct att_state {
 unsigned att_state_least_rows(const struct att_variant *v, const struct tir_machine *m);
 
 /** Returns the description of a part of a state with `key` elements of a key and `value` value
- * elements: `rows` value elements of it. The function chooses the layout in registers by the order
- * in memory. */
+ * elements: `rows` value elements of the state. The order in memory determines the layout in
+ * registers. */
 struct att_state att_state(struct tir_builder *b, const struct att_variant *v, int key, int value,
                            unsigned rows);
 
 /** Returns the description of a part of a state with `key` elements of a key and `value` value
- * elements: `rows` value elements of it. In registers the part has layout *tile, rows x key. Such a
- * layout is the transpose of the layout of a matrix product's result, key x rows. */
+ * elements: `rows` value elements of the state. In registers the part has layout *tile, rows x key.
+ * Such a layout is the transpose of the layout of a matrix product's result, key x rows. */
 struct att_state att_state_of_layout(struct tir_builder *b, const struct att_variant *v, int key,
                                      int value, unsigned rows, const struct tir_layout *tile);
 

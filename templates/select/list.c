@@ -59,8 +59,9 @@ struct att_list att_list_of_item(struct tir_builder *b, struct tir_value item)
     return l;
 }
 
-/* Implements the declaration in list.h. The output list of a run has index reduce_indptr[row] / 2 +
- * part. That index is free, since a row has at least two lists and at most half as many runs. */
+/* Implements the declaration in list.h. The list merged from a run of lists has index
+ * reduce_indptr[row] / 2 + part among the outputs. Indices do not collide, since a row has at least
+ * two lists and at most half as many runs. */
 struct att_list att_list_of_parts(struct tir_builder *b, unsigned k)
 {
     const struct tir_value one = tir_i32(b, 1), zero = tir_i32(b, 0);
@@ -123,8 +124,8 @@ struct tir_value att_list_slots(const struct att_list *l, struct tir_value at)
     return tir_add(b, att_page_first(&paging, page), inside);
 }
 
-/* Returns the index (i64) of the part's list among the output lists. With a plan it is the row.
- * Without a plan it is l->to if that is set, else splits * row + part. */
+/* Returns the index (i64) of the part's list among the output lists. With a plan the index is the
+ * row. Without a plan it is l->to if that is set, else splits * row + part. */
 static struct tir_value list_number(const struct att_list *l)
 {
     struct tir_builder *b = l->b;
@@ -136,9 +137,9 @@ static struct tir_value list_number(const struct att_list *l)
     return tir_add(b, tir_mul(b, att_wide(b, l->row), splits), att_wide(b, l->part));
 }
 
-/* Returns a view of the part's output list, `each` elements of 32 bits, in array argument `arg`.
- * With a plan, a row of several parts has its lists in array argument `of_parts`. The view is empty
- * if the array is NULL. */
+/* Returns a view of the part's output list, `each` elements of 32 bits. The list is in array
+ * argument `arg`, or with a plan and a row of several parts in array argument `of_parts`. The view
+ * is empty if the array is NULL. */
 static struct tir_view list_in(const struct att_list *l, const char *arg, const char *of_parts,
                                int each)
 {

@@ -26,8 +26,8 @@ struct att_list {
     struct tir_value to; /* i32: index of the output list; no value: splits * row + part */
 };
 
-/** Unit of a part's number of columns. If blocks of more columns are selected, the unit is a
- * block. */
+/** The number of columns of a part is a multiple of this number. If blocks of more columns are
+ * selected, a block is used instead. */
 enum { ATT_LIST_UNIT = 64 };
 
 /** Returns this workgroup's part of its row by the arguments row_starts, row_ends and splits. A
@@ -43,8 +43,8 @@ struct att_list att_list_of_row(struct tir_builder *b, struct tir_value row);
 struct att_list att_list_of_item(struct tir_builder *b, struct tir_value item);
 
 /** Returns a part whose scores are lists of `k` entries that other workgroups made, for a launch
- * that merges them. The lists are of all parts of this workgroup's row, or of a run of parts, and
- * contiguous. n is 0 if there are none. */
+ * that merges these lists. The lists are contiguous: those for all parts of this workgroup's row,
+ * or for a run of parts. The result's n is 0 if there are no lists. */
 struct att_list att_list_of_parts(struct tir_builder *b, unsigned k);
 
 /** Sets *l to this workgroup's part of a row of `all` scores, whose columns begin at `start` (both

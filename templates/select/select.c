@@ -9,20 +9,21 @@
 #include <math.h>
 
 enum {
-    DIGIT = 8, /* bits of a digit of a key */
-    /* Low bits of a distance that are dropped before its logarithm, since a float has fewer
-     * bits. */
+    DIGIT = 8, /* number of bits of a key that one step of the radix selection decides */
+    /* Number of low bits of a key's distance from the limit that are dropped before its logarithm,
+     * since a float has fewer bits. */
     LOG_LOST = 8,
-    LOG_BITS = 3,               /* mantissa bits of a logarithm */
-    LOG_SHIFT = 23 - LOG_BITS,  /* number of the lowest mantissa bit of a logarithm in an f32 */
-    LOG_BIAS = 127 << LOG_BITS, /* the logarithm of distance 1 */
-    /* Most steps of a radix selection among keys above a known limit: log2 of a key's distance from
-     * it, then up to 28 bits of the distance. */
+    LOG_BITS = 3,              /* mantissa bits of a logarithm */
+    LOG_SHIFT = 23 - LOG_BITS, /* number of the lowest mantissa bit of a logarithm in an f32 */
+    /* value, in units of 2^-LOG_BITS, of the logarithm of distance 1 in a float's bits */
+    LOG_BIAS = 127 << LOG_BITS,
+    /* Most steps of a radix selection among keys above a known limit. The first step is for log2 of
+     * a key's distance from the limit, and the others for up to 28 bits of the distance. */
     DIGITS = 5,
     KEY_DIGITS = 4,      /* most steps without a known limit: the bytes of a key */
     HISTOGRAMS = 4,      /* number of histograms; the fifth digit uses the first one again */
     BINS = 1 << DIGIT,   /* bins of a histogram */
-    BINS_A_LANE_MAX = 8, /* most bins of a lane, in waves of 32 lanes */
+    BINS_A_LANE_MAX = 8, /* most bins that a lane reads (in waves of 32 lanes) */
     SELECTION = 2,       /* index in att_select.counts of the counts for selections */
     N_COUNTS,            /* number of arrays of counts */
     HISTOGRAM_BYTES = HISTOGRAMS * BINS * 4,
@@ -96,8 +97,8 @@ unsigned att_select_lds_bytes(unsigned room, unsigned waves)
     return att_select_beside_bytes(room, waves) + HISTOGRAM_BYTES;
 }
 
-/* Implements the declaration in select.h. Entries beyond k + most let a selection stop before it
- * has found the exact limit. */
+/* Implements the declaration in select.h. A buffer with entries beyond k + most lets a selection
+ * stop before it has found the exact limit. */
 struct att_select_size att_select_size(unsigned k, unsigned each, unsigned most, unsigned waves,
                                        unsigned lds_bytes)
 {
@@ -155,8 +156,8 @@ struct tir_value att_select_number_key(struct tir_builder *b, struct tir_value s
 }
 
 /* Implements the declaration in select.h. A key is the score's magnitude, with the sign as in two's
- * complement, so that -0 becomes 0. A NaN has the second-lowest key, and a score that is not there
- * the lowest. */
+ * complement, so that -0 becomes 0. A NaN has the second-lowest key, and a score for which `there`
+ * is false the lowest. */
 struct tir_value att_select_key(struct tir_builder *b, struct tir_value score,
                                 struct tir_value there)
 {
@@ -190,8 +191,8 @@ static struct sums add_waves(const struct att_select *s, struct tir_value slot,
     struct tir_builder *b = s->b;
     const unsigned waves = b->f->waves;
     const struct tir_value at = tir_add(b, s->counts, tir_mul(b, slot, tir_i32(b, (int)waves * 4)));
-    /* Without this anchor LLVM would count in the branch below, and keep every mask in registers
-     * until then. */
+    /* Without this anchor LLVM would compute the count inside the branch below, and keep every mask
+     * in registers until then. */
     tir_anchor(b, own);
     const struct tir_value mine = tir_cmp_eq(b, s->lane_index, number(s, s->wave));
     tir_lds_scatter_if(b, mine, address(s, at, s->lane_index), number(s, own));
@@ -209,8 +210,8 @@ static struct sums add_waves(const struct att_select *s, struct tir_value slot,
 /* ---- Selection ---- */
 
 /* A wave's part of the buffer in registers: `n` keys and positions for each lane, with NO_KEY after
- * the last entry. Masks of lanes are computed where they are used, since each occupies two scalar
- * registers. */
+ * the last entry. Masks of lanes are not kept but computed at each use, since each occupies two
+ * scalar registers. */
 struct held {
     unsigned n;
     struct tir_value key[HELD_MAX], position[HELD_MAX];
@@ -231,7 +232,7 @@ static void hold(const struct att_select *s, struct held *h, struct tir_value co
         const struct tir_value there = tir_cmp_lt(b, entry, number(s, count));
         const struct tir_value safe = tir_select(b, there, entry, constant(s, 0));
         const struct tir_value key = tir_lds_gather(b, address(s, s->keys, safe), TIR_I32);
-        /* Compares again, since the earlier mask would be live while the keys are in flight. */
+        /* Compares again: the earlier mask would occupy registers while the keys are in flight. */
         const struct tir_value still = tir_cmp_le(b, entry, number(s, last));
         h->key[j] = tir_select(b, still, key, constant(s, NO_KEY));
         h->position[j] = tir_lds_gather(b, address(s, s->positions, safe), TIR_I32);
@@ -259,15 +260,15 @@ static void begin_histograms(const struct att_select *s)
     att_lds_barrier(s->b);
 }
 
-/* Returns the digit (i32) of the *need-th largest key by `histogram` (LDS address), whose bin 0
- * counts the keys with the largest digit. Sets *need to the key's rank among the keys with its
- * digit, and *all to their number. Every wave computes the same. */
+/* Returns the digit (i32) of the *need-th largest key. `histogram` (i32): LDS address of counts of
+ * keys by digit, the largest digit first. Sets *need to the key's rank among the keys with the same
+ * digit, and *all to the number of these keys. Every wave computes the same results. */
 static struct tir_value find_digit(const struct att_select *s, struct tir_value histogram,
                                    struct tir_value *need, struct tir_value *all)
 {
     struct tir_builder *b = s->b;
     const int bins_a_lane = BINS / (int)s->lanes;
-    /* Number of keys in a lane's bins, up to and including each bin. */
+    /* Number of keys in a lane's first bins, up to and including each bin. */
     struct tir_value up_to[BINS_A_LANE_MAX] = {{0}};
     const struct tir_value bin = tir_mul(b, s->lane_index, constant(s, bins_a_lane));
     for (int i = 0; i < bins_a_lane; i++) {
@@ -297,7 +298,8 @@ static struct tir_value find_digit(const struct att_select *s, struct tir_value 
     return tir_sub(b, tir_i32(b, BINS - 1), bins);
 }
 
-/* A range of keys that contains the wanted key, the k-th largest. Members are i32 scalars. */
+/* The range of keys to which a search for the k-th largest key is narrowed. Members are i32
+ * scalars. */
 struct limit {
     /* The range has keys from `low` up to, but not including, low + 2^width. It has `all` keys, and
      * the wanted key is the `need`-th largest of them. */
@@ -305,7 +307,7 @@ struct limit {
     bool narrow; /* true: `low` is a known limit; false: `low` is less than all keys */
 };
 
-/* Returns the distance (i32) of each lane's `key` from the range's lower end. */
+/* Returns the distance (i32) of each lane's `key` from limit->low. */
 static struct tir_value above_low(const struct att_select *s, const struct limit *limit,
                                   struct tir_value key)
 {
@@ -314,8 +316,9 @@ static struct tir_value above_low(const struct att_select *s, const struct limit
 
 /* Adds the entries of `h` to the first histogram, for a search above a known limit. The digit is
  * the logarithm of a key's distance from that limit: the exponent and the leading bits of the
- * distance as a float. For any distribution of scores about half of the keys are in the last
- * octave, so few share a digit. Bits of the distance that a float cannot represent are dropped. */
+ * distance as a float. Keys that are near the limit share few digits, so that no bin gets most of
+ * the keys for any distribution of scores. Bits of the distance that a float cannot represent are
+ * dropped. */
 static void count_logarithms(const struct att_select *s, const struct held *h,
                              const struct limit *limit)
 {
@@ -378,9 +381,9 @@ static void find_bits(const struct att_select *s, const struct held *h, struct l
     limit->width = shift;
 }
 
-/* The entries that stay in the buffer: all with keys above `above`, and `ties` entries whose key
- * equals it. These ties are the first ones in the buffer, or the last ones if s->later. Members are
- * i32 scalars. */
+/* The entries that stay in the buffer: all entries with keys above `above`, and `ties` entries with
+ * key `above`. The ties are the first such entries in the buffer, or the last ones if
+ * att_select.later. Members are i32 scalars. */
 struct kept {
     struct tir_value above, ties;
     /* i32 scalar: number of entries that stay, with keys above `above` or as ties. */
@@ -432,7 +435,8 @@ static void keep_above(const struct att_select *s, const struct held *h, struct 
     struct tir_value before = add_waves(s, tir_i32(b, SELECTION), own).before;
     const struct tir_value least = att_plus(b, limit, 1);
     for (unsigned j = 0; j < h->n; j++) {
-        /* Compares again, since all masks of the count would be live. */
+        /* Compares again: keeping the masks of the earlier count would occupy two scalar registers
+         * each. */
         const struct tir_value stays = tir_cmp_ge(b, h->key[j], number(s, least));
         const struct tir_value n = tir_lane_count(b, stays);
         move_entry(s, h, j, stays, tir_add(b, number(s, before), tir_lanes_below(b, stays)));
@@ -461,7 +465,7 @@ static void keep_with_ties(const struct att_select *s, const struct held *h,
     const struct tir_value left_out = number(s, tir_sub(b, all, need));
     const struct tir_value above = att_plus(b, limit, 1), below = att_plus(b, limit, -1);
     for (unsigned j = 0; j < h->n; j++) {
-        /* Compares again, since all earlier masks would be live. */
+        /* Compares again: keeping all earlier masks would occupy two scalar registers each. */
         const struct tir_value larger = tir_cmp_ge(b, h->key[j], number(s, above));
         const struct tir_value least = tir_cmp_gt(b, h->key[j], number(s, below));
         const struct tir_value tie = tir_xor(b, least, larger);
@@ -493,14 +497,15 @@ static void keep(const struct att_select *s, const struct held *h, const struct 
     tir_end_if(b, &branch, NULL);
 }
 
-/* Returns the range of all keys, for a search of the `need`-th (i32) largest. */
+/* Returns the range of all keys, for a search of the `need`-th (i32) largest key. */
 static struct limit anything(const struct att_select *s, struct tir_value need)
 {
     return (struct limit){.low = tir_i32(s->b, NAN_KEY), .width = tir_i32(s->b, 32), .need = need};
 }
 
 /* Returns which entries of `h` stay: the k largest, or slightly more but at most `most` (i32).
- * `state` has a limit that all keys exceed; NULL: there is no such limit. */
+ * `state`: the selection's state, with a limit that all keys exceed; NULL: the keys have no known
+ * limit. */
 static struct kept find_kept(const struct att_select *s, const struct held *h,
                              const struct tir_value *state, struct tir_value k,
                              struct tir_value most)
@@ -561,7 +566,7 @@ struct tir_value att_select_passing(const struct att_select *s, struct tir_value
     return tir_lane_count(s->b, tir_cmp_gt(s->b, key, number(s, limit)));
 }
 
-/* Returns the number (i32 scalar) of keys above `limit` (i32) in this wave's tiles keys[] of a
+/* Returns the number (i32 scalar) of keys above `limit` (i32) in keys[], this wave's tiles of a
  * chunk. */
 static struct tir_value count_own(const struct att_select *s, struct tir_value limit,
                                   const struct tir_value *keys)
@@ -587,8 +592,8 @@ static struct sums count_passing(const struct att_select *s, struct tir_value st
 enum { N_YIELD = ATT_SELECT_N + 2 };
 
 /* Builds a selection that runs if the buffer has no room for the chunk's keys above the limit,
- * whose counts are `sums`. keys[] are this wave's tiles of the chunk. The limit rises, so the keys
- * are counted again. Returns the counts that hold afterwards. */
+ * whose counts are `sums`. keys[] are this wave's tiles of the chunk. A selection raises the limit,
+ * so the keys are then counted again. Returns the counts after that. */
 static struct sums make_room(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                              const struct tir_value *keys, struct sums sums)
 {
@@ -650,7 +655,7 @@ struct tir_value att_select_append(const struct att_select *s, struct tir_value 
                                    struct tir_value to)
 {
     struct tir_builder *b = s->b;
-    /* Compares again, since the mask of the count would be live until here. */
+    /* Compares again: the mask of the earlier count would occupy registers until here. */
     const struct tir_value is = tir_cmp_ge(b, key, number(s, att_plus(b, limit, 1)));
     const struct tir_value n = tir_lane_count(b, is);
     const struct tir_value entry = tir_add(b, number(s, to), tir_lanes_below(b, is));
@@ -671,8 +676,8 @@ static void append_tiles(const struct att_select *s, struct tir_value limit,
     tir_end_if(b, &branch, NULL);
 }
 
-/* Inserts a chunk of keys in one step. `keys` are this wave's tiles of it, and `first` (i32) is the
- * position of the chunk's first score. Updates `state`. */
+/* Inserts a chunk of keys in one step. `keys`: this wave's tiles of the chunk, and `first` (i32) is
+ * the position of the chunk's first score. Updates `state`. */
 static void insert_at_once(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                            const struct tir_value *keys, struct tir_value first)
 {
@@ -681,8 +686,8 @@ static void insert_at_once(const struct att_select *s, struct tir_value state[AT
     append_tiles(s, state[ATT_SELECT_LIMIT], keys, first, to);
 }
 
-/* Inserts a chunk of keys in s->steps steps. `keys` are this wave's tiles of it, and `first` (i32)
- * is the position of the chunk's first score. Each step inserts the keys of an equal number of
+/* Inserts a chunk of keys in s->steps steps. `keys`: this wave's tiles of the chunk. `first` (i32):
+ * the position of the chunk's first score. Each step inserts the keys of an equal number of
  * consecutive waves, so that the buffer stays in order of position. Updates `state`. */
 static void insert_in_steps(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                             const struct tir_value *keys, struct tir_value first)

@@ -25,10 +25,11 @@ struct att_select {
     unsigned lanes;       /* number of lanes of a wave */
     unsigned k;           /* number of largest scores that are selected */
     unsigned each, chunk; /* number of scores of a lane, and of a workgroup, in a chunk */
-    unsigned most;        /* most scores that an insertion, or a step of one, adds */
+    /* most scores that an insertion, or one step of an insertion, adds to the buffer */
+    unsigned most;
     /* number of steps in which a chunk is inserted if the buffer has no room for all of it */
     unsigned steps;
-    unsigned room; /* number of entries of the buffer */
+    unsigned room; /* number of entries that the buffer has room for */
     bool later;    /* true: of equal scores the later ones are kept; false: the earlier ones */
     struct tir_type lane; /* type i32, lanes x 1: a row for each lane */
     /* i32: index of the wave (scalar); index of each lane (lanes x 1). */
@@ -51,9 +52,10 @@ enum { ATT_SELECT_COUNT, ATT_SELECT_LIMIT, ATT_SELECT_PARITY, ATT_SELECT_N };
 struct att_select_size {
     unsigned k;    /* number of largest scores that are selected */
     unsigned each; /* number of scores of a lane in a chunk */
-    unsigned most; /* most scores that an insertion, or a step of one, adds */
-    /* number of steps of att_select_insert() for a chunk of more scores than `most`, each with a
-     * part of the waves; 1: no chunk has more */
+    /* most scores that an insertion, or one step of an insertion, adds to the buffer */
+    unsigned most;
+    /* number of steps of att_select_insert() for a chunk of more scores than `most`, each for the
+     * scores of some of the waves; 1: a chunk has at most `most` scores */
     unsigned steps;
     unsigned room; /* number of entries of the buffer: k + most at least */
     bool later;    /* true: of equal scores the later ones are kept; false: the earlier ones */
@@ -69,21 +71,22 @@ struct att_select_size att_select_size(unsigned k, unsigned each, unsigned most,
  * while it selects. */
 bool att_select_holds(unsigned room, unsigned threads);
 
-/** Return the bytes of LDS of a buffer of `room` entries in a workgroup of `waves` waves.
- * att_select_lds_bytes() includes the histograms, which a second selection of the kernel shares
- * with the first one. */
+/** Return the bytes of LDS for a selection with a buffer of `room` entries in a workgroup of
+ * `waves` waves. att_select_lds_bytes() is for a kernel's first selection, and includes the
+ * histograms. The other function is for a second selection, which shares the histograms. */
 unsigned att_select_lds_bytes(unsigned room, unsigned waves);
 unsigned att_select_beside_bytes(unsigned room, unsigned waves);
 
-/** Returns a selection, whose LDS it reserves, and sets `state` to an empty buffer without limit.
- * Histograms are shared with the selection `beside`, unless that is NULL. */
+/** Reserves LDS for a selection, returns the selection, and sets `state` to an empty buffer without
+ * limit. `beside`: an earlier selection, whose histograms this one shares; NULL: the selection has
+ * histograms of its own. */
 struct att_select att_select_begin(struct tir_builder *b, const struct att_select_size *size,
                                    const struct att_select *beside,
                                    struct tir_value state[ATT_SELECT_N]);
 
 /** Returns the selection key of a score (f32): an i32 that has the order of the scores. Both zeros
- * have one key, and a NaN has a key below all numbers. A score that is not there (`there`, i1, is
- * false) has the key of no score. */
+ * have one key, and a NaN has a key below all numbers. If `there` (i1) is false there is no score,
+ * and the key is att_select_no_key(). */
 struct tir_value att_select_key(struct tir_builder *b, struct tir_value score,
                                 struct tir_value there);
 
@@ -94,8 +97,8 @@ struct tir_value att_select_number_key(struct tir_builder *b, struct tir_value s
  * its scores. */
 struct tir_value att_select_place(const struct att_select *s, unsigned j);
 
-/** Clears the histograms for att_select_guess(). It has a barrier, which costs least while the
- * sample is being loaded. */
+/** Clears the histograms for att_select_guess(). The function has a barrier, which costs least
+ * while the sample is being loaded. */
 void att_select_begin_guess(const struct att_select *s);
 
 /** Sets the limit in state[] of an empty buffer to about the `rank`-th (i32) largest key of a
@@ -141,14 +144,15 @@ struct tir_value att_select_append(const struct att_select *s, struct tir_value 
                                    struct tir_value key, struct tir_value first,
                                    struct tir_value to);
 
-/** Returns a tile with the key of no score in every lane. */
+/** Returns a tile with the lowest key in every lane. It marks a missing score and is below all keys
+ * of scores. */
 struct tir_value att_select_no_key(const struct att_select *s);
 /** Returns a tile with the key of a NaN in every lane. */
 struct tir_value att_select_nan_key(const struct att_select *s);
 
-/** Leaves only the k largest keys in the buffer, or all if there are fewer, ordered by position.
- * Returns their number (i32). state[] is the selection's state. Every wave may read the buffer
- * afterwards. */
+/** Removes all but the k largest keys, or none if there are fewer, from the buffer, which stays
+ * ordered by position. Returns the number (i32) of keys left. state[] is the selection's state.
+ * Every wave may read the buffer afterwards. */
 struct tir_value att_select_end(const struct att_select *s, struct tir_value state[ATT_SELECT_N]);
 
 /** Selects from a row whose scores are a single chunk, with s->each tiles keys[] of each wave, as

@@ -16,10 +16,10 @@
  */
 #include "templates/index/pipelines/pipelines.h"
 
-/* Stages of the steps: iterations after the one in which a group's page is found. A key group's
- * loads are in flight for one iteration and more. */
+/* Stages of the steps on a group of keys: number of iterations after the one in which the group's
+ * page is found. A key group's loads are in flight for one iteration and more. */
 enum { PAGES, KEYS = 2, SCORES, SUMS, SELECTION };
-/* The phase of an iteration. */
+/* The only phase of an iteration, which works on one group of keys per stage. */
 enum { GROUP };
 
 static const struct pipe_phase phases[] = {{"GROUP", PIPE_MATRIX, .branches = 1}, {0}};
