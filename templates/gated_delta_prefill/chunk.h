@@ -52,7 +52,8 @@ enum {
 
 /* Rows of a chunk as a wave loads them, not yet converted. q, k: queries and keys of the wave's 16
  * tokens. v: V of all 64 tokens at the wave's value elements, by block. beta: a number for each of
- * the 64 tokens. gate: like beta; with a decay per channel like k. */
+ * the 64 tokens. gate: a number for each of the 64 tokens, or with a decay per channel, one for
+ * each channel of the wave's 16 tokens. */
 struct delta_rows {
     struct tir_value q, k, gate, beta, v[DELTA_BLOCKS];
 };
@@ -75,8 +76,9 @@ struct delta_types {
     /* f32, 16 x 1 and 1 x 16: a number for each token of a block, in the lanes of the rows, or of
      * the columns, of `block`. */
     struct tir_type rows, cols;
-    struct tir_type coefficients; /* 16 x 16, 16-bit: a block of M, N or P as left operand of
-                                     products over 16 tokens */
+    /* 16 x 16, 16-bit: a block of coefficients (M, N or P of the file's header) as left operand of
+     * products over 16 tokens */
+    struct tir_type coefficients;
     /* f32, 16 tokens x `values`: result of a product of `coefficients` and tokens, or of `left` and
      * the state. */
     struct tir_type values;
@@ -101,7 +103,8 @@ struct delta_types {
     struct tir_type operand;
     /* `values` x head_dim, 16-bit: the transpose of `operand`, in the order of a chunk's record. */
     struct tir_type value_keys;
-    /* `values` x 16 tokens, 16-bit: W of a block, in the order of a chunk's record. */
+    /* `values` x 16 tokens, 16-bit: W (the updates of values) of a block, in the order of a chunk's
+     * record. */
     struct tir_type value_tokens;
     struct tir_type value_numbers; /* f32, 1 x 16: the transpose of value_rows */
     /* head_dim x head_dim, 16-bit: the transition of a segment as left operand of products over
@@ -116,7 +119,7 @@ struct delta_maps {
     /* head_dim x 16 tokens of 16 bits: the keys of one strip, transposed. */
     struct tir_layout panel;
     struct tir_layout transposed; /* head_dim x 32 tokens of 16 bits: two tiles `panel` */
-    struct tir_layout block;      /* 16 x 16 of 16 bits: a block of M, N or P */
+    struct tir_layout block;      /* 16 x 16 of 16 bits: a block of coefficients */
     struct tir_layout line;       /* 64 x 1 of f32: a number for each token */
     struct tir_layout rows, cols; /* 16 x 1 and 1 x 16 of f32: a number for each token of a
                                       block */
@@ -131,13 +134,14 @@ struct delta_lds {
     /* i32, LDS addresses: keys of 64 tokens; queries of 64 tokens; keys as columns
      * (delta_maps.panel for each block). */
     struct tir_value k, q, transposed;
-    /* i32, LDS addresses: 16 x 16 blocks of N, and of P, up to the diagonal, in the order of
-     * delta_block_of(). On the diagonal `n` has the blocks of M. */
+    /* i32, LDS addresses: 16 x 16 blocks of the coefficients N (key by key) and P (query by key) up
+     * to the diagonal, in the order of delta_block_of(). On the diagonal `n` has blocks of the
+     * inverse M instead of N. */
     struct tir_value n, p;
     /* i32, LDS address: this wave's copy of the lines of enum delta_line, 64 f32 each. */
     struct tir_value sums;
-    /* i32, LDS address: f32 factors r of the keys of all 64 tokens, then factors s of their
-     * queries */
+    /* i32, LDS address: f32 inverse lengths r of the keys of all 64 tokens, then factors s of the
+     * queries: inverse length times the scale */
     struct tir_value scales;
     /* i32, LDS address, with a decay per channel: f32, log2 of the decay over each block of 16
      * tokens, head_dim numbers for each block. */
@@ -152,7 +156,8 @@ struct delta_lds {
 
 /* Lines of delta_lds.sums: 64 f32, a number for each token. DELTA_BETA: beta. The other lines exist
  * only if all channels share a decay. DELTA_SUM: log2 of the decay from the chunk's first token on.
- * DELTA_FROM_FIRST: that decay. DELTA_TO_LAST: the decay from the token to the chunk's last one. */
+ * DELTA_FROM_FIRST: the decay, 2^ that sum. DELTA_TO_LAST: the decay from the token to the chunk's
+ * last one. */
 enum delta_line { DELTA_BETA, DELTA_SUM, DELTA_FROM_FIRST, DELTA_TO_LAST, DELTA_LINES };
 
 /** The kernel of gated_delta_prefill under construction, and the chunk that its workgroup
@@ -165,7 +170,8 @@ struct delta {
     unsigned values; /* number of value elements (columns of V) of a wave */
     unsigned waves;  /* number of waves of the workgroup */
     /* Indices in m->mma of the instructions for products over head_dim, over 32 tokens, and over
-     * one block of 16 tokens. The last one contracts 32 if the machine has none for 16. */
+     * one block of 16 tokens. The instruction for 16 tokens contracts 32 if the machine has none
+     * for 16. */
     int over_keys, over_tokens, by_block;
     struct tir_contraction keys; /* order in which products over head_dim sum over channels */
     struct delta_types t;
@@ -187,8 +193,9 @@ struct delta {
      * after the sequence's end. */
     struct tir_value left;
     struct tir_value loaded; /* i32: number of tokens to load: `left`, or 0 if `real` is false */
-    /* i1, in the launch of segments: the wave computes B, with V; false: it computes columns of A,
-     * and V counts as 0. */
+    /* i1, in the launch of segments: the wave computes the segment's state B from V. False: the
+     * wave computes columns of the transition A, and V counts as 0. The state S before a segment
+     * becomes A S + B. */
     struct tir_value seen;
     /* f32: decay of the state over the chunk; no value with a decay per channel. */
     struct tir_value decay;
@@ -216,27 +223,33 @@ enum delta_part {
     /* With a decay per channel: 64 tokens x head_dim of 16 bits, keys times their decay from the
      * chunk's start on; else empty. */
     DELTA_KEYS,
-    /* With a decay per channel: queries times that decay, in the order of DELTA_KEYS; else
-     * empty. */
+    /* With a decay per channel: queries times their decay from the chunk's start on, in the order
+     * of DELTA_KEYS; else empty. */
     DELTA_QUERIES,
     /* Keys as columns, 16-bit; with a decay per channel, times their decay up to the chunk's end.
      * Order: half of the tokens, group of four tokens, channel, four tokens of each of two
      * blocks. */
     DELTA_KEY_COLUMNS,
-    DELTA_N,       /* 16-bit blocks of N below the diagonal, and of M on it. Order: pair of blocks,
-                      group of four columns, row, block of the pair, column of the group */
-    DELTA_P,       /* blocks of P up to the diagonal, in the order of DELTA_N */
+    /* 16-bit blocks of coefficients of keys: of N below the diagonal, of its inverse M on the
+     * diagonal. Order: pair of blocks, group of four columns, row, block of the pair, column of the
+     * group */
+    DELTA_N,
+    /* 16-bit blocks of P, coefficients of queries, up to the diagonal, in the order of DELTA_N */
+    DELTA_P,
     DELTA_NUMBERS, /* lines of 64 f32, a number for each token, in the order of enum delta_number */
     /* Decay of the state over the chunk: one f32, or head_dim f32 with a decay per channel. */
     DELTA_FADE,
     DELTA_STATE, /* head_dim_v x head_dim of 16 bits: the state S before the chunk */
-    DELTA_W,     /* head_dim_v x 64 tokens of 16 bits: W of the chunk */
+    /* head_dim_v x 64 tokens of 16 bits: W of the chunk: the updates of values that advance the
+     * state */
+    DELTA_W,
     DELTA_PARTS
 };
 
 /* Lines of DELTA_NUMBERS, a factor for each token. DELTA_OF_KEYS: of the product of keys with the
- * state. DELTA_OF_QUERIES: of the product of queries with the state. DELTA_OF_W: of W, before W
- * advances the state; not set with a decay per channel, where the factor is 1. */
+ * state. DELTA_OF_QUERIES: of the product of queries with the state. DELTA_OF_W: of W (updates of
+ * values), before W advances the state; not set with a decay per channel, for which it would be
+ * 1. */
 enum delta_number { DELTA_OF_KEYS, DELTA_OF_QUERIES, DELTA_OF_W, DELTA_NUMBER_LINES };
 
 /* True if the call is computed by several launches, a stage each. */
@@ -326,9 +339,9 @@ struct tir_value delta_spread(struct delta *d, struct tir_value keys);
 /** Stores `strip`, 16 x head_dim of 16 bits, at LDS address `at` (i32). */
 void delta_store_strip(struct delta *d, struct tir_value at, struct tir_value strip);
 
-/** Computes the wave's 16 rows of M, N and P, and the factors r and s of its keys and queries.
- * Stores M, N and P to LDS, or to the chunk's record in a call of several launches. Stores r and s
- * to LDS. */
+/** Computes the wave's 16 rows of the coefficients M, N and P (file header), and the inverse
+ * lengths r and s of its keys and queries. Stores the coefficients to LDS, or to the chunk's record
+ * in a call of several launches. Stores r and s to LDS. */
 void delta_coefficients(struct delta *d, const struct delta_rows *rows);
 
 /* ---- scan.c ---- */
@@ -341,8 +354,8 @@ struct tir_value delta_transposed(struct delta *d, struct tir_value strip);
  * state reads these columns. */
 void delta_store_transposed(struct delta *d, struct tir_value strip);
 
-/** Computes the chunk's outputs and stores them to out. `state` is S before the chunk. Returns S
- * after the chunk. Only rows->v is read of `rows`. */
+/** Computes the chunk's outputs and stores them to out. `state`: the state S before the chunk.
+ * Returns S after the chunk. Of `rows` only member v is read. */
 struct tir_value delta_scan(struct delta *d, const struct delta_rows *rows, struct tir_value state);
 
 /** Returns `a` (f32) rounded to d->dtype, the 16-bit dtype of operands. */
@@ -371,8 +384,9 @@ struct tir_value delta_operand(struct delta *d, struct tir_value state);
  * state, as f32. */
 struct tir_value delta_without(struct delta *d, struct tir_value v, struct tir_value known);
 
-/** Returns `state` plus the product of `keys` with w[0] and w[1], W of two blocks. `keys` are the
- * columns of these 32 tokens. Keys or w[] are decayed up to the chunk's end. */
+/** Returns `state` advanced by 32 tokens: plus the product of `keys`, the tokens' keys as columns,
+ * with w[0] and w[1], W (updates of values) of their two blocks. Keys or w[] are decayed up to the
+ * chunk's end. */
 struct tir_value delta_advance(struct delta *d, struct tir_value keys, const struct tir_value *w,
                                struct tir_value state);
 
@@ -411,28 +425,28 @@ void delta_visit_sequence(struct delta *d);
 /** Sets d->real to whether the sequence has a slot in the pool of states. */
 void delta_find_slot(struct delta *d);
 
-/** Returns the state S (f32) with which the sequence begins: zeros if it has none, or if d->real is
- * false. Needs delta_find_slot(). */
+/** Returns the state S (f32) with which the sequence begins: zeros if the sequence has no stored
+ * state, or if d->real is false. Needs delta_find_slot(). */
 struct tir_value delta_load_state(struct delta *d);
 
-/** Stores `state`, S before token `after` (i32, row index in q), if a block of a prefix cache ends
- * there. */
+/** Stores `state`, the state before token `after` (i32, row index in q), in the pool. Does nothing
+ * unless a block of a prefix cache ends before that token, and the block has a slot. */
 void delta_store_block_state(struct delta *d, struct tir_value after, struct tir_value state);
 
-/** Stores `state`, S after the sequence, to the sequence's slot of the pool. Stores nothing if it
- * has no slot or d->real is false. */
+/** Stores `state`, the state after the sequence, to the sequence's slot of the pool. Stores nothing
+ * if the sequence has no slot or d->real is false. */
 void delta_store_state(struct delta *d, struct tir_value state);
 
 /* ---- record.c ---- */
 
 /** Sets d->sequence, d->row and d->record for the chunk with row `row` (i32, index) of `chunks`.
- * Returns the index of the chunk's first token. It is not before the sequence's end if the row has
- * no chunk. */
+ * Returns the index of the chunk's first token. If the row has no chunk, that index is at or after
+ * the sequence's end. */
 struct tir_value delta_find_chunk(struct delta *d, struct tir_value row);
 
 /** Sets d->sequence, d->segment_row, d->segment, d->token and d->end for the segment with row `row`
- * (i32, index) of `segments`. d->token is not before the sequence's end if the row has no
- * segment. */
+ * (i32, index) of `segments`. If the row has no segment, d->token is at or after the sequence's
+ * end. */
 void delta_find_segment(struct delta *d, struct tir_value row);
 
 /** Returns the row index (i32) in `segments` of the first segment of sequence `index` (i32).
@@ -474,27 +488,28 @@ struct tir_value delta_load_numbers(struct delta *d, enum delta_number line, int
 /* ---- stages.c ---- */
 
 /** Returns `state` (f32) advanced over all chunks of the segment, from d->token to d->end. With
- * `records` the state before each chunk and W are stored in the chunks' records for the launch of
- * outputs. */
+ * `records`, the state before each chunk and the updates W are stored in the chunks' records for
+ * the launch of outputs. */
 struct tir_value delta_scan_chunks(struct delta *d, struct tir_value state, bool records);
 
 /** Builds the kernel that computes a chunk's coefficients and stores its record. */
 void delta_make_chunk(struct delta *d);
-/** Builds the kernel that scans the chunks of a segment. It stores W and states to records, and the
- * state after the sequence to the pool. */
+/** Builds the kernel that scans the chunks of a segment. The kernel stores the updates W and the
+ * states before chunks to records, and the state after the sequence to the pool. */
 void delta_scan_segment(struct delta *d);
 /** Builds the kernel that computes a chunk's outputs from its record. */
 void delta_make_outputs(struct delta *d);
 
 /* ---- segments.c ---- */
 
-/** Builds the kernel that stores A and B of each segment: its head_dim x head_dim transition, and
- * the state after it if the state before it is 0. The state S before a segment becomes A S + B
- * after it. */
+/** Builds the kernel that stores A and B of each segment. A is the segment's transition, head_dim x
+ * head_dim, and B the state after the segment if the state before it is 0. The state S before the
+ * segment becomes A S + B. */
 void delta_make_segment(struct delta *d);
 
-/** Returns the state (f32) before the segment, from A and B of the sequence's earlier segments.
- * Loads the sequence's state if no sequence of the call is cut into segments. */
+/** Returns the state (f32) before the segment, computed from the transition A and the state B of
+ * each earlier segment of the sequence. Loads the sequence's state if no sequence of the call is
+ * cut into segments. */
 struct tir_value delta_state_before(struct delta *d);
 
 #endif

@@ -67,8 +67,9 @@ static struct tir_value inverse_lengths(struct delta *d, struct tir_value square
     return tir_select(b, tir_cmp_gt(b, sum, none), inverse, none);
 }
 
-/* Returns the factors r and s of the wave's strips k (keys) and q (queries), and stores both to
- * d->lds.scales. Without l2_norm r is 1 and s is the scale. */
+/* Returns the factors of the wave's strips k (keys) and q (queries): inverse lengths r of keys, and
+ * s of queries times the scale. Stores both to d->lds.scales. Without l2_norm r is 1 and s is the
+ * scale. */
 static struct lengths find_lengths(struct delta *d, struct tir_value k, struct tir_value q)
 {
     struct tir_builder *b = &d->b;
@@ -119,9 +120,9 @@ static struct tir_value times_columns(struct delta *d, struct tir_value a, struc
     return tir_mul(&d->b, a, tir_broadcast(&d->b, cols, d->t.block));
 }
 
-/* Stores the wave's blocks of -N and of P in block column `j` (i32), left of the diagonal. k and q
- * (f32, 16 x 16) are products of block j's keys with the wave's keys and queries. Their rows are
- * the tokens of block j. N is negated since the scan subtracts its products. */
+/* Stores the wave's blocks of coefficients, -N and P, in block column `j` (i32: index), left of the
+ * diagonal. k and q (f32, 16 x 16) are products of block j's keys with the wave's keys and queries.
+ * Their rows are the tokens of block j. N is negated since the scan subtracts its products. */
 static void store_before(struct delta *d, const struct lengths *l, struct tir_value j,
                          struct tir_value k, struct tir_value q)
 {
@@ -130,9 +131,9 @@ static void store_before(struct delta *d, const struct lengths *l, struct tir_va
     store_block(d, DELTA_P, j, times_columns(d, q, l->s));
 }
 
-/* Stores the wave's blocks of M and P on the diagonal. k and q (f32, 16 x 16) are the products of
- * the block's keys with its keys and queries, with a row for each key. Elements of k on and below
- * its diagonal are ignored. */
+/* Stores the wave's diagonal blocks of coefficients: M, the inverse for keys, and P for queries. k
+ * and q (f32, 16 x 16) are the products of the block's keys with its keys and queries, with a row
+ * for each key. Elements of k on and below its diagonal are ignored. */
 static void store_diagonal(struct delta *d, const struct lengths *l, struct tir_value k,
                            struct tir_value q)
 {
@@ -175,8 +176,8 @@ static struct tir_value decays(struct delta *d, struct tir_value j)
 }
 
 /* Loads strip `i` (i32) of keys, or with `queries` of queries, as a right operand. In a call of
- * several launches it comes from memory: a single chunk's strips are not worth a barrier. In a call
- * of one launch it comes from LDS, where all waves have stored their strips. */
+ * several launches, loads from memory, since a barrier for a single chunk would take longer. In a
+ * call of one launch, loads from LDS, where all waves have stored their strips. */
 static struct tir_value load_shared(struct delta *d, bool queries, struct tir_value i)
 {
     struct tir_builder *b = &d->b;
@@ -189,7 +190,8 @@ static struct tir_value load_shared(struct delta *d, bool queries, struct tir_va
     return load_right(d, tir_add(b, region, att_times(b, i, strip_bytes(d))));
 }
 
-/* Computes and stores the wave's coefficients. Only if all channels of a head share a decay. */
+/* Computes and stores the wave's coefficients M, N and P, for variants in which all channels of a
+ * head share a decay. */
 static void coefficients_of_head(struct delta *d)
 {
     struct tir_builder *b = &d->b;
@@ -225,8 +227,8 @@ static struct tir_value through_scratch(struct delta *d, struct tir_value strip)
     return right;
 }
 
-/* Returns the strips k and q as right operands of products over head_dim, through the wave's
- * scratch in LDS. */
+/* Returns the strips k and q as right operands of products over head_dim, which each pass through
+ * the wave's scratch in LDS. */
 static struct pair operands(struct delta *d, struct tir_value k, struct tir_value q)
 {
     struct pair p;
@@ -244,9 +246,9 @@ static struct pair decayed(struct delta *d, const struct delta_rows *rows,
     return operands(d, k, delta_decayed(d, rows->q, exponent));
 }
 
-/* Returns log2 of the decays between each row and the last row of the first half of its group. A
- * group is `rows` adjacent rows. Row i of `sums` is log2 of the decay from the tile's start up to
- * row i. */
+/* Returns log2 of the decay between each row of `sums` and the last row of the first half of the
+ * row's group. A group is `rows` adjacent rows. Row i of `sums` is log2 of the decay from the
+ * tile's start up to row i. */
 static struct tir_value to_middle(struct delta *d, struct tir_value sums, unsigned rows)
 {
     struct tir_builder *b = &d->b;
@@ -261,8 +263,8 @@ static struct tir_value to_middle(struct delta *d, struct tir_value sums, unsign
     return tir_stack(b, tir_sub(b, middle, upper), tir_sub(b, lower, middle));
 }
 
-/* Computes and stores the wave's blocks of N and P left of the diagonal, from the block next to the
- * diagonal to the first one. Only with a decay per channel. */
+/* Computes and stores the wave's blocks of the coefficients N and P left of the diagonal, beginning
+ * next to the diagonal. For variants with a decay per channel. */
 static void coefficients_before(struct delta *d, const struct delta_rows *rows,
                                 const struct lengths *l)
 {
@@ -280,7 +282,7 @@ static void coefficients_before(struct delta *d, const struct delta_rows *rows,
     tir_end_for(b, &loop, &between, 1);
 }
 
-/* Computes and stores all coefficients of the wave. Only with a decay per channel. */
+/* Computes and stores the wave's coefficients M, N and P, for variants with a decay per channel. */
 static void coefficients_of_channels(struct delta *d, const struct delta_rows *rows)
 {
     struct tir_builder *b = &d->b;

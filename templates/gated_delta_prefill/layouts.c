@@ -45,15 +45,14 @@ static struct tir_layout order_value_columns(const struct delta *d, const struct
 
 /* ---- Types ---- */
 
-/* Returns the type of a tile of rows x cols elements of `dtype` (enum tir_dtype) in layout `l`. */
 static struct tir_type tile(struct delta *d, unsigned dtype, unsigned rows, unsigned cols,
                             struct tir_layout l)
 {
     return tir_tile(d->b.f, dtype, rows, cols, &l);
 }
 
-/* Returns the f32 type of one row of `t` (axis 0) or one column (axis 1), in the lanes that have
- * that row or column in `t`. */
+/* Returns the f32 type of a vector with one number for each column (axis 0) or row (axis 1) of `t`.
+ * The number is in the lanes that have this column or row. */
 static struct tir_type slice(struct delta *d, struct tir_type t, int axis)
 {
     return tile(d, TIR_F32, axis ? t.rows : 1, axis ? 1 : t.cols,
@@ -95,8 +94,8 @@ static void choose_blocks(struct delta *d)
         tile(d, d->dtype, DELTA_BLOCK, DELTA_BLOCK, tir_mma_left(mma, DELTA_BLOCK, &k, one_wave));
 }
 
-/* Sets the types of 16 and 32 tokens at the wave's value elements, and of keys as left operand of
- * products over tokens. */
+/* Sets the types of tiles of 16 and of 32 tokens x the wave's value elements. Sets the type of keys
+ * as left operand of products over tokens. */
 static void choose_values(struct delta *d)
 {
     const struct tir_mma *const mma = &d->m->mma[d->over_tokens];
@@ -148,8 +147,8 @@ static void choose_wide(struct delta *d)
     d->map.v_block = tir_row_major(DELTA_BLOCK, d->values);
 }
 
-/* Sets the types of the state as result, as operand and transposed. Sets the types of W in a
- * record, and of a segment's transition. */
+/* Sets the types of the state (as result, operand and transposed), of the updates W in a record,
+ * and of a segment's transition. */
 static void choose_state(struct delta *d)
 {
     const struct tir_mma *const mma = &d->m->mma[d->over_keys];
@@ -240,9 +239,9 @@ unsigned delta_lds_bytes(const struct att_variant *v)
            2 * DELTA_LINE_BYTES + totals_bytes(v);
 }
 
-/* Reserves the regions of LDS and sets d->lds. With a decay per channel, lds.k and lds.q first have
- * keys for the coefficients and the scratch strips. A kernel of one launch then overwrites them
- * with the operands of the scan. */
+/* Reserves the regions of LDS and sets d->lds. With a decay per channel, lds.k and lds.q hold keys
+ * and scratch strips while coefficients are computed. In a kernel of one launch the operands of the
+ * scan then overwrite these. */
 static void choose_lds(struct delta *d)
 {
     struct tir_builder *b = &d->b;

@@ -144,8 +144,9 @@ static struct tir_value start_of(struct delta *d, struct tir_value index)
     return att_entry_or(b, ARG_CU_SEQLENS, index, uniform);
 }
 
-/* Returns the index (i32) of the last sequence whose first row, by first_row(), is at or before
- * `row` (i32). Searches it bit by bit. */
+/* Returns the index (i32) of the last sequence whose first row is at or before `row` (i32).
+ * `first_row` returns the index of a sequence's first row. A binary search determines the index bit
+ * by bit. */
 static struct tir_value sequence_of(struct delta *d, struct tir_value row,
                                     struct tir_value (*first_row)(struct delta *d,
                                                                   struct tir_value start,

@@ -14,8 +14,8 @@
 /* ---- Memory ---- */
 
 /* Returns a view of the rows of tensor `t` from row `row` (i32) of a chunk on, at most 64. The
- * chunk's first token is `token` (i32), and `tokens` (i32) of its rows exist. A row of the view
- * begins at `element` (i64), and has `row_bytes` bytes. An element has `size` bytes. */
+ * chunk's first token is `token` (i32), and `tokens` (i32) of the chunk's tokens exist. A row of
+ * the view begins at `element` (i64), and has `row_bytes` bytes. An element has `size` bytes. */
 static struct tir_view view_of(struct delta *d, struct tir_value tokens, struct att_tensor t,
                                int size, struct tir_value token, struct tir_value row,
                                struct tir_value element, int row_bytes)
@@ -28,8 +28,8 @@ static struct tir_view view_of(struct delta *d, struct tir_value tokens, struct 
     return att_view(b, first, left, att_stride32(b, t.token_stride, size), row_bytes, 0);
 }
 
-/* Returns view_of() with these arguments, and with d->loaded as `tokens`. Loads of other rows
- * return 0. */
+/* Returns view_of() of these arguments, with d->loaded as the number of tokens that exist. Loads
+ * of other rows return 0. */
 static struct tir_view rows_view(struct delta *d, struct att_tensor t, int size,
                                  struct tir_value token, struct tir_value row,
                                  struct tir_value element, int row_bytes)
@@ -51,8 +51,8 @@ static struct tir_value load_strip(struct delta *d, struct att_tensor t, struct 
     return tir_tile_load(&d->b, view, tir_i32(&d->b, 0), tir_with_dtype(d->t.strip, dtype));
 }
 
-/* Loads the value head's number of each of the chunk's 64 tokens from tensor `t` [token, head]: 64
- * x 1 of `dtype` (enum tir_dtype). The chunk's first token is `token` (i32). */
+/* Loads the number that tensor `t` [token, head] has for each of the chunk's 64 tokens at the value
+ * head: 64 x 1 of `dtype` (enum tir_dtype). The chunk's first token is `token` (i32). */
 static struct tir_value load_line(struct delta *d, struct att_tensor t, struct tir_value token,
                                   unsigned dtype)
 {
@@ -192,7 +192,7 @@ static struct tir_value log_decay(struct delta *d, struct tir_value raw)
 }
 
 /* Returns log_decay() of `raw`. With a decay per channel it computes a few rows at a time, since
- * softplus takes scalar registers for a mask of each element. */
+ * softplus needs two scalar registers per element for a mask. */
 static struct tir_value log_decay_by_parts(struct delta *d, struct tir_value raw)
 {
     enum { FEW = 4 };
@@ -248,8 +248,8 @@ static void gates_of_head(struct delta *d, struct tir_value raw)
 
 struct tir_value delta_total(struct delta *d) { return delta_last_row(d, d->local); }
 
-/* Sets d->local from `raw`, the wave's gates as loaded (16 x head_dim). Stores the total of the
- * wave's block to LDS. */
+/* Sets d->local from `raw`, the wave's gates as loaded (16 x head_dim). Stores log2 of the decay
+ * over the wave's whole block to LDS. */
 static void gates_of_channels(struct delta *d, struct tir_value raw)
 {
     struct tir_builder *b = &d->b;

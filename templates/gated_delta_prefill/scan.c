@@ -44,9 +44,9 @@ struct strip {
     struct tir_value decays;
 };
 
-/* Coefficients of the chunk by block. n: N, with M on the diagonal, and p: P, both in the order of
- * delta_block_of(). last: f32, 16 x 1, the decays from a block's tokens to the chunk's last one; no
- * values with a decay per channel. */
+/* Coefficients of the chunk by block. n: blocks of N, with the inverse M on the diagonal. p: blocks
+ * of P. Both are in the order of delta_block_of(). last: f32, 16 x 1, the decays from a block's
+ * tokens to the chunk's last one; no values with a decay per channel. */
 struct rest {
     struct tir_value n[DELTA_TRIANGLE], p[DELTA_TRIANGLE], last[DELTA_BLOCKS];
 };
@@ -80,8 +80,8 @@ static struct strip load_strip(struct delta *d, int n)
     return s;
 }
 
-/* Loads block `n` (index) of N or P at LDS address `region` (i32), as a left operand of products
- * over 16 tokens. */
+/* Loads block `n` (index) of coefficients N or P. `region` (i32): LDS address of all blocks. The
+ * block is loaded, as a left operand of products over 16 tokens. */
 static struct tir_value load_block(struct delta *d, struct tir_value region, int n)
 {
     return tir_tile_lds_load(&d->b, att_plus(&d->b, region, n * DELTA_BLOCK_BYTES),
@@ -97,8 +97,8 @@ static struct tir_value load_transposed(struct delta *d, int half)
                              d->t.transposed, &d->map.transposed);
 }
 
-/* Loads all blocks of N and P from LDS into *r. If all channels share a decay, loads the decays to
- * the chunk's last token too. */
+/* Loads all blocks of the coefficients N and P from LDS into *r. If all channels share a decay,
+ * loads the decays to the chunk's last token too. */
 static void load_rest(struct delta *d, struct rest *r)
 {
     for (int n = 0; n < DELTA_TRIANGLE; n++) {
@@ -134,8 +134,8 @@ struct tir_value delta_times_rows(struct delta *d, struct tir_value a, struct ti
 }
 
 /* Sets products[] to the products (f32) of all strips, first of keys and then of queries, with the
- * state. Rows are multiplied by their factors and decays. Sets *r. Loads of the next strip run
- * during each product, and loads of *r during the last one. */
+ * state. Rows are multiplied by their factors and decays. Also loads *r, the coefficients. The next
+ * strip is loaded during each product, and *r during the last product. */
 static void multiply_state(struct delta *d, struct tir_value state, struct tir_value *products,
                            struct rest *r)
 {
@@ -223,7 +223,8 @@ struct tir_value delta_scan(struct delta *d, const struct delta_rows *rows, stru
     for (int i = 0; i < DELTA_BLOCKS; i++)
         left[i] = delta_without(d, rows->v[i], left[i]);
     state = delta_fade(d, state);
-    /* W of block j is subtracted from all later blocks at once. */
+    /* Forward substitution: once W of block j is known, its product with N is subtracted from all
+     * later blocks. */
     for (int j = 0; j < DELTA_BLOCKS; j++) {
         if (j % 2 == 0)
             keys = load_transposed(d, j / 2);

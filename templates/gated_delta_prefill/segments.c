@@ -108,8 +108,9 @@ static struct tir_value identity(struct delta *d, struct tir_value first)
     return tir_select(b, tir_cmp_eq(b, tir_row_index(b, t), col), one, zero);
 }
 
-/* Computes the segment's transition A from columns of the identity, and stores it. If d->seen is
- * true, computes B from state 0 instead, and stores it to the next segment's row. */
+/* Computes columns of the segment's transition A, from columns of the identity as state, and stores
+ * them. If d->seen is true, computes the state B, from state 0, instead, and stores B to the next
+ * segment's row. */
 static void make_followed(struct delta *d)
 {
     struct tir_builder *b = &d->b;
@@ -141,7 +142,8 @@ struct followed {
     struct tir_value a, made;
 };
 
-/* Loads A of the segment with row `row` (i32, index) of `segments`, and its B from the next row. */
+/* Loads the transition A of the segment with row `row` (i32, index) of `segments`, and the
+ * segment's state B from the next row. */
 static struct followed load_followed(struct delta *d, struct tir_value row)
 {
     struct tir_builder *b = &d->b;

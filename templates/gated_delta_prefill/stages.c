@@ -108,8 +108,8 @@ struct scan_rows {
     /* Keys as left operands, 16-bit; factors DELTA_OF_KEYS, f32; V of all tokens at the wave's
      * value elements, 16-bit. */
     struct tir_value keys[DELTA_BLOCKS], of_keys[DELTA_BLOCKS], v;
-    /* Blocks of N, with M on the diagonal, 16-bit; keys of each half of the tokens as columns,
-     * 16-bit; decay of the state over the chunk, f32. */
+    /* Blocks of the coefficients N, with their inverse M on the diagonal, 16-bit; keys of each half
+     * of the tokens as columns, 16-bit; decay of the state over the chunk, f32. */
     struct tir_value n[DELTA_TRIANGLE], transposed[2], fade;
     /* Factors DELTA_OF_W, f32; no values with a decay per channel. */
     struct tir_value of_w[DELTA_BLOCKS];
@@ -158,8 +158,8 @@ static void load_keys(struct delta *d, struct scan_rows *r)
     r->fade = load_fade(d);
 }
 
-/* Loads the chunk's blocks of N into *r. If all channels share a decay, loads the factors of W
- * too. */
+/* Loads the chunk's blocks of coefficients N into *r and, if all channels share a decay, the
+ * factors DELTA_OF_W. */
 static void load_triangle(struct delta *d, struct scan_rows *r)
 {
     delta_load_blocks(d, DELTA_N, r->n);
@@ -183,8 +183,8 @@ static void record_state(struct delta *d, struct tir_value operand)
                    tir_transpose(b, operand));
 }
 
-/* Stores `w`, W of block j (index) in 16 bits, to the chunk's record. The launch of outputs reads
- * it. */
+/* Stores `w`, the updates W of block j (index) in 16 bits, to the chunk's record. The launch of
+ * outputs reads it. */
 static void record_w(struct delta *d, int j, struct tir_value w)
 {
     struct tir_builder *b = &d->b;
@@ -224,8 +224,8 @@ static void make_rest(struct delta *d, const struct scan_rows *r, struct tir_val
 }
 
 /* Solves the chunk's equations for W, block by block. left[] has the right-hand sides by block, and
- * is overwritten. Sets last[] (16 bits, by block) to W, with its factors DELTA_OF_W. With `records`
- * W is stored to the chunk's record too. */
+ * is overwritten. Sets last[] (16 bits, by block) to W times its factors DELTA_OF_W. With
+ * `records`, also stores W to the chunk's record. */
 static void solve(struct delta *d, const struct scan_rows *r, bool records, struct tir_value *left,
                   struct tir_value *last)
 {
@@ -263,7 +263,7 @@ static void load_next(struct delta *d, struct tir_value token, struct tir_value 
 /* Returns the state (f32) after the current chunk. `state` is the state before it, and *r has the
  * chunk's operands. Loads the next chunk's operands into *r, each part as soon as the current
  * chunk's is used. The next chunk's first token is `after` (i32), and its row in `chunks` is `row`
- * (i32). With `records` the state before the chunk and W are stored in the current chunk's
+ * (i32). With `records`, stores the state before the chunk and the updates W in the current chunk's
  * record. */
 static struct tir_value scan_chunk(struct delta *d, struct scan_rows *r, bool records,
                                    struct tir_value state, struct tir_value after,

@@ -33,7 +33,7 @@ enum {
     MOST_KEYS = 64 /* most keys of a block */,
     RUN = 16 /* fewest neighbouring keys of a block that are in one page */,
     BLOCKS = 4,
-    MOVED_BLOCKS = 8 /* blocks in LDS that the tensor data mover copies */,
+    MOVED_BLOCKS = 8 /* number of blocks in LDS if the tensor data mover copies them */,
     EARLY = 128 /* rows of c^T that are read from LDS in the phase before their product */
 };
 
