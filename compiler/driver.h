@@ -16,9 +16,11 @@ typedef bool attnc_compile_fn(const struct att_variant *v, const struct tgt_blob
 
 /** Progress of a build, which is reported each time a variant is finished. */
 struct attnc_progress {
-    size_t done, total;  /* numbers of variants: finished, and of the whole build */
-    const char *name;    /* name of the variant */
-    bool cached, failed; /* the variant was loaded from the cache; it could not be built */
+    size_t done, total; /* numbers of variants: finished, and of the whole build */
+    const char *name;   /* name of the variant */
+    /* cached: true if the variant was loaded from the cache; failed: true if it could not be
+     * built */
+    bool cached, failed;
 };
 
 struct attnc_build_options {
@@ -30,8 +32,9 @@ struct attnc_build_options {
     uint64_t identity;      /* of the compiler, by attnc_compiler_identity(): part of cache keys */
     bool spills_are_errors; /* true: a kernel that spills is an error; false: a warning */
     FILE *log; /* receives the output of --print, in the order of variants; NULL: none */
-    void (*progress)(void *user, const struct attnc_progress *p); /* NULL: no reports */
-    void *user;                                                   /* passed to progress() */
+    /* receives a report when a variant is finished; NULL: none */
+    void (*progress)(void *user, const struct attnc_progress *p);
+    void *user; /* the caller's pointer that progress() receives; may be NULL */
 };
 
 struct attnc_build_result {

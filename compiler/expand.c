@@ -31,7 +31,7 @@ enum {
 struct attnc_choice {
     struct att_loc at; /* place of the value in the description */
     int value;         /* number, enum value or flag; 0 for a file */
-    const char *path;  /* of a file field; NULL: no file */
+    const char *path;  /* path of the file, if the field is a file; NULL: no file */
 };
 
 /* The values of one field: `count` elements of x->choices from `first` on. The current combination

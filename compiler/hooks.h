@@ -12,7 +12,7 @@
 
 enum attnc_hook_result {
     ATTNC_HOOK_COMPILED,
-    ATTNC_HOOK_REJECTED, /* `messages` has Clang's errors */
+    ATTNC_HOOK_REJECTED, /* Clang refused the hook; `messages` has its errors */
     ATTNC_HOOK_NO_CLANG, /* Clang could not be run; errno has the reason */
 };
 

@@ -91,8 +91,8 @@ static size_t complete(struct tables *t, size_t count, const struct attnc_pack_p
 }
 
 /* Adds kernel `n` of the pack at `bytes` to the writer. The key gets each of `pairs` whose field it
- * lacks. If `every_call` is true, the kernel loses its conditions on calls. Returns false as
- * attnc_pack_writer_add(). */
+ * lacks. If `every_call` is true, the kernel loses its conditions on calls. Returns false after a
+ * failure, like attnc_pack_writer_add(). */
 static bool copy(struct attnc_pack_writer *w, const void *bytes, uint32_t n, bool every_call,
                  const struct attnc_pack_pair *pairs, size_t pair_count)
 {

@@ -89,8 +89,8 @@ void attnc_pack_writer_destroy(struct attnc_pack_writer *w)
 
 const char *attnc_pack_writer_error(const struct attnc_pack_writer *w) { return w->error; }
 
-/* Functions that copy data of the caller. Each returns NULL or false after a failure, and records
- * its message. */
+/* The functions from here on copy data of the caller. Each returns NULL or false after a failure,
+ * and records its message. */
 
 /* Returns a copy of `size` bytes that the writer owns and frees, or NULL after a failure. */
 static void *copy(struct attnc_pack_writer *w, const void *bytes, size_t size)
@@ -282,8 +282,8 @@ bool attnc_pack_writer_add(struct attnc_pack_writer *w, const struct attnc_pack_
     return true;
 }
 
-/* Functions that append to sections. Each returns false after a failure, and records its
- * message. */
+/* The functions from here on append to sections. Each returns false after a failure, and records
+ * its message. */
 
 /* Appends `size` bytes to the buffer, which grows as needed. */
 static bool append(struct layout *l, struct buffer *b, const void *bytes, size_t size)

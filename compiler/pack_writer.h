@@ -84,11 +84,10 @@ void attnc_pack_writer_destroy(struct attnc_pack_writer *w);
  * has a sentence, and all later calls fail. One thread at a time may use a writer. */
 bool attnc_pack_writer_add(struct attnc_pack_writer *w, const struct attnc_pack_kernel *kernel);
 
-/**
- * Adds the n-th kernel, counted from 0, of the pack at `bytes`, which is 8-byte aligned. libattn
+/** Adds the n-th kernel, counted from 0, of the pack at `bytes`, which is 8-byte aligned. libattn
  * must have accepted the whole pack (attn_pack_check() and attn_pack_kernel()). If `every_call` is
- * true, the kernel loses its conditions on calls. Returns false as attnc_pack_writer_add().
- */
+ * true, the kernel loses its conditions on calls. Returns false after a failure, like
+ * attnc_pack_writer_add(). */
 bool attnc_pack_copy(struct attnc_pack_writer *w, const void *bytes, uint32_t n, bool every_call);
 
 /** Like attnc_pack_copy(), but adds to the kernel's key each of the `count` pairs whose field the
@@ -105,7 +104,7 @@ bool attnc_pack_shares_key(const void *bytes, uint32_t n);
 bool attnc_pack_same_key(const void *bytes, uint32_t n, uint32_t other);
 
 /** Lays out the pack of all added kernels. On success sets *bytes, which the caller frees, and its
- * length *size. Returns false as attnc_pack_writer_add(). */
+ * length *size. Returns false after a failure, like attnc_pack_writer_add(). */
 bool attnc_pack_writer_finish(struct attnc_pack_writer *w, void **bytes, size_t *size);
 
 /** Returns the message of the writer's first failure, or "". The writer owns the text. */

@@ -9,7 +9,8 @@ static const int numbers[] = {64, 128, 256, 16, 32, 1, 2, 4};
 
 enum { NUMBERS = sizeof(numbers) / sizeof(numbers[0]) };
 
-/* Sets *value to the i-th value to try for field `f`. Returns false if there are at most `i`. */
+/* Sets *value to the i-th value (from 0) to try for field `f`. Returns false if there are at most
+ * `i` values to try. */
 static bool alternative(enum att_field f, int i, int *value)
 {
     const struct att_field_info *info = &att_fields[f];
@@ -56,7 +57,8 @@ static bool is_wrong_for_all(const struct att_variant *v, const struct tir_machi
     int value;
     for (int i = 0; alternative(f, i, &value); i++) {
         struct att_variant changed = *v;
-        changed.loc[f].line = v->at.line; /* counts as given, for fields that default to it */
+        /* the field counts as given, for fields that default to its value */
+        changed.loc[f].line = v->at.line;
         att_set(&changed, f, value);
         att_variant_resolve(&changed);
         if (accepts(&changed, m, &why))
@@ -83,7 +85,7 @@ static bool depends_on_others(const struct att_variant *v, const struct tir_mach
     return false;
 }
 
-/* Returns the place of the last given field that another value would make the variant valid.
+/* Returns the place of the last given field for which another value would make the variant valid.
  * Returns the entry's place if there is no such field. */
 static struct att_loc decisive_place(const struct att_variant *v, const struct tir_machine *m)
 {
@@ -95,7 +97,8 @@ static struct att_loc decisive_place(const struct att_variant *v, const struct t
         for (int i = 0; alternative(f, i, &value); i++) {
             struct att_variant changed = *v;
             if (value == att_fields[f].dflt)
-                changed.loc[f] = (struct att_loc){0}; /* it may default to another field */
+                /* the field counts as not given: it may default to another field */
+                changed.loc[f] = (struct att_loc){0};
             att_set(&changed, f, value);
             att_variant_resolve(&changed);
             if (accepts(&changed, m, &why))

@@ -126,7 +126,7 @@ void attnc_tuning_free(struct attnc_tuning *t)
     *t = (struct attnc_tuning){0};
 }
 
-/* Functions that read tuning files. */
+/* The functions from here on read tuning files, with this state. */
 
 struct reader {
     struct attnc_yaml yaml;
@@ -384,7 +384,7 @@ bool attnc_tuning_read(const char *path, struct attnc_tuning *t, struct attnc_di
     return attnc_tuning_read_bytes(t->bytes, t->size, t, d);
 }
 
-/* Functions that write tuning files. */
+/* The functions from here on write tuning files. */
 
 /* Writes one box of launch arguments as an item of the list `calls`. */
 static void write_box(const struct att_box *box, FILE *out)
@@ -424,7 +424,7 @@ void attnc_tuning_write(const struct attnc_tuning *t, FILE *out)
     }
 }
 
-/* Functions that apply a tuning to a description. */
+/* The functions from here on apply a tuning to a description. */
 
 int attnc_find_candidate(const struct att_variant *v, const char *tile)
 {

@@ -118,7 +118,7 @@ static bool read_word(struct att_variant *v, char *word, char why[ATTNC_KEY_WHY]
     } else if (!set_value(v, f, value + 1)) {
         snprintf(why, ATTNC_KEY_WHY, "%s has no value '%.40s'", word, value + 1);
     } else {
-        v->loc[f].line = 1; /* counts as given, so that att_variant_resolve() keeps it */
+        v->loc[f].line = 1; /* the value counts as given, so that att_variant_resolve() keeps it */
         return true;
     }
     return false;

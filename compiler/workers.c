@@ -22,7 +22,7 @@
 enum {
     MAX_WORKERS = 64,
     NO_MEMORY = 99,         /* exit status of a child that has no memory */
-    STACK_BYTES = 64 << 20, /* of a child's stack: LLVM recurses deeply on large blocks */
+    STACK_BYTES = 64 << 20, /* bytes of a child's stack: LLVM recurses deeply on large blocks */
     PROBE_BYTES = 32 << 20, /* more memory than LLVM requests at once while it compiles a kernel */
 };
 

@@ -14,7 +14,7 @@ enum { GIVE_AT_ONCE = 4096 }; /* most bytes of text that libfyaml gets at a time
 
 /* A name that aliases can refer to. */
 struct anchor {
-    const char *name; /* freed with the parse */
+    const char *name; /* the anchor's name; freed at the end of the parse */
     uint32_t node;    /* id of the newest node with this anchor */
 };
 

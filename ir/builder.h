@@ -54,7 +54,7 @@ struct tir_value tir_named(struct tir_builder *b, const char *name, struct tir_v
 #undef TIR_BUILD_three
 #undef TIR_BUILD_choice
 
-/** Build scalar constants. */
+/** Builds a scalar constant; the name ends in its type. */
 struct tir_value tir_i32(struct tir_builder *b, int32_t v);
 struct tir_value tir_i64(struct tir_builder *b, int64_t v);
 struct tir_value tir_f32(struct tir_builder *b, float v);
@@ -103,7 +103,8 @@ struct tir_value tir_lane_id(struct tir_builder *b);
  * is larger. */
 struct tir_value tir_lds_buffer(struct tir_builder *b, unsigned bytes, unsigned align);
 
-/* Ops on tiles. `t` is the type of the result. */
+/* Builds an op on tiles, named as in ops.def; `t` is the type of the result. So do the functions
+ * below. */
 struct tir_value tir_splat(struct tir_builder *b, struct tir_value scalar, struct tir_type t);
 struct tir_value tir_row_index(struct tir_builder *b, struct tir_type t);
 struct tir_value tir_col_index(struct tir_builder *b, struct tir_type t);
@@ -305,7 +306,8 @@ struct tir_value tir_lane_read(struct tir_builder *b, struct tir_value a, struct
 /** Counts, for each lane, the lower-numbered lanes in which the i1 is set. */
 struct tir_value tir_lanes_below(struct tir_builder *b, struct tir_value a);
 
-/* Access 32-bit elements at an LDS address for each lane, for tiles that no lane repeats. */
+/* Builds an op that loads, or stores where `mask` is set, 32-bit elements at an LDS address of each
+ * element. No lane of the tile may repeat another lane's elements. */
 struct tir_value tir_lds_gather(struct tir_builder *b, struct tir_value address, unsigned dtype);
 void tir_lds_scatter_if(struct tir_builder *b, struct tir_value mask, struct tir_value address,
                         struct tir_value a);

@@ -28,18 +28,29 @@ struct tir_lane_map {
     /* Bits of the result's and the source's register numbers, of lane numbers, and of wave
      * numbers. */
     uint8_t to_regs, from_regs, lanes, waves;
-    /* Images of the result's register and lane bits: the source's register and lane. */
-    uint32_t reg_reg[TIR_MAX_REG_BITS], reg_lane[TIR_MAX_REG_BITS];     /* A, C */
-    uint32_t lane_reg[TIR_MAX_LANE_BITS], lane_lane[TIR_MAX_LANE_BITS]; /* B, D */
-    uint32_t wave_reg[TIR_MAX_WAVE_BITS];                               /* W */
+    /* Images of the bits of the result's register number (reg_), lane number (lane_) and wave
+     * number (wave_): register (_reg) and lane (_lane) of the source. A number's source is the xor
+     * of the images of its set bits. In the header of this file reg_reg is A, lane_reg B, reg_lane
+     * C, lane_lane D and wave_reg W. */
+    uint32_t reg_reg[TIR_MAX_REG_BITS], reg_lane[TIR_MAX_REG_BITS];
+    uint32_t lane_reg[TIR_MAX_LANE_BITS], lane_lane[TIR_MAX_LANE_BITS];
+    uint32_t wave_reg[TIR_MAX_WAVE_BITS];
 };
 
 struct tir_lane_steps {
-    uint32_t before[TIR_MAX_LANE_BITS]; /* X: source registers that a source lane bit exchanges */
-    uint32_t reg[TIR_MAX_REG_BITS];     /* P */
-    uint32_t move[TIR_MAX_LANE_BITS];   /* E */
-    uint32_t after[TIR_MAX_LANE_BITS];  /* Y: result registers that a result lane bit exchanges */
-    bool exchanges;                     /* E is the identity: a lane only reads lane ^ constant */
+    /* First step, matrix X: by bit of the source's lane, change of the source's register number if
+     * the bit is set. */
+    uint32_t before[TIR_MAX_LANE_BITS];
+    /* Second step, matrix P: by bit of the result's register number, change of the source's
+     * register number if the bit is set. */
+    uint32_t reg[TIR_MAX_REG_BITS];
+    /* Second step, matrix E: by bit of the result's lane, change of the lane from which a register
+     * is moved if the bit is set. */
+    uint32_t move[TIR_MAX_LANE_BITS];
+    /* Third step, matrix Y: by bit of the result's lane, change of the result's register number if
+     * the bit is set. */
+    uint32_t after[TIR_MAX_LANE_BITS];
+    bool exchanges; /* true: bit i of `move` is 1 << i, so a lane only reads lane ^ constant */
 };
 
 /** Computes the map of a conversion of kind TIR_CONVERT_LANES or an earlier one in the enum. A

@@ -36,7 +36,7 @@ static void write_host(uint64_t address, unsigned dtype, int64_t v)
     memcpy((void *)(uintptr_t)address, &v, bytes_of(dtype));
 }
 
-/* LDS */
+/* The functions from here on access LDS. */
 
 /* True if `bytes` bytes at byte `address` are inside the LDS allocation; reports a failure if
  * not. */
@@ -293,7 +293,7 @@ static bool run_tile_memory(struct interp *x, const struct tir_op *op)
     return true;
 }
 
-/* Register level */
+/* The functions from here on run ops after lower_tiles, lane by lane. */
 
 /* Returns a lane's element of an operand that has one element a lane. */
 static int64_t lane_operand(struct interp *x, const struct tir_op *op, unsigned operand,

@@ -21,7 +21,7 @@ struct interp {
     /* Workgroup number in each dimension of the grid. */
     unsigned block[3];
     uint32_t active;  /* bit per wave: set if the wave runs the current op */
-    int64_t **values; /* by value id; NULL: not made yet */
+    int64_t **values; /* elements of each value, by value id; NULL: not made yet */
     /* By layout index: TIR_RC() of every register of every lane of every wave; NULL: not made
      * yet. */
     uint32_t **owned;
@@ -64,7 +64,7 @@ static inline bool interp_runs(const struct interp *x, unsigned wave)
 /** Returns the value of a scalar operand in this wave. */
 int64_t interp_scalar(struct interp *x, const struct tir_op *op, unsigned operand, unsigned wave);
 
-/* Run one family of ops each. Return false if the op does not belong to the family. */
+/* Runs one family of ops. Returns false if the op does not belong to the family. */
 bool interp_elementwise(struct interp *x, const struct tir_op *op);
 bool interp_registers(struct interp *x, const struct tir_op *op);
 bool interp_tile(struct interp *x, const struct tir_op *op);

@@ -43,7 +43,7 @@ static int64_t *held_together(const struct part *p, unsigned peers, bool **held)
     int64_t *const all = tir_scratch(size, sizeof(*all));
     *held = tir_scratch(size, sizeof(**held));
     for (unsigned other = 0; other <= peers; other++) {
-        const unsigned wave = other ^ p->wave; /* its own wave first */
+        const unsigned wave = other ^ p->wave; /* begins with this wave */
         if (other & ~peers || wave >= x->f->waves || !interp_runs(x, wave))
             continue;
         const int64_t *const a = matrix(x, p->op->operands[0], wave);

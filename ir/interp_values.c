@@ -199,7 +199,7 @@ bool interp_elementwise(struct interp *x, const struct tir_op *op)
     return true;
 }
 
-/* Registers of one lane */
+/* The functions from here on run ops on the registers of one lane. */
 
 /* Concatenates the operands' elements in one lane. */
 static void run_concat(struct interp *x, const struct tir_op *op, unsigned lane)

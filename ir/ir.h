@@ -103,9 +103,9 @@ struct tir_ref {
 enum {
     TIR_MAX_IMM = 5,      /* most attributes of an op */
     TIR_NO_STAGE = 0xff,  /* value of `stage` outside of pipelined loops */
-    TIR_MAX_STAGES = 8,   /* stages of a pipelined loop */
+    TIR_MAX_STAGES = 8,   /* most stages of a pipelined loop */
     TIR_MAX_PHASES = 8,   /* most phases of an iteration of a pipelined loop */
-    TIR_MAX_VEC = 1024,   /* elements of a lane in one vec */
+    TIR_MAX_VEC = 1024,   /* most elements of a lane in one vec */
     TIR_OP_CHUNK_LOG2 = 8 /* ops are stored in chunks of 256, so their addresses are stable */
 };
 
@@ -207,7 +207,8 @@ static inline struct tir_value tir_result(const struct tir_op *op, unsigned i)
  * TIR_ARRIVED, and from bit TIR_LEFT_BIT on the waves that gave up. */
 enum { TIR_ARRIVED = 0xffff, TIR_LEFT_BIT = 16 };
 
-enum { TIR_COPY_GROUPS = 8 }; /* separate groups of asynchronous copies for tir_wait() */
+/* number of groups of asynchronous copies that tir_wait() distinguishes */
+enum { TIR_COPY_GROUPS = 8 };
 
 /** Returns the index of the kernel argument `name`. Appends it with type `dtype` if there is
  * none. */
@@ -260,7 +261,7 @@ int tir_attr_index(unsigned opcode, const char *name);
 /** Returns the number of attrs of an opcode. */
 unsigned tir_n_attrs(unsigned opcode);
 
-/* Editing, for passes. */
+/* The functions from here on edit a function, for passes. */
 
 /** Creates an op that belongs to no block yet. Its operands are copied, and its results are new
  * values. */

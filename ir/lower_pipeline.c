@@ -156,7 +156,8 @@ static void emit_steady(struct tir_rotation *r, struct tir_builder *b, struct ti
     struct tir_value *carried = tir_alloc(f, (r->n_carries + 1) * sizeof(carried[0]));
     for (unsigned i = 0; i < r->n_carries; i++) {
         carried[i] = r->iteration[r->carries[i].age][r->carries[i].v.id];
-        /* Only the last stage makes it: the first tile starts from the loop's own initial value. */
+        /* Only the last stage makes this carried value: the first tile starts from the loop's own
+         * initial value. */
         for (unsigned k = 0; !carried[i].id && k < r->yield->n_operands; k++)
             if (r->yield->operands[k].id == r->carries[i].v.id)
                 carried[i] = r->loop->operands[3 + k];

@@ -22,8 +22,9 @@ struct tir_expander {
     uint32_t n;                /* number of value ids before the pass */
     /* The lane's index in its wave, an i32 vec; the wave's index in the workgroup, a scalar i32. */
     struct tir_value lane, wave;
-    bool even_code;   /* tir_schedule.even_code */
-    bool fresh_lanes; /* tir_schedule.fresh_lanes */
+    bool even_code; /* as tir_schedule.even_code: matrix phases begin at multiples of 8 bytes */
+    /* as tir_schedule.fresh_lanes: lane numbers are computed again after a loop */
+    bool fresh_lanes;
     uint32_t scratch; /* byte of LDS after the buffers, for values that waves exchange */
 };
 

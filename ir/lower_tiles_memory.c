@@ -11,7 +11,7 @@
 
 #include <assert.h>
 
-enum { MAX_ACCESS = 16 /* bytes of a lane */ };
+enum { MAX_ACCESS = 16 /* most bytes that a lane accesses at once */ };
 
 /* Returns the layout of tile `v`. */
 static const struct tir_layout *layout(struct tir_expander *x, struct tir_value v)
@@ -126,7 +126,7 @@ static struct tir_value wave_base(struct tir_expander *x, struct tir_value lds,
     const struct tir_value wave = tir_and(b, x->wave, tir_i32(b, mask));
     struct tir_value at = tir_mul(b, wave, tir_i32(b, (int)(bytes << wave_first)));
     if (map->pad) {
-        /* waves share a padding span if > 0 */
+        /* above 0: 2^apart waves share a span between two paddings */
         const int apart = (int)map->pad_shift - (int)wave_first;
         struct tir_value spans =
             apart > 0 ? tir_shr(b, wave, tir_i32(b, apart)) : tir_shl(b, wave, tir_i32(b, -apart));
@@ -145,7 +145,7 @@ static unsigned run_bits(const struct tir_layout *map, unsigned first, unsigned 
     for (unsigned bit = first; n < MOST && bit < map->reg_bits - waves; bit++, n++)
         if (map->basis[bit] != TIR_RC(0, 1u << bit) || (map->pad && bit >= map->pad_shift))
             break;
-    for (unsigned bit = 0; bit < first; bit++) /* no swizzle below */
+    for (unsigned bit = 0; bit < first; bit++) /* bits below `first` must not be swizzled */
         if (map->basis[bit] != TIR_RC(0, 1u << bit))
             return 0;
     return n;
@@ -196,8 +196,8 @@ struct lds_access {
     bool transposed;
     /* Byte address of the buffer, i32. */
     struct tir_value base;
-    /* keys of the lane addresses computed so far: the flipped bits, and PADDED if columns may be
-     * read from padding */
+    /* flipped bits of each lane address computed so far, with PADDED if columns may be read from
+     * padding */
     uint32_t known[64];
     struct tir_value address[64];
     unsigned n_known;

@@ -387,14 +387,14 @@ static struct tir_pieces change_waves(const struct change *r)
     return p;
 }
 
-/* ---- All of them ---- */
+/* ---- Conversion of any kind ---- */
 
 /* Emits the conversion of a tile by its kind: LDS, registers, or lanes in words. */
 static struct tir_pieces change_numbers(struct change *r)
 {
     r->unit = tir_unit(r->dtype, r->to);
     if (r->unit * tir_dtype_bits(r->dtype) < 32)
-        r->unit = 1; /* less than a register */
+        r->unit = 1; /* a unit of one element is less than a register */
     if (r->c.kind == TIR_CONVERT_LDS)
         return change_waves(r);
     if (r->c.kind <= TIR_CONVERT_REGISTERS && !r->c.selects)

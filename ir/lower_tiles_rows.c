@@ -10,7 +10,7 @@
 
 #include "ir/bits.h"
 
-enum { MAX_ACCESS = 16 /* bytes of a lane */ };
+enum { MAX_ACCESS = 16 /* most bytes that a lane accesses at once */ };
 
 /* The addresses of a tile whose rows are at arbitrary places in memory. */
 struct rows {

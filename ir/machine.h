@@ -21,7 +21,7 @@
  */
 struct tir_mma {
     const char *name;      /* mnemonic without v_, then modifiers after a blank */
-    const char *intrinsic; /* LLVM's name */
+    const char *intrinsic; /* name of LLVM's intrinsic for the instruction */
     uint16_t m, n, k;      /* rows of A and D, columns of B and D, and the inner dimension */
     /* true: tir_find_mma() returns the row only if its caller names this k */
     bool by_k;
@@ -65,8 +65,9 @@ struct tir_copy {
     uint8_t element_bits;
     uint8_t block_lanes; /* lanes of a group that exchanges elements; 0: no exchange */
     uint8_t run_lanes;   /* lanes that read consecutive elements of a result; 0: see block_lanes */
-    bool descriptor;     /* a descriptor of the wave has the addresses; else each lane has one */
-    uint8_t counter;     /* enum tir_counter */
+    /* true: a descriptor of the wave has the addresses; false: each lane has one */
+    bool descriptor;
+    uint8_t counter; /* enum tir_counter */
 };
 
 /** A fitted knob: a number of a kernel's schedule that no rule finds. The first row that fits a
@@ -76,9 +77,10 @@ struct tir_fitted {
      * each */
     const char *kernels;
     const char *knob; /* the member of the kernel's tile that the number sets */
-    int value;        /* of that member, 0 or more */
-    /* % of the modelled launch time against the rule: at the middle of the timing model's open
-     * parameters, and from corner to corner */
+    int value;        /* value that the member gets, 0 or more */
+    /* change of the modelled launch time in % against the kernel without the row: `gain` at the
+     * middle of the timing model's open parameters, `low` and `high` over the corners of their
+     * ranges */
     float gain, low, high;
 };
 

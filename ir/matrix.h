@@ -81,7 +81,8 @@ unsigned tir_mma_contraction(const struct tir_mma *mma, bool right, const struct
 bool tir_mma_scales(const struct tir_mma *mma, bool right, const struct tir_layout *l,
                     struct tir_layout *scales);
 
-/** Return the elements of A, B or D that one instruction takes from each lane. */
+/** Returns the number of elements of A (in), B (right) or D (acc) that one instruction takes from
+ * each lane. */
 unsigned tir_mma_in_regs(const struct tir_mma *mma);
 unsigned tir_mma_right_regs(const struct tir_mma *mma);
 unsigned tir_mma_acc_regs(const struct tir_mma *mma);

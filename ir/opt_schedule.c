@@ -39,7 +39,7 @@
  * least 128 clocks with instructions of 32 clocks. */
 enum { READ_AHEAD = 5 };
 
-/* A copy to LDS sets M0, waits one state and loads. */
+/* Issue slots of a copy to LDS, which sets M0, waits one state and loads. */
 enum { COPY_SLOTS = 3 };
 
 /* Number of matrix instructions of a phase after which the results of the previous phase are
@@ -53,7 +53,7 @@ enum { LATE_DWORDS = 2 };
 struct node {
     struct tir_ref ref;
     unsigned feeds;    /* number of the matrix instruction that needs an LDS read or its address */
-    unsigned settles;  /* operands are ready when this many matrix instructions are issued */
+    unsigned settles;  /* number of matrix instructions after whose issue the operands are ready */
     unsigned slots;    /* 4-clock issue slots; 0: no instruction of its own */
     unsigned height;   /* slots on the longest dependency chain that begins here */
     unsigned waiting;  /* operands, and uses of the value to replace, that are not placed */
@@ -61,7 +61,7 @@ struct node {
     bool matrix, placed;
     bool transposes; /* true: transposes LDS data in registers for `feeds` */
     bool hurries;    /* true: a lane exchange through LDS depends on the op */
-    bool aside;      /* a copy to LDS, a load or a scalar op, with tir_loop_plan.one_wave */
+    bool aside; /* true: a copy to LDS, a load or a scalar op, in a loop with one wave per SIMD */
 };
 
 struct run {
@@ -74,8 +74,8 @@ struct run {
     unsigned n_out;
     unsigned read_ahead, read_group, transpose_ahead, late_ahead, exchange_ahead;
     unsigned issued; /* matrix instructions issued so far */
-    bool one_wave;   /* tir_loop_plan.one_wave */
-    bool free_signs; /* negation is free as an operand modifier: even_code */
+    bool one_wave;   /* as tir_loop_plan.one_wave: a SIMD has one wave */
+    bool free_signs; /* true with even_code: negation is an operand modifier and takes no slot */
 };
 
 /* True if `op` takes no instruction. */
@@ -468,9 +468,10 @@ static void find_settled(struct run *r, const struct tir_schedule *s)
     }
 }
 
-/* Returns how many matrix instructions the other work is spread over. Work after the last one
- * delays the phase's barrier and so the matrix unit. The last one therefore gets none if the others
- * have room. */
+/* Returns how many matrix instructions the other work, of `work` issue slots, is spread over. Work
+ * after the last matrix instruction delays the phase's barrier and so the matrix unit. The last one
+ * therefore gets none if the others have room. *full is true if only some of the work has to follow
+ * the last one. */
 static unsigned covering(const struct run *r, const struct tir_schedule *s, unsigned work,
                          bool *full)
 {

@@ -30,7 +30,7 @@ struct parser {
     int depth;
 };
 
-/* Values */
+/* The functions from here on read values. */
 
 /* Reads a value's number and its name; `name` is empty if there is none. */
 static bool read_number(struct parser *p, uint32_t *number, char name[MAX_NAME])
@@ -92,7 +92,7 @@ static bool define(struct parser *p, struct definition d, struct tir_value v)
     return true;
 }
 
-/* Types */
+/* The functions from here on read types. */
 
 /* Reads the name of a data type. */
 static bool read_dtype(struct parser *p, unsigned *dtype)
@@ -159,7 +159,7 @@ static bool read_type(struct parser *p, struct tir_type *t)
     return true;
 }
 
-/* Attrs */
+/* The functions from here on read attributes. */
 
 /* Reads a matrix instruction's name and writes its index in the machine's table. */
 static bool read_instr(struct parser *p, int64_t *imm)
@@ -272,7 +272,7 @@ static bool read_stage(struct parser *p, struct tir_op *op)
     return true;
 }
 
-/* Ops */
+/* The operands or results of an op that is being read. */
 
 struct list {
     struct tir_value *values; /* allocated by malloc */
@@ -427,7 +427,7 @@ static bool read_block(struct parser *p, struct tir_block *b)
     return true;
 }
 
-/* Declarations */
+/* The functions from here on read layouts, arguments, hooks and the head of a function. */
 
 /* Reads the image of one layout bit: a row and column such as "r2c4", or 0. */
 static bool read_image(struct parser *p, uint32_t *image)

@@ -70,8 +70,8 @@ struct tir_schedule {
     /* matrix instructions from a lane exchange through LDS to the use of its result; the exchange
      * is placed before other work. 0: placed like other work */
     uint8_t exchange_ahead;
-    /* matrix instructions between one and the use of its result in the same phase, if as many
-     * follow it there; 0: no minimum */
+    /* matrix instructions between a matrix instruction and the use of its result in the same phase,
+     * if as many follow it there; 0: no minimum */
     uint8_t result_after;
     uint8_t hoist_vgprs; /* vector registers that opt_hoist may occupy through a loop */
     /* 1: values that a phase computes for another are computed in it, scalars and joined registers
@@ -128,7 +128,7 @@ struct tir_pass {
     /* Level of ops that the pass requires, and order that it keeps. */
     enum tir_pass_level requires_;
     enum tir_pass_order keeps;
-    /* returns true if anything changed */
+    /* runs the pass and returns true if it changed anything */
     bool (*run)(struct tir_func *f, const struct tir_schedule *s);
 };
 extern const struct tir_pass tir_passes[];

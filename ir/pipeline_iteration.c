@@ -329,8 +329,8 @@ static void place_barrier(struct tir_iteration *e, int phase, bool steady)
 }
 
 /* Ends a phase. With two roles every phase ends with a barrier, so that the groups stay one phase
- * apart. In the prologue the stage with the barrier op may not run yet, so each phase gets one too,
- * except in the first `bare_iterations`. */
+ * apart. In the prologue the stage with the barrier op may not run yet. So each phase of the
+ * prologue also ends with a barrier, except in the first `bare_iterations`. */
 static void end_phase(struct tir_iteration *e, int phase, bool barrier_seen, bool steady)
 {
     const struct tir_schedule *s = e->r->schedule;

@@ -25,7 +25,7 @@ struct printer {
     void *context;
 };
 
-/* Numbering */
+/* The functions from here on number values and layouts in the order of printing. */
 
 /* Numbers value `v` in the order of printing, once. */
 static void number_value(struct printer *p, struct tir_value v)
@@ -75,7 +75,7 @@ static void number_block(struct printer *p, const struct tir_block *b)
     }
 }
 
-/* Words of the language */
+/* The functions from here on print values, types, layouts and attributes. */
 
 /* Prints `s` in quotes, with escapes for characters that are not printable ASCII. */
 static void print_string(struct printer *p, const char *s)
@@ -233,7 +233,7 @@ static void print_stage(struct printer *p, const struct tir_op *op)
         fprintf(p->out, " @%u.%u", op->stage, op->phase);
 }
 
-/* Ops and blocks */
+/* The functions from here on print ops and blocks. */
 
 /* Prints the spaces before an op at nesting `depth`. */
 static void indent(struct printer *p, int depth) { fprintf(p->out, "%*s", 2 * depth, ""); }

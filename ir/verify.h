@@ -20,7 +20,8 @@ struct tir_verifier {
     uint32_t n_findings, cap_findings;
     uint32_t n_pipelined;  /* number of loops with stages found so far */
     bool inside_pipelined; /* the op being checked is in a pipelined loop */
-    /* by group: bits for the kinds of its copies, see verify.c */
+    /* by copy group: 1 if copies by lanes belong to it, 2 if copies of the tensor data mover do, 3
+     * for both */
     uint8_t copied_by[TIR_COPY_GROUPS];
 };
 

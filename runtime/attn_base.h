@@ -101,9 +101,9 @@ ATTN_PUBLIC uint32_t attn_pack_kernel_count(const struct attn_pack *pack);
 /** A kernel as its pack describes it. Strings live as long as the pack. */
 struct attn_kernel_info {
     size_t size;            /**< in: sizeof(struct attn_kernel_info) */
-    const char *name;       /**< unique in the pack */
+    const char *name;       /**< name of the kernel, unique in the pack */
     const char *symbol;     /**< name of the kernel in the code object, without ".kd" */
-    const char *op;         /**< such as "prefill" */
+    const char *op;         /**< op that the kernel computes, such as "prefill" */
     const char *target;     /**< GPU architecture, such as "gfx942" */
     const char *tuning;     /**< tile and schedule that the compiler chose: "q=128 kv=64 ..." */
     const char *provenance; /**< compiler version and input that produced the kernel */
@@ -226,8 +226,8 @@ ATTN_PUBLIC int attn_op_describe(const struct attn_op *op, struct attn_op_info *
 ATTN_PUBLIC int attn_op_describe_launch(const struct attn_op *op, const void *args,
                                         struct attn_op_info *info);
 
-/** Releases an op. No launch of it may be running, and no graph with it may be replayed later. NULL
- * is allowed. */
+/** Releases an op. No launch of the op may be running, and no graph with such a launch may be
+ * replayed later. NULL is allowed. */
 ATTN_PUBLIC void attn_op_destroy(struct attn_op *op);
 
 #ifdef __cplusplus

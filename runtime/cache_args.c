@@ -106,7 +106,7 @@ int attn_cache_normalise(const char *op, enum attn_dtype dtype,
     return r ? r : check_scale(op, d);
 }
 
-/* Functions that run during a launch: their messages are constants. */
+/* The functions from here on run during a launch, so their messages are constants. */
 
 /* Replaces each stride of K or V that is 0 by the stride of a contiguous tensor. Strides are in
  * elements: [0] of pages, [1] of tokens, [2] of heads. `dim` is the length of a row. With layouts
@@ -439,7 +439,7 @@ void attn_pages_skip(int64_t count, union attn_value *values)
                  bytes * values[ATTN_ARG_BLOCK_TABLE_STRIDE].i64);
 }
 
-/* Checks of ATTN_CHECK_DATA. */
+/* The functions from here on check device data of a call for ATTN_CHECK_DATA. */
 
 int attn_cache_check_scales(const struct attn_device *device, const struct attn_cache_desc *d,
                             int32_t kv_heads, const struct attn_cache *c, int32_t rows,

@@ -14,7 +14,7 @@
  * its narrow and its wide kernel. SLICE: value elements of a wave of the scan. WIDE_SLICE: columns
  * of a wave of the launch of segments. SEGMENTS_MOST: most segments of a sequence. */
 enum { CHUNK = 64, NARROW = 64, WIDE = 128, SLICE = 16, WIDE_SLICE = 32, SEGMENTS_MOST = 64 };
-/* Limits: rows of chunks or segments, compute units, elements of a key or value. */
+/* Most rows of chunks or segments, most compute units, and most elements of a key or value. */
 enum { ROWS_MOST = 65535, UNITS_MOST = 4096, DIM_MOST = 256 };
 
 /* Bytes: of the coefficients in a chunk's record; of the record's factors for a decay per head; of

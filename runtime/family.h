@@ -22,7 +22,9 @@ enum attn_arg {
 /* The value of a kernel argument. */
 union attn_value {
     const void *ptr;
-    int64_t i64; /* for a 32-bit argument the low half, which comes first, is packed */
+    /* value of an integer; for a 32-bit argument only its low 4 bytes, which come first, are
+     * packed */
+    int64_t i64;
     float f32;
 };
 
@@ -37,9 +39,10 @@ enum { ATTN_KEY_FIELDS = 24, ATTN_KEY_CHOICES = 12 };
 struct attn_key_field {
     const char *field;
     const char *choices[ATTN_KEY_CHOICES];
-    uint8_t costs[ATTN_KEY_CHOICES]; /* costs[0] is 0: the first choice is exact */
-    uint8_t count;                   /* number of choices */
-    char number[12];                 /* memory for the text of a choice that is a number */
+    /* cost of each choice; costs[0] is 0, since the first choice is exact */
+    uint8_t costs[ATTN_KEY_CHOICES];
+    uint8_t count;   /* number of choices */
+    char number[12]; /* memory for the text of a choice that is a number */
 };
 
 /* The dispatch key by which an op looks a kernel up. */
@@ -104,8 +107,8 @@ struct attn_split {
     /* workgroups in y or z for each sequence or pair; 0: calls are never launched in pieces */
     int each;
 
-    /* Moves the pointers in `values` past the first `count` elements of a call. The caller reduces
-     * the argument `count`. */
+    /* Moves the pointers in `values` past the first `count` sequences, or pairs of pages, of a
+     * call. The caller reduces the number of sequences or pairs in `values`. */
     void (*skip)(const union attn_desc *desc, const void *args, int64_t count,
                  union attn_value *values);
 };

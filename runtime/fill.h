@@ -53,7 +53,7 @@ static inline int64_t attn_window(int32_t distance)
 /* Returns a * b * c, or INT32_MAX if that is less. No factor may be negative. */
 static inline int64_t attn_product(int64_t a, int64_t b, int64_t c)
 {
-    const int64_t both = a * b; /* below 2^62 */
+    const int64_t both = a * b; /* no overflow: a product of two int32 factors is below 2^62 */
     return both > INT32_MAX || both * c > INT32_MAX ? INT32_MAX : both * c;
 }
 
@@ -63,8 +63,8 @@ static inline int64_t attn_larger(int64_t a, int64_t b) { return a > b ? a : b; 
 /* Returns `count` / `size`, rounded up. */
 static inline int64_t attn_parts(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
-/* Returns log2 of the bytes of an element of `dtype`, 1 or 0. Launches shift by it instead of
- * dividing. */
+/* Returns log2 of the bytes of an element of `dtype`: 1 for 16-bit types, 0 for 8-bit types.
+ * Launches shift by it instead of dividing. */
 static inline int attn_size_bits(enum attn_dtype dtype) { return dtype <= ATTN_FP16; }
 
 /* Returns the bytes of one element of `dtype`. */

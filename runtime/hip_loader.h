@@ -15,7 +15,7 @@
 #define HIP_LAUNCH_BUFFER_SIZE ((void *)2)
 #define HIP_LAUNCH_END ((void *)3)
 
-/* hipMemcpyDeviceToHost. */
+/* The value of HIP's hipMemcpyDeviceToHost, the kind of copy of hipMemcpyAsync(). */
 enum { HIP_MEMCPY_DEVICE_TO_HOST = 2 };
 
 /* hipDeviceAttributeMultiprocessorCount and hipDeviceAttributeWarpSize, which have had these

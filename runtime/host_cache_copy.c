@@ -85,7 +85,7 @@ static int set_parts(const struct attn_cache_copy_desc *d, const union attn_valu
         w = (struct parts){.outer = 1, .inner = 1};
     }
     if (attn_packed_row(layout))
-        w.run = 0; /* rows in the tensor of k contain the values too */
+        w.run = 0; /* no runs of V: rows in the tensor of k contain the values too */
     if (k.run * size > INT32_MAX || w.run * size > INT32_MAX)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache_copy: a page has 2 GiB or more");
     v[ATTN_ARG_OUTER_PARTS].i64 = k.outer;

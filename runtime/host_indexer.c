@@ -2,10 +2,10 @@
 /* Divides the scores of indexer_logits among workgroups. */
 #include "runtime/host.h"
 
-/* Sets the number of columns of scores that a workgroup computes, a power of two from 1024 to 8192.
- * Sets the number of such parts in a row. A workgroup reads q once, so it gets as many columns as
- * leave work for 256 compute units. In the timing model no other power of two is faster on gfx942
- * or gfx950. */
+/* Sets in `v` the number of columns of scores that a workgroup computes, a power of two from 1024
+ * to 8192. Also sets the number of such groups of columns in a row of scores. A workgroup reads q
+ * once, so it gets as many columns as leave work for 256 compute units. In the timing model no
+ * other power of two is faster on gfx942 or gfx950. */
 int attn_indexer_logits_fill(const struct attn_indexer_logits_desc *d,
                              const struct attn_indexer_logits_args *a, union attn_value *v)
 {

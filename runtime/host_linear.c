@@ -3,8 +3,8 @@
 #include "runtime/fill.h"
 #include "runtime/host.h"
 
-/* Elements that a workgroup of 4 waves processes in a step, as in templates/gated_rmsnorm.c;
- * workgroups of a launch that are enough; most steps of a workgroup. */
+/* Elements that a workgroup of 4 waves processes in a step, as in templates/gated_rmsnorm.c; number
+ * of workgroups that keeps a GPU busy; most steps of a workgroup. */
 enum { STEP_ELEMENTS = 2048, WORKGROUPS_WANTED = 2048, STEPS_MOST = 8 };
 
 int32_t attn_gated_rmsnorm_run(int32_t tokens, int32_t groups, int32_t width)

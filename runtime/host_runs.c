@@ -10,8 +10,8 @@
  * of a workgroup; most tokens of a wave. */
 enum { WAVES_WANTED = 2048, WAVE_TOKENS = 32, WAVES_MOST = 8, RUN_TOKENS_MOST = 16 };
 
-/* A workgroup gets a wave for each WAVE_TOKENS tokens of a page. It gets as many tokens as leave
- * WAVES_WANTED waves. */
+/* Returns the number of tokens of a workgroup of cache_write. It has a wave for each WAVE_TOKENS
+ * tokens of a page, and as many tokens as leave WAVES_WANTED waves in the launch. */
 int32_t attn_cache_write_run(int32_t page_size, int32_t kv_heads, int32_t tokens)
 {
     const int32_t page = page_size / WAVE_TOKENS;

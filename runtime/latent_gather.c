@@ -30,7 +30,7 @@ static const struct costs {
     const char *target;
     int heads;               /* the costs are for calls of at most this many heads */
     int64_t narrow[N_FORMS]; /* times of mla_decode for 1,000 list entries, by the form of rows */
-    int64_t plain;           /* the same with rows of 16-bit elements */
+    int64_t plain; /* time of mla_decode for 1,000 list entries with rows of 16-bit elements */
     int64_t gather[N_FORMS]; /* times of cache_gather for 1,000 rows, by the form of rows */
     int64_t launch;          /* time of the start of a launch of any kind */
 } all_costs[] = {

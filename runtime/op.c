@@ -60,7 +60,7 @@ ATTN_PUBLIC bool attn_has_feature(const char *name)
     return !strcmp(name, "dlpack") || !strcmp(name, "check-data");
 }
 
-/* Lookup: translation of a pack's record. */
+/* The functions from here on translate a kernel's record in the pack when lookup has found it. */
 
 /* Compares the string `name` with the name of the argument *value (enum attn_arg), for
  * bsearch(). */
@@ -287,7 +287,7 @@ ATTN_PUBLIC int attn_op_describe(const struct attn_op *op, struct attn_op_info *
     return describe(op, &op->kernels[0], info);
 }
 
-/* Functions that run during a launch. */
+/* The functions from here on run during a launch. */
 
 /* Marks functions that both attn_launch() and launch_pieces() inline, since a call would be
  * slower. */
@@ -340,7 +340,7 @@ ON_LAUNCH bool make_grid(const struct attn_kernel *kernel, const union attn_valu
                 n = (uint64_t)value + f->number - 1;
                 n = f->shift == ATTN_NO_SHIFT ? n / f->number : n >> f->shift;
             }
-            product *= n; /* both below 2^32 */
+            product *= n; /* no overflow: both factors are below 2^32 */
             if (product > kernel->grid_max[d])
                 return false;
         }

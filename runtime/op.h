@@ -38,7 +38,7 @@ struct attn_condition {
 /* A loaded kernel. Names in its record have become numbers of enum attn_arg, so that launches look
  * nothing up. */
 struct attn_kernel {
-    void *function; /* HIP's function */
+    void *function; /* HIP's handle of the kernel, a hipFunction_t */
     struct attn_module *module;
     uint32_t number;          /* index of the kernel in its pack */
     uint32_t kernarg_size;    /* bytes of the kernarg segment */

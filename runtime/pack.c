@@ -332,7 +332,7 @@ uint32_t attn_pack_find(const struct attn_pack *pack, uint64_t hash)
     return pack->kernel_count;
 }
 
-/* The check of a whole pack. */
+/* The functions from here on check a whole pack. */
 
 /* Checks that the bytes between sections are 0. */
 static int check_padding(const struct attn_pack *pack)

@@ -269,7 +269,7 @@ void attn_pack_unmap(struct attn_pack_mapping *mapping)
     mapping->bytes = NULL;
 }
 
-/* Public functions that describe the kernels of a pack. */
+/* The public functions from here on describe the kernels of a pack. */
 
 ATTN_PUBLIC uint32_t attn_pack_kernel_count(const struct attn_pack *pack)
 {

@@ -453,7 +453,7 @@ ATTN_PUBLIC int attn_decode_plan_place(const struct attn_decode_plan_shape *give
             "plan: bytes is NULL, or plan is, or memory is not aligned to 16 bytes");
     const struct {
         int32_t **tensor;
-        size_t count; /* number of integers */
+        size_t count; /* number of integers in the tensor */
     } rows[] = {
         {&placed.work_indptr, (size_t)shape.lists + 1},
         {&placed.work_info, 8 * (size_t)sizes.work_items},

@@ -12,7 +12,7 @@ struct attn_plan_numbers {
     int64_t unit;           /* [unit] keys of a unit, by which sequences are cut */
     int64_t queries;        /* [Q] query tokens of a tile or sequence: rows of its partial result */
     int64_t parts;          /* [N] parts into which the keys of a KV head are divided */
-    int64_t pairs_per_list; /* [per] most pairs of KV head and part of a work list */
+    int64_t pairs_per_list; /* [per] most pairs of a KV head and a part that a work list has */
     /* [Q + W - 1] number of last keys that a sequence's queries can see; INT32_MAX: no window */
     int64_t reach;
     int64_t item_cost;   /* [o] cost of an item's beginning and end, in units */

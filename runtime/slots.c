@@ -17,7 +17,7 @@ int attn_slots_fill(enum attn_page_table table, const struct attn_pages *p,
     return r;
 }
 
-/* Checks of ATTN_CHECK_DATA. */
+/* The functions from here on check device data of a call for ATTN_CHECK_DATA. */
 
 /* Returns the slot number after the last slot of the tensor that has slot `slot`: the second source
  * `more`, or the cache, whose slots end at `limit`. */

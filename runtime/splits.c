@@ -11,16 +11,18 @@
 #include "runtime/op.h"
 #include "runtime/pack.h"
 
-/* item_cost, merge_rate, and most rows (heads times queries) of a sequence, of latent decode in one
- * launch, whose workgroups share the addition of partials. The costs make short items and many
- * parts. One to eight sequences of up to 64 rows then take at most 5 % more than their least
- * modelled time. With 128 rows the partials take longer than the keys. */
+/* Constants for latent decode in one launch, whose workgroups share the addition of partials:
+ * item_cost, merge_rate, and the most rows (heads times queries) of a sequence for which both
+ * apply. The costs make short items and many parts. One to eight sequences of up to 64 rows then
+ * take at most 5 % more than their least modelled time. With 128 rows the partials take longer than
+ * the keys. */
 enum { SHARED_COST = 1, SHARED_RATE = 128, SHARED_ROWS = 64 };
 
-/* Keys of a unit for such decode over lists of rows of 16 bits, where blocks have at most 32 keys.
- * 640 rows are then four equal parts, in place of three of 192 and one of 64. Up to 16 rows add
- * the parts of any list in time. 64 rows do so for short lists: parts of 32 of 2,048 keys take 2
- * to 5 % longer than parts of 64. Sequences of more than half of the lists have no equal parts. */
+/* Constants for latent decode in one launch over lists of rows of 16 bits, whose blocks have at
+ * most 32 keys: the keys of a unit, and limits of rows and keys. 640 rows are then four equal
+ * parts, in place of three of 192 and one of 64. Up to 16 rows add the parts of any list in time.
+ * 64 rows do so for short lists: parts of 32 of 2,048 keys take 2 to 5 % longer than parts of 64.
+ * Sequences of more than half of the lists have no equal parts. */
 enum { SHORT_UNIT = 32, QUICK_ROWS = 16, SHORT_KEYS = 1024 };
 
 /* The sizes of a call, which are compared with the rows of a pack's table of splits; 0: not
@@ -30,9 +32,9 @@ struct wanted {
 };
 
 /* Constants of the plan of a prefill without tuning, modelled for a head dim of 128. The beginning
- * and end of an item take 15,000 clocks, as long as 440 keys on gfx950 and 200 keys on gfx942. An
- * item_cost between these makes plans within 5 % of the best on both. combine has a workgroup for
- * each token. */
+ * and end of a work item take 15,000 clocks, as long as 440 keys on gfx950 and 200 keys on gfx942.
+ * An item_cost between these two makes plans within 5 % of the best on both targets. The kernel of
+ * combine has a workgroup for each token. */
 enum {
     PREFILL_COST = 6,              /* item_cost, in units of 64 keys */
     SMALL_COST = 2 * PREFILL_COST, /* item_cost of small tiles, whose keys take half as long */

@@ -36,9 +36,11 @@ struct search {
     const uint8_t *msb;
     size_t from;             /* index of the WMMA */
     struct operands product; /* registers of the WMMA */
-    unsigned gap;     /* number of vector instructions that must be between the WMMA and a use */
-    uint32_t *stamp;  /* for each instruction: `from` + 1 if the search has reached it */
-    uint8_t *between; /* for each such instruction: fewest vector instructions since the WMMA */
+    unsigned gap;    /* number of vector instructions that must be between the WMMA and a use */
+    uint32_t *stamp; /* for each instruction: `from` + 1 if the search has reached it */
+    /* for each instruction that the search has reached: fewest vector instructions since the
+     * WMMA */
+    uint8_t *between;
     char *why;
 };
 

@@ -16,9 +16,9 @@
 
 /* Byte offsets of compute_pgm_rsrc3 and compute_pgm_rsrc1 in a kernel descriptor; its bytes. */
 enum { RSRC3 = 44, RSRC1 = 48, DESCRIPTOR_BYTES = 64 };
-/* FIELD is the mask of both fields. From gfx90a on the low bits of compute_pgm_rsrc1 count VGPRs
- * and AGPRs in units of 8, minus 1. The low bits of compute_pgm_rsrc3 count the VGPRs before the
- * first AGPR in units of 4, minus 1. */
+/* FIELD is the mask of the register counts in both words. From gfx90a on the low bits of
+ * compute_pgm_rsrc1 count VGPRs and AGPRs in units of 8, minus 1. The low bits of compute_pgm_rsrc3
+ * count the VGPRs before the first AGPR in units of 4, minus 1. */
 enum { FIELD = 63, EIGHT = 8, FOUR = 4 };
 
 /* True if `symbol` is the name of the kernel's descriptor: "kernel.kd". */

@@ -118,9 +118,10 @@ LLVMValueRef lower_slice(struct lower *l, LLVMValueRef v, unsigned first, unsign
 bool lower_agprs_begin(struct lower *l);
 /** Frees what lower_agprs_begin() has allocated. */
 void lower_agprs_end(struct lower *l);
-/** Emits the wait states, at most `most`, that remain until the last matrix instruction's result in
- * AGPRs can be read. LOWER_MATRIX_STATES is enough for every target. */
+/* Wait states after which every target can read a matrix instruction's result in AGPRs. */
 enum { LOWER_MATRIX_STATES = 20 };
+/** Emits the wait states, at most `most`, that remain until the last matrix instruction's result in
+ * AGPRs can be read. */
 void lower_matrix_states(struct lower *l, unsigned most);
 /** Records that an instruction with result `v` has been emitted: lower_mfma_in_agprs() must keep a
  * distance from it. */

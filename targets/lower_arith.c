@@ -95,8 +95,8 @@ static const struct {
     [TIR_rsq] = {NULL, "llvm.amdgcn.rsq"},    [TIR_ceil] = {NULL, "llvm.ceil"},
 };
 
-/* Emits one call of the intrinsic `name` with `n` arguments. Minima and maxima of floats assume
- * that there are no NaNs. */
+/* Emits one call of the intrinsic `name` with `n` arguments and returns its result. Minima and
+ * maxima of floats assume that there are no NaNs. */
 static LLVMValueRef call_elementwise(struct lower *l, const struct tir_op *op, const char *name,
                                      LLVMValueRef *args, unsigned n)
 {

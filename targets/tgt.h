@@ -29,10 +29,11 @@ struct tgt {
     struct tir_machine machine;
     const char *product; /* name of the first GPU of this target, such as "MI300X" */
 
-    /* One compute unit. */
+    /* Members up to code_bytes describe one compute unit. */
     unsigned simds;      /* number of SIMDs */
     unsigned wave_slots; /* most waves that a SIMD holds at once */
-    /* registers of a lane: VGPRs and AGPRs together are allocated in multiples of it */
+    /* unit of allocation: a lane's VGPRs and AGPRs together are a multiple of this number of
+     * registers */
     unsigned vgpr_granule;
     unsigned lds_bytes;   /* bytes of LDS of a CU; machine.lds_bytes is the limit of a workgroup */
     unsigned max_waves;   /* most waves of a workgroup */
@@ -40,13 +41,13 @@ struct tgt {
     bool has_agprs;       /* true: a wave has accumulation registers beside its VGPRs */
     unsigned code_bytes;  /* bytes of the instruction cache that two CUs share */
 
-    /* The whole GPU. */
+    /* Members up to hbm_gb_per_s describe the whole GPU. */
     unsigned xcds;         /* number of XCDs */
     unsigned clock_mhz;    /* peak engine clock */
     unsigned l2_bytes;     /* bytes of the L2 cache of an XCD */
     unsigned hbm_gb_per_s; /* peak bandwidth of memory, 10^9 bytes a second */
 
-    /* Matrix pipe. */
+    /* Members up to factor_gap describe the matrix pipe of a SIMD. */
     /* operations of a SIMD in a clock, dense; a multiply-add counts 2 */
     unsigned bf16_flop_per_clk;
     bool pk_f32_stalls_mfma; /* true: v_pk_*_f32 cannot issue while an MFMA runs */
