@@ -12,7 +12,7 @@
 
 enum { DECODE_MAX_BLOCKS = 4 /* most blocks of SPLIT_KV_BLOCK keys in a tile */ };
 
-/** The layouts of a tile of keys of K or of V in a wave's registers. */
+/** Layouts in a wave's registers of a tile of K or of V, and of the loads that make up the tile. */
 struct decode_tile {
     struct tir_layout part;  /* layout of a part of a block as it is loaded: SPLIT_KV_BLOCK keys x
                                 the columns of the part */
@@ -38,7 +38,8 @@ struct decode_scales {
 
 /** Q^T, the right operand of S^T = K Q^T. */
 struct decode_query {
-    /* Enum tir_dtype of an element of Q, and of K as an operand, and its bytes. */
+    /* dtype: enum tir_dtype of elements of Q, and of K as an operand. bytes: bytes of such an
+     * element. */
     unsigned dtype, bytes;
     struct tir_contraction depth; /* contraction of S^T = K Q^T, over head_dim */
     struct tir_value q;           /* Q^T, head_dim x columns; a column is a query and head */
@@ -52,11 +53,11 @@ struct decode_query {
 
 /** Values of one tile of keys that the pipeline's steps pass to each other. */
 struct decode_now {
-    struct tir_value key;  /* i32: index of the tile's first key, in the stage that looks up page
-                              numbers */
+    /* i32: index of the tile's first key, of the pipeline stage that looks up page numbers */
+    struct tir_value key;
     struct tir_value k, v; /* the tiles of K and V as loaded */
-    /* The tiles of K and V with rows of new tokens, in the dtype of the products; no value: the
-     * kernel has no new tokens. */
+    /* The tiles of K and V with the rows of new tokens filled in, in the dtype of the products; no
+     * value: the kernel has no new tokens. */
     struct tir_value k_used, v_used;
     struct decode_pages pages;               /* page numbers of the tile */
     struct decode_scales k_scales, v_scales; /* scales of the tile's keys */
@@ -64,8 +65,8 @@ struct decode_now {
 
 struct decode;
 
-/** The functions by which a kernel computes its newest keys, which are arguments and not in the
- * cache yet. No function is NULL. */
+/** Functions for the newest keys of a call, which are arguments and not in the cache yet. No
+ * function is NULL. */
 struct decode_arrivals {
     /** Reserves LDS for the new tokens. Called once, before the loop over items. */
     void (*begin)(struct decode *d);
@@ -88,7 +89,7 @@ struct decode {
     struct split_kv kv;    /* builder, sizes, caches and the item: what split_kv/ uses */
     struct pipe_plan plan; /* the pipeline of the loop over keys */
     uint8_t compute;       /* index of the pipeline's stage that computes the products */
-    struct decode_tile k_tile, v_tile; /* layouts of loaded tiles */
+    struct decode_tile k_tile, v_tile; /* layouts of tiles of K and of V as loaded */
     struct tir_layout k_operand; /* layout of K as the left operand of S^T = K Q^T: keys x width */
     /* True: loads of K read whole rows, which are reordered through LDS; false: loads read
      * operands. */
@@ -98,8 +99,8 @@ struct decode {
     /* Layout of V, the transpose of the left operand of O^T = V^T P^T: keys x head_dim_v. */
     struct tir_layout v_operand;
     struct decode_query query; /* Q^T of the item */
-    /* i1: true if each tile of the loop has a barrier of all waves; false: this launch has none. No
-     * value: the code has no such barriers. */
+    /* i1: true if this launch keeps waves in step, by a barrier in each iteration; false: this
+     * launch does not. No value: the kernel's code has no such barriers. */
     struct tir_value in_step;
     struct decode_now now;                  /* values of the tile in progress */
     const struct decode_arrivals *arrivals; /* functions for newest keys that are arguments; NULL:
@@ -130,8 +131,8 @@ unsigned decode_lds_bytes(const struct att_variant *v, const struct tir_machine 
                           const struct att_tile *t, const struct decode_arrivals *arrivals,
                           void *arriving);
 
-/** True if tile `t` of decode_tiles serves the variant; if not, the reason is in `why`. It is the
- * member `fits` of a template. */
+/** True if tile `t` of decode_tiles serves the variant; if not, the reason is in `why`. The
+ * function is att_template.fits. */
 bool decode_fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why);
 
@@ -147,7 +148,7 @@ void decode_choose_layouts(struct decode *d);
 /** Reserves LDS in which each wave reorders a tile of K. Does nothing if decode.whole_lines is
  * false. */
 void decode_reserve_lines(struct decode *d);
-/** Sets kv.k.c and kv.value.c to the caches of K and V at the item's KV head. */
+/** Sets d->kv.k.c and d->kv.value.c to the caches of K and V at the item's KV head. */
 void decode_find_cache(struct decode *d);
 /** Issues the loads of the page numbers of the tile whose first key has index `key` (i32). Keys
  * after the last one get the last one's page. */
@@ -159,7 +160,8 @@ struct tir_value decode_load_k(struct decode *d, struct tir_value key,
 struct tir_value decode_load_v(struct decode *d, struct tir_value key,
                                const struct decode_pages *pages);
 /** Issues the loads of the scales of a tile of *c, which is K or V. The tile's first key has index
- * `key` (i32), and *pages are its page numbers. Nothing is set if all keys share a scale. */
+ * `key` (i32), and *pages are its page numbers. The result has no values if all keys share a
+ * scale. */
 struct decode_scales decode_load_scales(struct decode *d, const struct split_kv_cache *c,
                                         struct tir_value key, const struct decode_pages *pages);
 /** Returns `loaded`, a tile of K, as the left operand of S^T = K Q^T. */

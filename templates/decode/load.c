@@ -145,8 +145,8 @@ void decode_choose_layouts(struct decode *d)
     finish_tile(d, &d->kv.value, &d->v_tile);
 }
 
-/* Implements the declaration in decode.h. 16 unused bytes follow each row, since lanes read 16
- * bytes of 16 rows at once. */
+/* Implements the declaration in decode.h. 16 unused bytes follow each row, so that reads of 16
+ * bytes of 16 rows at once have no bank conflicts. */
 void decode_reserve_lines(struct decode *d)
 {
     struct tir_builder *b = &d->kv.b;
@@ -193,8 +193,8 @@ static struct tir_value like(struct decode *d, struct tir_value scalar, struct t
 }
 
 /* Returns the index (i32) of the key that each row of a tile of *c loads, from key `key` (i32) on.
- * Rows after the last key repeat it. If a load reads a group of x keys, groups after the last one
- * repeat that group. */
+ * Rows after the last key get the last key. If a load reads a group of x keys, groups after the
+ * last group get the last group. */
 static struct tir_value keys_of(struct decode *d, const struct split_kv_cache *c,
                                 struct tir_value key)
 {
@@ -265,7 +265,8 @@ static struct block block_of(struct decode *d, struct tir_value key,
 /* Returns the byte offset (i64) of page `page` (i32) in a tensor whose pages are `stride` (i64)
  * bytes apart. Pages are less than 4 GiB apart, as libattn checks. A product of two 32-bit numbers
  * takes two instructions, and a product of 64-bit numbers four. Loops over 16-bit keys are limited
- * by memory and do not gain: one became 1.5 % slower with 8 sequences of 1k keys. */
+ * by memory and keep the 64-bit product: with the other one, a call of 8 sequences of 1k keys took
+ * 1.5 % longer. */
 static struct tir_value page_offset(struct decode *d, struct tir_value page,
                                     struct tir_value stride)
 {
@@ -310,8 +311,8 @@ static struct tir_value load_rows(struct decode *d, const struct split_kv_cache 
 }
 
 /* Issues the load of the second part of block *k of K, from column `first` on, from a cache in NHD.
- * Columns that the first part also has are placed outside of the buffer resource, so that they are
- * not loaded. Q is 0 there. */
+ * Columns that the first part also has get offsets outside of the buffer resource, so that they are
+ * not loaded. Q is 0 in these columns. */
 static struct tir_value load_rest(struct decode *d, const struct block *k, int first)
 {
     struct tir_builder *b = &d->kv.b;
@@ -337,8 +338,9 @@ static struct tir_value load_rest(struct decode *d, const struct block *k, int f
     return tir_join_blocks(b, tir_tile_fetch(b, view.rsrc, from, 0, t), SPLIT_KV_BLOCK);
 }
 
-/* Issues the load of the part of block *k of K from column `first` on, from a cache in SHUFFLE. It
- * has groups of x columns of 16 keys, which are 16 bytes times the page size apart. */
+/* Issues the load of the part of block *k of K from column `first` on, from a cache in SHUFFLE. The
+ * cache has groups of x columns (16 bytes), each for all keys of a page. Groups are 16 bytes times
+ * the page size apart. */
 static struct tir_value load_shuffled_k(struct decode *d, const struct block *k, int first)
 {
     struct tir_builder *b = &d->kv.b;
@@ -357,9 +359,9 @@ static struct tir_value load_shuffled_k(struct decode *d, const struct block *k,
     return att_cache_load(&at, byte, first, part_type(d, c));
 }
 
-/* Issues the load of the part of block *k of V from column `first` on, from a cache in SHUFFLE.
- * There 16 keys of V are [16 / x groups, head_dim_v, x keys]. Each row of the load is a group of x
- * keys. */
+/* Issues the load of the part of block *k of V from column `first` on, from a cache in SHUFFLE. In
+ * such a cache, 16 keys of V are stored as [16 / x groups, head_dim_v, x keys]. Each row of the
+ * load is a group of x keys. */
 static struct tir_value load_shuffled_v(struct decode *d, const struct block *k, int first)
 {
     struct tir_builder *b = &d->kv.b;
@@ -373,8 +375,8 @@ static struct tir_value load_shuffled_v(struct decode *d, const struct block *k,
                 tir_i32(b, (int)tir_bits(x)));
     const struct tir_view view =
         att_view(b, base, groups, tir_i32(b, row_bytes), row_bytes, 16 * first);
-    /* Steps of the layout: keys x columns, x rows of all groups' columns, one column, and a row for
-     * each group. */
+    /* Transforms the layout in steps: from keys x columns to x rows with the columns of all groups,
+     * to one column, to a row for each group. */
     struct tir_layout l = tir_layout_transpose(&tile_of(d, c)->part);
     l = tir_layout_split_blocks(&l, width, x);
     l = tir_layout_transpose(&l);
@@ -406,7 +408,7 @@ static struct tir_value load_columns(struct decode *d, const struct block *k, in
     return tir_transpose(b, tir_tile_load(b, view, tir_i32(b, first), t));
 }
 
-/* Issues the loads of all parts of block *k of *c, and returns it as one tile. */
+/* Issues the loads of all parts of block *k of *c, and returns the block as one tile. */
 static struct tir_value load_block(struct decode *d, const struct split_kv_cache *c,
                                    const struct block *k)
 {
@@ -497,7 +499,8 @@ struct tir_value decode_use_k(struct decode *d, struct tir_value loaded)
 }
 
 /* Returns tile `v` of V, whose first key is `key` (i32), with zeros in rows after the last key.
- * Groups of x keys are loaded whole. P is 0 there, but 0 times undefined memory may be NaN. */
+ * Loads read whole groups of x keys. P is 0 in these rows, but 0 times undefined memory may be
+ * NaN. */
 static struct tir_value zero_beyond(struct decode *d, struct tir_value v, struct tir_value key)
 {
     struct tir_builder *b = &d->kv.b;
@@ -562,7 +565,7 @@ struct decode_scales decode_load_scales(struct decode *d, const struct split_kv_
     if (!scaled_by_row(d))
         return s;
     if (split_kv_by_lane(d->kv.v)) {
-        /* A group of x tokens may have unwritten scales after the last token. */
+        /* In SHUFFLE, the last group of x tokens may have unwritten scales after the last token. */
         const struct tir_value group = keys_of(d, &d->kv.value, key);
         const struct tir_value last = att_plus(b, d->kv.item.end_key, -1);
         const struct tir_value keys = tir_min(b, group, like(d, last, group));

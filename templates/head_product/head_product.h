@@ -8,9 +8,9 @@
 
 #include "templates/template.h"
 
-/** Indices of att_tile.own, whose values are 1 for yes and 0 for no. SHARE_COLUMNS: several waves
- * share the contraction of a product. ONE_X: all heads multiply one x. STREAM: w and x are copied
- * to LDS directly. */
+/** Indices of att_tile.own; a value is 1 for yes, 0 for no. SHARE_COLUMNS: several waves divide the
+ * columns over which a product w x^T sums. ONE_X: all heads multiply one x. STREAM: w and x are
+ * copied to LDS directly. */
 enum { HEAD_PRODUCT_SHARE_COLUMNS, HEAD_PRODUCT_ONE_X, HEAD_PRODUCT_STREAM };
 
 /** Builds the kernel of head_product.c with tile *tile into `k`: each head multiplies an x of its

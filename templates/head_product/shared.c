@@ -29,21 +29,23 @@
 #include "templates/workgroup/lds_map.h"
 #include "templates/workgroup/scalar.h"
 
-/* Waves of a workgroup; rows of w of a wave; most columns of w; most panels of a row of w; rows of
- * the matrix instruction; rows and columns of w that share a scale. */
+/* WAVES: waves of a workgroup. ROWS: rows of w of a wave. WIDEST: most columns of w. MAX_PANELS:
+ * most panels of a row of w. MFMA_ROWS: rows of the matrix instruction. BLOCK: rows, and columns,
+ * of w that share a scale. */
 enum { WAVES = 8, ROWS = 32, WIDEST = 512, MAX_PANELS = 8, MFMA_ROWS = 16, BLOCK = 128 };
-/* Elements of a token's tail; tokens of a tile of the tail; such tiles that are loaded at once. */
+/* TAIL: elements of a token's tail, which is copied without a product. TAIL_TOKENS: tokens of a
+ * tile of tails. TAILS: tiles of tails that are loaded at once. */
 enum { TAIL = 64, TAIL_TOKENS = 64, TAILS = 4 };
 enum {
     ELEM = 2 /* bytes of an element of bf16 or fp16 */,
     CHUNK = 8 /* elements that a lane loads or stores at once */
 };
 enum { LDS_CHUNK = 16 /* bytes of CHUNK elements */ };
-/* Group of copies of x, for tir_wait(); least number of LDS buffers for tiles of x; waves on a
- * SIMD. */
+/* GROUP_X: queue of copies of x, for tir_wait(). BUFFERS: least number of LDS buffers for tiles of
+ * x. WAVES_PER_SIMD: waves on a SIMD. */
 enum { GROUP_X, BUFFERS = 4, WAVES_PER_SIMD = 2 };
 enum { LINE = 128 /* bytes of a row of w that one load reads */, PANEL_BYTES = ROWS * LINE };
-enum { FIRST = 2 /* tiles that are multiplied while w arrives */ };
+enum { FIRST = 2 /* number of tiles of x that are multiplied while w arrives */ };
 enum { W_AHEAD = 3 /* panels of w whose loads are in flight */ };
 /* The sum of products of w and x, f32 in the type of out^T. If each block of columns has a scale,
  * `last` is the last block's sum without its scale. `scaled` is the scaled sum of the blocks before
@@ -61,17 +63,19 @@ struct up {
     unsigned tokens;        /* number of tokens of a tile of x */
     unsigned panel;         /* number of columns of a panel of w, which pass through LDS at once */
     unsigned buffers;       /* number of LDS buffers for tiles of x */
-    unsigned apart;         /* number of buffers, from the first on, whose LDS has no panel of w */
+    /* number of buffers of x, from the first on, that do not overlap the LDS of panels of w */
+    unsigned apart;
     int instr;              /* index in tir_machine.mma of the matrix instruction */
     struct tir_type staged; /* type of a tile of x, spread over the waves of the workgroup */
     struct tir_type tail;   /* type of a tile of the tail, spread over the waves of the workgroup */
     struct tir_type rows;   /* type of a panel of w as one wave loads it */
-    struct tir_type left, right, result; /* types of a panel of w and of x as operands, and
-                                                    of out^T */
+    /* left, right: types of a panel of w and of x as operands; result: type of out^T */
+    struct tir_type left, right, result;
     /* LDS layouts of a tile of x, of a panel of x, and of a panel of w. */
     struct tir_layout x_map, x_panel_map, w_map;
-    struct tir_value lds, own;         /* i32: LDS addresses of the workgroup's memory, and of this
-                                          wave's part of it */
+    /* i32: LDS addresses of the workgroup's buffers of x, and of this wave's place for a panel of
+     * w */
+    struct tir_value lds, own;
     struct tir_value slice, head, row; /* i32, indices: the workgroup's slice of 256 rows of w; the
                                           wave's head, and the wave's first row in that head */
     struct tir_value first, end;       /* i32: indices of the workgroup's first token, and of the
@@ -191,16 +195,17 @@ static struct tir_value row_stride(struct up *p, const char *stride)
     return att_stride32(&p->b, stride, ELEM);
 }
 
-/* Returns ceil(a / n) of two i32 from 0 to 2^24 - 1, which all numbers of tiles, workgroups and
- * slices are. A division of larger numbers would delay the first loads. */
+/* Returns ceil(a / n). Both are i32 from 0 to 2^24 - 1, as are all numbers of tiles, workgroups and
+ * slices. A division of larger numbers would delay the first loads. */
 static struct tir_value parts(struct tir_builder *b, struct tir_value a, struct tir_value n)
 {
     return att_divide_short(b, att_plus(b, tir_add(b, a, n), -1), n);
 }
 
 /* Sets p->slice of workgroup `item` (i32), one of `slices` (i32) slices of 256 rows. Returns the
- * index (i32) of its group of tokens, below `groups` (i32). Two groups alternate within each slice.
- * Of eight consecutive workgroups four therefore share tokens and two share w. */
+ * index (i32) of its group of tokens, below `groups` (i32). For each slice, two groups of tokens
+ * are consecutive workgroups. Of eight consecutive workgroups, four therefore have the same tokens,
+ * and each two the same rows of w. */
 static struct tir_value find_item(struct up *p, struct tir_value item, struct tir_value groups,
                                   struct tir_value slices)
 {
@@ -257,7 +262,7 @@ static struct tir_value if_head(struct up *p, struct tir_value head, struct tir_
 }
 
 /* Sets p->weights to a view of this wave's rows of w. The view has no rows if the launch has no
- * such head. */
+ * head p->head. */
 static void find_weights(struct up *p)
 {
     struct tir_builder *const b = &p->b;
@@ -396,8 +401,8 @@ static struct tir_value add_last(struct up *p, struct sums s)
     return s.scaled.id ? tir_fma(b, s.last, scale, s.scaled) : tir_mul(b, s.last, scale);
 }
 
-/* Adds the products of panel i (index) of w and `x` to *s. The sum of a block of columns is scaled
- * only after the products of the next block, so that no instruction waits for it. */
+/* Adds the products of panel i (index) of w and `x` to *s. The sum of a block of columns is
+ * multiplied by its scale only after the next block's products, so that no instruction waits. */
 static void add_panel(struct up *p, struct sums *s, unsigned i, struct tir_value x)
 {
     struct tir_builder *const b = &p->b;
@@ -556,8 +561,8 @@ const struct pipe_op head_product_store = {"store out", store_result, SLOT_OUT, 
 
 /* ---- The first tiles, while w arrives ---- */
 
-/* Issues the copy of tile `tile` (index), one of the first tiles, and ends the phase, since waits
- * count copies by phase. */
+/* Issues the copy of tile `tile` (index) of x, one of the first tiles, and ends the phase, since
+ * waits count copies by phase. */
 static void copy_first(struct up *p, unsigned tile)
 {
     copy_tile(p, tir_i32(&p->b, (int)tile));
@@ -565,8 +570,8 @@ static void copy_first(struct up *p, unsigned tile)
 }
 
 /* Appends a barrier for the upper half of the waves, or if `upper` is false for the lower half. The
- * other half is at another barrier at that time, so afterwards the halves are one phase further
- * apart, or together. */
+ * other half is at its own barrier at that time. The two halves are afterwards one phase apart
+ * (after the first call) or in the same phase again. */
 static void add_half_barrier(struct up *p, bool upper)
 {
     struct tir_builder *const b = &p->b;
@@ -581,8 +586,8 @@ static void add_half_barrier(struct up *p, bool upper)
 static bool has_room(const struct up *p) { return p->apart > FIRST; }
 
 /* Issues the copies of the tiles that the main loop needs first, when `left` panels of w are still
- * to be multiplied. The copies follow the loads of w, which are waited for, and precede the first
- * stores of results. */
+ * to be multiplied. The copies are issued after the loads of w, since a wait for w would include
+ * them, and before the first stores of results. */
 static void copy_next(struct up *p, unsigned left)
 {
     struct tir_builder *const b = &p->b;
@@ -600,8 +605,8 @@ static void copy_next(struct up *p, unsigned left)
     }
 }
 
-/* Adds the products of panel i (index) of w and the FIRST tiles to sums[]. Panel i + 1 passes
- * through LDS meanwhile, into the order of the matrix instruction. */
+/* Adds the products of panel i (index) of w and the FIRST tiles to sums[]. Meanwhile panel i + 1 of
+ * w passes through LDS, which puts it in the order of the matrix instruction. */
 static void multiply_first(struct up *p, unsigned i, struct sums sums[FIRST])
 {
     struct tir_builder *const b = &p->b;
@@ -621,7 +626,7 @@ static void multiply_first(struct up *p, unsigned i, struct sums sums[FIRST])
     copy_next(p, panels(p) - 1 - i);
 }
 
-/* Computes the first FIRST tiles panel by panel, while w arrives. */
+/* Computes the first FIRST tiles of out panel by panel, while panels of w arrive. */
 static void begin_tiles(struct up *p)
 {
     struct tir_builder *const b = &p->b;
@@ -670,7 +675,8 @@ static void visit(struct up *p)
 }
 
 /* Divides LDS between tiles of x and the panels of w that pass through it. The loop needs BUFFERS
- * buffers; one more, if there is room, receives copies while w uses the last ones. */
+ * buffers for x. If there is room for one more, it receives copies while panels of w occupy the
+ * last ones. */
 static void share_lds(struct up *p)
 {
     struct tir_builder *const b = &p->b;

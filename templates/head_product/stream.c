@@ -28,11 +28,12 @@
 #include "templates/workgroup/lds_map.h"
 #include "templates/workgroup/scalar.h"
 
-/* Waves of a workgroup, and their log2; rows of a wave; rows of a block of w; tokens of a tile of
- * x; tiles that are multiplied at once. */
+/* WAVES: waves of a workgroup; WAVE_BITS: log2 of that number. ROWS: rows of w of a wave.
+ * BLOCK_ROWS: rows of a block of w. TILE: tokens of a tile of x. TILES: tiles that are multiplied
+ * at once. */
 enum { WAVES = 4, WAVE_BITS = 2, ROWS = 16, BLOCK_ROWS = WAVES * ROWS, TILE = 32, TILES = 2 };
-/* Bytes of a row of x or w that one copy reads; columns or rows of w that share a scale; elements
- * of a token's tail. */
+/* LINE: bytes of a row of x or w that one copy reads. SCALED: columns, or rows, of w that share a
+ * scale. TAIL: elements of a token's tail, which is copied without a product. */
 enum { LINE = 128, SCALED = 128, TAIL = 64 };
 enum { ELEM = 2 /* bytes of an element of bf16 or fp16 */, CHUNK = 8, LDS_CHUNK = 16 };
 enum {
@@ -42,9 +43,9 @@ enum {
 /* SHORT: most columns of a short contraction. LONG: number of columns of a long one. MOST_BLOCKS:
  * most blocks of w of a workgroup. MOST_SCALES: most scales of a row of w. */
 enum { SHORT = 256, LONG = 512, MOST_BLOCKS = 4, MOST_SCALES = LONG / SCALED };
-/* Panels for which LDS has places if p->rings. */
+/* Number of panels of x and of w for which LDS has places if p->rings. */
 enum { RING = HEAD_PRODUCT_RING };
-/* Groups of copies of x and of w, for tir_wait(). */
+/* Queues of copies of x and of w, for tir_wait(). */
 enum { GROUP_X, GROUP_W };
 
 /* The kernel under construction: its builder, sizes, and values that several functions use. */
@@ -63,18 +64,18 @@ struct stream {
     int instr; /* index in tir_machine.mma of the matrix instruction */
     /* Types of a panel of x and of a block's panel of w, spread over the waves of the workgroup. */
     struct tir_type x_panel, w_panel;
-    struct tir_type left, right, result; /* types of w, x and out^T of STEP columns, as operands and
-                                            result */
-    struct tir_type lines, tail;         /* types of out, and of the tail, in the order in which
+    /* types for a step of STEP columns: w and x as operands, and the result out^T */
+    struct tir_type left, right, result;
+    struct tir_type lines, tail;     /* types of out, and of the tail, in the order in which
                                             they are stored */
-    struct tir_layout x_map, w_map;      /* LDS layouts of a panel of x and of w */
-    struct tir_value x, w, out;          /* i32: LDS addresses of the tiles of x, of the blocks of
+    struct tir_layout x_map, w_map;  /* LDS layouts of a panel of x and of w */
+    struct tir_value x, w, out;      /* i32: LDS addresses of the tiles of x, of the blocks of
                                             w, and of out */
-    struct tir_value head, part;         /* i32, indices: the head, and the workgroup's part of the
+    struct tir_value head, part;     /* i32, indices: the head, and the workgroup's part of the
                                             head's rows of w */
-    struct tir_value token, tokens;      /* i32: index of the first token, and number of tokens that
+    struct tir_value token, tokens;  /* i32: index of the first token, and number of tokens that
                                             are multiplied at once */
-    struct tir_view head_x, weights;     /* views in memory of the head's tokens of x, and of the
+    struct tir_view head_x, weights; /* views in memory of the head's tokens of x, and of the
                                             workgroup's rows of w */
     /* f32 scalars: scales of the workgroup's rows of w, block of rows by block of rows; set if w
      * has scales. */
@@ -262,8 +263,8 @@ static void copy_block(struct stream *p, unsigned block)
         copy_w(p, block, k);
 }
 
-/* Makes LLVM compute the LDS addresses anew from this point on. Otherwise it would compute all of
- * them before the first load and keep them in scalar registers. */
+/* Makes LLVM compute LDS addresses anew from this point on. Otherwise it would compute all LDS
+ * addresses before the first load, and keep them in scalar registers. */
 static void find_places(struct stream *p)
 {
     p->x = tir_materialize(&p->b, p->x);
@@ -334,8 +335,8 @@ static void await_x(struct stream *p, unsigned tile, unsigned panel)
     tir_barrier(b);
 }
 
-/* Waits until this wave's part of panel `panel` of block `block` of w (indices) is in LDS. The
- * number of copies issued by then counts one block more for each block that has been read. */
+/* Waits until this wave's part of panel `panel` of block `block` of w (indices) is in LDS. Waits
+ * count later copies: a further block's copies are issued for each block that has been read. */
 static void await_w(struct stream *p, unsigned block, unsigned panel)
 {
     const unsigned issued = block + p->slots < p->blocks ? block + p->slots : p->blocks;
@@ -445,8 +446,8 @@ static void multiply_block(struct stream *p, unsigned block, struct sum sum[TILE
     }
 }
 
-/* Computes and stores `out`, a view of the head's tokens, for one block of rows of w after the
- * other, each for all tokens. */
+/* Computes the result and stores it to `out`, a view of the head's tokens: one block of rows of w
+ * after the other, each for all tokens. */
 static void visit_blocks(struct stream *p, struct tir_view out)
 {
     struct tir_builder *const b = &p->b;
@@ -456,7 +457,8 @@ static void visit_blocks(struct stream *p, struct tir_view out)
         struct sum sum[TILES] = {0};
         multiply_block(p, i, sum);
         if (i + p->slots < p->blocks) {
-            tir_wait(b, TIR_LDS_WRITES, 0); /* after this wait the wave has read the old contents */
+            /* includes reads: after it the wave has read what the next copy overwrites */
+            tir_wait(b, TIR_LDS_WRITES, 0);
             copy_block(p, i + p->slots);
         }
         out.byte = att_plus(b, first, (int)i * BLOCK_ROWS * ELEM);
@@ -509,8 +511,8 @@ static void store_lines(struct stream *p, struct tir_view out, unsigned tile, st
     tir_tile_store(b, out, tir_i32(b, (int)tile * TILE), tir_tile_lds_load(b, at, p->lines, &map));
 }
 
-/* Computes and stores `out`, a view of the head's tokens, for one tile of tokens after the other,
- * each for all rows. */
+/* Computes the result and stores it to `out`, a view of the head's tokens: one tile of tokens after
+ * the other, each for all rows of w. */
 static void visit_tiles(struct stream *p, struct tir_view out)
 {
     struct tir_builder *const b = &p->b;
@@ -526,7 +528,7 @@ static void visit_tiles(struct stream *p, struct tir_view out)
 /* ---- Absorbed values where LDS does not take all: panels of all rows and tokens ---- */
 
 /* Waits until panel `panel` (index) of w and of x is in LDS for all waves. All waves have then read
- * the panel before it, so the next panel is copied to its place. */
+ * the previous panel, so its place receives the copy of the next panel. */
 static void await_panel(struct stream *p, unsigned panel)
 {
     struct tir_builder *const b = &p->b;
@@ -559,7 +561,7 @@ static void multiply_panel(struct stream *p, unsigned panel, struct sum sum[TILE
 }
 
 /* Multiplies all panels of w and x as they arrive, and stores `out`, a view of the head's tokens.
- * Results pass through LDS that no copy uses any more. */
+ * Results pass through the LDS of panels that have been multiplied. */
 static void visit_panels(struct stream *p, struct tir_view out)
 {
     struct tir_builder *const b = &p->b;

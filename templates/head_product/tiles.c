@@ -7,8 +7,8 @@
 
 #include <stddef.h>
 
-/* Rows of w of a wave; columns of a panel of w; most panels of a row; columns and rows of w that
- * share a scale. */
+/* ROWS: rows of w of a wave. PANEL: columns of a panel of w. MAX_PANELS: most panels of a row.
+ * BLOCK: columns, and rows, of w that share a scale. */
 enum { ROWS = 32, PANEL = 64, MAX_PANELS = 8, BLOCK = 128 };
 
 static const struct att_tile tiles[] = {
@@ -71,8 +71,9 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Returns the number, from 1, of the first tile with an x for each head that fits. The tile shares
- * columns if `shares`, and streams w if `streams`. Returns 0 if no such tile fits. */
+/* Returns 1 + the index of the first tile that fits the variant and has an x for each head. The
+ * tile shares columns if `shares`, and streams w if `streams`. Returns 0 if there is no such
+ * tile. */
 static unsigned find_tile(const struct att_variant *v, const struct tir_machine *m, bool shares,
                           bool streams)
 {
@@ -85,9 +86,9 @@ static unsigned find_tile(const struct att_variant *v, const struct tir_machine 
     return 0;
 }
 
-/* Least and most tokens of launches that the streaming kernel serves: two tiles. Such a launch also
- * needs at least one workgroup for every compute unit. With fewer, kernels with more workgroups
- * take less time. */
+/* Least and most tokens of launches that the streaming kernel serves, which have two tiles of
+ * tokens. These launches also have at least one workgroup for every compute unit. For launches with
+ * fewer, kernels with more workgroups take less time. */
 enum { STREAM_LEAST = 33, STREAM_MOST = 64 };
 
 /* Returns the streaming kernel of tile number `tile`, with the launches that it serves. */
@@ -120,8 +121,8 @@ static struct att_second few_calls(const struct tir_machine *m, unsigned tile, b
 /* Sets *second to the n-th (from 0) other kernel for launches that are too small for the kernel
  * with one x for all heads. Returns false if there is none. Even for few tokens the main kernel
  * reads 256 rows of w for each compute unit. Launches of up to 128 tokens that share columns use
- * the kernel whose waves do so. Other launches of at most one workgroup per compute unit use the
- * kernel with an x for each head. */
+ * the kernel whose waves share columns. Other launches of at most one workgroup per compute unit
+ * use the kernel with an x for each head. */
 static bool second_of_shared(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                              struct att_second *second)
 {
@@ -140,7 +141,7 @@ static bool second_of_shared(const struct att_variant *v, const struct tir_machi
 }
 
 /* Sets *second to the n-th (from 0) other kernel of the variant, with the launches that it serves.
- * Returns false if there is none. It is att_template.second. */
+ * Returns false if there is none. The function is att_template.second. */
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {

@@ -23,11 +23,11 @@ extern const char *const decode_features[];
 /* Steps, which decode.c defines. decode_find_tile looks up page numbers. */
 extern const struct pipe_op decode_find_tile;
 extern const struct pipe_op decode_issue_k, decode_issue_v, decode_issue_mask;
-/* A barrier of all waves, for launches with many workgroups, which memory limits. */
+/* Step with a barrier of all waves, which keeps waves in step in launches that memory limits. */
 extern const struct pipe_op decode_keep_step;
 extern const struct pipe_op decode_new_keys, decode_new_values; /* replace the rows of keys that are
                                                                    not in the cache */
-/* The product K Q^T; scales of values on P; conversion of V to an operand. */
+/* Steps: compute S^T = K Q^T; multiply P by the scales of values; convert V to an operand. */
 extern const struct pipe_op decode_product_qk, decode_scale_p, decode_convert_v;
 
 /** All of decode's pipelines, with NULL after the last one. */

@@ -20,7 +20,7 @@
 enum { LOOKUP = DECODE_LOOKUP, LOAD = DECODE_LOAD, USE = DECODE_USE };
 enum { SCORES, FIND, NEXT_K, SOFTMAX, VALUES, NEXT_V };
 
-/* Bits of features for `needs` and `unless` of rows. */
+/* Feature bits for pipe_row.needs and pipe_row.unless. */
 #define LANE_PAGES (1u << DECODE_HAS_LANE_PAGES)
 #define ARRIVALS (1u << DECODE_HAS_ARRIVALS)
 
@@ -32,9 +32,9 @@ static const struct pipe_phase phases[] = {{"SCORES", PIPE_MATRIX, .open = 0},
                                            {"NEXT_V", PIPE_MEMORY, .open = 0},
                                            {0}};
 
-/* The table. vmcnt counts loads in order. Page numbers in vector registers are therefore loaded
- * before K, or the wait for them would also wait for V. Page numbers in scalar registers may be
- * loaded last, so that they need no second register. */
+/* The pipeline's table. vmcnt counts loads in order. Page numbers in vector registers are therefore
+ * loaded before K; otherwise the wait for page numbers would also wait for V. Page numbers in
+ * scalar registers are loaded last, so that they need no second register. */
 static const struct pipe_row rows[] = {
     {&decode_find_tile, LOOKUP, NEXT_V, .unless = LANE_PAGES},
     {&decode_find_tile, LOOKUP, FIND, .needs = LANE_PAGES},

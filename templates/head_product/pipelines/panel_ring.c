@@ -15,7 +15,7 @@
  */
 #include "templates/head_product/pipelines/pipelines.h"
 
-/* The stage of all steps (PANEL), and the phases. */
+/* The only stage, of all steps: a panel of x and w. The second enum has the phases. */
 enum { PANEL };
 enum { MEET, MULTIPLY };
 

@@ -37,9 +37,9 @@ static const struct pipe_row rows[] = {{&head_product_read_first, MULTIPLY, MEMO
 
 static const char *const features[] = {NULL};
 
-/* The pipeline's table. LDS is read 10 MFMAs of 16 clocks before its use: 160 clocks. A result is
- * read 4 MFMAs after the MFMA that computes it, when the matrix pipe has written it. 16 registers
- * keep LDS addresses of x through the loop. */
+/* The pipeline's table. An operand is read from LDS 10 MFMAs of 16 clocks before its use: 160
+ * clocks. The VALU reads a result 4 MFMAs after the MFMA that computes it, when the matrix pipe has
+ * written it. 16 registers keep LDS addresses of x through the loop. */
 const struct pipeline head_product_weight_stationary = {
     .name = "weight_stationary",
     .when = "head_product of one x for all heads",
