@@ -23,7 +23,8 @@ static struct tir_value inverse_rms(struct rope *p, const struct rope_shape *s,
     struct tir_value sum = {0};
     for (unsigned i = 0; i < s->n_parts; i++) {
         struct tir_value square = tir_mul(b, x->v[i], x->v[i]);
-        /* Both parts of a pair have one layout, and need one sum across lanes. */
+        /* Both parts of a piece of rotated pairs have one layout, so a single sum across lanes is
+         * enough for both. */
         if (i < 2 * s->n_pieces) {
             i++;
             square = tir_fma(b, x->v[i], x->v[i], square);

@@ -55,8 +55,8 @@ static struct rope_source all_heads(struct rope *p, const struct rope_source *of
     return s;
 }
 
-/* Loads the tile of heads of token i (i32) of the run, and transforms them as the cache stores
- * them: bias, and for keys norm and rotation. */
+/* Loads the tile of heads of token i (i32: index) of the run, and transforms them as the cache
+ * stores them: bias, and for keys norm and rotation. */
 static struct token_tile load_token(struct side *d, struct tir_value i)
 {
     struct rope *p = d->p;
@@ -78,8 +78,8 @@ static struct token_tile load_token(struct side *d, struct tir_value i)
     return t;
 }
 
-/* Stores the tile `t` of heads of token i (i32) of the run in the token's slot, and with field
- * keep_kv in its tensor. */
+/* Stores the tile `t` of heads of token i (i32: index) of the run in the token's slot, and with
+ * field keep_kv in its tensor. */
 static void store_token(struct side *d, struct tir_value i, const struct token_tile *t)
 {
     struct rope *p = d->p;
@@ -92,8 +92,8 @@ static void store_token(struct side *d, struct tir_value i, const struct token_t
     rope_write_cache(p, &d->s, &slot, d->row, &t->x, t->raw);
 }
 
-/* Begins a loop over the run's tokens that this wave has, from its n-th on. `carried` is a value
- * that the loop carries; NULL: none. */
+/* Begins a loop over this wave's tokens of the run, from the wave's token with index n on.
+ * `carried` is a value that the loop carries; NULL: none. */
 static struct tir_loop begin_tokens(struct side *d, int n, struct tir_value *carried)
 {
     struct tir_builder *b = &d->p->b;
@@ -133,7 +133,7 @@ static struct tir_layout head_map(const struct rope *p, unsigned apart)
 }
 
 /* Returns the number of columns of a page that are requantised at once. With SHUFFLE a panel has 16
- * tokens, and a lane has at most 4 columns of each. */
+ * tokens, and a lane has at most 4 columns of each token. */
 static int panel_columns(const struct att_cache *c)
 {
     const int narrow = 4 * (c->dim & -c->dim);
@@ -161,8 +161,9 @@ static struct tir_value scale_head(struct side *d, struct tir_value in_tile)
     return scale.inverse;
 }
 
-/* Computes the page's scale of every head of the tile, one head in each wave at a time. `absmax` is
- * this wave's largest |x| of each head. Returns 1 / scale of the heads, rows x 1. */
+/* Computes the page's scale of every head of the tile. Waves divide the heads, one head a wave at a
+ * time. `absmax` is this wave's largest |x| of each head. Returns 1 / scale of the heads, rows x
+ * 1. */
 static struct tir_value scale_heads(struct side *d, struct tir_value absmax)
 {
     struct rope *p = d->p;
@@ -186,8 +187,8 @@ static struct tir_value scale_heads(struct side *d, struct tir_value absmax)
     return tir_tile_lds_load(b, inverses, rope_head_column(p, d->s.shape, TIR_F32), &dense);
 }
 
-/* Stores the tile of heads from head d->row on of all tokens of the run. Computes the page's scales
- * first, and then quantises. */
+/* Stores the tile of heads from head d->row on of all tokens of the run. First computes the page's
+ * scale of each head, then quantises. */
 static void visit_tile(struct side *d)
 {
     struct rope *p = d->p;

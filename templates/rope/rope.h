@@ -36,8 +36,8 @@ struct rope_span {
 
 /** The division of a tile of heads into columns: in spans, as memory has them, and in parts, as f32
  * arithmetic needs them. Rotated pairs are in pieces of power-of-two width. Parts 2i and 2i + 1 are
- * the first and the second elements of the pairs of piece i. In memory they are spans 2i and 2i + 1
- * or, packed, both in span i. Elements that do not rotate follow, a part for each span. */
+ * the first and the second elements of the pairs of piece i. In memory these parts are spans 2i and
+ * 2i + 1 or, if packed, span i. Parts of elements that do not rotate follow, one for each span. */
 struct rope_shape {
     unsigned dim;                        /* number of elements of a head */
     unsigned n_spans, n_parts, n_pieces; /* numbers of spans, parts and pieces of a head */
@@ -101,8 +101,8 @@ struct rope_tensor {
  * which is the same for all tokens. */
 struct rope_vectors {
     const char *tensor; /* name of the tensor's argument; NULL: there is no tensor */
-    /* Index of the part's first element in a head; distance of two heads in elements. A `stride` of
-     * 0 is the number of elements of the heads' shape. */
+    /* first: index of the part's first element in a head. stride: distance of two heads in
+     * elements; 0: the number of elements of a head's shape. */
     int first, stride;
     struct tir_value lds;  /* i32: LDS address of the tensor's copy */
     struct tir_value rows; /* i32: number of heads in LDS, a multiple of a tile's heads */
@@ -115,11 +115,11 @@ enum rope_part { ROPE_Q, ROPE_K, ROPE_V, ROPE_GATE, ROPE_SOURCES };
 /** The heads of q, k, v or gates that a wave loads, transforms and stores: heads `first` to `end` -
  * 1 of `all` heads (i32). */
 struct rope_source {
-    /* For norm full: names of the arguments with the token's sum of squares, and with 1 / number of
-     * summed elements. */
+    /* For norm full (over all heads of a token): names of the arguments with the token's sum of
+     * squares, and with 1 / number of summed elements. */
     const char *squares, *share;
-    /* Tensors from which heads are loaded, and to which they are stored; a `size` of 0: there is no
-     * such tensor. */
+    /* in: tensor from which heads are loaded. out: tensor to which heads are stored. A `size` of 0:
+     * there is no such tensor. */
     struct rope_tensor in, out;
     /* Weights of the norm, and bias; a norm per head has one vector of weights, [head_dim]. */
     struct rope_vectors weight, bias;
@@ -178,8 +178,9 @@ void rope_store(struct rope *p, const struct rope_shape *s, struct tir_value bas
 /** Sets s->in from the arguments, and s->out for q, or p->cache for k and v. */
 void rope_open_source(struct rope *p, struct rope_source *s, enum rope_part part);
 /** True if the arguments of the outputs of k, v and gates are read for each token, with a wait.
- * Biases, scales of tokens and the sums of a full norm leave few scalar registers. Arguments that
- * are read before the loop over tokens would occupy them through the loop. */
+ * Kernels with biases, scales of tokens or the sums of a full norm have few scalar registers left.
+ * Arguments that are read before the loop over tokens would occupy scalar registers through the
+ * loop. */
 bool rope_opens_late(const struct rope *p);
 /** Sets s->out to the tensor to which k, or v if `value`, is written besides the cache (field
  * keep_kv). Does nothing if the variant has no such tensor or s->out is set. */
@@ -193,8 +194,8 @@ struct tir_value rope_token_base(struct rope *p, const struct rope_tensor *t);
 /* vectors.c */
 
 /** Copies the biases and the weights of a full norm to LDS, and sets p->keeps_vectors. Copies
- * nothing if the workgroup has one token or LDS has no room. `of` has the sources by rope_part.
- * Every wave must call it. */
+ * nothing if the workgroup has one token or LDS has no room. of[]: the sources, indexed by enum
+ * rope_part. Every wave must call it. */
 void rope_keep_vectors(struct rope *p, struct rope_source of[ROPE_SOURCES]);
 /** Returns the vectors `t` of a tile's heads from head `row` (i32 index) on, as parts in f32. Reads
  * them from LDS, or from memory if LDS has no copy. */
@@ -219,8 +220,8 @@ void rope_normalise_all(struct rope *p, const struct rope_source *s, struct tir_
 
 /* rotate.c */
 
-/** Loads the position of token p->token, and sets p->cos and p->sin to cosines and sines of its
- * angles, in f32. */
+/** Loads the position of token p->token, and sets p->cos and p->sin to the cosines and sines (f32)
+ * of the position's angles. */
 void rope_find_angles(struct rope *p);
 /** Issues the loads of p->position of token p->token. Without mrope, this function and the next two
  * are the steps of rope_find_angles(). */
@@ -255,8 +256,8 @@ void rope_transform(struct rope *p, const struct rope_source *s, struct tir_valu
  * cached, if argument slot_mapping is NULL. */
 void rope_load_slot(struct rope *p);
 /** Transforms the token's heads of k, or of v if `value`, and stores them in their tensor and in
- * the token's slot. With p->by_pages slots are left to rope_visit_pages(). first[] has the loaded
- * first tile of heads. */
+ * the token's slot. With p->by_pages, rope_visit_pages() stores them in the cache instead. first[]
+ * has the loaded first tile of heads. */
 void rope_visit_kv(struct rope *p, const struct rope_source *s, const struct tir_value *first,
                    bool value);
 

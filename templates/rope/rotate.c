@@ -28,7 +28,7 @@ static struct tir_type pairs_of(const struct rope *p, unsigned piece, int *first
     return span->vector;
 }
 
-/* Issues the loads of cosines, or of sines if `which` is 1, for piece `piece` of the pairs.
+/* Issues the loads of cosines, or of sines if `which` is 1, for the pairs of piece `piece` (index).
  * `position` (i64) is the row of the table. The result has the table's dtype. */
 static struct tir_value load_angles(struct rope *p, struct tir_value position, unsigned piece,
                                     int which)
@@ -85,7 +85,8 @@ static struct tir_value less(struct rope *p, struct tir_value a, struct tir_valu
     return tir_sar(&p->b, difference, tir_int_like(&p->b, difference, 31));
 }
 
-/* Returns b in elements whose mask (of less()) is set, and a in the others. */
+/* Returns, element by element, b where `mask` (a result of less()) is set, and a where it is
+ * not. */
 static struct tir_value choose(struct rope *p, struct tir_value mask, struct tir_value a,
                                struct tir_value b)
 {
@@ -96,9 +97,10 @@ static struct tir_value choose(struct rope *p, struct tir_value mask, struct tir
     return tir_bitcast(o, tir_xor(o, from, differ), number);
 }
 
-/* Sets of[1] and of[2] to masks of the pairs in piece `piece` whose angle is by the second and by
- * the third position. In sections: pairs from index section_t on, and pairs from section_t +
- * section_h on. Interleaved: pairs with an index of 1 or 2 modulo 3, up to the section's length. */
+/* Sets of[1] and of[2] to masks of pairs in piece `piece`: the pairs whose angle belongs to the
+ * second, and to the third, position of mrope. In sections: pairs from index section_t on, and
+ * pairs from section_t + section_h on. Interleaved: pairs with an index of 1 or 2 modulo 3, up to
+ * the section's length. */
 static void choose_streams(struct rope *p, unsigned piece, struct tir_value of[3])
 {
     struct tir_builder *b = &p->b;
@@ -125,8 +127,8 @@ static void choose_streams(struct rope *p, unsigned piece, struct tir_value of[3
     of[2] = tir_and(b, third, less(p, pair, tir_mul(b, w, three)));
 }
 
-/* Sets p->cos and p->sin of piece `piece` of the pairs, in f32. With mrope each pair's angle is by
- * the position of its section. */
+/* Sets p->cos and p->sin (f32) for the pairs of piece `piece` (index). With mrope, a pair's section
+ * selects the position that determines the angle. */
 static void find_piece(struct rope *p, unsigned piece, const struct tir_value position[3])
 {
     struct tir_value of[3], cos = widen(p, load_angles(p, position[0], piece, 0));

@@ -16,8 +16,8 @@ static struct tir_value column_bits(struct tir_builder *b, struct tir_type t, in
 }
 
 /* Loads the cosine of each element's angle, or the sine if `sine`: f32, columns x 1, in the layout
- * of `t`. Elements that do not rotate get the cosine of another element, which the caller
- * replaces. */
+ * of `t`. Elements that do not rotate get the cosine of another element; the caller replaces these
+ * cosines. */
 static struct tir_value load_angles(struct tir_builder *b, const struct rope_angles *a,
                                     struct tir_type t, bool sine)
 {

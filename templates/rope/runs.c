@@ -37,7 +37,7 @@ static struct tir_value splat_like(struct rope *p, struct tir_value a, struct ti
     return tir_splat(&p->b, a, tir_typeof(p->b.f, like));
 }
 
-/* Returns a * step as i64, for an i32 column `a` and an i64 scalar `step`. */
+/* Returns `a` (i32, rows x 1) times `step` (i64 scalar), as i64. */
 static struct tir_value steps(struct rope *p, struct tir_value a, struct tir_value step)
 {
     struct tir_builder *b = &p->b;
@@ -47,7 +47,7 @@ static struct tir_value steps(struct rope *p, struct tir_value a, struct tir_val
 
 /* Sets token, head, slot and nowhere of each row of the group `g`: tokens from `first_token` on,
  * heads from `first_head` on (i32 indices). Rows of tokens from `end_token` on, or of heads that do
- * not exist, are marked. */
+ * not exist, get nowhere = -1. */
 static void locate(struct rope *p, const struct rope_source *s, struct tir_value first_token,
                    struct tir_value end_token, struct tir_value first_head, struct group *g)
 {
@@ -63,8 +63,8 @@ static void locate(struct rope *p, const struct rope_source *s, struct tir_value
     const struct tir_value left =
         tir_or(b, tir_sub(b, last_token, token), tir_sub(b, last_head, head));
     const struct tir_value beyond = tir_sar(b, left, tir_int_like(b, row, 31));
-    /* Rows beyond the end use the first token and head. This also makes tokens depend on lanes,
-     * since x tokens with their addresses would exceed the scalar registers. */
+    /* Rows beyond the end get the first token and head. Because of this, tokens differ by lane in
+     * LLVM's view: addresses of x tokens in scalar registers would exceed these registers. */
     const struct tir_value there = tir_xor(b, beyond, tir_int_like(b, row, -1));
     g->token = tir_add(b, tir_and(b, member, there), splat_like(p, first_token, row));
     g->head = tir_add(b, tir_and(b, of, there), splat_like(p, first_head, row));
@@ -104,8 +104,8 @@ static void load(struct rope *p, const struct rope_source *s, const struct group
     }
 }
 
-/* Stores the group's panels raw[] in the tensor of field keep_kv, except for rows that do not
- * exist. */
+/* Stores the group's panels raw[] in the tensor to which v is written besides the cache (field
+ * keep_kv). Skips rows that do not exist. */
 static void write_dense(struct rope *p, const struct rope_source *s, const struct group *g,
                         const struct tir_value *raw)
 {
@@ -186,9 +186,9 @@ static void visit_group(struct rope *p, const struct rope_source *s, const struc
     write_cache(p, g, raw, x);
 }
 
-/* Returns the index (i32) of the first token from `token` on whose slot is a multiple of x, if
- * slots are consecutive. The result is at most the number of tokens. Token 0 and tokens without a
- * slot are returned as they are. */
+/* Returns the index (i32) of the first token at or after `token` whose slot is a multiple of x, if
+ * slots are consecutive; at most the number of tokens. Returns `token` unchanged if it is 0 or has
+ * no slot. */
 static struct tir_value align(struct rope *p, struct tir_value token, int x)
 {
     struct tir_builder *b = &p->b;

@@ -19,8 +19,8 @@ int rope_rotary_dim(const struct att_variant *v)
 }
 
 /* Returns the layout of a tile of `rows` heads x `columns` elements. 2^lane_bits lanes share a
- * head. The first 2^used_bits of them hold the columns in runs of 2^run_bits, and the others repeat
- * these. Higher lanes, and then registers, hold further heads. */
+ * head. The first 2^used_bits of these lanes hold the columns in runs of 2^run_bits, and the other
+ * lanes repeat the same columns. Higher lanes, and then registers, hold further heads. */
 static struct tir_layout tile_layout(const struct tir_machine *m, unsigned rows, unsigned columns,
                                      unsigned run_bits, unsigned used_bits, unsigned lane_bits)
 {
@@ -39,8 +39,8 @@ static unsigned min_u(unsigned a, unsigned b) { return a < b ? a : b; }
 static unsigned lowest_bit(unsigned x) { return x & -x; }
 
 /* Adds a span of `columns` elements of `dtype` from element `first` on. A lane has at least 4
- * elements of it, or all. It has 2 if four elements of each of the head's spans would exceed the
- * registers. 2^lane_bits lanes share a head. */
+ * elements of the span, or all. A lane has only 2 if 4 elements of each span of the head would
+ * exceed the registers. 2^lane_bits lanes share a head. */
 static void add_span(struct rope *p, struct rope_shape *s, unsigned first, unsigned columns,
                      unsigned dtype, unsigned lane_bits)
 {
@@ -76,8 +76,8 @@ static void add_panels(struct rope *p, struct rope_shape *s, unsigned first, uns
 }
 
 /* Returns the log2 of the number of lanes that share a head of `dim` elements, `elements` in each.
- * Fewer lanes share it if the narrowest piece or panel has less than 4 elements a lane. A lane
- * holds at most 32 elements. `rotary` is the number of elements that rotate. */
+ * Fewer lanes share a head if the narrowest piece or panel would have less than 4 elements a lane.
+ * A lane holds at most 32 elements. `rotary` is the number of elements that rotate. */
 static unsigned lanes_of_head(const struct rope *p, unsigned dim, unsigned rotary,
                               unsigned elements)
 {
@@ -108,8 +108,9 @@ static void add_pieces(struct rope *p, struct rope_shape *s, unsigned from, unsi
     }
 }
 
-/* Adds the spans of a head of `dim` elements without rotation. At least 2^least lanes share a head,
- * as many as share a head that rotates. With fewer, a wave would have more heads than p->rows. */
+/* Adds the spans of a head of `dim` elements without rotation. At least 2^least lanes share the
+ * head: the number of lanes that share a head that rotates. With fewer lanes, a wave would have
+ * more heads than p->rows. */
 static void add_plain(struct rope *p, struct rope_shape *s, unsigned dim, unsigned least)
 {
     const unsigned own = tir_bits_floor(min_u(min_u(dim / 8, tir_lanes(p->m)), lowest_bit(dim)));

@@ -62,9 +62,9 @@ static void fill(struct rope *p, const struct rope_source *s, const struct rope_
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Sets `lds` of the n tensors t[] to their offsets (i32, bytes) in the LDS buffer, one after the
- * other. Sets `rows` to whole tiles of heads. of[i] is the source of t[i]. Returns the total bytes
- * (i32). */
+/* Sets member `lds` of the n tensors t[] to byte offsets (i32) in the LDS buffer, one tensor after
+ * the other. Sets member `rows` to the number of heads, rounded up to whole tiles. of[i] is the
+ * source of t[i]. Returns the total bytes (i32). */
 static struct tir_value place(struct rope *p, struct rope_vectors *const t[], unsigned n,
                               struct rope_source *const of[])
 {

@@ -50,7 +50,8 @@ struct walk {
 };
 
 /* Begins the loop `w` over tiles of heads of source `s`, and loads the second tile. `first` is the
- * loaded first tile. The loop's index is the first head (i32) of its tile. */
+ * loaded first tile. The loop's index is the index (i32) of the first head of the iteration's
+ * tile. */
 static void begin_walk(struct rope *p, const struct rope_source *s, const struct tir_value *first,
                        struct walk *w)
 {
@@ -110,9 +111,9 @@ void rope_visit_kv(struct rope *p, const struct rope_source *source, const struc
     end_walk(p, &w);
 }
 
-/* Implements the declaration in rope.h. A gate is the second half of each head in tensor q. It gets
- * its bias, and is neither normed nor rotated. It goes to gate->out, or to argument `gate` if
- * gate->out is not set. */
+/* Implements the declaration in rope.h. A gate is the second half of each head in tensor q. The
+ * gate's bias is added; a gate is neither normed nor rotated. Gates are stored to gate->out, or to
+ * argument `gate` if gate->out is not set. */
 void rope_visit_gate(struct rope *p, const struct rope_source *q, const struct rope_source *gate)
 {
     struct rope_source s = *gate;

@@ -12,7 +12,7 @@
 
 enum { WORK_WORDS = 8 }; /* i32 words of an item of a work list */
 
-/* When split_kv_load_arguments() declares or loads an argument. */
+/* The time at which split_kv_load_arguments() declares or loads an argument. */
 enum when {
     NEVER, /* does not declare the argument */
     NOW,   /* declares and loads the argument */
@@ -20,7 +20,8 @@ enum when {
     SPARED /* NOW, but LATER with one_launch, which lacks scalar registers for the argument */
 };
 
-/* Kinds of kernels that have an argument; see has(). */
+/* Kinds of kernels that have an argument: all, with a block table, with a sparse list, and so
+ * on. */
 enum needs { ALWAYS, BLOCK_TABLES, INDICES, ONE_LAUNCH, TENSOR_SCALES, FP8_QUERIES, NEW_ROWS };
 
 /* Arguments that precede the first load of K, in the order of use: the first ones may be preloaded
@@ -158,7 +159,7 @@ static struct tir_value count_keys(struct split_kv *d, struct tir_value sequence
  * workgroup's number. KEYS_AFTER is the number of the sequence's keys after the item's last one. */
 enum item_word { SEQUENCE, PARTIAL, FIRST_TOKEN, END_TOKEN, FIRST_KEY, END_KEY, KEYS_AFTER, HEAD };
 
-/* Waits once for the item's words w[] and for the arguments in d->beside, which are loaded
+/* Waits once for the item's words w[] and for the arguments in d->beside[], which are loaded
  * together. */
 static void await_beside(struct split_kv *d, const struct tir_value w[WORK_WORDS])
 {
@@ -175,8 +176,8 @@ static struct tir_value kv_head(struct split_kv *d, struct tir_value word)
     return tir_div(&d->b, tir_and(&d->b, word, tir_i32(&d->b, 0xffff)), d->gqa);
 }
 
-/* Sets w[] to the words of the item with index `index` (i32). HEAD becomes the KV head. The loads
- * of arguments beside an item of a list are issued before one of its words is used. */
+/* Sets w[] to the words of the item with index `index` (i32). HEAD becomes the KV head. With a work
+ * list, the loads of d->beside[] are issued before a word of the item is used. */
 static void read_item(struct split_kv *d, struct tir_value index, struct tir_value w[WORK_WORDS])
 {
     struct tir_builder *b = &d->b;
@@ -199,7 +200,7 @@ static void read_item(struct split_kv *d, struct tir_value index, struct tir_val
     if (beside)
         w[HEAD] = tir_mul(b, w[HEAD], d->gqa);
     w[PARTIAL] = tir_i32(b, -1);
-    find_queries(d, w[SEQUENCE], &w[FIRST_TOKEN]); /* sets w[END_TOKEN] too */
+    find_queries(d, w[SEQUENCE], &w[FIRST_TOKEN]); /* also sets w[END_TOKEN], the next word */
     w[FIRST_KEY] = w[KEYS_AFTER] = tir_i32(b, 0);
     w[END_KEY] = count_keys(d, w[SEQUENCE]);
     tir_end_if(b, &listed, w);
@@ -224,9 +225,9 @@ static struct tir_value table_of(struct split_kv *d, struct tir_value sequence)
     return tir_add(b, tir_arg(b, ARG_KV_INDICES, TIR_I64), tir_mul(b, first, four));
 }
 
-/* Returns the least number of keys by which an item may begin: its first key is a multiple of the
- * result. Loads of blocks or groups of keys begin where the page's blocks do. Other loads begin
- * with the first visible key, since an earlier page may hold anything. */
+/* Returns the alignment of an item's first key: the key's index is a multiple of the result. Loads
+ * of blocks, or groups, of keys begin at a block of the page. Other loads begin at the first
+ * visible key, since rows before it may hold anything. */
 static int alignment(const struct split_kv *d)
 {
     if (!split_kv_by_lane(d->v) || (d->v->page_size && d->v->page_size % SPLIT_KV_BLOCK == 0))

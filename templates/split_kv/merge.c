@@ -15,8 +15,8 @@
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
-/* Returns the layout of O with the halves of its rows in separate registers, if a lane has both.
- * The upper half is in the first registers. */
+/* Returns the layout of O with the two halves of its rows in separate registers if a lane has rows
+ * of both: the upper half in the first registers, the lower half after it. */
 static struct tir_layout halves_of(const struct split_kv *d)
 {
     return tir_layout_regs_first(tir_layout_of(d->b.f, d->output),
@@ -31,7 +31,7 @@ static struct tir_layout o_map(const struct split_kv *d)
     return tir_lane_major(&l, 4);
 }
 
-/* Returns the LDS layout of one number for each column. */
+/* Returns the LDS layout of a vector: one f32 for each column. */
 static struct tir_layout vector_map(const struct split_kv *d)
 {
     return tir_row_major(1, d->columns);
@@ -66,7 +66,7 @@ static bool shares_sum(const struct split_kv *d)
            regs >= 4 * d->waves;
 }
 
-/* Returns the bytes of LDS of a wave's m and l. l is stored as several rows, which its readers add
+/* Returns the bytes of LDS of a wave's m and l. l has several rows, which the waves that load l add
  * up. */
 static int number_bytes(const struct split_kv *d)
 {
@@ -120,7 +120,7 @@ static struct tir_value join_part(struct split_kv *d, struct tir_value at, struc
 }
 
 /* Returns O `own` of this wave times own_factor plus another wave's O, at LDS address `at` (i32),
- * times factor. It is computed half by half, since two whole O would take all registers of a
+ * times factor. Computes one half after the other, since two whole O would take all registers of a
  * wave. */
 static struct tir_value join_output(struct split_kv *d, struct tir_value at, struct tir_value own,
                                     struct tir_value own_factor, struct tir_value factor)
@@ -159,7 +159,7 @@ static struct split_kv_state join(struct split_kv *d, const struct split_kv_stat
 }
 
 /* Passes the states of n waves, from wave `from` (index) on, to waves 0 to n - 1 through LDS. Each
- * of these adds a state to its own state *s. */
+ * of the latter waves adds a received state to its own state *s. */
 static void hand_over(struct split_kv *d, struct split_kv_state *s, unsigned from, unsigned n)
 {
     struct tir_builder *b = &d->b;
@@ -262,8 +262,8 @@ static void add_numbers(struct split_kv *d, struct numbers *n, struct split_kv_s
 }
 
 /* Returns the tile type of the rows of O^T that a wave adds up: an equal share of each lane's
- * registers, selected by the last bits of a register's index. Halves that overlap stay together.
- * Sets *whole to the layout of O^T in LDS. */
+ * registers, selected by the last bits of a register's index. Overlapping halves of a row are
+ * divided alike. Sets *whole to the layout of O^T in LDS. */
 static struct tir_type rows_to_add(struct split_kv *d, struct tir_layout *whole)
 {
     const struct tir_type t = split_kv_in_order(d);

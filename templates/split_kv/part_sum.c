@@ -27,12 +27,12 @@ static const float HIGHEST = 3e38f; /* log2 of the weight of an infinite sink */
 
 enum {
     SLICES = 32,    /* least number of slices of the result; with fewer, waves would have none */
-    LEAST = 256,    /* elements of a narrow slice: 16 bytes in each lane */
+    LEAST = 256,    /* number of elements of a narrow slice: 16 bytes (f32) in each of 64 lanes */
     REGISTERS = 64, /* number of registers of a lane for parts in flight */
     MOST = SPLIT_KV_PART_LOADS, /* most loads of a lane in flight */
     FEW = SPLIT_KV_FEW_PARTS,   /* most parts that are all read at once */
-    FEW_BY_ONE = 32,            /* number of parts above which few rows are added up side by side */
-    SIDE_BY_SIDE = 8            /* number of parts that a wave reads at once */
+    FEW_BY_ONE = 32, /* number of parts above which a result of few rows is added up side by side */
+    SIDE_BY_SIDE = 8 /* number of parts that a wave reads at once */
 };
 
 /* A row of the result, or a piece of a row, with its address in the partials. */
@@ -79,7 +79,8 @@ static void choose_types(struct split_kv_part_sum *s)
     s->one = tir_tile(d->b.f, TIR_F32, 1, 1, &number);
 }
 
-/* A sum of some parts of a slice: m, the log2 of the largest weight; l and O, relative to 2^m. */
+/* The sum of some parts of a slice. m: log2 of the largest weight. l and o: denominator and output,
+ * relative to 2^m. */
 struct sum {
     struct tir_value m, l, o;
     /* i64: address of the slice in the result, if O is already divided; no value: it is not. */
@@ -173,8 +174,8 @@ static struct tir_value inverse_of(struct tir_builder *b, struct tir_value l)
     return tir_select(b, tir_cmp_gt(b, l, zero), tir_rcp(b, l), zero);
 }
 
-/* Writes the LSE of the row of slice *l from its sum; -infinity if no part has a key. Only the
- * first slice of a row writes it. */
+/* Writes the LSE of slice *l's row, from `sum`; -infinity if no part has a key. Only the first
+ * slice of a row writes it. */
 static void write_log(struct split_kv_part_sum *s, const struct slice *l, const struct sum *sum)
 {
     struct split_kv *const d = s->d;
@@ -193,8 +194,8 @@ static void write_log(struct split_kv_part_sum *s, const struct slice *l, const 
     tir_end_if(b, &begins, NULL);
 }
 
-/* Divides O of the sum by its denominator, unless it already is, and writes slice *l and its
- * LSE. */
+/* Writes slice *l and the LSE of its row. Divides O of the sum by the denominator first, unless O
+ * is already divided (sum->to). */
 static void write_slice(struct split_kv_part_sum *s, const struct slice *l, const struct sum *sum)
 {
     struct tir_builder *b = &s->d->b;
@@ -209,8 +210,8 @@ static void write_slice(struct split_kv_part_sum *s, const struct slice *l, cons
 
 /* ---- Parts one by one ---- */
 
-/* Loads the rows (i32, one in each lane) in the partials of the parts from part `chunk` (i32) on.
- * Lanes after the last part repeat its row. */
+/* Returns the row index in partial_out (i32, one in each lane) of the parts from part `chunk` (i32:
+ * index) on, from reduce_partial_map. Lanes after the last part get the last part's row. */
 static struct tir_value find_rows(struct split_kv_part_sum *s, struct tir_value chunk)
 {
     struct tir_builder *b = &s->d->b;
@@ -223,8 +224,8 @@ static struct tir_value find_rows(struct split_kv_part_sum *s, struct tir_value 
                                     tir_shl(b, at, tir_int_like(b, at, 2)), t);
 }
 
-/* Loads log2 of the weight of each lane's part, from part `chunk` (i32) on, for slice *l; LOWEST in
- * lanes without a part. `rows` are the parts' rows. */
+/* Loads, for slice *l, log2 of the weight of each lane's part: lane i has part `chunk` (i32) + i.
+ * The result is LOWEST in lanes without a part. `rows` are the parts' rows. */
 static struct tir_value load_lse(struct split_kv_part_sum *s, const struct slice *l,
                                  struct tir_value rows, struct tir_value chunk)
 {
@@ -253,8 +254,9 @@ static struct tir_value load_out(struct split_kv_part_sum *s, const struct slice
                            s->slice);
 }
 
-/* Returns o + sum w_k o_k of slice *l over the `n` parts of the lanes from lane k (i32) on. Each
- * lane has its part's row in `rows` (i32) and weight in `weights` (f32). */
+/* Returns `o` plus the weighted outputs, for slice *l, of the `n` parts that belong to lanes k
+ * (i32), k + 1 and so on. Each lane has its part's row in `rows` (i32) and weight in `weights`
+ * (f32). */
 static struct tir_value add_outs(struct split_kv_part_sum *s, const struct slice *l,
                                  struct tir_value rows, struct tir_value weights,
                                  struct tir_value k, struct tir_value o, unsigned n)
@@ -271,7 +273,7 @@ static struct tir_value add_outs(struct split_kv_part_sum *s, const struct slice
 }
 
 /* Returns `o` plus the weighted O of slice *l of the first `n` (i32) parts of a chunk: many parts
- * at once, then the remaining ones a few at a time. A chunk has a part for each lane, with its row
+ * at once, then the remaining parts a few at a time. A chunk has a part for each lane, with its row
  * in `rows` (i32) and its weight in `weights` (f32). */
 static struct tir_value add_chunk(struct split_kv_part_sum *s, const struct slice *l,
                                   struct tir_value rows, struct tir_value weights,
@@ -291,8 +293,8 @@ static struct tir_value add_chunk(struct split_kv_part_sum *s, const struct slic
     return o;
 }
 
-/* Returns the sum `before` of slice *l plus the parts from part `chunk` (i32) on, one for each
- * lane, with its row in `rows` (i32). */
+/* Returns the sum `before` of slice *l plus a chunk of parts from part `chunk` (i32) on. Each lane
+ * has one of these parts, whose row index in partial_out is in `rows` (i32). */
 static struct sum join_chunk(struct split_kv_part_sum *s, const struct slice *l,
                              struct tir_value rows, struct tir_value chunk,
                              const struct sum *before)
@@ -355,7 +357,8 @@ static void find_few(struct split_kv_part_sum *s)
 }
 
 /* Returns the sum of all parts of slice *l, at most FEW, with O already divided by the denominator.
- * No load depends on another, so all are in flight together. Every lane has every part's weight. */
+ * No load depends on another load, so all loads are in flight together. Every lane has the weights
+ * of all parts. */
 static struct sum join_few(struct split_kv_part_sum *s, const struct slice *l)
 {
     struct tir_builder *b = &s->d->b;
@@ -422,8 +425,8 @@ unsigned split_kv_few_parts_of_rows(const struct split_kv *d)
     return vectors_at_once(d) * SIDE_BY_SIDE >> row_vector_bits(d);
 }
 
-/* Returns the number of groups of SIDE_BY_SIDE parts whose loads are in flight at once, with the
- * way s->way. */
+/* Returns the number of groups of SIDE_BY_SIDE parts whose loads are in flight at once, when parts
+ * are added in the way s->way. */
 static int loads_of(const struct split_kv_part_sum *s)
 {
     const unsigned n = vectors_at_once(s->d);
@@ -451,7 +454,7 @@ static void choose_parts(struct split_kv_part_sum *s)
 }
 
 /* Sets at[] to the byte offsets (i64) in partial_lse of the rows of the parts from part `chunk`
- * (i32) on. Parts after the last one repeat its offset. */
+ * (i32) on. Parts after the last one get the last part's offset. */
 static void find_parts(struct split_kv_part_sum *s, struct tir_value chunk,
                        struct tir_value at[MOST])
 {
@@ -496,8 +499,8 @@ static void load_parts_lse(struct split_kv_part_sum *s, const struct slice *l,
     }
 }
 
-/* Returns the sum `before` of slice *l plus the parts from part `chunk` (i32) on, whose offsets are
- * at[]. O has a row for each of the parts side by side. */
+/* Returns the sum `before` of slice *l plus the parts from part `chunk` (i32) on, whose byte
+ * offsets in partial_lse are at[]. O of the result has a row for each of the SIDE_BY_SIDE parts. */
 static struct sum join_parts(struct split_kv_part_sum *s, const struct slice *l,
                              struct tir_value chunk, const struct tir_value at[MOST],
                              const struct sum *before)
@@ -529,7 +532,8 @@ static struct sum join_parts(struct split_kv_part_sum *s, const struct slice *l,
     return sum;
 }
 
-/* Calls find_parts() if the sum has part `chunk` (i32); at[] stays as it is otherwise. */
+/* Sets at[] by find_parts() if the sum has a part with index `chunk` (i32); otherwise at[] stays as
+ * it is. */
 static void find_more_parts(struct split_kv_part_sum *s, struct tir_value chunk,
                             struct tir_value at[MOST])
 {

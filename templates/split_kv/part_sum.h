@@ -14,7 +14,7 @@ enum {
     SPLIT_KV_PART_LOADS = 16, /* most loads of a lane in flight */
 };
 
-/** The way in which a wave goes over the parts of a slice. */
+/** The way in which a wave adds up the parts of a slice. */
 enum split_kv_part_way {
     SPLIT_KV_PARTS_AT_ONCE, /* for up to SPLIT_KV_FEW_PARTS: all loads are in flight together */
     /* A wave reads one part after the other; each lane has elements of the slice. */
@@ -40,7 +40,7 @@ struct split_kv_part_sum {
      * parts. */
     struct tir_value rows;
     /* With AT_ONCE, i64 scalars: byte offset of each part's row in partial_lse and in partial_out.
-     * Entries after the last part repeat its offsets. */
+     * Entries after the last part have the last part's offsets. */
     struct tir_value few_lse[SPLIT_KV_FEW_PARTS], few_out[SPLIT_KV_FEW_PARTS];
     /* With SIDE_BY_SIDE and OF_ROWS: types of f32, eight parts x elements of a slice, and eight
      * parts x 1. */
@@ -52,19 +52,19 @@ struct split_kv_part_sum {
 };
 
 /** Returns the description of the sum of the parts in entries `first` to `first` + `count` - 1
- * (i32) of reduce_partial_map. Its way is set by split_kv_part_sum_find(). */
+ * (i32) of reduce_partial_map. split_kv_part_sum_find() must then set the member `way`. */
 struct split_kv_part_sum split_kv_part_sum(struct split_kv *d, struct tir_value first,
                                            struct tir_value count);
 /** Returns the number of parts whose loads are in flight together with SPLIT_KV_PARTS_OF_ROWS. */
 unsigned split_kv_few_parts_of_rows(const struct split_kv *d);
 /** Returns an i1: true if the sum has enough parts to read them side by side. Returns no value if
- * the result has too many rows for that way. */
+ * the result has too many rows to read parts side by side. */
 struct tir_value split_kv_parts_lie_side_by_side(const struct split_kv_part_sum *s);
 /** Sets s->way to `way`, and issues the loads of the rows of the first parts. */
 void split_kv_part_sum_find(struct split_kv_part_sum *s, enum split_kv_part_way way);
 /** Returns the number (i32) of slices of all rows of the sequence's result. */
 struct tir_value split_kv_part_sum_slices(const struct split_kv_part_sum *s);
-/** Adds up slice `number` (i32 index) of all parts and writes it to the result. */
+/** Adds up slice `number` (i32: index) of all parts, and writes the sum to the result. */
 void split_kv_part_sum_slice(struct split_kv_part_sum *s, struct tir_value number);
 
 #endif

@@ -22,18 +22,19 @@ enum {
     ALONE_ROWS = 512  /* most rows of O, over all parts, that one workgroup adds up */
 };
 
-/* Places of the rows of a tile in partial_out or partial_lse, relative to a part's first row. */
+/* Byte offsets of the rows of a tile in partial_out or partial_lse, relative to the first row of a
+ * part. */
 struct partial {
     struct tir_type t;             /* type of the tile as it is loaded; its transpose is used */
     struct split_kv_tensor tensor; /* the tensor of partials */
-    /* i32: bytes of a row, with all heads. It has 32 bits, since a product of two zero-extended
-     * numbers takes two instructions. */
+    /* i32: bytes of a row, with all heads. The number has 32 bits, since a product of two
+     * zero-extended 32-bit numbers takes only two instructions. */
     struct tir_value row_bytes;
     struct tir_value at; /* i64: byte offset of each row */
 };
 
-/* The parts of the item's sequence, in entries of reduce_partial_map, and the layout of their
- * sum. */
+/* The parts of the item's sequence, which are entries of reduce_partial_map, and the layout in
+ * which they are added up. */
 struct parts {
     struct tir_value first, count; /* i32: index of the first entry, and the number of entries */
     struct tir_value map;          /* i64: address of the first entry */
@@ -62,8 +63,8 @@ struct tir_value split_kv_is_part(struct split_kv *d)
 
 /* Sets the layout of the sum: d->columns, the types of O^T and of a number for each column, and the
  * type of a load of O. Lanes have adjacent elements of a row, as memory has them; in the layout of
- * matrix instructions a load would read sixteen rows. Columns without a query are left out. Each
- * wave has its own columns, or its own rows of O^T if there are few columns. */
+ * matrix instructions a load would read from sixteen rows. Columns without a query are left out.
+ * Each wave has its own columns, or its own rows of O^T if there are few columns. */
 static void choose_sum(struct split_kv *d, struct parts *p)
 {
     const unsigned width = tir_bits(split_kv_part_width(&d->value)), waves = tir_bits(d->waves);
@@ -72,8 +73,8 @@ static void choose_sum(struct split_kv *d, struct parts *p)
     unsigned columns = 0;
     while (1u << columns < (rows_used ? rows_used : d->columns) && 1u << columns < d->columns)
         columns++;
-    /* At most half of a wave's lanes share a row. If all lanes did, numbers of a row would be alike
-     * in a wave, and would take too many scalar registers. */
+    /* most: at most half of a wave's lanes share a row. If all lanes shared one, a row's numbers
+     * would be equal in the whole wave, and too many for the scalar registers. */
     const unsigned most = d->m->lane_bits - 1;
     p->by_column = columns > waves;
     const unsigned row = p->by_column ? width - 2 : width - 2 - waves;
@@ -102,8 +103,8 @@ static void choose_sum(struct split_kv *d, struct parts *p)
     d->attention.softmax.vector = tir_tile(d->b.f, TIR_F32, 1, d->columns, &column);
 }
 
-/* Returns the places in the tensor of argument `tensor`, with `bytes` bytes for each head, of the
- * columns of a tile of type `t`. */
+/* Returns the byte offsets, in the tensor of argument `tensor`, of the columns of a tile of type
+ * `t`. A head has `bytes` bytes. */
 static struct partial find_partial(struct split_kv *d, const char *tensor, int bytes,
                                    struct tir_type t)
 {
@@ -137,7 +138,8 @@ static struct tir_value load_out(struct split_kv *d, const struct partial *p, st
     return d->value.overlap ? tir_stack(&d->b, part[0], part[1]) : part[0];
 }
 
-/* Most parts whose rows and lse are loaded at once; scalar loads in flight at once. */
+/* PARTS_AT_ONCE: most parts whose row indices and lse are loaded at once. TOGETHER: scalar loads in
+ * flight at once. */
 enum { PARTS_AT_ONCE = 16, TOGETHER = 8 };
 
 /* Returns the number of parts whose O fits in the registers that K and V had in the loop over keys,
@@ -159,7 +161,7 @@ static unsigned parts_at_once(const struct split_kv *d)
 
 /* Loads the first rows (i32) in the partials of parts k (i32) to k + n - 1 into row[]. If `whole`,
  * all n parts exist, so a single load reads adjacent entries. Otherwise parts after the last one
- * repeat its row. */
+ * get the last part's row. */
 static void find_rows(struct split_kv *d, const struct parts *p, struct tir_value k,
                       struct tir_value *row, unsigned n, bool whole)
 {
@@ -199,7 +201,8 @@ static struct split_kv_state add_parts(struct split_kv *d, const struct parts *p
     find_rows(d, p, k, row, n, whole);
     for (unsigned i = 0; i < n; i++)
         lse[i] = load_lse(d, p, row[i]);
-    /* Without these anchors LLVM keeps row * heads of all parts in scalar registers. */
+    /* The loop adds anchors. Without them LLVM keeps the product of row and heads of all parts in
+     * scalar registers. */
     for (unsigned i = 0; i < n; i += TOGETHER)
         tir_anchor_all(b, row + i, n - i < TOGETHER ? n - i : TOGETHER);
     const unsigned ahead = n < parts_under_way(d) ? n : parts_under_way(d);
@@ -230,7 +233,7 @@ static struct split_kv_state add_parts(struct split_kv *d, const struct parts *p
     return sum;
 }
 
-/* Returns the sum of all parts: many at once, then the remaining ones a few at a time. */
+/* Returns the sum of all parts: many parts at once, then the remaining parts a few at a time. */
 static struct split_kv_state add_all_parts(struct split_kv *d, const struct parts *p)
 {
     struct tir_builder *b = &d->b;
@@ -293,8 +296,9 @@ static struct tir_value count_parts(struct split_kv *d, const struct parts *p,
     return count;
 }
 
-/* Sets p->lses, p->outs and p->places, the places of the parts and of the result. Their arguments
- * take long to load, so they are loaded before the workgroup knows that it adds up the parts. */
+/* Sets p->lses, p->outs and p->places, the places of the parts and of the result. The arguments for
+ * these take long to load, so the loads are issued before the workgroup knows that it adds up the
+ * parts. */
 static void find_places(struct split_kv *d, struct parts *p)
 {
     struct tir_builder *b = &d->b;
@@ -312,7 +316,7 @@ static void find_places(struct split_kv *d, struct parts *p)
     tir_anchor_all(b, scalars, sizeof(scalars) / sizeof(scalars[0]));
 }
 
-/* Adds up all parts and writes the result of the current columns. */
+/* Adds up all parts of the current columns (rows of Q) and writes their result. */
 static void sum_up(struct split_kv *d, const struct parts *p)
 {
     struct tir_builder *b = &d->b;
@@ -404,8 +408,8 @@ void split_kv_join_parts(struct split_kv *d)
     tir_end_if(b, &part, NULL);
 }
 
-/* Implements the declaration in split_kv.h. An item that is no part loads from kv_lens instead,
- * which always exists. */
+/* Implements the declaration in split_kv.h. For an item that is no part, loads from argument
+ * kv_lens instead, since that memory always exists. */
 struct tir_value split_kv_prefetch_parts(struct split_kv *d)
 {
     struct tir_builder *b = &d->b;

@@ -8,7 +8,7 @@
 
 bool split_kv_by_lane(const struct att_variant *v)
 {
-    /* Wide rows leave no registers for blocks. */
+    /* wide: rows so long that no registers are left for numbers of blocks of keys. */
     const bool wide = v->head_dim > 256 || v->head_dim_v > 256;
     return v->page_size == 0 || v->page_size % SPLIT_KV_BLOCK || wide;
 }
@@ -86,7 +86,7 @@ struct split_kv_state split_kv_end_keys(struct split_kv *d, struct tir_if *some,
     tir_end_for(b, loop, inside, ATT_N_CARRY);
     tir_else(b, some, inside);
     /* The materialised zero keeps LLVM from clearing O for both paths before the branch, ahead of
-     * the first loads of K. A value with which only the loop begins is cleared while K is in
+     * the first loads of K. LLVM then clears O only on the path of the loop, while K is in
      * flight. */
     if (d->zero_late)
         carried[ATT_CARRY_O] = tir_materialize(b, carried[ATT_CARRY_O]);

@@ -10,8 +10,8 @@
 #include "templates/workgroup/scalar.h"
 
 enum {
-    /* Polls while waiting for the last part, each 400 to 600 clocks; together as long as one
-     * workgroup takes to add up all parts. */
+    /* POLLS: most reads of the ticket while a workgroup waits for the last part. A read takes 400
+     * to 600 clocks, so the limit is about the time in which one workgroup adds up all parts. */
     POLLS = 16,
     SLEEP = 2,      /* units of 64 clocks between polls, since many workgroups poll one ticket */
     FEW_POLLS = 28, /* polls with SPLIT_KV_PARTS_AT_ONCE, each 260 to 400 clocks, without sleep */
@@ -26,12 +26,12 @@ static struct tir_type word_type(struct split_kv *d)
     return tir_tile(d->b.f, TIR_I32, 1, 1, &l);
 }
 
-/* Adds up slice `number` (i32 index) of the sum `sum`, a struct split_kv_part_sum: it is
+/* Adds up slice `number` (i32 index) of the sum `sum`, a struct split_kv_part_sum: the function is
  * att_share.add. */
 static void add_slice(void *sum, struct tir_value number) { split_kv_part_sum_slice(sum, number); }
 
-/* Waits until all parts are written, up to a number of polls, and adds them up in the way `way`
- * unless that number is reached. */
+/* Waits until all parts are written, and adds them up in the way `way`. Gives up after a limited
+ * number of reads of the ticket. */
 static void await_and_sum_up(struct split_kv *d, struct split_kv_part_sum sum,
                              enum split_kv_part_way way)
 {
@@ -53,8 +53,8 @@ static void await_and_sum_up(struct split_kv *d, struct split_kv_part_sum sum,
                     n);
 }
 
-/* Adds up more parts than SPLIT_KV_PARTS_AT_ONCE serves: side by side if `sum` is suited, else one
- * by one. */
+/* Adds up more parts than SPLIT_KV_PARTS_AT_ONCE serves: side by side if
+ * split_kv_parts_lie_side_by_side() permits, else one by one. */
 static void sum_up_many(struct split_kv *d, const struct split_kv_part_sum *sum)
 {
     struct tir_builder *b = &d->b;
@@ -103,7 +103,8 @@ struct tir_value split_kv_untouched(struct split_kv *d) { return tir_undef(&d->b
 void split_kv_touch_ticket(struct split_kv *d)
 {
     enum {
-        LAST = ATT_TICKET_LINE - 4 /* byte offset of the line's last word, which is not the count */
+        /* byte offset of the last word of the ticket's cache line, which is not the counter */
+        LAST = ATT_TICKET_LINE - 4
     };
     struct tir_builder *b = &d->b;
     const struct tir_type t = word_type(d);

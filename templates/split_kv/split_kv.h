@@ -18,8 +18,8 @@
 enum { SPLIT_KV_BLOCK = 16, SPLIT_KV_MAX_WAVES = 8 };
 
 /** The cache of K or of V, and the width of its rows in registers. A head dim that is no power of
- * two is rounded up to one. The row's first and its last `width` / 2 columns are then loaded as two
- * parts, which overlap. */
+ * two is rounded up to the next power of two. The row's first and its last `width` / 2 columns are
+ * then loaded as two parts, which overlap. */
 struct split_kv_cache {
     /* Number of columns of a row in registers: head_dim or head_dim_v, rounded up to a power of
      * two. */
@@ -50,8 +50,8 @@ enum { SPLIT_KV_BESIDE = 16 /* most arguments that are loaded together with an i
 
 struct split_kv_places;
 
-/** The kernel under construction: its builder, sizes, and values that all of split_kv/ uses. A
- * member that is documented as "none" has no value then. */
+/** The kernel under construction: its builder, sizes, and values that all of split_kv/ uses. In
+ * comments, "none" says what it means if a member has no value. */
 struct split_kv {
     const struct att_variant *v;
     const struct tir_machine *m;
@@ -63,8 +63,8 @@ struct split_kv {
     /* Number of rows of Q of one pass over the keys, one for each query and head; columns of S^T
      * and O^T. */
     unsigned columns;
-    /* Number of columns that have different rows of Q, which the other columns repeat; 0: all
-     * columns have. */
+    /* Number of columns with rows of Q of their own; the other columns repeat these rows. 0: all
+     * columns have rows of their own. */
     unsigned row_columns;
     bool own_columns; /* true: no two waves have the same column of O^T */
     /* True: O is set to zero while the first loads of K are in flight; false: LLVM may set it
@@ -73,11 +73,12 @@ struct split_kv {
     bool new_rows;   /* true: the newest rows of k and v are arguments of the call */
     bool neighbours; /* true: workgroups on one XCD have items with consecutive indices */
     int qk, pv;      /* indices in tir_machine.mma of the instructions of K Q^T and of P V */
-    /* i32: index of the first element of head_dim_v that the wave writes; none: it writes all
+    /* i32: index of the first element of head_dim_v that the wave writes; none: the wave writes all
      * elements of its columns. */
     struct tir_value first_value;
-    /* i32: LDS address of an f32 1 / l for each column, and of an i64 row offset for each after
-     * them. Only waves that have all columns of a part of O use it; none: other kernels */
+    /* i32: LDS address of an f32 1 / l for each column, followed by an i64 byte offset of the row
+     * for each column. Only waves that have all columns of a part of O use it; none: other
+     * kernels */
     struct tir_value divisors;
     struct att_paging paging;       /* size of pages */
     struct split_kv_cache k, value; /* caches of K and of V */
@@ -108,12 +109,13 @@ struct split_kv {
     struct tir_value beside[SPLIT_KV_BESIDE];
     unsigned n_beside; /* number of values in beside[] */
 
-    /** Returns part `number` (index) of O^T as it is divided and written, from the part as the loop
-     * over keys left it. NULL: both are the same. Only with own_columns. */
+    /** Returns part `number` (index) of O^T in its final form, from `part`, the same rows after the
+     * loop over keys. NULL: the loop computes the final form. Only with own_columns. */
     struct tir_value (*finish_part)(void *family, struct tir_value part, unsigned number);
     void *family; /* state of the family, the first argument of finish_part */
     const struct split_kv_places
-        *found; /* addresses of the item's result; NULL: they are computed when it is stored */
+        /* addresses of the item's result; NULL: they are computed when the result is stored */
+        *found;
 };
 
 /* items.c */
@@ -150,8 +152,8 @@ static inline int split_kv_part_first(const struct split_kv_cache *c, unsigned i
  * keys. Blocks need pages of a multiple of 16 keys, and rows that are not long. */
 bool split_kv_by_lane(const struct att_variant *v);
 
-/** The query and the head of each column, in tiles of one shape. Tokens are outer, heads of the KV
- * head inner. */
+/** The query and the head of each column, in tiles of one shape. Columns are ordered by token, then
+ * by query head of the KV head. */
 struct split_kv_rows {
     struct tir_value row;   /* i32: index among the item's rows of Q, at most the last row */
     struct tir_value token; /* i32: row of the query's token in q */
@@ -204,12 +206,12 @@ struct split_kv_tensor split_kv_partial(struct split_kv *d, const char *tensor, 
 struct tir_value split_kv_offsets(struct split_kv *d, struct tir_type t,
                                   const struct split_kv_tensor *tensor);
 
-/** Kinds of a state that is written. EITHER: a result if item.partial is below 0, else a partial.
- * RESULT and PART: only one of the two. SUM: a result that is a sum of partials, which already
- * include the scales of the cache. */
+/** Kinds of output that a softmax state is written as. EITHER: a result if item.partial is below 0,
+ * else a partial. RESULT and PART: only one of the two. SUM: a result that is a sum of partials,
+ * which already include the scales of the cache. */
 enum split_kv_kind { SPLIT_KV_EITHER, SPLIT_KV_RESULT, SPLIT_KV_PART, SPLIT_KV_SUM };
 
-/** The places to which a state of type split_kv.output is written. */
+/** The addresses to which a state (O^T of type split_kv.output, and LSE) is written. */
 struct split_kv_places {
     enum split_kv_kind kind;
     bool own_lse;           /* true: each wave writes the LSE of its columns; false: the first wave
@@ -252,8 +254,8 @@ void split_kv_write_state(struct split_kv *d, const struct split_kv_state *s);
  * partial, and has rows. */
 struct tir_value split_kv_is_part(struct split_kv *d);
 /** Counts the workgroup's partial. The last workgroup of a sequence adds up the sequence's partials
- * and writes the result. If the partials are many, all of the sequence's workgroups do so. Must be
- * called after the passes over an item. */
+ * and writes the result. If there are many partials, all of the sequence's workgroups add them up
+ * together. Must be called after the passes over an item. */
 void split_kv_join_parts(struct split_kv *d);
 /** Loads, before they are needed, the words by which split_kv_join_parts() finds the partials, so
  * that they are in a cache. Returns the loaded value, which the caller anchors, or no value without
@@ -263,10 +265,10 @@ struct tir_value split_kv_prefetch_parts(struct split_kv *d);
 /* share.c */
 
 /** Loads d->part_ends and sets d->ticket. part_ends are undefined if the item is not a part. The
- * caller anchors them after its first loads. */
+ * caller anchors part_ends after its own first loads. */
 void split_kv_load_part_ends(struct split_kv *d);
 /** Loads a word of the ticket's cache line into `touched`, so that the line is in the L2 when
- * partials are counted. split_kv_share_parts() waits for it. */
+ * partials are counted. split_kv_share_parts() waits for that load. */
 void split_kv_touch_ticket(struct split_kv *d);
 /** Returns an undefined value for `touched`, for an item that does not call
  * split_kv_touch_ticket(). */
@@ -275,8 +277,8 @@ struct tir_value split_kv_untouched(struct split_kv *d);
  * time. Needs 4 unused bytes at LDS address `lds`. */
 void split_kv_share_parts(struct split_kv *d);
 /** Adds up partials as split_kv_share_parts() does, but with eight partials side by side. A slice
- * has 32 elements; for few partials of many rows see SPLIT_KV_PARTS_OF_ROWS. The caller has set
- * `ticket` and part_ends. head_dim_v must be at least 64. */
+ * has 32 elements, or for few partials of many rows the elements of SPLIT_KV_PARTS_OF_ROWS. The
+ * caller has set `ticket` and part_ends. head_dim_v must be at least 64. */
 void split_kv_share_narrow(struct split_kv *d);
 
 #endif

@@ -20,7 +20,7 @@ struct tir_type split_kv_in_order(struct split_kv *d)
     return tir_tile(d->b.f, TIR_F32, d->output.rows, d->output.cols, &l);
 }
 
-/* Returns the type of the transpose of a tile of type `t`. */
+/* Returns the type of a transposed tile: `t` with rows and columns exchanged. */
 static struct tir_type transposed(struct split_kv *d, struct tir_type t)
 {
     const struct tir_layout l = tir_layout_transpose(tir_layout_of(d->b.f, t));
@@ -202,7 +202,7 @@ static void write_lse(struct split_kv *d, struct tir_value lse, const struct spl
 }
 
 /* Writes O^T `o` to p->out, as f32 if `part`, else in 16 bits. If a row has two parts that overlap,
- * each is written. */
+ * both parts are written. */
 static void write_rows(struct split_kv *d, struct tir_value o, bool part,
                        const struct split_kv_places *p)
 {
@@ -239,7 +239,8 @@ struct tir_value split_kv_write_lse(struct split_kv *d, const struct split_kv_st
     return inverse_of(d, &end, p->scale);
 }
 
-/* Returns O^T `o` with registers in the order of head_dim_v, see split_kv_in_order(). */
+/* Returns O^T `o` with registers in the order of head_dim_v: converted to type
+ * split_kv_in_order(). */
 static struct tir_value sorted(struct split_kv *d, struct tir_value o)
 {
     const struct tir_layout l = *tir_layout_of(d->b.f, split_kv_in_order(d));
@@ -273,9 +274,9 @@ static int parts_of(struct split_kv *d, struct tir_type o)
     return (int)n;
 }
 
-/* Returns x with eight consecutive rows in each lane, by exchanging rows between pairs of lanes.
- * Before, a lane has four of these rows, and four of the next eight. A store then has 16 bytes, and
- * there are half as many stores. */
+/* Returns x with eight consecutive rows in each lane, by exchanging rows between pairs of lanes. In
+ * x, a lane has four of these rows, and four of the next eight. With the result, a store has 16
+ * bytes, and there are half as many stores. */
 static struct tir_value with_neighbours(struct tir_builder *b, struct tir_value x)
 {
     enum { OWN = 4, NEXT = 8 };
@@ -299,7 +300,7 @@ static void write_part(struct split_kv *d, struct tir_value x, int byte,
     tir_tile_scatter(b, p->out.base, p->out_at, tir_i32(b, byte), tir_transpose(b, x));
 }
 
-/* Writes O^T `o` of the wave's own columns, multiplied by `inverse` (1 x columns). It goes part by
+/* Writes O^T `o` of the wave's own columns, multiplied by `inverse` (1 x columns). Writes part by
  * part, since all of O^T takes half of the registers. */
 static void write_in_parts(struct split_kv *d, struct tir_value o, struct tir_value inverse,
                            const struct split_kv_places *p)
@@ -322,8 +323,9 @@ static void write_in_parts(struct split_kv *d, struct tir_value o, struct tir_va
     }
 }
 
-/* Returns an LDS address (i32) for column `first` (index) in d->divisors: of its divisor if `dtype`
- * is f32, or of its row offset if `dtype` is i64. The offsets follow the divisors. */
+/* Returns an LDS address (i32) for column `first` (index) in d->divisors: of the column's divisor 1
+ * / l if `dtype` is f32, or of its row offset if `dtype` is i64. The offsets of all columns follow
+ * the divisors. */
 static struct tir_value place_of(struct split_kv *d, unsigned dtype, unsigned first)
 {
     const unsigned of_one = (unsigned)sizeof(float);
@@ -332,8 +334,9 @@ static struct tir_value place_of(struct split_kv *d, unsigned dtype, unsigned fi
                     (int)(rows ? d->columns * of_one + first * sizeof(int64_t) : first * of_one));
 }
 
-/* Loads what leave_columns() has stored: divisors if `dtype` is f32, row offsets if it is i64. The
- * result has `columns` columns from column `first` (index) on, as columns x 1 in layout *l. */
+/* Loads from LDS what leave_columns() has stored there: divisors 1 / l if `dtype` is f32, row
+ * offsets (bytes) if `dtype` is i64. The result has `columns` columns from column `first` (index)
+ * on, as columns x 1 in layout *l. */
 static struct tir_value take_left(struct split_kv *d, unsigned dtype, unsigned first,
                                   const struct tir_layout *l, unsigned columns)
 {
@@ -343,7 +346,7 @@ static struct tir_value take_left(struct split_kv *d, unsigned dtype, unsigned f
 }
 
 /* Writes O^T `o`, multiplied by the divisors, of waves that have a part of the latent and all
- * columns. It goes a block of columns at a time. */
+ * columns. Writes one block of columns after the other. */
 static void write_in_blocks(struct split_kv *d, struct tir_value o, const struct split_kv_places *p)
 {
     enum { BLOCKS = 4 };
