@@ -73,11 +73,18 @@ struct tir_layout tir_spread_one(const struct tir_machine *m)
     return tir_spread_layout(&s);
 }
 
-struct tir_layout tir_spread_column(const struct tir_machine *m, unsigned waves, unsigned rows)
+struct tir_layout tir_spread_chunks(const struct tir_machine *m, unsigned waves, unsigned chunk,
+                                    unsigned rows, unsigned cols)
 {
     struct tir_spread s = tir_spread(m, waves);
-    tir_spread_fill(&s, TIR_LANES, rows, 1);
-    tir_spread_fill(&s, TIR_WAVES, rows, 1);
-    tir_spread_fill(&s, TIR_REGS, rows, 1);
+    tir_spread_cols(&s, TIR_REGS, tir_bits(chunk));
+    tir_spread_fill(&s, TIR_LANES, rows, cols);
+    tir_spread_fill(&s, TIR_WAVES, rows, cols);
+    tir_spread_fill(&s, TIR_REGS, rows, cols);
     return tir_spread_layout(&s);
+}
+
+struct tir_layout tir_spread_column(const struct tir_machine *m, unsigned waves, unsigned rows)
+{
+    return tir_spread_chunks(m, waves, 1, rows, 1);
 }

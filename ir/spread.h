@@ -52,6 +52,11 @@ struct tir_layout tir_spread_layout(const struct tir_spread *s);
 /** Returns the layout of a single element that all lanes and waves hold. */
 struct tir_layout tir_spread_one(const struct tir_machine *m);
 
+/** Returns the layout of a tile of rows x cols elements, spread row by row over lanes, then waves,
+ * then registers. A lane has `chunk` adjacent elements of a row. */
+struct tir_layout tir_spread_chunks(const struct tir_machine *m, unsigned waves, unsigned chunk,
+                                    unsigned rows, unsigned cols);
+
 /** Returns the layout of a column of `rows` rows, spread over lanes, then waves, then registers. */
 struct tir_layout tir_spread_column(const struct tir_machine *m, unsigned waves, unsigned rows);
 

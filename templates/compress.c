@@ -106,10 +106,7 @@ static void choose_types(struct compress *c)
         [ATT_STATE_DTYPE_FP16] = TIR_F16,
     };
     const unsigned dim = (unsigned)c->v->head_dim;
-    struct tir_spread s = tir_spread(c->m, 1);
-    tir_spread_cols(&s, TIR_REGS, tir_bits(dim / tir_lanes(c->m)));
-    tir_spread_cols(&s, TIR_LANES, c->m->lane_bits);
-    const struct tir_layout l = tir_spread_layout(&s);
+    const struct tir_layout l = tir_spread_chunks(c->m, 1, dim / tir_lanes(c->m), 1, dim);
     c->raw = tir_tile(c->b.f, dtypes[c->v->state_dtype], 1, dim, &l);
     c->row = tir_with_dtype(c->raw, TIR_F32);
     c->size = (int)tir_dtype_bits(c->raw.dtype) / 8;

@@ -316,12 +316,9 @@ static void write_outputs(struct step *s, struct tir_value outputs, struct tir_v
  * type, so that sums have the same order. */
 static struct tir_type row_type(struct step *s)
 {
-    struct tir_spread l = tir_spread(s->m, 1);
     const unsigned width = (unsigned)s->d.r.v->head_dim_v;
-    tir_spread_cols(&l, TIR_REGS, tir_bits(CHUNK));
-    tir_spread_cols(&l, TIR_LANES, tir_bits(width / CHUNK));
-    const struct tir_layout layout = tir_spread_layout(&l);
-    return tir_tile(s->d.r.b.f, s->d.r.dtype, 1, width, &layout);
+    const struct tir_layout l = tir_spread_chunks(s->m, 1, CHUNK, 1, width);
+    return tir_tile(s->d.r.b.f, s->d.r.dtype, 1, width, &l);
 }
 
 /* Returns a view of the wave's value head in row `row` (i32, index) of argument `arg`, z or out.

@@ -112,11 +112,8 @@ static struct tir_layout reorder(const struct product *p, const struct tir_layou
  * row, with 16 bytes in a lane. */
 static struct tir_type whole_rows(struct product *p, unsigned dtype, unsigned rows, unsigned cols)
 {
-    struct tir_spread s = tir_spread(p->m, 1);
-    tir_spread_cols(&s, TIR_REGS, tir_bits(16 * 8 / tir_dtype_bits(dtype)));
-    tir_spread_fill(&s, TIR_LANES, rows, cols);
-    tir_spread_rows(&s, TIR_REGS, tir_bits(rows) - s.rows);
-    const struct tir_layout l = tir_spread_layout(&s);
+    const struct tir_layout l =
+        tir_spread_chunks(p->m, 1, 16 * 8 / tir_dtype_bits(dtype), rows, cols);
     return tir_tile(p->b.f, dtype, rows, cols, &l);
 }
 
@@ -137,21 +134,13 @@ static void choose_layouts(struct product *p)
     const struct tir_layout columns = tir_layout_slice(&out, 0);
     p->scale_of_x = tir_tile(f, TIR_F32, 1, TOKENS, &columns);
 
-    struct tir_spread s = tir_spread(p->m, WAVES);
-    tir_spread_cols(&s, TIR_REGS, tir_bits(CHUNK));
-    tir_spread_fill(&s, TIR_LANES, TOKENS, PANEL);
-    tir_spread_fill(&s, TIR_WAVES, TOKENS, PANEL);
-    tir_spread_fill(&s, TIR_REGS, TOKENS, PANEL);
-    const struct tir_layout staged = tir_spread_layout(&s);
+    const struct tir_layout staged = tir_spread_chunks(p->m, WAVES, CHUNK, TOKENS, PANEL);
     p->staged = tir_tile(f, p->dtype, TOKENS, PANEL, &staged);
     p->rows = whole_rows(p, p->stored, ROWS, p->wide);
     p->taken = tir_tile(f, p->stored, ROWS, PANEL, &rows);
     p->part = whole_rows(p, p->dtype, TOKENS, PANEL);
-    struct tir_spread t = tir_spread(p->m, WAVES);
-    tir_spread_cols(&t, TIR_REGS, tir_bits(TOKENS * ROWS / WAVES / tir_lanes(p->m)));
-    tir_spread_fill(&t, TIR_LANES, TOKENS, ROWS);
-    tir_spread_rows(&t, TIR_WAVES, tir_bits(TOKENS) - t.rows);
-    const struct tir_layout total = tir_spread_layout(&t);
+    const struct tir_layout total =
+        tir_spread_chunks(p->m, WAVES, TOKENS * ROWS / WAVES / tir_lanes(p->m), TOKENS, ROWS);
     p->total = tir_tile(f, TIR_F32, TOKENS, ROWS, &total);
     p->finished = whole_rows(p, p->dtype, TOKENS, ROWS);
 }

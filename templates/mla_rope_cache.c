@@ -131,14 +131,7 @@ static unsigned find_panels(const struct mla_rope *k, struct panel panels[PANELS
 static struct tir_type latent_tile(struct mla_rope *k, unsigned rows, int columns)
 {
     const unsigned width = (unsigned)columns;
-    struct tir_spread s = tir_spread(k->rope.m, 1);
-    tir_spread_cols(&s, TIR_REGS, tir_bits(CHUNK));
-    const unsigned lanes = tir_lanes(k->rope.m), shared = width / CHUNK;
-    tir_spread_cols(&s, TIR_LANES, tir_bits(shared < lanes ? shared : lanes));
-    tir_spread_cols(&s, TIR_REGS, tir_bits(width) - s.cols);
-    tir_spread_fill(&s, TIR_LANES, rows, width);
-    tir_spread_rows(&s, TIR_REGS, tir_bits(rows) - s.rows);
-    const struct tir_layout l = tir_spread_layout(&s);
+    const struct tir_layout l = tir_spread_chunks(k->rope.m, 1, CHUNK, rows, width);
     return tir_tile(k->rope.b.f, k->rope.dtype, rows, width, &l);
 }
 

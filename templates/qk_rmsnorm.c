@@ -103,11 +103,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 /* Returns the tile type of one row of `width` columns. Each lane has 16 adjacent bytes. */
 static struct tir_type panel_type(struct norm *k, unsigned width)
 {
-    struct tir_spread l = tir_spread(k->m, 1);
-    tir_spread_cols(&l, TIR_REGS, tir_bits(CHUNK));
-    tir_spread_cols(&l, TIR_LANES, tir_bits(width / CHUNK));
-    const struct tir_layout layout = tir_spread_layout(&l);
-    return tir_tile(k->b.f, k->dtype, 1, width, &layout);
+    const struct tir_layout l = tir_spread_chunks(k->m, 1, CHUNK, 1, width);
+    return tir_tile(k->b.f, k->dtype, 1, width, &l);
 }
 
 /* Returns the number of elements that a wave loads at once, 8 in each lane. */

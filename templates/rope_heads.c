@@ -80,12 +80,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 static void choose_type(struct heads *h, const struct tir_machine *m)
 {
     const unsigned dim = (unsigned)h->v->head_dim;
-    struct tir_spread s = tir_spread(m, 1);
     h->rows = WAVE_ELEMENTS / dim;
-    tir_spread_cols(&s, TIR_REGS, tir_bits(CHUNK));
-    tir_spread_fill(&s, TIR_LANES, h->rows, dim);
-    tir_spread_fill(&s, TIR_REGS, h->rows, dim);
-    const struct tir_layout l = tir_spread_layout(&s);
+    const struct tir_layout l = tir_spread_chunks(m, 1, CHUNK, h->rows, dim);
     h->tile = tir_tile(h->b.f, att_dtype(h->v), h->rows, dim, &l);
 }
 

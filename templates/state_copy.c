@@ -4,7 +4,6 @@
  * launch. A list on the device has each span's offsets and size. A workgroup copies a piece of one
  * span. The buffer resource ends with the span, so that its last piece may be short.
  */
-#include "ir/bits.h"
 #include "ir/spread.h"
 #include "templates/workgroup/scalar.h"
 #include "templates/template.h"
@@ -43,12 +42,7 @@ static int piece_bytes(const struct att_tile *t, const struct tir_machine *m)
 static struct tir_type piece_type(struct tir_builder *b, const struct att_tile *t)
 {
     const unsigned rows = (unsigned)piece_bytes(t, b->f->machine) / (CHUNK * WORD);
-    struct tir_spread s = tir_spread(b->f->machine, t->waves);
-    tir_spread_cols(&s, TIR_REGS, tir_bits(CHUNK));
-    tir_spread_rows(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
-    tir_spread_rows(&s, TIR_WAVES, tir_bits(t->waves));
-    tir_spread_fill(&s, TIR_REGS, rows, CHUNK);
-    const struct tir_layout l = tir_spread_layout(&s);
+    const struct tir_layout l = tir_spread_chunks(b->f->machine, t->waves, CHUNK, rows, CHUNK);
     return tir_tile(b->f, TIR_I32, rows, CHUNK, &l);
 }
 

@@ -28,8 +28,7 @@ struct others {
 /* Returns the type of an i32 that is the same in all lanes of the workgroup. */
 static struct tir_type word_type(const struct att_share *s)
 {
-    const struct tir_spread one = tir_spread(s->b->f->machine, s->waves);
-    const struct tir_layout l = tir_spread_layout(&one);
+    const struct tir_layout l = tir_spread_column(s->b->f->machine, s->waves, 1);
     return tir_tile(s->b->f, TIR_I32, 1, 1, &l);
 }
 

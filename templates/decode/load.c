@@ -96,13 +96,7 @@ static void choose_product(struct decode *d, const struct tir_layout *scores)
  * lanes have adjacent bytes. */
 static struct tir_layout line_part(const struct decode *d)
 {
-    struct tir_spread s = tir_spread(d->kv.m, 1);
-    const unsigned vector = tir_bits(16 / d->kv.kv_bytes), all = tir_bits(d->kv.k.width);
-    tir_spread_cols(&s, TIR_REGS, vector);
-    tir_spread_cols(&s, TIR_LANES, all - vector);
-    tir_spread_fill(&s, TIR_LANES, SPLIT_KV_BLOCK, d->kv.k.width);
-    tir_spread_fill(&s, TIR_REGS, SPLIT_KV_BLOCK, d->kv.k.width);
-    return tir_spread_layout(&s);
+    return tir_spread_chunks(d->kv.m, 1, 16 / d->kv.kv_bytes, SPLIT_KV_BLOCK, d->kv.k.width);
 }
 
 /* Returns the layout of a tile whose blocks of keys have layout *block. */

@@ -138,11 +138,8 @@ static void choose_wide(struct delta *d)
     const struct tir_layout transposed = tir_layout_transpose(&groups);
     const struct tir_layout pair = tir_layout_stack(&transposed, FOUR);
     t->packed_blocks = tile(d, d->dtype, FOUR * DELTA_BLOCK, ACCESS, tir_layout_transpose(&pair));
-    struct tir_spread s = tir_spread(d->m, 1);
-    tir_spread_cols(&s, TIR_REGS, tir_bits(ACCESS));
-    tir_spread_fill(&s, TIR_LANES, DELTA_CHUNK, d->values);
-    tir_spread_fill(&s, TIR_REGS, DELTA_CHUNK, d->values);
-    t->v_rows = tile(d, d->dtype, DELTA_CHUNK, d->values, tir_spread_layout(&s));
+    t->v_rows = tile(d, d->dtype, DELTA_CHUNK, d->values,
+                     tir_spread_chunks(d->m, 1, ACCESS, DELTA_CHUNK, d->values));
     d->map.v = tir_row_major(DELTA_CHUNK, d->values);
     d->map.v_block = tir_row_major(DELTA_BLOCK, d->values);
 }

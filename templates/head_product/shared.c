@@ -126,12 +126,7 @@ bool head_product_shared_check(const struct att_variant *v, const struct tir_mac
  * lane has CHUNK adjacent elements of a row. */
 static struct tir_type over_waves(struct up *p, unsigned rows, unsigned cols)
 {
-    struct tir_spread s = tir_spread(p->m, WAVES);
-    tir_spread_cols(&s, TIR_REGS, tir_bits(CHUNK));
-    tir_spread_fill(&s, TIR_LANES, rows, cols);
-    tir_spread_rows(&s, TIR_WAVES, tir_bits(WAVES));
-    tir_spread_rows(&s, TIR_REGS, tir_bits(rows) - s.rows);
-    const struct tir_layout l = tir_spread_layout(&s);
+    const struct tir_layout l = tir_spread_chunks(p->m, WAVES, CHUNK, rows, cols);
     return tir_tile(p->b.f, p->dtype, rows, cols, &l);
 }
 
@@ -168,11 +163,8 @@ static void choose_layouts(struct up *p)
     p->result = tir_tile(f, TIR_F32, ROWS, p->tokens, &out);
     p->staged = over_waves(p, p->tokens, (unsigned)p->v->head_dim);
     p->tail = over_waves(p, TAIL_TOKENS, TAIL);
-    struct tir_spread s = tir_spread(p->m, 1);
-    tir_spread_cols(&s, TIR_REGS, tir_bits(16 * 8 / tir_dtype_bits(p->stored)));
-    tir_spread_fill(&s, TIR_LANES, ROWS, p->panel);
-    tir_spread_rows(&s, TIR_REGS, tir_bits(ROWS) - s.rows);
-    const struct tir_layout whole = tir_spread_layout(&s);
+    const struct tir_layout whole =
+        tir_spread_chunks(p->m, 1, 16 * 8 / tir_dtype_bits(p->stored), ROWS, p->panel);
     p->rows = tir_tile(f, p->stored, ROWS, p->panel, &whole);
     p->x_map = x_map(p, (unsigned)p->v->head_dim);
     p->x_panel_map = x_map(p, p->panel);

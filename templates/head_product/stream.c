@@ -140,12 +140,7 @@ bool head_product_stream_fits(const struct att_variant *v, const struct tir_mach
  * workgroup. A lane has CHUNK adjacent elements of a row. */
 static struct tir_type over_waves(struct stream *p, unsigned dtype, unsigned rows, unsigned cols)
 {
-    struct tir_spread s = tir_spread(p->m, WAVES);
-    tir_spread_cols(&s, TIR_REGS, tir_bits(CHUNK));
-    tir_spread_fill(&s, TIR_LANES, rows, cols);
-    tir_spread_rows(&s, TIR_WAVES, WAVE_BITS);
-    tir_spread_rows(&s, TIR_REGS, tir_bits(rows) - s.rows);
-    const struct tir_layout l = tir_spread_layout(&s);
+    const struct tir_layout l = tir_spread_chunks(p->m, WAVES, CHUNK, rows, cols);
     return tir_tile(p->b.f, dtype, rows, cols, &l);
 }
 

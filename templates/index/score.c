@@ -165,14 +165,8 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
     x.parts = DIM / x.vector / (x.mxfp4 ? 4 : 2);
     x.slices = DIM / m->mma[x.mma].k;
     x.lane = tir_tile(b->f, TIR_I32, lanes, 1, &lane);
-    struct tir_spread halves = tir_spread(m, 1);
-    tir_spread_cols(&halves, TIR_REGS, 1);
-    tir_spread_rows(&halves, TIR_LANES, tir_bits(lanes));
-    x.halves = tir_spread_layout(&halves);
-    struct tir_spread s = tir_spread(m, 1);
-    tir_spread_cols(&s, TIR_REGS, tir_bits(x.vector));
-    tir_spread_rows(&s, TIR_LANES, tir_bits(lanes));
-    const struct tir_layout chunk = tir_spread_layout(&s);
+    x.halves = tir_spread_chunks(m, 1, 2, lanes, 2);
+    const struct tir_layout chunk = tir_spread_chunks(m, 1, x.vector, lanes, x.vector);
     x.chunk = tir_tile(b->f, x.mxfp4 ? TIR_I8 : x.element, lanes, x.vector, &chunk);
     const struct tir_layout result =
         tir_mma_result(&m->mma[x.mma], ROWS, x.group, (struct tir_waves){0});

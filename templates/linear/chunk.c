@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "templates/linear/chunk.h"
 
-#include "ir/bits.h"
 #include "ir/spread.h"
 
 /* Bytes of a 16-bit element, and of one access of a lane. */
@@ -33,12 +32,8 @@ struct tir_view att_chunk_numbers(struct tir_builder *b, struct att_tensor t,
 struct tir_type att_chunk_staged(struct tir_builder *b, unsigned dtype, unsigned rows,
                                  unsigned cols)
 {
-    struct tir_spread s = tir_spread(b->f->machine, b->f->waves);
-    tir_spread_cols(&s, TIR_REGS, tir_bits(ACCESS * 8 / tir_dtype_bits(dtype)));
-    tir_spread_fill(&s, TIR_LANES, rows, cols);
-    tir_spread_fill(&s, TIR_WAVES, rows, cols);
-    tir_spread_fill(&s, TIR_REGS, rows, cols);
-    const struct tir_layout l = tir_spread_layout(&s);
+    const struct tir_layout l = tir_spread_chunks(b->f->machine, b->f->waves,
+                                                  ACCESS * 8 / tir_dtype_bits(dtype), rows, cols);
     return tir_tile(b->f, dtype, rows, cols, &l);
 }
 

@@ -259,8 +259,7 @@ static struct split_kv_state add_all_parts(struct split_kv *d, const struct part
 /* Returns the tile type of one i32 that is the same in all lanes. */
 static struct tir_type one_number(struct split_kv *d)
 {
-    const struct tir_spread s = tir_spread(d->m, 1);
-    const struct tir_layout l = tir_spread_layout(&s);
+    const struct tir_layout l = tir_spread_one(d->m);
     return tir_tile(d->b.f, TIR_I32, 1, 1, &l);
 }
 

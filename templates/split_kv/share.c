@@ -21,8 +21,7 @@ enum {
 /* Returns the tile type of one i32 that is the same in all lanes. */
 static struct tir_type word_type(struct split_kv *d)
 {
-    const struct tir_spread one = tir_spread(d->m, d->waves);
-    const struct tir_layout l = tir_spread_layout(&one);
+    const struct tir_layout l = tir_spread_column(d->m, d->waves, 1);
     return tir_tile(d->b.f, TIR_I32, 1, 1, &l);
 }
 
