@@ -15,8 +15,9 @@
 
 /* The most scores (queries times keys) that a wave computes at once in planned kernels with a
  * custom mask. A plan's items are short. With masked tiles of 64 keys their loops begin later, and
- * they take up to 5 % longer (modelled). With a mask of blocks tiles that are copied to LDS directly
- * take 11 to 29 % longer. Other tiles of 64 keys take 10 to 20 % less time than tiles of 32. */
+ * they take up to 5 % longer (modelled). With a mask of blocks tiles that are copied to LDS
+ * directly take 11 to 29 % longer. Other tiles of 64 keys take 10 to 20 % less time than tiles of
+ * 32. */
 enum { PLANNED_SCORES = 32 * 32 };
 
 /* The most values of V per lane, if each value has a scale beside it: in SHUFFLE layout with a
