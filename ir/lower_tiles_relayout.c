@@ -14,7 +14,7 @@
 
 static const struct tir_type none;
 
-/* ---- Registers ---- */
+/* The functions from here on convert a layout within the registers of a lane. */
 
 /* The source of a byte of the result: the 32-bit register that begins with element `first` of tile
  * `a`, and one of its four bytes. */
@@ -104,7 +104,7 @@ static struct tir_pieces change_registers(const struct change *r)
     return p;
 }
 
-/* ---- Lanes ---- */
+/* The functions from here on convert a layout across lanes. */
 
 /* Replaces v[i] by v[i ^ flip] in lanes where `cond` (i1) is true. v[] has n registers. */
 static void exchange(struct tir_expander *x, struct tir_value *v, unsigned n, uint32_t flip,
@@ -337,7 +337,7 @@ static struct tir_pieces move_halves(const struct change *r)
     return p;
 }
 
-/* ---- Waves ---- */
+/* The functions from here on convert a layout through LDS. */
 
 /* Returns the address map of a tile in transit through LDS. The registers that a lane of the result
  * reads at once are adjacent. */
@@ -387,7 +387,7 @@ static struct tir_pieces change_waves(const struct change *r)
     return p;
 }
 
-/* ---- Conversion of any kind ---- */
+/* The functions from here on choose and emit any conversion. */
 
 /* Emits the conversion of a tile by its kind: LDS, registers, or lanes in words. */
 static struct tir_pieces change_numbers(struct change *r)

@@ -63,7 +63,7 @@ static bool is_loop(void *f, struct tir_block *b, struct tir_ref r)
     return tir_op(f, r)->opcode == TIR_for;
 }
 
-/* ---- Vecs ---- */
+/* The functions from here on choose the vecs to hoist. */
 
 /* Finds invariant vecs: all operands are from outside the loop, scalars that will move, or
    invariant vecs. */

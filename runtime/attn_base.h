@@ -73,7 +73,7 @@ enum attn_log_level {
  * message, never during a launch. `message` is valid only during the call. */
 typedef void (*attn_log_function)(void *user, enum attn_log_level level, const char *message);
 
-/* ---- Packs ---- */
+/* The functions from here on open and describe packs. */
 
 /**
  * Opens the pack at `path`. Header, shared strings and index are read and checked at once, a kernel
@@ -144,7 +144,7 @@ ATTN_PUBLIC int attn_pack_kernel_field(const struct attn_pack *pack, uint32_t n,
 ATTN_PUBLIC int attn_pack_kernel_code(const struct attn_pack *pack, uint32_t n, void *buffer,
                                       size_t buffer_size, size_t *size);
 
-/* ---- Devices ---- */
+/* The functions from here on open and describe devices. */
 
 enum {
     /**
@@ -199,7 +199,7 @@ struct attn_device_info {
 ATTN_PUBLIC int attn_device_describe(const struct attn_device *device,
                                      struct attn_device_info *info);
 
-/* ---- Operations ---- */
+/* The functions from here on describe and destroy ops. */
 
 /** The kernel that an op launches, and the reason for the choice. */
 struct attn_op_info {

@@ -4,7 +4,7 @@
 #include "runtime/fill.h"
 #include "runtime/host.h"
 
-/* Functions of cache_write. */
+/* The functions from here on divide the tokens of cache_write. */
 
 /* Waves of a launch that keep a GPU busy; tokens of a page for each wave of a workgroup; most waves
  * of a workgroup; most tokens of a wave. */
@@ -21,7 +21,7 @@ int32_t attn_cache_write_run(int32_t page_size, int32_t kv_heads, int32_t tokens
     return each < 1 ? 1 : each < most ? (int32_t)each : most;
 }
 
-/* Functions of rope_qk_norm_cache. */
+/* The functions from here on divide the tokens of rope_qk_norm_cache. */
 
 enum {
     WORKGROUPS = 256, /* enough workgroups to saturate the memory of every GPU */

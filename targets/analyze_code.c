@@ -13,7 +13,7 @@
 
 #include "targets/analyze.h"
 
-/* ---- Disassembly ---- */
+/* The functions from here on disassemble code. */
 
 /* Initialises LLVM's disassembler for AMDGPU. */
 static void start_disassembler(void)
@@ -91,7 +91,7 @@ bool tgt_disassemble(const uint8_t *code, size_t size, const struct tgt *t, stru
     return ok;
 }
 
-/* ---- Loops ---- */
+/* The functions from here on find loops in disassembled code. */
 
 /* A basic block: instructions `first` to `end` - 1. */
 struct block {

@@ -285,7 +285,7 @@ static void set_code_object_version(struct lower *l)
     LLVMAddModuleFlag(l->module, LLVMModuleFlagBehaviorError, key, sizeof(key) - 1, version);
 }
 
-/* ---- Linking and inlining of hooks ---- */
+/* The functions from here on link and inline hooks. */
 
 /* Links the bitcode of a user's hook into the module. Returns false after an error; `d` has LLVM's
  * message. */
@@ -352,7 +352,7 @@ static bool inline_hooks(struct lower *l, LLVMTargetMachineRef machine, char why
     return true;
 }
 
-/* ---- Output of the module ---- */
+/* The functions from here on emit the module. */
 
 /* Copies `size` bytes to *out, which the caller frees. Returns false if memory is exhausted. */
 static bool copy_out(const void *data, size_t size, struct tgt_blob *out, char why[TGT_WHY])

@@ -79,7 +79,7 @@ void cdna_gather_to_lds(struct lower *l, const struct lower_gather *g)
     LLVMBuildCall2(l->b, type, copy, args, wide ? 2 : 3, "");
 }
 
-/* ---- Matrix instructions ---- */
+/* The functions from here on emit matrix instructions. */
 
 /* Emits an MFMA with the operand types of its intrinsic, which differ between shapes: <8 x bfloat>,
  * <4 x i16>, i64. The f8f6f4 intrinsics are overloaded by the number of registers of each
@@ -108,7 +108,7 @@ LLVMValueRef cdna_multiply(struct lower *l, const struct lower_product *p)
     return emit_intrinsic(l, name, overload, n_overload, args, n);
 }
 
-/* ---- Moves between lanes ---- */
+/* The functions from here on move data between lanes. */
 
 /* Values of dpp_ctrl, which selects the lane that a lane reads (CDNA3 ISA manual, "DPP_CTRL
  * enumerations"). */
@@ -189,7 +189,7 @@ LLVMValueRef cdna_lanes_below(struct lower *l, LLVMValueRef set)
     return emit_intrinsic(l, "llvm.amdgcn.mbcnt.hi", NULL, 0, high, 2);
 }
 
-/* ---- Conversions ---- */
+/* The functions from here on convert between element types. */
 
 LLVMValueRef cdna_truncate_to_bf16(struct lower *l, LLVMValueRef v, unsigned count,
                                    struct lower_rounding how)

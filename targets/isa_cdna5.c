@@ -30,7 +30,7 @@ static void barrier(struct lower *l)
     cdna_barrier(l);
 }
 
-/* ---- Copies to LDS ---- */
+/* The functions from here on copy to LDS. */
 
 /* Sets *base and *bytes to the address and the size in bytes of a buffer resource, both i64 (CDNA5
  * ISA, table 57). */
@@ -179,7 +179,7 @@ static LLVMValueRef read_transposed(struct lower *l, LLVMValueRef address, unsig
     return emit_intrinsic(l, name, &type, 1, &address, 1);
 }
 
-/* ---- Matrix instructions ---- */
+/* The functions from here on emit matrix instructions. */
 
 /* Emits a WMMA of operands a, b and c. Its intrinsic has a modifier before each of a, b and c, here
  * 0; for fp8 only before c. For integers it has a flag before a and b, here 1 for signed, and none
@@ -209,7 +209,7 @@ static LLVMValueRef multiply(struct lower *l, const struct lower_product *p)
                           (LLVMValueRef[]){no, a, no, b, plain, c, no, no}, 8);
 }
 
-/* ---- Moves between lanes ---- */
+/* The functions from here on move data between lanes. */
 
 /* Emits v_permlane16_swap: exchanges odd rows of 16 lanes of `a` with even rows of `b`. `half` must
  * be 16. */
@@ -222,7 +222,7 @@ static LLVMValueRef lane_swap(struct lower *l, unsigned half, LLVMValueRef a, LL
     return emit_intrinsic(l, "llvm.amdgcn.permlane16.swap", NULL, 0, args, 4);
 }
 
-/* ---- Conversions of fp8 ---- */
+/* The functions from here on convert fp8. */
 
 /* Converts the two elements one by one. LLVM 22.1 allows results of v_cvt_pk_f32_fp8 only in the
  * first 256 VGPRs, and would spill others. */

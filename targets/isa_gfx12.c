@@ -26,7 +26,7 @@ void gfx12_wait_counter(struct lower *l, enum tir_counter counter, int64_t most)
         emit_intrinsic(l, names[counter], NULL, 0, &imm, 1);
 }
 
-/* ---- Moves between lanes ---- */
+/* The functions from here on move data between lanes. */
 
 /* Values of dpp_ctrl, which selects the lane that a lane reads (CDNA5 and RDNA4 ISA manuals,
  * "DPP_CTRL enumerations"). */

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* ---- Copies to LDS ---- */
+/* The functions from here on copy to LDS. */
 
 /* Emits stores to LDS of the data of all held copies except the newest `most`. LLVM adds the waits
  * for their loads. */
@@ -77,7 +77,7 @@ static void gather_to_lds(struct lower *l, const struct lower_gather *g)
     hold(l, data, advance(l, LLVMBuildIntToPtr(l->b, lds, l->lds_ptr, ""), g->both), g->bytes);
 }
 
-/* ---- Waits ---- */
+/* The functions from here on emit waits. */
 
 /* Completes all copies to LDS except the newest `vm`: emits stores of their data and a wait for
  * LDS. LLVM adds the waits for loads to registers. A `vm` of any size waits for LDS, since stores
@@ -94,7 +94,7 @@ static void wait(struct lower *l, int64_t vm, int64_t lgkm)
     gfx12_wait_counter(l, TIR_COUNTER_DS, lgkm);
 }
 
-/* ---- Matrix instructions ---- */
+/* The functions from here on emit matrix instructions. */
 
 /* Emits a WMMA of operands a, b and c. The intrinsics for floats have only these parameters. Those
  * for integers also have a flag before a and before b, here 1 for signed, and a clamp flag at the

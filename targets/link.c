@@ -35,7 +35,7 @@ static bool fail(const struct link *l, const char *sentence)
     return false;
 }
 
-/* ---- Reading the object ---- */
+/* The functions from here on read the relocatable object. */
 
 /* Sets *rank to the kind of output section that an input section becomes. Returns false if the
  * section is left out. */
@@ -150,7 +150,7 @@ Elf64_Sym link_move_symbol(const struct link *l, const Elf64_Sym *s)
     return moved;
 }
 
-/* ---- Relocations ---- */
+/* The functions from here on check and apply relocations. */
 
 /* A function that for_relocations() calls for a relocation of an output section. */
 typedef bool visit_fn(struct link *, const struct link_section *, const Elf64_Rela *);
@@ -235,7 +235,7 @@ static bool relocate(struct link *l, const struct link_section *s, const Elf64_R
     return true;
 }
 
-/* ---- Output ---- */
+/* The functions from here on write the output file. */
 
 /* Adds the sections that the linker makes, and checks all relocations. Returns false with a message
  * on an error. */

@@ -132,7 +132,7 @@ void link_lay_out(struct link *l)
     l->size = align_to(at, 8) + l->n_sections * sizeof(Elf64_Shdr);
 }
 
-/* ---- Writing of the file ---- */
+/* The functions from here on write the output file. */
 
 /* Returns a program header of type `type` with flags `flags` for the sections of kinds `from` to
  * `to`. */

@@ -43,7 +43,7 @@ LLVMValueRef lower_launch_state(struct lower *l, const struct tir_op *op)
     }
 }
 
-/* ---- Waits, barriers and atomics ---- */
+/* The functions from here on lower waits, barriers and atomics. */
 
 /* Emits an empty inline assembly with `n` operands and these LLVM constraints, so that the operands
  * are computed before it. */
@@ -164,7 +164,7 @@ static LLVMValueRef atomic_add(struct lower *l, const struct tir_op *op, LLVMVal
                                        lower_value(l, op->operands[1]), order, agent(l));
 }
 
-/* ---- The op await: a wait for waves of the whole GPU ---- */
+/* The functions from here on lower the op await, a wait for waves of the whole GPU. */
 
 /* Emits an atomic read of an i32 counter, with the scope of the GPU and without ordering. */
 static LLVMValueRef poll(struct lower *l, LLVMValueRef address)
@@ -413,7 +413,7 @@ LLVMValueRef lower_materialize(struct lower *l, const struct tir_op *op)
     return lower_bitcast(l, LLVMBuildCall2(l->b, type, code, &v, 1, ""), lower_type(l, t));
 }
 
-/* ---- Loops and branches ---- */
+/* The functions from here on lower loops and branches. */
 
 LLVMValueRef lower_return(struct lower *l, const struct tir_op *op)
 {
@@ -674,7 +674,7 @@ LLVMValueRef lower_if(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* ---- Calls of hooks ---- */
+/* The functions from here on lower calls of hooks. */
 
 /* Emits a call of the hook for element number `element` of the operands; scalar operands are the
  * same for every element. Addresses, which are i64 in the IR, become pointers. */

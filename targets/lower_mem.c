@@ -298,7 +298,7 @@ LLVMValueRef lower_lds_write(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* Accesses in which each element has an LDS address of its own. */
+/* The functions from here on lower accesses in which each element has an LDS address of its own. */
 
 /* Returns the LDS pointer of element `i`: that element of the addresses in operand `operand`, plus
  * the constant in op->imm[0]. */

@@ -18,7 +18,7 @@ const struct att_template *template_of(const char *op)
     return NULL;
 }
 
-/* ---- Arguments ---- */
+/* The functions from here on make arguments. */
 
 const struct known *find_known(const struct known *known, size_t count, const char *name)
 {
@@ -40,7 +40,7 @@ int64_t address(const void *p) { return (int64_t)(uintptr_t)p; }
 
 int64_t bits_of(float f) { return tir_from_float(TIR_F32, f, false); }
 
-/* ---- Numbers ---- */
+/* The functions from here on compute with numbers. */
 
 static uint32_t random_state;
 
@@ -107,7 +107,7 @@ double number(const struct att_variant *v, uint16_t bits)
     return (double)tir_to_float(dtype_of(v), bits, false);
 }
 
-/* ---- Attention ---- */
+/* The functions from here on compute attention. */
 
 static void poison_attention(const struct attention_result *r)
 {
@@ -183,7 +183,7 @@ static bool attention_is_right(const struct attention_result *r, char why[TIR_WH
     return error <= bound;
 }
 
-/* ---- Runs ---- */
+/* The functions from here on run functions. */
 
 struct run {
     const struct interpreted *k;

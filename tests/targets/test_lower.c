@@ -341,7 +341,7 @@ static void any_is_a_scalar_branch_condition(void **state)
     compiled_free(&c);
 }
 
-/* ---- Memory ---- */
+/* The functions from here on test accesses to memory. */
 
 static struct tir_value rsrc(struct kernel *k)
 {

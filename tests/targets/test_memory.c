@@ -11,7 +11,7 @@ static const struct tir_type f32 = {.kind = TIR_VEC, .dtype = TIR_F32, .count = 
 static const struct tir_type i32 = {.kind = TIR_VEC, .dtype = TIR_I32, .count = 1};
 static const struct tir_type no_type = {0};
 
-/* ---- Across lanes ---- */
+/* The functions from here on test moves across lanes. */
 
 static void lane_xor_reaches_every_lane(void **state)
 {
@@ -80,9 +80,9 @@ static void lane_gather_reads_the_given_lane(void **state)
     }
 }
 
-/* ---- Memory ---- */
+/* The functions from here on test accesses to memory. */
 
-/* ---- Counting and adding up lanes ---- */
+/* The functions from here on test counts and sums over lanes. */
 
 static void check_lanes(const char *target)
 {

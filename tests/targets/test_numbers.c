@@ -18,7 +18,7 @@ static float float_of(uint32_t bits)
     return f;
 }
 
-/* ---- Conversions ---- */
+/* The functions from here on test conversions. */
 
 /* Returns values around every rounding decision of bf16: ties to both sides, carries into the
  * exponent, the largest finite number, infinities, NaNs with various fractions. */
@@ -375,7 +375,7 @@ static void halves_of_maxima_keep_their_places(void **state)
     }
 }
 
-/* ---- Flow ---- */
+/* The functions from here on test control flow. */
 
 /* Sums index * x over the iterations; if the flag is set, a cold branch negates the sum in each. */
 static void loops_and_branches_carry_their_values(void **state)

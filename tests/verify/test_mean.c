@@ -19,7 +19,7 @@
 
 static double uniform(uint64_t *random) { return (double)(random_bits(random) >> 11) * 0x1p-53; }
 
-/* ---- Elements ---- */
+/* The functions from here on test sums over elements. */
 
 enum { ELEMENTS = 2000 };
 #define UNIT 0x1p-4
@@ -130,7 +130,7 @@ static void results_that_come_again_count_once(void **state)
     free(c);
 }
 
-/* ---- Rows of attention ---- */
+/* The functions from here on test sums over rows of attention. */
 
 enum { ROWS = 2000, KEYS = 48, DIM = 32 };
 

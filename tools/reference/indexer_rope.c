@@ -85,7 +85,7 @@ void ref_index_rope(const struct ref_index_rope *p, struct ref_index_head *r)
         ref_hadamard(r->y, r->error);
 }
 
-/* The format mxfp4. */
+/* The functions from here on make keys in the format mxfp4. */
 
 /* Values of e2m1 without a sign. */
 static const double e2m1[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};

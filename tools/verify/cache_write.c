@@ -95,7 +95,7 @@ static struct slot slot_of(const struct call *c, int64_t slot, int head)
     return (struct slot){slot / size, (int)(slot % size), head, 0};
 }
 
-/* Comparison. */
+/* The functions from here on compare the results of a call. */
 
 /*
  * Returns the number that x becomes in the cache, and a bound of its error. Let u = precision->unit
@@ -236,7 +236,7 @@ static void compare(struct call *c)
     }
 }
 
-/* Sizes. */
+/* The functions from here on choose the sizes of a call. */
 
 /* Returns the number of launches that the shape makes. */
 static int launches(const struct call *c) { return is(c, STEPS) ? LAUNCHES : 1; }
@@ -281,7 +281,7 @@ static void place(struct call *c)
     operand_place_inside(v, k, row);
 }
 
-/* Inputs. */
+/* The functions from here on fill the inputs of a call. */
 
 /* Exchanges two numbers. */
 static void swap(int64_t *a, int64_t *b)

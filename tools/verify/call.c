@@ -50,7 +50,7 @@ void *call_allocate(struct call *c, size_t count, size_t size)
     return block->bytes;
 }
 
-/* Making a call. */
+/* The functions from here on make a call. */
 
 /* Gives the scales of K and of V equal strides: the second one takes the first one's. Returns true
  * if `o` is one of these operands and needs no other strides. */
@@ -226,7 +226,7 @@ void call_free(struct call *c)
     }
 }
 
-/* Comparing. */
+/* The functions from here on compare the results of a call. */
 
 /* Writes the indices `at` to `text` as "[3, 0, 17]". */
 static void print_indices(const struct operand *o, const int64_t at[], char *text, size_t size)

@@ -88,7 +88,7 @@ static bool scheme(const struct call *c, enum attn_partials s)
     return c->desc.combine.partials == s;
 }
 
-/* Functions for the parts of a token, in the order of the list. */
+/* The functions from here on find the parts of a token, in the order of the list. */
 
 /* Returns the tile that contains a query token. */
 static const struct tile *tile_of(const struct call *c, int token)
@@ -159,7 +159,7 @@ static const int64_t *lse_at(const struct call *c, const struct place *p, int he
     return at;
 }
 
-/* Bounds. */
+/* The functions from here on bound errors. */
 
 /*
  * With f = 2^-24, the unit of float32, u the unit of out, p_k the weights and d_k how far lse_k is
@@ -249,7 +249,7 @@ static void compare(struct call *c)
     }
 }
 
-/* Inputs. */
+/* The functions from here on fill the inputs of a call. */
 
 /* Sets the tiles of query tokens, and the number and index of each tile's parts. */
 static void make_tiles(struct call *c)

@@ -125,7 +125,7 @@ static int window_of(const struct call *c)
     return c->args.compress.ratio * (c->args.compress.overlap ? 2 : 1);
 }
 
-/* ---- Sizes ---- */
+/* The functions from here on choose the sizes of a call. */
 
 /* Returns the number of rows of a page: the shape's, rounded to a number that the layout takes. */
 static int page_size_of(const struct call *c)
@@ -234,7 +234,7 @@ static void place(struct call *c)
         operand_leave_out(call_operand(c, COMPRESS_LATENT));
 }
 
-/* ---- Inputs ---- */
+/* The functions from here on fill the inputs of a call. */
 
 /* Returns the entry of sequence i in a list of slots: `slot`, or padding for every third sequence.
  * Padding is alternately a negative slot and slot 0. */
@@ -331,7 +331,7 @@ static void fill(struct call *c)
         }
 }
 
-/* ---- Results ---- */
+/* The functions from here on compare the results of a call. */
 
 /* A group of a sequence, and buffers for the values and scores of its tokens. */
 struct group {

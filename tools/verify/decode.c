@@ -152,7 +152,7 @@ const struct page_lists *decode_lists(const struct call *c)
     return is_sparse(c) ? &own->slots : &own->pages;
 }
 
-/* Sizes. */
+/* The functions from here on choose the sizes of a call. */
 
 /* Chooses the page size and the head ratio: the kernel's, or at each step others. Several are tried
  * since lookup may select a more specific kernel for some of them. */
@@ -385,7 +385,7 @@ static void place(struct call *c)
     place_work(c);
 }
 
-/* Inputs. */
+/* The functions from here on fill the inputs of a call. */
 
 /* True if draft token t sees `node` of the drafts: itself or an ancestor. */
 static bool descends(int t, int node)
@@ -678,7 +678,7 @@ static bool takes(const struct call *c)
            !(is(c, TREE) && DESC(c, mask) != ATTN_MASK_CUSTOM);
 }
 
-/* Traces. */
+/* The functions from here on serve traces of a call. */
 
 /* Sets the heads that the user of trace left out, from the kernel's ratio: struct
  * verify_op.complete. */

@@ -24,7 +24,7 @@ void delta_layer_size(const struct delta_layer *l)
     *l->lower_bound = -5;
 }
 
-/* ---- Places ---- */
+/* The functions from here on place operands. */
 
 /* Places k and v after q in the same rows, with the rows' stride. */
 static void place_fused(const struct delta_layer *l)
@@ -67,7 +67,7 @@ void delta_layer_place(const struct delta_layer *l)
     }
 }
 
-/* ---- Values ---- */
+/* The functions from here on fill the inputs of a layer. */
 
 /* Returns an element of a key. Keys are short enough that a state does not grow, unless the kernel
  * normalises them. With EXTREMES some are zero or nearly parallel. */
@@ -139,7 +139,7 @@ void delta_layer_fill(const struct delta_layer *l)
         operand_set_random(l->dt_bias, &l->r.c->random);
 }
 
-/* ---- Tokens ---- */
+/* The functions from here on compute the inputs of tokens. */
 
 /* Returns an element of an operand; 0 if the operand is left out. */
 static double given_or(const struct operand *o, const int64_t at[])

@@ -307,7 +307,7 @@ static void prepare(struct chunk *x)
         find_block(x, first, x->count - first < BLOCK ? x->count - first : BLOCK);
 }
 
-/* ---- A value element ---- */
+/* The functions from here on compute and compare the column of a value element. */
 
 /* Returns the product of token i's vector, a key or query, with the decayed state before the chunk.
  * Sets *off to the bound of its error. */

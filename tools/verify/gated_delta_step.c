@@ -473,7 +473,7 @@ static void normalise(struct call *c, int row, int head, struct head *h)
     compare_row(c, row, head, y, off);
 }
 
-/* ---- States ---- */
+/* The functions from here on read and compare states. */
 
 /* Loads the state of a sequence and head. */
 static void load_state(struct call *c, int i, int head, struct head *h)

@@ -99,7 +99,7 @@ static void fill(struct call *c)
     weights_fill(&weights, 4, &c->random);
 }
 
-/* ---- Comparison ---- */
+/* The functions from here on compare the results of a call. */
 
 /* A row of x as the kernel rounds it, and the row of weights with which it is multiplied. */
 struct row {

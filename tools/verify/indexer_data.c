@@ -155,7 +155,7 @@ static int make_key(const struct index_data *d, int key, uint8_t models[2][DIM],
     return d->kind == KEYS_EQUAL || d->kind == KEYS_TWO ? model : key;
 }
 
-/* ---- Keys of 16 bits ---- */
+/* The functions from here on make keys of 16 bits. */
 
 /* Returns the bits of v as a 16-bit number, truncated toward 0. In fp16 a magnitude below 2^-14
  * becomes 0, and a finite magnitude of 65,536 or more becomes the largest number. */
@@ -195,7 +195,7 @@ static int make_wide_key(const struct index_data *d, int key, uint8_t models[2][
     return d->kind == KEYS_EQUAL || d->kind == KEYS_TWO ? model : key;
 }
 
-/* ---- Keys in mxfp4 ---- */
+/* The functions from here on make keys in mxfp4. */
 
 /* Makes the e8m0 scales of a key's blocks. */
 static void make_block_scales(const struct index_data *d, int key, uint64_t *random,
@@ -244,7 +244,7 @@ static int make_mxfp4_key(const struct index_data *d, int key, uint8_t models[2]
     return d->kind == KEYS_EQUAL || d->kind == KEYS_TWO ? model : key;
 }
 
-/* ---- The cache ---- */
+/* The functions from here on make the cache of keys. */
 
 /* Returns the offset, in bytes, of byte e of the key of token n, in a page or in a tensor without
  * pages. */

@@ -95,7 +95,7 @@ static void place(struct call *c)
         operand_leave_out(call_operand(c, INDEXER_GATHER_SEQ_STARTS));
 }
 
-/* ---- The cache ---- */
+/* The functions from here on place and fill keys in the cache. */
 
 /* Returns the offset in the cache, in bytes, of the page of token t of sequence s. */
 static int64_t page_of(const struct call *c, int s, int t)

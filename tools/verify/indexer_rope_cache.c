@@ -74,7 +74,7 @@ static bool takes(const struct call *c)
 /* Returns the number of bytes of a key without its scales. */
 static int key_bytes(const struct call *c) { return is_mxfp4(c) ? DIM / 2 : DIM; }
 
-/* ---- Inputs ---- */
+/* The functions from here on fill the inputs of a call. */
 
 /* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
@@ -186,7 +186,7 @@ static void fill(struct call *c)
     }
 }
 
-/* ---- Results ---- */
+/* The functions from here on compare the results of a call. */
 
 /* Returns the largest magnitude among the elements of a head. *error becomes the largest error
  * bound of an element. */

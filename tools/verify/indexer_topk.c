@@ -160,7 +160,7 @@ static void make_rows(struct call *c, struct index_data *d)
 /* True if the lists have cache slots instead of positions. */
 static bool wants_slots(const struct call *c) { return is(c, SLOTS) && data_of(c)->paged; }
 
-/* ---- Plans ---- */
+/* The functions from here on make plans of a call. */
 
 /* True if a plan divides the rows. */
 static bool is_planned(const struct call *c) { return c->desc.indexer_topk.planned; }
@@ -327,7 +327,7 @@ static void fill(struct call *c)
         fill_work(c, &((const struct own *)c->own)->cut, c->args.indexer_topk.work_lists);
 }
 
-/* ---- Comparing ---- */
+/* The functions from here on compare the results of a call. */
 
 /* Sets `at` to the indices of entry i of a list, and returns `at`. With fewer parts than the output
  * has room for, lists are consecutive. */
@@ -697,7 +697,7 @@ static bool again(struct call *c)
     return is(c, PARTS) && c->launches == 1;
 }
 
-/* ---- Traces ---- */
+/* The functions from here on serve traces of a call. */
 
 /* Completes a trace's shape: replaces an unsupported page size by the smallest usual one that the
  * kernel takes. */

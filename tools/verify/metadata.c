@@ -117,7 +117,7 @@ static void place(struct call *c)
         operand_leave_out(call_operand(c, METADATA_KV_START));
 }
 
-/* Inputs. */
+/* The functions from here on fill the inputs of a call. */
 
 /* Sets element `i` of an operand of integers, if it is given. */
 static void set_int(struct call *c, unsigned number, int64_t i, int64_t value)
@@ -170,7 +170,7 @@ static void fill(struct call *c)
     r->kv_start = (const int32_t *)call_operand(c, METADATA_KV_START)->image;
 }
 
-/* Results. */
+/* The functions from here on compare the results of a call. */
 
 /* Compares page numbers: of the output table, or of the list of indices. */
 static void compare_pages(struct call *c, bool table)

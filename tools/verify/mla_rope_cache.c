@@ -136,7 +136,7 @@ static void place(struct call *c)
     }
 }
 
-/* ---- Inputs ---- */
+/* The functions from here on fill the inputs of a call. */
 
 /* Makes a row of the table with DeepSeek-V3's YaRN: factor 40, 4096 positions in training, beta 32
  * and 1. Its mscale over mscale_all_dim is 1 (arXiv 2309.00071). Short tables have numbers of 8
@@ -226,7 +226,7 @@ static void fill(struct call *c)
     fill_slots(c);
 }
 
-/* ---- Comparison ---- */
+/* The functions from here on compare the results of a call. */
 
 /*
  * Bounds an element's error relative to the sum of the magnitudes of its terms. With f = 2^-24 the

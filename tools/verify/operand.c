@@ -67,7 +67,7 @@ void operand_init(struct operand *o, const struct attn_tensor *schema, const cha
     operand_set_strides(o, false, false);
 }
 
-/* Functions that are called before memory is allocated. */
+/* The functions from here on are called before memory is allocated. */
 
 void operand_leave_out(struct operand *o) { o->given = false; }
 
@@ -101,7 +101,7 @@ void operand_place_inside(struct operand *o, struct operand *owner, int64_t offs
     o->offset = offset;
 }
 
-/* Memory. */
+/* The functions from here on allocate and poison the memory of a tensor. */
 
 /* Writes poison to an element: the bits that mark it as unwritten. */
 static void poison(const struct operand *o, uint8_t *element)
@@ -202,7 +202,7 @@ void operand_free(struct operand *o)
         free(o->result - o->front);
 }
 
-/* Elements. */
+/* The functions from here on read and set elements of a tensor. */
 
 /* Adds the row of element `at` to the rows of a far operand that are copied to the device, and
  * writes poison to its elements. Does nothing for a row that was added before. */
@@ -409,7 +409,7 @@ void operand_allow(struct operand *o, const int64_t at[])
     o->checked[operand_index(o, at)] |= CHECKED;
 }
 
-/* The device. */
+/* The functions from here on copy a tensor to and from the device. */
 
 /* Sets the address and strides of the operand in the argument struct. */
 static void set_arguments(const struct operand *o)

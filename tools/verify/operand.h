@@ -54,7 +54,7 @@ int64_t operand_index(const struct operand *o, const int64_t at[]);
 /** Returns the number of elements: the product of the dimensions. */
 int64_t operand_count(const struct operand *o);
 
-/* Functions that are called before memory is allocated. */
+/* The functions from here on are called before memory is allocated. */
 
 /** Omits the tensor from the call: its argument is NULL. */
 void operand_leave_out(struct operand *o);
@@ -124,7 +124,7 @@ bool operand_same(const struct operand *o, const int64_t at[]);
  * by call_compare(). */
 void operand_allow(struct operand *o, const int64_t at[]);
 
-/* Functions for call.c only. */
+/* The functions from here on are for call.c only. */
 
 /** Initialises an operand from its tensor in the op's schema, which has dimensions and strides of
  * the call. */

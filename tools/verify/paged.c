@@ -462,7 +462,7 @@ void paged_touch(struct paged *p, int64_t page)
     }
 }
 
-/* Values. */
+/* The functions from here on fill caches with values. */
 
 /* Returns the largest number that a part stores. Scales are 1 to 2 divided by this number, so that
  * values are less than 2. */
@@ -547,7 +547,7 @@ int slots_run_end(int page_size, const int64_t *slots, int tokens, int token)
     return end;
 }
 
-/* Lists. */
+/* The functions from here on make page lists. */
 
 /* Returns the number of pages of sequence s. */
 static int page_count(const struct page_lists *l, int s) { return l->first[s + 1] - l->first[s]; }

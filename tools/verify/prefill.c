@@ -80,7 +80,7 @@ static const int page_sizes[] = {16, 1, 64, 4, 1024, 32, 2, 128, 8};
  * query and the first key, which are then beyond 4 GiB. */
 enum { FAR_STRIDE = 1 << 21, FAR_TOKENS = 1100 };
 
-/* Sizes. */
+/* The functions from here on choose the sizes of a call. */
 
 /* Chooses the head ratio and the page size. For a kernel that takes any, the first step has the
  * shape's own, and each further step the next ones. Several are tried since the pack may have a

@@ -46,7 +46,7 @@ static const struct shape traced = {
  * larger. */
 static const double most_stored = 4;
 
-/* Tables. */
+/* The functions from here on fill the table of cosines and sines. */
 
 /* Returns the angle, in radians per position, by which pair `i` rotates. */
 static double pair_frequency(enum rope_table table, int i, int rotary_dim)
@@ -105,7 +105,7 @@ int rope_stream(const struct call *c, int i)
     return 0;
 }
 
-/* Sizes. */
+/* The functions from here on choose the sizes of a call. */
 
 struct paged rope_cache(struct call *c)
 {
@@ -205,7 +205,7 @@ static void place(struct call *c)
     place_outputs(c);
 }
 
-/* Inputs. */
+/* The functions from here on fill the inputs of a call. */
 
 /* Fills positions: the largest, the smallest, and random ones, some of them twice. */
 static void fill_positions(struct call *c)

@@ -269,7 +269,7 @@ static void compare_padding(const struct ssd_layer *l, const struct recurrent_se
                 call_compare(l->r.c, l->out, AT(t, head, p), 0, 0);
 }
 
-/* ---- Segments ---- */
+/* The functions from here on handle segments. */
 
 /* With `fills` sets row `row` of the states of segments, as an earlier launch would; else compares
  * that row. With `before` also does this for the sum of g of the segment before. */
@@ -315,7 +315,7 @@ static void add_to_sum(int t, struct head *h)
     h->sum_off += fabs(g) * (h->step.w_off + (LEVELS + t / CHUNK) * STORED_F);
 }
 
-/* ---- A call ---- */
+/* The functions from here on walk over a whole call. */
 
 /* Advances the state of a value head by all tokens of sequence i, and compares results. With
  * `fills` sets the states of segments and compares nothing. */

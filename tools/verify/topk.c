@@ -97,7 +97,7 @@ static bool is(const struct call *c, unsigned flags) { return c->flags & flags; 
 /* True if the kernel is verified on the shape. */
 static bool takes(const struct call *c) { return c->desc.topk.planned == is(c, PLANNED); }
 
-/* ---- Plans ---- */
+/* The functions from here on make plans of a call. */
 
 /* Returns the number of parts into which a plan splits a row; some rows are not split. */
 static int row_parts(const struct call *c, int row)
@@ -139,7 +139,7 @@ static void place_plan(struct call *c)
         }
 }
 
-/* ---- Inputs ---- */
+/* The functions from here on fill the inputs of a call. */
 
 /* Returns the float32 with these bits. */
 static float from_bits(uint32_t bits)
@@ -366,7 +366,7 @@ static void fill(struct call *c)
     }
 }
 
-/* ---- Comparing ---- */
+/* The functions from here on compare the results of a call. */
 
 /* Returns the cache slot of a position, or the position if there is no table. */
 static int64_t slot_of(struct call *c, int row, int32_t position)

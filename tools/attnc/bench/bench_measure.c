@@ -56,7 +56,7 @@ static struct bench_work count_work(const struct trace_run *run)
     return w;
 }
 
-/* ! */
+/* The functions from here on time launches in child processes. */
 
 /* The arguments of bench_model() and bench_measure(), for the child process. */
 struct pair_call {

@@ -329,7 +329,7 @@ static bool is_implied(const struct op_limits *l, const bool in[MOST_CHOICES], i
     return false;
 }
 
-/* Printing. */
+/* The functions from here on print limits. */
 
 /* Appends a choice's field and, for an enum, its value to `t`: "kv_dtype fp8". */
 static void name_value(const struct choice *c, struct text *t)

@@ -70,7 +70,7 @@ long mixer_page(const struct model *m, const struct model_mixer *x, const struct
     return (bytes + page - 1) / page * PAGE_TOKENS;
 }
 
-/* Entries. */
+/* The functions from here on write entries of a description. */
 
 /* Adds the field `tree`, if drafts may form a tree. */
 static void tree_field(struct entry_writer *w)

@@ -18,14 +18,13 @@
 #include "tools/attnc/on_gpu/archive.h"
 #include "tools/attnc/on_gpu/step.h"
 
-/* Most bytes of on-gpu.json, most descriptions of an archive, bytes of the text of parameters.
- * folder that has on-gpu.json */
+/* Most bytes of on-gpu.json, most descriptions of an archive, bytes of the text of parameters. */
 enum { MOST_BYTES = 1 << 20, MOST_DESCRIPTIONS = 16, TEXT = 2048 };
 
 /* An archive that is being read, unpacked in a temporary folder. */
 struct visit {
-    char folder[PATH_MAX]; /* contents of on-gpu.json, owned */
-    char *bytes;           /* the parsed on-gpu.json */
+    char folder[PATH_MAX]; /* folder that has on-gpu.json */
+    char *bytes;           /* contents of on-gpu.json, owned */
     struct attnc_yaml yaml;
     /* Parameters that fit the loops, in the form of --parameters; "": none has changed. */
     char parameters[TEXT];

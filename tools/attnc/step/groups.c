@@ -58,7 +58,7 @@ void step_add_pooled_keys(struct step_kind *k, const struct step_load *l, long p
     add_compress(k, l, INDEX_DIM, pool);
 }
 
-/* Layers that attend to pooled rows beside a window. */
+/* The functions from here on list launches of layers that attend to pooled rows beside a window. */
 
 /* Returns which rows the layers of a share attend to, for the name of their kind. */
 static const char *name_of(const struct model_share *s)
@@ -185,7 +185,7 @@ void step_list_rows(const struct model *m, struct step *s)
         list_share(m, &m->pooled.shares[i], s);
 }
 
-/* Layers that attend to the keys of chosen groups. */
+/* The functions from here on list launches of layers that attend to the keys of chosen groups. */
 
 /* Adds the launches of the indexer. A pooled indexer has a key for each group of tokens.
  * MiniMax-M3's has a key for each token, and chooses for each KV head with a head of its own. */

@@ -15,7 +15,7 @@ enum {
     PRODUCT_TOKENS = 64
 };
 
-/* Layers with a key and a value per KV head. */
+/* The functions from here on list launches of layers with a key and a value per KV head. */
 
 /* Returns the window in tokens, at most STEP_MOST_KEYS, since no sequence is longer; 0: none. */
 static long window_of(const struct model_group *g)
@@ -130,7 +130,7 @@ static void list_groups(const struct model *m, struct step *s)
         step_list_choice(m, s);
 }
 
-/* Layers of latent attention. */
+/* The functions from here on list the launches of layers of latent attention. */
 
 /* Adds a launch of head_product: each head's row of `from` elements becomes one of `to`
  * elements. */
@@ -262,7 +262,7 @@ static void list_latents(const struct model *m, struct step *s)
         list_latent(m, s, layers - own, false);
 }
 
-/* Linear attention and Mamba layers. */
+/* The functions from here on list the launches of linear attention and Mamba layers. */
 
 enum { VERIFIED = 8 /* most new tokens of a sequence that count as drafts to verify */ };
 

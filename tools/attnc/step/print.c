@@ -35,7 +35,7 @@ static double layer_alone_us(const struct step *s, const struct step_kind *k)
 /* Returns 100 times `part` / `whole`; 0 if `whole` is 0. */
 static double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
-/* Tables. */
+/* The functions from here on print tables. */
 
 /* Prints the line of launch `n` of a layer. `whole` is the layer's time in us. */
 static void print_launch(const struct step *s, const struct step_launch *l, unsigned n,
@@ -135,7 +135,7 @@ void step_print(const struct step *s, const struct model *m)
     printf("  %-44s %7s %9s %11.2f %5.1f%%\n", "step", "", "", whole, 100.0);
 }
 
-/* JSON. */
+/* The functions from here on print JSON. */
 
 /* Writes a launch as a JSON object. `launch_us` is its overhead, `whole` the time of its layer or
  * step, both in us. */

@@ -141,7 +141,7 @@ void step_add_attention(struct step_kind *k, const struct step_attention *a)
     }
 }
 
-/* The choice of an indexer. */
+/* The functions from here on list the launches that choose keys by an indexer. */
 
 /* Returns into how many parts libattn cuts the keys of a row of indexer_topk; 1: it does not cut
  * them. */

@@ -66,7 +66,7 @@ struct step_launch {
 /** One way to compute a stage. */
 struct step_way {
     const char *name;
-    /* The second is combine if a plan splits the keys. */
+    /* The launches in their order; the second is combine if a plan splits the keys. */
     struct step_launch launches[STEP_LAUNCHES];
     unsigned count;
     bool whole; /* true: the launches also do the work of the previous stage */
@@ -85,7 +85,7 @@ struct step_stage {
     struct step_way ways[STEP_WAYS];
     /* Number of ways, and the index of the fastest. */
     unsigned count, best;
-    bool idle; /* the fastest way of the next stage does this stage's work */
+    bool idle; /* true: the fastest way of the next stage does this stage's work */
 };
 
 /** A kind of layer: layers of the model whose launches are the same. */

@@ -57,7 +57,7 @@ static int prepare(struct trace_run *run)
     return EXIT_GOOD;
 }
 
-/* Shapes. */
+/* The functions from here on read and explain shapes. */
 
 void trace_explain_shape(const struct verify_op *op)
 {
@@ -115,7 +115,7 @@ int trace_parse_shape(const struct verify_op *op, const char *text, int *shape)
     return EXIT_GOOD;
 }
 
-/* Launches. */
+/* The functions from here on open sessions and time launches. */
 
 /* Loads the timing functions from the library at `simulator`. Returns false if one is absent. */
 static bool open_timing(const char *simulator, struct trace_timing *t)

@@ -47,7 +47,7 @@ struct outcome {
     size_t kernels;
 };
 
-/* Kernels. */
+/* The functions from here on add the kernels of a description to the sweep. */
 
 /* True if libattn chooses variant `i` of the description for the shape. */
 static bool is_taken(const struct attnc_description *d, size_t i, const struct tune_shape *s)
@@ -107,7 +107,7 @@ bool tune_fit_add(struct tune_sweep *sweep, const struct attnc_description *desc
     return true;
 }
 
-/* Corners. */
+/* The functions from here on make corners of the ranges of the model's open parameters. */
 
 /* Returns the next number of a xorshift generator, and updates *state. */
 static uint64_t next_random(uint64_t *state)
@@ -137,7 +137,7 @@ static bool make_corners(struct fit *f, const char *target)
     return f->corners;
 }
 
-/* Candidates. */
+/* The functions from here on make the candidates that tables of fitted rows give. */
 
 enum { NOWHERE = -1 }; /* argument `at` for a row that is not in the table */
 
@@ -196,7 +196,7 @@ static bool is_ready(struct fit *f, struct tune_key *key, size_t candidate)
            !key->candidates[candidate].dropped;
 }
 
-/* Gains. */
+/* The functions from here on compute the gains of rows. */
 
 /* A kernel that a row changes. */
 struct pair {
@@ -325,7 +325,7 @@ static struct outcome compare(struct fit *f, const struct tir_fitted *base,
     return o;
 }
 
-/* Rows. */
+/* The functions from here on fit rows of the table. */
 
 /* Prints a row with its verdict, its gain, and the least and the largest gain at corners. */
 static void print_row(const char *verdict, const struct tir_fitted *row, const struct outcome *o)
@@ -410,7 +410,7 @@ static void fit_rows(struct fit *f, bool all_values)
     }
 }
 
-/* New rows. */
+/* The functions from here on find new rows for the table. */
 
 /* Returns the index of the row of the op's tile table that a variant gets; n_tiles if none fits. */
 static unsigned find_row(const struct att_variant *v, const struct tir_machine *m)
@@ -516,7 +516,7 @@ static void find_rows(struct fit *f)
     }
 }
 
-/* Modes. */
+/* The functions from here on run the modes of the command. */
 
 /* Writes the table to its file. Returns an exit_code after a message. */
 static int write_table(const struct fit *f)

@@ -31,11 +31,11 @@ struct race_options {
 struct race_figure {
     /* Launches that were timed; 0: no figure. */
     unsigned runs;
-    double us, low, high; /* median of its times */
+    double us, low, high; /* median of the runner's times, and the ends of its 95 % interval */
     /* Median of its times over the first runner's in the same rounds. */
     double ratio, ratio_low, ratio_high;
     bool faulty; /* true: a launch failed, and there is no figure */
-    /* True: it was certainly slower than another runner, and was not timed to the end. */
+    /* True: the runner was certainly slower than another one, and was not timed to the end. */
     bool dropped;
 };
 

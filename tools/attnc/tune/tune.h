@@ -53,16 +53,16 @@ struct tune_shapes {
 /** A tile that a key's kernel may have, with its kernel and times. */
 struct tune_candidate {
     struct att_variant variant;
-    /* Owned; NULL: not compiled yet, or it does not compile. */
+    /* The compiled kernel, owned; NULL: it is not compiled yet, or it does not compile. */
     struct attnc_kernel *kernel;
-    bool tried; /* true: its compilation was tried */
+    bool tried; /* true: the candidate's compilation was tried */
     /* The tile, as att_tile_text() writes it. */
     char tile[ATT_TILE_TEXT_MAX];
     /* Hash of the kernel and of the timing model, in hexadecimal digits. */
     char source[TUNE_SOURCE];
     /* Hash of the kernel alone, in hexadecimal digits. */
     char code[TUNE_SOURCE];
-    /* Why it is no longer timed; NULL: it is. */
+    /* The reason for which the candidate is no longer timed; NULL: it is timed. */
     const char *dropped;
     /* Modelled times by shape; `runs` 0: not timed. */
     struct tune_value *times;
@@ -111,7 +111,7 @@ struct tune_sweep {
     size_t key_count;
     struct tune_db *db;
     const struct attnc_build_options *build; /* options by which candidates are compiled */
-    /* Launches that are timed at once. */
+    /* Most launches that are timed at once. */
     unsigned jobs;
     /* Shapes on which each winner is verified; 0: all that attnc verify has. */
     size_t verify_shapes;
@@ -360,7 +360,7 @@ size_t tune_count_left(const struct tune_sweep *sweep);
 int tune_write_report(const struct tune_sweep *sweep, const struct attnc_tuning *tuning,
                       const char *path);
 
-/* Fitted knobs of a target (defaults.c). */
+/* The declarations from here on are of defaults.c, which fits knobs of a target. */
 
 enum { TUNE_FIT_CORNERS = 64 /* most corners of a fit */ };
 

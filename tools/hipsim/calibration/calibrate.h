@@ -75,34 +75,41 @@ struct hipsim_time_report launch_with_lds(hipFunction_t function, const uint32_t
                                           uint32_t block, uint32_t lds, void *args, size_t bytes);
 
 /* Creates a device buffer of bf16 numbers like those in attention: 1/8 to 2, either sign. */
-void *bf16_buffer(size_t bytes); /* attention.c */
+void *bf16_buffer(size_t bytes);
 
-void calibrate_loops(struct target *t);     /* loops.c: rows A and C, with this directory's
-                                               programs */
-void calibrate_products(struct target *t);  /* gemm.c: matrix products made from public
-                                               descriptions */
-void calibrate_streams(struct target *t);   /* streams.c: measured memory-bound programs */
-void calibrate_attention(struct target *t); /* attention.c: rows B and C3, with public kernels */
+/* Times and prints the rows of a target for loops of single instructions, made for this program
+ * (loops.c). */
+void calibrate_loops(struct target *t);
+/* Times and prints the rows for matrix products made from public descriptions (gemm.c). */
+void calibrate_products(struct target *t);
+/* Times and prints the rows for memory-bound programs that others have measured (streams.c). */
+void calibrate_streams(struct target *t);
+/* Times and prints the rows for attention with public kernels (attention.c). */
+void calibrate_attention(struct target *t);
+
 /* Times the public attention kernel on t->shape and prints a line of JSON. */
-void time_attention_shape(struct target *t);                     /* attention.c */
-void time_decode_shape(struct target *t, const char *shape);     /* decode.c: a launch of latent
-                                                                    attention */
-void time_paged_shape(const struct target *t, const char *text); /* paged.c: a launch of paged
-                                                                    decode */
-void time_topk_shape(struct target *t, const char *shape);       /* topk.c: a launch of a
-                                                                    selection */
-void time_object(const struct target *t, const char *path);      /* object.c: a launch of any code
-                                                                    object */
-void calibrate_backward(struct target *t); /* backward.c: backward attention with public kernels */
-void calibrate_decode(struct target *t);   /* decode.c: latent attention with public kernels */
+void time_attention_shape(struct target *t);
+/* Times a launch of latent attention with the shape `shape` and prints a line of JSON. */
+void time_decode_shape(struct target *t, const char *shape);
+/* Times a launch of paged decode with the shape `text` and prints a line of JSON. */
+void time_paged_shape(const struct target *t, const char *text);
+/* Times a launch of a top-k selection with the shape `shape` and prints a line of JSON. */
+void time_topk_shape(struct target *t, const char *shape);
+/* Times a launch of the code object that the file `path` describes and prints a line of JSON. */
+void time_object(const struct target *t, const char *path);
+
+/* Times and prints the rows for backward attention with public kernels (backward.c). */
+void calibrate_backward(struct target *t);
+/* Times and prints the rows for latent attention with public kernels (decode.c). */
+void calibrate_decode(struct target *t);
 
 /* Runs a target's rows with changed parameters and prints nothing. Returns its results. */
 struct tally run_quietly(struct target t, const char *parameters);
 
-/* sensitivity.c: parameters that sources leave open, and what changes at the ends of their ranges.
- * list_parameters() prints name, value, minimum, maximum and tag of each. */
+/* Prints name, value, minimum, maximum and tag of each parameter that sources leave open. */
 void list_parameters(bool gfx950);
-double parameter_value(bool gfx950, const char *name); /* value in the target's table */
+/* Returns the value of the parameter `name` in the target's table. */
+double parameter_value(bool gfx950, const char *name);
 /* Times the rows of `t` with each open parameter at both ends of its range, and prints what differs
  * from `base`. */
 void calibrate_sensitivity(struct target t, const struct tally *base);

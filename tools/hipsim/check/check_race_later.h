@@ -42,7 +42,7 @@ struct race_spare {
     /* Number of entries of `kept`. */
     uint16_t count;
     struct {
-        uint32_t at; /* code offset + 1; 0: empty */
+        uint32_t at; /* code offset of a store + 1; 0: the entry is empty */
         uint16_t waves;
     } stores[STORES_KEPT]; /* hash table by the code offset */
     struct {

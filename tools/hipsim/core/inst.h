@@ -133,18 +133,20 @@ struct inst {
     uint64_t offset;          /* byte offset of the instruction in its code range */
     uint8_t size;             /* bytes of the instruction */
     uint8_t nsrc;
-    uint8_t encoding;      /* enum encoding */
-    uint8_t form;          /* enum inst_form bits */
-    uint16_t clocks;       /* clocks until the wave may issue its next instruction */
-    uint8_t matrix_passes; /* passes of a matrix instruction, 4 clocks each; 0: another */
+    uint8_t encoding; /* enum encoding */
+    uint8_t form;     /* enum inst_form bits */
+    uint16_t clocks;  /* clocks until the wave may issue its next instruction */
+    /* passes of a matrix instruction, 4 clocks each; 0: another instruction */
+    uint8_t matrix_passes;
 
     /* True: a vector operation without modifiers other than abs, neg and op_sel. Each source and
      * the result are one or two dwords or a lane mask. Plain instructions may be part of
      * straight-line code, and execute_plain() executes them unless `plain_packs` is set. */
     bool plain;
-    bool plain_aside; /* plain: the result needs a buffer, since it overlaps a float source */
-    bool plain_packs; /* plain: VOP3P with op_sel or neg */
-    /* plain: bits of MODE that must be set; denormals are flushed if one is not */
+    /* true: a plain instruction whose result needs a buffer, since it overlaps a float source */
+    bool plain_aside;
+    bool plain_packs; /* true: a plain VOP3P instruction with op_sel or neg */
+    /* bits of MODE that must be set for a plain instruction; denormals are flushed if one is not */
     uint8_t plain_mode;
 
     /* Members that the checks set when the instruction is decoded. */
@@ -195,9 +197,11 @@ struct inst {
     uint16_t dpp_ctrl;
     uint32_t dpp_lanes; /* DPP8: 3 bits per lane of a group of 8, the lane that it reads */
     uint8_t row_mask, bank_mask;
-    bool bound_ctrl;             /* true: a lane without a source reads zero */
-    bool fetch_inactive;         /* true: DPP reads lanes that EXEC excludes */
-    uint8_t dst_sel, dst_unused; /* SDWA */
+    bool bound_ctrl;     /* true: a lane without a source reads zero */
+    bool fetch_inactive; /* true: DPP reads lanes that EXEC excludes */
+    /* SDWA: the part of the destination that is written (enum sdwa_sel), and the treatment of its
+     * other bits */
+    uint8_t dst_sel, dst_unused;
     /* matrix instructions; op_sel and op_sel_hi select the bytes of f8f6f4 scales */
     uint8_t cbsz, abid, blgp;
     uint8_t bitop3;   /* truth table of V_BITOP3_* */

@@ -82,8 +82,8 @@ enum row_flags {
     ROW_LDS = 1 << 5, /* DS instructions */
     ROW_BRANCH = 1 << 6,
     ROW_KINDS = (1 << 7) - 1, /* mask of the kinds that struct counters counts */
-    /* other waves see it, or it is ordered with their instructions: the wave scheduler stops before
-     * it */
+    /* other waves see the instruction's effect, or the instruction is ordered with theirs: the wave
+     * scheduler stops before it */
     ROW_SHARED = 1 << 7,
     ROW_TRANS = 1 << 8,
     ROW_ROUNDS = 1 << 9, /* MODE's rounding affects the result */

@@ -222,7 +222,7 @@ enum lds_state { LDS_DEFINED = 1, LDS_IN_FLIGHT = 2, LDS_LATE = 4, LDS_STALE = 8
 
 #define WAVES_MAX 32 /* most waves of a workgroup, which has at most 1024 work-items */
 
-/* Most checks. */
+/* Most checks of a launch. */
 enum { CHECKS_MAX = 5 };
 
 struct workgroup {

@@ -22,8 +22,8 @@ struct engine {
     struct check_launch checks;
     struct host *hosts;
     pthread_t *ids;
-    uint32_t threads;         /* most hosts that may run */
-    _Atomic uint32_t started; /* number of hosts that run */
+    uint32_t threads;         /* most host threads that may run */
+    _Atomic uint32_t started; /* number of host threads that run */
     _Atomic uint64_t changes; /* number of time slices in which a workgroup progressed */
 };
 
@@ -50,7 +50,7 @@ struct worker {
     uint64_t steps_left; /* steps left in the time slice; 0: the slice has ended */
     uint64_t step;       /* instructions per step, a power of two, minus 1; used as a mask */
     uint64_t slices;     /* number of time slices of this workgroup, without brief ones */
-    /* true: the workgroup may wait for others, so the host alternates between workgroups */
+    /* true: the workgroup may wait for others, so the host thread alternates between workgroups */
     bool paused;
 };
 

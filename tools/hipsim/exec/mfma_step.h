@@ -9,8 +9,8 @@
 /* Range of a step's exponents that vectors can compute. */
 #define E_MIN (-100)
 #define E_MAX 122
-#define E_NEAR 24 /* up to this exponent, scaling makes no C zero */
-#define BIAS 132  /* binary32's bias, plus the 5 by which C's exponent may exceed e */
+#define E_NEAR 24 /* up to this exponent of a step, scaling makes no C zero */
+#define BIAS 132  /* binary32's bias, plus the 5 by which C's exponent may exceed the step's */
 
 /* Moves biased exponents to the position of binary32's exponent field; bit 31 stays 0. */
 static inline vec_i in_place(const uint8_t *e, unsigned part)

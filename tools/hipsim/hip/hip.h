@@ -193,7 +193,9 @@ struct hip_kernel_work {
     bool cooperative;
     uint32_t cluster[3]; /* workgroups of a cluster by dimension; 0: no clusters */
     bool follows;        /* true: another kernel of the launched graph runs before this one */
-    int priority;        /* only for queries, as is hipAccessPolicyWindow */
+    /* launch priority; like cache_window, a hipAccessPolicyWindow, it has no effect and is only
+     * returned by queries */
+    int priority;
     uint64_t cache_window[4];
     /* arguments that the program passes, as in the argument segment; the work owns them */
     void *args;
@@ -508,8 +510,8 @@ void hip_user_references_release(struct hip_user_reference *list);
 void hip_graph_lock(void);
 void hip_graph_unlock(void);
 
-bool hip_nodes_add(struct hip_nodes *nodes, struct hipGraphNode *node); /* at most once; false
-                                                                           without memory */
+/** Adds a node to a set, unless the set has it. False without memory. */
+bool hip_nodes_add(struct hip_nodes *nodes, struct hipGraphNode *node);
 bool hip_nodes_remove(struct hip_nodes *nodes, const struct hipGraphNode *node);
 bool hip_nodes_have(const struct hip_nodes *nodes, const struct hipGraphNode *node);
 void hip_nodes_clear(struct hip_nodes *nodes);

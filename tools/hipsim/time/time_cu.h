@@ -80,7 +80,7 @@ struct time_cu_setup {
     struct time_share share;
     double mhz;                   /* clock in MHz, to convert nanoseconds to clocks */
     bool warm_code;               /* true: the code is in the instruction cache at the start */
-    const struct time_sink *sink; /* receives every issued instruction; NULL: nobody does */
+    const struct time_sink *sink; /* receives every issued instruction; NULL: none */
     /* memory levels that other compute units use too; NULL: this one has its share of them */
     const struct time_shared *shared;
     /* another compute unit of the same launch, to be destroyed after this one; NULL: none */

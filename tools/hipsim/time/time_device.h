@@ -17,7 +17,7 @@ struct time_device_setup {
     double extra;      /* clocks of a workgroup beyond its instructions */
     double idle_extra; /* `extra` of a workgroup that stores nothing */
     bool warm_code;    /* true: the code is in the instruction caches at the start */
-    /* receives the instructions of the first compute unit; NULL: nobody does */
+    /* receives the instructions of the first compute unit; NULL: none */
     const struct time_sink *sink;
 };
 

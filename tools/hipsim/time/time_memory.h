@@ -85,7 +85,7 @@ enum time_request {
     REQUEST_LOAD,
     REQUEST_COHERENT, /* a load that bypasses the L1 */
     REQUEST_STORE,
-    REQUEST_ATOMIC, /* executed by the L2 */
+    REQUEST_ATOMIC, /* an atomic, which the L2 executes */
 };
 
 #define L1_FIFO_MAX 32
@@ -116,7 +116,7 @@ struct time_memory {
     uint64_t flight_first, flight_end; /* entries [first, end) are in use, modulo the size */
     uint64_t flight_bytes;             /* sum of the bytes of the requests in flight */
     uint64_t bytes[LEVEL_COUNT];       /* bytes transferred from and to each level */
-    uint64_t l1_busy;                  /* clocks */
+    uint64_t l1_busy;                  /* clocks in which the L1 is busy */
 };
 
 /* Allocates the caches. `mhz` converts nanoseconds to clocks. With `shared`, which must be freed
