@@ -19,12 +19,12 @@ enum { WORD = 4, PAIR = 16 };
 /* The tensors of a cache, as indices in names[]. */
 enum { K, V, K_SCALE, V_SCALE, TENSORS };
 
-/* CHUNK: number of words of 4 bytes of K or V that a lane copies at once; of scales it copies one
- * word. SCALE_WEIGHT: ratio of the bytes of keys to the bytes of scales that a workgroup copies, as
- * in runtime/host_cache_copy.c. */
+/* CHUNK: number of words of 4 bytes that a lane copies at once from K or V; from scales a lane
+ * copies one word. SCALE_WEIGHT: ratio of the bytes of keys to the bytes of scales that a workgroup
+ * copies, as in runtime/host_cache_copy.c. */
 enum { CHUNK = 4, SCALE_WEIGHT = 8 };
 
-/* Index in att_tile.own of the number of copies of 16 bytes of K or V by each lane. */
+/* Index in att_tile.own of the number of times that each lane copies 16 bytes of K or V. */
 enum { PASSES };
 
 static const struct att_tile tiles[] = {
@@ -42,7 +42,8 @@ struct copy {
     struct tir_builder b;
     /* The row of tiles[] that the variant uses. */
     struct att_tile tile;
-    /* i32, indices: run in the page, and this workgroup's piece of the run. */
+    /* i32, indices: part: the run of bytes in the page. piece: this workgroup's piece of the
+     * run. */
     struct tir_value part, piece;
     /* i64: number of the page that is read, and of the page that is written. */
     struct tir_value from_page, to_page;

@@ -44,7 +44,8 @@ static const struct att_knob knobs[] = {
 struct gather {
     const struct att_variant *v;
     struct tir_builder b;
-    /* Number of waves, and of positions that the workgroup copies, in one pass or several. */
+    /* waves: number of waves. rows: number of positions that the workgroup copies, in one pass or
+     * several. */
     unsigned waves, rows;
     struct tir_value head, sequence; /* i32, indices: the KV head, and the sequence */
     struct tir_value begin;          /* i32: index of the sequence's first row in the output */
@@ -122,7 +123,8 @@ static struct tir_value find_scale(const struct att_variant *v, const struct att
 }
 
 /* Returns columns `a`, as loaded from the cache, times `scale`, in the dtype and layout of `t`.
- * `scale` has no value if the cache has no scales. If it has, the layout changes in f32. */
+ * `scale` has no value if the cache has no scales. With a scale, columns are converted to the
+ * layout of `t` while they are f32. */
 static struct tir_value finish(struct gather *g, const struct att_cache *c, struct tir_value a,
                                struct tir_value scale, struct tir_type t)
 {
@@ -183,9 +185,9 @@ static void copy_rows(struct gather *g, bool value)
     }
 }
 
-/* Copies the workgroup's positions of `side`, K or V. Takes several steps if the positions that the
- * other side's layout requires exceed a lane's registers. `passes` is the tile's number of passes,
- * or 1. */
+/* Copies the workgroup's positions of `side`, K or V. Copies in several steps if the positions that
+ * the layout of the other side (V or K) requires exceed a lane's registers. `passes` is the tile's
+ * number of passes, or 1. */
 static void copy_side(struct gather *g, const struct att_cache *side, unsigned passes)
 {
     struct tir_builder *b = &g->b;

@@ -37,9 +37,9 @@ enum {
     SLOT = 8, /* bytes of an entry of slot_mapping */
 };
 
-/* Limits of a page that is processed at once: elements of a lane, and waves of the workgroup. If
- * the least rows take more elements of a lane, it uses all registers of a SIMD, and there are half
- * as many waves. ANY_PAGE_WAVES is for variants of any page size. */
+/* Limits for processing a whole page at once. PAGE_ELEMENTS: elements of a lane. PAGE_WAVES: waves
+ * of the workgroup. If the least rows take more elements, a wave gets all registers of a SIMD, and
+ * there are half as many waves. ANY_PAGE_WAVES: waves in variants of any page size. */
 enum { PAGE_ELEMENTS = 64, PAGE_WAVES = 8, ANY_PAGE_WAVES = 4 };
 
 /* Index in att_tile.own of the number of passes of a workgroup; 0: computed by choose_rows(). In a
@@ -233,7 +233,7 @@ static void choose_tiles(struct write *w)
     for (int i = 0; i < 2; i++) {
         struct side *s = &w->sides[i];
         s->tiles = att_cache_tiles(&s->cache, att_dtype(w->v), w->waves, s->rows);
-        const struct side p = part(s, 0); /* the widest part */
+        const struct side p = part(s, 0); /* the first part, which is the widest */
         if (att_cache_lane_elements(&p.cache, &p.tiles) > 64)
             w->b.f->waves_per_simd = 1; /* f32 panels with scales would not fit in 256 registers */
     }
@@ -248,8 +248,8 @@ static unsigned least_rows(const struct write *w, unsigned waves)
     return k > v ? k : v;
 }
 
-/* True if K and V have separate workgroups, because a lane would have too much work with both. It
- * quantises x tokens of SHUFFLE, or has many rows of the wider side because the narrower side
+/* True if K and V have separate workgroups, since a lane has too much work with both. A lane then
+ * quantises x tokens for SHUFFLE, or has many rows of the wider side because the narrower side
  * requires them. */
 static bool is_apart(const struct write *w)
 {
@@ -321,8 +321,8 @@ static struct tir_value load_absmax(struct write *w, const struct side *s)
     return absmax;
 }
 
-/* Loads and stores the panels of `s` one after the other. If tokens have scales, all panels are
- * loaded once more before, to compute these. */
+/* Loads and stores the panels of `s` one after the other. If tokens have scales, a pass over all
+ * panels computes the scales first, and the panels are loaded twice. */
 static void store_one_by_one(struct write *w, const struct side *s)
 {
     const bool by_token = s->cache.scaling == ATT_KV_SCALE_TOKEN;

@@ -33,8 +33,8 @@ struct lists {
     struct tir_value chosen;
     /* i1: argument `chosen` is not NULL; false: a list has all groups of its sequence. */
     struct tir_value lists_chosen;
-    /* i32: number of chosen groups of the list; 1 if the newest, incomplete group follows them,
-     * else 0. */
+    /* i32. groups: number of chosen groups of the list. open: 1 if the newest, incomplete group
+     * follows the chosen ones, else 0. */
     struct tir_value groups, open;
     /* i32: index in the sequence of the newest group, after the last complete one. */
     struct tir_value newest;
@@ -79,9 +79,9 @@ static struct tir_value entry_or(struct lists *l, struct tir_value base, struct 
     return absent;
 }
 
-/* Returns the number (i32) of entries of the newest group without tokens: the group has only `rest`
- * tokens (i32). The result is 0 if the group is complete, or if lists have complete groups only.
- * The page table may end before these entries. */
+/* Returns the number (i32) of list entries of the newest group that have no token, if the group has
+ * only `rest` tokens (i32). The result is 0 if the group is complete, or if lists have complete
+ * groups only. The page table may end before these entries. */
 static struct tir_value empty_entries(struct lists *l, struct tir_value rest)
 {
     struct tir_builder *b = &l->b;
@@ -93,7 +93,7 @@ static struct tir_value empty_entries(struct lists *l, struct tir_value rest)
     return tir_select(b, open, tir_sub(b, l->each, used), zero);
 }
 
-/* Sets the members of `l` from the workgroup's row. */
+/* Sets the members of `l` for the list (row of argument `lists`) that the workgroup writes. */
 static void open_row(struct lists *l)
 {
     struct tir_builder *b = &l->b;
@@ -155,9 +155,9 @@ static struct tir_value gather(struct lists *l, struct tir_value base, struct ti
     return tir_tile_gather(b, base, safe, tir_i32(b, 0), l->lane);
 }
 
-/* Returns the values (i32, ROWS x 1) of the list entries with indices `at` (i32, ROWS x 1), which
- * belong to groups. Entries for which `there` (i1, ROWS x 1) is false get any value. A value is a
- * place in the paged cache times the number of KV heads, plus the row's KV head. */
+/* Returns the values (i32, ROWS x 1) of the list entries with indices `at` (i32, ROWS x 1) that
+ * belong to chosen groups. If `there` (i1, ROWS x 1) is false, the entry's value is arbitrary. A
+ * value is a place in the paged cache times the number of KV heads, plus the row's KV head. */
 static struct tir_value group_entries(struct lists *l, struct tir_value at, struct tir_value there)
 {
     struct tir_builder *b = &l->b;
@@ -209,8 +209,8 @@ static struct tir_value window_rows(struct lists *l, struct tir_value token, str
                       tir_add(b, token, number(l, step)));
 }
 
-/* Writes ROWS entries of the row's list from entry `first` (i32, index) on, without any after the
- * list's end. `ring` is the result of ring_of(). */
+/* Writes up to ROWS entries of the row's list from entry `first` (i32: index) on, up to the list's
+ * end. `ring` is the result of ring_of(). */
 static void write_entries(struct lists *l, struct tir_value first, struct tir_value ring)
 {
     struct tir_builder *b = &l->b;

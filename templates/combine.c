@@ -24,13 +24,14 @@
 enum {
     ELEM = 2,       /* bytes of an element of bf16 or fp16 */
     TOKEN_BITS = 2, /* log2 of the usual number of rows of a lane, with partials pair */
-    /* Number of a lane's registers for addresses and sums, besides registers with elements. */
+    /* Number of registers that a lane needs for addresses and sums, in addition to registers with
+     * elements. */
     OTHERS = 8,
 };
 
-/* Indices in att_tile.own. AT_ONCE: number of parts that a wave loads at once; 0: the row is for
- * partials pair. SHARE_PARTS: 1 if the waves share the parts of a row, 0 if each wave has all parts
- * of its rows. */
+/* Indices in att_tile.own. AT_ONCE: number of parts that a wave loads at once; 0: the row of
+ * tiles[] is for partials pair. SHARE_PARTS: 1 if the waves share the parts of a row, 0 if each
+ * wave has all parts of its rows. */
 enum { AT_ONCE, SHARE_PARTS };
 
 /* In a row of tiles[], member `rows` is the number of rows of a lane; 0: one row, or up to four
@@ -81,8 +82,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Returns the part rows of a variant. Only the members are set that determine the number of
- * elements of a lane. */
+/* Returns a struct att_part_rows of the variant in which only the members are set that determine
+ * the number of elements of a lane. */
 static struct att_part_rows sized(const struct att_variant *v, const struct tir_machine *m)
 {
     return (struct att_part_rows){.m = m, .head_dim = (unsigned)v->head_dim, .tokens = is_pair(v)};
@@ -150,7 +151,7 @@ static struct tir_value find_csr(struct combine *c, struct att_part_list *l)
 }
 
 /* Sets *l to the parts of this workgroup's token: ARG_SPLITS parts, or split_counts[token] if that
- * is fewer. Returns an i1: false if there are none. */
+ * is fewer. Returns an i1: false if the token has no parts. */
 static struct tir_value find_dense(struct combine *c, struct att_part_list *l)
 {
     struct tir_builder *b = &c->b;

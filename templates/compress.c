@@ -39,8 +39,8 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {1, 3}},
 };
 
-/* Returns the number of groups of a workgroup with tile `t`. If waves share a group it is 1, though
- * the first workgroup has two. */
+/* Returns the number of groups of a workgroup with tile `t`. If waves share a group, the result is
+ * 1, although the first workgroup computes two groups. */
 static int groups_of(const struct att_tile *t) { return t->own[SHARED] ? 1 : t->waves; }
 
 /* True if tile `t` serves the variant; if not, the reason is in `why`. */

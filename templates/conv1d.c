@@ -24,9 +24,9 @@
  * of tokens of a tile. */
 enum { ELEM = 2, CHANNELS = ATT_CONV_CHANNELS, ROWS = 32 };
 
-/* Indices in att_tile.own. STEPS: number of tiles of ROWS tokens of a wave; 0 with BLOCKS. BLOCKS:
- * number of blocks of CHANNELS channels of a wave that has all tokens of a sequence; 0: the wave
- * has STEPS tiles. */
+/* Indices in att_tile.own. STEPS: number of tiles, of ROWS tokens each, that a wave computes; 0:
+ * BLOCKS applies. BLOCKS: number of blocks, of CHANNELS channels each, whose tokens of a whole
+ * sequence a wave computes; 0: STEPS applies. */
 enum { STEPS, BLOCKS };
 
 static const struct att_tile tiles[] = {
@@ -75,9 +75,10 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
 }
 
 /* Sets *second to kernel `n` (index) of the two kernels for sequences of one token: 64 or 256
- * channels a wave. Returns false if n > 1. In modelled time 256 channels are faster from three such
- * waves a compute unit on. Calls of that size use the kernel of 64 channels for short sequences
- * too, token by token. The kernel for all lengths has few waves at once. */
+ * channels a wave. Returns false if n > 1. Launches with three waves or more of 256 channels a
+ * compute unit take less time with 256 channels (modelled). Launches of that size also use the
+ * kernel of 64 channels for sequences of a few tokens. The kernel for all lengths has few waves at
+ * once. */
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {
@@ -222,7 +223,8 @@ static struct tir_value convolve_token(struct conv *c)
 }
 
 /* Returns input `i` (i32) of the sequence. If `i` is negative, returns column i + W - 1 of the
- * history. Both are loaded; the one that does not apply is 0, and is added by bits. */
+ * history, with W taps. Loads both; the load that does not apply returns 0, and the results are
+ * combined by a bitwise or. */
 static struct tir_value load_either(struct conv *c, const struct att_conv_shape *s,
                                     struct tir_value i)
 {
@@ -235,8 +237,9 @@ static struct tir_value load_either(struct conv *c, const struct att_conv_shape 
     return tir_bitcast(b, both, s->row);
 }
 
-/* Writes the state after the sequence: column i becomes input i + ahead, in which negative inputs
- * are history. Columns are written in ascending order. No column is read after it is written. */
+/* Writes the state after the sequence: column i becomes input i + `ahead` of the sequence; inputs
+ * with negative indices are columns of the old state. Columns are written in ascending order. No
+ * column is read after it is written. */
 static void write_state(struct conv *c)
 {
     enum { STEP = 4 };
@@ -285,8 +288,9 @@ static struct tir_value add_history(struct conv *c, const struct att_conv_shape 
 }
 
 /* Convolves the ROWS tokens from `first` (i32, index in the sequence) on, and stores their outputs.
- * `taps` and `bias` are weights in f32. history[] has the W - 1 inputs before the sequence; NULL:
- * the tile needs none. With history[] the state is written too. */
+ * `taps` and `bias` are weights in f32. history[] has the inputs before the sequence, one fewer
+ * than the taps (the oldest first); NULL: the tile is not the sequence's first. With history[] the
+ * state is written too. */
 static void visit_tile(struct conv *c, const struct att_conv_shape *s, const struct tir_value *taps,
                        struct tir_value bias, struct tir_value first,
                        const struct tir_value *history)
@@ -308,9 +312,9 @@ static void visit_tile(struct conv *c, const struct att_conv_shape *s, const str
     store_outputs(c, &c->out, first, y);
 }
 
-/* Stores the W - 1 inputs before token `after` (i32, index in the sequence) if a block of a prefix
- * cache ends there. `after` is the first token of a tile. A block has at least as many tokens as a
- * state has columns. */
+/* Stores the inputs before token `after` (i32, index in the sequence), one fewer than the taps, as
+ * a state if a block of a prefix cache ends there. `after` is the first token of a tile. A block
+ * has at least as many tokens as a state has columns. */
 static void store_block_state(struct conv *c, struct tir_value after)
 {
     struct tir_builder *b = &c->b;
@@ -363,15 +367,15 @@ static const struct att_conv_args window_arguments = {
 };
 
 /* Returns the wave's channels in the window of draft `step` (i32, index in the sequence). A window
- * has the W - 1 inputs up to and including its draft. */
+ * has the last inputs up to and including its draft, one fewer than the taps. */
 static struct att_conv window_of(const struct conv *c, struct tir_value step)
 {
     return (struct att_conv){c->v, window_arguments, c->own.channel, CHANNELS, step};
 }
 
-/* Loads the W - 1 inputs before the root of the tree to history[], the oldest first. They come from
- * the window of the draft that was accepted last, or from the state if argument `accepted` is
- * NULL. */
+/* Loads the inputs before the root of the tree, one fewer than the taps, to history[], the oldest
+ * first. Reads them from the window of the draft that was accepted last, or from the state if
+ * argument `accepted` is NULL. */
 static void load_root_history(struct conv *c, const struct att_conv_shape *s,
                               struct tir_value *history)
 {
@@ -402,8 +406,8 @@ static struct tir_value input_before(struct conv *c, struct tir_value i)
     return tir_select(b, tir_cmp_gt(b, i, zero), parent, att_plus(b, i, -1));
 }
 
-/* Returns input `i` (i32) of the sequence, 1 x 64. If `i` is negative, returns history[i + W -
- * 1]. */
+/* Returns input `i` (i32) of the sequence, 1 x 64. If `i` is negative, returns history[i + W - 1],
+ * with W taps. */
 static struct tir_value input_at(struct conv *c, const struct att_conv_shape *s,
                                  const struct tir_value *history, struct tir_value i)
 {
@@ -417,7 +421,8 @@ static struct tir_value input_at(struct conv *c, const struct att_conv_shape *s,
 }
 
 /* Convolves draft `draft` (i32, index in the sequence), and stores its output and its window.
- * `weights` and history[] are by tap and by input, the oldest first. */
+ * weights[] has a tile for each tap, history[] a tile for each input, both with the oldest input
+ * first. */
 static void visit_draft(struct conv *c, const struct att_conv_shape *s,
                         const struct tir_value *history, const struct tir_value *weights,
                         struct tir_value draft)
@@ -534,11 +539,12 @@ static void visit_chain(struct conv *c)
     tir_end_if(b, &single, NULL);
 }
 
-/* Stores in[], the last W - 1 inputs of the sequence's first `count` (i32) tokens, if a block of a
- * prefix cache ends there. */
+/* Stores in[], the last inputs of the sequence's first `count` (i32) tokens (one fewer than the
+ * taps),, if a block of a prefix cache ends there. */
 static void store_inputs(struct conv *c, struct tir_value count, const struct tir_value *in)
 {
-    enum { UNIT = 32 /* number of tokens; a block of a prefix cache has a multiple */ };
+    /* number of tokens; a block of a prefix cache has a multiple of this number */
+    enum { UNIT = 32 };
     struct tir_builder *b = &c->b;
     const struct tir_value rest = tir_and(b, count, tir_i32(b, UNIT - 1));
     struct tir_if whole = tir_begin_if(b, tir_cmp_eq(b, rest, tir_i32(b, 0)), false, NULL, 0);

@@ -29,15 +29,16 @@
  * WHOLE_LINES: 1 if a load of K reads whole rows, 0 if it reads an operand. */
 enum { AHEAD, IN_ORDER, WHOLE_LINES };
 
-/* Members of a tile for heads of up to `dim` elements: `n_keys` keys, or `n_by_row` keys if each
- * row has a page number, `columns` queries x heads, and `per_simd` waves on a SIMD. */
+/* Initialises members of a tile for heads of up to `dim` elements. columns: queries x heads.
+ * n_keys: keys of a tile. n_by_row: keys of a tile if each row has a page number. per_simd: waves
+ * on a SIMD. */
 #define TILE(dim, columns, n_keys, n_by_row, per_simd)                           \
     .head_dim = (dim), .head_dim_v = (dim), .rows = (columns), .keys = (n_keys), \
     .keys_by_row = (n_by_row), .waves = 4, .waves_per_simd = (per_simd)
 
-/* The tile table. Tiles have as many keys as registers allow. The first row that serves the larger
- * head dim is used; the last row of a head dim has the most columns. The last wave to end can use
- * the whole bandwidth if it has 16 + 16 loads of 1 KiB in flight. */
+/* The tile table. Tiles have as many keys as registers allow. A variant uses the first row that
+ * serves the larger of its head dims and fits. The last row of a head dim has the most columns.
+ * With 16 + 16 loads of 1 KiB in flight, the last wave to end can use the whole bandwidth. */
 const struct att_tile decode_tiles[DECODE_TILES] = {
     {TILE(64, 16, 64, 32, 2), .why = "few bytes a key"},
     {TILE(64, 32, 64, 32, 2), .why = "O 32"},
@@ -131,9 +132,9 @@ bool decode_fits(const struct att_variant *v, const struct att_tile *t, const st
 }
 
 /* True if loads of K read whole rows instead of operands. In waves of 32 lanes a load of an operand
- * reads 32 bytes of each of 16 cache lines. The lines must stay in the L1 until they are read
- * completely. Whole rows require pages with scalar numbers, and tiles of all waves that fill at
- * most half of the LDS. */
+ * would read 32 bytes of each of 16 cache lines. The lines would have to stay in the L1 until all
+ * of their bytes are read. Whole rows require pages with scalar numbers, and tiles of all waves
+ * that fill at most half of the LDS. */
 static bool takes_lines(const struct att_variant *v, const struct tir_machine *m,
                         const struct att_tile *t)
 {
@@ -304,11 +305,11 @@ static struct tir_value tile_key(void *family, struct tir_value n)
 }
 
 /* Returns the number of workgroups of a launch from which on the waves of each workgroup are kept
- * in step by barriers; 0: never. From that number on memory limits the loop, not the compute unit.
- * Waves without barriers end at different times, and the last one has too few loads in flight to
- * use the bandwidth. On gfx950 the latency is so long that waves in step have too few loads of
- * 16-bit keys in flight. The numbers come from modelled times of heads of 128, of 8-bit keys only
- * with scales by token. */
+ * in step by barriers; 0: never. For launches of that size, memory limits the loop, and not the
+ * compute unit. Waves without barriers end at different times, and the last one has too few loads
+ * in flight to use the bandwidth. On gfx950 the latency is so long that waves in step have too few
+ * loads of 16-bit keys in flight. The numbers come from modelled times of heads of 128, of 8-bit
+ * keys only with scales by token. */
 static int crowd(const struct decode *d)
 {
     if (d->kv.waves == 1 || d->kv.k.width != 128)
@@ -327,7 +328,8 @@ static void keep_step(struct decode *d)
 }
 
 /* Appends a barrier that runs if `condition` (i1, the same in all waves) is true; none if it has no
- * value. Other waves must not wait, because one of them has ended its loop. */
+ * value. `condition` must be false once a wave of the workgroup has ended its loop, since that wave
+ * has no more barriers. */
 static void barrier_if(struct decode *d, struct tir_value condition)
 {
     struct tir_builder *b = &d->kv.b;
@@ -444,7 +446,7 @@ const struct pipe_op decode_product_qk = {"QK", product_qk, ATT_SLOT(K_DATA), AT
                                           .flags = PIPE_PRODUCT};
 const struct pipe_op decode_scale_p = {"scale P", scale_p, ATT_SLOT(P) | ATT_SLOT(V_DATA),
                                        ATT_SLOT(P), .flags = 0};
-/* The step has a branch, since in SHUFFLE rows of V after the last key are set to 0. */
+/* The step has a branch: with SHUFFLE it sets rows of V after the last key to 0. */
 const struct pipe_op decode_convert_v = {"convert V", use_v, ATT_SLOT(V_DATA), ATT_SLOT(V),
                                          .flags = PIPE_BRANCH};
 
@@ -466,8 +468,8 @@ static void choose_pipeline(struct decode *d, unsigned ahead)
     d->compute = pipe_stage(&d->plan, DECODE_USE);
 }
 
-/* Returns the number (i32) of a wave's tiles if its first tile begins at key `first` (i32). A
- * wave's tiles are waves * keys apart. */
+/* Returns the number (i32) of a wave's tiles if its first tile begins at key `first` (i32). The
+ * first keys of a wave's consecutive tiles are waves * keys apart. */
 static struct tir_value count_blocks(struct decode *d, struct tir_value first)
 {
     struct tir_builder *b = &d->kv.b;
@@ -507,7 +509,7 @@ static struct split_kv_state walk_keys(struct decode *d)
     split_kv_find_position(&d->kv);
     if (d->arrivals)
         d->arrivals->load(d);
-    b->stage = d->compute; /* the scheduler places the next ops after the first loads of K */
+    b->stage = d->compute; /* the scheduler places the ops that follow after the first loads of K */
     const struct tir_value awaited = split_kv_prefetch_parts(&d->kv);
     if (awaited.id)
         tir_anchor(b, awaited);
@@ -556,8 +558,8 @@ static void begin_attention(struct decode *d)
     att_attention_scale(&d->kv.attention, d->kv.scores, k_scale);
 }
 
-/* Computes item `index` (i32) of the work list: in several passes over the keys if it has more rows
- * than a tile has columns. */
+/* Computes item `index` (i32) of the work list. Takes several passes over the keys if the item has
+ * more rows of Q than a tile has columns. */
 static void work_on(struct decode *d, struct tir_value index)
 {
     struct tir_builder *b = &d->kv.b;
@@ -639,7 +641,7 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
                         v->mask == ATT_MASK_CUSTOM || (att_scales_scores(v) && in_parts(v));
     d.kv.keys = by_row ? t->keys_by_row : t->keys;
     if (v->mask == ATT_MASK_CUSTOM && d.kv.columns > 16)
-        /* Larger tiles have no registers for an address of each mask byte. */
+        /* With a custom mask, larger tiles have no registers for an address of each mask byte. */
         d.kv.keys = SPLIT_KV_BLOCK;
     const unsigned least = least_keys(m, dtype);
     if (d.kv.keys < least)

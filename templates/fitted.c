@@ -14,8 +14,8 @@
 #include "ir/machine.h"
 #include "templates/template.h"
 
-/* Sets *value to the value of limit or knob `name` of tile `t`. Returns false if no such name
- * exists. */
+/* Sets *value to the value of `name`, a limit of the variant's kernel or a knob of tile `t`.
+ * Returns false if no such name exists. */
 static bool find_number(const struct att_variant *v, const struct att_tile *t, const char *name,
                         int *value)
 {
@@ -98,7 +98,7 @@ static bool is_of_op(const char *kernels, const struct att_template *op)
 }
 
 /* Returns the op whose name is the first word of `kernels`, the words of a fitted row; NULL if no
- * op has it. */
+ * op has that name. */
 static const struct att_template *find_op(const char *kernels)
 {
     for (const struct att_template *const *op = att_templates; *op; op++)
@@ -164,7 +164,8 @@ struct att_tile att_row_tile(const struct att_variant *v, const struct tir_machi
     unsigned count = 0;
     while (rows && rows[count].kernels)
         count++;
-    /* Rows apply from the last to the first, so that a knob's first row has precedence. */
+    /* Applies rows from the last to the first. If several rows set a knob, the first one thus has
+     * precedence. */
     while (count--)
         if (att_is_fitted_by(v, &by_rule, rows[count].kernels))
             att_set_knob(v->op, &tile, rows[count].knob, rows[count].value);

@@ -39,8 +39,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Issues the loads of the vectors of token `token` (i32, row index in q) into raw[VECTORS]. They
- * are zeros if `there` (i1) is false. */
+/* Issues the loads of the vectors of token `token` (i32, row index in q) into raw[VECTORS]. The
+ * vectors are zeros if `there` (i1) is false. */
 static void load_token(struct att_recurrence *r, struct tir_value token, struct tir_value there,
                        struct tir_value *raw)
 {
@@ -84,7 +84,7 @@ static void record(struct att_delta *d, struct tir_value u, struct tir_value k, 
 /* ---- The recurrence ---- */
 
 /* Advances *state by a token with vectors raw[VECTORS], and returns the token's output at the
- * wave's value elements. With replay it stores the token's record. */
+ * wave's value elements. In variants with field replay, also stores the token's record. */
 static struct tir_value advance(struct att_recurrence *r, const struct tir_value *raw,
                                 struct tir_value *state)
 {

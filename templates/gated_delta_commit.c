@@ -50,7 +50,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 }
 
 /* Issues the loads of the vectors of record `step` (i32, index in the slot's records) into
- * raw[VECTORS]. They are zeros after the last record to apply. */
+ * raw[VECTORS]. Vectors are zeros after the last record to apply. */
 static void load_record(struct commit *c, struct tir_value step, struct tir_value *raw)
 {
     struct tir_builder *b = &c->b;

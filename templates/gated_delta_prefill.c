@@ -93,9 +93,9 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 
 /* Sets *second to the kernel for few sequences and heads, which would leave compute units without a
  * workgroup. Returns false if there is none, or if n > 0. Half as many value elements for each wave
- * give twice as many workgroups, with half as many products for each chunk. The smallest partition
- * of a target has a quarter of its compute units (MI308X: 80 of 304). All workgroups of such
- * launches still run at once there. */
+ * give twice as many workgroups, with half as many products for each chunk. The limit is a quarter
+ * of the target's compute units. All workgroups of such a launch then run at once even on the
+ * smallest part of a target (MI308X: 80 of 304 units). */
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {
@@ -111,8 +111,8 @@ static bool second(const struct att_variant *v, const struct tir_machine *m, uns
 
 /* ---- Kernels ---- */
 
-/* A launch of a call (enum att_stage), and the work of its workgroups. A unit of work is a row and
- * a value head. A row is a sequence, a chunk or a segment. */
+/* A launch of a call (enum att_stage), and the work of its workgroups. A unit of work is one value
+ * head of a row; a row is a sequence, a chunk or a segment. */
 struct stage {
     /* Name of the argument that has the call's number of units: chunks or segments, times value
      * heads. NULL: a row is a sequence, and the grid has the value heads and the sequences. */

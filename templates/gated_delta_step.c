@@ -57,8 +57,8 @@ struct step {
      * address. */
     struct att_delta d;
     const struct tir_machine *m;
-    /* Numbers: waves of the workgroup; waves that share a value head; rounds in which the workgroup
-     * convolves all of its channels. */
+    /* waves: number of waves of the workgroup. parts: number of waves that share a value head.
+     * rounds: number of rounds in which the workgroup convolves all of its channels. */
     int waves, parts, rounds;
     struct tir_value own;   /* i32: index of the wave's value head among the value heads of the
                                  workgroup */
@@ -180,7 +180,7 @@ struct inputs {
 };
 
 /* Issues the loads of history, tokens, weights and bias of the channels of `c` into *i. History and
- * tokens are zeros if `there` (i1) is false, and tokens are zeros after the last one. */
+ * tokens are zeros if `there` (i1) is false. Tokens after the call's last one are zeros too. */
 static void load_inputs(struct step *s, const struct att_conv *c,
                         const struct att_conv_shape *shape, struct tir_value there,
                         struct inputs *i)
@@ -257,7 +257,8 @@ static void convolve_all(struct step *s)
             .channel = channel_of(s, tir_min(b, chunk, tir_i32(b, chunks - 1))),
         };
         struct inputs inputs;
-        /* Sizes of stores are computed again, so that they take no registers. */
+        /* This copy makes LLVM compute the sizes of stores again in each round, so that they take
+         * no registers meanwhile. */
         if (i && r->v->drafts)
             s->count = tir_materialize(b, s->count);
         load_inputs(s, &c, &shape, there, &inputs);
@@ -361,7 +362,7 @@ static void store_scales(struct step *s, struct tir_value row, struct tir_value 
 }
 
 /* Stores `y` (f32) as the wave's value head in row `row` (i32, index) of out, if `own` (i1) is
- * true. Quantises it to fp8 if out is fp8, and stores the scales. */
+ * true. If out is fp8, quantises `y` and stores the scales. */
 static void store_row(struct step *s, struct tir_value y, struct tir_value row,
                       struct tir_value own)
 {
@@ -466,7 +467,8 @@ static void allocate_outputs(struct step *s)
 }
 
 /* Computes the step of a sequence of one token. Loads of the state and, without late, of gates and
- * weights are issued before the convolution, so that they overlap its loads. */
+ * weights are issued before the convolution, so that these loads overlap the convolution's
+ * loads. */
 static void visit_token(struct step *s)
 {
     struct att_recurrence *r = &s->d.r;

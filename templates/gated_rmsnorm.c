@@ -25,8 +25,8 @@
 #include <stdio.h>
 
 /* CHUNK: number of elements that a lane loads at once. ELEM: bytes of an element of bf16 or fp16.
- * GROUP: number of elements that share a scale of fp8. LEAST: the width of a group is a multiple of
- * this. */
+ * GROUP: number of elements that share a scale of fp8. LEAST: the width of a group must be a
+ * multiple of this number. */
 enum { CHUNK = 8, ELEM = 2, GROUP = 128, LEAST = 32 };
 
 /* Index in att_tile.own. 1: all waves of a workgroup share a row; 0: each wave has rows of its
@@ -165,7 +165,7 @@ static struct tir_view view_of(struct norm *k, const char *arg, const char *toke
     return att_view(b, base, k->left, att_stride32(b, step, size), row * size, first * size);
 }
 
-/* Returns view_of() with these arguments for a tensor whose rows have the group's width. */
+/* Returns view_of() of these arguments, for a tensor whose rows are as wide as a group. */
 static struct tir_view rows_view(struct norm *k, const char *arg, const char *token_stride,
                                  const char *group_stride, int first, int size)
 {
@@ -189,8 +189,8 @@ struct places {
 };
 
 /* Masks for numbers that the op's schema limits: bytes between tokens and indices of tokens;
- * indices of groups. They show LLVM that the numbers are below 2^24, so that their products are
- * cheap. */
+ * indices of groups. The masks show LLVM that the numbers are below 2^24, whose products take one
+ * instruction. */
 enum { SHORT_MASK = 0xffffff, GROUPS_MASK = 0xffff };
 
 /* Returns the token and the group of the tile's rows `row` (i32, indices in the tile). A run has at
@@ -236,8 +236,8 @@ static struct tir_value place_offsets(struct norm *k, const struct places *p,
     return tir_add(b, at, att_wide(b, token));
 }
 
-/* Returns place_offsets() with these arguments, for a store: -1, which drops the store, for rows
- * that do not exist. */
+/* Returns place_offsets() of these arguments for a store. Rows that do not exist get -1, which
+ * drops their stores. */
 static struct tir_value store_offsets(struct norm *k, const struct places *p,
                                       const char *token_stride, const char *group_stride, int size)
 {
@@ -447,8 +447,8 @@ static void store_squares(struct norm *k)
                    att_norm_over_rows(&k->b, y, k->n, false));
 }
 
-/* Loads the tile's rows, and stores their results to out. w[] has weights by panel, or is NULL:
- * they are loaded. */
+/* Loads the tile's rows, and stores their results to out. w[] has weights by panel; NULL: loads the
+ * weights. */
 static void store_norms(struct norm *k, const struct tir_value *w)
 {
     struct tir_value y[ATT_NORM_PANELS];
@@ -461,8 +461,8 @@ static void store_norms(struct norm *k, const struct tir_value *w)
     scatter_rows(k, y);
 }
 
-/* Normalises and stores the workgroup's run of tokens in one group, tile by tile. In the launch of
- * sums it stores sums of squares. */
+/* Normalises and stores the workgroup's run of tokens in one group, tile by tile. The launch of
+ * sums only stores the rows' sums of squares. */
 static void visit_tokens(struct norm *k)
 {
     struct tir_builder *b = &k->b;
@@ -493,7 +493,7 @@ static struct tir_value tiles_of(struct norm *k, struct tir_value rows)
 }
 
 /* Normalises and stores the workgroup's share of a run, in the order of the rows' scales. A share
- * has as many tiles as a run has of one group. The last workgroups of a run may have none. */
+ * has as many tiles as one group of a run has. The last workgroups of a run may have no tile. */
 static void visit_in_order(struct norm *k)
 {
     struct tir_builder *b = &k->b;

@@ -30,8 +30,9 @@
 #include <assert.h>
 #include <stdio.h>
 
-/* Waves of a workgroup; rows of w of a wave; tokens of a tile of x; columns of a panel of w or x;
- * most panels; columns that share a scale; elements of a token's tail. The host
+/* WAVES: waves of a workgroup. ROWS: rows of w of a wave. TOKENS: tokens of a tile of x. PANEL:
+ * columns of a panel of w or x. MAX_PANELS: most panels of a row. BLOCK: columns that share a
+ * scale. TAIL: elements of a token's tail, which is copied without a product. The host
  * (runtime/host_mla.c) launches a workgroup for each WAVES * ROWS or for each ROWS rows of w. */
 enum { WAVES = 4, ROWS = 32, TOKENS = 32, PANEL = 64, MAX_PANELS = 8, BLOCK = 128, TAIL = 64 };
 enum {
@@ -51,8 +52,8 @@ struct product {
     unsigned used, size;    /* enum tir_dtype of both operands of the products, and bytes of an
                                  operand's element */
     int instr;              /* index in tir_machine.mma of the matrix instruction */
-    /* True: waves share the contraction, and each wave multiplies some columns of w; false: each
-     * wave has rows of its own. */
+    /* True: each wave multiplies some columns of w and x, and the waves' products are added. False:
+     * each wave has rows of w of its own. */
     bool shares;
     struct tir_contraction k; /* contraction of the product of a panel of w with a panel of x */
     struct tir_type staged;   /* type of a panel of x, spread over the waves of the workgroup */
@@ -77,8 +78,8 @@ struct product {
     struct tir_value head, slice;
     struct tir_value end; /* i32: index of the first token after the workgroup's last one */
     unsigned resident;    /* number of workgroups that the device runs at once */
-    /* Loads of the wave's rows of w; their panels as operands; the rows' scales (f32 scalars), one,
-     * or one for each block of columns. */
+    /* loaded: the wave's rows of w as loaded. w: panels of these rows as operands. scale: scales of
+     * the rows (f32 scalars), one, or one for each block of columns. */
     struct tir_value loaded[MAX_PANELS], w[MAX_PANELS], scale[MAX_PANELS];
 };
 
@@ -218,8 +219,8 @@ static void load_weights(struct product *p)
 }
 
 /* Returns the number of panels for which each wave has LDS of its own: one, or all of its panels of
- * x if waves share the contraction. With fewer workgroups on a compute unit a workgroup has more
- * registers, but starts later. */
+ * x if waves share the contraction. More LDS would mean fewer workgroups on a compute unit, of
+ * which the last ones start later. */
 static unsigned own_places(const struct product *p)
 {
     enum { AT_ONCE = 4 };
@@ -230,9 +231,9 @@ static unsigned own_places(const struct product *p)
 /* Returns the bytes of LDS that each wave has of its own. */
 static int own_bytes(const struct product *p) { return (int)own_places(p) * PLACE; }
 
-/* Sets p->w[] to the first `count` loaded panels of w in the layout of operands, by way of LDS. In
- * the operand's layout each lane needs another row, so a load from memory would fetch a cache line
- * for each lane. */
+/* Sets p->w[] to the first `count` loaded panels of w in the layout of operands; they pass through
+ * LDS. In that layout each lane has another row, so a load from memory would fetch a cache line for
+ * each lane. */
 static void transpose_weights(struct product *p, unsigned count)
 {
     struct tir_builder *b = &p->b;
@@ -360,7 +361,7 @@ static void store_tile(struct product *p, struct tir_value token, struct tir_val
     struct tir_builder *b = &p->b;
     const struct tir_value first = first_row(p);
     const struct tir_layout map = out_map();
-    tir_barrier(b); /* after this barrier all waves have read x, and its LDS is free */
+    tir_barrier(b); /* after this barrier all waves have read x, and out may use the LDS of x */
     tir_tile_lds_store(b, p->own, tir_transpose(b, tir_convert(b, sum, p->dtype)), &map);
     tir_wait(b, TIR_LDS_ORDER, 0);
     const struct tir_value out = tir_tile_lds_load(b, p->own, p->finished, &map);
@@ -465,7 +466,7 @@ static void load_next(struct product *p, struct tir_value token, struct tir_valu
 }
 
 /* Returns the products (f32) of this wave's columns of w and its panels x[]. Panels pass through
- * LDS, as many at once as LDS has room for, while the previous ones are multiplied. x[] becomes the
+ * LDS, as many at once as LDS has room for, while earlier panels are multiplied. Then sets x[] to
  * loads of the tile from token `next` (i32) on. */
 static struct tir_value multiply_own(struct product *p, struct tir_value *x, struct tir_value next)
 {
@@ -537,11 +538,11 @@ static struct tir_value find_item(struct product *p, struct tir_value used)
     return att_xcd_item(b, tir_block_id(b, 0), tir_i32(b, 0), used);
 }
 
-/* Sets work[] so that the tokens are divided into as many groups as the device runs at once, which
- * the host does not know. `kept` (i32) is the number of blocks of rows of w, `wanted` (i32) the
- * number of groups that the host wants. Two groups alternate within each slice. Of eight
- * consecutive workgroups two therefore share w and, if a head has that many slices, four share
- * x. */
+/* Sets work[] so that tokens are divided into as many groups as the device can run workgroups for
+ * at once; the host does not know that number. `kept` (i32): number of blocks of rows of w.
+ * `wanted` (i32): number of groups that the host wants. Each two consecutive workgroups have the
+ * same slice of w and two groups of tokens. Of eight consecutive workgroups, four share x if a head
+ * has four slices. */
 static void share_tokens(struct product *p, struct tir_value kept, struct tir_value wanted,
                          struct tir_value work[N_WORK])
 {
@@ -639,8 +640,8 @@ static void load_rest(struct product *p)
     tir_anchor_all(b, loaded, sizeof(loaded) / sizeof(loaded[0]) - !p->scale[0].id);
 }
 
-/* Computes item `item` (i32), a block of 32 rows of w counted over heads, times all tokens. The
- * waves share the contraction. */
+/* Computes the product of all tokens with item `item` (i32), a block of 32 rows of w counted over
+ * heads. Each wave multiplies some of the columns. */
 static void share_rows(struct product *p, struct tir_value item)
 {
     struct tir_builder *b = &p->b;
@@ -659,9 +660,9 @@ static void share_rows(struct product *p, struct tir_value item)
     tir_end_for(b, &loop, x, own_panels(p));
 }
 
-/* Divides the work among workgroups whose waves share the contraction, and computes this one's. A
- * launch of few tokens has a workgroup for each 32 rows of w; other launches have fewer
- * workgroups. */
+/* Divides the work among workgroups whose waves each multiply some of the columns, and computes
+ * this workgroup's share. A launch of few tokens has a workgroup for each 32 rows of w; other
+ * launches have fewer workgroups. */
 static void share_tiles(struct product *p)
 {
     struct tir_builder *b = &p->b;

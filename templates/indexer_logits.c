@@ -29,13 +29,14 @@ static const struct att_knob knobs[] = {
 /* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct logits {
     struct tir_builder b;
-    int lanes;                   /* number of lanes of a wave */
-    int round;                   /* number of columns that a workgroup computes at once */
-    struct att_index index;      /* computes the scores */
-    struct tir_type score;       /* type of a set of scores: f32, lanes x 1 */
-    struct tir_value row, wave;  /* i32: numbers of the workgroup's row and of the wave */
-    struct tir_value first, end; /* i32: the workgroup's first column, and the one after its last */
-    struct tir_value scored, n;  /* i32: the first column with a score; number of columns with a
+    int lanes;                  /* number of lanes of a wave */
+    int round;                  /* number of columns that a workgroup computes at once */
+    struct att_index index;     /* computes the scores */
+    struct tir_type score;      /* type of a set of scores: f32, lanes x 1 */
+    struct tir_value row, wave; /* i32, indices: the workgroup's row of scores, and the wave */
+    /* i32: the workgroup's first column, and the column after its last one */
+    struct tir_value first, end;
+    struct tir_value scored, n; /* i32: the first column with a score; number of columns with a
                                     score */
 };
 
@@ -108,9 +109,8 @@ struct stored {
 
 /* Stores set `j` of a round's scores: the consumer att_index_user.take. A column below 0 is outside
  * of the view, since its offset is very large as an unsigned number. Each set has a scalar offset
- * of its own: LLVM treats the sum of a negative offset and the instruction's offset as out of
- * range, while gfx950 adds them in 32 bits. With pages the loop is 1 % shorter if all sets have
- * one. */
+ * of its own. LLVM treats the sum of a negative offset and the instruction's constant offset as out
+ * of range, while gfx950 adds the two in 32 bits. */
 static void store(void *context, unsigned row, unsigned j, struct tir_value scores)
 {
     (void)row;

@@ -25,8 +25,8 @@
 
 enum {
     DIM = 128,   /* elements of a head and of a key */
-    ROTARY = 64, /* first elements of a head, which rotate */
-    TILE = 16,   /* tokens that SHUFFLE stores together */
+    ROTARY = 64, /* number of a head's first elements, which rotate */
+    TILE = 16,   /* number of tokens that SHUFFLE interleaves */
     FLOAT = 4,   /* bytes of an f32 */
 };
 
@@ -84,8 +84,8 @@ static void rotate(struct indexer_rope *k, struct rope_parts *x)
 
 /* ---- Scales ---- */
 
-/* Returns the scale of each head: max(largest |x|, 1e-4) divided by the largest fp8 number. With
- * argument round_scales it is rounded up to a power of two. */
+/* Returns the scale of each head: max(largest |x|, 1e-4) divided by the largest fp8 number. If
+ * argument round_scales is not 0, the scale is rounded up to a power of two. */
 static struct tir_value find_scale(struct indexer_rope *k, const struct rope_parts *x)
 {
     struct tir_builder *b = &k->rope.b;
@@ -231,7 +231,7 @@ struct key_slot {
     struct tir_value scales; /* i64: address of the key's scale */
 };
 
-/* Returns the place of the token's key, by the token's slot. */
+/* Returns the place in the cache of the token's key, from the token's slot. */
 static struct key_slot open_slot(struct indexer_rope *k)
 {
     struct rope *p = &k->rope;
@@ -324,8 +324,9 @@ static void deal_elements(struct indexer_rope *k, const struct rope_parts *x, st
         out[j] = tir_lds_gather(b, tir_add(b, at, constant(k, j * apart, lane)), TIR_I32);
 }
 
-/* Returns the largest magnitude of a block of 32 elements in each of its 16 lanes. sizes[] are the
- * magnitudes of each lane's two elements, as bits (i32), so that a NaN exceeds all numbers. */
+/* Returns the largest magnitude of a block of 32 elements in each of its 16 lanes. sizes[]:
+ * magnitudes of each lane's two elements, as the bits of an f32 in an i32, so that a NaN exceeds
+ * all numbers. */
 static struct tir_value block_most(struct indexer_rope *k, const struct tir_value sizes[2])
 {
     struct tir_builder *b = &k->rope.b;
@@ -336,8 +337,8 @@ static struct tir_value block_most(struct indexer_rope *k, const struct tir_valu
 }
 
 /* Returns the code of the e2m1 number nearest to magnitude `size`: the number of midpoints between
- * neighbouring e2m1 numbers that are below it. A midpoint that equals it counts if the code of its
- * upper neighbour is even. */
+ * neighbouring e2m1 numbers that are below `size`. A midpoint equal to `size` counts if the code of
+ * the midpoint's upper neighbour is even. */
 static struct tir_value nearest_e2m1(struct indexer_rope *k, struct tir_value size,
                                      struct tir_type lane)
 {

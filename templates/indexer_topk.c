@@ -18,12 +18,12 @@
 enum {
     EACH_MAX = 8,                  /* most scores of a lane in one round */
     N_STATE = ATT_SELECT_N,        /* values of a selection's state */
-    ROWS_MAX = ATT_INDEX_ROWS_MAX, /* most rows that share a walk over keys */
+    ROWS_MAX = ATT_INDEX_ROWS_MAX, /* most rows of scores that share a walk over keys */
     QUIET_NAN = 0x7fc00000,        /* bits of an f32 NaN */
     INFINITE = 0x7f800000,         /* bits of an infinite f32 */
 };
 
-/* A row, or a part of a row, and its selection. A walk is one pass over the keys of all rows. */
+/* A row or part of a row of scores, with its selection. A walk is a pass over all rows' keys. */
 struct own {
     struct att_list list;     /* the part's range of keys, and its output list */
     struct att_select select; /* buffer of the part's largest scores */
@@ -159,11 +159,11 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why) && att_index_check(v, m, why);
 }
 
-/* Returns row 0's selection. All rows have the same sizes. */
+/* Returns row 0's selection, which has the sizes of all rows. */
 static const struct att_select *chunk_of(const struct indexer *x) { return &x->row[0].select; }
 
-/* Returns the key (i32) whose score is the j-th of lane 0, in the round that begins at position
- * `round` (i32) of the walk. */
+/* Returns the index (i32) of the key of lane 0's score j (index), in the round that begins at
+ * position `round` (i32) of the walk. */
 static struct tir_value key_at(struct indexer *x, struct tir_value round, unsigned j)
 {
     struct tir_builder *b = &x->b;
@@ -171,7 +171,7 @@ static struct tir_value key_at(struct indexer *x, struct tir_value round, unsign
     return tir_add(b, x->begin, at);
 }
 
-/* Returns the wave's keys in the round that begins at position `round` (i32) of the walk. */
+/* Returns the keys that the wave scores in the round at position `round` (i32) of the walk. */
 static struct att_index_walk walk_at(struct indexer *x, struct tir_value round)
 {
     return (struct att_index_walk){
@@ -181,9 +181,9 @@ static struct att_index_walk walk_at(struct indexer *x, struct tir_value round)
     };
 }
 
-/* Indices of a row's values among those that the loop over rounds carries: the state, the entry at
- * which to append, and the previous round's keys, which are appended meanwhile. Loads in flight
- * and the state of the blocks' selection follow all rows' values. */
+/* Indices of a row's values among those that the loop over rounds carries: the selection's state,
+ * the buffer entry at which to append, and the previous round's selection keys, appended meanwhile.
+ * Loads in flight and the blocks' selection state follow all rows' values. */
 enum {
     TO = N_STATE,
     KEYS,
@@ -225,8 +225,8 @@ struct round {
     struct open_block open;
 };
 
-/* Appends the keys of set `j` above the limit of row `row` to the row's buffer, and advances its
- * carried TO. `first` (i32) is the position in the walk at which their round begins. */
+/* Appends the selection keys of set `j` above row `row`'s limit to its buffer, and advances the
+ * carried entry TO. `first` (i32): position in the walk at which the round begins. */
 static void append(struct indexer *x, struct tir_value *carried, unsigned row, unsigned j,
                    struct tir_value first)
 {
@@ -236,15 +236,15 @@ static void append(struct indexer *x, struct tir_value *carried, unsigned row, u
     own[TO] = att_select_append(s, own[ATT_SELECT_LIMIT], own[KEYS + j], at, own[TO]);
 }
 
-/* Appends set `j` of row `row`'s keys of the previous round: att_index_user.prepare. */
+/* Appends set `j` of the previous round's selection keys of row `row`: att_index_user.prepare. */
 static void append_former(void *context, unsigned row, unsigned j)
 {
     struct round *r = context;
     append(r->x, r->carried, row, j, att_plus(&r->x->b, r->first, -(int)chunk_of(r->x)->chunk));
 }
 
-/* Returns an i1 for each lane: true if its block is one of the row's first or last ones, which are
- * always selected. `position` (i32) is the key's position in the walk. */
+/* Returns an i1 for each lane: true if its block is among the row's first or last ones, always
+ * selected. `position` (i32) is the key's position in the walk. */
 static struct tir_value is_pinned(struct indexer *x, struct tir_value position)
 {
     struct tir_builder *b = &x->b;
@@ -301,9 +301,9 @@ static struct tir_value block_keys(struct indexer *x, struct tir_value maxima,
     return att_select_key(b, score, tir_and(b, there, first));
 }
 
-/* Computes the selection keys of the blocks in set `j` of a round, to be inserted after it. Lanes
- * have `scores` (f32), `position` in the walk (i32), `there` (i1): the key exists. A block of more
- * keys than lanes has several sets: its key is complete with the last, and stored for the first. */
+/* Computes the selection keys of the blocks in set `j` of a round, inserted after the round. Lanes
+ * have `scores` (f32), `position` in the walk (i32), `there` (i1): the key exists. If a block spans
+ * several sets, its key is complete after the last and stored for the first. */
 static void take_blocks(struct round *r, unsigned j, struct tir_value scores,
                         struct tir_value position, struct tir_value there)
 {
@@ -366,8 +366,8 @@ static void reserve(struct indexer *x, struct round *r, struct tir_value *carrie
         state[row][TO] = to[row];
 }
 
-/* Computes the round that begins at position `first` (i32) of the walk. `carried` has the loop's
- * values. */
+/* Computes the round that begins at position `first` (i32) of the walk. carried[]: the values that
+ * the loop carries. */
 static void visit(struct indexer *x, struct tir_value first, struct tir_value *carried)
 {
     const struct att_index_walk walk = walk_at(x, first);
@@ -433,8 +433,8 @@ static void begin_walk(struct indexer *x, const struct tir_value *state, struct 
     att_index_send(&x->index, &walk, way_of(x, carried));
 }
 
-/* Selects among the keys of the rows' parts; without keys nothing is read. `state` has the states
- * of the selections of rows and blocks, and is updated. */
+/* Selects among the keys of the rows' parts; loads nothing without keys. Updates state[], the
+ * states of the selections of rows and blocks. */
 static void select_keys(struct indexer *x, struct tir_value *state)
 {
     struct tir_builder *b = &x->b;
@@ -462,7 +462,7 @@ static void select_keys(struct indexer *x, struct tir_value *state)
     tir_end_if(b, &some, state);
 }
 
-/* Row `own` of the workgroup, whose entries name_entries() or name_blocks() names. */
+/* The row whose buffer entries name_entries() or name_blocks() converts to output entries. */
 struct named {
     struct indexer *x;
     const struct own *own;
@@ -529,8 +529,8 @@ static struct tir_value load_candidate(struct indexer *x, struct tir_value n)
     return tir_scalar_load(&x->b, x->index.list, tir_shl(&x->b, n, tir_i32(&x->b, 2)), TIR_I32);
 }
 
-/* Drops the blocks of the row's list that begin after its `all` keys. Returns how many of `count`
- * remain, and sets *block to the last. Blocks ascend: the last one decides, or a bisection. */
+/* Drops the blocks of the row's list that begin after its `all` keys. Returns the number that
+ * remain of `count` ascending blocks, and sets *block to the last of these. */
 static struct tir_value drop_blocks(struct indexer *x, struct tir_value count, struct tir_value all,
                                     struct tir_value *block)
 {
@@ -620,8 +620,8 @@ static void write_indptr(struct indexer *x, struct tir_value group)
 
 /* ---- Workgroups ---- */
 
-/* Returns the unit, in keys, of the parts into which a plan divides rows. A unit has whole blocks
- * of keys. */
+/* Returns the unit, in keys, by which a plan divides rows into parts. A unit has whole blocks of
+ * keys. */
 static unsigned unit_of(const struct indexer *x)
 {
     const bool large = x->top_blocks && x->block_size > ATT_LIST_UNIT;

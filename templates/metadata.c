@@ -47,7 +47,7 @@ static struct tir_value number(struct metadata *d, struct tir_value scalar)
     return tir_splat(&d->b, scalar, d->lane);
 }
 
-/* Returns `n` in every lane. */
+/* Returns a tile with `n` in every lane. */
 static struct tir_value constant(struct metadata *d, int n) { return number(d, tir_i32(&d->b, n)); }
 
 /* Returns an i1 scalar: true if pointer argument `arg` is NULL. */
@@ -88,8 +88,8 @@ static struct tir_value pages(struct metadata *d, struct tir_value keys)
     return tir_div(b, tir_add(b, keys, number(d, att_plus(b, page(d), -1))), number(d, page(d)));
 }
 
-/* Writes kv_indptr, 64 sequences at a time, by one wave. Entry [batch] is the number of all
- * sequences' pages. */
+/* Writes kv_indptr by one wave, 64 sequences at a time. The last entry, with the index of the
+ * number of sequences, is the number of all sequences' pages. */
 static void build_indptr(struct metadata *d)
 {
     struct tir_builder *b = &d->b;
@@ -147,8 +147,8 @@ static struct tir_value scalar_entry(struct metadata *d, const char *arg, struct
     return tir_scalar_load(b, tir_arg(b, arg, TIR_I64), at, TIR_I32);
 }
 
-/* Returns the page numbers of entries of the block table: each divided by argument entry_divisor.
- * Negative entries stay as they are. */
+/* Returns the page numbers for `entries` of the block table: each entry divided by argument
+ * entry_divisor. Negative entries stay as they are. */
 static struct tir_value page_numbers(struct metadata *d, struct tir_value entries)
 {
     struct tir_builder *b = &d->b;

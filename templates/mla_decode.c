@@ -99,17 +99,17 @@ static const struct att_knob knobs[] = {
 /* knobs of fitted rows */
 static const struct att_knob fitted[] = {{"loop_at", 6, {0, 1, 2, 3, 4, 6}}};
 
-/* True if the pipelines of one wave per SIMD serve the variant's lists of slots. Machines without
- * transposing LDS reads have no room in LDS for list entries besides rotated keys. */
+/* True if the pipelines of one wave per SIMD serve the variant's lists of slots. Without
+ * transposing LDS reads, LDS has no room for both list entries and rotated keys. */
 static bool takes_lists(const struct att_variant *v, const struct tir_machine *m)
 {
     return v->q_dtype != ATT_Q_DTYPE_FP8 &&
            (att_transposes_8_bytes(m) || v->head_dim == v->head_dim_v);
 }
 
-/* Returns the most columns that a workgroup has registers for. Addresses of a mask's bytes do not
- * fit beside 128 columns. Waves of 32 lanes that share scores have at most 64: LLVM spills their O
- * of 128 columns as it is rescaled. */
+/* Returns the most columns that a workgroup has registers for. With 128 columns no registers are
+ * left for addresses of a mask's bytes. Waves of 32 lanes that share scores have at most 64: LLVM
+ * spills their O of 128 columns as it is rescaled. */
 static int count_most_columns(const struct att_variant *v, const struct tir_machine *m)
 {
     if (m->lane_bits < TIR_WAVE_BITS)
@@ -160,8 +160,9 @@ static void set_calls(const struct att_variant *v, const struct tir_machine *m,
         return;
     /* A wave pair takes two workgroups' places for each work list. So n rounds of the second kernel
      * replace 2n - 1 or 2n rounds of wave pairs. A workgroup of the second kernel computes as much
-     * as two of a pair, but copies rows once. In launches of several rounds it takes less than 5/3
-     * of a pair's time. So pairs run launches of one round and of three. */
+     * as the two of a pair, but copies rows only once. In launches of several rounds, that takes
+     * less than 5/3 of a pair's time. Wave pairs therefore run launches of one round and of three
+     * rounds of pairs. */
     second->calls.rows[0].max = cus;
     second->also[0] = (struct att_box){{{ARG_WORKGROUPS, cus * 3 / 2 + 1, INT32_MAX}}, 1};
 }
@@ -191,9 +192,9 @@ static bool second(const struct att_variant *v, const struct tir_machine *m, uns
 }
 
 /* Adapts the tile to the type of keys; `large` is true with more than 64 KiB of LDS. In fp8 a block
- * and Q take half of the room, so there are twice as many keys, and Q stays in registers. A 16-bit
- * block in flight takes twice as many registers as one of fp8, which leaves fewer for Q. fp8
- * products of gfx1250 need at least 64 keys. */
+ * and Q take half of the room, so a block has twice as many keys, and Q stays in registers. A
+ * 16-bit block in flight takes twice the registers of an fp8 block, which leaves fewer registers
+ * for Q. fp8 products of gfx1250 need at least 64 keys. */
 static void fit_tile(struct mla *s, bool large)
 {
     /* The bytes of a mask of 64 keys do not fit in registers. */
@@ -257,8 +258,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
            att_find_tile(v, m, &tile, why);
 }
 
-/* Returns the number of bits of a wave's number that select its group of keys in S^T. Waves that
- * would compute the same columns get different keys, as long as each wave has the rows of a matrix
+/* Returns log2 of the number of groups of keys into which waves divide S^T. Waves that would
+ * compute the same columns get different keys, as long as each wave has the rows of a matrix
  * instruction. */
 static unsigned find_product_keys(const struct mla *s)
 {
@@ -283,9 +284,10 @@ static const struct mla_form *find_form(const struct att_variant *v, const struc
     return fp8 ? &mla_dv_split_form : &mla_transpose_form;
 }
 
-/* Returns the index (tir_machine.mma) of the matrix instruction of the product with V. Some targets
- * have one of twice the rate for fp8, for blocks of 64 keys and 32 columns. P is then read from LDS
- * in the order of that instruction. `one_wave`: the kernel has one wave per SIMD. */
+/* Returns the index (tir_machine.mma) of the matrix instruction of the product with V. For fp8,
+ * some targets have an instruction of twice the rate, for blocks of 64 keys and 32 columns. P is
+ * then read from LDS in the order of that instruction. `one_wave`: the kernel has one wave per
+ * SIMD. */
 static int find_values_product(const struct mla *s, bool one_wave)
 {
     enum { WIDE_ROWS = 32, WIDE_KEYS = 64 };
@@ -372,8 +374,9 @@ static void build_items(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
     const struct att_variant *const v = s->d.v;
-    /* Loads of arguments before the loop over items shorten launches whose sum of split-KV partials
-     * is short. In other launches the scalar registers that they take cost more. */
+    /* early: loads of arguments before the loop over items make launches with a short sum of
+     * split-KV partials shorter. In other launches, the scalar registers that the arguments occupy
+     * cost more time. */
     const bool early = v->one_launch && s->d.columns == MFMA_ROWS;
     struct tir_value range[2];
     s->d.wave = tir_wave_id(b);
@@ -383,8 +386,8 @@ static void build_items(struct mla *s)
     s->d.gqa = v->gqa ? tir_i32(b, v->gqa) : tir_arg(b, ARG_GQA, TIR_I32);
     const struct mla_passes passes = mla_find_passes(s);
     split_kv_find_items(&s->d, range);
-    /* These loads run with the loads of the list's ends. Later loads would delay the first page
-     * number. */
+    /* These loads are in flight together with the loads of the work list's ends. If issued later,
+     * they would delay the first page number. */
     if (early)
         mla_load_tensor_scales(s);
     struct tir_loop items = tir_begin_for(b, range[0], range[1], tir_i32(b, 1), NULL, 0);

@@ -151,9 +151,10 @@ static struct tir_value times(struct tir_builder *b, struct tir_value x, struct 
 
 /* Up to 16 query heads of a token: the work of an item. */
 struct heads {
-    struct tir_value part;       /* i32: number of the group of 16 heads in the token */
-    struct tir_value first, end; /* i32: the first head, and the one after the last */
-    struct tir_value scale;      /* f32: scale of q_out; no value: q_out has no scale */
+    struct tir_value part; /* i32: index of the group of 16 heads among the token's heads */
+    /* i32: indices of the first head, and of the head after the last one */
+    struct tir_value first, end;
+    struct tir_value scale; /* f32: scale of q_out; no value: q_out has no scale */
 };
 
 /* Sets rope.token to item / parts, and returns the heads of group item % parts of that token.
@@ -241,8 +242,8 @@ static struct tir_value convert_product(void *family, struct tir_value sums)
     return tir_convert(b, times(b, as_f32(k, x), inverse), TIR_FP8);
 }
 
-/* Multiplies rows of W_UK by q_nope of all tokens, one slice of rows in each wave. `block` (i32) is
- * the workgroup's number in the third part of the grid. */
+/* Multiplies rows of W_UK by q_nope of all tokens, one slice of rows in each wave. `block` (i32):
+ * index of the workgroup among the workgroups that multiply by W_UK. */
 static void visit_products(struct mla_rope *k, struct tir_value block)
 {
     struct rope *const p = &k->rope;
@@ -346,9 +347,9 @@ static struct tir_view row_view(struct mla_rope *k, const struct att_cache *c,
                     att_row_bytes(c->rows, p->first + p->width), att_row_bytes(c->rows, p->first));
 }
 
-/* Stores the scales of k_pe's runs in the token's cache row. `stored` has a row for each run of
- * each of `heads` heads, and only head 0 is a key. `first` is the index in the cache row of the
- * runs' first element. */
+/* Stores the scales of k_pe's runs in the token's cache row. `stored`: a tile of `heads` heads,
+ * with a row for each run of each head; only head 0 is a key and is stored. `first` is the index in
+ * the cache row of the runs' first element. */
 static void store_run_scales(struct mla_rope *k, const struct att_cache *c, unsigned heads,
                              int first, struct tir_value stored)
 {
@@ -477,8 +478,8 @@ static void visit_rotated(struct mla_rope *k, struct heads h)
     struct tir_value q[ROPE_MAX_SPANS], key[ROPE_MAX_SPANS];
     rope_load(p, &p->rotated, rope_token_base(p, &from), h.end, from.head_stride, h.first, false,
               q);
-    /* Heads other than the token's first ones load k_pe beyond the resource, which causes no
-     * traffic. */
+    /* For heads after the token's first ones the view has no rows, so that the load of k_pe causes
+     * no traffic. */
     rope_load(p, &p->rotated, token_at(k, ATT_TOKENS(K_PE)), tir_select(b, first, one, zero), zero,
               zero, false, key);
     load_token(k, &h);
@@ -621,8 +622,8 @@ static void visit_latents(struct mla_rope *k, struct tir_value wave)
 }
 
 /* Computes a run of `run` items (i32) in each wave of workgroup `block` (i32): rotates the heads of
- * each item and copies their latents. A cache line of q_out with elements of both is then complete
- * before it leaves the L2. Wave 0 also writes the latents of a run of tokens. */
+ * each item and copies their latents. A cache line of q_out that has elements of both is then
+ * complete before it leaves the L2. Wave 0 also writes the latents of a run of tokens. */
 static void visit_whole(struct mla_rope *k, struct tir_value block, struct tir_value run)
 {
     struct tir_builder *b = &k->rope.b;

@@ -49,21 +49,22 @@ struct plan {
     struct tir_type lane, wide;
     struct tir_value wave; /* i32 scalar: index of the wave */
     bool tiles; /* true: the plan is of tiles of queries, and "sequence" below means a tile */
-    /* i32 scalars. Number of sequences or tiles (B); number of parts (N) of a head's work; most
-     * query tokens of a sequence (Q); number of KV heads (H). Letters in parentheses are the names
-     * of docs/planning.md. */
+    /* i32 scalars. batch: number of sequences or tiles (B). parts: number of parts of a head's work
+     * (N). queries: most query tokens of a sequence (Q). heads: number of KV heads (H). Letters in
+     * parentheses are the names of docs/planning.md. */
     struct tir_value batch, parts, queries, heads;
-    /* i32 scalars, costs in units: units that could be read while an item begins (o);
-     * parts that are added up while a unit is read (r). */
+    /* i32 scalars. A unit is some keys that are read together. cost: units that could be read in
+     * the time in which an item begins (o). rate: parts that are added up in the time in which a
+     * unit is read (r). */
     struct tir_value cost, rate;
     struct tir_value unit;    /* i32 scalar: log2 of the keys of a unit */
     struct tir_value least;   /* i32 scalar: least number of units of a piece (m) */
     struct tir_value payload; /* i32 scalar: units of a part, with the costs of its items */
-    /* Most units of an equal piece (p), 1 if pieces are not equal; i1: true if all pieces of a
-     * sequence are equal. */
+    /* piece: most units of an equal piece (p), 1 if pieces are not equal. equal: i1, true if all
+     * pieces of a sequence have the same number of units. */
     struct tir_value piece, equal;
-    /* With tiles: most tiles of a part (k), 1 if tiles are divided; number of parts with as many
-     * tiles (f); i1: true if no tile is divided. */
+    /* With tiles. whole: most tiles of a part (k), 1 if tiles are divided. full: number of parts
+     * with that many tiles (f). uncut: i1, true if no tile is divided. */
     struct tir_value whole, full, uncut;
     struct tir_value items; /* i32 scalar: number of items of one KV head (T) */
     /* i32 scalar: number of pieces of all divided sequences (R[B]), which have partial results; set
@@ -78,15 +79,15 @@ struct chunk {
     struct tir_value b;     /* i32: index of each sequence in the batch */
     struct tir_value there; /* i1: the sequence exists */
     struct tir_value skip;  /* i32: number of keys before the window */
-    /* Number of keys; of units (u); start on the line of costs (S), or with equal pieces the index
-     * of its first part; index of the first part (first); number of pieces (n); index of the last
-     * part (last). */
+    /* Per sequence. keys, u: number of keys, of units. start: start on the line of costs (S), or
+     * with equal pieces the index of the first part. part, last: indices of the first and the last
+     * part that the sequence covers. n: number of pieces. */
     struct tir_value keys, u, start, part, n, last;
     struct tir_value length; /* i32: number of units of an equal piece (l) */
 };
 
-/* Indices in sums[], which are over all chunks before the current one: costs or parts, items,
- * partial rows; SUM_LAST: index of the last part. */
+/* Indices in sums[], the sums over all chunks before the current one. SUM_START: costs or parts.
+ * SUM_ITEMS: items. SUM_ROWS: partial results. SUM_LAST: index of the last part so far. */
 enum { SUM_START, SUM_ITEMS, SUM_ROWS, SUM_LAST, N_SUMS };
 
 /* Returns `scalar` (i32) in every lane. */
@@ -373,8 +374,8 @@ static struct tir_value part_of_tile(struct plan *p, struct tir_value tile)
 }
 
 /* Returns the whole chunk from sequence `first` (i32) on: sizes, starts, and the parts that each
- * sequence covers. *start is the start of the chunk's first sequence, and becomes the next chunk's.
- * With p->equal a start is a number of parts. */
+ * sequence covers. *start is the start of the chunk's first sequence, and is set to the start of
+ * the next chunk's first sequence. With p->equal a start is a number of parts. */
 static struct chunk place(struct plan *p, struct tir_value first, struct tir_value *start)
 {
     struct tir_builder *b = &p->b;
@@ -439,8 +440,9 @@ struct sequence {
     struct tir_value lists_end;
 };
 
-/* Sets s->item and s->row, at which each of the chunk's sequences begins, and advances sums[]. The
- * counts of pieces and of pieces with partial results share a register. */
+/* Sets s->item and s->row, the indices at which the items and the partial results of each of the
+ * chunk's sequences begin. Advances sums[]. The counts of pieces, and of pieces with partial
+ * results, share a register. */
 static void count_before(struct plan *p, const struct chunk *c, struct sequence *s,
                          struct tir_value sums[N_SUMS])
 {
@@ -491,8 +493,8 @@ static void find_queries(struct plan *p, const struct chunk *c, struct sequence 
     s->q_end = tir_select(b, null, tir_add(b, same, number(p, p->queries)), end);
 }
 
-/* Returns the key at which piece j of each sequence begins, counted from the first key in the
- * window. */
+/* Returns the index of the key at which piece j (i32) of each sequence begins, counted from the
+ * first key in the window. */
 static struct tir_value cut(struct plan *p, const struct chunk *c, struct tir_value j)
 {
     struct tir_builder *b = &p->b;
@@ -529,8 +531,8 @@ static struct tir_value join(struct plan *p, struct tir_value c[INFO])
     return tir_join_blocks(&p->b, t[0], LANES);
 }
 
-/* Writes the items of piece j (i32) of every sequence, one for each KV head. Also writes the start
- * of the j-th list that begins with the sequence. */
+/* Writes the items of piece j (i32) of every sequence, one for each KV head. Also writes the begin
+ * of list j of the lists that begin with the sequence. */
 static void write_piece(struct plan *p, const struct chunk *c, const struct sequence *s,
                         struct tir_value j)
 {
@@ -629,9 +631,9 @@ static struct tir_value items_end(struct plan *p, struct tir_value index)
     return tir_mul(b, plus(p, head, 1), number(p, p->items));
 }
 
-/* Writes where empty work lists begin: of each head the lists after part `last`, which is the
- * batch's last part. A lane writes one list, since a small batch has many. If `single` (i1) is
- * false, a list has several pairs of head and part, and no list is empty. */
+/* Writes the begins of empty work lists: for each head, the lists after part `last`, the batch's
+ * last part. A lane writes one list, since a small batch has many. If `single` (i1) is false, a
+ * list has several pairs of head and part, and no list is empty. */
 static void end_lists(struct plan *p, struct tir_value last, struct tir_value single)
 {
     struct tir_builder *b = &p->b;
@@ -686,8 +688,8 @@ static void write_plan(struct plan *p)
     p->rows = sums[SUM_ROWS];
     if (p->tiles)
         end_tiles(p);
-    /* With more than one pair of head and part for each list there is one part, and a list begins
-     * with a head. */
+    /* If lists have more than one pair of head and part, the plan has one part. A list then begins
+     * with the first item of a head. */
     const struct tir_value per = tir_arg(b, ARG_PAIRS_PER_LIST, TIR_I32);
     const struct tir_value single = tir_cmp_eq(b, per, tir_i32(b, 1));
     end_lists(p, sums[SUM_LAST], single);

@@ -125,8 +125,8 @@ static void find_cache(struct prefill *p)
 
 /* Sets attention.at's members for the rows of a custom mask: `mask`, an address, and `mask_row`,
  * the byte offset of each query's row from there. `t` is the type of an i32 for each query. Queries
- * after the sequence's last one have its row. A sequence without keys has no rows, so the first
- * bytes of mask_indptr are loaded instead. */
+ * after the sequence's last one get the last query's row. A sequence without keys has no rows, so
+ * the first bytes of mask_indptr are loaded instead. */
 static void find_mask(struct prefill *p, struct tir_type t)
 {
     struct tir_builder *b = &p->b;
@@ -151,7 +151,7 @@ struct tir_value prefill_first_position(struct prefill *p)
     return tir_add(b, p->item.position, tir_div(b, p->work.row0, p->item.gqa));
 }
 
-/* Returns the wave's number (i32) in its key group, from 0. */
+/* Returns the index (i32) of the wave in its key group. */
 static struct tir_value own_wave(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -228,16 +228,16 @@ void prefill_fetch(struct prefill *p)
 }
 
 /* Issues the copy of the first tile of K together with Q, where LDS has separate room for both. The
- * loop copies this tile again, from the L1. */
+ * loop copies the same tile again; these rows come from the L1. */
 static void copy_first_keys_early(struct prefill *p)
 {
     if (!p->v->paged && !prefill_fetches_ahead(p) && p->staging.home != PREFILL_KV_ROOM)
         prefill_copy_first_keys(p);
 }
 
-/* Initialises the loop's carried values (O, m, l) while Q is in flight. LLVM would set O to zero
- * later, before the loop. Kernels of one wave per SIMD have O in accumulation registers, which an
- * anchor would copy. */
+/* Initialises the loop's carried values (O, m, l) while Q is in flight. Otherwise LLVM would set O
+ * to zero later, just before the loop. Kernels of one wave per SIMD have O in accumulation
+ * registers, which an anchor would copy. */
 static void begin_state(struct prefill *p)
 {
     const unsigned dv = prefill_dv(p), queries = prefill_queries(p);
@@ -257,8 +257,8 @@ static bool has_even_code(const struct prefill *p)
 }
 
 /* True if l is the sum of the rounded weights, added two at a time. The output is then a mean with
- * exactly the weights of the product P V, and loops are up to 4 % shorter in modelled time. LSE
- * would have the rounding error, so variants with LSE sum weights in f32. */
+ * exactly the weights of the product P V, and loops are up to 4 % shorter in modelled time. An LSE
+ * from that sum would have the weights' rounding error, so variants with LSE sum weights in f32. */
 static bool sums_pairs(const struct prefill *p) { return prefill_bytes(p) == 2 && !p->v->lse; }
 
 /* Returns tir_schedule.loop_at, the alignment of the loop's code: the tile's PREFILL_LOOP_AT, or if
@@ -370,7 +370,7 @@ static void attend(struct prefill *p)
         prefill_await_q(p);
     }
     if (requested.id)
-        tir_anchor(b, requested); /* the wait for Q covers page numbers too */
+        tir_anchor(b, requested); /* one wait then covers Q and the page numbers */
     /* No wave reads O of the previous work tile from the padding's LDS any more. */
     if (prefill_fetches_ahead(p))
         prefill_fill_padding(p);

@@ -25,8 +25,8 @@
 /* Number of waves of a workgroup as the host (runtime/host_mla.c) counts workgroups, for every
  * tile. */
 enum { COUNTED = 4 };
-/* Elements of a lane's load; bytes of a 16-bit element; elements that share an fp8 scale; least
- * columns of a wave's load; most elements of a row. */
+/* CHUNK: elements of a lane's load. ELEM: bytes of a 16-bit element. GROUP: elements that share an
+ * fp8 scale. LEAST_PANEL: least columns of a wave's load. MAX_WIDTH: most elements of a row. */
 enum { CHUNK = 8, ELEM = 2, GROUP = 128, LEAST_PANEL = 256, MAX_WIDTH = 4096 };
 /* Most panels of a row: full panels, and three narrower ones at its end. */
 enum { MAX_PANELS = MAX_WIDTH / LEAST_PANEL + 3 };
@@ -49,8 +49,8 @@ static const struct att_knob knobs[] = {
 
 /* A tensor that is normalised: q or kv. */
 struct side {
-    /* input; tensor added to it, whose `arg` is NULL if there is none; their sum, before the norm;
-     * output */
+    /* in: input. residual: tensor added to the input; its `arg` is NULL if there is none. sum: the
+     * sum of the two, before the norm. out: output */
     struct att_tensor in, residual, sum, out;
     const char *weight;                /* name of the weight's argument */
     int width;                         /* number of elements of a row */
@@ -192,8 +192,8 @@ static void store_scales(struct norm *k, const struct side *s, unsigned i, struc
 }
 
 /* Converts the panels y[] of the token's row to fp8 with a scale for each 128 elements, and stores
- * the scales. Each step is done for all panels before the next step, so that no step waits for its
- * own panel. */
+ * the scales. Each step is done for all panels before the next step begins, so that a step rarely
+ * waits for the previous step's result. */
 static void quantise_groups(struct norm *k, const struct side *s, struct tir_value token,
                             struct tir_value *y)
 {
@@ -307,8 +307,8 @@ static void visit_token(struct norm *k, const struct side *s, struct tir_value t
     }
 }
 
-/* Sets *first and *end to the range of this wave's tokens (i32). `block` (i32) is the number of its
- * workgroup among the workgroups of q, or of kv. */
+/* Sets *first and *end to the range of this wave's tokens (i32). `block` (i32) is the index of the
+ * wave's workgroup among the workgroups of q, or of kv. */
 static void find_run(struct norm *k, struct tir_value block, struct tir_value *first,
                      struct tir_value *end)
 {

@@ -25,8 +25,8 @@
 #include "ir/address_map.h"
 
 /* Returns the number of elements of a query head in a lane. With a norm it is the number of
- * rope_qk_norm_cache, so that sums have the same order. Without a norm it is smaller if a tile then
- * has room for all heads. */
+ * rope_qk_norm_cache, so that sums have the same order. Without a norm the number is smaller, if a
+ * tile then has room for all heads. */
 static int lane_elements(const struct att_variant *v, const struct tir_machine *m)
 {
     enum { MOST = 16, LEAST = 4 };
@@ -99,7 +99,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
            att_find_tile(v, m, &tile, why);
 }
 
-/* Sets the shapes of the new tokens' tiles of heads and reserves LDS for them. It is
+/* Sets the shapes of the new tokens' tiles of heads and reserves LDS for them. The function is
  * decode_arrivals.begin. */
 static void begin(struct decode *d)
 {
@@ -115,7 +115,7 @@ static void begin(struct decode *d)
     rope_decode_reserve(d);
 }
 
-/* Issues the loads of the first new token's q, k and v. It is decode_arrivals.load. */
+/* Issues the loads of the first new token's q, k and v. The function is decode_arrivals.load. */
 static void load_new_tokens(struct decode *d)
 {
     struct rope_decode *s = rope_decode_of(d);
@@ -173,7 +173,7 @@ static struct tir_value stack(struct decode *d, struct tir_value *block)
     return tir_named(b, "q", tir_transpose(b, tir_relayout(b, block[0], &l)));
 }
 
-/* Computes queries, keys and values of all new tokens, and returns Q^T. It is
+/* Computes queries, keys and values of all new tokens, and returns Q^T. The function is
  * decode_arrivals.prepare. */
 static struct tir_value prepare(struct decode *d)
 {
@@ -181,7 +181,7 @@ static struct tir_value prepare(struct decode *d)
     struct tir_value block[4];
     struct rope_decode_queries now = s->first, next;
     struct rope_decode_news w = s->first_news;
-    /* index of a row of Q, a query and head; number of blocks that are read */
+    /* row: index of a row of Q (a query and head). blocks: number of blocks of rows read so far. */
     int row = 0, blocks = 0;
     for (int t = 0; t < d->kv.v->q_len; t++) {
         if (t > 0)

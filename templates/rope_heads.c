@@ -20,8 +20,8 @@
 
 #include <stdio.h>
 
-/* Elements of a lane's load; bytes of a 16-bit element; elements that share an fp8 scale; elements
- * of a wave; least head_dim. */
+/* CHUNK: elements of a lane's load. ELEM: bytes of a 16-bit element. GROUP: elements that share an
+ * fp8 scale. WAVE_ELEMENTS: elements of a wave. LEAST: least head_dim. */
 enum { CHUNK = 8, ELEM = 2, GROUP = 128, WAVE_ELEMENTS = 512, LEAST = 64 };
 
 static const struct att_tile tiles[] = {
@@ -106,7 +106,7 @@ static struct tir_value load(struct heads *h, struct tir_view view)
 }
 
 /* Loads vector argument `arg` of the norm (head_dim elements) as f32, repeated for all of the
- * wave's heads. Its elements are `absent` if the argument is NULL. */
+ * wave's heads. All elements are `absent` if the argument is NULL. */
 static struct tir_value load_vector(struct heads *h, const char *arg, float absent)
 {
     struct tir_builder *b = &h->b;

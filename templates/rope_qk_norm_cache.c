@@ -134,8 +134,8 @@ static void open_token(struct rope *p, struct rope_source *s, struct tir_value *
 }
 
 /* Stores the token's v in the cache, unless the workgroup stores v of several tokens at once
- * (p->gathers). Both ways load the tensors' arguments separately, since scalar registers do not
- * suffice for both. */
+ * (p->gathers). Each of the two ways loads the arguments of v's tensors itself, since scalar
+ * registers do not suffice to keep them for both. */
 static void visit_few_values(struct rope *p, struct rope_source of[ROPE_SOURCES])
 {
     struct tir_builder *b = &p->b;
@@ -171,8 +171,8 @@ static void visit_token(struct rope *p, struct rope_source of[ROPE_SOURCES])
 }
 
 /* Returns an i1: true if this workgroup stores v of several tokens at once, after q and k of all
- * its tokens. It has `run` consecutive tokens (i32), which must fill a store of 16 bytes of V in
- * SHUFFLE. Argument slot_mapping must also be given. */
+ * its tokens. The workgroup has `run` consecutive tokens (i32), which must fill a store of 16 bytes
+ * of V in SHUFFLE. Argument slot_mapping must not be NULL. */
 static struct tir_value gathers(struct rope *p, struct tir_value run)
 {
     struct tir_builder *b = &p->b;
@@ -269,9 +269,9 @@ static void visit_tokens(struct rope *p)
 }
 
 /* Returns the number of waves per SIMD, which limits the registers of a wave: the tile's number if
- * that is not 0. Other tiles have 4. They have 2 if a lane has more than 16 elements of a head, v
- * of several tokens, or a page to requantise. The number is not less than a SIMD's share of one
- * workgroup. */
+ * that is not 0. For other tiles it is 4. The number is 2 if a lane has more than 16 elements of a
+ * head, v of several tokens, or a page to requantise. The number is not less than a SIMD's share of
+ * one workgroup. */
 static unsigned waves_per_simd(const struct rope *p, const struct att_tile *t)
 {
     const bool wide = rope_lane_elements(p, &p->rotated) > 16;

@@ -27,8 +27,9 @@ enum { C, B, X, DT, Z, VECTORS };
 struct selective {
     struct att_recurrence r; /* the first member, since functions of the recurrence have
                                           its address */
-    /* f32: `rate` in the layout of the state; bias of dt and d, the factor of x in out, one for
-     * each of the wave's channels, 0 if the argument is NULL */
+    /* f32. rate: rate of decay, in the layout of the state. bias: bias of dt. skip: factor of x in
+     * out (argument d). The last two have a number for each of the wave's channels, 0 if the
+     * argument is NULL */
     struct tir_value rate, bias, skip;
 };
 

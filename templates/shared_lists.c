@@ -23,7 +23,7 @@ enum {
     GROUPS = 8192,      /* most groups of a sequence, a multiple of a wave's lanes */
     QUERIES = 16,       /* most queries of a tile: bits of a word below the group's number */
     TOP_K = 511,        /* most groups of a query */
-    TOTAL = GROUPS - 1, /* index of the word that gets the number of groups of the list */
+    TOTAL = GROUPS - 1, /* index of the LDS word that receives the number of groups of the list */
     BLOCK = 64,         /* tokens of a bit of the mask; groups are a multiple of it */
     WORD_BITS = 32,     /* bits of an integer of the mask */
 };
@@ -81,8 +81,8 @@ static struct tir_value words_at(struct shared *s, struct tir_value index)
     return tir_add(&s->b, tir_shl(&s->b, index, constant(s, 2)), number(s, s->lds));
 }
 
-/* Sets the tile's queries, KV head and sizes. `most`, `groups` and `pages` are numbers of what the
- * tile's last query sees. */
+/* Sets the tile's queries, KV head and sizes. `most`, `groups` and `pages` are the numbers of
+ * tokens, groups and pages that the tile's last query sees. */
 static void open_tile(struct shared *s)
 {
     struct tir_builder *b = &s->b;
@@ -150,8 +150,8 @@ static void add_queries(struct shared *s)
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Returns the byte offset (i64) of element `index` (i32) of an i32 array, for each lane. It is -1
- * in lanes where `there` (i1) is false, so that these store nothing. */
+/* Returns the byte offset (i64) of element `index` (i32) of an i32 array, for each lane. The offset
+ * is -1 in lanes where `there` (i1) is false, so that these lanes store nothing. */
 static struct tir_value where(struct shared *s, struct tir_value there, struct tir_value index)
 {
     struct tir_builder *b = &s->b;
@@ -159,9 +159,10 @@ static struct tir_value where(struct shared *s, struct tir_value there, struct t
     return tir_select(b, there, at, tir_int_like(b, at, -1));
 }
 
-/* Writes the pages of `groups` (i32, one in each lane) to the tile's list, in lanes where `there`
- * (i1) is true. `u` (i32) is a group's index in the list, whose entries begin at u * group_entries.
- * The table may end after the last page that has a token, and the list within a group. */
+/* Writes the page numbers of the groups `groups` (i32: indices, one in each lane) to the tile's
+ * list, in lanes where `there` (i1) is true. `u` (i32) is a group's index in the list, whose
+ * entries begin at u * group_entries. The page table may end after the last page that has a token,
+ * and the list may end within a group. */
 static void write_pages(struct shared *s, struct tir_value groups, struct tir_value u,
                         struct tir_value there)
 {

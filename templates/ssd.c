@@ -24,12 +24,13 @@ enum { C, B, X, DT, Z, VECTORS };
 
 /* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct ssd {
-    struct att_recurrence r;           /* the first member, since functions of the recurrence have
+    struct att_recurrence r; /* the first member, since functions of the recurrence have
                                           its address */
-    int place[VECTORS];                /* index of each vector among the loaded vectors; -1: it is
+    int place[VECTORS];      /* index of each vector among the loaded vectors; -1: it is
                                           not loaded */
-    struct tir_value rate, bias, skip; /* f32, 1 x 1, of the value head: rate of decay, dt_bias, and
-                                        * d, the factor of x in out; 0: the argument is NULL */
+    /* f32, 1 x 1, of the value head: rate of decay; dt_bias; d, the factor of x in out; 0: the
+     * argument is NULL */
+    struct tir_value rate, bias, skip;
 };
 
 /* True if each token has a time step. */

@@ -90,7 +90,8 @@ static unsigned bytes_of_lds(const struct att_variant *v, const struct att_tile 
            (t->own[SHARED_LDS] ? shared : keys + state);
 }
 
-/* Returns the number of registers that a wave needs for S, M^T, out^T, and the loads of a chunk. */
+/* Returns the number of registers that a wave needs: for the state S, weights M^T of a chunk's
+ * tokens, out^T, and loads of a chunk. */
 static unsigned registers(const struct att_variant *v, const struct att_tile *t,
                           const struct tir_machine *m)
 {
@@ -123,8 +124,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 }
 
 /* Sets s->state, the form of a state in the pool. Sets s->entry, the form of a state in
- * segment_states, which is f32 in the order [P, N]. `transposed` is the layout of a state's part in
- * registers, P x N. */
+ * segment_states, which is f32 in the order [value elements, head_dim]. `transposed`: layout in
+ * registers of the wave's part of a state, value elements x head_dim. */
 static void choose_states(struct ssd_prefill *s, const struct tir_layout *transposed)
 {
     struct att_variant entry = *s->v;
@@ -312,8 +313,8 @@ static struct tir_value carried_part(struct ssd_prefill *s, struct tir_value c)
     return tir_mul(b, sum, ssd_spread_numbers(s, SSD_GROWN, s->out, 0));
 }
 
-/* Returns the state after the chunk (f32, N x values), from `state` before it. `sum` is G[63]
- * log2(e), and x is the operand x^T. */
+/* Returns the state after the chunk (f32, N x values), from `state` before it. `sum`: log2 of the
+ * decay over the whole chunk (G[63] log2(e)). x: the operand x^T. */
 static struct tir_value advance(struct ssd_prefill *s, struct tir_value state, struct tir_value sum,
                                 struct tir_value x)
 {
@@ -376,8 +377,9 @@ static struct tir_value stage_chunk(struct ssd_prefill *s, struct tir_value toke
     return carried;
 }
 
-/* Computes the chunk from token `token` (i32) on. carried[] has its loaded tensors, the state
- * before it, and without outputs the sum of g. All of these are advanced. */
+/* Computes the chunk from token `token` (i32) on. carried[] has the chunk's loaded tensors, the
+ * state before the chunk and, in kernels without outputs, the sum of g. Replaces all of these by
+ * the next chunk's. */
 static void visit_chunk(struct ssd_prefill *s, struct tir_value token, struct tir_value *carried)
 {
     struct tir_builder *b = &s->b;
@@ -403,7 +405,8 @@ static void visit_chunk(struct ssd_prefill *s, struct tir_value token, struct ti
 }
 
 /* Computes a group of chunks from token `group` (i32) on, one after the other. A group has a chunk
- * for each wave, whose numbers that wave has made. carried[] has `n` values. */
+ * for each wave, whose numbers that wave has made. carried[]: the `n` values that the loop over
+ * groups carries. */
 static void visit_group(struct ssd_prefill *s, struct tir_value group, struct tir_value *carried,
                         unsigned n)
 {
@@ -417,8 +420,9 @@ static void visit_group(struct ssd_prefill *s, struct tir_value group, struct ti
     tir_end_for(b, &loop, carried, n);
 }
 
-/* Computes the workgroup's tokens. *state is the state before them, and becomes the state after
- * them. *sum becomes the sum of g log2(e) over them, which only kernels without outputs compute. */
+/* Computes the workgroup's tokens. *state is the state before these tokens, and is set to the state
+ * after them. Kernels without outputs also set *sum to the sum of g log2(e) over the tokens (log2
+ * of their decay). */
 static void visit_tokens(struct ssd_prefill *s, struct tir_value *state, struct tir_value *sum)
 {
     struct tir_builder *b = &s->b;

@@ -174,7 +174,7 @@ unsigned att_count_changed(const struct att_template *t, unsigned n)
 }
 
 /* Sets the knobs of tile `t` to the values that the digits of `digits` select; see att_find_tile().
- * Returns false if a value equals the row's own, so that no tile has two numbers. */
+ * Returns false if a value equals the row's own value, so that each tile has only one number. */
 static bool set_knobs(const struct att_template *op, unsigned digits, struct att_tile *t,
                       struct att_why *why)
 {

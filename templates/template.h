@@ -88,8 +88,8 @@ struct att_tile {
     /* Prefill: true: a wave reads the whole tile of K from LDS before the first product, and no
      * panel of K during that product. */
     bool whole_keys;
-    /* Prefill: true: workgroups of the first queries come first; false: workgroups of the last
-     * queries do. */
+    /* Prefill: true: workgroups of the first queries are launched first; false: workgroups of the
+     * last queries are. */
     bool ascending;
     /* True: the row serves only variants without hook, soft cap and pages, which need registers. */
     bool plain;
@@ -184,13 +184,13 @@ bool att_find_tile(const struct att_variant *v, const struct tir_machine *m, str
                    struct att_why *why);
 
 /** True if a tile fits a compute unit: the four SIMDs have slots for all waves of a workgroup. If
- * not, the reason is in `why`. It is the member `fits` of families without other limits, and a part
- * of the others. */
+ * not, the reason is in `why`. The function is the member `fits` of families without other limits,
+ * and is called by `fits` of other families. */
 bool att_fits_waves(const struct att_variant *v, const struct att_tile *t,
                     const struct tir_machine *m, struct att_why *why);
 
-/** True if a variant has a tile; if not, the reason is in `why`. It is the member `check` of
- * families without other limits. */
+/** True if a variant has a tile; if not, the reason is in `why`. The function is the member `check`
+ * of families without other limits. */
 bool att_check_tile(const struct att_variant *v, const struct tir_machine *m, struct att_why *why);
 
 /** Returns an empty function with the variant's kernel name, for att_kernel.func. `waves` is the

@@ -17,12 +17,12 @@
 enum {
     NO_SCORE = -1,              /* bits of the NaN that marks a missing score */
     INFINITY_BITS = 0x7f800000, /* bits of an infinite f32 */
-    SAMPLE = 2,                 /* scores of a lane in a sample: runs of each wave */
+    SAMPLE = 2, /* number of scores of a lane in a sample, which has as many runs of each wave */
 };
 
-/* Indices of att_tile.own: the number of scores that a lane inserts at once; the number of steps in
- * which the waves insert them if the buffer has no room for all. The buffer is small, so that two
- * workgroups share a compute unit. */
+/* Indices of att_tile.own. EACH: number of scores that a lane inserts at once. STEPS: number of
+ * steps in which the waves insert these scores if the buffer has no room for all. The buffer is
+ * small, so that two workgroups share a compute unit. */
 enum { EACH, STEPS };
 
 static const struct att_tile tiles[] = {
@@ -40,7 +40,7 @@ struct topk {
     bool planned;             /* true: the launch merges the lists of rows that a plan divided */
     struct att_select select; /* buffer of the largest scores */
     struct att_list list;     /* the workgroup's row or part, and its output list */
-    struct tir_type score;    /* f32, a row for each lane */
+    struct tir_type score;    /* type of a tile of scores: f32, lanes x 1 */
     struct tir_value by_position, no_slots, no_values; /* i1: true if the argument source,
                                                           block_table or values is NULL */
 };
@@ -120,7 +120,7 @@ static void load_chunk(struct topk *t, struct tir_view scores, struct tir_value 
 }
 
 /* Returns the selection keys (i32) of a tile `score`, whose first lane has column `first` (i32) of
- * the part. Missing scores get the key of no score. */
+ * the part. Missing scores get att_select_no_key(). */
 static struct tir_value key_of(struct topk *t, struct tir_value score, struct tir_value first)
 {
     struct tir_builder *b = &t->b;
@@ -132,8 +132,8 @@ static struct tir_value key_of(struct topk *t, struct tir_value score, struct ti
 }
 
 /* Returns the selection keys of any scores from `key`, which att_select_number_key() made and which
- * is right only for numbers. Missing scores get the key of no score, and NaNs the key of a NaN. The
- * first lane has column `first` (i32). */
+ * is right only for numbers. Missing scores get att_select_no_key(), and NaNs att_select_nan_key().
+ * The first lane has column `first` (i32). */
 static struct tir_value mend_key(struct topk *t, struct tir_value key, struct tir_value first)
 {
     struct tir_builder *b = &t->b;
@@ -148,8 +148,8 @@ static struct tir_value mend_key(struct topk *t, struct tir_value key, struct ti
 }
 
 /* Computes the keys[] of a chunk's scores[], and issues the loads of the next chunk into scores[].
- * Keys of numbers need fewer instructions. So other values and the end of the part are tested once
- * for the whole chunk. `first` is the chunk's first column (i32). */
+ * Keys of numbers need fewer instructions than keys of any scores. A single test for the whole
+ * chunk finds NaNs and the end of the part. `first` is the chunk's first column (i32). */
 static void make_keys(struct topk *t, struct tir_view view, struct tir_value *scores,
                       struct tir_value first, struct tir_value *keys)
 {
@@ -177,8 +177,9 @@ static void make_keys(struct topk *t, struct tir_view view, struct tir_value *sc
 
 /* Sets the limit of an empty buffer, in carried[], from a sample of the part, and issues the loads
  * of the first chunk into carried[]. A sample has SAMPLE runs of each wave, one score in each lane.
- * The limit's rank in it is the sample's share of the k largest, an eighth more, and 24 for chance.
- * That is at least 3.5 standard deviations, so few selections follow, or none before the end. */
+ * The limit's rank in the sample is the expected number of the k largest that the sample has, plus
+ * an eighth, plus 24. The margin is at least 3.5 standard deviations. So few selections follow, or
+ * none before the end. */
 static void guess_limit(struct topk *t, struct tir_view scores, struct tir_value *carried)
 {
     struct tir_builder *b = &t->b;
@@ -356,7 +357,7 @@ static struct tir_value score_of(struct topk *t, struct tir_value entry, struct 
     return score;
 }
 
-/* Sets out[] to the output index (i32) and the score (f32) of buffer entry `entry`. It is
+/* Sets out[] to the output index (i32) and the score (f32) of buffer entry `entry`. The function is
  * att_list_names.name. */
 static void name_entries(void *context, struct tir_value entry, struct tir_value out[2])
 {
