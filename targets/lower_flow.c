@@ -593,9 +593,23 @@ void lower_matrix_states(struct lower *l, unsigned most)
     }
 }
 
+/* Emits `n` v_nop. */
+static void vector_nops(struct lower *l, unsigned n)
+{
+    static const char nop[] = "v_nop";
+    LLVMTypeRef type = LLVMFunctionType(l->void_, NULL, 0, false);
+    LLVMValueRef text = LLVMGetInlineAsm(type, nop, sizeof(nop) - 1, "", 0, true, false,
+                                         LLVMInlineAsmDialectATT, false);
+    for (unsigned i = 0; i < n; i++)
+        LLVMBuildCall2(l->b, type, text, NULL, 0, "");
+}
+
 LLVMValueRef lower_settle(struct lower *l, const struct tir_op *op)
 {
-    lower_matrix_states(l, (unsigned)op->imm[0]);
+    if (l->t->gap_clocks) /* LLVM does not look for the products of an earlier iteration */
+        vector_nops(l, (unsigned)op->imm[0]);
+    else
+        lower_matrix_states(l, (unsigned)op->imm[0]);
     return NULL;
 }
 

@@ -242,6 +242,8 @@ static struct split_kv_state walk_early(struct mla *s)
 static void join_shared(struct mla *s, struct split_kv_state *state)
 {
     struct tir_builder *const b = &s->d.b;
+    if (s->source.moved) /* copies of blocks after the last one */
+        tir_wait(b, 0, 0);
     tir_barrier(b);
     if (!mla_exchanges(s))
         return;

@@ -356,7 +356,7 @@ static const struct pipeline *find_pipeline(const struct mla *s, unsigned most)
      * next iteration. */
     const bool full = s->type.scaled >= 0 && s->d.columns == 128;
     if (!mla_exchanges(s))
-        return &mla_replicated_scores;
+        return s->source.moved ? &mla_replicated_tensor : &mla_replicated_scores;
     if (s->lds.blocks == 1 || full)
         return &mla_shared_scores;
     if (shares_scores(s))
@@ -397,6 +397,17 @@ static void choose_pipeline(struct mla *s, const struct pipeline *p)
     assert(s->plan.depth[MLA_LDS_S] <= 1 && s->plan.depth[MLA_LDS_ENTRIES] <= s->lds.blocks);
 }
 
+/* True if the tensor data mover can copy blocks: rows are stored as LDS has them, and the rows that
+ * a wave copies are in one page. */
+static bool moves_rows(const struct mla *s)
+{
+    const struct att_variant *const v = s->d.v;
+    const int own = (int)(s->d.keys / s->d.waves);
+    return tir_tensor_copy(s->d.m) && !mla_exchanges(s) && v->sparse == ATT_SPARSE_NONE &&
+           v->mask != ATT_MASK_CUSTOM && !att_is_packed(v) && s->d.kv_bytes == mla_kq_bytes(s) &&
+           v->page_size && v->page_size % own == 0;
+}
+
 /* Chooses the number of blocks and of places for P in LDS, the form and the pipeline. All arguments
  * are bytes of LDS. `room`: LDS of a workgroup. `block`: a block of rows. `other`: all other
  * buffers, with one place for P. */
@@ -405,6 +416,9 @@ static void choose_buffers(struct mla *s, unsigned room, unsigned block, unsigne
     const unsigned weights = mla_exchanges(s) ? weights_bytes(s) : 0;
     const unsigned most = s->lds.blocks;
     s->lds.blocks = most > 1 && 2 * block + other <= room ? 2 : 1;
+    s->source.moved = most > 2 && 3 * block + other <= room && moves_rows(s);
+    if (s->source.moved)
+        s->lds.blocks = 3;
     const struct pipeline *const p = find_pipeline(s, most);
     s->source.lead = p == &mla_early_copy;
     const bool in_registers = !s->query.n_in_lds;

@@ -158,6 +158,7 @@ struct mla_source {
     /* Pieces of a block, if it passes through registers on its way to LDS. */
     struct piece piece[MAX_PIECES];
     uint8_t n_pieces;
+    uint8_t moved; /* 1: the tensor data mover copies blocks of waves that share scores; 0: not */
     /* 1: a block is in LDS one iteration before its scores are computed; 0: in the same
      * iteration. */
     uint8_t lead;

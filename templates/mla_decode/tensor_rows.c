@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode with one wave per SIMD, on machines whose tensor data mover copies blocks to LDS. A
- * wave copies an equal part of the rows of each block, which are in one page. It needs the number
+ * mla_decode on machines whose tensor data mover copies blocks to LDS: with one wave per SIMD, and
+ * with up to 16 columns. A wave copies an equal part of the rows of each block, which are in one page. It needs the number
  * of that page, a scalar, and an instruction for each part of the rows. Rows after the item's last
  * key become zeros.
  */
@@ -18,6 +18,12 @@ static struct tir_value own_key(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
     return tir_add(b, mla_first_key(s, mla_block_of(s)), att_times(b, s->d.wave, (int)own_rows(s)));
+}
+
+/* Returns the LDS address (i32) of part p of block `block` (i32). */
+static struct tir_value place_of(struct mla *s, const struct part *p, struct tir_value block)
+{
+    return s->source.moved ? mla_buffer_of(s, p, block) : mla_one_wave_place(s, p, block);
 }
 
 /* Loads the number of the page with the wave's rows. */
@@ -50,7 +56,7 @@ static void move_rows(void *context)
                                    .rows = own_rows(s),
                                    .bytes = bytes};
         const struct tir_value to =
-            tir_add(b, mla_one_wave_place(s, p, block), att_times(b, s->d.wave, (int)before));
+            tir_add(b, place_of(s, p, block), att_times(b, s->d.wave, (int)before));
         tir_tensor_to_lds(b, GROUP, &r, to, bytes, apart);
     }
 }
@@ -145,6 +151,16 @@ static void multiply_values(void *context)
     *o = tir_named(&s->d.b, "o", tir_mma_by_rows(&s->d.b, s->d.pv, now->v, now->weights.p16, *o));
 }
 
+/* Separates the iteration's last product from vector instructions of the next iteration, which may
+ * write registers that it reads. */
+static void settle(void *context)
+{
+    enum { GAP = 5 /* vector instructions: CDNA5 ISA, 7.12.1 */ };
+    struct mla *const s = mla_of(context);
+    tir_settle(&s->d.b, GAP);
+}
+
+const struct pipe_op mla_settle = {"settle", settle, ATT_SLOT(O), 0, .flags = 0};
 const struct pipe_op mla_find_row_page = {"find pages", find_page, 0, ATT_SLOT(K_PAGES),
                                           .flags = 0};
 const struct pipe_op mla_move_rows = {

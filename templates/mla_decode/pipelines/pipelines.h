@@ -131,8 +131,8 @@ extern const struct pipe_op mla_make_scaled, mla_rescale_scaled, mla_round_scale
 /* Steps of one wave per SIMD whose blocks the tensor data mover copies, in tensor_rows.c: load a
  * page number, and copy the wave's rows of a block to LDS. */
 extern const struct pipe_op mla_find_row_page, mla_move_rows;
-/* Add rounded P to l, and c^T P^T to O^T. */
-extern const struct pipe_op mla_sum_rounded, mla_moved_product;
+/* Add rounded P to l, and c^T P^T to O^T; separate the last product from the next iteration. */
+extern const struct pipe_op mla_sum_rounded, mla_moved_product, mla_settle;
 
 /* Steps of one wave per SIMD that transposes c in registers, in register_transpose.c: load a page
  * number, and compute the addresses of a block. */
@@ -219,7 +219,7 @@ extern const struct pipe_phase mla_transpose_phases[];
 extern const struct pipeline mla_one_wave, mla_one_wave_lists, mla_one_wave_tensor,
     mla_register_transpose, mla_register_transpose_lists, mla_wave_pair, mla_row_pairs,
     mla_dv_split;
-extern const struct pipeline mla_replicated_scores, mla_shared_scores, mla_deferred_values,
-    mla_values_between, mla_early_copy;
+extern const struct pipeline mla_replicated_scores, mla_replicated_tensor, mla_shared_scores,
+    mla_deferred_values, mla_values_between, mla_early_copy;
 
 #endif
