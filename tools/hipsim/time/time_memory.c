@@ -32,13 +32,22 @@ static size_t bytes_of(const struct time_cache *c)
 
 /* Returns zeroed memory. Maps large arrays, since calloc() clears memory that it has used before:
  * 32 MB for the MALL in each launch, and most launches touch a few pages. NULL without memory. */
-static void *allocate_entries(size_t bytes)
+static void *allocate_zeros(size_t bytes)
 {
     if (bytes < MAPPED)
         return calloc(1, bytes);
     void *const mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return mapped == MAP_FAILED ? NULL : mapped;
+}
+
+/* Frees `bytes` bytes at `zeros` from allocate_zeros(). NULL is allowed. */
+static void free_zeros(void *zeros, size_t bytes)
+{
+    if (bytes < MAPPED)
+        free(zeros);
+    else if (zeros)
+        munmap(zeros, bytes);
 }
 
 struct time_cache *time_cache_create(double bytes, double ways, unsigned line_bytes)
@@ -50,7 +59,7 @@ struct time_cache *time_cache_create(double bytes, double ways, unsigned line_by
     c->ways = ways < 1 ? 1 : (unsigned)ways;
     c->sets = (unsigned)(bytes / c->ways / line_bytes);
     c->sets = c->sets ? c->sets : 1;
-    c->entries = allocate_entries(bytes_of(c));
+    c->entries = allocate_zeros(bytes_of(c));
     if (c->entries)
         return c;
     free(c);
@@ -61,10 +70,7 @@ void time_cache_destroy(struct time_cache *c)
 {
     if (!c)
         return;
-    if (bytes_of(c) < MAPPED)
-        free(c->entries);
-    else
-        munmap(c->entries, bytes_of(c));
+    free_zeros(c->entries, bytes_of(c));
     free(c);
 }
 
@@ -118,7 +124,7 @@ static struct time_pipe *create_pipe(double bytes_per_clk)
     if (!pipe)
         return NULL;
     pipe->bytes_per_clk = bytes_per_clk;
-    pipe->spans = calloc(PIPE_SPANS, sizeof(*pipe->spans));
+    pipe->spans = allocate_zeros(PIPE_SPANS * sizeof(*pipe->spans));
     if (pipe->spans)
         return pipe;
     free(pipe);
@@ -129,7 +135,7 @@ static struct time_pipe *create_pipe(double bytes_per_clk)
 static void destroy_pipe(struct time_pipe *pipe)
 {
     if (pipe)
-        free(pipe->spans);
+        free_zeros(pipe->spans, PIPE_SPANS * sizeof(*pipe->spans));
     free(pipe);
 }
 
