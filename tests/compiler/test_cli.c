@@ -24,6 +24,19 @@
 static const char good[] = "targets: [gfx942, gfx950]\n"
                            "kernels: [{ op: prefill, head_dim: 80 }]\n";
 
+/* Runs attnc with `args` once, since pages of ops take seconds. Expects each of `texts`, which ends
+ * with NULL, in its output. */
+static void expect_all(const char *args, const char *const *texts)
+{
+    struct run r = run(args);
+    assert_int_equal(r.status, 0);
+    for (; *texts; texts++)
+        if (!strstr((char *)r.out.data, *texts))
+            fail_msg("attnc %s: expected '%s'; saw\n%.2000s", args, *texts, (char *)r.out.data);
+    end_run(&r);
+}
+
+/* The test `limits` reads the page of `attnc help limits`. */
 static void help_explains_everything(void **state)
 {
     (void)state;
@@ -36,17 +49,20 @@ static void help_explains_everything(void **state)
     expect("help passes", 0, "lower_tiles", "");
     expect("help mask", 0, "causal", "");
     expect("help ops", 0, "takes: dtype q_dtype qkv_scale head_dim", "");
-    expect("help prefill", 0, "`head_dim`: gfx942: 64 to 128 by 8, 144 to 512 by 16; gfx950: ", "");
-    expect("help prefill", 0, "    - with an 8-bit cache: gfx942: 64 to 512 by 16; gfx950: ", "");
-    expect("help prefill", 0, "int8 with kv_scale tensor and paged\n", "");
-    expect("help prefill", 0, "q_dtype fp8 with paged: q_dtype fp8 is for a cache of kv_dtype", "");
+    expect_all("help prefill",
+               (const char *const[]){
+                   "`head_dim`: gfx942: 64 to 128 by 8, 144 to 512 by 16; gfx950: ",
+                   "    - with an 8-bit cache: gfx942: 64 to 512 by 16; gfx950: ",
+                   "int8 with kv_scale tensor and paged\n",
+                   "q_dtype fp8 with paged: q_dtype fp8 is for a cache of kv_dtype", NULL});
     expect("help rope_qk_norm_cache", 0, "    - at most 2 times head_dim\n", "");
-    expect("help prefill --call", 0, "Set at run time:\n    heads: 1 to 65535; ", "");
-    expect("help prefill --call", 0, "\n    q: q_dtype read, strides of token", "");
-    expect("help mla_decode", 0, "`head_dim`: 256, 320, 512, 576\n", "");
-    expect("help mla_decode", 0, "mask custom with sharded: shards are of causal masks", "");
+    expect_all("help prefill --call",
+               (const char *const[]){"Set at run time:\n    heads: 1 to 65535; ",
+                                     "\n    q: q_dtype read, strides of token", NULL});
+    expect_all("help mla_decode",
+               (const char *const[]){"`head_dim`: 256, 320, 512, 576\n",
+                                     "mask custom with sharded: shards are of causal masks", NULL});
     expect("help cache_write", 0, "`page_size`: any, 1 to 65536", "");
-    expect("help limits", 0, "# Limits of the ops", "");
     expect("help metadata", 0, "taken by: metadata", "");
     expect("help metadata --call", 0, "block_table: i32 read", "");
     expect("help combine --call", 0, "- splits is not positive", "");
